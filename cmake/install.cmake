@@ -1,0 +1,1 @@
+# Headers and libraries for find_package(damacy).

@@ -1,0 +1,206 @@
+#include "damacy/core/error.h"
+
+#include <algorithm>
+
+#include "damacy/core/dims.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+std::string_view status_words(Status status) {
+  switch (status) {
+    case Status::ok: return "ok";
+    case Status::again: return "nothing to pop now";
+    case Status::inval: return "invalid argument";
+    case Status::notfound: return "not found";
+    case Status::dtype: return "dtype mismatch";
+    case Status::rank: return "rank mismatch";
+    case Status::io: return "io error";
+    case Status::decode: return "decode error";
+    case Status::cuda: return "cuda error";
+    case Status::oom: return "out of memory";
+    case Status::shutdown: return "shut down";
+  }
+  return "error";
+}
+
+// Length of the valid UTF-8 sequence at `at`, 0 when there is none.
+std::size_t utf8_length(std::string_view raw, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(raw[i]); };
+  const unsigned lead = byte(at);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || at + length > raw.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+  const unsigned second = byte(at + 1);
+  if (lead == 0xe0 && second < 0xa0) return 0;  // overlong
+  if (lead == 0xed && second > 0x9f) return 0;  // surrogate
+  if (lead == 0xf0 && second < 0x90) return 0;  // overlong
+  if (lead == 0xf4 && second > 0x8f) return 0;  // beyond Unicode
+  return length;
+}
+
+bool is_document(std::string_view key) {
+  const std::string_view name = key.substr(key.rfind('/') + 1);
+  return name == "zarr.json" || name.starts_with(".z");
+}
+
+void escape_byte(std::string& out, unsigned char byte) {
+  constexpr char kHex[] = "0123456789abcdef";
+  out += "\\x";
+  out += kHex[byte >> 4];
+  out += kHex[byte & 15];
+}
+
+}  // namespace
+
+std::string one_line(std::string_view raw, std::size_t limit) {
+  std::string out;
+  out.reserve(raw.size());
+  for (std::size_t at = 0; at < raw.size();) {
+    const auto byte = static_cast<unsigned char>(raw[at]);
+    const std::size_t length = utf8_length(raw, at);
+    if (length == 0 || byte < 0x20 || byte == 0x7f) {
+      escape_byte(out, byte);
+      ++at;
+    } else {
+      out.append(raw.substr(at, length));
+      at += length;
+    }
+  }
+  if (out.size() <= limit) return out;
+  std::size_t head = (limit - 5) / 2;
+  std::size_t tail = out.size() - (limit - 5 - head);
+  const auto continues = [&](std::size_t i) { return (static_cast<unsigned char>(out[i]) & 0xc0) == 0x80; };
+  while (head > 0 && continues(head)) --head;
+  while (tail < out.size() && continues(tail)) ++tail;
+  return out.substr(0, head) + " ... " + out.substr(tail);
+}
+
+std::string describe(Status status, std::string_view message, const ErrorWhere& where) {
+  std::string line;
+  const auto add = [&](std::string_view part) {
+    if (part.empty()) return;
+    if (!line.empty()) line += ": ";
+    line += one_line(part, 1024);
+  };
+  add(where.what);
+  if (where.batch_id) add(text("batch ", *where.batch_id));
+  if (where.stream_index)
+    add(text("sample ", *where.stream_index));
+  else if (where.sample_index)
+    add(text("sample ", *where.sample_index, " of its source"));
+  add(where.uri.empty() ? where.store : where.uri);
+  if (!where.uri.empty() && !where.store.empty() && where.store != where.uri) add(text("store ", where.store));
+  if (!where.key.empty()) add(is_document(where.key) ? where.key : text("shard ", where.key));
+  add(where.pointer);
+  if (where.chunk) add(text("chunk ", tuple_text(*where.chunk)));
+  if (where.byte_range) add(text("bytes ", where.byte_range->first, "-", where.byte_range->second));
+  add(message);
+  line += text(" (", status_words(status));
+  if (!where.reason.empty()) line += text(", ", one_line(where.reason, 64));
+  line += ')';
+  if (!where.lost.empty()) {
+    std::vector<std::int64_t> shown(where.lost.begin(), where.lost.begin() + std::min<std::size_t>(where.lost.size(), 8));
+    line += text(" [lost ", where.lost.size(), " samples: ", tuple_text(shown), where.lost.size() > 8 ? " ..." : "", "]");
+  }
+  return one_line(line, Limits::error_text_bytes);
+}
+
+Error::Error(Status status, std::string message, std::string reason)
+    : std::runtime_error(""), status_(status), message_(std::move(message)) {
+  where_.reason = std::move(reason);
+  render();
+}
+
+Error Error::unsupported(std::string message, std::string reason) {
+  Error error(Status::decode, std::move(message), std::move(reason));
+  error.kind_ = ErrorKind::unsupported_format;
+  return error;
+}
+
+void Error::render() { line_ = describe(status_, message_, where_); }
+
+namespace {
+void keep_first(std::string& field, std::string_view value) {
+  if (field.empty()) field = value;
+}
+template <class T, class U>
+void keep_first(std::optional<T>& field, U&& value) {
+  if (!field) field = std::forward<U>(value);
+}
+}  // namespace
+
+Error& Error::with_kind(ErrorKind kind) {
+  kind_ = kind;
+  return *this;
+}
+Error& Error::with_errno(int number) {
+  errno_ = number;
+  return *this;
+}
+Error& Error::with_sticky(bool sticky) {
+  sticky_ = sticky;
+  return *this;
+}
+Error& Error::in_stage(std::string_view what) {
+  keep_first(where_.what, what);
+  render();
+  return *this;
+}
+Error& Error::at_uri(std::string_view uri) {
+  keep_first(where_.uri, uri);
+  render();
+  return *this;
+}
+Error& Error::at_store(std::string_view store) {
+  keep_first(where_.store, store);
+  render();
+  return *this;
+}
+Error& Error::at_key(std::string_view key) {
+  keep_first(where_.key, key);
+  render();
+  return *this;
+}
+Error& Error::at_pointer(std::string_view pointer) {
+  keep_first(where_.pointer, pointer);
+  render();
+  return *this;
+}
+Error& Error::at_chunk(std::vector<std::int64_t> chunk) {
+  keep_first(where_.chunk, std::move(chunk));
+  render();
+  return *this;
+}
+Error& Error::at_bytes(std::uint64_t start, std::uint64_t stop) {
+  keep_first(where_.byte_range, std::pair{start, stop});
+  render();
+  return *this;
+}
+Error& Error::at_sample(std::int64_t index) {
+  keep_first(where_.sample_index, index);
+  render();
+  return *this;
+}
+Error& Error::at_stream_index(std::int64_t index) {
+  keep_first(where_.stream_index, index);
+  render();
+  return *this;
+}
+Error& Error::at_batch(std::int64_t id, std::vector<std::int64_t> lost) {
+  keep_first(where_.batch_id, id);
+  if (where_.lost.empty()) where_.lost = std::move(lost);
+  render();
+  return *this;
+}
+Error& Error::with_note(std::string_view note) {
+  message_ += text("; ", note);
+  render();
+  return *this;
+}
+
+}  // namespace damacy

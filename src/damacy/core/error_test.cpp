@@ -1,0 +1,38 @@
+#include "damacy/core/error.h"
+
+#include <gtest/gtest.h>
+
+namespace damacy {
+namespace {
+
+TEST(Error, reads_from_the_large_to_the_small) {
+  Error error(Status::io, "short read: 12 of 40 bytes");
+  error.at_bytes(40, 80).at_chunk({0, 5}).at_key("c/0/1").at_uri("/data/a.zarr").at_stream_index(99).at_batch(12, {}).in_stage("pop");
+  EXPECT_STREQ(error.what(),
+               "pop: batch 12: sample 99: /data/a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: short read: 12 of 40 bytes (io error)");
+}
+
+TEST(Error, a_metadata_document_is_no_shard) {
+  Error error = Error::unsupported("codec 'zfp' is not supported", "codec");
+  error.at_pointer("/codecs/1").at_key("zarr.json").at_uri("vol.zarr");
+  EXPECT_STREQ(error.what(), "vol.zarr: zarr.json: /codecs/1: codec 'zfp' is not supported (decode error, codec)");
+}
+
+TEST(Error, the_first_to_know_where_knew_best) {
+  Error error(Status::io, "gone");
+  error.at_key("c/0").at_key("c/1");
+  EXPECT_EQ(error.where().key, "c/0");
+}
+
+TEST(OneLine, escapes_controls_and_bad_utf8) {
+  EXPECT_EQ(one_line("a\nb\xff" "c\x7f", 100), "a\\x0ab\\xffc\\x7f");
+  EXPECT_EQ(one_line("\xc3\xa4\xed\xa0\x80", 100), "\xc3\xa4\\xed\\xa0\\x80");
+}
+
+TEST(OneLine, cuts_in_the_middle) {
+  const std::string cut = one_line(std::string(100, 'a') + std::string(100, 'b'), 45);
+  EXPECT_EQ(cut, std::string(20, 'a') + " ... " + std::string(20, 'b'));
+}
+
+}  // namespace
+}  // namespace damacy

@@ -1,0 +1,22 @@
+// Log records: one line each, without secrets. Knows two receivers, the stderr sink with its threshold and at most one
+// listener; does not know Python.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+namespace damacy {
+
+enum class LogLevel : int { trace = 0, debug = 1, info = 2, warn = 3, error = 4, fatal = 5 };
+
+void log(LogLevel level, std::string_view line);
+
+// Threshold of the stderr sink; fatal at first.
+void set_log_level(LogLevel level);
+void set_log_quiet(bool quiet);
+
+// Called with every record, on the thread that logs, under no lock of the caller's; must be quick and must not throw.
+// Replaces the listener before; empty takes it away.
+void set_log_listener(std::function<void(LogLevel, std::string_view)> listener);
+
+}  // namespace damacy

@@ -1,0 +1,42 @@
+#include "damacy/device/alloc.h"
+
+#include <cerrno>
+
+#include <sys/mman.h>
+
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+
+std::byte* PageAlloc::take(std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    throw Error(Status::oom, text("no memory for a buffer of ", bytes, " bytes"), "memory").with_errno(errno);
+  constexpr std::size_t kHugePage = 2 << 20;
+  if (bytes >= kHugePage) ::madvise(memory, bytes, MADV_HUGEPAGE);  // a wish; refused is fine
+  return static_cast<std::byte*>(memory);
+}
+
+void PageAlloc::give(std::byte* memory, std::size_t bytes) noexcept { ::munmap(memory, bytes); }
+
+std::byte* AccountingAlloc::take(std::size_t bytes) {
+  std::byte* memory = inner_->take(bytes);
+  ++takes_;
+  bytes_held_ += bytes;
+  return memory;
+}
+
+void AccountingAlloc::give(std::byte* memory, std::size_t bytes) noexcept {
+  inner_->give(memory, bytes);
+  bytes_held_ -= bytes;
+}
+
+std::byte* FailingAlloc::take(std::size_t bytes) {
+  const std::uint64_t n = ++takes_;
+  if (fail_at_ != 0 && (for_ever_ ? n >= fail_at_ : n == fail_at_))
+    throw Error(Status::oom, text("no memory for a buffer of ", bytes, " bytes (injected)"), "memory");
+  return inner_->take(bytes);
+}
+
+}  // namespace damacy

@@ -1,0 +1,63 @@
+// Where bytes are: a Store holds objects under keys; an Object is one opened version of one of them.
+// Knows names, sizes and bytes; does not know what they mean.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace damacy {
+
+// Tells one version of an object from another.
+struct Stamp {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t size = 0;
+  std::int64_t modified_ns = 0;
+  friend bool operator==(const Stamp&, const Stamp&) = default;
+};
+
+// One opened version; reads may come from many threads. Closed with its last owner.
+class Object {
+ public:
+  virtual ~Object() = default;
+  virtual const Stamp& stamp() const noexcept = 0;  // at open
+  // Fills all of `dst` from `offset`, or throws Error(io): reason "short-read" with wanted and got when the object ends
+  // before, "io" with errno otherwise. EINTR, EAGAIN and short reads go on; EIO ESTALE ETIMEDOUT ENOMEM are retried twice.
+  virtual void read_exact(std::uint64_t offset, std::span<std::byte> dst) = 0;
+};
+
+struct Entry {
+  std::string name;
+  bool is_directory;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual std::string name() const = 0;  // what errors call it: the path of the root
+  // Empty: absent (ENOENT, ENOTDIR). Anything but a regular file, or any other failure, throws Error(io, "io").
+  // Keys: '/'-separated, no empty part, no ".", no "..", no NUL, at most Limits::key_bytes and key_components (Error inval).
+  virtual std::shared_ptr<Object> open(std::string_view key) = 0;
+  // The stamp the object has now; empty: absent.
+  virtual std::optional<Stamp> stamp(std::string_view key) = 0;
+  // Names directly below `prefix` ("" is the root), sorted; empty when there is no such directory.
+  virtual std::vector<Entry> list(std::string_view prefix) = 0;
+};
+
+// Throws Error(inval) unless `key` is a key as above.
+void check_key(std::string_view key);
+
+// A directory of the file system. Keeps at most `max_open` objects open for reuse; an object reused was stamped anew.
+std::shared_ptr<Store> make_file_store(std::string root, std::size_t max_open);
+
+// An uri, as pipeline.md section 6: a path taken literally, or file:///path percent-decoded once. Gives the path.
+// Throws Error(inval, "uri"): empty, NUL, too long, other scheme.
+[[nodiscard]] std::string path_of_uri(std::string_view uri);
+
+}  // namespace damacy

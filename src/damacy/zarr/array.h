@@ -1,0 +1,57 @@
+// An opened array: its metadata, the store it lies in, and where each chunk is. Chunks are numbered in C order over the
+// grid of inner chunks that covers the array; shards likewise. Knows names; reads nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "damacy/io/store.h"
+#include "damacy/zarr/metadata.h"
+
+namespace damacy {
+
+class Array {
+ public:
+  Array(std::string uri, std::shared_ptr<Store> store, std::string path, std::string document_key, Stamp document_stamp,
+        ArrayMetadata metadata, std::vector<std::string> levels);
+
+  const std::string& uri() const noexcept { return uri_; }
+  const std::shared_ptr<Store>& store() const noexcept { return store_; }
+  const std::string& document_key() const noexcept { return document_key_; }
+  const Stamp& document_stamp() const noexcept { return document_stamp_; }
+  const ArrayMetadata& metadata() const noexcept { return metadata_; }
+  const std::vector<std::string>& levels() const noexcept { return levels_; }  // of the NGFF image it was found through
+
+  std::size_t rank() const noexcept { return metadata_.shape.size(); }
+  const Dims& grid() const noexcept { return grid_; }              // inner chunks along each axis (ceil)
+  const Dims& shard_grid() const noexcept { return shard_grid_; }  // stored objects along each axis
+  std::size_t chunks_per_shard() const noexcept { return chunks_per_shard_; }
+
+  std::string key_of_shard(const Dims& shard) const;  // below the store, path included
+  Dims shard_of_chunk(const Dims& chunk) const noexcept;
+  std::size_t index_in_shard(const Dims& chunk) const noexcept;  // position in the shard's index
+  Box box_of_chunk(const Dims& chunk) const noexcept;            // full size, also beyond the array's edge
+  // Byte strides of the elements of a decoded chunk, per array axis.
+  const Dims& chunk_strides() const noexcept { return chunk_strides_; }
+  std::uint64_t max_encoded_chunk_bytes() const noexcept;
+
+ private:
+  std::string uri_;
+  std::shared_ptr<Store> store_;
+  std::string path_;
+  std::string document_key_;
+  Stamp document_stamp_;
+  ArrayMetadata metadata_;
+  std::vector<std::string> levels_;
+  Dims grid_, shard_grid_, chunks_in_shard_, chunk_strides_;
+  std::size_t chunks_per_shard_ = 1;
+};
+
+// Opens what `uri` names, by the rules of formats.md section 1. Throws Error with uri, store, key, pointer and reason.
+// `make_store` opens the store of a root path.
+std::shared_ptr<const Array> open_array(const std::string& uri, std::shared_ptr<Store> store);
+
+}  // namespace damacy

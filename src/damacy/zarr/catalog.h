@@ -1,0 +1,57 @@
+// What has been learnt of stores and is kept for a while: opened arrays and shard indices, each in an LRU cache with a
+// cap on entries, together under a cap on bytes. Safe for several threads; what is loaded twice at once is kept once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "damacy/zarr/array.h"
+#include "damacy/zarr/shard_index.h"
+
+namespace damacy {
+
+// One shard of an array as it was when its index was read (unsharded: when it was opened). Absent shards are not kept.
+struct Shard {
+  std::string key;
+  std::shared_ptr<Object> object;           // kept open for as long as somebody uses the shard
+  std::optional<ShardIndex> index;          // empty: unsharded, the object is the chunk
+};
+
+class Catalog {
+ public:
+  struct Limits {
+    std::size_t arrays = 64;
+    std::size_t shards = 256;
+    std::uint64_t bytes = 256 << 20;
+    std::size_t open_files = 64;
+  };
+  explicit Catalog(const Limits& limits);
+
+  // Opens or finds. A cached array whose document changed is dropped and thrown as Error(io, "changed").
+  std::shared_ptr<const Array> array(const std::string& uri);
+  // Empty: the object does not exist. Reads the index (one request, plus open) or finds it; a cached one is compared with
+  // the object's stamp now ("changed" as above, also when it is gone).
+  std::shared_ptr<const Shard> shard(const Array& array, const Dims& shard);
+  // Throws Error(io, "changed") if a document or shard is not what it was.
+  void check_unchanged(const Array& array);
+  void check_unchanged(const Array& array, const Shard& shard);
+
+  struct Counts {
+    std::uint64_t array_hits = 0, array_misses = 0, shard_hits = 0, shard_misses = 0;
+  };
+  Counts counts() const;
+  void reset_counts();
+  void clear();
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace damacy

@@ -1,0 +1,47 @@
+// A shard's index: where each inner chunk's bytes are. Knows the byte format, its checksum and what is legal.
+// Does not read files, and does not know what a chunk means.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "damacy/codec/chain.h"
+#include "damacy/zarr/metadata.h"
+
+namespace damacy {
+
+class ShardIndex {
+ public:
+  static constexpr std::size_t kEntryBytes = 16;
+
+  static std::uint64_t encoded_bytes(std::size_t chunk_count, const ShardIndexLayout& layout) noexcept {
+    return kEntryBytes * chunk_count + std::uint64_t{4} * layout.checksums;
+  }
+
+  // What every entry must obey.
+  struct Rules {
+    std::uint64_t object_bytes = 0;
+    std::uint64_t max_chunk_bytes = 0;               // encoded
+    std::optional<std::uint64_t> exact_chunk_bytes;  // when no codec compresses
+  };
+  // `bytes` is exactly encoded_bytes(). Verifies checksums first, then every entry. Throws Error(decode, "shard-index"),
+  // limits Error(inval, "limit").
+  static ShardIndex parse(std::span<const std::byte> bytes, std::size_t chunk_count, const ShardIndexLayout& layout,
+                          const Rules& rules);
+
+  std::size_t chunk_count() const noexcept { return entries_.size(); }
+  // Empty: the chunk is missing.
+  std::optional<ByteRange> find(std::size_t chunk) const noexcept;
+
+ private:
+  struct Entry {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
+  std::vector<Entry> entries_;
+};
+
+}  // namespace damacy
