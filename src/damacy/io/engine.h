@@ -1,5 +1,5 @@
-// The engine that reads: requests in, completions out, on threads of its own. Knows objects, ranges and memory; not zarr.
-// Three users: the pipeline, file I/O, the zarr codec pipeline.
+// The engine that reads: requests in, completions out, on threads of its own. Knows objects, ranges and memory; not
+// zarr. Three users: the pipeline, file I/O, the zarr codec pipeline.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,9 @@ struct Part {
   std::span<std::byte> dst;
 };
 
-// A read that knows what comes after it. Both functions run on one engine thread, one after the other, so what complete()
-// does with the bytes finds them in that core's cache. The engine owns a request from submit() to the end of complete().
+// A read that knows what comes after it. Both functions run on one engine thread, one after the other, so what
+// complete() does with the bytes finds them in that core's cache. The engine owns a request from submit() to the end of
+// complete().
 class Request {
  public:
   virtual ~Request() = default;

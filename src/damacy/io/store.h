@@ -28,7 +28,8 @@ class Object {
   virtual ~Object() = default;
   virtual const Stamp& stamp() const noexcept = 0;  // at open
   // Fills all of `dst` from `offset`, or throws Error(io): reason "short-read" with wanted and got when the object ends
-  // before, "io" with errno otherwise. EINTR, EAGAIN and short reads go on; EIO ESTALE ETIMEDOUT ENOMEM are retried twice.
+  // before, "io" with errno otherwise. EINTR, EAGAIN and short reads go on; EIO ESTALE ETIMEDOUT ENOMEM are retried
+  // twice.
   virtual void read_exact(std::uint64_t offset, std::span<std::byte> dst) = 0;
 };
 
@@ -42,7 +43,8 @@ class Store {
   virtual ~Store() = default;
   virtual std::string name() const = 0;  // what errors call it: the path of the root
   // Empty: absent (ENOENT, ENOTDIR). Anything but a regular file, or any other failure, throws Error(io, "io").
-  // Keys: '/'-separated, no empty part, no ".", no "..", no NUL, at most Limits::key_bytes and key_components (Error inval).
+  // Keys: '/'-separated, no empty part, no ".", no "..", no NUL, at most Limits::key_bytes and key_components (Error
+  // inval).
   virtual std::shared_ptr<Object> open(std::string_view key) = 0;
   // The stamp the object has now; empty: absent.
   virtual std::optional<Stamp> stamp(std::string_view key) = 0;
@@ -55,6 +57,11 @@ void check_key(std::string_view key);
 
 // A directory of the file system. Keeps at most `max_open` objects open for reuse; an object reused was stamped anew.
 std::shared_ptr<Store> make_file_store(std::string root, std::size_t max_open);
+
+// The same bound for several stores together: what they keep open, and for reuse, they keep in one place.
+class OpenFiles;
+std::shared_ptr<OpenFiles> make_open_files(std::size_t max_open);
+std::shared_ptr<Store> make_file_store(std::string root, std::shared_ptr<OpenFiles> files);
 
 // An uri, as pipeline.md section 6: a path taken literally, or file:///path percent-decoded once. Gives the path.
 // Throws Error(inval, "uri"): empty, NUL, too long, other scheme.

@@ -1,0 +1,56 @@
+// Neighbouring pieces of one object become one read. Pure: numbers in, numbers out.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "damacy/core/checked.h"
+#include "damacy/core/limits.h"
+
+namespace damacy {
+
+// A range of an object that somebody wants; `id` is the caller's.
+struct Piece {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::uint64_t id = 0;
+  friend bool operator==(const Piece&, const Piece&) = default;
+};
+
+// Serves the pieces [first, first + count) of the list it was made from.
+struct MergedRead {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::size_t first = 0;
+  std::size_t count = 0;
+  friend bool operator==(const MergedRead&, const MergedRead&) = default;
+};
+
+// `sorted` by offset. Pieces may overlap and repeat. A read grows while gaps stay within `gap` and it within `cap`; a
+// piece above `cap` is read alone, with those that lie inside it.
+[[nodiscard]] inline std::vector<MergedRead> coalesce(std::span<const Piece> sorted,
+                                                      std::uint64_t gap = Limits::read_gap_bytes,
+                                                      std::uint64_t cap = Limits::merged_read_bytes) {
+  std::vector<MergedRead> reads;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    const Piece& piece = sorted[i];
+    if (!reads.empty()) {
+      MergedRead& last = reads.back();
+      const std::uint64_t distance = piece.offset - last.offset;
+      const auto reach = checked_add(distance, piece.size);
+      const bool is_near = distance <= last.size || distance - last.size <= gap;
+      if (is_near && reach && *reach <= std::max(cap, last.size)) {
+        last.size = std::max(last.size, *reach);
+        ++last.count;
+        continue;
+      }
+    }
+    reads.push_back({piece.offset, piece.size, i, 1});
+  }
+  return reads;
+}
+
+}  // namespace damacy

@@ -1,0 +1,30 @@
+// The system calls a file store makes, as a seam: tests make them fail, stop short or run out of descriptors.
+// Knows the calls and errno; no policy.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "damacy/io/store.h"
+
+namespace damacy::detail {
+
+// Each returns what the system call does, with errno.
+class FileCalls {
+ public:
+  virtual ~FileCalls() = default;
+  virtual int open(const char* path);  // for reading; never blocks on what it finds
+  virtual int close(int fd) noexcept;
+  virtual int stat(const char* path, struct ::stat* found);
+  virtual int fstat(int fd, struct ::stat* found);
+  virtual ssize_t pread(int fd, void* to, std::size_t bytes, off_t offset);
+  virtual void pause(int ms);  // before another try
+};
+
+std::shared_ptr<OpenFiles> make_open_files(std::size_t max_open, std::shared_ptr<FileCalls> calls);
+
+}  // namespace damacy::detail

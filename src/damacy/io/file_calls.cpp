@@ -1,0 +1,32 @@
+// The system calls as they are.
+#include "damacy/io/detail/file_calls.h"
+
+#include <chrono>
+#include <thread>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace damacy::detail {
+
+// O_NONBLOCK: a FIFO or device must not hold the thread; fstat then tells what it is.
+int FileCalls::open(const char* path) {
+  return ::open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+}
+int FileCalls::close(int fd) noexcept {
+  return ::close(fd);
+}
+int FileCalls::stat(const char* path, struct ::stat* found) {
+  return ::stat(path, found);
+}
+int FileCalls::fstat(int fd, struct ::stat* found) {
+  return ::fstat(fd, found);
+}
+ssize_t FileCalls::pread(int fd, void* to, std::size_t bytes, off_t offset) {
+  return ::pread(fd, to, bytes, offset);
+}
+void FileCalls::pause(int ms) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+}
+
+}  // namespace damacy::detail

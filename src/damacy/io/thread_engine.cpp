@@ -1,0 +1,169 @@
+// Threads that take requests from one queue, in order, and run each from beginning to end. Knows no files and no
+// policy.
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <pthread.h>
+
+#include "damacy/core/text.h"
+#include "damacy/io/engine.h"
+
+namespace damacy {
+namespace {
+
+// Signals are for the user's threads: what is started in here inherits a mask that blocks all of them.
+class BlockedSignals {
+ public:
+  BlockedSignals() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+// What the exception in flight means to a request.
+Error failure_in_flight() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(Status::oom, "no memory for a read", "memory");
+  } catch (const std::exception& error) {
+    return Error(Status::io, error.what(), "io");
+  }
+}
+
+void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
+  Part part;
+  std::optional<Error> failure;
+  try {
+    part = request.prepare(thread, stop);
+    if (!part.dst.empty()) part.object->read_exact(part.offset, part.dst);
+  } catch (...) {
+    failure.emplace(failure_in_flight());
+  }
+  request.complete(thread, part, failure ? &*failure : nullptr);
+}
+
+class ThreadEngine final : public Engine {
+ public:
+  explicit ThreadEngine(std::size_t threads) : count_(std::max<std::size_t>(threads, 1)) {
+    const BlockedSignals blocked;
+    threads_.reserve(count_);
+    try {
+      for (std::size_t i = 0; i < count_; ++i) threads_.emplace_back([this, i] { serve(i); });
+    } catch (const std::system_error& error) {
+      stop();
+      throw Error(Status::oom,
+                  text("cannot start reader thread ", threads_.size() + 1, " of ", count_, ": ", error.what()),
+                  "memory")
+          .with_errno(error.code().value());
+    }
+  }
+
+  ThreadEngine(const ThreadEngine&) = delete;
+  ThreadEngine& operator=(const ThreadEngine&) = delete;
+
+  ~ThreadEngine() override {
+    stop();
+    const Error shutdown(Status::shutdown, "the engine was stopped before this read began", "closed");
+    // complete() may submit more; nobody else runs by now.
+    while (auto request = take_waiting()) request->complete(0, Part{}, &shutdown);
+  }
+
+  void submit(std::unique_ptr<Request> request) override {
+    add([&] { waiting_.push_back(std::move(request)); });
+  }
+  void submit_urgent(std::unique_ptr<Request> request) override {
+    add([&] { urgent_.push_back(std::move(request)); });
+  }
+  std::size_t threads() const noexcept override { return count_; }
+
+ private:
+  template <class Push>
+  void add(Push push) {
+    bool somebody_sleeps = false;
+    {
+      const std::lock_guard lock(mutex_);
+      push();
+      somebody_sleeps = sleeping_ > 0;
+    }
+    if (somebody_sleeps) changed_.notify_one();
+  }
+
+  void stop() noexcept {
+    stop_.request_stop();
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    threads_.clear();  // joins
+  }
+
+  // With mutex_ held.
+  std::unique_ptr<Request> take() {
+    auto& from = urgent_.empty() ? waiting_ : urgent_;
+    if (from.empty()) return nullptr;
+    auto request = std::move(from.front());
+    from.pop_front();
+    return request;
+  }
+
+  std::unique_ptr<Request> take_waiting() {
+    const std::lock_guard lock(mutex_);
+    return take();
+  }
+
+  // Empty: the engine stops.
+  std::unique_ptr<Request> next() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      if (auto request = take()) return request;
+      ++sleeping_;
+      changed_.wait(lock);
+      --sleeping_;
+    }
+    return nullptr;
+  }
+
+  void serve(std::size_t thread) {
+    pthread_setname_np(pthread_self(), "damacy-read");
+    const std::stop_token token = stop_.get_token();
+    while (auto request = next()) run(*request, thread, token);
+  }
+
+  const std::size_t count_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::unique_ptr<Request>> urgent_;  // submission order among themselves
+  std::deque<std::unique_ptr<Request>> waiting_;
+  std::size_t sleeping_ = 0;
+  bool stopping_ = false;
+  std::stop_source stop_;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_thread_engine(std::size_t threads) {
+  return std::make_unique<ThreadEngine>(threads);
+}
+
+}  // namespace damacy
