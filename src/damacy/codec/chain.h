@@ -1,6 +1,6 @@
 // A chain of bytes->bytes codecs, decoded from the last to the first, into exactly N bytes.
-// Knows byte formats (formats.md section 7); not arrays, not files. Decoding allocates nothing after the context grew to
-// the largest chunk that needs an intermediate stage.
+// Knows byte formats (formats.md section 7); not arrays, not files. Decoding allocates nothing after the context grew
+// to the largest chunk that needs an intermediate stage.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "damacy/codec/ranges.h"
 #include "damacy/codec/status.h"
 
 namespace damacy {
@@ -22,14 +23,6 @@ struct CodecSpec {
   std::string name;                // as metadata spell it, for messages and ArrayInfo.codecs
 
   friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
-};
-
-// Half-open, in bytes.
-struct ByteRange {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  [[nodiscard]] std::uint64_t size() const noexcept { return end - begin; }
-  friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
 // What one thread keeps between chunks: decompressor states and memory for intermediate stages.
@@ -57,25 +50,27 @@ class CodecChain {
   bool fixed_size() const noexcept;
   std::uint64_t fixed_encoded_size(std::uint64_t decoded) const noexcept;
 
-  // Decodes `encoded` into `out` (out.size() is N). Every byte of `needed` (sorted, disjoint, inside N) is right when ok;
-  // other bytes of `out` may be anything. All of N is produced unless a codec can skip. Stored checksums are always verified.
+  // Decodes `encoded` into `out` (out.size() is N). Every byte of `needed` (sorted, disjoint, inside N) is right when
+  // ok; other bytes of `out` may be anything. All of N is produced unless a codec can skip. Stored checksums are always
+  // verified.
   DecodeResult decode(std::span<const std::byte> encoded, std::span<std::byte> out, std::span<const ByteRange> needed,
                       DecodeContext& context) const;
 
   // Raw chunks (no codec at all, or... fixed_size() and no checksum) need no decoding: place from where they were read.
   bool is_raw() const noexcept { return codecs_.empty(); }
 
-  // Partial reading: a chain of one blosc codec. First the head (head_bytes of it, or all if smaller), then the ranges that
-  // partial_ranges gives, each read to its own offset of an `encoded`-sized buffer; then decode_partial.
+  // Partial reading: a chain of one blosc codec. First the head (head_bytes of it, or all if smaller), then the ranges
+  // that partial_ranges gives, each read to its own offset of an `encoded`-sized buffer; then decode_partial.
   bool can_read_partially() const noexcept;
   static constexpr std::size_t kHeadBytes = 4096;
-  // `head`: the first bytes of the encoded chunk. Appends what else to read, sorted, disjoint, inside the chunk; an estimate
-  // from below and above: decode_partial says need_more if it was too little (then read all).
+  // `head`: the first bytes of the encoded chunk. Appends what else to read, sorted, disjoint, inside the chunk; an
+  // estimate from below and above: decode_partial says need_more if it was too little (then read all).
   DecodeResult partial_ranges(std::span<const std::byte> head, std::uint64_t encoded_size, std::uint64_t decoded_size,
                               std::span<const ByteRange> needed, std::vector<ByteRange>& ranges) const;
   // As decode; bytes of `encoded` outside `available` (sorted, disjoint) are never looked at.
   DecodeResult decode_partial(std::span<const std::byte> encoded, std::span<const ByteRange> available,
-                              std::span<std::byte> out, std::span<const ByteRange> needed, DecodeContext& context) const;
+                              std::span<std::byte> out, std::span<const ByteRange> needed,
+                              DecodeContext& context) const;
 
  private:
   std::vector<CodecSpec> codecs_;

@@ -9,26 +9,34 @@ namespace damacy {
 
 enum class DecodeStatus : std::uint8_t {
   ok,
-  frame,        // malformed
-  size,         // well-formed, but not the size that metadata say
+  frame,  // malformed
+  size,   // well-formed, but not the size that metadata say
   checksum,
   dictionary,   // zstd frame that needs one
   unsupported,  // well-formed, codec not built (blosclz, snappy)
   limit,
-  need_more,    // partial decoding only: touches bytes that were not read
+  need_more,  // partial decoding only: touches bytes that were not read
 };
 
 // formats.md section 11; "" for ok.
 [[nodiscard]] constexpr std::string_view reason_of(DecodeStatus status) noexcept {
   switch (status) {
-    case DecodeStatus::ok: return "";
-    case DecodeStatus::frame: return "frame";
-    case DecodeStatus::size: return "size";
-    case DecodeStatus::checksum: return "checksum";
-    case DecodeStatus::dictionary: return "dictionary";
-    case DecodeStatus::unsupported: return "codec";
-    case DecodeStatus::limit: return "limit";
-    case DecodeStatus::need_more: return "frame";
+    case DecodeStatus::ok:
+      return "";
+    case DecodeStatus::frame:
+      return "frame";
+    case DecodeStatus::size:
+      return "size";
+    case DecodeStatus::checksum:
+      return "checksum";
+    case DecodeStatus::dictionary:
+      return "dictionary";
+    case DecodeStatus::unsupported:
+      return "codec";
+    case DecodeStatus::limit:
+      return "limit";
+    case DecodeStatus::need_more:
+      return "frame";
   }
   return "frame";
 }

@@ -1,0 +1,257 @@
+#include "damacy/codec/blosc.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "damacy/codec/lz4.h"
+#include "damacy/codec/shuffle.h"
+#include "damacy/core/checked.h"
+#include "damacy/core/limits.h"
+
+namespace damacy {
+namespace {
+
+using detail::ByteSpan;
+using detail::failed;
+using detail::MutableByteSpan;
+
+constexpr unsigned kByteShuffle = 0x01;
+constexpr unsigned kMemcpyed = 0x02;
+constexpr unsigned kBitShuffle = 0x04;
+constexpr unsigned kReserved = 0x08;
+constexpr unsigned kNotSplit = 0x10;
+
+BloscFilter filter_of(unsigned flags, std::uint32_t typesize) noexcept {
+  if ((flags & kByteShuffle) != 0 && typesize > 1) return BloscFilter::bytes;
+  return (flags & kBitShuffle) != 0 ? BloscFilter::bits : BloscFilter::none;
+}
+
+DecodeResult check_codec(unsigned code) noexcept {
+  if (code > static_cast<unsigned>(BloscCodec::zstd))
+    return failed(DecodeStatus::frame, "blosc: unknown codec number", code, static_cast<unsigned>(BloscCodec::zstd));
+  if (code == static_cast<unsigned>(BloscCodec::blosclz))
+    return failed(DecodeStatus::unsupported, "blosc: codec 'blosclz' is not supported", code);
+  if (code == static_cast<unsigned>(BloscCodec::snappy))
+    return failed(DecodeStatus::unsupported, "blosc: codec 'snappy' is not supported", code);
+  return {};
+}
+
+DecodeResult check_sizes(const BloscHeader& header, std::uint64_t encoded_size,
+                         const std::uint64_t* decoded_size) noexcept {
+  if (header.typesize < 1) return failed(DecodeStatus::frame, "blosc: typesize", header.typesize, 1);
+  if (decoded_size != nullptr && header.nbytes != *decoded_size)
+    return failed(DecodeStatus::size, "blosc: nbytes", header.nbytes, *decoded_size);
+  if (header.nbytes > Limits::max_element_chunk_bytes)
+    return failed(DecodeStatus::limit, "blosc: nbytes", header.nbytes, Limits::max_element_chunk_bytes);
+  if (header.cbytes != encoded_size) return failed(DecodeStatus::frame, "blosc: cbytes", header.cbytes, encoded_size);
+  const std::uint64_t largest = std::max<std::uint64_t>(header.nbytes, 1);
+  if (header.blocksize < 1 || header.blocksize > largest)
+    return failed(DecodeStatus::frame, "blosc: blocksize", header.blocksize, largest);
+  return {};
+}
+
+DecodeResult check_table(const BloscHeader& header) noexcept {
+  const std::uint64_t most = Limits::blosc_blocks(header.nbytes);
+  if (header.block_count > most)
+    return failed(DecodeStatus::limit, "blosc: more blocks than the limit", header.block_count, most);
+  if (header.table_end() > header.cbytes)
+    return failed(DecodeStatus::frame, "blosc: cbytes is too small for the start table", header.cbytes,
+                  header.table_end());
+  return {};
+}
+
+// Calls visit(block) for each block that a needed range touches, in order, each once, until one does not succeed.
+template <class Visit>
+DecodeResult for_each_needed_block(const BloscHeader& header, std::span<const ByteRange> needed, Visit visit) {
+  std::uint64_t next = 0;
+  for (const ByteRange& range : needed) {
+    if (range.begin >= range.end) continue;
+    const std::uint64_t last = (range.end - 1) / header.blocksize;
+    for (next = std::max(next, range.begin / header.blocksize); next <= last; ++next)
+      if (const DecodeResult result = visit(next); !result.ok()) return result;
+  }
+  return {};
+}
+
+DecodeResult copy_memcpyed(ByteSpan encoded, std::span<const ByteRange> available, MutableByteSpan out,
+                           std::span<const ByteRange> needed) noexcept {
+  for (const ByteRange& range : needed) {
+    if (range.begin >= range.end) continue;
+    if (!covers(available, BloscHeader::kBytes + range.begin, BloscHeader::kBytes + range.end))
+      return failed(DecodeStatus::need_more, "blosc: copied bytes were not read", BloscHeader::kBytes + range.begin);
+    std::memcpy(out.data() + range.begin, encoded.data() + BloscHeader::kBytes + range.begin, range.size());
+  }
+  return {};
+}
+
+// The decoding of one chunk: everything that does not change from block to block.
+struct Job {
+  const BloscHeader& header;
+  ByteSpan encoded;
+  std::span<const ByteRange> available;
+  ZstdDecoder& zstd;
+  InflateDecoder& inflate;
+
+  DecodeResult stream(ByteSpan packed, MutableByteSpan out) const noexcept {
+    if (packed.size() == out.size()) {
+      std::memcpy(out.data(), packed.data(), out.size());
+      return {};
+    }
+    switch (header.codec) {
+      case BloscCodec::lz4:
+        return decode_lz4_block(packed, out);
+      case BloscCodec::zstd:
+        return zstd.decode(packed, out, out.size());
+      case BloscCodec::zlib:
+        return inflate.decode_zlib(packed, out);
+      default:
+        return check_codec(static_cast<unsigned>(header.codec));
+    }
+  }
+
+  // All streams of a block, the filter not undone.
+  DecodeResult streams(std::uint64_t block, MutableByteSpan out) const noexcept {
+    const std::uint64_t entry = BloscHeader::kBytes + BloscHeader::kStartBytes * block;
+    if (!covers(available, entry, entry + BloscHeader::kStartBytes))
+      return failed(DecodeStatus::need_more, "blosc: start table was not read", entry);
+    std::uint64_t position = 0;
+    if (const DecodeResult result = blosc_block_start(header, encoded, block, position); !result.ok()) return result;
+    const std::uint32_t splits = header.splits(block);
+    if (out.size() % splits != 0)
+      return failed(DecodeStatus::frame, "blosc: block does not divide into its streams", out.size(), splits);
+    const std::uint64_t size = out.size() / splits;
+    for (std::uint32_t i = 0; i < splits; ++i) {
+      ByteRange data;
+      if (const DecodeResult result = blosc_stream(encoded, available, size, position, data); !result.ok())
+        return result;
+      const DecodeResult result = stream(encoded.subspan(data.begin, data.size()), out.subspan(i * size, size));
+      if (!result.ok()) return result;
+    }
+    return {};
+  }
+
+  DecodeResult block(std::uint64_t block, MutableByteSpan out, MutableByteSpan scratch) const noexcept {
+    if (header.filter == BloscFilter::none || (header.filter == BloscFilter::bits && out.size() < header.typesize))
+      return streams(block, out);
+    const MutableByteSpan filtered = scratch.first(out.size());
+    if (const DecodeResult result = streams(block, filtered); !result.ok()) return result;
+    if (header.filter == BloscFilter::bytes)
+      unshuffle_bytes(filtered, out, header.typesize);
+    else
+      unshuffle_bits(filtered, out, header.typesize);
+    return {};
+  }
+};
+
+}  // namespace
+
+std::uint64_t BloscHeader::block_size(std::uint64_t block) const noexcept {
+  return std::min(blocksize, nbytes - block_begin(block));
+}
+
+std::uint32_t BloscHeader::splits(std::uint64_t block) const noexcept {
+  const std::uint64_t size = block_size(block);
+  const bool split = splittable && typesize <= 16 && size / typesize >= 128 && size == blocksize;
+  return split ? typesize : 1;
+}
+
+DecodeResult read_blosc_header(ByteSpan head, std::uint64_t encoded_size, const std::uint64_t* decoded_size,
+                               BloscHeader& header) noexcept {
+  if (head.size() < BloscHeader::kBytes || encoded_size < BloscHeader::kBytes)
+    return failed(DecodeStatus::frame, "blosc: the header is cut off",
+                  std::min<std::uint64_t>(head.size(), encoded_size), BloscHeader::kBytes);
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned>(head[i]); };
+  if (byte(0) != 2) return failed(DecodeStatus::frame, "blosc: version", byte(0), 2);
+  if (byte(1) != 1) return failed(DecodeStatus::frame, "blosc: inner version", byte(1), 1);
+  const unsigned flags = byte(2);
+  if ((flags & kReserved) != 0) return failed(DecodeStatus::frame, "blosc: reserved flag", flags, flags & ~kReserved);
+  header = {};
+  header.typesize = byte(3);
+  header.nbytes = detail::read_le32(head.data() + 4);
+  header.blocksize = detail::read_le32(head.data() + 8);
+  header.cbytes = detail::read_le32(head.data() + 12);
+  if (const DecodeResult result = check_sizes(header, encoded_size, decoded_size); !result.ok()) return result;
+  header.memcpyed = (flags & kMemcpyed) != 0;
+  header.filter = filter_of(flags, header.typesize);
+  header.splittable = (flags & kNotSplit) == 0;
+  header.codec = static_cast<BloscCodec>(flags >> 5);
+  if (flags >> 5 > static_cast<unsigned>(BloscCodec::zstd)) return check_codec(flags >> 5);
+  if (header.memcpyed) {
+    if (header.cbytes != header.nbytes + BloscHeader::kBytes)
+      return failed(DecodeStatus::frame, "blosc: cbytes of copied data", header.cbytes,
+                    header.nbytes + BloscHeader::kBytes);
+    return {};
+  }
+  if (header.nbytes == 0) {
+    if (header.cbytes != BloscHeader::kBytes)
+      return failed(DecodeStatus::frame, "blosc: cbytes of no data", header.cbytes, BloscHeader::kBytes);
+    return {};
+  }
+  header.block_count = ceil_div(header.nbytes, header.blocksize);
+  if (const DecodeResult result = check_codec(flags >> 5); !result.ok()) return result;
+  return check_table(header);
+}
+
+DecodeResult blosc_block_start(const BloscHeader& header, ByteSpan encoded, std::uint64_t block,
+                               std::uint64_t& start) noexcept {
+  const std::uint64_t entry = BloscHeader::kBytes + BloscHeader::kStartBytes * block;
+  start = detail::read_le32(encoded.data() + entry);  // signed on disk: a negative one is far beyond cbytes here
+  if (start < header.table_end())
+    return failed(DecodeStatus::frame, "blosc: a block starts inside the start table", start, header.table_end());
+  if (start + BloscHeader::kLengthBytes > header.cbytes)
+    return failed(DecodeStatus::frame, "blosc: a block starts behind the frame", start,
+                  header.cbytes - BloscHeader::kLengthBytes);
+  return {};
+}
+
+DecodeResult blosc_stream(ByteSpan encoded, std::span<const ByteRange> available, std::uint64_t stream_bytes,
+                          std::uint64_t& position, ByteRange& data) noexcept {
+  const std::uint64_t left = encoded.size() - position;
+  if (left < BloscHeader::kLengthBytes)
+    return failed(DecodeStatus::frame, "blosc: a stream's length is cut off", left, BloscHeader::kLengthBytes);
+  if (!covers(available, position, position + BloscHeader::kLengthBytes))
+    return failed(DecodeStatus::need_more, "blosc: a stream's length was not read", position);
+  const std::uint64_t length = detail::read_le32(encoded.data() + position);
+  if (length < 1 || length > stream_bytes)
+    return failed(DecodeStatus::frame, "blosc: length of a stream", length, stream_bytes);
+  if (length > left - BloscHeader::kLengthBytes)
+    return failed(DecodeStatus::frame, "blosc: a stream is cut off", left - BloscHeader::kLengthBytes, length);
+  data.begin = position + BloscHeader::kLengthBytes;
+  data.end = data.begin + length;
+  if (!covers(available, data.begin, data.end))
+    return failed(DecodeStatus::need_more, "blosc: a stream was not read", data.begin);
+  position = data.end;
+  return {};
+}
+
+DecodeResult blosc_partial_ranges(ByteSpan head, std::uint64_t encoded_size, std::uint64_t decoded_size,
+                                  std::span<const ByteRange> needed, std::vector<ByteRange>& ranges) {
+  BloscHeader header;
+  const DecodeResult read = read_blosc_header(head, encoded_size, &decoded_size, header);
+  if (!read.ok()) return read;
+  if (head.size() < encoded_size) ranges.push_back({head.size(), encoded_size});
+  (void)needed;
+  return {};
+}
+
+DecodeResult BloscDecoder::decode(ByteSpan encoded, std::span<const ByteRange> available, MutableByteSpan out,
+                                  std::span<const ByteRange> needed, ZstdDecoder& zstd, InflateDecoder& inflate) {
+  if (encoded.size() >= BloscHeader::kBytes && !covers(available, 0, BloscHeader::kBytes))
+    return failed(DecodeStatus::need_more, "blosc: the header was not read");
+  const std::uint64_t decoded_size = out.size();
+  BloscHeader header;
+  const DecodeResult read = read_blosc_header(encoded, encoded.size(), &decoded_size, header);
+  if (!read.ok()) return read;
+  if (header.memcpyed) return copy_memcpyed(encoded, available, out, needed);
+  if (header.filter != BloscFilter::none && block_capacity_ < header.blocksize) {
+    block_ = std::make_unique_for_overwrite<std::byte[]>(header.blocksize);
+    block_capacity_ = header.blocksize;
+  }
+  const Job job{header, encoded, available, zstd, inflate};
+  return for_each_needed_block(header, needed, [&](std::uint64_t block) {
+    return job.block(block, out.subspan(header.block_begin(block), header.block_size(block)),
+                     {block_.get(), block_capacity_});
+  });
+}
+
+}  // namespace damacy

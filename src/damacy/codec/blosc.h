@@ -1,0 +1,75 @@
+// The blosc1 container (formats.md 7.2): header, start table, blocks of one or more streams, shuffle filters.
+// Every (block, stream) has known source and destination ranges, so only blocks that somebody needs are decoded, and
+// only bytes inside `available` are ever looked at. Knows no codec chain and no arrays.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "damacy/codec/deflate.h"
+#include "damacy/codec/detail/bytes.h"
+#include "damacy/codec/ranges.h"
+#include "damacy/codec/status.h"
+#include "damacy/codec/zstd.h"
+
+namespace damacy {
+
+enum class BloscCodec : std::uint8_t { blosclz = 0, lz4 = 1, snappy = 2, zlib = 3, zstd = 4 };
+enum class BloscFilter : std::uint8_t { none, bytes, bits };
+
+// Checked: whoever has one may index by it.
+struct BloscHeader {
+  static constexpr std::uint64_t kBytes = 16;
+  static constexpr std::uint64_t kStartBytes = 4;
+  static constexpr std::uint64_t kLengthBytes = 4;
+
+  std::uint64_t nbytes = 0;
+  std::uint64_t cbytes = 0;
+  std::uint64_t blocksize = 1;
+  std::uint64_t block_count = 0;  // 0 when memcpyed or empty
+  std::uint32_t typesize = 1;
+  BloscCodec codec = BloscCodec::lz4;
+  BloscFilter filter = BloscFilter::none;
+  bool memcpyed = false;  // the payload is the data, right behind the header
+  bool splittable = false;
+
+  [[nodiscard]] std::uint64_t table_end() const noexcept { return kBytes + kStartBytes * block_count; }
+  [[nodiscard]] std::uint64_t block_begin(std::uint64_t block) const noexcept { return block * blocksize; }
+  [[nodiscard]] std::uint64_t block_size(std::uint64_t block) const noexcept;
+  [[nodiscard]] std::uint32_t splits(std::uint64_t block) const noexcept;
+};
+
+// `head` begins with the header's 16 bytes; `encoded_size` is the whole input's; `decoded_size` is N, or empty (null)
+// for an intermediate stage.
+[[nodiscard]] DecodeResult read_blosc_header(detail::ByteSpan head, std::uint64_t encoded_size,
+                                             const std::uint64_t* decoded_size, BloscHeader& header) noexcept;
+
+// Where a block begins; its entry of the table has been read.
+[[nodiscard]] DecodeResult blosc_block_start(const BloscHeader& header, detail::ByteSpan encoded, std::uint64_t block,
+                                             std::uint64_t& start) noexcept;
+
+// One stream: its data in the encoded bytes. `position` is where its length stands, and afterwards where the next one's
+// does. need_more if length or data lie outside `available`.
+[[nodiscard]] DecodeResult blosc_stream(detail::ByteSpan encoded, std::span<const ByteRange> available,
+                                        std::uint64_t stream_bytes, std::uint64_t& position, ByteRange& data) noexcept;
+
+// Appends what to read beside `head` so that the blocks that `needed` touches can be decoded.
+[[nodiscard]] DecodeResult blosc_partial_ranges(detail::ByteSpan head, std::uint64_t encoded_size,
+                                                std::uint64_t decoded_size, std::span<const ByteRange> needed,
+                                                std::vector<ByteRange>& ranges);
+
+// What a thread keeps; the other decoders are borrowed.
+class BloscDecoder {
+ public:
+  [[nodiscard]] DecodeResult decode(detail::ByteSpan encoded, std::span<const ByteRange> available,
+                                    detail::MutableByteSpan out, std::span<const ByteRange> needed, ZstdDecoder& zstd,
+                                    InflateDecoder& inflate);
+
+ private:
+  std::unique_ptr<std::byte[]> block_;  // a block whose filter is still to be undone
+  std::uint64_t block_capacity_ = 0;
+};
+
+}  // namespace damacy

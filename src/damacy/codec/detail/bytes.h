@@ -1,0 +1,33 @@
+// Little-endian numbers out of bytes that may be unaligned, and the short way to say what failed.
+// Knows no format. Whoever calls has checked that the bytes are there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "damacy/codec/status.h"
+#include "damacy/core/host_device.h"
+
+namespace damacy::detail {
+
+using ByteSpan = std::span<const std::byte>;
+using MutableByteSpan = std::span<std::byte>;
+
+// `count` <= 8 bytes, least significant first.
+DAMACY_HOST_DEVICE constexpr std::uint64_t read_le(const std::byte* bytes, unsigned count) noexcept {
+  std::uint64_t value = 0;
+  for (unsigned i = 0; i < count; ++i) value |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
+  return value;
+}
+
+DAMACY_HOST_DEVICE constexpr std::uint32_t read_le32(const std::byte* bytes) noexcept {
+  return static_cast<std::uint32_t>(read_le(bytes, 4));
+}
+
+DAMACY_HOST_DEVICE constexpr DecodeResult failed(DecodeStatus status, const char* detail, std::uint64_t seen = 0,
+                                                 std::uint64_t expected = 0) noexcept {
+  return {status, detail, seen, expected};
+}
+
+}  // namespace damacy::detail
