@@ -4,7 +4,6 @@ A test that hangs is killed with all stacks printed; waits inside damacy are int
 """
 
 import faulthandler
-import os
 import pathlib
 import sys
 
@@ -29,7 +28,6 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     faulthandler.enable()
-    config.addinivalue_line("markers", "cases: the random cases, counted in the last line")
 
 
 def pytest_collection_modifyitems(items):
@@ -47,6 +45,14 @@ def last_resort(request):
     faulthandler.cancel_dump_traceback_later()
 
 
-def number_of_cases(config) -> int:
-    given = config.getoption("--cases", default=None)
-    return given if given is not None else int(os.environ.get("DAMACY_CASES", "60"))
+def pytest_terminal_summary(terminalreporter):
+    """The random cases in one line: what `make test` shows last."""
+    reports = [r for name in ("passed", "failed") for r in terminalreporter.stats.get(name, [])]
+    reports = [r for r in reports if "test_random_cases.py::test_case[" in r.nodeid]
+    failed = [r for r in reports if r.failed]
+    hung = [r for r in failed if "Timeout" in r.longreprtext]
+    if reports:
+        passed_or_failed = len({r.nodeid for r in reports})
+        terminalreporter.write_line(
+            f"{passed_or_failed} cases, {len(failed) - len(hung)} mismatches, {len(hung)} hangs"
+        )

@@ -1,0 +1,49 @@
+"""Programs run in a process of their own, with a time limit: for exits, signals, forks and import times.
+
+Knows where the package and the tests' support are; prints the child's output when it did not do as asked.
+"""
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import time
+
+import damacy
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+PACKAGE = pathlib.Path(damacy.__file__).resolve().parent.parent
+
+
+@dataclasses.dataclass
+class Finished:
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+
+def run(program: str, *arguments, limit_s: float = 30, flags: tuple[str, ...] = ()) -> Finished:
+    """Runs `program` with `sys.argv[1:]` = arguments. A child that outlives the limit is killed and fails the test."""
+    paths = [str(TESTS), *([str(PACKAGE)] if PACKAGE.name == "python" else [])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, *flags, "-X", "faulthandler", "-c", textwrap.dedent(program), *map(str, arguments)]
+    start = time.monotonic()
+    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        stdout, stderr = child.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        stdout, stderr = child.communicate()
+        raise AssertionError(f"no end after {limit_s} s\n{stdout}\n{stderr}") from None
+    return Finished(child.returncode, stdout, stderr, time.monotonic() - start)
+
+
+def run_well(program: str, *arguments, **options) -> Finished:
+    """As `run`, and the child must end with status 0 and say nothing on stderr."""
+    finished = run(program, *arguments, **options)
+    assert finished.returncode == 0, f"status {finished.returncode}\n{finished.stdout}\n{finished.stderr}"
+    assert finished.stderr == "", finished.stderr
+    return finished
