@@ -1,0 +1,275 @@
+// What every Engine does, however it reads. A new implementation joins with
+//   struct MyFixture { static std::unique_ptr<Engine> make(std::size_t threads); };
+//   INSTANTIATE_TYPED_TEST_SUITE_P(My, EngineSuite, MyFixture);
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include "damacy/core/text.h"
+#include "damacy/io/engine.h"
+#include "damacy/io/memory_store.h"
+
+namespace damacy {
+
+// A request made of two functions.
+class FunctionRequest final : public Request {
+ public:
+  using Prepare = std::function<Part(std::size_t, std::stop_token)>;
+  using Complete = std::function<void(std::size_t, const Part&, const Error*)>;
+  FunctionRequest(Prepare prepare, Complete complete) : prepare_(std::move(prepare)), complete_(std::move(complete)) {}
+  Part prepare(std::size_t thread, std::stop_token stop) override { return prepare_(thread, stop); }
+  void complete(std::size_t thread, const Part& part, const Error* failure) noexcept override {
+    complete_(thread, part, failure);
+  }
+
+ private:
+  Prepare prepare_;
+  Complete complete_;
+};
+
+inline std::unique_ptr<Request> request(FunctionRequest::Prepare prepare, FunctionRequest::Complete complete) {
+  return std::make_unique<FunctionRequest>(std::move(prepare), std::move(complete));
+}
+
+// Reads nothing and calls `then`.
+inline std::unique_ptr<Request> note(std::function<void()> then) {
+  return request([](auto, auto) { return Part{}; }, [then](auto, const Part&, const Error*) { then(); });
+}
+
+// Holds an engine thread until opened.
+class Gate {
+ public:
+  std::unique_ptr<Request> request() {
+    return note([this] {
+      entered_.count_down();
+      open_.wait();
+    });
+  }
+  void wait_entered() { entered_.wait(); }
+  void open() { open_.count_down(); }
+
+ private:
+  std::latch entered_{1};
+  std::latch open_{1};
+};
+
+template <class Fixture>
+class EngineSuite : public ::testing::Test {
+ protected:
+  std::unique_ptr<Engine> make(std::size_t threads) { return Fixture::make(threads); }
+
+  // What complete() is told when prepare() does this.
+  std::optional<Error> outcome(FunctionRequest::Prepare prepare) {
+    std::optional<Error> told;
+    std::latch done(1);
+    auto engine = make(1);
+    engine->submit(request(std::move(prepare), [&](auto, const Part&, const Error* failure) {
+      if (failure != nullptr) told = *failure;
+      done.count_down();
+    }));
+    done.wait();
+    return told;
+  }
+};
+
+TYPED_TEST_SUITE_P(EngineSuite);
+
+TYPED_TEST_P(EngineSuite, reads_what_was_prepared_and_completes_on_the_same_thread) {
+  MemoryStore store;
+  store.put("key", "0123456789");
+  std::array<std::byte, 4> bytes{};
+  std::thread::id prepared, completed;
+  std::latch done(1);
+  auto engine = this->make(2);
+  engine->submit(request(
+      [&](std::size_t thread, auto) {
+        EXPECT_LT(thread, 2u);
+        prepared = std::this_thread::get_id();
+        return Part{store.open("key"), 3, bytes};
+      },
+      [&](std::size_t thread, const Part& part, const Error* failure) {
+        EXPECT_LT(thread, 2u);
+        EXPECT_EQ(failure, nullptr);
+        EXPECT_EQ(part.offset, 3u);
+        EXPECT_EQ(part.dst.data(), bytes.data());
+        completed = std::this_thread::get_id();
+        done.count_down();
+      }));
+  done.wait();
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), 4), "3456");
+  EXPECT_EQ(prepared, completed);
+  EXPECT_NE(prepared, std::this_thread::get_id());
+}
+
+TYPED_TEST_P(EngineSuite, a_failed_read_tells_what_the_object_said) {
+  MemoryStore store;
+  store.put("key", "0123456789");
+  std::array<std::byte, 4> bytes{};
+  const auto failure = this->outcome([&](auto, auto) { return Part{store.open("key"), 8, bytes}; });
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->where().reason, "short-read");
+}
+
+TYPED_TEST_P(EngineSuite, what_prepare_throws_becomes_the_failure) {
+  const auto own = this->outcome([](auto, auto) -> Part { throw Error(Status::decode, "mine", "index"); });
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->status(), Status::decode);
+  EXPECT_EQ(own->message(), "mine");
+  const auto memory = this->outcome([](auto, auto) -> Part { throw std::bad_alloc(); });
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(memory->status(), Status::oom);
+  const auto foreign = this->outcome([](auto, auto) -> Part { throw std::runtime_error("foreign"); });
+  ASSERT_TRUE(foreign);
+  EXPECT_EQ(foreign->status(), Status::io);
+  EXPECT_EQ(foreign->message(), "foreign");
+}
+
+TYPED_TEST_P(EngineSuite, an_empty_part_needs_no_object) {
+  EXPECT_FALSE(this->outcome([](auto, auto) { return Part{}; }));
+}
+
+TYPED_TEST_P(EngineSuite, one_thread_serves_in_order_with_the_urgent_ones_first) {
+  Gate gate;
+  std::string order;
+  std::latch done(5);
+  auto engine = this->make(1);
+  const auto letter = [&](char c) {
+    return note([&, c] {
+      order += c;
+      done.count_down();
+    });
+  };
+  engine->submit(gate.request());
+  gate.wait_entered();
+  engine->submit(letter('c'));
+  engine->submit(letter('d'));
+  engine->submit_urgent(letter('a'));
+  engine->submit_urgent(letter('b'));
+  engine->submit(letter('e'));
+  gate.open();
+  done.wait();
+  EXPECT_EQ(order, "abcde");
+}
+
+TYPED_TEST_P(EngineSuite, as_many_requests_run_at_once_as_there_are_threads) {
+  constexpr std::size_t kThreads = 5;
+  auto engine = this->make(kThreads);
+  EXPECT_EQ(engine->threads(), kThreads);
+  std::latch all_inside(kThreads);
+  std::latch done(kThreads);
+  std::array<std::atomic<int>, kThreads> runs{};
+  for (std::size_t i = 0; i < kThreads; ++i)
+    engine->submit(request([](auto, auto) { return Part{}; },
+                           [&](std::size_t thread, const Part&, const Error*) {
+                             ++runs[thread];
+                             all_inside.arrive_and_wait();
+                             done.count_down();
+                           }));
+  done.wait();
+  for (const auto& count : runs) EXPECT_EQ(count, 1);
+}
+
+TYPED_TEST_P(EngineSuite, every_request_of_many_submitters_completes_once) {
+  constexpr int kEach = 2000;
+  std::vector<std::atomic<int>> completed(4 * kEach);
+  {
+    auto engine = this->make(3);
+    std::latch done(4 * kEach);
+    std::vector<std::jthread> submitters;
+    for (int s = 0; s < 4; ++s)
+      submitters.emplace_back([&, s] {
+        for (int i = 0; i < kEach; ++i) {
+          auto mine = note([&, s, i] {
+            ++completed[static_cast<std::size_t>(s * kEach + i)];
+            done.count_down();
+          });
+          i % 3 == 0 ? engine->submit_urgent(std::move(mine)) : engine->submit(std::move(mine));
+        }
+      });
+    done.wait();
+  }
+  for (const auto& count : completed) ASSERT_EQ(count, 1);
+}
+
+TYPED_TEST_P(EngineSuite, a_request_may_submit_the_next_one) {
+  auto engine = this->make(1);
+  std::latch done(100);
+  std::function<void(int)> next = [&](int left) {
+    done.count_down();
+    if (left > 1) engine->submit(note([&, left] { next(left - 1); }));
+  };
+  engine->submit(note([&] { next(100); }));
+  done.wait();
+}
+
+TYPED_TEST_P(EngineSuite, destroyed_it_ends_what_runs_and_refuses_what_waits) {
+  std::optional<Status> running, waiting, submitted_late;
+  std::latch entered(1);
+  auto engine = this->make(1);
+  engine->submit(request(
+      [&](auto, std::stop_token stop) {
+        entered.count_down();
+        std::latch stopped(1);
+        const std::stop_callback on_stop(stop, [&] { stopped.count_down(); });
+        stopped.wait();  // prepare() waits for memory that does not come
+        return Part{};
+      },
+      [&](auto, const Part&, const Error* failure) { running = failure == nullptr ? Status::ok : failure->status(); }));
+  entered.wait();
+  Engine* raw = engine.get();
+  engine->submit(request([&](auto, auto) -> Part { throw std::logic_error("a waiting request must not be prepared"); },
+                         [&](std::size_t thread, const Part& part, const Error* failure) {
+                           EXPECT_EQ(thread, 0u);
+                           EXPECT_TRUE(part.dst.empty());
+                           waiting = failure == nullptr ? Status::ok : failure->status();
+                           raw->submit(request([](auto, auto) { return Part{}; },
+                                               [&](auto, const Part&, const Error* late) {
+                                                 submitted_late = late == nullptr ? Status::ok : late->status();
+                                               }));
+                         }));
+  engine.reset();
+  EXPECT_EQ(running, Status::ok);
+  EXPECT_EQ(waiting, Status::shutdown);
+  EXPECT_EQ(submitted_late, Status::shutdown);
+}
+
+TYPED_TEST_P(EngineSuite, signals_are_left_to_other_threads) {
+  sigset_t before, after, inside;
+  pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  std::latch done(1);
+  auto engine = this->make(1);
+  pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  engine->submit(note([&] {
+    pthread_sigmask(SIG_SETMASK, nullptr, &inside);
+    done.count_down();
+  }));
+  done.wait();
+  for (const int signal : {SIGINT, SIGTERM, SIGALRM, SIGUSR1, SIGCHLD}) {
+    EXPECT_EQ(sigismember(&inside, signal), 1) << signal;
+    EXPECT_EQ(sigismember(&after, signal), sigismember(&before, signal)) << signal;
+  }
+}
+
+REGISTER_TYPED_TEST_SUITE_P(EngineSuite, reads_what_was_prepared_and_completes_on_the_same_thread,
+                            a_failed_read_tells_what_the_object_said, what_prepare_throws_becomes_the_failure,
+                            an_empty_part_needs_no_object, one_thread_serves_in_order_with_the_urgent_ones_first,
+                            as_many_requests_run_at_once_as_there_are_threads,
+                            every_request_of_many_submitters_completes_once, a_request_may_submit_the_next_one,
+                            destroyed_it_ends_what_runs_and_refuses_what_waits, signals_are_left_to_other_threads);
+
+}  // namespace damacy
