@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "damacy/codec/lz4.h"
 #include "damacy/codec/shuffle.h"
@@ -82,6 +84,54 @@ DecodeResult copy_memcpyed(ByteSpan encoded, std::span<const ByteRange> availabl
     std::memcpy(out.data() + range.begin, encoded.data() + BloscHeader::kBytes + range.begin, range.size());
   }
   return {};
+}
+
+DecodeResult copied_ranges(std::span<const ByteRange> needed, std::vector<ByteRange>& wanted) {
+  for (const ByteRange& range : needed)
+    if (range.begin < range.end) wanted.push_back({BloscHeader::kBytes + range.begin, BloscHeader::kBytes + range.end});
+  return {};
+}
+
+// A writer's blocks usually lie back to back, so the next larger start is where to stop reading. It is a hint and never
+// a length: starts need not be in order, and decoding finds out if it was too little.
+void stop_at_next_start(const BloscHeader& header, ByteSpan head, std::vector<ByteRange>& wanted) noexcept {
+  for (std::uint64_t block = 0; block < header.block_count; ++block) {
+    const std::uint64_t start = detail::read_le32(head.data() + BloscHeader::kBytes + BloscHeader::kStartBytes * block);
+    const auto behind = std::ranges::lower_bound(wanted, start, {}, &ByteRange::begin);
+    if (behind != wanted.begin()) std::prev(behind)->end = std::min(std::prev(behind)->end, start);
+  }
+}
+
+// `head` holds the whole start table. Gives one range a distinct start, sorted.
+DecodeResult block_ranges(const BloscHeader& header, ByteSpan head, std::span<const ByteRange> needed,
+                          std::vector<ByteRange>& wanted) {
+  const DecodeResult result = for_each_needed_block(header, needed, [&](std::uint64_t block) {
+    std::uint64_t start = 0;
+    const DecodeResult found = blosc_block_start(header, head, block, start);
+    const std::uint64_t lengths = BloscHeader::kLengthBytes * header.splits(block);
+    if (found.ok()) wanted.push_back({start, std::min(header.cbytes, start + header.block_size(block) + lengths)});
+    return found;
+  });
+  if (!result.ok()) return result;
+  std::ranges::sort(wanted, {}, [](const ByteRange& r) { return std::pair(r.begin, ~r.end); });
+  const auto repeated = std::ranges::unique(wanted, {}, &ByteRange::begin);
+  wanted.erase(repeated.begin(), repeated.end());
+  stop_at_next_start(header, head, wanted);
+  return {};
+}
+
+// Sorted `wanted` without what lies before `from`, overlaps and neighbours made one.
+void append_merged(std::span<const ByteRange> wanted, std::uint64_t from, std::vector<ByteRange>& ranges) {
+  const std::size_t first = ranges.size();
+  for (const ByteRange& range : wanted) {
+    const std::uint64_t begin = std::max(range.begin, from);
+    if (begin >= range.end) continue;
+    if (ranges.size() > first && ranges.back().end == begin)
+      ranges.back().end = range.end;
+    else
+      ranges.push_back({begin, range.end});
+    from = range.end;
+  }
 }
 
 // The decoding of one chunk: everything that does not change from block to block.
@@ -226,11 +276,19 @@ DecodeResult blosc_stream(ByteSpan encoded, std::span<const ByteRange> available
 
 DecodeResult blosc_partial_ranges(ByteSpan head, std::uint64_t encoded_size, std::uint64_t decoded_size,
                                   std::span<const ByteRange> needed, std::vector<ByteRange>& ranges) {
+  if (head.size() < std::min(encoded_size, BloscHeader::kBytes))
+    return failed(DecodeStatus::need_more, "blosc: the head ends inside the header", head.size(), BloscHeader::kBytes);
   BloscHeader header;
   const DecodeResult read = read_blosc_header(head, encoded_size, &decoded_size, header);
   if (!read.ok()) return read;
-  if (head.size() < encoded_size) ranges.push_back({head.size(), encoded_size});
-  (void)needed;
+  if (!header.memcpyed && head.size() < header.table_end())
+    return failed(DecodeStatus::need_more, "blosc: the head ends inside the start table", head.size(),
+                  header.table_end());
+  std::vector<ByteRange> wanted;
+  const DecodeResult result =
+      header.memcpyed ? copied_ranges(needed, wanted) : block_ranges(header, head, needed, wanted);
+  if (!result.ok()) return result;
+  append_merged(wanted, head.size(), ranges);
   return {};
 }
 

@@ -51,6 +51,12 @@ DecodeResult strip_crc32c(bool at_start, ByteSpan& bytes) noexcept {
   return {};
 }
 
+DecodeResult check_encoded_size(std::uint64_t encoded, std::uint64_t decoded) noexcept {
+  const std::uint64_t bound = Limits::encoded_chunk_bytes(decoded);
+  if (encoded > bound) return failed(DecodeStatus::limit, "size of the encoded chunk", encoded, bound);
+  return {};
+}
+
 DecodeResult copy_needed(ByteSpan from, MutableByteSpan out, std::span<const ByteRange> needed) noexcept {
   if (from.size() != out.size()) return failed(DecodeStatus::size, "size of the stored bytes", from.size(), out.size());
   for (const ByteRange& range : needed)
@@ -139,10 +145,10 @@ std::uint64_t CodecChain::fixed_encoded_size(std::uint64_t decoded) const noexce
 
 DecodeResult CodecChain::decode(ByteSpan encoded, MutableByteSpan out, std::span<const ByteRange> needed,
                                 DecodeContext& context) const {
-  const std::uint64_t bound = Limits::encoded_chunk_bytes(out.size());
-  if (encoded.size() > bound) return failed(DecodeStatus::limit, "size of the encoded chunk", encoded.size(), bound);
+  if (const DecodeResult result = check_encoded_size(encoded.size(), out.size()); !result.ok()) return result;
   DecodeContext::State& state = context.state();
   ByteSpan bytes = encoded;
+  std::size_t stage = 0;
   for (std::size_t i = codecs_.size(); i-- > 0;) {
     const CodecSpec& codec = codecs_[i];
     DecodeResult result;
@@ -151,7 +157,8 @@ DecodeResult CodecChain::decode(ByteSpan encoded, MutableByteSpan out, std::span
     else if (i == 0)
       return state.last(codec.id, bytes, out, needed);
     else
-      result = state.between(codec.id, bytes, bound, state.stages[i % 2], bytes);
+      result =
+          state.between(codec.id, bytes, Limits::encoded_chunk_bytes(out.size()), state.stages[stage++ % 2], bytes);
     if (!result.ok()) return result;
   }
   return copy_needed(bytes, out, needed);
@@ -163,11 +170,15 @@ bool CodecChain::can_read_partially() const noexcept {
 
 DecodeResult CodecChain::partial_ranges(ByteSpan head, std::uint64_t encoded_size, std::uint64_t decoded_size,
                                         std::span<const ByteRange> needed, std::vector<ByteRange>& ranges) const {
+  if (!can_read_partially()) return failed(DecodeStatus::unsupported, "a chain that is read whole", codecs_.size(), 1);
+  if (const DecodeResult result = check_encoded_size(encoded_size, decoded_size); !result.ok()) return result;
   return blosc_partial_ranges(head, encoded_size, decoded_size, needed, ranges);
 }
 
 DecodeResult CodecChain::decode_partial(ByteSpan encoded, std::span<const ByteRange> available, MutableByteSpan out,
                                         std::span<const ByteRange> needed, DecodeContext& context) const {
+  if (!can_read_partially()) return failed(DecodeStatus::unsupported, "a chain that is read whole", codecs_.size(), 1);
+  if (const DecodeResult result = check_encoded_size(encoded.size(), out.size()); !result.ok()) return result;
   DecodeContext::State& state = context.state();
   return state.blosc.decode(encoded, available, out, needed, state.zstd, state.inflate);
 }

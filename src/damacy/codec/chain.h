@@ -64,7 +64,8 @@ class CodecChain {
   bool can_read_partially() const noexcept;
   static constexpr std::size_t kHeadBytes = 4096;
   // `head`: the first bytes of the encoded chunk. Appends what else to read, sorted, disjoint, inside the chunk; an
-  // estimate from below and above: decode_partial says need_more if it was too little (then read all).
+  // estimate from below and above: decode_partial says need_more if it was too little (then read all). Says need_more
+  // itself if the head ends inside the start table: ask again with a head of `expected` bytes, or read all.
   DecodeResult partial_ranges(std::span<const std::byte> head, std::uint64_t encoded_size, std::uint64_t decoded_size,
                               std::span<const ByteRange> needed, std::vector<ByteRange>& ranges) const;
   // As decode; bytes of `encoded` outside `available` (sorted, disjoint) are never looked at.

@@ -1,5 +1,6 @@
 #include "damacy/codec/shuffle.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace damacy {
@@ -10,42 +11,50 @@ using detail::MutableByteSpan;
 namespace detail {
 namespace {
 
-void copy_tail(ByteSpan in, MutableByteSpan out, std::size_t from) noexcept {
-  if (from < in.size()) std::memcpy(out.data() + from, in.data() + from, in.size() - from);
+void copy_from(std::size_t position, ByteSpan in, MutableByteSpan out) noexcept {
+  if (position < in.size()) std::memcpy(out.data() + position, in.data() + position, in.size() - position);
+}
+
+const ShuffleKernels& fastest() noexcept {
+  static const ShuffleKernelList list = shuffle_kernels();
+  return list.kernels[list.count - 1];
 }
 
 }  // namespace
 
-void unshuffle_bytes_plainly(ByteSpan in, MutableByteSpan out, std::size_t typesize) noexcept {
-  const std::size_t m = in.size() / typesize;
-  for (std::size_t i = 0; i < m; ++i)
-    for (std::size_t k = 0; k < typesize; ++k) out[i * typesize + k] = in[k * m + i];
-  copy_tail(in, out, m * typesize);
+void unshuffle_bytes_with(const ShuffleKernels& kernels, ByteSpan in, MutableByteSpan out,
+                          std::size_t typesize) noexcept {
+  const std::size_t elements = in.size() / typesize;
+  kernels.interleave(in.data(), elements, elements, typesize, out.data());
+  copy_from(elements * typesize, in, out);
 }
 
-void unshuffle_bits_plainly(ByteSpan in, MutableByteSpan out, std::size_t typesize) noexcept {
-  const std::size_t m = in.size() / typesize;
-  if (m % 8 != 0) return copy_tail(in, out, 0);
-  for (std::size_t i = 0; i < m; ++i)
-    for (std::size_t k = 0; k < typesize; ++k) {
-      unsigned byte = 0;
-      for (std::size_t b = 0; b < 8; ++b) {
-        const auto packed = static_cast<unsigned>(in[(k * 8 + b) * (m / 8) + i / 8]);
-        byte |= ((packed >> (i % 8)) & 1u) << b;
-      }
-      out[i * typesize + k] = static_cast<std::byte>(byte);
-    }
-  copy_tail(in, out, m * typesize);
+// Bits to bytes for some elements, all bytes of them, then bytes to elements while they are in the cache.
+void unshuffle_bits_with(const ShuffleKernels& kernels, ByteSpan in, MutableByteSpan out,
+                         std::size_t typesize) noexcept {
+  constexpr std::size_t kTileElements = 256;
+  const std::size_t elements = in.size() / typesize;
+  if (elements % 8 != 0) return copy_from(0, in, out);
+  const std::size_t plane = elements / 8;
+  if (typesize == 1) return kernels.join_bits(in.data(), plane, plane, out.data()), copy_from(elements, in, out);
+  std::byte tile[kTileElements * 255];
+  for (std::size_t i = 0; i < elements; i += kTileElements) {
+    const std::size_t count = std::min(kTileElements, elements - i);
+    for (std::size_t k = 0; k < typesize; ++k)
+      kernels.join_bits(in.data() + k * 8 * plane + i / 8, plane, count / 8, tile + k * kTileElements);
+    kernels.interleave(tile, kTileElements, count, typesize, out.data() + i * typesize);
+  }
+  copy_from(elements * typesize, in, out);
 }
 
 }  // namespace detail
 
 void unshuffle_bytes(ByteSpan in, MutableByteSpan out, std::size_t typesize) noexcept {
-  detail::unshuffle_bytes_plainly(in, out, typesize);
+  detail::unshuffle_bytes_with(detail::fastest(), in, out, typesize);
 }
 
 void unshuffle_bits(ByteSpan in, MutableByteSpan out, std::size_t typesize) noexcept {
-  detail::unshuffle_bits_plainly(in, out, typesize);
+  detail::unshuffle_bits_with(detail::fastest(), in, out, typesize);
 }
 
 }  // namespace damacy

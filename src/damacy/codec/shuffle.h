@@ -1,11 +1,12 @@
 // Undoes blosc's two filters on one block (formats.md 7.2, rule 7). Pure; knows no container.
-// `typesize` is T, m = floor(size / T); the last size - m * T bytes are copied as they are. `in` and `out` have one
-// size and do not overlap.
+// `typesize` is T, 1 to 255; m = floor(size / T); the last size - m * T bytes are copied as they are. `in` and `out`
+// have one size and do not overlap.
 #pragma once
 
 #include <cstddef>
 
 #include "damacy/codec/detail/bytes.h"
+#include "damacy/codec/detail/shuffle_kernels.h"
 
 namespace damacy {
 
@@ -16,9 +17,10 @@ void unshuffle_bytes(detail::ByteSpan in, detail::MutableByteSpan out, std::size
 void unshuffle_bits(detail::ByteSpan in, detail::MutableByteSpan out, std::size_t typesize) noexcept;
 
 namespace detail {
-// The same, written to be read: what the fast ones must equal.
-void unshuffle_bytes_plainly(ByteSpan in, MutableByteSpan out, std::size_t typesize) noexcept;
-void unshuffle_bits_plainly(ByteSpan in, MutableByteSpan out, std::size_t typesize) noexcept;
+void unshuffle_bytes_with(const ShuffleKernels& kernels, ByteSpan in, MutableByteSpan out,
+                          std::size_t typesize) noexcept;
+void unshuffle_bits_with(const ShuffleKernels& kernels, ByteSpan in, MutableByteSpan out,
+                         std::size_t typesize) noexcept;
 }  // namespace detail
 
 }  // namespace damacy

@@ -1,0 +1,77 @@
+// Where everything of a wave lies in its uploaded image and in its scratch. Pure arithmetic on a WaveShape, the same for
+// whoever writes, sizes or reads them.
+#pragma once
+
+#include "damacy/codec/gpu_decoder.h"
+#include "damacy/codec/gpu_zstd/huffman.h"
+
+namespace damacy::gpu {
+
+// What the Huffman kernel leaves for the literal kernel: the table, as the first entry of every symbol.
+struct HuffmanTable {
+  u16 first[256];
+  u8 weight[256];
+  u32 symbols;
+  u32 bits;
+  u32 stored;
+  u32 reserved;
+};
+
+inline constexpr u32 kLiteralClasses = 3;  // tables of at most 9, 10 and 11 bits
+
+class Placer {
+ public:
+  template <class T>
+  u64 place(u64 count) {
+    const u64 begin = (end_ + 255) & ~u64{255};
+    end_ = begin + count * sizeof(T);
+    return begin;
+  }
+  u64 end() const { return (end_ + 255) & ~u64{255}; }
+
+ private:
+  u64 end_ = 0;
+};
+
+// Offsets in bytes.
+struct ImageLayout {
+  u64 frames, segments, blocks, sequence_order, literal_order, zstd_order, lz4_order, total;
+
+  explicit ImageLayout(const WaveShape& shape) {
+    Placer placer;
+    frames = placer.place<Frame>(shape.frames);
+    segments = placer.place<Segment>(shape.segments);
+    blocks = placer.place<Block>(shape.blocks);
+    sequence_order = placer.place<u32>(shape.sequence_blocks);
+    literal_order = placer.place<u32>(shape.literal_blocks);
+    zstd_order = placer.place<u32>(shape.zstd_frames);
+    lz4_order = placer.place<u32>(shape.lz4_frames);
+    total = placer.end();
+  }
+};
+
+struct ScratchLayout {
+  // What must be zero when a wave begins comes first.
+  u64 literal_counts, literal_faults, zeroed;
+  u64 segment_ranges, sequence_results, huffman_tables, literal_lists, lz4_runs, lz4_counts, records, literals, total;
+
+  explicit ScratchLayout(const WaveShape& shape) {
+    Placer placer;
+    literal_counts = placer.place<u32>(kLiteralClasses);
+    literal_faults = placer.place<u32>(shape.blocks);
+    zeroed = placer.end();
+    segment_ranges = placer.place<SegmentRange>(shape.segments);
+    sequence_results = placer.place<SequenceResult>(shape.blocks);
+    huffman_tables = placer.place<HuffmanTable>(shape.literal_blocks);
+    literal_lists = placer.place<u32>(u64{kLiteralClasses} * shape.literal_blocks);
+    lz4_runs = placer.place<Lz4Run>(shape.lz4_runs);
+    lz4_counts = placer.place<u32>(shape.lz4_frames);
+    records = placer.place<u64>(shape.records + kAside);
+    literals = placer.place<u8>(shape.literal_bytes);
+    total = placer.end();
+  }
+
+  static constexpr u64 kAside = 8;  // records that finished lanes write and nobody reads
+};
+
+}  // namespace damacy::gpu

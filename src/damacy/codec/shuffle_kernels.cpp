@@ -1,0 +1,172 @@
+// Inner loops of un-shuffling: plain ones, and ones for x86-64 with AVX2 and with GFNI, chosen when first used.
+#include "damacy/codec/detail/shuffle_kernels.h"
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace damacy::detail {
+namespace {
+
+// Bits as an 8 x 8 matrix, row = byte: rows become columns.
+constexpr std::uint64_t transposed(std::uint64_t x) noexcept {
+  std::uint64_t swap = (x ^ (x >> 7)) & 0x00aa00aa00aa00aa;
+  x ^= swap ^ (swap << 7);
+  swap = (x ^ (x >> 14)) & 0x0000cccc0000cccc;
+  x ^= swap ^ (swap << 14);
+  swap = (x ^ (x >> 28)) & 0x00000000f0f0f0f0;
+  return x ^ swap ^ (swap << 28);
+}
+
+}  // namespace
+
+void interleave_plainly(const std::byte* planes, std::size_t stride, std::size_t count, std::size_t typesize,
+                        std::byte* out) noexcept {
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t k = 0; k < typesize; ++k) out[i * typesize + k] = planes[k * stride + i];
+}
+
+void join_bits_plainly(const std::byte* planes, std::size_t stride, std::size_t bytes, std::byte* out) noexcept {
+  for (std::size_t j = 0; j < bytes; ++j) {
+    std::uint64_t rows = 0;
+    for (std::size_t b = 0; b < 8; ++b) rows |= static_cast<std::uint64_t>(planes[b * stride + j]) << (8 * b);
+    rows = transposed(rows);
+    for (std::size_t i = 0; i < 8; ++i) out[8 * j + i] = static_cast<std::byte>(rows >> (8 * i));
+  }
+}
+
+#if defined(__x86_64__)
+namespace {
+
+#define DAMACY_AVX2 __attribute__((target("avx2")))
+#define DAMACY_AVX2_INLINE __attribute__((target("avx2"), always_inline)) inline
+#define DAMACY_GFNI __attribute__((target("avx2,gfni")))
+
+constexpr std::size_t kLanes = 32;
+
+DAMACY_AVX2_INLINE __m256i load(const std::byte* from) noexcept {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+
+DAMACY_AVX2_INLINE void store(std::byte* to, __m256i value) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), value);
+}
+
+// Zips plane k with plane k + T / 2, log2(T) times: then every 128-bit lane of v[j] holds 16 bytes of whole elements,
+// lane 0 of the first sixteen elements, lane 1 of the last sixteen.
+template <std::size_t T>
+DAMACY_AVX2_INLINE void zip(__m256i (&v)[T]) noexcept {
+#pragma GCC unroll 4
+  for (std::size_t done = 1; done < T; done *= 2) {
+    __m256i next[T];
+#pragma GCC unroll 8
+    for (std::size_t k = 0; k < T / 2; ++k) {
+      next[2 * k] = _mm256_unpacklo_epi8(v[k], v[k + T / 2]);
+      next[2 * k + 1] = _mm256_unpackhi_epi8(v[k], v[k + T / 2]);
+    }
+#pragma GCC unroll 16
+    for (std::size_t k = 0; k < T; ++k) v[k] = next[k];
+  }
+}
+
+// 32 * T bytes in element order.
+template <std::size_t T>
+DAMACY_AVX2_INLINE void store_zipped(const __m256i (&v)[T], std::byte* out) noexcept {
+#pragma GCC unroll 8
+  for (std::size_t j = 0; j < T; j += 2) {
+    store(out + 16 * j, _mm256_permute2x128_si256(v[j], v[j + 1], 0x20));
+    store(out + 16 * T + 16 * j, _mm256_permute2x128_si256(v[j], v[j + 1], 0x31));
+  }
+}
+
+template <std::size_t T>
+DAMACY_AVX2 void interleave_avx2_of(const std::byte* planes, std::size_t stride, std::size_t count,
+                                    std::byte* out) noexcept {
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    __m256i v[T];
+#pragma GCC unroll 16
+    for (std::size_t k = 0; k < T; ++k) v[k] = load(planes + k * stride + i);
+    zip(v);
+    store_zipped(v, out + i * T);
+  }
+  interleave_plainly(planes + i, stride, count - i, T, out + i * T);
+}
+
+void interleave_avx2(const std::byte* planes, std::size_t stride, std::size_t count, std::size_t typesize,
+                     std::byte* out) noexcept {
+  switch (typesize) {
+    case 2:
+      return interleave_avx2_of<2>(planes, stride, count, out);
+    case 4:
+      return interleave_avx2_of<4>(planes, stride, count, out);
+    case 8:
+      return interleave_avx2_of<8>(planes, stride, count, out);
+    case 16:
+      return interleave_avx2_of<16>(planes, stride, count, out);
+    default:
+      return interleave_plainly(planes, stride, count, typesize, out);
+  }
+}
+
+template <int kShift>
+DAMACY_AVX2_INLINE __m256i swap_bits(__m256i x, long long mask) noexcept {
+  const __m256i swap = _mm256_and_si256(_mm256_xor_si256(x, _mm256_srli_epi64(x, kShift)), _mm256_set1_epi64x(mask));
+  return _mm256_xor_si256(x, _mm256_xor_si256(swap, _mm256_slli_epi64(swap, kShift)));
+}
+
+DAMACY_AVX2 void join_bits_avx2(const std::byte* planes, std::size_t stride, std::size_t bytes,
+                                std::byte* out) noexcept {
+  std::size_t j = 0;
+  for (; j + kLanes <= bytes; j += kLanes) {
+    __m256i v[8];
+#pragma GCC unroll 8
+    for (std::size_t b = 0; b < 8; ++b) v[b] = load(planes + b * stride + j);
+    zip(v);
+#pragma GCC unroll 8
+    for (std::size_t b = 0; b < 8; ++b) {
+      v[b] = swap_bits<7>(v[b], 0x00aa00aa00aa00aa);
+      v[b] = swap_bits<14>(v[b], 0x0000cccc0000cccc);
+      v[b] = swap_bits<28>(v[b], 0x00000000f0f0f0f0);
+    }
+    store_zipped(v, out + 8 * j);
+  }
+  join_bits_plainly(planes + j, stride, bytes - j, out + 8 * j);
+}
+
+// The affine instruction multiplies a bit matrix with bytes; with 1, 2, 4, ... 128 as bytes that is a transposition
+// whose rows come last first, so the planes go in last first.
+DAMACY_GFNI void join_bits_gfni(const std::byte* planes, std::size_t stride, std::size_t bytes,
+                                std::byte* out) noexcept {
+  const __m256i unit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201));
+  std::size_t j = 0;
+  for (; j + kLanes <= bytes; j += kLanes) {
+    __m256i v[8];
+#pragma GCC unroll 8
+    for (std::size_t b = 0; b < 8; ++b) v[7 - b] = load(planes + b * stride + j);
+    zip(v);
+#pragma GCC unroll 8
+    for (std::size_t b = 0; b < 8; ++b) v[b] = _mm256_gf2p8affine_epi64_epi8(unit, v[b], 0);
+    store_zipped(v, out + 8 * j);
+  }
+  join_bits_plainly(planes + j, stride, bytes - j, out + 8 * j);
+}
+
+}  // namespace
+#endif
+
+ShuffleKernelList shuffle_kernels() noexcept {
+  ShuffleKernelList list{{{interleave_plainly, join_bits_plainly}}, 1};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) {
+    list.kernels[list.count++] = {interleave_avx2, join_bits_avx2};
+    if (__builtin_cpu_supports("gfni")) list.kernels[list.count++] = {interleave_avx2, join_bits_gfni};
+  }
+#endif
+  return list;
+}
+
+}  // namespace damacy::detail
