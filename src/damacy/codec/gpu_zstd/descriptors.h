@@ -8,9 +8,10 @@
 
 namespace damacy::gpu {
 
-inline constexpr u32 kMaxBlock = 128u << 10;      // bytes that one zstd block may produce
-inline constexpr u32 kLz4Block = 32u << 10;       // output bytes that the records of one LZ4 run describe
-inline constexpr u32 kMaxFrameOutput = 0xbffffff;  // offsets are 28 bits with symbols above; larger frames stay on the host
+inline constexpr u32 kMaxBlock = 128u << 10;  // bytes that one zstd block may produce
+inline constexpr u32 kLz4Block = 32u << 10;   // output bytes that the records of one LZ4 run describe
+inline constexpr u32 kMaxFrameOutput =
+    0xbffffff;  // offsets are 28 bits with symbols above; larger frames stay on the host
 inline constexpr u32 kUnknownSize = kNone;
 
 // Why a frame was refused; one status word a frame.
@@ -39,11 +40,11 @@ enum class LiteralType : u8 { raw, rle, huffman, treeless };
 
 // One zstd block. `tables[i]` names the block that defines LL, OF and ML, itself unless repeated.
 struct Block {
-  u64 source;           // content
-  u64 literals;         // scratch byte where decoded literals go, a multiple of 16; unused for raw literals
-  u64 records;          // index of its first sequence record
-  u32 size;             // content bytes
-  u32 produced;         // raw and rle only
+  u64 source;    // content
+  u64 literals;  // scratch byte where decoded literals go, a multiple of 16; unused for raw literals
+  u64 records;   // index of its first sequence record
+  u32 size;      // content bytes
+  u32 produced;  // raw and rle only
   u32 literal_size;
   u32 literal_stored;   // bytes of the literals section after its header
   u32 huffman_block;    // the block that holds the tree
@@ -52,8 +53,8 @@ struct Block {
   u32 tables[3];
   BlockType type;
   LiteralType literal_type;
-  u8 literal_offset;    // of the literals section after its header, from `source`
-  u8 flags;             // kFirst, kLast, kFourStreams
+  u8 literal_offset;  // of the literals section after its header, from `source`
+  u8 flags;           // kFirst, kLast, kFourStreams
 
   static constexpr u8 kFirst = 1;  // of its segment
   static constexpr u8 kLast = 2;
@@ -77,16 +78,16 @@ struct Segment {
 struct Frame {
   u64 source;
   u64 destination;
-  u64 records;         // lz4: its first record
+  u64 records;  // lz4: its first record
   u32 source_size;
-  u32 size;            // bytes it must produce
-  u32 needed;          // bytes of them that anybody wants; decoding may stop there
-  u32 first_block;     // zstd: of the blocks; lz4: of the runs
+  u32 size;         // bytes it must produce
+  u32 needed;       // bytes of them that anybody wants; decoding may stop there
+  u32 first_block;  // zstd: of the blocks; lz4: of the runs
   u32 block_count;
   u32 first_segment;
   u32 segment_count;
   u32 record_capacity;  // lz4
-  u32 cut;             // zstd: blocks behind `needed` were left out on a guess
+  u32 cut;              // zstd: blocks behind `needed` were left out on a guess
   u32 reserved;
 };
 

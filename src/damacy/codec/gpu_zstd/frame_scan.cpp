@@ -159,7 +159,8 @@ class ZstdScan {
 
   // Blocks are full in practice, but for the last; a wrong guess shows on the device and sends the frame to the host.
   bool may_cut(const ZstdFrame& frame) const {
-    return allow_cut_ && scan_.frame.needed < size_ && guess_ >= scan_.frame.needed && !frame.has_checksum && !has_checksum_;
+    return allow_cut_ && scan_.frame.needed < size_ && guess_ >= scan_.frame.needed && !frame.has_checksum &&
+           !has_checksum_;
   }
 
   void begin_segment(const ZstdFrame& frame) {

@@ -30,6 +30,8 @@ struct TableSources {
   const u64 sequences = source_size / 3 < size / 4 ? source_size / 3 : size / 4;
   return sequences + 2 * (size / kLz4Block + 1) + 2;
 }
-[[nodiscard]] inline u64 lz4_run_count(u64 size) { return (size + kLz4Block - 1) / kLz4Block + 1; }
+[[nodiscard]] inline u64 lz4_run_count(u64 size) {
+  return (size + kLz4Block - 1) / kLz4Block + 1;
+}
 
 }  // namespace damacy::gpu

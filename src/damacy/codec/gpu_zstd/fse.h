@@ -8,11 +8,15 @@ namespace damacy::gpu {
 
 enum Alphabet : int { kLiteralLengths = 0, kOffsets = 1, kMatchLengths = 2 };
 
-DAMACY_HOST_DEVICE inline u32 max_log(int alphabet) { return alphabet == kOffsets ? 8u : 9u; }
+DAMACY_HOST_DEVICE inline u32 max_log(int alphabet) {
+  return alphabet == kOffsets ? 8u : 9u;
+}
 DAMACY_HOST_DEVICE inline u32 max_symbol(int alphabet) {
   return alphabet == kLiteralLengths ? 35u : alphabet == kOffsets ? 31u : 52u;
 }
-DAMACY_HOST_DEVICE inline u32 default_log(int alphabet) { return alphabet == kOffsets ? 5u : 6u; }
+DAMACY_HOST_DEVICE inline u32 default_log(int alphabet) {
+  return alphabet == kOffsets ? 5u : 6u;
+}
 
 // A table entry: extra value bits in bits 0-4, state bits in 8-12, state count in 16-25, mantissa in 27-31.
 // A code's value is (mantissa << extra) + bits, match lengths then plus 3; the next state is

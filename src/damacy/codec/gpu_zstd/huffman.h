@@ -1,5 +1,5 @@
-// Huffman trees of RFC 8878: reading the weights, numbering the table entries, and where the streams of a literals section
-// lie. One source for host and device.
+// Huffman trees of RFC 8878: reading the weights, numbering the table entries, and where the streams of a literals
+// section lie. One source for host and device.
 #pragma once
 
 #include "damacy/codec/gpu_zstd/fse.h"
@@ -13,7 +13,7 @@ inline constexpr u32 kMaxHuffmanBits = 11;
 struct Weights {
   u8 weight[256];
   u32 symbols;
-  u32 bits;   // longest code
+  u32 bits;    // longest code
   u32 stored;  // bytes of the description
 };
 
@@ -47,7 +47,9 @@ class BackwardBits {
 
 namespace huffman {
 
-DAMACY_HOST_DEVICE inline u32 weight_entry(u32 weight) { return Entry::code(0, weight); }
+DAMACY_HOST_DEVICE inline u32 weight_entry(u32 weight) {
+  return Entry::code(0, weight);
+}
 
 // Weights as an FSE stream of two alternating states, ended by the stream itself. False when malformed.
 DAMACY_HOST_DEVICE inline bool read_fse_weights(ByteView in, Weights& out, WeightsScratch& scratch) {

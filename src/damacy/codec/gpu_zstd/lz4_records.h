@@ -1,5 +1,5 @@
-// LZ4 blocks as sequence records for the executor: parsing tokens and packing what they say. Literals stay in the input.
-// One source for host and device; where bytes come from is the reader's business.
+// LZ4 blocks as sequence records for the executor: parsing tokens and packing what they say. Literals stay in the
+// input. One source for host and device; where bytes come from is the reader's business.
 #pragma once
 
 #include "damacy/codec/gpu_zstd/descriptors.h"
@@ -7,9 +7,9 @@
 namespace damacy::gpu {
 
 // The format's end rules, as the reference library enforces them.
-inline constexpr u32 kLz4LastLiterals = 5;     // no match reaches into the last bytes of the output
-inline constexpr u32 kLz4MatchMargin = 12;     // no match starts within the last bytes of the output
-inline constexpr u32 kLz4InputMargin = 8;      // behind literals that are not the last: offset, token, last literals
+inline constexpr u32 kLz4LastLiterals = 5;  // no match reaches into the last bytes of the output
+inline constexpr u32 kLz4MatchMargin = 12;  // no match starts within the last bytes of the output
+inline constexpr u32 kLz4InputMargin = 8;   // behind literals that are not the last: offset, token, last literals
 inline constexpr u32 kLz4MinMatch = 4;
 
 // Positions count from the begin of the record's run: of the output, and of the input behind the run's literal base.
@@ -43,8 +43,8 @@ class Lz4RecordWriter {
       const u32 room = kLz4Block - position;
       const u32 literals = literal_length < room ? literal_length : room;
       const u32 matched = match_length < room - literals ? match_length : room - literals;
-      records_[count_++] = Lz4Record::pack(position + literals + matched, literal - literal_base_, literals,
-                                           matched != 0 ? offset : 0);
+      records_[count_++] =
+          Lz4Record::pack(position + literals + matched, literal - literal_base_, literals, matched != 0 ? offset : 0);
       produced_ += literals + matched;
       literal += literals;
       literal_length -= literals;
@@ -88,8 +88,8 @@ class Lz4Parser {
     match_length_ = offset_ = 0;
     if (position_ == source_size_) return produced + literal_length_ == size_ ? Step::done : Step::fault;
     in_match_ = true;
-    const bool room = position_ + kLz4InputMargin <= source_size_ &&
-                      u64{produced} + literal_length_ + kLz4MatchMargin <= size_;
+    const bool room =
+        position_ + kLz4InputMargin <= source_size_ && u64{produced} + literal_length_ + kLz4MatchMargin <= size_;
     return room ? Step::more : Step::fault;
   }
 

@@ -109,10 +109,10 @@ Fault ReferenceDecoder::decode_block(const Block& block) {
     if (const Fault fault = decode_literals(block); fault != Fault::none) return fault;
     if (const Fault fault = decode_sequences(block); fault != Fault::none) return fault;
   }
-  return block.has(Block::kLast) ? end_segment(block) : Fault::none;
+  return block.has(Block::kLast) ? end_segment() : Fault::none;
 }
 
-Fault ReferenceDecoder::end_segment(const Block&) {
+Fault ReferenceDecoder::end_segment() {
   const Segment& segment = scan_.segments[segment_++];
   const u32 produced = position_ - segment_begin_;
   if (segment.content_size != kUnknownSize && segment.content_size != produced) return Fault::size;
@@ -188,7 +188,8 @@ Fault ReferenceDecoder::decode_sequences(const Block& block) {
       const u32 literal_length = take_value(bits, entry[kLiteralLengths]);
       const u32 offset = repeats_.next(code_value, literal_length);
       if (left != 1)
-        for (const int i : {kLiteralLengths, kMatchLengths, kOffsets}) state[i] = take_state(bits, entry[i], set.log[i]);
+        for (const int i : {kLiteralLengths, kMatchLengths, kOffsets})
+          state[i] = take_state(bits, entry[i], set.log[i]);
       if (bits.overrun()) return Fault::bits;
       if (const Fault fault = execute(literal_length, match_length, offset); fault != Fault::none) return fault;
     }

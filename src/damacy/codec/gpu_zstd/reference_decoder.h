@@ -1,5 +1,5 @@
-// The whole decoder on the host, from the same scan, tables, history and records that the kernels use, one byte after the
-// other. It is the kernels' specification: they must agree with it in every byte and verdict. Not meant to be fast.
+// The whole decoder on the host, from the same scan, tables, history and records that the kernels use, one byte after
+// the other. It is the kernels' specification: they must agree with it in every byte and verdict. Not meant to be fast.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,7 @@ class ReferenceDecoder {
  private:
   Fault decode_blocks();
   Fault decode_block(const Block& block);
-  Fault begin_block(const Block& block);
-  Fault end_segment(const Block& block);
+  Fault end_segment();
   Fault decode_literals(const Block& block);
   Fault decode_huffman(const Block& block);
   Fault decode_stream(const u8* bytes, u32 size, u8* to, u32 count, u32 bits);

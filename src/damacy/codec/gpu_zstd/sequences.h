@@ -65,8 +65,8 @@ DAMACY_HOST_DEVICE inline bool read_repeated_table(ByteView definer, u32 modes_o
 
 }  // namespace tables
 
-// Reads the descriptions of all tables that `block` uses, its own or those of earlier blocks. `skipped` has room for the
-// counts of one alphabet. False when malformed.
+// Reads the descriptions of all tables that `block` uses, its own or those of earlier blocks. `skipped` has room for
+// the counts of one alphabet. False when malformed.
 DAMACY_HOST_DEVICE inline bool read_table_set(const u8* source, const Block* blocks, const Block& block, i16* counts,
                                               i16* skipped, TableSet& set) {
   const ByteView content{source + block.source, block.size};

@@ -107,7 +107,11 @@ u64 scratch_bytes(const WaveShape& shape) noexcept {
 }
 
 WaveDescriptors::WaveDescriptors(const WaveLimits& limits)
-    : limits_(limits), frames_(limits.frames), codecs_(limits.frames), blocks_(limits.blocks), segments_(limits.blocks) {}
+    : limits_(limits),
+      frames_(limits.frames),
+      codecs_(limits.frames),
+      blocks_(limits.blocks),
+      segments_(limits.blocks) {}
 
 u32 WaveDescriptors::add(const FrameScan& scan) {
   WaveShape base;
@@ -171,23 +175,40 @@ GpuVerdict verdict_of(u32 status_word) noexcept {
   using gpu::Fault;
   const auto frame = [](const char* detail) { return GpuVerdict{{DecodeStatus::frame, detail, 0, 0}, false}; };
   switch (static_cast<Fault>(status_word)) {
-    case Fault::none: return {};
-    case Fault::truncated: return frame("a frame is cut off");
-    case Fault::header: return frame("zstd: a frame header");
-    case Fault::block: return frame("zstd: a block gives more than 128 KiB");
-    case Fault::literals: return frame("zstd: more literals used than there are");
-    case Fault::huffman: return frame("zstd: a Huffman tree");
-    case Fault::fse: return frame("zstd: an FSE table");
-    case Fault::sequences: return frame("zstd: a sequences section");
-    case Fault::bits: return frame("zstd: a bit stream does not end where it should");
-    case Fault::offset: return frame("zstd: a match before the frame's first byte");
-    case Fault::size: return {{DecodeStatus::size, "decoded size differs from the size expected", 0, 0}, false};
-    case Fault::checksum: return {{DecodeStatus::checksum, "zstd: content checksum", 0, 0}, false};
-    case Fault::dictionary: return {{DecodeStatus::dictionary, "zstd: dictionary id", 0, 0}, false};
-    case Fault::limit: return {{DecodeStatus::limit, "a limit of the decoder", 0, 0}, false};
-    case Fault::lz4: return frame("lz4: a block does not decode into the expected size");
-    case Fault::ask_host: return {{}, true};
-    case Fault::pending: break;
+    case Fault::none:
+      return {};
+    case Fault::truncated:
+      return frame("a frame is cut off");
+    case Fault::header:
+      return frame("zstd: a frame header");
+    case Fault::block:
+      return frame("zstd: a block gives more than 128 KiB");
+    case Fault::literals:
+      return frame("zstd: more literals used than there are");
+    case Fault::huffman:
+      return frame("zstd: a Huffman tree");
+    case Fault::fse:
+      return frame("zstd: an FSE table");
+    case Fault::sequences:
+      return frame("zstd: a sequences section");
+    case Fault::bits:
+      return frame("zstd: a bit stream does not end where it should");
+    case Fault::offset:
+      return frame("zstd: a match before the frame's first byte");
+    case Fault::size:
+      return {{DecodeStatus::size, "decoded size differs from the size expected", 0, 0}, false};
+    case Fault::checksum:
+      return {{DecodeStatus::checksum, "zstd: content checksum", 0, 0}, false};
+    case Fault::dictionary:
+      return {{DecodeStatus::dictionary, "zstd: dictionary id", 0, 0}, false};
+    case Fault::limit:
+      return {{DecodeStatus::limit, "a limit of the decoder", 0, 0}, false};
+    case Fault::lz4:
+      return frame("lz4: a block does not decode into the expected size");
+    case Fault::ask_host:
+      return {{}, true};
+    case Fault::pending:
+      break;
   }
   return frame("no verdict");
 }

@@ -57,7 +57,8 @@ struct Xxh64 {
     const u64 stripes = size / kStripe;
     for (u64 i = 0; i < stripes; ++i)
       for (u32 lane = 0; lane < 4; ++lane) chain[lane] = round(chain[lane], read(bytes + i * kStripe + lane * 8, 8));
-    return finish(stripes == 0 ? kPrime5 : merge(chain[0], chain[1], chain[2], chain[3]), size, bytes + stripes * kStripe);
+    return finish(stripes == 0 ? kPrime5 : merge(chain[0], chain[1], chain[2], chain[3]), size,
+                  bytes + stripes * kStripe);
   }
 };
 
