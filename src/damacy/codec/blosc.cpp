@@ -1,6 +1,7 @@
 #include "damacy/codec/blosc.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -142,11 +143,8 @@ struct Job {
   ZstdDecoder& zstd;
   InflateDecoder& inflate;
 
-  DecodeResult stream(ByteSpan packed, MutableByteSpan out) const noexcept {
-    if (packed.size() == out.size()) {
-      std::memcpy(out.data(), packed.data(), out.size());
-      return {};
-    }
+  // A stream that is not stored raw.
+  DecodeResult unpack(ByteSpan packed, MutableByteSpan out) const noexcept {
     switch (header.codec) {
       case BloscCodec::lz4:
         return decode_lz4_block(packed, out);
@@ -159,37 +157,58 @@ struct Job {
     }
   }
 
-  // All streams of a block, the filter not undone.
-  DecodeResult streams(std::uint64_t block, MutableByteSpan out) const noexcept {
+  // Calls use(i, packed) for each stream of a block.
+  template <class Use>
+  DecodeResult for_each_stream(std::uint64_t block, std::uint32_t splits, std::uint64_t stream_bytes, Use use) const {
     const std::uint64_t entry = BloscHeader::kBytes + BloscHeader::kStartBytes * block;
     if (!covers(available, entry, entry + BloscHeader::kStartBytes))
-      return failed(DecodeStatus::need_more, "blosc: start table was not read", entry);
+      return failed(DecodeStatus::need_more, "blosc: the start table was not read", entry);
     std::uint64_t position = 0;
     if (const DecodeResult result = blosc_block_start(header, encoded, block, position); !result.ok()) return result;
-    const std::uint32_t splits = header.splits(block);
-    if (out.size() % splits != 0)
-      return failed(DecodeStatus::frame, "blosc: block does not divide into its streams", out.size(), splits);
-    const std::uint64_t size = out.size() / splits;
     for (std::uint32_t i = 0; i < splits; ++i) {
       ByteRange data;
-      if (const DecodeResult result = blosc_stream(encoded, available, size, position, data); !result.ok())
-        return result;
-      const DecodeResult result = stream(encoded.subspan(data.begin, data.size()), out.subspan(i * size, size));
+      DecodeResult result = blosc_stream(encoded, available, stream_bytes, position, data);
+      if (result.ok()) result = use(i, encoded.subspan(data.begin, data.size()));
       if (!result.ok()) return result;
     }
     return {};
   }
 
-  DecodeResult block(std::uint64_t block, MutableByteSpan out, MutableByteSpan scratch) const noexcept {
-    if (header.filter == BloscFilter::none || (header.filter == BloscFilter::bits && out.size() < header.typesize))
-      return streams(block, out);
-    const MutableByteSpan filtered = scratch.first(out.size());
-    if (const DecodeResult result = streams(block, filtered); !result.ok()) return result;
-    if (header.filter == BloscFilter::bytes)
-      unshuffle_bytes(filtered, out, header.typesize);
+  DecodeResult unfiltered_block(std::uint64_t block, std::uint32_t splits, MutableByteSpan out) const {
+    const std::uint64_t size = out.size() / splits;
+    return for_each_stream(block, splits, size, [&](std::uint32_t i, ByteSpan packed) {
+      const MutableByteSpan part = out.subspan(i * size, size);
+      if (packed.size() < size) return unpack(packed, part);
+      std::memcpy(part.data(), packed.data(), size);
+      return DecodeResult{};
+    });
+  }
+
+  // Raw streams are un-shuffled from where they are; about half of the bytes of noisy images are such.
+  DecodeResult filtered_block(std::uint64_t block, std::uint32_t splits, MutableByteSpan out,
+                              MutableByteSpan scratch) const {
+    const std::uint64_t size = out.size() / splits;
+    std::array<const std::byte*, 16> planes;
+    const DecodeResult result = for_each_stream(block, splits, size, [&](std::uint32_t i, ByteSpan packed) {
+      const MutableByteSpan part = scratch.subspan(i * size, size);
+      const bool raw = packed.size() == size;
+      planes[i] = raw ? packed.data() : part.data();
+      return raw ? DecodeResult{} : unpack(packed, part);
+    });
+    if (!result.ok()) return result;
+    if (splits == 1)
+      unshuffle_block(header.shuffle(), header.typesize, {planes[0], size}, out);
     else
-      unshuffle_bits(filtered, out, header.typesize);
+      unshuffle(header.shuffle(), {planes.data(), splits}, size, out.data());
     return {};
+  }
+
+  DecodeResult block(std::uint64_t block, MutableByteSpan out, MutableByteSpan scratch) const {
+    const std::uint32_t splits = header.splits(block);
+    if (out.size() % splits != 0)
+      return failed(DecodeStatus::frame, "blosc: a block does not divide into its streams", out.size(), splits);
+    const bool plain = header.filter == BloscFilter::none || out.size() < header.typesize;
+    return plain ? unfiltered_block(block, splits, out) : filtered_block(block, splits, out, scratch);
   }
 };
 

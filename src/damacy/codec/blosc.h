@@ -11,6 +11,7 @@
 #include "damacy/codec/deflate.h"
 #include "damacy/codec/detail/bytes.h"
 #include "damacy/codec/ranges.h"
+#include "damacy/codec/shuffle.h"
 #include "damacy/codec/status.h"
 #include "damacy/codec/zstd.h"
 
@@ -35,6 +36,9 @@ struct BloscHeader {
   bool memcpyed = false;  // the payload is the data, right behind the header
   bool splittable = false;
 
+  [[nodiscard]] ShuffleFilter shuffle() const noexcept {  // when there is a filter
+    return filter == BloscFilter::bytes ? ShuffleFilter::bytes : ShuffleFilter::bits;
+  }
   [[nodiscard]] std::uint64_t table_end() const noexcept { return kBytes + kStartBytes * block_count; }
   [[nodiscard]] std::uint64_t block_begin(std::uint64_t block) const noexcept { return block * blocksize; }
   [[nodiscard]] std::uint64_t block_size(std::uint64_t block) const noexcept;

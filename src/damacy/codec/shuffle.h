@@ -1,26 +1,32 @@
 // Undoes blosc's two filters on one block (formats.md 7.2, rule 7). Pure; knows no container.
-// `typesize` is T, 1 to 255; m = floor(size / T); the last size - m * T bytes are copied as they are. `in` and `out`
-// have one size and do not overlap.
+// A filtered block of T-byte elements is T planes of m bytes each and then, unfiltered, what makes no whole element.
+// The planes need not lie behind each other: those of a block with T streams may be used from where each stream is.
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "damacy/codec/detail/bytes.h"
 #include "damacy/codec/detail/shuffle_kernels.h"
 
 namespace damacy {
 
-// out[i * T + k] = in[k * m + i]
-void unshuffle_bytes(detail::ByteSpan in, detail::MutableByteSpan out, std::size_t typesize) noexcept;
+enum class ShuffleFilter : std::uint8_t { bytes, bits };
 
-// Bit b of byte k of element i is bit i mod 8 of byte (k * 8 + b) * (m / 8) + i / 8. If m is no multiple of 8, a copy.
-void unshuffle_bits(detail::ByteSpan in, detail::MutableByteSpan out, std::size_t typesize) noexcept;
+// Pointers to T planes, T from 1 to 255.
+using Planes = std::span<const std::byte* const>;
+
+// Writes m * T bytes. `bytes`: out[i * T + k] = planes[k][i]. `bits`: bit b of byte k of element i is bit i mod 8 of
+// planes[k][b * m / 8 + i / 8], but if m is no multiple of 8 the planes are copied as they are, one behind the other.
+void unshuffle(ShuffleFilter filter, Planes planes, std::size_t m, std::byte* out) noexcept;
+
+// A whole block, m = floor(size / T). `in` and `out` have one size and do not overlap.
+void unshuffle_block(ShuffleFilter filter, std::size_t typesize, detail::ByteSpan in,
+                     detail::MutableByteSpan out) noexcept;
 
 namespace detail {
-void unshuffle_bytes_with(const ShuffleKernels& kernels, ByteSpan in, MutableByteSpan out,
-                          std::size_t typesize) noexcept;
-void unshuffle_bits_with(const ShuffleKernels& kernels, ByteSpan in, MutableByteSpan out,
-                         std::size_t typesize) noexcept;
+void unshuffle_with(const ShuffleKernels& kernels, ShuffleFilter filter, Planes planes, std::size_t m,
+                    std::byte* out) noexcept;
 }  // namespace detail
 
 }  // namespace damacy

@@ -21,12 +21,16 @@ constexpr std::uint64_t transposed(std::uint64_t x) noexcept {
   return x ^ swap ^ (swap << 28);
 }
 
-}  // namespace
+// From element `first` on.
+void interleave_rest(const std::byte* const* planes, std::size_t first, std::size_t count, std::size_t typesize,
+                     std::byte* out) noexcept {
+  for (std::size_t i = first; i < count; ++i)
+    for (std::size_t k = 0; k < typesize; ++k) out[i * typesize + k] = planes[k][i];
+}
 
-void interleave_plainly(const std::byte* planes, std::size_t stride, std::size_t count, std::size_t typesize,
+void interleave_plainly(const std::byte* const* planes, std::size_t count, std::size_t typesize,
                         std::byte* out) noexcept {
-  for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t k = 0; k < typesize; ++k) out[i * typesize + k] = planes[k * stride + i];
+  interleave_rest(planes, 0, count, typesize, out);
 }
 
 void join_bits_plainly(const std::byte* planes, std::size_t stride, std::size_t bytes, std::byte* out) noexcept {
@@ -37,6 +41,8 @@ void join_bits_plainly(const std::byte* planes, std::size_t stride, std::size_t 
     for (std::size_t i = 0; i < 8; ++i) out[8 * j + i] = static_cast<std::byte>(rows >> (8 * i));
   }
 }
+
+}  // namespace
 
 #if defined(__x86_64__)
 namespace {
@@ -83,32 +89,33 @@ DAMACY_AVX2_INLINE void store_zipped(const __m256i (&v)[T], std::byte* out) noex
 }
 
 template <std::size_t T>
-DAMACY_AVX2 void interleave_avx2_of(const std::byte* planes, std::size_t stride, std::size_t count,
-                                    std::byte* out) noexcept {
+DAMACY_AVX2 void interleave_avx2_of(const std::byte* const* planes, std::size_t count, std::byte* out) noexcept {
+  const std::byte* plane[T];
+#pragma GCC unroll 16
+  for (std::size_t k = 0; k < T; ++k) plane[k] = planes[k];
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     __m256i v[T];
 #pragma GCC unroll 16
-    for (std::size_t k = 0; k < T; ++k) v[k] = load(planes + k * stride + i);
+    for (std::size_t k = 0; k < T; ++k) v[k] = load(plane[k] + i);
     zip(v);
     store_zipped(v, out + i * T);
   }
-  interleave_plainly(planes + i, stride, count - i, T, out + i * T);
+  interleave_rest(planes, i, count, T, out);
 }
 
-void interleave_avx2(const std::byte* planes, std::size_t stride, std::size_t count, std::size_t typesize,
-                     std::byte* out) noexcept {
+void interleave_avx2(const std::byte* const* planes, std::size_t count, std::size_t typesize, std::byte* out) noexcept {
   switch (typesize) {
     case 2:
-      return interleave_avx2_of<2>(planes, stride, count, out);
+      return interleave_avx2_of<2>(planes, count, out);
     case 4:
-      return interleave_avx2_of<4>(planes, stride, count, out);
+      return interleave_avx2_of<4>(planes, count, out);
     case 8:
-      return interleave_avx2_of<8>(planes, stride, count, out);
+      return interleave_avx2_of<8>(planes, count, out);
     case 16:
-      return interleave_avx2_of<16>(planes, stride, count, out);
+      return interleave_avx2_of<16>(planes, count, out);
     default:
-      return interleave_plainly(planes, stride, count, typesize, out);
+      return interleave_plainly(planes, count, typesize, out);
   }
 }
 

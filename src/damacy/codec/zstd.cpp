@@ -16,6 +16,8 @@ using detail::ByteSpan;
 using detail::failed;
 using detail::MutableByteSpan;
 
+constexpr std::uint64_t kWhole = ~std::uint64_t{0};  // as many bytes as a frame has, verified to its end
+
 DecodeResult library_error(std::size_t code, ByteSpan frame, std::uint64_t capacity) noexcept {
   switch (ZSTD_getErrorCode(code)) {
     case ZSTD_error_checksum_wrong:
@@ -90,7 +92,7 @@ DecodeResult ZstdDecoder::decode_up_to(ByteSpan encoded, MutableByteSpan out, st
   ZstdExtent extent;
   produced = 0;
   if (const DecodeResult result = check_zstd(encoded, out.size(), extent); !result.ok()) return result;
-  return decode_frames(encoded, out, ~std::uint64_t{0}, produced);
+  return decode_frames(encoded, out, kWhole, produced);
 }
 
 // `produced` runs past needed_end when the frames behind it say how long they are.
@@ -107,26 +109,20 @@ DecodeResult ZstdDecoder::decode_frames(ByteSpan encoded, MutableByteSpan out, s
     const std::uint64_t room = out.size() - produced;
     const MutableByteSpan rest =
         out.subspan(produced, frame.has_content_size ? std::min(room, frame.content_size) : room);
-    const std::uint64_t wanted = needed_end > produced ? needed_end - produced : 0;
-    const bool whole = frame.has_checksum || wanted >= rest.size();
+    const std::uint64_t needed = needed_end > produced ? needed_end - produced : 0;
+    const bool whole = frame.has_checksum || needed >= rest.size();
     std::uint64_t got = 0;
-    const DecodeResult result = whole ? decode_frame(bytes, rest, got) : decode_frame_head(bytes, rest, wanted, got);
+    const DecodeResult result = decode_frame(bytes, rest, whole ? kWhole : needed, got);
     if (!result.ok()) return result;
     produced += frame.has_content_size ? rest.size() : got;
   }
   return {};
 }
 
-DecodeResult ZstdDecoder::decode_frame(ByteSpan frame, MutableByteSpan out, std::uint64_t& produced) noexcept {
-  const std::size_t got = ZSTD_decompressDCtx(context_.get(), out.data(), out.size(), frame.data(), frame.size());
-  if (ZSTD_isError(got)) return library_error(got, frame, out.size());
-  produced = got;
-  return {};
-}
-
-// Block by block, and no further than the block that holds byte wanted - 1.
-DecodeResult ZstdDecoder::decode_frame_head(ByteSpan frame, MutableByteSpan out, std::uint64_t wanted,
-                                            std::uint64_t& produced) noexcept {
+// Block by block, which costs nothing over decoding at once, and no further than the block that holds byte wanted - 1.
+// A whole frame's size and checksum are verified by the library.
+DecodeResult ZstdDecoder::decode_frame(ByteSpan frame, MutableByteSpan out, std::uint64_t wanted,
+                                       std::uint64_t& produced) noexcept {
   ZSTD_decompressBegin(context_.get());
   std::uint64_t position = 0;
   produced = 0;

@@ -43,10 +43,8 @@ class ZstdDecoder {
   };
   [[nodiscard]] DecodeResult decode_frames(detail::ByteSpan encoded, detail::MutableByteSpan out,
                                            std::uint64_t needed_end, std::uint64_t& produced) noexcept;
-  [[nodiscard]] DecodeResult decode_frame(detail::ByteSpan frame, detail::MutableByteSpan out,
+  [[nodiscard]] DecodeResult decode_frame(detail::ByteSpan frame, detail::MutableByteSpan out, std::uint64_t wanted,
                                           std::uint64_t& produced) noexcept;
-  [[nodiscard]] DecodeResult decode_frame_head(detail::ByteSpan frame, detail::MutableByteSpan out,
-                                               std::uint64_t wanted, std::uint64_t& produced) noexcept;
 
   std::unique_ptr<ZSTD_DCtx_s, Freer> context_;
 };

@@ -6,16 +6,11 @@
 namespace damacy::detail {
 
 struct ShuffleKernels {
-  // out[i * typesize + k] = planes[k * stride + i] for i < count, k < typesize
-  void (*interleave)(const std::byte* planes, std::size_t stride, std::size_t count, std::size_t typesize,
-                     std::byte* out) noexcept;
+  // out[i * typesize + k] = planes[k][i] for i < count, k < typesize
+  void (*interleave)(const std::byte* const* planes, std::size_t count, std::size_t typesize, std::byte* out) noexcept;
   // Bit b of out[8 * j + i] is bit i of planes[b * stride + j], for j < bytes.
   void (*join_bits)(const std::byte* planes, std::size_t stride, std::size_t bytes, std::byte* out) noexcept;
 };
-
-void interleave_plainly(const std::byte* planes, std::size_t stride, std::size_t count, std::size_t typesize,
-                        std::byte* out) noexcept;
-void join_bits_plainly(const std::byte* planes, std::size_t stride, std::size_t bytes, std::byte* out) noexcept;
 
 // From the plain ones, which run everywhere, to the fastest this processor can run, which is the last.
 struct ShuffleKernelList {
