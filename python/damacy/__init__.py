@@ -1,0 +1,93 @@
+"""damacy streams boxes of chunked, compressed zarr arrays into batches.
+
+>>> import damacy
+>>> damacy.Sample("cell.zarr", [slice(0, 64), (0, 256)]).aabb
+((0, 64), (0, 256))
+
+This module is a table of contents. Importing it starts nothing, and loads neither NumPy nor the native library.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from damacy._batch import Batch
+from damacy._config import MAX_CHUNK_UNCOMPRESSED_BYTES, Config
+from damacy._dtype import Dtype
+from damacy._errors import (
+    DamacyError,
+    DecodeError,
+    DtypeMismatch,
+    InvalidArgument,
+    NativeCudaError,
+    NotFound,
+    OutOfMemory,
+    PopTimeout,
+    RankMismatch,
+    ShutdownError,
+    StorageError,
+    TryAgain,
+    UnsupportedFormat,
+)
+from damacy._info import ArrayInfo as ArrayInfo
+from damacy._info import BatchInfo
+from damacy._info import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
+from damacy._log import LOG_DEBUG as LOG_DEBUG
+from damacy._log import LOG_ERROR as LOG_ERROR
+from damacy._log import LOG_FATAL as LOG_FATAL
+from damacy._log import LOG_INFO as LOG_INFO
+from damacy._log import LOG_TRACE as LOG_TRACE
+from damacy._log import LOG_WARN as LOG_WARN
+from damacy._log import set_log_level
+from damacy._log import set_log_quiet as set_log_quiet
+from damacy._pipeline import Pipeline
+from damacy._sample import Sample
+from damacy._stats import Metric, Stats
+from damacy._status import Status
+
+__version__: str
+
+__all__ = [
+    "MAX_CHUNK_UNCOMPRESSED_BYTES",
+    "Batch",
+    "BatchInfo",
+    "Config",
+    "DamacyError",
+    "DecodeError",
+    "Dtype",
+    "DtypeMismatch",
+    "InvalidArgument",
+    "Metric",
+    "NativeCudaError",
+    "NotFound",
+    "OutOfMemory",
+    "Pipeline",
+    "PopTimeout",
+    "RankMismatch",
+    "Sample",
+    "ShutdownError",
+    "Stats",
+    "Status",
+    "StorageError",
+    "TryAgain",
+    "UnsupportedFormat",
+    "__version__",
+    "set_log_level",
+]
+
+# Users see damacy.Config, in pickles and tracebacks too, wherever it is written down.
+for _name in (*__all__, "ArrayInfo", "open", "set_log_quiet"):
+    if getattr(globals().get(_name), "__module__", "").startswith("damacy."):
+        globals()[_name].__module__ = "damacy"
+del _name
+
+
+def __getattr__(name: str) -> Any:
+    """The native library and its version, loaded when somebody asks."""
+    if name not in ("_native", "__version__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    native = importlib.import_module("damacy._native")
+    globals()["__version__"] = native.__version__
+    return native if name == "_native" else native.__version__

@@ -1,0 +1,5 @@
+"""`python -m damacy`: the command line."""
+
+from damacy.cli import main
+
+main()

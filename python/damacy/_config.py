@@ -1,0 +1,155 @@
+"""`Config`: every setting of a pipeline, checked when it is built. Does not know devices or whether sizes fit: the
+native library judges those when a `Pipeline` is made."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import re
+from typing import Any
+
+from damacy._dtype import Dtype
+from damacy._integers import as_int, shown
+
+MAX_CHUNK_UNCOMPRESSED_BYTES = 1 << 30
+
+_ON_ERROR = ("raise", "skip", "fill")
+_GPU_DECODER = ("auto", "own", "nvcomp")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Settings of a `Pipeline`; immutable, comparable, hashable, picklable.
+
+    >>> base = Config(batch_size=8, host_buffer_bytes=1 << 30, device_buffer_bytes=1 << 30)
+    >>> base.dtype is Dtype.F32, dataclasses.replace(base, batch_size=64).batch_size
+    (True, 64)
+    >>> Config(batch_size=0, host_buffer_bytes=1, device_buffer_bytes=1)
+    Traceback (most recent call last):
+    ValueError: batch_size must be >= 1 (got 0)
+
+    Args:
+        batch_size: samples per batch.
+        host_buffer_bytes: staging memory for reads, a hard cap; page-locked on the CUDA back end.
+        device_buffer_bytes: memory for encoded and decoded chunks, a hard cap; on the host back end a cap on scratch.
+        dtype: element type of batches: a `Dtype`, its name or number.
+        lookahead_batches: depth of the queue of accepted samples, in batches.
+        n_io_threads: reader threads; on the host back end they also decode and place what they read.
+        n_compute_threads: workers beside them; 0 is none.
+        n_zarrs_meta_cache: arrays whose metadata are kept, least recently used out first.
+        n_shards_meta_cache: shard indices kept, likewise.
+        max_chunk_uncompressed_bytes: hard limit on a decoded chunk; 0 is any chunk the buffers can hold.
+        max_gpu_memory_bytes: hard cap on all device memory of the pipeline; 0 is none.
+        max_bytes_per_element: largest source element accepted; 0 is 8.
+        device: where batches live: None (the current CUDA context, or the host where there is no GPU), a device number,
+            `"cpu"`, `"cuda"` or `"cuda:N"`.
+        n_batches: slots: how many batches can be held or in production.
+        on_error: what becomes of a sample that fails after acceptance: `"raise"`, `"skip"` or `"fill"`.
+        pop_timeout_s: longest wait inside one `pop`; None waits as long as it takes, 0 never waits.
+        cache_bytes: cache of decoded chunks; not built yet, so only 0 is accepted by `Pipeline`.
+        gpu_decoder: who decodes zstd and LZ4 frames on a GPU: `"auto"`, `"own"` or `"nvcomp"`.
+    """
+
+    batch_size: int
+    host_buffer_bytes: int = 1 << 30
+    device_buffer_bytes: int = 4 << 30
+    dtype: Dtype = Dtype.F32
+    lookahead_batches: int = 2
+    n_io_threads: int = 4
+    n_compute_threads: int = 0
+    n_zarrs_meta_cache: int = 64
+    n_shards_meta_cache: int = 256
+    max_chunk_uncompressed_bytes: int = 0
+    max_gpu_memory_bytes: int = 0
+    max_bytes_per_element: int = 0
+    device: int | str | None = None
+    n_batches: int = 2
+    on_error: str = "raise"
+    pop_timeout_s: float | None = None
+    cache_bytes: int = 0
+    gpu_decoder: str = "auto"
+
+    def __post_init__(self) -> None:
+        # The order of these lines is the order in which failures are reported.
+        self._keep_int("batch_size", 1)
+        self._keep_int("lookahead_batches", 2)
+        self._keep_int("n_io_threads", 1)
+        self._keep_int("n_compute_threads", 0)
+        self._keep_buffers()
+        self._keep_int("max_chunk_uncompressed_bytes", 0)
+        self._keep("dtype", Dtype.coerce(self.dtype))
+        self._keep_int("n_zarrs_meta_cache", 1)
+        self._keep_int("n_shards_meta_cache", 1)
+        self._keep_int("max_gpu_memory_bytes", 0)
+        self._keep_int("max_bytes_per_element", 0)
+        self._keep("device", _device(self.device))
+        self._keep_int("n_batches", 1)
+        self._keep("on_error", _one_of("on_error", self.on_error, _ON_ERROR))
+        self._keep("pop_timeout_s", _timeout(self.pop_timeout_s))
+        self._keep_int("cache_bytes", 0)
+        self._keep("gpu_decoder", _one_of("gpu_decoder", self.gpu_decoder, _GPU_DECODER))
+
+    def _keep(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)  # frozen for everybody else
+
+    def _keep_int(self, name: str, least: int) -> None:
+        value = as_int(getattr(self, name), name)
+        if value < least:
+            raise ValueError(f"{name} must be >= {least} (got {shown(value)})")
+        self._keep(name, _below_2_63(name, value))
+
+    def _keep_buffers(self) -> None:
+        host = as_int(self.host_buffer_bytes, "host_buffer_bytes")
+        device = as_int(self.device_buffer_bytes, "device_buffer_bytes")
+        if host <= 0 or device <= 0:
+            raise ValueError(
+                f"host_buffer_bytes and device_buffer_bytes must be > 0 (got {shown(host)} and {shown(device)})"
+            )
+        self._keep("host_buffer_bytes", _below_2_63("host_buffer_bytes", host))
+        self._keep("device_buffer_bytes", _below_2_63("device_buffer_bytes", device))
+
+
+def _below_2_63(name: str, value: int) -> int:
+    if value >= 1 << 63:
+        raise ValueError(f"{name} must be < 2**63 (got {shown(value)})")
+    return value
+
+
+def _device(value: object) -> int | str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        name = value.lower()
+        if name in ("cpu", "cuda"):
+            return name
+        if numbered := re.fullmatch(r"cuda:([0-9]{1,19})", name):
+            return _below_2_63("device", int(numbered[1]))
+    else:
+        number = as_int(value, "device")
+        if number >= 0:
+            return _below_2_63("device", number)
+        value = number
+    got = shown(value) if isinstance(value, int) else repr(value)
+    raise ValueError(f"device must be None, an int >= 0, 'cpu', 'cuda' or 'cuda:N' (got {got})")
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    for word in allowed:
+        if isinstance(value, str) and value == word:
+            return word
+    *first, last = map(repr, allowed)
+    raise ValueError(f"{name} must be {', '.join(first)} or {last} (got {value!r})")
+
+
+def _timeout(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        try:
+            value = float(value)
+        except OverflowError:
+            value = math.inf
+        if math.isfinite(value) and value >= 0:
+            return value
+    raise ValueError(f"pop_timeout_s must be None or a finite number >= 0 (got {value!r})")

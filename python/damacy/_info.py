@@ -1,0 +1,62 @@
+"""What batches and arrays say of themselves. Knows the fields; the native library fills them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from damacy import _log
+from damacy._dtype import Dtype
+from damacy._sample import uri_text
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BatchInfo:
+    """Where a batch lies: on the host back end `device_ptr` is a host address and `ready_stream` is 0."""
+
+    device_ptr: int
+    shape: tuple[int, ...]
+    dtype: Dtype
+    ready_stream: int
+    batch_id: int
+
+
+def batch_info_from(native: Mapping[str, Any]) -> BatchInfo:
+    """`BatchInfo` from the native dict."""
+    return BatchInfo(
+        device_ptr=native["device_ptr"],
+        shape=native["shape"],
+        dtype=Dtype(native["dtype"]),
+        ready_stream=native["ready_stream"],
+        batch_id=native["batch_id"],
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """An array as its metadata describe it, enough to draw samples from.
+
+    `chunks` is the inner chunk, `shards` None where there are none; `levels` are the paths of an image, finest first.
+    """
+
+    uri: str
+    shape: tuple[int, ...]
+    dtype: str
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...] | None
+    zarr_format: int
+    codecs: tuple[str, ...]
+    levels: tuple[str, ...]
+    supported: bool
+    why_not: str | None
+
+
+def open(uri: str | os.PathLike[str]) -> ArrayInfo:  # noqa: A001  damacy.open, never star-imported
+    """Look at an array, or at level 0 of an OME-NGFF image, without reading any of it."""
+    from damacy import _native
+
+    with _log.drained():
+        found = _native.open_array(uri_text(uri))
+    return ArrayInfo(**{**found, "why_not": found["why_not"] or None})

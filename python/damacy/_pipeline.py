@@ -1,0 +1,171 @@
+"""`Pipeline`: samples in, batches out. Holds the native pipeline, which does the work and is safe to use from any
+thread; adds type checks, iteration, the `LOCAL_RANK` warning and refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from damacy import _log
+from damacy._batch import Batch
+from damacy._config import Config
+from damacy._errors import DamacyError, TryAgain
+from damacy._integers import as_int
+from damacy._sample import Sample
+from damacy._stats import Stats, stats_from
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class Pipeline:
+    """Reads, decodes and places boxes of chunked arrays into batches while you work on the batch before.
+
+    Push samples, pop batches, in the same order; `with` closes it. Any member may be called from any thread.
+    """
+
+    __slots__ = ("__weakref__", "_config", "_native")
+
+    def __init__(self, config: Config) -> None:
+        if not isinstance(config, Config):
+            raise TypeError(f"config must be a damacy.Config (got {type(config).__name__})")
+        from damacy import _native
+
+        self._config = config
+        with _log.drained():
+            self._native = _native.Pipeline(_native_settings(config))
+        _warn_of_other_rank(self)
+
+    @property
+    def config(self) -> Config:
+        """The settings it was made with; also after `close`."""
+        return self._config
+
+    @property
+    def device(self) -> int | str:
+        """Where batches live: a CUDA device's index, or `"cpu"`."""
+        name = self._native.device
+        return int(name) if name.isdigit() else name
+
+    @property
+    def pending(self) -> bool:
+        """True while a pushed source is not known to be exhausted; False after `close`."""
+        return self._native.pending
+
+    def push(self, samples: Iterable[Sample]) -> None:
+        """Queue a source of samples; what does not fit now is pulled by later calls.
+
+        Raises what is wrong with a sample found during this call; samples before it are kept.
+        """
+        with _log.drained():
+            self._native.push(samples)
+
+    def pop(self) -> Batch:
+        """The next batch, complete. `TryAgain` if there is none to wait for."""
+        with _log.drained():
+            return Batch(self._native.pop())
+
+    def flush(self) -> None:
+        """End the run behind what is queued: its remainder comes as one short batch."""
+        with _log.drained():
+            self._native.flush()
+
+    def close(self) -> None:
+        """Stop all work and free all but what batches and tensors still use. Idempotent."""
+        with _log.drained():
+            self._native.close()
+
+    def batches(self, n: int) -> Iterator[Batch]:
+        """`n` pops, one at a time. It survives errors: the next `next()` goes on behind them."""
+        return _Batches(self, as_int(n, "n"))
+
+    def stats(self) -> Stats:
+        """Exact counts and times since the start, or since `stats_reset`."""
+        return stats_from(self._native.stats())
+
+    def stats_reset(self) -> None:
+        """Zero all counts but the gauges."""
+        self._native.stats_reset()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        try:
+            where = f"on {self.device}"
+        except DamacyError:
+            where = "closed"
+        return f"<damacy.Pipeline batch_size={self._config.batch_size} {self._config.dtype.name.lower()} {where}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a Pipeline cannot be pickled or copied: make one from its Config where it is needed")
+
+
+class _Batches(Iterator[Batch]):
+    """Counts batches handed out and batches that failed; nothing else that `pop` raises uses one up."""
+
+    def __init__(self, pipeline: Pipeline, n: int) -> None:
+        self._pipeline = pipeline
+        self._left = n
+        self._lock = threading.Lock()
+
+    def __next__(self) -> Batch:
+        with self._lock:
+            if self._left <= 0:
+                raise StopIteration
+            self._left -= 1
+        used = False
+        try:
+            batch = self._pipeline.pop()
+            used = True
+            return batch
+        except DamacyError as error:
+            used = error.batch_id is not None and not isinstance(error, TryAgain)
+            raise
+        finally:
+            if not used:
+                with self._lock:
+                    self._left += 1
+
+
+def _native_settings(config: Config) -> dict[str, Any]:
+    settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    settings["dtype"] = int(config.dtype)
+    settings["device"] = "" if config.device is None else str(config.device)
+    return settings
+
+
+_warned_ranks: set[tuple[int, int]] = set()
+
+
+def _warn_of_other_rank(pipeline: Pipeline) -> None:
+    """Says once that this process, one of several on a machine, took another device than its rank suggests."""
+    if pipeline.config.device is not None or not isinstance(pipeline.device, int):
+        return
+    try:
+        rank = int(os.environ.get("LOCAL_RANK", ""))
+    except ValueError:
+        return
+    pair = (rank, pipeline.device)
+    if rank == pipeline.device or pair in _warned_ranks:
+        return
+    _warned_ranks.add(pair)
+    try:
+        warnings.warn(
+            f"LOCAL_RANK is {rank}, but the pipeline uses CUDA device {pipeline.device}, whose context is current; "
+            "say device= in Config to choose another",
+            UserWarning,
+            stacklevel=3,
+        )
+    except Warning:  # warnings are errors here: the constructor fails, so nobody else can close it
+        pipeline.close()
+        raise
