@@ -31,7 +31,9 @@ enum class Dtype : std::uint8_t {
 
 inline constexpr int kBatchDtypes = 13;
 
-[[nodiscard]] constexpr bool is_batch_dtype(Dtype type) noexcept { return static_cast<int>(type) < kBatchDtypes; }
+[[nodiscard]] constexpr bool is_batch_dtype(Dtype type) noexcept {
+  return static_cast<int>(type) < kBatchDtypes;
+}
 
 [[nodiscard]] constexpr std::size_t size_of(Dtype type) noexcept {
   constexpr std::size_t kBytes[] = {4, 2, 2, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8, 16, 8, 8};
@@ -45,9 +47,10 @@ inline constexpr int kBatchDtypes = 13;
 
 // zarr v3's names: "float32", "uint16", "bool", "numpy.datetime64" …
 [[nodiscard]] constexpr std::string_view name_of(Dtype type) noexcept {
-  constexpr std::string_view kNames[] = {"float32", "bfloat16", "float16",   "float64",    "uint8",           "int8",
-                                         "uint16",  "int16",    "uint32",    "int32",      "uint64",          "int64",
-                                         "bool",    "complex64", "complex128", "numpy.datetime64", "numpy.timedelta64"};
+  constexpr std::string_view kNames[] = {
+      "float32",          "bfloat16", "float16", "float64", "uint8", "int8",      "uint16",     "int16",
+      "uint32",           "int32",    "uint64",  "int64",   "bool",  "complex64", "complex128", "numpy.datetime64",
+      "numpy.timedelta64"};
   return kNames[static_cast<int>(type)];
 }
 

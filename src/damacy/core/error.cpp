@@ -11,17 +11,28 @@ namespace {
 
 std::string_view status_words(Status status) {
   switch (status) {
-    case Status::ok: return "ok";
-    case Status::again: return "nothing to pop now";
-    case Status::inval: return "invalid argument";
-    case Status::notfound: return "not found";
-    case Status::dtype: return "dtype mismatch";
-    case Status::rank: return "rank mismatch";
-    case Status::io: return "io error";
-    case Status::decode: return "decode error";
-    case Status::cuda: return "cuda error";
-    case Status::oom: return "out of memory";
-    case Status::shutdown: return "shut down";
+    case Status::ok:
+      return "ok";
+    case Status::again:
+      return "nothing to pop now";
+    case Status::inval:
+      return "invalid argument";
+    case Status::notfound:
+      return "not found";
+    case Status::dtype:
+      return "dtype mismatch";
+    case Status::rank:
+      return "rank mismatch";
+    case Status::io:
+      return "io error";
+    case Status::decode:
+      return "decode error";
+    case Status::cuda:
+      return "cuda error";
+    case Status::oom:
+      return "out of memory";
+    case Status::shutdown:
+      return "shut down";
   }
   return "error";
 }
@@ -104,8 +115,10 @@ std::string describe(Status status, std::string_view message, const ErrorWhere& 
   if (!where.reason.empty()) line += text(", ", one_line(where.reason, 64));
   line += ')';
   if (!where.lost.empty()) {
-    std::vector<std::int64_t> shown(where.lost.begin(), where.lost.begin() + std::min<std::size_t>(where.lost.size(), 8));
-    line += text(" [lost ", where.lost.size(), " samples: ", tuple_text(shown), where.lost.size() > 8 ? " ..." : "", "]");
+    std::vector<std::int64_t> shown(where.lost.begin(),
+                                    where.lost.begin() + std::min<std::size_t>(where.lost.size(), 8));
+    line +=
+        text(" [lost ", where.lost.size(), " samples: ", tuple_text(shown), where.lost.size() > 8 ? " ..." : "", "]");
   }
   return one_line(line, Limits::error_text_bytes);
 }
@@ -122,7 +135,9 @@ Error Error::unsupported(std::string message, std::string reason) {
   return error;
 }
 
-void Error::render() { line_ = describe(status_, message_, where_); }
+void Error::render() {
+  line_ = describe(status_, message_, where_);
+}
 
 namespace {
 void keep_first(std::string& field, std::string_view value) {

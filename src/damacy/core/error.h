@@ -31,14 +31,14 @@ enum class ErrorKind { plain, unsupported_format, pop_timeout };
 
 // What pipeline.md section 9 calls attributes; empty means unknown.
 struct ErrorWhere {
-  std::string what;     // stage: create push pop flush release closed forked
+  std::string what;  // stage: create push pop flush release closed forked
   std::string uri;
   std::string store;
   std::string key;      // object below the store: a metadata document, or a shard (a lone chunk is a shard of one)
   std::string pointer;  // JSON pointer into a metadata document
   std::optional<std::vector<std::int64_t>> chunk;
   std::optional<std::pair<std::uint64_t, std::uint64_t>> byte_range;
-  std::string reason;   // short code
+  std::string reason;  // short code
   std::optional<std::int64_t> sample_index;
   std::optional<std::int64_t> stream_index;
   std::optional<std::int64_t> batch_id;
@@ -59,7 +59,8 @@ class Error : public std::runtime_error {
   const std::string& message() const noexcept { return message_; }
   const ErrorWhere& where() const noexcept { return where_; }
 
-  // Each returns *this, for `throw e.at_key("c/0/1")`; a field that is already set stays: the first to know it knew best.
+  // Each returns *this, for `throw e.at_key("c/0/1")`; a field that is already set stays: the first to know it knew
+  // best.
   Error& with_kind(ErrorKind kind);
   Error& with_errno(int number);
   Error& with_sticky(bool sticky);
@@ -87,7 +88,8 @@ class Error : public std::runtime_error {
   ErrorWhere where_;
 };
 
-// One line, large to small: "pop: batch 12: sample 99: a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: message (io error)".
+// One line, large to small: "pop: batch 12: sample 99: a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: message (io
+// error)".
 [[nodiscard]] std::string describe(Status status, std::string_view message, const ErrorWhere& where);
 
 // Control characters, line ends and invalid UTF-8 become \xNN; longer than `limit` is cut in the middle.

@@ -7,9 +7,16 @@ namespace {
 
 TEST(Error, reads_from_the_large_to_the_small) {
   Error error(Status::io, "short read: 12 of 40 bytes");
-  error.at_bytes(40, 80).at_chunk({0, 5}).at_key("c/0/1").at_uri("/data/a.zarr").at_stream_index(99).at_batch(12, {}).in_stage("pop");
+  error.at_bytes(40, 80)
+      .at_chunk({0, 5})
+      .at_key("c/0/1")
+      .at_uri("/data/a.zarr")
+      .at_stream_index(99)
+      .at_batch(12, {})
+      .in_stage("pop");
   EXPECT_STREQ(error.what(),
-               "pop: batch 12: sample 99: /data/a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: short read: 12 of 40 bytes (io error)");
+               "pop: batch 12: sample 99: /data/a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: short read: 12 of 40 "
+               "bytes (io error)");
 }
 
 TEST(Error, a_metadata_document_is_no_shard) {
@@ -25,7 +32,10 @@ TEST(Error, the_first_to_know_where_knew_best) {
 }
 
 TEST(OneLine, escapes_controls_and_bad_utf8) {
-  EXPECT_EQ(one_line("a\nb\xff" "c\x7f", 100), "a\\x0ab\\xffc\\x7f");
+  EXPECT_EQ(one_line("a\nb\xff"
+                     "c\x7f",
+                     100),
+            "a\\x0ab\\xffc\\x7f");
   EXPECT_EQ(one_line("\xc3\xa4\xed\xa0\x80", 100), "\xc3\xa4\\xed\\xa0\\x80");
 }
 

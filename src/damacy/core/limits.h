@@ -19,8 +19,8 @@ struct Limits {
   static constexpr std::uint64_t chunks_per_sample = 1 << 18;
   static constexpr std::uint64_t chunk_records_planned = 1 << 16;
   static constexpr std::uint64_t shard_index_entries = 1 << 20;
-  static constexpr std::uint64_t max_chunk_bytes = 1 << 30;              // in a pipeline
-  static constexpr std::uint64_t max_element_chunk_bytes = 0x7fffffff;   // elsewhere
+  static constexpr std::uint64_t max_chunk_bytes = 1 << 30;             // in a pipeline
+  static constexpr std::uint64_t max_element_chunk_bytes = 0x7fffffff;  // elsewhere
   static constexpr std::uint64_t zstd_frames = 64;
   static constexpr std::uint64_t zstd_window = std::uint64_t{1} << 31;
   static constexpr std::uint64_t blosc_typesize = 255;
@@ -33,7 +33,9 @@ struct Limits {
   static constexpr int group_list_entries = 1000;
   static constexpr int group_list_shown = 20;
 
-  static constexpr std::uint64_t encoded_chunk_bytes(std::uint64_t decoded) noexcept { return 2 * decoded + (64 << 10); }
+  static constexpr std::uint64_t encoded_chunk_bytes(std::uint64_t decoded) noexcept {
+    return 2 * decoded + (64 << 10);
+  }
   static constexpr std::uint64_t zstd_blocks(std::uint64_t decoded) noexcept { return decoded + 16; }
   static constexpr std::uint64_t blosc_blocks(std::uint64_t decoded) noexcept { return decoded / 64 + 1; }
 };

@@ -37,7 +37,8 @@ Logger& logger() {
 void log(LogLevel level, std::string_view line) {
   Logger& to = logger();
   const std::string clean = one_line(line, Limits::error_text_bytes);
-  if (!to.quiet && static_cast<int>(level) >= to.threshold) to.sink.log(static_cast<spdlog::level::level_enum>(level), "{}", clean);
+  if (!to.quiet && static_cast<int>(level) >= to.threshold)
+    to.sink.log(static_cast<spdlog::level::level_enum>(level), "{}", clean);
   std::shared_ptr<const Listener> listener;
   {
     const std::lock_guard lock(to.mutex);
@@ -46,8 +47,12 @@ void log(LogLevel level, std::string_view line) {
   if (listener) (*listener)(level, clean);
 }
 
-void set_log_level(LogLevel level) { logger().threshold = static_cast<int>(level); }
-void set_log_quiet(bool quiet) { logger().quiet = quiet; }
+void set_log_level(LogLevel level) {
+  logger().threshold = static_cast<int>(level);
+}
+void set_log_quiet(bool quiet) {
+  logger().quiet = quiet;
+}
 
 void set_log_listener(std::function<void(LogLevel, std::string_view)> listener) {
   Logger& to = logger();

@@ -10,9 +10,15 @@
 namespace damacy {
 namespace detail {
 
-inline void append_text(std::string& out, std::string_view part) { out += part; }
-inline void append_text(std::string& out, char part) { out += part; }
-inline void append_text(std::string& out, std::same_as<bool> auto part) { out += part ? "true" : "false"; }
+inline void append_text(std::string& out, std::string_view part) {
+  out += part;
+}
+inline void append_text(std::string& out, char part) {
+  out += part;
+}
+inline void append_text(std::string& out, std::same_as<bool> auto part) {
+  out += part ? "true" : "false";
+}
 
 template <class T>
   requires((std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>) || std::floating_point<T>)

@@ -18,7 +18,9 @@ std::byte* PageAlloc::take(std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-void PageAlloc::give(std::byte* memory, std::size_t bytes) noexcept { ::munmap(memory, bytes); }
+void PageAlloc::give(std::byte* memory, std::size_t bytes) noexcept {
+  ::munmap(memory, bytes);
+}
 
 std::byte* AccountingAlloc::take(std::size_t bytes) {
   std::byte* memory = inner_->take(bytes);

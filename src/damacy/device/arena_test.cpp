@@ -1,0 +1,63 @@
+#include "damacy/device/arena.h"
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "damacy/core/error.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kPiece = Arena::kPieceAlignment;
+
+TEST(Arena, lends_the_lowest_address_that_fits) {
+  Arena arena(std::make_shared<PageAlloc>(), 10 * kPiece);
+  auto a = arena.take(100, {});
+  const auto b = arena.take(kPiece + 1, {});
+  EXPECT_EQ(b.bytes().data(), a.bytes().data() + kPiece);
+  const std::byte* first = a.bytes().data();
+  a = {};
+  EXPECT_EQ(arena.take(kPiece, {}).bytes().data(), first);
+  EXPECT_EQ(arena.peak(), 3 * kPiece);
+}
+
+TEST(Arena, gives_its_last_byte_and_refuses_one_more) {
+  Arena arena(std::make_shared<PageAlloc>(), 2 * kPiece + 7);
+  EXPECT_EQ(arena.take(2 * kPiece + 7, {}).bytes().size(), 2 * kPiece + 7);
+  EXPECT_THROW(static_cast<void>(arena.take(2 * kPiece + 8, {})), Error);
+}
+
+TEST(Arena, a_stop_ends_the_wait) {
+  Arena arena(std::make_shared<PageAlloc>(), kPiece);
+  const auto all = arena.take(1, {});
+  std::stop_source stop;
+  std::thread stopper([&] { stop.request_stop(); });
+  EXPECT_THROW(static_cast<void>(arena.take(1, stop.get_token())), Error);
+  stopper.join();
+}
+
+TEST(Arena, pieces_in_use_never_overlap) {
+  Arena arena(std::make_shared<PageAlloc>(), 64 * kPiece);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int i = 0; i < 2000; ++i) {
+        const auto piece = arena.take(1 + random() % (20 * kPiece), {});
+        const auto mark = static_cast<std::byte>(random());
+        std::fill(piece.bytes().begin(), piece.bytes().begin() + 64 % piece.bytes().size(), mark);
+        piece.bytes().back() = mark;
+        if (piece.bytes().back() != mark) ++wrong;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(arena.take(64 * kPiece, {}).bytes().size(), 64 * kPiece);
+}
+
+}  // namespace
+}  // namespace damacy

@@ -1,0 +1,97 @@
+#include "damacy/pipeline/admission.h"
+
+#include "damacy/copy/block_copy.h"
+#include "damacy/core/error.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+void check_rank(const Sample& sample, const std::optional<Dims>& extents) {
+  const std::size_t rank = sample.aabb.size();
+  if (rank > Limits::rank)
+    throw Error(Status::rank, text("aabb has ", rank, " axes, the limit is ", Limits::rank), "rank");
+  if (extents && rank != extents->size())
+    throw Error(Status::rank, text("aabb has ", rank, " axes, the first sample had ", extents->size()), "rank");
+}
+
+Box check_box(const Sample& sample, const std::optional<Dims>& extents) {
+  Box box;
+  for (std::size_t axis = 0; axis < sample.aabb.size(); ++axis) {
+    const auto [start, stop] = sample.aabb[axis];
+    if (start < 0 || start >= stop)
+      throw Error(Status::inval, text("aabb axis ", axis, ": expected 0 <= start < stop, got ", start, " and ", stop),
+                  "aabb");
+    if (extents && stop - start != (*extents)[axis])
+      throw Error(
+          Status::inval,
+          text("aabb axis ", axis, ": extent ", stop - start, " differs from the first sample's ", (*extents)[axis]),
+          "extents");
+    box.start.push_back(start);
+    box.stop.push_back(stop);
+  }
+  return box;
+}
+
+void check_type(const ArrayMetadata& metadata, const Config& config) {
+  if (!has_conversion(metadata.dtype, config.dtype))
+    throw Error(Status::dtype, text("no conversion from ", name_of(metadata.dtype), " to ", name_of(config.dtype)),
+                "dtype");
+  const auto bytes = static_cast<std::int64_t>(size_of(metadata.dtype));
+  if (bytes > element_bytes_allowed(config))
+    throw Error(Status::dtype,
+                text("elements of ", bytes, " bytes exceed max_bytes_per_element ", element_bytes_allowed(config)),
+                "dtype");
+}
+
+void check_place(const Array& array, const Box& box) {
+  if (box.rank() != array.rank())
+    throw Error(Status::rank, text("aabb has ", box.rank(), " axes, the array has ", array.rank()), "rank");
+  for (std::size_t axis = 0; axis < box.rank(); ++axis)
+    if (box.stop[axis] > array.metadata().shape[axis])
+      throw Error(Status::inval,
+                  text("aabb axis ", axis, ": stop ", box.stop[axis], " is beyond the array's size ",
+                       array.metadata().shape[axis]),
+                  "aabb");
+  const std::int64_t chunks = count_chunks(array, box);
+  if (chunks > static_cast<std::int64_t>(Limits::chunks_per_sample))
+    throw Error(Status::inval, text("the sample touches ", chunks, " chunks, the limit is ", Limits::chunks_per_sample),
+                "limit");
+}
+
+void check_chunk(const ArrayMetadata& metadata, const Config& config) {
+  const auto bytes = static_cast<std::int64_t>(metadata.chunk_bytes());
+  if (bytes > chunk_bytes_allowed(config))
+    throw Error(Status::inval,
+                text("a decoded chunk of ", bytes, " bytes exceeds ",
+                     config.max_chunk_uncompressed_bytes > 0 ? "max_chunk_uncompressed_bytes " : "the limit of ",
+                     chunk_bytes_allowed(config)),
+                "limit");
+  if (bytes > chunk_bytes_buffers_hold(config))
+    throw Error(Status::oom,
+                text("a decoded chunk of ", bytes, " bytes does not fit: host_buffer_bytes ", config.host_buffer_bytes,
+                     " and device_buffer_bytes ", config.device_buffer_bytes, " must both be at least ",
+                     2 * bytes + (128 << 10)),
+                "buffers");
+}
+
+}  // namespace
+
+PlannedSample admit(const Sample& sample, const Config& config, const std::optional<Dims>& extents,
+                    const std::function<std::shared_ptr<const Array>()>& open) {
+  try {
+    static_cast<void>(path_of_uri(sample.uri));
+    check_rank(sample, extents);
+    const Box box = check_box(sample, extents);
+    auto array = open();
+    check_type(array->metadata(), config);
+    check_place(*array, box);
+    check_chunk(array->metadata(), config);
+    return {std::move(array), box};
+  } catch (const Error& error) {  // may be shared with other samples of the same array
+    throw Error(error).at_uri(sample.uri);
+  }
+}
+
+}  // namespace damacy

@@ -1,0 +1,19 @@
+// Whether a sample may enter the stream: the checks of pipeline.md 7.1, in their order. Pure but for opening the array.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "damacy/pipeline/config.h"
+#include "damacy/pipeline/sample.h"
+#include "damacy/plan/batch_plan.h"
+
+namespace damacy {
+
+// Gives an opened array or throws. `extents`: of the first sample accepted, empty before.
+// Throws Error with uri and reason; the caller adds stage and position.
+PlannedSample admit(const Sample& sample, const Config& config, const std::optional<Dims>& extents,
+                    const std::function<std::shared_ptr<const Array>()>& open);
+
+}  // namespace damacy

@@ -1,0 +1,70 @@
+// A finished batch: its numbers, its bytes, and the ways to hand them to others. Move-only; the slot goes back when the
+// batch is released or destroyed and every tensor made from it is gone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "damacy/core/dims.h"
+#include "damacy/core/dtype.h"
+
+struct DLManagedTensor;  // dlpack_abi.h
+struct DLManagedTensorVersioned;
+
+namespace damacy {
+
+class SlotLoan;
+
+struct BatchInfo {
+  std::uintptr_t device_ptr = 0;
+  Dims shape;  // (samples, *extents)
+  Dtype dtype = Dtype::f32;
+  std::uint64_t ready_stream = 0;
+  std::int64_t batch_id = 0;
+};
+
+// Where a batch lives, in DLPack's numbers: {1, 0} host, {2, index} CUDA.
+struct DlDevice {
+  std::int32_t type = 1;
+  std::int32_t index = 0;
+  friend bool operator==(const DlDevice&, const DlDevice&) = default;
+};
+
+class Batch {
+ public:
+  Batch(BatchInfo info, std::shared_ptr<SlotLoan> loan, std::vector<bool> valid,
+        std::vector<std::int64_t> sample_indices);
+  Batch(Batch&&) noexcept;
+  Batch& operator=(Batch&&) noexcept;
+  ~Batch();
+
+  // Error(inval, "arguments") after release.
+  BatchInfo info() const;
+  std::int64_t batch_id() const noexcept;
+  const std::vector<bool>& valid() const noexcept;                   // by row; false where fill replaced a failure
+  const std::vector<std::int64_t>& sample_indices() const noexcept;  // stream indices of the rows
+  DlDevice device() const;
+  bool released() const;
+
+  // The elements, row-major, of a host batch. Valid until release.
+  std::span<const std::byte> bytes() const;
+
+  // Gives the slot back as soon as no tensor uses it. `stream`: work queued there so far is waited for (CUDA only).
+  void release(std::optional<std::uint64_t> stream = {}) noexcept;
+
+  // The caller owns the result and calls its deleter, on any thread, at any time, also after the process began to exit.
+  // `copy`: fresh memory of its own instead of a view.
+  DLManagedTensor* to_dlpack(bool copy = false) const;
+  DLManagedTensorVersioned* to_dlpack_versioned(bool copy = false) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace damacy

@@ -1,0 +1,91 @@
+// A batch on its way: its rows, its slot, what is still to be placed, and what went wrong with which row.
+// Many tasks place into it at once; the last to finish settles it. An element is written by one task only.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "damacy/core/error.h"
+#include "damacy/pipeline/config.h"
+#include "damacy/pipeline/slots.h"
+#include "damacy/pipeline/stats.h"
+#include "damacy/plan/batch_plan.h"
+
+namespace damacy {
+
+class BatchJob {
+ public:
+  struct Shape {
+    std::int64_t id;
+    std::int64_t first_sample;  // stream index of row 0; the other rows follow one by one
+    Dims extents;               // of every row
+    Dtype dtype;
+    OnError on_error;
+  };
+  BatchJob(Shape shape, std::vector<PlannedSample> rows);
+
+  const Shape& shape() const noexcept { return shape_; }
+  std::span<const PlannedSample> rows() const noexcept { return rows_; }
+  std::int64_t end_sample() const noexcept { return shape_.first_sample + static_cast<std::int64_t>(rows_.size()); }
+
+  // In production from here on. `settled` is called once, on the thread of the last task, under no lock.
+  void start(std::shared_ptr<SlotLoan> loan, std::function<void(BatchJob&)> settled);
+  bool started() const noexcept { return started_; }
+
+  // Tasks: one is open from start() until the planner closes it, so the job cannot settle while it is still being
+  // planned.
+  void open_task() noexcept { ++open_tasks_; }
+  void close_task(StatsBoard& board);
+  void open_read() noexcept { ++open_reads_; }
+  void close_read() noexcept;
+  std::chrono::steady_clock::time_point reads_ended() const noexcept;  // now, while reads are outstanding
+
+  std::span<std::byte> row_memory(std::size_t row) const noexcept;
+  std::int64_t row_bytes() const noexcept { return row_elements_ * static_cast<std::int64_t>(size_of(shape_.dtype)); }
+  const Dims& row_strides() const noexcept { return row_strides_; }  // bytes
+  void placed(std::size_t row, std::int64_t elements) noexcept {
+    placed_[row].fetch_add(elements, std::memory_order_relaxed);
+  }
+  // The first failure of a row counts.
+  void fail(std::size_t row, const Error& error);
+  bool row_failed(std::size_t row) const;
+
+  // After it settled:
+  const std::optional<Error>& failure() const noexcept { return failure_; }  // of the batch, with on_error=raise
+  std::int64_t delivered_rows() const noexcept { return static_cast<std::int64_t>(indices_.size()); }
+  const std::vector<std::int64_t>& sample_indices() const noexcept { return indices_; }
+  const std::vector<bool>& valid() const noexcept { return valid_; }
+  std::shared_ptr<SlotLoan> take_loan() noexcept { return std::move(loan_); }
+
+ private:
+  void settle(StatsBoard& board);
+  void settle_row(std::size_t row, const Error& error, StatsBoard& board);
+  std::vector<std::int64_t> all_indices() const;
+
+  Shape shape_;
+  std::vector<PlannedSample> rows_;
+  std::int64_t row_elements_;
+  Dims row_strides_;
+  std::shared_ptr<SlotLoan> loan_;
+  std::function<void(BatchJob&)> settled_;
+  std::atomic<bool> started_{false};
+  std::atomic<std::int64_t> open_tasks_{0};
+  std::atomic<std::int64_t> open_reads_{0};
+  std::atomic<std::int64_t> reads_ended_ns_{0};
+  std::vector<std::atomic<std::int64_t>> placed_;  // elements, by row
+
+  mutable std::mutex mutex_;
+  std::vector<std::optional<Error>> errors_;  // by row; sized by the first failure
+
+  std::optional<Error> failure_;
+  std::vector<std::int64_t> indices_;
+  std::vector<bool> valid_;
+};
+
+}  // namespace damacy

@@ -1,0 +1,62 @@
+// What a pipeline is told, and the memory that follows from it. Both checks are pure: no file, no device, no clock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "damacy/core/dtype.h"
+
+namespace damacy {
+
+enum class OnError { raise, skip, fill };
+enum class GpuDecoder { automatic, own, nvcomp };
+
+// Where batches live. `automatic` follows pipeline.md section 4.
+struct DeviceChoice {
+  enum class Kind { automatic, cpu, current, index } kind = Kind::automatic;
+  int index = 0;
+  friend bool operator==(const DeviceChoice&, const DeviceChoice&) = default;
+};
+
+// Fields, defaults and meanings: pipeline.md section 3. Bytes are bytes, counts are counts, 0 often means "no limit".
+struct Config {
+  std::int64_t batch_size = 0;  // samples per batch; required
+  std::int64_t host_buffer_bytes = std::int64_t{1} << 30;
+  std::int64_t device_buffer_bytes = std::int64_t{4} << 30;
+  Dtype dtype = Dtype::f32;
+  std::int64_t lookahead_batches = 2;
+  std::int64_t n_io_threads = 4;
+  std::int64_t n_compute_threads = 0;
+  std::int64_t n_zarrs_meta_cache = 64;
+  std::int64_t n_shards_meta_cache = 256;
+  std::int64_t max_chunk_uncompressed_bytes = 0;
+  std::int64_t max_gpu_memory_bytes = 0;
+  std::int64_t max_bytes_per_element = 0;
+  DeviceChoice device;
+  std::int64_t n_batches = 2;
+  OnError on_error = OnError::raise;
+  std::optional<double> pop_timeout_s;
+  std::int64_t cache_bytes = 0;
+  GpuDecoder gpu_decoder = GpuDecoder::automatic;
+};
+
+inline constexpr std::int64_t kMaxChunkUncompressedBytes = std::int64_t{1} << 30;
+
+// Throws Error(inval, "arguments") for the first field out of range, then for what a pipeline refuses (section 3).
+void check_config(const Config& config);
+
+// The largest decoded chunk, in bytes, that the buffers and the hard limit admit.
+[[nodiscard]] std::int64_t chunk_bytes_buffers_hold(const Config& config);
+[[nodiscard]] std::int64_t chunk_bytes_allowed(const Config& config);
+// The widest source element, in bytes.
+[[nodiscard]] std::int64_t element_bytes_allowed(const Config& config);
+
+// Bytes of one batch slot, rounded up so that slots keep their alignment. Throws Error(oom, "limit") when it overflows.
+inline constexpr std::size_t kBatchAlignment = 256;
+[[nodiscard]] std::int64_t slot_bytes(const Config& config, std::int64_t elements_per_sample);
+
+// Throws Error(oom): the fixed part (and, with slot bytes, all) of the device's memory against max_gpu_memory_bytes.
+void check_gpu_memory(const Config& config, std::int64_t bytes_of_one_slot);
+
+}  // namespace damacy

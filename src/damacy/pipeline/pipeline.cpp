@@ -1,0 +1,76 @@
+#include "damacy/pipeline/pipeline.h"
+
+#include "damacy/core/error.h"
+#include "damacy/pipeline/pipeline_impl.h"
+
+namespace damacy {
+namespace {
+
+Deadline after(const std::optional<double>& seconds) {
+  if (!seconds) return std::nullopt;
+  const double capped = *seconds < 1e9 ? *seconds : 1e9;
+  return std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<std::int64_t>(capped * 1e9));
+}
+
+}  // namespace
+
+Pipeline::Pipeline(Config config, Surroundings surroundings)
+    : impl_(std::make_shared<Impl>(std::move(config), std::move(surroundings))) {}
+Pipeline::Pipeline(Pipeline&&) noexcept = default;
+Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
+  if (impl_) impl_->close();
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+
+Pipeline::~Pipeline() {
+  if (!impl_) return;
+  if (impl_->forked())
+    new std::shared_ptr<Impl>(std::move(impl_));  // a child owns none of the threads: leak all, touch nothing
+  else
+    impl_->close();
+}
+
+void Pipeline::push(std::vector<Sample> samples) {
+  push(std::make_shared<VectorSource>(std::move(samples)));
+}
+void Pipeline::push(std::shared_ptr<SampleSource> source) {
+  impl_->push(std::move(source));
+}
+Batch Pipeline::pop() {
+  return impl_->pop(after(impl_->config.pop_timeout_s));
+}
+Batch Pipeline::pop(std::chrono::nanoseconds timeout) {
+  return impl_->pop(std::chrono::steady_clock::now() + timeout);
+}
+std::optional<Batch> Pipeline::try_pop() {
+  try {
+    return impl_->pop(std::chrono::steady_clock::now());
+  } catch (const Error& error) {
+    if (error.status() == Status::again) return std::nullopt;
+    throw;
+  }
+}
+void Pipeline::flush() {
+  impl_->flush(after(impl_->config.pop_timeout_s));
+}
+void Pipeline::close() noexcept {
+  impl_->close();
+}
+bool Pipeline::pending() const {
+  return impl_->pending();
+}
+Stats Pipeline::stats() const {
+  return impl_->stats();
+}
+void Pipeline::stats_reset() {
+  impl_->stats_reset();
+}
+std::string Pipeline::device() const {
+  return impl_->device();
+}
+const Config& Pipeline::config() const noexcept {
+  return impl_->config;
+}
+
+}  // namespace damacy

@@ -1,0 +1,54 @@
+// The main job: samples in, batches out, in order. pipeline.md is the contract of every member.
+// Any member may be called from any thread. Failures are Error; positions and stages are filled in.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "damacy/device/alloc.h"
+#include "damacy/pipeline/batch.h"
+#include "damacy/pipeline/config.h"
+#include "damacy/pipeline/sample.h"
+#include "damacy/pipeline/stats.h"
+
+namespace damacy {
+
+// How a pipeline meets the world around it; the defaults serve a C++ program.
+struct Surroundings {
+  std::shared_ptr<Alloc> alloc;  // null: pages of the system
+  // Called on the waiting thread, without locks, about twenty times a second; may throw, and loses nothing by it.
+  std::function<void()> while_waiting;
+};
+
+class Pipeline {
+ public:
+  explicit Pipeline(Config config, Surroundings surroundings = {});
+  Pipeline(Pipeline&&) noexcept;
+  Pipeline& operator=(Pipeline&&) noexcept;
+  ~Pipeline();  // closes
+
+  void push(std::vector<Sample> samples);
+  void push(std::shared_ptr<SampleSource> source);
+
+  Batch pop();                                  // waits at most Config::pop_timeout_s
+  Batch pop(std::chrono::nanoseconds timeout);  // Error(again, kind pop_timeout) when it passes
+  std::optional<Batch> try_pop();               // never waits; empty in place of Error(again)
+  void flush();
+  void close() noexcept;
+
+  bool pending() const;
+  Stats stats() const;
+  void stats_reset();
+  std::string device() const;  // "cpu", or the device's index
+  const Config& config() const noexcept;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace damacy

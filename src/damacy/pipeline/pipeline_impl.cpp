@@ -1,0 +1,420 @@
+#include "damacy/pipeline/pipeline_impl.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "damacy/core/error.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/log.h"
+#include "damacy/core/text.h"
+#include "damacy/pipeline/admission.h"
+
+namespace damacy {
+namespace {
+
+constexpr auto kPoll = std::chrono::milliseconds(50);  // how late a signal may be seen
+
+Catalog::Limits catalog_limits(const Config& config) {
+  Catalog::Limits limits;
+  limits.arrays = static_cast<std::size_t>(config.n_zarrs_meta_cache);
+  limits.shards = static_cast<std::size_t>(config.n_shards_meta_cache);
+  limits.bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(config.host_buffer_bytes / 4, 1 << 20));
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  limits.open_files = static_cast<std::size_t>(std::clamp<rlim_t>(files.rlim_cur / 4, 8, 4096));
+  return limits;
+}
+
+Config checked(Config config) {
+  try {
+    check_config(config);
+    check_gpu_memory(config, 0);
+    if (config.device.kind == DeviceChoice::Kind::current || config.device.kind == DeviceChoice::Kind::index)
+      throw Error(Status::inval, "this build has no CUDA backend: pass device='cpu' or None", "no-device");
+  } catch (Error& error) {
+    throw error.in_stage("create");
+  }
+  return config;
+}
+
+std::string list_text(const std::vector<std::int64_t>& ids) {
+  std::string out;
+  for (const auto id : ids) out += text(out.empty() ? "" : ", ", id);
+  return out;
+}
+
+}  // namespace
+
+Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
+    : config(checked(std::move(config_))), epoch(fork_epoch()), around(std::move(surroundings)), stream(config) {
+  try {
+    if (!around.alloc) around.alloc = std::make_shared<PageAlloc>();
+    catalog = std::make_shared<Catalog>(catalog_limits(config));
+    slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), [wake = wakeup] { wake->notify(); });
+    engine = std::make_unique<WorkerEngine>(config, around.alloc, catalog, board);
+    planner = std::thread([this] { plan_batches(stopping.get_token()); });
+  } catch (Error& error) {
+    throw error.in_stage("create");
+  } catch (const std::system_error& error) {
+    throw Error(Status::oom, text("no thread could be started: ", std::string_view(error.what())), "memory")
+        .in_stage("create");
+  }
+}
+
+Pipeline::Impl::~Impl() {
+  close();
+}
+
+void Pipeline::Impl::close() noexcept {
+  if (forked()) return;
+  {
+    const std::lock_guard lock(wakeup->mutex);
+    if (std::exchange(closed, true)) return;
+    wakeup->changed.notify_all();
+  }
+  stopping.request_stop();
+  if (planner.joinable()) planner.join();
+  if (engine) engine->stop();
+  if (slots) slots->retire();
+  if (catalog) catalog->clear();
+}
+
+void Pipeline::Impl::check_usable(std::string_view) {
+  if (forked())
+    throw Error(Status::shutdown, "the pipeline belongs to the parent process", "forked").in_stage("forked");
+  if (closed) throw Error(Status::shutdown, "the pipeline is closed", "closed").in_stage("closed");
+}
+
+void Pipeline::Impl::refuse_reentry(std::string_view stage) const {
+  if (refilling && refiller == std::this_thread::get_id())
+    throw Error(Status::inval, text(stage, " was called from inside a source of this pipeline"), "reentrant")
+        .in_stage(stage);
+}
+
+// True when `ready`, false at the deadline. Looks up from waiting now and then, for signals.
+template <class Ready>
+bool Pipeline::Impl::wait(Lock& lock, const Deadline& deadline, Ready ready) {
+  for (;;) {
+    if (ready()) return true;
+    const auto now = std::chrono::steady_clock::now();
+    if (deadline && now >= *deadline) return false;
+    wakeup->changed.wait_until(lock, deadline ? std::min(*deadline, now + kPoll) : now + kPoll);
+    if (ready()) return true;
+    if (around.while_waiting) {
+      lock.unlock();
+      around.while_waiting();
+      lock.lock();
+    }
+  }
+}
+
+// ---- samples in -----------------------------------------------------------------------------------------------------
+
+void Pipeline::Impl::push(std::shared_ptr<SampleSource> samples) {
+  if (forked()) check_usable("push");
+  const auto own = std::make_shared<QueuedSource>();  // before the lock: a source's end may need a lock of the user's
+  own->samples = std::move(samples);
+  Lock lock(wakeup->mutex);
+  check_usable("push");
+  refuse_reentry("push");
+  stream.add_source(own);
+  accepted_since_flush = true;
+  wait(lock, std::nullopt, [&] { return !refilling || closed; });
+  check_usable("push");
+  refill(lock, own.get());
+}
+
+void Pipeline::Impl::refill(Lock& lock, const QueuedSource* own) {
+  struct Busy {
+    Impl& impl;
+    Lock& lock;
+    Busy(Impl& i, Lock& l) : impl(i), lock(l) {
+      impl.refilling = true;
+      impl.refiller = std::this_thread::get_id();
+    }
+    ~Busy() {
+      if (!lock.owns_lock()) lock.lock();
+      impl.refilling = false;
+      impl.wakeup->changed.notify_all();
+    }
+  };
+  if (refilling) return;  // another thread is at it; what it finds belongs to a later call
+  const Busy busy(*this, lock);
+  while (!closed && stream.has_sources() && stream.room() > 0) refill_from(lock, stream.first_source(), own);
+}
+
+void Pipeline::Impl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& first, const QueuedSource* own) {
+  std::shared_ptr<QueuedSource> source = first;  // the list may lose it
+  const std::int64_t room = stream.room();
+  lock.unlock();
+  if (source->pulled.empty() && !source->exhausted) pull(*source, room);
+  const OpenedByUri opened = resolve(*source);
+  lock.lock();
+  check_usable("push");
+  std::exception_ptr error;
+  for (; !error && !source->pulled.empty() && stream.room() > 0; source->pulled.pop_front(), ++source->admitted) {
+    try {
+      admit_front(*source, opened);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  wakeup->changed.notify_all();
+  if (!error && source->pulled.empty()) error = source->failure;
+  if (!error && !(source->exhausted && source->pulled.empty())) return;
+  stream.end_first_source();
+  if (error) deliver_error(*source, own, error);
+  lock.unlock();  // a source's end may need a lock of the user's
+  source.reset();
+  lock.lock();
+}
+
+void Pipeline::Impl::deliver_error(const QueuedSource& source, const QueuedSource* own, std::exception_ptr error) {
+  const bool at_once = &source == own || (error == source.failure && !source.samples->may_wait(error));
+  if (at_once) std::rethrow_exception(error);
+  stream.defer(std::move(error));
+}
+
+// Takes samples from the user's source, at most as many as fit. Runs without our lock.
+void Pipeline::Impl::pull(QueuedSource& source, std::int64_t room) const {
+  const auto limit = static_cast<std::int64_t>(Limits::samples_after_flush);
+  const bool bounded = source.flushed && !source.samples->has_length();
+  try {
+    for (std::int64_t n = 0; n < room && !source.exhausted; ++n) {
+      if (bounded && source.after_flush >= limit) {
+        log(LogLevel::warn, text("a source gave ", limit, " samples after flush and did not end: the rest is dropped"));
+        source.exhausted = true;
+        return;
+      }
+      auto sample = source.samples->next();
+      if (sample)
+        source.pulled.push_back(std::move(*sample));
+      else
+        source.exhausted = true;
+      if (bounded) ++source.after_flush;
+    }
+  } catch (...) {
+    source.failure = std::current_exception();
+    source.exhausted = true;
+  }
+}
+
+Pipeline::Impl::OpenedByUri Pipeline::Impl::resolve(const QueuedSource& source) {
+  OpenedByUri opened;
+  for (const Sample& sample : source.pulled) opened.try_emplace(sample.uri);
+  open_side_by_side(opened);
+  for (auto& [uri, result] : opened) {
+    try {
+      result.array = catalog->array(uri);
+    } catch (...) {
+      result.error = std::current_exception();
+    }
+  }
+  return opened;
+}
+
+// Brings arrays that are not in the catalog yet into it, all at once. Failures are found again by whoever asks next.
+void Pipeline::Impl::open_side_by_side(const OpenedByUri& wanted) {
+  std::vector<std::string> unknown;
+  Lock lock(wakeup->mutex);
+  if (resolved.size() >= static_cast<std::size_t>(config.n_zarrs_meta_cache)) resolved.clear();
+  for (const auto& [uri, result] : wanted)
+    if (resolved.insert(uri).second) unknown.push_back(uri);
+  if (unknown.size() < 2) return;
+  const auto left = std::make_shared<std::atomic<std::size_t>>(unknown.size());
+  for (std::string& uri : unknown)
+    engine->run_soon([uri = std::move(uri), left, known = catalog, wake = wakeup] {
+      try {
+        static_cast<void>(known->array(uri));
+      } catch (const std::exception&) {
+      }
+      if (--*left == 0) wake->notify();
+    });
+  wait(lock, std::nullopt, [&] { return *left == 0 || closed; });
+}
+
+void Pipeline::Impl::admit_front(QueuedSource& source, const OpenedByUri& opened) {
+  try {
+    const Sample& sample = source.pulled.front();
+    const auto open = [&] {
+      const Opened& result = opened.at(sample.uri);
+      if (result.error) std::rethrow_exception(result.error);
+      return result.array;
+    };
+    PlannedSample planned = admit(sample, config, stream.extents(), open);
+    if (!slots->allocated()) make_slots(planned);
+    stream.accept(std::move(planned));
+  } catch (const Error& error) {
+    throw Error(error).at_sample(source.admitted).in_stage("push");
+  }
+}
+
+void Pipeline::Impl::make_slots(const PlannedSample& first) {
+  const auto elements = product(first.box.extents().span());
+  const std::int64_t bytes = slot_bytes(config, elements.value_or(std::numeric_limits<std::int64_t>::max()));
+  check_gpu_memory(config, bytes);
+  const std::int64_t memory = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  if (bytes > memory / config.n_batches)
+    throw Error(
+        Status::oom,
+        text(config.n_batches, " batches of ", bytes, " bytes exceed the machine's memory of ", memory,
+             " bytes: a batch_size of at most ", config.batch_size * (memory / config.n_batches) / bytes, " would fit"),
+        "memory");
+  slots->allocate(around.alloc, static_cast<std::size_t>(bytes));
+}
+
+// ---- batches out ----------------------------------------------------------------------------------------------------
+
+void Pipeline::Impl::plan_batches(std::stop_token stop) {
+  for (;;) {
+    std::shared_ptr<BatchJob> job;
+    std::shared_ptr<SlotLoan> loan;
+    {
+      Lock lock(wakeup->mutex);
+      const auto can_start = [&] { return stream.has_unstarted() && slots->any_free(); };
+      if (!wakeup->changed.wait(lock, stop, can_start)) return;
+      job = stream.peek_unstarted();
+      loan = slots->lend(job->shape().id);
+      stream.mark_started();
+      wakeup->changed.notify_all();
+    }
+    job->start(std::move(loan), [this](BatchJob& settled) { on_settled(settled); });
+    engine->produce(job, stop);
+  }
+}
+
+void Pipeline::Impl::on_settled(BatchJob& job) {
+  if (job.failure() || job.delivered_rows() == 0) job.take_loan().reset();  // before the lock: it notifies
+  const std::lock_guard lock(wakeup->mutex);
+  stream.mark_settled(job);
+  wakeup->changed.notify_all();
+}
+
+Batch Pipeline::Impl::pop(Deadline deadline) {
+  if (forked()) check_usable("pop");
+  Lock lock(wakeup->mutex);
+  check_usable("pop");
+  refuse_reentry("pop");
+  refill(lock, nullptr);
+  const Stopwatch watch;
+  const auto since = std::chrono::steady_clock::now();
+  bool waited = false;
+  for (;;) {
+    check_usable("pop");
+    if (auto error = stream.take_due_error()) std::rethrow_exception(error);
+    const Stream::Item* front = stream.front();
+    if (front == nullptr)
+      throw Error(Status::again, text("nothing to pop: ", stream.unbatched(), " samples wait for more, or for flush()"),
+                  "empty")
+          .in_stage("pop");
+    if (front->settled) {
+      if (waited) {
+        const auto now = std::chrono::steady_clock::now();
+        const auto reads_end = std::clamp(front->job->reads_ended(), since, now);
+        if (reads_end > since) board.record(&Stats::pop_wait_io, reads_end - since, 0, 0);
+        if (now > reads_end) board.record(&Stats::pop_wait_compute, now - reads_end, 0, 0);
+      }
+      return take_ready(lock);
+    }
+    if (const auto held = slots->held_batches(); !held.empty() && !front->started)
+      throw Error(Status::again, text("every slot is held by the consumer: release batch ", list_text(held)), "held")
+          .in_stage("pop");
+    waited = true;
+    const auto changed = [&] {
+      const Stream::Item* now = stream.front();
+      return closed || now == nullptr || now->settled || (!now->started && !slots->held_batches().empty());
+    };
+    if (!wait(lock, deadline, changed))
+      throw Error(Status::again,
+                  text("batch ", front->job->shape().id,
+                       " was not ready in time: ", front->started ? "it is in production" : "it waits for a slot"),
+                  "timeout")
+          .with_kind(ErrorKind::pop_timeout)
+          .in_stage("pop");
+  }
+}
+
+Batch Pipeline::Impl::take_ready(Lock& lock) {
+  const std::shared_ptr<BatchJob> job = stream.take_front();
+  wakeup->changed.notify_all();
+  if (job->failure()) {
+    lock.unlock();
+    Error error = *job->failure();
+    throw error.in_stage("pop");
+  }
+  std::shared_ptr<SlotLoan> loan = job->take_loan();
+  slots->hold(loan->slot());
+  lock.unlock();
+  board.add(&Stats::batches_emitted, 1);
+  BatchInfo info;
+  info.device_ptr = reinterpret_cast<std::uintptr_t>(loan->memory().data());
+  info.shape.push_back(job->delivered_rows());
+  for (const auto extent : job->shape().extents) info.shape.push_back(extent);
+  info.dtype = job->shape().dtype;
+  info.batch_id = job->shape().id;
+  return Batch(info, std::move(loan), job->valid(), job->sample_indices());
+}
+
+void Pipeline::Impl::flush(Deadline deadline) {
+  if (forked()) check_usable("flush");
+  Lock lock(wakeup->mutex);
+  check_usable("flush");
+  refuse_reentry("flush");
+  if (!std::exchange(accepted_since_flush, false)) return;
+  const Stopwatch watch;
+  stream.flush();
+  wakeup->changed.notify_all();
+  const auto quiet = [&] { return !stream.in_production() && !(stream.has_unstarted() && slots->any_free()); };
+  for (;;) {
+    refill(lock, nullptr);
+    const auto can_refill = [&] { return !refilling && stream.has_sources() && stream.room() > 0; };
+    if (!wait(lock, deadline, [&] { return closed || can_refill() || quiet(); })) break;
+    check_usable("flush");
+    if (!can_refill()) break;
+  }
+  board.record(&Stats::flush_wait, watch.elapsed(), 0, 0);
+}
+
+bool Pipeline::Impl::pending() {
+  if (forked()) check_usable("pending");
+  const std::lock_guard lock(wakeup->mutex);
+  return !closed && stream.has_sources();
+}
+
+Stats Pipeline::Impl::stats() {
+  if (forked()) check_usable("stats");
+  const std::lock_guard lock(wakeup->mutex);
+  check_usable("stats");
+  Stats stats = board.read();
+  const Catalog::Counts counts = catalog->counts();
+  stats.zarr_meta_hits = static_cast<std::int64_t>(counts.array_hits);
+  stats.zarr_meta_misses = static_cast<std::int64_t>(counts.array_misses);
+  stats.shard_idx_hits = static_cast<std::int64_t>(counts.shard_hits);
+  stats.shard_idx_misses = static_cast<std::int64_t>(counts.shard_misses);
+  stats.batches_truncated = stream.truncated();
+  stats.gpu_bytes_committed = config.n_batches * static_cast<std::int64_t>(slots->bytes_of_one()) +
+                              static_cast<std::int64_t>(engine->scratch_bytes());
+  stats.host_bytes_committed = static_cast<std::int64_t>(engine->staging_bytes());
+  return stats;
+}
+
+void Pipeline::Impl::stats_reset() {
+  if (forked()) check_usable("stats_reset");
+  const std::lock_guard lock(wakeup->mutex);
+  check_usable("stats_reset");
+  board.reset();
+  catalog->reset_counts();
+  stream.reset_truncated();
+}
+
+std::string Pipeline::Impl::device() {
+  if (forked()) check_usable("device");
+  const std::lock_guard lock(wakeup->mutex);
+  check_usable("device");
+  return "cpu";
+}
+
+}  // namespace damacy

@@ -1,0 +1,97 @@
+// The pipeline behind its door: one lock, one condition, a planner thread, and the engine that places batches.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "damacy/core/fork.h"
+#include "damacy/pipeline/pipeline.h"
+#include "damacy/pipeline/slots.h"
+#include "damacy/pipeline/stream.h"
+#include "damacy/pipeline/worker_engine.h"
+#include "damacy/zarr/catalog.h"
+
+namespace damacy {
+
+using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+
+struct Pipeline::Impl {
+  Impl(Config config, Surroundings surroundings);
+  ~Impl();
+
+  void push(std::shared_ptr<SampleSource> source);
+  Batch pop(Deadline deadline);
+  void flush(Deadline deadline);
+  void close() noexcept;
+  bool pending();
+  Stats stats();
+  void stats_reset();
+  std::string device();
+
+  // Throws Error(shutdown): forked, or closed.
+  void check_usable(std::string_view stage);
+  bool forked() const noexcept { return fork_epoch() != epoch; }
+
+  const Config config;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  // Shared with the callbacks of slots, which may outlive the pipeline.
+  struct Wakeup {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    void notify() {
+      const std::lock_guard lock(mutex);
+      changed.notify_all();
+    }
+  };
+  template <class Ready>
+  bool wait(Lock& lock, const Deadline& deadline, Ready ready);
+
+  void refill(Lock& lock, const QueuedSource* own);
+  void refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& source, const QueuedSource* own);
+  void pull(QueuedSource& source, std::int64_t room) const;
+  // What opening each distinct uri of a portion gave: an array, or what was thrown.
+  struct Opened {
+    std::shared_ptr<const Array> array;
+    std::exception_ptr error;
+  };
+  using OpenedByUri = std::unordered_map<std::string, Opened>;
+  OpenedByUri resolve(const QueuedSource& source);
+  void open_side_by_side(const OpenedByUri& wanted);
+  void admit_front(QueuedSource& source, const OpenedByUri& opened);
+  void make_slots(const PlannedSample& first);
+  void deliver_error(const QueuedSource& source, const QueuedSource* own, std::exception_ptr error);
+  void refuse_reentry(std::string_view stage) const;
+
+  Batch take_ready(Lock& lock);
+  void plan_batches(std::stop_token stop);
+  void on_settled(BatchJob& job);
+
+  std::uint64_t epoch;
+  Surroundings around;
+  std::shared_ptr<Wakeup> wakeup = std::make_shared<Wakeup>();
+  StatsBoard board;
+  std::shared_ptr<Catalog> catalog;
+  std::shared_ptr<Slots> slots;
+  std::unique_ptr<WorkerEngine> engine;
+
+  // Under wakeup->mutex:
+  Stream stream;
+  bool closed = false;
+  bool refilling = false;
+  bool accepted_since_flush = false;
+  std::thread::id refiller;
+  std::unordered_set<std::string> resolved;  // uris opened before: likely in the catalog
+  std::stop_source stopping;
+  std::thread planner;  // last: it uses all of the above
+};
+
+}  // namespace damacy

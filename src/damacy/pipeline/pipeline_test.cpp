@@ -1,0 +1,196 @@
+#include "damacy/pipeline/pipeline.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "damacy/core/error.h"
+#include "damacy/pipeline/dlpack_abi.h"
+#include "support/tiny_zarr.h"
+
+namespace damacy {
+namespace {
+
+using testing::TempDir;
+using testing::write_array;
+
+Config small_config(std::int64_t batch_size) {
+  Config config;
+  config.batch_size = batch_size;
+  config.host_buffer_bytes = config.device_buffer_bytes = 16 << 20;
+  config.device.kind = DeviceChoice::Kind::cpu;
+  config.dtype = Dtype::u16;
+  config.n_io_threads = 2;
+  return config;
+}
+
+class OneArray : public ::testing::Test {
+ protected:
+  OneArray() { write_array(root(), {20, 33}, {8, 16}); }
+  std::filesystem::path root() const { return dir_.path() / "a.zarr"; }
+  Sample crop(std::int64_t row, std::int64_t column) const {
+    return {root().string(), {{row, row + 5}, {column, column + 7}}};
+  }
+  static void expect_row(const Batch& batch, std::size_t row, const Sample& sample) {
+    const auto* values = reinterpret_cast<const std::uint16_t*>(batch.bytes().data()) + row * 35;
+    for (std::int64_t i = 0; i < 5; ++i)
+      for (std::int64_t j = 0; j < 7; ++j)
+        ASSERT_EQ(values[i * 7 + j], (sample.aabb[0].first + i) * 33 + sample.aabb[1].first + j);
+  }
+  TempDir dir_{"pipeline"};
+};
+
+TEST_F(OneArray, batches_are_the_boxes_in_push_order) {
+  Pipeline pipeline(small_config(3));
+  std::vector<Sample> samples;
+  for (int i = 0; i < 12; ++i) samples.push_back(crop(i, (i * 5) % 26));
+  pipeline.push(samples);
+  for (std::size_t b = 0; b < 4; ++b) {
+    const Batch batch = pipeline.pop();
+    EXPECT_EQ(batch.batch_id(), static_cast<std::int64_t>(b));
+    for (std::size_t row = 0; row < 3; ++row) expect_row(batch, row, samples[b * 3 + row]);
+  }
+  EXPECT_FALSE(pipeline.pending());
+}
+
+TEST_F(OneArray, a_flush_ends_the_run_with_a_short_batch) {
+  Pipeline pipeline(small_config(4));
+  pipeline.push({crop(0, 0), crop(1, 1), crop(2, 2)});
+  pipeline.flush();
+  pipeline.flush();
+  const Batch batch = pipeline.pop();
+  EXPECT_EQ(batch.info().shape, (Dims{3, 5, 7}));
+  EXPECT_EQ(batch.sample_indices(), (std::vector<std::int64_t>{0, 1, 2}));
+  EXPECT_EQ(pipeline.stats().batches_truncated, 1);
+}
+
+TEST_F(OneArray, nothing_to_pop_is_said_at_once) {
+  Pipeline pipeline(small_config(4));
+  pipeline.push({crop(0, 0)});
+  try {
+    pipeline.pop();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::again);
+    EXPECT_NE(error.message().find("1 samples"), std::string::npos);
+  }
+}
+
+TEST_F(OneArray, held_slots_are_named) {
+  Config config = small_config(1);
+  config.n_batches = 1;
+  Pipeline pipeline(config);
+  pipeline.push({crop(0, 0), crop(1, 1)});
+  Batch first = pipeline.pop();
+  EXPECT_EQ(pipeline.try_pop().has_value(), false);
+  first.release();
+  expect_row(pipeline.pop(), 0, crop(1, 1));
+}
+
+TEST_F(OneArray, a_tensor_keeps_its_slot_beyond_release_and_close) {
+  DLManagedTensor* tensor = nullptr;
+  {
+    Pipeline pipeline(small_config(1));
+    pipeline.push({crop(3, 4)});
+    Batch batch = pipeline.pop();
+    tensor = batch.to_dlpack();
+    batch.release();
+  }
+  EXPECT_EQ(static_cast<const std::uint16_t*>(tensor->dl_tensor.data)[0], 3 * 33 + 4);
+  tensor->deleter(tensor);
+}
+
+TEST_F(OneArray, a_missing_chunk_is_fill_and_a_short_one_is_an_error) {
+  std::filesystem::remove(root() / "c.0.0");
+  std::filesystem::resize_file(root() / "c.0.1", 100);
+  Config config = small_config(1);
+  Pipeline pipeline(config);
+  pipeline.push({crop(0, 0), crop(0, 17), crop(8, 0)});
+  {
+    const Batch filled = pipeline.pop();
+    EXPECT_EQ(reinterpret_cast<const std::uint16_t*>(filled.bytes().data())[0], 7);
+  }
+  try {
+    pipeline.pop();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::io);
+    EXPECT_EQ(error.where().reason, "short-read");
+    EXPECT_EQ(error.where().key, "c.0.1");
+    EXPECT_EQ(error.where().batch_id, 1);
+  }
+  expect_row(pipeline.pop(), 0, crop(8, 0));
+}
+
+TEST_F(OneArray, chunks_shared_by_samples_are_read_once) {
+  Pipeline pipeline(small_config(4));
+  pipeline.push({crop(0, 0), crop(1, 1), crop(2, 2), crop(3, 3)});
+  const Batch batch = pipeline.pop();
+  const Stats stats = pipeline.stats();
+  EXPECT_EQ(stats.chunks_decoded, 1);
+  EXPECT_EQ(stats.chunks_deduplicated, 3);
+  EXPECT_EQ(stats.bytes_read, 8 * 16 * 2);
+}
+
+TEST_F(OneArray, a_refused_sample_ends_its_source_and_keeps_what_came_before) {
+  Pipeline pipeline(small_config(1));
+  try {
+    pipeline.push({crop(0, 0), crop(17, 0), crop(1, 0)});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where().sample_index, 1);
+    EXPECT_EQ(error.where().what, "push");
+  }
+  expect_row(pipeline.pop(), 0, crop(0, 0));
+  EXPECT_FALSE(pipeline.try_pop());
+}
+
+TEST_F(OneArray, fill_replaces_a_failed_row_and_skip_leaves_it_out) {
+  std::filesystem::resize_file(root() / "c.0.1", 100);
+  for (const OnError mode : {OnError::fill, OnError::skip}) {
+    Config config = small_config(2);
+    config.on_error = mode;
+    Pipeline pipeline(config);
+    pipeline.push({crop(0, 17), crop(8, 0)});
+    const Batch batch = pipeline.pop();
+    if (mode == OnError::fill) {
+      EXPECT_EQ(batch.valid(), (std::vector<bool>{false, true}));
+      EXPECT_EQ(reinterpret_cast<const std::uint16_t*>(batch.bytes().data())[34], 7);
+      expect_row(batch, 1, crop(8, 0));
+    } else {
+      EXPECT_EQ(batch.sample_indices(), (std::vector<std::int64_t>{1}));
+      expect_row(batch, 0, crop(8, 0));
+    }
+  }
+}
+
+TEST_F(OneArray, close_wakes_a_waiting_pop) {
+  Config config = small_config(1);
+  config.n_batches = 1;
+  Pipeline pipeline(config);
+  int served = 0;
+  pipeline.push(std::make_shared<CallableSource>([&]() -> std::optional<Sample> { return crop(served++ % 15, 0); }));
+  std::thread closer([&] { pipeline.close(); });
+  EXPECT_THROW(for (;;) { pipeline.pop(); }, Error);
+  closer.join();
+}
+
+TEST_F(OneArray, steady_state_takes_no_buffer) {
+  const auto alloc = std::make_shared<AccountingAlloc>(std::make_shared<PageAlloc>());
+  Pipeline pipeline(small_config(2), {alloc, {}});
+  pipeline.push({crop(0, 0), crop(1, 1)});
+  pipeline.pop();
+  const auto takes = alloc->takes();
+  for (int i = 0; i < 20; ++i) {
+    pipeline.push({crop(i % 15, 0), crop(1, i % 26)});
+    pipeline.pop();
+  }
+  EXPECT_EQ(alloc->takes(), takes);
+}
+
+}  // namespace
+}  // namespace damacy

@@ -1,0 +1,74 @@
+#include "damacy/pipeline/place.h"
+
+#include <algorithm>
+
+#include "damacy/copy/block_copy.h"
+#include "damacy/pipeline/batch_job.h"
+
+namespace damacy {
+
+Box wanted(const BatchJob& job, std::size_t row, const Box& chunk) {
+  return intersect(job.rows()[row].box, chunk);
+}
+
+ByteRange bytes_of(const Array& array, const Box& chunk, const Box& part) noexcept {
+  const Dims& strides = array.chunk_strides();
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < part.rank(); ++i) {
+    first += (part.start[i] - chunk.start[i]) * strides[i];
+    last += (part.stop[i] - 1 - chunk.start[i]) * strides[i];
+  }
+  return {static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(last) + size_of(array.metadata().dtype)};
+}
+
+void merge_ranges(std::vector<ByteRange>& ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; });
+  std::size_t kept = 0;
+  for (const ByteRange& range : ranges) {
+    if (kept > 0 && range.begin <= ranges[kept - 1].end)
+      ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
+    else
+      ranges[kept++] = range;
+  }
+  ranges.resize(kept);
+}
+
+void place_chunk(BatchJob& job, std::size_t row, const Box& chunk, const Box& part,
+                 std::span<const std::byte> decoded) {
+  const Array& array = *job.rows()[row].array;
+  const Box& box = job.rows()[row].box;
+  BlockCopy copy;
+  copy.op = {array.metadata().dtype, job.shape().dtype, array.metadata().swap_bytes};
+  copy.rank = static_cast<std::uint32_t>(part.rank());
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < part.rank(); ++i) {
+    const std::int64_t extent = part.stop[i] - part.start[i];
+    copy.axes[i] = {extent, array.chunk_strides()[i], job.row_strides()[i]};
+    copy.src_offset += (part.start[i] - chunk.start[i]) * array.chunk_strides()[i];
+    copy.dst_offset += (part.start[i] - box.start[i]) * job.row_strides()[i];
+    elements *= extent;
+  }
+  normalise(copy);
+  run_block_copy(copy, decoded, job.row_memory(row));
+  job.placed(row, elements);
+}
+
+void place_fill(BatchJob& job, std::size_t row, const Box& part) {
+  const ArrayMetadata& metadata = job.rows()[row].array->metadata();
+  BlockCopy copy;
+  copy.op = {metadata.dtype, job.shape().dtype, false};
+  copy.rank = static_cast<std::uint32_t>(part.rank());
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < part.rank(); ++i) {
+    const std::int64_t extent = part.stop[i] - part.start[i];
+    copy.axes[i] = {extent, 0, job.row_strides()[i]};
+    copy.dst_offset += part.start[i] * job.row_strides()[i];
+    elements *= extent;
+  }
+  normalise(copy);
+  run_block_copy(copy, std::span(metadata.fill).first(size_of(metadata.dtype)), job.row_memory(row));
+  job.placed(row, elements);
+}
+
+}  // namespace damacy

@@ -1,0 +1,68 @@
+// What the stages did: cumulative times, and counters that are exact. Safe for several threads.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+
+namespace damacy {
+
+struct Metric {
+  double ms = 0;
+  double best_ms = 1e30;
+  double input_bytes = 0;
+  double output_bytes = 0;
+  std::int64_t count = 0;
+};
+
+// pipeline.md section 11.
+struct Stats {
+  Metric plan, io, h2d, decompress, assemble, pop_wait_io, pop_wait_compute, flush_wait;
+  std::int64_t zarr_meta_hits = 0, zarr_meta_misses = 0, shard_idx_hits = 0, shard_idx_misses = 0;
+  std::int64_t batches_emitted = 0, batches_truncated = 0, waves_emitted = 0, gpu_bytes_committed = 0;
+  std::int64_t chunks_decoded = 0, chunks_deduplicated = 0, bytes_read = 0, reads_issued = 0;
+  std::int64_t samples_skipped = 0, samples_filled = 0, host_bytes_committed = 0, chunks_decoded_on_host = 0;
+};
+
+class StatsBoard {
+ public:
+  using Span = std::chrono::nanoseconds;
+
+  void record(Metric Stats::* metric, Span time, double input_bytes, double output_bytes) {
+    const std::lock_guard lock(mutex_);
+    Metric& m = stats_.*metric;
+    const double ms = std::chrono::duration<double, std::milli>(time).count();
+    m.ms += ms;
+    m.best_ms = ms < m.best_ms ? ms : m.best_ms;
+    m.input_bytes += input_bytes;
+    m.output_bytes += output_bytes;
+    ++m.count;
+  }
+  void add(std::int64_t Stats::* counter, std::int64_t amount) {
+    const std::lock_guard lock(mutex_);
+    stats_.*counter += amount;
+  }
+  Stats read() const {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+  void reset() {
+    const std::lock_guard lock(mutex_);
+    stats_ = Stats{};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Stats stats_;
+};
+
+class Stopwatch {
+ public:
+  StatsBoard::Span elapsed() const noexcept { return std::chrono::steady_clock::now() - start_; }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace damacy

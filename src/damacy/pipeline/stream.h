@@ -1,0 +1,89 @@
+// The order of things: sources not yet read, samples accepted, batches formed from them, errors that wait for their
+// place. A plain state machine: whoever owns it holds the lock; nothing here waits, reads or allocates slots.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "damacy/pipeline/batch_job.h"
+#include "damacy/pipeline/config.h"
+#include "damacy/pipeline/sample.h"
+
+namespace damacy {
+
+// A pushed source and what was already taken from it.
+struct QueuedSource {
+  std::shared_ptr<SampleSource> samples;
+  std::deque<Sample> pulled;     // not yet admitted
+  std::int64_t admitted = 0;     // position of pulled.front()
+  std::int64_t after_flush = 0;  // taken since the flush that limits it
+  bool flushed = false;
+  bool ends_run = false;  // the run ends behind its last sample
+  bool exhausted = false;
+  std::exception_ptr failure;  // what its next() threw, behind `pulled`
+};
+
+class Stream {
+ public:
+  explicit Stream(const Config& config) : config_(config) {}
+
+  // Sources.
+  void add_source(std::shared_ptr<QueuedSource> source) { sources_.push_back(std::move(source)); }
+  const std::shared_ptr<QueuedSource>& first_source() const { return sources_.front(); }
+  bool has_sources() const noexcept { return !sources_.empty(); }
+  void end_first_source();
+  std::int64_t room() const noexcept { return config_.lookahead_batches * config_.batch_size - queued_; }
+
+  // Samples. The first one accepted fixes the extents of all.
+  const std::optional<Dims>& extents() const noexcept { return extents_; }
+  // True when this completed a batch.
+  void accept(PlannedSample sample);
+  void defer(std::exception_ptr error) { deferred_.push_back({accepted_, std::move(error)}); }
+  // Ends the run behind what is queued now.
+  void flush();
+
+  // Batches, oldest first.
+  struct Item {
+    std::shared_ptr<BatchJob> job;
+    bool started = false;
+    bool settled = false;
+  };
+  bool has_unstarted() const noexcept { return started_ < batches_.size(); }
+  bool in_production() const noexcept;
+  std::shared_ptr<BatchJob> peek_unstarted() const { return batches_[started_].job; }
+  void mark_started();
+  void mark_settled(const BatchJob& job);
+  const Item* front() const noexcept { return batches_.empty() ? nullptr : &batches_.front(); }
+  std::shared_ptr<BatchJob> take_front();
+  // An error whose place comes before the front batch's end; with no batch, any.
+  std::exception_ptr take_due_error();
+  std::int64_t unbatched() const noexcept { return static_cast<std::int64_t>(run_.size()); }
+  std::int64_t truncated() const noexcept { return truncated_; }
+  void reset_truncated() noexcept { truncated_ = 0; }
+
+ private:
+  void form_batch();
+
+  const Config& config_;
+  std::deque<std::shared_ptr<QueuedSource>> sources_;
+  std::optional<Dims> extents_;
+  std::vector<PlannedSample> run_;  // of the batch being filled
+  std::int64_t accepted_ = 0;       // samples, ever
+  std::int64_t queued_ = 0;         // accepted and not in production
+  std::int64_t next_batch_ = 0;
+  std::int64_t truncated_ = 0;
+  std::deque<Item> batches_;
+  std::size_t started_ = 0;  // batches_[0, started_) are in production or done
+
+  struct Deferred {
+    std::int64_t place;  // samples accepted before it
+    std::exception_ptr error;
+  };
+  std::deque<Deferred> deferred_;
+};
+
+}  // namespace damacy

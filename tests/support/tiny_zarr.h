@@ -1,0 +1,77 @@
+// Writes small zarr v3 arrays of u16 without compression, one file a chunk, for C++ tests. Element value: its C-order
+// position in the array, modulo 65536.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "damacy/core/dims.h"
+#include "damacy/core/text.h"
+
+namespace damacy::testing {
+
+class TempDir {
+ public:
+  explicit TempDir(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() / text("damacy-", name, "-", ::getpid(), "-", counter()++)) {
+    std::filesystem::create_directories(path_);
+  }
+  ~TempDir() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  static int& counter() {
+    static int count = 0;
+    return count;
+  }
+  std::filesystem::path path_;
+};
+
+inline std::string json_list(const Dims& dims) {
+  std::string out;
+  for (const auto v : dims) out += text(out.empty() ? "[" : ", ", v);
+  return out + "]";
+}
+
+inline void write_array(const std::filesystem::path& root, const Dims& shape, const Dims& chunk) {
+  std::filesystem::create_directories(root);
+  std::ofstream(root / "zarr.json") << text(
+      R"({"zarr_format": 3, "node_type": "array", "data_type": "uint16", "fill_value": 7, "shape": )", json_list(shape),
+      R"(, "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": )", json_list(chunk),
+      R"(}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},)",
+      R"( "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]})");
+  Dims grid(shape.size(), 0);
+  for (std::size_t i = 0; i < shape.size(); ++i) grid[i] = ceil_div(shape[i], chunk[i]);
+  const Dims strides = row_major_strides(shape);
+  for (std::int64_t c = 0; c < *product(grid.span()); ++c) {
+    std::string key = "c";
+    Dims at(shape.size(), 0);
+    for (std::int64_t rest = c, i = static_cast<std::int64_t>(shape.size()); i-- > 0;) {
+      at[static_cast<std::size_t>(i)] = rest % grid[static_cast<std::size_t>(i)];
+      rest /= grid[static_cast<std::size_t>(i)];
+    }
+    for (const auto v : at) key += text(".", v);
+    std::vector<std::uint16_t> elements;
+    for (std::int64_t e = 0; e < *product(chunk.span()); ++e) {
+      std::int64_t position = 0;
+      std::int64_t rest = e;
+      for (std::size_t i = shape.size(); i-- > 0;) {
+        position += (at[i] * chunk[i] + rest % chunk[i]) * strides[i];
+        rest /= chunk[i];
+      }
+      elements.push_back(static_cast<std::uint16_t>(position));
+    }
+    std::ofstream(root / key, std::ios::binary)
+        .write(reinterpret_cast<const char*>(elements.data()), static_cast<std::streamsize>(elements.size() * 2));
+  }
+}
+
+}  // namespace damacy::testing
