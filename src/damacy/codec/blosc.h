@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "damacy/codec/bytes.h"
 #include "damacy/codec/deflate.h"
-#include "damacy/codec/detail/bytes.h"
 #include "damacy/codec/ranges.h"
 #include "damacy/codec/shuffle.h"
 #include "damacy/codec/status.h"

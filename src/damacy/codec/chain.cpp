@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "damacy/codec/blosc.h"
+#include "damacy/codec/bytes.h"
 #include "damacy/codec/deflate.h"
-#include "damacy/codec/detail/bytes.h"
 #include "damacy/codec/lz4.h"
 #include "damacy/codec/zstd.h"
 #include "damacy/core/limits.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "damacy/codec/detail/bytes.h"
+#include "damacy/codec/bytes.h"
 #include "damacy/codec/status.h"
 
 struct inflate_state;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "damacy/codec/detail/bytes.h"
+#include "damacy/codec/bytes.h"
 #include "damacy/codec/status.h"
 
 namespace damacy {

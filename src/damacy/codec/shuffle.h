@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <span>
 
-#include "damacy/codec/detail/bytes.h"
-#include "damacy/codec/detail/shuffle_kernels.h"
+#include "damacy/codec/bytes.h"
+#include "damacy/codec/shuffle_kernels.h"
 
 namespace damacy {
 

@@ -1,5 +1,5 @@
 // Inner loops of un-shuffling: plain ones, and ones for x86-64 with AVX2 and with GFNI, chosen when first used.
-#include "damacy/codec/detail/shuffle_kernels.h"
+#include "damacy/codec/shuffle_kernels.h"
 
 #include <cstdint>
 #include <cstring>

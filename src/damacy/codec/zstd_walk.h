@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "damacy/codec/detail/bytes.h"
+#include "damacy/codec/bytes.h"
 #include "damacy/codec/status.h"
 #include "damacy/core/host_device.h"
 #include "damacy/core/limits.h"
