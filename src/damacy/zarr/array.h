@@ -2,6 +2,7 @@
 // grid of inner chunks that covers the array; shards likewise. Knows names; reads nothing.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -37,6 +38,11 @@ class Array {
   // Byte strides of the elements of a decoded chunk, per array axis.
   const Dims& chunk_strides() const noexcept { return chunk_strides_; }
   std::uint64_t max_encoded_chunk_bytes() const noexcept;
+  const std::string& path() const noexcept { return path_; }  // below the store, "" for its root
+
+  // Whether a directory that holds nested chunks was looked for, and found (formats.md section 4).
+  enum class Nested : int { unknown, no, yes };
+  std::atomic<Nested>& nested_chunks() const noexcept { return *nested_chunks_; }
 
  private:
   std::string uri_;
@@ -48,6 +54,7 @@ class Array {
   std::vector<std::string> levels_;
   Dims grid_, shard_grid_, chunks_in_shard_, chunk_strides_;
   std::size_t chunks_per_shard_ = 1;
+  std::shared_ptr<std::atomic<Nested>> nested_chunks_ = std::make_shared<std::atomic<Nested>>(Nested::unknown);
 };
 
 // Opens what `uri` names, by the rules of formats.md section 1. Throws Error with uri, store, key, pointer and reason.

@@ -19,8 +19,8 @@ namespace damacy {
 // One shard of an array as it was when its index was read (unsharded: when it was opened). Absent shards are not kept.
 struct Shard {
   std::string key;
-  std::shared_ptr<Object> object;           // kept open for as long as somebody uses the shard
-  std::optional<ShardIndex> index;          // empty: unsharded, the object is the chunk
+  std::shared_ptr<Object> object;   // kept open for as long as somebody uses the shard
+  std::optional<ShardIndex> index;  // empty: unsharded, the object is the chunk
 };
 
 class Catalog {
@@ -35,12 +35,17 @@ class Catalog {
 
   // Opens or finds. A cached array whose document changed is dropped and thrown as Error(io, "changed").
   std::shared_ptr<const Array> array(const std::string& uri);
-  // Empty: the object does not exist. Reads the index (one request, plus open) or finds it; a cached one is compared with
-  // the object's stamp now ("changed" as above, also when it is gone).
+  // Empty: the object does not exist. Reads the index (one request, plus open) or finds it; a cached one is compared
+  // with the object's stamp now ("changed" as above, also when it is gone).
   std::shared_ptr<const Shard> shard(const Array& array, const Dims& shard);
   // Throws Error(io, "changed") if a document or shard is not what it was.
   void check_unchanged(const Array& array);
   void check_unchanged(const Array& array, const Shard& shard);
+
+  // For a chunk that is missing from an array with metadata().separator_was_absent: throws Error(decode,
+  // "dimension-separator") when the array's directory looks as if its chunks lay in nested directories, for then the
+  // chunk would be read as fill although it may be there. Looks once an array.
+  void check_missing_chunk(const Array& array);
 
   struct Counts {
     std::uint64_t array_hits = 0, array_misses = 0, shard_hits = 0, shard_misses = 0;

@@ -36,15 +36,15 @@ struct ArrayMetadata {
   std::array<std::byte, 16> fill{};  // size_of(dtype) bytes, in the machine's byte order
   KeyEncoding keys;
 
-  Dims chunk_shape;  // inner chunks, in the array's axes
-  Dims shard_shape;  // stored objects; equal to chunk_shape when unsharded
+  Dims chunk_shape;                             // inner chunks, in the array's axes
+  Dims shard_shape;                             // stored objects; equal to chunk_shape when unsharded
   std::optional<ShardIndexLayout> shard_index;  // empty: unsharded
   // Axis order of a shard's index (C order over these array axes) and of the elements in a chunk, outermost first.
   // Both identity unless there are transposes or order F.
   Dims index_order;
   Dims storage_order;
-  bool swap_bytes = false;  // stored in the other byte order than this machine's
-  CodecChain codecs;        // of one (inner) chunk, bytes->bytes only
+  bool swap_bytes = false;               // stored in the other byte order than this machine's
+  CodecChain codecs;                     // of one (inner) chunk, bytes->bytes only
   std::vector<std::string> codec_names;  // every codec as metadata name it, outermost first, for people
 
   // v2 with no dimension_separator key and rank >= 2: a missing chunk may be nested (formats.md section 4).
@@ -60,12 +60,12 @@ ArrayMetadata parse_v2_array(std::string_view document);
 
 // What section 1 needs of a group.
 struct GroupMetadata {
-  bool is_array = false;                        // a v3 document with node_type "array"
+  bool is_array = false;  // a v3 document with node_type "array"
   bool has_multiscales = false;
-  std::vector<std::string> level_paths;         // multiscales[0].datasets[*].path, checked
+  std::vector<std::string> level_paths;  // multiscales[0].datasets[*].path, checked
   std::size_t multiscales_count = 0;
-  bool names_images_inside = false;             // plate, well or bioformats2raw.layout
-  std::vector<std::string> consolidated_arrays; // paths of arrays in consolidated metadata
+  bool names_images_inside = false;              // plate, well or bioformats2raw.layout
+  std::vector<std::string> consolidated_arrays;  // paths of arrays in consolidated metadata
   bool consolidated_malformed = false;
 };
 GroupMetadata parse_v3_group(std::string_view document);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -27,12 +28,12 @@ class ShardIndex {
     std::uint64_t max_chunk_bytes = 0;               // encoded
     std::optional<std::uint64_t> exact_chunk_bytes;  // when no codec compresses
   };
-  // `bytes` is exactly encoded_bytes(). Verifies checksums first, then every entry. Throws Error(decode, "shard-index"),
-  // limits Error(inval, "limit").
+  // `bytes` is exactly encoded_bytes(). Verifies checksums first, then every entry. Throws Error(decode,
+  // "shard-index"), limits Error(inval, "limit").
   static ShardIndex parse(std::span<const std::byte> bytes, std::size_t chunk_count, const ShardIndexLayout& layout,
                           const Rules& rules);
 
-  std::size_t chunk_count() const noexcept { return entries_.size(); }
+  std::size_t chunk_count() const noexcept { return entries_ ? entries_->size() : 0; }
   // Empty: the chunk is missing.
   std::optional<ByteRange> find(std::size_t chunk) const noexcept;
 
@@ -41,7 +42,7 @@ class ShardIndex {
     std::uint64_t offset;
     std::uint64_t bytes;
   };
-  std::vector<Entry> entries_;
+  std::shared_ptr<const std::vector<Entry>> entries_;  // never changed: copies are cheap
 };
 
 }  // namespace damacy

@@ -1,0 +1,386 @@
+#include "damacy/zarr/catalog.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+#include "damacy/zarr/detail/ledger.h"
+#include "damacy/zarr/detail/lru.h"
+#include "damacy/zarr/detail/opening.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::uint64_t kEntryOverhead = 256;  // of lists, maps and allocations, about
+
+struct KeptArray {
+  Charge charge;
+  std::shared_ptr<const Array> array;
+  std::vector<ReadDocument> documents;  // the array's own, and those of groups it was found through
+};
+
+struct KeptIndex {
+  Charge charge;
+  ShardIndex index;
+  Stamp object;
+  Stamp document;  // of the array whose layout the index was read by
+};
+
+using ArrayEntry = std::shared_ptr<const KeptArray>;
+using IndexEntry = std::shared_ptr<const KeptIndex>;
+
+std::uint64_t bytes_of(const Array& array) {
+  std::uint64_t bytes = kEntryOverhead + sizeof(KeptArray) + sizeof(Array) + 2 * array.uri().size() +
+                        array.document_key().size() + array.path().size();
+  for (const auto& name : array.metadata().codec_names) bytes += sizeof name + name.size();
+  for (const auto& level : array.levels()) bytes += sizeof level + level.size();
+  return bytes + array.metadata().codecs.codecs().size() * sizeof(CodecSpec);
+}
+
+Error changed(std::string_view key) {
+  return Error(Status::io, "the object is not the version that was opened", "changed").at_key(key);
+}
+
+// A relative path means another array once the working directory is another.
+std::string absolute(std::string path) {
+  if (path.starts_with('/')) return path;
+  std::error_code failed;
+  const auto here = std::filesystem::current_path(failed);
+  return failed ? path : (here / path).string();
+}
+
+std::string index_name(const Array& array, std::string_view key) {
+  return text(array.uri(), '\0', key);
+}
+
+template <class Work>
+auto located(const Array& array, std::string_view key, Work work) {
+  try {
+    return work();
+  } catch (Error& e) {
+    throw e.at_key(key).at_uri(array.uri()).at_store(array.store()->name());
+  }
+}
+
+std::shared_ptr<const Array> handed_out(ArrayEntry entry) {
+  const Array* const array = entry->array.get();
+  return {std::move(entry), array};
+}
+
+// The index is shared with the cache, which sees by its owners that it is in use.
+std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object> object, IndexEntry entry) {
+  struct Held {
+    Shard shard;
+    IndexEntry entry;
+  };
+  auto held = std::make_shared<Held>();
+  held->shard = {std::move(key), std::move(object), entry->index};
+  held->entry = std::move(entry);
+  const Shard* const shard = &held->shard;
+  return {std::move(held), shard};
+}
+
+}  // namespace
+
+struct Catalog::Impl {
+  class Claim;
+
+  explicit Impl(const Limits& limits_of) : limits(limits_of), files(make_open_files(limits_of.open_files)) {}
+
+  std::shared_ptr<Store> store_of(const std::string& uri);
+  // Drops what has not been used for longest, and nobody holds, until `bytes` more fit. Throws Error(oom, "memory").
+  Charge reserve(std::uint64_t bytes);
+
+  // Null: not there, and now the caller's to load, as long as it keeps the claim. Waits while another thread loads it.
+  ArrayEntry find_array(const std::string& name, Claim& claim);
+  IndexEntry find_index(const std::string& name, const Array& array, Claim& claim);
+  ArrayEntry load_array(const std::string& uri, std::shared_ptr<Store> store);
+  IndexEntry load_index(const Array& array, Object& object);
+  void keep(const std::string& name, const ArrayEntry& loaded);
+  void keep(const std::string& name, const IndexEntry& loaded);
+  void drop_array(const std::string& name, const Array* array);
+  void drop_index(const std::string& name);
+
+  void check_documents(const KeptArray& kept, const std::string& name);
+  std::shared_ptr<const Shard> shard(const Array& array, std::string key);
+
+  const Limits limits;
+  const std::shared_ptr<OpenFiles> files;
+  const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
+  mutable std::mutex mutex;  // over all below; never held while a store is asked for something
+  std::uint64_t uses = 0;
+  Lru<ArrayEntry> arrays;
+  Lru<IndexEntry> indices;
+  std::set<std::string> loading;
+  std::condition_variable load_ended;
+  std::unordered_map<std::string, std::weak_ptr<Store>> stores;
+  Counts counts;
+};
+
+// That one thread loads something: the others wait for it.
+class Catalog::Impl::Claim {
+ public:
+  explicit Claim(Impl& impl) : impl_(impl) {}
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  ~Claim() {
+    if (!name_) return;
+    {
+      const std::lock_guard lock(impl_.mutex);
+      impl_.loading.erase(*name_);
+    }
+    impl_.load_ended.notify_all();
+  }
+  // False: somebody else has it; waits until that has changed.
+  bool take(const std::string& name, std::unique_lock<std::mutex>& lock) {
+    if (impl_.loading.insert(name).second) {
+      name_ = name;
+      return true;
+    }
+    impl_.load_ended.wait(lock);
+    return false;
+  }
+
+ private:
+  Impl& impl_;
+  std::optional<std::string> name_;
+};
+
+std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
+  const std::string path = path_of_uri(uri);
+  const std::string name = absolute(path) + '\0' + path;
+  const std::lock_guard lock(mutex);
+  if (stores.size() > 2 * limits.arrays)
+    std::erase_if(stores, [](const auto& known) { return known.second.expired(); });
+  auto& known = stores[name];
+  if (auto store = known.lock()) return store;
+  auto store = make_file_store(path, files);
+  known = store;
+  return store;
+}
+
+Charge Catalog::Impl::reserve(std::uint64_t bytes) {
+  const auto is_unused = [](const auto& entry) { return entry.use_count() == 1; };
+  const std::lock_guard lock(mutex);
+  while (ledger->used() + bytes > limits.bytes) {
+    const auto array = arrays.oldest(is_unused);
+    const auto index = indices.oldest(is_unused);
+    const bool has_array = array != arrays.end(), has_index = index != indices.end();
+    if (has_array && (!has_index || array->last_use < index->last_use))
+      arrays.take(array);
+    else if (has_index)
+      indices.take(index);
+    else
+      throw Error(Status::oom,
+                  text("metadata: ", bytes, " bytes more, ", ledger->used(), " in use, limit ", limits.bytes),
+                  "memory");
+  }
+  return Charge(ledger, bytes);
+}
+
+ArrayEntry Catalog::Impl::find_array(const std::string& name, Claim& claim) {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    if (const ArrayEntry* const kept = arrays.use(name, ++uses)) {
+      ++counts.array_hits;
+      return *kept;
+    }
+    if (!claim.take(name, lock)) continue;
+    ++counts.array_misses;
+    return nullptr;
+  }
+}
+
+IndexEntry Catalog::Impl::find_index(const std::string& name, const Array& array, Claim& claim) {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    const IndexEntry* const kept = indices.use(name, ++uses);
+    if (kept != nullptr && (*kept)->document == array.document_stamp()) {
+      ++counts.shard_hits;
+      return *kept;
+    }
+    if (!claim.take(name, lock)) continue;
+    ++counts.shard_misses;
+    return nullptr;
+  }
+}
+
+ArrayEntry Catalog::Impl::load_array(const std::string& uri, std::shared_ptr<Store> store) {
+  FoundArray found = damacy::find_array(uri, *store);
+  auto kept = std::make_shared<KeptArray>();
+  kept->array = make_array(uri, std::move(store), found);
+  kept->documents = std::move(found.through);
+  kept->documents.push_back({std::move(found.key), found.stamp});
+  kept->charge = reserve(bytes_of(*kept->array));
+  return kept;
+}
+
+IndexEntry Catalog::Impl::load_index(const Array& array, Object& object) {
+  const ArrayMetadata& metadata = array.metadata();
+  const ShardIndexLayout& layout = *metadata.shard_index;
+  const std::size_t chunks = array.chunks_per_shard();
+  const std::uint64_t bytes = ShardIndex::encoded_bytes(chunks, layout);
+  const std::uint64_t object_bytes = object.stamp().size;
+  if (object_bytes < bytes)
+    throw Error(Status::io, text("short read: ", object_bytes, " of ", bytes, " bytes of the shard's index"),
+                "short-read");
+  auto kept = std::make_shared<KeptIndex>();
+  kept->charge = reserve(kEntryOverhead + sizeof(KeptIndex) + chunks * ShardIndex::kEntryBytes);
+  kept->object = object.stamp();
+  kept->document = array.document_stamp();
+  std::vector<std::byte> encoded(bytes);
+  const std::uint64_t offset = layout.at_end ? object_bytes - bytes : 0;
+  object.read_exact(offset, encoded);
+  ShardIndex::Rules rules{
+      .object_bytes = object_bytes, .max_chunk_bytes = array.max_encoded_chunk_bytes(), .exact_chunk_bytes = {}};
+  if (metadata.codecs.fixed_size())
+    rules.exact_chunk_bytes = metadata.codecs.fixed_encoded_size(metadata.chunk_bytes());
+  try {
+    kept->index = ShardIndex::parse(encoded, chunks, layout, rules);
+  } catch (Error& e) {
+    throw e.at_bytes(offset, offset + bytes);
+  }
+  return kept;
+}
+
+void Catalog::Impl::keep(const std::string& name, const ArrayEntry& loaded) {
+  const std::lock_guard lock(mutex);
+  arrays.add(name, loaded, ++uses);
+  arrays.trim(limits.arrays);
+}
+
+void Catalog::Impl::keep(const std::string& name, const IndexEntry& loaded) {
+  const std::lock_guard lock(mutex);
+  indices.add(name, loaded, ++uses);
+  indices.trim(limits.shards);
+}
+
+void Catalog::Impl::drop_array(const std::string& name, const Array* array) {
+  const std::lock_guard lock(mutex);
+  const auto at = arrays.find(name);
+  if (at != arrays.end() && at->value->array.get() == array) arrays.take(at);
+}
+
+void Catalog::Impl::drop_index(const std::string& name) {
+  const std::lock_guard lock(mutex);
+  const auto at = indices.find(name);
+  if (at != indices.end()) indices.take(at);
+}
+
+void Catalog::Impl::check_documents(const KeptArray& kept, const std::string& name) {
+  for (const ReadDocument& document : kept.documents)
+    if (kept.array->store()->stamp(document.key) != document.stamp) {
+      drop_array(name, kept.array.get());
+      throw changed(document.key);
+    }
+}
+
+std::shared_ptr<const Shard> Catalog::Impl::shard(const Array& array, std::string key) {
+  if (!array.metadata().shard_index) {
+    auto object = array.store()->open(key);
+    if (!object) return nullptr;
+    return std::make_shared<const Shard>(Shard{std::move(key), std::move(object), std::nullopt});
+  }
+  const std::string name = index_name(array, key);
+  Claim claim(*this);
+  IndexEntry entry = find_index(name, array, claim);
+  auto object = array.store()->open(key);
+  if (entry && (!object || object->stamp() != entry->object)) {
+    drop_index(name);
+    throw changed(key);
+  }
+  if (!object) return nullptr;
+  if (!entry) {
+    entry = load_index(array, *object);
+    keep(name, entry);
+  }
+  return handed_out(std::move(key), std::move(object), std::move(entry));
+}
+
+Catalog::Catalog(const Limits& limits) : impl_(std::make_shared<Impl>(limits)) {}
+
+std::shared_ptr<const Array> Catalog::array(const std::string& uri) {
+  const auto store = impl_->store_of(uri);
+  try {
+    const std::string name = absolute(uri);
+    Impl::Claim claim(*impl_);
+    ArrayEntry entry = impl_->find_array(name, claim);
+    if (entry) {
+      impl_->check_documents(*entry, name);
+    } else {
+      entry = impl_->load_array(uri, store);
+      impl_->keep(name, entry);
+    }
+    return handed_out(std::move(entry));
+  } catch (Error& e) {
+    throw e.at_uri(uri).at_store(store->name());
+  }
+}
+
+std::shared_ptr<const Shard> Catalog::shard(const Array& array, const Dims& shard) {
+  std::string key = array.key_of_shard(shard);
+  return located(array, key, [&] { return impl_->shard(array, key); });
+}
+
+void Catalog::check_unchanged(const Array& array) {
+  located(array, array.document_key(), [&] {
+    if (array.store()->stamp(array.document_key()) == array.document_stamp()) return;
+    impl_->drop_array(absolute(array.uri()), &array);
+    throw changed(array.document_key());
+  });
+}
+
+void Catalog::check_unchanged(const Array& array, const Shard& shard) {
+  located(array, shard.key, [&] {
+    if (array.store()->stamp(shard.key) == shard.object->stamp()) return;
+    impl_->drop_index(index_name(array, shard.key));
+    throw changed(shard.key);
+  });
+}
+
+void Catalog::check_missing_chunk(const Array& array) {
+  if (!array.metadata().separator_was_absent) return;
+  auto& nested = array.nested_chunks();
+  if (nested == Array::Nested::unknown) {
+    const auto is_index = [](const Entry& entry) {
+      return entry.is_directory && entry.name.find_first_not_of("0123456789") == std::string::npos;
+    };
+    located(array, array.document_key(), [&] {
+      const auto entries = array.store()->list(array.path());
+      nested = std::any_of(entries.begin(), entries.end(), is_index) ? Array::Nested::yes : Array::Nested::no;
+    });
+  }
+  if (nested == Array::Nested::yes)
+    throw Error(Status::decode,
+                "a chunk is missing and there are nested chunks, but the document names no dimension_separator",
+                "dimension-separator")
+        .at_pointer("/dimension_separator")
+        .at_key(array.document_key())
+        .at_uri(array.uri())
+        .at_store(array.store()->name());
+}
+
+Catalog::Counts Catalog::counts() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->counts;
+}
+
+void Catalog::reset_counts() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->counts = {};
+}
+
+void Catalog::clear() {
+  Lru<ArrayEntry> arrays;  // freed outside the lock
+  Lru<IndexEntry> indices;
+  const std::lock_guard lock(impl_->mutex);
+  std::swap(arrays, impl_->arrays);
+  std::swap(indices, impl_->indices);
+}
+
+}  // namespace damacy

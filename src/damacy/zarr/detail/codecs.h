@@ -1,0 +1,39 @@
+// Codec lists of documents, reduced to an axis order, a byte order, at most one sharding and the bytes->bytes codecs.
+// Knows formats.md 5: names, kinds, options, legal orders. Does not know what the shapes of an array are.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "damacy/codec/chain.h"
+#include "damacy/core/dims.h"
+#include "damacy/core/dtype.h"
+#include "damacy/zarr/detail/extension.h"
+
+namespace damacy {
+
+struct V3Chain {
+  Dims order;  // all transposes as one: axis i of what is stored is axis order[i] of what comes in
+  std::optional<Extension> sharding;
+  bool big_endian = false;        // of `bytes`; without meaning for one-byte elements
+  std::vector<CodecSpec> codecs;  // bytes->bytes
+};
+
+struct ChainPlace {
+  std::size_t rank;
+  std::size_t scalar_bytes;   // what `endian` swaps
+  bool inside_shard = false;  // nested sharding is refused there
+};
+
+// Appends each codec's name to `names`, in the order of the document.
+[[nodiscard]] V3Chain parse_v3_codecs(const json::Value& list, const ChainPlace& place,
+                                      std::vector<std::string>& names);
+
+// `endian` of codec `bytes`; false where elements have one byte and it does not matter.
+[[nodiscard]] bool parse_big_endian(const Extension& bytes, std::size_t scalar_bytes);
+
+// A v2 `compressor` or an element of `filters`.
+[[nodiscard]] CodecSpec parse_v2_codec(const json::Value& codec);
+
+}  // namespace damacy

@@ -1,0 +1,22 @@
+// Data types as v3 and v2 documents name them. Knows formats.md 3.4's first table; refuses all other names.
+#pragma once
+
+#include <string>
+
+#include "damacy/core/dtype.h"
+#include "damacy/zarr/json.h"
+
+namespace damacy {
+
+[[nodiscard]] Dtype parse_v3_data_type(const json::Value& data_type);
+
+struct V2Dtype {
+  Dtype dtype = Dtype::u8;
+  bool big_endian = false;
+};
+[[nodiscard]] V2Dtype parse_v2_dtype(const json::Value& dtype);
+
+// As people read it, also for types that are refused; "" when there is no name.
+[[nodiscard]] std::string shown_data_type(const json::Value& data_type);
+
+}  // namespace damacy

@@ -1,0 +1,22 @@
+// What array and group documents of both versions share: the version, the size, members nobody knows.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "damacy/zarr/json.h"
+
+namespace damacy {
+
+// Error(inval, "limit").
+void check_document_size(std::string_view document, std::uint64_t limit);
+// Error(decode, "metadata") unless `zarr_format` is `version`.
+void check_format(const json::Value& root, std::int64_t version);
+void check_node_type(const json::Value& root, std::string_view wanted);
+void check_attributes(const json::Value& attributes);
+// v3: refused unless it says that it need not be understood.
+void check_unknown_member(const json::Value& member);
+// Of chunk keys: '.' or '/'.
+[[nodiscard]] char parse_separator(const json::Value& separator);
+
+}  // namespace damacy

@@ -1,0 +1,24 @@
+// Lists of extents in documents, and the limits on their products (formats.md section 2).
+#pragma once
+
+#include <cstdint>
+
+#include "damacy/core/dims.h"
+#include "damacy/zarr/json.h"
+#include "damacy/zarr/metadata.h"
+
+namespace damacy {
+
+// A list of integers >= min, at most Limits::rank of them.
+[[nodiscard]] Dims parse_extents(const json::Value& list, std::int64_t min);
+
+// As above, one for each of `rank` axes; another length is Error(decode, `reason`).
+[[nodiscard]] Dims parse_extents_of_rank(const json::Value& list, std::int64_t min, std::size_t rank,
+                                         std::string_view reason);
+
+// Throws Error(inval, "limit"): the array's and a stored object's elements and bytes, and the extent of the grid, stay
+// below 2^63; a chunk's bytes and a shard's entries within their limits. The values are named in errors.
+void check_array_extents(const ArrayMetadata& array, const json::Value& shape, const json::Value& stored_shape);
+void check_chunk_extents(const ArrayMetadata& array, const json::Value& chunk_shape);
+
+}  // namespace damacy

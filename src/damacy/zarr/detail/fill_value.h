@@ -1,0 +1,18 @@
+// Fill values of formats.md 3.4, to the bit.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "damacy/core/dtype.h"
+#include "damacy/zarr/json.h"
+
+namespace damacy {
+
+using FillBytes = std::array<std::byte, 16>;
+
+// size_of(dtype) bytes in the machine's order, the rest zero. Throws Error(decode, "fill-value").
+// v2 allows more: null, and 0 and 1 for bool.
+[[nodiscard]] FillBytes parse_fill_value(const json::Value& fill, Dtype dtype, int zarr_format);
+
+}  // namespace damacy

@@ -1,0 +1,50 @@
+// Finding the array that an uri names: formats.md section 1. Knows which documents to look for, in which order, and
+// what to tell who names a group. Reads documents; does not know what an array document says.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "damacy/io/store.h"
+#include "damacy/zarr/array.h"
+
+namespace damacy {
+
+// A document as it was when it was read.
+struct ReadDocument {
+  std::string key;
+  std::optional<Stamp> stamp;  // empty: it was not there
+};
+
+// An array's document, not yet parsed.
+struct FoundArray {
+  std::string path;  // below the store, "" for the root
+  std::string key;
+  Stamp stamp;
+  std::string text;
+  int zarr_format = 3;
+  std::vector<std::string> levels;    // of the NGFF image it was found through
+  std::vector<ReadDocument> through;  // group documents that led here
+};
+
+// Errors carry key and pointer; open_array and its like add uri and store.
+[[nodiscard]] FoundArray find_array(const std::string& uri, Store& store);
+
+[[nodiscard]] ArrayMetadata parse_found(const FoundArray& found);
+
+[[nodiscard]] std::shared_ptr<const Array> make_array(const std::string& uri, std::shared_ptr<Store> store,
+                                                      const FoundArray& found);
+
+// Arrays below the root: from a walk, at most Limits::group_list_depth deep and Limits::group_list_entries wide.
+[[nodiscard]] std::vector<std::string> walk_arrays(Store& store);
+
+// "A/1, A/2, A/10 (+3 more)", in natural order.
+[[nodiscard]] std::string shown_arrays(std::vector<std::string> paths);
+
+// `path` and `name`, where an empty path is the root.
+[[nodiscard]] std::string below(std::string_view path, std::string_view name);
+
+}  // namespace damacy

@@ -1,0 +1,144 @@
+// Group documents of both versions: formats.md section 1 and 9.
+#include <algorithm>
+
+#include "damacy/core/limits.h"
+#include "damacy/core/text.h"
+#include "damacy/zarr/detail/document.h"
+#include "damacy/zarr/metadata.h"
+
+namespace damacy {
+namespace {
+
+using json::Kind;
+using json::Value;
+
+bool is_legal_path(std::string_view path) {
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const auto end = std::min(path.find('/', begin), path.size());
+    const auto part = path.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == ".." || part.find('\0') != part.npos) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+std::string parse_level_path(const Value& dataset) {
+  const Value path = dataset.at("path");
+  if (!is_legal_path(path.expect(Kind::string).text()))
+    throw path.error(Status::decode, text("'", path.text(), "' is not a path below the group"), "metadata");
+  return std::string(path.text());
+}
+
+// The first level must be right, for it is read; others are only told to who asks.
+void parse_levels(const Value& multiscale, GroupMetadata& group) {
+  const Value datasets = multiscale.at("datasets");
+  if (datasets.expect(Kind::array).size() == 0)
+    throw datasets.error(Status::decode, "a multiscale without datasets", "metadata");
+  for (const Value dataset : datasets) {
+    try {
+      group.level_paths.push_back(parse_level_path(dataset));
+    } catch (const Error&) {
+      if (group.level_paths.empty()) throw;
+    }
+  }
+}
+
+std::optional<Value> find_multiscales(const Value& attributes) {
+  const auto list = attributes.find("multiscales");
+  return list && list->is(Kind::array) && list->size() != 0 ? list : std::nullopt;
+}
+
+bool names_images(const Value& attributes) {
+  return attributes.find("plate") || attributes.find("well") || attributes.find("bioformats2raw.layout");
+}
+
+void parse_image(const Value& attributes, GroupMetadata& group) {
+  auto ome = attributes.find("ome");
+  if (ome && !ome->is(Kind::object)) ome.reset();
+  group.names_images_inside = names_images(attributes) || (ome && names_images(*ome));
+  auto multiscales = ome ? find_multiscales(*ome) : std::nullopt;
+  if (!multiscales) multiscales = find_multiscales(attributes);
+  if (!multiscales) return;
+  group.has_multiscales = true;
+  group.multiscales_count = multiscales->size();
+  parse_levels(*multiscales->begin(), group);
+}
+
+void parse_v3_consolidated(const Value& consolidated, GroupMetadata& group) {
+  if (consolidated.at("kind").expect(Kind::string).text() != "inline")
+    throw consolidated.error(Status::decode, "unknown kind", "metadata");
+  if (consolidated.at("must_understand").expect(Kind::boolean).truth())
+    throw consolidated.error(Status::decode, "must_understand is not false", "metadata");
+  for (const Value document : consolidated.at("metadata").expect(Kind::object))
+    if (document.at("node_type").expect(Kind::string).text() == "array")
+      group.consolidated_arrays.emplace_back(document.name());
+}
+
+void parse_v2_consolidated(std::string_view text, GroupMetadata& group) {
+  const auto parsed = json::Document::parse(text, json::Form::consolidated);
+  const Value format = parsed.root().at("zarr_consolidated_format");
+  if (format.integer(0) != 1) throw format.error(Status::decode, "unknown format", "metadata");
+  for (const Value document : parsed.root().at("metadata").expect(Kind::object)) {
+    const auto name = document.name();
+    if (!name.ends_with("/.zarray")) continue;
+    document.expect(Kind::object);
+    group.consolidated_arrays.emplace_back(name.substr(0, name.size() - std::string_view("/.zarray").size()));
+  }
+}
+
+// It is a shortcut and no more: without it the arrays are looked for.
+template <class Parse>
+void or_malformed(GroupMetadata& group, Parse parse) {
+  try {
+    parse();
+  } catch (const Error&) {
+    group.consolidated_arrays.clear();
+    group.consolidated_malformed = true;
+  }
+}
+
+void parse_v3_member(const Value& member, GroupMetadata& group) {
+  const auto name = member.name();
+  if (name == "attributes") {
+    check_attributes(member);
+    if (member.is(Kind::object)) parse_image(member, group);
+  } else if (name == "consolidated_metadata") {
+    if (!member.is(Kind::null)) or_malformed(group, [&] { parse_v3_consolidated(member, group); });
+  } else if (name != "zarr_format" && name != "node_type") {
+    check_unknown_member(member);
+  }
+}
+
+}  // namespace
+
+GroupMetadata parse_v3_group(std::string_view document) {
+  check_document_size(document, Limits::group_document_bytes);
+  const auto parsed = json::Document::parse(document, json::Form::v3_node);
+  const Value root = parsed.root();
+  check_format(root, 3);
+  GroupMetadata group;
+  if (root.at("node_type").expect(Kind::string).text() == "array") {
+    group.is_array = true;
+    return group;
+  }
+  check_node_type(root, "group");
+  for (const Value member : root) parse_v3_member(member, group);
+  return group;
+}
+
+GroupMetadata parse_v2_group(std::string_view document, std::string_view attributes, std::string_view consolidated) {
+  check_document_size(document, Limits::group_document_bytes);
+  check_document_size(attributes, Limits::group_document_bytes);
+  const auto parsed = json::Document::parse(document, json::Form::plain);
+  check_format(parsed.root(), 2);
+  GroupMetadata group;
+  if (!attributes.empty()) parse_image(json::Document::parse(attributes, json::Form::attributes).root(), group);
+  if (!consolidated.empty())
+    or_malformed(group, [&] {
+      check_document_size(consolidated, Limits::group_document_bytes);
+      parse_v2_consolidated(consolidated, group);
+    });
+  return group;
+}
+
+}  // namespace damacy

@@ -1,0 +1,113 @@
+// JSON documents as a small tree of views, with the limits of formats.md section 2. Numbers stay text: who needs one
+// decides exactly. Knows which parts of zarr documents are worth keeping (attributes may be large) and where the bare
+// words NaN and Infinity are legal; does not know what members mean. This is the only place that includes RapidJSON.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "damacy/core/error.h"
+
+namespace damacy::json {
+
+enum class Kind : std::uint8_t { null, boolean, number, string, array, object };
+
+[[nodiscard]] std::string_view name_of(Kind kind) noexcept;
+
+// What of a document is kept. Everything is checked; what is not kept costs no memory.
+enum class Form : std::uint8_t {
+  plain,        // .zarray, .zgroup: all of it
+  v3_node,      // zarr.json: of `attributes` and `consolidated_metadata` only what finding arrays needs
+  attributes,   // .zattrs: as `attributes`
+  consolidated  // .zmetadata: names of documents
+};
+
+class Document;
+
+// A value in a document, which must outlive it. Cheap to copy.
+class Value {
+ public:
+  Kind kind() const noexcept;
+  bool is(Kind kind_asked) const noexcept { return kind() == kind_asked; }
+  bool truth() const noexcept;             // of a boolean
+  std::string_view text() const noexcept;  // string: unescaped; number: as written
+  std::string_view name() const noexcept;  // as member of an object, unescaped
+  std::size_t size() const noexcept;       // children kept
+  std::string pointer() const;             // RFC 6901
+
+  class Iterator;
+  Iterator begin() const noexcept;
+  Iterator end() const noexcept;
+
+  // All of these throw Error(decode, "metadata") with a pointer when the value is not of the right kind or is missing,
+  // and "duplicate-key" when a name occurs twice in an object that is looked into.
+  const Value& expect(Kind wanted) const;
+  std::optional<Value> find(std::string_view member) const;
+  Value at(std::string_view member) const;
+  // `0` or `-?[1-9][0-9]*` only. Below `min`: "metadata"; not below 2^63: Error(inval, "limit").
+  std::int64_t integer(std::int64_t min) const;
+
+  // An error about this value.
+  Error error(Status status, std::string message, std::string reason) const;
+  Error unsupported(std::string message, std::string reason) const;
+
+ private:
+  friend class Document;
+  friend class TreeBuilder;
+  Value(const Document* document, std::uint32_t node) : document_(document), node_(node) {}
+  const Document* document_;
+  std::uint32_t node_;
+};
+
+class Document {
+ public:
+  // Throws Error(decode, "json") or Error(inval, "limit"), with the pointer to where it was.
+  static Document parse(std::string_view text, Form form);
+
+  Value root() const noexcept { return {this, 0}; }
+
+ private:
+  friend class Value;
+  friend class TreeBuilder;
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  struct Node {
+    Kind kind;
+    bool truth = false;
+    std::uint32_t parent = kNone;
+    std::uint32_t index = 0;  // in its parent
+    std::uint32_t next = kNone;
+    std::uint32_t first = kNone, last = kNone, count = 0;  // children
+    std::uint32_t duplicate = kNone;                       // the first child whose name occurred before
+    std::uint32_t name_at = 0, name_bytes = 0;
+    std::uint32_t text_at = 0, text_bytes = 0;
+  };
+  std::vector<Node> nodes_;
+  std::string characters_;  // of all names and texts
+};
+
+class Value::Iterator {
+ public:
+  using value_type = Value;
+  using difference_type = std::ptrdiff_t;
+  Iterator(const Document* document, std::uint32_t node) : document_(document), node_(node) {}
+  Value operator*() const noexcept { return {document_, node_}; }
+  Iterator& operator++() noexcept {
+    node_ = document_->nodes_[node_].next;
+    return *this;
+  }
+  friend bool operator==(const Iterator&, const Iterator&) = default;
+
+ private:
+  const Document* document_;
+  std::uint32_t node_;
+};
+
+// `name` as one token of a JSON pointer, with its leading '/'.
+[[nodiscard]] std::string pointer_token(std::string_view name);
+
+}  // namespace damacy::json

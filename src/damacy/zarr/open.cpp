@@ -1,0 +1,171 @@
+#include <algorithm>
+
+#include "damacy/core/error.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/log.h"
+#include "damacy/core/text.h"
+#include "damacy/zarr/detail/opening.h"
+
+namespace damacy {
+namespace {
+
+struct Text {
+  std::string key;
+  Stamp stamp;
+  std::string characters;
+};
+
+// Empty: absent. The size is compared with `limit` before anything is read.
+std::optional<Text> read_document(Store& store, std::string key, std::uint64_t limit) {
+  const auto object = store.open(key);
+  if (!object) return std::nullopt;
+  const auto size = object->stamp().size;
+  if (size > limit)
+    throw Error(Status::inval, text("document of ", size, " bytes, limit ", limit), "limit").at_key(key);
+  Text document{std::move(key), object->stamp(), std::string(size, '\0')};
+  object->read_exact(0, std::as_writable_bytes(std::span(document.characters)));
+  return document;
+}
+
+// The node at a path: an array's or a group's document.
+struct Node {
+  Text document;
+  int zarr_format;
+  bool is_array;
+  GroupMetadata group;  // v3 groups only: known from the same document
+};
+
+void warn_of_both(Store& store, const std::string& uri, std::string_view path) {
+  for (const std::string_view name : {".zarray", ".zgroup"})
+    if (store.stamp(below(path, name))) {
+      log(LogLevel::warn, text(uri, ": holds zarr.json and ", below(path, name), "; zarr.json is used"));
+      return;
+    }
+}
+
+template <class Parse>
+auto with_key(const std::string& key, Parse parse) {
+  try {
+    return parse();
+  } catch (Error& e) {
+    throw e.at_key(key);
+  }
+}
+
+std::optional<Node> read_node(Store& store, const std::string& uri, std::string_view path) {
+  if (auto v3 = read_document(store, below(path, "zarr.json"), Limits::group_document_bytes)) {
+    warn_of_both(store, uri, path);
+    auto group = with_key(v3->key, [&] { return parse_v3_group(v3->characters); });
+    const bool is_array = group.is_array;
+    return Node{std::move(*v3), 3, is_array, std::move(group)};
+  }
+  if (auto v2 = read_document(store, below(path, ".zarray"), Limits::array_document_bytes))
+    return Node{std::move(*v2), 2, true, {}};
+  if (auto v2 = read_document(store, below(path, ".zgroup"), Limits::group_document_bytes))
+    return Node{std::move(*v2), 2, false, {}};
+  return std::nullopt;
+}
+
+Error no_metadata(std::string_view path) {
+  const auto name = [&](std::string_view document) { return below(path, document); };
+  return Error(Status::notfound,
+               text("no zarr metadata: tried ", name("zarr.json"), ", ", name(".zarray"), ", ", name(".zgroup")),
+               "no-metadata");
+}
+
+FoundArray found(Node node, std::string path) {
+  Text& document = node.document;
+  return {.path = std::move(path),
+          .key = std::move(document.key),
+          .stamp = document.stamp,
+          .text = std::move(document.characters),
+          .zarr_format = node.zarr_format,
+          .levels = {},
+          .through = {}};
+}
+
+ReadDocument read_mark(const std::optional<Text>& document, std::string key) {
+  return {std::move(key), document ? std::optional(document->stamp) : std::nullopt};
+}
+
+// v2 attributes lie in a document of their own.
+GroupMetadata read_v2_group(Store& store, const Node& node, std::vector<ReadDocument>& through) {
+  const auto attributes = read_document(store, ".zattrs", Limits::group_document_bytes);
+  through.push_back(read_mark(attributes, ".zattrs"));
+  with_key(node.document.key, [&] { return parse_v2_group(node.document.characters, "", ""); });
+  if (!attributes) return {};
+  return with_key(".zattrs", [&] { return parse_v2_group(node.document.characters, attributes->characters, ""); });
+}
+
+// From consolidated metadata where they are, else from a walk.
+std::vector<std::string> arrays_inside(Store& store, const std::string& uri, const Node& node, GroupMetadata group) {
+  if (node.zarr_format == 2)
+    if (const auto map = read_document(store, ".zmetadata", Limits::group_document_bytes))
+      group = parse_v2_group(node.document.characters, "", map->characters);
+  if (group.consolidated_malformed) log(LogLevel::warn, text(uri, ": consolidated metadata are malformed and ignored"));
+  return group.consolidated_arrays.empty() ? walk_arrays(store) : std::move(group.consolidated_arrays);
+}
+
+Error is_group(Store& store, const std::string& uri, const Node& node, const GroupMetadata& group) {
+  std::string arrays;
+  try {
+    arrays = shown_arrays(arrays_inside(store, uri, node, group));
+  } catch (const Error& e) {
+    arrays = text("unknown (", e.message(), ")");
+  }
+  std::string message = text("is a group, not an array; arrays inside: ", arrays.empty() ? "none" : arrays);
+  if (group.names_images_inside) message += "; it holds images, one of which must be named";
+  return Error(Status::inval, std::move(message), "group").at_key(node.document.key);
+}
+
+// Level 0 of the image that the group at the root is.
+FoundArray find_level(Store& store, const std::string& uri, const GroupMetadata& group) {
+  if (group.multiscales_count > 1)
+    log(LogLevel::info, text(uri, ": the first of ", group.multiscales_count, " multiscales is used"));
+  const std::string& path = group.level_paths.front();
+  auto node = read_node(store, uri, path);
+  if (!node) throw no_metadata(path);
+  if (!node->is_array)
+    throw Error(Status::inval, text("level '", path, "' is a group, not an array"), "group").at_key(node->document.key);
+  FoundArray level = found(std::move(*node), path);
+  level.levels = group.level_paths;
+  return level;
+}
+
+}  // namespace
+
+std::string below(std::string_view path, std::string_view name) {
+  return path.empty() ? std::string(name) : text(path, '/', name);
+}
+
+FoundArray find_array(const std::string& uri, Store& store) {
+  auto node = read_node(store, uri, "");
+  if (!node) throw no_metadata("");
+  if (node->is_array) return found(std::move(*node), "");
+  std::vector<ReadDocument> through = {{node->document.key, node->document.stamp}};
+  const GroupMetadata group = node->zarr_format == 3 ? node->group : read_v2_group(store, *node, through);
+  if (!group.has_multiscales) throw is_group(store, uri, *node, group);
+  FoundArray level = find_level(store, uri, group);
+  level.through = std::move(through);
+  return level;
+}
+
+ArrayMetadata parse_found(const FoundArray& found) {
+  return with_key(found.key,
+                  [&] { return found.zarr_format == 3 ? parse_v3_array(found.text) : parse_v2_array(found.text); });
+}
+
+std::shared_ptr<const Array> make_array(const std::string& uri, std::shared_ptr<Store> store, const FoundArray& found) {
+  return std::make_shared<const Array>(uri, std::move(store), found.path, found.key, found.stamp, parse_found(found),
+                                       found.levels);
+}
+
+std::shared_ptr<const Array> open_array(const std::string& uri, std::shared_ptr<Store> store) {
+  try {
+    return make_array(uri, store, find_array(uri, *store));
+  } catch (Error& e) {
+    throw e.at_uri(uri).at_store(store->name());
+  }
+}
+
+}  // namespace damacy

@@ -1,0 +1,91 @@
+#include "damacy/zarr/shard_index.h"
+
+#include <bit>
+#include <cstring>
+
+#include "damacy/core/checked.h"
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::uint64_t kMissing = ~std::uint64_t{0};
+
+Error bad_index(std::string message) {
+  return Error(Status::decode, std::move(message), "shard-index");
+}
+
+template <std::size_t kBytes>
+std::uint64_t read_unsigned(const std::byte* from, bool big_endian) noexcept {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < kBytes; ++i) {
+    const std::size_t place = big_endian ? i : kBytes - 1 - i;
+    value = value << 8 | static_cast<std::uint64_t>(from[place]);
+  }
+  return value;
+}
+
+// Each checksum covers all that comes before it.
+void check_checksums(std::span<const std::byte> bytes, std::uint32_t checksums) {
+  for (std::uint32_t i = 0; i < checksums; ++i) {
+    const auto covered = bytes.first(bytes.size() - 4);
+    const auto stored = read_unsigned<4>(covered.data() + covered.size(), /*big_endian=*/false);
+    const std::uint64_t computed = crc32c(covered);
+    if (stored != computed) throw bad_index(text("checksum of the index: stored ", stored, ", computed ", computed));
+    bytes = covered;
+  }
+}
+
+struct Bounds {  // of what chunks may occupy
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+void check_entry(std::size_t entry, std::uint64_t offset, std::uint64_t bytes, const Bounds& bounds,
+                 const ShardIndex::Rules& rules) {
+  const auto names = [&] { return text("entry ", entry, " of the index (offset ", offset, ", ", bytes, " bytes)"); };
+  if (offset == kMissing || bytes == kMissing) throw bad_index(text(names(), " is half missing"));
+  const auto end = checked_add(offset, bytes);
+  if (!end || *end > rules.object_bytes)
+    throw bad_index(text(names(), " ends outside the object of ", rules.object_bytes, " bytes"));
+  if (offset < bounds.begin || *end > bounds.end) throw bad_index(text(names(), " touches the index"));
+  if (bytes == 0) throw bad_index(text(names(), " is empty"));
+  if (rules.exact_chunk_bytes && bytes != *rules.exact_chunk_bytes)
+    throw bad_index(text(names(), " is not of the only possible size ", *rules.exact_chunk_bytes));
+  if (bytes > rules.max_chunk_bytes)
+    throw Error(Status::inval, text(names(), " exceeds the limit of ", rules.max_chunk_bytes, " bytes of a chunk"),
+                "limit");
+}
+
+}  // namespace
+
+ShardIndex ShardIndex::parse(std::span<const std::byte> bytes, std::size_t chunk_count, const ShardIndexLayout& layout,
+                             const Rules& rules) {
+  const std::uint64_t index_bytes = encoded_bytes(chunk_count, layout);
+  if (bytes.size() != index_bytes || rules.object_bytes < index_bytes)
+    throw Error(Status::io,
+                text("short read: an index of ", index_bytes, " bytes in an object of ", rules.object_bytes),
+                "short-read");
+  check_checksums(bytes, layout.checksums);
+  const Bounds bounds =
+      layout.at_end ? Bounds{0, rules.object_bytes - index_bytes} : Bounds{index_bytes, rules.object_bytes};
+  std::vector<Entry> entries(chunk_count);
+  for (std::size_t i = 0; i < chunk_count; ++i) {
+    const std::byte* const at = bytes.data() + i * kEntryBytes;
+    entries[i] = {read_unsigned<8>(at, layout.big_endian), read_unsigned<8>(at + 8, layout.big_endian)};
+    if (entries[i].offset != kMissing || entries[i].bytes != kMissing)
+      check_entry(i, entries[i].offset, entries[i].bytes, bounds, rules);
+  }
+  ShardIndex index;
+  index.entries_ = std::make_shared<const std::vector<Entry>>(std::move(entries));
+  return index;
+}
+
+std::optional<ByteRange> ShardIndex::find(std::size_t chunk) const noexcept {
+  const Entry& entry = (*entries_)[chunk];
+  if (entry.offset == kMissing) return std::nullopt;
+  return ByteRange{entry.offset, entry.offset + entry.bytes};
+}
+
+}  // namespace damacy

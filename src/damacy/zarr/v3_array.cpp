@@ -1,0 +1,202 @@
+// zarr.json of an array: formats.md 3, and shards of 6.
+#include <algorithm>
+#include <bit>
+
+#include "damacy/core/limits.h"
+#include "damacy/core/text.h"
+#include "damacy/zarr/detail/codecs.h"
+#include "damacy/zarr/detail/data_type.h"
+#include "damacy/zarr/detail/document.h"
+#include "damacy/zarr/detail/extension.h"
+#include "damacy/zarr/detail/extents.h"
+#include "damacy/zarr/detail/fill_value.h"
+#include "damacy/zarr/metadata.h"
+
+namespace damacy {
+namespace {
+
+using json::Kind;
+using json::Value;
+
+Dims identity(std::size_t rank) {
+  Dims axes;
+  for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));
+  return axes;
+}
+
+// What is in the order of `order`'s axes, in the order of the array's.
+Dims unpermuted(const Dims& permuted, const Dims& order) {
+  Dims straight(order.size(), 0);
+  for (std::size_t i = 0; i < order.size(); ++i) straight[static_cast<std::size_t>(order[i])] = permuted[i];
+  return straight;
+}
+
+Dims composed(const Dims& outer, const Dims& inner) {
+  Dims order;
+  for (const auto axis : inner) order.push_back(outer[static_cast<std::size_t>(axis)]);
+  return order;
+}
+
+bool swaps(bool big_endian, Dtype dtype) {
+  return scalar_size_of(dtype) > 1 && big_endian != (std::endian::native == std::endian::big);
+}
+
+Value regular_chunk_shape(const Extension& grid) {
+  grid.allow({"chunk_shape"}, "chunk-grid");
+  return grid.required("chunk_shape");
+}
+
+// Accepted as far as it is regular.
+Value rectilinear_chunk_shape(const Extension& grid) {
+  grid.allow({"kind", "chunk_shapes"}, "chunk-grid");
+  const Value kind = grid.required("kind");
+  if (kind.expect(Kind::string).text() != "inline")
+    throw kind.unsupported(text("kind '", kind.text(), "' of a rectilinear grid is not supported"), "chunk-grid");
+  const Value shapes = grid.required("chunk_shapes");
+  for (const Value lengths : shapes.expect(Kind::array))
+    if (lengths.is(Kind::array))
+      throw lengths.unsupported("chunks of different lengths are not supported", "chunk-grid");
+  return shapes;
+}
+
+Value grid_chunk_shape(const Value& chunk_grid) {
+  const Extension grid = parse_extension(chunk_grid, "chunk-grid");
+  if (grid.name == "regular") return regular_chunk_shape(grid);
+  if (grid.name == "rectilinear") return rectilinear_chunk_shape(grid);
+  throw chunk_grid.unsupported(text("chunk grid '", grid.name, "' is not supported"), "chunk-grid");
+}
+
+KeyEncoding parse_key_encoding(const Value& value) {
+  const Extension encoding = parse_extension(value, "chunk-key-encoding");
+  if (encoding.name != "default" && encoding.name != "v2")
+    throw value.unsupported(text("chunk key encoding '", encoding.name, "' is not supported"), "chunk-key-encoding");
+  encoding.allow({"separator"}, "chunk-key-encoding");
+  KeyEncoding keys{.prefix_c = encoding.name == "default", .separator = encoding.name == "default" ? '/' : '.'};
+  if (const auto separator = encoding.option("separator")) keys.separator = parse_separator(*separator);
+  return keys;
+}
+
+ShardIndexLayout parse_index_codecs(const Value& list) {
+  ShardIndexLayout layout;
+  bool has_bytes = false;
+  for (const Value value : list.expect(Kind::array)) {
+    const Extension codec = parse_extension(value, "index-codecs");
+    const bool is_checksum = codec.name == "crc32c";
+    if ((!is_checksum && codec.name != "bytes") || is_checksum != has_bytes)
+      throw value.unsupported(text("codec '", codec.name, "' is not supported here in an index"), "index-codecs");
+    if (is_checksum) {
+      codec.allow({}, "codec-option");
+      ++layout.checksums;
+      continue;
+    }
+    has_bytes = true;
+    layout.big_endian = parse_big_endian(codec, sizeof(std::uint64_t));
+  }
+  if (!has_bytes) throw list.unsupported("index codecs without 'bytes' are not supported", "index-codecs");
+  return layout;
+}
+
+bool parse_index_at_end(const Extension& sharding) {
+  const auto location = sharding.option("index_location");
+  if (!location) return true;
+  const auto place = location->expect(Kind::string).text();
+  if (place != "start" && place != "end")
+    throw location->unsupported(text("index location '", place, "' is not supported"), "codec-option");
+  return place == "end";
+}
+
+// `outer.order` says how the shard's axes lie; the inner grid is in those axes.
+void parse_sharding(const V3Chain& outer, ArrayMetadata& array) {
+  const Extension& sharding = *outer.sharding;
+  const std::size_t rank = array.shape.size();
+  const Value chunk_shape = sharding.required("chunk_shape");
+  const Dims inner = unpermuted(parse_extents_of_rank(chunk_shape, 1, rank, "codec-chain"), outer.order);
+  for (std::size_t axis = 0; axis < rank; ++axis)
+    if (array.shard_shape[axis] % inner[axis] != 0)
+      throw chunk_shape.error(Status::decode,
+                              text("chunk extent ", inner[axis], " does not divide shard extent ",
+                                   array.shard_shape[axis], " of axis ", axis),
+                              "codec-chain");
+  array.chunk_shape = inner;
+  array.shard_index = parse_index_codecs(sharding.required("index_codecs"));
+  array.shard_index->at_end = parse_index_at_end(sharding);
+  check_chunk_extents(array, chunk_shape);
+  const ChainPlace place{rank, scalar_size_of(array.dtype), /*inside_shard=*/true};
+  V3Chain chain = parse_v3_codecs(sharding.required("codecs"), place, array.codec_names);
+  array.index_order = outer.order;
+  array.storage_order = composed(outer.order, chain.order);
+  array.swap_bytes = swaps(chain.big_endian, array.dtype);
+  array.codecs = CodecChain(std::move(chain.codecs));
+}
+
+void parse_codecs(const Value& list, const Value& chunk_shape, ArrayMetadata& array) {
+  const ChainPlace place{array.shape.size(), scalar_size_of(array.dtype)};
+  V3Chain chain = parse_v3_codecs(list, place, array.codec_names);
+  array.chunk_shape = array.shard_shape;
+  array.index_order = identity(place.rank);
+  if (chain.sharding) return parse_sharding(chain, array);
+  check_chunk_extents(array, chunk_shape);
+  array.storage_order = chain.order;
+  array.swap_bytes = swaps(chain.big_endian, array.dtype);
+  array.codecs = CodecChain(std::move(chain.codecs));
+}
+
+void check_dimension_names(const Value& names, std::size_t rank) {
+  if (names.is(Kind::null)) return;
+  if (names.expect(Kind::array).size() != rank)
+    throw names.error(Status::decode, text("expected ", rank, " dimension names, found ", names.size()), "metadata");
+  for (const Value name : names)
+    if (!name.is(Kind::null)) name.expect(Kind::string);
+}
+
+void check_storage_transformers(const Value& list) {
+  if (list.is(Kind::null)) return;
+  for (const Value transformer : list.expect(Kind::array))
+    throw transformer.unsupported("storage transformers are not supported", "storage-transformers");
+}
+
+bool is_array_member(std::string_view name) {
+  constexpr std::string_view kMembers[] = {"zarr_format", "node_type",          "shape",  "data_type",
+                                           "chunk_grid",  "chunk_key_encoding", "codecs", "fill_value"};
+  return std::find(std::begin(kMembers), std::end(kMembers), name) != std::end(kMembers);
+}
+
+// All but the members that every array has.
+void check_other_members(const Value& root, std::size_t rank) {
+  for (const Value member : root) {
+    const auto name = member.name();
+    if (name == "dimension_names")
+      check_dimension_names(member, rank);
+    else if (name == "storage_transformers")
+      check_storage_transformers(member);
+    else if (name == "attributes")
+      check_attributes(member);
+    else if (!is_array_member(name))
+      check_unknown_member(member);
+  }
+}
+
+}  // namespace
+
+ArrayMetadata parse_v3_array(std::string_view document) {
+  check_document_size(document, Limits::array_document_bytes);
+  const auto parsed = json::Document::parse(document, json::Form::v3_node);
+  const Value root = parsed.root();
+  check_format(root, 3);
+  check_node_type(root, "array");
+  ArrayMetadata array;
+  array.zarr_format = 3;
+  const Value shape = root.at("shape");
+  array.shape = parse_extents(shape, 0);
+  array.dtype = parse_v3_data_type(root.at("data_type"));
+  const Value chunk_shape = grid_chunk_shape(root.at("chunk_grid"));
+  array.shard_shape = parse_extents_of_rank(chunk_shape, 1, array.shape.size(), "metadata");
+  check_array_extents(array, shape, chunk_shape);
+  array.keys = parse_key_encoding(root.at("chunk_key_encoding"));
+  parse_codecs(root.at("codecs"), chunk_shape, array);
+  array.fill = parse_fill_value(root.at("fill_value"), array.dtype, 3);
+  check_other_members(root, array.shape.size());
+  return array;
+}
+
+}  // namespace damacy
