@@ -1,6 +1,6 @@
 // A block copy: elements of an N-D source box go to an N-D destination box of the same extents, each side with its own
-// signed byte strides, each element through an operation. A transpose, F order, a flip, a broadcast (source stride 0) are
-// strides; byte order and casts are the operation. Knows bytes and strides; not zarr, not threads, not devices.
+// signed byte strides, each element through an operation. A transpose, F order, a flip, a broadcast (source stride 0)
+// are strides; byte order and casts are the operation. Knows bytes and strides; not zarr, not threads, not devices.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@ namespace damacy {
 
 struct CopyOp {
   Dtype from = Dtype::u8;
-  Dtype to = Dtype::u8;      // equal to `from`: the bits move
-  bool swap_bytes = false;   // the source is in the other byte order (a scalar component at a time)
+  Dtype to = Dtype::u8;     // equal to `from`: the bits move
+  bool swap_bytes = false;  // the source is in the other byte order (a scalar component at a time)
 
   friend bool operator==(const CopyOp&, const CopyOp&) = default;
 };
@@ -38,8 +38,8 @@ struct BlockCopy {
   std::span<const CopyAxis> used() const noexcept { return {axes.data(), rank}; }
 };
 
-// Same elements to the same places, in the shortest form: no unit axes, destination strides positive and decreasing, axes
-// that run on in both sides merged. An empty copy gets one axis of extent 0. No element: rank 0 is one element.
+// Same elements to the same places, in the shortest form: no unit axes, destination strides positive and decreasing,
+// axes that run on in both sides merged. An empty copy gets one axis of extent 0. No element: rank 0 is one element.
 void normalise(BlockCopy& copy) noexcept;
 
 // Whether a conversion `from` -> `to` exists: any batch dtype to any batch dtype, and every type to itself.

@@ -1,0 +1,93 @@
+#include "damacy/copy/block_copy.h"
+
+#include "damacy/copy/detail/execute.h"
+#include "damacy/core/checked.h"
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+// A destination of this size does not stay in a cache until somebody reads it.
+constexpr std::size_t kStreamedBytes = 32u << 20;
+
+[[noreturn]] void refuse(std::string_view why) {
+  throw Error(Status::inval, text("block copy: ", why));
+}
+
+// The bytes between the first and the last that one side touches.
+struct Reach {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+void extend(std::int64_t& bound, std::int64_t by) {
+  const auto moved = checked_add(bound, by);
+  if (!moved) refuse("an offset is out of range");
+  bound = *moved;
+}
+
+Reach reach_of(const BlockCopy& copy, std::int64_t offset, std::int64_t CopyAxis::* stride, std::size_t element_bytes) {
+  Reach reach{offset, offset};
+  for (const CopyAxis& axis : copy.used()) {
+    const auto length = checked_mul(axis.extent - 1, axis.*stride);
+    if (!length) refuse("an axis is too long");
+    extend(*length < 0 ? reach.begin : reach.end, *length);
+  }
+  extend(reach.end, static_cast<std::int64_t>(element_bytes));
+  return reach;
+}
+
+void check_inside(const Reach& reach, std::size_t size, std::string_view side) {
+  if (reach.begin < 0 || static_cast<std::uint64_t>(reach.end) > size)
+    refuse(text(side, " bytes ", reach.begin, "-", reach.end, " of ", size));
+}
+
+// Returns whether there is anything to do.
+bool check_axes(const BlockCopy& copy) {
+  if (copy.rank > kMaxRank) refuse(text("rank ", copy.rank));
+  bool empty = false;
+  for (const CopyAxis& axis : copy.used()) {
+    if (axis.extent < 0) refuse(text("extent ", axis.extent));
+    if (axis.extent > 1 && axis.dst_stride <= 0) refuse(text("destination stride ", axis.dst_stride));
+    empty |= axis.extent == 0;
+  }
+  return !empty;
+}
+
+// Threads inherit a way of rounding, and whether subnormals count, from whoever started them.
+class FloatsAsStandard {
+ public:
+#ifdef __x86_64__
+  explicit FloatsAsStandard(bool needed) : found_(needed ? __builtin_ia32_stmxcsr() : kStandard) {
+    if (changed()) __builtin_ia32_ldmxcsr(kStandard);
+  }
+  ~FloatsAsStandard() {
+    if (changed()) __builtin_ia32_ldmxcsr(found_);
+  }
+
+ private:
+  static constexpr unsigned kStandard = 0x1f80;   // nearest even, subnormals kept, no traps
+  static constexpr unsigned kHasHappened = 0x3f;  // flags, which do not matter
+  bool changed() const { return (found_ & ~kHasHappened) != kStandard; }
+  unsigned found_;
+#else
+  explicit FloatsAsStandard(bool) {}
+#endif
+};
+
+}  // namespace
+
+void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::span<std::byte> dst) {
+  if (!has_conversion(copy.op.from, copy.op.to)) refuse("no such conversion");
+  if (!check_axes(copy)) return;
+  const Reach read = reach_of(copy, copy.src_offset, &CopyAxis::src_stride, size_of(copy.op.from));
+  const Reach written = reach_of(copy, copy.dst_offset, &CopyAxis::dst_stride, size_of(copy.op.to));
+  check_inside(read, src.size(), "source");
+  check_inside(written, dst.size(), "destination");
+
+  const FloatsAsStandard floats(copy.op.from != copy.op.to);
+  copy_detail::execute(copy, src.data(), dst.data(), {copy_detail::best_isa(), dst.size() >= kStreamedBytes});
+}
+
+}  // namespace damacy

@@ -1,0 +1,18 @@
+// How a block copy runs on a core, once its bounds are checked.
+#pragma once
+
+#include "damacy/copy/block_copy.h"
+#include "damacy/copy/detail/row_kernels.h"
+
+namespace damacy::copy_detail {
+
+// Faster or slower, never other bytes.
+struct Manner {
+  Isa isa = Isa::plain;
+  bool stream = false;  // the destination is far larger than the cache
+};
+
+// `copy` has a conversion and is not empty; every byte it touches is there.
+void execute(const BlockCopy& copy, const std::byte* src, std::byte* dst, const Manner& manner);
+
+}  // namespace damacy::copy_detail

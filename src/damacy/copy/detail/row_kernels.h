@@ -1,0 +1,35 @@
+// Kernels over rows: on both sides the elements of a row lie side by side. One is picked for a whole block; it knows
+// the operation and the processor's widest vectors, not the block.
+#pragma once
+
+#include <cstddef>
+
+#include "damacy/copy/block_copy.h"
+
+namespace damacy::copy_detail {
+
+struct Rows {
+  std::byte* dst;
+  const std::byte* src;
+  std::size_t count;  // elements in a row
+  std::size_t rows;
+  std::ptrdiff_t dst_pitch;  // bytes from row to row
+  std::ptrdiff_t src_pitch;
+};
+
+using RowKernel = void (*)(const Rows&);
+
+enum class Isa { plain, avx2, avx512 };
+
+[[nodiscard]] bool is_supported(Isa isa) noexcept;
+[[nodiscard]] Isa best_isa() noexcept;
+
+// One of the pairs of has_conversion; the processor supports `isa`.
+[[nodiscard]] RowKernel row_kernel(const CopyOp& op, Isa isa) noexcept;
+
+// What row_kernel picks from.
+RowKernel row_kernel_plain(const CopyOp& op) noexcept;
+RowKernel row_kernel_avx2(const CopyOp& op) noexcept;
+RowKernel row_kernel_avx512(const CopyOp& op) noexcept;
+
+}  // namespace damacy::copy_detail

@@ -1,0 +1,4 @@
+// The row kernels for every processor of the architecture.
+#include "damacy/copy/detail/row_loops.h"
+
+DAMACY_ROW_KERNELS(plain, )

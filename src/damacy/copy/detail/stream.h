@@ -1,0 +1,48 @@
+// Stores that go past the cache: for destinations that would only push other things out of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __x86_64__
+#include <emmintrin.h>
+#endif
+
+namespace damacy::copy_detail {
+
+inline constexpr std::size_t kLine = 64;
+
+#ifdef __x86_64__
+
+// Whole lines past the cache, the ragged ends through it.
+inline void stream_bytes(std::byte* dst, const std::byte* src, std::size_t bytes) {
+  const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(dst)) % kLine;
+  if (bytes < head + kLine) {
+    std::memcpy(dst, src, bytes);
+    return;
+  }
+  std::memcpy(dst, src, head);
+  std::size_t at = head;
+  for (; at + kLine <= bytes; at += kLine)
+    for (std::size_t i = 0; i < kLine; i += 16)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(dst + at + i),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + at + i)));
+  std::memcpy(dst + at, src + at, bytes - at);
+}
+
+// Streamed stores come before what this thread stores next, as others see it.
+inline void end_stream() {
+  _mm_sfence();
+}
+
+#else
+
+inline void stream_bytes(std::byte* dst, const std::byte* src, std::size_t bytes) {
+  std::memcpy(dst, src, bytes);
+}
+inline void end_stream() {}
+
+#endif
+
+}  // namespace damacy::copy_detail
