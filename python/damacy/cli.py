@@ -1,0 +1,17 @@
+"""The command `damacy`. Knows only what to say when the packages that draw it are missing; the commands are in
+`_commands`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; exits the process."""
+    try:
+        from damacy._commands import app
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] not in ("typer", "rich", "click"):
+            raise
+        sys.exit(f"damacy's command line needs the package {missing.name}: pip install typer rich")
+    app()
