@@ -5,6 +5,7 @@
 #include <new>
 
 #include "damacy/core/error.h"
+#include "damacy/core/fork.h"
 #include "damacy/device/alloc.h"
 #include "damacy/pipeline/dlpack_abi.h"
 #include "damacy/pipeline/slots.h"
@@ -91,8 +92,11 @@ struct Batch::State {
   std::vector<std::int64_t> sample_indices;
   mutable std::mutex mutex;
   std::shared_ptr<SlotLoan> loan;  // null: released
+  std::uint64_t epoch = fork_epoch();
 
   std::shared_ptr<SlotLoan> held() const {
+    if (epoch != fork_epoch())
+      throw Error(Status::shutdown, "the batch belongs to the parent process", "forked").in_stage("forked");
     const std::lock_guard lock(mutex);
     if (!loan)
       throw Error(Status::inval, "the batch was released", "arguments").in_stage("release").at_batch(info.batch_id, {});
@@ -110,7 +114,9 @@ Batch::Batch(BatchInfo info, std::shared_ptr<SlotLoan> loan, std::vector<bool> v
 }
 Batch::Batch(Batch&&) noexcept = default;
 Batch& Batch::operator=(Batch&&) noexcept = default;
-Batch::~Batch() = default;
+Batch::~Batch() {
+  if (state_ && state_->epoch != fork_epoch()) static_cast<void>(state_.release());  // the parent's: leak, touch nothing
+}
 
 BatchInfo Batch::info() const {
   const auto held = state_->held();
@@ -143,6 +149,7 @@ std::span<const std::byte> Batch::bytes() const {
 }
 
 void Batch::release(std::optional<std::uint64_t>) noexcept {
+  if (state_->epoch != fork_epoch()) return;
   std::shared_ptr<SlotLoan> dropped;  // after the lock: the loan's end calls the pipeline
   const std::lock_guard lock(state_->mutex);
   dropped.swap(state_->loan);

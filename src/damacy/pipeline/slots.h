@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "damacy/core/fork.h"
 #include "damacy/device/alloc.h"
 
 namespace damacy {
@@ -19,7 +20,7 @@ class Slots;
 class SlotLoan {
  public:
   SlotLoan(std::shared_ptr<Slots> slots, std::size_t slot, std::span<std::byte> memory) noexcept
-      : slots_(std::move(slots)), slot_(slot), memory_(memory) {}
+      : slots_(std::move(slots)), slot_(slot), memory_(memory), epoch_(fork_epoch()) {}
   ~SlotLoan();
   SlotLoan(const SlotLoan&) = delete;
   SlotLoan& operator=(const SlotLoan&) = delete;
@@ -31,6 +32,7 @@ class SlotLoan {
   std::shared_ptr<Slots> slots_;
   std::size_t slot_;
   std::span<std::byte> memory_;
+  std::uint64_t epoch_;
 };
 
 class Slots : public std::enable_shared_from_this<Slots> {

@@ -1,0 +1,115 @@
+// Errors cross here: ours become the Python classes of damacy._errors, and str() of those comes back for its text.
+#include "damacy/core/error.h"
+
+#include <nanobind/stl/string.h>
+
+#include "bindings.h"
+#include "damacy/core/dims.h"
+#include "damacy/core/fork.h"
+
+namespace damacy::python {
+namespace {
+
+const char* kind_name(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::plain:
+      return "plain";
+    case ErrorKind::unsupported_format:
+      return "unsupported_format";
+    case ErrorKind::pop_timeout:
+      return "pop_timeout";
+  }
+  return "plain";
+}
+
+nb::tuple tuple_of(std::span<const std::int64_t> values) {
+  nb::list list;
+  for (const auto v : values) list.append(v);
+  return nb::tuple(list);
+}
+
+nb::dict attributes_of(const Error& error) {
+  const ErrorWhere& where = error.where();
+  nb::dict out;
+  const auto set_text = [&](const char* name, const std::string& value) {
+    if (!value.empty())
+      out[name] =
+          nb::steal(PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "surrogateescape"));
+  };
+  set_text("what", where.what);
+  set_text("uri", where.uri);
+  set_text("store", where.store);
+  set_text("key", where.key);
+  set_text("pointer", where.pointer);
+  set_text("reason", where.reason);
+  if (where.chunk) out["chunk"] = tuple_of(*where.chunk);
+  if (where.byte_range) out["byte_range"] = nb::make_tuple(where.byte_range->first, where.byte_range->second);
+  if (where.sample_index) out["sample_index"] = *where.sample_index;
+  if (where.stream_index) out["stream_index"] = *where.stream_index;
+  if (where.batch_id) out["batch_id"] = *where.batch_id;
+  if (!where.lost.empty()) out["lost"] = tuple_of(where.lost);
+  if (error.system_errno() != 0) out["errno"] = error.system_errno();
+  if (error.sticky()) out["sticky"] = true;
+  return out;
+}
+
+std::string text_of(nb::handle value) {
+  const nb::bytes bytes = nb::steal<nb::bytes>(PyUnicode_AsEncodedString(value.ptr(), "utf-8", "surrogateescape"));
+  return {bytes.c_str(), bytes.size()};
+}
+
+std::vector<std::int64_t> integers_of(nb::handle sequence) {
+  std::vector<std::int64_t> out;
+  for (const nb::handle item : sequence) out.push_back(nb::cast<std::int64_t>(item));
+  return out;
+}
+
+std::string describe_error(int status, const std::string& message, const nb::dict& attributes) {
+  ErrorWhere where;
+  for (const auto& [name, value] : attributes) {
+    if (value.is_none()) continue;
+    const auto field = nb::cast<std::string>(name);
+    if (field == "what") where.what = text_of(value);
+    if (field == "uri") where.uri = text_of(value);
+    if (field == "store") where.store = text_of(value);
+    if (field == "key") where.key = text_of(value);
+    if (field == "pointer") where.pointer = text_of(value);
+    if (field == "reason") where.reason = text_of(value);
+    if (field == "chunk") where.chunk = integers_of(value);
+    if (field == "byte_range")
+      where.byte_range = {nb::cast<std::uint64_t>(value[0]), nb::cast<std::uint64_t>(value[1])};
+    if (field == "sample_index") where.sample_index = nb::cast<std::int64_t>(value);
+    if (field == "stream_index") where.stream_index = nb::cast<std::int64_t>(value);
+    if (field == "batch_id") where.batch_id = nb::cast<std::int64_t>(value);
+    if (field == "lost") where.lost = integers_of(value);
+  }
+  return describe(static_cast<Status>(status), message, where);
+}
+
+void translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    const nb::object exception = exception_of(error);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+  }
+}
+
+}  // namespace
+
+nb::object exception_of(const Error& error) {
+  const nb::object make = nb::module_::import_("damacy._errors").attr("make_error");
+  return make(static_cast<int>(error.status()), kind_name(error.kind()),
+              nb::steal(PyUnicode_DecodeUTF8(error.message().data(), static_cast<Py_ssize_t>(error.message().size()),
+                                             "surrogateescape")),
+              attributes_of(error));
+}
+
+void bind_errors(nb::module_& m) {
+  nb::register_exception_translator(translate);
+  m.def("describe_error", &describe_error, nb::arg("status"), nb::arg("message"), nb::arg("attributes"),
+        "The one line of an error, made as the C++ library makes it.");
+  m.def("fork_epoch", &fork_epoch, "A number that differs between a process and its forked children.");
+}
+
+}  // namespace damacy::python

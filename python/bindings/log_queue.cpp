@@ -1,0 +1,62 @@
+// Native log records on their way to Python's logging: a bounded queue that no native thread ever waits for.
+#include <deque>
+#include <mutex>
+
+#include <nanobind/stl/string.h>
+
+#include "bindings.h"
+#include "damacy/core/log.h"
+#include "damacy/core/text.h"
+
+namespace damacy::python {
+namespace {
+
+constexpr std::size_t kCapacity = 1024;
+
+struct Queue {
+  std::mutex mutex;
+  std::deque<std::pair<LogLevel, std::string>> records;
+  std::size_t dropped = 0;
+};
+
+Queue& queue() {
+  static Queue* one = new Queue;  // never destroyed: threads may log while the process exits
+  return *one;
+}
+
+void keep(LogLevel level, std::string_view line) {
+  Queue& to = queue();
+  const std::lock_guard lock(to.mutex);
+  if (to.records.size() >= kCapacity)
+    ++to.dropped;
+  else
+    to.records.emplace_back(level, line);
+}
+
+nb::list drain() {
+  Queue& from = queue();
+  std::deque<std::pair<LogLevel, std::string>> taken;
+  std::size_t dropped = 0;
+  {
+    const std::lock_guard lock(from.mutex);
+    taken.swap(from.records);
+    std::swap(dropped, from.dropped);
+  }
+  nb::list out;
+  for (const auto& [level, line] : taken) out.append(nb::make_tuple(static_cast<int>(level), line));
+  if (dropped > 0)
+    out.append(nb::make_tuple(static_cast<int>(LogLevel::warn),
+                              text(dropped, " log records were dropped: the queue was full")));
+  return out;
+}
+
+}  // namespace
+
+void bind_log(nb::module_& m) {
+  set_log_listener(keep);
+  m.def("drain_log_records", &drain, "Records since the last call: a list of (level, text).");
+  m.def("set_log_level", [](int level) { set_log_level(static_cast<LogLevel>(level)); }, nb::arg("level"));
+  m.def("set_log_quiet", &set_log_quiet, nb::arg("quiet"));
+}
+
+}  // namespace damacy::python

@@ -1,0 +1,180 @@
+// Pipeline and Batch for damacy._pipeline. Waits and native work drop the GIL.
+#include "damacy/pipeline/pipeline.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include "bindings.h"
+
+namespace damacy::python {
+namespace {
+
+// Lets signal handlers run while a call waits; what they raise leaves the call.
+void run_signal_handlers() {
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+DeviceChoice device_of(const std::string& device) {
+  if (device.empty()) return {};
+  if (device == "cpu") return {DeviceChoice::Kind::cpu};
+  if (device == "cuda") return {DeviceChoice::Kind::current};
+  return {DeviceChoice::Kind::index, std::stoi(device)};
+}
+
+OnError on_error_of(const std::string& name) {
+  return name == "skip" ? OnError::skip : name == "fill" ? OnError::fill : OnError::raise;
+}
+
+GpuDecoder decoder_of(const std::string& name) {
+  return name == "own" ? GpuDecoder::own : name == "nvcomp" ? GpuDecoder::nvcomp : GpuDecoder::automatic;
+}
+
+// `fields`: those of Config; device as "" | "cpu" | "cuda" | "N".
+Config config_of(const nb::dict& fields) {
+  Config c;
+  const auto number = [&](const char* name) { return nb::cast<std::int64_t>(fields[name]); };
+  c.batch_size = number("batch_size");
+  c.host_buffer_bytes = number("host_buffer_bytes");
+  c.device_buffer_bytes = number("device_buffer_bytes");
+  c.dtype = static_cast<Dtype>(number("dtype"));
+  c.lookahead_batches = number("lookahead_batches");
+  c.n_io_threads = number("n_io_threads");
+  c.n_compute_threads = number("n_compute_threads");
+  c.n_zarrs_meta_cache = number("n_zarrs_meta_cache");
+  c.n_shards_meta_cache = number("n_shards_meta_cache");
+  c.max_chunk_uncompressed_bytes = number("max_chunk_uncompressed_bytes");
+  c.max_gpu_memory_bytes = number("max_gpu_memory_bytes");
+  c.max_bytes_per_element = number("max_bytes_per_element");
+  c.device = device_of(nb::cast<std::string>(fields["device"]));
+  c.n_batches = number("n_batches");
+  c.on_error = on_error_of(nb::cast<std::string>(fields["on_error"]));
+  c.pop_timeout_s = nb::cast<std::optional<double>>(fields["pop_timeout_s"]);
+  c.cache_bytes = number("cache_bytes");
+  c.gpu_decoder = decoder_of(nb::cast<std::string>(fields["gpu_decoder"]));
+  return c;
+}
+
+nb::dict metric_dict(const Metric& metric) {
+  nb::dict out;
+  out["ms"] = metric.ms;
+  out["best_ms"] = metric.best_ms;
+  out["input_bytes"] = metric.input_bytes;
+  out["output_bytes"] = metric.output_bytes;
+  out["count"] = metric.count;
+  return out;
+}
+
+nb::dict stats_dict(const Stats& s) {
+  nb::dict out;
+  out["plan"] = metric_dict(s.plan);
+  out["io"] = metric_dict(s.io);
+  out["h2d"] = metric_dict(s.h2d);
+  out["decompress"] = metric_dict(s.decompress);
+  out["assemble"] = metric_dict(s.assemble);
+  out["pop_wait_io"] = metric_dict(s.pop_wait_io);
+  out["pop_wait_compute"] = metric_dict(s.pop_wait_compute);
+  out["flush_wait"] = metric_dict(s.flush_wait);
+  out["zarr_meta_hits"] = s.zarr_meta_hits;
+  out["zarr_meta_misses"] = s.zarr_meta_misses;
+  out["shard_idx_hits"] = s.shard_idx_hits;
+  out["shard_idx_misses"] = s.shard_idx_misses;
+  out["batches_emitted"] = s.batches_emitted;
+  out["batches_truncated"] = s.batches_truncated;
+  out["waves_emitted"] = s.waves_emitted;
+  out["gpu_bytes_committed"] = s.gpu_bytes_committed;
+  out["chunks_decoded"] = s.chunks_decoded;
+  out["chunks_deduplicated"] = s.chunks_deduplicated;
+  out["bytes_read"] = s.bytes_read;
+  out["reads_issued"] = s.reads_issued;
+  out["samples_skipped"] = s.samples_skipped;
+  out["samples_filled"] = s.samples_filled;
+  out["host_bytes_committed"] = s.host_bytes_committed;
+  out["chunks_decoded_on_host"] = s.chunks_decoded_on_host;
+  return out;
+}
+
+nb::dict info_dict(const Batch& batch) {
+  const BatchInfo info = batch.info();
+  nb::dict out;
+  nb::list shape;
+  for (const auto v : info.shape) shape.append(v);
+  out["device_ptr"] = info.device_ptr;
+  out["shape"] = nb::tuple(shape);
+  out["dtype"] = static_cast<int>(info.dtype);
+  out["ready_stream"] = info.ready_stream;
+  out["batch_id"] = info.batch_id;
+  return out;
+}
+
+template <class Values>
+nb::tuple tuple_of(const Values& values) {
+  nb::list out;
+  for (const auto v : values) out.append(v);
+  return nb::tuple(out);
+}
+
+void bind_batch(nb::module_& m) {
+  nb::class_<Batch>(m, "Batch")
+      .def("info", &info_dict)
+      .def_prop_ro("batch_id", &Batch::batch_id)
+      .def_prop_ro("released", &Batch::released)
+      .def_prop_ro("valid",
+                   [](const Batch& b) {
+                     nb::list out;
+                     for (const bool v : b.valid()) out.append(nb::bool_(v));
+                     return nb::tuple(out);
+                   })
+      .def_prop_ro("sample_indices", [](const Batch& b) { return tuple_of(b.sample_indices()); })
+      .def(
+          "release", [](Batch& b, std::optional<std::uint64_t> stream) { b.release(stream); },
+          nb::arg("stream") = nb::none())
+      .def("dlpack", &dlpack_capsule, nb::arg("stream").none(), nb::arg("max_version").none(), nb::arg("dl_device").none(), nb::arg("copy").none())
+      .def("dlpack_device", [](const Batch& b) {
+        const DlDevice device = b.device();
+        return nb::make_tuple(device.type, device.index);
+      });
+}
+
+}  // namespace
+
+void bind_pipeline(nb::module_& m) {
+  bind_batch(m);
+  nb::class_<Pipeline>(m, "Pipeline")
+      .def(
+          "__init__",
+          [](Pipeline* self, const nb::dict& fields) {
+            const Config config = config_of(fields);
+            const nb::gil_scoped_release unlocked;
+            new (self) Pipeline(config, {nullptr, run_signal_handlers});
+          },
+          nb::arg("fields"))
+      .def(
+          "push",
+          [](Pipeline& p, nb::object samples) {
+            auto source = source_of(std::move(samples));
+            const nb::gil_scoped_release unlocked;
+            p.push(std::move(source));
+          },
+          nb::arg("samples"))
+      .def(
+          "pop", [](Pipeline& p) { return p.pop(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "flush", [](Pipeline& p) { p.flush(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "close", [](Pipeline& p) { p.close(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("pending", &Pipeline::pending, nb::call_guard<nb::gil_scoped_release>())
+      .def("stats",
+           [](const Pipeline& p) {
+             Stats stats;
+             {
+               const nb::gil_scoped_release unlocked;
+               stats = p.stats();
+             }
+             return stats_dict(stats);
+           })
+      .def("stats_reset", &Pipeline::stats_reset, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("device", &Pipeline::device, nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace damacy::python
