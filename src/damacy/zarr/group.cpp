@@ -113,7 +113,7 @@ void parse_v3_member(const Value& member, GroupMetadata& group) {
 
 GroupMetadata parse_v3_group(std::string_view document) {
   check_document_size(document, Limits::group_document_bytes);
-  const auto parsed = json::Document::parse(document, json::Form::v3_node);
+  const auto parsed = json::Document::parse(document, json::Form::v3_group);
   const Value root = parsed.root();
   check_format(root, 3);
   GroupMetadata group;
@@ -129,7 +129,7 @@ GroupMetadata parse_v3_group(std::string_view document) {
 GroupMetadata parse_v2_group(std::string_view document, std::string_view attributes, std::string_view consolidated) {
   check_document_size(document, Limits::group_document_bytes);
   check_document_size(attributes, Limits::group_document_bytes);
-  const auto parsed = json::Document::parse(document, json::Form::plain);
+  const auto parsed = json::Document::parse(document, json::Form::v2_group);
   check_format(parsed.root(), 2);
   GroupMetadata group;
   if (!attributes.empty()) parse_image(json::Document::parse(attributes, json::Form::attributes).root(), group);

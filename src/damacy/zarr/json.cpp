@@ -10,129 +10,9 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/zarr/detail/json_stream.h"
+#include "damacy/zarr/detail/json_zone.h"
 
 namespace damacy::json {
-namespace {
-
-// Where in a document we are, as far as keeping and freedom from limits go.
-enum class Zone : std::uint8_t {
-  plain,        // kept, all limits hold
-  dropped,      // not kept, all limits hold
-  free,         // not kept, inside attributes: no limits but nesting
-  node,         // root of zarr.json
-  attributes,   // the object with an image's metadata …
-  ome,          // … and its member `ome`
-  multiscales,  // list
-  multiscale,   // its first element
-  datasets,     // list
-  dataset,
-  leaf,          // in attributes: kept when it is no container, else only its kind
-  consolidated,  // v3
-  map,           // v3: paths to documents
-  mapped,        // one of these
-  v2_consolidated,
-  v2_map
-};
-
-bool is_dropped(Zone zone) {
-  return zone == Zone::dropped || zone == Zone::free;
-}
-
-bool limits_text(Zone zone) {
-  switch (zone) {
-    case Zone::free:
-    case Zone::attributes:
-    case Zone::ome:
-    case Zone::multiscales:
-    case Zone::multiscale:
-    case Zone::datasets:
-    case Zone::dataset:
-    case Zone::leaf:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool limits_members(Zone zone) {
-  return limits_text(zone) && zone != Zone::map && zone != Zone::v2_map;
-}
-
-bool is_image_mark(std::string_view name) {
-  return name == "plate" || name == "well" || name == "bioformats2raw.layout";
-}
-
-Zone zone_of_root(Form form) {
-  switch (form) {
-    case Form::v3_node:
-      return Zone::node;
-    case Form::attributes:
-      return Zone::attributes;
-    case Form::consolidated:
-      return Zone::v2_consolidated;
-    case Form::plain:
-      break;
-  }
-  return Zone::plain;
-}
-
-Zone zone_of_attribute(std::string_view name) {
-  if (name == "multiscales") return Zone::multiscales;
-  return is_image_mark(name) ? Zone::leaf : Zone::free;
-}
-
-Zone zone_of_member(Zone parent, std::string_view name) {
-  switch (parent) {
-    case Zone::node:
-      if (name == "attributes") return Zone::attributes;
-      return name == "consolidated_metadata" ? Zone::consolidated : Zone::plain;
-    case Zone::attributes:
-      return name == "ome" ? Zone::ome : zone_of_attribute(name);
-    case Zone::ome:
-      return zone_of_attribute(name);
-    case Zone::multiscale:
-      return name == "datasets" ? Zone::datasets : Zone::free;
-    case Zone::dataset:
-      return name == "path" ? Zone::leaf : Zone::free;
-    case Zone::consolidated:
-      return name == "metadata" ? Zone::map : Zone::plain;
-    case Zone::map:
-      return Zone::mapped;
-    case Zone::mapped:
-      if (name == "attributes") return Zone::free;
-      return name == "node_type" ? Zone::plain : Zone::dropped;
-    case Zone::v2_consolidated:
-      return name == "metadata" ? Zone::v2_map : Zone::plain;
-    case Zone::v2_map:
-      return name == ".zattrs" || name.ends_with("/.zattrs") ? Zone::free : Zone::mapped;
-    case Zone::dropped:
-      return Zone::dropped;
-    case Zone::plain:
-      return Zone::plain;
-    default:
-      return Zone::free;
-  }
-}
-
-Zone zone_of_item(Zone parent, std::uint32_t index) {
-  switch (parent) {
-    case Zone::multiscales:
-      return index == 0 ? Zone::multiscale : Zone::leaf;
-    case Zone::datasets:
-      return Zone::dataset;
-    case Zone::plain:
-      return Zone::plain;
-    default:
-      return limits_text(parent) ? Zone::dropped : Zone::free;
-  }
-}
-
-std::string_view shown(Kind kind) {
-  return name_of(kind);
-}
-
-}  // namespace
-
 // Receives RapidJSON's events. Each returns false to stop; then `failure` says why.
 class TreeBuilder {
  public:
@@ -200,17 +80,19 @@ class TreeBuilder {
   Zone begin_value() {
     if (frames_.empty()) return zone_of_root(form_);
     Frame& frame = frames_.back();
-    return frame.kind == Kind::object ? zone_of_member(frame.zone, frame.name)
-                                      : zone_of_item(frame.zone, frame.count++);
+    const std::uint32_t index = frame.count - (frame.kind == Kind::object ? 1 : 0);
+    if (frame.kind == Kind::object) return zone_of_member(frame.zone, frame.name, index);
+    ++frame.count;
+    if (frame.node != Document::kNone) document_.nodes_[frame.node].count = frame.count;
+    return zone_of_item(frame.zone, index);
   }
 
   bool open(Kind kind) {
-    Zone zone = begin_value();
+    const Zone zone = begin_value();
     if (frames_.size() == Limits::json_nesting)
       return too_many("levels of nesting", Limits::json_nesting, Limits::json_nesting + 1);
     const auto node = is_dropped(zone) ? Document::kNone : static_cast<std::uint32_t>(document_.nodes_.size());
     add(kind, zone, {});
-    if (zone == Zone::leaf) zone = Zone::free;
     frames_.push_back({kind, zone, node});
     return true;
   }
@@ -237,7 +119,8 @@ class TreeBuilder {
       node.parent = frame->node;
       if (frame->kind == Kind::object) std::tie(node.name_at, node.name_bytes) = keep(frame->name);
       Document::Node& parent = nodes[frame->node];
-      node.index = parent.count++;
+      node.index = frame->count - 1;
+      if (frame->kind == Kind::object) ++parent.count;
       if (parent.first == Document::kNone)
         parent.first = id;
       else
@@ -376,7 +259,7 @@ Error Value::unsupported(std::string message, std::string reason) const {
 
 const Value& Value::expect(Kind wanted) const {
   if (!is(wanted))
-    throw error(Status::decode, damacy::text("expected ", shown(wanted), ", found ", shown(kind())), "metadata");
+    throw error(Status::decode, damacy::text("expected ", name_of(wanted), ", found ", name_of(kind())), "metadata");
   const auto duplicate = document_->nodes_[node_].duplicate;
   if (duplicate != Document::kNone) {
     const Value member(document_, duplicate);

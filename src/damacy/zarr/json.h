@@ -19,12 +19,15 @@ enum class Kind : std::uint8_t { null, boolean, number, string, array, object };
 
 [[nodiscard]] std::string_view name_of(Kind kind) noexcept;
 
-// What of a document is kept. Everything is checked; what is not kept costs no memory.
+// What of a document is kept. Everything is checked; what is not kept costs no memory. Of attributes and consolidated
+// metadata only what finding arrays needs is kept.
 enum class Form : std::uint8_t {
-  plain,        // .zarray, .zgroup: all of it
-  v3_node,      // zarr.json: of `attributes` and `consolidated_metadata` only what finding arrays needs
-  attributes,   // .zattrs: as `attributes`
-  consolidated  // .zmetadata: names of documents
+  plain,        // .zarray, at most 1 MiB: all of it
+  v3_array,     // zarr.json of at most 1 MiB: all the rest
+  v3_group,     // zarr.json of a group, or of who knows what
+  v2_group,     // .zgroup
+  attributes,   // .zattrs
+  consolidated  // .zmetadata
 };
 
 class Document;
@@ -37,7 +40,7 @@ class Value {
   bool truth() const noexcept;             // of a boolean
   std::string_view text() const noexcept;  // string: unescaped; number: as written
   std::string_view name() const noexcept;  // as member of an object, unescaped
-  std::size_t size() const noexcept;       // children kept
+  std::size_t size() const noexcept;       // items of an array, also those not kept; members kept
   std::string pointer() const;             // RFC 6901
 
   class Iterator;

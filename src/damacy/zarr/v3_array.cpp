@@ -4,12 +4,14 @@
 
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
+#include "damacy/zarr/detail/chunk_grid.h"
 #include "damacy/zarr/detail/codecs.h"
 #include "damacy/zarr/detail/data_type.h"
 #include "damacy/zarr/detail/document.h"
 #include "damacy/zarr/detail/extension.h"
 #include "damacy/zarr/detail/extents.h"
 #include "damacy/zarr/detail/fill_value.h"
+#include "damacy/zarr/detail/permutation.h"
 #include "damacy/zarr/metadata.h"
 
 namespace damacy {
@@ -18,52 +20,8 @@ namespace {
 using json::Kind;
 using json::Value;
 
-Dims identity(std::size_t rank) {
-  Dims axes;
-  for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));
-  return axes;
-}
-
-// What is in the order of `order`'s axes, in the order of the array's.
-Dims unpermuted(const Dims& permuted, const Dims& order) {
-  Dims straight(order.size(), 0);
-  for (std::size_t i = 0; i < order.size(); ++i) straight[static_cast<std::size_t>(order[i])] = permuted[i];
-  return straight;
-}
-
-Dims composed(const Dims& outer, const Dims& inner) {
-  Dims order;
-  for (const auto axis : inner) order.push_back(outer[static_cast<std::size_t>(axis)]);
-  return order;
-}
-
 bool swaps(bool big_endian, Dtype dtype) {
   return scalar_size_of(dtype) > 1 && big_endian != (std::endian::native == std::endian::big);
-}
-
-Value regular_chunk_shape(const Extension& grid) {
-  grid.allow({"chunk_shape"}, "chunk-grid");
-  return grid.required("chunk_shape");
-}
-
-// Accepted as far as it is regular.
-Value rectilinear_chunk_shape(const Extension& grid) {
-  grid.allow({"kind", "chunk_shapes"}, "chunk-grid");
-  const Value kind = grid.required("kind");
-  if (kind.expect(Kind::string).text() != "inline")
-    throw kind.unsupported(text("kind '", kind.text(), "' of a rectilinear grid is not supported"), "chunk-grid");
-  const Value shapes = grid.required("chunk_shapes");
-  for (const Value lengths : shapes.expect(Kind::array))
-    if (lengths.is(Kind::array))
-      throw lengths.unsupported("chunks of different lengths are not supported", "chunk-grid");
-  return shapes;
-}
-
-Value grid_chunk_shape(const Value& chunk_grid) {
-  const Extension grid = parse_extension(chunk_grid, "chunk-grid");
-  if (grid.name == "regular") return regular_chunk_shape(grid);
-  if (grid.name == "rectilinear") return rectilinear_chunk_shape(grid);
-  throw chunk_grid.unsupported(text("chunk grid '", grid.name, "' is not supported"), "chunk-grid");
 }
 
 KeyEncoding parse_key_encoding(const Value& value) {
@@ -110,7 +68,7 @@ void parse_sharding(const V3Chain& outer, ArrayMetadata& array) {
   const Extension& sharding = *outer.sharding;
   const std::size_t rank = array.shape.size();
   const Value chunk_shape = sharding.required("chunk_shape");
-  const Dims inner = unpermuted(parse_extents_of_rank(chunk_shape, 1, rank, "codec-chain"), outer.order);
+  const Dims inner = by_axis(parse_extents_of_rank(chunk_shape, 1, rank, "codec-chain"), outer.order);
   for (std::size_t axis = 0; axis < rank; ++axis)
     if (array.shard_shape[axis] % inner[axis] != 0)
       throw chunk_shape.error(Status::decode,
@@ -133,7 +91,7 @@ void parse_codecs(const Value& list, const Value& chunk_shape, ArrayMetadata& ar
   const ChainPlace place{array.shape.size(), scalar_size_of(array.dtype)};
   V3Chain chain = parse_v3_codecs(list, place, array.codec_names);
   array.chunk_shape = array.shard_shape;
-  array.index_order = identity(place.rank);
+  array.index_order = identity_order(place.rank);
   if (chain.sharding) return parse_sharding(chain, array);
   check_chunk_extents(array, chunk_shape);
   array.storage_order = chain.order;
@@ -180,7 +138,7 @@ void check_other_members(const Value& root, std::size_t rank) {
 
 ArrayMetadata parse_v3_array(std::string_view document) {
   check_document_size(document, Limits::array_document_bytes);
-  const auto parsed = json::Document::parse(document, json::Form::v3_node);
+  const auto parsed = json::Document::parse(document, json::Form::v3_array);
   const Value root = parsed.root();
   check_format(root, 3);
   check_node_type(root, "array");

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "damacy/core/text.h"
+#include "damacy/zarr/detail/permutation.h"
 
 namespace damacy {
 namespace {
@@ -99,9 +100,7 @@ Dims parse_permutation(const Value& order, std::size_t rank) {
 // Codecs of one list, in turn: array->array, one array->bytes, bytes->bytes.
 class ChainReader {
  public:
-  explicit ChainReader(const ChainPlace& place) : place_(place) {
-    for (std::size_t i = 0; i < place.rank; ++i) chain_.order.push_back(static_cast<std::int64_t>(i));
-  }
+  explicit ChainReader(const ChainPlace& place) : place_(place) { chain_.order = identity_order(place.rank); }
 
   void add(const Value& value, std::vector<std::string>& names) {
     const Extension codec = parse_extension(value, "codec-option");
@@ -131,11 +130,7 @@ class ChainReader {
 
   void add_transpose(const Extension& codec) {
     expect_array(codec);
-    codec.allow({"order"}, "codec-option");
-    const Dims next = parse_permutation(codec.required("order"), place_.rank);
-    Dims composed;
-    for (const auto axis : next) composed.push_back(chain_.order[static_cast<std::size_t>(axis)]);
-    chain_.order = composed;
+    chain_.order = composed(chain_.order, parse_transpose(codec, place_.rank));
   }
 
   void add_bytes(const Extension& codec) {
@@ -165,6 +160,11 @@ class ChainReader {
 };
 
 }  // namespace
+
+Dims parse_transpose(const Extension& transpose, std::size_t rank) {
+  transpose.allow({"order"}, "codec-option");
+  return parse_permutation(transpose.required("order"), rank);
+}
 
 bool parse_big_endian(const Extension& bytes, std::size_t scalar_bytes) {
   bytes.allow({"endian"}, "codec-option");

@@ -33,6 +33,9 @@ struct ChainPlace {
 // `endian` of codec `bytes`; false where elements have one byte and it does not matter.
 [[nodiscard]] bool parse_big_endian(const Extension& bytes, std::size_t scalar_bytes);
 
+// The order of a `transpose` of `rank` axes.
+[[nodiscard]] Dims parse_transpose(const Extension& transpose, std::size_t rank);
+
 // A v2 `compressor` or an element of `filters`.
 [[nodiscard]] CodecSpec parse_v2_codec(const json::Value& codec);
 

@@ -1,0 +1,34 @@
+// What people and samplers ask about an array before they read it. Also for arrays that are well-formed but cannot be
+// read: then it says why not.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "damacy/core/dims.h"
+#include "damacy/io/store.h"
+
+namespace damacy {
+
+struct ArrayInfo {
+  std::string uri;
+  Dims shape;
+  std::string dtype;           // v3's name; a v2 type that cannot be read, as the document spells it
+  Dims chunks;                 // inner chunks
+  std::optional<Dims> shards;  // empty: unsharded
+  int zarr_format = 3;
+  std::vector<std::string> codecs;  // names, in the order of the document
+  std::vector<std::string> levels;  // of the NGFF image that the uri names, finest first
+  bool supported = true;            // whether a pipeline can make batches of it
+  std::string why_not;              // a refusal's text
+};
+
+// Throws what opening the array throws, except UnsupportedFormat. Of an unsupported array, what cannot be told is
+// empty.
+[[nodiscard]] ArrayInfo array_info(const std::string& uri, std::shared_ptr<Store> store);
+// With the file store that the uri names.
+[[nodiscard]] ArrayInfo array_info(const std::string& uri);
+
+}  // namespace damacy

@@ -1,0 +1,11 @@
+// v3 chunk grids: formats.md 3.2.
+#pragma once
+
+#include "damacy/zarr/json.h"
+
+namespace damacy {
+
+// The list with one chunk extent for each axis. Grids that are not regular are refused.
+[[nodiscard]] json::Value grid_chunk_shape(const json::Value& chunk_grid);
+
+}  // namespace damacy

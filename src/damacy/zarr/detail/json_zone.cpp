@@ -1,0 +1,133 @@
+#include "damacy/zarr/detail/json_zone.h"
+
+namespace damacy::json {
+namespace {
+
+// Beyond these, what is inside is checked but no longer kept: no writer gets there within the limit on documents.
+constexpr std::uint32_t kDatasetsKept = 4096;
+constexpr std::uint32_t kDocumentsKept = 1 << 20;
+
+bool is_image_mark(std::string_view name) noexcept {
+  return name == "plate" || name == "well" || name == "bioformats2raw.layout";
+}
+
+Zone scalar_if(bool wanted) noexcept {
+  return wanted ? Zone::scalar : Zone::dropped;
+}
+
+Zone zone_of_attribute(std::string_view name) noexcept {
+  if (name == "multiscales") return Zone::multiscales;
+  return is_image_mark(name) ? Zone::free_scalar : Zone::free;
+}
+
+Zone zone_of_node_member(std::string_view name, Zone other) noexcept {
+  if (name == "attributes") return Zone::attributes;
+  return name == "consolidated_metadata" ? Zone::consolidated : other;
+}
+
+Zone zone_of_group_member(std::string_view name) noexcept {
+  const bool is_known = name == "zarr_format" || name == "node_type";
+  return zone_of_node_member(name, is_known ? Zone::scalar : Zone::extension);
+}
+
+Zone zone_of_consolidated_member(std::string_view name) noexcept {
+  return name == "metadata" ? Zone::map : Zone::scalar;
+}
+
+Zone zone_of_v2_document(std::string_view name) noexcept {
+  return name == ".zattrs" || name.ends_with("/.zattrs") ? Zone::free : Zone::scalar;
+}
+
+}  // namespace
+
+bool is_dropped(Zone zone) noexcept {
+  return zone == Zone::dropped || zone == Zone::free;
+}
+
+bool limits_text(Zone zone) noexcept {
+  switch (zone) {
+    case Zone::free:
+    case Zone::free_scalar:
+    case Zone::attributes:
+    case Zone::ome:
+    case Zone::multiscales:
+    case Zone::multiscale:
+    case Zone::datasets:
+    case Zone::dataset:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool limits_members(Zone zone) noexcept {
+  return limits_text(zone) && zone != Zone::map && zone != Zone::v2_map;
+}
+
+Zone zone_of_root(Form form) noexcept {
+  switch (form) {
+    case Form::v3_array:
+      return Zone::v3_array;
+    case Form::v3_group:
+      return Zone::v3_group;
+    case Form::v2_group:
+      return Zone::v2_group;
+    case Form::attributes:
+      return Zone::attributes;
+    case Form::consolidated:
+      return Zone::v2_consolidated;
+    case Form::plain:
+      break;
+  }
+  return Zone::plain;
+}
+
+Zone zone_of_member(Zone parent, std::string_view name, std::uint32_t index) noexcept {
+  switch (parent) {
+    case Zone::plain:
+      return Zone::plain;
+    case Zone::v3_array:
+      return zone_of_node_member(name, Zone::plain);
+    case Zone::v3_group:
+      return zone_of_group_member(name);
+    case Zone::v2_group:
+      return Zone::scalar;
+    case Zone::extension:
+      return scalar_if(name == "must_understand");
+    case Zone::attributes:
+      return name == "ome" ? Zone::ome : zone_of_attribute(name);
+    case Zone::ome:
+      return zone_of_attribute(name);
+    case Zone::multiscale:
+      return name == "datasets" ? Zone::datasets : Zone::free;
+    case Zone::dataset:
+      return name == "path" ? Zone::free_scalar : Zone::free;
+    case Zone::consolidated:
+      return zone_of_consolidated_member(name);
+    case Zone::map:
+      return index < kDocumentsKept ? Zone::mapped : Zone::dropped;
+    case Zone::mapped:
+      return name == "attributes" ? Zone::free : scalar_if(name == "node_type");
+    case Zone::v2_consolidated:
+      return name == "metadata" ? Zone::v2_map : Zone::scalar;
+    case Zone::v2_map:
+      return index < kDocumentsKept ? zone_of_v2_document(name) : Zone::dropped;
+    default:
+      return limits_text(parent) ? Zone::dropped : Zone::free;
+  }
+}
+
+Zone zone_of_item(Zone parent, std::uint32_t index) noexcept {
+  switch (parent) {
+    case Zone::plain:
+      return Zone::plain;
+    case Zone::multiscales:
+      return index == 0 ? Zone::multiscale : Zone::free;
+    case Zone::datasets:
+      return index < kDatasetsKept ? Zone::dataset : Zone::free;
+    default:
+      return limits_text(parent) ? Zone::dropped : Zone::free;
+  }
+}
+
+}  // namespace damacy::json
