@@ -27,7 +27,7 @@ damacy::Sample random_crop(const damacy::ArrayInfo& array, std::int64_t extent, 
 }
 
 int stream(const std::string& uri, std::int64_t extent, int batches) {
-  const damacy::ArrayInfo array = damacy::describe_array(uri);
+  const damacy::ArrayInfo array = damacy::array_info(uri);
   damacy::Config config;
   config.batch_size = 4;
   config.host_buffer_bytes = config.device_buffer_bytes = std::int64_t{256} << 20;

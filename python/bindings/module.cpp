@@ -3,9 +3,41 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
+#include "damacy/zarr/array_info.h"
 
 namespace damacy::python {
 namespace {
+
+nb::object tuple_or_none(const std::optional<Dims>& dims) {
+  if (!dims) return nb::none();
+  nb::list list;
+  for (const auto v : *dims) list.append(v);
+  return nb::tuple(list);
+}
+
+nb::dict open_array_dict(const std::string& uri) {
+  ArrayInfo info;
+  {
+    const nb::gil_scoped_release unlocked;
+    info = array_info(uri);
+  }
+  nb::dict out;
+  out["uri"] = info.uri;
+  out["shape"] = tuple_or_none(std::optional(info.shape));
+  out["dtype"] = info.dtype;
+  out["chunks"] = tuple_or_none(std::optional(info.chunks));
+  out["shards"] = tuple_or_none(info.shards);
+  out["zarr_format"] = info.zarr_format;
+  nb::list codecs;
+  for (const auto& name : info.codecs) codecs.append(name);
+  out["codecs"] = nb::tuple(codecs);
+  nb::list levels;
+  for (const auto& path : info.levels) levels.append(path);
+  out["levels"] = nb::tuple(levels);
+  out["supported"] = info.supported;
+  out["why_not"] = info.why_not;
+  return out;
+}
 
 nb::dict backend_info() {
   nb::dict out;
@@ -25,6 +57,7 @@ NB_MODULE(_native, m) {
   bind_errors(m);
   bind_log(m);
   bind_pipeline(m);
+  m.def("open_array", &open_array_dict, nb::arg("uri"));
   m.def("backend_info", &backend_info);
   m.def(
       "cuda_init_primary", [](int) { return false; }, nb::arg("device") = 0,
