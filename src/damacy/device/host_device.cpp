@@ -1,0 +1,353 @@
+// Queues of operations, run under one mutex for the whole device when the order of the device says so.
+#include "damacy/device/host_device.h"
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include <sys/mman.h>
+
+#include "damacy/core/checked.h"
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+class HostEvent;
+
+struct Operation {
+  std::function<void()> run;
+  std::shared_ptr<HostEvent> waits_for;  // instead of `run`
+};
+
+struct Queue {
+  std::deque<Operation> pending;
+  std::uint64_t enqueued = 0;
+  std::uint64_t done = 0;
+  bool has_stream = true;
+};
+
+// Pages out of the host's reach while no operation runs.
+class GuardedPages {
+ public:
+  void add(std::byte* begin, std::size_t bytes) {
+    pages_.push_back({begin, bytes});
+    ::mprotect(begin, bytes, PROT_NONE);
+  }
+  void remove(std::byte* begin) noexcept {
+    std::erase_if(pages_, [begin](std::span<std::byte> pages) {
+      if (pages.data() != begin) return false;
+      ::mprotect(begin, pages.size(), PROT_READ | PROT_WRITE);
+      return true;
+    });
+  }
+  void lock() noexcept {
+    for (const auto pages : pages_) ::mprotect(pages.data(), pages.size(), PROT_NONE);
+  }
+  void unlock() noexcept {
+    for (const auto pages : pages_) ::mprotect(pages.data(), pages.size(), PROT_READ | PROT_WRITE);
+  }
+
+ private:
+  std::vector<std::span<std::byte>> pages_;
+};
+
+// All state of a device. Everything below holds its mutex.
+class Order {
+ public:
+  explicit Order(HostOrder order) : order_(order), random_(order.seed) {}
+
+  class Lock {
+   public:
+    explicit Lock(Order& order) : lock_(checked(order).mutex_) {}
+
+   private:
+    static Order& checked(Order& order) {
+      if (running_here_ == &order) throw Error(Status::inval, "a task of a stream called its device", "reentrant");
+      return order;
+    }
+    std::unique_lock<std::mutex> lock_;
+  };
+
+  std::shared_ptr<Queue> make_queue();
+  std::uint64_t add(Queue& queue, Operation operation);  // the number to reach in Queue::done
+  void close(Queue& queue);
+  bool query(HostEvent& event);
+  void run_until(Queue& queue, std::uint64_t number);
+  void run_all();
+  GuardedPages& guarded() noexcept { return guarded_; }
+
+ private:
+  void run_front(Queue& queue);
+  void run(Operation& operation) noexcept;
+  bool can_run(const Queue& queue) const;
+  void run_some();
+  void forget_finished();
+
+  static thread_local const Order* running_here_;
+  const HostOrder order_;
+  std::mutex mutex_;
+  std::mt19937_64 random_;
+  GuardedPages guarded_;
+  std::vector<std::shared_ptr<Queue>> queues_;
+};
+
+thread_local const Order* Order::running_here_ = nullptr;
+
+class HostEvent final : public Event::State {
+ public:
+  HostEvent(std::shared_ptr<Order> order, std::shared_ptr<Queue> queue, bool timed)
+      : order_(std::move(order)), queue_(std::move(queue)), timed_(timed) {}
+
+  bool ready() override {
+    const Order::Lock lock(*order_);
+    return order_->query(*this);
+  }
+  bool wait(std::stop_token stop) override {
+    if (stop.stop_requested()) return false;
+    const Order::Lock lock(*order_);
+    order_->run_until(*queue_, number_);
+    return true;
+  }
+  std::optional<double> ms_since(Event::State& earlier) override {
+    const auto* other = dynamic_cast<HostEvent*>(&earlier);
+    if (other == nullptr || other->order_ != order_) return std::nullopt;
+    const Order::Lock lock(*order_);
+    if (!passed() || !other->passed() || !timed_ || !other->timed_) return std::nullopt;
+    return Seconds(passed_at_ - other->passed_at_).count() * 1e3;
+  }
+
+  bool passed() const noexcept { return queue_->done >= number_; }
+  bool is_of(const Order& order) const noexcept { return order_.get() == &order; }
+  void pass() { passed_at_ = std::chrono::steady_clock::now(); }
+
+ private:
+  friend class HostStream;
+  friend class Order;
+  const std::shared_ptr<Order> order_;
+  const std::shared_ptr<Queue> queue_;
+  const bool timed_;
+  std::uint64_t number_ = 0;
+  std::uint64_t queries_ = 0;
+  std::chrono::steady_clock::time_point passed_at_;
+};
+
+std::shared_ptr<Queue> Order::make_queue() {
+  forget_finished();
+  return queues_.emplace_back(std::make_shared<Queue>());
+}
+
+std::uint64_t Order::add(Queue& queue, Operation operation) {
+  queue.pending.push_back(std::move(operation));
+  const std::uint64_t number = ++queue.enqueued;
+  if (order_.kind == HostOrder::Kind::eager) run_until(queue, number);
+  if (order_.kind == HostOrder::Kind::random) run_some();
+  return number;
+}
+
+void Order::close(Queue& queue) {
+  queue.has_stream = false;
+}
+
+// A device may take long: who asks once and sees "no" must be able to go on.
+bool Order::query(HostEvent& event) {
+  if (order_.kind == HostOrder::Kind::random) run_some();
+  const std::uint64_t patience = order_.kind == HostOrder::Kind::lazy ? 1 : 64;
+  if (!event.passed() && event.queries_++ >= patience) run_until(*event.queue_, event.number_);
+  return event.passed();
+}
+
+void Order::run_front(Queue& queue) {
+  Operation operation = std::move(queue.pending.front());
+  queue.pending.pop_front();
+  running_here_ = this;  // also while it is destroyed: what a task owns must not call the device either
+  run(operation);
+  running_here_ = nullptr;
+  ++queue.done;
+}
+
+void Order::run(Operation& operation) noexcept {
+  if (operation.run) {
+    guarded_.unlock();
+    operation.run();
+    guarded_.lock();
+  }
+  operation = {};
+}
+
+bool Order::can_run(const Queue& queue) const {
+  if (queue.pending.empty()) return false;
+  const auto& awaited = queue.pending.front().waits_for;
+  return awaited == nullptr || awaited->passed();
+}
+
+// Runs what `number` depends on and nothing else. Goals on a list, not on the call stack: chains can be long.
+void Order::run_until(Queue& queue, std::uint64_t number) {
+  struct Goal {
+    Queue* queue;
+    std::uint64_t number;
+  };
+  std::vector<Goal> goals{{&queue, number}};
+  while (!goals.empty()) {
+    const Goal goal = goals.back();
+    if (goal.queue->done >= goal.number) {
+      goals.pop_back();
+    } else if (can_run(*goal.queue)) {
+      run_front(*goal.queue);
+    } else {
+      const HostEvent& awaited = *goal.queue->pending.front().waits_for;
+      goals.push_back({awaited.queue_.get(), awaited.number_});
+    }
+  }
+}
+
+void Order::run_all() {
+  for (std::size_t i = 0; i < queues_.size(); ++i) run_until(*queues_[i], queues_[i]->enqueued);
+}
+
+void Order::run_some() {
+  for (std::uint64_t steps = random_() % 4; steps > 0 && !queues_.empty(); --steps) {
+    Queue& queue = *queues_[random_() % queues_.size()];
+    if (can_run(queue)) run_front(queue);
+  }
+}
+
+void Order::forget_finished() {
+  std::erase_if(queues_, [](const auto& queue) { return !queue->has_stream && queue->pending.empty(); });
+}
+
+// Frees as a driver does: not before all work is done.
+class HostMemory final : public Alloc {
+ public:
+  HostMemory(std::shared_ptr<Order> order, std::shared_ptr<Alloc> inner, bool guard)
+      : order_(std::move(order)), inner_(std::move(inner)), guard_(guard) {}
+
+  std::byte* take(std::size_t bytes) override {
+    std::byte* memory = inner_->take(taken(bytes));
+    if (guard_) {
+      const Order::Lock lock(*order_);
+      order_->guarded().add(memory, taken(bytes));
+    }
+    return memory;
+  }
+  void give(std::byte* memory, std::size_t bytes) noexcept override {
+    {
+      const Order::Lock lock(*order_);
+      order_->run_all();
+      if (guard_) order_->guarded().remove(memory);
+    }
+    inner_->give(memory, taken(bytes));
+  }
+
+ private:
+  // Whole pages when they are guarded.
+  std::size_t taken(std::size_t bytes) const noexcept { return guard_ ? round_up(bytes, kAlignment) : bytes; }
+
+  std::shared_ptr<Order> order_;
+  std::shared_ptr<Alloc> inner_;
+  bool guard_;
+};
+
+class HostStream final : public Stream {
+ public:
+  HostStream(std::shared_ptr<Device> device, std::shared_ptr<Order> order)
+      : device_(std::move(device)), order_(std::move(order)) {
+    const Order::Lock lock(*order_);
+    queue_ = order_->make_queue();
+  }
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+  ~HostStream() override {
+    const Order::Lock lock(*order_);
+    order_->close(*queue_);
+  }
+
+  void copy(std::span<std::byte> dst, std::span<const std::byte> src) override {
+    if (dst.size() != src.size())
+      throw Error(Status::inval, text("copy of ", src.size(), " bytes to ", dst.size()), "buffers");
+    if (!src.empty()) add({[dst, src] { std::memmove(dst.data(), src.data(), src.size()); }, nullptr});
+  }
+  void fill(std::span<std::byte> dst, std::byte value) override {
+    if (!dst.empty()) add({[dst, value] { std::memset(dst.data(), static_cast<int>(value), dst.size()); }, nullptr});
+  }
+  void host_task(std::function<void()> task) override { add({std::move(task), nullptr}); }
+  void enqueue(Work work) override {
+    if (!work.on_host) throw Error(Status::inval, "work without a host form on a host device", "arguments");
+    add({std::move(work.on_host), nullptr});
+  }
+
+  void wait(const Event& event) override {
+    if (event.state() == nullptr) return;
+    auto awaited = std::dynamic_pointer_cast<HostEvent>(event.state());
+    if (awaited == nullptr || !awaited->is_of(*order_))
+      throw Error(Status::inval, "a stream cannot wait for an event of another device", "arguments");
+    add({nullptr, std::move(awaited)});
+  }
+
+  Event record(bool timed) override {
+    auto event = std::make_shared<HostEvent>(order_, queue_, timed);
+    const Order::Lock lock(*order_);
+    event->number_ = queue_->enqueued + 1;  // what runs the operation may look at it
+    order_->add(*queue_, {[event] { event->pass(); }, nullptr});
+    return Event(std::move(event));
+  }
+
+  std::uint64_t native_handle() const noexcept override { return 0; }
+
+ private:
+  void add(Operation operation) {
+    const Order::Lock lock(*order_);
+    order_->add(*queue_, std::move(operation));
+  }
+
+  const std::shared_ptr<Device> device_;  // finishes the work when its last stream is gone
+  const std::shared_ptr<Order> order_;
+  std::shared_ptr<Queue> queue_;
+};
+
+class HostDevice final : public Device, public std::enable_shared_from_this<HostDevice> {
+ public:
+  HostDevice(HostOrder order, std::shared_ptr<Alloc> alloc)
+      : order_(std::make_shared<Order>(order)),
+        device_memory_(std::make_shared<HostMemory>(order_, alloc, order.guard)),
+        pinned_memory_(std::make_shared<HostMemory>(order_, alloc, false)) {}
+  HostDevice(const HostDevice&) = delete;
+  HostDevice& operator=(const HostDevice&) = delete;
+  ~HostDevice() override {
+    const Order::Lock lock(*order_);
+    order_->run_all();
+  }
+
+  std::string name() const override { return "cpu"; }
+  int index() const noexcept override { return 0; }
+  bool is_host() const noexcept override { return true; }
+  std::shared_ptr<Alloc> device_memory() override { return device_memory_; }
+  std::shared_ptr<Alloc> pinned_memory() override { return pinned_memory_; }
+  std::optional<Memory> memory() override { return std::nullopt; }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<HostStream>(shared_from_this(), order_); }
+  void check_usable() override {}
+
+  Event fence(std::uint64_t) override { return {}; }
+  Event fence_event(std::uint64_t) override { return {}; }
+  std::optional<Event> try_fence_all() override { return Event(); }
+  void make_wait(std::uint64_t, const Event&) override {}
+
+ private:
+  std::shared_ptr<Order> order_;
+  std::shared_ptr<Alloc> device_memory_;
+  std::shared_ptr<Alloc> pinned_memory_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> make_host_device(HostOrder order, std::shared_ptr<Alloc> alloc) {
+  return std::make_shared<HostDevice>(order, std::move(alloc));
+}
+
+}  // namespace damacy

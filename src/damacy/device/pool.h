@@ -1,0 +1,109 @@
+// A fixed number of things lent to one user at a time, each with the event after which it may be written again.
+// Knows who waits for whom; not what the things are. The one lent longest ago is lent first: its last use is the
+// oldest.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include "damacy/device/device.h"
+
+namespace damacy {
+
+template <class T>
+class Pool;
+
+// A slot on loan; goes back when destroyed. Move-only.
+template <class T>
+class Lease {
+ public:
+  Lease(Lease&& other) noexcept = default;
+  Lease& operator=(Lease&& other) noexcept {
+    if (this != &other) {
+      give_back();
+      pool_ = std::move(other.pool_);
+      slot_ = std::move(other.slot_);
+    }
+    return *this;
+  }
+  ~Lease() { give_back(); }
+
+  T* operator->() const noexcept { return slot_.front().thing.get(); }
+  T& operator*() const noexcept { return *slot_.front().thing; }
+  // Wait for this before the first write.
+  const Event& ready() const noexcept { return slot_.front().ready; }
+  // Say this after the last use; unsaid, the slot is as ready as it was.
+  void reusable_after(Event last_use) noexcept { slot_.front().next_ready = std::move(last_use); }
+
+ private:
+  friend class Pool<T>;
+  using State = typename Pool<T>::State;
+  using Slots = typename Pool<T>::Slots;
+  Lease(std::shared_ptr<State> pool, Slots slot) noexcept : pool_(std::move(pool)), slot_(std::move(slot)) {}
+  void give_back() noexcept {
+    if (pool_ != nullptr) pool_->give(slot_);
+    pool_.reset();
+  }
+
+  std::shared_ptr<State> pool_;  // empty: moved from
+  mutable Slots slot_;           // one
+};
+
+template <class T>
+class Pool {
+ public:
+  explicit Pool(std::vector<std::unique_ptr<T>> things) : state_(std::make_shared<State>()) {
+    for (auto& thing : things) state_->free.push_back({std::move(thing), {}, {}});
+  }
+
+  // Waits until one is free; empty when stopped. Does not wait for its ready().
+  std::optional<Lease<T>> acquire(std::stop_token stop) {
+    std::unique_lock lock(state_->mutex);
+    if (!state_->changed.wait(lock, stop, [this] { return !state_->free.empty(); })) return std::nullopt;
+    return take();
+  }
+  std::optional<Lease<T>> try_acquire() {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->free.empty()) return std::nullopt;
+    return take();
+  }
+
+ private:
+  friend class Lease<T>;
+
+  struct Slot {
+    std::unique_ptr<T> thing;
+    Event ready;
+    std::optional<Event> next_ready;
+  };
+  using Slots = std::list<Slot>;  // nodes move between lists, so giving back cannot fail
+
+  struct State {
+    void give(Slots& slot) noexcept {
+      if (slot.front().next_ready) slot.front().ready = *std::exchange(slot.front().next_ready, std::nullopt);
+      const std::lock_guard lock(mutex);
+      free.splice(free.end(), slot);
+      changed.notify_one();
+    }
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    Slots free;
+  };
+
+  Lease<T> take() {
+    Slots slot;
+    slot.splice(slot.end(), state_->free, state_->free.begin());
+    return Lease<T>(state_, std::move(slot));
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace damacy
