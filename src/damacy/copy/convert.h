@@ -182,11 +182,25 @@ DAMACY_ELEMENT F16 to_f16(float v) {
   return {static_cast<std::uint16_t>(sign >> 16 | if_less(magnitude, 0x477ff000u)(finite, special))};
 }
 
+// Of a number, or of infinity.
+DAMACY_ELEMENT Bf16 number_to_bf16(float v) {
+  const std::uint32_t bits = bits_as<std::uint32_t>(v);
+  return {static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
+}
+
 DAMACY_ELEMENT Bf16 to_bf16(float v) {
   const std::uint32_t bits = bits_as<std::uint32_t>(v);
-  const std::uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
   const std::uint32_t nan = (bits >> 16 & 0x8000u) | (kNan32 >> 16);
-  return {static_cast<std::uint16_t>(if_less(0x7f800000u, bits & 0x7fffffffu)(nan, rounded))};
+  return {static_cast<std::uint16_t>(if_less(0x7f800000u, bits & 0x7fffffffu)(nan, number_to_bf16(v).bits))};
+}
+
+// Of a whole number up to 65536: nothing is subnormal, and what is too big rounds to infinity by itself.
+DAMACY_ELEMENT F16 whole_to_f16(float v) {
+  const std::uint32_t bits = bits_as<std::uint32_t>(v);
+  const std::uint32_t sign = bits & 0x80000000u;
+  constexpr std::uint32_t kBias = 112u << 23;  // an f16's zero
+  const std::uint32_t magnitude = (bits ^ sign) > kBias ? bits ^ sign : kBias;
+  return {static_cast<std::uint16_t>(sign >> 16 | (magnitude - kBias + 0xfffu + (magnitude >> 13 & 1u)) >> 13)};
 }
 
 // Rounded to odd; NaN is plain.
@@ -215,19 +229,19 @@ DAMACY_ELEMENT std::uint32_t folded(std::uint32_t magnitude) {
 template <class Int>
 DAMACY_ELEMENT F16 int_to_f16(Int v) {
   if constexpr (sizeof(Int) <= 2) {
-    return to_f16(static_cast<float>(v));
-  } else {  // 2^17 is beyond f16's range, and float holds every integer up to it
-    constexpr Int kBeyond = 1 << 17;
+    return whole_to_f16(static_cast<float>(v));
+  } else {
+    constexpr Int kBeyond = 65536;
     Int inside = v > kBeyond ? kBeyond : v;
     if constexpr (std::is_signed_v<Int>) inside = inside < -kBeyond ? -kBeyond : inside;
-    return to_f16(static_cast<float>(static_cast<std::int32_t>(inside)));
+    return whole_to_f16(static_cast<float>(static_cast<std::int32_t>(inside)));
   }
 }
 
 template <class Int>
 DAMACY_ELEMENT Bf16 int_to_bf16(Int v) {
   if constexpr (sizeof(Int) <= 2) {
-    return to_bf16(static_cast<float>(v));
+    return number_to_bf16(static_cast<float>(v));
   } else {
     using Magnitude = std::make_unsigned_t<Int>;
     bool negative = false;
@@ -236,9 +250,9 @@ DAMACY_ELEMENT Bf16 int_to_bf16(Int v) {
     const Magnitude magnitude = folded(negative ? Magnitude{0} - raw : raw);
     Bf16 result;
     if constexpr (sizeof(Int) == 4)
-      result = to_bf16(static_cast<float>(magnitude));
+      result = number_to_bf16(static_cast<float>(magnitude));
     else
-      result = to_bf16(odd_f32(static_cast<double>(magnitude)));
+      result = number_to_bf16(odd_f32(static_cast<double>(magnitude)));
     return {static_cast<std::uint16_t>(result.bits | (negative ? 0x8000u : 0u))};
   }
 }

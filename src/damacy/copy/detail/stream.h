@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #ifdef __x86_64__
 #include <emmintrin.h>
@@ -15,6 +16,29 @@ inline constexpr std::size_t kLine = 64;
 
 #ifdef __x86_64__
 
+// Less than a line, as two pieces of one size that may overlap.
+inline void copy_end(std::byte* dst, const std::byte* src, std::size_t bytes) {
+  const auto pieces = [&]<std::size_t kBytes>(std::integral_constant<std::size_t, kBytes>) {
+    unsigned char low[kBytes], high[kBytes];
+    std::memcpy(low, src, kBytes);
+    std::memcpy(high, src + bytes - kBytes, kBytes);
+    std::memcpy(dst, low, kBytes);
+    std::memcpy(dst + bytes - kBytes, high, kBytes);
+  };
+  if (bytes >= 32)
+    pieces(std::integral_constant<std::size_t, 32>{});
+  else if (bytes >= 16)
+    pieces(std::integral_constant<std::size_t, 16>{});
+  else if (bytes >= 8)
+    pieces(std::integral_constant<std::size_t, 8>{});
+  else if (bytes >= 4)
+    pieces(std::integral_constant<std::size_t, 4>{});
+  else if (bytes >= 2)
+    pieces(std::integral_constant<std::size_t, 2>{});
+  else if (bytes == 1)
+    *dst = *src;
+}
+
 // Whole lines past the cache, the ragged ends through it.
 inline void stream_bytes(std::byte* dst, const std::byte* src, std::size_t bytes) {
   const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(dst)) % kLine;
@@ -22,13 +46,13 @@ inline void stream_bytes(std::byte* dst, const std::byte* src, std::size_t bytes
     std::memcpy(dst, src, bytes);
     return;
   }
-  std::memcpy(dst, src, head);
+  copy_end(dst, src, head);
   std::size_t at = head;
   for (; at + kLine <= bytes; at += kLine)
     for (std::size_t i = 0; i < kLine; i += 16)
       _mm_stream_si128(reinterpret_cast<__m128i*>(dst + at + i),
                        _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + at + i)));
-  std::memcpy(dst + at, src + at, bytes - at);
+  copy_end(dst + at, src + at, bytes - at);
 }
 
 // Streamed stores come before what this thread stores next, as others see it.

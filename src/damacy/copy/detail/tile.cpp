@@ -80,19 +80,47 @@ void gather_turned(const Tile& tile) {
   }
 }
 
+template <class T, std::size_t... kIndex>
+typename Square<T>::Vector reversed(typename Square<T>::Vector v, std::index_sequence<kIndex...>) {
+  return __builtin_shufflevector(v, v, (sizeof...(kIndex) - 1 - kIndex)...);
+}
+
+template <class T>
+void gather_reversed(const Tile& tile) {
+  constexpr std::size_t kSide = Square<T>::kSide;
+  if (tile.count < kSide) return gather<sizeof(T)>(tile);
+  for (std::size_t row = 0; row < tile.rows; ++row) {
+    std::byte* dst = tile.dst + row * tile.count * sizeof(T);
+    const std::byte* src = tile.src + static_cast<std::ptrdiff_t>(row) * tile.pitch;
+    for (std::size_t i = 0; i < tile.count; i += kSide) {
+      const std::size_t at = i + kSide <= tile.count ? i : tile.count - kSide;
+      typename Square<T>::Vector v;
+      std::memcpy(&v, src + static_cast<std::ptrdiff_t>(at + kSide - 1) * tile.step, sizeof v);
+      v = reversed<T>(v, std::make_index_sequence<kSide>{});
+      std::memcpy(dst + at * sizeof(T), &v, sizeof v);
+    }
+  }
+}
+
+template <class T>
+TileKernel gather_of(std::ptrdiff_t step, std::ptrdiff_t pitch) {
+  constexpr auto kBytes = static_cast<std::ptrdiff_t>(sizeof(T));
+  if (step == -kBytes) return gather_reversed<T>;
+  return pitch == kBytes ? gather_turned<T> : gather<sizeof(T)>;
+}
+
 }  // namespace
 
-TileKernel gather_kernel(std::size_t bytes, std::ptrdiff_t pitch) noexcept {
-  const bool turned = pitch == static_cast<std::ptrdiff_t>(bytes);
+TileKernel gather_kernel(std::size_t bytes, std::ptrdiff_t step, std::ptrdiff_t pitch) noexcept {
   switch (bytes) {
     case 1:
-      return turned ? gather_turned<std::uint8_t> : gather<1>;
+      return gather_of<std::uint8_t>(step, pitch);
     case 2:
-      return turned ? gather_turned<std::uint16_t> : gather<2>;
+      return gather_of<std::uint16_t>(step, pitch);
     case 4:
-      return turned ? gather_turned<std::uint32_t> : gather<4>;
+      return gather_of<std::uint32_t>(step, pitch);
     case 8:
-      return turned ? gather_turned<std::uint64_t> : gather<8>;
+      return gather_of<std::uint64_t>(step, pitch);
     default:
       return gather<16>;
   }

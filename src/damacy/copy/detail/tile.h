@@ -17,8 +17,9 @@ struct Tile {
 
 using TileKernel = void (*)(const Tile&);
 
-// Packs the destination. Fast where pitch == bytes: each source line is read once, and turned in registers.
-[[nodiscard]] TileKernel gather_kernel(std::size_t bytes, std::ptrdiff_t pitch) noexcept;
+// Packs the destination. Fast where pitch == bytes (a transpose: squares are turned in registers) and where
+// step == -bytes (a flip).
+[[nodiscard]] TileKernel gather_kernel(std::size_t bytes, std::ptrdiff_t step, std::ptrdiff_t pitch) noexcept;
 
 // Reads a packed source.
 [[nodiscard]] TileKernel scatter_kernel(std::size_t bytes) noexcept;
