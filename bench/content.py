@@ -63,7 +63,7 @@ def climate(seed: int, shape: tuple[int, ...]) -> np.ndarray:
     """Like surface temperature on a grid of latitude and longitude: kelvin, kept to 9 bits of mantissa."""
     rng = np.random.default_rng(seed)
     latitude = np.linspace(-90.0, 90.0, shape[-2], dtype=np.float32)
-    field = _smooth_field(rng, shape, -2.2)
+    field = _smooth_field(rng, shape, -1.6)
     field *= 6.0
     field += (288.0 - 0.006 * latitude**2)[:, None]
     return _round_mantissa(field, bits=9)

@@ -121,7 +121,7 @@ def data_root() -> Path:
     return Path(os.environ.get("DAMACY_BENCH_DATA") or _ROOT / "build" / "bench-data")
 
 
-# --- the crop stream -------------------------------------------------------------------------------------------------
+# --- the crop stream ---
 
 _WORD = (1 << 64) - 1
 
@@ -162,7 +162,7 @@ def cells_of(box: Iterable[tuple[int, int]], cell: Shape) -> Iterator[Shape]:
     return itertools.product(*(range(a // n, -(-b // n)) for (a, b), n in zip(box, cell)))
 
 
-# --- the table -------------------------------------------------------------------------------------------------------
+# --- the table ---
 
 _ZSTD = Codec("zstd", 3)
 _BLOSC_ZSTD = Codec("blosc", 3, "zstd", "shuffle")

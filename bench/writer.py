@@ -173,7 +173,7 @@ def grid(shape: Shape, cell: Shape) -> Iterator[Shape]:
 
 
 def morton_order(dims: Shape) -> list[Shape]:
-    """All cells of a grid along the Z curve; the first axis has the lowest bit, an axis leaves when its bits run out."""
+    """All cells of a grid along the Z curve: the first axis has the lowest bit, an axis without bits left drops out."""
     bits = [(n - 1).bit_length() for n in dims]
     turns = [(axis, bit) for bit in range(max(bits, default=0)) for axis in range(len(dims)) if bit < bits[axis]]
 
@@ -214,7 +214,7 @@ def _crc32c_table() -> list[int]:
     return [entry(i) for i in range(256)]
 
 
-# --- looking up what was written: for the ceilings ---------------------------------------------------------------------
+# --- looking up what was written: for the ceilings ---
 
 
 @dataclasses.dataclass(frozen=True)

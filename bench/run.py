@@ -1,0 +1,239 @@
+"""Runs scenarios: every loader in a process of its own, in turns, with the machine's ceilings measured between them.
+
+Knows the order of the measurements and what is computed from them. Does not load a crop itself (worker.py, peers.py)
+and does not print tables (report.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import math
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench import cold, machine, report, workload, writer
+from bench.peers import LOADERS, Damacy
+
+RESULTS = Path(__file__).resolve().parent / "results"
+OURS = Damacy.name
+
+
+class Worker:
+    """A loader at the other end of a pipe."""
+
+    def __init__(self, loader: str, order: dict) -> None:
+        command = [sys.executable, "-m", "bench.worker", json.dumps(order | {"loader": loader})]
+        self.name = loader
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.refused = self._answer().get("error")
+
+    def ask(self, command: str, **arguments: Any) -> Any:
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps([command, arguments]) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        return json.loads(line) if line else {"error": f"{self.name} ended with code {self._process.wait()}"}
+
+    def close(self) -> None:
+        assert self._process.stdin
+        if self._process.poll() is None:
+            self._process.stdin.write('["quit", {}]\n')
+            self._process.stdin.close()
+        self._process.wait(timeout=60)
+
+
+def measure(name: str, options: argparse.Namespace) -> dict:
+    """One scenario: all loaders, all repetitions, the ceilings."""
+    scenario = workload.scenario(name, options.size)
+    written = writer.prepare(scenario.arrays, report.writing(name))
+    touch(scenario)
+    order = {"scenario": name, "size": options.size, "threads": options.threads, "dtype": options.dtype}
+    order |= {"device": options.device, "config": options.config}
+    workers = [Worker(loader, order) for loader in options.loaders]
+    result: dict = {"scenario": name, "refused": {w.name: w.refused for w in workers if w.refused}}
+    able = [worker for worker in workers if not worker.refused]
+    try:
+        if not options.no_verify:
+            result["equal"] = compare(able)
+        rounds: dict[str, list] = {worker.name: [] for worker in able}
+        ceilings = []
+        for repetition in range(options.reps):
+            report.repetition(name, repetition, options.reps)
+            ceilings.append(measure_ceilings(order))
+            for worker in able if repetition % 2 == 0 else reversed(able):
+                rounds[worker.name].append(run_one(worker, scenario, options))
+    finally:
+        for worker in workers:
+            worker.close()
+    result["data"] = {key: sum(record[key] for record in written) for key in ("raw_bytes", "stored_bytes")}
+    result["data"]["digest_known"] = written[0]["sha256_known"]
+    result["ceilings"] = middle(ceilings)
+    result["loaders"] = {loader: summary(runs, options.threads) for loader, runs in rounds.items() if runs}
+    if OURS in result["loaders"]:
+        result["ratios"] = ratios(rounds)
+        result["work_as_planned"] = check_work(result["loaders"][OURS], result["ceilings"]["work"])
+    return result
+
+
+def run_one(worker: Worker, scenario: workload.Scenario, options: argparse.Namespace) -> dict:
+    answer = worker.ask("run", warmup=scenario.warmup, batches=scenario.batches, limit_s=options.limit_s)
+    if "error" in answer:
+        raise SystemExit(f"{worker.name}: {answer['error']}")
+    return answer
+
+
+def compare(workers: list[Worker], batches: int = 2) -> dict[str, bool]:
+    """Whether each loader's first batches have the bytes of the first loader's."""
+    digests = {worker.name: worker.ask("digest", batches=batches) for worker in workers}
+    for name, digest in digests.items():
+        if not isinstance(digest, list):
+            raise SystemExit(f"{name}: {digest['error']}")
+    reference = next(iter(digests.values()), [])
+    return {name: digest == reference for name, digest in digests.items()}
+
+
+def touch(scenario: workload.Scenario) -> None:
+    """Read every file once, so that all loaders find them in the page cache."""
+    buffer = bytearray(4 << 20)
+    for array in scenario.arrays:
+        for path in array.path.rglob("*"):
+            if path.is_file():
+                with open(path, "rb", buffering=0) as file:
+                    while file.readinto(buffer):
+                        pass
+
+
+def measure_ceilings(order: dict) -> dict:
+    command = [sys.executable, "-m", "bench.ceilings", json.dumps(order)]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def middle(results: list) -> Any:
+    """The median of every number in structures of one shape; other values must agree, the first stands for all."""
+    first = results[0]
+    if isinstance(first, dict):
+        return {key: middle([result[key] for result in results]) for key in first}
+    if isinstance(first, float):
+        return statistics.median(results)
+    return first
+
+
+def summary(runs: list[dict], threads: int) -> dict:
+    """Medians over the repetitions. `free_cores` is what the threads would reach with nobody else on the machine."""
+    rates = [run["bytes"] / run["wall_s"] for run in runs]
+    cpu_per_byte = statistics.median(run["cpu_s"] / run["bytes"] for run in runs)
+    gaps = sorted(gap for run in runs for gap in run["gaps_s"])
+    return {
+        "bytes_per_s": statistics.median(rates),
+        "spread": (max(rates) - min(rates)) / statistics.median(rates),
+        "each": rates,
+        "cpu_s_per_gb": cpu_per_byte * 1e9,
+        "free_cores_bytes_per_s": threads / cpu_per_byte,
+        "batches": runs[0]["batches"],
+        "gap_mean_s": statistics.mean(gaps),
+        "gap_p99_s": gaps[math.ceil(0.99 * len(gaps)) - 1],
+        "open_s": runs[0]["open_s"],
+        "rss_growth": runs[-1]["rss_growth"],
+        "rss_bound": runs[-1]["rss_bound"],
+        "counters": runs[-1]["counters"],
+        "explain": runs[-1]["explain"],
+    }
+
+
+def ratios(rounds: dict[str, list]) -> dict[str, dict[str, float]]:
+    """Ours to each peer: by the clock within each repetition, then the median; and by processor time."""
+    answer = {}
+    for peer, theirs in rounds.items():
+        pairs = list(zip(rounds[OURS], theirs))
+        if peer != OURS and pairs:
+            answer[peer] = {
+                "wall": statistics.median((a["bytes"] / a["wall_s"]) / (b["bytes"] / b["wall_s"]) for a, b in pairs),
+                "cpu": statistics.median((a["bytes"] / a["cpu_s"]) / (b["bytes"] / b["cpu_s"]) for a, b in pairs),
+            }
+    return answer
+
+
+def check_work(ours: dict, work: dict) -> dict:
+    """Counters beside what the crops ask for, counted independently; per batch, as the survey saw only some batches."""
+    counters = ours["counters"]
+    per_batch = {key: counters.get(key, 0) / ours["batches"] for key in ("chunks_decoded", "chunks_deduplicated")}
+    per_batch |= {key: counters.get(key, 0) / ours["batches"] for key in ("reads_issued", "bytes_read")}
+    wanted = {key: work[key] / work["batches"] for key in ("touches", "distinct", "stored_bytes")}
+    return {"counted_per_batch": per_batch, "wanted_per_batch": wanted}
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m bench", description="damacy and its peers on the same crops")
+    parser.add_argument("--scenario", default="host", help="names with commas, `host` or `all`")
+    parser.add_argument("--size", choices=workload.SIZES, default="small")
+    parser.add_argument("--threads", type=int, default=2, help="for every loader")
+    parser.add_argument("--peers", default="tensorstore,tensorstore-read,zarr", help=f"of {', '.join(LOADERS)}")
+    parser.add_argument("--reps", type=int, default=3)
+    parser.add_argument("--dtype", default="f32")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="a field of damacy.Config")
+    parser.add_argument("--limit-s", type=float, default=20, help="no loader starts a batch later than this in a run")
+    parser.add_argument("--out", help="name of the result in bench/results, or a path that ends in .json")
+    parser.add_argument("--data-only", action="store_true", help="write the data sets and stop")
+    parser.add_argument("--no-verify", action="store_true", help="do not compare the loaders' batches")
+    parser.add_argument("--no-ours", action="store_true", help="measure the peers alone")
+    parser.add_argument("--no-cold", action="store_true", help="do not measure cold processes")
+    options = parser.parse_args(arguments)
+    groups = {"host": workload.HOST_SCENARIOS, "all": tuple(workload.SCENARIOS)}
+    options.scenarios = groups.get(options.scenario) or options.scenario.split(",")
+    unknown = set(options.scenarios) - set(workload.SCENARIOS)
+    if unknown:
+        parser.error(f"no scenario {', '.join(sorted(unknown))}; there are {', '.join(workload.SCENARIOS)}")
+    options.config = {name: _value(text) for name, _, text in (field.partition("=") for field in options.set)}
+    options.loaders = ([] if options.no_ours else [OURS]) + [peer for peer in options.peers.split(",") if peer]
+    return options
+
+
+def _value(text: str) -> Any:
+    """`2<<30` and `1e9` are how people write such numbers; what is no number stays text."""
+    amount, shift, by = text.partition("<<")
+    if shift:
+        return int(amount) << int(by)
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = parse(arguments)
+    if options.data_only:
+        arrays = [array for name in options.scenarios for array in workload.scenario(name, options.size).arrays]
+        writer.prepare(arrays, report.writing("all"))
+        return
+    result: dict = machine.describe() | {
+        "command": " ".join(["python -m bench", *(arguments if arguments is not None else sys.argv[1:])]),
+        "options": {key: getattr(options, key) for key in ("size", "threads", "reps", "dtype", "device", "config")},
+        "scenarios": [],
+    }
+    if not options.no_ours and not options.no_cold:
+        result["cold"] = cold.measure(options.device)
+    for name in options.scenarios:
+        measured = measure(name, options)
+        result["scenarios"].append(measured)
+        report.scenario(measured)
+    result["load_after"] = machine.load()
+    report.table(result)
+    path = save(result, options.out or f"{'-'.join(options.scenarios[:2])}-{options.size}-{options.threads}")
+    report.saved(path)
+
+
+def save(result: dict, out: str) -> Path:
+    path = Path(out) if out.endswith(".json") else RESULTS / f"{out}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    return path
