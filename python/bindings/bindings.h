@@ -14,6 +14,19 @@ namespace damacy::python {
 
 namespace nb = nanobind;
 
+// Drops the GIL for a while. When the interpreter ends meanwhile, the thread stops here for ever: taking the GIL then
+// would unwind it through C++ frames that do not expect it.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked();
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 void bind_errors(nb::module_& m);
 void bind_pipeline(nb::module_& m);
 void bind_log(nb::module_& m);

@@ -18,7 +18,7 @@ nb::object tuple_or_none(const std::optional<Dims>& dims) {
 nb::dict open_array_dict(const std::string& uri) {
   ArrayInfo info;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     info = array_info(uri);
   }
   nb::dict out;

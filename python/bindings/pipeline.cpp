@@ -1,16 +1,23 @@
 // Pipeline and Batch for damacy._pipeline. Waits and native work drop the GIL.
 #include "damacy/pipeline/pipeline.h"
 
+#include <thread>
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <unistd.h>
 
 #include "bindings.h"
 
 namespace damacy::python {
 namespace {
 
+std::thread::id main_thread;  // the one that imported us
+
 // Lets signal handlers run while a call waits; what they raise leaves the call.
+// Only the main thread runs them.
 void run_signal_handlers() {
+  if (std::this_thread::get_id() != main_thread || !Py_IsInitialized()) return;
   const nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
@@ -129,7 +136,9 @@ void bind_batch(nb::module_& m) {
       .def(
           "release", [](Batch& b, std::optional<std::uint64_t> stream) { b.release(stream); },
           nb::arg("stream") = nb::none())
-      .def("dlpack", &dlpack_capsule, nb::arg("stream").none(), nb::arg("max_version").none(), nb::arg("dl_device").none(), nb::arg("copy").none())
+      .def("dlpack", &dlpack_capsule, nb::arg("stream").none(), nb::arg("max_version").none(),
+           nb::arg("dl_device").none(), nb::arg("copy").none())
+      .def_prop_ro("on_host", [](const Batch& b) { return b.on_host(); })
       .def("dlpack_device", [](const Batch& b) {
         const DlDevice device = b.device();
         return nb::make_tuple(device.type, device.index);
@@ -138,14 +147,24 @@ void bind_batch(nb::module_& m) {
 
 }  // namespace
 
+Unlocked::~Unlocked() {
+#if PY_VERSION_HEX >= 0x030d0000
+  while (Py_IsFinalizing()) ::pause();
+#else
+  while (_Py_IsFinalizing()) ::pause();
+#endif
+  PyEval_RestoreThread(state_);
+}
+
 void bind_pipeline(nb::module_& m) {
+  main_thread = std::this_thread::get_id();
   bind_batch(m);
   nb::class_<Pipeline>(m, "Pipeline")
       .def(
           "__init__",
           [](Pipeline* self, const nb::dict& fields) {
             const Config config = config_of(fields);
-            const nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             new (self) Pipeline(config, {nullptr, run_signal_handlers});
           },
           nb::arg("fields"))
@@ -153,28 +172,28 @@ void bind_pipeline(nb::module_& m) {
           "push",
           [](Pipeline& p, nb::object samples) {
             auto source = source_of(std::move(samples));
-            const nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             p.push(std::move(source));
           },
           nb::arg("samples"))
       .def(
-          "pop", [](Pipeline& p) { return p.pop(); }, nb::call_guard<nb::gil_scoped_release>())
+          "pop", [](Pipeline& p) { return p.pop(); }, nb::call_guard<Unlocked>())
       .def(
-          "flush", [](Pipeline& p) { p.flush(); }, nb::call_guard<nb::gil_scoped_release>())
+          "flush", [](Pipeline& p) { p.flush(); }, nb::call_guard<Unlocked>())
       .def(
-          "close", [](Pipeline& p) { p.close(); }, nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("pending", &Pipeline::pending, nb::call_guard<nb::gil_scoped_release>())
+          "close", [](Pipeline& p) { p.close(); }, nb::call_guard<Unlocked>())
+      .def_prop_ro("pending", &Pipeline::pending, nb::call_guard<Unlocked>())
       .def("stats",
            [](const Pipeline& p) {
              Stats stats;
              {
-               const nb::gil_scoped_release unlocked;
+               const Unlocked unlocked;
                stats = p.stats();
              }
              return stats_dict(stats);
            })
-      .def("stats_reset", &Pipeline::stats_reset, nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("device", &Pipeline::device, nb::call_guard<nb::gil_scoped_release>());
+      .def("stats_reset", &Pipeline::stats_reset, nb::call_guard<Unlocked>())
+      .def_prop_ro("device", &Pipeline::device, nb::call_guard<Unlocked>());
 }
 
 }  // namespace damacy::python

@@ -53,7 +53,7 @@ class Batch:
     def release(self, stream_or_event: object = None) -> None:
         """Give the slot back, after the work queued so far on that stream, or up to that event. Idempotent."""
         with _log.drained():
-            self._native.release(stream_handle(stream_or_event))
+            self._native.release(None if self._native.on_host else stream_handle(stream_or_event))
 
     def numpy(self) -> numpy.ndarray[Any, Any]:
         """The batch as a NumPy array: a view of a host batch (it holds the slot), a copy of a CUDA batch."""

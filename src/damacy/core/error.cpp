@@ -91,6 +91,17 @@ std::string one_line(std::string_view raw, std::size_t limit) {
   return out.substr(0, head) + " ... " + out.substr(tail);
 }
 
+std::string without_secrets(std::string_view uri) {
+  const std::size_t scheme = uri.find("://");
+  if (scheme == std::string_view::npos) return std::string(uri);
+  const std::size_t authority = scheme + 3;
+  const std::size_t path = std::min(uri.find('/', authority), uri.size());
+  const std::size_t user = uri.substr(0, path).rfind('@');
+  const std::size_t host = user == std::string_view::npos || user < authority ? authority : user + 1;
+  const std::string_view rest = uri.substr(host);
+  return std::string(uri.substr(0, authority)) + std::string(rest.substr(0, rest.find_first_of("?#")));
+}
+
 std::string describe(Status status, std::string_view message, const ErrorWhere& where) {
   std::string line;
   const auto add = [&](std::string_view part) {
@@ -104,8 +115,8 @@ std::string describe(Status status, std::string_view message, const ErrorWhere& 
     add(text("sample ", *where.stream_index));
   else if (where.sample_index)
     add(text("sample ", *where.sample_index, " of its source"));
-  add(where.uri.empty() ? where.store : where.uri);
-  if (!where.uri.empty() && !where.store.empty() && where.store != where.uri) add(text("store ", where.store));
+  add(without_secrets(where.uri.empty() ? where.store : where.uri));
+  if (!where.uri.empty() && !where.store.empty() && where.store != where.uri) add(text("store ", without_secrets(where.store)));
   if (!where.key.empty()) add(is_document(where.key) ? where.key : text("shard ", where.key));
   add(where.pointer);
   if (where.chunk) add(text("chunk ", tuple_text(*where.chunk)));
@@ -167,12 +178,12 @@ Error& Error::in_stage(std::string_view what) {
   return *this;
 }
 Error& Error::at_uri(std::string_view uri) {
-  keep_first(where_.uri, uri);
+  keep_first(where_.uri, without_secrets(uri));
   render();
   return *this;
 }
 Error& Error::at_store(std::string_view store) {
-  keep_first(where_.store, store);
+  keep_first(where_.store, without_secrets(store));
   render();
   return *this;
 }

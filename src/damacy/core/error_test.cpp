@@ -39,6 +39,12 @@ TEST(OneLine, escapes_controls_and_bad_utf8) {
   EXPECT_EQ(one_line("\xc3\xa4\xed\xa0\x80", 100), "\xc3\xa4\\xed\\xa0\\x80");
 }
 
+TEST(Error, a_uri_keeps_its_secrets_to_itself) {
+  EXPECT_EQ(without_secrets("https://user:hunter2@host/a?token=hunter2#x"), "https://host/a");
+  EXPECT_EQ(without_secrets("https://host?token=hunter2"), "https://host");
+  EXPECT_EQ(without_secrets("/data/a?b@c"), "/data/a?b@c");
+}
+
 TEST(OneLine, cuts_in_the_middle) {
   const std::string cut = one_line(std::string(100, 'a') + std::string(100, 'b'), 45);
   EXPECT_EQ(cut, std::string(20, 'a') + " ... " + std::string(20, 'b'));

@@ -115,7 +115,8 @@ Batch::Batch(BatchInfo info, std::shared_ptr<SlotLoan> loan, std::vector<bool> v
 Batch::Batch(Batch&&) noexcept = default;
 Batch& Batch::operator=(Batch&&) noexcept = default;
 Batch::~Batch() {
-  if (state_ && state_->epoch != fork_epoch()) static_cast<void>(state_.release());  // the parent's: leak, touch nothing
+  if (state_ && state_->epoch != fork_epoch())
+    static_cast<void>(state_.release());  // the parent's: leak, touch nothing
 }
 
 BatchInfo Batch::info() const {
@@ -135,6 +136,10 @@ const std::vector<std::int64_t>& Batch::sample_indices() const noexcept {
 DlDevice Batch::device() const {
   const auto held = state_->held();
   return {};
+}
+
+bool Batch::on_host() const noexcept {
+  return true;
 }
 
 bool Batch::released() const {

@@ -50,6 +50,7 @@ class Batch {
   const std::vector<std::int64_t>& sample_indices() const noexcept;  // stream indices of the rows
   DlDevice device() const;
   bool released() const;
+  bool on_host() const noexcept;  // also after release
 
   // The elements, row-major, of a host batch. Valid until release.
   std::span<const std::byte> bytes() const;

@@ -110,6 +110,8 @@ bool ChunkTasks::place_packed(std::size_t thread, std::size_t shard, std::size_t
     const PlannedChunk& planned = plan_.chunks[chunk];
     const CodecChain& codecs = array.metadata().codecs;
     if (codecs.is_raw()) {
+      encoded_bytes_ += static_cast<std::int64_t>(packed.size());
+      decoded_bytes_ += static_cast<std::int64_t>(packed.size());
       place_decoded(array, planned, packed);
       return true;
     }

@@ -70,9 +70,11 @@ Pipeline::Impl::~Impl() {
 
 void Pipeline::Impl::close() noexcept {
   if (forked()) return;
+  std::deque<std::shared_ptr<QueuedSource>> dropped;  // after the lock: a source's end may need a lock of the user's
   {
     const std::lock_guard lock(wakeup->mutex);
     if (std::exchange(closed, true)) return;
+    dropped = stream.take_sources();
     wakeup->changed.notify_all();
   }
   stopping.request_stop();

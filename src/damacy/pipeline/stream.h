@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "damacy/pipeline/batch_job.h"
@@ -36,6 +37,7 @@ class Stream {
   const std::shared_ptr<QueuedSource>& first_source() const { return sources_.front(); }
   bool has_sources() const noexcept { return !sources_.empty(); }
   void end_first_source();
+  std::deque<std::shared_ptr<QueuedSource>> take_sources() { return std::exchange(sources_, {}); }
   std::int64_t room() const noexcept { return config_.lookahead_batches * config_.batch_size - queued_; }
 
   // Samples. The first one accepted fixes the extents of all.
