@@ -30,6 +30,9 @@ def scenario(result: dict) -> None:
     unequal = [name for name, same in result.get("equal", {}).items() if not same]
     if unequal:
         _console.print(f"[bold red]batches of {', '.join(unequal)} differ from the first loader's[/bold red]")
+    work = result.get("work_as_planned", {"every_need_counted": True, "once_within_a_batch": True})
+    if not (work["every_need_counted"] and work["once_within_a_batch"]):
+        _console.print(f"[bold red]the counters do not fit the crops: {work}[/bold red]")
     table = Table(title=f"{result['scenario']}: finished batches", title_justify="left")
     for column in ("loader, = ceiling", "GB/s", "spread", "CPU s/GB", "GB/s, free cores", "p99 / mean", "RSS growth"):
         table.add_column(column, justify="left" if column.startswith("loader") else "right")

@@ -162,6 +162,20 @@ def cells_of(box: Iterable[tuple[int, int]], cell: Shape) -> Iterator[Shape]:
     return itertools.product(*(range(a // n, -(-b // n)) for (a, b), n in zip(box, cell)))
 
 
+def count_chunks(scenario: Scenario, batches: int) -> dict[str, int]:
+    """What the timed batches need: touches, distinct chunks within each batch, and those the batch before had not."""
+    touches = distinct = fresh = 0
+    before: set = set()
+    for crops in scenario.first_batches(scenario.warmup + batches)[scenario.warmup :]:
+        cells = [(array, cell) for array, box in crops for cell in cells_of(box, scenario.chunk)]
+        now = set(cells)
+        touches += len(cells)
+        distinct += len(now)
+        fresh += len(now - before)
+        before = now
+    return {"touches": touches, "distinct": distinct, "not_in_the_batch_before": fresh}
+
+
 # --- the table ---
 
 _ZSTD = Codec("zstd", 3)
