@@ -56,3 +56,25 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(
             f"{passed_or_failed} cases, {len(failed) - len(hung)} mismatches, {len(hung)} hangs"
         )
+
+
+@pytest.fixture
+def line(tmp_path):
+    from support.line import make_line
+
+    return make_line(tmp_path / "line.zarr")
+
+
+@pytest.fixture
+def volume(tmp_path):
+    """48 x 64 u16 in chunks of 16 x 16: twelve objects, none of them all fill."""
+    from support.streaming import store
+
+    return store(tmp_path / "volume.zarr", (48, 64), (16, 16))
+
+
+@pytest.fixture(scope="session")
+def slow_array(tmp_path_factory):
+    from support.slow import make_slow_array
+
+    return make_slow_array(tmp_path_factory.mktemp("slow") / "slow.zarr")

@@ -124,7 +124,7 @@ def test_both_v2_orders_in_three_dimensions(order, tmp_path):
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (2, 0, 1)])
 def test_a_transpose_before_sharding_acts_on_the_whole_shard(order, tmp_path):
-    # The outer grid has shards of (4, 6, 10); the codec behind the transpose sees them permuted, its inner grid likewise.
+    # The outer grid has shards of (4, 6, 10); the codec behind the transpose sees them, and its inner grid, permuted.
     permuted = tuple((4, 6, 10)[k] for k in order)
     inner = Layout(shape=permuted, chunks=tuple(n // 2 for n in permuted), shards=permuted, dtype="uint16")
     layout = Layout(shape=(8, 11, 10), chunks=(4, 6, 10), dtype="uint16")

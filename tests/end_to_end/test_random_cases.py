@@ -1,7 +1,7 @@
 """Random cases: whatever the layout, boxes, output type and configuration, batches hold the bits other readers read.
 
-60 cases by default, more by `--cases N` or DAMACY_CASES; one alone by `--case-seed NUMBER`. The last lines of the run say
-how many cases there were, how many differed and how many hung.
+60 cases by default, more by `--cases N` or DAMACY_CASES; one alone by `--case-seed NUMBER`. The last lines of the run
+say how many cases there were, how many differed and how many hung.
 """
 
 import os

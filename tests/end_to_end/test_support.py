@@ -1,4 +1,4 @@
-"""The tests' own tools checked against each other: writers against the naive reader, the conversion model against NumPy.
+"""The tests' own tools checked against each other: writers and the naive reader, the conversion model and NumPy.
 
 Damacy is not used here, so a failure in this file is a fault of the tests.
 """

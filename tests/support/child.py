@@ -27,7 +27,7 @@ class Finished:
 
 def run(program: str, *arguments, limit_s: float = 30, flags: tuple[str, ...] = ()) -> Finished:
     """Runs `program` with `sys.argv[1:]` = arguments. A child that outlives the limit is killed and fails the test."""
-    paths = [str(TESTS), *([str(PACKAGE)] if PACKAGE.name == "python" else [])]
+    paths = [str(TESTS), *([str(PACKAGE)] if PACKAGE.name != "site-packages" else [])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, *flags, "-X", "faulthandler", "-c", textwrap.dedent(program), *map(str, arguments)]
     start = time.monotonic()

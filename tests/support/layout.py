@@ -31,7 +31,8 @@ class Compressor:
     def __str__(self) -> str:
         if self.id != "blosc":
             return f"{self.id}{self.level}"
-        return f"blosc-{self.cname}{self.level}-{('none', 'byte', 'bit')[self.shuffle]}-t{self.typesize or 0}-b{self.blocksize}"
+        shuffle = ("none", "byte", "bit")[self.shuffle]
+        return f"blosc-{self.cname}{self.level}-{shuffle}-t{self.typesize or 0}-b{self.blocksize}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
