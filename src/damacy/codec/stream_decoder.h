@@ -1,0 +1,53 @@
+// Decodes the frames of a wave in stream order: the seam between a wave and whatever decodes on a device. Frames are
+// scanned on the thread that read them; a wave's frames then go up as one image. Knows frames and memory; not chunks.
+// The host decoder (libzstd, liblz4) is the specification.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "damacy/codec/gpu_decoder.h"
+#include "damacy/device/device.h"
+
+namespace damacy {
+
+// Device memory of a wave.
+struct WaveMemory {
+  std::span<const std::byte> source;  // readable for WaveBuffers::kSourcePadding bytes more
+  std::span<std::byte> destination;
+  std::span<std::byte> scratch;       // scratch_bytes()
+  std::span<const std::byte> image;   // uploaded, image_bytes()
+  std::span<std::byte> status;        // one 32-bit word a frame
+};
+
+// The frames of one wave.
+class FrameList {
+ public:
+  virtual ~FrameList() = default;
+  static constexpr std::uint32_t kHost = 0xffffffffu;  // not for this decoder: decode it on the host
+  // Any thread. Scans `bytes` (what frame.src_offset names) and takes the frame; `index` is its status word, or kHost.
+  virtual DecodeResult add(std::span<const std::byte> bytes, const GpuFrame& frame, std::uint32_t& index) = 0;
+
+  // One thread, when no add() runs.
+  virtual std::uint32_t count() const = 0;
+  virtual std::uint64_t image_bytes() const = 0;
+  virtual std::uint64_t scratch_bytes() const = 0;
+  virtual void write_image(std::span<std::byte> image) const = 0;
+  virtual void clear() = 0;
+};
+
+class StreamDecoder {
+ public:
+  virtual ~StreamDecoder() = default;
+  virtual std::unique_ptr<FrameList> make_list() = 0;
+  // The image is uploaded. Enqueues; the list may be cleared once this work is done.
+  virtual void enqueue(Stream& stream, const FrameList& list, const WaveMemory& memory) = 0;
+};
+
+std::unique_ptr<StreamDecoder> make_host_stream_decoder();
+// For the current context. Throws Error(cuda, "no-device") in a build without CUDA.
+std::unique_ptr<StreamDecoder> make_cuda_stream_decoder();
+
+}  // namespace damacy

@@ -1,0 +1,80 @@
+// Placements: boxes of decoded chunks on their way to rows of batches, many at once, in stream order. The elements of a
+// chunk may still be shuffled as blosc left them: un-shuffling, byte order, strides and casts are one gather here.
+// Knows addresses, strides and layouts; not chunks of which array, not threads. The host copier is the specification.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "damacy/copy/block_copy.h"
+#include "damacy/device/device.h"
+
+namespace damacy {
+
+// How the bytes of a decoded chunk lie: element by element, or in blocks of which each was shuffled by itself (formats.md
+// 7.2 rule 7: T planes of m bytes and an unshuffled tail; bits: plane b of byte k holds bit b of all elements).
+struct ChunkLayout {
+  enum class Shuffle : std::uint8_t { none, bytes, bits };
+  Shuffle shuffle = Shuffle::none;
+  std::uint8_t typesize = 1;       // T
+  std::uint32_t block_bytes = 0;   // of every block but the last, which is what remains
+  std::uint64_t chunk_bytes = 0;   // of the whole decoded chunk
+
+  friend bool operator==(const ChunkLayout&, const ChunkLayout&) = default;
+};
+
+// One box. Trivially copyable: a kernel reads it as it is.
+struct Placement {
+  static constexpr std::uint32_t kRank = 6;  // after normalise(); what has more is split by its outer axes
+
+  std::uint64_t src = 0;      // address of the chunk's first byte, in the memory of the device
+  std::uint64_t dst = 0;      // address of the box's first element
+  std::int64_t src_offset = 0;  // bytes from `src` to the box's first element, as if the chunk were not shuffled
+  CopyAxis axes[kRank] = {};  // outermost first; strides in bytes of the unshuffled chunk
+  std::uint32_t rank = 0;
+  CopyOp op;
+  ChunkLayout layout;
+
+  std::uint64_t elements() const noexcept {
+    std::uint64_t count = 1;
+    for (std::uint32_t i = 0; i < rank; ++i) count *= static_cast<std::uint64_t>(axes[i].extent);
+    return count;
+  }
+};
+static_assert(std::is_trivially_copyable_v<Placement>);
+
+// The placements of one wave. `add` may be called by many threads; all else by one, when no `add` runs.
+class PlacementList {
+ public:
+  // `copy` is normalised; offsets count from `src` and `dst`. Splits what has too many axes; drops what is empty.
+  void add(const BlockCopy& copy, std::uint64_t src, std::uint64_t dst, const ChunkLayout& layout);
+  std::span<const Placement> placements() const noexcept { return placements_; }
+  void clear() noexcept { placements_.clear(); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Placement> placements_;
+};
+
+// Runs lists of placements in the order of a stream. A list's image is what a device needs of it: written to pinned
+// memory, uploaded by the caller, and read by the work that enqueue() adds.
+class Copier {
+ public:
+  virtual ~Copier() = default;
+  virtual std::size_t image_bytes(const PlacementList& list) const = 0;
+  virtual void write_image(const PlacementList& list, std::span<std::byte> image) const = 0;
+  // `image`: the uploaded image, 256-byte aligned, in the memory of the stream's device; stays until the work is done.
+  // `list` may change as soon as this returns.
+  virtual void enqueue(Stream& stream, const PlacementList& list, std::span<const std::byte> image) = 0;
+};
+
+std::unique_ptr<Copier> make_host_copier();
+// Throws Error(cuda, "no-device") in a build without CUDA.
+std::unique_ptr<Copier> make_cuda_copier();
+
+}  // namespace damacy
