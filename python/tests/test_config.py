@@ -1,0 +1,192 @@
+"""`Config`: fields, defaults, checks in their order, and their exact texts."""
+
+import copy
+import dataclasses
+import inspect
+import math
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+from damacy import Config, Dtype
+
+DEFAULTS = {
+    "batch_size": inspect.Parameter.empty,
+    "host_buffer_bytes": 1 << 30,
+    "device_buffer_bytes": 4 << 30,
+    "dtype": Dtype.F32,
+    "lookahead_batches": 2,
+    "n_io_threads": 4,
+    "n_compute_threads": 0,
+    "n_zarrs_meta_cache": 64,
+    "n_shards_meta_cache": 256,
+    "max_chunk_uncompressed_bytes": 0,
+    "max_gpu_memory_bytes": 0,
+    "max_bytes_per_element": 0,
+    "device": None,
+    "n_batches": 2,
+    "on_error": "raise",
+    "pop_timeout_s": None,
+    "cache_bytes": 0,
+    "gpu_decoder": "auto",
+}
+LEAST = {
+    "batch_size": 1,
+    "lookahead_batches": 2,
+    "n_io_threads": 1,
+    "n_compute_threads": 0,
+    "n_zarrs_meta_cache": 1,
+    "n_shards_meta_cache": 1,
+    "max_chunk_uncompressed_bytes": 0,
+    "max_gpu_memory_bytes": 0,
+    "max_bytes_per_element": 0,
+    "n_batches": 1,
+    "cache_bytes": 0,
+}
+INTEGERS = (*LEAST, "host_buffer_bytes", "device_buffer_bytes")
+
+
+def config(**fields):
+    return Config(**{"batch_size": 2} | fields)
+
+
+def refusal(**fields):
+    """The text of a refusal that is exactly a ValueError."""
+    with pytest.raises(ValueError) as caught:
+        config(**fields)
+    assert type(caught.value) is ValueError
+    return str(caught.value)
+
+
+def test_the_signature_is_keyword_only_with_these_defaults():
+    parameters = inspect.signature(Config).parameters
+    assert {name: p.default for name, p in parameters.items()} == DEFAULTS
+    assert list(parameters) == list(DEFAULTS)
+    assert {p.kind for p in parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_it_is_a_value():
+    one, other = config(dtype="bf16", pop_timeout_s=1), config(dtype=Dtype.BF16, pop_timeout_s=1.0)
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != dataclasses.replace(one, n_batches=3)
+    assert not hasattr(one, "__dict__")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.batch_size = 3
+    for twin in (pickle.loads(pickle.dumps(one)), copy.copy(one), copy.deepcopy(one)):
+        assert twin == one
+        assert twin.dtype is Dtype.BF16
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_an_integer_has_a_least_value(name):
+    least = LEAST[name]
+    assert getattr(config(**{name: least}), name) == least
+    assert refusal(**{name: least - 1}) == f"{name} must be >= {least} (got {least - 1})"
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_an_integer_fits_63_bits(name):
+    assert getattr(config(**{name: 2**63 - 1}), name) == 2**63 - 1
+    assert refusal(**{name: 2**63}) == f"{name} must be < 2**63 (got {2**63})"
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("value", [1.0, "3", None, True, np.float64(2), [1]], ids=repr)
+def test_an_integer_of_another_type_is_a_type_error_with_its_name(name, value):
+    with pytest.raises(TypeError, match=rf"\b{name}\b"):
+        config(**{name: value})
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integer_likes_are_stored_as_int(name):
+    assert type(getattr(config(**{name: np.int32(7)}), name)) is int
+
+
+def test_a_number_of_any_length_can_be_refused():
+    assert "batch_size must be < 2**63" in refusal(batch_size=10**6000)
+    assert "batch_size must be >= 1" in refusal(batch_size=-(10**6000))
+
+
+@pytest.mark.parametrize(("host", "device"), [(0, 1), (1, 0), (-5, -6)])
+def test_the_buffers_are_checked_together(host, device):
+    text = f"host_buffer_bytes and device_buffer_bytes must be > 0 (got {host} and {device})"
+    assert refusal(host_buffer_bytes=host, device_buffer_bytes=device) == text
+
+
+def test_the_first_failure_in_the_order_of_checks_is_reported():
+    """Everything is wrong; put right one field after the other, in the documented order."""
+    wrong = {
+        "batch_size": 0,
+        "lookahead_batches": 1,
+        "n_io_threads": 0,
+        "n_compute_threads": -1,
+        "host_buffer_bytes": 0,
+        "max_chunk_uncompressed_bytes": -1,
+        "dtype": "f4",
+        "n_zarrs_meta_cache": 0,
+        "n_shards_meta_cache": 0,
+        "max_gpu_memory_bytes": -1,
+        "max_bytes_per_element": -1,
+        "device": -1,
+        "n_batches": 0,
+        "on_error": "panic",
+        "pop_timeout_s": -1,
+        "cache_bytes": -1,
+        "gpu_decoder": "fast",
+    }
+    for name in list(wrong):
+        assert name in refusal(**wrong)
+        del wrong[name]
+    config(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [(None, None), (0, 0), (np.int64(3), 3), ("cpu", "cpu"), ("CPU", "cpu"), ("Cuda", "cuda"), ("CUDA:12", 12)],
+)
+def test_a_device_has_one_stored_form(given, stored):
+    assert config(device=given).device == stored
+    assert type(config(device=given).device) is type(stored)
+
+
+@pytest.mark.parametrize(
+    "device", [-1, "", "gpu", "cuda:", "cuda:-1", "cuda:1 ", "cuda: 1", "cpu:0", "cuda:²"], ids=repr
+)
+def test_another_device_is_refused(device):
+    assert refusal(device=device) == f"device must be None, an int >= 0, 'cpu', 'cuda' or 'cuda:N' (got {device!r})"
+
+
+@pytest.mark.parametrize("device", [1.5, True, b"cpu", (0,)], ids=repr)
+def test_a_device_of_another_type_is_a_type_error(device):
+    with pytest.raises(TypeError, match="device"):
+        config(device=device)
+
+
+@pytest.mark.parametrize("value", ["Raise", "", "panic", None, 3], ids=repr)
+def test_on_error_is_one_of_three_words(value):
+    assert [config(on_error=word).on_error for word in ("raise", "skip", "fill")] == ["raise", "skip", "fill"]
+    assert refusal(on_error=value) == f"on_error must be 'raise', 'skip' or 'fill' (got {value!r})"
+
+
+def test_gpu_decoder_is_one_of_three_words():
+    assert [config(gpu_decoder=word).gpu_decoder for word in ("auto", "own", "nvcomp")] == ["auto", "own", "nvcomp"]
+    assert refusal(gpu_decoder="x") == "gpu_decoder must be 'auto', 'own' or 'nvcomp' (got 'x')"
+
+
+@pytest.mark.parametrize("value", [None, 0, 0.25, 3, np.float32(0.5)])
+def test_a_timeout_is_none_or_finite(value):
+    assert config(pop_timeout_s=value).pop_timeout_s == value
+
+
+@pytest.mark.parametrize("value", [-1, -0.5, math.inf, math.nan, "1", True, 10**400])
+def test_another_timeout_is_refused(value):
+    text = refusal(pop_timeout_s=value)
+    assert re.fullmatch(r"pop_timeout_s must be None or a finite number >= 0 \(got .+\)", text)
+
+
+def test_dtype_is_coerced_with_its_own_text():
+    assert config(dtype="BFloat16").dtype is Dtype.BF16
+    assert refusal(dtype="f4") == "unknown dtype: 'f4'"

@@ -1,0 +1,138 @@
+"""The exceptions: bases, attributes, travel, and the line a user reads."""
+
+import copy
+import pickle
+
+import pytest
+
+import damacy
+from damacy import Status
+from damacy._errors import ATTRIBUTES, CLASS_BY_STATUS, make_error
+
+CLASSES = {
+    damacy.TryAgain: (Status.AGAIN, BlockingIOError),
+    damacy.PopTimeout: (Status.AGAIN, TimeoutError),
+    damacy.InvalidArgument: (Status.INVAL, ValueError),
+    damacy.NotFound: (Status.NOTFOUND, FileNotFoundError),
+    damacy.DtypeMismatch: (Status.DTYPE, TypeError),
+    damacy.RankMismatch: (Status.RANK, ValueError),
+    damacy.StorageError: (Status.IO, OSError),
+    damacy.DecodeError: (Status.DECODE, RuntimeError),
+    damacy.UnsupportedFormat: (Status.DECODE, damacy.DecodeError),
+    damacy.NativeCudaError: (Status.CUDA, RuntimeError),
+    damacy.OutOfMemory: (Status.OOM, MemoryError),
+    damacy.ShutdownError: (Status.SHUTDOWN, RuntimeError),
+}
+WHERE = {
+    "what": "pop",
+    "uri": "/data/a.zarr",
+    "store": "/data/a.zarr",
+    "key": "c/0/1",
+    "pointer": None,
+    "chunk": (0, 5),
+    "byte_range": (40, 80),
+    "reason": "short-read",
+    "sample_index": 3,
+    "stream_index": 99,
+    "batch_id": 12,
+    "lost": (99, 100),
+}
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_each_class_has_its_status_and_its_bases(cls):
+    status, base = CLASSES[cls]
+    error = cls("message")
+    assert error.status is status
+    assert isinstance(error, base)
+    assert isinstance(error, damacy.DamacyError)
+    assert cls.__mro__[1] is damacy.DamacyError or issubclass(cls.__mro__[1], damacy.DamacyError)
+    assert cls.__module__ == "damacy"
+
+
+@pytest.mark.parametrize("cls", [damacy.DamacyError, *CLASSES])
+def test_attributes_are_keyword_arguments_and_unknown_without(cls):
+    bare = cls("message")
+    assert [getattr(bare, name) for name in ATTRIBUTES] == [None] * 11 + [()]
+    full = cls("message", **WHERE)
+    assert {name: getattr(full, name) for name in ATTRIBUTES} == WHERE
+    with pytest.raises(TypeError):
+        cls("message", "pop")
+    with pytest.raises(TypeError, match="colour"):
+        cls("message", colour="red")
+
+
+def copies(error):
+    return [pickle.loads(pickle.dumps(error, p)) for p in range(2, 6)] + [copy.copy(error), copy.deepcopy(error)]
+
+
+@pytest.mark.parametrize("cls", [damacy.DamacyError, *CLASSES])
+def test_they_pickle_and_copy_with_all_attributes(cls):
+    error = cls("message", **WHERE)
+    error.add_note("seen twice")
+    for twin in copies(error):
+        assert type(twin) is cls
+        assert twin.args == ("message",)
+        assert {name: getattr(twin, name) for name in ATTRIBUTES} == WHERE
+        assert twin.status is error.status
+        assert twin.__notes__ == ["seen twice"]
+
+
+@pytest.mark.parametrize("cls", [damacy.TryAgain, damacy.PopTimeout, damacy.NotFound, damacy.StorageError])
+def test_an_errno_is_kept_and_travels(cls):
+    assert cls("message").errno is None
+    for twin in copies(cls("message", errno=5)):
+        assert twin.errno == 5
+
+
+def test_a_cuda_error_says_whether_it_sticks():
+    assert damacy.NativeCudaError("message").sticky is False
+    for twin in copies(damacy.NativeCudaError("message", sticky=True)):
+        assert twin.sticky is True
+
+
+def test_sequences_are_stored_as_tuples():
+    error = damacy.DecodeError("message", chunk=[1, 2], byte_range=[3, 4], lost=iter([5]))
+    assert (error.chunk, error.byte_range, error.lost) == ((1, 2), (3, 4), (5,))
+
+
+@pytest.mark.parametrize("cls", [damacy.DamacyError, *CLASSES])
+def test_the_line_shows_every_attribute_that_is_set(cls):
+    line = str(cls("short read: 12 of 40 bytes", **WHERE))
+    start = "pop: batch 12: sample 99: /data/a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: short read: 12 of 40 bytes"
+    assert line.startswith(start)
+    assert "short-read" in line
+    assert "\n" not in line
+
+
+def test_the_documented_line_reads_as_documented():
+    error = damacy.StorageError(
+        "short read: 12 of 40 bytes",
+        what="pop", batch_id=12, stream_index=99, uri="/data/a.zarr", key="c/0/1", chunk=(0, 5), byte_range=(40, 80),
+    )  # fmt: skip
+    assert str(error) == (
+        "pop: batch 12: sample 99: /data/a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: "
+        "short read: 12 of 40 bytes (io error)"
+    )
+
+
+def test_hostile_names_stay_on_one_line():
+    line = str(damacy.NotFound("no metadata", uri="a\nb\x1b[31m\udcff.zarr"))
+    assert line.isprintable()
+    assert "a\\x0ab\\x1b[31m\\xff.zarr" in line
+
+
+@pytest.mark.parametrize("status", CLASS_BY_STATUS)
+def test_native_errors_become_the_class_of_their_status(status):
+    error = make_error(int(status), "plain", "message", {"uri": "a", "errno": 5, "lost": (1,)})
+    assert type(error) is CLASS_BY_STATUS[status]
+    assert (error.status, error.uri, error.lost) == (status, "a", (1,))
+
+
+def test_two_kinds_have_a_subclass():
+    assert type(make_error(7, "unsupported_format", "message", {})) is damacy.UnsupportedFormat
+    assert type(make_error(1, "pop_timeout", "message", {})) is damacy.PopTimeout
+
+
+def test_every_status_but_ok_has_a_class():
+    assert set(CLASS_BY_STATUS) == set(Status) - {Status.OK}

@@ -1,0 +1,238 @@
+"""The package as a whole: what it exports, what importing it costs, and that its documents tell the truth."""
+
+import builtins
+import dataclasses
+import doctest
+import importlib
+import inspect
+import logging
+import os
+import pathlib
+import pickle
+import pkgutil
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import damacy
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXPORTS = """Pipeline Config Sample Batch BatchInfo Metric Stats Dtype Status DamacyError TryAgain PopTimeout
+InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
+OutOfMemory ShutdownError set_log_level MAX_CHUNK_UNCOMPRESSED_BYTES __version__""".split()
+
+
+def run(program, **environment):
+    """Output of a program in a fresh interpreter that finds the package."""
+    path = os.pathsep.join([str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    child = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env=os.environ | {"PYTHONPATH": path} | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert child.returncode == 0, child.stderr
+    return child.stdout
+
+
+def python_blocks(document):
+    return re.findall(r"^```python\n(.*?)^```", document.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def test_it_exports_these_names_and_hides_no_builtin():
+    assert sorted(damacy.__all__) == sorted(EXPORTS)
+    assert not set(damacy.__all__) & set(dir(builtins)) - {"__version__"}
+    star = {}
+    exec("from damacy import *", star)
+    assert set(EXPORTS) <= set(star)
+
+
+def test_more_is_there_by_name():
+    assert [getattr(damacy, f"LOG_{n}") for n in "TRACE DEBUG INFO WARN ERROR FATAL".split()] == [0, 1, 2, 3, 4, 5]
+    assert callable(damacy.open)
+    assert callable(damacy.set_log_quiet)
+    assert dataclasses.is_dataclass(damacy.ArrayInfo)
+    assert damacy.MAX_CHUNK_UNCOMPRESSED_BYTES == 1 << 30
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        damacy.nothing_of_the_kind  # noqa: B018
+
+
+def test_the_version_is_one():
+    in_cmake = re.search(r"project\(damacy VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
+    assert damacy.__version__ == damacy._native.__version__ == in_cmake
+    assert f"version: {in_cmake}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_importing_it_loads_little_and_starts_nothing():
+    loaded = run("""
+        import sys, threading
+        import damacy
+        assert threading.active_count() == 1
+        assert len(__import__("os").listdir("/proc/self/task")) == 1
+        print(*(m for m in ("numpy", "torch", "typer", "rich", "damacy._native") if m in sys.modules))
+    """)
+    assert loaded.split() == []
+
+
+def test_importing_it_is_quick():
+    program = """
+        import time
+        start = time.perf_counter()
+        import damacy
+        print(time.perf_counter() - start)
+    """
+    assert min(float(run(program)) for _ in range(5)) < 0.15
+
+
+def test_the_native_library_needs_no_cuda_library():
+    assert run("import damacy; print(damacy._native.cuda_init_primary())").strip() in ("True", "False")
+    needed = subprocess.run(["ldd", damacy._native.__file__], capture_output=True, text=True).stdout
+    assert "not found" not in needed
+    assert not re.search(r"libcuda\.|libcudart", needed)
+
+
+@pytest.mark.parametrize("module", [m.name for m in pkgutil.iter_modules(damacy.__path__) if m.name[0] != "_"] + [""])
+def test_every_module_explains_itself(module):
+    if module in ("demo", "cli"):
+        pytest.importorskip("typer")
+    assert importlib.import_module(f"damacy.{module}".rstrip(".")).__doc__
+
+
+def test_the_examples_in_docstrings_run():
+    tried = doctest.testmod(damacy, extraglobs={"dataclasses": dataclasses})
+    assert (tried.failed, tried.attempted >= 12) == (0, True)
+
+
+def test_the_examples_of_the_interface_run():
+    examples = """
+        >>> base = Config(batch_size=8, host_buffer_bytes=1 << 30, device_buffer_bytes=1 << 30)
+        >>> base.dtype is Dtype.F32, dataclasses.replace(base, batch_size=64).batch_size
+        (True, 64)
+        >>> Dtype.coerce("BFloat16") is Dtype.BF16
+        True
+        >>> Config(batch_size=0, host_buffer_bytes=1, device_buffer_bytes=1)
+        Traceback (most recent call last):
+        ValueError: batch_size must be >= 1 (got 0)
+        >>> Sample(uri="cell.zarr", aabb=[64, 256, 256])
+        Traceback (most recent call last):
+        TypeError: aabb axis 0: expected slice or (start, stop) tuple; got int
+    """
+    names = {"dataclasses": dataclasses}
+    exec("from damacy import *", names)
+    runner = doctest.DocTestRunner()
+    runner.run(doctest.DocTestParser().get_doctest(textwrap.dedent(examples), names, "interface", None, 0))
+    assert runner.summarize(verbose=False) == (0, 5)
+
+
+def test_public_classes_have_typed_signatures():
+    assert (pathlib.Path(damacy.__file__).parent / "py.typed").is_file()
+    for cls in (damacy.Pipeline, damacy.Batch):
+        for name, member in vars(cls).items():
+            if name.startswith("_"):
+                continue
+            function = member.fget if isinstance(member, property) else member
+            signature = inspect.signature(function)
+            assert signature.return_annotation is not signature.empty, f"{cls.__name__}.{name}"
+
+
+def config():
+    return damacy.Config(batch_size=1, host_buffer_bytes=1 << 20, device_buffer_bytes=1 << 20, device="cpu")
+
+
+def test_a_pipeline_takes_a_config_only_and_does_not_travel():
+    for wrong in (None, {"batch_size": 1}, damacy.Config):
+        with pytest.raises(TypeError, match="config"):
+            damacy.Pipeline(wrong)
+    with damacy.Pipeline(config()) as pipeline:
+        with pytest.raises(TypeError, match="Pipeline cannot be pickled"):
+            pickle.dumps(pipeline)
+        with pytest.raises(TypeError, match="come from"):
+            damacy.Batch(None)
+        assert repr(pipeline) == "<damacy.Pipeline batch_size=1 f32 on cpu>"
+        assert pipeline.device == "cpu"
+        assert pipeline.config == config()
+    assert "closed" in repr(pipeline)
+    assert pipeline.config == config()
+
+
+def test_batches_counts_pops_and_survives_errors():
+    with damacy.Pipeline(config()) as pipeline:
+        with pytest.raises(TypeError):
+            pipeline.batches(1.5)
+        assert list(pipeline.batches(0)) == list(pipeline.batches(-3)) == []
+        batches = pipeline.batches(2)
+        for _ in range(3):
+            with pytest.raises(damacy.TryAgain):
+                next(batches)
+
+
+def test_log_settings_are_checked():
+    for level in range(6):
+        damacy.set_log_level(level)
+    damacy.set_log_level(damacy.LOG_FATAL)
+    for level in (-1, 6):
+        with pytest.raises(ValueError, match="level"):
+            damacy.set_log_level(level)
+    for level in (True, "INFO", 1.0, None):
+        with pytest.raises(TypeError, match="level"):
+            damacy.set_log_level(level)
+    assert any(isinstance(h, logging.NullHandler) for h in logging.getLogger("damacy").handlers)
+
+
+def test_native_records_reach_the_python_logger(monkeypatch, caplog):
+    records = [(level, f"record {level}") for level in range(6)]
+    monkeypatch.setattr(damacy._native, "drain_log_records", lambda: [records.pop(0)] if records else [])
+    with caplog.at_level(1, logger="damacy"):
+        for _ in range(7):
+            damacy._log.drain()
+    assert [r.levelno for r in caplog.records] == [5, 10, 20, 30, 40, 50]
+    assert caplog.messages == [f"record {level}" for level in range(6)]
+
+
+class Handle:
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+
+def test_streams_and_events_of_other_libraries_are_understood():
+    from damacy._streams import ALL_WORK, stream_handle
+
+    class Protocol:
+        def __cuda_stream__(self):
+            return 0, 77
+
+    assert [stream_handle(x) for x in (None, 0, 1, 2, 4711, -1)] == [None, 0, 1, 2, 4711, ALL_WORK]
+    assert stream_handle(Protocol()) == 77
+    assert stream_handle(Handle(cuda_stream=5)) == 5
+    assert stream_handle(Handle(cuda_event=5)) == ALL_WORK
+    for wrong in ("0", 1.0, True, -2, object(), [1]):
+        with pytest.raises(TypeError):
+            stream_handle(wrong)
+
+
+def test_the_quick_start_runs():
+    quick_start = next(block for block in python_blocks(ROOT / "README.md") if "tempfile" in block)
+    assert run(quick_start).split()[-1] == "ok"
+
+
+def test_the_first_program_runs_on_two_arrays(tmp_path):
+    """As printed in the README, but for the place of the arrays, and with a stand-in where torch is not installed."""
+    zarr = pytest.importorskip("zarr")
+    pytest.importorskip("ml_dtypes")
+    for k in (1, 2):
+        array = zarr.create_array(tmp_path / f"cell-{k}.zarr", shape=(64, 256, 256), chunks=(32, 128, 128), dtype="u2")
+        array[:] = k
+    program = next(block for block in python_blocks(ROOT / "README.md") if "/data/cells" in block)
+    stand_in = textwrap.dedent("""
+        import sys, types
+        try:
+            import torch
+        except ImportError:
+            sys.modules["torch"] = types.SimpleNamespace(from_dlpack=lambda batch: batch.numpy())
+    """)
+    after = "\nassert tuple(x.shape) == (8, 64, 256, 256) and {int(x[0, 0, 0, 0]), int(x[1, 0, 0, 0])} == {1, 2}\n"
+    run(stand_in + program.replace("/data/cells", str(tmp_path)) + after)

@@ -1,0 +1,100 @@
+"""`Sample`: the spellings of a box, and the texts for what is none."""
+
+import copy
+import pathlib
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+from damacy import Sample
+
+BOX = ((0, 64), (3, 256))
+
+
+class Index:
+    """An integer that is no `int`."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        BOX,
+        [(0, 64), (3, 256)],
+        np.s_[:64, 3:256],
+        np.s_[0:64:1, 3:256:None],
+        [slice(None, 64), (np.int64(3), np.uint8(255) + np.uint16(1))],
+        iter([(Index(0), Index(64)), slice(Index(3), Index(256), Index(1))]),
+    ],
+)
+def test_equal_boxes_are_equal_however_spelled(spelled):
+    sample = Sample("a.zarr", spelled)
+    assert sample == Sample(pathlib.Path("a.zarr"), BOX)
+    assert hash(sample) == hash(Sample("a.zarr", BOX))
+    assert sample.aabb == BOX
+    assert all(type(bound) is int for axis in sample.aabb for bound in axis)
+
+
+def test_a_path_is_stored_as_plain_text():
+    assert Sample(pathlib.PurePosixPath("/a/b.zarr"), BOX).uri == "/a/b.zarr"
+    assert type(Sample(np.str_("a"), BOX).uri) is str
+
+
+@pytest.mark.parametrize("uri", [None, 3, b"a.zarr", ["a.zarr"]], ids=repr)
+def test_a_uri_of_another_type_is_refused(uri):
+    with pytest.raises(TypeError, match="uri"):
+        Sample(uri, BOX)
+
+
+def test_sign_and_order_are_left_to_push():
+    assert Sample("a", [(-5, -9), (2**80, 0)]).aabb == ((-5, -9), (2**80, 0))
+
+
+def test_a_zero_dimensional_box_is_a_box():
+    assert Sample("a", []).aabb == ()
+
+
+@pytest.mark.parametrize(
+    ("axis", "kind", "text"),
+    [
+        (slice(0, 4, 2), ValueError, "aabb axis 1: slice step must be 1 or omitted (got step=2)"),
+        (slice(0, None, -1), ValueError, "aabb axis 1: slice step must be 1 or omitted (got step=-1)"),
+        (slice(0, None), ValueError, "aabb axis 1: slice stop is required (got slice(0, None, None))"),
+        (5, TypeError, "aabb axis 1: expected slice or (start, stop) tuple; got int"),
+        ([0, 5], TypeError, "aabb axis 1: expected slice or (start, stop) tuple; got list"),
+        ((0, 5, 1), TypeError, "aabb axis 1: expected slice or (start, stop) tuple; got tuple"),
+        (None, TypeError, "aabb axis 1: expected slice or (start, stop) tuple; got NoneType"),
+    ],
+    ids=repr,
+)
+def test_an_axis_that_is_none_is_named(axis, kind, text):
+    with pytest.raises(kind, match=f"^{re.escape(text)}$") as caught:
+        Sample("a", [(0, 1), axis])
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("axis", [(0, 1.5), ("0", 1), (False, 1), slice(0, True), slice(0.0, 3), (None, 3)], ids=repr)
+def test_a_bound_that_is_no_integer_names_its_axis(axis):
+    with pytest.raises(TypeError, match=r"aabb axis 1: (start|stop)"):
+        Sample("a", [(0, 1), axis])
+
+
+def test_a_box_that_is_not_iterable_is_a_type_error():
+    with pytest.raises(TypeError, match="aabb"):
+        Sample("a", 5)
+
+
+def test_it_is_immutable_and_travels():
+    sample = Sample("a", BOX)
+    with pytest.raises(AttributeError):
+        sample.uri = "b"
+    assert not hasattr(sample, "__dict__")
+    for twin in (pickle.loads(pickle.dumps(sample)), copy.copy(sample), copy.deepcopy(sample)):
+        assert twin == sample
