@@ -236,3 +236,14 @@ def test_the_first_program_runs_on_two_arrays(tmp_path):
     """)
     after = "\nassert tuple(x.shape) == (8, 64, 256, 256) and {int(x[0, 0, 0, 0]), int(x[1, 0, 0, 0])} == {1, 2}\n"
     run(stand_in + program.replace("/data/cells", str(tmp_path)) + after)
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_links_in_documents_lead_somewhere(document):
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / document).read_text(encoding="utf-8"))
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_layers_in_the_architecture_are_those_of_the_tree():
+    layers = (ROOT / "src/damacy/LAYERS").read_text(encoding="utf-8").strip()
+    assert f"```\n{layers}\n```" in (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
