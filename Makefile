@@ -121,16 +121,14 @@ format-check: $(INSTALLED)
 layers: $(INSTALLED)
 	$(PY) tools/check_layers.py
 
-STUBGEN = $(PY) -m nanobind.stubgen --quiet --module damacy._native
-
 .PHONY: stubs
 stubs: extension  ## write python/damacy/_native.pyi anew
-	$(STUBGEN) --output-file python/damacy/_native.pyi
+	@$(PY) -m nanobind.stubgen --quiet --module damacy._native --output-file python/damacy/_native.pyi
+	@$(VENV)/bin/ruff format --quiet python/damacy/_native.pyi
 
 .PHONY: stubs-check
 stubs-check: extension
-	@$(STUBGEN) --output-file build/_native.pyi
-	@diff -u python/damacy/_native.pyi build/_native.pyi || { echo "stubs are stale: make stubs"; exit 1; }
+	$(PY) -m pytest -q python/tests/test_package.py -k stubs
 
 # ThreadSanitizer cannot map its shadow under some kernels' address randomisation; setarch turns that off where it may.
 NO_ASLR = $(shell setarch -R true 2>/dev/null && echo setarch -R)

@@ -139,6 +139,19 @@ def test_public_classes_have_typed_signatures():
             assert signature.return_annotation is not signature.empty, f"{cls.__name__}.{name}"
 
 
+def test_the_stubs_are_those_of_the_native_library(tmp_path):
+    """`make stubs` writes them anew."""
+    pytest.importorskip("nanobind")
+    fresh = tmp_path / "_native.pyi"
+    run(f"""
+        import nanobind.stubgen
+        nanobind.stubgen.main(["--quiet", "--module", "damacy._native", "--output-file", {str(fresh)!r}])
+    """)
+    settings = ["--config", str(ROOT / "pyproject.toml")]
+    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", *settings, str(fresh)], check=True)
+    assert fresh.read_text(encoding="utf-8") == (ROOT / "python/damacy/_native.pyi").read_text(encoding="utf-8")
+
+
 def config():
     return damacy.Config(batch_size=1, host_buffer_bytes=1 << 20, device_buffer_bytes=1 << 20, device="cpu")
 
