@@ -277,6 +277,11 @@ void Pipeline::Impl::plan_batches(std::stop_token stop) {
     {
       Lock lock(wakeup->mutex);
       const auto can_start = [&] { return stream.has_unstarted() && slots->any_free(); };
+      if (!can_start()) {
+        lock.unlock();
+        engine->flush();
+        lock.lock();
+      }
       if (!wakeup->changed.wait(lock, stop, can_start)) return;
       job = stream.peek_unstarted();
       loan = slots->lend(job->shape().id);
@@ -398,8 +403,8 @@ Stats Pipeline::Impl::stats() {
   stats.shard_idx_misses = static_cast<std::int64_t>(counts.shard_misses);
   stats.batches_truncated = stream.truncated();
   stats.gpu_bytes_committed = config.n_batches * static_cast<std::int64_t>(slots->bytes_of_one()) +
-                              static_cast<std::int64_t>(engine->scratch_bytes());
-  stats.host_bytes_committed = static_cast<std::int64_t>(engine->staging_bytes());
+                              static_cast<std::int64_t>(engine->device_bytes());
+  stats.host_bytes_committed = static_cast<std::int64_t>(engine->host_bytes());
   return stats;
 }
 

@@ -81,7 +81,7 @@ struct Pipeline::Impl {
   StatsBoard board;
   std::shared_ptr<Catalog> catalog;
   std::shared_ptr<Slots> slots;
-  std::unique_ptr<WorkerEngine> engine;
+  std::unique_ptr<BatchEngine> engine;
 
   // Under wakeup->mutex:
   Stream stream;

@@ -11,6 +11,14 @@ Box wanted(const BatchJob& job, std::size_t row, const Box& chunk) {
   return intersect(job.rows()[row].box, chunk);
 }
 
+Box relative_to(Box part, const Box& whole) noexcept {
+  for (std::size_t i = 0; i < part.rank(); ++i) {
+    part.start[i] -= whole.start[i];
+    part.stop[i] -= whole.start[i];
+  }
+  return part;
+}
+
 ByteRange bytes_of(const Array& array, const Box& chunk, const Box& part) noexcept {
   const Dims& strides = array.chunk_strides();
   std::int64_t first = 0;

@@ -3,40 +3,30 @@
 // piece.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <stop_token>
-
 #include "damacy/device/arena.h"
-#include "damacy/io/engine.h"
-#include "damacy/pipeline/batch_job.h"
-#include "damacy/pipeline/config.h"
-#include "damacy/pipeline/stats.h"
-#include "damacy/zarr/catalog.h"
+#include "damacy/pipeline/batch_engine.h"
+#include "damacy/pipeline/readers.h"
 
 namespace damacy {
 
-class WorkerEngine {
+class WorkerEngine final : public BatchEngine {
  public:
   WorkerEngine(const Config& config, const std::shared_ptr<Alloc>& alloc, std::shared_ptr<Catalog> catalog,
                StatsBoard& board);
-  ~WorkerEngine();
 
-  // Plans a started job and submits its reads; the job settles later, on a reader. What fails is told to the job.
-  void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop);
-
-  // Runs `task` on a reader, before reads not yet begun; drops it when the engine stops first. It must not throw.
-  void run_soon(std::function<void()> task);
-
-  // Ends what runs, drops what waits (its jobs settle as failed), joins. Idempotent.
-  void stop();
-
-  std::size_t staging_bytes() const noexcept;
-  std::size_t scratch_bytes() const noexcept;
+  void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) override;
+  void flush() override {}
+  void run_soon(std::function<void()> task) override { readers_.run_soon(std::move(task)); }
+  void stop() override { readers_.stop(); }
+  std::size_t host_bytes() const override { return staging_.size(); }
+  std::size_t device_bytes() const override { return scratch_.peak(); }
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Catalog> catalog_;
+  StatsBoard& board_;
+  Arena staging_;
+  Arena scratch_;
+  Readers readers_;  // last: its threads use all of the above
 };
 
 }  // namespace damacy

@@ -1,0 +1,29 @@
+// How batches get placed: on the cores (worker_engine), or in the order of a device's streams (stream_engine).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+
+#include "damacy/pipeline/batch_job.h"
+
+namespace damacy {
+
+class BatchEngine {
+ public:
+  virtual ~BatchEngine() = default;
+  // Plans a started job and submits its reads; the job settles later, on a thread of the engine's. May wait for memory.
+  // What fails is told to the job.
+  virtual void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) = 0;
+  // No job follows at once: what was held back to share a wave with it goes now.
+  virtual void flush() = 0;
+  // Runs `task` on a reader soon; drops it when the engine stops first. It must not throw.
+  virtual void run_soon(std::function<void()> task) = 0;
+  // Ends what runs, drops what waits (its jobs settle as failed), joins. Idempotent.
+  virtual void stop() = 0;
+  // Bytes taken so far: of staging, and of scratch where batches live.
+  virtual std::size_t host_bytes() const = 0;
+  virtual std::size_t device_bytes() const = 0;
+};
+
+}  // namespace damacy

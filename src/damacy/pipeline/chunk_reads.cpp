@@ -1,0 +1,150 @@
+#include "damacy/pipeline/chunk_reads.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "damacy/io/coalesce.h"
+#include "damacy/pipeline/place.h"
+
+namespace damacy {
+
+ChunkReads find_reads(const ChunkTasks& tasks) {
+  ChunkReads reads;
+  std::vector<Piece> pieces;
+  for (const PlannedShard& shard : tasks.plan().shards) {
+    pieces.clear();
+    for (std::uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunk_count; ++c) {
+      const ChunkTasks::Where& where = tasks.where(c);
+      if (where.failed) continue;
+      if (where.missing)
+        reads.missing.push_back(c);
+      else if (tasks.worth_reading_partially(c))
+        reads.partial.push_back(c);
+      else
+        pieces.push_back({where.offset, where.bytes, c});
+    }
+    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
+    for (const MergedRead& merged : coalesce(pieces)) {
+      ChunkRun run{merged.offset, merged.size, {}};
+      for (const Piece& piece : std::span(pieces).subspan(merged.first, merged.count))
+        run.chunks.push_back(static_cast<std::uint32_t>(piece.id));
+      reads.runs.push_back(std::move(run));
+    }
+  }
+  return reads;
+}
+
+void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, std::uint64_t wanted) {
+  board.record(&Stats::io, time, static_cast<double>(bytes), static_cast<double>(wanted));
+  board.add(&Stats::reads_issued, 1);
+  board.add(&Stats::bytes_read, static_cast<std::int64_t>(bytes));
+}
+
+ChunkRunRead::ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run)
+    : sink_(std::move(sink)), run_(std::move(run)) {
+  sink_->tasks().open_task();
+  sink_->tasks().job().open_read();
+}
+
+ChunkRunRead::~ChunkRunRead() {
+  staging_ = {};
+  sink_->tasks().close_task();
+}
+
+Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
+  stop_ = stop;
+  staging_ = sink_->staging().take(run_.bytes, std::move(stop));
+  watch_ = {};
+  return {sink_->tasks().object_of(sink_->tasks().shard_of(run_.chunks.front())), run_.offset, staging_.bytes()};
+}
+
+std::span<std::byte> ChunkRunRead::bytes_of_chunk(std::uint32_t chunk) const noexcept {
+  const ChunkTasks::Where& where = sink_->tasks().where(chunk);
+  return staging_.bytes().subspan(where.offset - run_.offset, where.bytes);
+}
+
+void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
+  ChunkTasks& tasks = sink_->tasks();
+  tasks.job().close_read();
+  if (failure != nullptr) return read_one_by_one(thread, part, *failure);
+  std::uint64_t wanted = 0;
+  for (const std::uint32_t chunk : run_.chunks) wanted += tasks.where(chunk).bytes;
+  count_read(tasks.board(), watch_.elapsed(), run_.bytes, wanted);
+  for (const std::uint32_t chunk : run_.chunks) sink_->take(thread, chunk, bytes_of_chunk(chunk), {}, stop_);
+}
+
+// A merged read fails as a whole; the chunks that can be read must not suffer for the one that cannot.
+void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const Error& failure) noexcept {
+  const bool again = run_.chunks.size() > 1 && part.object && failure.status() == Status::io && !stop_.stop_requested();
+  for (const std::uint32_t chunk : run_.chunks) {
+    try {
+      if (!again) throw Error(failure);
+      part.object->read_exact(sink_->tasks().where(chunk).offset, bytes_of_chunk(chunk));
+      sink_->take(thread, chunk, bytes_of_chunk(chunk), {}, stop_);
+    } catch (...) {
+      sink_->tasks().fail_chunk(chunk, current_error());
+    }
+  }
+}
+
+PartialRead::PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk) : sink_(std::move(sink)), chunk_(chunk) {
+  sink_->tasks().open_task();
+  sink_->tasks().job().open_read();
+}
+
+PartialRead::~PartialRead() {
+  staging_ = {};
+  sink_->tasks().close_task();
+}
+
+Part PartialRead::prepare(std::size_t, std::stop_token stop) {
+  ChunkTasks& tasks = sink_->tasks();
+  const std::size_t shard = tasks.shard_of(chunk_);
+  const ChunkTasks::Where& where = tasks.where(chunk_);
+  stop_ = stop;
+  staging_ = sink_->staging().take(where.bytes, std::move(stop));
+  watch_ = {};
+  const bool raw = tasks.array_of(shard).metadata().codecs.is_raw();
+  const std::size_t head = raw ? 0 : std::min<std::size_t>(CodecChain::kHeadBytes, where.bytes);
+  return {tasks.object_of(shard), where.offset, staging_.bytes().first(head)};
+}
+
+void PartialRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
+  try {
+    if (failure != nullptr) throw Error(*failure);
+    read_needed(thread, part);
+  } catch (...) {
+    sink_->tasks().fail_chunk(chunk_, current_error());
+  }
+  sink_->tasks().job().close_read();
+}
+
+void PartialRead::read(const Part& part, ByteRange range) {
+  watch_ = {};
+  part.object->read_exact(part.offset + range.begin, staging_.bytes().subspan(range.begin, range.size()));
+  count_read(sink_->tasks().board(), watch_.elapsed(), range.size(), range.size());
+}
+
+void PartialRead::read_needed(std::size_t thread, const Part& part) {
+  ChunkTasks& tasks = sink_->tasks();
+  const ArrayMetadata& metadata = tasks.array_of(tasks.shard_of(chunk_)).metadata();
+  const std::vector<ByteRange> needed = tasks.needed_bytes(chunk_);
+  if (metadata.codecs.is_raw()) {
+    for (const ByteRange& range : needed) read(part, range);
+    sink_->take(thread, chunk_, staging_.bytes(), needed, stop_);
+    return;
+  }
+  count_read(tasks.board(), watch_.elapsed(), part.dst.size(), part.dst.size());
+  const std::uint64_t encoded = staging_.bytes().size();
+  std::vector<ByteRange> ranges{{0, part.dst.size()}};
+  const DecodeResult planned =
+      metadata.codecs.partial_ranges(part.dst, encoded, metadata.chunk_bytes(), needed, ranges);
+  if (!planned.ok() && planned.status != DecodeStatus::need_more) return tasks.fail_chunk(chunk_, planned);
+  for (const ByteRange& range : std::span(ranges).subspan(1)) read(part, range);
+  merge_ranges(ranges);
+  if (planned.ok() && sink_->take(thread, chunk_, staging_.bytes(), ranges, stop_)) return;
+  read(part, {0, encoded});  // the estimate was too small: all of it
+  sink_->take(thread, chunk_, staging_.bytes(), {}, stop_);
+}
+
+}  // namespace damacy

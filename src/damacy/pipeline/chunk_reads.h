@@ -1,0 +1,84 @@
+// How the chunks of a plan are read: runs of neighbours in one request, parts of big chunks, and who gets the bytes.
+// Knows objects, ranges and the memory they are read into; what happens to the bytes is the sink's.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "damacy/device/arena.h"
+#include "damacy/io/engine.h"
+#include "damacy/pipeline/chunk_tasks.h"
+
+namespace damacy {
+
+// Chunks of one shard that lie near each other in it.
+struct ChunkRun {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::uint32_t> chunks;
+};
+
+struct ChunkReads {
+  std::vector<ChunkRun> runs;
+  std::vector<std::uint32_t> partial;
+  std::vector<std::uint32_t> missing;
+};
+[[nodiscard]] ChunkReads find_reads(const ChunkTasks& tasks);
+
+// Takes encoded chunks on the thread that read them.
+class ChunkSink {
+ public:
+  virtual ~ChunkSink() = default;
+  virtual ChunkTasks& tasks() noexcept = 0;
+  virtual Arena& staging() noexcept = 0;  // where packed bytes are read to
+  // `packed` is as long as the encoded chunk; with `available`, only those ranges of it were read. False: they were too
+  // few, and nothing was done; all else, failures too, ends here.
+  virtual bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
+                    std::span<const ByteRange> available, std::stop_token stop) noexcept = 0;
+};
+
+// One read, then chunk after chunk.
+class ChunkRunRead final : public Request {
+ public:
+  ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run);
+  ~ChunkRunRead() override;
+  Part prepare(std::size_t thread, std::stop_token stop) override;
+  void complete(std::size_t thread, const Part& part, const Error* failure) noexcept override;
+
+ private:
+  void read_one_by_one(std::size_t thread, const Part& part, const Error& failure) noexcept;
+  std::span<std::byte> bytes_of_chunk(std::uint32_t chunk) const noexcept;
+
+  std::shared_ptr<ChunkSink> sink_;
+  ChunkRun run_;
+  Arena::Piece staging_;
+  std::stop_token stop_;
+  Stopwatch watch_;
+};
+
+// One chunk of which little is needed: its head is read first and says what else is. The rest of its staging stays
+// unread.
+class PartialRead final : public Request {
+ public:
+  PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk);
+  ~PartialRead() override;
+  Part prepare(std::size_t thread, std::stop_token stop) override;
+  void complete(std::size_t thread, const Part& part, const Error* failure) noexcept override;
+
+ private:
+  void read_needed(std::size_t thread, const Part& part);
+  void read(const Part& part, ByteRange range);
+
+  std::shared_ptr<ChunkSink> sink_;
+  std::uint32_t chunk_;
+  Arena::Piece staging_;
+  std::stop_token stop_;
+  Stopwatch watch_;
+};
+
+// Counts a read request of `bytes` of which `wanted` were asked for.
+void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, std::uint64_t wanted);
+
+}  // namespace damacy

@@ -1,0 +1,205 @@
+#include "damacy/pipeline/chunk_tasks.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "damacy/core/limits.h"
+#include "damacy/core/text.h"
+#include "damacy/pipeline/place.h"
+
+namespace damacy {
+namespace {
+
+// Below this many bytes one read of everything is quicker than two of parts.
+constexpr std::uint64_t kPartialFrom = 512 << 10;
+
+std::vector<std::int64_t> as_vector(const Dims& dims) {
+  return {dims.begin(), dims.end()};
+}
+
+Error worded(const DecodeResult& result) {
+  std::string message = result.detail;
+  if (result.seen != 0 || result.expected != 0) message += text(": ", result.seen, ", expected ", result.expected);
+  std::string reason(reason_of(result.status));
+  if (result.status == DecodeStatus::unsupported) return Error::unsupported(std::move(message), std::move(reason));
+  return Error(result.status == DecodeStatus::limit ? Status::inval : Status::decode, std::move(message),
+               std::move(reason));
+}
+
+}  // namespace
+
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(Status::oom, "no memory left on the host", "memory");
+  } catch (const std::exception& error) {
+    return Error(Status::io, text("internal: ", std::string_view(error.what())), "io");
+  }
+}
+
+ChunkTasks::ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, StatsBoard& board, Catalog& catalog)
+    : job_(std::move(job)),
+      plan_(std::move(plan)),
+      board_(board),
+      catalog_(catalog),
+      shards_(plan_.shards.size()),
+      shard_failed_(plan_.shards.size(), 0),
+      where_(plan_.chunks.size()),
+      shard_of_chunk_(plan_.chunks.size()) {
+  job_->open_task();
+  for (std::uint32_t s = 0; s < plan_.shards.size(); ++s)
+    for (std::uint32_t c = 0; c < plan_.shards[s].chunk_count; ++c)
+      shard_of_chunk_[plan_.shards[s].first_chunk + c] = s;
+}
+
+void ChunkTasks::open_shard(std::size_t shard) noexcept {
+  const Array& array = array_of(shard);
+  try {
+    shards_[shard] = catalog_.shard(array, plan_.shards[shard].shard);
+    if (!shards_[shard]) catalog_.check_missing_chunk(array);
+  } catch (...) {
+    shard_failed_[shard] = 1;
+    fail_shard(shard, current_error());
+  }
+}
+
+void ChunkTasks::find_chunks() {
+  for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
+    try {
+      where_[c] = locate(shard_of_chunk_[c], plan_.chunks[c]);
+    } catch (...) {
+      where_[c].failed = true;
+      fail_chunk(c, current_error());
+    }
+  }
+}
+
+ChunkTasks::Where ChunkTasks::locate(std::size_t shard, const PlannedChunk& chunk) const {
+  if (shard_failed_[shard]) return {.failed = true};
+  if (!shards_[shard]) return {.missing = true};
+  const Shard& opened = *shards_[shard];
+  if (opened.index) {
+    const auto range = opened.index->find(chunk.index_in_shard);
+    return range ? Where{range->begin, range->size()} : Where{.missing = true};
+  }
+  const Array& array = array_of(shard);
+  const std::uint64_t stored = opened.object->stamp().size;
+  const CodecChain& codecs = array.metadata().codecs;
+  if (codecs.fixed_size()) {
+    const std::uint64_t exact = codecs.fixed_encoded_size(array.metadata().chunk_bytes());
+    if (stored < exact)
+      throw Error(Status::io, text("short read: ", stored, " of ", exact, " bytes"), "short-read").at_bytes(0, exact);
+    if (stored > exact)
+      throw Error(Status::decode, text("the object holds ", stored, " bytes, its chunk is ", exact), "size")
+          .at_bytes(0, stored);
+  } else if (stored > array.max_encoded_chunk_bytes()) {
+    throw Error(Status::inval,
+                text("an encoded chunk of ", stored, " bytes exceeds the limit of ", array.max_encoded_chunk_bytes()),
+                "limit")
+        .at_bytes(0, stored);
+  }
+  return {0, stored};
+}
+
+Box ChunkTasks::box_of(std::size_t chunk) const {
+  const Array& array = array_of(shard_of_chunk_[chunk]);
+  return array.box_of_chunk(chunk_coordinates(array, plan_.chunks[chunk].number));
+}
+
+std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
+  const Array& array = array_of(shard_of_chunk_[chunk]);
+  const Box box = box_of(chunk);
+  std::vector<ByteRange> ranges;
+  for (const std::uint32_t row : rows_of(chunk)) ranges.push_back(bytes_of(array, box, wanted(*job_, row, box)));
+  merge_ranges(ranges);
+  return ranges;
+}
+
+// Raw chunks without a checksum, and chunks of a codec that can decode parts, when at most three quarters are needed.
+bool ChunkTasks::worth_reading_partially(std::size_t chunk) const {
+  const ArrayMetadata& metadata = array_of(shard_of_chunk_[chunk]).metadata();
+  if (where_[chunk].bytes < kPartialFrom || !(metadata.codecs.is_raw() || metadata.codecs.can_read_partially()))
+    return false;
+  std::uint64_t needed = 0;
+  for (const ByteRange& range : needed_bytes(chunk)) needed += range.size();
+  return needed <= metadata.chunk_bytes() / 4 * 3;
+}
+
+void ChunkTasks::count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept {
+  decode_ns_ += time.count();
+  encoded_bytes_ += static_cast<std::int64_t>(encoded);
+  decoded_bytes_ += static_cast<std::int64_t>(decoded);
+}
+
+void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, bool on_host) noexcept {
+  const Array& array = array_of(shard_of_chunk_[chunk]);
+  place_ns_ += time.count();
+  used_bytes_ += elements * static_cast<std::int64_t>(size_of(array.metadata().dtype));
+  placed_bytes_ += elements * static_cast<std::int64_t>(size_of(job_->shape().dtype));
+  board_.add(&Stats::chunks_decoded, 1);
+  if (on_host) board_.add(&Stats::chunks_decoded_on_host, 1);
+  board_.add(&Stats::chunks_deduplicated, plan_.chunks[chunk].use_count - 1);
+}
+
+void ChunkTasks::fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept {
+  fail_chunk(chunk, worded(result));
+}
+
+void ChunkTasks::fail_chunk(std::size_t chunk, Error error) noexcept {
+  const std::size_t shard = shard_of_chunk_[chunk];
+  const Array& array = array_of(shard);
+  error.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(plan_.shards[shard].shard));
+  error.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
+  if (where_[chunk].bytes > 0) error.at_bytes(where_[chunk].offset, where_[chunk].offset + where_[chunk].bytes);
+  for (const std::uint32_t row : rows_of(chunk)) job_->fail(row, error);
+}
+
+void ChunkTasks::fail_shard(std::size_t shard, const Error& error) noexcept {
+  const PlannedShard& planned = plan_.shards[shard];
+  const Array& array = array_of(shard);
+  Error worded_error = error;
+  worded_error.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(planned.shard));
+  for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c)
+    for (const std::uint32_t row : rows_of(c)) job_->fail(row, worded_error);
+}
+
+void ChunkTasks::close_task() noexcept {
+  if (open_.fetch_sub(1, std::memory_order_acq_rel) == 1) settle();
+}
+
+// After the last read: what was read must still be what is there, or rows could mix two versions of an object.
+void ChunkTasks::check_unchanged() noexcept {
+  std::vector<std::optional<Error>> errors(plan_.arrays.size());
+  for (std::size_t a = 0; a < plan_.arrays.size(); ++a) {
+    try {
+      catalog_.check_unchanged(*plan_.arrays[a]);
+    } catch (...) {
+      errors[a] = current_error();
+    }
+  }
+  for (std::size_t s = 0; s < plan_.shards.size(); ++s) {
+    if (shard_failed_[s]) continue;
+    try {
+      if (errors[plan_.shards[s].array]) throw Error(*errors[plan_.shards[s].array]);
+      if (shards_[s]) catalog_.check_unchanged(array_of(s), *shards_[s]);
+    } catch (...) {
+      fail_shard(s, current_error());
+    }
+  }
+}
+
+void ChunkTasks::settle() noexcept {
+  check_unchanged();
+  const auto record = [&](Metric Stats::* metric, std::int64_t ns, std::int64_t in, std::int64_t out) {
+    if (out > 0) board_.record(metric, std::chrono::nanoseconds(ns), static_cast<double>(in), static_cast<double>(out));
+  };
+  record(&Stats::decompress, decode_ns_, encoded_bytes_, decoded_bytes_);
+  record(&Stats::assemble, place_ns_, used_bytes_, placed_bytes_);
+  shards_.clear();
+  job_->close_task(board_);
+}
+
+}  // namespace damacy

@@ -1,0 +1,85 @@
+// The chunks of one planned batch (or portion of one): where their bytes are, the reads that fetch them, and what a
+// reader does with the bytes: decode, place into rows, or tell the rows what went wrong.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "damacy/device/arena.h"
+#include "damacy/io/engine.h"
+#include "damacy/pipeline/batch_job.h"
+#include "damacy/pipeline/stats.h"
+#include "damacy/plan/batch_plan.h"
+#include "damacy/zarr/catalog.h"
+
+namespace damacy {
+
+class ChunkTasks {
+ public:
+  struct Where {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    bool missing = false;
+    bool failed = false;
+  };
+  // Holds one task of the job open until its own last task is closed; one of its own is open until the planner closes
+  // it.
+  ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, StatsBoard& board, Catalog& catalog);
+
+  // In this order: every shard (any thread, each once), then the chunks.
+  void open_shard(std::size_t shard) noexcept;
+  void find_chunks();
+
+  const BatchPlan& plan() const noexcept { return plan_; }
+  BatchJob& job() const noexcept { return *job_; }
+  StatsBoard& board() const noexcept { return board_; }
+  const Array& array_of(std::size_t shard) const { return *plan_.arrays[plan_.shards[shard].array]; }
+  std::size_t shard_of(std::size_t chunk) const { return shard_of_chunk_[chunk]; }
+  const Where& where(std::size_t chunk) const { return where_[chunk]; }
+  const std::shared_ptr<Object>& object_of(std::size_t shard) const { return shards_[shard]->object; }
+  std::span<const std::uint32_t> rows_of(std::size_t chunk) const {
+    return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);
+  }
+  Box box_of(std::size_t chunk) const;
+  // The byte intervals of the decoded chunk that rows want, sorted and disjoint.
+  std::vector<ByteRange> needed_bytes(std::size_t chunk) const;
+  // Of a big chunk little is needed, and its codec can do with parts.
+  bool worth_reading_partially(std::size_t chunk) const;
+
+  void open_task() noexcept { open_.fetch_add(1); }
+  void close_task() noexcept;
+
+  // What became of a chunk, for the counters.
+  void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept;
+  void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, bool on_host) noexcept;
+
+  // Tells all rows that want the chunk (or any chunk of the shard).
+  void fail_chunk(std::size_t chunk, Error error) noexcept;
+  void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept;
+  void fail_shard(std::size_t shard, const Error& error) noexcept;
+
+ private:
+  Where locate(std::size_t shard, const PlannedChunk& chunk) const;
+  void check_unchanged() noexcept;
+  void settle() noexcept;
+
+  std::shared_ptr<BatchJob> job_;
+  BatchPlan plan_;
+  StatsBoard& board_;
+  Catalog& catalog_;
+  std::vector<std::shared_ptr<const Shard>> shards_;  // null: absent
+  std::vector<std::uint8_t> shard_failed_;
+  std::vector<Where> where_;  // by chunk of the plan
+  std::vector<std::uint32_t> shard_of_chunk_;
+  std::atomic<std::int64_t> open_{1};
+
+  std::atomic<std::int64_t> decode_ns_{0}, encoded_bytes_{0}, decoded_bytes_{0};
+  std::atomic<std::int64_t> place_ns_{0}, used_bytes_{0}, placed_bytes_{0};
+};
+
+// The exception in flight as one of ours. Call it inside a catch block.
+[[nodiscard]] Error current_error();
+
+}  // namespace damacy

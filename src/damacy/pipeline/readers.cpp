@@ -1,0 +1,51 @@
+#include "damacy/pipeline/readers.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace damacy {
+namespace {
+
+// Some work that reads nothing by the engine's own hand.
+class TaskRequest final : public Request {
+ public:
+  explicit TaskRequest(std::function<void()> task) : task_(std::move(task)) {}
+  Part prepare(std::size_t, std::stop_token) override {
+    task_();
+    return {};
+  }
+  void complete(std::size_t, const Part&, const Error*) noexcept override {}
+
+ private:
+  std::function<void()> task_;
+};
+
+}  // namespace
+
+Readers::Readers(const Config& config)
+    : contexts_(static_cast<std::size_t>(config.n_io_threads + config.n_compute_threads)),
+      engine_(make_thread_engine(contexts_.size())) {}
+
+void Readers::run_soon(std::function<void()> task) {
+  engine_->submit_urgent(std::make_unique<TaskRequest>(std::move(task)));
+}
+
+void Readers::open_shards(const std::shared_ptr<ChunkTasks>& tasks) {
+  struct Progress {
+    std::atomic<std::size_t> next{0};
+    std::atomic<std::size_t> opened{0};
+  };
+  const std::size_t shards = tasks->plan().shards.size();
+  const auto progress = std::make_shared<Progress>();
+  const auto lane = [tasks, progress, shards] {
+    for (std::size_t i = progress->next++; i < shards; i = progress->next++) {
+      tasks->open_shard(i);
+      if (++progress->opened == shards) progress->opened.notify_all();
+    }
+  };
+  for (std::size_t i = 1; i < std::min(shards, contexts_.size()); ++i) run_soon(lane);
+  lane();  // this thread takes part, so it ends even if no reader ever joins
+  for (std::size_t opened = progress->opened; opened < shards; opened = progress->opened) progress->opened.wait(opened);
+}
+
+}  // namespace damacy
