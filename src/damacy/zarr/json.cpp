@@ -41,9 +41,9 @@ class TreeBuilder {
     const std::string_view name(characters, bytes);
     Frame& frame = frames_.back();
     ++frame.count;
+    frame.name = name;
     if (limits_members(frame.zone) && frame.count > Limits::json_members)
       return too_many("members of an object", Limits::json_members, frame.count);
-    frame.name = name;
     if (name.find('\0') != name.npos) return fail(Status::decode, "NUL in a name");
     return check_string(name, frame.zone);
   }
