@@ -39,10 +39,14 @@ void transform(Complex* data, std::size_t length, std::size_t stride, bool inver
 
 void transform_all(std::vector<Complex>& field, bool inverse, Crew& crew) {
   constexpr std::size_t kRow = Volume::kWidth, kPlane = kRow * Volume::kHeight;
-  crew.each(kSlab * Volume::kHeight, [&](std::size_t i, std::size_t) { transform(&field[i * kRow], kRow, 1, inverse); }, 64);
-  crew.each(kSlab * kRow, [&](std::size_t i, std::size_t) {
-    transform(&field[i / kRow * kPlane + i % kRow], Volume::kHeight, kRow, inverse);
-  }, 64);
+  crew.each(
+      kSlab * Volume::kHeight, [&](std::size_t i, std::size_t) { transform(&field[i * kRow], kRow, 1, inverse); }, 64);
+  crew.each(
+      kSlab * kRow,
+      [&](std::size_t i, std::size_t) {
+        transform(&field[i / kRow * kPlane + i % kRow], Volume::kHeight, kRow, inverse);
+      },
+      64);
   crew.each(kPlane, [&](std::size_t i, std::size_t) { transform(&field[i], kSlab, kPlane, inverse); }, 64);
 }
 
@@ -110,9 +114,11 @@ Volume make_volume(Content content, Crew& crew) {
   Volume volume;
   volume.elements.resize(Volume::kDepth * kPlane);
   if (content == Content::e50) {
-    crew.each(Volume::kDepth, [&](std::size_t z, std::size_t) { add_half_zeros(z, &volume.elements[z * kPlane], kPlane); });
+    crew.each(Volume::kDepth,
+              [&](std::size_t z, std::size_t) { add_half_zeros(z, &volume.elements[z * kPlane], kPlane); });
   } else {
-    for (std::size_t z = 0; z < Volume::kDepth; z += kSlab) add_microscopy_slab(z, &volume.elements[z * kPlane], crew);
+    for (std::size_t z = 0; z < Volume::kDepth; z += kSlab)
+      add_microscopy_slab(z + 1, &volume.elements[z * kPlane], crew);
   }
   return volume;
 }

@@ -52,15 +52,15 @@ struct ImageLayout {
 
 struct ScratchLayout {
   // What must be zero when a wave begins comes first.
-  u64 literal_counts, literal_faults, zeroed;
-  u64 segment_ranges, sequence_results, huffman_tables, literal_lists, lz4_runs, lz4_counts, records, literals, total;
+  u64 literal_counts, literal_faults, segment_ranges, zeroed;
+  u64 sequence_results, huffman_tables, literal_lists, lz4_runs, lz4_counts, records, literals, total;
 
   explicit ScratchLayout(const WaveShape& shape) {
     Placer placer;
     literal_counts = placer.place<u32>(kLiteralClasses);
     literal_faults = placer.place<u32>(shape.blocks);
-    zeroed = placer.end();
     segment_ranges = placer.place<SegmentRange>(shape.segments);
+    zeroed = placer.end();
     sequence_results = placer.place<SequenceResult>(shape.blocks);
     huffman_tables = placer.place<HuffmanTable>(shape.literal_blocks);
     literal_lists = placer.place<u32>(u64{kLiteralClasses} * shape.literal_blocks);

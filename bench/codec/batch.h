@@ -1,0 +1,77 @@
+// Frames as a wave: packed sources, destinations with guards between, scan, upload, decode, and the checks of what came
+// out. Knows the decoder's API, not its kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "crew.h"
+#include "damacy/codec/gpu_decoder.h"
+#include "device.h"
+
+namespace damacy::bench {
+
+using Bytes = std::vector<std::byte>;
+
+struct Item {
+  const Bytes* encoded = nullptr;
+  std::size_t size = 0;
+  GpuCodec codec = GpuCodec::zstd;
+};
+
+inline constexpr std::uint8_t kPoison = 0xab;
+
+class Batch {
+ public:
+  // Destinations stand `guard` bytes apart and are aligned to 16.
+  Batch(std::vector<Item> items, std::size_t guard, Crew& crew);
+
+  // On the crew, as the reading threads would. Wall-clock seconds.
+  double scan();
+  void upload_image();
+  void poison();
+  void decode();  // enqueues
+  void wait() const { stream_.wait(); }
+  [[nodiscard]] const Stream& stream() const { return stream_; }
+  [[nodiscard]] const WaveShape& shape() const { return wave_->shape(); }
+  [[nodiscard]] const WaveBuffers& buffers() const { return buffers_; }
+  [[nodiscard]] std::size_t output_bytes() const { return output_bytes_; }  // decoded, without guards
+
+  // After decode and wait.
+  void fetch_status();
+  [[nodiscard]] bool scanned(std::size_t i) const { return indices_[i] != WaveDescriptors::kFull; }
+  [[nodiscard]] bool refused_by_scan(std::size_t i) const { return refused_[i] != 0; }
+  [[nodiscard]] std::uint32_t status(std::size_t i) const { return status_[indices_[i]]; }
+  [[nodiscard]] std::size_t accepted() const;
+  // Frames whose bytes differ from reference[map[i]] (device comparison), among those with status 0.
+  std::size_t count_wrong(const std::vector<const Bytes*>& expected);
+  // Bytes between destinations that are no longer poison.
+  std::size_t count_escaped();
+  [[nodiscard]] Bytes all_output() const;  // guards included
+  [[nodiscard]] const std::vector<GpuFrame>& frames() const { return frames_; }
+  [[nodiscard]] std::size_t count() const { return items_.size(); }
+  [[nodiscard]] std::uint64_t source_bytes() const { return source_bytes_; }
+
+ private:
+  void place(std::size_t guard);
+  void pack();
+
+  std::vector<Item> items_;
+  Crew& crew_;
+  std::vector<GpuFrame> frames_;
+  std::vector<std::uint32_t> indices_, status_;
+  std::vector<std::uint8_t> refused_;
+  std::unique_ptr<WaveDescriptors> wave_;
+  std::vector<FrameScan> scans_;  // one a worker
+  Bytes image_;
+  std::uint64_t source_bytes_ = 0, destination_bytes_ = 0, output_bytes_ = 0;
+  WaveBuffers buffers_;
+  GpuDecoder decoder_;
+  Stream stream_;
+  DeviceBuffer source_, destination_, scratch_, descriptors_, status_words_;
+};
+
+}  // namespace damacy::bench

@@ -1,0 +1,81 @@
+// codec_bench: the GPU decoder's speed, correctness and safety, one JSON line a result.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "hostile.h"
+#include "table.h"
+
+namespace {
+
+constexpr char kUsage[] =
+    "usage: codec_bench table [--nvcomp PATH] [--only PART] [--quick] [--no-stages] [--no-lz4]\n"
+    "       codec_bench generated|mutated [--seconds S] [--frames N] [--largest BYTES] [--seed K] [--checked SHARE]\n"
+    "       --threads T with any of them\n";
+
+struct Arguments {
+  std::string mode, nvcomp;
+  damacy::bench::TableOptions table;
+  damacy::bench::HostileOptions hostile;
+  std::size_t threads = std::max(1u, std::thread::hardware_concurrency());
+};
+
+bool parse(int count, char** words, Arguments& out) {
+  if (count < 2) return false;
+  out.mode = words[1];
+  for (int i = 2; i < count; ++i) {
+    const std::string word = words[i];
+    if (word == "--quick")
+      out.table.quick = true;
+    else if (word == "--no-stages")
+      out.table.stages = false;
+    else if (word == "--no-lz4")
+      out.table.lz4 = false;
+    else if (i + 1 == count)
+      return false;
+    else if (word == "--nvcomp")
+      out.nvcomp = words[++i];
+    else if (word == "--only")
+      out.table.only = words[++i];
+    else if (word == "--threads")
+      out.threads = std::strtoull(words[++i], nullptr, 10);
+    else if (word == "--seconds")
+      out.hostile.seconds = std::strtod(words[++i], nullptr);
+    else if (word == "--frames")
+      out.hostile.frames = std::strtoull(words[++i], nullptr, 10);
+    else if (word == "--largest")
+      out.hostile.largest = std::strtoull(words[++i], nullptr, 10);
+    else if (word == "--seed")
+      out.hostile.seed = std::strtoull(words[++i], nullptr, 10);
+    else if (word == "--checked")
+      out.hostile.checked_share = std::strtod(words[++i], nullptr);
+    else
+      return false;
+  }
+  return out.mode == "table" || out.mode == "generated" || out.mode == "mutated";
+}
+
+void print_device(std::size_t threads, const damacy::bench::Nvcomp& nvcomp) {
+  cudaDeviceProp properties{};
+  damacy::bench::check(cudaGetDeviceProperties(&properties, 0), "device");
+  std::printf("{\"device\": \"%s\", \"multiprocessors\": %d, \"threads\": %zu, \"nvcomp\": \"%s\"}\n", properties.name,
+              properties.multiProcessorCount, threads, nvcomp.why_not().empty() ? "there" : nvcomp.why_not().c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  Arguments arguments;
+  if (!parse(count, words, arguments)) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  damacy::bench::Crew crew(arguments.threads);
+  damacy::bench::Nvcomp nvcomp(arguments.nvcomp);
+  print_device(arguments.threads, nvcomp);
+  if (arguments.mode == "table") return damacy::bench::run_table(arguments.table, nvcomp, crew) ? 0 : 1;
+  arguments.hostile.mutate = arguments.mode == "mutated";
+  return damacy::bench::run_hostile(arguments.hostile, crew) ? 0 : 1;
+}

@@ -1,0 +1,106 @@
+#include "stage_times.h"
+
+#include <cctype>
+
+#include "damacy/codec/cuda/stages.cuh"
+
+namespace damacy::bench {
+namespace {
+
+// Everything on one stream, an event between any two kernels.
+class SerialLauncher {
+ public:
+  explicit SerialLauncher(const Stream& stream) : stream_(stream) {}
+
+  template <class Kernel>
+  void launch(gpu::Track, Kernel kernel, gpu::u32 blocks, gpu::u32 threads, std::size_t shared_bytes,
+              const gpu::WaveView& wave) {
+    if (shared_bytes != 0) {
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+            "shared");
+      check(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
+          "shared");
+    }
+    const char* name = nullptr;
+    check(cudaFuncGetName(&name, reinterpret_cast<const void*>(kernel)), "name");
+    cudaEvent_t begin, end;
+    check(cudaEventCreate(&begin), "event");
+    check(cudaEventCreate(&end), "event");
+    check(cudaEventRecord(begin, stream_.get()), "record");
+    kernel<<<blocks, threads, shared_bytes, stream_.get()>>>(wave);
+    check(cudaGetLastError(), name);
+    check(cudaEventRecord(end, stream_.get()), "record");
+    stream_.wait();
+    float elapsed = 0;
+    check(cudaEventElapsedTime(&elapsed, begin, end), "elapsed");
+    times.emplace_back(name, elapsed);
+    cudaEventDestroy(begin);
+    cudaEventDestroy(end);
+  }
+  void zero(gpu::Track, void* memory, std::size_t bytes) {
+    check(cudaMemsetAsync(memory, 0, bytes, stream_.get()), "zero");
+  }
+  void join(gpu::Track, gpu::Track) {}
+
+  StageTimes times;
+
+ private:
+  const Stream& stream_;
+};
+
+gpu::u32 multiprocessors() {
+  int device = 0, count = 0;
+  check(cudaGetDevice(&device), "device");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "attribute");
+  return static_cast<gpu::u32>(count);
+}
+
+// _ZN6damacy3gpu12execute_zstdILi4ELi8EEEv... reads execute_zstd<4,8>.
+std::string readable(const std::string& mangled) {
+  std::size_t at = mangled.find("3gpu");
+  if (at == std::string::npos) return mangled;
+  at += 4;
+  std::size_t length = 0;
+  while (at < mangled.size() && std::isdigit(static_cast<unsigned char>(mangled[at])) != 0)
+    length = length * 10 + static_cast<std::size_t>(mangled[at++] - '0');
+  std::string name = mangled.substr(at, length);
+  for (std::size_t i = at + length; i + 1 < mangled.size() && mangled.compare(i, mangled[i] == 'I' ? 3 : 2,
+                                                                              mangled[i] == 'I' ? "ILi" : "Li") == 0;) {
+    i += mangled[i] == 'I' ? 3 : 2;
+    name += '_';
+    while (mangled[i] != 'E') name += mangled[i++];
+    ++i;
+  }
+  return name;
+}
+
+}  // namespace
+
+StageTimes stage_times(const Batch& batch) {
+  const auto shapes = gpu::StageShapes::choose(batch.shape(), multiprocessors());
+  const gpu::WaveView view = gpu::view_of(batch.shape(), batch.buffers());
+  StageTimes median;
+  std::vector<StageTimes> runs;
+  for (int i = 0; i < 4; ++i) {
+    SerialLauncher launcher(batch.stream());
+    gpu::Stages(launcher, view, batch.shape(), shapes).run();
+    batch.wait();
+    if (i != 0) runs.push_back(launcher.times);
+  }
+  for (std::size_t k = 0; k < runs[0].size(); ++k) {
+    std::vector<double> times;
+    for (const StageTimes& run : runs) times.push_back(run[k].second);
+    std::sort(times.begin(), times.end());
+    median.emplace_back(readable(runs[0][k].first), times[times.size() / 2]);
+  }
+  return median;
+}
+
+std::string launch_shapes(const WaveShape& shape) {
+  const auto shapes = gpu::StageShapes::choose(shape, multiprocessors());
+  return "S" + std::to_string(shapes.sequence_lanes) + " W" + std::to_string(shapes.zstd_warps) +
+         (shapes.dense ? " dense" : " sparse");
+}
+
+}  // namespace damacy::bench

@@ -1,0 +1,22 @@
+// Speed: decoded GB/s over contents, frame sizes and numbers of frames, ours beside nvCOMP and the libraries on all
+// cores.
+#pragma once
+
+#include <string>
+
+#include "crew.h"
+#include "nvcomp.h"
+
+namespace damacy::bench {
+
+struct TableOptions {
+  std::string only;    // part of a row's name; empty: all
+  bool quick = false;  // the rows of the issue alone
+  bool stages = true;
+  bool lz4 = true;
+};
+
+// One JSON line a row. False when a byte was wrong.
+bool run_table(const TableOptions& options, Nvcomp& nvcomp, Crew& crew);
+
+}  // namespace damacy::bench

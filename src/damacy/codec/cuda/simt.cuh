@@ -1,0 +1,47 @@
+// The machine that the kernels run on: CUDA, or its stand-in on the host, where kernels run under sanitizers without a
+// GPU. Only this file knows which compiler reads it.
+#pragma once
+
+#include "damacy/codec/gpu_zstd/words.h"
+
+#ifdef __CUDACC__
+
+#include <cuda_runtime.h>
+
+#define DAMACY_PRAGMA(text) _Pragma(#text)
+#define DAMACY_UNROLL(times) DAMACY_PRAGMA(unroll times)
+#define DAMACY_DYNAMIC_SHARED(name) extern __shared__ __align__(16) damacy::gpu::u8 name[]
+
+namespace damacy::gpu {
+
+// Sixteen bytes from global to shared memory, behind the thread's back; both aligned. A thread sees what it copied
+// after it committed and waited.
+__device__ __forceinline__ void copy_async_16(void* shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(shared))),
+               "l"(global)
+               : "memory");
+}
+__device__ __forceinline__ void copy_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+__device__ __forceinline__ void copy_async_wait() {
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+
+}  // namespace damacy::gpu
+
+#else
+
+#include "damacy/codec/cuda/simt_on_host.h"
+
+#define DAMACY_UNROLL(times)
+#define DAMACY_DYNAMIC_SHARED(name) damacy::gpu::u8* const name = damacy::gpu::simt::dynamic_shared()
+
+#endif
+
+namespace damacy::gpu {
+
+inline constexpr u32 kWarp = 32;
+inline constexpr u32 kWholeWarp = 0xffffffffu;
+
+}  // namespace damacy::gpu

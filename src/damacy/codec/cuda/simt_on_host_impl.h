@@ -1,0 +1,256 @@
+// The body of simt_on_host.h: include it in one source file of a program.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "damacy/codec/cuda/simt_on_host.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define DAMACY_FIBRES_UNDER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define DAMACY_FIBRES_UNDER_ASAN 1
+#endif
+#endif
+#ifdef DAMACY_FIBRES_UNDER_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace damacy::gpu::simt {
+
+Dim3 thread_index, block_index, block_size;
+
+namespace {
+
+constexpr std::size_t kStackBytes = 256 << 10;
+
+enum class Meeting { none, warp, block };
+
+struct PendingCopy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+};
+
+struct Fibre {
+  ucontext_t context;
+  std::unique_ptr<unsigned char[]> stack = std::make_unique<unsigned char[]>(kStackBytes);
+  void* fake_stack = nullptr;
+  u32 index = 0;
+  bool ended = true;
+  Meeting waiting = Meeting::none;
+  u32 mask = 0;
+  u32 value = 0;
+  u32 from = 0;
+  u32 answer = 0;  // votes: the ballot; broadcasts: the value
+  std::vector<PendingCopy> copies;
+};
+
+struct Machine {
+  std::vector<std::unique_ptr<Fibre>> fibres;
+  u32 count = 0;
+  Fibre* running = nullptr;
+  ucontext_t scheduler;
+  void* scheduler_fake_stack = nullptr;
+  const void* scheduler_stack = nullptr;
+  std::size_t scheduler_stack_bytes = 0;
+  const std::function<void()>* body = nullptr;
+  std::unique_ptr<u8[]> shared;
+  std::mt19937_64 random;
+};
+
+Machine machine;
+
+void leave_scheduler([[maybe_unused]] Fibre& fibre) {
+#ifdef DAMACY_FIBRES_UNDER_ASAN
+  __sanitizer_start_switch_fiber(&machine.scheduler_fake_stack, fibre.stack.get(), kStackBytes);
+#endif
+}
+
+void arrive_in_scheduler() {
+#ifdef DAMACY_FIBRES_UNDER_ASAN
+  __sanitizer_finish_switch_fiber(machine.scheduler_fake_stack, nullptr, nullptr);
+#endif
+}
+
+void leave_fibre([[maybe_unused]] Fibre& fibre, [[maybe_unused]] bool for_ever) {
+#ifdef DAMACY_FIBRES_UNDER_ASAN
+  __sanitizer_start_switch_fiber(for_ever ? nullptr : &fibre.fake_stack, machine.scheduler_stack,
+                                 machine.scheduler_stack_bytes);
+#endif
+}
+
+void arrive_in_fibre([[maybe_unused]] Fibre& fibre) {
+#ifdef DAMACY_FIBRES_UNDER_ASAN
+  __sanitizer_finish_switch_fiber(fibre.fake_stack, &machine.scheduler_stack, &machine.scheduler_stack_bytes);
+#endif
+}
+
+void run_fibre() {
+  Fibre& fibre = *machine.running;
+  arrive_in_fibre(fibre);
+  (*machine.body)();
+  fibre.ended = true;
+  leave_fibre(fibre, true);
+  swapcontext(&fibre.context, &machine.scheduler);
+}
+
+void wait_for_others(Fibre& fibre) {
+  leave_fibre(fibre, false);
+  swapcontext(&fibre.context, &machine.scheduler);
+  arrive_in_fibre(fibre);
+}
+
+void resume(Fibre& fibre) {
+  machine.running = &fibre;
+  thread_index.x = fibre.index;
+  leave_scheduler(fibre);
+  swapcontext(&machine.scheduler, &fibre.context);
+  arrive_in_scheduler();
+}
+
+void start(Fibre& fibre, u32 index) {
+  fibre.index = index;
+  fibre.ended = false;
+  fibre.waiting = Meeting::none;
+  fibre.copies.clear();
+  fibre.fake_stack = nullptr;
+  getcontext(&fibre.context);
+  fibre.context.uc_stack.ss_sp = fibre.stack.get();
+  fibre.context.uc_stack.ss_size = kStackBytes;
+  fibre.context.uc_link = nullptr;
+  makecontext(&fibre.context, run_fibre, 0);
+}
+
+// Everybody that `fibre` waits for has come, or ended.
+bool complete(const Fibre& fibre) {
+  const u32 warp = fibre.index / 32;
+  for (u32 i = 0; i < machine.count; ++i) {
+    const Fibre& other = *machine.fibres[i];
+    if (other.ended) continue;
+    if (fibre.waiting == Meeting::block && other.waiting != Meeting::block) return false;
+    const bool awaited = fibre.waiting == Meeting::warp && i / 32 == warp && (fibre.mask >> (i % 32) & 1) != 0;
+    if (awaited && (other.waiting != Meeting::warp || other.mask != fibre.mask)) return false;
+  }
+  return true;
+}
+
+void release_warp(const Fibre& first) {
+  const u32 warp = first.index / 32, mask = first.mask;
+  u32 ballot = 0;
+  std::vector<Fibre*> group;
+  for (u32 i = warp * 32; i < machine.count && i < warp * 32 + 32; ++i) {
+    Fibre& fibre = *machine.fibres[i];
+    if (fibre.ended || (mask >> (i % 32) & 1) == 0) continue;
+    group.push_back(&fibre);
+    if (fibre.value != 0) ballot |= 1u << (i % 32);
+  }
+  for (Fibre* fibre : group)
+    fibre->answer = fibre->from == ~0u ? ballot : machine.fibres[warp * 32 + fibre->from % 32]->value;
+  for (Fibre* fibre : group) fibre->waiting = Meeting::none;
+}
+
+void release_block() {
+  u32 count = 0;
+  for (u32 i = 0; i < machine.count; ++i)
+    if (!machine.fibres[i]->ended && machine.fibres[i]->value != 0) ++count;
+  for (u32 i = 0; i < machine.count; ++i) {
+    machine.fibres[i]->answer = count;
+    machine.fibres[i]->waiting = Meeting::none;
+  }
+}
+
+// Lets one complete group go on. False when all have ended.
+bool release_some() {
+  bool anybody = false;
+  for (u32 i = 0; i < machine.count; ++i) {
+    const Fibre& fibre = *machine.fibres[i];
+    if (fibre.ended) continue;
+    anybody = true;
+    if (!complete(fibre)) continue;
+    if (fibre.waiting == Meeting::block)
+      release_block();
+    else
+      release_warp(fibre);
+    return true;
+  }
+  if (!anybody) return false;
+  std::fprintf(stderr, "kernel: threads wait for each other for ever\n");
+  std::abort();
+}
+
+void run_block(u32 threads) {
+  while (machine.fibres.size() < threads) machine.fibres.push_back(std::make_unique<Fibre>());
+  machine.count = threads;
+  for (u32 i = 0; i < threads; ++i) start(*machine.fibres[i], i);
+  do {
+    const u32 first = static_cast<u32>(machine.random() % threads), step = machine.random() % 2 == 0 ? 1 : threads - 1;
+    for (u32 k = 0, i = first; k < threads; ++k, i = (i + step) % threads) {
+      Fibre& fibre = *machine.fibres[i];
+      if (!fibre.ended && fibre.waiting == Meeting::none) resume(fibre);
+    }
+  } while (release_some());
+}
+
+u32 meet_others(Meeting kind, u32 mask, u32 value, u32 from) {
+  Fibre& fibre = *machine.running;
+  fibre.waiting = kind;
+  fibre.mask = mask;
+  fibre.value = value;
+  fibre.from = from;
+  wait_for_others(fibre);
+  return fibre.answer;
+}
+
+}  // namespace
+
+void launch(const Launch& shape, const std::function<void()>& body, u64 seed) {
+  machine.body = &body;
+  machine.random.seed(seed);
+  block_size.x = shape.threads;
+  for (u32 block = 0; block < shape.blocks; ++block) {
+    block_index.x = block;
+    machine.shared.reset(static_cast<u8*>(nullptr));
+    machine.shared = std::make_unique<u8[]>(shape.shared_bytes);
+    std::memset(machine.shared.get(), 0xa5, shape.shared_bytes);
+    run_block(shape.threads);
+  }
+}
+
+u8* dynamic_shared() {
+  return machine.shared.get();
+}
+
+void copy_async(void* shared, const void* global, std::size_t bytes) {
+  if (reinterpret_cast<std::uintptr_t>(shared) % bytes != 0 || reinterpret_cast<std::uintptr_t>(global) % bytes != 0) {
+    std::fprintf(stderr, "kernel: an asynchronous copy is not aligned\n");
+    std::abort();
+  }
+  machine.running->copies.push_back({shared, global, bytes});
+}
+
+void copy_async_wait() {
+  for (const PendingCopy& copy : machine.running->copies) std::memcpy(copy.to, copy.from, copy.bytes);
+  machine.running->copies.clear();
+}
+
+u32 vote(u32 mask, bool value) {
+  return meet_others(Meeting::warp, mask, value ? 1 : 0, ~0u);
+}
+
+u32 broadcast(u32 mask, u32 value, u32 from) {
+  return meet_others(Meeting::warp, mask, value, from);
+}
+
+u32 meet(bool value) {
+  return meet_others(Meeting::block, 0, value ? 1 : 0, 0);
+}
+
+}  // namespace damacy::gpu::simt
