@@ -1,0 +1,308 @@
+// Encoders for tests and fuzz targets: hand-made zstd frames, a blosc1 writer with every freedom the format leaves, and
+// short ways to the reference libraries. Not part of the library.
+#pragma once
+
+#include <isa-l/igzip_lib.h>
+#include <lz4.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <numeric>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "damacy/codec/blosc.h"
+#include "damacy/codec/chain.h"
+
+namespace damacy::codec_test {
+
+using Bytes = std::vector<std::byte>;
+
+inline Bytes bytes_of(std::initializer_list<int> values) {
+  Bytes bytes;
+  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
+  return bytes;
+}
+
+inline Bytes text_bytes(std::string_view text) {
+  Bytes bytes(text.size());
+  std::ranges::transform(text, bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
+  return bytes;
+}
+
+inline void append(Bytes& to, std::span<const std::byte> more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+inline void append_le(Bytes& to, std::uint64_t value, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) to.push_back(static_cast<std::byte>(value >> (8 * i)));
+}
+
+inline Bytes joined(std::initializer_list<Bytes> parts) {
+  Bytes all;
+  for (const Bytes& part : parts) append(all, part);
+  return all;
+}
+
+// Contents that compress a little: a slow ramp of 16-bit values with some noise in the low byte.
+inline Bytes image(std::size_t size, unsigned seed = 1) {
+  std::mt19937 random(seed);
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::size_t value = 1000 + i / 16 + random() % 4;
+    bytes[i] = static_cast<std::byte>(i % 2 == 0 ? value : value >> 8);
+  }
+  return bytes;
+}
+
+inline Bytes noise(std::size_t size, unsigned seed = 1) {
+  std::mt19937 random(seed);
+  Bytes bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+// --- reference libraries ---
+
+inline Bytes zstd_packed(std::span<const std::byte> raw, int level = 3, bool checksum = false) {
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, checksum ? 1 : 0);
+  Bytes packed(ZSTD_compressBound(raw.size()));
+  packed.resize(ZSTD_compress2(context, packed.data(), packed.size(), raw.data(), raw.size()));
+  ZSTD_freeCCtx(context);
+  return packed;
+}
+
+// As a writer that streams: no content size, a window larger than the content, blocks cut by flushes.
+inline Bytes zstd_streamed(std::span<const std::byte> raw, int window_log, bool checksum, std::size_t flush_every) {
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, checksum ? 1 : 0);
+  Bytes packed(ZSTD_compressBound(raw.size()) + 64 + 8 * (raw.size() / flush_every));
+  ZSTD_outBuffer out{packed.data(), packed.size(), 0};
+  for (std::size_t at = 0; at < raw.size(); at += flush_every) {
+    ZSTD_inBuffer in{raw.data() + at, std::min(flush_every, raw.size() - at), 0};
+    ZSTD_compressStream2(context, &out, &in, ZSTD_e_flush);
+  }
+  ZSTD_inBuffer none{nullptr, 0, 0};
+  ZSTD_compressStream2(context, &out, &none, ZSTD_e_end);
+  ZSTD_freeCCtx(context);
+  packed.resize(out.pos);
+  return packed;
+}
+
+inline Bytes lz4_packed(std::span<const std::byte> raw) {
+  Bytes packed(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(raw.size()))));
+  const int size =
+      LZ4_compress_default(reinterpret_cast<const char*>(raw.data()), reinterpret_cast<char*>(packed.data()),
+                           static_cast<int>(raw.size()), static_cast<int>(packed.size()));
+  packed.resize(static_cast<std::size_t>(size));
+  return packed;
+}
+
+// `wrapper`: IGZIP_GZIP or IGZIP_ZLIB.
+inline Bytes deflated(std::span<const std::byte> raw, std::uint16_t wrapper) {
+  isal_zstream stream;
+  isal_deflate_stateless_init(&stream);
+  Bytes packed(raw.size() + raw.size() / 8 + 512);
+  stream.gzip_flag = wrapper;
+  stream.flush = NO_FLUSH;
+  stream.end_of_stream = 1;
+  stream.next_in = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(raw.data()));
+  stream.avail_in = static_cast<std::uint32_t>(raw.size());
+  stream.next_out = reinterpret_cast<unsigned char*>(packed.data());
+  stream.avail_out = static_cast<std::uint32_t>(packed.size());
+  if (isal_deflate_stateless(&stream) != COMP_OK) throw std::runtime_error("isal_deflate_stateless");
+  packed.resize(stream.total_out);
+  return packed;
+}
+
+inline Bytes with_size_in_front(std::uint32_t size, std::span<const std::byte> block) {
+  Bytes bytes(4 + block.size());
+  for (unsigned i = 0; i < 4; ++i) bytes[i] = static_cast<std::byte>(size >> (8 * i));
+  std::ranges::copy(block, bytes.begin() + 4);
+  return bytes;
+}
+
+inline Bytes with_crc32c(Bytes bytes, bool at_start = false) {
+  Bytes crc;
+  append_le(crc, crc32c(bytes), 4);
+  return at_start ? joined({crc, bytes}) : joined({bytes, crc});
+}
+
+// --- hand-made zstd ---
+
+struct ZstdHeader {
+  std::uint64_t content_size = 0;
+  unsigned size_bytes = 0;  // 0, 1, 2, 4 or 8; 1 makes a single segment
+  int window_byte = 0x38;   // 128 KiB; -1 makes a single segment
+  bool checksum = false;
+  unsigned dictionary_bytes = 0;
+  std::uint32_t dictionary = 0;
+  unsigned extra_bits = 0;  // into the descriptor
+};
+
+inline Bytes zstd_header(const ZstdHeader& header) {
+  const bool single = header.window_byte < 0 || header.size_bytes == 1;
+  const unsigned size_flag = header.size_bytes == 8 ? 3 : header.size_bytes == 4 ? 2 : header.size_bytes == 2 ? 1 : 0;
+  const unsigned dictionary_flag = header.dictionary_bytes == 4 ? 3 : header.dictionary_bytes;
+  Bytes bytes;
+  append_le(bytes, 0xfd2fb528, 4);
+  append_le(bytes,
+            size_flag << 6 | (single ? 0x20u : 0u) | (header.checksum ? 4u : 0u) | dictionary_flag | header.extra_bits,
+            1);
+  if (!single) append_le(bytes, static_cast<unsigned>(header.window_byte), 1);
+  append_le(bytes, header.dictionary, header.dictionary_bytes);
+  append_le(bytes, header.size_bytes == 2 ? header.content_size - 256 : header.content_size, header.size_bytes);
+  return bytes;
+}
+
+// `type`: 0 raw, 1 rle, 2 compressed, 3 reserved. `size` is what the header says, `data` what follows.
+inline Bytes zstd_block(unsigned type, std::uint32_t size, std::span<const std::byte> data, bool last) {
+  Bytes bytes;
+  append_le(bytes, size << 3 | type << 1 | (last ? 1u : 0u), 3);
+  append(bytes, data);
+  return bytes;
+}
+
+inline Bytes zstd_raw_block(std::span<const std::byte> data, bool last) {
+  return zstd_block(0, static_cast<std::uint32_t>(data.size()), data, last);
+}
+
+inline Bytes zstd_rle_block(int byte, std::uint32_t count, bool last) {
+  return zstd_block(1, count, bytes_of({byte}), last);
+}
+
+inline Bytes zstd_skippable(unsigned nibble, std::span<const std::byte> data) {
+  Bytes bytes;
+  append_le(bytes, 0x184d2a50 + nibble, 4);
+  append_le(bytes, data.size(), 4);
+  append(bytes, data);
+  return bytes;
+}
+
+// Low 32 bits of XXH64, which the reference library puts at a frame's end.
+inline Bytes zstd_checksum_of(std::span<const std::byte> raw) {
+  const Bytes packed = zstd_packed(raw, 1, /*checksum=*/true);
+  return {packed.end() - 4, packed.end()};
+}
+
+// --- blosc ---
+
+struct BloscWriter {
+  unsigned typesize = 1;
+  std::uint32_t blocksize = 1024;
+  BloscCodec codec = BloscCodec::lz4;
+  unsigned filter_flags = 0;  // 1 bytes, 4 bits
+  bool split = true;
+  bool all_raw = false;
+  std::vector<std::uint32_t> write_order = {};  // of the blocks; empty: as they come
+  bool share_equal_blocks = false;              // blocks with equal contents get one start
+  std::uint32_t gap = 0;                        // dead bytes before each block
+};
+
+inline Bytes shuffled_bytes(const Bytes& raw, std::size_t typesize) {
+  const std::size_t m = raw.size() / typesize;
+  Bytes out = raw;
+  for (std::size_t i = 0; i < m; ++i)
+    for (std::size_t k = 0; k < typesize; ++k) out[k * m + i] = raw[i * typesize + k];
+  return out;
+}
+
+inline Bytes shuffled_bits(const Bytes& raw, std::size_t typesize) {
+  const std::size_t m = raw.size() / typesize;
+  if (m % 8 != 0 || raw.size() < typesize) return raw;
+  Bytes out = raw;
+  std::fill(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(m * typesize), std::byte{0});
+  for (std::size_t i = 0; i < m; ++i)
+    for (std::size_t k = 0; k < typesize; ++k)
+      for (std::size_t b = 0; b < 8; ++b) {
+        const auto bit = (static_cast<unsigned>(raw[i * typesize + k]) >> b) & 1u;
+        out[(k * 8 + b) * (m / 8) + i / 8] |= static_cast<std::byte>(bit << (i % 8));
+      }
+  return out;
+}
+
+inline Bytes filtered(const BloscWriter& writer, const Bytes& block) {
+  if ((writer.filter_flags & 1) != 0 && writer.typesize > 1) return shuffled_bytes(block, writer.typesize);
+  return (writer.filter_flags & 4) != 0 ? shuffled_bits(block, writer.typesize) : block;
+}
+
+inline Bytes packed_stream(BloscCodec codec, std::span<const std::byte> raw) {
+  switch (codec) {
+    case BloscCodec::zstd:
+      return zstd_packed(raw);
+    case BloscCodec::zlib:
+      return deflated(raw, IGZIP_ZLIB);
+    default:
+      return lz4_packed(raw);
+  }
+}
+
+inline Bytes blosc_block(const BloscWriter& writer, const Bytes& raw) {
+  const bool split =
+      writer.split && writer.typesize <= 16 && raw.size() / writer.typesize >= 128 && raw.size() == writer.blocksize;
+  const std::size_t size = raw.size() / (split ? writer.typesize : 1);
+  const Bytes block = filtered(writer, raw);
+  Bytes bytes;
+  for (std::size_t at = 0; at < block.size(); at += size) {
+    const auto part = std::span(block).subspan(at, size);
+    Bytes packed = packed_stream(writer.codec, part);
+    if (writer.all_raw || packed.size() >= size) packed.assign(part.begin(), part.end());
+    append_le(bytes, packed.size(), 4);
+    append(bytes, packed);
+  }
+  return bytes;
+}
+
+inline Bytes blosc_header(unsigned flags, unsigned typesize, std::uint64_t nbytes, std::uint64_t blocksize,
+                          std::uint64_t cbytes) {
+  Bytes bytes = bytes_of({2, 1, static_cast<int>(flags), static_cast<int>(typesize)});
+  append_le(bytes, nbytes, 4);
+  append_le(bytes, blocksize, 4);
+  append_le(bytes, cbytes, 4);
+  return bytes;
+}
+
+inline Bytes blosc_memcpyed(const Bytes& raw, unsigned flags, unsigned typesize) {
+  return joined({blosc_header(flags | 2, typesize, raw.size(), raw.size(), raw.size() + 16), raw});
+}
+
+inline Bytes blosc_packed(const Bytes& raw, const BloscWriter& writer) {
+  const std::size_t count = (raw.size() + writer.blocksize - 1) / writer.blocksize;
+  std::vector<std::uint32_t> order = writer.write_order;
+  if (order.empty()) {
+    order.resize(count);
+    std::iota(order.begin(), order.end(), 0u);
+  }
+  std::vector<Bytes> blocks(count);
+  std::vector<std::size_t> starts(count, 0);
+  Bytes body;
+  for (const std::uint32_t index : order) {
+    const auto part = std::span(raw)
+                          .subspan(index * writer.blocksize)
+                          .first(std::min<std::size_t>(writer.blocksize, raw.size() - index * writer.blocksize));
+    blocks[index] = blosc_block(writer, {part.begin(), part.end()});
+    for (std::size_t other = 0; other < count && writer.share_equal_blocks; ++other)
+      if (starts[other] != 0 && blocks[other] == blocks[index]) starts[index] = starts[other];
+    if (starts[index] != 0) continue;
+    body.resize(body.size() + writer.gap, std::byte{0xdd});
+    starts[index] = 16 + 4 * count + body.size();
+    append(body, blocks[index]);
+  }
+  const unsigned flags = writer.filter_flags | (writer.split ? 0u : 0x10u) | static_cast<unsigned>(writer.codec) << 5;
+  Bytes bytes = blosc_header(flags, writer.typesize, raw.size(), writer.blocksize, 16 + 4 * count + body.size());
+  for (const std::size_t start : starts) append_le(bytes, start, 4);
+  append(bytes, body);
+  return bytes;
+}
+
+}  // namespace damacy::codec_test
