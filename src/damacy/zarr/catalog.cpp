@@ -90,7 +90,7 @@ std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object>
 struct Catalog::Impl {
   class Claim;
 
-  explicit Impl(const Limits& limits_of) : limits(limits_of), files(make_open_files(limits_of.open_files)) {}
+  Impl(const Limits& limits_of, MakeStore make) : limits(limits_of), make_store(std::move(make)) {}
 
   std::shared_ptr<Store> store_of(const std::string& uri);
   // Drops what has not been used for longest, and nobody holds, until `bytes` more fit. Throws Error(oom, "memory").
@@ -110,7 +110,7 @@ struct Catalog::Impl {
   std::shared_ptr<const Shard> shard(const Array& array, std::string key);
 
   const Limits limits;
-  const std::shared_ptr<OpenFiles> files;
+  const MakeStore make_store;
   const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
   mutable std::mutex mutex;  // over all below; never held while a store is asked for something
   std::uint64_t uses = 0;
@@ -159,7 +159,7 @@ std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
     std::erase_if(stores, [](const auto& known) { return known.second.expired(); });
   auto& known = stores[name];
   if (auto store = known.lock()) return store;
-  auto store = make_file_store(path, files);
+  auto store = make_store(path);
   known = store;
   return store;
 }
@@ -302,7 +302,13 @@ std::shared_ptr<const Shard> Catalog::Impl::shard(const Array& array, std::strin
   return handed_out(std::move(key), std::move(object), std::move(entry));
 }
 
-Catalog::Catalog(const Limits& limits) : impl_(std::make_shared<Impl>(limits)) {}
+Catalog::Catalog(const Limits& limits)
+    : Catalog(limits, [files = make_open_files(limits.open_files)](const std::string& path) {
+        return make_file_store(path, files);
+      }) {}
+
+Catalog::Catalog(const Limits& limits, MakeStore make_store)
+    : impl_(std::make_shared<Impl>(limits, std::move(make_store))) {}
 
 std::shared_ptr<const Array> Catalog::array(const std::string& uri) {
   const auto store = impl_->store_of(uri);

@@ -32,6 +32,10 @@ class Catalog {
     std::size_t open_files = 64;
   };
   explicit Catalog(const Limits& limits);
+  // Stores come from `make_store`, one for each path that is in use; otherwise they are directories of the file system,
+  // which keep at most Limits::open_files objects open together.
+  using MakeStore = std::function<std::shared_ptr<Store>(const std::string& path)>;
+  Catalog(const Limits& limits, MakeStore make_store);
 
   // Opens or finds. A cached array whose document changed is dropped and thrown as Error(io, "changed").
   std::shared_ptr<const Array> array(const std::string& uri);
