@@ -187,7 +187,7 @@ class Executor {
   // A match that overlaps itself repeats its first `offset` bytes. A float quotient is off by one at most.
   __device__ __forceinline__ static u32 wrapped(u32 byte, const uint4& sequence) {
     const u32 distance = byte - sequence.x, offset = sequence.y - sequence.x;
-    const u32 quotient = static_cast<u32>(static_cast<float>(distance) * __frcp_rn(static_cast<float>(offset)));
+    const u32 quotient = static_cast<u32>(static_cast<float>(distance) * reciprocal(static_cast<float>(offset)));
     u32 rest = distance - quotient * offset;
     if (static_cast<int>(rest) < 0) rest += offset;
     if (rest >= offset) rest -= offset;

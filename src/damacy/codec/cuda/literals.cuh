@@ -66,13 +66,10 @@ __device__ __forceinline__ void fill_table(const HuffmanTable& tree, u32 sub, u1
     const u32 weight = tree.weight[s];
     if (weight == 0) continue;
     const u32 entry = s << 8 | (tree.bits + 1 - weight);
-    u16* to = table + tree.first[s];
-    if (weight == 1) {
-      *to = static_cast<u16>(entry);
-    } else {
-      u32* pairs = reinterpret_cast<u32*>(to);
-      for (u32 i = 0; i < 1u << (weight - 2); ++i) pairs[i] = entry | entry << 16;
-    }
+    const u32 first = tree.first[s];
+    if (weight == 1) table[first] = static_cast<u16>(entry);
+    u32* pairs = reinterpret_cast<u32*>(table) + first / 2;
+    for (u32 i = 0; i < 1u << weight >> 2; ++i) pairs[i] = entry | entry << 16;
   }
 }
 

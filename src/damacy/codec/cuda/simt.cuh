@@ -21,6 +21,12 @@ __device__ __forceinline__ void copy_async_16(void* shared, const void* global) 
                "l"(global)
                : "memory");
 }
+// 1 / value, off by a unit in the last place.
+__device__ __forceinline__ float reciprocal(float value) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
 __device__ __forceinline__ void copy_async_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }

@@ -117,9 +117,6 @@ inline int __dp4a(int a, int b, int c) {
   for (int i = 0; i < 4; ++i) c += static_cast<std::int8_t>(a >> (8 * i)) * static_cast<std::int8_t>(b >> (8 * i));
   return c;
 }
-inline float __frcp_rn(float value) {
-  return 1.0f / value;
-}
 inline unsigned atomicAdd(unsigned* at, unsigned value) {
   const unsigned old = *at;
   *at += value;
@@ -135,6 +132,9 @@ namespace damacy::gpu {
 
 inline void copy_async_16(void* shared, const void* global) {
   simt::copy_async(shared, global, 16);
+}
+inline float reciprocal(float value) {
+  return 1.0f / value;
 }
 inline void copy_async_commit() {}
 inline void copy_async_wait() {
