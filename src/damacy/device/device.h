@@ -95,10 +95,10 @@ class Device {
 
   // Other people's streams (pipeline.md 8.3), by handle: 0 and 1 are the legacy default stream, 2 the per-thread one.
   // They must be alive during the call. Nothing to order on the host.
-  virtual Event fence(std::uint64_t stream) = 0;       // the work queued there so far
-  virtual Event fence_event(std::uint64_t event) = 0;  // what that event stands for now
-  // All work of the context so far. Empty: a graph is being captured; ask again later.
+  // The work queued there so far; of all streams of the context. Empty: a graph is being captured; ask again later.
+  virtual std::optional<Event> try_fence(std::uint64_t stream) = 0;
   virtual std::optional<Event> try_fence_all() = 0;
+  virtual Event fence_event(std::uint64_t event) = 0;                    // what that event (a CUevent) stands for now
   virtual void make_wait(std::uint64_t stream, const Event& event) = 0;  // later work there waits
 };
 

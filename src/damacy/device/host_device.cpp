@@ -333,9 +333,9 @@ class HostDevice final : public Device, public std::enable_shared_from_this<Host
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<HostStream>(shared_from_this(), order_); }
   void check_usable() override {}
 
-  Event fence(std::uint64_t) override { return {}; }
-  Event fence_event(std::uint64_t) override { return {}; }
+  std::optional<Event> try_fence(std::uint64_t) override { return Event(); }
   std::optional<Event> try_fence_all() override { return Event(); }
+  Event fence_event(std::uint64_t) override { return {}; }
   void make_wait(std::uint64_t, const Event&) override {}
 
  private:

@@ -1,0 +1,150 @@
+// Checking, latching, pushing and popping.
+#include "damacy/device/cuda/context.h"
+
+#include "damacy/core/fork.h"
+#include "damacy/core/text.h"
+
+namespace damacy::cuda {
+namespace {
+
+std::string described(const Calls& calls, CUresult result) {
+  const char* name = nullptr;
+  const char* words = nullptr;
+  calls.cuGetErrorName(result, &name);
+  calls.cuGetErrorString(result, &words);
+  if (name == nullptr) return text("error ", static_cast<int>(result));
+  return words != nullptr ? text(name, " (", words, ")") : std::string(name);
+}
+
+int attribute(const DriverApi& api, CUdevice device, CUdevice_attribute which) {
+  int value = 0;
+  return api.calls.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
+}
+
+}  // namespace
+
+bool is_sticky(CUresult result) noexcept {
+  switch (result) {
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_EXTERNAL_DEVICE:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+    case CUDA_ERROR_UNKNOWN:
+      return true;
+    default:
+      return result == static_cast<CUresult>(226) ||  // contained; named by newer toolkits only
+             result == static_cast<CUresult>(721);    // tensor memory leak, likewise
+  }
+}
+
+std::string why_unusable(const DriverApi& api, int ordinal) {
+  CUdevice device = 0;
+  if (const CUresult found = api.calls.cuDeviceGet(&device, ordinal); found != CUDA_SUCCESS)
+    return text("device ", ordinal, ": ", described(api.calls, found));
+  const int major = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  const int minor = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  if (10 * major + minor < DAMACY_CUDA_OLDEST_ARCH)
+    return text("device ", ordinal, " has compute capability ", major, ".", minor, ", needed is ",
+                DAMACY_CUDA_OLDEST_ARCH / 10, ".", DAMACY_CUDA_OLDEST_ARCH % 10);
+  if (attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
+    return text("device ", ordinal, " is in prohibited mode");
+  return {};
+}
+
+void DeviceHealth::lose(const Error& error) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_.emplace(error);
+    lost_.store(true, std::memory_order_release);
+  } catch (...) {
+    lost_.store(true, std::memory_order_release);  // out of memory for the words
+  }
+}
+
+Error DeviceHealth::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_ ? *error_ : Error(Status::cuda, "the device is lost", "cuda").with_sticky(true);
+}
+
+Context::Context(std::shared_ptr<DriverApi> api, CUcontext handle, int ordinal, bool retained) noexcept
+    : api_(std::move(api)), handle_(handle), ordinal_(ordinal), retained_(retained) {}
+
+Context::~Context() {
+  if (!retained_ || is_silent()) return;
+  CUdevice device = 0;
+  if (calls().cuDeviceGet(&device, ordinal_) == CUDA_SUCCESS)
+    note(calls().cuDevicePrimaryCtxRelease(device), "cuDevicePrimaryCtxRelease");
+}
+
+bool Context::is_silent() const noexcept {
+  return health().is_lost() || damacy::fork_epoch() != api_->fork_epoch;
+}
+
+void Context::check_usable() const {
+  if (damacy::fork_epoch() != api_->fork_epoch)
+    throw Error(Status::shutdown, "CUDA was in use before this process was forked", "forked");
+  if (health().is_lost()) throw health().error();
+}
+
+Error Context::error(CUresult result, const char* call) const {
+  const bool sticky = is_sticky(result);
+  std::string message = text(call, " on device ", ordinal_, ": ", described(calls(), result));
+  if (sticky) message += "; the context is lost: restart the process to use this device again";
+  return Error(Status::cuda, std::move(message), "cuda").with_sticky(sticky);
+}
+
+void Context::check(CUresult result, const char* call) const {
+  if (result == CUDA_SUCCESS) return;
+  const Error failed = error(result, call);
+  if (failed.sticky()) health().lose(failed);
+  throw failed;
+}
+
+void Context::note(CUresult result, const char* call) const noexcept {
+  if (!is_sticky(result)) return;
+  try {
+    health().lose(error(result, call));
+  } catch (...) {
+    health().lose(Error(Status::cuda, "", "cuda"));
+  }
+}
+
+Use::Use(const Context& context) : context_(context) {
+  context.check_usable();
+  context.check(context.calls().cuCtxPushCurrent(context.handle()), "cuCtxPushCurrent");
+  begin();
+}
+
+Use::Use(const Context& context, Quietly) noexcept : context_(context) {
+  const CUresult pushed = context.calls().cuCtxPushCurrent(context.handle());
+  context.note(pushed, "cuCtxPushCurrent");
+  if (pushed == CUDA_SUCCESS) begin();
+}
+
+void Use::begin() noexcept {
+  pushed_ = true;
+  context_.calls().cuThreadExchangeStreamCaptureMode(&mode_);
+}
+
+// Also on a lost device: the caller's own context comes back.
+Use::~Use() {
+  if (!pushed_) return;
+  context_.calls().cuThreadExchangeStreamCaptureMode(&mode_);
+  CUcontext ours = nullptr;
+  context_.calls().cuCtxPopCurrent(&ours);
+}
+
+}  // namespace damacy::cuda

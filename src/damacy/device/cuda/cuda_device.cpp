@@ -1,0 +1,214 @@
+// A GPU behind Device, and how one is chosen by context. Knows whose stream may be recorded on, and when.
+#include "damacy/device/cuda/cuda_device.h"
+
+#include "damacy/core/fork.h"
+#include "damacy/core/text.h"
+#include "damacy/device/cuda/context.h"
+#include "damacy/device/cuda/event.h"
+#include "damacy/device/cuda/memory.h"
+#include "damacy/device/cuda/stream.h"
+#include "damacy/device/cuda_device.h"
+
+namespace damacy::cuda {
+namespace {
+
+// 0 and 1 are the legacy default stream, as in DLPack; CU_STREAM_PER_THREAD is 2 already.
+CUstream stream_of(std::uint64_t handle) noexcept {
+  return handle == 0 ? CU_STREAM_LEGACY : reinterpret_cast<CUstream>(handle);
+}
+
+bool means_capture(CUresult result) noexcept {
+  return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(std::shared_ptr<const Context> context)
+      : context_(std::move(context)),
+        device_memory_(std::make_shared<DeviceMemory>(context_)),
+        pinned_memory_(std::make_shared<PinnedMemory>(context_)),
+        helper_(context_) {
+    CUdevice device = 0;
+    char name[256] = "";
+    if (calls().cuDeviceGet(&device, index()) == CUDA_SUCCESS) calls().cuDeviceGetName(name, sizeof name, device);
+    name_ = text("cuda:", index(), " ", name);
+  }
+
+  std::string name() const override { return name_; }
+  int index() const noexcept override { return context_->ordinal(); }
+  bool is_host() const noexcept override { return false; }
+  std::shared_ptr<Alloc> device_memory() override { return device_memory_; }
+  std::shared_ptr<Alloc> pinned_memory() override { return pinned_memory_; }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(context_); }
+  void check_usable() override { context_->check_usable(); }
+
+  std::optional<Memory> memory() override {
+    const Use use(*context_);
+    std::size_t free = 0, total = 0;
+    context_->check(calls().cuMemGetInfo(&free, &total), "cuMemGetInfo");
+    return Memory{free, total};
+  }
+
+  std::optional<Event> try_fence(std::uint64_t stream) override {
+    const Use use(*context_);
+    if (is_capturing(stream_of(stream))) return std::nullopt;
+    return record_on(context_, stream_of(stream), /*timed=*/false);
+  }
+
+  Event fence_event(std::uint64_t event) override {
+    const Use use(*context_);
+    const std::lock_guard lock(helper_mutex_);
+    const auto helper = reinterpret_cast<CUstream>(helper_.native_handle());
+    context_->check(calls().cuStreamWaitEvent(helper, reinterpret_cast<CUevent>(event), CU_EVENT_WAIT_DEFAULT),
+                    "cuStreamWaitEvent");
+    return record_on(context_, helper, /*timed=*/false);
+  }
+
+  std::optional<Event> try_fence_all() override {
+    const Use use(*context_);
+    auto event = std::make_shared<CudaEvent>(context_, /*timed=*/false);
+    const CUresult result = calls().cuCtxRecordEvent(context_->handle(), event->handle());
+    if (means_capture(result)) return std::nullopt;
+    context_->check(result, "cuCtxRecordEvent");
+    return Event(std::move(event));
+  }
+
+  void make_wait(std::uint64_t stream, const Event& event) override {
+    if (event.ready()) return;  // and a stream that is being captured must not wait for what is outside of its graph
+    const Use use(*context_);
+    wait_on(*context_, stream_of(stream), event);
+  }
+
+ private:
+  const Calls& calls() const noexcept { return context_->calls(); }
+
+  bool is_capturing(CUstream stream) const {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const CUresult result = calls().cuStreamIsCapturing(stream, &status);
+    if (means_capture(result)) return true;  // the legacy stream, while another one is being captured
+    context_->check(result, "cuStreamIsCapturing");
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+  }
+
+  const std::shared_ptr<const Context> context_;
+  const std::shared_ptr<Alloc> device_memory_;
+  const std::shared_ptr<Alloc> pinned_memory_;
+  std::mutex helper_mutex_;
+  CudaStream helper_;  // turns foreign events into ours
+  std::string name_;
+};
+
+// The error of a call that concerns no context of ours yet.
+void check_free(const DriverApi& api, CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return;
+  const char* name = nullptr;
+  api.calls.cuGetErrorName(result, &name);
+  throw Error(Status::cuda, text(call, ": ", name != nullptr ? name : "unknown error"), "cuda")
+      .with_sticky(is_sticky(result));
+}
+
+void check_process(const DriverApi& api) {
+  if (damacy::fork_epoch() != api.fork_epoch)
+    throw Error(Status::shutdown, "CUDA was in use before this process was forked", "forked");
+}
+
+CUdevice usable_device(const DriverApi& api, int index) {
+  if (index < 0 || index >= api.device_count)
+    throw Error(Status::inval, text("no CUDA device ", index, ": there are ", api.device_count), "no-device");
+  if (const std::string why = why_unusable(api, index); !why.empty())
+    throw Error(Status::inval, text("no usable CUDA device ", index, ": ", why), "no-device");
+  if (const auto& health = *api.health[static_cast<std::size_t>(index)]; health.is_lost()) throw health.error();
+  CUdevice device = 0;
+  check_free(api, api.calls.cuDeviceGet(&device, index), "cuDeviceGet");
+  return device;
+}
+
+int ordinal_of(const DriverApi& api, CUdevice device) {
+  for (int i = 0; i < api.device_count; ++i) {
+    CUdevice candidate = 0;
+    if (api.calls.cuDeviceGet(&candidate, i) == CUDA_SUCCESS && candidate == device) return i;
+  }
+  throw Error(Status::inval, "the current context is of a device the driver does not count", "no-device");
+}
+
+// Holds on to `context` if it is the device's primary one, so that it lives as long as we use it.
+bool retain_if_primary(const DriverApi& api, CUdevice device, CUcontext context) {
+  unsigned flags = 0;
+  int active = 0;
+  if (api.calls.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active == 0) return false;
+  CUcontext primary = nullptr;
+  if (api.calls.cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS) return false;
+  if (primary == context) return true;
+  api.calls.cuDevicePrimaryCtxRelease(device);
+  return false;
+}
+
+CUcontext current_context(const DriverApi& api) {
+  CUcontext current = nullptr;
+  check_free(api, api.calls.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+  return current;
+}
+
+}  // namespace
+
+std::shared_ptr<Device> bind_current(const std::shared_ptr<DriverApi>& api) {
+  check_process(*api);
+  const CUcontext current = current_context(*api);
+  if (current == nullptr) return nullptr;
+  CUdevice device = 0;
+  check_free(*api, api->calls.cuCtxGetDevice(&device), "cuCtxGetDevice");
+  const int ordinal = ordinal_of(*api, device);
+  usable_device(*api, ordinal);
+  const bool retained = retain_if_primary(*api, device, current);
+  return std::make_shared<CudaDevice>(std::make_shared<const Context>(api, current, ordinal, retained));
+}
+
+std::shared_ptr<Device> bind_primary(const std::shared_ptr<DriverApi>& api, int index) {
+  check_process(*api);
+  const CUdevice device = usable_device(*api, index);
+  CUcontext primary = nullptr;
+  check_free(*api, api->calls.cuDevicePrimaryCtxRetain(&primary, device), "cuDevicePrimaryCtxRetain");
+  return std::make_shared<CudaDevice>(std::make_shared<const Context>(api, primary, index, /*retained=*/true));
+}
+
+void make_primary_current(const std::shared_ptr<DriverApi>& api, int index) {
+  check_process(*api);
+  if (current_context(*api) != nullptr) return;
+  const CUdevice device = usable_device(*api, index);
+  CUcontext primary = nullptr;  // retained for the rest of the process: it stays current here
+  check_free(*api, api->calls.cuDevicePrimaryCtxRetain(&primary, device), "cuDevicePrimaryCtxRetain");
+  check_free(*api, api->calls.cuCtxSetCurrent(primary), "cuCtxSetCurrent");
+}
+
+}  // namespace damacy::cuda
+
+namespace damacy {
+
+CudaProbe probe_cuda() {
+  const auto& [api, probe] = cuda::process_driver();
+  if (api != nullptr && fork_epoch() != api->fork_epoch)
+    return {.state = CudaState::no_device,
+            .why = "no device: CUDA was in use before this process was forked",
+            .has_driver = true};
+  return probe;
+}
+
+std::shared_ptr<Device> bind_current_context() {
+  const auto& api = cuda::process_driver().api;
+  return api == nullptr ? nullptr : cuda::bind_current(api);
+}
+
+std::shared_ptr<Device> bind_primary_context(int index) {
+  const auto& [api, probe] = cuda::process_driver();
+  if (api == nullptr) throw Error(Status::inval, text("no CUDA device ", index, ": ", probe.why), "no-device");
+  return cuda::bind_primary(api, index);
+}
+
+bool make_primary_current(int index) {
+  const auto& api = cuda::process_driver().api;
+  if (api == nullptr) return false;
+  cuda::make_primary_current(api, index);
+  return true;
+}
+
+}  // namespace damacy

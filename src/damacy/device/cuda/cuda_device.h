@@ -1,0 +1,15 @@
+// Devices of a driver that was opened before: what cuda_device.h in the folder above does for the process's own.
+#pragma once
+
+#include <memory>
+
+#include "damacy/device/cuda/driver_api.h"
+#include "damacy/device/device.h"
+
+namespace damacy::cuda {
+
+std::shared_ptr<Device> bind_current(const std::shared_ptr<DriverApi>& api);
+std::shared_ptr<Device> bind_primary(const std::shared_ptr<DriverApi>& api, int index);
+void make_primary_current(const std::shared_ptr<DriverApi>& api, int index);
+
+}  // namespace damacy::cuda

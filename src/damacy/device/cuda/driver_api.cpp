@@ -1,0 +1,102 @@
+// Opening the driver. Knows what it takes to be usable.
+#include "damacy/device/cuda/driver_api.h"
+
+#include <cstdlib>
+
+#include <dlfcn.h>
+
+#include "damacy/core/fork.h"
+#include "damacy/core/text.h"
+#include "damacy/device/cuda/context.h"
+
+namespace damacy::cuda {
+namespace {
+
+// Kernels are machine code of this toolkit's major version; older drivers do not take it.
+constexpr int kOldestDriver = CUDA_VERSION / 1000 * 1000;
+
+std::string version_text(int version) {
+  return text(version / 1000, ".", version % 1000 / 10);
+}
+
+CudaProbe refusal(CudaState state, std::string why) {
+  return {.state = state, .why = std::move(why), .has_driver = state != CudaState::no_driver};
+}
+
+CudaProbe no_driver(std::string_view seen) {
+  return refusal(CudaState::no_driver, text("no driver: ", seen));
+}
+CudaProbe too_old(std::string_view seen) {
+  return refusal(CudaState::driver_too_old, text("driver too old: ", seen));
+}
+CudaProbe no_device(std::string_view seen) {
+  return refusal(CudaState::no_device, text("no device: ", seen));
+}
+
+#define DAMACY_TEXT_OF(name) #name
+#define DAMACY_SYMBOL(name) DAMACY_TEXT_OF(name)
+
+// The name of the first function that is missing, or null.
+const char* load_calls(void* library, Calls& calls) {
+#define DAMACY_LOAD(name)                                                                     \
+  calls.name = reinterpret_cast<decltype(calls.name)>(::dlsym(library, DAMACY_SYMBOL(name))); \
+  if (calls.name == nullptr) return DAMACY_SYMBOL(name);
+  DAMACY_DRIVER_CALLS(DAMACY_LOAD)
+#undef DAMACY_LOAD
+  return nullptr;
+}
+
+std::string error_name(const Calls& calls, CUresult result) {
+  const char* name = nullptr;
+  calls.cuGetErrorName(result, &name);
+  return name != nullptr ? std::string(name) : text("error ", static_cast<int>(result));
+}
+
+CudaProbe start(DriverApi& api) {
+  int version = 0;
+  const CUresult asked = api.calls.cuDriverGetVersion(&version);
+  if (asked != CUDA_SUCCESS) return no_driver(text("cuDriverGetVersion says ", error_name(api.calls, asked)));
+  if (version < kOldestDriver)
+    return too_old(text("it is for CUDA ", version_text(version), ", needed is ", version_text(kOldestDriver)));
+  const CUresult begun = api.calls.cuInit(0);
+  if (begun == CUDA_ERROR_STUB_LIBRARY) return no_driver("the library found is a stub");
+  if (begun != CUDA_SUCCESS) return no_device(text("cuInit says ", error_name(api.calls, begun)));
+  const CUresult counted = api.calls.cuDeviceGetCount(&api.device_count);
+  if (counted != CUDA_SUCCESS) return no_device(text("cuDeviceGetCount says ", error_name(api.calls, counted)));
+  if (api.device_count == 0) return no_device("the driver counts none");
+  std::string why;
+  for (int i = 0; i < api.device_count; ++i) {
+    why = why_unusable(api, i);
+    if (why.empty()) return {.state = CudaState::usable, .why = "", .has_driver = true};
+  }
+  return no_device(why);
+}
+
+}  // namespace
+
+DriverApi::DriverApi() : fork_epoch(damacy::fork_epoch()) {}
+DriverApi::~DriverApi() = default;
+
+OpenedDriver open_driver(const std::string& library) {
+  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* seen = ::dlerror();
+    return {nullptr, no_driver(seen != nullptr ? seen : library)};
+  }
+  auto api = std::make_shared<DriverApi>();
+  if (const char* missing = load_calls(handle, api->calls)) return {nullptr, too_old(text("it lacks ", missing))};
+  CudaProbe probe = start(*api);
+  if (probe.state != CudaState::usable) return {nullptr, std::move(probe)};
+  for (int i = 0; i < api->device_count; ++i) api->health.push_back(std::make_unique<DeviceHealth>());
+  return {std::move(api), std::move(probe)};
+}
+
+const OpenedDriver& process_driver() {
+  static const OpenedDriver* one = [] {  // never destroyed: objects may outlive main()
+    const char* path = std::getenv("DAMACY_LIBCUDA");
+    return new OpenedDriver(open_driver(path != nullptr && *path != '\0' ? path : "libcuda.so.1"));
+  }();
+  return *one;
+}
+
+}  // namespace damacy::cuda

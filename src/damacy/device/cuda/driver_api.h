@@ -1,0 +1,62 @@
+// The table of driver functions: opened at run time, so that nothing links libcuda and a test library can stand in its
+// place. Knows names and versions; not what the calls are for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cuda.h>
+
+#include "damacy/device/cuda_device.h"
+
+namespace damacy::cuda {
+
+// cuda.h renames some of these to their latest version; the table follows it, name and type alike.
+#define DAMACY_DRIVER_CALLS(CALL)                                                                                     \
+  CALL(cuInit)                                                                                                        \
+  CALL(cuDriverGetVersion)                                                                                            \
+  CALL(cuGetErrorName)                                                                                                \
+  CALL(cuGetErrorString) CALL(cuDeviceGetCount) CALL(cuDeviceGet) CALL(cuDeviceGetName) CALL(cuDeviceGetAttribute)    \
+      CALL(cuDevicePrimaryCtxRetain) CALL(cuDevicePrimaryCtxRelease) CALL(cuDevicePrimaryCtxGetState)                 \
+          CALL(cuCtxPushCurrent) CALL(cuCtxPopCurrent) CALL(cuCtxGetCurrent) CALL(cuCtxSetCurrent)                    \
+              CALL(cuCtxGetDevice) CALL(cuCtxRecordEvent) CALL(cuThreadExchangeStreamCaptureMode) CALL(cuMemAlloc)    \
+                  CALL(cuMemFree) CALL(cuMemHostAlloc) CALL(cuMemFreeHost) CALL(cuMemGetInfo) CALL(cuMemcpyAsync)     \
+                      CALL(cuMemsetD8Async) CALL(cuLaunchHostFunc) CALL(cuStreamCreateWithPriority)                   \
+                          CALL(cuStreamDestroy) CALL(cuStreamWaitEvent) CALL(cuStreamIsCapturing) CALL(cuEventCreate) \
+                              CALL(cuEventDestroy) CALL(cuEventRecord) CALL(cuEventQuery) CALL(cuEventElapsedTime)
+
+struct Calls {
+#define DAMACY_DECLARE(name) decltype(&::name) name = nullptr;
+  DAMACY_DRIVER_CALLS(DAMACY_DECLARE)
+#undef DAMACY_DECLARE
+};
+
+class DeviceHealth;
+
+// An opened driver with its devices. Never closed: work may be in flight until the process is gone.
+struct DriverApi {
+  Calls calls;
+  int device_count = 0;
+  std::vector<std::unique_ptr<DeviceHealth>> health;  // by ordinal
+  std::uint64_t fork_epoch = 0;                       // of the process that opened it
+
+  DriverApi();
+  ~DriverApi();
+  DriverApi(const DriverApi&) = delete;
+  DriverApi& operator=(const DriverApi&) = delete;
+};
+
+struct OpenedDriver {
+  std::shared_ptr<DriverApi> api;  // null unless probe.state is usable
+  CudaProbe probe;
+};
+
+// Opens the library of that path and looks for devices. Pure but for the library.
+OpenedDriver open_driver(const std::string& library);
+
+// The process's own, opened at the first call.
+const OpenedDriver& process_driver();
+
+}  // namespace damacy::cuda

@@ -1,0 +1,53 @@
+// Asking and waiting. A wait asks again and again, ever more seldom: it must see a stop request.
+#include "damacy/device/cuda/event.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace damacy::cuda {
+
+CudaEvent::CudaEvent(std::shared_ptr<const Context> context, bool timed) : context_(std::move(context)), timed_(timed) {
+  context_->check(context_->calls().cuEventCreate(&handle_, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING),
+                  "cuEventCreate");
+}
+
+CudaEvent::~CudaEvent() {
+  quietly(*context_, [this](const Calls& calls) { context_->note(calls.cuEventDestroy(handle_), "cuEventDestroy"); });
+}
+
+bool CudaEvent::ready() {
+  const Use use(*context_);
+  const CUresult result = context_->calls().cuEventQuery(handle_);
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  context_->check(result, "cuEventQuery");
+  return true;
+}
+
+bool CudaEvent::wait(std::stop_token stop) {
+  using std::chrono::microseconds;
+  constexpr int kSpins = 64;
+  constexpr microseconds kLongest(100);
+  microseconds pause(10);
+  for (int asked = 0; !stop.stop_requested(); ++asked) {
+    if (ready()) return true;
+    if (asked < kSpins) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLongest);
+    }
+  }
+  return false;
+}
+
+std::optional<double> CudaEvent::ms_since(Event::State& earlier) {
+  auto* other = dynamic_cast<CudaEvent*>(&earlier);
+  if (other == nullptr || !timed_ || !other->timed_ || !other->ready() || !ready()) return std::nullopt;
+  const Use use(*context_);
+  float ms = 0;
+  context_->check(context_->calls().cuEventElapsedTime(&ms, other->handle_, handle_), "cuEventElapsedTime");
+  return ms;
+}
+
+}  // namespace damacy::cuda

@@ -1,0 +1,28 @@
+// An event of CUDA's behind Event.
+#pragma once
+
+#include <memory>
+
+#include "damacy/device/cuda/context.h"
+#include "damacy/device/device.h"
+
+namespace damacy::cuda {
+
+class CudaEvent final : public Event::State {
+ public:
+  // Made, not recorded. The context of `context` is current.
+  CudaEvent(std::shared_ptr<const Context> context, bool timed);
+  ~CudaEvent() override;
+
+  bool ready() override;
+  bool wait(std::stop_token stop) override;
+  std::optional<double> ms_since(Event::State& earlier) override;
+  CUevent handle() const noexcept { return handle_; }
+
+ private:
+  const std::shared_ptr<const Context> context_;
+  const bool timed_;
+  CUevent handle_ = nullptr;
+};
+
+}  // namespace damacy::cuda

@@ -1,0 +1,91 @@
+// Enqueueing. Each call makes our context current for its own duration only.
+#include "damacy/device/cuda/stream.h"
+
+#include "damacy/core/text.h"
+#include "damacy/device/cuda/event.h"
+
+namespace damacy::cuda {
+namespace {
+
+CUdeviceptr address(const std::byte* memory) noexcept {
+  return reinterpret_cast<CUdeviceptr>(memory);
+}
+
+void CUDA_CB run_task(void* task) {
+  const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(task));
+  [&]() noexcept { (*owned)(); }();
+}
+
+}  // namespace
+
+CudaStream::CudaStream(std::shared_ptr<const Context> context) : context_(std::move(context)) {
+  const Use use(*context_);
+  context_->check(context_->calls().cuStreamCreateWithPriority(&handle_, CU_STREAM_NON_BLOCKING, 0),
+                  "cuStreamCreateWithPriority");
+}
+
+CudaStream::~CudaStream() {
+  quietly(*context_, [this](const Calls& calls) { context_->note(calls.cuStreamDestroy(handle_), "cuStreamDestroy"); });
+}
+
+void CudaStream::copy(std::span<std::byte> dst, std::span<const std::byte> src) {
+  if (dst.size() != src.size())
+    throw Error(Status::inval, text("copy of ", src.size(), " bytes to ", dst.size()), "buffers");
+  if (src.empty()) return;
+  const Use use(*context_);
+  context_->check(context_->calls().cuMemcpyAsync(address(dst.data()), address(src.data()), src.size(), handle_),
+                  "cuMemcpyAsync");
+}
+
+void CudaStream::fill(std::span<std::byte> dst, std::byte value) {
+  if (dst.empty()) return;
+  const Use use(*context_);
+  context_->check(
+      context_->calls().cuMemsetD8Async(address(dst.data()), static_cast<unsigned char>(value), dst.size(), handle_),
+      "cuMemsetD8Async");
+}
+
+void CudaStream::host_task(std::function<void()> task) {
+  auto owned = std::make_unique<std::function<void()>>(std::move(task));
+  const Use use(*context_);
+  context_->check(context_->calls().cuLaunchHostFunc(handle_, run_task, owned.get()), "cuLaunchHostFunc");
+  static_cast<void>(owned.release());  // run_task's now; a lost device never runs it, and it stays
+}
+
+void CudaStream::enqueue(Work work) {
+  if (!work.launch) throw Error(Status::inval, "work without a CUDA form on a CUDA device", "arguments");
+  const Use use(*context_);
+  context_->check(static_cast<CUresult>(work.launch(native_handle())), "a kernel launch");
+}
+
+void CudaStream::wait(const Event& event) {
+  if (event.state() == nullptr) return;
+  const Use use(*context_);
+  wait_on(*context_, handle_, event);
+}
+
+Event CudaStream::record(bool timed) {
+  const Use use(*context_);
+  return record_on(context_, handle_, timed);
+}
+
+std::uint64_t CudaStream::native_handle() const noexcept {
+  return reinterpret_cast<std::uint64_t>(handle_);
+}
+
+Event record_on(const std::shared_ptr<const Context>& context, CUstream stream, bool timed) {
+  auto event = std::make_shared<CudaEvent>(context, timed);
+  context->check(context->calls().cuEventRecord(event->handle(), stream), "cuEventRecord");
+  return Event(std::move(event));
+}
+
+void wait_on(const Context& context, CUstream stream, const Event& event) {
+  if (event.state() == nullptr) return;
+  const auto* awaited = dynamic_cast<const CudaEvent*>(event.state().get());
+  if (awaited == nullptr)
+    throw Error(Status::inval, "a stream cannot wait for an event of another device", "arguments");
+  context.check(context.calls().cuStreamWaitEvent(stream, awaited->handle(), CU_EVENT_WAIT_DEFAULT),
+                "cuStreamWaitEvent");
+}
+
+}  // namespace damacy::cuda

@@ -1,0 +1,28 @@
+// What a build without CUDA answers.
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+#include "damacy/device/cuda_device.h"
+#include "damacy/device/trace.h"
+
+namespace damacy {
+
+CudaProbe probe_cuda() {
+  return {.state = CudaState::built_without, .why = "built without CUDA", .has_driver = false};
+}
+
+std::shared_ptr<Device> bind_current_context() {
+  return nullptr;
+}
+
+std::shared_ptr<Device> bind_primary_context(int index) {
+  throw Error(Status::inval, text("no CUDA device ", index, ": built without CUDA"), "no-device");
+}
+
+bool make_primary_current(int) {
+  return false;
+}
+
+TraceRange::TraceRange(const char*) noexcept {}
+TraceRange::~TraceRange() {}
+
+}  // namespace damacy

@@ -1,0 +1,33 @@
+// GPUs through CUDA's driver, opened at run time. The same functions stand in a build without CUDA and say so.
+// Knows contexts and ordinals; shows no CUDA type.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "damacy/device/device.h"
+
+namespace damacy {
+
+enum class CudaState { usable, built_without, no_driver, driver_too_old, no_device };
+
+struct CudaProbe {
+  CudaState state = CudaState::built_without;
+  std::string why;          // "built without CUDA", "no driver", "driver too old", "no device", each with what was seen
+  bool has_driver = false;  // there is a driver, be it of no use
+};
+
+// Opens the driver at the first call of the process: DAMACY_LIBCUDA if that is set, else libcuda.so.1.
+CudaProbe probe_cuda();
+
+// The context that is current on this thread, primary or not; null: none is, or CUDA is not usable.
+std::shared_ptr<Device> bind_current_context();
+
+// The primary context of device `index`, retained. Error(inval, "no-device") if there is no such usable device.
+std::shared_ptr<Device> bind_primary_context(int index);
+
+// Leaves a context that is current on this thread as it is, else makes the primary context of `index` current. False:
+// CUDA is not usable. Error(inval, "no-device") if only this device is not.
+bool make_primary_current(int index);
+
+}  // namespace damacy

@@ -1,0 +1,14 @@
+// Names stretches of time for a profiler that watches; costs next to nothing when none does, and nothing without CUDA.
+#pragma once
+
+namespace damacy {
+
+class TraceRange {  // from construction to destruction, on this thread
+ public:
+  explicit TraceRange(const char* name) noexcept;
+  TraceRange(const TraceRange&) = delete;
+  TraceRange& operator=(const TraceRange&) = delete;
+  ~TraceRange();
+};
+
+}  // namespace damacy
