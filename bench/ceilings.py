@@ -40,6 +40,8 @@ class Work:
     decoded_bytes: int = 0
     needed_stored_bytes: int = 0
     needed_decoded_bytes: int = 0
+    stored_item_bytes: int = 2
+    out_item_bytes: int = 4
 
 
 def survey(setting: Setting, max_batches: int = 4) -> tuple[Work, list[StoredChunk]]:
@@ -47,7 +49,8 @@ def survey(setting: Setting, max_batches: int = 4) -> tuple[Work, list[StoredChu
     scenario = setting.scenario
     arrays = scenario.arrays
     finders = [ChunkFinder(array) for array in arrays]
-    work = Work()
+    item_bytes = workload.ITEM_BYTES[scenario.dtype], setting.numpy_dtype.itemsize
+    work = Work(stored_item_bytes=item_bytes[0], out_item_bytes=item_bytes[1])
     chunks: dict[StoredChunk, None] = {}
     for batch in scenario.first_batches(scenario.warmup + max_batches)[scenario.warmup :]:
         boxes: dict[tuple, list] = {}
@@ -232,11 +235,13 @@ def stages(setting: Setting) -> dict:
     alone = best([measure(decode, 1) for decode in decodes])
     together = best([measure(decode, threads) for decode in decodes])
     rates = {"read": read, "memcpy": memcpy, "cast_write": cast, "decode": together | {"core": alone["core"]}}
+    if setting.device != "cpu":
+        rates |= gpu_rates()
     return {"rates": rates, "work": dataclasses.asdict(work), **in_batches(rates, work, threads)}
 
 
 def in_batches(rates: dict, work: Work, threads: int) -> dict:
-    """Each stage's ceiling in bytes of finished batches a second; `all` is one core doing every stage in turn."""
+    """Each stage's ceiling in bytes of finished batches a second; `all` is one core doing every host stage in turn."""
     scale = {
         "read": work.out_bytes / work.needed_stored_bytes,
         "decode": work.out_bytes / work.needed_decoded_bytes,
@@ -244,9 +249,18 @@ def in_batches(rates: dict, work: Work, threads: int) -> dict:
     }
     by_wall = {stage: rates[stage]["wall"] * factor for stage, factor in scale.items()}
     by_core = {stage: rates[stage]["core"] * factor * threads for stage, factor in scale.items()}
+    if "h2d" not in rates:
+        binding = min(scale, key=lambda stage: by_core[stage])
+        for ceilings in (by_wall, by_core):
+            ceilings["all"] = 1 / sum(1 / ceilings[stage] for stage in scale)
+        return {"wall": by_wall, "cores": by_core, "binding": binding}
+    # Beside a GPU the cores read; bus and device work at the same time, so the slowest of the three is the ceiling.
+    moved = (work.stored_item_bytes + work.out_item_bytes) / work.out_item_bytes
+    on_gpu = {"h2d": rates["h2d"] * scale["read"], "place": rates["device_copy"] / moved}
+    by_wall, by_core = by_wall | on_gpu, by_core | on_gpu
+    binding = min(("read", *on_gpu), key=lambda stage: by_wall[stage])
     for ceilings in (by_wall, by_core):
-        ceilings["all"] = 1 / sum(1 / ceilings[stage] for stage in scale)
-    binding = min(scale, key=lambda stage: by_core[stage])
+        ceilings["all"] = by_wall[binding]
     return {"wall": by_wall, "cores": by_core, "binding": binding}
 
 
@@ -279,10 +293,7 @@ def main() -> None:
     order = json.loads(sys.argv[1])
     scenario = workload.scenario(order["scenario"], order["size"])
     setting = Setting(scenario, order["threads"], order["dtype"], order["device"])
-    answer = stages(setting)
-    if setting.device != "cpu":
-        answer["gpu"] = gpu_rates()
-    print(json.dumps(answer))
+    print(json.dumps(stages(setting)))
 
 
 if __name__ == "__main__":

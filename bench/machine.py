@@ -12,9 +12,9 @@ from pathlib import Path
 _LIBRARIES = ("damacy", "tensorstore", "zarr", "numcodecs", "numpy", "torch")
 
 
-def describe() -> dict:
+def describe(commit: str = "") -> dict:
     return {
-        "commit": _git("rev-parse", "HEAD"),
+        "commit": commit or _git("rev-parse", "HEAD"),
         "changed": bool(_git("status", "--porcelain", "--untracked-files=no", "--", "../src", "../python", ".")),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": {

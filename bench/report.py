@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+try:
+    from rich.console import Console
+    from rich.table import Table
+except ImportError:  # machines that only measure may lack it
+    from bench.plain import Console, Table
 
 _terminal = Console()
-_console = _terminal if _terminal.is_terminal else Console(width=132)
+_console = _terminal if _terminal.is_terminal else Console(width=144)
 
 
 def writing(name: str) -> Callable[[int, int], None]:

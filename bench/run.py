@@ -188,6 +188,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="a field of damacy.Config")
     parser.add_argument("--limit-s", type=float, default=20, help="no loader starts a batch later than this in a run")
     parser.add_argument("--out", help="name of the result in bench/results, or a path that ends in .json")
+    parser.add_argument("--commit", default="", help="for a machine without git")
     parser.add_argument("--data-only", action="store_true", help="write the data sets and stop")
     parser.add_argument("--no-verify", action="store_true", help="do not compare the loaders' batches")
     parser.add_argument("--no-ours", action="store_true", help="measure the peers alone")
@@ -220,7 +221,7 @@ def main(arguments: list[str] | None = None) -> None:
         arrays = [array for name in options.scenarios for array in workload.scenario(name, options.size).arrays]
         writer.prepare(arrays, report.writing("all"))
         return
-    result: dict = machine.describe() | {
+    result: dict = machine.describe(options.commit) | {
         "command": " ".join(["python -m bench", *(arguments if arguments is not None else sys.argv[1:])]),
         "options": {key: getattr(options, key) for key in ("size", "threads", "reps", "dtype", "device", "config")},
         "scenarios": [],

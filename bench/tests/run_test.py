@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import ceilings, content, run, worker, workload, writer
+from bench import ceilings, content, plain, run, worker, workload, writer
 from bench.peers import LOADERS, Setting
 
 
@@ -68,6 +68,25 @@ def test_stage_ceilings_add_up_as_work_in_turn():
     assert found["wall"] == {"read": 4.0, "decode": 2.0, "cast_write": 1.0, "all": 1 / (1 / 4 + 1 / 2 + 1)}
     assert found["cores"]["decode"] == 4.0
     assert found["binding"] == "cast_write"
+
+
+def test_beside_a_gpu_the_slowest_of_reads_bus_and_device_binds():
+    work = ceilings.Work(out_bytes=400, needed_stored_bytes=100, needed_decoded_bytes=200)
+    one = {"wall": 1.0, "core": 1.0}
+    rates = {"read": one, "decode": one, "cast_write": one, "h2d": 0.5, "device_copy": 30.0}
+    found = ceilings.in_batches(rates, work, threads=2)
+    assert (found["wall"]["h2d"], found["wall"]["place"]) == (2.0, 20.0)
+    assert (found["binding"], found["wall"]["all"]) == ("h2d", 2.0)
+
+
+def test_plain_tables_line_up_and_lose_the_markup(capsys):
+    table = plain.Table(title="rates")
+    table.add_column("name")
+    table.add_column("GB/s")
+    table.add_row("ours", "1.5")
+    plain.Console().print(table)
+    plain.Console().print("[bold red]wrong[/bold red] [dim]text[/dim] [kept]")
+    assert capsys.readouterr().out == "rates\nname  GB/s\nours   1.5\nwrong text [kept]\n"
 
 
 def test_ratios_pair_the_repetitions():
