@@ -1,4 +1,7 @@
+// The check before a block copy, of every byte it would touch. How it then runs: detail/execute.h.
 #include "damacy/copy/block_copy.h"
+
+#include <algorithm>
 
 #include "damacy/copy/detail/execute.h"
 #include "damacy/core/checked.h"
@@ -8,7 +11,7 @@
 namespace damacy {
 namespace {
 
-// A destination of this size does not stay in a cache until somebody reads it.
+// What does not stay in a cache until somebody reads it.
 constexpr std::size_t kStreamedBytes = 32u << 20;
 
 [[noreturn]] void refuse(std::string_view why) {
@@ -78,7 +81,8 @@ class FloatsAsStandard {
 
 }  // namespace
 
-void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::span<std::byte> dst) {
+void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::span<std::byte> dst,
+                    std::size_t written_together) {
   if (!has_conversion(copy.op.from, copy.op.to)) refuse("no such conversion");
   if (!check_axes(copy)) return;
   const Reach read = reach_of(copy, copy.src_offset, &CopyAxis::src_stride, size_of(copy.op.from));
@@ -87,7 +91,8 @@ void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::
   check_inside(written, dst.size(), "destination");
 
   const FloatsAsStandard floats(copy.op.from != copy.op.to);
-  copy_detail::execute(copy, src.data(), dst.data(), {copy_detail::best_isa(), dst.size() >= kStreamedBytes});
+  const bool stream = std::max(dst.size(), written_together) >= kStreamedBytes;
+  copy_detail::execute(copy, src.data(), dst.data(), {copy_detail::best_isa(), stream});
 }
 
 }  // namespace damacy

@@ -49,6 +49,9 @@ void normalise(BlockCopy& copy) noexcept;
 
 // Runs a normalised copy. Every byte it touches is checked to lie inside the spans first (Error inval: a bug upstream).
 // The source may be at any alignment. Source and destination do not overlap.
-void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::span<std::byte> dst);
+// `written_together`: bytes that are written before any of them is read, where that is more than `dst` (a batch, of
+// which `dst` is a row). What no cache would keep until then is stored past it.
+void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::span<std::byte> dst,
+                    std::size_t written_together = 0);
 
 }  // namespace damacy

@@ -216,6 +216,20 @@ TEST(RunBlockCopy, gives_the_same_bytes_whatever_the_processor_and_the_stores) {
   }
 }
 
+TEST(RunBlockCopy, streams_into_a_large_batch_whole_lines_and_ragged_rows_alike) {
+  RandomCopies random(6);
+  for (const std::int64_t ragged : {0, 2, 66}) {
+    const BlockCopy copy = make_copy({Dtype::u16, Dtype::u16, true}, {{9, 2000, 1024}, {448, 2, 2}}, 0, ragged);
+    const Case c = make_case(copy, random);
+    Bytes lines(c.dst.size() + 64);
+    const auto up = (0 - reinterpret_cast<std::uintptr_t>(lines.data())) % 64;
+    const auto dst = std::span(lines).subspan(up, c.dst.size());
+    std::ranges::copy(c.dst, dst.begin());
+    run_block_copy(copy, c.src, dst, std::size_t{1} << 30);
+    EXPECT_TRUE(std::ranges::equal(dst, c.wanted)) << "ragged by " << ragged;
+  }
+}
+
 TEST(RunBlockCopy, knows_every_pair_of_types) {
   RandomCopies random(3);
   for (int from = 0; from < 17; ++from)

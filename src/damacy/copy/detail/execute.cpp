@@ -18,6 +18,8 @@ constexpr std::int64_t kLongRowBytes = 512;
 
 // The two axes that kernels walk, and the others around them, outermost first.
 struct Layout {
+  std::int64_t src_start;
+  std::int64_t dst_start;
   CopyAxis inner{1, 0, 0};
   CopyAxis row{1, 0, 0};
   std::uint32_t outer_count = 0;
@@ -28,9 +30,20 @@ bool is_closer(std::int64_t stride, std::int64_t than) {
   return stride != 0 && (than == 0 || std::abs(stride) < std::abs(than));
 }
 
+// Up the source's memory, as the tile kernels like it.
+void walk_rows_from_the_other_end(Layout& layout) {
+  CopyAxis& row = layout.row;
+  layout.src_start += (row.extent - 1) * row.src_stride;
+  layout.dst_start += (row.extent - 1) * row.dst_stride;
+  row.src_stride = -row.src_stride;
+  row.dst_stride = -row.dst_stride;
+}
+
 // The innermost axis is the closest in the destination. With `turn`, the one closest in the source makes the rows.
 Layout lay_out(const BlockCopy& copy, bool turn) {
   Layout layout;
+  layout.src_start = copy.src_offset;
+  layout.dst_start = copy.dst_offset;
   if (copy.rank == 0) return layout;
   const auto axes = copy.used();
   layout.inner = axes.back();
@@ -42,12 +55,15 @@ Layout lay_out(const BlockCopy& copy, bool turn) {
   layout.row = axes[row];
   for (std::size_t i = 0; i < others; ++i)
     if (i != row) layout.outer[layout.outer_count++] = axes[i];
+  if (turn && layout.row.src_stride < 0) walk_rows_from_the_other_end(layout);
   return layout;
 }
 
 // body(dst offset, src offset) for each index of the outer axes.
 template <class Body>
-void for_each_plane(const Layout& layout, std::int64_t dst, std::int64_t src, const Body& body) {
+void for_each_plane(const Layout& layout, const Body& body) {
+  std::int64_t src = layout.src_start;
+  std::int64_t dst = layout.dst_start;
   std::array<std::int64_t, kMaxRank> at;
   std::fill_n(at.begin(), layout.outer_count, 0);
   while (true) {
@@ -207,7 +223,8 @@ class TileWay {
   }
 
   void run(std::byte* dst, const std::byte* src) {
-    const auto& [inner, row, outer_count, outer] = layout_;
+    const CopyAxis& inner = layout_.inner;
+    const CopyAxis& row = layout_.row;
     for (std::int64_t i = 0; i < inner.extent; i += static_cast<std::int64_t>(width_))
       for (std::int64_t k = 0; k < row.extent; k += static_cast<std::int64_t>(height_)) {
         const auto count = std::min(width_, static_cast<std::size_t>(inner.extent - i));
@@ -229,10 +246,9 @@ class TileWay {
 };
 
 template <class Way>
-void run(const BlockCopy& copy, const Layout& layout, const Emitter& emitter, const std::byte* src, std::byte* dst) {
+void run(const Layout& layout, const Emitter& emitter, const std::byte* src, std::byte* dst) {
   Way way(layout, emitter);
-  for_each_plane(layout, copy.dst_offset, copy.src_offset,
-                 [&](std::int64_t to, std::int64_t from) { way.run(dst + to, src + from); });
+  for_each_plane(layout, [&](std::int64_t to, std::int64_t from) { way.run(dst + to, src + from); });
 }
 
 }  // namespace
@@ -243,15 +259,16 @@ void execute(const BlockCopy& copy, const std::byte* src, std::byte* dst, const 
   const std::int64_t dst_step = copy.rank == 0 ? 0 : copy.used().back().dst_stride;
   const Put how = choose_put(copy, dst, manner.stream);
   const Emitter emitter(copy.op, manner.isa, how, dst_step);
-  const bool side_by_side = src_step == element;
-  const Layout layout = lay_out(copy, /*turn=*/!side_by_side);
+  const bool rows = src_step == element;
+  const bool fill = src_step == 0 && how != Put::apart;
+  const Layout layout = lay_out(copy, /*turn=*/!rows && !fill);
 
-  if (side_by_side)
-    run<RowWay>(copy, layout, emitter, src, dst);
-  else if (src_step == 0 && how != Put::apart)
-    run<FillWay>(copy, layout, emitter, src, dst);
+  if (rows)
+    run<RowWay>(layout, emitter, src, dst);
+  else if (fill)
+    run<FillWay>(layout, emitter, src, dst);
   else
-    run<TileWay>(copy, layout, emitter, src, dst);
+    run<TileWay>(layout, emitter, src, dst);
   if (how == Put::streamed) end_stream();
 }
 

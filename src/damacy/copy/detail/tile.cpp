@@ -1,3 +1,4 @@
+// Loops over tiles, and the squares of elements that are turned in registers.
 #include "damacy/copy/detail/tile.h"
 
 #include <cstdint>
@@ -80,32 +81,42 @@ void gather_turned(const Tile& tile) {
   }
 }
 
-template <class T, std::size_t... kIndex>
-typename Square<T>::Vector reversed(typename Square<T>::Vector v, std::index_sequence<kIndex...>) {
-  return __builtin_shufflevector(v, v, (sizeof...(kIndex) - 1 - kIndex)...);
+// The elements of a word in the other order.
+template <class T>
+std::uint64_t reversed(std::uint64_t word) {
+  if constexpr (sizeof(T) == 1) return __builtin_bswap64(word);
+  word = word >> 32 | word << 32;
+  if constexpr (sizeof(T) == 4) return word;
+  return (word >> 16 & 0x0000ffff0000ffffu) | (word & 0x0000ffff0000ffffu) << 16;
+}
+
+// `last`: the last element in the source, which becomes the first.
+template <class T>
+void reverse_word(std::byte* dst, const std::byte* last) {
+  std::uint64_t word;
+  std::memcpy(&word, last + sizeof(T) - sizeof word, sizeof word);
+  word = reversed<T>(word);
+  std::memcpy(dst, &word, sizeof word);
 }
 
 template <class T>
 void gather_reversed(const Tile& tile) {
-  constexpr std::size_t kSide = Square<T>::kSide;
-  if (tile.count < kSide) return gather<sizeof(T)>(tile);
+  const std::size_t bytes = tile.count * sizeof(T);
+  if (bytes < sizeof(std::uint64_t)) return gather<sizeof(T)>(tile);
   for (std::size_t row = 0; row < tile.rows; ++row) {
-    std::byte* dst = tile.dst + row * tile.count * sizeof(T);
-    const std::byte* src = tile.src + static_cast<std::ptrdiff_t>(row) * tile.pitch;
-    for (std::size_t i = 0; i < tile.count; i += kSide) {
-      const std::size_t at = i + kSide <= tile.count ? i : tile.count - kSide;
-      typename Square<T>::Vector v;
-      std::memcpy(&v, src + static_cast<std::ptrdiff_t>(at + kSide - 1) * tile.step, sizeof v);
-      v = reversed<T>(v, std::make_index_sequence<kSide>{});
-      std::memcpy(dst + at * sizeof(T), &v, sizeof v);
-    }
+    std::byte* __restrict dst = tile.dst + row * bytes;
+    const std::byte* __restrict src = tile.src + static_cast<std::ptrdiff_t>(row) * tile.pitch;
+    std::size_t at = 0;
+    for (; at + 8 <= bytes; at += 8) reverse_word<T>(dst + at, src - at);
+    if (at < bytes) reverse_word<T>(dst + bytes - 8, src - (bytes - 8));
   }
 }
 
 template <class T>
 TileKernel gather_of(std::ptrdiff_t step, std::ptrdiff_t pitch) {
   constexpr auto kBytes = static_cast<std::ptrdiff_t>(sizeof(T));
-  if (step == -kBytes) return gather_reversed<T>;
+  if constexpr (sizeof(T) < 8)
+    if (step == -kBytes) return gather_reversed<T>;
   return pitch == kBytes ? gather_turned<T> : gather<sizeof(T)>;
 }
 
