@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 
 import pytest
 from support.line import Source, drained, endless, numbers, popped
@@ -141,6 +142,7 @@ def test_pop_times_out_says_for_what_and_loses_nothing(slow_array):
                 got.append(p.pop())
             except damacy.PopTimeout as error:
                 timeouts += 1
+                time.sleep(0.005)
                 assert isinstance(error, TimeoutError) and isinstance(error, damacy.TryAgain)
                 assert error.reason == "timeout" and error.what == "pop" and error.status is damacy.Status.AGAIN
                 assert "batch 0" in str(error) or "batch 1" in str(error)
