@@ -33,8 +33,8 @@ OnError on_error_of(const std::string& name) {
   return name == "skip" ? OnError::skip : name == "fill" ? OnError::fill : OnError::raise;
 }
 
-GpuDecoder decoder_of(const std::string& name) {
-  return name == "own" ? GpuDecoder::own : name == "nvcomp" ? GpuDecoder::nvcomp : GpuDecoder::automatic;
+GpuDecoderChoice decoder_of(const std::string& name) {
+  return name == "own" ? GpuDecoderChoice::own : name == "nvcomp" ? GpuDecoderChoice::nvcomp : GpuDecoderChoice::automatic;
 }
 
 // `fields`: those of Config; device as "" | "cpu" | "cuda" | "N".

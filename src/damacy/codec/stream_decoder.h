@@ -17,9 +17,9 @@ namespace damacy {
 struct WaveMemory {
   std::span<const std::byte> source;  // readable for WaveBuffers::kSourcePadding bytes more
   std::span<std::byte> destination;
-  std::span<std::byte> scratch;       // scratch_bytes()
-  std::span<const std::byte> image;   // uploaded, image_bytes()
-  std::span<std::byte> status;        // one 32-bit word a frame
+  std::span<std::byte> scratch;      // scratch_bytes()
+  std::span<const std::byte> image;  // uploaded, image_bytes()
+  std::span<std::byte> status;       // one 32-bit word a frame
 };
 
 // The frames of one wave.
@@ -41,7 +41,8 @@ class FrameList {
 class StreamDecoder {
  public:
   virtual ~StreamDecoder() = default;
-  virtual std::unique_ptr<FrameList> make_list() = 0;
+  // Takes frames as long as their scratch stays within `scratch_limit` bytes.
+  virtual std::unique_ptr<FrameList> make_list(std::uint64_t scratch_limit) = 0;
   // The image is uploaded. Enqueues; the list may be cleared once this work is done.
   virtual void enqueue(Stream& stream, const FrameList& list, const WaveMemory& memory) = 0;
 };

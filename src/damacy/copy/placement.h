@@ -53,6 +53,7 @@ class PlacementList {
  public:
   // `copy` is normalised; offsets count from `src` and `dst`. Splits what has too many axes; drops what is empty.
   void add(const BlockCopy& copy, std::uint64_t src, std::uint64_t dst, const ChunkLayout& layout);
+  void add(const Placement& placement);
   std::span<const Placement> placements() const noexcept { return placements_; }
   void clear() noexcept { placements_.clear(); }
 

@@ -21,6 +21,9 @@ class BatchEngine {
   virtual void run_soon(std::function<void()> task) = 0;
   // Ends what runs, drops what waits (its jobs settle as failed), joins. Idempotent.
   virtual void stop() = 0;
+  // Who writes single rows of batches that this engine placed, and the stream that they are ready on (0: the host).
+  virtual RowWriter& rows() = 0;
+  virtual std::uint64_t ready_stream() const = 0;
   // Bytes taken so far: of staging, and of scratch where batches live.
   virtual std::size_t host_bytes() const = 0;
   virtual std::size_t device_bytes() const = 0;

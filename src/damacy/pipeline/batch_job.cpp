@@ -1,11 +1,7 @@
 #include "damacy/pipeline/batch_job.h"
 
-#include <cstring>
-
-#include "damacy/copy/block_copy.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
-#include "damacy/pipeline/place.h"
 
 namespace damacy {
 
@@ -18,7 +14,8 @@ BatchJob::BatchJob(Shape shape, std::vector<PlannedSample> rows)
   for (auto& stride : row_strides_) stride *= static_cast<std::int64_t>(size_of(shape_.dtype));
 }
 
-void BatchJob::start(std::shared_ptr<SlotLoan> loan, std::function<void(BatchJob&)> settled) {
+void BatchJob::start(std::shared_ptr<SlotLoan> loan, RowWriter& writer, std::function<void(BatchJob&)> settled) {
+  writer_ = &writer;
   loan_ = std::move(loan);
   settled_ = std::move(settled);
   started_ = true;
@@ -95,7 +92,7 @@ void BatchJob::settle(StatsBoard& board) {
       settle_row(row, *errors_[row], board);
       if (shape_.on_error == OnError::skip) continue;
     } else if (indices_.size() != row) {  // rows before it were skipped: close the gap
-      std::memmove(row_memory(indices_.size()).data(), row_memory(row).data(), static_cast<std::size_t>(row_bytes()));
+      writer_->move_row(*this, row, indices_.size());
     }
     indices_.push_back(index);
     valid_.push_back(!errors_[row]);
@@ -106,7 +103,7 @@ void BatchJob::settle_row(std::size_t row, const Error& error, StatsBoard& board
   const bool skip = shape_.on_error == OnError::skip;
   board.add(skip ? &Stats::samples_skipped : &Stats::samples_filled, 1);
   log(LogLevel::warn, text(skip ? "skipped: " : "filled: ", error.what()));
-  if (!skip) place_fill(*this, row, Box{Dims(shape_.extents.size(), 0), shape_.extents});
+  if (!skip) writer_->fill_row(*this, row);
 }
 
 }  // namespace damacy

@@ -19,6 +19,16 @@
 
 namespace damacy {
 
+class BatchJob;
+
+// Mends a settled batch: single rows, complete on return.
+class RowWriter {
+ public:
+  virtual ~RowWriter() = default;
+  virtual void fill_row(BatchJob& job, std::size_t row) = 0;                   // with its array's fill value
+  virtual void move_row(BatchJob& job, std::size_t from, std::size_t to) = 0;  // they do not overlap
+};
+
 class BatchJob {
  public:
   struct Shape {
@@ -35,7 +45,7 @@ class BatchJob {
   std::int64_t end_sample() const noexcept { return shape_.first_sample + static_cast<std::int64_t>(rows_.size()); }
 
   // In production from here on. `settled` is called once, on the thread of the last task, under no lock.
-  void start(std::shared_ptr<SlotLoan> loan, std::function<void(BatchJob&)> settled);
+  void start(std::shared_ptr<SlotLoan> loan, RowWriter& writer, std::function<void(BatchJob&)> settled);
   bool started() const noexcept { return started_; }
 
   // Tasks: one is open from start() until the planner closes it, so the job cannot settle while it is still being
@@ -46,7 +56,9 @@ class BatchJob {
   void close_read() noexcept;
   std::chrono::steady_clock::time_point reads_ended() const noexcept;  // now, while reads are outstanding
 
-  std::span<std::byte> row_memory(std::size_t row) const noexcept;
+  std::span<std::byte> row_memory(std::size_t row) const noexcept;  // an address on the batch's device
+  // What must have passed before the first write.
+  std::span<const Event> slot_ready() const noexcept { return loan_->ready(); }
   std::int64_t row_bytes() const noexcept { return row_elements_ * static_cast<std::int64_t>(size_of(shape_.dtype)); }
   const Dims& row_strides() const noexcept { return row_strides_; }  // bytes
   void placed(std::size_t row, std::int64_t elements) noexcept {
@@ -73,6 +85,7 @@ class BatchJob {
   std::int64_t row_elements_;
   Dims row_strides_;
   std::shared_ptr<SlotLoan> loan_;
+  RowWriter* writer_ = nullptr;
   std::function<void(BatchJob&)> settled_;
   std::atomic<bool> started_{false};
   std::atomic<std::int64_t> open_tasks_{0};

@@ -10,7 +10,7 @@
 namespace damacy {
 
 enum class OnError { raise, skip, fill };
-enum class GpuDecoder { automatic, own, nvcomp };
+enum class GpuDecoderChoice { automatic, own, nvcomp };
 
 // Where batches live. `automatic` follows pipeline.md section 4.
 struct DeviceChoice {
@@ -38,7 +38,7 @@ struct Config {
   OnError on_error = OnError::raise;
   std::optional<double> pop_timeout_s;
   std::int64_t cache_bytes = 0;
-  GpuDecoder gpu_decoder = GpuDecoder::automatic;
+  GpuDecoderChoice gpu_decoder = GpuDecoderChoice::automatic;
 };
 
 inline constexpr std::int64_t kMaxChunkUncompressedBytes = std::int64_t{1} << 30;

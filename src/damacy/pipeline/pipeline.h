@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "damacy/device/alloc.h"
+#include "damacy/device/device.h"
 #include "damacy/pipeline/batch.h"
 #include "damacy/pipeline/config.h"
 #include "damacy/pipeline/sample.h"
@@ -19,7 +19,10 @@ namespace damacy {
 
 // How a pipeline meets the world around it; the defaults serve a C++ program.
 struct Surroundings {
-  std::shared_ptr<Alloc> alloc;  // null: pages of the system
+  // Places batches in the order of this device's streams, whatever Config::device says. For tests: a host device.
+  std::shared_ptr<Device> device;
+  std::uint64_t device_from_bytes = 0;  // with `device`: smaller batches are decoded on the host
+  std::shared_ptr<Alloc> alloc;         // null: pages of the system
   // Called on the waiting thread, without locks, about twenty times a second; may throw, and loses nothing by it.
   std::function<void()> while_waiting;
 };

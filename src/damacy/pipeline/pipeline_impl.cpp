@@ -11,6 +11,8 @@
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
 #include "damacy/pipeline/admission.h"
+#include "damacy/pipeline/stream_engine.h"
+#include "damacy/pipeline/worker_engine.h"
 
 namespace damacy {
 namespace {
@@ -54,7 +56,7 @@ Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
     if (!around.alloc) around.alloc = std::make_shared<PageAlloc>();
     catalog = std::make_shared<Catalog>(catalog_limits(config));
     slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), [wake = wakeup] { wake->notify(); });
-    engine = std::make_unique<WorkerEngine>(config, around.alloc, catalog, board);
+    engine = make_engine();
     planner = std::thread([this] { plan_batches(stopping.get_token()); });
   } catch (Error& error) {
     throw error.in_stage("create");
@@ -62,6 +64,16 @@ Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
     throw Error(Status::oom, text("no thread could be started: ", std::string_view(error.what())), "memory")
         .in_stage("create");
   }
+}
+
+std::unique_ptr<BatchEngine> Pipeline::Impl::make_engine() {
+  if (!around.device) return std::make_unique<WorkerEngine>(config, around.alloc, catalog, board);
+  StreamEngineParts parts;
+  parts.device = around.device;
+  parts.device_from_bytes = around.device_from_bytes;
+  parts.decoder = around.device->is_host() ? make_host_stream_decoder() : make_cuda_stream_decoder();
+  parts.copier = around.device->is_host() ? make_host_copier() : make_cuda_copier();
+  return make_stream_engine(config, std::move(parts), catalog, board);
 }
 
 Pipeline::Impl::~Impl() {
@@ -288,7 +300,7 @@ void Pipeline::Impl::plan_batches(std::stop_token stop) {
       stream.mark_started();
       wakeup->changed.notify_all();
     }
-    job->start(std::move(loan), [this](BatchJob& settled) { on_settled(settled); });
+    job->start(std::move(loan), engine->rows(), [this](BatchJob& settled) { on_settled(settled); });
     engine->produce(job, stop);
   }
 }
@@ -312,7 +324,7 @@ Batch Pipeline::Impl::pop(Deadline deadline) {
   for (;;) {
     check_usable("pop");
     if (auto error = stream.take_due_error()) std::rethrow_exception(error);
-    const Stream::Item* front = stream.front();
+    const SampleStream::Item* front = stream.front();
     if (front == nullptr)
       throw Error(Status::again, text("nothing to pop: ", stream.unbatched(), " samples wait for more, or for flush()"),
                   "empty")
@@ -331,7 +343,7 @@ Batch Pipeline::Impl::pop(Deadline deadline) {
           .in_stage("pop");
     waited = true;
     const auto changed = [&] {
-      const Stream::Item* now = stream.front();
+      const SampleStream::Item* now = stream.front();
       return closed || now == nullptr || now->settled || (!now->started && !slots->held_batches().empty());
     };
     if (!wait(lock, deadline, changed))

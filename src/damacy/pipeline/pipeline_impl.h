@@ -12,10 +12,10 @@
 #include <unordered_set>
 
 #include "damacy/core/fork.h"
+#include "damacy/pipeline/batch_engine.h"
 #include "damacy/pipeline/pipeline.h"
+#include "damacy/pipeline/sample_stream.h"
 #include "damacy/pipeline/slots.h"
-#include "damacy/pipeline/stream.h"
-#include "damacy/pipeline/worker_engine.h"
 #include "damacy/zarr/catalog.h"
 
 namespace damacy {
@@ -71,6 +71,7 @@ struct Pipeline::Impl {
   void deliver_error(const QueuedSource& source, const QueuedSource* own, std::exception_ptr error);
   void refuse_reentry(std::string_view stage) const;
 
+  std::unique_ptr<BatchEngine> make_engine();
   Batch take_ready(Lock& lock);
   void plan_batches(std::stop_token stop);
   void on_settled(BatchJob& job);
@@ -84,7 +85,7 @@ struct Pipeline::Impl {
   std::unique_ptr<BatchEngine> engine;
 
   // Under wakeup->mutex:
-  Stream stream;
+  SampleStream stream;
   bool closed = false;
   bool refilling = false;
   bool accepted_since_flush = false;

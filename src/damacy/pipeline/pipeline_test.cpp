@@ -181,7 +181,9 @@ TEST_F(OneArray, close_wakes_a_waiting_pop) {
 
 TEST_F(OneArray, steady_state_takes_no_buffer) {
   const auto alloc = std::make_shared<AccountingAlloc>(std::make_shared<PageAlloc>());
-  Pipeline pipeline(small_config(2), {alloc, {}});
+  Surroundings around;
+  around.alloc = alloc;
+  Pipeline pipeline(small_config(2), around);
   pipeline.push({crop(0, 0), crop(1, 1)});
   pipeline.pop();
   const auto takes = alloc->takes();

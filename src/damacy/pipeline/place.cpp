@@ -42,6 +42,24 @@ void merge_ranges(std::vector<ByteRange>& ranges) {
   ranges.resize(kept);
 }
 
+void crop_chunk(const Array& array, const Box& chunk, const Box& part, std::span<const std::byte> decoded,
+                std::span<std::byte> out) {
+  const Dtype dtype = array.metadata().dtype;
+  const Dims strides = row_major_strides(part.extents());
+  BlockCopy copy;
+  copy.op = {dtype, dtype, false};
+  // bool to bool would make ones of other bytes: crops keep the bits.
+  if (dtype == Dtype::boolean) copy.op = {Dtype::u8, Dtype::u8, false};
+  copy.rank = static_cast<std::uint32_t>(part.rank());
+  for (std::size_t i = 0; i < part.rank(); ++i) {
+    copy.axes[i] = {part.stop[i] - part.start[i], array.chunk_strides()[i],
+                    strides[i] * static_cast<std::int64_t>(size_of(dtype))};
+    copy.src_offset += (part.start[i] - chunk.start[i]) * array.chunk_strides()[i];
+  }
+  normalise(copy);
+  run_block_copy(copy, decoded, out);
+}
+
 void place_chunk(BatchJob& job, std::size_t row, const Box& chunk, const Box& part,
                  std::span<const std::byte> decoded) {
   const Array& array = *job.rows()[row].array;
@@ -58,7 +76,7 @@ void place_chunk(BatchJob& job, std::size_t row, const Box& chunk, const Box& pa
     elements *= extent;
   }
   normalise(copy);
-  run_block_copy(copy, decoded, job.row_memory(row));
+  run_block_copy(copy, decoded, job.row_memory(row), static_cast<std::size_t>(job.row_bytes()) * job.rows().size());
   job.placed(row, elements);
 }
 
@@ -75,7 +93,8 @@ void place_fill(BatchJob& job, std::size_t row, const Box& part) {
     elements *= extent;
   }
   normalise(copy);
-  run_block_copy(copy, std::span(metadata.fill).first(size_of(metadata.dtype)), job.row_memory(row));
+  run_block_copy(copy, std::span(metadata.fill).first(size_of(metadata.dtype)), job.row_memory(row),
+                 static_cast<std::size_t>(job.row_bytes()) * job.rows().size());
   job.placed(row, elements);
 }
 

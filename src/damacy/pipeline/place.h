@@ -25,6 +25,10 @@ void merge_ranges(std::vector<ByteRange>& ranges);
 // The same box, counted from the start of another.
 [[nodiscard]] Box relative_to(Box part, const Box& whole) noexcept;
 
+// Copies `part` of the decoded chunk, uncast, to `out`, row-major.
+void crop_chunk(const Array& array, const Box& chunk, const Box& part, std::span<const std::byte> decoded,
+                std::span<std::byte> out);
+
 // Copies `part` of the decoded chunk into the row, cast. Counts the elements placed.
 void place_chunk(BatchJob& job, std::size_t row, const Box& chunk, const Box& part, std::span<const std::byte> decoded);
 // Writes the array's fill value over `part`, relative to the row's own box.

@@ -11,6 +11,7 @@
 
 #include "damacy/core/fork.h"
 #include "damacy/device/alloc.h"
+#include "damacy/device/device.h"
 
 namespace damacy {
 
@@ -26,12 +27,15 @@ class SlotLoan {
   SlotLoan& operator=(const SlotLoan&) = delete;
 
   std::span<std::byte> memory() const noexcept { return memory_; }
+  // Consumers' work that must have passed before the first write.
+  std::span<const Event> ready() const noexcept { return ready_; }
   std::size_t slot() const noexcept { return slot_; }
 
  private:
   std::shared_ptr<Slots> slots_;
   std::size_t slot_;
   std::span<std::byte> memory_;
+  std::vector<Event> ready_;
   std::uint64_t epoch_;
 };
 

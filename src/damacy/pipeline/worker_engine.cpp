@@ -1,5 +1,8 @@
 #include "damacy/pipeline/worker_engine.h"
 
+#include <algorithm>
+
+#include "damacy/pipeline/place.h"
 #include "damacy/pipeline/plan_portions.h"
 #include "damacy/pipeline/worker_requests.h"
 
@@ -12,6 +15,14 @@ WorkerEngine::WorkerEngine(const Config& config, const std::shared_ptr<Alloc>& a
       staging_(alloc, static_cast<std::size_t>(config.host_buffer_bytes)),
       scratch_(alloc, static_cast<std::size_t>(config.device_buffer_bytes)),
       readers_(config) {}
+
+void HostRows::fill_row(BatchJob& job, std::size_t row) {
+  place_fill(job, row, Box{Dims(job.shape().extents.size(), 0), job.shape().extents});
+}
+
+void HostRows::move_row(BatchJob& job, std::size_t from, std::size_t to) {
+  std::ranges::copy(job.row_memory(from), job.row_memory(to).begin());
+}
 
 void WorkerEngine::produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) {
   plan_portions(job, {readers_, board_, *catalog_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {

@@ -9,6 +9,12 @@
 
 namespace damacy {
 
+class HostRows final : public RowWriter {
+ public:
+  void fill_row(BatchJob& job, std::size_t row) override;
+  void move_row(BatchJob& job, std::size_t from, std::size_t to) override;
+};
+
 class WorkerEngine final : public BatchEngine {
  public:
   WorkerEngine(const Config& config, const std::shared_ptr<Alloc>& alloc, std::shared_ptr<Catalog> catalog,
@@ -18,12 +24,15 @@ class WorkerEngine final : public BatchEngine {
   void flush() override {}
   void run_soon(std::function<void()> task) override { readers_.run_soon(std::move(task)); }
   void stop() override { readers_.stop(); }
+  RowWriter& rows() override { return rows_; }
+  std::uint64_t ready_stream() const override { return 0; }
   std::size_t host_bytes() const override { return staging_.size(); }
   std::size_t device_bytes() const override { return scratch_.peak(); }
 
  private:
   std::shared_ptr<Catalog> catalog_;
   StatsBoard& board_;
+  HostRows rows_;
   Arena staging_;
   Arena scratch_;
   Readers readers_;  // last: its threads use all of the above

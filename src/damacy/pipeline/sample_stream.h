@@ -28,9 +28,9 @@ struct QueuedSource {
   std::exception_ptr failure;  // what its next() threw, behind `pulled`
 };
 
-class Stream {
+class SampleStream {
  public:
-  explicit Stream(const Config& config) : config_(config) {}
+  explicit SampleStream(const Config& config) : config_(config) {}
 
   // Sources.
   void add_source(std::shared_ptr<QueuedSource> source) { sources_.push_back(std::move(source)); }

@@ -1,16 +1,16 @@
-#include "damacy/pipeline/stream.h"
+#include "damacy/pipeline/sample_stream.h"
 
 #include <algorithm>
 
 namespace damacy {
 
-void Stream::end_first_source() {
+void SampleStream::end_first_source() {
   const bool ends_run = sources_.front()->ends_run;
   sources_.pop_front();
   if (ends_run) form_batch();
 }
 
-void Stream::accept(PlannedSample sample) {
+void SampleStream::accept(PlannedSample sample) {
   if (!extents_) extents_ = sample.box.extents();
   run_.push_back(std::move(sample));
   ++accepted_;
@@ -18,13 +18,13 @@ void Stream::accept(PlannedSample sample) {
   if (static_cast<std::int64_t>(run_.size()) == config_.batch_size) form_batch();
 }
 
-void Stream::flush() {
+void SampleStream::flush() {
   if (sources_.empty()) return form_batch();
   sources_.back()->ends_run = true;
   for (const auto& source : sources_) source->flushed = true;
 }
 
-void Stream::form_batch() {
+void SampleStream::form_batch() {
   if (run_.empty()) return;
   const auto rows = static_cast<std::int64_t>(run_.size());
   if (rows < config_.batch_size) ++truncated_;
@@ -33,18 +33,18 @@ void Stream::form_batch() {
   run_.clear();
 }
 
-bool Stream::in_production() const noexcept {
+bool SampleStream::in_production() const noexcept {
   return std::any_of(batches_.begin(), batches_.begin() + static_cast<std::ptrdiff_t>(started_),
                      [](const Item& item) { return !item.settled; });
 }
 
-void Stream::mark_started() {
+void SampleStream::mark_started() {
   Item& item = batches_[started_++];
   item.started = true;
   queued_ -= static_cast<std::int64_t>(item.job->rows().size());
 }
 
-void Stream::mark_settled(const BatchJob& job) {
+void SampleStream::mark_settled(const BatchJob& job) {
   for (Item& item : batches_)
     if (item.job.get() == &job) item.settled = true;
   // A batch of which every row was skipped is not delivered; it leaves from wherever it stands.
@@ -59,14 +59,14 @@ void Stream::mark_settled(const BatchJob& job) {
   }
 }
 
-std::shared_ptr<BatchJob> Stream::take_front() {
+std::shared_ptr<BatchJob> SampleStream::take_front() {
   auto job = std::move(batches_.front().job);
   batches_.pop_front();
   --started_;
   return job;
 }
 
-std::exception_ptr Stream::take_due_error() {
+std::exception_ptr SampleStream::take_due_error() {
   if (deferred_.empty()) return nullptr;
   if (!batches_.empty() && deferred_.front().place >= batches_.front().job->end_sample()) return nullptr;
   auto error = std::move(deferred_.front().error);

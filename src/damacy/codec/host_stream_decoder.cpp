@@ -1,0 +1,79 @@
+// The stream decoder of host devices, by the reference libraries: the specification of all others.
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "damacy/codec/lz4.h"
+#include "damacy/codec/stream_decoder.h"
+#include "damacy/codec/zstd.h"
+
+namespace damacy {
+namespace {
+
+// A failed frame goes back to the host, which words what is wrong.
+constexpr auto kGood = static_cast<std::uint32_t>(gpu::Fault::none);
+constexpr auto kAskHost = static_cast<std::uint32_t>(gpu::Fault::ask_host);
+
+class HostFrameList final : public FrameList {
+ public:
+  DecodeResult add(std::span<const std::byte>, const GpuFrame& frame, std::uint32_t& index) override {
+    const std::lock_guard lock(mutex_);
+    index = static_cast<std::uint32_t>(frames_.size());
+    frames_.push_back(frame);
+    return {};
+  }
+  std::uint32_t count() const override { return static_cast<std::uint32_t>(frames_.size()); }
+  std::uint64_t image_bytes() const override { return frames_.size() * sizeof(GpuFrame); }
+  std::uint64_t scratch_bytes() const override { return 0; }
+  void write_image(std::span<std::byte> image) const override {
+    if (!frames_.empty()) std::memcpy(image.data(), frames_.data(), image_bytes());
+  }
+  void clear() override { frames_.clear(); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<GpuFrame> frames_;
+};
+
+bool decode(const GpuFrame& frame, std::span<const std::byte> source, std::span<std::byte> destination,
+            ZstdDecoder& zstd) {
+  const auto in = source.subspan(frame.src_offset, frame.src_size);
+  const auto out = destination.subspan(frame.dst_offset, frame.dst_size);
+  switch (frame.codec) {
+    case GpuCodec::raw:
+      if (in.size() != out.size()) return false;
+      std::memcpy(out.data(), in.data(), in.size());
+      return true;
+    case GpuCodec::zstd:
+      return zstd.decode(in, out, frame.needed_end == 0 ? out.size() : frame.needed_end).ok();
+    case GpuCodec::lz4:
+      return decode_lz4_block(in, out).ok();
+  }
+  return false;
+}
+
+class HostStreamDecoder final : public StreamDecoder {
+ public:
+  std::unique_ptr<FrameList> make_list(std::uint64_t) override { return std::make_unique<HostFrameList>(); }
+  void enqueue(Stream& stream, const FrameList&, const WaveMemory& memory) override {
+    stream.enqueue({[memory] {
+                      ZstdDecoder zstd;
+                      for (std::size_t i = 0; i * sizeof(GpuFrame) < memory.image.size(); ++i) {
+                        GpuFrame frame;
+                        std::memcpy(&frame, memory.image.data() + i * sizeof frame, sizeof frame);
+                        const std::uint32_t word =
+                            decode(frame, memory.source, memory.destination, zstd) ? kGood : kAskHost;
+                        std::memcpy(memory.status.data() + 4 * i, &word, 4);
+                      }
+                    },
+                    {}});
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<StreamDecoder> make_host_stream_decoder() {
+  return std::make_unique<HostStreamDecoder>();
+}
+
+}  // namespace damacy

@@ -1,0 +1,9 @@
+// Stands in for cuda/ in a build without CUDA.
+#include "damacy/copy/placement.h"
+#include "damacy/core/error.h"
+
+namespace damacy {
+
+std::unique_ptr<Copier> make_cuda_copier() { throw Error(Status::cuda, "built without CUDA", "no-device"); }
+
+}  // namespace damacy

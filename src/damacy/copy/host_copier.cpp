@@ -1,0 +1,85 @@
+// The copier of host devices, and the specification of all others: written to be read.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "damacy/copy/placement.h"
+
+namespace damacy {
+namespace {
+
+using Shuffle = ChunkLayout::Shuffle;
+
+// One shuffled block as it was before (formats.md 7.2 rule 7).
+void unshuffle(const ChunkLayout& layout, std::span<const std::byte> in, std::span<std::byte> out) {
+  const std::size_t t = layout.typesize;
+  const std::size_t m = in.size() / t;
+  std::memcpy(out.data(), in.data(), in.size());
+  if (layout.shuffle == Shuffle::bytes) {
+    for (std::size_t i = 0; i < m; ++i)
+      for (std::size_t k = 0; k < t; ++k) out[i * t + k] = in[k * m + i];
+  } else if (m % 8 == 0) {
+    for (std::size_t i = 0; i < m; ++i)
+      for (std::size_t k = 0; k < t; ++k) {
+        unsigned byte = 0;
+        for (std::size_t b = 0; b < 8; ++b)
+          byte |= (static_cast<unsigned>(in[(k * 8 + b) * (m / 8) + i / 8]) >> (i % 8) & 1u) << b;
+        out[i * t + k] = static_cast<std::byte>(byte);
+      }
+  }
+}
+
+std::vector<std::byte> unshuffled(const ChunkLayout& layout, const std::byte* chunk) {
+  std::vector<std::byte> out(layout.chunk_bytes);
+  for (std::size_t begin = 0; begin < layout.chunk_bytes; begin += layout.block_bytes) {
+    const std::size_t size = std::min<std::size_t>(layout.block_bytes, layout.chunk_bytes - begin);
+    unshuffle(layout, {chunk + begin, size}, std::span(out).subspan(begin, size));
+  }
+  return out;
+}
+
+BlockCopy as_block_copy(const Placement& placement) {
+  BlockCopy copy;
+  copy.src_offset = placement.src_offset;
+  copy.op = placement.op;
+  copy.rank = placement.rank;
+  std::copy_n(placement.axes, placement.rank, copy.axes.begin());
+  return copy;
+}
+
+void run(const Placement& placement) {
+  const auto* chunk = reinterpret_cast<const std::byte*>(placement.src);
+  std::int64_t reach = static_cast<std::int64_t>(size_of(placement.op.to));
+  for (std::uint32_t i = 0; i < placement.rank; ++i)
+    reach += (placement.axes[i].extent - 1) * placement.axes[i].dst_stride;
+  const std::span<std::byte> dst{reinterpret_cast<std::byte*>(placement.dst), static_cast<std::size_t>(reach)};
+  if (placement.layout.shuffle == Shuffle::none)
+    return run_block_copy(as_block_copy(placement), {chunk, placement.layout.chunk_bytes}, dst);
+  run_block_copy(as_block_copy(placement), unshuffled(placement.layout, chunk), dst);
+}
+
+class HostCopier final : public Copier {
+ public:
+  std::size_t image_bytes(const PlacementList& list) const override { return list.placements().size_bytes(); }
+  void write_image(const PlacementList& list, std::span<std::byte> image) const override {
+    std::memcpy(image.data(), list.placements().data(), list.placements().size_bytes());
+  }
+  void enqueue(Stream& stream, const PlacementList&, std::span<const std::byte> image) override {
+    stream.enqueue({[image] {
+                      for (std::size_t at = 0; at < image.size(); at += sizeof(Placement)) {
+                        Placement placement;
+                        std::memcpy(&placement, image.data() + at, sizeof placement);
+                        run(placement);
+                      }
+                    },
+                    {}});
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Copier> make_host_copier() {
+  return std::make_unique<HostCopier>();
+}
+
+}  // namespace damacy

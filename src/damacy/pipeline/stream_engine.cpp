@@ -1,0 +1,113 @@
+#include "damacy/pipeline/stream_engine.h"
+
+#include <algorithm>
+
+#include "damacy/pipeline/plan_portions.h"
+#include "damacy/pipeline/wave_former.h"
+#include "damacy/pipeline/wave_runner.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kWaves = 4;  // one being read, one going up, one being decoded, one to spare
+
+// Sizes in bytes, from the two buffers alone.
+struct WaveMemoryPlan {
+  std::size_t slab, destination, scratch, images, packed;
+
+  explicit WaveMemoryPlan(const Config& config) {
+    const auto host = static_cast<std::size_t>(config.host_buffer_bytes);
+    const auto device = static_cast<std::size_t>(config.device_buffer_bytes);
+    const auto whole = [](std::size_t bytes) { return std::max<std::size_t>(bytes / 4096 * 4096, 4096); };
+    slab = whole(std::min(host / 8, device / 16));
+    images = whole(host / 16);
+    packed = host;  // ordinary memory, taken as it is used
+    scratch = whole(device * 3 / 8);
+    destination = whole((device - scratch - std::min(device / 2, kWaves * (slab + 4096))) / kWaves);
+  }
+};
+
+class StreamEngine final : public BatchEngine {
+ public:
+  StreamEngine(const Config& config, StreamEngineParts parts, std::shared_ptr<Catalog> catalog, StatsBoard& board)
+      : plan_(config),
+        parts_(std::move(parts)),
+        catalog_(std::move(catalog)),
+        board_(board),
+        pages_(std::make_shared<PageAlloc>()),
+        scratch_(parts_.device->device_memory(), plan_.scratch),
+        images_(parts_.device->pinned_memory(), plan_.images),
+        packed_(pages_, plan_.packed),
+        decoded_(pages_, static_cast<std::size_t>(config.device_buffer_bytes)),
+        slots_(make_slots()),
+        runner_(parts_.device, *parts_.decoder, *parts_.copier, {scratch_, images_, decoded_}, board_),
+        readers_(config),
+        former_(slots_, readers_, {packed_, decoded_, readers_.contexts()}, [this](std::shared_ptr<Wave> wave) {
+          board_.add(&Stats::waves_emitted, 1);
+          runner_.run(std::move(wave));
+        }) {}
+  ~StreamEngine() override { stop(); }
+
+  void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) override {
+    plan_portions(job, {readers_, board_, *catalog_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
+      try {
+        former_.add(tasks, parts_.device_from_bytes, stop);
+      } catch (...) {
+        const Error error = current_error();
+        for (std::size_t shard = 0; shard < tasks->plan().shards.size(); ++shard) tasks->fail_shard(shard, error);
+      }
+    });
+  }
+  void flush() override { former_.seal(); }
+  void run_soon(std::function<void()> task) override { readers_.run_soon(std::move(task)); }
+  RowWriter& rows() override { return runner_; }
+  std::uint64_t ready_stream() const override { return runner_.native_handle(); }
+
+  // The planner has ended: nobody forms waves any more.
+  void stop() override {
+    readers_.stop();
+    former_.seal();
+    runner_.finish();
+  }
+  std::size_t host_bytes() const override { return kWaves * plan_.slab + plan_.images; }
+  std::size_t device_bytes() const override {
+    return kWaves * (2 * plan_.slab / 2 + plan_.destination) + plan_.scratch;
+  }
+
+ private:
+  Pool<WaveSlot> make_slots() {
+    std::vector<std::unique_ptr<WaveSlot>> slots;
+    for (std::size_t i = 0; i < kWaves; ++i) {
+      auto slot = std::make_unique<WaveSlot>();
+      slot->slab = HostBuffer(parts_.device->pinned_memory(), plan_.slab);
+      slot->source = HostBuffer(parts_.device->device_memory(), plan_.slab + Wave::kAlignment);
+      slot->destination = HostBuffer(parts_.device->device_memory(), plan_.destination);
+      slot->frames = parts_.decoder->make_list(plan_.scratch / 2);
+      slots.push_back(std::move(slot));
+    }
+    return Pool<WaveSlot>(std::move(slots));
+  }
+
+  WaveMemoryPlan plan_;
+  StreamEngineParts parts_;
+  std::shared_ptr<Catalog> catalog_;
+  StatsBoard& board_;
+  std::shared_ptr<Alloc> pages_;
+  Arena scratch_;
+  Arena images_;
+  Arena packed_;
+  Arena decoded_;
+  Pool<WaveSlot> slots_;
+  WaveRunner runner_;
+  Readers readers_;
+  WaveFormer former_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchEngine> make_stream_engine(const Config& config, StreamEngineParts parts,
+                                                std::shared_ptr<Catalog> catalog, StatsBoard& board) {
+  return std::make_unique<StreamEngine>(config, std::move(parts), std::move(catalog), board);
+}
+
+}  // namespace damacy

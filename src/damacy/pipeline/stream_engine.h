@@ -1,0 +1,29 @@
+// Places batches in the order of a device's streams. Readers read encoded chunks into pinned slabs and describe their
+// frames; one thread enqueues whole waves (up, decode, place) and one waits for them and tells their batches.
+// What a device cannot decode, or not in time, the readers decode and crop, and only the crop goes up.
+// The device is a seam: CUDA, or a host device on which every missing wait shows as wrong bytes.
+#pragma once
+
+#include <memory>
+
+#include "damacy/codec/stream_decoder.h"
+#include "damacy/copy/placement.h"
+#include "damacy/device/device.h"
+#include "damacy/pipeline/batch_engine.h"
+#include "damacy/pipeline/config.h"
+#include "damacy/zarr/catalog.h"
+
+namespace damacy {
+
+struct StreamEngineParts {
+  std::shared_ptr<Device> device;
+  std::unique_ptr<StreamDecoder> decoder;
+  std::unique_ptr<Copier> copier;
+  // Batches with fewer decoded bytes than this go to the readers: a device would not have decoded them sooner.
+  std::uint64_t device_from_bytes = 0;
+};
+
+std::unique_ptr<BatchEngine> make_stream_engine(const Config& config, StreamEngineParts parts,
+                                                std::shared_ptr<Catalog> catalog, StatsBoard& board);
+
+}  // namespace damacy

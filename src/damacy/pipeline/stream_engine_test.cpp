@@ -1,0 +1,112 @@
+// The whole ordering of the stream engine on host devices: eager, lazy and random. On the lazy one a missing wait, or
+// memory used again too early, gives wrong bytes.
+#include "damacy/pipeline/stream_engine.h"
+
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "damacy/core/error.h"
+#include "damacy/device/host_device.h"
+#include "damacy/pipeline/pipeline.h"
+#include "support/tiny_zarr.h"
+
+namespace damacy {
+namespace {
+
+using testing::TempDir;
+using testing::write_array;
+
+struct Order {
+  HostOrder order;
+  const char* name;
+};
+
+class OnDevice : public ::testing::TestWithParam<Order> {
+ protected:
+  OnDevice() { write_array(root(), {40, 64}, {8, 16}); }
+  std::filesystem::path root() const { return dir_.path() / "a.zarr"; }
+  Sample crop(std::int64_t row, std::int64_t column) const {
+    return {root().string(), {{row, row + 9}, {column, column + 20}}};
+  }
+
+  static Config small_config(std::int64_t batch_size) {
+    Config config;
+    config.batch_size = batch_size;
+    config.host_buffer_bytes = config.device_buffer_bytes = 1 << 20;
+    config.dtype = Dtype::f32;
+    config.n_io_threads = 2;
+    config.n_batches = 3;
+    return config;
+  }
+  Pipeline make(const Config& config, std::uint64_t device_from_bytes = 0) const {
+    Surroundings around;
+    around.device = make_host_device(GetParam().order);
+    around.device_from_bytes = device_from_bytes;
+    return Pipeline(config, around);
+  }
+  static void expect_row(const Batch& batch, std::size_t row, const Sample& sample) {
+    const auto* values = reinterpret_cast<const float*>(batch.bytes().data()) + row * 180;
+    for (std::int64_t i = 0; i < 9; ++i)
+      for (std::int64_t j = 0; j < 20; ++j)
+        ASSERT_EQ(values[i * 20 + j], static_cast<float>((sample.aabb[0].first + i) * 64 + sample.aabb[1].first + j));
+  }
+  TempDir dir_{"stream-engine"};
+};
+
+TEST_P(OnDevice, many_batches_are_right_and_in_order) {
+  for (const std::uint64_t device_from : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    Pipeline pipeline = make(small_config(4), device_from);
+    std::mt19937 random(7);
+    std::vector<Sample> samples;
+    for (int i = 0; i < 4 * 60; ++i) samples.push_back(crop(random() % 31, random() % 44));
+    pipeline.push(samples);
+    for (std::size_t b = 0; b < 60; ++b) {
+      const Batch batch = pipeline.pop();
+      ASSERT_EQ(batch.batch_id(), static_cast<std::int64_t>(b));
+      for (std::size_t row = 0; row < 4; ++row) expect_row(batch, row, samples[b * 4 + row]);
+    }
+  }
+}
+
+TEST_P(OnDevice, missing_chunks_are_fill_and_short_ones_fail_their_batch_alone) {
+  std::filesystem::remove(root() / "c.0.0");
+  std::filesystem::resize_file(root() / "c.4.3", 100);
+  Pipeline pipeline = make(small_config(1));
+  pipeline.push({crop(0, 0), crop(31, 40), crop(10, 20)});
+  {
+    const Batch batch = pipeline.pop();
+    EXPECT_EQ(reinterpret_cast<const float*>(batch.bytes().data())[0], 7.0f);
+    EXPECT_EQ(reinterpret_cast<const float*>(batch.bytes().data())[16], 16.0f);
+  }
+  EXPECT_THROW(pipeline.pop(), Error);
+  expect_row(pipeline.pop(), 0, crop(10, 20));
+}
+
+TEST_P(OnDevice, fill_and_skip_mend_rows_on_the_device) {
+  std::filesystem::resize_file(root() / "c.4.3", 100);
+  for (const OnError mode : {OnError::fill, OnError::skip}) {
+    Config config = small_config(2);
+    config.on_error = mode;
+    Pipeline pipeline = make(config);
+    pipeline.push({crop(31, 40), crop(10, 20)});
+    const Batch batch = pipeline.pop();
+    if (mode == OnError::fill) {
+      EXPECT_EQ(reinterpret_cast<const float*>(batch.bytes().data())[179], 7.0f);
+    }
+    expect_row(batch, mode == OnError::fill ? 1 : 0, crop(10, 20));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(HostDevices, OnDevice,
+                         ::testing::Values(Order{{HostOrder::Kind::eager, 0, false}, "eager"},
+                                           Order{{HostOrder::Kind::lazy, 0, false}, "lazy"},
+                                           Order{{HostOrder::Kind::random, 1, false}, "random1"},
+                                           Order{{HostOrder::Kind::random, 2, false}, "random2"}),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace damacy
