@@ -34,7 +34,9 @@ OnError on_error_of(const std::string& name) {
 }
 
 GpuDecoderChoice decoder_of(const std::string& name) {
-  return name == "own" ? GpuDecoderChoice::own : name == "nvcomp" ? GpuDecoderChoice::nvcomp : GpuDecoderChoice::automatic;
+  return name == "own"      ? GpuDecoderChoice::own
+         : name == "nvcomp" ? GpuDecoderChoice::nvcomp
+                            : GpuDecoderChoice::automatic;
 }
 
 // `fields`: those of Config; device as "" | "cpu" | "cuda" | "N".
@@ -165,7 +167,9 @@ void bind_pipeline(nb::module_& m) {
           [](Pipeline* self, const nb::dict& fields) {
             const Config config = config_of(fields);
             const Unlocked unlocked;
-            new (self) Pipeline(config, {nullptr, run_signal_handlers});
+            Surroundings around;
+            around.while_waiting = run_signal_handlers;
+            new (self) Pipeline(config, std::move(around));
           },
           nb::arg("fields"))
       .def(

@@ -8,7 +8,7 @@
 
 namespace damacy {
 
-ChunkReads find_reads(const ChunkTasks& tasks) {
+ChunkReads find_reads(const ChunkTasks& tasks, const std::function<bool(std::uint32_t)>& elsewhere) {
   ChunkReads reads;
   std::vector<Piece> pieces;
   for (const PlannedShard& shard : tasks.plan().shards) {
@@ -18,6 +18,8 @@ ChunkReads find_reads(const ChunkTasks& tasks) {
       if (where.failed) continue;
       if (where.missing)
         reads.missing.push_back(c);
+      else if (elsewhere(c))
+        continue;
       else if (tasks.worth_reading_partially(c))
         reads.partial.push_back(c);
       else
@@ -82,7 +84,7 @@ void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const E
       part.object->read_exact(sink_->tasks().where(chunk).offset, bytes_of_chunk(chunk));
       sink_->take(thread, chunk, bytes_of_chunk(chunk), {}, stop_);
     } catch (...) {
-      sink_->tasks().fail_chunk(chunk, current_error());
+      sink_->fail(chunk, current_error());
     }
   }
 }
@@ -114,7 +116,7 @@ void PartialRead::complete(std::size_t thread, const Part& part, const Error* fa
     if (failure != nullptr) throw Error(*failure);
     read_needed(thread, part);
   } catch (...) {
-    sink_->tasks().fail_chunk(chunk_, current_error());
+    sink_->fail(chunk_, current_error());
   }
   sink_->tasks().job().close_read();
 }

@@ -2,6 +2,7 @@
 // Knows objects, ranges and the memory they are read into; what happens to the bytes is the sink's.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -25,7 +26,8 @@ struct ChunkReads {
   std::vector<std::uint32_t> partial;
   std::vector<std::uint32_t> missing;
 };
-[[nodiscard]] ChunkReads find_reads(const ChunkTasks& tasks);
+// Leaves out the chunks for which `elsewhere` is true.
+[[nodiscard]] ChunkReads find_reads(const ChunkTasks& tasks, const std::function<bool(std::uint32_t)>& elsewhere);
 
 // Takes encoded chunks on the thread that read them.
 class ChunkSink {
@@ -33,6 +35,8 @@ class ChunkSink {
   virtual ~ChunkSink() = default;
   virtual ChunkTasks& tasks() noexcept = 0;
   virtual Arena& staging() noexcept = 0;  // where packed bytes are read to
+  // The chunk cannot be read.
+  virtual void fail(std::size_t chunk, const Error& error) noexcept = 0;
   // `packed` is as long as the encoded chunk; with `available`, only those ranges of it were read. False: they were too
   // few, and nothing was done; all else, failures too, ends here.
   virtual bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,

@@ -134,14 +134,15 @@ void ChunkTasks::count_decode(StatsBoard::Span time, std::uint64_t encoded, std:
   decoded_bytes_ += static_cast<std::int64_t>(decoded);
 }
 
-void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, bool on_host) noexcept {
+void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode decode) noexcept {
   const Array& array = array_of(shard_of_chunk_[chunk]);
   place_ns_ += time.count();
   used_bytes_ += elements * static_cast<std::int64_t>(size_of(array.metadata().dtype));
   placed_bytes_ += elements * static_cast<std::int64_t>(size_of(job_->shape().dtype));
-  board_.add(&Stats::chunks_decoded, 1);
-  if (on_host) board_.add(&Stats::chunks_decoded_on_host, 1);
-  board_.add(&Stats::chunks_deduplicated, plan_.chunks[chunk].use_count - 1);
+  const bool decoded = decode != Decode::joined;
+  if (decoded) board_.add(&Stats::chunks_decoded, 1);
+  if (decode == Decode::on_host) board_.add(&Stats::chunks_decoded_on_host, 1);
+  board_.add(&Stats::chunks_deduplicated, plan_.chunks[chunk].use_count - (decoded ? 1 : 0));
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept {

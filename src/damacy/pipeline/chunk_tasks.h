@@ -38,6 +38,7 @@ class ChunkTasks {
   const Array& array_of(std::size_t shard) const { return *plan_.arrays[plan_.shards[shard].array]; }
   std::size_t shard_of(std::size_t chunk) const { return shard_of_chunk_[chunk]; }
   const Where& where(std::size_t chunk) const { return where_[chunk]; }
+  const Shard* shard(std::size_t shard) const noexcept { return shards_[shard].get(); }  // null: absent
   const std::shared_ptr<Object>& object_of(std::size_t shard) const { return shards_[shard]->object; }
   std::span<const std::uint32_t> rows_of(std::size_t chunk) const {
     return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);
@@ -53,7 +54,8 @@ class ChunkTasks {
 
   // What became of a chunk, for the counters.
   void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept;
-  void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, bool on_host) noexcept;
+  enum class Decode { on_device, on_host, joined };  // joined: decoded for another batch
+  void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode decode) noexcept;
 
   // Tells all rows that want the chunk (or any chunk of the shard).
   void fail_chunk(std::size_t chunk, Error error) noexcept;

@@ -104,6 +104,8 @@ class CropSink final : public ChunkSink {
   ChunkTasks& tasks() noexcept override { return *tasks_; }
   Arena& staging() noexcept override { return memory_.packed; }
 
+  void fail(std::size_t chunk, const Error& error) noexcept override { tasks_->fail_chunk(chunk, error); }
+
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override {
     try {
@@ -175,7 +177,7 @@ bool WaveFormer::make_room(std::uint64_t staged, std::uint64_t decoded) {
 
 void WaveFormer::add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t device_from_bytes, std::stop_token stop) {
   stop_ = std::move(stop);
-  ChunkReads reads = find_reads(*tasks);
+  ChunkReads reads = find_reads(*tasks, [](std::uint32_t) { return false; });
   std::uint64_t decoded = 0;
   for (const ChunkRun& run : reads.runs)
     for (const std::uint32_t chunk : run.chunks)

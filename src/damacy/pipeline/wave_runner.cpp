@@ -150,7 +150,8 @@ void WaveRunner::retire(Wave& wave) {
     if (chunk.by_device)
       chunk.tasks->count_decode(std::exchange(first, false) ? as_span(run_ms) : StatsBoard::Span{}, chunk.staged_bytes,
                                 metadata.chunk_bytes());
-    chunk.tasks->count_placed({}, chunk.chunk, elements, !chunk.by_device);
+    chunk.tasks->count_placed({}, chunk.chunk, elements,
+                              chunk.by_device ? ChunkTasks::Decode::on_device : ChunkTasks::Decode::on_host);
   }
 }
 

@@ -27,7 +27,7 @@ void HostRows::move_row(BatchJob& job, std::size_t from, std::size_t to) {
 void WorkerEngine::produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) {
   plan_portions(job, {readers_, board_, *catalog_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
     board_.add(&Stats::waves_emitted, 1);
-    for (auto& request : make_worker_requests(tasks, {staging_, scratch_, readers_.contexts()}))
+    for (auto& request : make_worker_requests(tasks, {staging_, scratch_, readers_.contexts(), share_}))
       readers_.submit(std::move(request));
   });
 }

@@ -5,6 +5,7 @@
 
 #include "damacy/device/arena.h"
 #include "damacy/pipeline/batch_engine.h"
+#include "damacy/pipeline/chunk_share.h"
 #include "damacy/pipeline/readers.h"
 
 namespace damacy {
@@ -33,6 +34,7 @@ class WorkerEngine final : public BatchEngine {
   std::shared_ptr<Catalog> catalog_;
   StatsBoard& board_;
   HostRows rows_;
+  ChunkShare share_;
   Arena staging_;
   Arena scratch_;
   Readers readers_;  // last: its threads use all of the above

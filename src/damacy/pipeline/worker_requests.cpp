@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kFillsATask = 64;
 
-// Decodes a chunk while it is hot and copies it into the rows that want it.
+// Decodes a chunk while it is hot and copies it into the rows that want it, of every batch that joined.
 class ChunkPlacer final : public ChunkSink {
  public:
   ChunkPlacer(std::shared_ptr<ChunkTasks> tasks, const WorkerMemory& memory)
@@ -20,27 +20,47 @@ class ChunkPlacer final : public ChunkSink {
   ChunkTasks& tasks() noexcept override { return *tasks_; }
   Arena& staging() noexcept override { return memory_.staging; }
 
+  void fail(std::size_t chunk, const Error& error) noexcept override {
+    for (const ChunkConsumer& consumer : consumers_of(chunk)) consumer.tasks().fail_chunk(consumer.chunk(), error);
+  }
+
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override {
+    const std::vector<ChunkConsumer> consumers = consumers_of(chunk);
     try {
-      return decode(thread, chunk, packed, available, std::move(stop));
+      return decode(thread, consumers, packed, available, std::move(stop));
     } catch (...) {
-      tasks_->fail_chunk(chunk, current_error());
+      const Error error = current_error();
+      for (const ChunkConsumer& consumer : consumers) consumer.tasks().fail_chunk(consumer.chunk(), error);
       return true;
     }
   }
 
  private:
-  bool decode(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
+  // This batch first, then those who joined; nobody can join any more.
+  std::vector<ChunkConsumer> consumers_of(std::size_t chunk) noexcept {
+    std::vector<ChunkConsumer> consumers;
+    consumers.emplace_back(tasks_, static_cast<std::uint32_t>(chunk));
+    auto joined = memory_.share.claim(ChunkShare::key_of(*tasks_, static_cast<std::uint32_t>(chunk)));
+    for (ChunkConsumer& consumer : joined) consumers.push_back(std::move(consumer));
+    return consumers;
+  }
+
+  bool decode(std::size_t thread, std::span<const ChunkConsumer> consumers, std::span<const std::byte> packed,
               std::span<const ByteRange> available, std::stop_token stop) {
-    const ArrayMetadata& metadata = tasks_->array_of(tasks_->shard_of(chunk)).metadata();
+    const ArrayMetadata& metadata = tasks_->array_of(tasks_->shard_of(consumers.front().chunk())).metadata();
     if (metadata.codecs.is_raw()) {
       tasks_->count_decode({}, packed.size(), packed.size());
-      place(chunk, packed);
+      place(consumers, packed);
       return true;
     }
     const Arena::Piece scratch = memory_.scratch.take(metadata.chunk_bytes(), std::move(stop));
-    const std::vector<ByteRange> needed = tasks_->needed_bytes(chunk);
+    std::vector<ByteRange> needed;
+    for (const ChunkConsumer& consumer : consumers) {
+      const auto more = consumer.tasks().needed_bytes(consumer.chunk());
+      needed.insert(needed.end(), more.begin(), more.end());
+    }
+    merge_ranges(needed);
     const Stopwatch watch;
     DecodeContext& context = memory_.contexts[thread];
     const DecodeResult result =
@@ -49,22 +69,27 @@ class ChunkPlacer final : public ChunkSink {
     if (result.status == DecodeStatus::need_more && !available.empty()) return false;
     tasks_->count_decode(watch.elapsed(), packed.size(), metadata.chunk_bytes());
     if (result.ok())
-      place(chunk, scratch.bytes());
+      place(consumers, scratch.bytes());
     else
-      tasks_->fail_chunk(chunk, result);
+      for (const ChunkConsumer& consumer : consumers) consumer.tasks().fail_chunk(consumer.chunk(), result);
     return true;
   }
 
-  void place(std::size_t chunk, std::span<const std::byte> decoded) {
-    const Stopwatch watch;
-    const Box box = tasks_->box_of(chunk);
-    std::int64_t elements = 0;
-    for (const std::uint32_t row : tasks_->rows_of(chunk)) {
-      const Box part = wanted(tasks_->job(), row, box);
-      place_chunk(tasks_->job(), row, box, part, decoded);
-      elements += *product(part.extents().span());
+  void place(std::span<const ChunkConsumer> consumers, std::span<const std::byte> decoded) {
+    for (const ChunkConsumer& consumer : consumers) {
+      const Stopwatch watch;
+      ChunkTasks& tasks = consumer.tasks();
+      const Box box = tasks.box_of(consumer.chunk());
+      std::int64_t elements = 0;
+      for (const std::uint32_t row : tasks.rows_of(consumer.chunk())) {
+        const Box part = wanted(tasks.job(), row, box);
+        place_chunk(tasks.job(), row, box, part, decoded);
+        elements += *product(part.extents().span());
+      }
+      const bool first = &consumer == consumers.data();
+      tasks.count_placed(watch.elapsed(), consumer.chunk(), elements,
+                         first ? ChunkTasks::Decode::on_host : ChunkTasks::Decode::joined);
     }
-    tasks_->count_placed(watch.elapsed(), chunk, elements, true);
   }
 
   std::shared_ptr<ChunkTasks> tasks_;
@@ -111,8 +136,11 @@ std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr
                                                            const WorkerMemory& memory) {
   std::vector<std::unique_ptr<Request>> requests;
   const auto sink = std::make_shared<ChunkPlacer>(tasks, memory);
-  const ChunkReads reads = find_reads(*tasks);
-  for (const ChunkRun& run : reads.runs) requests.push_back(std::make_unique<ChunkRunRead>(sink, run));
+  const ChunkReads reads = find_reads(*tasks, [&](std::uint32_t chunk) { return memory.share.join(tasks, chunk); });
+  for (const ChunkRun& run : reads.runs) {
+    for (const std::uint32_t chunk : run.chunks) memory.share.announce(ChunkShare::key_of(*tasks, chunk));
+    requests.push_back(std::make_unique<ChunkRunRead>(sink, run));
+  }
   for (const std::uint32_t chunk : reads.partial) requests.push_back(std::make_unique<PartialRead>(sink, chunk));
   for (std::size_t i = 0; i < reads.missing.size(); i += kFillsATask) {
     const auto first = reads.missing.begin() + static_cast<std::ptrdiff_t>(i);

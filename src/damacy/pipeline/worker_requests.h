@@ -7,7 +7,7 @@
 
 #include "damacy/device/arena.h"
 #include "damacy/io/engine.h"
-#include "damacy/pipeline/chunk_tasks.h"
+#include "damacy/pipeline/chunk_share.h"
 
 namespace damacy {
 
@@ -16,6 +16,7 @@ struct WorkerMemory {
   Arena& staging;                        // packed bytes
   Arena& scratch;                        // decoded bytes
   std::vector<DecodeContext>& contexts;  // by thread
+  ChunkShare& share;
 };
 
 std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr<ChunkTasks>& tasks,
