@@ -430,6 +430,41 @@ def test_many_threads_push_and_pop_and_no_sample_is_lost_or_doubled(line):
     assert sorted(itertools.chain(*got)) == list(range(800))
 
 
+def test_a_blocking_source_blocks_only_the_call_that_reads_it(line):
+    entered, go_on = threading.Event(), threading.Event()
+
+    def blocking():
+        entered.set()
+        go_on.wait(30)
+        yield from line.all([100, 101])
+
+    with pipeline(n_batches=1) as p:
+        p.push(line.all(range(4)))
+        thread, outcome = in_a_thread(lambda: p.push(blocking()))
+        assert entered.wait(20)
+        try:
+            assert [popped(p), popped(p)] == [[0, 1], [2, 3]]
+            with pytest.raises(damacy.TryAgain):
+                p.pop()
+            assert p.stats().batches_emitted == 2 and p.pending is True
+        finally:
+            go_on.set()
+            thread.join(20)
+        assert outcome == [None]
+        assert popped(p) == [100, 101]
+
+
+def test_other_threads_run_while_one_waits_in_pop(slow_array):
+    with pipeline(**SLOW, pop_timeout_s=None) as p:
+        p.push([slow_sample(slow_array)])
+        thread, outcome = in_a_thread(p.pop)
+        turns = 0
+        while thread.is_alive():
+            turns += 1
+            time.sleep(0.001)
+        assert turns > 20 and isinstance(outcome[0], damacy.Batch)
+
+
 def test_release_on_another_thread(line):
     with pipeline(n_batches=1) as p:
         p.push(line.all(range(40)))

@@ -529,6 +529,21 @@ def test_what_the_constructor_refuses(options):
     assert next(iter(options)) in str(caught.value)
 
 
+@pytest.mark.parametrize("device", ["cuda:99", 99])
+def test_a_device_that_is_not_there_is_an_invalid_argument(device):
+    with pytest.raises(damacy.InvalidArgument) as caught:
+        pipeline(device=device)
+    assert caught.value.what == "create" and caught.value.reason == "no-device"
+
+
+@pytest.mark.parametrize("device", ["cpu", "CPU"])
+def test_the_host_is_called_cpu(device, line):
+    with pipeline(device=device) as p:
+        assert p.device == "cpu"
+        p.push(line.all([1, 2]))
+        assert drained(p) == [[1, 2]]
+
+
 def test_config_and_device_are_readable(line):
     p = pipeline(batch_size=3)
     assert p.config.batch_size == 3 and p.device == "cpu"
