@@ -140,8 +140,9 @@ class TreeBuilder {
   void find_duplicate(std::uint32_t node) {
     std::vector<Value> members;
     for (const Value& member : Value(&document_, node)) members.push_back(member);
-    const auto by_name = [](const Value& a, const Value& b) { return a.name() < b.name(); };
-    std::stable_sort(members.begin(), members.end(), by_name);
+    std::sort(members.begin(), members.end(), [](const Value& a, const Value& b) {
+      return std::pair(a.name(), a.node_) < std::pair(b.name(), b.node_);
+    });
     const auto twin = std::adjacent_find(members.begin(), members.end(),
                                          [](const Value& a, const Value& b) { return a.name() == b.name(); });
     if (twin != members.end()) document_.nodes_[node].duplicate = (twin + 1)->node_;
@@ -257,7 +258,7 @@ Error Value::unsupported(std::string message, std::string reason) const {
   return Error::unsupported(std::move(message), std::move(reason)).at_pointer(pointer());
 }
 
-const Value& Value::expect(Kind wanted) const {
+Value Value::expect(Kind wanted) const {
   if (!is(wanted))
     throw error(Status::decode, damacy::text("expected ", name_of(wanted), ", found ", name_of(kind())), "metadata");
   const auto duplicate = document_->nodes_[node_].duplicate;

@@ -49,7 +49,7 @@ class Value {
 
   // All of these throw Error(decode, "metadata") with a pointer when the value is not of the right kind or is missing,
   // and "duplicate-key" when a name occurs twice in an object that is looked into.
-  const Value& expect(Kind wanted) const;
+  Value expect(Kind wanted) const;  // itself
   std::optional<Value> find(std::string_view member) const;
   Value at(std::string_view member) const;
   // `0` or `-?[1-9][0-9]*` only. Below `min`: "metadata"; not below 2^63: Error(inval, "limit").
