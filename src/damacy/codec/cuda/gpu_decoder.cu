@@ -1,4 +1,6 @@
 // GpuDecoder on CUDA: puts the stages of a wave on streams.
+#include <cuda.h>
+
 #include <array>
 
 #include "damacy/codec/cuda/stages.cuh"
@@ -12,6 +14,35 @@ void require(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   throw Error(Status::cuda, text("GPU decoder: ", what, ": ", cudaGetErrorString(error)));
 }
+
+template <class Function>
+Function driver_function(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  require(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found), name);
+  if (found != cudaDriverEntryPointSuccess) throw Error(Status::cuda, text("GPU decoder: the driver has no ", name));
+  return reinterpret_cast<Function>(function);
+}
+
+// The context that was current when this was made, to be made current again where handles are closed.
+class HomeContext {
+ public:
+  HomeContext() {
+    const auto get_current = driver_function<CUresult (*)(CUcontext*)>("cuCtxGetCurrent");
+    if (get_current(&context_) != CUDA_SUCCESS || context_ == nullptr)
+      throw Error(Status::cuda, "GPU decoder: no context is current");
+  }
+  [[nodiscard]] bool push() const { return push_(context_) == CUDA_SUCCESS; }  // false: it is gone
+  void pop() const {
+    CUcontext popped = nullptr;
+    pop_(&popped);
+  }
+
+ private:
+  CUcontext context_ = nullptr;
+  CUresult (*push_)(CUcontext) = driver_function<CUresult (*)(CUcontext)>("cuCtxPushCurrent");
+  CUresult (*pop_)(CUcontext*) = driver_function<CUresult (*)(CUcontext*)>("cuCtxPopCurrent");
+};
 
 // Owns a stream; closes it.
 class SideStream {
@@ -49,18 +80,35 @@ gpu::u32 multiprocessors_here() {
 }  // namespace
 
 struct GpuDecoder::Side {
-  std::array<SideStream, gpu::kTracks - 1> streams;
-  std::array<SideEvent, gpu::kTracks> reached;  // how far a track has come, for another to wait for
+  struct Handles {
+    std::array<SideStream, gpu::kTracks - 1> streams;
+    std::array<SideEvent, gpu::kTracks> reached;  // how far a track has come, for another to wait for
+  };
+
+  Side() = default;
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+  ~Side() {
+    if (home.push()) {
+      handles.reset();
+      home.pop();
+    } else {
+      static_cast<void>(handles.release());  // they went with their context
+    }
+  }
+
+  HomeContext home;
+  std::unique_ptr<Handles> handles = std::make_unique<Handles>();
   gpu::u32 multiprocessors = multiprocessors_here();
 };
 
 namespace {
 
 // Keeps the first error; what comes behind it is still enqueued, in vain.
-template <class Side>
+template <class Handles>
 class CudaLauncher {
  public:
-  CudaLauncher(cudaStream_t main, Side& side) : main_(main), side_(side) {}
+  CudaLauncher(cudaStream_t main, const Handles& side) : main_(main), side_(side) {}
 
   template <class Kernel>
   void launch(gpu::Track track, Kernel kernel, gpu::u32 blocks, gpu::u32 threads, std::size_t shared_bytes,
@@ -99,7 +147,7 @@ class CudaLauncher {
   }
 
   cudaStream_t main_;
-  Side& side_;
+  const Handles& side_;
   cudaError_t error_ = cudaSuccess;
 };
 
@@ -112,7 +160,7 @@ GpuDecoder& GpuDecoder::operator=(GpuDecoder&&) noexcept = default;
 
 int GpuDecoder::decode_wave(std::uint64_t stream, const WaveShape& shape, const WaveBuffers& buffers) {
   if (shape.frames == 0) return 0;
-  CudaLauncher launcher(reinterpret_cast<cudaStream_t>(stream), *side_);
+  CudaLauncher launcher(reinterpret_cast<cudaStream_t>(stream), *side_->handles);
   const auto shapes = gpu::StageShapes::choose(shape, side_->multiprocessors);
   gpu::Stages(launcher, gpu::view_of(shape, buffers), shape, shapes).run();
   return static_cast<int>(launcher.error());

@@ -1,0 +1,89 @@
+// The stream decoder of CUDA devices: a wave's descriptors behind FrameList, kernels behind enqueue(). Knows neither
+// kernels nor CUDA's types; those are GpuDecoder's.
+#include <optional>
+#include <utility>
+
+#include "damacy/codec/stream_decoder.h"
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+// A wave's worth: what does not fit is decoded on the host.
+constexpr std::uint32_t kFrames = 1u << 16;
+constexpr std::uint32_t kBlocks = 1u << 17;
+
+// No kernel writes this, so a frame that none wrote is refused.
+constexpr std::byte kNoVerdict{0xff};
+
+class CudaFrameList final : public FrameList {
+ public:
+  explicit CudaFrameList(std::uint64_t scratch_limit) : wave_({kFrames, kBlocks, scratch_limit}) {}
+
+  DecodeResult add(std::span<const std::byte> bytes, const GpuFrame& frame, std::uint32_t& index) override {
+    thread_local FrameScan scan;
+    index = kHost;
+    if (const DecodeResult result = scan_frame(bytes, frame, scan); !result.ok()) return result;
+    if (scan.ask_host) return {};
+    static_assert(kHost == WaveDescriptors::kFull);
+    index = wave_.add(scan);
+    return {};
+  }
+
+  std::uint32_t count() const override { return shape().frames; }
+  std::uint64_t image_bytes() const override { return damacy::image_bytes(shape()); }
+  std::uint64_t scratch_bytes() const override { return damacy::scratch_bytes(shape()); }
+  void write_image(std::span<std::byte> image) const override { wave_.write_image(image); }
+  void clear() override { wave_.clear(); }
+
+  const WaveShape& shape() const noexcept { return wave_.shape(); }
+
+ private:
+  WaveDescriptors wave_;
+};
+
+std::uint64_t address(const std::byte* memory) noexcept {
+  return reinterpret_cast<std::uint64_t>(memory);
+}
+
+void require_room(const char* what, std::uint64_t bytes, std::uint64_t needed) {
+  if (bytes < needed)
+    throw Error(Status::inval, text("decoder: ", what, " of ", bytes, " bytes, ", needed, " are needed"), "buffers");
+}
+
+class CudaStreamDecoder final : public StreamDecoder {
+ public:
+  std::unique_ptr<FrameList> make_list(std::uint64_t scratch_limit) override {
+    return std::make_unique<CudaFrameList>(scratch_limit);
+  }
+
+  void enqueue(Stream& stream, const FrameList& list, const WaveMemory& memory) override {
+    const WaveShape& shape = static_cast<const CudaFrameList&>(list).shape();
+    if (shape.frames == 0) return;
+    require_room("image", memory.image.size(), image_bytes(shape));
+    require_room("scratch", memory.scratch.size(), scratch_bytes(shape));
+    require_room("status words", memory.status.size(), std::uint64_t{4} * shape.frames);
+    const WaveBuffers buffers{address(memory.source.data()), address(memory.destination.data()),
+                              address(memory.scratch.data()), address(memory.image.data()),
+                              address(memory.status.data())};
+    stream.fill(memory.status, kNoVerdict);
+    Work work;
+    work.launch = [&](std::uint64_t handle) {
+      if (!decoder_) decoder_.emplace();
+      return decoder_->decode_wave(handle, shape, buffers);
+    };
+    stream.enqueue(std::move(work));
+  }
+
+ private:
+  std::optional<GpuDecoder> decoder_;  // made at the first wave, when the device's context is current
+};
+
+}  // namespace
+
+std::unique_ptr<StreamDecoder> make_cuda_stream_decoder() {
+  return std::make_unique<CudaStreamDecoder>();
+}
+
+}  // namespace damacy
