@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import pytest
 
@@ -260,3 +261,44 @@ def test_links_in_documents_lead_somewhere(document):
 def test_the_layers_in_the_architecture_are_those_of_the_tree():
     layers = (ROOT / "src/damacy/LAYERS").read_text(encoding="utf-8").strip()
     assert f"```\n{layers}\n```" in (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+class OnDevice:
+    """As much of a pipeline as the warning looks at."""
+
+    def __init__(self, chosen, bound):
+        self.config = damacy.Config(batch_size=1, device=chosen)
+        self.device = bound
+        self.closed = False
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("rank", "chosen", "bound", "warned"),
+    [("1", None, 0, True), ("0", None, 0, False), ("x", None, 0, False), ("1", 0, 0, False), ("1", None, "cpu", False)],
+)
+def test_another_local_rank_than_the_device_is_warned_of_once(monkeypatch, rank, chosen, bound, warned):
+    from damacy import _pipeline
+
+    monkeypatch.setattr(_pipeline, "_warned_ranks", set())
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            _pipeline._warn_of_other_rank(OnDevice(chosen, bound))
+    assert [w.category for w in seen] == [UserWarning] * warned
+
+
+def test_a_warning_that_is_an_error_leaves_no_pipeline_open(monkeypatch):
+    from damacy import _pipeline
+
+    monkeypatch.setattr(_pipeline, "_warned_ranks", set())
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    pipeline = OnDevice(None, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="LOCAL_RANK is 3"):
+            _pipeline._warn_of_other_rank(pipeline)
+    assert pipeline.closed
