@@ -109,7 +109,7 @@ def test_pending_tells_whether_a_source_may_have_more(line):
     assert p.pending is False
 
 
-@pytest.mark.parametrize("source", HARMLESS, ids=repr)
+@pytest.mark.parametrize("source", HARMLESS, ids=lambda source: type(source).__name__)
 def test_an_empty_source_changes_nothing(line, source):
     with pipeline() as p:
         p.push(source)
