@@ -5,6 +5,7 @@
 
 #include "damacy/codec/detail/test_encoders.h"
 #include "damacy/codec/detail/test_oracles.h"
+#include "damacy/codec/zstd_walk.h"
 
 namespace damacy {
 namespace {
@@ -79,6 +80,25 @@ TEST(Zstd, a_content_that_is_not_of_the_expected_size_is_refused) {
     EXPECT_EQ(status_of(packed, 1000), DecodeStatus::ok);
     EXPECT_EQ(status_of(packed, 1001), DecodeStatus::size);
   }
+}
+
+TEST(Zstd, a_block_that_gives_more_than_its_window_is_refused_whether_all_of_it_is_needed_or_a_part) {
+  Bytes raw;
+  while (raw.size() < 5000) append(raw, text_bytes("a few words "));
+  const Bytes packed = zstd_packed(raw);  // one compressed block of few bytes
+  ZstdWalk walk(packed.data(), packed.size());
+  ZstdFrame frame;
+  ASSERT_TRUE(walk.next_frame(frame).ok());
+  const Bytes blocks{packed.begin() + static_cast<std::ptrdiff_t>(frame.blocks), packed.end()};
+  ASSERT_LT(blocks.size(), 1024u);
+  const Bytes wide = joined({zstd_header({.window_byte = 3 << 3}), blocks});  // 8 KiB
+  const Bytes narrow = joined({zstd_header({.window_byte = 0}), blocks});     // 1 KiB
+  expect_decodes(wide, raw);
+  Bytes out(1024, kPoison);
+  ZstdDecoder decoder;
+  EXPECT_FALSE(decoder.decode(narrow, out, 1024).ok());
+  EXPECT_FALSE(decode(narrow, raw.size(), raw.size()).result.ok());
+  EXPECT_FALSE(decode(narrow, raw.size(), 1).result.ok());
 }
 
 TEST(Zstd, a_wrong_content_checksum_is_reported) {
