@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
+#include "damacy/device/cuda_device.h"
 #include "damacy/zarr/array_info.h"
 
 namespace damacy::python {
@@ -40,10 +41,11 @@ nb::dict open_array_dict(const std::string& uri) {
 }
 
 nb::dict backend_info() {
+  const CudaProbe probe = probe_cuda();
   nb::dict out;
   out["version"] = DAMACY_VERSION;
-  out["cuda"] = false;
-  out["cuda_reason"] = "built without CUDA";
+  out["cuda"] = probe.state == CudaState::usable;
+  out["cuda_reason"] = probe.why;
   return out;
 }
 
@@ -59,7 +61,6 @@ NB_MODULE(_native, m) {
   bind_pipeline(m);
   m.def("open_array", &open_array_dict, nb::arg("uri"));
   m.def("backend_info", &backend_info);
-  m.def(
-      "cuda_init_primary", [](int) { return false; }, nb::arg("device") = 0,
-      "Makes the primary context of `device` current on this thread unless one is; False without a usable GPU.");
+  m.def("cuda_init_primary", &make_primary_current, nb::arg("device") = 0,
+        "Makes the primary context of `device` current on this thread unless one is; False without a usable GPU.");
 }

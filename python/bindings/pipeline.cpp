@@ -22,10 +22,21 @@ void run_signal_handlers() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+// Torch, if it is imported and sees a GPU, puts the context of its current device on this thread. We import no torch.
+bool make_torch_context_current() {
+  const nb::gil_scoped_acquire gil;
+  const nb::dict modules = nb::borrow<nb::dict>(nb::module_::import_("sys").attr("modules"));
+  if (!modules.contains("torch")) return false;
+  const nb::object cuda = nb::object(modules["torch"]).attr("cuda");
+  if (!nb::cast<bool>(cuda.attr("is_available")())) return false;
+  cuda.attr("synchronize")();
+  return true;
+}
+
 DeviceChoice device_of(const std::string& device) {
   if (device.empty()) return {};
   if (device == "cpu") return {DeviceChoice::Kind::cpu};
-  if (device == "cuda") return {DeviceChoice::Kind::current};
+  if (device == "cuda") return {DeviceChoice::Kind::cuda};
   return {DeviceChoice::Kind::index, std::stoi(device)};
 }
 
@@ -169,6 +180,7 @@ void bind_pipeline(nb::module_& m) {
             const Unlocked unlocked;
             Surroundings around;
             around.while_waiting = run_signal_handlers;
+            around.make_context_current = make_torch_context_current;
             new (self) Pipeline(config, std::move(around));
           },
           nb::arg("fields"))

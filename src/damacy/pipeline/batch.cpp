@@ -1,12 +1,13 @@
 #include "damacy/pipeline/batch.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
 
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
-#include "damacy/device/alloc.h"
+#include "damacy/device/device.h"
 #include "damacy/pipeline/dlpack_abi.h"
 #include "damacy/pipeline/slots.h"
 
@@ -54,8 +55,23 @@ void drop(Managed* tensor) {
   delete static_cast<ManagedExport<Managed>*>(tensor->manager_ctx);
 }
 
+// Fresh memory with the batch's bytes, complete on return.
+HostBuffer copy_of(const std::shared_ptr<Device>& device, std::span<std::byte> bytes, bool to_host) {
+  const bool on_host = !device || to_host;
+  HostBuffer copy(on_host ? std::make_shared<PageAlloc>() : device->device_memory(),
+                  std::max<std::size_t>(bytes.size(), 1));
+  if (!device) {
+    std::memcpy(copy.data(), bytes.data(), bytes.size());
+    return copy;
+  }
+  const auto stream = device->make_stream();
+  stream->copy(copy.bytes().first(bytes.size()), bytes);
+  stream->record().wait();
+  return copy;
+}
+
 template <class Managed>
-Managed* export_batch(const BatchInfo& info, std::shared_ptr<SlotLoan> loan, DlDevice device, bool copy) {
+Managed* make_tensor(const BatchInfo& info, DlDevice where, std::shared_ptr<SlotLoan> loan, HostBuffer copy) {
   auto made = std::make_unique<ManagedExport<Managed>>();
   std::int64_t stride = 1;
   for (std::size_t i = info.shape.size(); i-- > 0;) {
@@ -63,17 +79,12 @@ Managed* export_batch(const BatchInfo& info, std::shared_ptr<SlotLoan> loan, DlD
     made->owned.strides[i] = stride;
     stride *= info.shape[i];
   }
-  auto* data = reinterpret_cast<std::byte*>(info.device_ptr);
-  if (copy) {
-    const auto bytes = static_cast<std::size_t>(stride) * size_of(info.dtype);
-    made->owned.copy = HostBuffer(std::make_shared<PageAlloc>(), bytes);
-    std::memcpy(made->owned.copy.data(), data, bytes);
-    data = made->owned.copy.data();
-  } else {
-    made->owned.loan = std::move(loan);
-  }
+  made->owned.copy = std::move(copy);
+  auto* data =
+      made->owned.copy.data() != nullptr ? made->owned.copy.data() : reinterpret_cast<std::byte*>(info.device_ptr);
+  made->owned.loan = std::move(loan);
   made->tensor.dl_tensor = {data,
-                            {device.type, device.index},
+                            {where.type, where.index},
                             static_cast<std::int32_t>(info.shape.size()),
                             dl_type(info.dtype),
                             made->owned.shape.data(),
@@ -88,11 +99,18 @@ Managed* export_batch(const BatchInfo& info, std::shared_ptr<SlotLoan> loan, DlD
 
 struct Batch::State {
   BatchInfo info;
+  std::shared_ptr<Device> device;  // null: the host
   std::vector<bool> valid;
   std::vector<std::int64_t> sample_indices;
   mutable std::mutex mutex;
   std::shared_ptr<SlotLoan> loan;  // null: released
   std::uint64_t epoch = fork_epoch();
+
+  std::span<std::byte> bytes(const SlotLoan& held_loan) const {
+    return held_loan.memory().first(static_cast<std::size_t>(*product(info.shape.span())) * size_of(info.dtype));
+  }
+  template <class Managed>
+  Managed* to_tensor(const Export& how) const;
 
   std::shared_ptr<SlotLoan> held() const {
     if (epoch != fork_epoch())
@@ -104,11 +122,12 @@ struct Batch::State {
   }
 };
 
-Batch::Batch(BatchInfo info, std::shared_ptr<SlotLoan> loan, std::vector<bool> valid,
+Batch::Batch(BatchInfo info, std::shared_ptr<Device> device, std::shared_ptr<SlotLoan> loan, std::vector<bool> valid,
              std::vector<std::int64_t> sample_indices)
     : state_(std::make_unique<State>()) {
   state_->info = info;
   state_->loan = std::move(loan);
+  state_->device = std::move(device);
   state_->valid = std::move(valid);
   state_->sample_indices = std::move(sample_indices);
 }
@@ -135,11 +154,11 @@ const std::vector<std::int64_t>& Batch::sample_indices() const noexcept {
 
 DlDevice Batch::device() const {
   const auto held = state_->held();
-  return {};
+  return state_->device ? DlDevice{2, state_->device->index()} : DlDevice{};
 }
 
 bool Batch::on_host() const noexcept {
-  return true;
+  return state_->device == nullptr;
 }
 
 bool Batch::released() const {
@@ -148,26 +167,49 @@ bool Batch::released() const {
 }
 
 std::span<const std::byte> Batch::bytes() const {
-  const auto held = state_->held();
-  const std::size_t elements = static_cast<std::size_t>(*product(state_->info.shape.span()));
-  return held->memory().first(elements * size_of(state_->info.dtype));
+  return state_->bytes(*state_->held());
 }
 
-void Batch::release(std::optional<std::uint64_t>) noexcept {
+void Batch::release(std::optional<std::uint64_t> stream) noexcept {
   if (state_->epoch != fork_epoch()) return;
   std::shared_ptr<SlotLoan> dropped;  // after the lock: the loan's end calls the pipeline
   const std::lock_guard lock(state_->mutex);
   dropped.swap(state_->loan);
+  if (!dropped || !stream || !state_->device) return;
+  try {
+    auto queued = *stream == kAnyStream ? std::nullopt : state_->device->try_fence(*stream);
+    if (queued)
+      dropped->used_until(std::move(*queued));
+    else
+      dropped->used_on_some_stream();
+  } catch (const Error&) {  // no such stream, or the device is lost: all work of the context stands for it
+    dropped->used_on_some_stream();
+  }
 }
 
-DLManagedTensor* Batch::to_dlpack(bool copy) const {
-  return export_batch<DLManagedTensor>(state_->info, state_->held(), device(), copy);
+// What a tensor owns: the slot, whose next writer waits for the consumer's stream, or memory of its own.
+template <class Managed>
+Managed* Batch::State::to_tensor(const Export& how) const {
+  auto held_loan = held();
+  const DlDevice own = device ? DlDevice{2, device->index()} : DlDevice{};
+  if (how.copy || (how.to_host && device))
+    return make_tensor<Managed>(info, how.to_host ? DlDevice{} : own, nullptr,
+                                copy_of(device, bytes(*held_loan), how.to_host));
+  if (device && how.stream.value_or(0) <= 1)
+    held_loan->used_on_legacy_stream();
+  else if (device)
+    held_loan->used_on_some_stream();
+  return make_tensor<Managed>(info, own, std::move(held_loan), {});
 }
 
-DLManagedTensorVersioned* Batch::to_dlpack_versioned(bool copy) const {
-  auto* tensor = export_batch<DLManagedTensorVersioned>(state_->info, state_->held(), device(), copy);
+DLManagedTensor* Batch::to_dlpack(const Export& how) const {
+  return state_->to_tensor<DLManagedTensor>(how);
+}
+
+DLManagedTensorVersioned* Batch::to_dlpack_versioned(const Export& how) const {
+  auto* tensor = state_->to_tensor<DLManagedTensorVersioned>(how);
   tensor->version = {1, 0};
-  tensor->flags = copy ? kDlpackFlagIsCopied : 0;
+  tensor->flags = how.copy || how.to_host ? kDlpackFlagIsCopied : 0;
   return tensor;
 }
 

@@ -18,6 +18,7 @@ struct DLManagedTensorVersioned;
 
 namespace damacy {
 
+class Device;
 class SlotLoan;
 
 struct BatchInfo {
@@ -37,7 +38,8 @@ struct DlDevice {
 
 class Batch {
  public:
-  Batch(BatchInfo info, std::shared_ptr<SlotLoan> loan, std::vector<bool> valid,
+  // `device`: null for host memory.
+  Batch(BatchInfo info, std::shared_ptr<Device> device, std::shared_ptr<SlotLoan> loan, std::vector<bool> valid,
         std::vector<std::int64_t> sample_indices);
   Batch(Batch&&) noexcept;
   Batch& operator=(Batch&&) noexcept;
@@ -58,10 +60,18 @@ class Batch {
   // Gives the slot back as soon as no tensor uses it. `stream`: work queued there so far is waited for (CUDA only).
   void release(std::optional<std::uint64_t> stream = {}) noexcept;
 
+  // How a batch is handed on. A view holds the slot; a copy is fresh memory of its own, on the batch's device or the
+  // host.
+  struct Export {
+    bool copy = false;
+    bool to_host = false;                 // CUDA only; implies a copy
+    std::optional<std::uint64_t> stream;  // that the consumer works on, numbered as by DLPack; kAnyStream: not said
+  };
+  static constexpr std::uint64_t kAnyStream = ~std::uint64_t{0};
   // The caller owns the result and calls its deleter, on any thread, at any time, also after the process began to exit.
-  // `copy`: fresh memory of its own instead of a view.
-  DLManagedTensor* to_dlpack(bool copy = false) const;
-  DLManagedTensorVersioned* to_dlpack_versioned(bool copy = false) const;
+  DLManagedTensor* to_dlpack(const Export& how) const;
+  DLManagedTensor* to_dlpack() const { return to_dlpack(Export{}); }
+  DLManagedTensorVersioned* to_dlpack_versioned(const Export& how) const;
 
  private:
   struct State;

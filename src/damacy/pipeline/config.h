@@ -6,18 +6,12 @@
 #include <string>
 
 #include "damacy/core/dtype.h"
+#include "damacy/device/bind.h"
 
 namespace damacy {
 
 enum class OnError { raise, skip, fill };
 enum class GpuDecoderChoice { automatic, own, nvcomp };
-
-// Where batches live. `automatic` follows pipeline.md section 4.
-struct DeviceChoice {
-  enum class Kind { automatic, cpu, current, index } kind = Kind::automatic;
-  int index = 0;
-  friend bool operator==(const DeviceChoice&, const DeviceChoice&) = default;
-};
 
 // Fields, defaults and meanings: pipeline.md section 3. Bytes are bytes, counts are counts, 0 often means "no limit".
 struct Config {

@@ -10,6 +10,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
+#include "damacy/device/bind.h"
 #include "damacy/pipeline/admission.h"
 #include "damacy/pipeline/stream_engine.h"
 #include "damacy/pipeline/worker_engine.h"
@@ -17,6 +18,7 @@
 namespace damacy {
 namespace {
 
+constexpr auto kFenceRetry = std::chrono::milliseconds(2);
 constexpr auto kPoll = std::chrono::milliseconds(50);  // how late a signal may be seen
 
 Catalog::Limits catalog_limits(const Config& config) {
@@ -34,8 +36,6 @@ Config checked(Config config) {
   try {
     check_config(config);
     check_gpu_memory(config, 0);
-    if (config.device.kind == DeviceChoice::Kind::current || config.device.kind == DeviceChoice::Kind::index)
-      throw Error(Status::inval, "this build has no CUDA backend: pass device='cpu' or None", "no-device");
   } catch (Error& error) {
     throw error.in_stage("create");
   }
@@ -53,9 +53,10 @@ std::string list_text(const std::vector<std::int64_t>& ids) {
 Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
     : config(checked(std::move(config_))), epoch(fork_epoch()), around(std::move(surroundings)), stream(config) {
   try {
-    if (!around.alloc) around.alloc = std::make_shared<PageAlloc>();
+    bind();
     catalog = std::make_shared<Catalog>(catalog_limits(config));
-    slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), [wake = wakeup] { wake->notify(); });
+    slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), batch_device,
+                                    [wake = wakeup] { wake->notify(); });
     engine = make_engine();
     planner = std::thread([this] { plan_batches(stopping.get_token()); });
   } catch (Error& error) {
@@ -66,13 +67,30 @@ Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
   }
 }
 
+// Where batches live, and which memory they are made of. On the host there is no device to speak of.
+void Pipeline::Impl::bind() {
+  BoundDevice bound;
+  if (around.device)
+    bound.device = around.device;
+  else
+    bound = bind_device(config.device, around.make_context_current);
+  if (!bound.why_host.empty())
+    log(bound.is_unexpected ? LogLevel::warn : LogLevel::info, text("batches live on the host: ", bound.why_host));
+  if (around.device || !bound.device->is_host()) engine_device = bound.device;
+  if (!bound.device->is_host()) batch_device = bound.device;
+  if (batch_device)
+    around.alloc = batch_device->device_memory();
+  else if (!around.alloc)
+    around.alloc = engine_device ? engine_device->device_memory() : std::make_shared<PageAlloc>();
+}
+
 std::unique_ptr<BatchEngine> Pipeline::Impl::make_engine() {
-  if (!around.device) return std::make_unique<WorkerEngine>(config, around.alloc, catalog, board);
+  if (!engine_device) return std::make_unique<WorkerEngine>(config, around.alloc, catalog, board);
   StreamEngineParts parts;
-  parts.device = around.device;
+  parts.device = engine_device;
   parts.device_from_bytes = around.device_from_bytes;
-  parts.decoder = around.device->is_host() ? make_host_stream_decoder() : make_cuda_stream_decoder();
-  parts.copier = around.device->is_host() ? make_host_copier() : make_cuda_copier();
+  parts.decoder = engine_device->is_host() ? make_host_stream_decoder() : make_cuda_stream_decoder();
+  parts.copier = engine_device->is_host() ? make_host_copier() : make_cuda_copier();
   return make_stream_engine(config, std::move(parts), catalog, board);
 }
 
@@ -294,7 +312,13 @@ void Pipeline::Impl::plan_batches(std::stop_token stop) {
         engine->flush();
         lock.lock();
       }
-      if (!wakeup->changed.wait(lock, stop, can_start)) return;
+      while (!stop.stop_requested() && !can_start()) {
+        if (slots->any_unfenced())
+          wakeup->changed.wait_for(lock, stop, kFenceRetry, can_start);
+        else
+          wakeup->changed.wait(lock, stop, [&] { return can_start() || slots->any_unfenced(); });
+      }
+      if (stop.stop_requested()) return;
       job = stream.peek_unstarted();
       loan = slots->lend(job->shape().id);
       stream.mark_started();
@@ -374,7 +398,8 @@ Batch Pipeline::Impl::take_ready(Lock& lock) {
   for (const auto extent : job->shape().extents) info.shape.push_back(extent);
   info.dtype = job->shape().dtype;
   info.batch_id = job->shape().id;
-  return Batch(info, std::move(loan), job->valid(), job->sample_indices());
+  info.ready_stream = batch_device ? engine->ready_stream() : 0;
+  return Batch(info, batch_device, std::move(loan), job->valid(), job->sample_indices());
 }
 
 void Pipeline::Impl::flush(Deadline deadline) {
@@ -433,7 +458,7 @@ std::string Pipeline::Impl::device() {
   if (forked()) check_usable("device");
   const std::lock_guard lock(wakeup->mutex);
   check_usable("device");
-  return "cpu";
+  return batch_device ? text(batch_device->index()) : "cpu";
 }
 
 }  // namespace damacy

@@ -71,6 +71,7 @@ struct Pipeline::Impl {
   void deliver_error(const QueuedSource& source, const QueuedSource* own, std::exception_ptr error);
   void refuse_reentry(std::string_view stage) const;
 
+  void bind();
   std::unique_ptr<BatchEngine> make_engine();
   Batch take_ready(Lock& lock);
   void plan_batches(std::stop_token stop);
@@ -81,6 +82,8 @@ struct Pipeline::Impl {
   std::shared_ptr<Wakeup> wakeup = std::make_shared<Wakeup>();
   StatsBoard board;
   std::shared_ptr<Catalog> catalog;
+  std::shared_ptr<Device> engine_device;  // whose streams order the work; null: the cores do it
+  std::shared_ptr<Device> batch_device;   // null: batches live in host memory
   std::shared_ptr<Slots> slots;
   std::unique_ptr<BatchEngine> engine;
 

@@ -2,10 +2,21 @@
 
 #include <algorithm>
 
+#include "damacy/core/error.h"
+#include "damacy/core/log.h"
+
 namespace damacy {
 
 SlotLoan::~SlotLoan() {
-  slots_->give(slot_);
+  if (epoch_ == fork_epoch())
+    slots_->give(slot_, {std::move(fences_), on_legacy_, on_some_});
+  else
+    new std::shared_ptr<Slots>(std::move(slots_));  // a tensor dies in a forked child: its lock may be held for ever
+}
+
+void SlotLoan::used_until(Event event) {
+  const std::lock_guard lock(mutex_);
+  fences_.push_back(std::move(event));
 }
 
 void Slots::allocate(const std::shared_ptr<Alloc>& alloc, std::size_t bytes) {
@@ -28,16 +39,48 @@ std::size_t Slots::bytes_of_one() const {
 std::shared_ptr<SlotLoan> Slots::lend(std::int64_t batch_id) {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < in_use_by_.size(); ++i) {
-    if (in_use_by_[i].lent) continue;
-    in_use_by_[i] = {true, false, batch_id};
-    return std::make_shared<SlotLoan>(shared_from_this(), i, buffers_[i].bytes());
+    Use& use = in_use_by_[i];
+    if (use.lent || use.unfenced) continue;
+    std::vector<Event> ready = std::move(use.last.fences);
+    use = {};
+    use.lent = true;
+    use.batch_id = batch_id;
+    return std::make_shared<SlotLoan>(shared_from_this(), i, buffers_[i].bytes(), std::move(ready));
   }
   return nullptr;
 }
 
-bool Slots::any_free() const {
+bool Slots::any_free() {
   const std::lock_guard lock(mutex_);
-  return std::any_of(in_use_by_.begin(), in_use_by_.end(), [](const Use& use) { return !use.lent; });
+  bool found = false;
+  for (std::size_t i = 0; i < in_use_by_.size(); ++i) {
+    if (in_use_by_[i].unfenced) fence(i);
+    found = found || !(in_use_by_[i].lent || in_use_by_[i].unfenced);
+  }
+  return found;
+}
+
+bool Slots::any_unfenced() const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(in_use_by_.begin(), in_use_by_.end(), [](const Use& use) { return use.unfenced; });
+}
+
+// Orders the slot's next writer behind what consumers queued. While a graph is being captured that has to wait.
+void Slots::fence(std::size_t slot) noexcept {
+  Use& use = in_use_by_[slot];
+  use.unfenced = false;
+  if (!device_) return;
+  try {
+    if (use.last.on_some_stream) {
+      use.last.fences = {device_->fence_all(/*spare_captures=*/false)};
+    } else if (use.last.on_legacy_stream) {
+      auto queued = device_->try_fence(0);
+      use.unfenced = !queued;
+      if (queued) use.last.fences.push_back(std::move(*queued));
+    }
+  } catch (const Error& error) {  // the device is lost: the next write will say so
+    log(LogLevel::warn, error.what());
+  }
 }
 
 void Slots::hold(std::size_t slot) {
@@ -56,12 +99,14 @@ std::vector<std::int64_t> Slots::held_batches() const {
   return ids;
 }
 
-void Slots::give(std::size_t slot) noexcept {
+void Slots::give(std::size_t slot, LastUse last) noexcept {
   std::function<void()> freed;
   HostBuffer dropped;
   {
     const std::lock_guard lock(mutex_);
     in_use_by_[slot] = {};
+    in_use_by_[slot].last = std::move(last);
+    fence(slot);
     if (retired_)
       dropped = std::move(buffers_[slot]);
     else

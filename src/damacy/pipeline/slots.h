@@ -2,6 +2,7 @@
 // Outlives the pipeline: a tensor made from a batch keeps its slot's memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,16 +21,24 @@ class Slots;
 // One slot on loan. Shared by the batch and every tensor made from it; the last to let go gives it back.
 class SlotLoan {
  public:
-  SlotLoan(std::shared_ptr<Slots> slots, std::size_t slot, std::span<std::byte> memory) noexcept
-      : slots_(std::move(slots)), slot_(slot), memory_(memory), epoch_(fork_epoch()) {}
+  SlotLoan(std::shared_ptr<Slots> slots, std::size_t slot, std::span<std::byte> memory,
+           std::vector<Event> ready) noexcept
+      : slots_(std::move(slots)), slot_(slot), memory_(memory), ready_(std::move(ready)), epoch_(fork_epoch()) {}
   ~SlotLoan();
   SlotLoan(const SlotLoan&) = delete;
   SlotLoan& operator=(const SlotLoan&) = delete;
 
   std::span<std::byte> memory() const noexcept { return memory_; }
+  std::size_t slot() const noexcept { return slot_; }
   // Consumers' work that must have passed before the first write.
   std::span<const Event> ready() const noexcept { return ready_; }
-  std::size_t slot() const noexcept { return slot_; }
+
+  // What consumers do with it (pipeline.md 8.3). A handle is not used after the call that names it: of the legacy
+  // default stream, which lives for ever, that much is known; of any other only that all work of the context must have
+  // passed.
+  void used_on_legacy_stream() noexcept { on_legacy_ = true; }
+  void used_on_some_stream() noexcept { on_some_ = true; }
+  void used_until(Event event);
 
  private:
   std::shared_ptr<Slots> slots_;
@@ -37,13 +46,18 @@ class SlotLoan {
   std::span<std::byte> memory_;
   std::vector<Event> ready_;
   std::uint64_t epoch_;
+  std::atomic<bool> on_legacy_{false};
+  std::atomic<bool> on_some_{false};
+  std::mutex mutex_;
+  std::vector<Event> fences_;
 };
 
 class Slots : public std::enable_shared_from_this<Slots> {
  public:
   // `freed` is called without a lock after a loan ended, until retire().
-  Slots(std::size_t count, std::function<void()> freed)
-      : in_use_by_(count), buffers_(count), freed_(std::move(freed)) {}
+  // `device` is where consumers' work is fenced; null: batches live on the host, nothing to fence.
+  Slots(std::size_t count, std::shared_ptr<Device> device, std::function<void()> freed)
+      : device_(std::move(device)), in_use_by_(count), buffers_(count), freed_(std::move(freed)) {}
 
   // Sizes are fixed once, by the first sample. Throws Error(oom) and stays without memory.
   void allocate(const std::shared_ptr<Alloc>& alloc, std::size_t bytes);
@@ -52,7 +66,9 @@ class Slots : public std::enable_shared_from_this<Slots> {
 
   // Empty: all are lent.
   std::shared_ptr<SlotLoan> lend(std::int64_t batch_id);
-  bool any_free() const;
+  bool any_free();
+  // A slot waits for its fence, which nobody will announce: ask any_free() again soon.
+  bool any_unfenced() const;
   void hold(std::size_t slot);                     // popped: now the consumer's
   std::vector<std::int64_t> held_batches() const;  // when the consumer has all slots; else empty
 
@@ -61,13 +77,22 @@ class Slots : public std::enable_shared_from_this<Slots> {
 
  private:
   friend class SlotLoan;
-  void give(std::size_t slot) noexcept;
+  struct LastUse {
+    std::vector<Event> fences;
+    bool on_legacy_stream = false;
+    bool on_some_stream = false;
+  };
+  void give(std::size_t slot, LastUse use) noexcept;
+  void fence(std::size_t slot) noexcept;
 
   struct Use {
     bool lent = false;
     bool held = false;
     std::int64_t batch_id = 0;
+    LastUse last;           // of the batch before
+    bool unfenced = false;  // its fence could not be made yet
   };
+  const std::shared_ptr<Device> device_;
   mutable std::mutex mutex_;
   std::vector<Use> in_use_by_;
   std::vector<HostBuffer> buffers_;
