@@ -95,10 +95,14 @@ class Device {
 
   // Other people's streams (pipeline.md 8.3), by handle: 0 and 1 are the legacy default stream, 2 the per-thread one.
   // They must be alive during the call. Nothing to order on the host.
-  // The work queued there so far; of all streams of the context. Empty: a graph is being captured; ask again later.
+  // The work queued there so far. Empty: a graph is being captured; ask again later.
   virtual std::optional<Event> try_fence(std::uint64_t stream) = 0;
-  virtual std::optional<Event> try_fence_all() = 0;
-  virtual Event fence_event(std::uint64_t event) = 0;                    // what that event (a CUevent) stands for now
+  virtual Event fence_event(std::uint64_t event) = 0;  // what that event (a CUevent) stands for now
+  // All work of the context so far. By cuCtxRecordEvent, which breaks every capture under way in the context, whatever
+  // its mode, and nothing tells beforehand (measured, driver 580). With `spare_captures` by a thread of ours that waits
+  // in the driver: other threads' launches stall meanwhile, captures stay whole, and the event is for the host alone:
+  // streams refuse to wait for it.
+  virtual Event fence_all(bool spare_captures) = 0;
   virtual void make_wait(std::uint64_t stream, const Event& event) = 0;  // later work there waits
 };
 

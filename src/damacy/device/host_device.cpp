@@ -334,8 +334,8 @@ class HostDevice final : public Device, public std::enable_shared_from_this<Host
   void check_usable() override {}
 
   std::optional<Event> try_fence(std::uint64_t) override { return Event(); }
-  std::optional<Event> try_fence_all() override { return Event(); }
   Event fence_event(std::uint64_t) override { return {}; }
+  Event fence_all(bool) override { return {}; }
   void make_wait(std::uint64_t, const Event&) override {}
 
  private:

@@ -49,7 +49,7 @@ struct Driver {
   std::int64_t retains = 0;
   std::int64_t broken_captures = 0;
   std::vector<std::unique_ptr<CUctx_st>> contexts;
-  std::set<void*> device_memory, pinned_memory;
+  std::set<void*> device_memory, pinned_memory, registered;
   std::set<CUstream> streams;
   std::set<CUevent> events;
 };
@@ -132,6 +132,13 @@ bool is_device(CUdevice device) {
 #define FAKE_CHECK(handle) \
   if (const CUresult valid = checked(handle); valid != CUDA_SUCCESS) return valid
 
+// What a capture in the strictest mode forbids to every thread that has not relaxed its own.
+#define FAKE_MIND_CAPTURES()                                                         \
+  if (knob("capturing", 0) != 0 && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) { \
+    ++driver().broken_captures;                                                      \
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;                                    \
+  }
+
 extern "C" {
 
 void fake_cuda_reset() {
@@ -143,6 +150,7 @@ void fake_cuda_reset() {
   for (CUevent event : d.events) delete event;
   d.device_memory.clear();
   d.pinned_memory.clear();
+  d.registered.clear();
   d.streams.clear();
   d.events.clear();
   d.contexts.clear();
@@ -174,7 +182,7 @@ std::int64_t fake_cuda_live(const char* what) {
   Driver& d = driver();
   const Lock lock(d.mutex);
   const std::map<std::string, std::int64_t> live{{"device_memory", d.device_memory.size()},
-                                                 {"pinned_memory", d.pinned_memory.size()},
+                                                 {"pinned_memory", d.pinned_memory.size() + d.registered.size()},
                                                  {"streams", d.streams.size()},
                                                  {"events", d.events.size()},
                                                  {"retains", d.retains},
@@ -293,7 +301,7 @@ CUresult cuCtxRecordEvent(CUcontext context, CUevent event) {
   FAKE_CHECK(event);
   if (event->context != context) return CUDA_ERROR_INVALID_HANDLE;
   if (knob("capturing", 0) != 0) {
-    if (capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) ++driver().broken_captures;
+    ++driver().broken_captures;  // whatever the mode, as the real one
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   event->at = std::chrono::steady_clock::now();
@@ -306,7 +314,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
 
 CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
   FAKE_IN_CONTEXT(cuMemAlloc);
-  if (knob("capturing", 0) != 0 && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) ++driver().broken_captures;
+  FAKE_MIND_CAPTURES();
   void* taken = nullptr;
   const CUresult result = take(driver().device_memory, &taken, bytes);
   *memory = reinterpret_cast<CUdeviceptr>(taken);
@@ -314,15 +322,28 @@ CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
 }
 CUresult cuMemFree(CUdeviceptr memory) {
   FAKE_IN_CONTEXT(cuMemFree);
+  FAKE_MIND_CAPTURES();
   return give(driver().device_memory, reinterpret_cast<void*>(memory));
 }
 CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   FAKE_IN_CONTEXT(cuMemHostAlloc);
+  FAKE_MIND_CAPTURES();
   return take(driver().pinned_memory, memory, bytes);
 }
 CUresult cuMemFreeHost(void* memory) {
   FAKE_IN_CONTEXT(cuMemFreeHost);
+  FAKE_MIND_CAPTURES();
   return give(driver().pinned_memory, memory);
+}
+CUresult cuMemHostRegister(void* memory, std::size_t, unsigned) {
+  FAKE_IN_CONTEXT(cuMemHostRegister);
+  FAKE_MIND_CAPTURES();
+  return driver().registered.insert(memory).second ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+CUresult cuMemHostUnregister(void* memory) {
+  FAKE_IN_CONTEXT(cuMemHostUnregister);
+  FAKE_MIND_CAPTURES();
+  return driver().registered.erase(memory) != 0 ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
   FAKE_IN_CONTEXT(cuMemGetInfo);
@@ -404,6 +425,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 CUresult cuEventQuery(CUevent event) {
   FAKE_IN_CONTEXT(cuEventQuery);
+  FAKE_MIND_CAPTURES();
   FAKE_CHECK(event);
   return event->queries++ < knob("queries", 0) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include "damacy/core/text.h"
 #include "damacy/device/cuda/context.h"
 #include "damacy/device/cuda/event.h"
+#include "damacy/device/cuda/idle_fence.h"
 #include "damacy/device/cuda/memory.h"
 #include "damacy/device/cuda/stream.h"
 #include "damacy/device/cuda_device.h"
@@ -64,13 +65,15 @@ class CudaDevice final : public Device {
     return record_on(context_, helper, /*timed=*/false);
   }
 
-  std::optional<Event> try_fence_all() override {
+  Event fence_all(bool spare_captures) override {
     const Use use(*context_);
-    auto event = std::make_shared<CudaEvent>(context_, /*timed=*/false);
-    const CUresult result = calls().cuCtxRecordEvent(context_->handle(), event->handle());
-    if (means_capture(result)) return std::nullopt;
-    context_->check(result, "cuCtxRecordEvent");
-    return Event(std::move(event));
+    if (!spare_captures) {
+      auto event = std::make_shared<CudaEvent>(context_, /*timed=*/false);
+      const CUresult result = calls().cuCtxRecordEvent(context_->handle(), event->handle());
+      if (result == CUDA_SUCCESS) return Event(std::move(event));
+      if (!means_capture(result)) context_->check(result, "cuCtxRecordEvent");
+    }
+    return Event(std::make_shared<IdleFence>(context_));
   }
 
   void make_wait(std::uint64_t stream, const Event& event) override {

@@ -1,4 +1,5 @@
 // The CUDA device over the fake driver: every line of it, and what no GPU does on demand.
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -147,7 +148,8 @@ void scenario(const std::shared_ptr<cuda::DriverApi>& api) {
   end.wait();
   end.ms_since(begin);
   device->try_fence(0);
-  device->try_fence_all();
+  device->fence_all(/*spare_captures=*/false);
+  device->fence_all(/*spare_captures=*/true).wait();
   const auto handle = dynamic_cast<cuda::CudaEvent&>(*end.state()).handle();
   device->fence_event(reinterpret_cast<std::uint64_t>(handle)).wait();
   device->make_wait(1, stream->record());
@@ -155,7 +157,7 @@ void scenario(const std::shared_ptr<cuda::DriverApi>& api) {
 
 // Calls whose failure leaves something behind.
 bool frees(const std::string& call) {
-  for (const char* part : {"Destroy", "Free", "Release", "cuCtxPushCurrent", "cuDeviceGet"})
+  for (const char* part : {"Destroy", "Free", "Unregister", "Release", "cuCtxPushCurrent", "cuDeviceGet"})
     if (call.find(part) != std::string::npos) return true;
   return false;
 }
@@ -239,7 +241,7 @@ TEST_F(CudaTest, after_a_sticky_error_no_call_is_made_and_memory_stays) {
            [&] { stream->copy(memory->bytes(), pinned->bytes()); }, [&] { (void)stream->record(); },
            [&] { event.ready(); }, [&] { event.wait(); }, [&] { device->make_stream(); },
            [&] { device->device_memory()->take(1); }, [&] { device->check_usable(); },
-           [&] { device->try_fence_all(); }}) {
+           [&] { device->fence_all(false); }, [&] { device->fence_all(true); }}) {
     const Error again = error_of(call);
     EXPECT_EQ(again.message(), first.message());
     EXPECT_TRUE(again.sticky());
@@ -297,26 +299,62 @@ TEST_F(CudaTest, full_memories_are_out_of_memory) {
   const Error on_device = error_of([&] { device->device_memory()->take(64); });
   EXPECT_EQ(on_device.status(), Status::oom);
   EXPECT_EQ(on_device.where().reason, "gpu-memory");
-  fake.fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+  fake.fail("cuMemHostRegister", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
   const Error pinned = error_of([&] { device->pinned_memory()->take(64); });
   EXPECT_EQ(pinned.status(), Status::oom);
   EXPECT_EQ(pinned.where().reason, "memory");
+}
+
+TEST_F(CudaTest, where_pages_cannot_be_registered_the_driver_gives_its_own) {
+  const auto device = cuda::bind_primary(api, 0);
+  fake.fail("cuMemHostRegister", 1, CUDA_ERROR_NOT_SUPPORTED, true);
+  {
+    const HostBuffer pinned(device->pinned_memory(), 64);
+    pinned.data()[63] = std::byte{1};
+    EXPECT_EQ(fake.calls("cuMemHostAlloc"), 1u);
+  }
+  EXPECT_EQ(fake.live("pinned_memory"), 0);
+}
+
+TEST_F(CudaTest, large_pinned_memory_is_touched_by_several_threads_to_its_last_page) {
+  const auto device = cuda::bind_primary(api, 0);
+  const std::size_t bytes = (std::size_t{100} << 20) + 5000;
+  const HostBuffer pinned(device->pinned_memory(), bytes);
+  std::vector<unsigned char> resident((bytes + 4095) / 4096);
+  ASSERT_EQ(::mincore(pinned.data(), bytes, resident.data()), 0);
+  EXPECT_TRUE(std::ranges::all_of(resident, [](unsigned char page) { return (page & 1) != 0; }));
 }
 
 TEST_F(CudaTest, while_a_graph_is_captured_fences_are_put_off_and_the_capture_stays_whole) {
   const auto device = cuda::bind_primary(api, 0);
   const auto stream = device->make_stream();
   fake.set("capturing", 1);
-  EXPECT_FALSE(device->try_fence_all());
   EXPECT_FALSE(device->try_fence(stream->native_handle()));
   EXPECT_TRUE(device->try_fence(0));
-  const HostBuffer memory(device->device_memory(), 64);
+  EXPECT_TRUE(device->fence_all(/*spare_captures=*/true).wait());
+  {
+    const HostBuffer memory(device->device_memory(), 64);
+    const HostBuffer pinned(device->pinned_memory(), 64);
+    EXPECT_TRUE(stream->record().wait());
+  }
   fake.set("capturing", 2);
   EXPECT_FALSE(device->try_fence(0));
   EXPECT_FALSE(device->try_fence(1));
-  fake.set("capturing", 0);
-  EXPECT_TRUE(device->try_fence_all());
   EXPECT_EQ(fake.live("broken_captures"), 0);
+  EXPECT_TRUE(device->fence_all(/*spare_captures=*/false).wait());  // in the other way after all
+  EXPECT_EQ(fake.live("broken_captures"), 1);
+}
+
+TEST_F(CudaTest, a_fence_for_the_host_alone_is_refused_by_streams_and_tells_what_failed) {
+  const auto device = cuda::bind_primary(api, 0);
+  const auto stream = device->make_stream();
+  const Event fence = device->fence_all(/*spare_captures=*/true);
+  EXPECT_THROW(stream->wait(fence), Error);
+  EXPECT_TRUE(fence.wait());
+  fake.fail("cuMemHostUnregister", 1, CUDA_ERROR_ILLEGAL_ADDRESS, true);
+  const Event lost = device->fence_all(/*spare_captures=*/true);
+  EXPECT_TRUE(error_of([&] { lost.wait(); }).sticky());
+  EXPECT_TRUE(error_of([&] { lost.ready(); }).sticky());
 }
 
 TEST_F(CudaTest, a_foreign_event_becomes_one_of_ours) {

@@ -1,9 +1,44 @@
-// Taking and giving. What belongs to a lost device is never given back.
+// Taking and giving. What belongs to a lost device is never given back: the GPU may still write there.
 #include "damacy/device/cuda/memory.h"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include <sys/mman.h>
 
 #include "damacy/core/text.h"
 
 namespace damacy::cuda {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+[[noreturn]] void out_of_pinned(std::size_t bytes) {
+  throw Error(Status::oom, text("no page-locked memory for a buffer of ", bytes, " bytes"), "memory");
+}
+
+void touch(std::span<std::byte> pages) {
+  for (std::size_t i = 0; i < pages.size(); i += kPage) *const_cast<volatile std::byte*>(&pages[i]) = std::byte{0};
+}
+
+// Makes all pages resident, on as many threads as pay. A thread that cannot be started is one less.
+void touch_in_parallel(std::span<std::byte> pages) {
+  constexpr std::size_t kShare = std::size_t{32} << 20;
+  const std::size_t most = std::min<std::size_t>(8, std::max(1u, std::thread::hardware_concurrency()));
+  const std::size_t threads = std::clamp<std::size_t>(pages.size() / kShare, 1, most);
+  const std::size_t share = (pages.size() / threads + kPage - 1) / kPage * kPage;
+  std::vector<std::jthread> helpers;
+  std::size_t begin = 0;
+  try {
+    for (; begin + share < pages.size(); begin += share)
+      helpers.emplace_back([part = pages.subspan(begin, share)] { touch(part); });
+  } catch (const std::exception&) {
+  }
+  touch(pages.subspan(begin));
+}
+
+}  // namespace
 
 std::byte* DeviceMemory::take(std::size_t bytes) {
   const Use use(*context_);
@@ -23,16 +58,35 @@ void DeviceMemory::give(std::byte* memory, std::size_t) noexcept {
 
 std::byte* PinnedMemory::take(std::size_t bytes) {
   const Use use(*context_);
-  void* memory = nullptr;
-  const CUresult result = context_->calls().cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY)
-    throw Error(Status::oom, text("no page-locked memory for a buffer of ", bytes, " bytes"), "memory");
-  context_->check(result, "cuMemHostAlloc");
-  return static_cast<std::byte*>(memory);
+  std::byte* memory = pages_.take(bytes);
+  ::madvise(memory, bytes, MADV_DONTFORK);  // a child has no use for it, and must not make the kernel copy it
+  touch_in_parallel({memory, bytes});
+  const CUresult result = context_->calls().cuMemHostRegister(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE);
+  if (result == CUDA_SUCCESS) return memory;
+  pages_.give(memory, bytes);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_pinned(bytes);
+  if (result != CUDA_ERROR_NOT_SUPPORTED && result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_NOT_PERMITTED)
+    context_->check(result, "cuMemHostRegister");
+  return take_from_driver(bytes);
 }
 
-void PinnedMemory::give(std::byte* memory, std::size_t) noexcept {
-  quietly(*context_, [&](const Calls& calls) { context_->note(calls.cuMemFreeHost(memory), "cuMemFreeHost"); });
+std::byte* PinnedMemory::take_from_driver(std::size_t bytes) {
+  void* memory = nullptr;
+  const CUresult result = context_->calls().cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_pinned(bytes);
+  context_->check(result, "cuMemHostAlloc");
+  const std::lock_guard lock(mutex_);
+  return *from_driver_.insert(static_cast<std::byte*>(memory)).first;
+}
+
+void PinnedMemory::give(std::byte* memory, std::size_t bytes) noexcept {
+  quietly(*context_, [&](const Calls& calls) {
+    const std::lock_guard lock(mutex_);
+    if (from_driver_.erase(memory) != 0) return context_->note(calls.cuMemFreeHost(memory), "cuMemFreeHost");
+    const CUresult result = calls.cuMemHostUnregister(memory);
+    context_->note(result, "cuMemHostUnregister");
+    if (result == CUDA_SUCCESS) pages_.give(memory, bytes);
+  });
 }
 
 }  // namespace damacy::cuda

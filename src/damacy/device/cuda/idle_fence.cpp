@@ -1,0 +1,74 @@
+// The waiting thread. Unregistering a page waits for the device (measured with driver 580; as cuMemFree does), which
+// cuCtxSynchronize does too, but not without breaking captures.
+#include "damacy/device/cuda/idle_fence.h"
+
+#include <csignal>
+#include <system_error>
+#include <thread>
+
+#include <pthread.h>
+
+#include "damacy/core/text.h"
+#include "damacy/device/alloc.h"
+
+namespace damacy::cuda {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+
+void wait_until_idle(const Context& context) {
+  const HostBuffer page(std::make_shared<PageAlloc>(), kPageBytes);
+  const Use use(context);
+  context.check(context.calls().cuMemHostRegister(page.data(), page.size(), 0), "cuMemHostRegister");
+  context.check(context.calls().cuMemHostUnregister(page.data()), "cuMemHostUnregister");
+}
+
+// Signals are for the user's threads.
+template <class Body>
+void detach_thread(Body body) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread(std::move(body)).detach();
+  } catch (const std::system_error& error) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw Error(Status::oom, text("cannot start a thread that waits for the GPU: ", error.what()), "memory");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+IdleFence::IdleFence(std::shared_ptr<const Context> context) : context_(std::move(context)) {
+  detach_thread([used = context_, outcome = outcome_]() mutable {
+    std::optional<Error> failure;
+    try {
+      wait_until_idle(*used);
+    } catch (const Error& error) {
+      failure = error;
+    }
+    used.reset();  // who sees the fence pass may count on it
+    const std::lock_guard lock(outcome->mutex);
+    outcome->done = true;
+    outcome->failure = std::move(failure);
+    outcome->changed.notify_all();
+  });
+}
+
+bool IdleFence::ready() {
+  context_->check_usable();
+  const std::lock_guard lock(outcome_->mutex);
+  if (outcome_->failure) throw *outcome_->failure;
+  return outcome_->done;
+}
+
+bool IdleFence::wait(std::stop_token stop) {
+  {
+    std::unique_lock lock(outcome_->mutex);
+    if (!outcome_->changed.wait(lock, stop, [this] { return outcome_->done; })) return false;
+  }
+  return ready();
+}
+
+}  // namespace damacy::cuda
