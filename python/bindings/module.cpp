@@ -61,6 +61,6 @@ NB_MODULE(_native, m) {
   bind_pipeline(m);
   m.def("open_array", &open_array_dict, nb::arg("uri"));
   m.def("backend_info", &backend_info);
-  m.def("cuda_init_primary", &make_primary_current, nb::arg("device") = 0,
+  m.def("cuda_init_primary", &damacy::make_primary_current, nb::arg("device") = 0,
         "Makes the primary context of `device` current on this thread unless one is; False without a usable GPU.");
 }
