@@ -1,0 +1,50 @@
+// .zarray: as zarr_v3_array.
+#include "zarr_support.h"
+
+namespace {
+
+using namespace damacy;
+using fuzz::Choices;
+
+std::string codec(Choices& in) {
+  return in.pick({R"({"id":"zstd","level":1})", R"({"id":"blosc","x":1})", R"({"id":"zlib"})", R"({"id":"lz4"})",
+                  R"({"id":"gzip"})", R"({"id":"crc32c"})", R"({"id":"crc32c","location":"start"})",
+                  R"({"id":"crc32c","x":0})", R"({"id":"delta"})", "null", "{}"});
+}
+
+std::string document(Choices& in) {
+  const std::size_t rank = in.byte() % 4;
+  return text(
+      R"({"zarr_format":2,"shape":)", in.extents(rank), R"(,"chunks":)", in.extents(rank), R"(,"dtype":")",
+      in.pick({"|u1", "<i2", ">f2", "<f4", ">f8", "|b1", "<c8", ">c16", "<M8[ns]", ">m8[10us]", "<u8", "|S3", "i2",
+               "<M8[0s]"}),
+      R"(","compressor":)", codec(in), R"(,"filters":)",
+      in.byte() < 160 ? "null" : text("[", codec(in), ",", codec(in), "]"), R"(,"fill_value":)", in.fill(),
+      R"(,"order":)", in.pick({R"("C")", R"("F")", "null"}),
+      in.pick({"", R"(,"dimension_separator":"/")", R"(,"dimension_separator":".")", R"(,"dimension_separator":null)"}),
+      "}");
+}
+
+void run(std::string_view json) {
+  try {
+    const ArrayMetadata array = parse_v2_array(json);
+    fuzz::check_array(array);
+    fuzz::check_last_chunk(array);
+    fuzz::require(!array.shard_index && array.zarr_format == 2 && !array.keys.prefix_c, "v2 has no shards");
+  } catch (const Error& e) {
+    fuzz::check_error(e);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  if (bytes.starts_with('{')) {
+    run(bytes);
+  } else {
+    Choices choices(bytes);
+    run(document(choices));
+  }
+  return 0;
+}

@@ -1,0 +1,89 @@
+// zarr.json of arrays: any text, and documents put together from parts, give an error of section 11 or an array whose
+// numbers are right, computed again in 128 bits.
+#include "zarr_support.h"
+
+namespace {
+
+using namespace damacy;
+using fuzz::Choices;
+
+std::string chunk_grid(Choices& in, std::size_t rank) {
+  if (in.byte() < 16)
+    return text(R"({"name":"rectilinear","configuration":{"kind":"inline","chunk_shapes":)", in.extents(rank), "}}");
+  return text(R"({"name":"regular","configuration":{"chunk_shape":)", in.extents(rank), "}}");
+}
+
+std::string permutation(Choices& in, std::size_t rank) {
+  if (in.byte() < 32) return in.pick({"\"C\"", "\"F\"", "[0]", "[0,0]", "[1,2]", "[]"});
+  std::string axes;
+  for (std::size_t i = 0; i < rank; ++i) axes += static_cast<char>('0' + i);
+  for (std::size_t i = 1; i < rank; ++i) std::swap(axes[i], axes[in.byte() % (i + 1)]);
+  std::string list = "[";
+  for (std::size_t i = 0; i < rank; ++i) list += text(i > 0 ? "," : "", axes[i]);
+  return list + "]";
+}
+
+std::string codecs(Choices& in, std::size_t rank, int depth);
+
+std::string array_to_bytes(Choices& in, std::size_t rank, int depth) {
+  if (depth > 1 || in.byte() < 128)
+    return in.pick({R"({"name":"bytes","configuration":{"endian":"little"}})",
+                    R"({"name":"bytes","configuration":{"endian":"big"}})", R"("bytes")", R"({"name":"bytes"})"});
+  return text(
+      R"({"name":"sharding_indexed","configuration":{"chunk_shape":)", in.extents(rank), R"(,"codecs":)",
+      codecs(in, rank, depth + 1), R"(,"index_codecs":)",
+      in.pick({R"([{"name":"bytes","configuration":{"endian":"little"}},"crc32c"])",
+               R"([{"name":"bytes","configuration":{"endian":"big"}}])", R"(["bytes"])", R"(["crc32c"])", "[]"}),
+      in.pick({"", R"(,"index_location":"start")", R"(,"index_location":"end")", R"(,"index_location":"x")"}), "}}");
+}
+
+std::string codecs(Choices& in, std::size_t rank, int depth) {
+  std::string list = "[";
+  for (int i = in.byte() % 3; i > 0; --i)
+    list += text(R"({"name":"transpose","configuration":{"order":)", permutation(in, rank), "}},");
+  list += array_to_bytes(in, rank, depth);
+  for (int i = in.byte() % 3; i > 0; --i)
+    list += text(",", in.pick({"\"zstd\"", "\"blosc\"", "\"crc32c\"", "\"numcodecs.lz4\"", "\"zfp\"",
+                               R"({"name":"gzip","configuration":{"level":1}})",
+                               R"({"name":"numcodecs.crc32c","configuration":{"location":"start"}})"}));
+  return list + "]";
+}
+
+std::string document(Choices& in) {
+  const std::size_t rank = in.byte() % 4;
+  const std::string shape = in.extents(rank);
+  const std::string type =
+      in.pick({R"("uint8")", R"("int16")", R"("float16")", R"("bfloat16")", R"("float32")", R"("float64")", R"("bool")",
+               R"("complex64")", R"("uint64")", R"("int8")", R"("r16")",
+               R"({"name":"numpy.datetime64","configuration":{"unit":"s","scale_factor":1}})"});
+  return text(
+      R"({"zarr_format":3,"node_type":"array","shape":)", shape, R"(,"data_type":)", type, R"(,"chunk_grid":)",
+      chunk_grid(in, rank), R"(,"chunk_key_encoding":)",
+      in.pick({R"("default")", R"("v2")", R"({"name":"v2","configuration":{"separator":"/"}})"}), R"(,"fill_value":)",
+      in.fill(), R"(,"codecs":)", codecs(in, rank, 0),
+      in.pick({"", R"(,"attributes":{"a":NaN})", R"(,"x":{"must_understand":false})", R"(,"dimension_names":["y"])"}),
+      "}");
+}
+
+void run(std::string_view json) {
+  try {
+    const ArrayMetadata array = parse_v3_array(json);
+    fuzz::check_array(array);
+    fuzz::check_last_chunk(array);
+  } catch (const Error& e) {
+    fuzz::check_error(e);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  if (bytes.starts_with('{')) {
+    run(bytes);
+  } else {
+    Choices choices(bytes);
+    run(document(choices));
+  }
+  return 0;
+}
