@@ -15,6 +15,7 @@ struct HostileOptions {
   bool mutate = true;
   std::uint64_t seed = 1;
   double checked_share = 0.02;  // of mutated frames, by the reference decoder
+  bool all_shapes = false;      // every batch in every launch shape, one kernel after the other
 };
 
 // Prints totals as JSON. False when a byte was wrong or escaped, or a verdict differs.

@@ -10,8 +10,9 @@
 namespace {
 
 constexpr char kUsage[] =
-    "usage: codec_bench table [--nvcomp PATH] [--only PART] [--quick] [--no-stages] [--no-lz4]\n"
-    "       codec_bench generated|mutated [--seconds S] [--frames N] [--largest BYTES] [--seed K] [--checked SHARE]\n"
+    "usage: codec_bench table [--nvcomp PATH] [--only PART] [--count N] [--quick] [--no-stages] [--no-lz4]\n"
+    "       codec_bench generated|mutated [--seconds S] [--frames N] [--largest BYTES] [--seed K] [--checked SHARE] "
+    "[--all-shapes]\n"
     "       --threads T with any of them\n";
 
 struct Arguments {
@@ -32,12 +33,16 @@ bool parse(int count, char** words, Arguments& out) {
       out.table.stages = false;
     else if (word == "--no-lz4")
       out.table.lz4 = false;
+    else if (word == "--all-shapes")
+      out.hostile.all_shapes = true;
     else if (i + 1 == count)
       return false;
     else if (word == "--nvcomp")
       out.nvcomp = words[++i];
     else if (word == "--only")
       out.table.only = words[++i];
+    else if (word == "--count")
+      out.table.count = std::strtoull(words[++i], nullptr, 10);
     else if (word == "--threads")
       out.threads = std::strtoull(words[++i], nullptr, 10);
     else if (word == "--seconds")

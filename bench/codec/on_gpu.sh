@@ -1,36 +1,53 @@
 #!/usr/bin/env bash
-# Correctness, speed and safety of the GPU decoder in under six minutes. Every line of output is one JSON object, or
-# starts with '#'.
+# Correctness, speed, profile and safety of the GPU decoder in about five minutes. Every line of output is one JSON
+# object, or starts with '#'. Stops when the first check of all launch shapes fails: figures of wrong bytes mean nothing.
 # usage: on_gpu.sh CODEC_BENCH [NVCOMP_LIBRARY]        results also go to $OUT/codec.jsonl when OUT is set
 set -uo pipefail
 bench="$1"
 nvcomp=()
 [[ $# -lt 2 ]] || nvcomp=(--nvcomp "$2")
-log="${OUT:-$(mktemp -d)}/codec.jsonl"
+out="${OUT:-$(mktemp -d)}"
+log="$out/codec.jsonl"
 failed=0
 
 step() {  # step SECONDS NAME COMMAND...
-  local limit="$1" name="$2"
+  local limit="$1" name="$2" begin=$SECONDS
   shift 2
-  echo "# $name"
-  timeout "$limit" "$@" 2>&1 | tee -a "$log"
+  timeout -k 3 "$limit" "$@" 2>&1 | tee -a "$log"
   local code="${PIPESTATUS[0]}"
+  echo "# $name: $((SECONDS - begin)) s"
   [[ "$code" == 0 ]] || { echo "# FAILED ($code): $name"; failed=1; }
 }
 
-sanitize() {  # sanitize TOOL
+find_tool() { command -v "$1" || ls /usr/local/cuda*/bin/"$1" /opt/nvidia/nsight-compute/*/"$1" 2>/dev/null | head -1; }
+
+sanitize() {  # sanitize SECONDS TOOL
   local tool
-  tool="$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -1)"
+  tool="$(find_tool compute-sanitizer)"
   [[ -n "$tool" ]] || { echo "# no compute-sanitizer"; return; }
-  step 50 "$1" "$tool" --tool "$1" --error-exitcode 9 "$bench" generated --frames 60 --largest 3000 --seconds 0 --threads 4
-  step 50 "$1 mutated" "$tool" --tool "$1" --error-exitcode 9 "$bench" mutated --frames 300 --largest 1500 --seconds 0 --checked 1 --threads 4
+  step "$1" "$2" "$tool" --tool "$2" --error-exitcode 9 "$bench" generated --frames 60 --largest 3000 --seconds 0 --threads 4
+  step "$1" "$2, mutated" "$tool" --tool "$2" --error-exitcode 9 "$bench" mutated --frames 300 --largest 1500 --seconds 0 --checked 1 --threads 4
 }
 
-step 40 "generated, small" "$bench" generated --frames 50000 --seconds 5
-step 60 "generated, large" "$bench" generated --frames 600 --largest 500000 --seconds 5 --seed 2
-step 40 "mutated, small" "$bench" mutated --seconds 15
-step 60 "mutated, large" "$bench" mutated --frames 1000 --largest 300000 --seconds 10 --checked 1 --seed 3
+profile() {  # profile SECONDS ROW COUNT
+  local tool
+  tool="$(find_tool ncu)"
+  [[ -n "$tool" ]] || { echo "# no ncu"; return; }
+  timeout -k 3 "$1" "$tool" --clock-control none --launch-count 5 --section SpeedOfLight --section WarpStateStats \
+    --section Occupancy --section LaunchStats --section InstructionStats --section MemoryWorkloadAnalysis \
+    -o "$out/profile" -f "$bench" table --quick --no-stages --no-lz4 --only "$2" --count "$3" >"$out/ncu.log" 2>&1 ||
+    { echo "# profile failed"; tail -3 "$out/ncu.log"; }
+  "$tool" --import "$out/profile.ncu-rep" --page raw --csv >"$out/profile.csv" 2>/dev/null
+}
+
+step 30 "every launch shape, small" "$bench" generated --frames 3000 --seconds 0 --all-shapes
+step 30 "every launch shape, large" "$bench" generated --frames 150 --largest 400000 --seconds 0 --seed 2 --all-shapes
+step 30 "every launch shape, mutated" "$bench" mutated --frames 2000 --seconds 0 --seed 3 --all-shapes
+[[ $failed == 0 ]] || { echo "# stopped"; exit 1; }
 step 90 "table, the rows asked for" "$bench" table --quick "${nvcomp[@]}"
-for tool in memcheck racecheck initcheck; do sanitize "$tool"; done
+profile 40 zstd/micro/256 8192
+step 30 "mutated, small" "$bench" mutated --seconds 12
+step 30 "mutated, large" "$bench" mutated --frames 1000 --largest 300000 --seconds 8 --checked 1 --seed 4
+for tool in memcheck racecheck initcheck; do sanitize 20 "$tool"; done
 echo "# $([[ $failed == 0 ]] && echo all good || echo something failed)"
 exit "$failed"

@@ -152,7 +152,9 @@ bool run_row(const Row& row, const TableOptions& options, Nvcomp& nvcomp, Crew& 
   return good;
 }
 
-std::vector<std::size_t> counts_of(std::size_t frame_bytes, bool quick) {
+std::vector<std::size_t> counts_of(std::size_t frame_bytes, const TableOptions& options) {
+  const bool quick = options.quick;
+  if (options.count != 0) return {options.count};
   if (frame_bytes >= (4u << 20))
     return quick ? std::vector<std::size_t>{256} : std::vector<std::size_t>{16, 64, 256, 512};
   if (frame_bytes == (64u << 10))
@@ -180,7 +182,7 @@ bool run_table(const TableOptions& options, Nvcomp& nvcomp, Crew& crew) {
           const Set set = make_set(volume, name, shape, shuffle, codec, crew);
           const double library = library_rate(set, crew);
           good = good && library >= 0;
-          for (const std::size_t count : counts_of(shape.bytes(), options.quick))
+          for (const std::size_t count : counts_of(shape.bytes(), options))
             good = run_row({set, count, library}, options, nvcomp, crew) && good;
         }
       }

@@ -10,8 +10,9 @@
 namespace damacy::bench {
 
 struct TableOptions {
-  std::string only;    // part of a row's name; empty: all
-  bool quick = false;  // the rows of the issue alone
+  std::string only;       // part of a row's name; empty: all
+  std::size_t count = 0;  // frames a row; 0: the usual numbers
+  bool quick = false;     // the rows of the issue alone
   bool stages = true;
   bool lz4 = true;
 };
