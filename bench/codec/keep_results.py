@@ -1,4 +1,4 @@
-"""Turns the lines that on_gpu.sh printed into one result file, with the commit, the machine and the command beside them.
+"""Turns the lines that on_gpu.sh printed into one result file, with commit, machine and command beside them.
 
 usage: keep_results.py CODEC_JSONL COMMIT OUTPUT [COMMAND]
 """

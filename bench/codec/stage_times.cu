@@ -13,22 +13,22 @@ class SerialLauncher {
   explicit SerialLauncher(const Stream& stream) : stream_(stream) {}
 
   template <class Kernel>
-  void launch(gpu::Track, Kernel kernel, gpu::u32 blocks, gpu::u32 threads, std::size_t shared_bytes,
-              const gpu::WaveView& wave) {
-    if (shared_bytes != 0) {
-      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+  void launch(gpu::Track, Kernel kernel, const gpu::KernelShape& shape, const gpu::WaveView& wave) {
+    if (shape.shared_bytes != 0)
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(shape.shared_bytes)),
             "shared");
+    if (!shape.wants_cache)
       check(
           cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
           "shared");
-    }
     const char* name = nullptr;
     check(cudaFuncGetName(&name, reinterpret_cast<const void*>(kernel)), "name");
     cudaEvent_t begin, end;
     check(cudaEventCreate(&begin), "event");
     check(cudaEventCreate(&end), "event");
     check(cudaEventRecord(begin, stream_.get()), "record");
-    kernel<<<blocks, threads, shared_bytes, stream_.get()>>>(wave);
+    kernel<<<shape.blocks, shape.threads, shape.shared_bytes, stream_.get()>>>(wave);
     check(cudaGetLastError(), name);
     check(cudaEventRecord(end, stream_.get()), "record");
     stream_.wait();
@@ -54,6 +54,22 @@ gpu::u32 multiprocessors() {
   check(cudaGetDevice(&device), "device");
   check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "attribute");
   return static_cast<gpu::u32>(count);
+}
+
+gpu::StageShapes shapes_of(unsigned choice) {
+  constexpr gpu::u32 kLanes[6] = {1, 14, 4, 5, 8, 10}, kLz4Lanes[6] = {8, 1, 32, 4, 2, 16}, kWarps[3] = {4, 8, 16};
+  gpu::StageShapes shapes{};
+  shapes.sequence_lanes = kLanes[choice % 6];
+  shapes.lz4_lanes = kLz4Lanes[choice % 6];
+  shapes.zstd_warps = kWarps[choice / 6 % 3];
+  shapes.lz4_warps = kWarps[(choice / 6 + 1) % 3];
+  shapes.dense = choice / 18 % 2 == 0;
+  return shapes;
+}
+
+std::string described(const gpu::StageShapes& shapes) {
+  return "S" + std::to_string(shapes.sequence_lanes) + " W" + std::to_string(shapes.zstd_warps) +
+         (shapes.dense ? " dense" : " sparse");
 }
 
 // _ZN6damacy3gpu12execute_zstdILi4ELi8EEEv... reads execute_zstd<4,8>.
@@ -98,9 +114,17 @@ StageTimes stage_times(const Batch& batch) {
 }
 
 std::string launch_shapes(const WaveShape& shape) {
-  const auto shapes = gpu::StageShapes::choose(shape, multiprocessors());
-  return "S" + std::to_string(shapes.sequence_lanes) + " W" + std::to_string(shapes.zstd_warps) +
-         (shapes.dense ? " dense" : " sparse");
+  return described(gpu::StageShapes::choose(shape, multiprocessors()));
+}
+
+std::string shape_choice(unsigned choice) {
+  return described(shapes_of(choice));
+}
+
+void decode_in_shape(const Batch& batch, unsigned choice) {
+  SerialLauncher launcher(batch.stream());
+  gpu::Stages(launcher, gpu::view_of(batch.shape(), batch.buffers()), batch.shape(), shapes_of(choice)).run();
+  batch.wait();
 }
 
 }  // namespace damacy::bench

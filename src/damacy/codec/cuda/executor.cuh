@@ -223,7 +223,7 @@ class Executor {
       if (!in_window(r, span)) continue;
       while (sources[r] - origin < span) sources[r] = memory_.sources[sources[r] - origin];
     }
-    u8 bytes[kRows];
+    u8 bytes[kRows] = {};
     DAMACY_UNROLL(16)
     for (u32 r = 0; r < kRows; ++r) {
       if (!in_window(r, span)) continue;

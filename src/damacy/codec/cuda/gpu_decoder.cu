@@ -111,10 +111,9 @@ class CudaLauncher {
   CudaLauncher(cudaStream_t main, const Handles& side) : main_(main), side_(side) {}
 
   template <class Kernel>
-  void launch(gpu::Track track, Kernel kernel, gpu::u32 blocks, gpu::u32 threads, std::size_t shared_bytes,
-              const gpu::WaveView& wave) {
-    if (shared_bytes != 0) allow(kernel, shared_bytes);
-    kernel<<<blocks, threads, shared_bytes, stream(track)>>>(wave);
+  void launch(gpu::Track track, Kernel kernel, const gpu::KernelShape& shape, const gpu::WaveView& wave) {
+    prepare(kernel, shape);
+    kernel<<<shape.blocks, shape.threads, shape.shared_bytes, stream(track)>>>(wave);
     note(cudaGetLastError());
   }
 
@@ -133,9 +132,13 @@ class CudaLauncher {
 
  private:
   template <class Kernel>
-  void allow(Kernel kernel, std::size_t shared_bytes) {
-    note(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
-    note(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
+  void prepare(Kernel kernel, const gpu::KernelShape& shape) {
+    if (shape.shared_bytes != 0)
+      note(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                static_cast<int>(shape.shared_bytes)));
+    if (!shape.wants_cache)
+      note(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
   }
 
   [[nodiscard]] cudaStream_t stream(gpu::Track track) const {

@@ -88,7 +88,7 @@ class WaveTest {
 StageShapes random_shapes(Random& random) {
   const auto pick = [&](std::initializer_list<u32> choices) { return *(choices.begin() + random() % choices.size()); };
   StageShapes shapes{};
-  shapes.sequence_lanes = pick({1, 2, 4, 5, 8, 10});
+  shapes.sequence_lanes = pick({1, 2, 4, 5, 8, 10, 14});
   shapes.lz4_lanes = pick({1, 2, 4, 8, 16, 32});
   shapes.zstd_warps = pick({4, 4, 8, 16});
   shapes.lz4_warps = pick({4, 4, 8, 16});

@@ -211,39 +211,50 @@ __device__ __forceinline__ void decode_stream(SequenceLane& lane, u32 mask, cons
   }
 }
 
-// Lanes 0 .. kLanes read the table descriptions of a block each; then three lanes a block build its tables side by
-// side.
+// The blocks of one warp before their streams are read. Every slot has its block's tables.
 template <int kLanes>
-__device__ __forceinline__ void prepare_tables(const WaveView& wave, const Block& block, bool mine, u32 alphabet,
-                                               SequenceMemory& memory, TableSet& set, u32& ready) {
-  if (alphabet == 0) ready = mine && read_table_set_of(wave, block, memory, set) ? 1 : 0;
+struct SequenceSlots {
+  TableSet sets[kLanes];
+  u32 ready[kLanes];
+};
+
+// Lanes 0 .. kLanes read the table descriptions of a block each; then every lane builds one table at a time.
+template <int kLanes>
+__device__ __forceinline__ void prepare_tables(const WaveView& wave, const Block& block, bool mine,
+                                               SequenceMemory* memory, SequenceSlots<kLanes>& slots) {
+  const u32 lane = threadIdx.x;
+  if (lane < kLanes) slots.ready[lane] = mine && read_table_set_of(wave, block, memory[lane], slots.sets[lane]) ? 1 : 0;
   __syncwarp();
-  if (mine && alphabet < 3 && ready != 0)
-    build_sequence_table(set, static_cast<int>(alphabet), memory.counts(), memory.table(static_cast<int>(alphabet)));
+  for (u32 task = lane; task < 3 * kLanes; task += kWarp) {
+    const u32 slot = task % kLanes;
+    const int alphabet = static_cast<int>(task / kLanes);
+    if (slots.ready[slot] != 0)
+      build_sequence_table(slots.sets[slot], alphabet, memory[slot].counts(), memory[slot].table(alphabet));
+  }
   __syncwarp();
 }
 
 template <int kLanes>
 __global__ void __launch_bounds__(kWarp) decode_sequences(WaveView wave) {
   DAMACY_DYNAMIC_SHARED(shared);
-  __shared__ TableSet sets[kLanes];
-  __shared__ u32 ready[kLanes];
-  const u32 slot = threadIdx.x % kLanes, role = threadIdx.x / kLanes, place = blockIdx.x * kLanes + slot;
-  const bool mine = place < wave.sequence_blocks;
+  __shared__ SequenceSlots<kLanes> slots;
+  const u32 lane = threadIdx.x, place = blockIdx.x * kLanes + lane;
+  const bool mine = lane < kLanes && place < wave.sequence_blocks;
   const u32 index = mine ? wave.sequence_order[place] : 0;
   const Block& block = wave.blocks[index];
-  SequenceMemory& memory = reinterpret_cast<SequenceMemory*>(shared)[slot];
-  prepare_tables<kLanes>(wave, block, mine, role, memory, sets[slot], ready[slot]);
-  const bool on = mine && role == 0 && ready[slot] != 0;
+  SequenceMemory* memory = reinterpret_cast<SequenceMemory*>(shared);
+  prepare_tables<kLanes>(wave, block, mine, memory, slots);
+  const bool on = mine && slots.ready[lane] != 0;
   SequenceResult result{Fault::fse, 0, 0, {0, 0, 0}};
   const u32 mask = __ballot_sync(kWholeWarp, on);
   if (on) {
-    const u8* stream = wave.source + block.source + sets[slot].stream;
-    SequenceLane lane(memory, sets[slot], stream, block.size - sets[slot].stream, block.has(Block::kFirst));
+    const TableSet& set = slots.sets[lane];
+    const u8* stream = wave.source + block.source + set.stream;
+    SequenceLane decoder(memory[lane], set, stream, block.size - set.stream, block.has(Block::kFirst));
     result.fault = Fault::none;
-    decode_stream(lane, mask, block, wave.records + block.records, wave.aside, result);
+    decode_stream(decoder, mask, block, wave.records + block.records, wave.aside, result);
   }
-  if (mine && role == 0) wave.sequence_results[index] = result;
+  if (mine) wave.sequence_results[index] = result;
 }
 
 }  // namespace damacy::gpu

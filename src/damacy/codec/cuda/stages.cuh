@@ -20,7 +20,7 @@ struct StageShapes {
 
   static StageShapes choose(const WaveShape& shape, u32 multiprocessors) {
     StageShapes shapes{};
-    shapes.sequence_lanes = up_to(shape.sequence_blocks, multiprocessors * 4, {1, 2, 4, 5, 8, 10});
+    shapes.sequence_lanes = lanes_for(shape.sequence_blocks, multiprocessors);
     shapes.lz4_lanes = up_to(shape.lz4_frames, multiprocessors * 8, {1, 2, 4, 8, 16, 32});
     shapes.zstd_warps = warps(shape.zstd_frames, multiprocessors);
     shapes.lz4_warps = warps(shape.lz4_frames, multiprocessors);
@@ -29,6 +29,13 @@ struct StageShapes {
   }
 
  private:
+  // Few blocks: one warp a scheduler. Many: whichever of 4 warps of 10 lanes and 3 of 14 leaves the fuller last round.
+  static u32 lanes_for(u32 blocks, u32 multiprocessors) {
+    if (blocks <= multiprocessors * 40) return up_to(blocks, multiprocessors * 4, {1, 2, 4, 5, 8, 10});
+    const u32 rounds_of_10 = (blocks - 1) / (multiprocessors * 40),
+              rounds_of_14 = (blocks - 1) / (multiprocessors * 42);
+    return rounds_of_14 < rounds_of_10 ? 14 : 10;
+  }
   // The smallest choice with which `count` items need at most `warps` warps.
   static u32 up_to(u32 count, u32 warps, const u32 (&choices)[6]) {
     for (const u32 choice : choices)
@@ -48,17 +55,28 @@ inline u32 groups_of(u32 count, u32 each) {
 enum class Track : int { main, small_tables, medium_tables, large_tables, lz4 };
 inline constexpr int kTracks = 5;
 
+struct KernelShape {
+  u32 blocks = 1;
+  u32 threads = kWarp;
+  std::size_t shared_bytes = 0;
+  // Most of the cache stays cache; else it is shared memory. Kernels that differ in this do not share a multiprocessor.
+  bool wants_cache = false;
+};
+
 template <class Launcher>
 class Stages {
  public:
   Stages(Launcher& launcher, const WaveView& wave, const WaveShape& shape, const StageShapes& shapes)
       : launcher_(launcher), wave_(wave), shape_(shape), shapes_(shapes) {}
 
+  // Sequences first: they take longest, and spread over all multiprocessors only when those are empty.
   void run() {
     launcher_.zero(Track::main, wave_.literal_counts, ScratchLayout(shape_).zeroed);
-    if (shape_.lz4_frames != 0) lz4();
-    if (shape_.literal_blocks != 0) literals();
+    if (shape_.lz4_frames != 0) launcher_.join(Track::lz4, Track::main);
+    if (shape_.literal_blocks != 0) launcher_.join(Track::large_tables, Track::main);
     if (shape_.sequence_blocks != 0) sequences();
+    if (shape_.literal_blocks != 0) literals();
+    if (shape_.lz4_frames != 0) lz4();
     if (shape_.literal_blocks != 0) {
       launcher_.join(Track::main, Track::small_tables);
       launcher_.join(Track::main, Track::medium_tables);
@@ -66,15 +84,15 @@ class Stages {
     }
     if (shape_.zstd_frames != 0) execute();
     if (shape_.checksums != 0)
-      launcher_.launch(Track::main, verify_checksums, groups_of(shape_.segments, kSegmentsPerWarp), kWarp, 0, wave_);
+      launcher_.launch(Track::main, verify_checksums, {groups_of(shape_.segments, kSegmentsPerWarp)}, wave_);
     if (shape_.lz4_frames != 0) launcher_.join(Track::main, Track::lz4);
   }
 
  private:
   template <int kLanes>
   void sequences_of() {
-    launcher_.launch(Track::main, decode_sequences<kLanes>, groups_of(shape_.sequence_blocks, kLanes), kWarp,
-                     kLanes * sizeof(SequenceMemory), wave_);
+    launcher_.launch(Track::main, decode_sequences<kLanes>,
+                     {groups_of(shape_.sequence_blocks, kLanes), kWarp, kLanes * sizeof(SequenceMemory)}, wave_);
   }
   void sequences() {
     switch (shapes_.sequence_lanes) {
@@ -88,6 +106,8 @@ class Stages {
         return sequences_of<5>();
       case 8:
         return sequences_of<8>();
+      case 14:
+        return sequences_of<14>();
       default:
         return sequences_of<10>();
     }
@@ -95,13 +115,13 @@ class Stages {
 
   template <int kBits>
   void literals_of(Track track) {
-    launcher_.launch(track, decode_literals<kBits>, groups_of(shape_.literal_blocks, kBlocksPerWarp), kWarp,
-                     kBlocksPerWarp * sizeof(LiteralMemory<kBits>), wave_);
+    launcher_.launch(
+        track, decode_literals<kBits>,
+        {groups_of(shape_.literal_blocks, kBlocksPerWarp), kWarp, kBlocksPerWarp * sizeof(LiteralMemory<kBits>)},
+        wave_);
   }
   void literals() {
-    launcher_.join(Track::large_tables, Track::main);
-    launcher_.launch(Track::large_tables, describe_trees, groups_of(shape_.literal_blocks, kTreesPerWarp), kWarp, 0,
-                     wave_);
+    launcher_.launch(Track::large_tables, describe_trees, {groups_of(shape_.literal_blocks, kTreesPerWarp)}, wave_);
     launcher_.join(Track::medium_tables, Track::large_tables);
     launcher_.join(Track::small_tables, Track::large_tables);
     literals_of<11>(Track::large_tables);
@@ -111,7 +131,7 @@ class Stages {
 
   template <int kWarps, int kRows>
   void execute_of() {
-    launcher_.launch(Track::main, execute_zstd<kWarps, kRows>, shape_.zstd_frames, kWarps * kWarp, 0, wave_);
+    launcher_.launch(Track::main, execute_zstd<kWarps, kRows>, {shape_.zstd_frames, kWarps * kWarp, 0, true}, wave_);
   }
   template <int kRows>
   void execute_rows() {
@@ -122,14 +142,13 @@ class Stages {
 
   template <int kLanes>
   void parse_of() {
-    launcher_.launch(Track::lz4, parse_lz4<kLanes>, groups_of(shape_.lz4_frames, kLanes), kWarp, 0, wave_);
+    launcher_.launch(Track::lz4, parse_lz4<kLanes>, {groups_of(shape_.lz4_frames, kLanes)}, wave_);
   }
   template <int kWarps>
   void execute_lz4_of() {
-    launcher_.launch(Track::lz4, execute_lz4<kWarps, 8>, shape_.lz4_frames, kWarps * kWarp, 0, wave_);
+    launcher_.launch(Track::lz4, execute_lz4<kWarps, 8>, {shape_.lz4_frames, kWarps * kWarp, 0, true}, wave_);
   }
   void lz4() {
-    launcher_.join(Track::lz4, Track::main);
     switch (shapes_.lz4_lanes) {
       case 1:
         parse_of<1>();

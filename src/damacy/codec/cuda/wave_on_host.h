@@ -20,8 +20,8 @@ class HostLauncher {
   explicit HostLauncher(u64 seed) : seed_(seed) {}
 
   template <class Kernel>
-  void launch(Track, Kernel kernel, u32 blocks, u32 threads, std::size_t shared_bytes, const WaveView& wave) {
-    simt::launch({blocks, threads, shared_bytes}, [&] { kernel(wave); }, seed_++);
+  void launch(Track, Kernel kernel, const KernelShape& shape, const WaveView& wave) {
+    simt::launch({shape.blocks, shape.threads, shape.shared_bytes}, [&] { kernel(wave); }, seed_++);
   }
   void zero(Track, void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); }
   void join(Track, Track) {}

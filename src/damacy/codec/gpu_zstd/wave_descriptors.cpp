@@ -60,6 +60,13 @@ WaveShape sum(const WaveShape& a, const WaveShape& b) {
   return shape;
 }
 
+// For locks held for tens of nanoseconds: going to sleep costs more than asking again.
+std::unique_lock<std::mutex> lock_soon(std::mutex& mutex) {
+  for (int i = 0; i < 1000; ++i)
+    if (std::unique_lock lock(mutex, std::try_to_lock); lock) return lock;
+  return std::unique_lock(mutex);
+}
+
 // Indices and positions of one frame become those of the wave, whose next free places are `base`.
 void rebase(Block& block, u64 source, const WaveShape& base) {
   block.source += source;
@@ -114,11 +121,12 @@ WaveDescriptors::WaveDescriptors(const WaveLimits& limits)
       segments_(limits.blocks) {}
 
 u32 WaveDescriptors::add(const FrameScan& scan) {
+  const WaveShape more = shape_of(scan);
   WaveShape base;
   {
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock = lock_soon(mutex_);
     base = shape_;
-    const WaveShape next = sum(shape_, shape_of(scan));
+    const WaveShape next = sum(shape_, more);
     if (next.frames > limits_.frames || next.blocks > limits_.blocks || next.segments > limits_.blocks ||
         damacy::scratch_bytes(next) > limits_.scratch_bytes)
       return kFull;
