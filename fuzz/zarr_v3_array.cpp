@@ -7,14 +7,29 @@ namespace {
 using namespace damacy;
 using fuzz::Choices;
 
+// Extents that often divide those of divisible().
+std::string divisors(Choices& in, std::size_t rank) {
+  std::string list = "[";
+  for (std::size_t i = 0; i < rank; ++i)
+    list += text(i > 0 ? "," : "", in.byte() < 240 ? in.pick({"1", "2", "3", "4", "6", "12"}) : in.number());
+  return list + "]";
+}
+std::string divisible(Choices& in, std::size_t rank) {
+  if (in.byte() < 64) return in.extents(rank);
+  std::string list = "[";
+  for (std::size_t i = 0; i < rank; ++i)
+    list += text(i > 0 ? "," : "", in.pick({"12", "24", "36", "1048576", "12000000"}));
+  return list + "]";
+}
+
 std::string chunk_grid(Choices& in, std::size_t rank) {
   if (in.byte() < 16)
-    return text(R"({"name":"rectilinear","configuration":{"kind":"inline","chunk_shapes":)", in.extents(rank), "}}");
-  return text(R"({"name":"regular","configuration":{"chunk_shape":)", in.extents(rank), "}}");
+    return text(R"({"name":"rectilinear","configuration":{"kind":"inline","chunk_shapes":)", divisible(in, rank), "}}");
+  return text(R"({"name":"regular","configuration":{"chunk_shape":)", divisible(in, rank), "}}");
 }
 
 std::string permutation(Choices& in, std::size_t rank) {
-  if (in.byte() < 32) return in.pick({"\"C\"", "\"F\"", "[0]", "[0,0]", "[1,2]", "[]"});
+  if (in.byte() < 8) return in.pick({"\"C\"", "\"F\"", "[0]", "[0,0]", "[1,2]", "[]"});
   std::string axes;
   for (std::size_t i = 0; i < rank; ++i) axes += static_cast<char>('0' + i);
   for (std::size_t i = 1; i < rank; ++i) std::swap(axes[i], axes[in.byte() % (i + 1)]);
@@ -26,11 +41,13 @@ std::string permutation(Choices& in, std::size_t rank) {
 std::string codecs(Choices& in, std::size_t rank, int depth);
 
 std::string array_to_bytes(Choices& in, std::size_t rank, int depth) {
-  if (depth > 1 || in.byte() < 128)
+  if (in.byte() < (depth == 0 ? 128 : 250))
     return in.pick({R"({"name":"bytes","configuration":{"endian":"little"}})",
-                    R"({"name":"bytes","configuration":{"endian":"big"}})", R"("bytes")", R"({"name":"bytes"})"});
+                    R"({"name":"bytes","configuration":{"endian":"big"}})",
+                    R"({"name":"bytes","configuration":{"endian":"big"}})",
+                    R"({"name":"bytes","configuration":{"endian":"little"}})", R"("bytes")"});
   return text(
-      R"({"name":"sharding_indexed","configuration":{"chunk_shape":)", in.extents(rank), R"(,"codecs":)",
+      R"({"name":"sharding_indexed","configuration":{"chunk_shape":)", divisors(in, rank), R"(,"codecs":)",
       codecs(in, rank, depth + 1), R"(,"index_codecs":)",
       in.pick({R"([{"name":"bytes","configuration":{"endian":"little"}},"crc32c"])",
                R"([{"name":"bytes","configuration":{"endian":"big"}}])", R"(["bytes"])", R"(["crc32c"])", "[]"}),
@@ -39,10 +56,10 @@ std::string array_to_bytes(Choices& in, std::size_t rank, int depth) {
 
 std::string codecs(Choices& in, std::size_t rank, int depth) {
   std::string list = "[";
-  for (int i = in.byte() % 3; i > 0; --i)
+  for (int i = in.byte() % 4 - 1; i > 0; --i)
     list += text(R"({"name":"transpose","configuration":{"order":)", permutation(in, rank), "}},");
   list += array_to_bytes(in, rank, depth);
-  for (int i = in.byte() % 3; i > 0; --i)
+  for (int i = in.byte() % 4 - (depth == 0 ? 2 : 1); i > 0; --i)
     list += text(",", in.pick({"\"zstd\"", "\"blosc\"", "\"crc32c\"", "\"numcodecs.lz4\"", "\"zfp\"",
                                R"({"name":"gzip","configuration":{"level":1}})",
                                R"({"name":"numcodecs.crc32c","configuration":{"location":"start"}})"}));
@@ -60,7 +77,7 @@ std::string document(Choices& in) {
       R"({"zarr_format":3,"node_type":"array","shape":)", shape, R"(,"data_type":)", type, R"(,"chunk_grid":)",
       chunk_grid(in, rank), R"(,"chunk_key_encoding":)",
       in.pick({R"("default")", R"("v2")", R"({"name":"v2","configuration":{"separator":"/"}})"}), R"(,"fill_value":)",
-      in.fill(), R"(,"codecs":)", codecs(in, rank, 0),
+      in.byte() < 160 ? "0" : in.fill(), R"(,"codecs":)", codecs(in, rank, 0),
       in.pick({"", R"(,"attributes":{"a":NaN})", R"(,"x":{"must_understand":false})", R"(,"dimension_names":["y"])"}),
       "}");
 }
