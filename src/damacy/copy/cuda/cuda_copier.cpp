@@ -1,0 +1,48 @@
+// The copier of CUDA devices: a launch for each kernel that a list needs. What the kernels read is plan.h's. Knows
+// streams by handle; its launches go to the context that is current when they are made.
+#include "damacy/copy/cuda/kernels.h"
+#include "damacy/copy/gpu_plan/plan.h"
+#include "damacy/copy/placement.h"
+
+namespace damacy {
+namespace {
+
+using copy_cuda::Launch;
+
+cudaError_t launch_one(const Launch& launch, std::uint64_t image, cudaStream_t stream) {
+  const copy_cuda::Group group = launch.group(image);
+  if (launch.kernel >= copy_cuda::kElements)
+    return copy_cuda::launch_elements(launch.kernel == copy_cuda::kHugeElements, group, launch.tiles, stream);
+  if (launch.kernel >= copy_cuda::kFirstShuffled)
+    return copy_cuda::launch_shuffled(launch.kernel - copy_cuda::kFirstShuffled, group, launch.tiles, stream);
+  return copy_cuda::launch_rows(launch.kernel - copy_cuda::kFirstRows, group, launch.tiles, stream);
+}
+
+class CudaCopier final : public Copier {
+ public:
+  std::size_t image_bytes(const PlacementList& list) const override {
+    return copy_cuda::Plan::image_bytes(list.placements().size());
+  }
+  void write_image(const PlacementList& list, std::span<std::byte> image) const override {
+    copy_cuda::Plan(list.placements()).write(image);
+  }
+  void enqueue(Stream& stream, const PlacementList& list, std::span<const std::byte> image) override {
+    const copy_cuda::Plan plan(list.placements());
+    stream.enqueue({{}, [&](std::uint64_t handle) {
+                      for (const Launch& launch : plan.launches())
+                        if (const cudaError_t error = launch_one(launch, reinterpret_cast<std::uint64_t>(image.data()),
+                                                                 reinterpret_cast<cudaStream_t>(handle));
+                            error != cudaSuccess)
+                          return static_cast<int>(error);
+                      return 0;
+                    }});
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Copier> make_cuda_copier() {
+  return std::make_unique<CudaCopier>();
+}
+
+}  // namespace damacy

@@ -1,0 +1,14 @@
+// Launches of the kernels, one file a family so that they compile side by side. Knows CUDA streams.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "damacy/copy/gpu_plan/record.h"
+
+namespace damacy::copy_cuda {
+
+cudaError_t launch_rows(u32 op, const Group& group, u32 tiles, cudaStream_t stream);
+cudaError_t launch_shuffled(u32 op, const Group& group, u32 tiles, cudaStream_t stream);
+cudaError_t launch_elements(bool huge, const Group& group, u32 tiles, cudaStream_t stream);
+
+}  // namespace damacy::copy_cuda

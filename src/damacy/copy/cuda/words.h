@@ -1,0 +1,103 @@
+// Single accesses and byte moves, in the words of the device where there are any. On the host an access that a device
+// could not do ends the program. Knows addresses; not what lies there.
+#pragma once
+
+#include <cstring>
+
+#include "damacy/copy/gpu_plan/record.h"
+
+#ifdef __CUDA_ARCH__
+#define DAMACY_UNROLL _Pragma("unroll")
+#define DAMACY_NO_UNROLL _Pragma("unroll 1")
+#else
+#define DAMACY_UNROLL
+#define DAMACY_NO_UNROLL
+#endif
+
+namespace damacy::copy_cuda {
+
+// Memory that nobody writes meanwhile; aligned for T.
+template <class T>
+DAMACY_ELEMENT T load(u64 address) {
+#ifdef __CUDA_ARCH__
+  return __ldg(reinterpret_cast<const T*>(address));
+#else
+  if (address % sizeof(T) != 0) __builtin_trap();
+  T value;
+  std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
+  return value;
+#endif
+}
+
+template <class T>
+DAMACY_ELEMENT void store(u64 address, T value) {
+#ifdef __CUDA_ARCH__
+  *reinterpret_cast<T*>(address) = value;
+#else
+  if (address % sizeof(T) != 0) __builtin_trap();
+  std::memcpy(reinterpret_cast<void*>(address), &value, sizeof value);
+#endif
+}
+
+// 16 bytes, aligned.
+DAMACY_ELEMENT void store_vector(u64 address, const u32* words) {
+#ifdef __CUDA_ARCH__
+  *reinterpret_cast<uint4*>(address) = make_uint4(words[0], words[1], words[2], words[3]);
+#else
+  if (address % 16 != 0) __builtin_trap();
+  std::memcpy(reinterpret_cast<void*>(address), words, 16);
+#endif
+}
+
+// Of a number below 2^31.
+DAMACY_ELEMENT u32 divide(u32 number, const Divisor& by) {
+#ifdef __CUDA_ARCH__
+  return __umulhi(number << 1, by.mul) >> by.shift;
+#else
+  return static_cast<u32>(static_cast<u64>(number << 1) * by.mul >> 32) >> by.shift;
+#endif
+}
+
+// The word that begins `bytes` (0 to 3) into `low`.
+DAMACY_ELEMENT u32 word_across(u32 low, u32 high, u32 bytes) {
+#ifdef __CUDA_ARCH__
+  return __funnelshift_r(low, high, bytes * 8);
+#else
+  return static_cast<u32>((static_cast<u64>(high) << 32 | low) >> (bytes * 8));
+#endif
+}
+
+// Byte i of the result is byte (kChoice >> 4 i & 7) of low (0 to 3) and high (4 to 7).
+template <u32 kChoice>
+DAMACY_ELEMENT u32 bytes_of(u32 low, u32 high) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(low, high, kChoice);
+#else
+  const u64 both = static_cast<u64>(high) << 32 | low;
+  u32 result = 0;
+  for (u32 i = 0; i < 4; ++i) result |= static_cast<u32>(both >> (kChoice >> (4 * i) & 7) * 8 & 0xff) << (8 * i);
+  return result;
+#endif
+}
+
+// Four bits to the lowest bits of four bytes.
+DAMACY_ELEMENT u32 spread(u32 bits) {
+  return (bits & 15u) * 0x00204081u & 0x01010101u;
+}
+
+// Two floats, of which none is NaN, each rounded to half the size: `first` in the lower half.
+template <class To>
+DAMACY_ELEMENT u32 rounded_pair(float first, float second) {
+#ifdef __CUDA_ARCH__
+  u32 pair;
+  if constexpr (std::is_same_v<To, Bf16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#else
+  return convert<To>(first).bits | static_cast<u32>(convert<To>(second).bits) << 16;
+#endif
+}
+
+}  // namespace damacy::copy_cuda

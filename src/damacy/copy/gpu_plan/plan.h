@@ -1,0 +1,61 @@
+// Placements as records: which kernel takes each, how many tiles it is, and the image that holds all of it. Knows what
+// kernels ask of a placement; not streams. For one thread.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "damacy/copy/gpu_plan/record.h"
+#include "damacy/copy/placement.h"
+
+namespace damacy::copy_cuda {
+
+// A launch of one kernel. `records` to `near` are bytes into the image.
+struct Launch {
+  u32 kernel = 0;
+  u32 tiles = 0;
+  u32 shift = 0;
+  u32 count = 0;  // of records
+  std::size_t records = 0;
+  std::size_t first_tiles = 0;
+  std::size_t near = 0;
+
+  Group group(u64 image) const noexcept {
+    return {reinterpret_cast<const Record*>(image + records), reinterpret_cast<const u32*>(image + first_tiles),
+            reinterpret_cast<const u32*>(image + near), shift};
+  }
+};
+
+class Plan {
+ public:
+  // At most; so that it costs nothing to ask.
+  static std::size_t image_bytes(std::size_t placements) noexcept {
+    return placements * (sizeof(Record) + 3 * sizeof(u32));
+  }
+
+  // `placements` stay as they are meanwhile.
+  explicit Plan(std::span<const Placement> placements);
+  std::span<const Launch> launches() const noexcept { return launches_; }
+  void write(std::span<std::byte> image) const;
+
+ private:
+  struct Part {  // of a launch
+    u32 placement;
+    u32 kernel;
+    u64 tiles;
+  };
+  std::span<const Placement> placements_;
+  std::vector<Part> parts_;  // by kernel, then as they came
+  std::vector<Launch> launches_;
+};
+
+// One placement as a record, and its kernel.
+struct Planned {
+  Record record;
+  u32 kernel;
+  u64 tiles;  // 0: nothing to do
+};
+Planned plan_placement(const Placement& placement) noexcept;
+
+}  // namespace damacy::copy_cuda

@@ -1,0 +1,135 @@
+// What kernels that place read: a record a placement, in groups that one kernel runs, cut into tiles of equal work. One
+// source for host and device. Knows addresses and numbers; not how records come to be (plan.h).
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "damacy/copy/block_copy.h"
+#include "damacy/copy/convert.h"
+
+namespace damacy::copy_cuda {
+
+using u8 = std::uint8_t;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+using i32 = std::int32_t;
+using i64 = std::int64_t;
+
+inline constexpr u32 kThreads = 256;         // of a block
+inline constexpr u32 kVectorsPerThread = 8;  // of a tile that is stored by vectors
+inline constexpr u32 kElementsPerThread = 16;
+inline constexpr u32 kTileVectors = kThreads * kVectorsPerThread;
+inline constexpr u32 kTileElements = kThreads * kElementsPerThread;
+inline constexpr u32 kOuterAxes = 6;  // around rows
+
+// Division by a number that is known before: of anything below 2^31.
+struct Divisor {
+  u32 mul;
+  u32 shift;
+};
+
+struct RecordAxis {
+  i64 src_stride;
+  i64 dst_stride;
+  u64 extent;
+  Divisor by_extent;
+};
+
+// Bytes of `from` lie in rows, `src_step` apart; elements of a row of the destination lie side by side.
+struct alignas(16) Record {
+  u64 chunk;  // address
+  u64 chunk_bytes;
+  i64 src_offset;  // from the chunk's first byte to the box's first element, as if it were not shuffled
+  i64 src_step;    // 0: a row is one value
+  u64 dst;         // address of the first element
+  u64 row_elements;
+  u64 units;  // in all: slots (rows of vectors) or elements
+  u32 slots;  // a row's
+  Divisor by_slots;
+  u32 block_bytes;  // of a shuffled chunk
+  Divisor by_block;
+  u8 from;  // Dtypes, and their sizes
+  u8 to;
+  u8 from_bytes;
+  u8 to_bytes;
+  u8 swap;     // bytes of what is turned round, 0: nothing
+  u8 shuffle;  // a ChunkLayout::Shuffle
+  u8 typesize;
+  u8 whole_words;  // the chunk begins and ends where words of four bytes do
+  u8 outer_axes;
+  RecordAxis axes[kOuterAxes];  // the first varies fastest
+};
+static_assert(std::is_trivially_copyable_v<Record>);
+
+// The records of one launch. Tile t belongs to the last record whose first tile is not behind t, which is one from
+// near[t >> shift] to near[(t >> shift) + 1].
+struct Group {
+  const Record* records;
+  const u32* first_tiles;
+  const u32* near;
+  u32 shift;
+};
+
+struct Tile {
+  const Record* record;
+  u32 index;  // in the record
+};
+
+DAMACY_ELEMENT Tile find_tile(const Group& group, u32 tile) {
+  u32 low = group.near[tile >> group.shift];
+  u32 high = group.near[(tile >> group.shift) + 1];
+  while (low < high) {
+    const u32 middle = low + (high - low + 1) / 2;
+    if (group.first_tiles[middle] <= tile)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return {group.records + low, tile - group.first_tiles[low]};
+}
+
+// The conversions that have kernels of their own. A move is one of the unsigned integer of its size.
+template <Dtype kFrom, Dtype kTo>
+struct Op {
+  static constexpr CopyOp kOp{kFrom, kTo, false};
+  using From = Element<kFrom>;
+  using To = Element<kTo>;
+};
+template <class... Ops>
+struct OpList {
+  static constexpr u32 kCount = sizeof...(Ops);
+  static constexpr CopyOp kOps[] = {Ops::kOp...};
+};
+// clang-format off
+using RowOps = OpList<
+    Op<Dtype::u8, Dtype::u8>, Op<Dtype::u16, Dtype::u16>, Op<Dtype::u32, Dtype::u32>, Op<Dtype::u64, Dtype::u64>,
+    Op<Dtype::boolean, Dtype::boolean>,
+    Op<Dtype::u8, Dtype::f32>, Op<Dtype::u8, Dtype::bf16>, Op<Dtype::u8, Dtype::f16>,
+    Op<Dtype::u16, Dtype::f32>, Op<Dtype::u16, Dtype::bf16>, Op<Dtype::u16, Dtype::f16>,
+    Op<Dtype::i16, Dtype::f32>, Op<Dtype::i16, Dtype::bf16>, Op<Dtype::i16, Dtype::f16>,
+    Op<Dtype::f32, Dtype::bf16>, Op<Dtype::f32, Dtype::f16>,
+    Op<Dtype::i8, Dtype::f32>, Op<Dtype::u32, Dtype::f32>, Op<Dtype::i32, Dtype::f32>, Op<Dtype::f16, Dtype::f32>,
+    Op<Dtype::bf16, Dtype::f32>, Op<Dtype::f64, Dtype::f32>, Op<Dtype::boolean, Dtype::f32>>;
+using ShuffledOps = OpList<
+    Op<Dtype::u8, Dtype::u8>, Op<Dtype::u16, Dtype::u16>, Op<Dtype::u32, Dtype::u32>, Op<Dtype::u64, Dtype::u64>,
+    Op<Dtype::u8, Dtype::f32>,
+    Op<Dtype::u16, Dtype::f32>, Op<Dtype::u16, Dtype::bf16>, Op<Dtype::u16, Dtype::f16>,
+    Op<Dtype::i16, Dtype::f32>, Op<Dtype::i16, Dtype::bf16>, Op<Dtype::i16, Dtype::f16>,
+    Op<Dtype::f32, Dtype::bf16>, Op<Dtype::f32, Dtype::f16>,
+    Op<Dtype::u32, Dtype::f32>, Op<Dtype::i32, Dtype::f32>, Op<Dtype::f64, Dtype::f32>>;
+// clang-format on
+
+// Kernels by number: those of RowOps, those of ShuffledOps, and the two for all else.
+inline constexpr u32 kFirstRows = 0;
+inline constexpr u32 kFirstShuffled = kFirstRows + RowOps::kCount;
+inline constexpr u32 kElements = kFirstShuffled + ShuffledOps::kCount;
+inline constexpr u32 kHugeElements = kElements + 1;  // where 32 bits do not do
+inline constexpr u32 kKernels = kHugeElements + 1;
+
+// Elements that one thread stores at once: of 16 bytes, or of 32 where that would be too few for a word of each plane.
+template <class To>
+inline constexpr int kVectorOf = sizeof(To) == 8 ? 4 : static_cast<int>(16 / sizeof(To));
+
+}  // namespace damacy::copy_cuda
