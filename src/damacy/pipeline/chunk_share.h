@@ -35,12 +35,14 @@ class ChunkShare {
  public:
   // One version of one chunk.
   struct Key {
-    const Shard* shard;
+    const Array* array;
+    Stamp object;
     std::uint32_t index;
     friend bool operator==(const Key&, const Key&) = default;
   };
   static Key key_of(const ChunkTasks& tasks, std::uint32_t chunk) {
-    return {tasks.shard(tasks.shard_of(chunk)), tasks.plan().chunks[chunk].index_in_shard};
+    const std::size_t shard = tasks.shard_of(chunk);
+    return {&tasks.array_of(shard), tasks.object_of(shard)->stamp(), tasks.plan().chunks[chunk].index_in_shard};
   }
 
   // Whoever announces a chunk must claim it, once, before decoding it or giving it up.
@@ -69,7 +71,8 @@ class ChunkShare {
  private:
   struct Hash {
     std::size_t operator()(const Key& key) const noexcept {
-      return std::hash<const Shard*>{}(key.shard) ^ (std::size_t{key.index} * 0x9e3779b97f4a7c15u);
+      return std::hash<const Array*>{}(key.array) ^ (key.object.inode * 0x9e3779b97f4a7c15u) ^
+             (std::size_t{key.index} * 0xc2b2ae3d27d4eb4fu);
     }
   };
   std::mutex mutex_;

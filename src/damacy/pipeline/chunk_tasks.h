@@ -38,7 +38,6 @@ class ChunkTasks {
   const Array& array_of(std::size_t shard) const { return *plan_.arrays[plan_.shards[shard].array]; }
   std::size_t shard_of(std::size_t chunk) const { return shard_of_chunk_[chunk]; }
   const Where& where(std::size_t chunk) const { return where_[chunk]; }
-  const Shard* shard(std::size_t shard) const noexcept { return shards_[shard].get(); }  // null: absent
   const std::shared_ptr<Object>& object_of(std::size_t shard) const { return shards_[shard]->object; }
   std::span<const std::uint32_t> rows_of(std::size_t chunk) const {
     return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);

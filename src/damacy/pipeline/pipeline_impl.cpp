@@ -18,6 +18,8 @@
 namespace damacy {
 namespace {
 
+// What one core decodes while a GPU is busy with the first block of a wave: about 3 ms at 0.5 GB/s.
+constexpr std::uint64_t kHostDecodesMeanwhile = 3 << 19;
 constexpr auto kFenceRetry = std::chrono::milliseconds(2);
 constexpr auto kPoll = std::chrono::milliseconds(50);  // how late a signal may be seen
 
@@ -89,6 +91,14 @@ std::unique_ptr<BatchEngine> Pipeline::Impl::make_engine() {
   StreamEngineParts parts;
   parts.device = engine_device;
   parts.device_from_bytes = around.device_from_bytes;
+  if (batch_device) {
+    if (config.gpu_decoder == GpuDecoderChoice::nvcomp)
+      throw Error(Status::inval,
+                  "gpu_decoder='nvcomp' is not built: the library of the extra damacy[nvcomp] is not opened yet",
+                  "arguments");
+    parts.device_from_bytes =
+        static_cast<std::uint64_t>(config.n_io_threads + config.n_compute_threads) * kHostDecodesMeanwhile;
+  }
   parts.decoder = engine_device->is_host() ? make_host_stream_decoder() : make_cuda_stream_decoder();
   parts.copier = engine_device->is_host() ? make_host_copier() : make_cuda_copier();
   return make_stream_engine(config, std::move(parts), catalog, board);
