@@ -33,7 +33,8 @@ void describe(Outline outline, std::string why_not, ArrayInfo& info) {
 
 ArrayInfo array_info(const std::string& uri, std::shared_ptr<Store> store) {
   try {
-    FoundArray found = find_array(uri, *store);
+    LargeDocuments large;
+    FoundArray found = find_array(uri, *store, large);
     ArrayInfo info;
     info.uri = uri;
     info.zarr_format = found.zarr_format;

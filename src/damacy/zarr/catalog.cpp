@@ -111,6 +111,7 @@ struct Catalog::Impl {
 
   const Limits limits;
   const MakeStore make_store;
+  LargeDocuments large_documents;
   const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
   mutable std::mutex mutex;  // over all below; never held while a store is asked for something
   std::uint64_t uses = 0;
@@ -211,7 +212,7 @@ IndexEntry Catalog::Impl::find_index(const std::string& name, const Array& array
 }
 
 ArrayEntry Catalog::Impl::load_array(const std::string& uri, std::shared_ptr<Store> store) {
-  FoundArray found = damacy::find_array(uri, *store);
+  FoundArray found = damacy::find_array(uri, *store, large_documents);
   auto kept = std::make_shared<KeptArray>();
   kept->array = make_array(uri, std::move(store), found);
   kept->documents = std::move(found.through);

@@ -74,6 +74,8 @@ class TreeBuilder {
   }
 
  private:
+  static constexpr std::uint32_t kFewMembers = 16;
+
   // An open container.
   struct Frame {
     Kind kind;
@@ -87,11 +89,18 @@ class TreeBuilder {
   Zone begin_value() {
     if (frames_.empty()) return zone_of_root(form_);
     Frame& frame = frames_.back();
-    const std::uint32_t index = frame.count - (frame.kind == Kind::object ? 1 : 0);
-    if (frame.kind == Kind::object) return zone_of_member(frame.zone, frame.name, index);
-    ++frame.count;
+    if (frame.kind == Kind::object) return zone_of_next_member(frame);
+    const Zone zone = zone_of_item(frame.zone, frame.count++);
     if (frame.node != Document::kNone) document_.nodes_[frame.node].count = frame.count;
-    return zone_of_item(frame.zone, index);
+    return zone;
+  }
+
+  // Of an object in which a name occurred twice nothing more is kept: nobody will look into it.
+  Zone zone_of_next_member(const Frame& frame) const {
+    const Zone zone = zone_of_member(frame.zone, frame.name, frame.count - 1);
+    const bool is_bad = frame.node != Document::kNone && document_.nodes_[frame.node].duplicate != Document::kNone;
+    if (!is_bad) return zone;
+    return limits_text(zone) ? Zone::dropped : Zone::free;
   }
 
   bool open(Kind kind) {
@@ -124,18 +133,31 @@ class TreeBuilder {
       std::tie(node.text_at, node.text_bytes) = keep(characters);
     if (frame != nullptr) {
       node.parent = frame->node;
-      if (frame->kind == Kind::object) std::tie(node.name_at, node.name_bytes) = keep(frame->name);
-      Document::Node& parent = nodes[frame->node];
       node.index = frame->count - 1;
-      if (frame->kind == Kind::object) ++parent.count;
-      if (parent.first == Document::kNone)
-        parent.first = id;
-      else
-        nodes[parent.last].next = id;
-      parent.last = id;
+      if (frame->kind == Kind::object) std::tie(node.name_at, node.name_bytes) = keep(frame->name);
     }
     nodes.push_back(node);
+    if (frame != nullptr) append_child(frame->node, id);
     return true;
+  }
+
+  void append_child(std::uint32_t parent_id, std::uint32_t id) {
+    auto& nodes = document_.nodes_;
+    Document::Node& parent = nodes[parent_id];
+    if (parent.kind == Kind::object && parent.count++ < kFewMembers && has_name_of(parent_id, id))
+      parent.duplicate = id;
+    if (parent.first == Document::kNone)
+      parent.first = id;
+    else
+      nodes[parent.last].next = id;
+    parent.last = id;
+  }
+
+  bool has_name_of(std::uint32_t parent, std::uint32_t id) const {
+    const auto name = Value(&document_, id).name();
+    for (const Value member : Value(&document_, parent))
+      if (member.name() == name) return true;
+    return false;
   }
 
   std::pair<std::uint32_t, std::uint32_t> keep(std::string_view characters) {
@@ -144,7 +166,10 @@ class TreeBuilder {
     return {at, static_cast<std::uint32_t>(characters.size())};
   }
 
+  // Among more members than were compared one with another.
   void find_duplicate(std::uint32_t node) {
+    const Document::Node& object = document_.nodes_[node];
+    if (object.count <= kFewMembers || object.duplicate != Document::kNone) return;
     std::vector<Value> members;
     for (const Value& member : Value(&document_, node)) members.push_back(member);
     std::sort(members.begin(), members.end(), [](const Value& a, const Value& b) {

@@ -130,6 +130,25 @@ TEST(Json, refuses_a_name_that_occurs_twice_where_it_is_looked_into) {
   EXPECT_EQ(refusal_of([&] { document.root().at("a").find("b"); }), wrong("duplicate-key", "/a/x"));
 }
 
+TEST(Json, finds_a_name_that_occurs_twice_among_many) {
+  for (const std::size_t count : {2, 15, 16, 17, 18, 100}) {
+    for (const std::size_t twin : {std::size_t{0}, count / 2, count - 1}) {
+      std::string members = "\"" + std::to_string(twin) + "\":[1]";
+      for (std::size_t i = 0; i < count; ++i) members.insert(0, "\"" + std::to_string(i) + "\":{},");
+      const auto document = Document::parse("{" + members + "}", Form::plain);
+      EXPECT_EQ(refusal_of([&] { document.root().find("x"); }), wrong("duplicate-key", "/" + std::to_string(twin)));
+    }
+  }
+}
+
+TEST(Json, keeps_nothing_more_of_an_object_with_a_name_that_occurs_twice) {
+  const auto document = Document::parse(R"({"a":1,"a":2,"a":[3],"b":{"c":4}})", Form::plain);
+  EXPECT_EQ(document.root().size(), 2u);
+  EXPECT_EQ(refusal_of([&] { document.root().at("b"); }), wrong("duplicate-key", "/a"));
+  EXPECT_EQ(parsed(R"({"a":1,"a":2,"b":NaN})"), wrong("json", "/b"));
+  EXPECT_EQ(parsed(R"({"a":1,"a":2,"attributes":{"c":NaN}})", Form::v3_array), accepted());
+}
+
 TEST(Json, an_integer_is_written_as_one) {
   const auto integer = [](const std::string& number, std::int64_t min) {
     const auto document = Document::parse("[" + number + "]", Form::plain);

@@ -13,16 +13,30 @@ struct Text {
   std::string key;
   Stamp stamp;
   std::string characters;
+  std::unique_lock<LargeDocuments> turn;  // of a large document
+
+  void forget() {
+    characters = {};
+    turn = {};
+  }
+};
+
+// A store, and what keeps its large documents apart.
+struct Source {
+  Store& store;
+  LargeDocuments& large;
 };
 
 // Empty: absent. The size is compared with `limit` before anything is read.
-std::optional<Text> read_document(Store& store, std::string key, std::uint64_t limit) {
-  const auto object = store.open(key);
+std::optional<Text> read_document(const Source& source, std::string key, std::uint64_t limit) {
+  const auto object = source.store.open(key);
   if (!object) return std::nullopt;
   const auto size = object->stamp().size;
   if (size > limit)
     throw Error(Status::inval, text("document of ", size, " bytes, limit ", limit), "limit").at_key(key);
-  Text document{std::move(key), object->stamp(), std::string(size, '\0')};
+  Text document{std::move(key), object->stamp(), {}, {}};
+  if (size > Limits::array_document_bytes) document.turn = std::unique_lock(source.large);
+  document.characters.resize(size);
   object->read_exact(0, std::as_writable_bytes(std::span(document.characters)));
   return document;
 }
@@ -52,16 +66,17 @@ auto with_key(const std::string& key, Parse parse) {
   }
 }
 
-std::optional<Node> read_node(Store& store, const std::string& uri, std::string_view path) {
-  if (auto v3 = read_document(store, below(path, "zarr.json"), Limits::group_document_bytes)) {
-    warn_of_both(store, uri, path);
+std::optional<Node> read_node(const Source& source, const std::string& uri, std::string_view path) {
+  if (auto v3 = read_document(source, below(path, "zarr.json"), Limits::group_document_bytes)) {
+    warn_of_both(source.store, uri, path);
     auto group = with_key(v3->key, [&] { return parse_v3_group(v3->characters); });
     const bool is_array = group.is_array;
+    if (!is_array) v3->forget();
     return Node{std::move(*v3), 3, is_array, std::move(group)};
   }
-  if (auto v2 = read_document(store, below(path, ".zarray"), Limits::array_document_bytes))
+  if (auto v2 = read_document(source, below(path, ".zarray"), Limits::array_document_bytes))
     return Node{std::move(*v2), 2, true, {}};
-  if (auto v2 = read_document(store, below(path, ".zgroup"), Limits::group_document_bytes))
+  if (auto v2 = read_document(source, below(path, ".zgroup"), Limits::group_document_bytes))
     return Node{std::move(*v2), 2, false, {}};
   return std::nullopt;
 }
@@ -89,8 +104,8 @@ ReadDocument read_mark(const std::optional<Text>& document, std::string key) {
 }
 
 // v2 attributes lie in a document of their own.
-GroupMetadata read_v2_group(Store& store, const Node& node, std::vector<ReadDocument>& through) {
-  const auto attributes = read_document(store, ".zattrs", Limits::group_document_bytes);
+GroupMetadata read_v2_group(const Source& source, const Node& node, std::vector<ReadDocument>& through) {
+  const auto attributes = read_document(source, ".zattrs", Limits::group_document_bytes);
   through.push_back(read_mark(attributes, ".zattrs"));
   with_key(node.document.key, [&] { return parse_v2_group(node.document.characters, "", ""); });
   if (!attributes) return {};
@@ -98,18 +113,19 @@ GroupMetadata read_v2_group(Store& store, const Node& node, std::vector<ReadDocu
 }
 
 // From consolidated metadata where they are, else from a walk.
-std::vector<std::string> arrays_inside(Store& store, const std::string& uri, const Node& node, GroupMetadata group) {
+std::vector<std::string> arrays_inside(const Source& source, const std::string& uri, const Node& node,
+                                       GroupMetadata group) {
   if (node.zarr_format == 2)
-    if (const auto map = read_document(store, ".zmetadata", Limits::group_document_bytes))
+    if (const auto map = read_document(source, ".zmetadata", Limits::group_document_bytes))
       group = parse_v2_group(node.document.characters, "", map->characters);
   if (group.consolidated_malformed) log(LogLevel::warn, text(uri, ": consolidated metadata are malformed and ignored"));
-  return group.consolidated_arrays.empty() ? walk_arrays(store) : std::move(group.consolidated_arrays);
+  return group.consolidated_arrays.empty() ? walk_arrays(source.store) : std::move(group.consolidated_arrays);
 }
 
-Error is_group(Store& store, const std::string& uri, const Node& node, const GroupMetadata& group) {
+Error is_group(const Source& source, const std::string& uri, const Node& node, const GroupMetadata& group) {
   std::string arrays;
   try {
-    arrays = shown_arrays(arrays_inside(store, uri, node, group));
+    arrays = shown_arrays(arrays_inside(source, uri, node, group));
   } catch (const Error& e) {
     arrays = text("unknown (", e.message(), ")");
   }
@@ -119,11 +135,11 @@ Error is_group(Store& store, const std::string& uri, const Node& node, const Gro
 }
 
 // Level 0 of the image that the group at the root is.
-FoundArray find_level(Store& store, const std::string& uri, const GroupMetadata& group) {
+FoundArray find_level(const Source& source, const std::string& uri, const GroupMetadata& group) {
   if (group.multiscales_count > 1)
     log(LogLevel::info, text(uri, ": the first of ", group.multiscales_count, " multiscales is used"));
   const std::string& path = group.level_paths.front();
-  auto node = read_node(store, uri, path);
+  auto node = read_node(source, uri, path);
   if (!node) throw no_metadata(path);
   if (!node->is_array)
     throw Error(Status::inval, text("level '", path, "' is a group, not an array"), "group").at_key(node->document.key);
@@ -138,14 +154,15 @@ std::string below(std::string_view path, std::string_view name) {
   return path.empty() ? std::string(name) : text(path, '/', name);
 }
 
-FoundArray find_array(const std::string& uri, Store& store) {
-  auto node = read_node(store, uri, "");
+FoundArray find_array(const std::string& uri, Store& store, LargeDocuments& large) {
+  const Source source{store, large};
+  auto node = read_node(source, uri, "");
   if (!node) throw no_metadata("");
   if (node->is_array) return found(std::move(*node), "");
   std::vector<ReadDocument> through = {{node->document.key, node->document.stamp}};
-  const GroupMetadata group = node->zarr_format == 3 ? node->group : read_v2_group(store, *node, through);
-  if (!group.has_multiscales) throw is_group(store, uri, *node, group);
-  FoundArray level = find_level(store, uri, group);
+  const GroupMetadata group = node->zarr_format == 3 ? std::move(node->group) : read_v2_group(source, *node, through);
+  if (!group.has_multiscales) throw is_group(source, uri, *node, group);
+  FoundArray level = find_level(source, uri, group);
   level.through = std::move(through);
   return level;
 }
@@ -162,7 +179,8 @@ std::shared_ptr<const Array> make_array(const std::string& uri, std::shared_ptr<
 
 std::shared_ptr<const Array> open_array(const std::string& uri, std::shared_ptr<Store> store) {
   try {
-    return make_array(uri, store, find_array(uri, *store));
+    LargeDocuments large;
+    return make_array(uri, store, find_array(uri, *store, large));
   } catch (Error& e) {
     throw e.at_uri(uri).at_store(store->name());
   }

@@ -114,6 +114,18 @@ TEST(OpenArray, of_several_images_the_first_is_used_and_said) {
   EXPECT_EQ(logged.records()[0].first, LogLevel::info);
 }
 
+TEST(OpenArray, groups_may_have_several_large_documents) {
+  const std::string padding(2 * Limits::array_document_bytes, ' ');
+  EXPECT_EQ(open_array("a.zarr", store_with({{".zgroup", kV2Group + padding},
+                                             {".zattrs", kTwoLevels + padding},
+                                             {"s/0/.zarray", v2_document({})}}))
+                ->path(),
+            "s/0");
+  const auto error =
+      error_of(store_with({{".zgroup", kV2Group + padding}, {".zmetadata", std::string(kConsolidated2) + padding}}));
+  EXPECT_EQ(error->message(), "is a group, not an array; arrays inside: x/y");
+}
+
 TEST(OpenArray, a_level_must_be_an_array) {
   const auto missing = error_of(store_with({{"zarr.json", v3_group_with(kTwoLevels)}}));
   EXPECT_EQ(missing->status(), Status::notfound);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,8 +31,12 @@ struct FoundArray {
   std::vector<ReadDocument> through;  // group documents that led here
 };
 
+// Held by who has a document in memory that is larger than any array's: such documents come one at a time. One thread
+// may hold several, which belong to one group.
+using LargeDocuments = std::recursive_mutex;
+
 // Errors carry key and pointer; open_array and its like add uri and store.
-[[nodiscard]] FoundArray find_array(const std::string& uri, Store& store);
+[[nodiscard]] FoundArray find_array(const std::string& uri, Store& store, LargeDocuments& large);
 
 [[nodiscard]] ArrayMetadata parse_found(const FoundArray& found);
 
