@@ -21,8 +21,9 @@ namespace damacy {
 struct Surroundings {
   // Places batches in the order of this device's streams, whatever Config::device says. For tests: a host device.
   std::shared_ptr<Device> device;
-  // Batches with fewer decoded bytes are decoded on the host, although there is a device.
-  std::uint64_t device_from_bytes = 0;
+  // Batches with fewer decoded bytes are decoded on the host, although there is a device. Empty: where the host is done
+  // sooner.
+  std::optional<std::uint64_t> device_from_bytes;
   // Asked when Config::device is automatic and no CUDA context is current: whether it made one so.
   std::function<bool()> make_context_current;
   std::shared_ptr<Alloc> alloc;  // null: pages of the system
