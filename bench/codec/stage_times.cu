@@ -57,10 +57,9 @@ gpu::u32 multiprocessors() {
 }
 
 gpu::StageShapes shapes_of(unsigned choice) {
-  constexpr gpu::u32 kLanes[6] = {1, 14, 4, 5, 8, 10}, kLz4Lanes[6] = {8, 1, 32, 4, 2, 16}, kWarps[3] = {4, 8, 16};
+  constexpr gpu::u32 kLanes[6] = {1, 14, 4, 5, 8, 10}, kWarps[3] = {4, 8, 16};
   gpu::StageShapes shapes{};
   shapes.sequence_lanes = kLanes[choice % 6];
-  shapes.lz4_lanes = kLz4Lanes[choice % 6];
   shapes.zstd_warps = kWarps[choice / 6 % 3];
   shapes.lz4_warps = kWarps[(choice / 6 + 1) % 3];
   shapes.dense = choice / 18 % 2 == 0;

@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kWarp* kWarps, blocks_a_multiprocessor<kWarps,
     const Lz4Run run = runs[position / kLz4Block];
     const u32 behind = runs[position / kLz4Block + 1].first_record;
     const Lz4RunView view{wave.records + frame.records + run.first_record, behind - run.first_record,
-                          smaller(kLz4Block, produced - position)};
+                          smaller(kLz4Block, produced - position), run.literal_base};
     executor.run(view, wave.source + frame.source + run.literal_base, position, view.size);
   }
 }

@@ -63,6 +63,7 @@ struct Lz4RunView {
   const u64* records;
   u32 count;
   u32 size;
+  u32 literal_base;
 
   __device__ __forceinline__ u32 items() const { return count; }
   __device__ __forceinline__ SequenceView view(u32 item, u64 record, u64 previous) const {
@@ -71,7 +72,7 @@ struct Lz4RunView {
     view.end = Lz4Record::output_end(record);
     if (item >= count) view.begin = view.end = size;
     view.match = view.begin + Lz4Record::literal_length(record);
-    view.literal = Lz4Record::literal(record) - view.begin;
+    view.literal = Lz4Record::literal(record, literal_base) - view.begin;
     const u32 offset = Lz4Record::offset(record);
     view.offset = offset != 0 ? offset : kNoOffset;
     view.valid = true;

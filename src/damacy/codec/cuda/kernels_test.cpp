@@ -89,7 +89,6 @@ StageShapes random_shapes(Random& random) {
   const auto pick = [&](std::initializer_list<u32> choices) { return *(choices.begin() + random() % choices.size()); };
   StageShapes shapes{};
   shapes.sequence_lanes = pick({1, 2, 4, 5, 8, 10, 14});
-  shapes.lz4_lanes = pick({1, 2, 4, 8, 16, 32});
   shapes.zstd_warps = pick({4, 4, 8, 16});
   shapes.lz4_warps = pick({4, 4, 8, 16});
   shapes.dense = random() % 2 == 0;
@@ -176,6 +175,32 @@ TEST(Kernels, agree_with_the_reference_decoder_on_mutated_frames) {
   }
   EXPECT_GT(accepted, 50);
   EXPECT_GT(refused, 50);
+}
+
+// Every literal length next to every match length, around where either is written in another way.
+TEST(Kernels, parse_lz4_lengths_of_all_kinds) {
+  Random random(14);
+  Bytes content;
+  for (const std::size_t literals : {0, 1, 14, 15, 16, 268, 269, 270, 271, 524, 525, 40000})
+    for (const std::size_t repeats : {4, 18, 19, 20, 272, 273, 274, 275, 528, 529, 70000}) {
+      const Bytes noise = testing::noise(random, literals + 1);
+      content.insert(content.end(), noise.begin(), noise.end());
+      content.insert(content.end(), repeats, noise.back());
+    }
+  Case c;
+  c.size = content.size();
+  c.codec = GpuCodec::lz4;
+  c.encoded.resize(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(c.size))));
+  c.encoded.resize(static_cast<std::size_t>(
+      LZ4_compress_default(reinterpret_cast<const char*>(content.data()), reinterpret_cast<char*>(c.encoded.data()),
+                           static_cast<int>(content.size()), static_cast<int>(c.encoded.size()))));
+  WaveTest wave({c, c, c});
+  wave.run(random_shapes(random), 1);
+  for (std::size_t i = 0; i < wave.count(); ++i) {
+    ASSERT_EQ(wave.fault(i), Fault::none);
+    EXPECT_TRUE(starts_like(wave.bytes(i), content, content.size()));
+  }
+  EXPECT_TRUE(wave.guards_are_whole());
 }
 
 TEST(Kernels, verify_checksums_and_declared_sizes) {

@@ -13,7 +13,6 @@ namespace damacy::gpu {
 // Launch shapes by how much there is to do, as measured: few blocks are spread over warps, many share one.
 struct StageShapes {
   u32 sequence_lanes;
-  u32 lz4_lanes;
   u32 zstd_warps;
   u32 lz4_warps;
   bool dense;  // less than 8 bytes a sequence
@@ -21,7 +20,6 @@ struct StageShapes {
   static StageShapes choose(const WaveShape& shape, u32 multiprocessors) {
     StageShapes shapes{};
     shapes.sequence_lanes = lanes_for(shape.sequence_blocks, multiprocessors);
-    shapes.lz4_lanes = up_to(shape.lz4_frames, multiprocessors * 8, {1, 2, 4, 8, 16, 32});
     shapes.zstd_warps = warps(shape.zstd_frames, multiprocessors);
     shapes.lz4_warps = warps(shape.lz4_frames, multiprocessors);
     shapes.dense = shape.sequences * 8 > shape.zstd_bytes;
@@ -140,34 +138,12 @@ class Stages {
   }
   void execute() { return shapes_.dense ? execute_rows<6>() : execute_rows<8>(); }
 
-  template <int kLanes>
-  void parse_of() {
-    launcher_.launch(Track::lz4, parse_lz4<kLanes>, {groups_of(shape_.lz4_frames, kLanes)}, wave_);
-  }
   template <int kWarps>
   void execute_lz4_of() {
     launcher_.launch(Track::lz4, execute_lz4<kWarps, 8>, {shape_.lz4_frames, kWarps * kWarp, 0, true}, wave_);
   }
   void lz4() {
-    switch (shapes_.lz4_lanes) {
-      case 1:
-        parse_of<1>();
-        break;
-      case 2:
-        parse_of<2>();
-        break;
-      case 4:
-        parse_of<4>();
-        break;
-      case 8:
-        parse_of<8>();
-        break;
-      case 16:
-        parse_of<16>();
-        break;
-      default:
-        parse_of<32>();
-    }
+    launcher_.launch(Track::lz4, parse_lz4, {shape_.lz4_frames}, wave_);
     if (shapes_.lz4_warps == 16) return execute_lz4_of<16>();
     return shapes_.lz4_warps == 8 ? execute_lz4_of<8>() : execute_lz4_of<4>();
   }

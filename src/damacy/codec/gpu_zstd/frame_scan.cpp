@@ -1,5 +1,6 @@
 #include "damacy/codec/gpu_zstd/frame_scan.h"
 
+#include "damacy/codec/gpu_zstd/lz4_records.h"
 #include "damacy/codec/zstd_walk.h"
 
 namespace damacy::gpu {
@@ -256,7 +257,7 @@ DecodeResult scan_zstd(ByteSpan bytes, const GpuFrame& frame, FrameScan& scan) {
 DecodeResult scan_lz4(ByteSpan bytes, const GpuFrame& frame, FrameScan& scan) {
   place_frame(frame, scan);
   if (bytes.empty()) return malformed("lz4: no bytes");
-  if (frame.dst_size == 0) scan.ask_host = true;
+  if (frame.dst_size == 0 || frame.src_size > kMaxLz4Source) scan.ask_host = true;
   scan.frame.block_count = static_cast<u32>(lz4_run_count(frame.dst_size));
   scan.records = (lz4_record_bound(frame.src_size, frame.dst_size) + 3) & ~u64{3};
   scan.frame.record_capacity = static_cast<u32>(scan.records);

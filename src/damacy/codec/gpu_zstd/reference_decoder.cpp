@@ -227,22 +227,22 @@ Fault ReferenceDecoder::decode_lz4() {
   Lz4RecordWriter writer(records_.data(), frame.record_capacity, runs_.data());
   Lz4Parser parser(frame.source_size, frame.size);
   for (auto step = Lz4Parser::Step::more; step == Lz4Parser::Step::more && writer.produced() < frame.needed;) {
-    step = parser.literals(input, writer.produced());
-    if (step == Lz4Parser::Step::more) step = parser.match(input, writer.produced());
+    step = parser.sequence(input, writer.produced());
     if (step == Lz4Parser::Step::fault || !parser.write(writer)) return Fault::lz4;
   }
   writer.finish();
   for (u32 run = 0; position_ < writer.produced(); ++run) {
     const u32 begin = position_;
     for (u32 i = runs_[run].first_record; i < runs_[run + 1].first_record; ++i)
-      run_lz4_record(records_[i], source_ + runs_[run].literal_base, begin);
+      run_lz4_record(records_[i], runs_[run].literal_base, begin);
   }
   return Fault::none;
 }
 
-void ReferenceDecoder::run_lz4_record(u64 record, const u8* literals, u32 run_begin) {
+void ReferenceDecoder::run_lz4_record(u64 record, u32 literal_base, u32 run_begin) {
   const u32 literal_length = Lz4Record::literal_length(record), offset = Lz4Record::offset(record);
-  if (literal_length != 0) std::memcpy(out_ + position_, literals + Lz4Record::literal(record), literal_length);
+  const u8* literals = source_ + literal_base + Lz4Record::literal(record, literal_base);
+  if (literal_length != 0) std::memcpy(out_ + position_, literals, literal_length);
   position_ += literal_length;
   for (const u32 end = run_begin + Lz4Record::output_end(record); position_ < end; ++position_)
     out_[position_] = out_[position_ - offset];

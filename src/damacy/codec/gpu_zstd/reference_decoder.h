@@ -35,7 +35,7 @@ class ReferenceDecoder {
   Fault decode_sequences(const Block& block);
   Fault execute(u32 literal_length, u32 match_length, u32 offset);
   Fault decode_lz4();
-  void run_lz4_record(u64 record, const u8* literals, u32 run_begin);
+  void run_lz4_record(u64 record, u32 literal_base, u32 run_begin);
   Fault copy_out(const u8* from, u32 count);
 
   FrameScan scan_;
