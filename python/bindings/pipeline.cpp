@@ -180,6 +180,8 @@ void bind_pipeline(nb::module_& m) {
             const Unlocked unlocked;
             Surroundings around;
             around.while_waiting = run_signal_handlers;
+            if (fields.contains("device_from_bytes"))  // tests: the device decodes small batches too
+              around.device_from_bytes = nb::cast<std::uint64_t>(fields["device_from_bytes"]);
             around.make_context_current = make_torch_context_current;
             new (self) Pipeline(config, std::move(around));
           },

@@ -90,15 +90,12 @@ std::unique_ptr<BatchEngine> Pipeline::Impl::make_engine() {
   if (!engine_device) return std::make_unique<WorkerEngine>(config, around.alloc, catalog, board);
   StreamEngineParts parts;
   parts.device = engine_device;
-  parts.device_from_bytes = around.device_from_bytes;
-  if (batch_device) {
-    if (config.gpu_decoder == GpuDecoderChoice::nvcomp)
-      throw Error(Status::inval,
-                  "gpu_decoder='nvcomp' is not built: the library of the extra damacy[nvcomp] is not opened yet",
-                  "arguments");
-    parts.device_from_bytes =
-        static_cast<std::uint64_t>(config.n_io_threads + config.n_compute_threads) * kHostDecodesMeanwhile;
-  }
+  if (batch_device && config.gpu_decoder == GpuDecoderChoice::nvcomp)
+    throw Error(Status::inval,
+                "gpu_decoder='nvcomp' is not built: the library of the extra damacy[nvcomp] is not opened yet",
+                "arguments");
+  parts.device_from_bytes = around.device_from_bytes.value_or(
+      static_cast<std::uint64_t>(config.n_io_threads + config.n_compute_threads) * kHostDecodesMeanwhile);
   parts.decoder = engine_device->is_host() ? make_host_stream_decoder() : make_cuda_stream_decoder();
   parts.copier = engine_device->is_host() ? make_host_copier() : make_cuda_copier();
   return make_stream_engine(config, std::move(parts), catalog, board);
