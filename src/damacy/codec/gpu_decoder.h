@@ -4,10 +4,10 @@
 // type: device addresses and streams are plain integers.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -87,10 +87,14 @@ class WaveDescriptors {
   void clear() noexcept;
 
  private:
+  // Reserves the places that a frame takes, and says which; false when there are not so many.
+  bool reserve(const WaveShape& more, WaveShape& base);
+
   WaveLimits limits_;
-  std::mutex mutex_;  // guards shape_: a thread reserves its places under it and writes them outside
+  alignas(64) std::atomic<bool> reserving_ = false;  // held for some ten nanoseconds: guards the next two
   WaveShape shape_;
-  std::vector<gpu::Frame> frames_;
+  std::uint64_t scratch_ = 0;  // what shape_ takes at most
+  alignas(64) std::vector<gpu::Frame> frames_;
   std::vector<GpuCodec> codecs_;
   std::vector<gpu::Block> blocks_;
   std::vector<gpu::Segment> segments_;

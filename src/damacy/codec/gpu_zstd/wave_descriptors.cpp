@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <thread>
 
 #include "damacy/codec/gpu_decoder.h"
 #include "damacy/codec/gpu_zstd/wave_layout.h"
@@ -60,12 +61,32 @@ WaveShape sum(const WaveShape& a, const WaveShape& b) {
   return shape;
 }
 
-// For locks held for tens of nanoseconds: going to sleep costs more than asking again.
-std::unique_lock<std::mutex> lock_soon(std::mutex& mutex) {
-  for (int i = 0; i < 1000; ++i)
-    if (std::unique_lock lock(mutex, std::try_to_lock); lock) return lock;
-  return std::unique_lock(mutex);
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
 }
+
+// A lock for tens of nanoseconds: sleeping would cost more, and asking only when it looks free spares its holder the
+// cache misses.
+class BriefLock {
+ public:
+  explicit BriefLock(std::atomic<bool>& held) : held_(held) {
+    for (int asked = 0; held_.exchange(true, std::memory_order_acquire);)
+      while (held_.load(std::memory_order_relaxed)) {
+        if (++asked % 256 == 0)
+          std::this_thread::yield();  // its holder may wait for our core
+        else
+          pause();
+      }
+  }
+  BriefLock(const BriefLock&) = delete;
+  BriefLock& operator=(const BriefLock&) = delete;
+  ~BriefLock() { held_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool>& held_;
+};
 
 // Indices and positions of one frame become those of the wave, whose next free places are `base`.
 void rebase(Block& block, u64 source, const WaveShape& base) {
@@ -120,18 +141,23 @@ WaveDescriptors::WaveDescriptors(const WaveLimits& limits)
       blocks_(limits.blocks),
       segments_(limits.blocks) {}
 
+bool WaveDescriptors::reserve(const WaveShape& more, WaveShape& base) {
+  const u64 scratch = gpu::ScratchLayout(more, /*alignment=*/1).total;
+  const u64 room = limits_.scratch_bytes - std::min(limits_.scratch_bytes, gpu::ScratchLayout::kPadding);
+  const BriefLock lock(reserving_);
+  base = shape_;
+  const WaveShape next = sum(shape_, more);
+  if (next.frames > limits_.frames || next.blocks > limits_.blocks || next.segments > limits_.blocks ||
+      scratch > room - scratch_)
+    return false;
+  shape_ = next;
+  scratch_ += scratch;
+  return true;
+}
+
 u32 WaveDescriptors::add(const FrameScan& scan) {
-  const WaveShape more = shape_of(scan);
   WaveShape base;
-  {
-    const std::unique_lock lock = lock_soon(mutex_);
-    base = shape_;
-    const WaveShape next = sum(shape_, more);
-    if (next.frames > limits_.frames || next.blocks > limits_.blocks || next.segments > limits_.blocks ||
-        damacy::scratch_bytes(next) > limits_.scratch_bytes)
-      return kFull;
-    shape_ = next;
-  }
+  if (!reserve(shape_of(scan), base)) return kFull;
   gpu::Frame& frame = frames_[base.frames];
   frame = scan.frame;
   codecs_[base.frames] = scan.codec;
@@ -177,6 +203,7 @@ void WaveDescriptors::write_image(std::span<std::byte> image) const {
 
 void WaveDescriptors::clear() noexcept {
   shape_ = {};
+  scratch_ = 0;
 }
 
 GpuVerdict verdict_of(u32 status_word) noexcept {

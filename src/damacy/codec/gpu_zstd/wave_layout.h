@@ -21,15 +21,20 @@ inline constexpr u32 kLiteralClasses = 3;  // tables of at most 9, 10 and 11 bit
 
 class Placer {
  public:
+  static constexpr u64 kAlignment = 256;
+
+  explicit Placer(u64 alignment = kAlignment) : alignment_(alignment) {}
+
   template <class T>
   u64 place(u64 count) {
-    const u64 begin = (end_ + 255) & ~u64{255};
+    const u64 begin = end();
     end_ = begin + count * sizeof(T);
     return begin;
   }
-  u64 end() const { return (end_ + 255) & ~u64{255}; }
+  u64 end() const { return (end_ + alignment_ - 1) & ~(alignment_ - 1); }
 
  private:
+  u64 alignment_;
   u64 end_ = 0;
 };
 
@@ -55,8 +60,8 @@ struct ScratchLayout {
   u64 literal_counts, literal_faults, segment_ranges, zeroed;
   u64 sequence_results, huffman_tables, literal_lists, lz4_runs, lz4_counts, records, literals, total;
 
-  explicit ScratchLayout(const WaveShape& shape) {
-    Placer placer;
+  explicit ScratchLayout(const WaveShape& shape, u64 alignment = Placer::kAlignment) {
+    Placer placer(alignment);
     literal_counts = placer.place<u32>(kLiteralClasses);
     literal_faults = placer.place<u32>(shape.blocks);
     segment_ranges = placer.place<SegmentRange>(shape.segments);
@@ -70,6 +75,9 @@ struct ScratchLayout {
     literals = placer.place<u8>(shape.literal_bytes);
     total = placer.end();
   }
+
+  // What all parts together may lose to alignment.
+  static constexpr u64 kPadding = 11 * Placer::kAlignment;
 
   static constexpr u64 kAside = 8;  // records that finished lanes write and nobody reads
 };
