@@ -177,12 +177,12 @@ void bind_pipeline(nb::module_& m) {
           "__init__",
           [](Pipeline* self, const nb::dict& fields) {
             const Config config = config_of(fields);
-            const Unlocked unlocked;
             Surroundings around;
             around.while_waiting = run_signal_handlers;
+            around.make_context_current = make_torch_context_current;
             if (fields.contains("device_from_bytes"))  // tests: the device decodes small batches too
               around.device_from_bytes = nb::cast<std::uint64_t>(fields["device_from_bytes"]);
-            around.make_context_current = make_torch_context_current;
+            const Unlocked unlocked;
             new (self) Pipeline(config, std::move(around));
           },
           nb::arg("fields"))
