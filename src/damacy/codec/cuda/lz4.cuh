@@ -227,7 +227,7 @@ class Lz4Warp {
   u32 count_ = 0, produced_ = 0;  // records, and bytes of output that they describe
 };
 
-__global__ void __launch_bounds__(kWarp) parse_lz4(WaveView wave) {
+static __global__ void __launch_bounds__(kWarp) parse_lz4(WaveView wave) {
   __shared__ Lz4Memory memory;
   const u32 index = wave.lz4_order[blockIdx.x];
   const u32 produced = Lz4Warp(memory, wave, wave.frames[index]).run();
