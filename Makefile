@@ -174,7 +174,7 @@ wheel: | apt  ## a wheel for Python 3.12, in dist/, installed and loaded once; W
 	rm -rf build/wheel-raw
 	$(WHEEL_VENV)/python -m pip wheel -qq --disable-pip-version-check . --no-deps -w build/wheel-raw \
 	  -C cmake.define.USE_CUDA=$(WHEEL_CUDA)
-	PATH="$(CURDIR)/$(WHEEL_VENV):$$PATH" $(WHEEL_VENV)/auditwheel -q repair \
+	PATH="$(CURDIR)/$(WHEEL_VENV):$$PATH" $(WHEEL_VENV)/auditwheel repair \
 	  --plat manylinux_2_36_x86_64 --exclude libcuda.so.1 -w dist build/wheel-raw/damacy-*.whl
 	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check --force-reinstall --no-deps \
 	  "$$(ls -t dist/damacy-*cp312*.whl | head -1)"
