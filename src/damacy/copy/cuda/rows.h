@@ -10,7 +10,8 @@ namespace damacy::copy_cuda {
 template <class From, class To>
 struct RowKernel {
   static constexpr int kCount = kVectorOf<To>;
-  static constexpr int kBytes = kCount * static_cast<int>(sizeof(From));
+  static constexpr i32 kSize = sizeof(From);
+  static constexpr int kBytes = kCount * kSize;
   static constexpr u32 kAtOnce = 2;
   using Raw = UnsignedOf<sizeof(From)>;
 
@@ -19,12 +20,13 @@ struct RowKernel {
     const Record& record = *tile.record;
     const Rows rows(record);
     const u32 begin = tile.index * kTileVectors + thread;
-    if (record.src_step == 0) return fill(rows, record.swap, begin);
-    const Bounds bounds(record);
+    const u32 swap = record.swap;
+    if (record.src_step == 0) return fill(rows, swap, begin);
+    const Bounds bounds{record.reach_begin, record.reach_end};
     DAMACY_NO_UNROLL
     for (u32 i = 0; i < kVectorsPerThread; i += kAtOnce) {
       if (begin + i * kThreads >= rows.units) return;
-      copy(rows, bounds, record.swap, begin + i * kThreads);
+      copy(rows, bounds, swap, begin + i * kThreads);
     }
   }
 
@@ -35,9 +37,8 @@ struct RowKernel {
     DAMACY_UNROLL
     for (u32 i = 0; i < kAtOnce; ++i) {
       spots[i] = find_spot<To>(rows, unit + i * kThreads);
-      const u64 address = rows.src + static_cast<u64>(spots[i].row + spots[i].first * static_cast<i64>(sizeof(From)));
-      spans[i].fetch(bounds, address, spots[i].low * static_cast<i32>(sizeof(From)),
-                     spots[i].high * static_cast<i32>(sizeof(From)));
+      const u64 address = rows.src + static_cast<u64>(product_and(spots[i].first, kSize, spots[i].row));
+      spans[i].fetch(bounds, address, spots[i].low * kSize, spots[i].high * kSize);
     }
     DAMACY_UNROLL
     for (u32 i = 0; i < kAtOnce; ++i) {

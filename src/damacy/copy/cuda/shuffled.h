@@ -20,17 +20,16 @@ struct ShuffledKernel {
     const Tile tile = find_tile(group, tile_index);
     const Record& record = *tile.record;
     const Rows rows(record);
-    const Bounds bounds(record);
     u32 unit = tile.index * kTileVectors + thread;
     DAMACY_NO_UNROLL
     for (u32 i = 0; i < kVectorsPerThread && unit < rows.units; ++i, unit += kThreads) {
       const Spot spot = find_spot<To>(rows, unit);
-      if (spot.low < spot.high) place(record, rows, bounds, spot);
+      if (spot.low < spot.high) place(record, rows, spot);
     }
   }
 
  private:
-  DAMACY_ELEMENT static void place(const Record& record, const Rows& rows, const Bounds& bounds, const Spot& spot) {
+  DAMACY_ELEMENT static void place(const Record& record, const Rows& rows, const Spot& spot) {
     const u32 offset = static_cast<u32>(rows.src - record.chunk + static_cast<u64>(spot.row) +
                                         static_cast<u64>((spot.first + spot.low) * i64{kPlanes}));
     const Block<u32> block = block_of(record, offset);
@@ -38,7 +37,7 @@ struct ShuffledKernel {
     if (first + spot.high > static_cast<i32>(block.elements)) return place_apart(record, spot, offset);
     Planes planes;
     if (record.shuffle == kShuffleBytes)
-      fetch_bytes(bounds, block, spot, first, planes);
+      fetch_bytes(block, spot, first, planes);
     else
       fetch_bits(block, spot, first, planes);
     Vector<From, To> vector;
@@ -47,9 +46,9 @@ struct ShuffledKernel {
     vector.write(spot);
   }
 
-  DAMACY_ELEMENT static void fetch_bytes(const Bounds& bounds, const Block<u32>& block, const Spot& spot, i32 first,
-                                         Planes& planes) {
+  DAMACY_ELEMENT static void fetch_bytes(const Block<u32>& block, const Spot& spot, i32 first, Planes& planes) {
     Span<kCount> spans[kPlanes];
+    const Bounds bounds{block.address, block.address + u64{block.elements} * kPlanes};
     const u64 address = block.address + static_cast<u64>(i64{first});
     DAMACY_UNROLL
     for (int k = 0; k < kPlanes; ++k)

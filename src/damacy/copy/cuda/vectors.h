@@ -37,33 +37,33 @@ struct Rows {
         axes(record.axes) {}
 };
 
-DAMACY_ELEMENT i64 along(u32 at, i32 stride) {
-  return static_cast<i64>(static_cast<i32>(at)) * stride;
-}
-
-// Offsets of a row from the first.
-struct RowOffsets {
+// Where a row begins: the source's bytes are counted from the box's first element, the destination is an address.
+struct RowPlace {
   i64 src;
   i64 dst;
+
+  DAMACY_ELEMENT void go(u32 steps, i64 src_stride, i64 dst_stride) {
+    src = product_and(static_cast<i32>(steps), static_cast<i32>(src_stride), src);
+    dst = product_and(static_cast<i32>(steps), static_cast<i32>(dst_stride), dst);
+  }
 };
 
-DAMACY_ELEMENT RowOffsets offsets_of_row(const Rows& rows, u32 row) {
+DAMACY_ELEMENT RowPlace find_row(const Rows& rows, u32 row) {
   u32 around = divide(row, rows.by_extent);
-  const u32 at = row - around * rows.extent;
-  RowOffsets offsets{along(at, rows.src_strides[0]), along(at, rows.dst_strides[0])};
-  if (rows.outer_axes > 2) {
-    DAMACY_NO_UNROLL
-    for (u32 i = 1; i < rows.outer_axes; ++i) {
-      const RecordAxis& axis = rows.axes[i];
-      const u32 next = divide(around, axis.by_extent);
-      const u32 index = around - next * static_cast<u32>(axis.extent);
-      offsets.src += along(index, static_cast<i32>(axis.src_stride));
-      offsets.dst += along(index, static_cast<i32>(axis.dst_stride));
-      around = next;
-    }
-    return offsets;
+  RowPlace place{0, static_cast<i64>(rows.dst)};
+  place.go(row - around * rows.extent, rows.src_strides[0], rows.dst_strides[0]);
+  if (rows.outer_axes <= 2) {
+    place.go(around, rows.src_strides[1], rows.dst_strides[1]);
+    return place;
   }
-  return {offsets.src + along(around, rows.src_strides[1]), offsets.dst + along(around, rows.dst_strides[1])};
+  DAMACY_NO_UNROLL
+  for (u32 i = 1; i < rows.outer_axes; ++i) {
+    const RecordAxis& axis = rows.axes[i];
+    const u32 next = divide(around, axis.by_extent);
+    place.go(around - next * static_cast<u32>(axis.extent), axis.src_stride, axis.dst_stride);
+    around = next;
+  }
+  return place;
 }
 
 // One vector of the destination: elements low to high of it are to be stored, perhaps none.
@@ -78,31 +78,25 @@ struct Spot {
 template <class To>
 DAMACY_ELEMENT Spot find_spot(const Rows& rows, u32 unit) {
   constexpr i32 kCount = kVectorOf<To>;
-  constexpr u32 kBytes = kCount * sizeof(To);
+  constexpr i32 kSize = sizeof(To);
   const u32 row = divide(unit, rows.by_slots);
-  const u32 slot = unit - row * rows.slots;
-  const RowOffsets offsets = offsets_of_row(rows, row);
-  const u64 dst = rows.dst + static_cast<u64>(offsets.dst);
-  const u32 into = static_cast<u32>(dst) & (kBytes - 1);
-  const i32 first = static_cast<i32>(slot) * kCount - static_cast<i32>(into / sizeof(To));
+  const i32 slot = static_cast<i32>(unit - row * rows.slots);
+  const RowPlace place = find_row(rows, row);
+  const i32 first = slot * kCount - static_cast<i32>(static_cast<u32>(place.dst) % (kCount * kSize) / kSize);
   const i32 left = static_cast<i32>(rows.row_elements) - first;
   const bool exists = unit < rows.units;
-  return {dst - into + static_cast<u64>(slot) * kBytes, offsets.src, first, exists ? (first < 0 ? -first : 0) : kCount,
-          exists ? (left < kCount ? left : kCount) : 0};
+  return {static_cast<u64>(product_and(first, kSize, place.dst)), place.src, first,
+          exists ? (first < 0 ? -first : 0) : kCount, exists ? (left < kCount ? left : kCount) : 0};
 }
 
-// The last few bytes of a whole chunk's words are others' memory.
+// Memory that may be read, needed or not.
 struct Bounds {
   u64 begin;
   u64 end;
-  bool whole_words;
-
-  DAMACY_ELEMENT explicit Bounds(const Record& record)
-      : begin(record.chunk), end(record.chunk + record.chunk_bytes), whole_words(record.whole_words != 0) {}
 };
 
-DAMACY_ELEMENT u32 load_word_within(const Bounds& bounds, u64 address) {
-  if (address >= bounds.begin && address + 4 <= bounds.end) return load<u32>(address);
+// Four bytes, of which those in `bounds` are read.
+DAMACY_ELEMENT u32 load_within(const Bounds& bounds, u64 address) {
   u32 word = 0;
   DAMACY_NO_UNROLL
   for (u32 k = 0; k < 4; ++k)
@@ -111,8 +105,8 @@ DAMACY_ELEMENT u32 load_word_within(const Bounds& bounds, u64 address) {
   return word;
 }
 
-// kCount bytes from any address, a multiple of four: words that hold a byte of those from low to high are read, the
-// others left zero. What is outside of low and high is arbitrary.
+// kCount bytes from any address, a multiple of four, by way of aligned words. Only the bytes from low to high are
+// needed, and nothing else is read but what lies in bounds; the others are arbitrary.
 template <int kCount>
 struct Span {
   static constexpr int kWords = kCount / 4;
@@ -122,15 +116,13 @@ struct Span {
   DAMACY_ELEMENT void fetch(const Bounds& bounds, u64 address, i32 low, i32 high) {
     skip = static_cast<u32>(address) & 3u;
     const u64 first = address - skip;
-    const i32 begin = low + static_cast<i32>(skip) - 4;
-    const i32 end = high + static_cast<i32>(skip);
-    if (bounds.whole_words) {
+    if (first >= bounds.begin && first + 4 * (kWords + 1) <= bounds.end) {
       DAMACY_UNROLL
-      for (int i = 0; i <= kWords; ++i) words[i] = 4 * i > begin && 4 * i < end ? load<u32>(first + 4u * i) : 0;
+      for (int i = 0; i <= kWords; ++i) words[i] = load<u32>(first + static_cast<u64>(4 * i));
     } else {
+      const Bounds needed{address + static_cast<u64>(i64{low}), address + static_cast<u64>(i64{high})};
       DAMACY_UNROLL
-      for (int i = 0; i <= kWords; ++i)
-        words[i] = 4 * i > begin && 4 * i < end ? load_word_within(bounds, first + 4u * i) : 0;
+      for (int i = 0; i <= kWords; ++i) words[i] = load_within(needed, first + static_cast<u64>(4 * i));
     }
   }
 
@@ -169,12 +161,47 @@ struct Vector {
       for (int i = 0; i < kWords; i += 4) store_vector(spot.dst + 4u * i, words + i);
       return;
     }
-    DAMACY_UNROLL
-    for (int i = 0; i < kCount; ++i)
-      if (i >= spot.low && i < spot.high) store(spot.dst + sizeof(To) * i, element(words, i));
+    write_words(words, spot);
+    if constexpr (kPerWord > 1) write_ends(words, spot);
   }
 
  private:
+  static constexpr int kPerWord = sizeof(To) < 4 ? static_cast<int>(4 / sizeof(To)) : 1;
+
+  // What is there of whole words; or of elements that are no smaller.
+  DAMACY_ELEMENT static void write_words(const u32* words, const Spot& spot) {
+    DAMACY_UNROLL
+    for (int i = 0; i < kCount; i += kPerWord) {
+      if (i < spot.low || i + kPerWord > spot.high) continue;
+      if constexpr (sizeof(To) == 8)
+        store(spot.dst + 8u * static_cast<u32>(i), static_cast<u64>(words[2 * i + 1]) << 32 | words[2 * i]);
+      else
+        store(spot.dst + sizeof(To) * static_cast<u32>(i), words[i / kPerWord]);
+    }
+  }
+
+  // The elements of words that are there in part: of the first and of the last.
+  DAMACY_ELEMENT static void write_ends(const u32* words, const Spot& spot) {
+    const i32 first = spot.low / kPerWord, last = spot.high / kPerWord;
+    const bool head = spot.low % kPerWord != 0;
+    if (head) write_some(words, spot, first);
+    if (spot.high % kPerWord != 0 && !(head && first == last)) write_some(words, spot, last);
+  }
+
+  DAMACY_ELEMENT static void write_some(const u32* words, const Spot& spot, i32 index) {
+    u32 word = words[0];
+    DAMACY_UNROLL
+    for (int i = 1; i < kWords; ++i) word = index == i ? words[i] : word;
+    DAMACY_UNROLL
+    for (int k = 0; k < kPerWord; ++k) {
+      const i32 i = index * kPerWord + k;
+      if (i >= spot.low && i < spot.high)
+        store(spot.dst + static_cast<u64>(i64{i}) * sizeof(To), static_cast<Raw>(word >> (8 * sizeof(To) * k)));
+    }
+  }
+
+  using Raw = UnsignedOf<sizeof(To)>;
+
   // Half floats of small integers are what the device rounds by itself, two at a time.
   static constexpr bool kInPairs =
       sizeof(From) <= 2 && std::is_integral_v<From> && (std::is_same_v<To, F16> || std::is_same_v<To, Bf16>);
@@ -192,23 +219,13 @@ struct Vector {
     }
   }
 
-  template <class Raw>
   DAMACY_ELEMENT static void put(u32* words, int i, Raw raw) {
-    if constexpr (sizeof(Raw) == 8) {
+    if constexpr (sizeof(To) == 8) {
       words[2 * i] = static_cast<u32>(raw);
       words[2 * i + 1] = static_cast<u32>(raw >> 32);
     } else {
-      constexpr int kPerWord = 4 / sizeof(Raw);
-      words[i / kPerWord] |= static_cast<u32>(raw) << (8 * sizeof(Raw) * (i % kPerWord));
+      words[i / kPerWord] |= static_cast<u32>(raw) << (8 * sizeof(To) * (i % kPerWord));
     }
-  }
-
-  DAMACY_ELEMENT static UnsignedOf<sizeof(To)> element(const u32* words, int i) {
-    if constexpr (sizeof(To) == 8)
-      return static_cast<u64>(words[2 * i + 1]) << 32 | words[2 * i];
-    else
-      return static_cast<UnsignedOf<sizeof(To)>>(words[i * static_cast<int>(sizeof(To)) / 4] >>
-                                                 (8 * sizeof(To) * (i % (4 / sizeof(To)))));
   }
 };
 

@@ -29,10 +29,18 @@ DAMACY_ELEMENT T load(u64 address) {
 #endif
 }
 
+// Stores are spelled out, as the compiler takes wide ones apart when the address comes from an integer.
 template <class T>
 DAMACY_ELEMENT void store(u64 address, T value) {
 #ifdef __CUDA_ARCH__
-  *reinterpret_cast<T*>(address) = value;
+  if constexpr (sizeof(T) == 1)
+    asm volatile("st.global.u8 [%0], %1;" ::"l"(address), "r"(static_cast<u32>(value)));
+  else if constexpr (sizeof(T) == 2)
+    asm volatile("st.global.u16 [%0], %1;" ::"l"(address), "h"(value));
+  else if constexpr (sizeof(T) == 4)
+    asm volatile("st.global.u32 [%0], %1;" ::"l"(address), "r"(value));
+  else
+    asm volatile("st.global.u64 [%0], %1;" ::"l"(address), "l"(value));
 #else
   if (address % sizeof(T) != 0) __builtin_trap();
   std::memcpy(reinterpret_cast<void*>(address), &value, sizeof value);
@@ -42,7 +50,8 @@ DAMACY_ELEMENT void store(u64 address, T value) {
 // 16 bytes, aligned.
 DAMACY_ELEMENT void store_vector(u64 address, const u32* words) {
 #ifdef __CUDA_ARCH__
-  *reinterpret_cast<uint4*>(address) = make_uint4(words[0], words[1], words[2], words[3]);
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+               "r"(words[3]));
 #else
   if (address % 16 != 0) __builtin_trap();
   std::memcpy(reinterpret_cast<void*>(address), words, 16);
@@ -55,6 +64,17 @@ DAMACY_ELEMENT u32 divide(u32 number, const Divisor& by) {
   return __umulhi(number << 1, by.mul) >> by.shift;
 #else
   return static_cast<u32>(static_cast<u64>(number << 1) * by.mul >> 32) >> by.shift;
+#endif
+}
+
+// In one step.
+DAMACY_ELEMENT i64 product_and(i32 a, i32 b, i64 more) {
+#ifdef __CUDA_ARCH__
+  i64 result;
+  asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(result) : "r"(a), "r"(b), "l"(more));
+  return result;
+#else
+  return static_cast<i64>(a) * b + more;
 #endif
 }
 

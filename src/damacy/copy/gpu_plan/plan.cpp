@@ -60,7 +60,17 @@ void set_layout(const Placement& placement, Record& record) noexcept {
   record.typesize = std::max<u8>(layout.typesize, 1);
   if (layout.shuffle == Shuffle::bytes && record.typesize == 1) record.shuffle = static_cast<u8>(Shuffle::none);
   record.block_bytes = static_cast<u32>(std::max<u64>(std::min<u64>(layout.block_bytes, layout.chunk_bytes), 1));
-  record.whole_words = (record.chunk | record.chunk_bytes) % 4 == 0;
+}
+
+void set_reach(Record& record) noexcept {
+  record.reach_begin = record.chunk + static_cast<u64>(record.src_offset);
+  record.reach_end = record.reach_begin + record.from_bytes;
+  const auto extend = [&](u64 extent, i64 stride) {
+    const u64 length = (extent - 1) * static_cast<u64>(stride);
+    (stride < 0 ? record.reach_begin : record.reach_end) += length;
+  };
+  extend(record.row_elements, record.src_step);
+  for (u32 i = 0; i < record.outer_axes; ++i) extend(record.axes[i].extent, record.axes[i].src_stride);
 }
 
 u64 rows_of(const Record& record) noexcept {
@@ -132,17 +142,15 @@ bool is_huge(const Record& record, u64 rows) noexcept {
   return rows * record.row_elements > kFew;
 }
 
-void set_divisors(Record& record, u64 row_units) noexcept {
-  record.slots = static_cast<u32>(row_units);
-  record.by_slots = divisor(row_units);
+void set_divisors(Record& record) noexcept {
+  record.by_slots = divisor(record.slots);
   record.by_block = divisor(std::min<u64>(record.block_bytes, kFew));
   for (u32 i = record.outer_axes; i < kOuterAxes; ++i) record.axes[i] = {0, 0, kFew, {}};
   for (RecordAxis& axis : record.axes) axis.by_extent = divisor(std::min(axis.extent, kFew));
 }
 
-}  // namespace
-
-Planned plan_placement(const Placement& placement) noexcept {
+// All of a record but its divisors, which take the longest.
+Planned classify(const Placement& placement) noexcept {
   Planned planned{};
   Record& record = planned.record;
   const CopyOp& op = placement.op;
@@ -157,26 +165,31 @@ Planned plan_placement(const Placement& placement) noexcept {
   const u64 rows = rows_of(record);
   if (rows == 0 || record.row_elements == 0) return planned;
 
+  set_reach(record);
   planned.kernel = vector_kernel(op, record, rows);
-  if (planned.kernel == kElements) {
-    if (record.src_step != record.from_bytes) sort_by_source(record);
-    if (is_huge(record, rows)) planned.kernel = kHugeElements;
-    record.units = rows * record.row_elements;
-    set_divisors(record, std::min(record.row_elements, kFew));
-    planned.tiles = (record.units + kTileElements - 1) / kTileElements;
-  } else {
-    const u64 slots = vectors_of_row(record);
-    record.units = rows * slots;
-    set_divisors(record, slots);
-    planned.tiles = (record.units + kTileVectors - 1) / kTileVectors;
-  }
+  const bool by_vectors = planned.kernel != kElements;
+  if (!by_vectors && record.src_step != record.from_bytes) sort_by_source(record);
+  if (!by_vectors && is_huge(record, rows)) planned.kernel = kHugeElements;
+  const u64 slots = by_vectors ? vectors_of_row(record) : record.row_elements;
+  const u64 of_tile = by_vectors ? kTileVectors : kTileElements;
+  record.slots = static_cast<u32>(std::min(slots, kFew));
+  record.units = rows * slots;
+  planned.tiles = (record.units + of_tile - 1) / of_tile;
+  return planned;
+}
+
+}  // namespace
+
+Planned plan_placement(const Placement& placement) noexcept {
+  Planned planned = classify(placement);
+  if (planned.tiles > 0) set_divisors(planned.record);
   return planned;
 }
 
 Plan::Plan(std::span<const Placement> placements) : placements_(placements) {
   parts_.reserve(placements.size());
   for (std::size_t i = 0; i < placements.size(); ++i) {
-    const Planned planned = plan_placement(placements[i]);
+    const Planned planned = classify(placements[i]);
     if (planned.tiles > 0) parts_.push_back({static_cast<u32>(i), planned.kernel, planned.tiles});
   }
   std::ranges::stable_sort(parts_, {}, &Part::kernel);

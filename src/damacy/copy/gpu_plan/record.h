@@ -41,9 +41,11 @@ struct RecordAxis {
 struct alignas(16) Record {
   u64 chunk;  // address
   u64 chunk_bytes;
-  i64 src_offset;  // from the chunk's first byte to the box's first element, as if it were not shuffled
-  i64 src_step;    // 0: a row is one value
-  u64 dst;         // address of the first element
+  i64 src_offset;   // from the chunk's first byte to the box's first element, as if it were not shuffled
+  i64 src_step;     // 0: a row is one value
+  u64 reach_begin;  // addresses of what lies between the first byte that the box touches and the last, unshuffled
+  u64 reach_end;
+  u64 dst;  // address of the first element
   u64 row_elements;
   u64 units;  // in all: slots (rows of vectors) or elements
   u32 slots;  // a row's
@@ -57,7 +59,6 @@ struct alignas(16) Record {
   u8 swap;     // bytes of what is turned round, 0: nothing
   u8 shuffle;  // a ChunkLayout::Shuffle
   u8 typesize;
-  u8 whole_words;  // the chunk begins and ends where words of four bytes do
   u8 outer_axes;
   RecordAxis axes[kOuterAxes];  // the first varies fastest
 };

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Builds copy_cuda_check as one file that needs nothing but libc and a driver where it runs.
+# usage: build.sh OUTPUT_FOLDER
+set -euo pipefail
+here="$(cd "$(dirname "$0")" && pwd)"
+root="$(cd "$here/../.." && pwd)"
+out="$(mkdir -p "$1" && cd "$1" && pwd)"
+(cd "$root" && cmake --preset cuda -B "$out/library" -DDAMACY_PYTHON=OFF >/dev/null)
+cmake --build "$out/library" --target damacy_copy -j2
+nvcc="${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}"
+flags=(-O2 -std=c++20 -Xcompiler=-Wall,-Wextra -I"$root/src" -I"$here")
+objects=()
+for source in main check speed; do
+  "$nvcc" "${flags[@]}" -c "$here/$source.cpp" -o "$out/$source.o"
+  objects+=("$out/$source.o")
+done
+"$nvcc" -cudart static -o "$out/copy_cuda_check" "${objects[@]}" "$out"/library/libdamacy_{copy,device,core}.a \
+  -ldl -lpthread -lrt -Xcompiler -static-libstdc++ -Xcompiler -static-libgcc
+strip "$out/copy_cuda_check"
+ls -l "$out/copy_cuda_check"

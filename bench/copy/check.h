@@ -1,0 +1,22 @@
+// Random placements on the device against the host copier, byte for byte, guards included.
+#pragma once
+
+#include <cstdint>
+
+#include "device.h"
+
+namespace damacy::bench {
+
+struct CheckOptions {
+  double seconds = 12;
+  std::uint64_t seed = 1;
+  std::uint64_t most = ~std::uint64_t{0};  // placements
+  bool exact = false;                      // each chunk in memory of its size, for compute-sanitizer
+};
+
+// Each returns whether all was as on the host, and prints a line.
+bool check_random(Runner& runner, const CheckOptions& options);
+bool check_every_pair(Runner& runner);   // all pairs of types, plain and shuffled, either byte order
+bool check_every_value(Runner& runner);  // all 65,536 values of types of two bytes, to all types
+
+}  // namespace damacy::bench

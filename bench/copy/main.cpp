@@ -1,0 +1,39 @@
+// copy_cuda_check: the CUDA copier against the host's, then its speed. Prints a JSON object a line; exit code 1:
+// something was wrong. usage: copy_cuda_check [check|speed|all] [--seconds S] [--seed N] [--placements N] [--exact]
+// [--case NAME]
+#include <cstring>
+#include <string>
+
+#include "check.h"
+#include "speed.h"
+
+int main(int argc, char** argv) {
+  using namespace damacy::bench;
+  CheckOptions options;
+  std::string what = "all", wanted;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool has_value = i + 1 < argc;
+    if (word == "--exact")
+      options.exact = true;
+    else if (word == "--case" && has_value)
+      wanted = argv[++i];
+    else if (word == "--seconds" && has_value)
+      options.seconds = std::atof(argv[++i]);
+    else if (word == "--seed" && has_value)
+      options.seed = std::strtoull(argv[++i], nullptr, 10);
+    else if (word == "--placements" && has_value)
+      options.most = std::strtoull(argv[++i], nullptr, 10);
+    else
+      what = word;
+  }
+  check(cudaSetDevice(0), "device");
+  check(cudaFree(nullptr), "context");
+  Runner runner;
+  bool right = true;
+  if (what != "speed") right = check_random(runner, options);
+  if (what != "speed" && !options.exact) right = check_every_value(runner) && check_every_pair(runner) && right;
+  if (what != "check") right = time_all(runner, wanted) && right;
+  std::printf("{\"all_right\": %s}\n", right ? "true" : "false");
+  return right ? 0 : 1;
+}

@@ -1,0 +1,13 @@
+// Crops as training asks for them, timed beside a copy on the device, and some rows of each compared with the host's.
+#pragma once
+
+#include <string>
+
+#include "device.h"
+
+namespace damacy::bench {
+
+// All cases, or the one of that name.
+bool time_all(Runner& runner, const std::string& wanted);
+
+}  // namespace damacy::bench
