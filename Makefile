@@ -151,12 +151,13 @@ fuzz: | apt  ## each fuzz target for FUZZ_SECONDS, after its corpus
 	$(call need_apt,$(APT_FUZZ))
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build/fuzz -j $(JOBS)
-	@found=0; for target in $$(find build/fuzz/fuzz -maxdepth 1 -type f -executable); do \
-	  name=$$(basename $$target); mkdir -p build/fuzz/corpus/$$name; found=1; \
+	@found=0; for target in $$(find build/fuzz/fuzz -maxdepth 1 -type f -executable | sort); do \
+	  name=$$(basename $$target); log=build/fuzz/$$name.log; mkdir -p build/fuzz/corpus/$$name; found=1; \
 	  seeds=; [[ ! -d fuzz/corpus/$$name ]] || seeds=fuzz/corpus/$$name; \
-	  echo "fuzz $$name, $(FUZZ_SECONDS) s"; \
-	  $$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=4096 -print_final_stats=0 -verbosity=0 \
-	    -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$name $$seeds || { echo "fuzz $$name: failed"; exit 1; }; done; \
+	  $$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+	    -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$name $$seeds >$$log 2>&1 \
+	    || { tail -50 $$log; echo "fuzz $$name: failed; what did it is in build/fuzz/"; exit 1; }; \
+	  echo "fuzz $$name: $$(sed -n 's/stat::number_of_executed_units: *//p' $$log) inputs, no failure"; done; \
 	  (( found )) || { echo "no fuzz targets were built"; exit 1; }
 
 # -- wheel -------------------------------------------------------------------------------------------------------------
