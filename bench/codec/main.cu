@@ -62,6 +62,7 @@ bool parse(int count, char** words, Arguments& out) {
 }
 
 void print_device(std::size_t threads, const damacy::bench::Nvcomp& nvcomp) {
+  damacy::bench::check(cudaFree(nullptr), "context");  // the decoder wants one that is current
   cudaDeviceProp properties{};
   damacy::bench::check(cudaGetDeviceProperties(&properties, 0), "device");
   std::printf("{\"device\": \"%s\", \"multiprocessors\": %d, \"threads\": %zu, \"nvcomp\": \"%s\"}\n", properties.name,

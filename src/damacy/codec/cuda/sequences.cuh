@@ -45,10 +45,10 @@ class SequenceLane {
                                           bool first_of_segment)
       : bits_(memory.ring, stream, size),
         history_(first_of_segment ? RepeatOffsets::initial() : RepeatOffsets::inherited()),
-        // States carry their table's size as highest bit; the table pointers are set back by it.
-        literal_lengths_(memory.literal_lengths - (1u << set.log[kLiteralLengths])),
-        match_lengths_(memory.match_lengths - (1u << set.log[kMatchLengths])),
-        offsets_(memory.offsets - (1u << set.log[kOffsets])) {
+        // States carry their table's size as highest bit.
+        literal_lengths_(memory.literal_lengths, 1u << set.log[kLiteralLengths]),
+        match_lengths_(memory.match_lengths, 1u << set.log[kMatchLengths]),
+        offsets_(memory.offsets, 1u << set.log[kOffsets]) {
     bits_.fetch();
     copy_async_wait();
     literal_length_ = literal_lengths_[first_state(set.log[kLiteralLengths])];
@@ -142,9 +142,9 @@ class SequenceLane {
 
   SequenceRing bits_;
   RepeatOffsets history_;
-  const u32* literal_lengths_;
-  const u32* match_lengths_;
-  const u32* offsets_;
+  SharedTable literal_lengths_;
+  SharedTable match_lengths_;
+  SharedTable offsets_;
   u32 literal_length_, match_length_, offset_;  // entries of the current sequence
   u32 window_high_, window_low_;                // 64 bits below the position
   u32 output_end_ = 0, literal_end_ = 0;

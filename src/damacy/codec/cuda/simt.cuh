@@ -34,6 +34,22 @@ __device__ __forceinline__ void copy_async_wait() {
   asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
 
+// A table in shared memory whose first index is not 0. One multiply-add gives an entry's address: with pointers the
+// compiler adds index and bias first.
+class SharedTable {
+ public:
+  __device__ __forceinline__ SharedTable(const u32* words, u32 first)
+      : address_(static_cast<u32>(__cvta_generic_to_shared(words)) - 4 * first) {}
+  __device__ __forceinline__ u32 operator[](u32 index) const {
+    u32 word;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address_ + 4 * index));
+    return word;
+  }
+
+ private:
+  u32 address_;
+};
+
 }  // namespace damacy::gpu
 
 #else

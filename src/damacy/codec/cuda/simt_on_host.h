@@ -136,6 +136,15 @@ inline void copy_async_16(void* shared, const void* global) {
 inline float reciprocal(float value) {
   return 1.0f / value;
 }
+class SharedTable {
+ public:
+  SharedTable(const u32* words, u32 first) : words_(words), first_(first) {}
+  u32 operator[](u32 index) const { return words_[index - first_]; }
+
+ private:
+  const u32* words_;
+  u32 first_;
+};
 inline void copy_async_commit() {}
 inline void copy_async_wait() {
   simt::copy_async_wait();

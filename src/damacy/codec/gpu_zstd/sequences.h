@@ -137,7 +137,8 @@ struct RepeatOffsets {
 // A sequence as the executor reads it: running positions in its block, so that no prefix sum is needed.
 struct SequenceRecord {
   DAMACY_HOST_DEVICE static u64 pack(u32 output_end, u32 literal_end, u32 offset) {
-    return static_cast<u64>(literal_end >> 14 | offset << 4) << 32 | (output_end | literal_end << 18);
+    // Sums, since shift and add are one instruction; no two of them share a bit.
+    return static_cast<u64>((literal_end >> 14) + (offset << 4)) << 32 | (output_end + (literal_end << 18));
   }
   DAMACY_HOST_DEVICE static u32 output_end(u64 record) { return static_cast<u32>(record) & 0x3ffff; }
   DAMACY_HOST_DEVICE static u32 literal_end(u64 record) { return static_cast<u32>(record >> 18) & 0x3ffff; }
