@@ -47,7 +47,7 @@ Batch::Batch(std::vector<Item> items, std::size_t guard, Crew& crew)
       frames_(items_.size()),
       indices_(items_.size(), WaveDescriptors::kFull),
       refused_(items_.size(), 0),
-      scans_(crew.size()) {
+      scans_(crew.size(), std::vector<FrameScan>(kPortion)) {
   place(guard);
   pack();
 }
@@ -93,15 +93,20 @@ double Batch::scan() {
   }
   wave_->clear();
   const double begin = now();
-  crew_.each(
-      items_.size(),
-      [&](std::size_t i, std::size_t worker) {
-        FrameScan& scan = scans_[worker];
-        const DecodeResult result = scan_frame(*items_[i].encoded, frames_[i], scan);
-        refused_[i] = result.ok() ? 0 : 1;
-        indices_[i] = result.ok() && !scan.ask_host ? wave_->add(scan) : WaveDescriptors::kFull;
-      },
-      16);
+  const std::size_t portions = (items_.size() + kPortion - 1) / kPortion;
+  crew_.each(portions, [&](std::size_t portion, std::size_t worker) {
+    std::size_t used = 0, from[kPortion];
+    std::uint32_t indices[kPortion];
+    for (std::size_t i = portion * kPortion; i < std::min(items_.size(), (portion + 1) * kPortion); ++i) {
+      FrameScan& scan = scans_[worker][used];
+      const DecodeResult result = scan_frame(*items_[i].encoded, frames_[i], scan);
+      refused_[i] = result.ok() ? 0 : 1;
+      indices_[i] = WaveDescriptors::kFull;
+      if (result.ok() && !scan.ask_host) from[used++] = i;
+    }
+    wave_->add(std::span(scans_[worker]).first(used), indices);
+    for (std::size_t k = 0; k < used; ++k) indices_[from[k]] = indices[k];
+  });
   return now() - begin;
 }
 

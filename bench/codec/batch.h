@@ -23,6 +23,7 @@ struct Item {
 };
 
 inline constexpr std::uint8_t kPoison = 0xab;
+inline constexpr std::size_t kPortion = 16;  // frames that a worker scans before it adds them
 
 class Batch {
  public:
@@ -65,7 +66,7 @@ class Batch {
   std::vector<std::uint32_t> indices_, status_;
   std::vector<std::uint8_t> refused_;
   std::unique_ptr<WaveDescriptors> wave_;
-  std::vector<FrameScan> scans_;  // one a worker
+  std::vector<std::vector<FrameScan>> scans_;  // a portion for each worker
   Bytes image_;
   std::uint64_t source_bytes_ = 0, destination_bytes_ = 0, output_bytes_ = 0;
   WaveBuffers buffers_;

@@ -80,6 +80,8 @@ class WaveDescriptors {
   // the host, when this wave is empty).
   static constexpr std::uint32_t kFull = 0xffffffffu;
   [[nodiscard]] std::uint32_t add(const FrameScan& scan);
+  // The same for each of `scans`. Threads that add many small frames spend less time on each other this way.
+  void add(std::span<const FrameScan> scans, std::span<std::uint32_t> indices);
 
   [[nodiscard]] const WaveShape& shape() const noexcept { return shape_; }
   // `image` has image_bytes(shape()) bytes; upload them 16-byte aligned.
@@ -89,6 +91,7 @@ class WaveDescriptors {
  private:
   // Reserves the places that a frame takes, and says which; false when there are not so many.
   bool reserve(const WaveShape& more, WaveShape& base);
+  void put(const FrameScan& scan, const WaveShape& base);
 
   WaveLimits limits_;
   alignas(64) std::atomic<bool> reserving_ = false;  // held for some ten nanoseconds: guards the next two

@@ -22,8 +22,9 @@ template <int kWarps, int kRows>
 class ZstdFrameRunner {
  public:
   using Memory = ExecutorMemory<kWarps, kRows>;
-  __device__ __forceinline__ ZstdFrameRunner(const WaveView& wave, const Frame& frame, Memory& memory)
-      : wave_(wave), frame_(frame), executor_(memory, wave.destination + frame.destination) {}
+  __device__ __forceinline__ ZstdFrameRunner(const WaveView& wave, const Frame& frame, Memory& memory,
+                                             RepeatOffsets& history)
+      : wave_(wave), frame_(frame), history_(history), executor_(memory, wave.destination + frame.destination) {}
 
   __device__ __forceinline__ Fault run() {
     for (u32 i = 0; i < frame_.block_count && !satisfied(); ++i) {
@@ -43,8 +44,9 @@ class ZstdFrameRunner {
   __device__ __forceinline__ Fault run_block(u32 index) {
     const Block& block = wave_.blocks[index];
     if (block.has(Block::kFirst)) {
-      history_ = RepeatOffsets::initial();
+      if (threadIdx.x == 0) history_ = RepeatOffsets::initial();
       segment_begin_ = position_;
+      __syncthreads();
     }
     const Fault fault = block.type == BlockType::compressed ? run_compressed(block, index) : run_plain(block);
     if (fault != Fault::none || !block.has(Block::kLast)) return fault;
@@ -74,15 +76,19 @@ class ZstdFrameRunner {
                       size,
                       block.literal_size,
                       position_ - segment_begin_,
-                      history_};
+                      &history_};
     if (!executor_.run(run, literals, position_, smaller(size, frame_.needed - position_))) return Fault::offset;
     position_ += size;
-    if (block.sequence_count != 0) {
-      const RepeatOffsets next{{history_.resolve(result.repeats[0]), history_.resolve(result.repeats[1]),
-                                history_.resolve(result.repeats[2])}};
-      history_ = next;
-    }
+    if (block.sequence_count != 0) put_history(wave_.sequence_results[index]);
     return Fault::none;
+  }
+
+  __device__ __forceinline__ void put_history(const SequenceResult& result) {
+    if (threadIdx.x == 0) {
+      const RepeatOffsets before = history_;
+      for (int i = 0; i < 3; ++i) history_.value[i] = before.resolve(result.repeats[i]);
+    }
+    __syncthreads();
   }
 
   // Its declared size must be what it gave; a checksum waits for the bytes.
@@ -96,8 +102,8 @@ class ZstdFrameRunner {
 
   const WaveView& wave_;
   const Frame& frame_;
+  RepeatOffsets& history_;  // in shared memory; the first thread writes it
   Executor<kWarps, kRows> executor_;
-  RepeatOffsets history_ = RepeatOffsets::initial();
   u32 position_ = 0;
   u32 segment_begin_ = 0;
   u32 segment_ = 0;
@@ -106,9 +112,10 @@ class ZstdFrameRunner {
 template <int kWarps, int kRows>
 __global__ void __launch_bounds__(kWarp* kWarps, blocks_a_multiprocessor<kWarps, kRows>()) execute_zstd(WaveView wave) {
   __shared__ ExecutorMemory<kWarps, kRows> memory;
+  __shared__ RepeatOffsets history;
   const u32 index = wave.zstd_order[blockIdx.x];
   const Frame& frame = wave.frames[index];
-  const Fault fault = ZstdFrameRunner<kWarps, kRows>(wave, frame, memory).run();
+  const Fault fault = ZstdFrameRunner<kWarps, kRows>(wave, frame, memory, history).run();
   if (threadIdx.x == 0) wave.status[index] = static_cast<u32>(fault);
 }
 

@@ -32,8 +32,8 @@ struct ZstdRun {
   u32 count;
   u32 size;
   u32 literal_size;
-  u32 reach;  // bytes of the segment before this block
-  RepeatOffsets history;
+  u32 reach;                     // bytes of the segment before this block
+  const RepeatOffsets* history;  // in shared memory: rarely read, and registers are short
 
   __device__ __forceinline__ u32 items() const { return count + 1; }
   __device__ __forceinline__ SequenceView view(u32 item, u64 record, u64 previous) const {
@@ -51,7 +51,7 @@ struct ZstdRun {
     view.offset = kNoOffset;
     view.valid = true;
     if (item < count) {
-      view.offset = history.resolve(SequenceRecord::offset(record));
+      view.offset = history->resolve(SequenceRecord::offset(record));
       view.valid = view.offset != 0 && view.offset <= reach + view.match;
     }
     return view;

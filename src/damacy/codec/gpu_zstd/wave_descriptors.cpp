@@ -158,6 +158,24 @@ bool WaveDescriptors::reserve(const WaveShape& more, WaveShape& base) {
 u32 WaveDescriptors::add(const FrameScan& scan) {
   WaveShape base;
   if (!reserve(shape_of(scan), base)) return kFull;
+  put(scan, base);
+  return base.frames;
+}
+
+void WaveDescriptors::add(std::span<const FrameScan> scans, std::span<u32> indices) {
+  WaveShape all, base;
+  for (const FrameScan& scan : scans) all = sum(all, shape_of(scan));
+  const bool fit = reserve(all, base);
+  for (std::size_t i = 0; i < scans.size(); ++i) {
+    indices[i] = fit ? base.frames : add(scans[i]);
+    if (!fit) continue;
+    put(scans[i], base);
+    base = sum(base, shape_of(scans[i]));
+  }
+}
+
+// `base`: the first places that are the frame's.
+void WaveDescriptors::put(const FrameScan& scan, const WaveShape& base) {
   gpu::Frame& frame = frames_[base.frames];
   frame = scan.frame;
   codecs_[base.frames] = scan.codec;
@@ -173,7 +191,6 @@ u32 WaveDescriptors::add(const FrameScan& scan) {
     segments_[base.segments + i] = scan.segments[i];
     segments_[base.segments + i].frame = base.frames;
   }
-  return base.frames;
 }
 
 void WaveDescriptors::write_image(std::span<std::byte> image) const {
