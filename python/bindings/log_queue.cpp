@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
+#include "damacy/core/fork.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
 
@@ -24,7 +25,10 @@ Queue& queue() {
   return *one;
 }
 
+const std::uint64_t made_in = fork_epoch();
+
 void keep(LogLevel level, std::string_view line) {
+  if (fork_epoch() != made_in) return;
   Queue& to = queue();
   const std::lock_guard lock(to.mutex);
   if (to.records.size() >= kCapacity)
@@ -34,6 +38,7 @@ void keep(LogLevel level, std::string_view line) {
 }
 
 nb::list drain() {
+  if (fork_epoch() != made_in) return {};  // the parent's queue: its lock may be held for ever
   Queue& from = queue();
   std::deque<std::pair<LogLevel, std::string>> taken;
   std::size_t dropped = 0;

@@ -1,6 +1,7 @@
 // Pipeline and Batch for damacy._pipeline. Waits and native work drop the GIL.
 #include "damacy/pipeline/pipeline.h"
 
+#include <charconv>
 #include <thread>
 
 #include <nanobind/stl/optional.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "bindings.h"
+#include "damacy/core/text.h"
 
 namespace damacy::python {
 namespace {
@@ -37,7 +39,11 @@ DeviceChoice device_of(const std::string& device) {
   if (device.empty()) return {};
   if (device == "cpu") return {DeviceChoice::Kind::cpu};
   if (device == "cuda") return {DeviceChoice::Kind::cuda};
-  return {DeviceChoice::Kind::index, std::stoi(device)};
+  int index = 0;
+  const auto [end, error] = std::from_chars(device.data(), device.data() + device.size(), index);
+  if (error != std::errc() || end != device.data() + device.size())
+    throw Error(Status::inval, text("there is no CUDA device ", device), "no-device").in_stage("create");
+  return {DeviceChoice::Kind::index, index};
 }
 
 OnError on_error_of(const std::string& name) {

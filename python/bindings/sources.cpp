@@ -6,11 +6,17 @@
 namespace damacy::python {
 namespace {
 
+// As operator.length_hint(x, -1) >= 0; what a hint raises is no business of ours.
+bool tells_length(const nb::object& iterable) {
+  const Py_ssize_t hint = PyObject_LengthHint(iterable.ptr(), -1);
+  if (hint < 0) PyErr_Clear();
+  return hint >= 0;
+}
+
 class PythonSource final : public SampleSource {
  public:
   explicit PythonSource(nb::object iterable)
-      : has_length_(PyObject_LengthHint(iterable.ptr(), -1) >= 0),
-        iterator_(nb::steal(PyObject_GetIter(iterable.ptr()))) {
+      : has_length_(tells_length(iterable)), iterator_(nb::steal(PyObject_GetIter(iterable.ptr()))) {
     if (!iterator_.is_valid()) throw nb::python_error();
   }
   ~PythonSource() override {

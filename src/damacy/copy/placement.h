@@ -16,14 +16,15 @@
 
 namespace damacy {
 
-// How the bytes of a decoded chunk lie: element by element, or in blocks of which each was shuffled by itself (formats.md
-// 7.2 rule 7: T planes of m bytes and an unshuffled tail; bits: plane b of byte k holds bit b of all elements).
+// How the bytes of a decoded chunk lie: element by element, or in blocks of which each was shuffled by itself
+// (formats.md 7.2 rule 7: T planes of m bytes and an unshuffled tail; bits: plane b of byte k holds bit b of all
+// elements).
 struct ChunkLayout {
   enum class Shuffle : std::uint8_t { none, bytes, bits };
   Shuffle shuffle = Shuffle::none;
-  std::uint8_t typesize = 1;       // T
-  std::uint32_t block_bytes = 0;   // of every block but the last, which is what remains
-  std::uint64_t chunk_bytes = 0;   // of the whole decoded chunk
+  std::uint8_t typesize = 1;      // T
+  std::uint32_t block_bytes = 0;  // of every block but the last, which is what remains
+  std::uint64_t chunk_bytes = 0;  // of the whole decoded chunk
 
   friend bool operator==(const ChunkLayout&, const ChunkLayout&) = default;
 };
@@ -32,10 +33,10 @@ struct ChunkLayout {
 struct Placement {
   static constexpr std::uint32_t kRank = 6;  // after normalise(); what has more is split by its outer axes
 
-  std::uint64_t src = 0;      // address of the chunk's first byte, in the memory of the device
-  std::uint64_t dst = 0;      // address of the box's first element
+  std::uint64_t src = 0;        // address of the chunk's first byte, in the memory of the device
+  std::uint64_t dst = 0;        // address of the box's first element
   std::int64_t src_offset = 0;  // bytes from `src` to the box's first element, as if the chunk were not shuffled
-  CopyAxis axes[kRank] = {};  // outermost first; strides in bytes of the unshuffled chunk
+  CopyAxis axes[kRank] = {};    // outermost first; strides in bytes of the unshuffled chunk
   std::uint32_t rank = 0;
   CopyOp op;
   ChunkLayout layout;

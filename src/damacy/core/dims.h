@@ -57,7 +57,8 @@ class Dims {
 
  private:
   std::uint32_t rank_ = 0;
-  std::array<std::int64_t, kMaxRank + 1> at_;  // only the first rank_ are set; a batch has one axis more than its samples
+  std::array<std::int64_t, kMaxRank + 1>
+      at_;  // only the first rank_ are set; a batch has one axis more than its samples
 };
 
 // Empty when the product does not fit in 63 bits. The product of no axes is 1.

@@ -116,7 +116,8 @@ std::string describe(Status status, std::string_view message, const ErrorWhere& 
   else if (where.sample_index)
     add(text("sample ", *where.sample_index, " of its source"));
   add(without_secrets(where.uri.empty() ? where.store : where.uri));
-  if (!where.uri.empty() && !where.store.empty() && where.store != where.uri) add(text("store ", without_secrets(where.store)));
+  if (!where.uri.empty() && !where.store.empty() && where.store != where.uri)
+    add(text("store ", without_secrets(where.store)));
   if (!where.key.empty()) add(is_document(where.key) ? where.key : text("shard ", where.key));
   add(where.pointer);
   if (where.chunk) add(text("chunk ", tuple_text(*where.chunk)));
