@@ -4,6 +4,8 @@
 
 namespace damacy {
 
-std::unique_ptr<Copier> make_cuda_copier() { throw Error(Status::cuda, "built without CUDA", "no-device"); }
+std::unique_ptr<Copier> make_cuda_copier() {
+  throw Error(Status::cuda, "built without CUDA", "no-device");
+}
 
 }  // namespace damacy

@@ -14,23 +14,46 @@
 namespace damacy::cuda {
 
 // cuda.h renames some of these to their latest version; the table follows it, name and type alike.
-#define DAMACY_DRIVER_CALLS(CALL)                                                                                   \
-  CALL(cuInit)                                                                                                      \
-  CALL(cuDriverGetVersion)                                                                                          \
-  CALL(cuGetErrorName)                                                                                              \
-  CALL(cuGetErrorString)                                                                                            \
-  CALL(cuDeviceGetCount)                                                                                            \
-  CALL(cuDeviceGet)                                                                                                 \
-  CALL(cuDeviceGetName)                                                                                             \
-  CALL(cuDeviceGetAttribute)                                                                                        \
-  CALL(cuDevicePrimaryCtxRetain) CALL(cuDevicePrimaryCtxRelease) CALL(cuDevicePrimaryCtxGetState)                   \
-      CALL(cuCtxPushCurrent) CALL(cuCtxPopCurrent) CALL(cuCtxGetCurrent) CALL(cuCtxSetCurrent) CALL(cuCtxGetDevice) \
-          CALL(cuCtxRecordEvent) CALL(cuThreadExchangeStreamCaptureMode) CALL(cuMemAlloc) CALL(cuMemFree)           \
-              CALL(cuMemHostAlloc) CALL(cuMemFreeHost) CALL(cuMemGetInfo) CALL(cuMemHostRegister)                   \
-                  CALL(cuMemHostUnregister) CALL(cuMemcpyAsync) CALL(cuMemsetD8Async) CALL(cuLaunchHostFunc)        \
-                      CALL(cuStreamCreateWithPriority) CALL(cuStreamDestroy) CALL(cuStreamWaitEvent)                \
-                          CALL(cuStreamIsCapturing) CALL(cuEventCreate) CALL(cuEventDestroy) CALL(cuEventRecord)    \
-                              CALL(cuEventQuery) CALL(cuEventElapsedTime)
+// clang-format off
+#define DAMACY_DRIVER_CALLS(CALL)          \
+  CALL(cuInit)                             \
+  CALL(cuDriverGetVersion)                 \
+  CALL(cuGetErrorName)                     \
+  CALL(cuGetErrorString)                   \
+  CALL(cuDeviceGetCount)                   \
+  CALL(cuDeviceGet)                        \
+  CALL(cuDeviceGetName)                    \
+  CALL(cuDeviceGetAttribute)               \
+  CALL(cuDevicePrimaryCtxRetain)           \
+  CALL(cuDevicePrimaryCtxRelease)          \
+  CALL(cuDevicePrimaryCtxGetState)         \
+  CALL(cuCtxPushCurrent)                   \
+  CALL(cuCtxPopCurrent)                    \
+  CALL(cuCtxGetCurrent)                    \
+  CALL(cuCtxSetCurrent)                    \
+  CALL(cuCtxGetDevice)                     \
+  CALL(cuCtxRecordEvent)                   \
+  CALL(cuThreadExchangeStreamCaptureMode)  \
+  CALL(cuMemAlloc)                         \
+  CALL(cuMemFree)                          \
+  CALL(cuMemHostAlloc)                     \
+  CALL(cuMemFreeHost)                      \
+  CALL(cuMemGetInfo)                       \
+  CALL(cuMemHostRegister)                  \
+  CALL(cuMemHostUnregister)                \
+  CALL(cuMemcpyAsync)                      \
+  CALL(cuMemsetD8Async)                    \
+  CALL(cuLaunchHostFunc)                   \
+  CALL(cuStreamCreateWithPriority)         \
+  CALL(cuStreamDestroy)                    \
+  CALL(cuStreamWaitEvent)                  \
+  CALL(cuStreamIsCapturing)                \
+  CALL(cuEventCreate)                      \
+  CALL(cuEventDestroy)                     \
+  CALL(cuEventRecord)                      \
+  CALL(cuEventQuery)                       \
+  CALL(cuEventElapsedTime)
+// clang-format on
 
 struct Calls {
 #define DAMACY_DECLARE(name) decltype(&::name) name = nullptr;
