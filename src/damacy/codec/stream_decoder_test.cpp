@@ -193,7 +193,7 @@ TEST_P(StreamDecoderRules, an_empty_list_is_no_work) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, StreamDecoderRules,
                          ::testing::Values(Maker{"host", host_target}, Maker{"cuda", cuda_target}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& made) { return std::string(made.param.name); });
 
 TEST(CudaFrames, that_do_not_fit_the_scratch_are_left_to_the_host) {
   if (probe_cuda().state == CudaState::built_without) GTEST_SKIP() << probe_cuda().why;
