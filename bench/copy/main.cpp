@@ -1,6 +1,6 @@
 // copy_cuda_check: the CUDA copier against the host's, then its speed. Prints a JSON object a line; exit code 1:
 // something was wrong. usage: copy_cuda_check [check|speed|all] [--seconds S] [--seed N] [--placements N] [--exact]
-// [--case NAME]
+// [--case BEGINNING]
 #include <cstring>
 #include <string>
 

@@ -7,7 +7,7 @@
 
 namespace damacy::bench {
 
-// All cases, or the one of that name.
+// All cases whose names begin so.
 bool time_all(Runner& runner, const std::string& wanted);
 
 }  // namespace damacy::bench

@@ -13,6 +13,8 @@ cudaError_t launch_one(const Launch& launch, std::uint64_t image, cudaStream_t s
   const copy_cuda::Group group = launch.group(image);
   if (launch.kernel >= copy_cuda::kElements)
     return copy_cuda::launch_elements(launch.kernel == copy_cuda::kHugeElements, group, launch.tiles, stream);
+  if (launch.kernel >= copy_cuda::kFirstBitShuffled)
+    return copy_cuda::launch_bit_shuffled(launch.kernel - copy_cuda::kFirstBitShuffled, group, launch.tiles, stream);
   if (launch.kernel >= copy_cuda::kFirstShuffled)
     return copy_cuda::launch_shuffled(launch.kernel - copy_cuda::kFirstShuffled, group, launch.tiles, stream);
   return copy_cuda::launch_rows(launch.kernel - copy_cuda::kFirstRows, group, launch.tiles, stream);

@@ -9,6 +9,7 @@ namespace damacy::copy_cuda {
 
 cudaError_t launch_rows(u32 op, const Group& group, u32 tiles, cudaStream_t stream);
 cudaError_t launch_shuffled(u32 op, const Group& group, u32 tiles, cudaStream_t stream);
+cudaError_t launch_bit_shuffled(u32 op, const Group& group, u32 tiles, cudaStream_t stream);
 cudaError_t launch_elements(bool huge, const Group& group, u32 tiles, cudaStream_t stream);
 
 }  // namespace damacy::copy_cuda

@@ -8,7 +8,7 @@ namespace {
 
 // A block owns the tile of its number.
 template <class Op>
-__global__ void __launch_bounds__(kThreads) place_rows(Group group) {
+__global__ void __launch_bounds__(kThreads, 4) place_rows(Group group) {
   RowKernel<typename Op::From, typename Op::To>::run(group, blockIdx.x, threadIdx.x);
 }
 

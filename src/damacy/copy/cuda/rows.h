@@ -1,6 +1,6 @@
 // Rows whose elements lie side by side in a chunk that is not shuffled, or are one value each (a fill). The source may
 // be at any alignment: a thread reads the words that its elements touch and shifts them. A block owns a tile of
-// vectors, a thread every 256th of them, two in flight at a time.
+// vectors, a thread every 256th of them, several in flight at a time.
 #pragma once
 
 #include "damacy/copy/cuda/vectors.h"
@@ -12,8 +12,9 @@ struct RowKernel {
   static constexpr int kCount = kVectorOf<To>;
   static constexpr i32 kSize = sizeof(From);
   static constexpr int kBytes = kCount * kSize;
-  static constexpr u32 kAtOnce = 2;
+  static constexpr u32 kAtOnce = kBytes <= 16 ? 4 : 2;
   using Raw = UnsignedOf<sizeof(From)>;
+  using Elements = Vector<From, To, kCount>;
 
   DAMACY_ELEMENT static void run(const Group& group, u32 tile_index, u32 thread) {
     const Tile tile = find_tile(group, tile_index);
@@ -36,20 +37,25 @@ struct RowKernel {
     Span<kBytes> spans[kAtOnce];
     DAMACY_UNROLL
     for (u32 i = 0; i < kAtOnce; ++i) {
-      spots[i] = find_spot<To>(rows, unit + i * kThreads);
+      spots[i] = find_spot<To, kCount>(rows, unit + i * kThreads);
       const u64 address = rows.src + static_cast<u64>(product_and(spots[i].first, kSize, spots[i].row));
-      spans[i].fetch(bounds, address, spots[i].low * kSize, spots[i].high * kSize);
+      if (Span<kBytes>::is_inside(bounds, address)) {
+        spans[i].fetch_all(address);
+      } else {
+        const Part part = part_of<kCount>(rows, spots[i].first);
+        spans[i].fetch_needed(address, part.low * kSize, part.high * kSize);
+      }
     }
     DAMACY_UNROLL
     for (u32 i = 0; i < kAtOnce; ++i) {
-      Vector<From, To> vector = elements(spans[i]);
+      Elements vector = elements(spans[i]);
       vector.swap(swap);
-      vector.write(spots[i]);
+      vector.write(spots[i].dst, part_of<kCount>(rows, spots[i].first));
     }
   }
 
-  DAMACY_ELEMENT static Vector<From, To> elements(const Span<kBytes>& span) {
-    Vector<From, To> vector;
+  DAMACY_ELEMENT static Elements elements(const Span<kBytes>& span) {
+    Elements vector;
     DAMACY_UNROLL
     for (int i = 0; i < kCount; ++i) {
       if constexpr (sizeof(From) == 8) {
@@ -74,13 +80,13 @@ struct RowKernel {
   DAMACY_ELEMENT static void fill(const Rows& rows, u32 swap, u32 unit) {
     DAMACY_NO_UNROLL
     for (u32 i = 0; i < kVectorsPerThread && unit < rows.units; ++i, unit += kThreads) {
-      const Spot spot = find_spot<To>(rows, unit);
-      Vector<From, To> vector;
+      const Spot spot = find_spot<To, kCount>(rows, unit);
+      Elements vector;
       vector.values[0] = bits_as<From>(load_bytes(rows.src + static_cast<u64>(spot.row)));
       if (swap != 0) vector.values[0] = swapped(vector.values[0], swap);
       DAMACY_UNROLL
       for (int k = 1; k < kCount; ++k) vector.values[k] = vector.values[0];
-      vector.write(spot);
+      vector.write(spot.dst, part_of<kCount>(rows, spot.first));
     }
   }
 };

@@ -4,106 +4,152 @@
 // thread every 256th of them.
 #pragma once
 
+#include "damacy/copy/cuda/bit_planes.h"
 #include "damacy/copy/cuda/vectors.h"
 
 namespace damacy::copy_cuda {
 
-template <class From, class To>
+template <class From, class To, u8 kShuffle>
 struct ShuffledKernel {
-  static constexpr int kCount = kVectorOf<To>;
-  static constexpr int kPlanes = sizeof(From);
-  static constexpr int kWords = kCount / 4;
+  static constexpr int kSize = sizeof(From);
+  static constexpr int kCount = kShuffle == kShuffleBits ? kBitVectorOf<To> : kVectorOf<To>;
   using Raw = UnsignedOf<sizeof(From)>;
-  using Planes = u32[kPlanes][kWords];  // byte k of each element, four elements a word
 
   DAMACY_ELEMENT static void run(const Group& group, u32 tile_index, u32 thread) {
     const Tile tile = find_tile(group, tile_index);
     const Record& record = *tile.record;
     const Rows rows(record);
-    u32 unit = tile.index * kTileVectors + thread;
+    const Blocks blocks(record);
+    const u32 swap = record.swap;
+    const u32 begin = tile.index * kTileVectors + thread;
     DAMACY_NO_UNROLL
-    for (u32 i = 0; i < kVectorsPerThread && unit < rows.units; ++i, unit += kThreads) {
-      const Spot spot = find_spot<To>(rows, unit);
-      if (spot.low < spot.high) place(record, rows, spot);
+    for (u32 i = 0; i < kVectorsPerThread && begin + i * kThreads < rows.units; i += kAtOnce) {
+      Job jobs[kAtOnce];
+      DAMACY_UNROLL
+      for (u32 k = 0; k < kAtOnce; ++k) start(record, rows, blocks, begin + (i + k) * kThreads, jobs[k]);
+      DAMACY_UNROLL
+      for (u32 k = 0; k < kAtOnce; ++k) finish(rows, swap, jobs[k]);
     }
   }
 
  private:
-  DAMACY_ELEMENT static void place(const Record& record, const Rows& rows, const Spot& spot) {
-    const u32 offset = static_cast<u32>(rows.src - record.chunk + static_cast<u64>(spot.row) +
-                                        static_cast<u64>((spot.first + spot.low) * i64{kPlanes}));
-    const Block<u32> block = block_of(record, offset);
-    const i32 first = static_cast<i32>(block.at / kPlanes) - spot.low;  // of the vector, counted in its block
-    if (first + spot.high > static_cast<i32>(block.elements)) return place_apart(record, spot, offset);
-    Planes planes;
-    if (record.shuffle == kShuffleBytes)
-      fetch_bytes(block, spot, first, planes);
-    else
-      fetch_bits(block, spot, first, planes);
-    Vector<From, To> vector;
-    join(planes, vector);
-    vector.swap(record.swap);
-    vector.write(spot);
-  }
+  using Planes = u32[kSize][kCount / 4];  // byte k of each element, four elements a word
 
-  DAMACY_ELEMENT static void fetch_bytes(const Block<u32>& block, const Spot& spot, i32 first, Planes& planes) {
-    Span<kCount> spans[kPlanes];
-    const Bounds bounds{block.address, block.address + u64{block.elements} * kPlanes};
-    const u64 address = block.address + static_cast<u64>(i64{first});
-    DAMACY_UNROLL
-    for (int k = 0; k < kPlanes; ++k)
-      spans[k].fetch(bounds, address + static_cast<u64>(k) * block.elements, spot.low, spot.high);
-    DAMACY_UNROLL
-    for (int k = 0; k < kPlanes; ++k) DAMACY_UNROLL
-    for (int i = 0; i < kWords; ++i) planes[k][i] = spans[k].word(i);
-  }
+  // What a thread needs of a record to find blocks, in registers.
+  struct Blocks {
+    u64 chunk;
+    u32 chunk_bytes;
+    u32 block_bytes;
+    Divisor by_block;
 
-  // Eight elements have a byte in each of the bit planes; a vector's lie in one such group or in neighbours.
-  DAMACY_ELEMENT static void fetch_bits(const Block<u32>& block, const Spot& spot, i32 first, Planes& planes) {
-    constexpr int kGroups = (kCount + 14) / 8;
-    const u32 into = static_cast<u32>(first) & 7u;
-    const u32 plane_bytes = block.elements / 8;
-    const u64 address = block.address + static_cast<u64>(static_cast<i64>(first >> 3));
-    bool needed[kGroups];
-    DAMACY_UNROLL
-    for (int g = 0; g < kGroups; ++g) {
-      const i32 begin = 8 * g - static_cast<i32>(into);
-      needed[g] = begin + 8 > spot.low && begin < spot.high;
+    DAMACY_ELEMENT explicit Blocks(const Record& record)
+        : chunk(record.chunk),
+          chunk_bytes(static_cast<u32>(record.chunk_bytes)),
+          block_bytes(record.block_bytes),
+          by_block(record.by_block) {}
+
+    DAMACY_ELEMENT Block<u32> find(u32 offset) const {
+      const u32 begin = divide(offset, by_block) * block_bytes;
+      const u32 rest = chunk_bytes - begin;
+      return {chunk + begin, (rest < block_bytes ? rest : block_bytes) / kSize, offset - begin};
     }
-    DAMACY_UNROLL
-    for (int k = 0; k < kPlanes; ++k) {
-      DAMACY_UNROLL
-      for (int i = 0; i < kWords; ++i) planes[k][i] = 0;
-      DAMACY_UNROLL
-      for (int b = 0; b < 8; ++b) {
-        const u64 plane = address + static_cast<u64>(8 * k + b) * plane_bytes;
-        u32 bits = 0;
+  };
+
+  // The words that a vector's bytes are in, one span a plane.
+  struct FromBytes {
+    Span<kCount> spans[kSize];
+
+    DAMACY_ELEMENT void fetch(const Block<u32>& block, const Part& part, i32 first) {
+      const Bounds bounds{block.address, block.address + u64{block.elements} * kSize};
+      const u64 address = block.address + static_cast<u64>(i64{first});
+      const u64 last = address + u64{block.elements} * (kSize - 1);
+      const bool inside = Span<kCount>::is_inside(bounds, address) && Span<kCount>::is_inside(bounds, last);
+      if (inside) {
         DAMACY_UNROLL
-        for (int g = 0; g < kGroups; ++g)
-          if (needed[g]) bits |= static_cast<u32>(load<u8>(plane + static_cast<u64>(g))) << (8 * g);
-        bits >>= into;
+        for (int k = 0; k < kSize; ++k) spans[k].fetch_all(address + static_cast<u64>(k) * block.elements);
+      } else {
         DAMACY_UNROLL
-        for (int i = 0; i < kWords; ++i) planes[k][i] |= spread(bits >> (4 * i)) << b;
+        for (int k = 0; k < kSize; ++k)
+          spans[k].fetch_needed(address + static_cast<u64>(k) * block.elements, part.low, part.high);
       }
     }
+
+    DAMACY_ELEMENT void read(Planes& planes) const {
+      DAMACY_UNROLL
+      for (int k = 0; k < kSize; ++k) {
+        DAMACY_UNROLL
+        for (int i = 0; i < kCount / 4; ++i) planes[k][i] = spans[k].word(i);
+      }
+    }
+  };
+
+  struct FromBits {
+    Planes planes;
+
+    DAMACY_ELEMENT void fetch(const Block<u32>& block, const Part& part, i32 first) {
+      BitPlanes<kCount, kSize>(block, part, first).fetch(planes);
+    }
+
+    DAMACY_ELEMENT void read(Planes& into) const {
+      DAMACY_UNROLL
+      for (int k = 0; k < kSize; ++k) {
+        DAMACY_UNROLL
+        for (int i = 0; i < kCount / 4; ++i) into[k][i] = planes[k][i];
+      }
+    }
+  };
+
+  static constexpr u32 kAtOnce = kShuffle == kShuffleBytes && kSize <= 2 ? 2 : 1;
+
+  // A vector under way.
+  struct Job {
+    u64 dst;
+    i32 first;  // as in Spot; behind the row where nothing is left to do
+    std::conditional_t<kShuffle == kShuffleBytes, FromBytes, FromBits> source;
+  };
+
+  DAMACY_ELEMENT static void start(const Record& record, const Rows& rows, const Blocks& blocks, u32 unit, Job& job) {
+    const Spot spot = find_spot<To, kCount>(rows, unit);
+    const Part part = part_of<kCount>(rows, spot.first);
+    job.dst = spot.dst;
+    job.first = static_cast<i32>(rows.row_elements);
+    if (part.low >= part.high) return;
+    const u32 offset = static_cast<u32>(rows.src - blocks.chunk + static_cast<u64>(spot.row) +
+                                        static_cast<u64>((spot.first + part.low) * i64{kSize}));
+    const Block<u32> block = blocks.find(offset);
+    const i32 first = static_cast<i32>(block.at / kSize) - part.low;  // of the vector, counted in its block
+    if (first + part.high > static_cast<i32>(block.elements)) return place_apart(record, spot.dst, part, offset);
+    job.first = spot.first;
+    job.source.fetch(block, part, first);
   }
 
-  DAMACY_ELEMENT static void join(const Planes& planes, Vector<From, To>& vector) {
+  DAMACY_ELEMENT static void finish(const Rows& rows, u32 swap, const Job& job) {
+    const Part part = part_of<kCount>(rows, job.first);
+    if (part.low >= part.high) return;
+    Planes planes;
+    job.source.read(planes);
+    Vector<From, To, kCount> vector;
+    join(planes, vector.values);
+    vector.swap(swap);
+    vector.write(job.dst, part);
+  }
+
+  DAMACY_ELEMENT static void join(const Planes& planes, From* values) {
     DAMACY_UNROLL
-    for (int i = 0; i < kWords; ++i) {
-      if constexpr (kPlanes == 1) {
-        join_bytes(planes[0][i], vector.values + 4 * i);
-      } else if constexpr (kPlanes == 2) {
-        join_pairs(planes[0][i], planes[1][i], vector.values + 4 * i);
+    for (int i = 0; i < kCount / 4; ++i) {
+      if constexpr (kSize == 1) {
+        join_bytes(planes[0][i], values + 4 * i);
+      } else if constexpr (kSize == 2) {
+        join_pairs(planes[0][i], planes[1][i], values + 4 * i);
       } else {
         u32 low[4], high[4];
         join_fours(planes[0][i], planes[1][i], planes[2][i], planes[3][i], low);
-        if constexpr (kPlanes == 8) join_fours(planes[4][i], planes[5][i], planes[6][i], planes[7][i], high);
+        if constexpr (kSize == 8) join_fours(planes[4][i], planes[5][i], planes[6][i], planes[7][i], high);
         DAMACY_UNROLL
         for (int j = 0; j < 4; ++j) {
           Raw raw = low[j];
-          if constexpr (kPlanes == 8) raw |= static_cast<u64>(high[j]) << 32;
-          vector.values[4 * i + j] = bits_as<From>(raw);
+          if constexpr (kSize == 8) raw |= static_cast<u64>(high[j]) << 32;
+          values[4 * i + j] = bits_as<From>(raw);
         }
       }
     }
@@ -132,13 +178,13 @@ struct ShuffledKernel {
     values[3] = bytes_of<0x7632>(ab2, cd2);
   }
 
-  // `offset`: of element spot.low, as if the chunk were not shuffled.
-  DAMACY_ELEMENT static void place_apart(const Record& record, const Spot& spot, u32 offset) {
+  // `offset`: of element part.low, as if the chunk were not shuffled.
+  DAMACY_ELEMENT static void place_apart(const Record& record, u64 dst, const Part& part, u32 offset) {
     DAMACY_NO_UNROLL
-    for (i32 i = spot.low; i < spot.high; ++i, offset += kPlanes) {
-      From value = bits_as<From>(static_cast<Raw>(bytes_at(record, offset, kPlanes)));
+    for (i32 i = part.low; i < part.high; ++i, offset += kSize) {
+      From value = bits_as<From>(static_cast<Raw>(bytes_at(record, offset, kSize)));
       if (record.swap != 0) value = swapped(value, record.swap);
-      store(spot.dst + sizeof(To) * i, bits_as<UnsignedOf<sizeof(To)>>(convert<To>(value)));
+      store(dst + sizeof(To) * static_cast<u32>(i), bits_as<UnsignedOf<sizeof(To)>>(convert<To>(value)));
     }
   }
 };

@@ -66,27 +66,34 @@ DAMACY_ELEMENT RowPlace find_row(const Rows& rows, u32 row) {
   return place;
 }
 
-// One vector of the destination: elements low to high of it are to be stored, perhaps none.
+// One vector of the destination. Some of its elements may lie before its row or behind it, or all of them.
 struct Spot {
   u64 dst;    // address of the whole vector
   i64 row;    // bytes from the box's first element to its row's first, in the source
-  i32 first;  // the vector's first element, counted in its row; may be negative
-  i32 low;
-  i32 high;
+  i32 first;  // the vector's first element, counted in its row
 };
 
-template <class To>
+template <class To, int kCount>
 DAMACY_ELEMENT Spot find_spot(const Rows& rows, u32 unit) {
-  constexpr i32 kCount = kVectorOf<To>;
   constexpr i32 kSize = sizeof(To);
   const u32 row = divide(unit, rows.by_slots);
   const i32 slot = static_cast<i32>(unit - row * rows.slots);
   const RowPlace place = find_row(rows, row);
   const i32 first = slot * kCount - static_cast<i32>(static_cast<u32>(place.dst) % (kCount * kSize) / kSize);
+  return {static_cast<u64>(product_and(first, kSize, place.dst)), place.src,
+          unit < rows.units ? first : static_cast<i32>(rows.row_elements)};
+}
+
+// The elements of a vector that are in its row.
+struct Part {
+  i32 low;
+  i32 high;
+};
+
+template <int kCount>
+DAMACY_ELEMENT Part part_of(const Rows& rows, i32 first) {
   const i32 left = static_cast<i32>(rows.row_elements) - first;
-  const bool exists = unit < rows.units;
-  return {static_cast<u64>(product_and(first, kSize, place.dst)), place.src, first,
-          exists ? (first < 0 ? -first : 0) : kCount, exists ? (left < kCount ? left : kCount) : 0};
+  return {first < 0 ? -first : 0, left < kCount ? left : kCount};
 }
 
 // Memory that may be read, needed or not.
@@ -105,28 +112,34 @@ DAMACY_ELEMENT u32 load_within(const Bounds& bounds, u64 address) {
   return word;
 }
 
-// kCount bytes from any address, a multiple of four, by way of aligned words. Only the bytes from low to high are
-// needed, and nothing else is read but what lies in bounds; the others are arbitrary.
+// kCount bytes from any address, a multiple of four, by way of aligned words.
 template <int kCount>
 struct Span {
   static constexpr int kWords = kCount / 4;
   u32 words[kWords + 1];
   u32 skip;
 
-  DAMACY_ELEMENT void fetch(const Bounds& bounds, u64 address, i32 low, i32 high) {
-    skip = static_cast<u32>(address) & 3u;
-    const u64 first = address - skip;
-    if (first >= bounds.begin && first + 4 * (kWords + 1) <= bounds.end) {
-      DAMACY_UNROLL
-      for (int i = 0; i <= kWords; ++i) words[i] = load<u32>(first + static_cast<u64>(4 * i));
-    } else {
-      const Bounds needed{address + static_cast<u64>(i64{low}), address + static_cast<u64>(i64{high})};
-      DAMACY_UNROLL
-      for (int i = 0; i <= kWords; ++i) words[i] = load_within(needed, first + static_cast<u64>(4 * i));
-    }
+  // Whether all words that hold one of those bytes lie in bounds.
+  DAMACY_ELEMENT static bool is_inside(const Bounds& bounds, u64 address) {
+    const u64 first = address & ~u64{3};
+    return first >= bounds.begin && first + 4 * (kWords + 1) <= bounds.end;
   }
 
-  DAMACY_ELEMENT u32 word(int i) const { return word_across(words[i], words[i + 1], skip); }
+  DAMACY_ELEMENT void fetch_all(u64 address) {
+    skip = static_cast<u32>(address) & 3u;
+    DAMACY_UNROLL
+    for (int i = 0; i <= kWords; ++i) words[i] = load<u32>(address - skip + static_cast<u64>(4 * i));
+  }
+
+  // `low` and `high` in bytes.
+  DAMACY_ELEMENT void fetch_needed(u64 address, i32 low, i32 high) {
+    skip = static_cast<u32>(address) & 3u;
+    const Bounds needed{address + static_cast<u64>(i64{low}), address + static_cast<u64>(i64{high})};
+    DAMACY_UNROLL
+    for (int i = 0; i <= kWords; ++i) words[i] = load_within(needed, address - skip + static_cast<u64>(4 * i));
+  }
+
+  DAMACY_ELEMENT u32 word(int i) const { return word_across(words[i], words[i + 1], 8 * skip); }
 };
 
 template <class T>
@@ -141,9 +154,8 @@ DAMACY_ELEMENT T swapped(T value, u32 part) {
 }
 
 // The elements of a vector, and how they are stored.
-template <class From, class To>
+template <class From, class To, int kCount>
 struct Vector {
-  static constexpr int kCount = kVectorOf<To>;
   static constexpr int kWords = kCount * static_cast<int>(sizeof(To)) / 4;
   From values[kCount];
 
@@ -153,50 +165,57 @@ struct Vector {
     for (int i = 0; i < kCount; ++i) values[i] = swapped(values[i], part);
   }
 
-  DAMACY_ELEMENT void write(const Spot& spot) const {
+  DAMACY_ELEMENT void write(u64 dst, const Part& part) const {
     u32 words[kWords];
     pack(words);
-    if (spot.low == 0 && spot.high == kCount) {
+    if (part.low == 0 && part.high == kCount) {
       DAMACY_UNROLL
-      for (int i = 0; i < kWords; i += 4) store_vector(spot.dst + 4u * i, words + i);
+      for (int i = 0; i < kWords; i += 4) store_vector(dst + 4u * static_cast<u32>(i), words + i);
       return;
     }
-    write_words(words, spot);
-    if constexpr (kPerWord > 1) write_ends(words, spot);
+    write_words(words, dst, part);
+    if constexpr (kPerWord > 1) write_ends(words, dst, part);
   }
 
  private:
   static constexpr int kPerWord = sizeof(To) < 4 ? static_cast<int>(4 / sizeof(To)) : 1;
 
-  // What is there of whole words; or of elements that are no smaller.
-  DAMACY_ELEMENT static void write_words(const u32* words, const Spot& spot) {
+  DAMACY_ELEMENT static bool is_whole(int word, const Part& part) {
+    const int first = sizeof(To) == 8 ? word / 2 : word * kPerWord;
+    return first >= part.low && first + kPerWord <= part.high;
+  }
+
+  // What is there of whole words, two at a time where that can be: each store costs a sector of the L2 cache.
+  DAMACY_ELEMENT static void write_words(const u32* words, u64 dst, const Part& part) {
     DAMACY_UNROLL
-    for (int i = 0; i < kCount; i += kPerWord) {
-      if (i < spot.low || i + kPerWord > spot.high) continue;
-      if constexpr (sizeof(To) == 8)
-        store(spot.dst + 8u * static_cast<u32>(i), static_cast<u64>(words[2 * i + 1]) << 32 | words[2 * i]);
-      else
-        store(spot.dst + sizeof(To) * static_cast<u32>(i), words[i / kPerWord]);
+    for (int i = 0; i < kWords; i += 2, dst += 8) {
+      const bool first = is_whole(i, part), second = is_whole(i + 1, part);
+      if (first && second)
+        store(dst, static_cast<u64>(words[i + 1]) << 32 | words[i]);
+      else if (first)
+        store(dst, words[i]);
+      else if (second)
+        store(dst + 4, words[i + 1]);
     }
   }
 
   // The elements of words that are there in part: of the first and of the last.
-  DAMACY_ELEMENT static void write_ends(const u32* words, const Spot& spot) {
-    const i32 first = spot.low / kPerWord, last = spot.high / kPerWord;
-    const bool head = spot.low % kPerWord != 0;
-    if (head) write_some(words, spot, first);
-    if (spot.high % kPerWord != 0 && !(head && first == last)) write_some(words, spot, last);
+  DAMACY_ELEMENT static void write_ends(const u32* words, u64 dst, const Part& part) {
+    const i32 first = part.low / kPerWord, last = part.high / kPerWord;
+    const bool head = part.low % kPerWord != 0;
+    if (head) write_some(words, dst, part, first);
+    if (part.high % kPerWord != 0 && !(head && first == last)) write_some(words, dst, part, last);
   }
 
-  DAMACY_ELEMENT static void write_some(const u32* words, const Spot& spot, i32 index) {
+  DAMACY_ELEMENT static void write_some(const u32* words, u64 dst, const Part& part, i32 index) {
     u32 word = words[0];
     DAMACY_UNROLL
     for (int i = 1; i < kWords; ++i) word = index == i ? words[i] : word;
     DAMACY_UNROLL
     for (int k = 0; k < kPerWord; ++k) {
       const i32 i = index * kPerWord + k;
-      if (i >= spot.low && i < spot.high)
-        store(spot.dst + static_cast<u64>(i64{i}) * sizeof(To), static_cast<Raw>(word >> (8 * sizeof(To) * k)));
+      if (i >= part.low && i < part.high)
+        store(dst + static_cast<u64>(i64{i}) * sizeof(To), static_cast<Raw>(word >> (8 * sizeof(To) * k)));
     }
   }
 

@@ -78,12 +78,12 @@ DAMACY_ELEMENT i64 product_and(i32 a, i32 b, i64 more) {
 #endif
 }
 
-// The word that begins `bytes` (0 to 3) into `low`.
-DAMACY_ELEMENT u32 word_across(u32 low, u32 high, u32 bytes) {
+// The word that begins `bits` (0 to 31) into `low`.
+DAMACY_ELEMENT u32 word_across(u32 low, u32 high, u32 bits) {
 #ifdef __CUDA_ARCH__
-  return __funnelshift_r(low, high, bytes * 8);
+  return __funnelshift_r(low, high, bits);
 #else
-  return static_cast<u32>((static_cast<u64>(high) << 32 | low) >> (bytes * 8));
+  return static_cast<u32>((static_cast<u64>(high) << 32 | low) >> bits);
 #endif
 }
 
@@ -98,11 +98,6 @@ DAMACY_ELEMENT u32 bytes_of(u32 low, u32 high) {
   for (u32 i = 0; i < 4; ++i) result |= static_cast<u32>(both >> (kChoice >> (4 * i) & 7) * 8 & 0xff) << (8 * i);
   return result;
 #endif
-}
-
-// Four bits to the lowest bits of four bytes.
-DAMACY_ELEMENT u32 spread(u32 bits) {
-  return (bits & 15u) * 0x00204081u & 0x01010101u;
 }
 
 // Two floats, of which none is NaN, each rounded to half the size: `first` in the lower half.

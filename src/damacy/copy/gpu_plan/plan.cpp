@@ -92,7 +92,8 @@ u64 places(const Record& record, u64 first) noexcept {
 
 // Vectors that cover any row, at the alignments that occur.
 u64 vectors_of_row(const Record& record) noexcept {
-  const u64 count = record.to_bytes == 8 ? 4 : 16 / record.to_bytes;
+  u64 count = record.to_bytes == 8 ? 4 : 16 / record.to_bytes;
+  if (record.shuffle == static_cast<u8>(Shuffle::bits)) count = std::max<u64>(count, 8);
   const u64 bytes = count * record.to_bytes;
   u64 steps = 0;
   for (u32 i = 0; i < record.outer_axes; ++i) steps |= static_cast<u64>(record.axes[i].dst_stride);
@@ -126,8 +127,13 @@ u32 vector_kernel(const CopyOp& op, const Record& record, u64 rows) noexcept {
     const bool has = found < RowOps::kCount && (record.src_step == 0 || record.src_step == record.from_bytes);
     return has ? kFirstRows + found : kElements;
   }
-  const u32 found = find_op<ShuffledOps>(op);
-  return found < ShuffledOps::kCount && shuffles_elements(record) ? kFirstShuffled + found : kElements;
+  if (!shuffles_elements(record)) return kElements;
+  if (record.shuffle == static_cast<u8>(Shuffle::bytes)) {
+    const u32 found = find_op<ShuffledOps>(op);
+    return found < ShuffledOps::kCount ? kFirstShuffled + found : kElements;
+  }
+  const u32 found = find_op<BitShuffledOps>(op);
+  return found < BitShuffledOps::kCount ? kFirstBitShuffled + found : kElements;
 }
 
 // Rows that follow each other shall find the same lines of the source.
@@ -203,7 +209,7 @@ Plan::Plan(std::span<const Placement> placements) : placements_(placements) {
     launch.near = near;
     for (; i < parts_.size() && parts_[i].kernel == launch.kernel; ++i, ++launch.count)
       launch.tiles += static_cast<u32>(parts_[i].tiles);
-    while ((launch.tiles - 1) >> launch.shift >= launch.count) ++launch.shift;
+    while ((launch.tiles - 1) >> launch.shift >= u64{kNearOfRecord} * launch.count) ++launch.shift;
     near += (((launch.tiles - 1) >> launch.shift) + 2) * sizeof(u32);
     launches_.push_back(launch);
   }

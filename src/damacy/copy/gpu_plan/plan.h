@@ -31,7 +31,7 @@ class Plan {
  public:
   // At most; so that it costs nothing to ask.
   static std::size_t image_bytes(std::size_t placements) noexcept {
-    return placements * (sizeof(Record) + 3 * sizeof(u32));
+    return placements * (sizeof(Record) + (2 + kNearOfRecord) * sizeof(u32));
   }
 
   // `placements` stay as they are meanwhile.

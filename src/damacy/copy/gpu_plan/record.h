@@ -22,7 +22,8 @@ inline constexpr u32 kVectorsPerThread = 8;  // of a tile that is stored by vect
 inline constexpr u32 kElementsPerThread = 16;
 inline constexpr u32 kTileVectors = kThreads * kVectorsPerThread;
 inline constexpr u32 kTileElements = kThreads * kElementsPerThread;
-inline constexpr u32 kOuterAxes = 6;  // around rows
+inline constexpr u32 kNearOfRecord = 8;  // entries of Group::near at most, less one a launch
+inline constexpr u32 kOuterAxes = 6;     // around rows
 
 // Division by a number that is known before: of anything below 2^31.
 struct Divisor {
@@ -65,7 +66,8 @@ struct alignas(16) Record {
 static_assert(std::is_trivially_copyable_v<Record>);
 
 // The records of one launch. Tile t belongs to the last record whose first tile is not behind t, which is one from
-// near[t >> shift] to near[(t >> shift) + 1].
+// near[t >> shift] to near[(t >> shift) + 1]; where nothing is shifted, the first of these. A wave has entries enough
+// for that, so that a block soon knows what it does; a row of gigabytes has not.
 struct Group {
   const Record* records;
   const u32* first_tiles;
@@ -80,7 +82,7 @@ struct Tile {
 
 DAMACY_ELEMENT Tile find_tile(const Group& group, u32 tile) {
   u32 low = group.near[tile >> group.shift];
-  u32 high = group.near[(tile >> group.shift) + 1];
+  u32 high = group.shift == 0 ? low : group.near[(tile >> group.shift) + 1];
   while (low < high) {
     const u32 middle = low + (high - low + 1) / 2;
     if (group.first_tiles[middle] <= tile)
@@ -114,23 +116,34 @@ using RowOps = OpList<
     Op<Dtype::i8, Dtype::f32>, Op<Dtype::u32, Dtype::f32>, Op<Dtype::i32, Dtype::f32>, Op<Dtype::f16, Dtype::f32>,
     Op<Dtype::bf16, Dtype::f32>, Op<Dtype::f64, Dtype::f32>, Op<Dtype::boolean, Dtype::f32>>;
 using ShuffledOps = OpList<
-    Op<Dtype::u8, Dtype::u8>, Op<Dtype::u16, Dtype::u16>, Op<Dtype::u32, Dtype::u32>, Op<Dtype::u64, Dtype::u64>,
-    Op<Dtype::u8, Dtype::f32>,
+    Op<Dtype::u16, Dtype::u16>, Op<Dtype::u32, Dtype::u32>, Op<Dtype::u64, Dtype::u64>,
+    Op<Dtype::u16, Dtype::f32>, Op<Dtype::u16, Dtype::bf16>, Op<Dtype::u16, Dtype::f16>,
+    Op<Dtype::i16, Dtype::f32>, Op<Dtype::i16, Dtype::bf16>, Op<Dtype::i16, Dtype::f16>,
+    Op<Dtype::f32, Dtype::bf16>, Op<Dtype::f32, Dtype::f16>,
+    Op<Dtype::u32, Dtype::f32>, Op<Dtype::i32, Dtype::f32>, Op<Dtype::f64, Dtype::f32>>;
+using BitShuffledOps = OpList<
+    Op<Dtype::u8, Dtype::u8>, Op<Dtype::u8, Dtype::f32>,
+    Op<Dtype::u16, Dtype::u16>, Op<Dtype::u32, Dtype::u32>, Op<Dtype::u64, Dtype::u64>,
     Op<Dtype::u16, Dtype::f32>, Op<Dtype::u16, Dtype::bf16>, Op<Dtype::u16, Dtype::f16>,
     Op<Dtype::i16, Dtype::f32>, Op<Dtype::i16, Dtype::bf16>, Op<Dtype::i16, Dtype::f16>,
     Op<Dtype::f32, Dtype::bf16>, Op<Dtype::f32, Dtype::f16>,
     Op<Dtype::u32, Dtype::f32>, Op<Dtype::i32, Dtype::f32>, Op<Dtype::f64, Dtype::f32>>;
 // clang-format on
 
-// Kernels by number: those of RowOps, those of ShuffledOps, and the two for all else.
+// Kernels by number: those of RowOps, those of the shuffled ones, and the two for all else.
 inline constexpr u32 kFirstRows = 0;
 inline constexpr u32 kFirstShuffled = kFirstRows + RowOps::kCount;
-inline constexpr u32 kElements = kFirstShuffled + ShuffledOps::kCount;
+inline constexpr u32 kFirstBitShuffled = kFirstShuffled + ShuffledOps::kCount;
+inline constexpr u32 kElements = kFirstBitShuffled + BitShuffledOps::kCount;
 inline constexpr u32 kHugeElements = kElements + 1;  // where 32 bits do not do
 inline constexpr u32 kKernels = kHugeElements + 1;
 
 // Elements that one thread stores at once: of 16 bytes, or of 32 where that would be too few for a word of each plane.
 template <class To>
 inline constexpr int kVectorOf = sizeof(To) == 8 ? 4 : static_cast<int>(16 / sizeof(To));
+
+// The same from bit planes, of which each byte holds eight.
+template <class To>
+inline constexpr int kBitVectorOf = kVectorOf<To> < 8 ? 8 : kVectorOf<To>;
 
 }  // namespace damacy::copy_cuda
