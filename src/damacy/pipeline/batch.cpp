@@ -187,6 +187,14 @@ void Batch::release(std::optional<std::uint64_t> stream) noexcept {
   }
 }
 
+void Batch::release_after(Event last_use) noexcept {
+  if (state_->epoch != fork_epoch()) return;
+  std::shared_ptr<SlotLoan> dropped;
+  const std::lock_guard lock(state_->mutex);
+  dropped.swap(state_->loan);
+  if (dropped) dropped->used_until(std::move(last_use));
+}
+
 // What a tensor owns: the slot, whose next writer waits for the consumer's stream, or memory of its own.
 template <class Managed>
 Managed* Batch::State::to_tensor(const Export& how) const {

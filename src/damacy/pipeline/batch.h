@@ -19,6 +19,7 @@ struct DLManagedTensorVersioned;
 namespace damacy {
 
 class Device;
+class Event;
 class SlotLoan;
 
 struct BatchInfo {
@@ -59,6 +60,8 @@ class Batch {
 
   // Gives the slot back as soon as no tensor uses it. `stream`: work queued there so far is waited for (CUDA only).
   void release(std::optional<std::uint64_t> stream = {}) noexcept;
+  // The same behind work of our own device layer.
+  void release_after(Event last_use) noexcept;
 
   // How a batch is handed on. A view holds the slot; a copy is fresh memory of its own, on the batch's device or the
   // host.

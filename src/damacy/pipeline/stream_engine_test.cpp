@@ -101,6 +101,32 @@ TEST_P(OnDevice, fill_and_skip_mend_rows_on_the_device) {
   }
 }
 
+TEST_P(OnDevice, a_slot_is_written_again_only_after_its_consumers_work) {
+  const auto device = make_host_device(GetParam().order);
+  Surroundings around;
+  around.device = device;
+  around.device_from_bytes = 0;
+  Config config = small_config(1);
+  config.n_batches = 1;
+  Pipeline pipeline(config, around);
+  pipeline.push({crop(0, 0), crop(20, 30)});
+  const auto consumer = device->make_stream();
+  std::vector<std::byte> taken(180 * 4);
+  Event read;
+  {
+    Batch batch = pipeline.pop();
+    consumer->copy(taken, batch.bytes());
+    read = consumer->record();
+    batch.release_after(read);
+  }
+  const Batch next = pipeline.pop();
+  expect_row(next, 0, crop(20, 30));
+  read.wait();
+  float first = -1;
+  std::memcpy(&first, taken.data() + 4 * 21, 4);
+  EXPECT_EQ(first, 65.0f);  // row 1, column 1 of the first crop
+}
+
 INSTANTIATE_TEST_SUITE_P(HostDevices, OnDevice,
                          ::testing::Values(Order{{HostOrder::Kind::eager, 0, false}, "eager"},
                                            Order{{HostOrder::Kind::lazy, 0, false}, "lazy"},
