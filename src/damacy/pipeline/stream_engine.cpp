@@ -70,9 +70,7 @@ class StreamEngine final : public BatchEngine {
     runner_.finish();
   }
   std::size_t host_bytes() const override { return kWaves * plan_.slab + plan_.images; }
-  std::size_t device_bytes() const override {
-    return kWaves * (2 * plan_.slab / 2 + plan_.destination) + plan_.scratch;
-  }
+  std::size_t device_bytes() const override { return kWaves * (plan_.slab + plan_.destination) + plan_.scratch; }
 
  private:
   Pool<WaveSlot> make_slots() {
