@@ -2,13 +2,12 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "device.h"
 
 namespace damacy::bench {
 
-// All cases, or those of these names.
-bool time_all(Runner& runner, const std::vector<std::string>& wanted);
+// All cases whose names begin so.
+bool time_all(Runner& runner, const std::string& wanted);
 
 }  // namespace damacy::bench
