@@ -172,7 +172,11 @@ Unlocked::~Unlocked() {
 #else
   while (_Py_IsFinalizing()) ::pause();
 #endif
-  PyEval_RestoreThread(state_);
+  try {
+    PyEval_RestoreThread(state_);
+  } catch (...) {  // the interpreter ended while we waited for the GIL, and unwinds this thread: it must not leave
+    for (;;) ::pause();
+  }
 }
 
 void bind_pipeline(nb::module_& m) {
