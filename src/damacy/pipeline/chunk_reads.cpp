@@ -36,6 +36,18 @@ ChunkReads find_reads(const ChunkTasks& tasks, const std::function<bool(std::uin
   return reads;
 }
 
+DecodeResult decode_chunk(ChunkTasks& tasks, std::size_t chunk, std::span<const std::byte> packed,
+                          std::span<const ByteRange> available, std::span<const ByteRange> needed,
+                          std::span<std::byte> decoded, DecodeContext& context) {
+  const CodecChain& codecs = tasks.array_of(tasks.shard_of(chunk)).metadata().codecs;
+  const Stopwatch watch;
+  const DecodeResult result = available.empty() ? codecs.decode(packed, decoded, needed, context)
+                                                : codecs.decode_partial(packed, available, decoded, needed, context);
+  if (result.status != DecodeStatus::need_more || available.empty())
+    tasks.count_decode(watch.elapsed(), packed.size(), decoded.size());
+  return result;
+}
+
 void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, std::uint64_t wanted) {
   board.record(&Stats::io, time, static_cast<double>(bytes), static_cast<double>(wanted));
   board.add(&Stats::reads_issued, 1);

@@ -82,6 +82,12 @@ class PartialRead final : public Request {
   Stopwatch watch_;
 };
 
+// Decodes a chunk on this thread, at least the bytes `needed`; `packed` and `available` as a sink takes them. Counts it
+// unless the answer is need_more, which only a part can give.
+[[nodiscard]] DecodeResult decode_chunk(ChunkTasks& tasks, std::size_t chunk, std::span<const std::byte> packed,
+                                        std::span<const ByteRange> available, std::span<const ByteRange> needed,
+                                        std::span<std::byte> decoded, DecodeContext& context);
+
 // Counts a read request of `bytes` of which `wanted` were asked for.
 void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, std::uint64_t wanted);
 

@@ -121,7 +121,7 @@ void Pipeline::Impl::close() noexcept {
   if (catalog) catalog->clear();
 }
 
-void Pipeline::Impl::check_usable(std::string_view) {
+void Pipeline::Impl::check_usable() {
   if (forked())
     throw Error(Status::shutdown, "the pipeline belongs to the parent process", "forked").in_stage("forked");
   if (closed) throw Error(Status::shutdown, "the pipeline is closed", "closed").in_stage("closed");
@@ -153,16 +153,16 @@ bool Pipeline::Impl::wait(Lock& lock, const Deadline& deadline, Ready ready) {
 // ---- samples in -----------------------------------------------------------------------------------------------------
 
 void Pipeline::Impl::push(std::shared_ptr<SampleSource> samples) {
-  if (forked()) check_usable("push");
+  if (forked()) check_usable();
   const auto own = std::make_shared<QueuedSource>();  // before the lock: a source's end may need a lock of the user's
   own->samples = std::move(samples);
   Lock lock(wakeup->mutex);
-  check_usable("push");
+  check_usable();
   refuse_reentry("push");
   stream.add_source(own);
   accepted_since_flush = true;
   wait(lock, std::nullopt, [&] { return !refilling || closed; });
-  check_usable("push");
+  check_usable();
   refill(lock, own.get());
 }
 
@@ -192,7 +192,7 @@ void Pipeline::Impl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>
   if (source->pulled.empty() && !source->exhausted) pull(*source, room);
   const OpenedByUri opened = resolve(*source);
   lock.lock();
-  check_usable("push");
+  check_usable();
   std::exception_ptr error;
   for (; !error && !source->pulled.empty() && stream.room() > 0; source->pulled.pop_front(), ++source->admitted) {
     try {
@@ -344,16 +344,16 @@ void Pipeline::Impl::on_settled(BatchJob& job) {
 }
 
 Batch Pipeline::Impl::pop(Deadline deadline) {
-  if (forked()) check_usable("pop");
+  if (forked()) check_usable();
   Lock lock(wakeup->mutex);
-  check_usable("pop");
+  check_usable();
   refuse_reentry("pop");
   refill(lock, nullptr);
   const Stopwatch watch;
   const auto since = std::chrono::steady_clock::now();
   bool waited = false;
   for (;;) {
-    check_usable("pop");
+    check_usable();
     if (auto error = stream.take_due_error()) std::rethrow_exception(error);
     const SampleStream::Item* front = stream.front();
     if (front == nullptr)
@@ -410,9 +410,9 @@ Batch Pipeline::Impl::take_ready(Lock& lock) {
 }
 
 void Pipeline::Impl::flush(Deadline deadline) {
-  if (forked()) check_usable("flush");
+  if (forked()) check_usable();
   Lock lock(wakeup->mutex);
-  check_usable("flush");
+  check_usable();
   refuse_reentry("flush");
   if (!std::exchange(accepted_since_flush, false)) return;
   const Stopwatch watch;
@@ -423,22 +423,22 @@ void Pipeline::Impl::flush(Deadline deadline) {
     refill(lock, nullptr);
     const auto can_refill = [&] { return !refilling && stream.has_sources() && stream.room() > 0; };
     if (!wait(lock, deadline, [&] { return closed || can_refill() || quiet(); })) break;
-    check_usable("flush");
+    check_usable();
     if (!can_refill()) break;
   }
   board.record(&Stats::flush_wait, watch.elapsed(), 0, 0);
 }
 
 bool Pipeline::Impl::pending() {
-  if (forked()) check_usable("pending");
+  if (forked()) check_usable();
   const std::lock_guard lock(wakeup->mutex);
   return !closed && stream.has_sources();
 }
 
 Stats Pipeline::Impl::stats() {
-  if (forked()) check_usable("stats");
+  if (forked()) check_usable();
   const std::lock_guard lock(wakeup->mutex);
-  check_usable("stats");
+  check_usable();
   Stats stats = board.read();
   const Catalog::Counts counts = catalog->counts();
   stats.zarr_meta_hits = static_cast<std::int64_t>(counts.array_hits);
@@ -453,18 +453,18 @@ Stats Pipeline::Impl::stats() {
 }
 
 void Pipeline::Impl::stats_reset() {
-  if (forked()) check_usable("stats_reset");
+  if (forked()) check_usable();
   const std::lock_guard lock(wakeup->mutex);
-  check_usable("stats_reset");
+  check_usable();
   board.reset();
   catalog->reset_counts();
   stream.reset_truncated();
 }
 
 std::string Pipeline::Impl::device() {
-  if (forked()) check_usable("device");
+  if (forked()) check_usable();
   const std::lock_guard lock(wakeup->mutex);
-  check_usable("device");
+  check_usable();
   return batch_device ? text(batch_device->index()) : "cpu";
 }
 

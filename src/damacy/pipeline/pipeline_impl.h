@@ -36,7 +36,7 @@ struct Pipeline::Impl {
   std::string device();
 
   // Throws Error(shutdown): forked, or closed.
-  void check_usable(std::string_view stage);
+  void check_usable();
   bool forked() const noexcept { return fork_epoch() != epoch; }
 
   const Config config;

@@ -126,13 +126,9 @@ class CropSink final : public ChunkSink {
     }
     const Arena::Piece decoded = memory_.decoded.take(metadata.chunk_bytes(), std::move(stop));
     const std::vector<ByteRange> needed = tasks_->needed_bytes(chunk);
-    DecodeContext& context = memory_.contexts[thread];
-    const Stopwatch watch;
     const DecodeResult result =
-        available.empty() ? metadata.codecs.decode(packed, decoded.bytes(), needed, context)
-                          : metadata.codecs.decode_partial(packed, available, decoded.bytes(), needed, context);
+        decode_chunk(*tasks_, chunk, packed, available, needed, decoded.bytes(), memory_.contexts[thread]);
     if (result.status == DecodeStatus::need_more && !available.empty()) return false;
-    tasks_->count_decode(watch.elapsed(), packed.size(), metadata.chunk_bytes());
     if (result.ok())
       crop(chunk, decoded.bytes());
     else

@@ -61,13 +61,9 @@ class ChunkPlacer final : public ChunkSink {
       needed.insert(needed.end(), more.begin(), more.end());
     }
     merge_ranges(needed);
-    const Stopwatch watch;
-    DecodeContext& context = memory_.contexts[thread];
-    const DecodeResult result =
-        available.empty() ? metadata.codecs.decode(packed, scratch.bytes(), needed, context)
-                          : metadata.codecs.decode_partial(packed, available, scratch.bytes(), needed, context);
+    const DecodeResult result = decode_chunk(*tasks_, consumers.front().chunk(), packed, available, needed,
+                                             scratch.bytes(), memory_.contexts[thread]);
     if (result.status == DecodeStatus::need_more && !available.empty()) return false;
-    tasks_->count_decode(watch.elapsed(), packed.size(), metadata.chunk_bytes());
     if (result.ok())
       place(consumers, scratch.bytes());
     else
