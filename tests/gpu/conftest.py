@@ -1,0 +1,43 @@
+"""Tests that need a GPU, and the same tests on the host where what they show does not depend on a device.
+
+`pytest tests/gpu -m gpu` runs those on the GPU; without one the host's remain, which keep the tests themselves right.
+"""
+
+import pytest
+
+from damacy import _native, _pipeline
+
+_BACKEND = _native.backend_info()
+NO_GPU = pytest.mark.skipif(not _BACKEND["cuda"], reason="no usable GPU: " + _BACKEND["cuda_reason"])
+ON_GPU = pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU])
+
+
+def pytest_collection_modifyitems(items):
+    """Tests marked `gpu` as a whole skip where there is none."""
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(NO_GPU)
+
+
+@pytest.fixture(params=["cpu", ON_GPU])
+def device(request) -> str:
+    """For tests of both back ends."""
+    return request.param
+
+
+@pytest.fixture
+def rounds(request) -> int:
+    """Of tests that provoke races: few by default, more by `--rounds N`."""
+    return request.config.getoption("--rounds", default=None) or 60
+
+
+@pytest.fixture
+def device_decodes(monkeypatch):
+    """Call it: the GPU decodes from then on, however little there is; else small loads go to the cores."""
+    settings = _pipeline._native_settings
+
+    def switch(on: bool = True) -> None:
+        more = {"device_from_bytes": 0} if on else {}
+        monkeypatch.setattr(_pipeline, "_native_settings", lambda config: settings(config) | more)
+
+    return switch
