@@ -3,9 +3,13 @@
 `pytest tests/gpu -m gpu` runs those on the GPU; without one the host's remain, which keep the tests themselves right.
 """
 
+import os
+
 import pytest
 
 from damacy import _native, _pipeline
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take most of the memory at once
 
 _BACKEND = _native.backend_info()
 NO_GPU = pytest.mark.skipif(not _BACKEND["cuda"], reason="no usable GPU: " + _BACKEND["cuda_reason"])

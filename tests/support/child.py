@@ -25,10 +25,14 @@ class Finished:
     seconds: float
 
 
-def run(program: str, *arguments, limit_s: float = 30, flags: tuple[str, ...] = ()) -> Finished:
+def run(
+    program: str, *arguments, limit_s: float = 30, flags: tuple[str, ...] = (), environ: dict[str, str] | None = None
+) -> Finished:
     """Runs `program` with `sys.argv[1:]` = arguments. A child that outlives the limit is killed and fails the test."""
     paths = [str(TESTS), *([str(PACKAGE)] if PACKAGE.name != "site-packages" else [])]
+    paths += filter(None, [os.environ.get("PYTHONPATH")])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
+    environment |= environ or {}
     command = [sys.executable, *flags, "-X", "faulthandler", "-c", textwrap.dedent(program), *map(str, arguments)]
     start = time.monotonic()
     child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
