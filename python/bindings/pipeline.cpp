@@ -6,6 +6,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 #include <unistd.h>
 
 #include "bindings.h"
@@ -192,6 +193,8 @@ void bind_pipeline(nb::module_& m) {
             around.make_context_current = make_torch_context_current;
             if (fields.contains("device_from_bytes"))  // tests: the device decodes small batches too
               around.device_from_bytes = nb::cast<std::uint64_t>(fields["device_from_bytes"]);
+            if (fields.contains("nvcomp_files"))
+              around.nvcomp_files = nb::cast<std::vector<std::string>>(fields["nvcomp_files"]);
             const Unlocked unlocked;
             new (self) Pipeline(config, std::move(around));
           },

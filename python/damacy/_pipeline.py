@@ -15,6 +15,7 @@ from damacy._batch import Batch
 from damacy._config import Config
 from damacy._errors import DamacyError, TryAgain
 from damacy._integers import as_int
+from damacy._nvcomp import nvcomp_files
 from damacy._sample import Sample
 from damacy._stats import Stats, stats_from
 
@@ -141,6 +142,8 @@ def _native_settings(config: Config) -> dict[str, Any]:
     settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     settings["dtype"] = int(config.dtype)
     settings["device"] = "" if config.device is None else str(config.device)
+    if config.gpu_decoder == "nvcomp":
+        settings["nvcomp_files"] = nvcomp_files()
     return settings
 
 

@@ -13,6 +13,8 @@
 
 namespace damacy {
 
+class NvcompLibrary;
+
 // Device memory of a wave.
 struct WaveMemory {
   std::span<const std::byte> source;  // readable for WaveBuffers::kSourcePadding bytes more
@@ -50,5 +52,8 @@ class StreamDecoder {
 std::unique_ptr<StreamDecoder> make_host_stream_decoder();
 // For the current context. Throws Error(cuda, "no-device") in a build without CUDA.
 std::unique_ptr<StreamDecoder> make_cuda_stream_decoder();
+// By nvCOMP instead of our own kernels, for comparison. nvCOMP may fault on entropy-coded bytes that are wrong, which
+// no check of headers finds: only for data that is trusted.
+std::unique_ptr<StreamDecoder> make_nvcomp_stream_decoder(std::shared_ptr<const NvcompLibrary> library);
 
 }  // namespace damacy

@@ -24,6 +24,8 @@ struct Surroundings {
   // Batches with fewer decoded bytes are decoded on the host, although there is a device. Empty: where the host is done
   // sooner.
   std::optional<std::uint64_t> device_from_bytes;
+  // Files that may be nvCOMP, when Config::gpu_decoder asks for it; the loader's own path is looked at behind them.
+  std::vector<std::string> nvcomp_files;
   // Asked when Config::device is automatic and no CUDA context is current: whether it made one so.
   std::function<bool()> make_context_current;
   std::shared_ptr<Alloc> alloc;  // null: pages of the system

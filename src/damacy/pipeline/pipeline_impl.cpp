@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/error.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
@@ -55,6 +56,7 @@ std::string list_text(const std::vector<std::int64_t>& ids) {
 Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
     : config(checked(std::move(config_))), epoch(fork_epoch()), around(std::move(surroundings)), stream(config) {
   try {
+    if (config.gpu_decoder == GpuDecoderChoice::nvcomp) nvcomp = NvcompLibrary::open(around.nvcomp_files);
     bind();
     catalog = std::make_shared<Catalog>(catalog_limits(config));
     slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), batch_device,
@@ -90,13 +92,11 @@ std::unique_ptr<BatchEngine> Pipeline::Impl::make_engine() {
   if (!engine_device) return std::make_unique<WorkerEngine>(config, around.alloc, catalog, board);
   StreamEngineParts parts;
   parts.device = engine_device;
-  if (batch_device && config.gpu_decoder == GpuDecoderChoice::nvcomp)
-    throw Error(Status::inval,
-                "gpu_decoder='nvcomp' is not built: the library of the extra damacy[nvcomp] is not opened yet",
-                "arguments");
   parts.device_from_bytes = around.device_from_bytes.value_or(
       static_cast<std::uint64_t>(config.n_io_threads + config.n_compute_threads) * kHostDecodesMeanwhile);
-  parts.decoder = engine_device->is_host() ? make_host_stream_decoder() : make_cuda_stream_decoder();
+  parts.decoder = engine_device->is_host() ? make_host_stream_decoder()
+                  : nvcomp != nullptr      ? make_nvcomp_stream_decoder(nvcomp)
+                                           : make_cuda_stream_decoder();
   parts.copier = engine_device->is_host() ? make_host_copier() : make_cuda_copier();
   return make_stream_engine(config, std::move(parts), catalog, board);
 }

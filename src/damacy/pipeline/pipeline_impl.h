@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/fork.h"
 #include "damacy/pipeline/batch_engine.h"
 #include "damacy/pipeline/pipeline.h"
@@ -82,8 +83,9 @@ struct Pipeline::Impl {
   std::shared_ptr<Wakeup> wakeup = std::make_shared<Wakeup>();
   StatsBoard board;
   std::shared_ptr<Catalog> catalog;
-  std::shared_ptr<Device> engine_device;  // whose streams order the work; null: the cores do it
-  std::shared_ptr<Device> batch_device;   // null: batches live in host memory
+  std::shared_ptr<Device> engine_device;        // whose streams order the work; null: the cores do it
+  std::shared_ptr<Device> batch_device;         // null: batches live in host memory
+  std::shared_ptr<const NvcompLibrary> nvcomp;  // when it was asked for; a GPU's frames go there
   std::shared_ptr<Slots> slots;
   std::unique_ptr<BatchEngine> engine;
 

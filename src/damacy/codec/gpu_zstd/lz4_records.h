@@ -74,6 +74,8 @@ class Lz4Parser {
       : source_size_(source_size), size_(size), position_(position) {}
 
   DAMACY_HOST_DEVICE u32 position() const { return position_; }
+  // Of the sequence read last.
+  DAMACY_HOST_DEVICE u32 output_bytes() const { return literal_length_ + match_length_; }
 
   enum class Step : u8 { more, done, fault };
 

@@ -1,0 +1,31 @@
+"""Where Python packages keep nvCOMP. Looks only: imports none of them and opens nothing; the native library does."""
+
+from __future__ import annotations
+
+import glob
+import os
+
+_PACKAGE = "nvidia.libnvcomp"  # of nvidia-libnvcomp-cu12 and -cu13
+_NAMES = ("libnvcomp.so.6", "libnvcomp.so.5", "libnvcomp.so.*")
+_FOLDERS = ("lib64", "lib", "bin")
+
+
+def nvcomp_files() -> list[str]:
+    """Files that may be nvCOMP, the one to try first in front; empty when no package has one."""
+    found: dict[str, None] = {}
+    for name in _NAMES:
+        for package in _package_folders():
+            for folder in _FOLDERS:
+                pattern = os.path.join(glob.escape(package), folder, name)
+                found |= dict.fromkeys(sorted(glob.glob(pattern), reverse=True))
+    return list(found)
+
+
+def _package_folders() -> list[str]:
+    import importlib.util  # not wanted by those who only import damacy
+
+    try:
+        spec = importlib.util.find_spec(_PACKAGE)
+    except (ImportError, ValueError):  # no nvidia package at all, or one that hides its spec
+        return []
+    return list((spec and spec.submodule_search_locations) or ())

@@ -1,0 +1,63 @@
+// The frames of a wave for nvCOMP: which ones it may have, and their records. nvCOMP believes its input, so each frame
+// is checked on the host before: zstd frames by our scan of all headers, LZ4 blocks token by token. What nvCOMP does
+// wrong silently it does not get: several zstd frames in one stream, content checksums, sizes that are not declared.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "damacy/codec/nvcomp/library.h"
+#include "damacy/codec/nvcomp/wave.h"
+#include "damacy/codec/stream_decoder.h"
+
+namespace damacy::nvcomp {
+
+// Whether decoding these tokens stays inside the input and the output, and fills it.
+[[nodiscard]] bool is_good_lz4(std::span<const std::byte> block, std::uint64_t size) noexcept;
+// One frame from the first byte to the last, with its size declared and without a checksum.
+[[nodiscard]] bool is_plain_zstd(std::span<const std::byte> bytes, const FrameScan& scan) noexcept;
+
+// Where the parts of a wave's scratch lie; `temp` is nvCOMP's.
+struct ScratchLayout {
+  std::size_t sources, destinations, source_bytes, room, produced, verdicts, temp;
+  explicit ScratchLayout(std::size_t packed) noexcept;
+};
+
+// Frames [first, first + count) of one codec that nvCOMP decodes by one call.
+struct Round {
+  std::size_t first, count, temp_bytes;
+};
+
+class Frames final : public FrameList {
+ public:
+  Frames(std::shared_ptr<const NvcompLibrary> library, std::uint64_t scratch_limit)
+      : library_(std::move(library)), limit_(scratch_limit) {}
+
+  DecodeResult add(std::span<const std::byte> bytes, const GpuFrame& frame, std::uint32_t& index) override;
+  std::uint32_t count() const override { return count_; }
+  std::uint64_t image_bytes() const override { return count_ * sizeof(Record); }
+  std::uint64_t scratch_bytes() const override;
+  void write_image(std::span<std::byte> image) const override;
+  void clear() override;
+
+  std::size_t packed() const noexcept { return zstd_.size() + lz4_.size(); }
+  std::size_t zstd_count() const noexcept { return zstd_.size(); }
+  // How to decode the frames of `codec` with so much temporary memory. Frames that are in no round do not fit by
+  // themselves; nobody decodes them.
+  std::vector<Round> rounds(GpuCodec codec, std::size_t temp_bytes) const;
+
+ private:
+  const std::vector<Record>& of(GpuCodec codec) const noexcept { return codec == GpuCodec::lz4 ? lz4_ : zstd_; }
+  bool suits(std::span<const std::byte> bytes, const GpuFrame& frame) const;
+  std::optional<std::size_t> temp_of(GpuCodec codec, std::size_t first, std::size_t count) const;
+  std::size_t temp_wanted(std::size_t limit) const;
+
+  std::shared_ptr<const NvcompLibrary> library_;
+  std::uint64_t limit_;
+  std::mutex mutex_;  // guards add() against itself
+  std::uint32_t count_ = 0;
+  std::vector<Record> zstd_, lz4_, raw_;
+};
+
+}  // namespace damacy::nvcomp

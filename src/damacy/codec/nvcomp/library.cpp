@@ -1,0 +1,106 @@
+#include "damacy/codec/nvcomp/library.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+struct Properties {
+  std::uint32_t version;  // 1000 * major + 100 * minor + patch
+  std::uint32_t cuda_version;
+};
+
+constexpr const char* kCure = "pip install 'damacy[nvcomp]', or nvidia-libnvcomp-cu13 for a driver of CUDA 13";
+
+Error refusal(std::string_view what) {
+  return {Status::inval, text("gpu_decoder='nvcomp': ", what, "; ", kCure), "arguments"};
+}
+
+// Its symbols stay its own. It stays loaded: it has a CUDA run time inside that must not go while contexts live.
+void* open_file(const std::string& file) {
+  return ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+template <class Function>
+Function symbol(void* handle, const std::string& name) {
+  return reinterpret_cast<Function>(::dlsym(handle, name.c_str()));
+}
+
+}  // namespace
+
+void NvcompLibrary::Closer::operator()(void* handle) const noexcept {
+  ::dlclose(handle);
+}
+
+std::shared_ptr<const NvcompLibrary> NvcompLibrary::open(std::span<const std::string> files) {
+  std::string seen;
+  const auto attempt = [&](const std::string& file) -> std::shared_ptr<const NvcompLibrary> {
+    if (void* handle = open_file(file)) return std::shared_ptr<const NvcompLibrary>(new NvcompLibrary(handle, file));
+    const char* why = ::dlerror();
+    seen += text(seen.empty() ? "" : "; ", std::string_view(why != nullptr ? why : "unknown"));
+    return nullptr;
+  };
+  for (const std::string& file : files) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored)) continue;
+    if (auto library = attempt(file)) return library;
+  }
+  for (int major = kNewestMajor; major >= kOldestMajor; --major)
+    if (auto library = attempt(text("libnvcomp.so.", major))) return library;
+  throw refusal(text("the nvCOMP library does not open (", seen, ")"));
+}
+
+NvcompLibrary::NvcompLibrary(void* handle, const std::string& file) : handle_(handle) {
+  const auto get_properties = symbol<GetProperties>(handle, "nvcompGetProperties");
+  Properties properties{};
+  if (get_properties == nullptr || get_properties(&properties) != kSuccess)
+    throw refusal(text(file, " is older than nvCOMP ", kOldestMajor, " or is something else"));
+  const auto version = static_cast<int>(properties.version);
+  const int major = version / 1000;
+  version_ = text(major, ".", version % 1000 / 100, ".", version % 100);
+  if (major < kOldestMajor || major > kNewestMajor)
+    throw refusal(text(file, " is nvCOMP ", version_, ", needed is ", kOldestMajor, " or ", kNewestMajor));
+  zstd_ = find(file, "Zstd");
+  lz4_ = find(file, "LZ4");
+  if (zstd_.alignment(Options{}, &zstd_alignment_) != kSuccess ||
+      lz4_.alignment(Options{}, &lz4_alignment_) != kSuccess)
+    throw refusal(text(file, ": nvCOMP ", version_, " does not say which alignment it needs"));
+}
+
+// The function that tells the temporary memory lost its suffix in version 6, and gained a stream.
+NvcompLibrary::Codec NvcompLibrary::find(const std::string& file, const std::string& codec) const {
+  const std::string stem = text("nvcompBatched", codec, "Decompress");
+  Codec found;
+  found.decompress = symbol<Decompress>(handle_.get(), stem + "Async");
+  found.alignment = symbol<GetAlignment>(handle_.get(), stem + "GetRequiredAlignments");
+  found.temp_of_5 = symbol<GetTempOf5>(handle_.get(), stem + "GetTempSizeAsync");
+  found.temp_of_6 = symbol<GetTempOf6>(handle_.get(), stem + "GetTempSize");
+  if (found.decompress == nullptr || found.alignment == nullptr ||
+      (found.temp_of_5 == nullptr && found.temp_of_6 == nullptr))
+    throw refusal(text(file, ": nvCOMP ", version_, " lacks functions of ", stem));
+  return found;
+}
+
+std::optional<std::size_t> NvcompLibrary::temp_bytes(GpuCodec codec, std::size_t count, std::size_t largest,
+                                                     std::size_t total) const {
+  std::size_t bytes = 0;
+  const Codec& functions = of(codec);
+  const Status status = functions.temp_of_6 != nullptr
+                            ? functions.temp_of_6(count, largest, Options{}, &bytes, total, nullptr)
+                            : functions.temp_of_5(count, largest, Options{}, &bytes, total);
+  if (status != kSuccess) return std::nullopt;
+  return bytes;
+}
+
+int NvcompLibrary::decompress(GpuCodec codec, const Batch& batch, std::uint64_t stream) const {
+  return of(codec).decompress(batch.sources, batch.source_bytes, batch.room, batch.produced, batch.count, batch.temp,
+                              batch.temp_bytes, batch.destinations, Options{}, batch.verdicts,
+                              reinterpret_cast<void*>(stream));
+}
+
+}  // namespace damacy
