@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "damacy/copy/detail/execute.h"
+#include "damacy/copy/detail/float_mode.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
@@ -58,27 +59,6 @@ bool check_axes(const BlockCopy& copy) {
   return !empty;
 }
 
-// Threads inherit a way of rounding, and whether subnormals count, from whoever started them.
-class FloatsAsStandard {
- public:
-#ifdef __x86_64__
-  explicit FloatsAsStandard(bool needed) : found_(needed ? __builtin_ia32_stmxcsr() : kStandard) {
-    if (changed()) __builtin_ia32_ldmxcsr(kStandard);
-  }
-  ~FloatsAsStandard() {
-    if (changed()) __builtin_ia32_ldmxcsr(found_);
-  }
-
- private:
-  static constexpr unsigned kStandard = 0x1f80;   // nearest even, subnormals kept, no traps
-  static constexpr unsigned kHasHappened = 0x3f;  // flags, which do not matter
-  bool changed() const { return (found_ & ~kHasHappened) != kStandard; }
-  unsigned found_;
-#else
-  explicit FloatsAsStandard(bool) {}
-#endif
-};
-
 }  // namespace
 
 void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::span<std::byte> dst,
@@ -90,7 +70,7 @@ void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::
   check_inside(read, src.size(), "source");
   check_inside(written, dst.size(), "destination");
 
-  const FloatsAsStandard floats(copy.op.from != copy.op.to);
+  const copy_detail::FloatsAsStandard floats(copy.op.from != copy.op.to);
   const bool stream = std::max(dst.size(), written_together) >= kStreamedBytes;
   copy_detail::execute(copy, src.data(), dst.data(), {copy_detail::best_isa(), stream});
 }

@@ -1,0 +1,79 @@
+"""Exchange of borders between the parts of a grid: packing, unpacking, turning; no communication of its own.
+
+>>> import numpy as np
+>>> from damacy import halo
+>>> q = halo.Quantity(np.arange(6.0).reshape(2, 3), ("j", "i"))
+>>> spec = halo.HaloExchangeSpec(q.halo_spec(0), (slice(None),) * 2, 1, (slice(None),) * 2)
+>>> with halo.HaloDataTransformer.get(np, [spec]) as transformer:
+...     transformer.async_pack([q])
+...     transformer.get_pack_buffer().array.tolist()
+[3.0, 0.0, 4.0, 1.0, 5.0, 2.0]
+
+This module is a table of contents.
+"""
+
+from damacy.halo.buffer import BUFFER_CACHE, Buffer, array_buffer, recv_buffer, send_buffer
+from damacy.halo.constants import (
+    EAST,
+    NORTH,
+    NORTHEAST,
+    NORTHWEST,
+    SOUTH,
+    SOUTHEAST,
+    SOUTHWEST,
+    WEST,
+    X_DIM,
+    X_INTERFACE_DIM,
+    Y_DIM,
+    Y_INTERFACE_DIM,
+    Z_DIM,
+    Z_INTERFACE_DIM,
+)
+from damacy.halo.data_transformer import (
+    INDICES_CACHE,
+    STREAM_POOL,
+    HaloDataTransformer,
+    HaloDataTransformerCPU,
+    HaloDataTransformerGPU,
+    HaloExchangeSpec,
+    pack_many,
+    set_num_threads,
+    unpack_many,
+)
+from damacy.halo.quantity import Quantity, QuantityHaloSpec
+from damacy.halo.rotate import rotate_scalar_data, rotate_vector_data
+
+__all__ = [
+    "BUFFER_CACHE",
+    "EAST",
+    "INDICES_CACHE",
+    "NORTH",
+    "NORTHEAST",
+    "NORTHWEST",
+    "SOUTH",
+    "SOUTHEAST",
+    "SOUTHWEST",
+    "STREAM_POOL",
+    "WEST",
+    "X_DIM",
+    "X_INTERFACE_DIM",
+    "Y_DIM",
+    "Y_INTERFACE_DIM",
+    "Z_DIM",
+    "Z_INTERFACE_DIM",
+    "Buffer",
+    "HaloDataTransformer",
+    "HaloDataTransformerCPU",
+    "HaloDataTransformerGPU",
+    "HaloExchangeSpec",
+    "Quantity",
+    "QuantityHaloSpec",
+    "array_buffer",
+    "pack_many",
+    "recv_buffer",
+    "rotate_scalar_data",
+    "rotate_vector_data",
+    "send_buffer",
+    "set_num_threads",
+    "unpack_many",
+]

@@ -1,0 +1,72 @@
+"""The arrays of a call, checked against their specs. Knows layouts; not plans."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from damacy.halo._arrays import layout_of, whole
+from damacy.halo._dtypes import NAMES
+from damacy.halo._errors import DtypeMismatch, InvalidArgument
+from damacy.halo._specs import HaloExchangeSpec
+
+
+@dataclasses.dataclass
+class Arrays:
+    """Addresses and strides in the order of the specs; the arrays, so that they stay alive."""
+
+    held: list[Any]
+    addresses: list[int]
+    strides: tuple[tuple[int, ...], ...]
+    device: int | None
+    read_only: list[int]  # indices
+    streams: list[int]  # named by the arrays, each once
+
+    @property
+    def writable(self) -> bool:
+        return not self.read_only
+
+    def check_writable(self) -> None:
+        if self.read_only:
+            raise InvalidArgument(f"quantity {self.read_only[0]} is read-only")
+
+    @staticmethod
+    def joined(parts: Sequence[Arrays]) -> Arrays:
+        if len({part.device for part in parts}) > 1:
+            raise InvalidArgument("arrays of several devices in one exchange")
+        return Arrays(
+            [a for part in parts for a in part.held],
+            [a for part in parts for a in part.addresses],
+            tuple(s for part in parts for s in part.strides),
+            parts[0].device,
+            [i for part in parts for i in part.read_only],
+            list(dict.fromkeys(s for part in parts for s in part.streams)),
+        )
+
+
+def gather(specs: Sequence[HaloExchangeSpec], quantities: Sequence[Any]) -> Arrays:
+    """The arrays of `quantities`, each as its spec says; ValueError or TypeError with index, seen and expected."""
+    held, addresses, strides, devices, read_only = [], [], [], [], []
+    streams: dict[int, None] = {}
+    for index, (spec, quantity) in enumerate(zip(specs, quantities)):
+        dims = getattr(quantity, "dims", None)
+        if dims is not None and tuple(dims) != spec._dims:
+            raise InvalidArgument(f"quantity {index} has dims {tuple(dims)}, expected {spec._dims}")
+        array = whole(quantity)
+        layout = layout_of(array)
+        if layout.shape != spec._shape:
+            raise InvalidArgument(f"quantity {index} has shape {layout.shape}, expected {spec._shape}")
+        if layout.dtype != spec._code:
+            raise DtypeMismatch(f"quantity {index} is of {NAMES[layout.dtype]}, expected {NAMES[spec._code]}")
+        held.append(array)
+        addresses.append(layout.address)
+        strides.append(layout.strides)
+        devices.append(layout.device)
+        if not layout.writable:
+            read_only.append(index)
+        if layout.stream is not None:
+            streams[layout.stream] = None
+    if len(set(devices)) > 1:
+        raise InvalidArgument(f"arrays of several devices in one exchange: {sorted(map(str, set(devices)))}")
+    return Arrays(held, addresses, tuple(strides), devices[0], read_only, list(streams))

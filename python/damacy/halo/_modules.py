@@ -1,0 +1,64 @@
+"""Which transformer serves an array module, and how its buffers are allocated. Imports only what was given."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from damacy import _native
+from damacy.halo._arrays import exports, layout_of
+from damacy.halo._dtypes import NAMES, code_of
+from damacy.halo._errors import Unsupported
+
+
+def _name(np_module: Any) -> str:
+    return getattr(np_module, "__name__", type(np_module).__name__)
+
+
+def is_on_device(np_module: Any, device: Any) -> bool:
+    """Whether arrays of this module are in device memory. NotImplementedError if that cannot be told."""
+    name = _name(np_module)
+    if name == "numpy":
+        return False
+    if name == "cupy":
+        return True
+    if name == "torch":
+        return np_module.device(device or np_module.get_default_device()).type != "cpu"
+    try:
+        sample = np_module.zeros(1)
+    except Exception:
+        sample = None
+    if sample is None or not exports(sample):
+        raise Unsupported(f"Quantity module {name} has no HaloDataTransformer implemented")
+    return layout_of(sample).device is not None
+
+
+@functools.lru_cache(maxsize=64)
+def _torch_zeros(device: str) -> Any:
+    import torch
+
+    return functools.partial(torch.zeros, device=device)
+
+
+def allocator(np_module: Any, on_device: bool, device: Any, dtype: Any) -> tuple[Any, Any]:
+    """What allocates a buffer of this module, and the dtype as the module spells it."""
+    name = _name(np_module)
+    spelled = NAMES[code_of(dtype)]
+    if name == "torch":
+        chosen = str(np_module.device(device or ("cuda" if on_device else "cpu")))
+        return _torch_zeros(chosen), getattr(np_module, spelled)
+    if spelled == "bfloat16":
+        import ml_dtypes  # NumPy's and CuPy's bfloat16
+
+        return np_module.zeros, ml_dtypes.bfloat16
+    return np_module.zeros, spelled
+
+
+def device_queue() -> Any:
+    """The order of one transformer's work on a device."""
+    info = _native.backend_info()
+    if not info["cuda"]:
+        raise Unsupported(f"halo exchanges on a GPU: {info['cuda_reason']}")
+    from damacy.halo._queue import Queue
+
+    return Queue()

@@ -1,0 +1,114 @@
+"""What one exchange of one quantity with one peer is, checked. Knows boxes and turns; not buffers, not arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from damacy.halo._dtypes import ITEMSIZE, code_of
+from damacy.halo._errors import InvalidArgument, OutsideAllocation
+from damacy.halo.constants import I_DIMS, J_DIMS
+from damacy.halo.quantity import QuantityHaloSpec
+from damacy.halo.rotate import horizontal_axes
+
+_ids = itertools.count()
+
+
+def resolve_box(
+    slices: Sequence[slice], shape: Sequence[int], dims: Sequence[str], name: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Starts and stops of a box; ValueError or IndexError that names the dimension."""
+    if len(slices) != len(shape):
+        raise InvalidArgument(f"{name}: {len(slices)} slices for dimensions {tuple(dims)}")
+    starts, stops = [], []
+    for part, length, dim in zip(slices, shape, dims):
+        if not isinstance(part, slice) or part.step not in (None, 1):
+            raise InvalidArgument(f"{name}, dimension {dim}: {part!r} is no slice with step None or 1")
+        try:
+            start = 0 if part.start is None else operator.index(part.start)
+            stop = length if part.stop is None else operator.index(part.stop)
+        except TypeError:
+            raise InvalidArgument(f"{name}, dimension {dim}: {part!r} has ends that are no integers") from None
+        start, stop = (end + length if end < 0 else end for end in (start, stop))
+        if min(start, stop) < 0 or max(start, stop) > length:
+            raise OutsideAllocation(f"{name}, dimension {dim}: {part!r} leaves an allocation of {length} cells")
+        if start > stop:
+            raise InvalidArgument(f"{name}, dimension {dim}: {part!r} starts behind its stop")
+        starts.append(start)
+        stops.append(stop)
+    return tuple(starts), tuple(stops)
+
+
+def dims_kind(dims: Sequence[str]) -> tuple[str, ...]:
+    """Dimension names up to centre or interface."""
+    return tuple(name.removesuffix("_interface") for name in dims)
+
+
+@dataclasses.dataclass
+class HaloExchangeSpec:
+    """One exchange of one quantity with one peer. Boxes are absolute in the allocation.
+
+    `pack_clockwise_rotation` (any integer, mod 4): quarter turns that the data makes on its way; the packer undoes it.
+    ValueError, IndexError: what halo.md, sections 1 and 2, does not allow.
+    """
+
+    specification: QuantityHaloSpec
+    pack_slices: tuple[slice, ...]
+    pack_clockwise_rotation: int
+    unpack_slices: tuple[slice, ...]
+
+    def __post_init__(self) -> None:
+        self._id = next(_ids)
+        check(self)
+
+    @property
+    def pack_buffer_size(self) -> int:
+        """Elements that are packed."""
+        return _count(self._pack_box)
+
+    @property
+    def _unpack_buffer_size(self) -> int:
+        return _count(self._unpack_box)
+
+
+def _count(box: tuple[tuple[int, ...], tuple[int, ...]]) -> int:
+    return math.prod(stop - start for start, stop in zip(*box))
+
+
+def check(spec: HaloExchangeSpec) -> None:
+    """Checks all of a spec and notes what plans need of it."""
+    q = spec.specification
+    rank = len(q.shape)
+    for name in ("strides", "origin", "extent", "dims"):
+        if len(getattr(q, name)) != rank:
+            raise InvalidArgument(f"{name} has {len(getattr(q, name))} entries for shape {tuple(q.shape)}")
+    dims = tuple(q.dims)
+    shape = tuple(operator.index(n) for n in q.shape)
+    for dim, length in zip(dims, shape):
+        if length < 0:
+            raise InvalidArgument(f"dimension {dim}: {length} cells")
+    spec._code = code_of(q.dtype)
+    if q.itemsize != ITEMSIZE[spec._code]:
+        raise InvalidArgument(f"itemsize {q.itemsize} is not that of {q.dtype!r}: {ITEMSIZE[spec._code]}")
+    spec._turns = operator.index(spec.pack_clockwise_rotation) % 4
+    spec._pack_box = resolve_box(spec.pack_slices, shape, dims, "pack box")
+    spec._unpack_box = resolve_box(spec.unpack_slices, shape, dims, "unpack box")
+    spec._strides = tuple(operator.index(s) for s in q.strides)
+    for dim, stride, start, stop in zip(dims, spec._strides, *spec._unpack_box):
+        if stride == 0 and stop - start > 1:
+            raise InvalidArgument(f"unpack box, dimension {dim}: {stop - start} cells with a stride of 0")
+    if spec._turns:
+        for kind in (I_DIMS, J_DIMS):
+            if sum(d in kind for d in dims) > 1:
+                raise InvalidArgument(f"a rotation of dimensions {dims}: more than one is of {kind}")
+    spec._shape, spec._dims, spec._axes = shape, dims, horizontal_axes(dims)
+
+
+def native_spec(spec: HaloExchangeSpec, unpack: bool, strides: tuple[int, ...] | None = None) -> tuple[Any, ...]:
+    """What the native library compiles, for arrays with these strides; also all that its plan depends on."""
+    box = spec._unpack_box if unpack else spec._pack_box
+    return (spec._code, spec._shape, strides or spec._strides, *spec._axes, 0 if unpack else spec._turns, *box)

@@ -1,0 +1,272 @@
+"""Buffers that are lent, given back and lent again. Knows arrays, keys and a limit on idle bytes; not packing."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import os
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from damacy.halo._arrays import _c_strides, layout_of
+from damacy.halo._dtypes import ITEMSIZE
+from damacy.halo._errors import HaloError, InvalidArgument
+
+POOL_BYTES = 512 << 20
+MOST_KEYS = 4096
+
+_lock = threading.RLock()
+_lent: Counter[Any] = Counter()
+_idle: OrderedDict[int, Buffer] = OrderedDict()  # by id, the longest idle first
+_idle_bytes: Counter[Any] = Counter()  # by device; None: host
+_tokens = itertools.count(1)
+
+
+class _Cache(dict):
+    """Keys to lists of idle buffers. May be cleared by anybody at any time."""
+
+    def clear(self) -> None:
+        with _lock:
+            super().clear()
+            _idle.clear()
+            _idle_bytes.clear()
+
+
+BUFFER_CACHE: dict[Any, list[Buffer]] = _Cache()
+
+
+def _limit() -> int:
+    return int(os.environ.get("DAMACY_HALO_POOL_BYTES", POOL_BYTES))
+
+
+def _library(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
+
+
+def _allocate(allocator: Callable[..., Any], shape: Any, dtype: Any) -> Any:
+    name = getattr(allocator, "__module__", "") or ""
+    if name.partition(".")[0] == "cupy":
+        import cupy
+
+        with cupy.cuda.using_allocator(cupy.get_default_memory_pool().malloc):
+            array = allocator(shape, dtype=dtype)
+    else:
+        array = allocator(shape, dtype=dtype)
+    if _library(array) == "cupy":
+        import cupy
+
+        if allocator not in (cupy.empty, cupy.zeros):
+            raise HaloError("CuPy buffers come from cupy.empty or cupy.zeros, not from another allocator")
+    layout = layout_of(array)
+    if math.prod(layout.shape) > 1 and any(
+        s != c and n > 1
+        for s, c, n in zip(layout.strides, _c_strides(layout.shape, ITEMSIZE[layout.dtype]), layout.shape)
+    ):
+        raise InvalidArgument(f"the allocator gave strides {layout.strides} for shape {layout.shape}: not C-contiguous")
+    return array
+
+
+def _to_library_of(destination: Any, source: Any) -> Any:
+    """`source`, on the other side of the bus if `destination` is there."""
+    ours, theirs = _library(destination), _library(source)
+    if ours == theirs:
+        return source
+    if ours == "cupy":
+        import cupy
+
+        return cupy.asarray(source)
+    if ours == "torch":
+        import torch
+
+        return torch.as_tensor(source)
+    if theirs == "cupy":
+        return source.get()
+    if theirs == "torch":
+        return source.detach().cpu().numpy()
+    return source
+
+
+class Buffer:
+    """An array on loan, and the key it is found by: (allocator, shape, dtype).
+
+    >>> with array_buffer(np.zeros, (4,), np.float64) as buffer:
+    ...     buffer.assign_from(np.arange(4.0))
+    ...     buffer.array.tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    """
+
+    def __init__(self, key: Any, array: Any) -> None:
+        self._key = key
+        self.array = array
+        self._token = 0  # of who has it; 0: idle, or made by hand
+        self._last_use: Any = None  # an event, where there are any
+        layout = layout_of(array)
+        self.address = layout.address
+        self._device = layout.device
+        self._bytes = math.prod(layout.shape) * ITEMSIZE[layout.dtype]
+
+    @classmethod
+    def pop_from_cache(cls, allocator: Callable[..., Any], shape: Any, dtype: Any) -> Buffer:
+        """The newest idle buffer of this key, contents as left, or a new one."""
+        key = (allocator, shape, dtype)
+        with _lock:
+            idle = BUFFER_CACHE.setdefault(key, [])
+            buffer = idle.pop() if idle else None
+            if buffer is not None:
+                _forget(buffer)
+            _lent[key] += 1
+        if buffer is None:
+            try:
+                buffer = cls(key, _allocate(allocator, shape, dtype))
+            except BaseException:
+                with _lock:
+                    _end_loan(key)
+                raise
+        buffer._token = next(_tokens)
+        return buffer
+
+    @staticmethod
+    def push_to_cache(buffer: Buffer) -> None:
+        """Back to its list; once, if it is there already."""
+        with _lock:
+            idle = BUFFER_CACHE.setdefault(buffer._key, [])
+            if any(b is buffer for b in idle):
+                return
+            if buffer._token:
+                buffer._token = 0
+                _end_loan(buffer._key)
+            idle.append(buffer)
+            _idle[id(buffer)] = buffer
+            _idle_bytes[buffer._device] += buffer._bytes
+            _evict(buffer._device)
+            _drop_keys()
+
+    def _give_back(self, token: int) -> None:
+        """For who popped it with this token: nothing happens if it went on to somebody else meanwhile."""
+        with _lock:
+            if self._token == token:
+                Buffer.push_to_cache(self)
+
+    def __del__(self) -> None:
+        if getattr(self, "_token", 0):
+            with _lock:
+                _end_loan(self._key)
+
+    def assign_from(self, source_array: Any, buffer_slice: Any = np.index_exp[:]) -> None:
+        """Elements of `source_array` into the buffer, across the bus if need be."""
+        self.array[buffer_slice] = _to_library_of(self.array, source_array)
+
+    def assign_to(
+        self, destination_array: Any, buffer_slice: Any = np.index_exp[:], buffer_reshape: Any = None
+    ) -> None:
+        """Elements of the buffer into `destination_array`, reshaped in C order."""
+        source = self.array[buffer_slice]
+        if buffer_reshape is not None:
+            source = source.reshape(buffer_reshape)
+        destination_array[...] = _to_library_of(destination_array, source)
+
+    def finalize_memory_transfer(self) -> None:
+        """Waits for work on this buffer."""
+        if self._last_use is not None:
+            self._last_use.wait()
+        library = _library(self.array)
+        if library == "cupy":
+            import cupy
+
+            cupy.cuda.get_current_stream().synchronize()
+        elif library == "torch" and self._device is not None:
+            import torch
+
+            torch.cuda.current_stream(self.array.device).synchronize()
+
+
+def _end_loan(key: Any) -> None:
+    _lent[key] -= 1
+    if _lent[key] <= 0:
+        del _lent[key]
+
+
+def _forget(buffer: Buffer) -> None:
+    if _idle.pop(id(buffer), None) is not None:
+        _idle_bytes[buffer._device] -= buffer._bytes
+
+
+def _evict(device: Any) -> None:
+    limit = _limit()
+    for buffer in list(_idle.values()) if _idle_bytes[device] > limit else ():
+        if _idle_bytes[device] <= limit:
+            return
+        if buffer._device == device:
+            _forget(buffer)
+            idle = BUFFER_CACHE.get(buffer._key, [])
+            idle[:] = [b for b in idle if b is not buffer]
+
+
+def _drop_keys() -> None:
+    if len(BUFFER_CACHE) > MOST_KEYS:
+        for key in [k for k, idle in BUFFER_CACHE.items() if not idle and k not in _lent]:
+            del BUFFER_CACHE[key]
+    while len(BUFFER_CACHE) > 2 * MOST_KEYS and _idle:  # idle buffers alone must not make it grow for ever
+        buffer = next(iter(_idle.values()))
+        _forget(buffer)
+        idle = BUFFER_CACHE.get(buffer._key, [])
+        idle[:] = [b for b in idle if b is not buffer]
+        if not idle and buffer._key not in _lent:
+            BUFFER_CACHE.pop(buffer._key, None)
+
+
+@contextlib.contextmanager
+def array_buffer(allocator: Callable[..., Any], shape: Any, dtype: Any) -> Iterator[Buffer]:
+    """Lends a buffer for a while."""
+    buffer = Buffer.pop_from_cache(allocator, shape, dtype)
+    token = buffer._token
+    try:
+        yield buffer
+    finally:
+        buffer._give_back(token)
+
+
+def _is_contiguous(array: Any) -> bool:
+    layout = layout_of(array)
+    wanted = _c_strides(layout.shape, ITEMSIZE[layout.dtype])
+    return all(s == c or n <= 1 for s, c, n in zip(layout.strides, wanted, layout.shape))
+
+
+@contextlib.contextmanager
+def _timed(timer: Any, name: str) -> Iterator[None]:
+    if timer is None:
+        yield
+    else:
+        with timer.clock(name):
+            yield
+
+
+@contextlib.contextmanager
+def send_buffer(allocator: Callable[..., Any], array: Any, timer: Any = None) -> Iterator[Any]:
+    """`array` itself if it is None or C-contiguous, else a pooled copy of it."""
+    if array is None or _is_contiguous(array):
+        yield array
+        return
+    with array_buffer(allocator, tuple(array.shape), array.dtype) as buffer:
+        with _timed(timer, "pack"):
+            buffer.assign_from(array)
+            buffer.finalize_memory_transfer()
+        yield buffer.array
+
+
+@contextlib.contextmanager
+def recv_buffer(allocator: Callable[..., Any], array: Any, timer: Any = None) -> Iterator[Any]:
+    """`array` itself if it is None or C-contiguous, else a pooled one that is copied to it on the way out."""
+    if array is None or _is_contiguous(array):
+        yield array
+        return
+    with array_buffer(allocator, tuple(array.shape), array.dtype) as buffer:
+        yield buffer.array
+        with _timed(timer, "unpack"):
+            buffer.assign_to(array)
+            buffer.finalize_memory_transfer()

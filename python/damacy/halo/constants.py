@@ -1,0 +1,27 @@
+"""Names of sides and dimensions. The numbers of the sides order the segments of a message."""
+
+WEST = 0
+EAST = 1
+NORTH = 2
+SOUTH = 3
+NORTHWEST = 4
+NORTHEAST = 5
+SOUTHWEST = 6
+SOUTHEAST = 7
+
+X_DIM = "i"
+X_INTERFACE_DIM = "i_interface"
+Y_DIM = "j"
+Y_INTERFACE_DIM = "j_interface"
+Z_DIM = "k"
+Z_INTERFACE_DIM = "k_interface"
+TILE_DIM = "tile"
+
+I_DIMS = (X_DIM, X_INTERFACE_DIM)
+J_DIMS = (Y_DIM, Y_INTERFACE_DIM)
+HORIZONTAL_DIMS = I_DIMS + J_DIMS
+INTERFACE_DIMS = (X_INTERFACE_DIM, Y_INTERFACE_DIM, Z_INTERFACE_DIM)
+
+EDGES = (WEST, EAST, NORTH, SOUTH)
+CORNERS = (NORTHWEST, NORTHEAST, SOUTHWEST, SOUTHEAST)
+BOUNDARIES = EDGES + CORNERS

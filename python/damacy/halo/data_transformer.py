@@ -1,0 +1,361 @@
+"""Packs many boxes of many arrays into one buffer, and unpacks such a buffer. Does not communicate.
+
+with HaloDataTransformer.get(numpy, specs) as transformer:
+    transformer.async_pack(quantities)
+    send(transformer.get_pack_buffer().array)
+    receive(transformer.get_unpack_buffer().array)
+    transformer.async_unpack(quantities)
+    transformer.synchronize()
+"""
+
+from __future__ import annotations
+
+import abc
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from damacy.halo import _modules
+from damacy.halo._dtypes import UNSIGNED
+from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument, Unsupported
+from damacy.halo._gather import Arrays, gather
+from damacy.halo._plans import INDICES_CACHE, halo_plan
+from damacy.halo._specs import HaloExchangeSpec, check, dims_kind, native_spec
+from damacy.halo.buffer import Buffer
+
+# Idle streams for copies between host and device.
+STREAM_POOL: list[Any] = []
+
+_threads = int(os.environ.get("DAMACY_HALO_THREADS", "1"))
+
+
+def set_num_threads(n: int) -> None:
+    """Threads that one CPU transformer's call may use, its caller included."""
+    global _threads
+    if n < 1:
+        raise InvalidArgument(f"threads: {n}")
+    _threads = n
+
+
+def num_threads() -> int:
+    return _threads
+
+
+def _check_pairs(x: Sequence[HaloExchangeSpec], y: Sequence[HaloExchangeSpec] | None) -> None:
+    if len(x) == 0:
+        raise HaloError("Attempting to init an empty halo exchange")
+    for spec in (*x, *(y or ())):
+        check(spec)
+        if spec._code != x[0]._code:
+            raise Unsupported("Halo exchange process mixed precision")
+    if y is None:
+        return
+    same = len(x) == len(y) and all(
+        a._turns == b._turns and dims_kind(a._dims) == dims_kind(b._dims) for a, b in zip(x, y)
+    )
+    if not same:
+        raise HaloError("Vector halo exchange must have same exchange data for X and Y")
+    if x[0]._code in UNSIGNED and any(spec._turns for spec in x):
+        raise DtypeMismatch(f"cannot negate {x[0].specification.dtype!r}: a vector is turned")
+
+
+class HaloDataTransformer(abc.ABC):
+    """Base of the transformers. `get` makes the one that fits the array module.
+
+    Order of use: `get`, then any number of (`async_pack`, `get_pack_buffer`, communicate, `async_unpack`,
+    `synchronize`), then `finalize`. One thread at a time uses a transformer. Errors: halo.md, section 10.
+    """
+
+    def __init__(
+        self,
+        np_module: Any,
+        exchange_descriptors_x: Sequence[HaloExchangeSpec],
+        exchange_descriptors_y: Sequence[HaloExchangeSpec] | None = None,
+        *,
+        wire: str = "ndsl",
+        device: Any = None,
+    ) -> None:
+        self._pack_buffer: Buffer | None = None
+        self._unpack_buffer: Buffer | None = None
+        self._finalized = False
+        self._x = list(exchange_descriptors_x)
+        self._y = None if exchange_descriptors_y is None else list(exchange_descriptors_y)
+        _check_pairs(self._x, self._y)
+        if wire not in ("ndsl", "native"):
+            raise InvalidArgument(f"wire {wire!r}: expected 'ndsl' or 'native'")
+        self._native_wire = wire == "native"
+        self._specs = self._x + (self._y or [])
+        self._own_strides = tuple(spec._strides for spec in self._specs)
+        self._plans = {False: self._plan(False, self._own_strides), True: self._plan(True, self._own_strides)}
+        self._checked: list[int] = []  # addresses whose aliasing is known to be sound
+        allocator, dtype = _modules.allocator(np_module, self._on_device, device, self._x[0].specification.dtype)
+        self._pack_buffer = self._take(allocator, self._plans[False].buffer_elements[0], dtype)
+        self._unpack_buffer = self._take(allocator, self._plans[True].buffer_elements[0], dtype)
+        self._tokens = (self._pack_buffer._token, self._unpack_buffer._token)
+
+    _on_device = False
+
+    @staticmethod
+    def get(
+        np_module: Any,
+        exchange_descriptors_x: Sequence[HaloExchangeSpec],
+        exchange_descriptors_y: Sequence[HaloExchangeSpec] | None = None,
+        *,
+        wire: str = "ndsl",
+        device: Any = None,
+    ) -> HaloDataTransformer:
+        """The transformer for arrays of `np_module`; scalar if there are no y specs, else vector."""
+        if len(exchange_descriptors_x) == 0:
+            raise HaloError("Attempting to init an empty halo exchange")
+        cls = HaloDataTransformerGPU if _modules.is_on_device(np_module, device) else HaloDataTransformerCPU
+        return cls(np_module, exchange_descriptors_x, exchange_descriptors_y, wire=wire, device=device)
+
+    def _message(self, unpack: bool, strides: tuple[tuple[int, ...], ...]) -> tuple[Any, ...]:
+        specs = tuple(native_spec(spec, unpack, s) for spec, s in zip(self._specs, strides))
+        count = len(self._x)
+        return (specs[:count], None if self._y is None else specs[count:], self._native_wire)
+
+    def _plan(self, unpack: bool, strides: tuple[tuple[int, ...], ...]) -> Any:
+        return halo_plan((self._message(unpack, strides),), unpack)
+
+    def _plan_of(self, unpack: bool, arrays: Arrays) -> Any:
+        return self._plans[unpack] if arrays.strides == self._own_strides else self._plan(unpack, arrays.strides)
+
+    def _take(self, allocator: Any, elements: int, dtype: Any) -> Buffer:
+        buffer = Buffer.pop_from_cache(allocator, (elements,), dtype)
+        if self._native_wire:
+            buffer.array[:] = 0  # the gaps
+        return buffer
+
+    def _gather(self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None) -> Arrays:
+        if self._finalized:
+            raise HaloError("this halo transformer is finalized")
+        if len(quantities_x) != len(self._x):
+            raise HaloError(f"Quantities count: {len(quantities_x)} for {len(self._x)} specs in x")
+        if (quantities_y is None) != (self._y is None):
+            asked = "none are asked for" if self._y is None else f"{len(self._y)} are asked for"
+            raise HaloError(f"Quantities count: y {'missing' if quantities_y is None else 'given'}, {asked}")
+        if self._y is None:
+            return gather(self._specs, quantities_x)
+        if len(quantities_y) != len(self._y):
+            raise HaloError(f"Quantities count: {len(quantities_y)} for {len(self._y)} specs in y")
+        return gather(self._specs, [*quantities_x, *quantities_y])
+
+    def _bases(self, unpack: bool, arrays: Arrays, plan: Any) -> list[int]:
+        buffer = self._unpack_buffer if unpack else self._pack_buffer
+        bases = [*arrays.addresses, buffer.address]
+        if unpack and bases != self._checked:
+            arrays.check_writable()
+            plan.check_overlaps(bases)
+            self._checked = bases
+        return bases
+
+    @abc.abstractmethod
+    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: Any, stream: Any, after: Any) -> None:
+        """Moves the bytes, or has them moved."""
+
+    def _call(self, unpack: bool, quantities_x: Any, quantities_y: Any, stream: Any, after: Any = None) -> None:
+        arrays = self._gather(quantities_x, quantities_y)
+        self._check_place(arrays)
+        plan = self._plan_of(unpack, arrays)
+        self._run(unpack, arrays, plan, self._bases(unpack, arrays, plan), stream, after)
+
+    @abc.abstractmethod
+    def _check_place(self, arrays: Arrays) -> None:
+        """Refuses arrays in memory that this class does not serve."""
+
+    def async_pack(
+        self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None = None, *, stream: Any = None
+    ) -> None:
+        """Fills the pack buffer from the quantities."""
+        self._call(False, quantities_x, quantities_y, stream)
+
+    def async_unpack(
+        self,
+        quantities_x: Sequence[Any],
+        quantities_y: Sequence[Any] | None = None,
+        *,
+        stream: Any = None,
+        after: Any = None,
+    ) -> None:
+        """Brings the unpack buffer into the quantities, behind the work of `stream` and of the streams in `after`."""
+        self._call(True, quantities_x, quantities_y, stream, after)
+
+    def bind(self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None = None) -> Bound:
+        """Checks once and holds the arrays, so that what follows costs little."""
+        return Bound(self, self._gather(quantities_x, quantities_y))
+
+    def synchronize(self) -> None:  # noqa: B027  nothing to wait for is the rule on the host
+        """The host waits for this object's own work."""
+
+    def _ordered(self, stream: Any) -> None:
+        self.synchronize()
+
+    def get_pack_buffer(self, *, stream: Any = None) -> Buffer:
+        """The packed bytes, complete; with `stream`, complete for what comes next there."""
+        if self._pack_buffer is None:
+            raise HaloError("Send buffer can't be retrieved before allocate()")
+        self._ordered(stream)
+        return self._pack_buffer
+
+    def get_unpack_buffer(self, *, stream: Any = None) -> Buffer:
+        """Where received bytes go; it may be overwritten now, or by what comes next on `stream`."""
+        if self._unpack_buffer is None:
+            raise HaloError("Recv buffer can't be retrieved before allocate()")
+        self._ordered(stream)
+        return self._unpack_buffer
+
+    def ready(self) -> bool:
+        """Whether both buffers are held."""
+        return self._pack_buffer is not None and self._unpack_buffer is not None
+
+    def finalize(self) -> None:
+        """Waits, and gives the buffers back; once."""
+        if self._finalized:
+            return
+        self._finalized = True
+        if not self.ready():
+            return
+        self.synchronize()
+        self._pack_buffer._give_back(self._tokens[0])
+        self._unpack_buffer._give_back(self._tokens[1])
+        self._pack_buffer = self._unpack_buffer = None
+
+    def describe(self) -> str:
+        """A line a copy (slots, bytes, path, tiles), then totals."""
+        lines = []
+        for name, unpack in (("pack", False), ("unpack", True)):
+            plan = self._plans[unpack]
+            lines += [f"{name}:", plan.describe().rstrip()]
+            seconds = self._predicted_s(plan.bytes)
+            lines.append(f"{name}: {plan.bytes} bytes, {plan.launches} launches, predicted {seconds * 1e6:.1f} us")
+        return "\n".join(lines)
+
+    def _predicted_s(self, size: int) -> float:
+        return 5e-6 + size / (3.0e12 / 2 if self._on_device else 8e9)
+
+    def __enter__(self) -> HaloDataTransformer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finalize()
+
+    def __del__(self) -> None:
+        try:
+            if getattr(self, "_pack_buffer", None) is not None:
+                self.finalize()
+        except Exception:  # at exit, parts may be gone
+            return
+
+
+class Bound:
+    """A transformer with its arrays, checked once and held. `.pack()` and `.unpack()` run at once."""
+
+    def __init__(self, transformer: HaloDataTransformer, arrays: Arrays) -> None:
+        self._transformer = transformer
+        self._arrays = arrays
+        transformer._check_place(arrays)
+        self._ways = {}
+        for unpack in (False, True):
+            plan = transformer._plan_of(unpack, arrays)
+            if unpack and not arrays.writable:
+                continue
+            self._ways[unpack] = plan, plan.bind(transformer._bases(unpack, arrays, plan))
+
+    def _run(self, unpack: bool, stream: Any, after: Any) -> None:
+        transformer = self._transformer
+        if transformer._finalized:
+            raise HaloError("this halo transformer is finalized")
+        if unpack not in self._ways:
+            self._arrays.check_writable()
+        transformer._run(unpack, self._arrays, *self._ways[unpack], stream, after)
+
+    def pack(self, stream: Any = None) -> None:
+        self._run(False, stream, None)
+
+    def unpack(self, stream: Any = None, after: Any = None) -> None:
+        self._run(True, stream, after)
+
+
+class HaloDataTransformerCPU(HaloDataTransformer):
+    """For arrays in host memory: work is complete when a call returns."""
+
+    def _check_place(self, arrays: Arrays) -> None:
+        if arrays.device is not None:
+            raise DtypeMismatch("the CPU transformer got arrays in device memory")
+
+    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: Any, stream: Any, after: Any) -> None:
+        if type(bases) is list:
+            plan.run(bases, _threads)
+        else:
+            bases.run(_threads)
+
+
+class HaloDataTransformerGPU(HaloDataTransformer):
+    """For arrays in device memory: work is enqueued on the stream that the arrays are used on."""
+
+    _on_device = True
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._queue = _modules.device_queue()
+        super().__init__(*arguments, **options)
+
+    def _check_place(self, arrays: Arrays) -> None:
+        if arrays.device is None:
+            raise DtypeMismatch("the GPU transformer got arrays in host memory")
+
+    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: Any, stream: Any, after: Any) -> None:
+        buffer = self._unpack_buffer if unpack else self._pack_buffer
+        self._queue.run(arrays, plan, bases, buffer, stream, after)
+
+    def synchronize(self) -> None:
+        self._queue.synchronize()
+
+    def _ordered(self, stream: Any) -> None:
+        if stream is None:
+            self._queue.synchronize()
+        else:
+            self._queue.make_wait(stream)
+
+
+def _many(items: Sequence[tuple[Any, Any, Any]], unpack: bool, stream: Any, after: Any) -> None:
+    gathered = [(t, t._gather(x, y)) for t, x, y in items]
+    messages = tuple(t._message(unpack, arrays.strides) for t, arrays in gathered)
+    plan = halo_plan(messages, unpack)
+    bases: list[int] = []
+    for t, arrays in gathered:
+        t._check_place(arrays)
+        bases += [*arrays.addresses, (t._unpack_buffer if unpack else t._pack_buffer).address]
+    if not gathered:
+        return
+    joined = Arrays.joined([arrays for _, arrays in gathered])
+    if unpack:
+        joined.check_writable()
+        plan.check_overlaps(bases)
+    first = gathered[0][0]
+    if any(type(t) is not type(first) for t, _ in gathered):
+        raise InvalidArgument("transformers of host and of device arrays cannot be run together")
+    first._run(unpack, joined, plan, bases, stream, after)
+
+
+def pack_many(items: Sequence[tuple[Any, Any, Any]], *, stream: Any = None) -> None:
+    """Packs for several (transformer, quantities_x, quantities_y) at once: one launch for all of them."""
+    _many(items, False, stream, None)
+
+
+def unpack_many(items: Sequence[tuple[Any, Any, Any]], *, stream: Any = None, after: Any = None) -> None:
+    """Unpacks for several (transformer, quantities_x, quantities_y) at once: one launch for all of them."""
+    _many(items, True, stream, after)
+
+
+__all__ = [
+    "INDICES_CACHE",
+    "STREAM_POOL",
+    "HaloDataTransformer",
+    "HaloDataTransformerCPU",
+    "HaloDataTransformerGPU",
+    "HaloExchangeSpec",
+    "pack_many",
+    "set_num_threads",
+    "unpack_many",
+]

@@ -1,0 +1,129 @@
+"""Descriptions of fields, and a small carrier for users without one of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from damacy.halo._arrays import layout_of, whole
+from damacy.halo._errors import InvalidArgument
+from damacy.halo.constants import HORIZONTAL_DIMS
+
+
+@dataclasses.dataclass
+class QuantityHaloSpec:
+    """Memory layout of a field. Strides are bytes, signed; `shape` is the allocation, halo included."""
+
+    n_points: int
+    strides: Sequence[int]
+    itemsize: int
+    shape: Sequence[int]
+    origin: Sequence[int]
+    extent: Sequence[int]
+    dims: Sequence[str]
+    numpy_module: Any
+    dtype: Any
+
+
+class _DomainView:
+    """Indexing of the compute domain alone."""
+
+    def __init__(self, quantity: Quantity) -> None:
+        self._domain = quantity.data[
+            tuple(slice(start, start + count) for start, count in zip(quantity.origin, quantity.extent))
+        ]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._domain[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._domain[index] = value
+
+
+class Quantity:
+    """An array with named dimensions and a compute domain.
+
+    >>> import numpy as np
+    >>> q = Quantity(np.zeros((6, 8)), ("j", "i"), "m", origin=(1, 1), extent=(4, 6))
+    >>> q.view[:] = 1
+    >>> int(q.data.sum()), q.halo_spec(1).n_points
+    (24, 1)
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        dims: Sequence[str],
+        units: str = "",
+        *,
+        origin: Sequence[int] | None = None,
+        extent: Sequence[int] | None = None,
+    ) -> None:
+        self.data = data
+        self.dims = tuple(dims)
+        self.units = units
+        rank = len(data.shape)
+        self.origin = tuple(origin) if origin is not None else (0,) * rank
+        self.extent = (
+            tuple(extent) if extent is not None else tuple(n - o for n, o in zip(data.shape, self.origin, strict=False))
+        )
+        if not len(self.dims) == len(self.origin) == len(self.extent) == rank:
+            raise InvalidArgument(
+                f"an array of {rank} dimensions with {len(self.dims)} dims, {len(self.origin)} origins and "
+                f"{len(self.extent)} extents"
+            )
+        for name, start, count, length in zip(self.dims, self.origin, self.extent, data.shape):
+            if start < 0 or count < 0 or start + count > length:
+                raise InvalidArgument(f"dimension {name}: origin {start}, extent {count} in {length} cells")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.data.shape)
+
+    @property
+    def dtype(self) -> Any:
+        return self.data.dtype
+
+    @property
+    def np(self) -> Any:
+        """The array's module: numpy, cupy, torch …"""
+        import importlib
+
+        return importlib.import_module(type(self.data).__module__.partition(".")[0])
+
+    @property
+    def view(self) -> _DomainView:
+        return _DomainView(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.data[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.data[index] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("__cuda_array_interface__", "__array_interface__", "__dlpack__", "__dlpack_device__"):
+            return getattr(self.data, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def halo_spec(self, n_points: int) -> QuantityHaloSpec:
+        """What an exchange needs; ValueError if a horizontal side has fewer than `n_points` cells of halo."""
+        for name, start, count, length in zip(self.dims, self.origin, self.extent, self.shape):
+            if name in HORIZONTAL_DIMS and min(start, length - start - count) < n_points:
+                raise InvalidArgument(
+                    f"dimension {name}: {start} and {length - start - count} cells beyond the compute domain, "
+                    f"{n_points} are asked for"
+                )
+        layout = layout_of(whole(self.data))
+        return QuantityHaloSpec(
+            n_points,
+            layout.strides,
+            getattr(self.data, "itemsize", None) or self.data.element_size(),
+            self.shape,
+            self.origin,
+            self.extent,
+            self.dims,
+            self.np,
+            self.dtype,
+        )

@@ -1,0 +1,60 @@
+"""Turning arrays clockwise by quarter turns, as views. Knows which dimensions are horizontal; not boxes or wires."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from damacy.halo.constants import I_DIMS, J_DIMS
+
+
+def horizontal_axes(dims: Sequence[str]) -> tuple[int, int]:
+    """The places of the I and the J dimension; -1 where there is none."""
+    i_axis = j_axis = -1
+    for axis, name in enumerate(dims):
+        if name in I_DIMS:
+            i_axis = axis
+        elif name in J_DIMS:
+            j_axis = axis
+    return i_axis, j_axis
+
+
+def _flipped(data: Any, axes: Sequence[int]) -> Any:
+    if hasattr(data, "flip") and not hasattr(data, "__array_interface__"):
+        return data.flip(tuple(axes))  # torch has no negative strides
+    index = [slice(None)] * len(data.shape)
+    for axis in axes:
+        index[axis] = slice(None, None, -1)
+    return data[tuple(index)]
+
+
+def rotate_scalar_data(data: Any, dims: Sequence[str], numpy: Any, n_clockwise_rotations: int) -> Any:
+    """`data` turned clockwise by `n_clockwise_rotations` quarters (any integer): a view, where the library has them.
+
+    `numpy` is the array module, or None. With one horizontal dimension only, it is flipped or not (halo.md, section 6).
+
+    >>> import numpy as np
+    >>> rotate_scalar_data(np.arange(6).reshape(2, 3), ("j", "i"), np, 1).tolist()
+    [[2, 5], [1, 4], [0, 3]]
+    """
+    n = n_clockwise_rotations % 4
+    i_axis, j_axis = horizontal_axes(dims)
+    flips = [axis for axis, unless in ((i_axis, 3), (j_axis, 1)) if axis >= 0 and n not in (0, unless)]
+    if flips:
+        data = _flipped(data, flips)
+    if n % 2 == 1 and i_axis >= 0 and j_axis >= 0:
+        data = data.swapaxes(i_axis, j_axis)
+    return data
+
+
+def rotate_vector_data(
+    x_data: Any, y_data: Any, n_clockwise_rotations: int, dims: Sequence[str], numpy: Any
+) -> list[Any]:
+    """The x and the y slot of a vector turned clockwise: components change places and signs with the axes.
+
+    `dims` are both components' if they are names, else a pair of tuples of names.
+    """
+    x_dims, y_dims = (dims, dims) if all(isinstance(d, str) for d in dims) else dims
+    x = rotate_scalar_data(x_data, x_dims, numpy, n_clockwise_rotations)
+    y = rotate_scalar_data(y_data, y_dims, numpy, n_clockwise_rotations)
+    return [[x, y], [y, -x], [-x, -y], [-y, x]][n_clockwise_rotations % 4]

@@ -1,0 +1,151 @@
+// Runs plans on cores: the same tiles as a device's, each as a block copy, then what is done to the elements.
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "damacy/copy/copy_plan.h"
+#include "damacy/copy/detail/execute.h"
+#include "damacy/copy/detail/float_mode.h"
+#include "damacy/copy/element_ops.h"
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+
+namespace damacy::copy {
+namespace {
+
+constexpr std::uint64_t kAloneBytes = 1 << 20;     // below this the caller works alone
+constexpr std::uint64_t kStreamedBytes = 4 << 20;  // written by one run: what no near cache keeps
+constexpr std::size_t kScratchBytes = 16384;       // of a tile at most
+
+struct SubBox {
+  std::int64_t src_offset;
+  std::int64_t dst_offset;
+  std::int64_t extents[Piece::kAxes];
+};
+
+SubBox sub_box(const Piece& piece, std::uint32_t tile) {
+  SubBox box{piece.src_offset, piece.dst_offset, {}};
+  for (int axis = Piece::kAxes - 1; axis >= 0; --axis) {
+    const std::int64_t start = tile % piece.tile_counts[axis] * piece.tile[axis];
+    tile /= piece.tile_counts[axis];
+    box.extents[axis] = std::min(piece.tile[axis], piece.axes[axis].extent - start);
+    box.src_offset += start * piece.axes[axis].src_stride;
+    box.dst_offset += start * piece.axes[axis].dst_stride;
+  }
+  return box;
+}
+
+// Types of the same bits where nothing is converted, so that bits move.
+CopyOp move_or_cast(const Piece& piece) {
+  if (piece.from != piece.to) return {piece.from, piece.to, false};
+  constexpr Dtype kOfSize[] = {Dtype::u8, Dtype::u16, Dtype::u32, Dtype::u64, Dtype::complex128};
+  const Dtype type = kOfSize[std::bit_width(size_of(piece.to)) - 1];
+  return {type, type, false};
+}
+
+BlockCopy block_of(const Piece& piece, const SubBox& box) {
+  BlockCopy block;
+  block.src_offset = box.src_offset;
+  block.dst_offset = box.dst_offset;
+  block.op = move_or_cast(piece);
+  for (std::uint32_t axis = 0; axis < Piece::kAxes; ++axis)
+    if (box.extents[axis] > 1)
+      block.axes[block.rank++] = {box.extents[axis], piece.axes[axis].src_stride, piece.axes[axis].dst_stride};
+  return block;
+}
+
+// Elements of a row that is `stride` apart; `more` (dense) is added if there is any.
+template <class T>
+void apply_row(std::byte* row, std::int64_t stride, std::int64_t count, const std::byte* more, bool negate) {
+  const auto work = [&](std::int64_t step) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      T value;
+      std::memcpy(&value, more != nullptr ? more + i * static_cast<std::int64_t>(sizeof(T)) : row + i * step,
+                  sizeof value);
+      if (negate) value = negated(value);
+      if (more != nullptr) {
+        T before;
+        std::memcpy(&before, row + i * step, sizeof before);
+        value = sum(before, value);
+      }
+      std::memcpy(row + i * step, &value, sizeof value);
+    }
+  };
+  if (stride == sizeof(T))
+    work(sizeof(T));
+  else
+    work(stride);
+}
+
+void apply_box(const Piece& piece, const SubBox& box, std::byte* dst, const std::byte* more) {
+  with_type(piece.to, [&](auto type) {
+    using T = decltype(type);
+    for (std::int64_t a = 0; a < box.extents[0]; ++a)
+      for (std::int64_t b = 0; b < box.extents[1]; ++b)
+        for (std::int64_t c = 0; c < box.extents[2]; ++c) {
+          std::byte* row = dst + box.dst_offset + a * piece.axes[0].dst_stride + b * piece.axes[1].dst_stride +
+                           c * piece.axes[2].dst_stride;
+          apply_row<T>(row, piece.axes[3].dst_stride, box.extents[3], more, piece.negate);
+          if (more != nullptr) more += box.extents[3] * static_cast<std::int64_t>(sizeof(T));
+        }
+  });
+}
+
+void run_added(const Piece& piece, const SubBox& box, const std::byte* src, std::byte* dst) {
+  thread_local std::vector<std::byte> scratch(kScratchBytes);
+  BlockCopy block = block_of(piece, box);
+  block.dst_offset = 0;
+  auto stride = static_cast<std::int64_t>(size_of(piece.to));
+  for (std::uint32_t i = block.rank; i > 0; --i) {
+    block.axes[i - 1].dst_stride = stride;
+    stride *= block.axes[i - 1].extent;
+  }
+  copy_detail::execute(block, src, scratch.data(), {copy_detail::best_isa(), false});
+  apply_box(piece, box, dst, scratch.data());
+}
+
+void run_tile(const Piece& piece, std::uint32_t tile, std::span<const std::uint64_t> bases, bool stream) {
+  const SubBox box = sub_box(piece, tile);
+  const auto* src = reinterpret_cast<const std::byte*>(bases[piece.src_slot]);
+  auto* dst = reinterpret_cast<std::byte*>(bases[piece.dst_slot]);
+  if (piece.add) return run_added(piece, box, src, dst);
+  copy_detail::execute(block_of(piece, box), src, dst, {copy_detail::best_isa(), stream && !piece.negate});
+  if (piece.negate) apply_box(piece, box, dst, nullptr);
+}
+
+// Takes tiles in runs of a few, until none is left.
+void run_tiles(const Phase& phase, std::span<const std::uint64_t> bases, bool stream,
+               std::atomic<std::uint32_t>& next) {
+  constexpr std::uint32_t kRun = 16;
+  const copy_detail::FloatsAsStandard floats(true);
+  std::size_t piece = 0;
+  for (std::uint32_t tile; (tile = next.fetch_add(kRun)) < phase.tiles;) {
+    const std::uint32_t stop = std::min(tile + kRun, phase.tiles);
+    for (; tile < stop; ++tile) {
+      while (tile >= phase.pieces[piece].first_tile + phase.pieces[piece].tiles()) ++piece;
+      run_tile(phase.pieces[piece], tile - phase.pieces[piece].first_tile, bases, stream);
+    }
+  }
+}
+
+}  // namespace
+
+void run(const Plan& plan, std::span<const std::uint64_t> bases, unsigned threads) {
+  if (bases.size() != plan.slots().size())
+    throw Error(Status::inval, text(bases.size(), " bases for ", plan.slots().size(), " slots"), "arguments");
+  const bool stream = plan.bytes() >= kStreamedBytes;
+  for (const Phase& phase : plan.phases()) {
+    std::atomic<std::uint32_t> next{0};
+    std::vector<std::jthread> helpers;
+    if (plan.bytes() >= kAloneBytes)
+      for (unsigned i = 1; i < threads; ++i) helpers.emplace_back([&] { run_tiles(phase, bases, stream, next); });
+    run_tiles(phase, bases, stream, next);
+  }
+}
+
+void enqueue(Stream& stream, int device, std::shared_ptr<const Plan> plan, std::vector<std::uint64_t> bases) {
+  stream.enqueue({[plan, bases] { run(*plan, bases); },
+                  [plan, bases, device](std::uint64_t handle) { return launch_copies(*plan, bases, device, handle); }});
+}
+
+}  // namespace damacy::copy

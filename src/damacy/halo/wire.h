@@ -1,0 +1,68 @@
+// What an exchange of borders puts on the wire: boxes of fields, turned on their way, one after the other in a buffer.
+// Makes copy plans of it: from the fields to the buffer (pack), from the buffer to the fields (unpack), and the
+// adjoints of both. Knows boxes, turns and the order of bytes; not who the peer is, nor how bytes travel.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "damacy/copy/copy_plan.h"
+#include "damacy/core/dims.h"
+#include "damacy/core/dtype.h"
+
+namespace damacy::halo {
+
+// ndsl: each block in C order of its dims, blocks end to end. native: each block begins at a multiple of 16 bytes and
+// is written by decreasing stride of the field whose place it takes.
+enum class Wire : std::uint8_t { ndsl, native };
+
+enum class Direction : std::uint8_t { pack, unpack };
+
+// A whole allocation, halo included, and which of its axes are horizontal (-1: none).
+struct Field {
+  Dtype dtype = Dtype::f64;
+  Dims shape;
+  Dims strides;  // bytes, signed
+  int i_axis = -1;
+  int j_axis = -1;
+};
+
+// One box of one field. Packing turns it by -rotation quarter turns clockwise; unpacking never turns.
+struct Spec {
+  Field field;
+  Box box;
+  int rotation = 0;
+};
+
+// What goes into one buffer, in this order. A vector's slots alternate: x of the first, y of the first, x of the
+// second.
+struct Message {
+  std::vector<Spec> x;
+  std::vector<Spec> y;  // as many as x, or none for scalars
+  bool is_vector = false;
+  Wire wire = Wire::ndsl;
+};
+
+// The plan's slots: of each message in turn the x fields, the y fields and the buffer.
+struct Compiled {
+  std::shared_ptr<const copy::Plan> plan;
+  std::vector<std::int64_t> buffer_elements;  // of each message
+};
+
+// `adjoint`: the plan of the transposed operator, which adds what the plan reads to where the plan reads it from.
+// Throws as copy::compile; Error(dtype) "cannot negate …" for a turned vector of unsigned numbers.
+Compiled compile(std::span<const Message> messages, Direction direction, bool adjoint = false);
+
+// A box as an offset with extents and strides, one an axis.
+struct View {
+  std::int64_t offset = 0;
+  Dims extents;
+  Dims strides;
+};
+
+// By `quarters` clockwise, any integer. With one horizontal axis only: flipped or not; with none: as it is.
+View turned(View view, int i_axis, int j_axis, int quarters);
+
+}  // namespace damacy::halo
