@@ -112,7 +112,9 @@ def set_current(context: int) -> None:
     call("cuCtxSetCurrent", u64(context))
 
 
+@functools.cache
 def primary_context(device: int = 0) -> int:
+    """Retained for the rest of the process."""
     context = u64()
     call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     return context.value
@@ -202,6 +204,11 @@ def to_host(address: int, size: int) -> bytes:
     data = ctypes.create_string_buffer(size)
     call("cuMemcpyDtoH_v2", data, u64(address), ctypes.c_size_t(size))
     return data.raw
+
+
+def fill(address: int, byte: int, size: int) -> None:
+    """Queued on the legacy default stream."""
+    call("cuMemsetD8_v2", u64(address), ctypes.c_ubyte(byte), ctypes.c_size_t(size))
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
