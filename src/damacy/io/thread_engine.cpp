@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include "damacy/core/text.h"
+#include "damacy/device/trace.h"
 #include "damacy/io/engine.h"
 
 namespace damacy {
@@ -54,7 +55,10 @@ void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
   std::optional<Error> failure;
   try {
     part = request.prepare(thread, stop);
-    if (!part.dst.empty()) part.object->read_exact(part.offset, part.dst);
+    if (!part.dst.empty()) {
+      const TraceRange stage("damacy read");
+      part.object->read_exact(part.offset, part.dst);
+    }
   } catch (...) {
     failure.emplace(failure_in_flight());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "damacy/device/trace.h"
 #include "damacy/io/coalesce.h"
 #include "damacy/pipeline/place.h"
 
@@ -40,6 +41,7 @@ DecodeResult decode_chunk(ChunkTasks& tasks, std::size_t chunk, std::span<const 
                           std::span<const ByteRange> available, std::span<const ByteRange> needed,
                           std::span<std::byte> decoded, DecodeContext& context) {
   const CodecChain& codecs = tasks.array_of(tasks.shard_of(chunk)).metadata().codecs;
+  const TraceRange stage("damacy decode on a core");
   const Stopwatch watch;
   const DecodeResult result = available.empty() ? codecs.decode(packed, decoded, needed, context)
                                                 : codecs.decode_partial(packed, available, decoded, needed, context);

@@ -6,6 +6,7 @@
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
+#include "damacy/device/trace.h"
 
 namespace damacy {
 namespace {
@@ -61,6 +62,7 @@ class CudaStreamDecoder final : public StreamDecoder {
   void enqueue(Stream& stream, const FrameList& list, const WaveMemory& memory) override {
     const WaveShape& shape = static_cast<const CudaFrameList&>(list).shape();
     if (shape.frames == 0) return;
+    const TraceRange stage("damacy decode");
     require_room("image", memory.image.size(), image_bytes(shape));
     require_room("scratch", memory.scratch.size(), scratch_bytes(shape));
     require_room("status words", memory.status.size(), std::uint64_t{4} * shape.frames);

@@ -5,6 +5,7 @@
 #include "damacy/codec/nvcomp/frames.h"
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
+#include "damacy/device/trace.h"
 
 namespace damacy {
 namespace {
@@ -93,6 +94,7 @@ class NvcompStreamDecoder final : public StreamDecoder {
   void enqueue(Stream& stream, const FrameList& list, const WaveMemory& memory) override {
     const auto& frames = static_cast<const Frames&>(list);
     if (frames.count() == 0) return;
+    const TraceRange stage("damacy decode");
     require_room("image", memory.image.size(), frames.image_bytes());
     require_room("scratch", memory.scratch.size(), frames.scratch_bytes());
     require_room("status words", memory.status.size(), std::uint64_t{4} * frames.count());

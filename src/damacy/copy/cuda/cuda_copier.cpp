@@ -3,6 +3,7 @@
 #include "damacy/copy/cuda/kernels.h"
 #include "damacy/copy/gpu_plan/plan.h"
 #include "damacy/copy/placement.h"
+#include "damacy/device/trace.h"
 
 namespace damacy {
 namespace {
@@ -29,6 +30,7 @@ class CudaCopier final : public Copier {
     copy_cuda::Plan(list.placements()).write(image);
   }
   void enqueue(Stream& stream, const PlacementList& list, std::span<const std::byte> image) override {
+    const TraceRange stage("damacy place");
     const copy_cuda::Plan plan(list.placements());
     stream.enqueue({{}, [&](std::uint64_t handle) {
                       for (const Launch& launch : plan.launches())

@@ -3,6 +3,7 @@
 
 #include "damacy/core/text.h"
 #include "damacy/device/cuda/event.h"
+#include "damacy/device/trace.h"
 
 namespace damacy::cuda {
 namespace {
@@ -32,6 +33,7 @@ void CudaStream::copy(std::span<std::byte> dst, std::span<const std::byte> src) 
   if (dst.size() != src.size())
     throw Error(Status::inval, text("copy of ", src.size(), " bytes to ", dst.size()), "buffers");
   if (src.empty()) return;
+  const TraceRange stage("damacy copy");
   const Use use(*context_);
   context_->check(context_->calls().cuMemcpyAsync(address(dst.data()), address(src.data()), src.size(), handle_),
                   "cuMemcpyAsync");
