@@ -6,6 +6,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/pipeline/place.h"
+#include "damacy/pipeline/stored_chunk.h"
 
 namespace damacy {
 namespace {
@@ -15,15 +16,6 @@ constexpr std::uint64_t kPartialFrom = 512 << 10;
 
 std::vector<std::int64_t> as_vector(const Dims& dims) {
   return {dims.begin(), dims.end()};
-}
-
-Error worded(const DecodeResult& result) {
-  std::string message = result.detail;
-  if (result.seen != 0 || result.expected != 0) message += text(": ", result.seen, ", expected ", result.expected);
-  std::string reason(reason_of(result.status));
-  if (result.status == DecodeStatus::unsupported) return Error::unsupported(std::move(message), std::move(reason));
-  return Error(result.status == DecodeStatus::limit ? Status::inval : Status::decode, std::move(message),
-               std::move(reason));
 }
 
 }  // namespace
@@ -80,28 +72,8 @@ void ChunkTasks::find_chunks() {
 ChunkTasks::Where ChunkTasks::locate(std::size_t shard, const PlannedChunk& chunk) const {
   if (shard_failed_[shard]) return {.failed = true};
   if (!shards_[shard]) return {.missing = true};
-  const Shard& opened = *shards_[shard];
-  if (opened.index) {
-    const auto range = opened.index->find(chunk.index_in_shard);
-    return range ? Where{range->begin, range->size()} : Where{.missing = true};
-  }
-  const Array& array = array_of(shard);
-  const std::uint64_t stored = opened.object->stamp().size;
-  const CodecChain& codecs = array.metadata().codecs;
-  if (codecs.fixed_size()) {
-    const std::uint64_t exact = codecs.fixed_encoded_size(array.metadata().chunk_bytes());
-    if (stored < exact)
-      throw Error(Status::io, text("short read: ", stored, " of ", exact, " bytes"), "short-read").at_bytes(0, exact);
-    if (stored > exact)
-      throw Error(Status::decode, text("the object holds ", stored, " bytes, its chunk is ", exact), "size")
-          .at_bytes(0, stored);
-  } else if (stored > array.max_encoded_chunk_bytes()) {
-    throw Error(Status::inval,
-                text("an encoded chunk of ", stored, " bytes exceeds the limit of ", array.max_encoded_chunk_bytes()),
-                "limit")
-        .at_bytes(0, stored);
-  }
-  return {0, stored};
+  const StoredChunk stored = find_stored_chunk(array_of(shard), *shards_[shard], chunk.index_in_shard);
+  return {stored.offset, stored.bytes, stored.missing};
 }
 
 Box ChunkTasks::box_of(std::size_t chunk) const {
@@ -146,7 +118,7 @@ void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept {
-  fail_chunk(chunk, worded(result));
+  fail_chunk(chunk, error_of(result));
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, Error error) noexcept {

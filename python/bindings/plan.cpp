@@ -1,0 +1,87 @@
+// What the command line asks about stored objects: the reads that a box would take, and whether every chunk decodes.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "damacy/pipeline/read_plan.h"
+#include "damacy/pipeline/verifier.h"
+
+namespace damacy::python {
+namespace {
+
+nb::tuple tuple_of(const Dims& dims) {
+  nb::list list;
+  for (const auto v : dims) list.append(v);
+  return nb::tuple(list);
+}
+
+nb::dict read_dict(const PlannedRead& read) {
+  nb::list chunks;
+  for (const Dims& chunk : read.chunks) chunks.append(tuple_of(chunk));
+  nb::dict out;
+  out["key"] = read.key;
+  out["offset"] = read.offset;
+  out["bytes"] = read.bytes;
+  out["wanted_bytes"] = read.wanted_bytes;
+  out["at_most"] = read.at_most;
+  out["chunks"] = chunks;
+  return out;
+}
+
+nb::dict plan_reads_dict(const std::string& uri, const std::vector<std::vector<std::int64_t>>& box) {
+  Sample sample{uri, {}};
+  for (const auto& axis : box) sample.aabb.emplace_back(axis.at(0), axis.at(1));
+  ReadPlan plan;
+  {
+    const Unlocked unlocked;
+    plan = plan_reads(sample);
+  }
+  nb::list reads;
+  for (const PlannedRead& read : plan.reads) reads.append(read_dict(read));
+  nb::dict out;
+  out["store"] = plan.store;
+  out["shape"] = tuple_of(plan.shape);
+  out["chunk_shape"] = tuple_of(plan.chunk_shape);
+  out["dtype"] = plan.dtype;
+  out["reads"] = reads;
+  out["objects"] = plan.objects;
+  out["chunks"] = plan.chunks;
+  out["missing_chunks"] = plan.missing_chunks;
+  out["box_bytes"] = plan.box_bytes;
+  out["decoded_bytes"] = plan.decoded_bytes;
+  out["stored_bytes"] = plan.stored_bytes;
+  out["read_bytes"] = plan.read_bytes;
+  return out;
+}
+
+nb::dict verify_dict(const Verifier& verifier, std::int64_t first, std::int64_t count) {
+  VerifyReport report;
+  {
+    const Unlocked unlocked;
+    report = verifier.verify(first, count);
+  }
+  nb::list bad;
+  for (const Error& error : report.bad) bad.append(exception_of(error));
+  nb::dict out;
+  out["chunks"] = report.chunks;
+  out["missing"] = report.missing;
+  out["encoded_bytes"] = report.encoded_bytes;
+  out["decoded_bytes"] = report.decoded_bytes;
+  out["read_ns"] = report.read_ns;
+  out["decode_ns"] = report.decode_ns;
+  out["bad"] = bad;
+  return out;
+}
+
+}  // namespace
+
+void bind_plan(nb::module_& m) {
+  m.def("plan_reads", &plan_reads_dict, nb::arg("uri"), nb::arg("box"));
+  nb::class_<Verifier>(m, "Verifier")
+      .def(nb::init<const std::string&>(), nb::arg("uri"), nb::call_guard<Unlocked>())
+      .def_prop_ro("places", &Verifier::places)
+      .def_prop_ro("places_per_shard", &Verifier::places_per_shard)
+      .def("verify", &verify_dict, nb::arg("first"), nb::arg("count"));
+}
+
+}  // namespace damacy::python

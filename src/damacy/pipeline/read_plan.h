@@ -1,0 +1,43 @@
+// What reading one box would take: the objects, the requests as the planner merges them, and how much more than the
+// box they bring. Opens shards and reads their indices; reads no chunk.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "damacy/core/dims.h"
+#include "damacy/pipeline/config.h"
+#include "damacy/pipeline/sample.h"
+
+namespace damacy {
+
+struct PlannedRead {
+  std::string key;           // the object, below the store
+  std::uint64_t offset = 0;  // in it
+  std::uint64_t bytes = 0;
+  std::uint64_t wanted_bytes = 0;  // of encoded chunks; the rest are gaps between them
+  // Only parts of its one chunk are read, at most `bytes`: the chunk's head says which. Raw chunks have none and are
+  // listed part by part.
+  bool at_most = false;
+  std::vector<Dims> chunks;  // coordinates in the array's chunk grid
+};
+
+struct ReadPlan {
+  std::string store;
+  Dims shape, chunk_shape;
+  std::string dtype;
+  std::vector<PlannedRead> reads;  // by object, then by offset
+  std::int64_t objects = 0;        // that are there
+  std::int64_t chunks = 0;         // that the box touches, missing ones too
+  std::int64_t missing_chunks = 0;
+  std::uint64_t box_bytes = 0;      // of the array's elements in the box
+  std::uint64_t decoded_bytes = 0;  // of the chunks that are there
+  std::uint64_t stored_bytes = 0;   // the same, encoded
+  std::uint64_t read_bytes = 0;     // by all requests
+};
+
+// Throws what push of such a sample throws, and what an index or an object that is wrong throws.
+[[nodiscard]] ReadPlan plan_reads(const Sample& sample);
+
+}  // namespace damacy
