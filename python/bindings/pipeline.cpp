@@ -4,6 +4,7 @@
 #include <charconv>
 #include <thread>
 
+#include <dlfcn.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -23,6 +24,16 @@ void run_signal_handlers() {
   if (std::this_thread::get_id() != main_thread || !Py_IsInitialized()) return;
   const nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+// A public question from Python 3.13 on; before, its name has an underscore. The stable ABI of 3.12 has neither.
+bool interpreter_ends() {
+  using Question = int (*)();
+  static const auto ask = [] {
+    void* const known = ::dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+    return reinterpret_cast<Question>(known != nullptr ? known : ::dlsym(RTLD_DEFAULT, "_Py_IsFinalizing"));
+  }();
+  return ask != nullptr && ask() != 0;
 }
 
 // Torch, if it is imported and sees a GPU, puts the context of its current device on this thread. We import no torch.
@@ -168,11 +179,7 @@ void bind_batch(nb::module_& m) {
 }  // namespace
 
 Unlocked::~Unlocked() {
-#if PY_VERSION_HEX >= 0x030d0000
-  while (Py_IsFinalizing()) ::pause();
-#else
-  while (_Py_IsFinalizing()) ::pause();
-#endif
+  while (interpreter_ends()) ::pause();
   try {
     PyEval_RestoreThread(state_);
   } catch (...) {  // the interpreter ended while we waited for the GIL, and unwinds this thread: it must not leave

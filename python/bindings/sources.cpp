@@ -1,6 +1,8 @@
 // Python iterables of samples as sources. Every touch of a Python object holds the GIL.
 #include <optional>
 
+#include <nanobind/stl/string.h>
+
 #include "bindings.h"
 
 namespace damacy::python {
@@ -8,9 +10,11 @@ namespace {
 
 // As operator.length_hint(x, -1) >= 0; what a hint raises is no business of ours.
 bool tells_length(const nb::object& iterable) {
-  const Py_ssize_t hint = PyObject_LengthHint(iterable.ptr(), -1);
-  if (hint < 0) PyErr_Clear();
-  return hint >= 0;
+  try {
+    return nb::cast<std::int64_t>(nb::module_::import_("operator").attr("length_hint")(iterable, -1)) >= 0;
+  } catch (const nb::python_error&) {
+    return false;
+  }
 }
 
 class PythonSource final : public SampleSource {
@@ -54,7 +58,7 @@ class PythonSource final : public SampleSource {
     const nb::object type = nb::module_::import_("damacy._sample").attr("Sample");
     if (!nb::isinstance(item, type))
       throw nb::type_error(
-          ("sample " + std::to_string(position) + ": expected Sample, got " + Py_TYPE(item.ptr())->tp_name).c_str());
+          ("sample " + std::to_string(position) + ": expected Sample, got " + type_name(item)).c_str());
     Sample sample;
     const nb::object uri = item.attr("uri");
     const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(uri.ptr()));
@@ -69,6 +73,8 @@ class PythonSource final : public SampleSource {
       sample.aabb.emplace_back(bound_of(axis[0], position), bound_of(axis[1], position));
     return sample;
   }
+
+  static std::string type_name(const nb::object& item) { return nb::cast<std::string>(item.type().attr("__name__")); }
 
   static std::int64_t bound_of(const nb::object& value, std::int64_t position) {
     const long long bound = PyLong_AsLongLong(value.ptr());
