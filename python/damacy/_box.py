@@ -1,0 +1,69 @@
+"""Boxes as people type them on a command line. Knows text and shapes, no arrays."""
+
+from __future__ import annotations
+
+Box = tuple[tuple[int, int], ...]
+
+
+def parse_box(text: str, shape: tuple[int, ...]) -> Box:
+    """A box of an array of `shape`, from slices as NumPy takes them; axes left out at the end are whole.
+
+    Whether it lies inside the array is judged by whoever reads it. `ValueError` says which axis is wrong.
+
+    >>> parse_box("2:6, :, -8:", (10, 20, 30))
+    ((2, 6), (0, 20), (22, 30))
+    >>> parse_box("3, ..., :4", (10, 20, 30))
+    ((3, 4), (0, 20), (0, 4))
+    >>> parse_box("", (5,))
+    ((0, 5),)
+    """
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    if parts.count("...") > 1:
+        raise ValueError(f"the box {text!r} has more than one '...'")
+    if len(parts) - parts.count("...") > len(shape):
+        raise ValueError(f"the box {text!r} has {len(parts)} axes, the array has {len(shape)}")
+    if "..." not in parts:
+        parts.append("...")
+    at = parts.index("...")
+    whole = len(shape) - (len(parts) - 1)
+    parts[at : at + 1] = [":"] * whole
+    return tuple(_axis(k, part, size) for k, (part, size) in enumerate(zip(parts, shape)))
+
+
+def box_text(box: Box) -> str:
+    """
+    >>> box_text(((2, 6), (0, 20)))
+    '2:6,0:20'
+    """
+    return ",".join(f"{start}:{stop}" for start, stop in box)
+
+
+def box_extents(box: Box) -> tuple[int, ...]:
+    """
+    >>> box_extents(((2, 6), (0, 20)))
+    (4, 20)
+    """
+    return tuple(stop - start for start, stop in box)
+
+
+def _axis(k: int, part: str, size: int) -> tuple[int, int]:
+    bounds = part.split(":")
+    if len(bounds) > 2:
+        raise ValueError(f"box axis {k}: {part!r} is no START:STOP (there are no steps)")
+    try:
+        numbers = [_bound(text, size) for text in bounds]
+    except ValueError:
+        raise ValueError(f"box axis {k}: {part!r} is no START:STOP of integers") from None
+    if len(numbers) == 1:
+        if numbers[0] is None:
+            raise ValueError(f"box axis {k} is empty")
+        return numbers[0], numbers[0] + 1
+    start, stop = numbers
+    return 0 if start is None else start, size if stop is None else stop
+
+
+def _bound(text: str, size: int) -> int | None:
+    if not text.strip():
+        return None
+    number = int(text)
+    return number + size if number < 0 else number

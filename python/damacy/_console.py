@@ -1,0 +1,90 @@
+"""How the commands speak: tables, errors, JSON, progress bars, exit statuses. Knows typer and rich; no command.
+
+Exit statuses: 0 all is well; 1 the data or the machine are not, or an array cannot be read; 2 the command was wrong or
+a package is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, NoReturn
+
+import rich.console
+import rich.markup
+import rich.progress
+import rich.table
+import typer
+
+import damacy
+
+out = rich.console.Console()
+errors = rich.console.Console(stderr=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing else.")]
+Uri = Annotated[str, typer.Argument(help="Path or file:// uri of an array or an image.")]
+Threads = Annotated[int, typer.Option(min=0, help="Threads; 0 is one for each core.")]
+
+
+def fail(error: damacy.DamacyError, as_json: bool) -> NoReturn:
+    """Say what could not be read, and leave with status 1."""
+    if as_json:
+        print_json({"error": type(error).__name__, "reason": error.reason, "message": str(error)})
+    else:
+        errors.print(f"[red]{type(error).__name__}[/]: {rich.markup.escape(str(error))}", soft_wrap=True)
+    raise typer.Exit(1)
+
+
+def refuse(message: str, as_json: bool = False) -> NoReturn:
+    """Say what is wrong with the command, and leave with status 2."""
+    if as_json:
+        print_json({"error": "Usage", "reason": "arguments", "message": message})
+    else:
+        errors.print(rich.markup.escape(message), soft_wrap=True)
+    raise typer.Exit(2)
+
+
+def fields_table() -> rich.table.Table:
+    """Names in bold, and what they are."""
+    table = rich.table.Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def progress_bar(as_json: bool) -> rich.progress.Progress:
+    """On stderr, so that output can be piped; none where nobody looks."""
+    return rich.progress.Progress(
+        rich.progress.TextColumn("{task.description}"),
+        rich.progress.BarColumn(),
+        rich.progress.TaskProgressColumn(),
+        rich.progress.TimeRemainingColumn(),
+        console=errors,
+        transient=True,
+        disable=as_json or not errors.is_terminal,
+    )
+
+
+def extents(shape: tuple[int, ...]) -> str:
+    """
+    >>> extents((8, 20)), extents(())
+    ('8 × 20', '0-d')
+    """
+    return " × ".join(map(str, shape)) or "0-d"
+
+
+def size(number: float) -> str:
+    """
+    >>> size(999), size(1536), size(5 << 30)
+    ('999 B', '1.5 KiB', '5.0 GiB')
+    """
+    if number < 1024:
+        return f"{number:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        number /= 1024
+        if number < 1024:
+            return f"{number:.1f} {unit}"
+    return f"{number / 1024:.1f} TiB"
+
+
+def print_json(document: Any) -> None:
+    print(json.dumps(document, indent=2))

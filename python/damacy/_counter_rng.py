@@ -1,0 +1,73 @@
+"""Random numbers that are functions of where they are wanted: no state, the same in every process.
+
+Mixes a key of integers with splitmix64's finaliser; good enough to draw crops, no cryptography."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def hash64(*key: int) -> int:
+    """64 bits that depend on every bit of every integer of the key, and on their order.
+
+    >>> hash64(1, 2) == hash64(1, 2), hash64(1, 2) == hash64(2, 1), hash64(0) < 1 << 64
+    (True, False, True)
+    """
+    state = len(key)
+    for number in key:
+        state = _mix((state ^ (number & _MASK)) + _GOLDEN & _MASK)
+        for high in _words_above_64(number):
+            state = _mix((state ^ high) + _GOLDEN & _MASK)
+    return state
+
+
+def draws(*key: int) -> Iterator[int]:
+    """An endless row of 64-bit numbers for the key."""
+    state = hash64(*key)
+    while True:
+        state = state + _GOLDEN & _MASK
+        yield _mix(state)
+
+
+def below(bits: int, bound: int) -> int:
+    """A number in [0, bound) from 64 random bits; even to within bound / 2**64.
+
+    >>> [below(bits, 10) for bits in (0, (1 << 63), (1 << 64) - 1)]
+    [0, 5, 9]
+    """
+    return bits * bound >> 64
+
+
+def shuffled(index: int, size: int, *key: int) -> int:
+    """Where `index` goes in a permutation of range(size) that depends on the key.
+
+    Four Feistel rounds over the next even power of two; numbers outside walk on until they fall inside.
+
+    >>> sorted(shuffled(k, 10, 7) for k in range(10)) == list(range(10))
+    True
+    """
+    half = max(1, (max(size - 1, 1).bit_length() + 1) // 2)
+    mask = (1 << half) - 1
+    while True:
+        left, right = index >> half, index & mask
+        for turn in range(4):
+            left, right = right, left ^ (hash64(*key, turn, right) & mask)
+        index = left << half | right
+        if index < size:
+            return index
+
+
+def _mix(bits: int) -> int:
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & _MASK
+    return bits ^ bits >> 31
+
+
+def _words_above_64(number: int) -> Iterator[int]:
+    number >>= 64
+    while number not in (0, -1):
+        yield number & _MASK
+        number >>= 64

@@ -1,0 +1,189 @@
+"""Which boxes a training run reads: random crops and sliding grids over many arrays.
+
+A sampler is a pure function from (epoch, index) to a `Sample`: it keeps no state, so any process can name any sample of
+a run, and a run resumes by two integers. Knows shapes and boxes; reads no array but its shape.
+
+>>> crops = RandomCrops({"a.zarr": (100, 200), "b.zarr": (50, 60)}, (32, 32), length=1000, seed=7)
+>>> crops.sample(epoch=0, index=3) == crops.sample(epoch=0, index=3), len(crops)
+(True, 1000)
+>>> grid = SlidingGrid({"a.zarr": (100, 200)}, (50, 100))
+>>> [grid.sample(0, k).aabb for k in range(len(grid))]
+[((0, 50), (0, 100)), ((0, 50), (100, 200)), ((50, 100), (0, 100)), ((50, 100), (100, 200))]
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from damacy import _counter_rng
+from damacy._integers import as_int
+from damacy._sample import Sample, uri_text
+
+Uri = str | os.PathLike[str]
+Arrays = Mapping[Uri, Sequence[int]] | Iterable[Uri]
+
+
+class Sampler(Protocol):
+    """What a training loop needs: how many samples an epoch has, and each of them."""
+
+    seed: int
+
+    def __len__(self) -> int: ...
+
+    def sample(self, epoch: int, index: int) -> Sample:
+        """Sample `index` of an epoch; the same for the same arguments, in every process."""
+        ...
+
+
+class RandomCrops:
+    """Crops of `extents` at random places, of arrays drawn by weight.
+
+    `arrays`: uris, or a mapping from uri to shape, which saves looking. `weights`: one number an array; without them
+    an array is drawn as often as it has room for places, so every place of every array is as likely. `align`: crops
+    start at multiples of these, so that one that matches the chunks reads no more than it needs. An epoch is `length`
+    samples.
+    """
+
+    def __init__(
+        self,
+        arrays: Arrays,
+        extents: Sequence[int],
+        *,
+        length: int,
+        seed: int = 0,
+        weights: Sequence[float] | None = None,
+        align: int | Sequence[int] = 1,
+    ) -> None:
+        self.seed = as_int(seed, "seed")
+        self._length = _positive(length, "length")
+        self._extents = _extents(extents)
+        self._align = _per_axis(align, self._extents, "align")
+        shapes = _shapes(arrays, self._extents)
+        self._uris = tuple(shapes)
+        self._places = [
+            tuple((size - extent) // align + 1 for size, extent, align in zip(shape, self._extents, self._align))
+            for shape in shapes.values()
+        ]
+        self._limits = _limits(self._places, weights)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def sample(self, epoch: int, index: int) -> Sample:
+        """Sample `index` of an epoch: 0 <= index < len(self), else `IndexError`."""
+        _check_index(index, self._length)
+        bits = _counter_rng.draws(self.seed, epoch, index)
+        which = bisect.bisect_right(self._limits, _counter_rng.below(next(bits), self._limits[-1]))
+        starts = [_counter_rng.below(next(bits), places) for places in self._places[which]]
+        return _box_at(self._uris[which], [k * align for k, align in zip(starts, self._align)], self._extents)
+
+
+class SlidingGrid:
+    """Every crop of `extents` on a grid, over all arrays: for evaluation, and for epochs that see all.
+
+    `stride` is the grid's step, by default `extents`; a last crop that would overhang is moved inside, so every voxel
+    is covered where stride <= extents. With a `seed` the order is shuffled, another way each epoch.
+    """
+
+    def __init__(
+        self,
+        arrays: Arrays,
+        extents: Sequence[int],
+        *,
+        stride: int | Sequence[int] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.seed = 0 if seed is None else as_int(seed, "seed")
+        self._shuffle = seed is not None
+        self._extents = _extents(extents)
+        self._stride = self._extents if stride is None else _per_axis(stride, self._extents, "stride")
+        shapes = _shapes(arrays, self._extents)
+        self._arrays = tuple(shapes.items())
+        self._grids = [
+            tuple(-(-(size - extent) // step) + 1 for size, extent, step in zip(shape, self._extents, self._stride))
+            for _, shape in self._arrays
+        ]
+        self._ends = list(itertools.accumulate(math.prod(grid) for grid in self._grids))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def sample(self, epoch: int, index: int) -> Sample:
+        """Sample `index` of an epoch: 0 <= index < len(self), else `IndexError`."""
+        _check_index(index, len(self))
+        if self._shuffle:
+            index = _counter_rng.shuffled(index, len(self), self.seed, epoch)
+        which = bisect.bisect_right(self._ends, index)
+        at = index - (self._ends[which - 1] if which else 0)
+        uri, shape = self._arrays[which]
+        starts = []
+        for k in reversed(range(len(shape))):
+            at, cell = divmod(at, self._grids[which][k])
+            starts.append(min(cell * self._stride[k], shape[k] - self._extents[k]))
+        return _box_at(uri, starts[::-1], self._extents)
+
+
+def _box_at(uri: str, starts: Sequence[int], extents: tuple[int, ...]) -> Sample:
+    return Sample(uri, [(start, start + extent) for start, extent in zip(starts, extents)])
+
+
+def _shapes(arrays: Arrays, extents: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """By uri, in the order given; looks at the arrays whose shapes were not."""
+    if isinstance(arrays, (str, os.PathLike)):
+        arrays = [arrays]
+    if isinstance(arrays, Mapping):
+        found = {uri_text(uri): tuple(as_int(size, "shape") for size in shape) for uri, shape in arrays.items()}
+    else:
+        from damacy._info import open as look
+
+        found = {text: look(text).shape for text in map(uri_text, arrays)}
+    if not found:
+        raise ValueError("arrays must name at least one array")
+    for uri, shape in found.items():
+        if len(shape) != len(extents):
+            raise ValueError(f"{uri}: the array has {len(shape)} axes, extents has {len(extents)}")
+        for k, (size, extent) in enumerate(zip(shape, extents)):
+            if extent > size:
+                raise ValueError(f"{uri}: axis {k} has {size} elements, a crop needs {extent}")
+    return found
+
+
+def _limits(places: Sequence[tuple[int, ...]], weights: Sequence[float] | None) -> list[int]:
+    """Cumulative weights as integers: what is drawn below `limits[-1]` and at most below `limits[k]` is array k."""
+    if weights is None:
+        return list(itertools.accumulate(math.prod(grid) for grid in places))
+    if len(weights) != len(places):
+        raise ValueError(f"weights must have one number an array: {len(places)} (got {len(weights)})")
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights) > 0:
+        raise ValueError("weights must be finite and >= 0, and not all 0")
+    total = math.fsum(weights)
+    scaled = [round(weight / total * (1 << 53)) for weight in weights]
+    return list(itertools.accumulate(scaled))
+
+
+def _extents(extents: Sequence[int]) -> tuple[int, ...]:
+    return tuple(_positive(extent, f"extents[{k}]") for k, extent in enumerate(extents))
+
+
+def _per_axis(value: int | Sequence[int], extents: tuple[int, ...], name: str) -> tuple[int, ...]:
+    values = tuple(value) if isinstance(value, Iterable) else (value,) * len(extents)
+    if len(values) != len(extents):
+        raise ValueError(f"{name} has {len(values)} axes, extents has {len(extents)}")
+    return tuple(_positive(number, f"{name}[{k}]") for k, number in enumerate(values))
+
+
+def _positive(value: int, name: str) -> int:
+    number = as_int(value, name)
+    if number < 1:
+        raise ValueError(f"{name} must be >= 1 (got {number})")
+    return number
+
+
+def _check_index(index: int, length: int) -> None:
+    if not 0 <= index < length:
+        raise IndexError(f"sample {index} of an epoch of {length}")

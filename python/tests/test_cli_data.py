@@ -1,0 +1,313 @@
+"""The commands that look into stored arrays: verify, plan, cat, preview, bench. Run in this process."""
+
+import io
+import json
+import zlib
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+zarr = pytest.importorskip("zarr")
+
+from typer.testing import CliRunner  # noqa: E402
+
+from damacy import _bench  # noqa: E402
+from damacy._commands import app  # noqa: E402
+
+
+def damacy(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+def document(*arguments, status=0):
+    shown = damacy(*arguments, "--json")
+    assert shown.exit_code == status, shown.output
+    return json.loads(shown.stdout)
+
+
+@pytest.fixture
+def values():
+    return np.random.default_rng(0).integers(0, 1000, (16, 20, 24)).astype("u2")
+
+
+@pytest.fixture
+def sharded(tmp_path, values):
+    path = tmp_path / "image" / "s.zarr"
+    array = zarr.create_array(path, shape=values.shape, chunks=(4, 5, 8), shards=(8, 10, 24), dtype="u2")
+    array[:] = values
+    return path
+
+
+@pytest.fixture
+def plain(tmp_path, values):
+    path = tmp_path / "image" / "deeper" / "p.zarr"
+    array = zarr.create_array(path, shape=values.shape, chunks=(8, 20, 24), dtype="u2", compressors=None)
+    array[:8] = values[:8]
+    return path
+
+
+# -- verify ------------------------------------------------------------------------------------------------------------
+
+
+def test_verify_decodes_every_chunk_of_every_array_below(sharded, plain):
+    found = document("verify", sharded.parent)
+    assert found["good"] is True
+    counts = {array["uri"]: (array["chunks"], array["missing"]) for array in found["arrays"]}
+    assert counts == {str(sharded): (4 * 4 * 3, 0), str(plain): (1, 1)}
+    assert [array["decoded_bytes"] for array in found["arrays"]] == [8 * 20 * 24 * 2, 16 * 20 * 24 * 2]
+
+
+def test_verify_names_the_chunk_the_object_and_the_bytes_of_what_is_bad(sharded):
+    shard = sharded / "c" / "1" / "0" / "0"
+    index = np.frombuffer(shard.read_bytes()[-(12 * 16 + 4) : -4], "<u8").reshape(2, 2, 3, 2)
+    offset, length = map(int, index[1, 0, 2])
+    damaged = bytearray(shard.read_bytes())
+    damaged[offset : offset + 4] = b"\0\0\0\0"
+    shard.write_bytes(damaged)
+    found = document("verify", sharded, status=1)
+    (array,) = found["arrays"]
+    assert (found["good"], array["chunks"]) == (False, 47)
+    (bad,) = array["bad"]
+    assert (bad["key"], bad["chunk"], bad["byte_range"]) == ("c/1/0/0", [3, 0, 2], [offset, offset + length])
+    assert (bad["error"], bad["reason"]) == ("DecodeError", "frame")
+    shown = damacy("verify", sharded)
+    assert shown.exit_code == 1
+    assert "c/1/0/0" in shown.output
+    assert "1 bad" in shown.output
+
+
+def test_verify_compares_checksums(tmp_path):
+    path = tmp_path / "c.zarr"
+    array = zarr.create_array(path, shape=(8,), chunks=(4,), dtype="u1", compressors=zarr.codecs.Crc32cCodec())
+    array[:] = 1
+    assert document("verify", path)["good"]
+    stored = bytearray((path / "c" / "1").read_bytes())
+    stored[2] ^= 1
+    (path / "c" / "1").write_bytes(stored)
+    (bad,) = document("verify", path, status=1)["arrays"][0]["bad"]
+    assert (bad["chunk"], bad["reason"]) == ([1], "checksum")
+
+
+def test_verify_tells_a_broken_shard_index_once_and_goes_on(sharded):
+    shard = sharded / "c" / "0" / "1" / "0"
+    damaged = bytearray(shard.read_bytes())
+    damaged[-1] ^= 1
+    shard.write_bytes(damaged)
+    (array,) = document("verify", sharded, status=1)["arrays"]
+    assert array["chunks"] == 36
+    assert [(bad["key"], bad["chunk"], bad["reason"]) for bad in array["bad"]] == [("c/0/1/0", None, "shard-index")]
+
+
+def test_verify_reads_elements_that_no_batch_can_have(tmp_path):
+    path = tmp_path / "c.zarr"
+    zarr.create_array(path, shape=(4,), chunks=(2,), dtype="complex64")[:] = 1j
+    assert document("verify", path)["arrays"][0]["chunks"] == 2
+
+
+def test_verify_of_an_array_that_cannot_be_read_fails_and_says_why(tmp_path, sharded):
+    (tmp_path / "image" / "a.zarr").mkdir()
+    (tmp_path / "image" / "a.zarr" / "zarr.json").write_text("{")
+    found = document("verify", sharded.parent, status=1)
+    assert [array["refused"] and array["refused"]["reason"] for array in found["arrays"]] == ["json", None]
+    assert found["arrays"][1]["chunks"] == 48
+
+
+def test_verify_of_what_holds_no_array(tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert damacy("verify", tmp_path / "empty").exit_code == 2
+    assert document("verify", tmp_path / "nothing", status=1)["error"] == "NotFound"
+
+
+# -- plan --------------------------------------------------------------------------------------------------------------
+
+
+def test_plan_shows_the_requests_of_a_box_and_what_they_bring(sharded):
+    found = document("plan", sharded, "0:4,0:5,:")
+    assert (found["chunks"], found["objects"], found["missing_chunks"]) == (3, 1, 0)
+    (read,) = found["reads"]  # three neighbours in one request
+    assert (read["key"], read["offset"], read["chunks"]) == ("c/0/0/0", 0, [[0, 0, 0], [0, 0, 1], [0, 0, 2]])
+    assert read["wanted_bytes"] <= read["bytes"] < (sharded / "c" / "0" / "0" / "0").stat().st_size
+    assert found["decoded_bytes"] == found["box_bytes"] == 4 * 5 * 24 * 2
+    assert found["decode_amplification"] == 1
+    assert found["read_amplification"] == read["bytes"] / found["box_bytes"]
+
+
+def test_plan_counts_missing_chunks(plain):
+    found = document("plan", plain, "7:9,0,0")
+    assert (found["chunks"], found["missing_chunks"], len(found["reads"])) == (2, 1, 1)
+    assert found["decode_amplification"] == 8 * 20 * 24 / 2
+
+
+def test_plan_is_what_the_pipeline_reads(sharded):
+    import damacy as library
+
+    box = ((2, 14), (3, 19), (1, 9))
+    config = library.Config(batch_size=1, device="cpu", host_buffer_bytes=1 << 24, device_buffer_bytes=1 << 24)
+    with library.Pipeline(config) as pipeline:
+        pipeline.push([library.Sample(sharded, box)])
+        pipeline.pop().release()
+        stats = pipeline.stats()
+    found = document("plan", sharded, "2:14,3:19,1:9")
+    assert (len(found["reads"]), found["chunks"]) == (stats.reads_issued, stats.chunks_decoded)
+    assert found["read_bytes"] == stats.bytes_read == sum(read["bytes"] for read in found["reads"])
+
+
+@pytest.mark.parametrize(
+    ("box", "status", "words"),
+    [
+        ("0:4", 0, ""),
+        ("0:40", 1, "beyond the array's size 16"),
+        ("4:2", 1, "expected 0 <= start < stop"),
+        ("0:4:2", 2, "no steps"),
+        ("a:b", 2, "integers"),
+        ("0,0,0,0", 2, "4 axes"),
+        ("...,...", 2, "more than one"),
+    ],
+)
+def test_a_box_that_is_wrong_is_refused_by_axis(sharded, box, status, words):
+    shown = damacy("plan", sharded, box)
+    assert shown.exit_code == status
+    assert words in shown.output
+
+
+# -- cat ---------------------------------------------------------------------------------------------------------------
+
+
+def test_cat_writes_the_elements_of_a_box(sharded, values):
+    shown = damacy("cat", sharded, "3:9,-4:,::".replace("::", ":"))
+    assert shown.exit_code == 0
+    assert shown.stdout_bytes == values[3:9, -4:].tobytes()
+
+
+def test_cat_writes_npy_files(tmp_path, sharded, values):
+    found = document("cat", sharded, "...", "--out", tmp_path / "x.npy", "--dtype", "float32")
+    assert found["bytes"] == values.size * 4
+    written = np.load(tmp_path / "x.npy")
+    assert written.dtype == np.float32
+    assert (written == values).all()
+
+
+def test_cat_cuts_a_large_box_into_slabs(monkeypatch, sharded, values):
+    from damacy import _cat
+
+    for slab in (1, 2000, 20 * 24 * 2 * 5, 20 * 24 * 2 * 6):
+        monkeypatch.setattr(_cat, "_SLAB_BYTES", slab)
+        assert damacy("cat", sharded, "1:15").stdout_bytes == values[1:15].tobytes()
+        assert damacy("cat", sharded, "3,2:19").stdout_bytes == values[3, 2:19].tobytes()
+
+
+def test_cat_as_json_holds_the_values(tmp_path, sharded, values):
+    found = document("cat", sharded, "0,0,:3")
+    assert (found["shape"], found["values"]) == ([1, 1, 3], values[0, 0, :3].tolist())
+    zarr.create_array(tmp_path / "f.zarr", shape=(3,), dtype="f8")[:] = [1.5, np.nan, -np.inf]
+    assert document("cat", tmp_path / "f.zarr")["values"] == [1.5, "NaN", "-Infinity"]
+    assert document("cat", sharded, "--dtype", "bf16", status=2)["reason"] == "arguments"
+
+
+def test_cat_of_one_element(tmp_path):
+    zarr.create_array(tmp_path / "0.zarr", shape=(), dtype="i4")[...] = -7
+    assert np.frombuffer(damacy("cat", tmp_path / "0.zarr").stdout_bytes, "<i4").tolist() == [-7]
+
+
+def test_cat_of_a_type_that_batches_do_not_have(tmp_path):
+    zarr.create_array(tmp_path / "c.zarr", shape=(3,), dtype="complex64")
+    shown = damacy("cat", tmp_path / "c.zarr")
+    assert shown.exit_code == 2
+    assert "complex64" in shown.output
+
+
+# -- preview -----------------------------------------------------------------------------------------------------------
+
+
+def pixels(path):
+    """Of a grey PNG as damacy writes it."""
+    data = path.read_bytes()
+    width, height = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    start = data.index(b"IDAT") + 4
+    rows = np.frombuffer(
+        zlib.decompress(data[start : start + int.from_bytes(data[start - 8 : start - 4], "big")]), "u1"
+    )
+    return rows.reshape(height, width + 1)[:, 1:]
+
+
+def test_preview_draws_the_middle_plane(tmp_path, sharded, values):
+    found = document("preview", sharded, "--out", tmp_path / "x.png")
+    assert (found["width"], found["height"]) == (24, 20)
+    drawn, plane = pixels(tmp_path / "x.png"), values[8]
+    assert (drawn[plane <= found["black"]] == 0).all()
+    assert (drawn[plane >= found["white"]] == 255).all()
+    order = np.argsort(plane, axis=None)
+    assert (np.diff(drawn.ravel()[order].astype(int)) >= 0).all()
+
+
+def test_preview_of_an_image_takes_the_coarsest_level_that_is_large_enough(tmp_path):
+    from damacy import _synthetic
+
+    _synthetic.write_image(tmp_path / "i.zarr", (4, 64, 96), chunks=(2, 32, 32), blobs=5)
+    assert document("preview", tmp_path / "i.zarr", "--out", tmp_path / "x.png", "--size", 48)["uri"].endswith(
+        "i.zarr/1"
+    )
+    assert document("preview", tmp_path / "i.zarr", "--out", tmp_path / "x.png", "--size", 96)["width"] == 96
+
+
+def test_preview_of_a_constant_and_of_nothing_finite(tmp_path):
+    for value in (3, np.nan):
+        array = zarr.create_array(tmp_path / "v.zarr", shape=(5, 7), dtype="f4", overwrite=True)
+        array[:] = value
+        document("preview", tmp_path / "v.zarr", "--out", tmp_path / "x.png")
+        assert pixels(tmp_path / "x.png").shape == (5, 7)
+
+
+# -- bench -------------------------------------------------------------------------------------------------------------
+
+
+def test_bench_measures_stages_ceilings_and_peers(sharded):
+    found = document("bench", sharded, "--seconds", "0.05", "--batch", 2, "--crop", "4,8,8", "--threads", 1)
+    assert found["batches"] > 0
+    assert found["crops_per_s"] == pytest.approx(found["bytes_per_s"] / (4 * 4 * 8 * 8))
+    assert set(found["ceilings"]) == {"read", "decode"}
+    assert all(rate > 0 for rate in found["ceilings"].values())
+    assert found["peers"]["zarr"] > 0
+    assert found["stages"]["decompress"]["count"] > 0
+    assert found["advice"]
+
+
+def test_bench_writes_its_own_image(tmp_path, monkeypatch):
+    from damacy import _synthetic
+
+    write = _synthetic.write_image
+    monkeypatch.setattr(_synthetic, "write_image", lambda path, shape: write(path, (8, 64, 64), blobs=3))
+    shown = damacy("bench", "--synthetic", "--folder", tmp_path, "--seconds", "0.02", "--no-peers")
+    assert shown.exit_code == 0, shown.output
+    assert "ceiling: decode" in shown.output
+
+
+def test_bench_wants_one_thing_to_measure(sharded):
+    assert damacy("bench", sharded, "--synthetic").exit_code == 2
+    assert damacy("bench", "crops").exit_code == 2
+    assert damacy("bench", sharded, "--crop", "1,2").exit_code == 2
+    assert damacy("bench", sharded, "--crop", "x").exit_code == 2
+
+
+def test_bench_is_a_group_that_others_join(monkeypatch):
+    import typer
+
+    joined = typer.Typer(cls=_bench._DefaultCommand)
+    joined.callback()(_bench.group)
+    said = io.StringIO()
+    joined.command("crops")(lambda uri: said.write(f"crops {uri}"))
+    joined.command("io")(lambda: said.write("io "))
+    for words in (["io"], ["a.zarr"], ["crops", "io"]):
+        assert CliRunner().invoke(joined, words).exit_code == 0
+    assert said.getvalue() == "io crops a.zarrcrops io"
+
+
+def test_the_helpers_keep_their_examples():
+    import doctest
+
+    from damacy import _box, _cat, _console, _counter_rng, _png, samplers
+
+    for module in (_box, _cat, _console, _counter_rng, _png, samplers):
+        tried = doctest.testmod(module)
+        assert (tried.failed, tried.attempted > 0) == (0, True), module.__name__
