@@ -39,6 +39,7 @@ void keep(LogLevel level, std::string_view line) {
 
 nb::list drain() {
   if (fork_epoch() != made_in) return {};  // the parent's queue: its lock may be held for ever
+  log_summaries();
   Queue& from = queue();
   std::deque<std::pair<LogLevel, std::string>> taken;
   std::size_t dropped = 0;

@@ -27,6 +27,7 @@ struct Limits {
   static constexpr std::uint64_t threads = 1024;
   static constexpr std::uint64_t samples_after_flush = 1 << 20;
   static constexpr std::uint64_t error_text_bytes = 4096;
+  static constexpr std::uint64_t log_records_per_second = 10;  // of one kind
   static constexpr std::uint64_t merged_read_bytes = 1 << 20;
   static constexpr std::uint64_t read_gap_bytes = 4096;
   static constexpr int group_list_depth = 4;

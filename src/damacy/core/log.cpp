@@ -9,6 +9,8 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/limits.h"
+#include "damacy/core/log_limit.h"
+#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -20,6 +22,8 @@ struct Logger {
   std::atomic<bool> quiet{false};
   std::mutex mutex;
   std::shared_ptr<const Listener> listener;
+  LogLimit limit;
+  std::atomic<bool> kept_back{false};  // so that asking for summaries costs nothing
   spdlog::logger sink{"damacy", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
 };
 
@@ -32,9 +36,11 @@ Logger& logger() {
   return *one;
 }
 
-}  // namespace
+Clock::Time now() noexcept {
+  return SteadyClock().now();
+}
 
-void log(LogLevel level, std::string_view line) {
+void tell(LogLevel level, std::string_view line) {
   Logger& to = logger();
   const std::string clean = one_line(line, Limits::error_text_bytes);
   if (!to.quiet && static_cast<int>(level) >= to.threshold)
@@ -45,6 +51,50 @@ void log(LogLevel level, std::string_view line) {
     listener = to.listener;
   }
   if (listener) (*listener)(level, clean);
+}
+
+void tell_summaries(bool all) {
+  Logger& to = logger();
+  if (!to.kept_back.exchange(false)) return;
+  std::vector<std::pair<std::string, std::uint64_t>> kinds;
+  {
+    const std::lock_guard lock(to.mutex);
+    kinds = to.limit.take_kept_back(now(), all);
+  }
+  if (kinds.empty()) to.kept_back = true;  // the second is not over
+  for (const auto& [kind, count] : kinds) tell(LogLevel::warn, text(kind, ": ", count, " more in the same second"));
+}
+
+bool admits(std::string_view kind) {
+  Logger& to = logger();
+  const std::lock_guard lock(to.mutex);
+  if (to.limit.admits(kind, now())) return true;
+  to.kept_back = true;
+  return false;
+}
+
+}  // namespace
+
+void log(LogLevel level, std::string_view line) noexcept {
+  try {
+    tell(level, line);
+  } catch (...) {  // no memory, or nowhere to write
+  }
+}
+
+void log_some(LogLevel level, std::string_view kind, std::string_view line) noexcept {
+  try {
+    tell_summaries(false);
+    if (admits(kind)) tell(level, text(kind, ": ", line));
+  } catch (...) {
+  }
+}
+
+void log_summaries(bool now_or_never) noexcept {
+  try {
+    tell_summaries(now_or_never);
+  } catch (...) {
+  }
 }
 
 void set_log_level(LogLevel level) {

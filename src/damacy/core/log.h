@@ -9,7 +9,13 @@ namespace damacy {
 
 enum class LogLevel : int { trace = 0, debug = 1, info = 2, warn = 3, error = 4, fatal = 5 };
 
-void log(LogLevel level, std::string_view line);
+// Never throws: a record that cannot be made is lost.
+void log(LogLevel level, std::string_view line) noexcept;
+
+// The same for what may come in floods: ten of one kind a second, then a summary with the next record or the next
+// log_summaries(). `now_or_never`: also of what was kept back a moment ago.
+void log_some(LogLevel level, std::string_view kind, std::string_view line) noexcept;
+void log_summaries(bool now_or_never = false) noexcept;
 
 // Threshold of the stderr sink; fatal at first.
 void set_log_level(LogLevel level);

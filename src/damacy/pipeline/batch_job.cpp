@@ -102,7 +102,7 @@ void BatchJob::settle(StatsBoard& board) {
 void BatchJob::settle_row(std::size_t row, const Error& error, StatsBoard& board) {
   const bool skip = shape_.on_error == OnError::skip;
   board.add(skip ? &Stats::samples_skipped : &Stats::samples_filled, 1);
-  log(LogLevel::warn, text(skip ? "skipped: " : "filled: ", error.what()));
+  log_some(LogLevel::warn, skip ? "skipped" : "filled", error.what());
   if (!skip) writer_->fill_row(*this, row);
 }
 
