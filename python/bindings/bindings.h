@@ -1,8 +1,10 @@
 // What the pieces of the extension share. Each bind_* adds its part to the module.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
+#include <unordered_set>
 
 #include <nanobind/nanobind.h>
 
@@ -36,8 +38,43 @@ void bind_plan(nb::module_& m);
 // A Python exception object for one of ours: made by damacy._errors.make_error, the one table of classes.
 nb::object exception_of(const Error& error);
 
+// The Python objects that native code holds for one pipeline: what the cycle collector follows. The GIL guards it, not
+// a lock, so that two looks of one collection see the same.
+class HeldObjects {
+ public:
+  int visit(visitproc visitor, void* arg) const {
+    for (PyObject* object : objects_)
+      if (const int stop = visitor(object, arg)) return stop;
+    return 0;
+  }
+
+ private:
+  friend class HeldObject;
+  std::unordered_multiset<PyObject*> objects_;
+};
+
+// Owns one object, and takes the GIL to let go of it. Leaks it when there is no interpreter any more.
+class HeldObject {
+ public:
+  HeldObject(std::shared_ptr<HeldObjects> among, nb::object object);
+  ~HeldObject();
+  HeldObject(const HeldObject&) = delete;
+  HeldObject& operator=(const HeldObject&) = delete;
+  nb::handle get() const noexcept { return object_; }
+
+ private:
+  std::shared_ptr<HeldObjects> among_;
+  nb::object object_;
+};
+
+// What a source of samples raised, on its way through native code.
+struct SourceFailure : std::exception {
+  explicit SourceFailure(std::shared_ptr<const HeldObject> raised_) : raised(std::move(raised_)) {}
+  std::shared_ptr<const HeldObject> raised;
+};
+
 // Reads Python iterables with the GIL held, and only inside the calls that pull.
-std::shared_ptr<SampleSource> source_of(nb::object iterable);
+std::shared_ptr<SampleSource> source_of(nb::object iterable, const std::shared_ptr<HeldObjects>& among);
 
 // __dlpack__ of a batch: checks the arguments of pipeline.md 8.4, gives a capsule.
 nb::object dlpack_capsule(const Batch& batch, nb::object stream, nb::object max_version, nb::object dl_device,

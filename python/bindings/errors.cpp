@@ -89,6 +89,14 @@ std::string describe_error(int status, const std::string& message, const nb::dic
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
+  } catch (const SourceFailure& failure) {  // the very object, with the traceback it has
+    PyObject* const raised = failure.raised->get().ptr();
+#if PY_VERSION_HEX >= 0x030c0000
+    PyErr_SetRaisedException(Py_NewRef(raised));
+#else
+    PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(raised))), Py_NewRef(raised),
+                  PyException_GetTraceback(raised));
+#endif
   } catch (const Error& error) {
     const nb::object exception = exception_of(error);
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());

@@ -187,13 +187,75 @@ Unlocked::~Unlocked() {
   }
 }
 
+namespace {
+
+// The native pipeline and what of Python's it holds.
+struct BoundPipeline {
+  Pipeline native;
+  std::shared_ptr<HeldObjects> held = std::make_shared<HeldObjects>();
+};
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  return nb::inst_ready(self) ? nb::inst_ptr<BoundPipeline>(self)->held->visit(visit, arg) : 0;
+}
+
+// A source, or what one raised, refers to the pipeline that holds it, and nobody else does.
+int clear(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<BoundPipeline>(self)->native.close();
+  return 0;
+}
+
+PyType_Slot collectable[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(&traverse)}, {Py_tp_clear, reinterpret_cast<void*>(&clear)}, {0, nullptr}};
+
+// `seconds` of the monotonic clock.
+Pipeline::Deadline deadline_at(std::optional<double> seconds) {
+  if (!seconds) return std::nullopt;
+  constexpr double kFar = 4e9;
+  return std::chrono::steady_clock::time_point(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(*seconds, kFar) * 1e9)));
+}
+
+// As Pipeline::take_due. Making the Python exception runs Python code, and so handlers of signals: when one raises, the
+// error stays due.
+std::optional<Batch> take_or_raise(Pipeline& pipeline) {
+  try {
+    return pipeline.take_due();
+  } catch (const Error& error) {
+    if (error.status() == Status::shutdown) throw;
+    nb::object exception;
+    try {
+      exception = exception_of(error);
+    } catch (const nb::python_error&) {
+      pipeline.put_back(std::make_exception_ptr(error));
+      throw;
+    }
+    PyErr_SetObject(exception.type().ptr(), exception.ptr());
+    throw nb::python_error();
+  }
+}
+
+// The batch that is due, or what is due in its place is raised; None: nothing is due any more. The object is made
+// first, so that a batch taken is a batch had.
+nb::object take_due(BoundPipeline& pipeline) {
+  nb::object out = nb::inst_alloc(nb::type<Batch>());
+  std::optional<Batch> batch = take_or_raise(pipeline.native);
+  if (!batch) return nb::none();
+  new (nb::inst_ptr<Batch>(out)) Batch(std::move(*batch));
+  nb::inst_mark_ready(out);
+  return out;
+}
+
+}  // namespace
+
 void bind_pipeline(nb::module_& m) {
   main_thread = std::this_thread::get_id();
   bind_batch(m);
-  nb::class_<Pipeline>(m, "Pipeline")
+  nb::class_<BoundPipeline>(m, "Pipeline", nb::type_slots(collectable))
       .def(
           "__init__",
-          [](Pipeline* self, const nb::dict& fields) {
+          [](BoundPipeline* self, const nb::dict& fields) {
             const Config config = config_of(fields);
             Surroundings around;
             around.while_waiting = run_signal_handlers;
@@ -203,35 +265,40 @@ void bind_pipeline(nb::module_& m) {
             if (fields.contains("nvcomp_files"))
               around.nvcomp_files = nb::cast<std::vector<std::string>>(fields["nvcomp_files"]);
             const Unlocked unlocked;
-            new (self) Pipeline(config, std::move(around));
+            new (self) BoundPipeline{Pipeline(config, std::move(around))};
           },
           nb::arg("fields"))
       .def(
           "push",
-          [](Pipeline& p, nb::object samples) {
-            auto source = source_of(std::move(samples));
+          [](BoundPipeline& p, nb::object samples) {
+            auto source = source_of(std::move(samples), p.held);
             const Unlocked unlocked;
-            p.push(std::move(source));
+            p.native.push(std::move(source));
           },
           nb::arg("samples"))
       .def(
-          "pop", [](Pipeline& p) { return p.pop(); }, nb::call_guard<Unlocked>())
+          "await_due", [](BoundPipeline& p, std::optional<double> until) { p.native.await_due(deadline_at(until)); },
+          nb::arg("until").none(), nb::call_guard<Unlocked>(),
+          "Waits until `due` has something, at most until that time of the monotonic clock.")
+      .def_prop_ro("due", &take_due, "Takes the batch that is due, raises the error that is, or gives None.")
       .def(
-          "flush", [](Pipeline& p) { p.flush(); }, nb::call_guard<Unlocked>())
+          "flush", [](BoundPipeline& p) { p.native.flush(); }, nb::call_guard<Unlocked>())
       .def(
-          "close", [](Pipeline& p) { p.close(); }, nb::call_guard<Unlocked>())
-      .def_prop_ro("pending", &Pipeline::pending, nb::call_guard<Unlocked>())
+          "close", [](BoundPipeline& p) { p.native.close(); }, nb::call_guard<Unlocked>())
+      .def_prop_ro(
+          "pending", [](const BoundPipeline& p) { return p.native.pending(); }, nb::call_guard<Unlocked>())
       .def("stats",
-           [](const Pipeline& p) {
+           [](const BoundPipeline& p) {
              Stats stats;
              {
                const Unlocked unlocked;
-               stats = p.stats();
+               stats = p.native.stats();
              }
              return stats_dict(stats);
            })
-      .def("stats_reset", &Pipeline::stats_reset, nb::call_guard<Unlocked>())
-      .def_prop_ro("device", &Pipeline::device, nb::call_guard<Unlocked>());
+      .def(
+          "stats_reset", [](BoundPipeline& p) { p.native.stats_reset(); }, nb::call_guard<Unlocked>())
+      .def_prop_ro("device", [](const BoundPipeline& p) { return p.native.device(); }, nb::call_guard<Unlocked>());
 }
 
 }  // namespace damacy::python

@@ -17,37 +17,37 @@ bool tells_length(const nb::object& iterable) {
   }
 }
 
+nb::object iterator_of(const nb::object& iterable) {
+  nb::object iterator = nb::steal(PyObject_GetIter(iterable.ptr()));
+  if (!iterator.is_valid()) throw nb::python_error();
+  return iterator;
+}
+
 class PythonSource final : public SampleSource {
  public:
-  explicit PythonSource(nb::object iterable)
-      : has_length_(tells_length(iterable)), iterator_(nb::steal(PyObject_GetIter(iterable.ptr()))) {
-    if (!iterator_.is_valid()) throw nb::python_error();
-  }
-  ~PythonSource() override {
-    if (!Py_IsInitialized()) {
-      iterator_.release();
-      return;
-    }
-    const nb::gil_scoped_acquire gil;
-    iterator_.reset();
-  }
+  PythonSource(const nb::object& iterable, std::shared_ptr<HeldObjects> among)
+      : has_length_(tells_length(iterable)), among_(std::move(among)), iterator_(among_, iterator_of(iterable)) {}
 
   std::optional<Sample> next() override {
     const nb::gil_scoped_acquire gil;
-    const nb::object item = nb::steal(PyIter_Next(iterator_.ptr()));
-    if (!item.is_valid()) {
+    try {
+      const nb::object item = nb::steal(PyIter_Next(iterator_.get().ptr()));
+      if (item.is_valid()) return sample_of(item, position_++);
       if (PyErr_Occurred()) throw nb::python_error();
       return std::nullopt;
+    } catch (nb::python_error& error) {
+      throw SourceFailure(std::make_shared<HeldObject>(among_, nb::borrow(error.value())));
     }
-    return sample_of(item, position_++);
   }
   bool has_length() const override { return has_length_; }
-  bool may_wait(const std::exception_ptr& thrown) const override {
+  bool set_aside(const std::exception_ptr& thrown) const override {
     try {
       std::rethrow_exception(thrown);
-    } catch (const nb::python_error& error) {
+    } catch (const SourceFailure& failure) {
       const nb::gil_scoped_acquire gil;
-      return error.matches(PyExc_Exception);
+      if (PyErr_GivenExceptionMatches(failure.raised->get().ptr(), PyExc_Exception) == 0) return false;
+      nb::module_::import_("damacy._sources").attr("let_go_of_frames")(failure.raised->get());
+      return true;
     } catch (...) {
       return true;
     }
@@ -86,14 +86,30 @@ class PythonSource final : public SampleSource {
   }
 
   bool has_length_;
-  nb::object iterator_;
+  std::shared_ptr<HeldObjects> among_;
+  HeldObject iterator_;
   std::int64_t position_ = 0;
 };
 
 }  // namespace
 
-std::shared_ptr<SampleSource> source_of(nb::object iterable) {
-  return std::make_shared<PythonSource>(std::move(iterable));
+HeldObject::HeldObject(std::shared_ptr<HeldObjects> among, nb::object object)
+    : among_(std::move(among)), object_(std::move(object)) {
+  among_->objects_.insert(object_.ptr());
+}
+
+HeldObject::~HeldObject() {
+  if (!Py_IsInitialized()) {
+    object_.release();
+    return;
+  }
+  const nb::gil_scoped_acquire gil;
+  among_->objects_.erase(among_->objects_.find(object_.ptr()));
+  object_.reset();
+}
+
+std::shared_ptr<SampleSource> source_of(nb::object iterable, const std::shared_ptr<HeldObjects>& among) {
+  return std::make_shared<PythonSource>(iterable, among);
 }
 
 }  // namespace damacy::python

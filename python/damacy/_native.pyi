@@ -33,7 +33,15 @@ class Batch:
 class Pipeline:
     def __init__(self, fields: dict) -> None: ...
     def push(self, samples: object) -> None: ...
-    def pop(self) -> Batch: ...
+    def await_due(self, until: float | None) -> None:
+        """
+        Waits until `due` has something, at most until that time of the monotonic clock.
+        """
+
+    @property
+    def due(self) -> object:
+        """Takes the batch that is due, raises the error that is, or gives None."""
+
     def flush(self) -> None: ...
     def close(self) -> None: ...
     @property

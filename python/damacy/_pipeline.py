@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import threading
+import time
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from damacy import _log
 from damacy._batch import Batch
 from damacy._config import Config
-from damacy._errors import DamacyError, TryAgain
+from damacy._errors import DamacyError
 from damacy._integers import as_int
 from damacy._nvcomp import nvcomp_files
 from damacy._sample import Sample
@@ -67,8 +67,23 @@ class Pipeline:
 
     def pop(self) -> Batch:
         """The next batch, complete. `TryAgain` if there is none to wait for."""
+        until = self._deadline()
+        batch: Batch = Batch.__new__(Batch)
+        while True:
+            self._await_due(until)
+            # A handler of a signal may run, and raise, where something is called. From taking the batch to returning
+            # it nothing is, so an exception leaves it in the stream or in the caller's hands.
+            batch._native = self._native.due
+            if batch._native is not None:
+                return batch
+
+    def _deadline(self) -> float | None:
+        timeout = self._config.pop_timeout_s
+        return None if timeout is None else time.monotonic() + timeout
+
+    def _await_due(self, until: float | None) -> None:
         with _log.drained():
-            return Batch(self._native.pop())
+            self._native.await_due(until)
 
     def flush(self) -> None:
         """End the run behind what is queued: its remainder comes as one short batch."""
@@ -117,25 +132,26 @@ class _Batches(Iterator[Batch]):
     def __init__(self, pipeline: Pipeline, n: int) -> None:
         self._pipeline = pipeline
         self._left = n
-        self._lock = threading.Lock()
 
     def __next__(self) -> Batch:
-        with self._lock:
+        pipeline = self._pipeline
+        until = pipeline._deadline()
+        batch: Batch = Batch.__new__(Batch)
+        while self._left > 0:
+            pipeline._await_due(until)
             if self._left <= 0:
-                raise StopIteration
-            self._left -= 1
-        used = False
-        try:
-            batch = self._pipeline.pop()
-            used = True
-            return batch
-        except DamacyError as error:
-            used = error.batch_id is not None and not isinstance(error, TryAgain)
-            raise
-        finally:
-            if not used:
-                with self._lock:
-                    self._left += 1
+                break
+            # As in Pipeline.pop, nothing is called from here to the end: no signal comes between, and no thread.
+            try:
+                batch._native = pipeline._native.due
+            except DamacyError as error:
+                if error.batch_id is not None:
+                    self._left -= 1
+                raise
+            if batch._native is not None:
+                self._left -= 1
+                return batch
+        raise StopIteration
 
 
 def _native_settings(config: Config) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from support import child, random_cases, writers
 from support.element_types import from_bits
 from support.layout import Compressor, Layout
-from support.line import endless
+from support.line import endless, numbers, popped
 from support.streaming import Stored, pipeline, row_bits, store
 
 import damacy
@@ -142,7 +142,6 @@ def test_resident_memory_stays_under_the_caps(tmp_path, capsys):
 # --- cycles -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="the native pipeline does not show its sources to the cycle collector")
 def test_a_source_that_refers_to_its_pipeline_can_be_collected(line):
     def start():
         p = pipeline()
@@ -157,6 +156,55 @@ def test_a_source_that_refers_to_its_pipeline_can_be_collected(line):
     ref = start()
     gc.collect()
     assert ref() is None
+
+
+def test_an_exception_that_waits_and_refers_to_its_pipeline_can_be_collected(line):
+    def start():
+        p = pipeline(lookahead_batches=2)
+
+        def source():
+            yield from line.all(range(10))
+            error = LookupError("mine")
+            error.pipeline = p
+            raise error
+
+        p.push(source())
+        p.pop()
+        p.pop()
+        return weakref.ref(p)
+
+    ref = start()
+    gc.collect()
+    assert ref() is None
+
+
+def test_a_source_is_not_collected_while_its_pipeline_lives(line):
+    with pipeline() as p:
+        p.push(line.at(p.config.batch_size + k) for k in range(100))
+        for k in range(2, 102, 2):
+            gc.collect()
+            assert popped(p) == [k, k + 1]
+
+
+def test_a_waiting_exception_keeps_no_batch_of_the_frames_that_were_calling(line):
+    """Its traceback would keep `batch`, and with one slot nothing could be popped any more."""
+    planted = LookupError("mine")
+
+    def source():
+        yield from line.all(range(12))
+        raise planted
+
+    def step(p):
+        batch = p.pop()
+        return numbers(batch)
+
+    with pipeline(n_batches=1, lookahead_batches=3) as p:
+        p.push(source())
+        assert [step(p) for _ in range(6)] == [[k, k + 1] for k in range(0, 12, 2)]
+        with pytest.raises(LookupError) as caught:
+            step(p)
+        assert caught.value is planted
+        assert "in source" in "".join(planted.__notes__)
 
 
 def test_batches_and_iterators_keep_what_they_need(line):

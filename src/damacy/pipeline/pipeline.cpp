@@ -6,7 +6,7 @@
 namespace damacy {
 namespace {
 
-Deadline after(const std::optional<double>& seconds) {
+Pipeline::Deadline after(const std::optional<double>& seconds) {
   if (!seconds) return std::nullopt;
   const double capped = *seconds < 1e9 ? *seconds : 1e9;
   return std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<std::int64_t>(capped * 1e9));
@@ -50,6 +50,15 @@ std::optional<Batch> Pipeline::try_pop() {
     if (error.status() == Status::again) return std::nullopt;
     throw;
   }
+}
+void Pipeline::await_due(const Deadline& deadline) {
+  impl_->await_due(deadline);
+}
+std::optional<Batch> Pipeline::take_due() {
+  return impl_->take_due();
+}
+void Pipeline::put_back(std::exception_ptr error) {
+  impl_->put_back(std::move(error));
 }
 void Pipeline::flush() {
   impl_->flush(after(impl_->config.pop_timeout_s));

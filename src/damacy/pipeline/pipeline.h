@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -46,6 +47,13 @@ class Pipeline {
   Batch pop();                                  // waits at most Config::pop_timeout_s
   Batch pop(std::chrono::nanoseconds timeout);  // Error(again, kind pop_timeout) when it passes
   std::optional<Batch> try_pop();               // never waits; empty in place of Error(again)
+  // A pop in two steps, for callers that something may interrupt between waiting and having: the first waits and throws
+  // as pop does, but leaves what is due where it is; the second takes it, at once. Empty: nothing is due any more.
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+  void await_due(const Deadline& deadline);
+  std::optional<Batch> take_due();
+  // What take_due() threw could not be told: it is due again, before all else.
+  void put_back(std::exception_ptr error);
   void flush();
   void close() noexcept;
 

@@ -45,6 +45,10 @@ Config checked(Config config) {
   return config;
 }
 
+Error closed_error() {
+  return Error(Status::shutdown, "the pipeline is closed", "closed").in_stage("closed");
+}
+
 std::string list_text(const std::vector<std::int64_t>& ids) {
   std::string out;
   for (const auto id : ids) out += text(out.empty() ? "" : ", ", id);
@@ -107,11 +111,14 @@ Pipeline::Impl::~Impl() {
 
 void Pipeline::Impl::close() noexcept {
   if (forked()) return;
-  std::deque<std::shared_ptr<QueuedSource>> dropped;  // after the lock: a source's end may need a lock of the user's
+  // After the lock: a source's end, and what one threw, may need a lock of the user's.
+  std::deque<std::shared_ptr<QueuedSource>> dropped;
+  std::deque<SampleStream::Deferred> dropped_errors;
   {
     const std::lock_guard lock(wakeup->mutex);
     if (std::exchange(closed, true)) return;
     dropped = stream.take_sources();
+    dropped_errors = stream.take_deferred();
     wakeup->changed.notify_all();
   }
   stopping.request_stop();
@@ -119,12 +126,13 @@ void Pipeline::Impl::close() noexcept {
   if (engine) engine->stop();
   if (slots) slots->retire();
   if (catalog) catalog->clear();
+  log_summaries(/*now_or_never=*/true);
 }
 
 void Pipeline::Impl::check_usable() {
   if (forked())
     throw Error(Status::shutdown, "the pipeline belongs to the parent process", "forked").in_stage("forked");
-  if (closed) throw Error(Status::shutdown, "the pipeline is closed", "closed").in_stage("closed");
+  if (closed) throw closed_error();
 }
 
 void Pipeline::Impl::refuse_reentry(std::string_view stage) const {
@@ -188,11 +196,17 @@ void Pipeline::Impl::refill(Lock& lock, const QueuedSource* own) {
 void Pipeline::Impl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& first, const QueuedSource* own) {
   std::shared_ptr<QueuedSource> source = first;  // the list may lose it
   const std::int64_t room = stream.room();
+  // A source's end, and what it threw, may need a lock of the user's: they are touched and dropped without ours.
   lock.unlock();
   if (source->pulled.empty() && !source->exhausted) pull(*source, room);
   const OpenedByUri opened = resolve(*source);
+  const bool is_own = source.get() == own;
+  const bool may_wait = !is_own && (!source->failure || source->samples->set_aside(source->failure));
   lock.lock();
-  check_usable();
+  if (closed) {
+    lock.unlock();
+    throw closed_error();
+  }
   std::exception_ptr error;
   for (; !error && !source->pulled.empty() && stream.room() > 0; source->pulled.pop_front(), ++source->admitted) {
     try {
@@ -202,19 +216,20 @@ void Pipeline::Impl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>
     }
   }
   wakeup->changed.notify_all();
+  const bool refused = error != nullptr;
   if (!error && source->pulled.empty()) error = source->failure;
   if (!error && !(source->exhausted && source->pulled.empty())) return;
   stream.end_first_source();
-  if (error) deliver_error(*source, own, error);
-  lock.unlock();  // a source's end may need a lock of the user's
+  if (error) deliver_error(lock, is_own || !(refused || may_wait), std::move(error));
+  lock.unlock();
   source.reset();
   lock.lock();
 }
 
-void Pipeline::Impl::deliver_error(const QueuedSource& source, const QueuedSource* own, std::exception_ptr error) {
-  const bool at_once = &source == own || (error == source.failure && !source.samples->may_wait(error));
-  if (at_once) std::rethrow_exception(error);
-  stream.defer(std::move(error));
+void Pipeline::Impl::deliver_error(Lock& lock, bool at_once, std::exception_ptr error) {
+  if (!at_once) return stream.defer(std::move(error));
+  lock.unlock();
+  std::rethrow_exception(std::move(error));
 }
 
 // Takes samples from the user's source, at most as many as fit. Runs without our lock.
@@ -343,73 +358,97 @@ void Pipeline::Impl::on_settled(BatchJob& job) {
   wakeup->changed.notify_all();
 }
 
-Batch Pipeline::Impl::pop(Deadline deadline) {
+Batch Pipeline::Impl::pop(const Deadline& deadline) {
+  for (;;) {
+    await_due(deadline);
+    if (auto batch = take_due()) return std::move(*batch);  // else another thread was quicker
+  }
+}
+
+void Pipeline::Impl::await_due(const Deadline& deadline) {
   if (forked()) check_usable();
   Lock lock(wakeup->mutex);
   check_usable();
   refuse_reentry("pop");
-  refill(lock, nullptr);
-  const Stopwatch watch;
   const auto since = std::chrono::steady_clock::now();
-  bool waited = false;
-  for (;;) {
+  for (bool waited = false;; waited = true) {
+    refill(lock, nullptr);  // each time: batches of which every row was skipped leave by themselves
     check_usable();
-    if (auto error = stream.take_due_error()) std::rethrow_exception(error);
+    if (stream.has_due_error()) return;
     const SampleStream::Item* front = stream.front();
     if (front == nullptr)
       throw Error(Status::again, text("nothing to pop: ", stream.unbatched(), " samples wait for more, or for flush()"),
                   "empty")
           .in_stage("pop");
     if (front->settled) {
-      if (waited) {
-        const auto now = std::chrono::steady_clock::now();
-        const auto reads_end = std::clamp(front->job->reads_ended(), since, now);
-        if (reads_end > since) board.record(&Stats::pop_wait_io, reads_end - since, 0, 0);
-        if (now > reads_end) board.record(&Stats::pop_wait_compute, now - reads_end, 0, 0);
-      }
-      return take_ready(lock);
+      if (waited) record_wait(*front->job, since);
+      return;
     }
     if (const auto held = slots->held_batches(); !held.empty() && !front->started)
       throw Error(Status::again, text("every slot is held by the consumer: release batch ", list_text(held)), "held")
           .in_stage("pop");
-    waited = true;
     const auto changed = [&] {
       const SampleStream::Item* now = stream.front();
       return closed || now == nullptr || now->settled || (!now->started && !slots->held_batches().empty());
     };
-    if (!wait(lock, deadline, changed))
+    if (!wait(lock, deadline, changed)) {
+      front = stream.front();
       throw Error(Status::again,
                   text("batch ", front->job->shape().id,
                        " was not ready in time: ", front->started ? "it is in production" : "it waits for a slot"),
                   "timeout")
           .with_kind(ErrorKind::pop_timeout)
           .in_stage("pop");
+    }
   }
 }
 
-Batch Pipeline::Impl::take_ready(Lock& lock) {
-  const std::shared_ptr<BatchJob> job = stream.take_front();
-  wakeup->changed.notify_all();
+void Pipeline::Impl::record_wait(const BatchJob& job, std::chrono::steady_clock::time_point since) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto reads_end = std::clamp(job.reads_ended(), since, now);
+  if (reads_end > since) board.record(&Stats::pop_wait_io, reads_end - since, 0, 0);
+  if (now > reads_end) board.record(&Stats::pop_wait_compute, now - reads_end, 0, 0);
+}
+
+// All that can fail is made before the stream loses the batch.
+std::optional<Batch> Pipeline::Impl::take_due() {
+  if (forked()) check_usable();
+  const Lock lock(wakeup->mutex);
+  check_usable();
+  if (auto error = stream.take_due_error()) std::rethrow_exception(error);
+  const SampleStream::Item* front = stream.front();
+  if (front == nullptr || !front->settled) return std::nullopt;
+  const std::shared_ptr<BatchJob> job = front->job;
   if (job->failure()) {
-    lock.unlock();
     Error error = *job->failure();
-    throw error.in_stage("pop");
+    error.in_stage("pop");
+    stream.drop_front();
+    wakeup->changed.notify_all();
+    throw error;
   }
-  std::shared_ptr<SlotLoan> loan = job->take_loan();
-  slots->hold(loan->slot());
-  lock.unlock();
-  board.add(&Stats::batches_emitted, 1);
   BatchInfo info;
-  info.device_ptr = reinterpret_cast<std::uintptr_t>(loan->memory().data());
+  info.device_ptr = reinterpret_cast<std::uintptr_t>(job->loan()->memory().data());
   info.shape.push_back(job->delivered_rows());
   for (const auto extent : job->shape().extents) info.shape.push_back(extent);
   info.dtype = job->shape().dtype;
   info.batch_id = job->shape().id;
   info.ready_stream = batch_device ? engine->ready_stream() : 0;
-  return Batch(info, batch_device, std::move(loan), job->valid(), job->sample_indices());
+  Batch batch(info, batch_device, job->loan(), job->valid(), job->sample_indices());
+  slots->hold(job->loan()->slot());
+  stream.drop_front();
+  static_cast<void>(job->take_loan());  // the batch has it
+  board.add(&Stats::batches_emitted, 1);
+  wakeup->changed.notify_all();
+  return batch;
 }
 
-void Pipeline::Impl::flush(Deadline deadline) {
+void Pipeline::Impl::put_back(std::exception_ptr error) {
+  const Lock lock(wakeup->mutex);
+  stream.put_back_error(std::move(error));
+  wakeup->changed.notify_all();
+}
+
+void Pipeline::Impl::flush(const Deadline& deadline) {
   if (forked()) check_usable();
   Lock lock(wakeup->mutex);
   check_usable();

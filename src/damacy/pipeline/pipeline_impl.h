@@ -21,15 +21,18 @@
 
 namespace damacy {
 
-using Deadline = std::optional<std::chrono::steady_clock::time_point>;
-
 struct Pipeline::Impl {
+  using Deadline = Pipeline::Deadline;
+
   Impl(Config config, Surroundings surroundings);
   ~Impl();
 
   void push(std::shared_ptr<SampleSource> source);
-  Batch pop(Deadline deadline);
-  void flush(Deadline deadline);
+  Batch pop(const Deadline& deadline);
+  void await_due(const Deadline& deadline);
+  std::optional<Batch> take_due();
+  void put_back(std::exception_ptr error);
+  void flush(const Deadline& deadline);
   void close() noexcept;
   bool pending();
   Stats stats();
@@ -69,12 +72,13 @@ struct Pipeline::Impl {
   void open_side_by_side(const OpenedByUri& wanted);
   void admit_front(QueuedSource& source, const OpenedByUri& opened);
   void make_slots(const PlannedSample& first);
-  void deliver_error(const QueuedSource& source, const QueuedSource* own, std::exception_ptr error);
+  // What ended a source: thrown at once, or kept for its place in the stream.
+  void deliver_error(Lock& lock, bool at_once, std::exception_ptr error);
   void refuse_reentry(std::string_view stage) const;
 
   void bind();
   std::unique_ptr<BatchEngine> make_engine();
-  Batch take_ready(Lock& lock);
+  void record_wait(const BatchJob& job, std::chrono::steady_clock::time_point since);
   void plan_batches(std::stop_token stop);
   void on_settled(BatchJob& job);
 

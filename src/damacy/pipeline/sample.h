@@ -26,8 +26,8 @@ class SampleSource {
   // Whether it tells how many samples it has; others count as unbounded after too many beyond a flush.
   virtual bool has_length() const { return false; }
   // Whether an exception of next() may wait for its place in the stream; one that may not (Ctrl-C) leaves the call at
-  // once.
-  virtual bool may_wait(const std::exception_ptr&) const { return true; }
+  // once. One that may lets go of what it would keep alive meanwhile.
+  virtual bool set_aside(const std::exception_ptr&) const { return true; }
 };
 
 class VectorSource final : public SampleSource {

@@ -59,16 +59,17 @@ void SampleStream::mark_settled(const BatchJob& job) {
   }
 }
 
-std::shared_ptr<BatchJob> SampleStream::take_front() {
-  auto job = std::move(batches_.front().job);
+void SampleStream::drop_front() {
   batches_.pop_front();
   --started_;
-  return job;
+}
+
+bool SampleStream::has_due_error() const noexcept {
+  return !deferred_.empty() && (batches_.empty() || deferred_.front().place < batches_.front().job->end_sample());
 }
 
 std::exception_ptr SampleStream::take_due_error() {
-  if (deferred_.empty()) return nullptr;
-  if (!batches_.empty() && deferred_.front().place >= batches_.front().job->end_sample()) return nullptr;
+  if (!has_due_error()) return nullptr;
   auto error = std::move(deferred_.front().error);
   deferred_.pop_front();
   return error;

@@ -44,7 +44,12 @@ class SampleStream {
   const std::optional<Dims>& extents() const noexcept { return extents_; }
   // True when this completed a batch.
   void accept(PlannedSample sample);
+  struct Deferred {
+    std::int64_t place;  // samples accepted before it
+    std::exception_ptr error;
+  };
   void defer(std::exception_ptr error) { deferred_.push_back({accepted_, std::move(error)}); }
+  std::deque<Deferred> take_deferred() { return std::exchange(deferred_, {}); }
   // Ends the run behind what is queued now.
   void flush();
 
@@ -60,9 +65,11 @@ class SampleStream {
   void mark_started();
   void mark_settled(const BatchJob& job);
   const Item* front() const noexcept { return batches_.empty() ? nullptr : &batches_.front(); }
-  std::shared_ptr<BatchJob> take_front();
+  void drop_front();
   // An error whose place comes before the front batch's end; with no batch, any.
+  bool has_due_error() const noexcept;
   std::exception_ptr take_due_error();
+  void put_back_error(std::exception_ptr error) { deferred_.push_front({0, std::move(error)}); }
   std::int64_t unbatched() const noexcept { return static_cast<std::int64_t>(run_.size()); }
   std::int64_t truncated() const noexcept { return truncated_; }
   void reset_truncated() noexcept { truncated_ = 0; }
@@ -81,10 +88,6 @@ class SampleStream {
   std::deque<Item> batches_;
   std::size_t started_ = 0;  // batches_[0, started_) are in production or done
 
-  struct Deferred {
-    std::int64_t place;  // samples accepted before it
-    std::exception_ptr error;
-  };
   std::deque<Deferred> deferred_;
 };
 
