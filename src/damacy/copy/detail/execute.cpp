@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "damacy/copy/detail/narrow.h"
 #include "damacy/copy/detail/stream.h"
 #include "damacy/copy/detail/tile.h"
 
@@ -254,6 +255,7 @@ void run(const Layout& layout, const Emitter& emitter, const std::byte* src, std
 }  // namespace
 
 void execute(const BlockCopy& copy, const std::byte* src, std::byte* dst, const Manner& manner) {
+  if (move_narrow(copy, src, dst)) return;
   const auto element = static_cast<std::int64_t>(size_of(copy.op.from));
   const std::int64_t src_step = copy.rank == 0 ? element : copy.used().back().src_stride;
   const std::int64_t dst_step = copy.rank == 0 ? 0 : copy.used().back().dst_stride;

@@ -1,0 +1,135 @@
+// Copy plans: what compile() refuses, and what runs must do, against element loops.
+#include "damacy/copy/copy_plan.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstdlib>
+
+#include "damacy/copy/random_plans.h"
+#include "damacy/core/error.h"
+
+namespace damacy::copy {
+namespace {
+
+using testing::RandomPlan;
+
+Slot line(std::int64_t count, bool writable = true) {
+  return {Dtype::i32, {count}, {4}, writable};
+}
+
+Copy copy_of(std::uint32_t src, std::int64_t src_at, std::uint32_t dst, std::int64_t dst_at, std::int64_t count) {
+  return {{src, 4 * src_at, {4}}, {dst, 4 * dst_at, {4}}, {count}, {}};
+}
+
+std::string refusal(std::vector<Slot> slots, std::vector<Copy> copies) {
+  try {
+    compile(std::move(slots), std::move(copies));
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+// DAMACY_PLAN_CASES: how many; a million takes some minutes.
+TEST(CopyPlan, random_plans_do_what_element_loops_do) {
+  const char* wanted = std::getenv("DAMACY_PLAN_CASES");
+  const long cases = wanted != nullptr ? std::atol(wanted) : 3000;
+  for (std::uint32_t seed = 0; seed < cases && !HasFailure(); ++seed) {
+    const RandomPlan random(seed);
+    const auto got = random.memory(), want = random.memory();
+    run(*random.plan(), got.bases, 1 + seed % 2);
+    testing::run_by_elements(*random.plan(), want.bases);
+    EXPECT_TRUE(got.bytes == want.bytes) << "seed " << seed << "\n" << random.plan()->describe();
+  }
+}
+
+TEST(CopyPlan, equal_input_gives_equal_plans_and_other_input_others) {
+  const auto plan = compile({line(8), line(8)}, {copy_of(0, 0, 1, 0, 8)});
+  EXPECT_EQ(*plan, *compile({line(8), line(8)}, {copy_of(0, 0, 1, 0, 8)}));
+  EXPECT_EQ(plan->hash(), compile({line(8), line(8)}, {copy_of(0, 0, 1, 0, 8)})->hash());
+  EXPECT_FALSE(*plan == *compile({line(8), line(8)}, {copy_of(0, 0, 1, 1, 7)}));
+  EXPECT_FALSE(*plan == *compile({line(9), line(8)}, {copy_of(0, 0, 1, 0, 8)}));
+}
+
+TEST(CopyPlan, boxes_may_reach_their_slots_end_and_not_a_byte_further) {
+  EXPECT_EQ(refusal({line(8), line(8)}, {copy_of(0, 3, 1, 0, 5)}), "");
+  EXPECT_NE(refusal({line(8), line(8)}, {copy_of(0, 4, 1, 0, 5)}), "");
+  EXPECT_NE(refusal({line(8), line(8)}, {copy_of(0, 0, 1, -1, 5)}), "");
+  EXPECT_NE(refusal({line(8), line(8)}, {copy_of(0, 0, 1, 4, 5)}), "");
+  Copy odd = copy_of(0, 0, 1, 0, 8);
+  odd.src.offset = 1;
+  EXPECT_NE(refusal({line(8), line(8)}, {odd}), "");
+  odd.src.strides = {INT64_MAX / 2};
+  EXPECT_NE(refusal({line(8), line(8)}, {odd}), "");
+  EXPECT_NE(refusal({line(8), line(8)}, {copy_of(0, 0, 2, 0, 1)}), "");
+  EXPECT_NE(refusal({line(8), line(8, false)}, {copy_of(0, 0, 1, 0, 1)}).find("read-only"), std::string::npos);
+}
+
+TEST(CopyPlan, destinations_that_share_an_element_are_refused_and_neighbours_are_not) {
+  EXPECT_EQ(refusal({line(8), line(8)}, {copy_of(0, 0, 1, 0, 4), copy_of(0, 0, 1, 4, 4)}), "");
+  EXPECT_NE(refusal({line(8), line(8)}, {copy_of(0, 0, 1, 0, 5), copy_of(0, 0, 1, 4, 4)}), "");
+  EXPECT_EQ(refusal({line(8)}, {copy_of(0, 0, 0, 4, 4)}), "");
+  EXPECT_NE(refusal({line(8)}, {copy_of(0, 1, 0, 4, 4)}), "");
+  // Two columns of one matrix: their addresses interleave, their elements do not meet.
+  const Slot matrix{Dtype::i32, {4, 4}, {16, 4}, true};
+  const auto column = [](std::int64_t at) { return Copy{{0, 0, {4}}, {1, 4 * at, {16}}, {4}, {}}; };
+  EXPECT_EQ(refusal({line(4), matrix}, {column(0), column(1)}), "");
+  EXPECT_NE(refusal({line(4), matrix}, {column(1), column(1)}), "");
+  // Every second element against every third: no layout tells, enumeration does.
+  const Copy second{{0, 0, {4}}, {1, 0, {8}}, {4}, {}}, third{{0, 0, {4}}, {1, 12, {12}}, {2}, {}};
+  EXPECT_NE(refusal({line(8), line(8)}, {second, third}), "");
+  Copy ninth = third;
+  ninth.extents = {1};
+  EXPECT_EQ(refusal({line(8), line(8)}, {second, ninth}), "");
+  EXPECT_NE(refusal({line(4), line(4)}, {Copy{{0, 0, {4}}, {1, 0, {0}}, {2}, {}}}), "");
+}
+
+TEST(CopyPlan, additions_may_overlap_and_go_one_after_the_other) {
+  auto first = copy_of(0, 0, 1, 0, 4), second = copy_of(0, 0, 1, 2, 4);
+  first.op.add = second.op.add = true;
+  const auto plan = compile({line(8), line(8)}, {first, second});
+  EXPECT_EQ(plan->phases().size(), 2u);
+  std::int32_t src[8] = {1, 2, 3, 4}, dst[8] = {};
+  run(*plan, std::vector{reinterpret_cast<std::uint64_t>(src), reinterpret_cast<std::uint64_t>(dst)});
+  EXPECT_EQ(std::vector<std::int32_t>(dst, dst + 8), (std::vector<std::int32_t>{1, 2, 4, 6, 3, 4, 0, 0}));
+  second.op.add = false;
+  EXPECT_NE(refusal({line(8), line(8)}, {first, second}), "");
+}
+
+TEST(CopyPlan, given_arrays_may_overlap_though_their_slots_do_not) {
+  const auto plan = compile({line(8), line(8), line(8)}, {copy_of(0, 0, 1, 0, 4), copy_of(0, 0, 2, 0, 4)});
+  EXPECT_NO_THROW(check_overlaps(*plan, std::vector<std::uint64_t>{0x1000, 0x2000, 0x3000}));
+  EXPECT_NO_THROW(check_overlaps(*plan, std::vector<std::uint64_t>{0x1000, 0x2000, 0x2010}));
+  EXPECT_THROW(check_overlaps(*plan, std::vector<std::uint64_t>{0x1000, 0x2000, 0x2000}), Error);
+  EXPECT_THROW(check_overlaps(*plan, std::vector<std::uint64_t>{0x1000, 0x2000, 0x200c}), Error);
+}
+
+TEST(CopyPlan, unsigned_numbers_are_not_negated) {
+  Copy copy{{0, 0, {1}}, {1, 0, {1}}, {4}, {true, false}};
+  EXPECT_THROW(compile({{Dtype::u8, {4}, {1}}, {Dtype::u8, {4}, {1}}}, {copy}), Error);
+  EXPECT_NO_THROW(compile({{Dtype::i8, {4}, {1}}, {Dtype::i8, {4}, {1}}}, {copy}));
+}
+
+TEST(CopyPlan, offsets_beyond_four_gigabytes_are_reached) {
+  constexpr std::int64_t kCount = std::int64_t{1} << 33;
+  const std::size_t bytes = static_cast<std::size_t>(kCount);
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) GTEST_SKIP() << "no sparse mapping of 8 GiB";
+  auto* memory = static_cast<std::uint8_t*>(at);
+  const Slot huge{Dtype::u8, {2, kCount / 2}, {kCount / 2, 1}, true};
+  // The last three columns of both rows, turned round.
+  const Copy copy{{0, kCount / 2 - 1, {kCount / 2, -1}}, {1, 0, {3, 1}}, {2, 3}, {}};
+  const auto plan = compile({huge, {Dtype::u8, {2, 3}, {3, 1}, true}}, {copy});
+  for (int i = 0; i < 3; ++i) {
+    memory[kCount / 2 - 3 + i] = static_cast<std::uint8_t>(1 + i);
+    memory[kCount - 3 + i] = static_cast<std::uint8_t>(11 + i);
+  }
+  std::uint8_t out[6] = {};
+  run(*plan, std::vector{reinterpret_cast<std::uint64_t>(memory), reinterpret_cast<std::uint64_t>(out)});
+  munmap(at, bytes);
+  EXPECT_EQ(std::vector<int>(out, out + 6), (std::vector<int>{3, 2, 1, 13, 12, 11}));
+}
+
+}  // namespace
+}  // namespace damacy::copy

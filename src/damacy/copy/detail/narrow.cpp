@@ -1,0 +1,115 @@
+// One loop along the long axis; the short one is unrolled inside. Lines that no hardware would foresee are asked for.
+#include "damacy/copy/detail/narrow.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace damacy::copy_detail {
+namespace {
+
+constexpr std::int64_t kWidth = 8;   // elements of the short axis at most
+constexpr std::int64_t kAhead = 16;  // steps of the long axis
+constexpr std::int64_t kFar = 128;   // bytes a step, from which on lines are asked for
+
+struct Plane {
+  CopyAxis along;
+  CopyAxis across;
+};
+
+template <class T, std::int64_t kCount>
+void move_plane(const Plane& plane, const std::byte* src, std::byte* dst) {
+  const std::int64_t count = kCount > 0 ? kCount : plane.across.extent;
+  const std::int64_t src_step = plane.along.src_stride, dst_step = plane.along.dst_stride;
+  const bool read_far = std::abs(src_step) >= kFar, write_far = std::abs(dst_step) >= kFar;
+  for (std::int64_t i = 0; i < plane.along.extent; ++i) {
+    if (read_far) __builtin_prefetch(src + kAhead * src_step, 0);
+    if (write_far) __builtin_prefetch(dst + kAhead * dst_step, 1);
+    T values[kWidth];
+    for (std::int64_t k = 0; k < count; ++k) std::memcpy(&values[k], src + k * plane.across.src_stride, sizeof(T));
+    for (std::int64_t k = 0; k < count; ++k) std::memcpy(dst + k * plane.across.dst_stride, &values[k], sizeof(T));
+    src += src_step;
+    dst += dst_step;
+  }
+}
+
+using PlaneMove = void (*)(const Plane&, const std::byte*, std::byte*);
+
+template <class T>
+PlaneMove move_of_width(std::int64_t count) {
+  constexpr PlaneMove kMoves[] = {move_plane<T, 0>, move_plane<T, 1>, move_plane<T, 2>, move_plane<T, 3>,
+                                  move_plane<T, 4>};
+  return kMoves[count <= 4 ? count : 0];
+}
+
+struct Pair {
+  std::uint64_t low, high;
+};
+
+PlaneMove move_of(std::size_t bytes, std::int64_t count) {
+  switch (bytes) {
+    case 1:
+      return move_of_width<std::uint8_t>(count);
+    case 2:
+      return move_of_width<std::uint16_t>(count);
+    case 4:
+      return move_of_width<std::uint32_t>(count);
+    case 8:
+      return move_of_width<std::uint64_t>(count);
+    default:
+      return move_of_width<Pair>(count);
+  }
+}
+
+// Which axes make the plane; false: the block is not narrow.
+bool choose(std::span<const CopyAxis> axes, std::int64_t element, std::size_t& along, std::size_t& across) {
+  const std::size_t inner = axes.size() - 1;
+  const auto beside = std::ranges::find_if(axes, [&](const CopyAxis& a) { return std::abs(a.src_stride) == element; });
+  const auto closest = static_cast<std::size_t>(beside - axes.begin());
+  if (axes[inner].extent <= kWidth) {
+    across = inner;
+    along = inner == 0 ? 1 : 0;
+    for (std::size_t i = 0; i < inner; ++i)
+      if (axes[i].extent > axes[along].extent) along = i;
+    if (closest < inner && axes[closest].extent > kWidth) along = closest;
+    return true;
+  }
+  if (closest >= inner || axes[closest].extent > kWidth) return false;
+  across = closest;
+  along = inner;
+  return true;
+}
+
+}  // namespace
+
+bool move_narrow(const BlockCopy& copy, const std::byte* src, std::byte* dst) {
+  const bool moves =
+      copy.op.from == copy.op.to && copy.op.from != Dtype::boolean && (!copy.op.swap_bytes || size_of(copy.op.to) == 1);
+  std::size_t along = 0, across = 0;
+  const std::size_t bytes = size_of(copy.op.to);
+  if (!moves || copy.rank < 2 || !choose(copy.used(), static_cast<std::int64_t>(bytes), along, across)) return false;
+  const PlaneMove move = move_of(bytes, copy.axes[across].extent);
+  const Plane plane{copy.axes[along], copy.axes[across]};
+  std::array<CopyAxis, kMaxRank> outer;
+  std::array<std::int64_t, kMaxRank> at{};
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < copy.rank; ++i)
+    if (i != along && i != across) outer[count++] = copy.axes[i];
+  src += copy.src_offset;
+  dst += copy.dst_offset;
+  while (true) {
+    move(plane, src, dst);
+    std::size_t i = count;
+    for (; i > 0; --i) {
+      const CopyAxis& axis = outer[i - 1];
+      const std::int64_t steps = ++at[i - 1] < axis.extent ? 1 : 1 - axis.extent;
+      src += steps * axis.src_stride;
+      dst += steps * axis.dst_stride;
+      if (steps == 1) break;
+      at[i - 1] = 0;
+    }
+    if (i == 0) return true;
+  }
+}
+
+}  // namespace damacy::copy_detail
