@@ -9,38 +9,41 @@
 
 namespace damacy {
 
+void find_reads(const EncodedChunks& chunks, std::uint32_t first, std::uint32_t count,
+                const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads) {
+  std::vector<Piece> pieces;
+  for (std::uint32_t c = first; c < first + count; ++c) {
+    const ChunkPlace& where = chunks.where(c);
+    if (where.failed) continue;
+    if (where.missing)
+      reads.missing.push_back(c);
+    else if (elsewhere(c))
+      continue;
+    else if (chunks.worth_reading_partially(c))
+      reads.partial.push_back(c);
+    else
+      pieces.push_back({where.offset, where.bytes, c});
+  }
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
+  for (const MergedRead& merged : coalesce(pieces)) {
+    ChunkRun run{merged.offset, merged.size, {}};
+    for (const Piece& piece : std::span(pieces).subspan(merged.first, merged.count))
+      run.chunks.push_back(static_cast<std::uint32_t>(piece.id));
+    reads.runs.push_back(std::move(run));
+  }
+}
+
 ChunkReads find_reads(const ChunkTasks& tasks, const std::function<bool(std::uint32_t)>& elsewhere) {
   ChunkReads reads;
-  std::vector<Piece> pieces;
-  for (const PlannedShard& shard : tasks.plan().shards) {
-    pieces.clear();
-    for (std::uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunk_count; ++c) {
-      const ChunkTasks::Where& where = tasks.where(c);
-      if (where.failed) continue;
-      if (where.missing)
-        reads.missing.push_back(c);
-      else if (elsewhere(c))
-        continue;
-      else if (tasks.worth_reading_partially(c))
-        reads.partial.push_back(c);
-      else
-        pieces.push_back({where.offset, where.bytes, c});
-    }
-    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
-    for (const MergedRead& merged : coalesce(pieces)) {
-      ChunkRun run{merged.offset, merged.size, {}};
-      for (const Piece& piece : std::span(pieces).subspan(merged.first, merged.count))
-        run.chunks.push_back(static_cast<std::uint32_t>(piece.id));
-      reads.runs.push_back(std::move(run));
-    }
-  }
+  for (const PlannedShard& shard : tasks.plan().shards)
+    find_reads(tasks, shard.first_chunk, shard.chunk_count, elsewhere, reads);
   return reads;
 }
 
-DecodeResult decode_chunk(ChunkTasks& tasks, std::size_t chunk, std::span<const std::byte> packed,
+DecodeResult decode_chunk(EncodedChunks& tasks, std::size_t chunk, std::span<const std::byte> packed,
                           std::span<const ByteRange> available, std::span<const ByteRange> needed,
                           std::span<std::byte> decoded, DecodeContext& context) {
-  const CodecChain& codecs = tasks.array_of(tasks.shard_of(chunk)).metadata().codecs;
+  const CodecChain& codecs = tasks.metadata_of(chunk).codecs;
   const TraceRange stage("damacy decode on a core");
   const Stopwatch watch;
   const DecodeResult result = available.empty() ? codecs.decode(packed, decoded, needed, context)
@@ -59,7 +62,7 @@ void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, s
 ChunkRunRead::ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run)
     : sink_(std::move(sink)), run_(std::move(run)) {
   sink_->tasks().open_task();
-  sink_->tasks().job().open_read();
+  sink_->tasks().open_read();
 }
 
 ChunkRunRead::~ChunkRunRead() {
@@ -71,17 +74,17 @@ Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
   stop_ = stop;
   staging_ = sink_->staging().take(run_.bytes, std::move(stop));
   watch_ = {};
-  return {sink_->tasks().object_of(sink_->tasks().shard_of(run_.chunks.front())), run_.offset, staging_.bytes()};
+  return {sink_->tasks().object_with(run_.chunks.front()), run_.offset, staging_.bytes()};
 }
 
 std::span<std::byte> ChunkRunRead::bytes_of_chunk(std::uint32_t chunk) const noexcept {
-  const ChunkTasks::Where& where = sink_->tasks().where(chunk);
+  const ChunkPlace& where = sink_->tasks().where(chunk);
   return staging_.bytes().subspan(where.offset - run_.offset, where.bytes);
 }
 
 void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
-  ChunkTasks& tasks = sink_->tasks();
-  tasks.job().close_read();
+  EncodedChunks& tasks = sink_->tasks();
+  tasks.close_read();
   if (failure != nullptr) return read_one_by_one(thread, part, *failure);
   std::uint64_t wanted = 0;
   for (const std::uint32_t chunk : run_.chunks) wanted += tasks.where(chunk).bytes;
@@ -105,7 +108,7 @@ void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const E
 
 PartialRead::PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk) : sink_(std::move(sink)), chunk_(chunk) {
   sink_->tasks().open_task();
-  sink_->tasks().job().open_read();
+  sink_->tasks().open_read();
 }
 
 PartialRead::~PartialRead() {
@@ -114,15 +117,14 @@ PartialRead::~PartialRead() {
 }
 
 Part PartialRead::prepare(std::size_t, std::stop_token stop) {
-  ChunkTasks& tasks = sink_->tasks();
-  const std::size_t shard = tasks.shard_of(chunk_);
-  const ChunkTasks::Where& where = tasks.where(chunk_);
+  EncodedChunks& tasks = sink_->tasks();
+  const ChunkPlace& where = tasks.where(chunk_);
   stop_ = stop;
   staging_ = sink_->staging().take(where.bytes, std::move(stop));
   watch_ = {};
-  const bool raw = tasks.array_of(shard).metadata().codecs.is_raw();
+  const bool raw = tasks.metadata_of(chunk_).codecs.is_raw();
   const std::size_t head = raw ? 0 : std::min<std::size_t>(CodecChain::kHeadBytes, where.bytes);
-  return {tasks.object_of(shard), where.offset, staging_.bytes().first(head)};
+  return {tasks.object_with(chunk_), where.offset, staging_.bytes().first(head)};
 }
 
 void PartialRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
@@ -132,7 +134,7 @@ void PartialRead::complete(std::size_t thread, const Part& part, const Error* fa
   } catch (...) {
     sink_->fail(chunk_, current_error());
   }
-  sink_->tasks().job().close_read();
+  sink_->tasks().close_read();
 }
 
 void PartialRead::read(const Part& part, ByteRange range) {
@@ -142,8 +144,8 @@ void PartialRead::read(const Part& part, ByteRange range) {
 }
 
 void PartialRead::read_needed(std::size_t thread, const Part& part) {
-  ChunkTasks& tasks = sink_->tasks();
-  const ArrayMetadata& metadata = tasks.array_of(tasks.shard_of(chunk_)).metadata();
+  EncodedChunks& tasks = sink_->tasks();
+  const ArrayMetadata& metadata = tasks.metadata_of(chunk_);
   const std::vector<ByteRange> needed = tasks.needed_bytes(chunk_);
   if (metadata.codecs.is_raw()) {
     for (const ByteRange& range : needed) read(part, range);

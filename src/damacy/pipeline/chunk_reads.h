@@ -26,14 +26,17 @@ struct ChunkReads {
   std::vector<std::uint32_t> partial;
   std::vector<std::uint32_t> missing;
 };
-// Leaves out the chunks for which `elsewhere` is true.
+// Chunks of one object, `count` of them from `first` on. Leaves out those for which `elsewhere` is true.
+void find_reads(const EncodedChunks& chunks, std::uint32_t first, std::uint32_t count,
+                const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads);
+// All objects of a plan.
 [[nodiscard]] ChunkReads find_reads(const ChunkTasks& tasks, const std::function<bool(std::uint32_t)>& elsewhere);
 
 // Takes encoded chunks on the thread that read them.
 class ChunkSink {
  public:
   virtual ~ChunkSink() = default;
-  virtual ChunkTasks& tasks() noexcept = 0;
+  virtual EncodedChunks& tasks() noexcept = 0;
   virtual Arena& staging() noexcept = 0;  // where packed bytes are read to
   // The chunk cannot be read.
   virtual void fail(std::size_t chunk, const Error& error) noexcept = 0;
@@ -84,7 +87,7 @@ class PartialRead final : public Request {
 
 // Decodes a chunk on this thread, at least the bytes `needed`; `packed` and `available` as a sink takes them. Counts it
 // unless the answer is need_more, which only a part can give.
-[[nodiscard]] DecodeResult decode_chunk(ChunkTasks& tasks, std::size_t chunk, std::span<const std::byte> packed,
+[[nodiscard]] DecodeResult decode_chunk(EncodedChunks& tasks, std::size_t chunk, std::span<const std::byte> packed,
                                         std::span<const ByteRange> available, std::span<const ByteRange> needed,
                                         std::span<std::byte> decoded, DecodeContext& context);
 

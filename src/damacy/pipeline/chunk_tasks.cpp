@@ -11,26 +11,11 @@
 namespace damacy {
 namespace {
 
-// Below this many bytes one read of everything is quicker than two of parts.
-constexpr std::uint64_t kPartialFrom = 512 << 10;
-
 std::vector<std::int64_t> as_vector(const Dims& dims) {
   return {dims.begin(), dims.end()};
 }
 
 }  // namespace
-
-Error current_error() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error(Status::oom, "no memory left on the host", "memory");
-  } catch (const std::exception& error) {
-    return Error(Status::io, text("internal: ", std::string_view(error.what())), "io");
-  }
-}
 
 ChunkTasks::ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, StatsBoard& board, Catalog& catalog)
     : job_(std::move(job)),
@@ -88,16 +73,6 @@ std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
   for (const std::uint32_t row : rows_of(chunk)) ranges.push_back(bytes_of(array, box, wanted(*job_, row, box)));
   merge_ranges(ranges);
   return ranges;
-}
-
-// Raw chunks without a checksum, and chunks of a codec that can decode parts, when at most three quarters are needed.
-bool ChunkTasks::worth_reading_partially(std::size_t chunk) const {
-  const ArrayMetadata& metadata = array_of(shard_of_chunk_[chunk]).metadata();
-  if (where_[chunk].bytes < kPartialFrom || !(metadata.codecs.is_raw() || metadata.codecs.can_read_partially()))
-    return false;
-  std::uint64_t needed = 0;
-  for (const ByteRange& range : needed_bytes(chunk)) needed += range.size();
-  return needed <= metadata.chunk_bytes() / 4 * 3;
 }
 
 void ChunkTasks::count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept {

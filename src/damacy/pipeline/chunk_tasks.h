@@ -10,20 +10,16 @@
 #include "damacy/device/arena.h"
 #include "damacy/io/engine.h"
 #include "damacy/pipeline/batch_job.h"
+#include "damacy/pipeline/encoded_chunks.h"
 #include "damacy/pipeline/stats.h"
 #include "damacy/plan/batch_plan.h"
 #include "damacy/zarr/catalog.h"
 
 namespace damacy {
 
-class ChunkTasks {
+class ChunkTasks final : public EncodedChunks {
  public:
-  struct Where {
-    std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;
-    bool missing = false;
-    bool failed = false;
-  };
+  using Where = ChunkPlace;
   // Holds one task of the job open until its own last task is closed; one of its own is open until the planner closes
   // it.
   ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, StatsBoard& board, Catalog& catalog);
@@ -34,31 +30,32 @@ class ChunkTasks {
 
   const BatchPlan& plan() const noexcept { return plan_; }
   BatchJob& job() const noexcept { return *job_; }
-  StatsBoard& board() const noexcept { return board_; }
+  StatsBoard& board() const noexcept override { return board_; }
   const Array& array_of(std::size_t shard) const { return *plan_.arrays[plan_.shards[shard].array]; }
   std::size_t shard_of(std::size_t chunk) const { return shard_of_chunk_[chunk]; }
-  const Where& where(std::size_t chunk) const { return where_[chunk]; }
+  const Where& where(std::size_t chunk) const override { return where_[chunk]; }
   const std::shared_ptr<Object>& object_of(std::size_t shard) const { return shards_[shard]->object; }
+  const std::shared_ptr<Object>& object_with(std::size_t chunk) const override { return object_of(shard_of(chunk)); }
+  const ArrayMetadata& metadata_of(std::size_t chunk) const override { return array_of(shard_of(chunk)).metadata(); }
   std::span<const std::uint32_t> rows_of(std::size_t chunk) const {
     return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);
   }
   Box box_of(std::size_t chunk) const;
-  // The byte intervals of the decoded chunk that rows want, sorted and disjoint.
-  std::vector<ByteRange> needed_bytes(std::size_t chunk) const;
-  // Of a big chunk little is needed, and its codec can do with parts.
-  bool worth_reading_partially(std::size_t chunk) const;
+  std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
 
-  void open_task() noexcept { open_.fetch_add(1); }
-  void close_task() noexcept;
+  void open_task() noexcept override { open_.fetch_add(1); }
+  void close_task() noexcept override;
+  void open_read() noexcept override { job_->open_read(); }
+  void close_read() noexcept override { job_->close_read(); }
 
   // What became of a chunk, for the counters.
-  void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept;
+  void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
   enum class Decode { on_device, on_host, joined };  // joined: decoded for another batch
   void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode decode) noexcept;
 
   // Tells all rows that want the chunk (or any chunk of the shard).
   void fail_chunk(std::size_t chunk, Error error) noexcept;
-  void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept;
+  void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
   void fail_shard(std::size_t shard, const Error& error) noexcept;
 
  private:
@@ -79,8 +76,5 @@ class ChunkTasks {
   std::atomic<std::int64_t> decode_ns_{0}, encoded_bytes_{0}, decoded_bytes_{0};
   std::atomic<std::int64_t> place_ns_{0}, used_bytes_{0}, placed_bytes_{0};
 };
-
-// The exception in flight as one of ours. Call it inside a catch block.
-[[nodiscard]] Error current_error();
 
 }  // namespace damacy

@@ -87,6 +87,29 @@ std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object>
 
 }  // namespace
 
+ShardIndex read_shard_index(const Array& array, Object& object) {
+  const ArrayMetadata& metadata = array.metadata();
+  const ShardIndexLayout& layout = *metadata.shard_index;
+  const std::size_t chunks = array.chunks_per_shard();
+  const std::uint64_t bytes = ShardIndex::encoded_bytes(chunks, layout);
+  const std::uint64_t object_bytes = object.stamp().size;
+  if (object_bytes < bytes)
+    throw Error(Status::io, text("short read: ", object_bytes, " of ", bytes, " bytes of the shard's index"),
+                "short-read");
+  std::vector<std::byte> encoded(bytes);
+  const std::uint64_t offset = layout.at_end ? object_bytes - bytes : 0;
+  object.read_exact(offset, encoded);
+  ShardIndex::Rules rules{
+      .object_bytes = object_bytes, .max_chunk_bytes = array.max_encoded_chunk_bytes(), .exact_chunk_bytes = {}};
+  if (metadata.codecs.fixed_size())
+    rules.exact_chunk_bytes = metadata.codecs.fixed_encoded_size(metadata.chunk_bytes());
+  try {
+    return ShardIndex::parse(encoded, chunks, layout, rules);
+  } catch (Error& e) {
+    throw e.at_bytes(offset, offset + bytes);
+  }
+}
+
 struct Catalog::Impl {
   class Claim;
 
@@ -222,30 +245,11 @@ ArrayEntry Catalog::Impl::load_array(const std::string& uri, std::shared_ptr<Sto
 }
 
 IndexEntry Catalog::Impl::load_index(const Array& array, Object& object) {
-  const ArrayMetadata& metadata = array.metadata();
-  const ShardIndexLayout& layout = *metadata.shard_index;
-  const std::size_t chunks = array.chunks_per_shard();
-  const std::uint64_t bytes = ShardIndex::encoded_bytes(chunks, layout);
-  const std::uint64_t object_bytes = object.stamp().size;
-  if (object_bytes < bytes)
-    throw Error(Status::io, text("short read: ", object_bytes, " of ", bytes, " bytes of the shard's index"),
-                "short-read");
   auto kept = std::make_shared<KeptIndex>();
-  kept->charge = reserve(kEntryOverhead + sizeof(KeptIndex) + chunks * ShardIndex::kEntryBytes);
+  kept->charge = reserve(kEntryOverhead + sizeof(KeptIndex) + array.chunks_per_shard() * ShardIndex::kEntryBytes);
   kept->object = object.stamp();
   kept->document = array.document_stamp();
-  std::vector<std::byte> encoded(bytes);
-  const std::uint64_t offset = layout.at_end ? object_bytes - bytes : 0;
-  object.read_exact(offset, encoded);
-  ShardIndex::Rules rules{
-      .object_bytes = object_bytes, .max_chunk_bytes = array.max_encoded_chunk_bytes(), .exact_chunk_bytes = {}};
-  if (metadata.codecs.fixed_size())
-    rules.exact_chunk_bytes = metadata.codecs.fixed_encoded_size(metadata.chunk_bytes());
-  try {
-    kept->index = ShardIndex::parse(encoded, chunks, layout, rules);
-  } catch (Error& e) {
-    throw e.at_bytes(offset, offset + bytes);
-  }
+  kept->index = read_shard_index(array, object);
   return kept;
 }
 

@@ -23,6 +23,9 @@ struct Shard {
   std::optional<ShardIndex> index;  // empty: unsharded, the object is the chunk
 };
 
+// Reads and checks the index of a shard of `array`, in one request. Throws Error.
+[[nodiscard]] ShardIndex read_shard_index(const Array& array, Object& object);
+
 class Catalog {
  public:
   struct Limits {
