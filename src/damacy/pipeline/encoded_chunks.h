@@ -12,7 +12,6 @@
 #include "damacy/io/store.h"
 #include "damacy/pipeline/stats.h"
 #include "damacy/zarr/array.h"
-#include "damacy/zarr/shard_index.h"
 
 namespace damacy {
 
@@ -47,13 +46,6 @@ class EncodedChunks {
   bool worth_reading_partially(std::size_t chunk) const;
 };
 
-// Of an object that is one chunk. Throws Error when its size cannot be right.
-[[nodiscard]] ChunkPlace place_of_whole_object(const Array& array, std::uint64_t stored_bytes);
-// Of a chunk of a shard.
-[[nodiscard]] ChunkPlace place_in_shard(const ShardIndex& index, std::size_t chunk) noexcept;
-
-// What a decoder returned, in words.
-[[nodiscard]] Error error_of(const DecodeResult& result);
 // The exception in flight as one of ours. Call it inside a catch block.
 [[nodiscard]] Error current_error();
 

@@ -1,0 +1,80 @@
+"""Whether the native reader can read an array, and what it must know for that. Knows metadata objects of zarr-python;
+reads no store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+_HOMES = ("zarr.", "numcodecs.")
+
+
+def codecs_of(metadata: Any) -> Iterator[Any]:
+    """All codec objects, those inside shards too."""
+    if metadata.zarr_format == 2:
+        yield from metadata.filters or ()
+        if metadata.compressor is not None:
+            yield metadata.compressor
+        return
+    waiting = list(metadata.codecs)
+    while waiting:
+        codec = waiting.pop()
+        yield codec
+        if hasattr(codec, "index_codecs"):
+            waiting += [*codec.codecs, *codec.index_codecs]
+
+
+def _neutral_fill(data_type: Any) -> Any:
+    """Any legal fill value: the bits come with each read, for JSON loses some."""
+    name = data_type if isinstance(data_type, str) else data_type.get("name", "")
+    if name == "bool":
+        return False
+    return [0.0, 0.0] if name.startswith("complex") else 0
+
+
+def document_of(metadata: Any) -> bytes:
+    """The array's document as the native parser takes it: without attributes, of which there may be any amount."""
+    from zarr.core.buffer import cpu
+
+    documents = metadata.to_buffer_dict(cpu.buffer_prototype)
+    document = json.loads(documents["zarr.json" if metadata.zarr_format == 3 else ".zarray"].to_bytes())
+    document.pop("attributes", None)
+    document["fill_value"] = None if metadata.zarr_format == 2 else _neutral_fill(document["data_type"])
+    return json.dumps(document).encode()
+
+
+def dtype_of(metadata: Any) -> np.dtype[Any]:
+    """The element type in this machine's byte order."""
+    data_type = metadata.dtype if metadata.zarr_format == 2 else metadata.data_type
+    return np.dtype(data_type.to_native_dtype()).newbyteorder("=")
+
+
+def native_array(metadata: Any, uri: str) -> tuple[Any, str | None]:
+    """The native view of an array and None; or None and the reason why there is none."""
+    from damacy import DamacyError, _native
+
+    for codec in codecs_of(metadata):
+        if not type(codec).__module__.startswith(_HOMES):
+            return (
+                None,
+                f"the codec class {type(codec).__module__}.{type(codec).__qualname__} is neither zarr's nor ours",
+            )
+    try:
+        array = _native.stored_array(uri, document_of(metadata), metadata.zarr_format)
+        dtype = dtype_of(metadata)
+    except DamacyError as error:
+        return None, error.message
+    except Exception as error:  # metadata of a form that we do not know are not ours to judge
+        return None, f"{type(error).__name__}: {error}"
+    if dtype.itemsize != array.itemsize or dtype.hasobject:
+        return None, f"elements of type {dtype}"
+    return array, None
+
+
+def fill_bytes(spec: Any) -> bytes:
+    """The fill element of a chunk, bit for bit, in this machine's byte order."""
+    fill = spec.dtype.default_scalar() if spec.fill_value is None else spec.fill_value
+    return np.asarray(fill, np.dtype(spec.dtype.to_native_dtype()).newbyteorder("=")).tobytes()

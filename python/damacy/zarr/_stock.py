@@ -1,0 +1,76 @@
+"""zarr-python's own pipeline, for what is not read natively: with the same results, statuses and errors. Knows how to
+keep our device arrays out of codecs that take NumPy only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def stock_pipeline(metadata: Any) -> Any:
+    from zarr.core.codec_pipeline import BatchedCodecPipeline
+
+    if metadata.zarr_format == 3:
+        return BatchedCodecPipeline.from_codecs(metadata.codecs)
+    from zarr.codecs._v2 import V2Codec
+
+    return BatchedCodecPipeline.from_codecs([V2Codec(filters=metadata.filters, compressor=metadata.compressor)])
+
+
+def is_ours(prototype: Any) -> bool:
+    return prototype.nd_buffer.__module__.startswith("damacy.zarr.buffer")
+
+
+def _is_sharded(metadata: Any) -> bool:
+    return metadata.zarr_format == 3 and any(hasattr(codec, "index_codecs") for codec in metadata.codecs)
+
+
+def must_substitute(metadata: Any, items: Sequence[Any]) -> bool:
+    """Whether the CPU's prototype stands in for ours. Inside shards zarr refuses a mix with the default one."""
+    from zarr.core.buffer import cpu, default_buffer_prototype
+
+    if not items or not is_ours(items[0][1].prototype):
+        return False
+    return not _is_sharded(metadata) or default_buffer_prototype() == cpu.buffer_prototype
+
+
+def on_cpu(items: Sequence[Any]) -> list[Any]:
+    """The same items with the CPU's prototype."""
+    from zarr.core.array_spec import ArraySpec
+    from zarr.core.buffer import cpu
+
+    def spec_on_cpu(s: Any) -> Any:
+        return ArraySpec(s.shape, s.dtype, s.fill_value, s.config, cpu.buffer_prototype)
+
+    return [(getter, spec_on_cpu(spec), *rest) for getter, spec, *rest in items]
+
+
+async def read(pipeline: Any, metadata: Any, items: Sequence[Any], out: Any, drop_axes: tuple[int, ...]) -> Any:
+    if not must_substitute(metadata, items):
+        return await pipeline.read(items, out, drop_axes=drop_axes)
+    from zarr.core.buffer import cpu
+
+    host = cpu.NDBuffer.from_numpy_array(np.empty(out.shape, out.dtype))
+    statuses = await pipeline.read(on_cpu(items), host, drop_axes=drop_axes)
+    assign(out, host.as_numpy_array(), items)
+    return statuses
+
+
+def assign(out: Any, host: np.ndarray[Any, Any], items: Sequence[Any]) -> None:
+    """What the items have read goes from host memory to `out`: at once if it is all of it."""
+    if sum(host[item[3]].size for item in items) == host.size:
+        out[...] = host
+        return
+    for item in items:
+        out[item[3]] = host[item[3]]
+
+
+async def write(pipeline: Any, metadata: Any, items: Sequence[Any], value: Any, drop_axes: tuple[int, ...]) -> None:
+    if must_substitute(metadata, items):
+        from zarr.core.buffer import cpu
+
+        value = cpu.NDBuffer.from_numpy_array(value.as_numpy_array())
+        items = on_cpu(items)
+    await pipeline.write(items, value, drop_axes=drop_axes)

@@ -1,0 +1,110 @@
+"""Where stored bytes come from: files, which native threads read by themselves, and every other store of zarr-python,
+which is asked. Knows stores and byte requests; not what the bytes mean."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+_GAP, _CAP = 1 << 20, 16 << 20
+
+
+def is_of_files(store: Any) -> bool:
+    """Files in a directory, by exactly the classes whose keys are known to be paths."""
+    from zarr.storage import LocalStore
+
+    return type(store) is LocalStore or (type(store).__module__, type(store).__name__) in (
+        ("damacy.zarr", "GDSStore"),
+        ("damacy.zarr._gds_store", "GDSStore"),
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def file_store(root: str) -> Any:
+    from damacy import _native
+
+    return _native.file_store(root)
+
+
+def root_of(store: Any) -> str:
+    return str(store.root.absolute())
+
+
+def forget(store: Any, keys: Sequence[str]) -> None:
+    """What was written here is not read from an old index."""
+    from damacy import _native
+
+    if is_of_files(store):
+        for key in keys:
+            _native.forget_index(root_of(store), key)
+
+
+def _prototype_to_ask(prototype: Any) -> Any:
+    """Host memory, unless the caller's own classes want something else."""
+    from zarr.core.buffer import cpu
+
+    home = prototype.buffer.__module__
+    known = home.startswith(("zarr.core.buffer", "zarr.buffer", "damacy.zarr.buffer"))
+    return cpu.buffer_prototype if known else prototype
+
+
+class Fetched:
+    """The objects of one read, asked from a store and handed to native code."""
+
+    def __init__(self, store: Any, prototype: Any) -> None:
+        import zarr
+
+        from damacy import _native
+
+        self.given = _native.GivenStore(str(store))
+        self._store = store
+        self._prototype = _prototype_to_ask(prototype)
+        self._slots = asyncio.Semaphore(zarr.config.get("async.concurrency"))
+        self._gap = zarr.config.get("array.sharding_coalesce_max_gap_bytes", _GAP)
+        self._cap = zarr.config.get("array.sharding_coalesce_max_bytes", _CAP)
+
+    def __del__(self) -> None:
+        self.given.release()
+
+    async def whole(self, getter: Any) -> None:
+        found = await self._get(getter, None)
+        if found is not None:
+            self.given.put(getter.path, 0, found, len(found))
+
+    async def shard(self, getter: Any, plan: Any, array: Any) -> None:
+        from zarr.abc.store import RangeByteRequest, SuffixByteRequest
+
+        size, unknown = array.index_bytes, plan.unknown_size
+        at_end = array.index_at_end
+        index = await self._get(getter, SuffixByteRequest(size) if at_end else RangeByteRequest(0, size))
+        if index is None:
+            return
+        ranges = plan.ranges(getter.path, index.tobytes(), self._gap, self._cap)
+        self.given.put(getter.path, unknown - size if at_end else 0, index, unknown)
+        pieces = await asyncio.gather(
+            *(self._get(getter, RangeByteRequest(offset, offset + length)) for offset, length in ranges)
+        )
+        for (offset, _), piece in zip(ranges, pieces):
+            if piece is not None:
+                self.given.put(getter.path, offset, piece, unknown)
+
+    async def _get(self, getter: Any, byte_range: Any) -> np.ndarray[Any, Any] | None:
+        async with self._slots:
+            found = await getter.get(self._prototype, byte_range)
+        return None if found is None else np.ascontiguousarray(found.as_numpy_array())
+
+
+async def fetch(items: Sequence[Any], plan: Any, array: Any) -> Fetched:
+    """Everything that the items of a read need, each object once."""
+    first, spec = items[0][:2]
+    fetched = Fetched(first.store, spec.prototype)
+    getters = {getter.path: getter for getter, *_ in items}
+    if array.index_bytes:
+        await asyncio.gather(*(fetched.shard(getter, plan, array) for getter in getters.values()))
+    else:
+        await asyncio.gather(*(fetched.whole(getter) for getter in getters.values()))
+    return fetched

@@ -1,0 +1,51 @@
+"""What users ask about native reading: whether an array is, why not, and what was done so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Literal
+
+# Counters of what Python sees; the native ones are beside the threads that count.
+counted: Counter[str] = Counter()
+_PYTHON_COUNTERS = ("fallback_reads", "h2d_bytes", "h2d_copies", "d2h_bytes")
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether reads of an array are native; `reason` says why not."""
+
+    native: bool
+    reason: str | None
+    backend: Literal["host", "cuda"] | None
+
+
+Support.__module__ = "damacy.zarr"
+
+
+def support(array: Any) -> Support:
+    """Looks at an opened `zarr.Array` or `AsyncArray`; one that was opened without our pipeline is not native."""
+    from damacy.zarr._pipeline import CodecPipeline
+    from damacy.zarr._switch import backend
+
+    pipeline = getattr(array, "async_array", None) or getattr(array, "_async_array", None) or array
+    pipeline = getattr(pipeline, "codec_pipeline", None)
+    if not isinstance(pipeline, CodecPipeline):
+        return Support(False, "the array was opened with another codec pipeline: enable() comes before opening", None)
+    if pipeline.reason is not None:
+        return Support(False, pipeline.reason, None)
+    return Support(True, None, backend())
+
+
+def stats() -> dict[str, int]:
+    """Counters since `reset_stats()`: reads, items, chunks and bytes of native reads, and reads that fell back."""
+    from damacy import _native
+
+    return {**_native.read_counters(), **{name: counted[name] for name in _PYTHON_COUNTERS}}
+
+
+def reset_stats() -> None:
+    from damacy import _native
+
+    _native.reset_read_counters()
+    counted.clear()

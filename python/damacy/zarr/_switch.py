@@ -1,0 +1,94 @@
+"""Switching zarr-python over, and back. Knows zarr's configuration; not what is behind its names."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any, Literal
+
+from damacy._errors import InvalidArgument
+
+_PIPELINE = "damacy.zarr.CodecPipeline"
+_BUFFER = "damacy.zarr.buffer.gpu.Buffer"
+_NDBUFFER = "damacy.zarr.buffer.gpu.NDBuffer"
+_warned_newer = False
+_log = logging.getLogger("damacy")
+
+
+def _check_device(device: Any) -> None:
+    text = str(device)
+    number = text.removeprefix("cuda:")
+    known = device is None or text == "cpu" or (not isinstance(device, bool) and number.isascii() and number.isdigit())
+    if not known:
+        raise InvalidArgument(f"device {device!r}: expected 'cuda:<n>', n, 'cpu' or None", reason="arguments")
+
+
+def _warn_if_newer() -> None:
+    global _warned_newer
+    from damacy.zarr._versions import NEWEST, require_zarr
+
+    if require_zarr("enable") > NEWEST and not _warned_newer:
+        _warned_newer = True
+        warnings.warn("this zarr is newer than 3.4, the newest that damacy was tried with", stacklevel=3)
+
+
+def backend() -> Literal["host", "cuda"]:
+    """Where native reads place: a GPU if our buffers are active and there is one."""
+    import zarr
+
+    if zarr.config.get("ndbuffer") != _NDBUFFER:
+        return "host"
+    from damacy._device_array import default_device
+
+    return "host" if default_device() == "cpu" else "cuda"
+
+
+def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, device: str | int | None = None) -> Any:
+    """Makes zarr-python read through this library; in a `with` it ends with the block.
+
+    zarr picks the pipeline when an array is *opened* and the buffers when it is *read*: enable before you open.
+
+    >>> import damacy.zarr
+    >>> with damacy.zarr.enable():
+    ...     pass  # zarr.open_array(...)[...]
+
+    `gpu`: results are device arrays. `strict`: opening what cannot be read natively raises `UnsupportedFormat`.
+    `device`: "cuda:<n>", n, "cpu", or None for the device that is current. Raises `InvalidArgument` for another one.
+    """
+    _warn_if_newer()
+    _check_device(device)
+    import zarr
+    from zarr.registry import register_pipeline
+
+    import damacy.zarr
+
+    register_pipeline(damacy.zarr.CodecPipeline)
+    keys: dict[str, Any] = {"damacy.strict": bool(strict), "damacy.device": device}
+    if pipeline:
+        keys["codec_pipeline.path"] = _PIPELINE
+    if gpu:
+        keys |= {"buffer": _BUFFER, "ndbuffer": _NDBUFFER}
+    switched = zarr.config.set(keys)
+    if gpu and backend() == "host" and str(device) != "cpu":
+        _log.info("zarr: there is no usable GPU; device arrays are in host memory")
+    return switched
+
+
+def disable() -> None:
+    """Puts back zarr's defaults for everything that `enable` sets."""
+    import zarr
+
+    defaults = zarr.config.defaults[0]
+    zarr.config.set(
+        {
+            "codec_pipeline.path": defaults["codec_pipeline"]["path"],
+            "buffer": defaults["buffer"],
+            "ndbuffer": defaults["ndbuffer"],
+            "damacy.strict": False,
+            "damacy.device": None,
+        }
+    )
+
+
+for _function in (enable, disable):
+    _function.__module__ = "damacy.zarr"

@@ -1,0 +1,170 @@
+#include "damacy/pipeline/object_chunks.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "damacy/core/text.h"
+#include "damacy/pipeline/place.h"
+#include "damacy/pipeline/stored_chunk.h"
+#include "damacy/zarr/catalog.h"
+
+namespace damacy {
+namespace {
+
+std::int64_t system_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+ObjectChunks::ObjectChunks(std::shared_ptr<SelectionRead> read, std::span<const std::uint32_t> items)
+    : read_(std::move(read)), items_(items.begin(), items.end()) {}
+
+ChunkReads ObjectChunks::open() {
+  read_->check_wanted();
+  object_ = read_->request_.store->open(key());
+  list_chunks();
+  ChunkReads reads;
+  if (object_) {
+    locate_chunks();
+    find_reads(*this, 0, static_cast<std::uint32_t>(chunks_.size()), [](std::uint32_t) { return false; }, reads);
+  } else {
+    for (const std::uint32_t item : items_) read_->missing_[item] = 1;
+    for (std::uint32_t c = 0; c < chunks_.size(); ++c) reads.missing.push_back(c);
+  }
+  for (const std::uint32_t chunk : reads.missing) fill(chunk);
+  return reads;
+}
+
+void ObjectChunks::list_chunks() {
+  std::vector<std::pair<std::uint32_t, Use>> wanted;
+  selections_.reserve(items_.size());
+  for (const std::uint32_t item : items_) {
+    selections_.emplace_back(read_->request_.items[item].axes, array().metadata().chunk_shape);
+    const SplitSelection& selection = selections_.back();
+    for (std::int64_t part = 0; part < selection.size(); ++part)
+      wanted.push_back({static_cast<std::uint32_t>(array().index_in_shard(selection.chunk_of(part))),
+                        {static_cast<std::uint32_t>(selections_.size() - 1), part}});
+  }
+  std::stable_sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  uses_.reserve(wanted.size());
+  for (const auto& [index, use] : wanted) {
+    if (chunks_.empty() || chunks_.back().index != index)
+      chunks_.push_back({index, static_cast<std::uint32_t>(uses_.size()), 0, {}});
+    ++chunks_.back().use_count;
+    uses_.push_back(use);
+  }
+}
+
+void ObjectChunks::locate_chunks() {
+  if (chunks_.empty()) return;
+  Shard shard{key(), object_, std::nullopt};
+  if (array().metadata().shard_index) shard.index = index_of_object();
+  for (Chunk& chunk : chunks_) {
+    const StoredChunk stored = find_stored_chunk(array(), shard, chunk.index);
+    chunk.place = {stored.offset, stored.bytes, stored.missing};
+  }
+}
+
+ShardIndex ObjectChunks::index_of_object() {
+  if (!read_->request_.keeps_indices) return read_shard_index(array(), *object_);
+  IndexCache& cache = read_->workers_->indices();
+  const std::string name = text(read_->request_.store->name(), '\0', key());
+  if (auto known = cache.find(name, object_->stamp())) {
+    ++read_->workers_->counters().index_hits;
+    return *known;
+  }
+  ++read_->workers_->counters().index_misses;
+  const std::int64_t now = system_ns();
+  ShardIndex index = read_shard_index(array(), *object_);
+  cache.keep(name, object_->stamp(), now, index);
+  return index;
+}
+
+std::vector<ByteRange> ObjectChunks::needed_bytes(std::size_t chunk) const {
+  std::vector<ByteRange> ranges;
+  for (const Use& use : uses_of(chunk))
+    ranges.push_back(
+        selections_[use.selection].bytes_of(use.part, array().chunk_strides(), size_of(array().metadata().dtype)));
+  merge_ranges(ranges);
+  return ranges;
+}
+
+bool ObjectChunks::take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
+                        std::span<const ByteRange> available, std::stop_token stop) noexcept {
+  try {
+    read_->check_wanted();
+    const ArrayMetadata& metadata = array().metadata();
+    if (metadata.codecs.is_raw()) {
+      count_decode({}, packed.size(), packed.size());
+      place(chunk, packed);
+      return true;
+    }
+    const Arena::Piece scratch = read_->memory_->scratch.take(metadata.chunk_bytes(), std::move(stop));
+    const DecodeResult result = decode_chunk(*this, chunk, packed, available, needed_bytes(chunk), scratch.bytes(),
+                                             read_->workers_->context(thread));
+    if (result.status == DecodeStatus::need_more && !available.empty()) return false;
+    if (result.ok())
+      place(chunk, scratch.bytes());
+    else
+      fail_chunk(chunk, result);
+  } catch (...) {
+    fail(chunk, current_error());
+  }
+  return true;
+}
+
+// Elements keep their bits: a bool that is neither 0 nor 1 too.
+CopyOp ObjectChunks::copy_of(bool stored) const noexcept {
+  const ArrayMetadata& metadata = array().metadata();
+  const Dtype dtype = metadata.dtype == Dtype::boolean ? Dtype::u8 : metadata.dtype;
+  const bool swaps = (stored && metadata.swap_bytes) != read_->request_.swap_out;
+  return {dtype, dtype, swaps && scalar_size_of(dtype) > 1};
+}
+
+void ObjectChunks::place(std::size_t chunk, std::span<const std::byte> decoded) {
+  for (const Use& use : uses_of(chunk))
+    selections_[use.selection].place(use.part, array().chunk_strides(), copy_of(/*stored=*/true), decoded,
+                                     read_->request_.out);
+}
+
+void ObjectChunks::fill(std::size_t chunk) {
+  ++read_->workers_->counters().chunks_missing;
+  const std::span<const std::byte> element = std::span(read_->request_.fill).first(size_of(array().metadata().dtype));
+  for (const Use& use : uses_of(chunk))
+    selections_[use.selection].place(use.part, Dims(array().rank(), 0), copy_of(/*stored=*/false), element,
+                                     read_->request_.out);
+}
+
+void ObjectChunks::count_decode(StatsBoard::Span, std::uint64_t encoded, std::uint64_t decoded) noexcept {
+  ReadCounters& counters = read_->workers_->counters();
+  ++counters.chunks_decoded;
+  counters.stored_bytes += static_cast<std::int64_t>(encoded);
+  counters.decoded_bytes += static_cast<std::int64_t>(decoded);
+}
+
+void ObjectChunks::fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept {
+  fail(chunk, error_of(result));
+}
+
+void ObjectChunks::fail_object(Error error) noexcept {
+  read_->fail(error.at_uri(read_->request_.object->uri()).at_store(read_->request_.store->name()).at_key(key()));
+}
+
+void ObjectChunks::fail(std::size_t chunk, const Error& error) noexcept {
+  Error located = error;
+  if (const auto object = coordinates_in_key(array().metadata(), key())) {
+    const Use& use = uses_of(chunk).front();
+    const Dims inside = selections_[use.selection].chunk_of(use.part);
+    std::vector<std::int64_t> coordinates;
+    for (std::size_t axis = 0; axis < inside.size(); ++axis)
+      coordinates.push_back((*object)[axis] * array().grid()[axis] + inside[axis]);
+    located.at_chunk(std::move(coordinates));
+  }
+  const ChunkPlace& place = chunks_[chunk].place;
+  if (place.bytes > 0) located.at_bytes(place.offset, place.offset + place.bytes);
+  fail_object(std::move(located));
+}
+
+}  // namespace damacy

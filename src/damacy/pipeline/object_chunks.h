@@ -1,0 +1,71 @@
+// The chunks of one stored object that a selection read wants: opens the object, finds them, decodes what was read and
+// places it. Private to selection_read.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "damacy/pipeline/chunk_reads.h"
+#include "damacy/pipeline/selection_read.h"
+
+namespace damacy {
+
+class ObjectChunks final : public ChunkSink, public EncodedChunks {
+ public:
+  // `items`: of the request, all with one key.
+  ObjectChunks(std::shared_ptr<SelectionRead> read, std::span<const std::uint32_t> items);
+
+  // Opens the object and finds the chunks; what is missing is filled at once. Leaves what there is to read.
+  ChunkReads open();
+  void fail_object(Error error) noexcept;
+
+  EncodedChunks& tasks() noexcept override { return *this; }
+  Arena& staging() noexcept override { return read_->memory_->staging; }
+  void fail(std::size_t chunk, const Error& error) noexcept override;
+  bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
+            std::span<const ByteRange> available, std::stop_token stop) noexcept override;
+
+  const ChunkPlace& where(std::size_t chunk) const override { return chunks_[chunk].place; }
+  const std::shared_ptr<Object>& object_with(std::size_t) const override { return object_; }
+  const ArrayMetadata& metadata_of(std::size_t) const override { return array().metadata(); }
+  std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
+  StatsBoard& board() const noexcept override { return read_->workers_->board(); }
+  void open_task() noexcept override { read_->open_task(); }
+  void close_task() noexcept override { read_->close_task(); }
+  void open_read() noexcept override {}
+  void close_read() noexcept override {}
+  void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
+  void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
+
+ private:
+  struct Use {
+    std::uint32_t selection;
+    std::int64_t part;
+  };
+  struct Chunk {
+    std::uint32_t index;  // in the shard
+    std::uint32_t first_use;
+    std::uint32_t use_count;
+    ChunkPlace place;
+  };
+  const Array& array() const noexcept { return *read_->request_.object; }
+  const std::string& key() const { return read_->request_.items[items_.front()].key; }
+  std::span<const Use> uses_of(std::size_t chunk) const {
+    return std::span(uses_).subspan(chunks_[chunk].first_use, chunks_[chunk].use_count);
+  }
+  void list_chunks();
+  void locate_chunks();
+  ShardIndex index_of_object();
+  void place(std::size_t chunk, std::span<const std::byte> decoded);
+  void fill(std::size_t chunk);
+  CopyOp copy_of(bool stored) const noexcept;
+
+  std::shared_ptr<SelectionRead> read_;
+  std::vector<std::uint32_t> items_;
+  std::shared_ptr<Object> object_;
+  std::vector<SplitSelection> selections_;  // by item
+  std::vector<Use> uses_;
+  std::vector<Chunk> chunks_;
+};
+
+}  // namespace damacy

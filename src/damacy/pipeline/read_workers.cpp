@@ -1,0 +1,53 @@
+#include "damacy/pipeline/read_workers.h"
+
+#include <algorithm>
+
+#include "damacy/core/limits.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kCommonBytes = std::size_t{256} << 20;  // each of staging and scratch; resident where used
+constexpr std::size_t kSharers = 4;                           // chunks that fit the common memory at once, at least
+
+}  // namespace
+
+ReadMemory::ReadMemory(std::size_t staging_bytes, std::size_t scratch_bytes)
+    : staging(std::make_shared<PageAlloc>(), staging_bytes), scratch(std::make_shared<PageAlloc>(), scratch_bytes) {}
+
+void ReadCounters::reset() noexcept {
+  for (auto* counter :
+       {&reads, &items, &chunks_decoded, &chunks_missing, &stored_bytes, &decoded_bytes, &index_hits, &index_misses})
+    counter->store(0);
+}
+
+ReadWorkers::ReadWorkers(std::size_t threads, IndexCache indices)
+    : memory_(std::make_shared<ReadMemory>(kCommonBytes, kCommonBytes)),
+      indices_(std::move(indices)),
+      contexts_(std::clamp<std::size_t>(threads, 1, Limits::threads)),
+      engine_(make_thread_engine(contexts_.size())) {}
+
+void ReadWorkers::submit(std::unique_ptr<Request> request) {
+  if (engine_) return engine_->submit(std::move(request));
+  const Error stopped(Status::shutdown, "the process ends", "closed");
+  request->complete(0, Part{}, &stopped);
+}
+
+void ReadWorkers::submit_urgent(std::unique_ptr<Request> request) {
+  if (engine_) return engine_->submit_urgent(std::move(request));
+  submit(std::move(request));
+}
+
+std::shared_ptr<ReadMemory> ReadWorkers::memory_for(const Array& array) {
+  const auto page = [](std::uint64_t bytes) {
+    return (bytes + Arena::kPieceAlignment) & ~(Arena::kPieceAlignment - 1);
+  };
+  const std::uint64_t packed =
+      page(std::max<std::uint64_t>(array.max_encoded_chunk_bytes(), Limits::merged_read_bytes));
+  const std::uint64_t decoded = page(array.metadata().chunk_bytes());
+  if (packed * kSharers <= kCommonBytes && decoded * kSharers <= kCommonBytes) return memory_;
+  const std::uint64_t sharers = std::min<std::uint64_t>(contexts_.size(), kSharers);
+  return std::make_shared<ReadMemory>(packed * sharers, decoded * sharers);
+}
+
+}  // namespace damacy

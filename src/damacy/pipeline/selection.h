@@ -1,0 +1,64 @@
+// What somebody wants of one stored object (a chunk or a shard), and where it goes: along each axis, runs of indices
+// and the places of their elements. Slices with steps, lists of indices and masks all end as runs. Pure: knows no
+// object and no thread; the place of an element is the sum of what its axes give.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "damacy/copy/block_copy.h"
+#include "damacy/zarr/array.h"
+
+namespace damacy {
+
+// Elements from, from + step, ... along an axis go to the bytes to, to + to_step, ... of the destination.
+struct Run {
+  std::int64_t from = 0;
+  std::int64_t step = 1;  // >= 0
+  std::int64_t to = 0;
+  std::int64_t to_step = 0;
+  std::int64_t count = 0;
+  friend bool operator==(const Run&, const Run&) = default;
+};
+
+// An axis that vanishes is one run of one element that goes to 0.
+using AxisRuns = std::vector<Run>;
+
+// Single indices and their places become as few runs as possible.
+[[nodiscard]] AxisRuns as_runs(std::span<const std::int64_t> from, std::span<const std::int64_t> to);
+
+// What of an axis falls into one inner chunk; runs count from the start of that chunk.
+struct AxisPart {
+  std::int64_t chunk = 0;
+  AxisRuns runs;
+};
+
+// Sorted by chunk.
+[[nodiscard]] std::vector<AxisPart> split_runs(const AxisRuns& runs, std::int64_t chunk_extent);
+
+// A selection of one stored object, cut along its inner chunks. The parts are numbered in C order over the axes.
+class SplitSelection {
+ public:
+  SplitSelection(std::span<const AxisRuns> axes, const Dims& chunk_shape);
+
+  std::int64_t size() const noexcept { return size_; }
+  Dims chunk_of(std::int64_t part) const noexcept;  // coordinates in the grid of inner chunks of the object
+
+  // The byte interval of the decoded chunk that holds the part. `strides`: of a decoded chunk, bytes.
+  ByteRange bytes_of(std::int64_t part, const Dims& strides, std::size_t element) const noexcept;
+  // Copies the part from `chunk` to `out`. Strides of 0 make one element fill it.
+  void place(std::int64_t part, const Dims& strides, const CopyOp& op, std::span<const std::byte> chunk,
+             std::span<std::byte> out) const;
+  std::int64_t elements(std::int64_t part) const noexcept;
+
+ private:
+  const AxisPart& axis_part(std::size_t axis, std::int64_t& rest) const noexcept;
+  template <class Visit>
+  void for_axes(std::int64_t part, Visit visit) const;
+
+  std::vector<std::vector<AxisPart>> axes_;
+  std::int64_t size_ = 1;
+};
+
+}  // namespace damacy

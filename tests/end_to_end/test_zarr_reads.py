@@ -1,0 +1,382 @@
+"""damacy.zarr's codec pipeline reads what zarr-python's own reads: formats, codecs, selections, stores, statuses. Stock
+zarr writes everything and is the model. Knows nothing of how chunks are decoded."""
+
+import asyncio
+import itertools
+import pickle
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import damacy.zarr
+
+zarr = pytest.importorskip("zarr", minversion="3.1")
+pytestmark = pytest.mark.timeout(120)
+
+from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec  # noqa: E402
+from zarr.storage import LocalStore, MemoryStore, WrapperStore, ZipStore  # noqa: E402
+
+SHAPE = (13, 20, 11)
+CHUNKS = (4, 8, 6)
+SHARDS = (8, 16, 12)
+DTYPES = ["?", "u1", "i1", "<u2", ">i2", "<i4", ">u4", "<i8", ">u8", "<f2", ">f4", "<f8", "<c8", ">c16"]
+
+
+def content(dtype, shape=SHAPE, seed=1):
+    """Values with neighbours alike, in the array's own type."""
+    rng = np.random.default_rng(seed)
+    return (rng.integers(0, 9, shape) * rng.integers(0, 7, shape)).astype(dtype)
+
+
+def write(store, dtype="<u2", zarr_format=3, shape=SHAPE, chunks=CHUNKS, **options):
+    """A stock array of which the last rows were never written."""
+    z = zarr.create_array(store, shape=shape, dtype=dtype, chunks=chunks, zarr_format=zarr_format, **options)
+    z[: shape[0] * 3 // 4] = content(dtype, shape)[: shape[0] * 3 // 4]
+    return zarr.open_array(store)
+
+
+def opened(store, strict=True):
+    with damacy.zarr.enable(strict=strict):
+        return zarr.open_array(store, mode="r+")
+
+
+def same(ours, stock):
+    ours, stock = np.asarray(ours), np.asarray(stock)
+    assert ours.dtype == stock.dtype and ours.shape == stock.shape
+    assert ours.tobytes() == stock.tobytes()
+
+
+SELECTIONS = [
+    np.s_[:],
+    np.s_[3:12, ::3, 5],
+    np.s_[::7, 1:60:11, ::2],
+    np.s_[5, 6, 7],
+    np.s_[..., 3],
+    np.s_[4:4],
+    np.s_[12:, 19:, 10:],
+    (),
+]
+
+
+def check_all_selections(ours, stock):
+    for selection in SELECTIONS:
+        same(ours[selection], stock[selection])
+    rows, columns = [3, 1, 12, 3], [0, 19, 8]
+    for selection in [
+        (rows, slice(None), [2, 2, 10]),
+        (rows, slice(5, 9), 3),
+        (slice(None), columns, slice(0, 11, 4)),
+        (2, columns, slice(None)),
+        (np.arange(13) % 3 == 0, slice(None), np.arange(11) > 7),
+        (rows, columns, [1]),
+    ]:
+        same(ours.oindex[selection], stock.oindex[selection])
+    same(ours.blocks[1:3, 0], stock.blocks[1:3, 0])
+    same(ours.vindex[rows, [0, 1, 2, 3], [4, 4, 5, 6]], stock.vindex[rows, [0, 1, 2, 3], [4, 4, 5, 6]])
+    mask = content("u2") > 20
+    same(ours[mask], stock[mask])
+
+
+COMPRESSORS_V3 = {
+    "none": None,
+    "zstd": ZstdCodec(level=1),
+    "zstd checked": ZstdCodec(level=3, checksum=True),
+    "blosc lz4": BloscCodec(cname="lz4", clevel=5, shuffle="shuffle"),
+    "blosc zstd bits": BloscCodec(cname="zstd", clevel=3, shuffle="bitshuffle"),
+    "gzip": GzipCodec(level=1),
+    "zstd and crc32c": [ZstdCodec(level=1), Crc32cCodec()],
+}
+
+
+@pytest.mark.parametrize("shards", [None, SHARDS], ids=["plain", "sharded"])
+@pytest.mark.parametrize("compressors", COMPRESSORS_V3, ids=str)
+def test_v3_arrays_read_as_stock_reads_them(tmp_path, compressors, shards):
+    stock = write(tmp_path / "a", shards=shards, compressors=COMPRESSORS_V3[compressors], fill_value=7)
+    check_all_selections(opened(tmp_path / "a", strict=False), stock)
+    same(opened(tmp_path / "a")[:], stock[:])
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("separator", "./")
+def test_v2_arrays_read_as_stock_reads_them(tmp_path, order, separator):
+    from zarr.core.chunk_key_encodings import V2ChunkKeyEncoding
+
+    stock = write(
+        tmp_path / "a", ">f4", 2, order=order, fill_value=0.5, chunk_key_encoding=V2ChunkKeyEncoding(separator)
+    )
+    check_all_selections(opened(tmp_path / "a", strict=False), stock)
+    same(opened(tmp_path / "a")[:], stock[:])
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_element_type_keeps_its_bits(tmp_path, dtype, zarr_format):
+    stock = write(tmp_path / "a", dtype, zarr_format)
+    same(opened(tmp_path / "a")[:], stock[:])
+
+
+@pytest.mark.parametrize("dtype", ["<M8[ns]", "<m8[10us]"])
+def test_dates_are_elements(tmp_path, dtype):
+    z = zarr.create_array(tmp_path / "a", shape=(5,), chunks=(2,), dtype=dtype, zarr_format=2)
+    z[:3] = np.arange(3).astype(dtype)
+    same(opened(tmp_path / "a")[:], z[:])
+
+
+def test_transposes_and_big_endian_shards(tmp_path):
+    from zarr.codecs import BytesCodec
+
+    stock = write(
+        tmp_path / "a", filters=[TransposeCodec(order=(2, 0, 1))], serializer=BytesCodec(endian="big"), fill_value=3
+    )
+    check_all_selections(opened(tmp_path / "a", strict=False), stock)
+
+
+def test_a_nan_fill_keeps_its_payload(tmp_path):
+    z = zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="f4", fill_value=0.0)
+    spec = z.metadata.get_chunk_spec((0,), z.async_array.config, zarr.core.buffer.default_buffer_prototype())
+    odd = np.uint32(0x7FC12345).view("f4")
+    from damacy.zarr._native_array import fill_bytes
+
+    assert fill_bytes(type(spec)(spec.shape, spec.dtype, odd, spec.config, spec.prototype)) == odd.tobytes()
+
+
+def test_zero_dimensions_and_no_elements(tmp_path):
+    scalar = zarr.create_array(tmp_path / "a", shape=(), dtype="f8")
+    scalar[...] = 2.5
+    assert opened(tmp_path / "a")[()] == 2.5
+    zarr.create_array(tmp_path / "b", shape=(0, 3), chunks=(1, 1), dtype="f8")
+    assert opened(tmp_path / "b")[:].shape == (0, 3)
+
+
+class Counting(WrapperStore):
+    """Counts requests, and lets other tasks run in each."""
+
+    def __init__(self, store):
+        super().__init__(store)
+        self.requests = []
+
+    async def get(self, key, prototype, byte_range=None):
+        self.requests.append((key, byte_range))
+        await asyncio.sleep(0)
+        return await self._store.get(key, prototype, byte_range)
+
+
+@pytest.mark.parametrize("shards", [None, SHARDS], ids=["plain", "sharded"])
+def test_other_stores_are_asked_for_each_object_once(shards):
+    store = Counting(MemoryStore())
+    stock = write(store, shards=shards, fill_value=9)
+    ours, expected = opened(store), stock[2:7, 3:9]
+    store.requests.clear()
+    same(ours[2:7, 3:9], expected)
+    assert len(store.requests) == len({str(request) for request in store.requests})
+    check_all_selections(opened(store, strict=False), stock)
+
+
+def test_zip_stores(tmp_path):
+    with ZipStore(tmp_path / "a.zip", mode="w") as store:
+        stock = write(store, shards=SHARDS)
+        check_all_selections(opened(store, strict=False), stock)
+
+
+def test_one_chunk_named_by_several_items_is_decoded_once(tmp_path):
+    write(tmp_path / "a", chunks=(4, 8, 6))
+    ours = opened(tmp_path / "a")
+    damacy.zarr.reset_stats()
+    ours.oindex[[0, 1, 2, 3, 2, 1], 0:2, 0:2]
+    assert damacy.zarr.stats()["chunks_decoded"] == 1
+
+
+def test_only_needed_inner_chunks_are_decoded(tmp_path):
+    write(tmp_path / "a", shards=SHARDS)
+    ours = opened(tmp_path / "a")
+    damacy.zarr.reset_stats()
+    ours[0:4, 0:8, 0:6]
+    stats = damacy.zarr.stats()
+    assert (stats["reads"], stats["items"], stats["chunks_decoded"]) == (1, 1, 1)
+
+
+def test_out_of_any_layout_is_written_in_place(tmp_path):
+    from zarr.core.buffer.cpu import NDBuffer
+
+    stock = write(tmp_path / "a", "<i4")
+    ours = opened(tmp_path / "a")
+    for out in [
+        np.zeros(SHAPE, "<i4", order="F"),
+        np.zeros((26, 20, 22), "<i4")[::2, ::-1, ::2],
+        np.zeros(SHAPE, ">i4"),
+        np.zeros(SHAPE, "f8"),
+    ]:
+        ours.get_basic_selection(np.s_[:], out=NDBuffer(out))
+        assert np.array_equal(out, stock[:])
+
+
+def test_what_cannot_be_read_natively_falls_back_and_strict_refuses(tmp_path):
+    z = zarr.create_array(tmp_path / "s", shape=(3,), dtype="U5")
+    z[:] = np.array(["a", "bc", "def"])
+    ours = opened(tmp_path / "s", strict=False)
+    damacy.zarr.reset_stats()
+    same(ours[:], z[:])
+    assert damacy.zarr.stats()["fallback_reads"] == 1
+    assert not damacy.zarr.support(ours).native and damacy.zarr.support(ours).reason
+    with pytest.raises(damacy.UnsupportedFormat):
+        opened(tmp_path / "s")
+
+
+def test_what_one_call_wrote_the_next_one_reads(tmp_path):
+    write(tmp_path / "a", shards=SHARDS)
+    ours = opened(tmp_path / "a")
+    for value in range(200):
+        ours[3:5, 2:9] = value
+        assert (ours[3:5, 2:9] == value).all()
+
+
+def test_resize_and_append_between_reads(tmp_path):
+    z = write(tmp_path / "a")
+    ours = opened(tmp_path / "a")
+    ours.resize((20, 20, 11))
+    same(ours[:], zarr.open_array(tmp_path / "a")[:])
+    ours.append(content("<u2"))
+    same(ours[:], zarr.open_array(tmp_path / "a")[:])
+    ours.resize((7, 9, 5))
+    same(ours[:], zarr.open_array(tmp_path / "a")[:])
+    assert z.shape == SHAPE
+
+
+def test_statuses_say_which_store_objects_are_missing(tmp_path):
+    z = write(tmp_path / "a", shards=SHARDS, shape=(16, 16, 12))
+    ours = opened(tmp_path / "a").async_array
+    (tmp_path / "a" / "c" / "1" / "0" / "0").unlink()
+    prototype = zarr.core.buffer.default_buffer_prototype()
+    out = prototype.nd_buffer.create(shape=(16, 16, 12), dtype="u2")
+    items = [
+        (
+            ours.store_path / z.metadata.encode_chunk_key((i, 0, 0)),
+            z.metadata.get_chunk_spec((i, 0, 0), ours.config, prototype),
+            (slice(0, 8), slice(0, 16), slice(0, 12)),
+            (slice(8 * i, 8 * i + 8), slice(0, 16), slice(0, 12)),
+            True,
+        )
+        for i in range(2)
+    ]
+    read = zarr.core.sync.sync(ours.codec_pipeline.read(items, out))
+    assert read == ({"status": "present"}, {"status": "missing"})
+    assert zarr.core.sync.sync(ours.codec_pipeline.read([], out)) == ()
+
+
+def test_a_corrupt_chunk_is_an_error_that_names_it(tmp_path):
+    write(tmp_path / "a")
+    path = tmp_path / "a" / "c" / "1" / "1" / "0"
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(damacy.DecodeError) as caught:
+        opened(tmp_path / "a")[:]
+    assert caught.value.key == "c/1/1/0" and caught.value.chunk == (1, 1, 0)
+    assert str(tmp_path / "a") in caught.value.store
+
+
+def test_a_directory_in_the_place_of_a_chunk_is_a_storage_error(tmp_path):
+    write(tmp_path / "a")
+    path = tmp_path / "a" / "c" / "0" / "0" / "0"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(damacy.StorageError):
+        opened(tmp_path / "a")[:]
+
+
+def test_a_shard_cut_short_is_an_error_from_every_store(tmp_path):
+    store = MemoryStore()
+    write(store, shards=SHARDS)
+    key = "c/0/0/0"
+    store._store_dict[key] = type(store._store_dict[key]).from_bytes(store._store_dict[key].to_bytes()[:-9])
+    with pytest.raises(damacy.DecodeError):
+        opened(store)[:]
+
+
+def test_pipelines_compare_and_pickle(tmp_path):
+    write(tmp_path / "a")
+    write(tmp_path / "b", "f4")
+    a, again, b = (opened(tmp_path / name).async_array.codec_pipeline for name in "aab")
+    assert a == again and hash(a) == hash(again) and a != b
+    copied = pickle.loads(pickle.dumps(a))
+    assert copied == a and copied.reason is None
+
+
+def test_sixteen_threads_read_one_array(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    stock = write(tmp_path / "a", shards=SHARDS)
+    ours, expected = opened(tmp_path / "a"), stock[:]
+    with ThreadPoolExecutor(16) as pool:
+        for got in pool.map(lambda _: ours[:], range(64)):
+            assert np.array_equal(got, expected)
+
+
+def test_a_cancelled_read_ends(tmp_path):
+    write(tmp_path / "a")
+    ours = opened(tmp_path / "a").async_array
+
+    async def main():
+        for _ in range(20):
+            task = asyncio.ensure_future(ours.getitem(np.s_[:]))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return await ours.getitem(np.s_[:])
+
+    assert asyncio.run(main()).shape == SHAPE
+
+
+def an_axis(extent):
+    return st.one_of(
+        st.integers(-extent, extent - 1),
+        st.builds(slice, *[st.none() | st.integers(-extent - 2, extent + 2)] * 2, st.none() | st.integers(1, 5)),
+    )
+
+
+def an_orthogonal_axis(extent):
+    return st.one_of(
+        st.integers(0, extent - 1),
+        st.builds(slice, *[st.none() | st.integers(0, extent)] * 2, st.none() | st.integers(1, 5)),
+        st.lists(st.integers(0, extent - 1), min_size=1, max_size=9).map(np.array),
+        st.lists(st.booleans(), min_size=extent, max_size=extent).map(lambda m: np.array(m, bool)),
+    )
+
+
+@pytest.fixture(scope="module")
+def arrays(tmp_path_factory):
+    root = tmp_path_factory.mktemp("arrays")
+    made = []
+    for number, (zarr_format, shards, dtype) in enumerate(
+        itertools.chain(
+            itertools.product([3], [None, SHARDS], ["<u2", ">f4", "?"]), itertools.product([2], [None], ["<u2", ">f8"])
+        )
+    ):
+        stock = write(root / str(number), dtype, zarr_format, shards=shards)
+        made.append((opened(root / str(number)), stock))
+    return made
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_random_selections_read_as_stock_reads_them(arrays, data):
+    ours, stock = data.draw(st.sampled_from(arrays))
+    basic = data.draw(st.tuples(*map(an_axis, SHAPE)))
+    same(ours[basic], stock[basic])
+    orthogonal = data.draw(st.tuples(*map(an_orthogonal_axis, SHAPE)))
+    same(ours.oindex[orthogonal], stock.oindex[orthogonal])
+
+
+def test_local_stores_of_other_classes_are_asked(tmp_path):
+    class Mine(LocalStore):
+        async def get(self, key, *args, **kwargs):
+            got.append(key)
+            return await super().get(key, *args, **kwargs)
+
+    got = []
+    stock = write(tmp_path / "a")
+    ours = opened(Mine(tmp_path / "a"))
+    got.clear()
+    same(ours[:4, :8, :6], stock[:4, :8, :6])
+    assert got == ["c/0/0/0"]
