@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import dataclasses
+import itertools
 import json
 import multiprocessing
 import os
@@ -25,6 +26,7 @@ from bench.workload import Codec
 from bench.writer import ChunkFinder, StoredChunk
 
 _SECONDS = 0.6  # a stage is repeated for at least this long
+_STAGING_BYTES = 256 << 20  # of all processes together
 _SAMPLE_BYTES = 96 << 20  # packed bytes kept by one process for decoding
 
 
@@ -99,14 +101,19 @@ def needed_share(chunk: StoredChunk, cell: tuple, boxes: list, array: workload.A
 # --- the stages: each gives a function that does one round of work and says how many bytes that was ---
 
 
-def reading(chunks: list[StoredChunk]) -> Callable[[], int]:
+def reading(chunks: list[StoredChunk], staging_bytes: int = 0) -> Callable[[], int]:
+    """Always into the same place, which stays in cache; or round and round in `staging_bytes`, as a reader must that
+    hands its bytes on."""
     files = {path: os.open(path, os.O_RDONLY) for path in {chunk.path for chunk in chunks}}
-    buffer = memoryview(bytearray(max(chunk.size for chunk in chunks)))
+    largest = max(chunk.size for chunk in chunks)
+    buffer = memoryview(bytearray(max(largest, staging_bytes)))
+    places = itertools.cycle(range(0, len(buffer) - largest + 1, largest))
 
-    def round_of_reads() -> int:
-        return sum(os.preadv(files[chunk.path], [buffer[: chunk.size]], chunk.offset) for chunk in chunks)
+    def read(chunk: StoredChunk) -> int:
+        at = next(places)
+        return os.preadv(files[chunk.path], [buffer[at : at + chunk.size]], chunk.offset)
 
-    return round_of_reads
+    return lambda: sum(map(read, chunks))
 
 
 def copying() -> Callable[[], int]:
@@ -191,7 +198,8 @@ def _system_zstd() -> list[Callable]:
 
 
 def measure(make_round: Callable[[int], Callable[[], int]], processes: int) -> dict[str, float]:
-    """Rates of a stage in bytes a second: `wall` of all processes together, `core` of one by its processor time."""
+    """Rates of a stage in bytes a second: `wall` of all processes together, `core` of the best one by its processor
+    time; and the processor time of all for a byte."""
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(processes)
     answers = context.SimpleQueue()
@@ -213,7 +221,8 @@ def measure(make_round: Callable[[int], Callable[[], int]], processes: int) -> d
     for worker in workers:
         worker.join()
     wall = max(end for _, _, end, _ in results) - min(start for _, start, _, _ in results)
-    return {"wall": sum(r[0] for r in results) / wall, "core": max(r[0] / r[3] for r in results)}
+    done, cpu_s = sum(r[0] for r in results), sum(r[3] for r in results)
+    return {"wall": done / wall, "core": max(r[0] / r[3] for r in results), "cpu_s_per_byte": cpu_s / done}
 
 
 def best(candidates: list[dict[str, float]]) -> dict[str, float]:
@@ -229,12 +238,19 @@ def stages(setting: Setting) -> dict:
     items = array.chunk_bytes // workload.ITEM_BYTES[scenario.dtype]
     n_decoders = len(_decoders(scenario.codec))
     read = measure(lambda i: reading(mine[i]), threads)
+    staged = measure(lambda i: reading(mine[i], _STAGING_BYTES // threads), threads)
     memcpy = measure(lambda i: copying(), threads)
     cast = measure(lambda i: casting(scenario.dtype, setting.numpy_dtype, items), threads)
     decodes = [(lambda i, d=d: decoding(mine[i], scenario.codec, array.chunk_bytes)[d]) for d in range(n_decoders)]
     alone = best([measure(decode, 1) for decode in decodes])
     together = best([measure(decode, threads) for decode in decodes])
-    rates = {"read": read, "memcpy": memcpy, "cast_write": cast, "decode": together | {"core": alone["core"]}}
+    rates = {
+        "read": read,
+        "read_to_staging": staged,
+        "memcpy": memcpy,
+        "cast_write": cast,
+        "decode": together | {"core": alone["core"]},
+    }
     if setting.device != "cpu":
         rates |= gpu_rates()
     return {"rates": rates, "work": dataclasses.asdict(work), **in_batches(rates, work, threads)}

@@ -46,7 +46,7 @@ def scenario(result: dict) -> None:
             f"{loader['spread']:.0%}",
             f"{loader['cpu_s_per_gb']:.2f}",
             _gb(loader["free_cores_bytes_per_s"]),
-            f"{loader['gap_p99_s'] / loader['gap_mean_s']:.2f}",
+            f"{loader['gap_p99_over_mean']:.2f}",
             _memory(loader),
         )
     ceilings = result["ceilings"]
@@ -55,6 +55,8 @@ def scenario(result: dict) -> None:
         binds = " (binds)" if stage == ceilings["binding"] else ""
         table.add_row(f"= {stage}{binds}", _gb(rate), "", "", _gb(ceilings["cores"][stage]), "", "")
     _console.print(table)
+    if ratio := result["loaders"].get("damacy", {}).get("cpu_over_reading"):
+        _console.print(f"processor time of damacy: {ratio:.2f} x that of reading its bytes alone", highlight=False)
     for loader in result["loaders"].values():
         if loader["explain"]:
             _console.print(loader["explain"], highlight=False)

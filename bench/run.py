@@ -81,6 +81,7 @@ def measure(name: str, options: argparse.Namespace) -> dict:
     if OURS in result["loaders"]:
         result["ratios"] = ratios(rounds)
         result["work_as_planned"] = check_work(result["loaders"][OURS], scenario)
+        result["loaders"][OURS]["cpu_over_reading"] = cpu_over_reading(rounds[OURS], result["ceilings"]["rates"])
     return result
 
 
@@ -131,7 +132,7 @@ def summary(runs: list[dict], threads: int) -> dict:
     """Medians over the repetitions. `free_cores` is what the threads would reach with nobody else on the machine."""
     rates = [run["bytes"] / run["wall_s"] for run in runs]
     cpu_per_byte = statistics.median(run["cpu_s"] / run["bytes"] for run in runs)
-    gaps = sorted(gap for run in runs for gap in run["gaps_s"])
+    gaps = sorted(between_batches(runs))
     return {
         "bytes_per_s": statistics.median(rates),
         "spread": (max(rates) - min(rates)) / statistics.median(rates),
@@ -139,14 +140,36 @@ def summary(runs: list[dict], threads: int) -> dict:
         "cpu_s_per_gb": cpu_per_byte * 1e9,
         "free_cores_bytes_per_s": threads / cpu_per_byte,
         "batches": runs[0]["batches"],
+        "first_gap_s": statistics.median(run["gaps_s"][0] for run in runs),
         "gap_mean_s": statistics.mean(gaps),
-        "gap_p99_s": gaps[math.ceil(0.99 * len(gaps)) - 1],
+        "gap_p50_s": percentile(gaps, 0.50),
+        "gap_p99_s": percentile(gaps, 0.99),
+        "gap_p99_over_mean": percentile(gaps, 0.99) / statistics.mean(gaps),
         "open_s": runs[0]["open_s"],
         "rss_growth": runs[-1]["rss_growth"],
         "rss_bound": runs[-1]["rss_bound"],
         "counters": runs[-1]["counters"],
         "explain": runs[-1]["explain"],
     }
+
+
+def between_batches(runs: list[dict]) -> list[float]:
+    """Times from one batch to the next; a run's first, which fills the pipeline, counts only where it is alone."""
+    return [gap for run in runs for gap in run["gaps_s"][1:] or run["gaps_s"]]
+
+
+def percentile(ascending: list[float], share: float) -> float:
+    """The smallest value that at least this share does not exceed."""
+    return ascending[max(1, math.ceil(share * len(ascending))) - 1]
+
+
+def cpu_over_reading(runs: list[dict], rates: dict) -> float | None:
+    """Processor time of streaming, to that of reading as many bytes into staging memory and doing nothing with them."""
+    read = [run for run in runs if run["counters"].get("bytes_read")]
+    if not read:
+        return None
+    ours = statistics.median(run["cpu_s"] / run["counters"]["bytes_read"] for run in read)
+    return ours / rates["read_to_staging"]["cpu_s_per_byte"]
 
 
 def ratios(rounds: dict[str, list]) -> dict[str, dict[str, float]]:

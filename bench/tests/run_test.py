@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import ceilings, content, plain, run, worker, workload, writer
+from bench import ceilings, content, gpu_training, plain, run, worker, workload, writer
 from bench.peers import LOADERS, Setting
 
 
@@ -95,6 +95,42 @@ def test_ratios_pair_the_repetitions():
 
     found = run.ratios({"damacy": rounds(10, 40, 90), "zarr": rounds(10, 20, 30)})
     assert found == {"zarr": {"wall": 2.0, "cpu": 2.0}}
+
+
+def test_latencies_are_those_between_batches_of_all_repetitions():
+    times = run.between_batches([{"gaps_s": [9.0, 1.0, 2.0]}, {"gaps_s": [8.0, 3.0, 4.0]}, {"gaps_s": [5.0]}])
+    assert times == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert [run.percentile(times, share) for share in (0.01, 0.5, 0.8, 0.99)] == [1.0, 3.0, 4.0, 5.0]
+    assert run.percentile([float(k) for k in range(1, 201)], 0.99) == 198.0
+
+
+def test_processor_time_is_set_against_reading_as_many_bytes():
+    rates = {"read_to_staging": {"cpu_s_per_byte": 0.5}}
+    rounds = [{"cpu_s": cpu, "counters": {"bytes_read": 10}} for cpu in (5.0, 6.5, 9.0)]
+    assert run.cpu_over_reading(rounds, rates) == 1.3
+    assert run.cpu_over_reading([{"cpu_s": 1.0, "counters": {}}], rates) is None
+
+
+def test_reading_to_staging_goes_round_its_memory(tmp_path):
+    (tmp_path / "chunk").write_bytes(bytes(range(100)))
+    chunks = [writer.StoredChunk(tmp_path / "chunk", at, 10) for at in (0, 50, 90)]
+    assert [ceilings.reading(chunks, staging)() for staging in (0, 25, 1000)] == [30, 30, 30]
+
+
+def test_a_slowdown_is_against_the_same_repetition():
+    found = gpu_training.summary({"alone": [1.0, 2.0, 4.0], "fed": [1.1, 2.0, 6.0]}, steps=10, batch_bytes=100)
+    assert found["alone"]["slowdown"] == 0 and found["alone"]["bytes_per_s"] == 0
+    assert found["fed"]["slowdown"] == pytest.approx(0.1)
+    assert (found["fed"]["step_s"], found["fed"]["bytes_per_s"]) == (0.2, 500.0)
+
+
+@pytest.mark.timeout(300)
+def test_a_training_loop_is_fed_where_torch_is(tmp_path):
+    pytest.importorskip("torch")
+    small = "--size tiny --device cpu --threads 1 --width 64 --seconds 0.2 --gb-per-s 0.05 --reps 1 --limit 1e9"
+    gpu_training.main([*small.split(), "--buffer-bytes", str(64 << 20), "--out", str(tmp_path / "training.json")])
+    result = json.loads((tmp_path / "training.json").read_text())
+    assert {"alone", "fed", "copied"} <= set(result) and result["fed"]["bytes_per_s"] > 0
 
 
 def test_a_slow_loader_starts_no_batch_after_its_time():

@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# What a machine with a GPU shows, from the root of a checkout and the folder .gpu/ that was carried along with it:
+#   .gpu/whl/*.whl   damacy for that Python, and what the tests need that is not there: numcodecs, google_crc32c, zarr …
+#   .gpu/bin/*       C++ test programs built with CUDA, where they are wanted; .gpu/lib/*.so* what those link
+# Nothing is fetched. Parts run in the order given, each ended after its seconds; results go to $OUT (else build/gpu).
+#
+# usage: tools/gpu_run.sh PART[=SECONDS]...      the status is 0 when all parts went well
+#   tests=240      all tests marked gpu; SELECT: pytest's -k
+#   native=120     the C++ tests
+#   cases=420      2,000 random cases (CASES) in JOBS processes: CUDA's bytes are the host's
+#   races=300      1,000 rounds (ROUNDS) of each delayed reader
+#   bench=500      scenarios (SCENARIOS) with their ceilings, beside PEERS; SET: more settings, FIELD=VALUE …
+#   training=150   how much a loop of matrix products slows down while it is fed
+#   sanitize=400   memcheck, initcheck and racecheck on a selection of tests and on the C++ tests
+#   soak=500       random cases, ever new ones (from FIRST_CASE), for as long as the time lasts
+# WITHOUT_GPU=1 tries the script itself on a machine that has none.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+me="tools/${0##*/}"
+
+export OUT="${OUT:-build/gpu}" SITE="${SITE:-build/gpu-site}" JOBS="${JOBS:-8}"
+declare -A LIMITS=([tests]=240 [native]=120 [cases]=420 [races]=300 [bench]=500 [training]=150 [sanitize]=400 [soak]=500)
+
+install() {
+  local wheels
+  mapfile -t wheels < <(find .gpu -maxdepth 2 -name '*.whl' 2>/dev/null | sort)
+  [[ ${#wheels[@]} == 0 ]] || python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade \
+    --disable-pip-version-check --target "$SITE" "${wheels[@]}" || exit 1
+  export PYTHONPATH="$PWD/$SITE:$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
+  export LD_LIBRARY_PATH="$PWD/.gpu/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  python3 -c 'import damacy; print("damacy", damacy.__version__, damacy._native.backend_info())' || exit 1
+  python3 -c 'import damacy; assert damacy._native.backend_info()["cuda"], "no usable GPU: nothing would be shown"' ||
+    [[ -n "${WITHOUT_GPU:-}" ]] || exit 1
+}
+
+# --- the parts: each is run by this script in a process of its own, with LIMIT seconds --------------------------------
+
+gpu_pytest() {  # without the plug-ins that pyproject.toml counts on
+  python3 -m pytest -m gpu -o addopts= -p no:cacheprovider -q -rfE "$@"
+}
+
+part_tests() {
+  gpu_pytest tests/gpu --durations=10 --junitxml "$OUT/tests.xml" ${SELECT:+-k "$SELECT"}
+}
+
+part_native() {
+  local program code=0
+  for program in .gpu/bin/*_tests; do
+    [[ -x "$program" ]] || { echo "no test programs were carried"; return 0; }
+    "$program" --gtest_brief=1 || code=1
+  done
+  return "$code"
+}
+
+in_parallel() {  # in_parallel COMMAND...: JOBS times with 0, 1, … as the last argument
+  local i code=0 pids=()
+  for ((i = 0; i < JOBS; i++)); do
+    "$@" "$i" >"$OUT/process.$i" 2>&1 &
+    pids+=($!)
+  done
+  for ((i = 0; i < JOBS; i++)); do
+    wait "${pids[i]}" || { code=1; echo "-- process $i failed"; tail -60 "$OUT/process.$i"; }
+    tail -1 "$OUT/process.$i"
+  done
+  rm -f "$OUT"/process.*
+  return "$code"
+}
+
+cases_from() {  # cases_from FIRST COUNT I: the share of process I
+  gpu_pytest --maxfail=5 tests/gpu/test_random_cases_gpu.py --first-case $(($1 + $2 * $3)) --cases "$2"
+}
+
+part_cases() {
+  in_parallel cases_from "${FIRST_CASE:-0}" $(((${CASES:-2000} + JOBS - 1) / JOBS))
+}
+
+cases_for_ever() {  # cases_for_ever FIRST I
+  local begin=$(($1 + 1000000 * $2)) done=0
+  while ((SECONDS < LIMIT - 40)); do
+    cases_from $((begin + done)) 50 0 || return 1
+    done=$((done + 50))
+  done
+  echo "process $2: $done cases from $begin on, none differs"
+}
+
+part_soak() {
+  in_parallel cases_for_ever "${FIRST_CASE:-100000}"
+}
+
+part_races() {
+  gpu_pytest tests/gpu/test_reuse_of_slots.py --rounds "${ROUNDS:-1000}" --durations=5
+}
+
+part_bench() {
+  local field more=()
+  for field in ${SET:-}; do more+=(--set "$field"); done
+  python3 -m bench --scenario "${SCENARIOS:-throughput,micro,blosc-lz4,smoke}" --size full --threads 16 --device cuda \
+    --peers "${PEERS-tensorstore-gpu}" --reps 3 --set n_compute_threads=15 --set "host_buffer_bytes=2<<30" \
+    --set "device_buffer_bytes=6<<30" "${more[@]}" --out "$OUT/bench.json"
+}
+
+part_training() {
+  python3 -m bench.gpu_training --out "$OUT/training.json"
+}
+
+find_tool() {
+  command -v "$1" || find /usr/local/cuda*/bin -name "$1" 2>/dev/null | head -1
+}
+
+part_sanitize() {
+  local tool kind program code=0
+  tool="$(find_tool compute-sanitizer)"
+  [[ -n "$tool" ]] || { echo "there is no compute-sanitizer"; return 1; }
+  for kind in memcheck initcheck racecheck; do
+    local under=("$tool" --tool "$kind" --error-exitcode 9 --print-limit 20)
+    echo "-- $kind"
+    "${under[@]}" python3 -m pytest -m gpu -o addopts= -p no:cacheprovider -q \
+      tests/gpu/test_random_cases_gpu.py --cases "${CASES:-$([[ $kind == racecheck ]] && echo 3 || echo 20)}" || code=1
+    for program in .gpu/bin/co*_tests; do
+      [[ ! -x "$program" ]] || "${under[@]}" "$program" --gtest_brief=1 --gtest_filter="${FILTER:-*uda*:*evice*}" || code=1
+    done
+  done
+  return "$code"
+}
+
+# --- running them -----------------------------------------------------------------------------------------------------
+
+note() { echo "== $*" | tee -a "$OUT/summary.txt"; }
+
+run_part() {  # run_part NAME SECONDS
+  local begin=$SECONDS code
+  LIMIT="$2" timeout -k 10 "$2" bash "$me" --inside "$1" 2>&1 | tee "$OUT/$1.log"
+  code="${PIPESTATUS[0]}"
+  case "$code" in
+    0) note "$1: good, $((SECONDS - begin)) s"; return 0 ;;
+    124 | 137) note "$1: not done after $2 s" ;;
+    *) note "$1: FAILED ($code), $((SECONDS - begin)) s" ;;
+  esac
+  return 1
+}
+
+if [[ "${1:-}" == --inside ]]; then
+  "part_$2"
+  exit
+fi
+[[ $# -gt 0 ]] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$me"; exit 2; }
+for argument in "$@"; do
+  [[ -n "${LIMITS[${argument%%=*}]:-}" ]] || { echo "no part is called ${argument%%=*}"; exit 2; }
+done
+mkdir -p "$OUT" "$SITE"
+: >"$OUT/summary.txt"
+install
+failed=0
+for argument in "$@"; do
+  part="${argument%%=*}" limit="${argument#*=}"
+  [[ "$argument" == *=* ]] || limit="${LIMITS[$part]}"
+  run_part "$part" "$limit" || failed=1
+done
+note "$([[ $failed == 0 ]] && echo all good || echo something failed)"
+exit "$failed"
