@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from damacy import _log
 from damacy._batch import Batch
 from damacy._config import Config
-from damacy._errors import DamacyError
+from damacy._errors import DamacyError, TryAgain
 from damacy._integers import as_int
 from damacy._nvcomp import nvcomp_files
 from damacy._sample import Sample
@@ -99,6 +99,12 @@ class Pipeline:
         """`n` pops, one at a time. It survives errors: the next `next()` goes on behind them."""
         return _Batches(self, as_int(n, "n"))
 
+    def __iter__(self) -> Iterator[Batch]:
+        """Every batch of what was pushed. When the sources are used up it flushes, so the remainder comes as one short
+        batch, and then ends; after another push it can be iterated again. It survives errors as `batches` does.
+        """
+        return _AllBatches(self)
+
     def stats(self) -> Stats:
         """Exact counts and times since the start, or since `stats_reset`."""
         return stats_from(self._native.stats())
@@ -152,6 +158,31 @@ class _Batches(Iterator[Batch]):
                 self._left -= 1
                 return batch
         raise StopIteration
+
+
+class _AllBatches(Iterator[Batch]):
+    """Pops until there is nothing, flushes, and pops until there is nothing again."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def __next__(self) -> Batch:
+        batch = self._pop()
+        if batch is None:
+            self._pipeline.flush()
+            batch = self._pop()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def _pop(self) -> Batch | None:
+        """None where a pop would wait for another push; slots that are all held are an error still."""
+        try:
+            return self._pipeline.pop()
+        except TryAgain as nothing:
+            if nothing.reason != "empty":
+                raise
+            return None
 
 
 def _native_settings(config: Config) -> dict[str, Any]:

@@ -1,0 +1,300 @@
+"""Loaders: steps, ranks, epochs, and states that resume exactly. Samplers: pure, even, weighted."""
+
+import collections
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+import damacy
+from damacy.samplers import RandomCrops, SlidingGrid
+from damacy.training import Loader
+
+zarr = pytest.importorskip("zarr")
+
+GLOBAL_BATCH = 4
+
+
+@pytest.fixture(scope="module")
+def arrays(tmp_path_factory):
+    """Two arrays of which every element is another, so a row tells which crop it is."""
+    folder = tmp_path_factory.mktemp("training")
+    for name, shape, first in (("a", (12, 10), 0), ("b", (9, 16), 1000)):
+        array = zarr.create_array(folder / f"{name}.zarr", shape=shape, chunks=(4, 5), dtype="i4")
+        array[:] = first + np.arange(np.prod(shape)).reshape(shape)
+    return [folder / "a.zarr", folder / "b.zarr"]
+
+
+def config(batch_size, **fields):
+    small = {"host_buffer_bytes": 1 << 20, "device_buffer_bytes": 1 << 20, "n_io_threads": 1, "device": "cpu"}
+    return damacy.Config(batch_size=batch_size, dtype="i32", **(small | fields))
+
+
+def loader(sampler, rank=0, ranks=1, **arguments):
+    return Loader(sampler, config(GLOBAL_BATCH // ranks), rank=rank, ranks=ranks, **arguments)
+
+
+def rows(batch):
+    with batch as lent:
+        return [tuple(row.ravel().tolist()) for row in lent.numpy()]
+
+
+def steps(loaders, count):
+    """The rows of so many steps of all ranks together, and the states behind each step."""
+    found, states = [], []
+    streams = [itertools.chain.from_iterable(itertools.repeat(each)) for each in loaders]  # epoch after epoch
+    for _ in range(count):
+        found.append([row for stream in streams for row in rows(next(stream))])
+        states.append([each.state_dict() for each in loaders])
+        assert all(state == states[-1][0] for state in states[-1])
+    for each in loaders:
+        each.close()
+    return found, [state[0] for state in states]
+
+
+@pytest.mark.parametrize("tail", ["drop", "wrap"])
+@pytest.mark.parametrize("make", ["random", "grid"])
+def test_a_run_resumed_at_any_step_on_any_ranks_delivers_the_same_samples(arrays, make, tail):
+    if make == "random":
+        sampler = RandomCrops(arrays, (3, 4), length=14, seed=5)
+    else:
+        sampler = SlidingGrid(arrays, (4, 5), stride=3, seed=5)
+    total = 9  # over epoch borders
+    whole, states = steps([loader(sampler, tail=tail)], total)
+    assert len({row for step in whole for row in step}) > 20
+    for ranks, done in itertools.product((1, 2, 4), range(total)):
+        resumed = [loader(sampler, rank, ranks, tail=tail) for rank in range(ranks)]
+        for each in resumed:
+            if done:
+                each.load_state_dict(pickle.loads(pickle.dumps(states[done - 1])))
+        assert steps(resumed, total - done)[0] == whole[done:], (ranks, done)
+
+
+def test_ranks_make_equal_steps_and_cover_the_epoch(arrays):
+    grid = SlidingGrid(arrays, (4, 5))
+    assert len(grid) == 3 * 2 + 3 * 4
+    for ranks, tail, expected in ((1, "drop", 4), (2, "wrap", 5), (4, "drop", 4)):
+        loaders = [loader(grid, rank, ranks, tail=tail) for rank in range(ranks)]
+        assert [len(each) for each in loaders] == [expected] * ranks
+        found = [list(map(rows, each)) for each in loaders]
+        assert [len(batches) for batches in found] == [expected] * ranks
+        seen = collections.Counter(row for batches in found for batch in batches for row in batch)
+        assert len(seen) == min(len(grid), expected * GLOBAL_BATCH)
+        for each in loaders:
+            each.close()
+
+
+def test_rows_are_the_crops_that_the_sampler_names(arrays):
+    crops = RandomCrops(arrays, (3, 4), length=8, seed=1)
+    stored = {str(path): zarr.open_array(path)[:] for path in arrays}
+    with loader(crops) as each:
+        for epoch in range(2):
+            found = [row for batch in each for row in rows(batch)]
+            samples = [crops.sample(epoch, index) for index in range(8)]
+            assert found == [
+                tuple(stored[s.uri][tuple(slice(*axis) for axis in s.aabb)].ravel().tolist()) for s in samples
+            ]
+        assert each.epoch == 2
+
+
+def test_after_a_break_the_epoch_goes_on(arrays):
+    crops = RandomCrops(arrays, (3, 4), length=12, seed=1)
+    with loader(crops) as each:
+        first = rows(next(iter(each)))
+        rest = [rows(batch) for batch in each]
+        assert (len(rest), each.state_dict()["epoch"]) == (2, 1)
+    with loader(crops) as each:
+        assert [rows(batch) for batch in each] == [first, *rest]
+
+
+def test_a_failed_batch_has_its_turn_and_the_run_goes_on(tmp_path):
+    path = tmp_path / "c.zarr"
+    zarr.create_array(path, shape=(12, 5), chunks=(4, 5), dtype="i4")[:] = 1
+    (path / "c" / "1" / "0").write_bytes(b"broken")
+    grid = SlidingGrid([path], (2, 5))
+    with Loader(grid, config(2)) as each:
+        assert len(rows(next(iter(each)))) == 2
+        with pytest.raises(damacy.DecodeError):
+            next(iter(each))
+        assert each.state_dict()["samples"] == 4
+        assert [len(rows(batch)) for batch in each] == [2]
+        assert each.epoch == 1
+    with Loader(grid, config(2, on_error="skip")) as each:
+        assert [len(rows(batch)) for batch in each] == [2, 2]
+        assert each.state_dict() == {"epoch": 1, "samples": 0, "seed": 0, "length": 6}
+
+
+def test_an_array_that_is_gone_is_told_each_time_and_is_no_end(arrays, tmp_path):
+    crops = RandomCrops({tmp_path / "none.zarr": (5, 5)}, (3, 4), length=8)
+    with loader(crops) as each:
+        for _ in range(2):
+            with pytest.raises(damacy.NotFound):
+                next(iter(each))
+        assert each.state_dict()["samples"] == 0
+
+
+def test_batches_before_an_array_that_is_gone_are_delivered(arrays, tmp_path):
+    grid = SlidingGrid({arrays[0]: (12, 10), tmp_path / "none.zarr": (4, 5)}, (4, 5))
+    with Loader(grid, config(2), tail="wrap") as each:
+        for _ in range(3):
+            next(iter(each)).release()
+        for _ in range(2):
+            with pytest.raises(damacy.NotFound):
+                next(iter(each))
+        assert each.state_dict()["samples"] == 6
+
+
+def test_a_state_of_another_run_is_refused(arrays):
+    state = loader(RandomCrops(arrays, (3, 4), length=8, seed=1)).state_dict()
+    with pytest.raises(ValueError, match="seed 1, this one has 2"):
+        loader(RandomCrops(arrays, (3, 4), length=8, seed=2)).load_state_dict(state)
+    with pytest.raises(ValueError, match="length 8, this one has 9"):
+        loader(RandomCrops(arrays, (3, 4), length=9, seed=1)).load_state_dict(state)
+
+
+def test_a_state_goes_on_with_another_batch_size(arrays):
+    crops = RandomCrops(arrays, (3, 4), length=16, seed=1)
+    with Loader(crops, config(2)) as each:
+        whole = [row for batch in each for row in rows(batch)]
+    with Loader(crops, config(2)) as each:
+        next(iter(each))
+        state = each.state_dict()
+    with Loader(crops, config(7)) as each:
+        each.load_state_dict(state)
+        assert [row for batch in each for row in rows(batch)] == whole[2:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rank": 1}, "below ranks"),
+        ({"rank": -1, "ranks": 2}, "below ranks"),
+        ({"tail": "keep"}, "'drop' or 'wrap'"),
+        ({"ranks": 5}, "no whole step of 10"),
+    ],
+)
+def test_loaders_refuse_what_cannot_be(arrays, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Loader(RandomCrops(arrays, (3, 4), length=8), config(2), **arguments)
+
+
+def test_ranks_that_could_differ_in_steps_are_refused(arrays):
+    with pytest.raises(ValueError, match="unequal"):
+        Loader(RandomCrops(arrays, (3, 4), length=8), config(2, on_error="skip"), ranks=2)
+
+
+def test_a_loader_travels_without_its_pipeline(arrays):
+    with loader(RandomCrops(arrays, (3, 4), length=12, seed=3)) as each:
+        next(iter(each))
+        copy = pickle.loads(pickle.dumps(each))
+        assert [rows(batch) for batch in copy] == [rows(batch) for batch in each]
+        copy.close()
+
+
+# -- for batch in pipeline ---------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_is_iterated_to_the_end_remainder_included(arrays):
+    grid = SlidingGrid(arrays, (4, 5))
+    samples = [grid.sample(0, k) for k in range(7)]
+    with damacy.Pipeline(config(3)) as pipeline:
+        for _ in range(2):
+            pipeline.push(iter(samples))
+            assert [len(rows(batch)) for batch in pipeline] == [3, 3, 1]
+        assert list(pipeline) == []
+
+
+def test_iteration_ends_for_nothing_but_the_end(arrays):
+    grid = SlidingGrid(arrays, (4, 5))
+    with damacy.Pipeline(config(1, n_batches=1)) as pipeline:
+        pipeline.push([grid.sample(0, 0), grid.sample(0, 1)])
+        batches = iter(pipeline)
+        held = next(batches)
+        with pytest.raises(damacy.TryAgain, match="held"):
+            next(batches)
+        held.release()
+        next(batches).release()
+        with pytest.raises(StopIteration):
+            next(batches)
+
+
+# -- samplers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_crop_is_a_function_of_seed_epoch_and_index():
+    def made(seed, epoch, index):
+        return RandomCrops({"a": (1000, 1000)}, (2, 2), length=100, seed=seed).sample(epoch, index)
+
+    assert made(1, 2, 3) == made(1, 2, 3)
+    assert len({made(seed, epoch, index) for seed in range(4) for epoch in range(4) for index in range(4)}) == 64
+
+
+def test_crops_are_even_over_places_and_arrays():
+    crops = RandomCrops({"a": (4, 3), "b": (3, 3)}, (2, 2), length=20_000, seed=9)
+    places = collections.Counter(crops.sample(0, index) for index in range(len(crops)))
+    assert len(places) == 3 * 2 + 2 * 2
+    assert all(abs(count - 2000) < 5 * 2000**0.5 for count in places.values())
+
+
+def test_weights_choose_the_arrays():
+    crops = RandomCrops({"a": (9,), "b": (9,), "c": (9,)}, (2,), length=20_000, weights=[3, 0, 1], seed=2)
+    drawn = collections.Counter(crops.sample(1, index).uri for index in range(len(crops)))
+    assert set(drawn) == {"a", "c"}
+    assert drawn["a"] / len(crops) == pytest.approx(0.75, abs=0.02)
+
+
+def test_aligned_crops_start_on_the_grid():
+    crops = RandomCrops({"a": (100, 64)}, (10, 16), length=500, align=(5, 16))
+    starts = {tuple(start for start, _ in crops.sample(0, index).aabb) for index in range(500)}
+    assert {y % 5 for y, _ in starts} == {0}
+    assert {x for _, x in starts} == {0, 16, 32, 48}
+    assert {y for y, _ in starts} == set(range(0, 95, 5))
+
+
+def test_a_sliding_grid_covers_every_voxel():
+    grid = SlidingGrid({"a": (7, 10), "b": (3, 4)}, (3, 4), stride=(2, 3))
+    covered = {"a": np.zeros((7, 10), int), "b": np.zeros((3, 4), int)}
+    for index in range(len(grid)):
+        sample = grid.sample(0, index)
+        covered[sample.uri][tuple(slice(*axis) for axis in sample.aabb)] += 1
+    assert all(each.min() >= 1 for each in covered.values())
+    assert covered["b"].max() == 1
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 16, 17, 100])
+def test_a_shuffled_grid_is_a_permutation_another_one_each_epoch(size):
+    grid = SlidingGrid({"a": (size,)}, (1,), seed=4)
+    orders = [[grid.sample(epoch, k).aabb[0][0] for k in range(size)] for epoch in range(3)]
+    assert all(sorted(order) == list(range(size)) for order in orders)
+    assert size < 16 or len(set(map(tuple, orders))) == 3
+
+
+def test_samplers_look_at_arrays_whose_shapes_they_are_not_told(arrays):
+    told = {arrays[0]: (12, 10), arrays[1]: (9, 16)}
+    for make in (lambda a: RandomCrops(a, (3, 4), length=50), lambda a: SlidingGrid(a, (3, 4))):
+        assert [make(arrays).sample(0, k) for k in range(12)] == [make(told).sample(0, k) for k in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RandomCrops({}, (1,), length=1), "at least one"),
+        (lambda: RandomCrops({"a": (5,)}, (6,), length=1), "axis 0 has 5 elements, a crop needs 6"),
+        (lambda: RandomCrops({"a": (5,)}, (1, 1), length=1), "1 axes, extents has 2"),
+        (lambda: RandomCrops({"a": (5,)}, (1,), length=0), "length must be >= 1"),
+        (lambda: RandomCrops({"a": (5,)}, (1,), length=1, weights=[0]), "not all 0"),
+        (lambda: RandomCrops({"a": (5,)}, (1,), length=1, weights=[1, 2]), "one number an array"),
+        (lambda: RandomCrops({"a": (5,)}, (1,), length=1, align=0), "align"),
+        (lambda: SlidingGrid({"a": (5,)}, (1,), stride=(1, 1)), "stride has 2 axes"),
+    ],
+)
+def test_samplers_refuse_what_cannot_be(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_an_index_beyond_the_epoch_is_refused():
+    for index in (-1, 5):
+        with pytest.raises(IndexError):
+            SlidingGrid({"a": (5,)}, (1,)).sample(0, index)
