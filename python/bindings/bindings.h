@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -29,7 +30,23 @@ class Unlocked {
   PyThreadState* state_;
 };
 
+// Takes the GIL on a thread of the library's own; when the interpreter has ended, the thread stops here for ever.
+class HeldGil {
+ public:
+  HeldGil();
+  ~HeldGil() { PyGILState_Release(state_); }
+  HeldGil(const HeldGil&) = delete;
+  HeldGil& operator=(const HeldGil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+// On the main thread: a function that lets signal handlers run, and throws what they raise. Elsewhere empty.
+std::function<void()> signal_checker();
+
 void bind_errors(nb::module_& m);
+void bind_cufile(nb::module_& m);
 void bind_pipeline(nb::module_& m);
 void bind_log(nb::module_& m);
 void bind_halo(nb::module_& m);

@@ -62,6 +62,7 @@ NB_MODULE(_native, m) {
   bind_halo(m);
   bind_plan(m);
   bind_selection_reads(m);
+  bind_cufile(m);
   m.def("open_array", &open_array_dict, nb::arg("uri"));
   m.def("backend_info", &backend_info);
   m.def("cuda_init_primary", &damacy::make_primary_current, nb::arg("device") = 0,

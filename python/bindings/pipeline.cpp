@@ -178,6 +178,20 @@ void bind_batch(nb::module_& m) {
 
 }  // namespace
 
+std::function<void()> signal_checker() {
+  if (std::this_thread::get_id() != main_thread) return {};
+  return run_signal_handlers;
+}
+
+HeldGil::HeldGil() {
+  while (interpreter_ends()) ::pause();
+  try {
+    state_ = PyGILState_Ensure();
+  } catch (...) {  // as below
+    for (;;) ::pause();
+  }
+}
+
 Unlocked::~Unlocked() {
   while (interpreter_ends()) ::pause();
   try {

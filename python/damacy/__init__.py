@@ -82,12 +82,22 @@ for _name in (*__all__, "ArrayInfo", "open", "set_log_quiet"):
 del _name
 
 
+# Loaded when somebody asks, and not in __all__: module, and names in it.
+_LAZY = {
+    "damacy.cufile": ("CuFile", "CompatMode", "bounce_buffer_free", "memory_register", "memory_deregister")
+    + ("get_page_cache_info", "drop_file_page_cache"),
+}
+
+
 def __getattr__(name: str) -> Any:
-    """The native library and its version, loaded when somebody asks."""
-    if name not in ("_native", "__version__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """The native library and its version, and the other doors, loaded when somebody asks."""
     import importlib
 
-    native = importlib.import_module("damacy._native")
-    globals()["__version__"] = native.__version__
-    return native if name == "_native" else native.__version__
+    if name in ("_native", "__version__"):
+        native = importlib.import_module("damacy._native")
+        globals()["__version__"] = native.__version__
+        return native if name == "_native" else native.__version__
+    for module, names in _LAZY.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,6 +25,15 @@ int FileCalls::fstat(int fd, struct ::stat* found) {
 ssize_t FileCalls::pread(int fd, void* to, std::size_t bytes, off_t offset) {
   return ::pread(fd, to, bytes, offset);
 }
+ssize_t FileCalls::preadv2(int fd, const iovec* to, int count, off_t offset, int flags) {
+  return ::preadv2(fd, to, count, offset, flags);
+}
+ssize_t FileCalls::pwritev2(int fd, const iovec* from, int count, off_t offset, int flags) {
+  return ::pwritev2(fd, from, count, offset, flags);
+}
+int FileCalls::openat(int dir_fd, const char* path, int flags, mode_t mode) {
+  return ::openat(dir_fd, path, flags, mode);
+}
 void FileCalls::pause(int ms) {
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 }

@@ -7,11 +7,10 @@
 #include <system_error>
 
 #include "damacy/core/text.h"
+#include "damacy/io/detail/transfer.h"
 
 namespace damacy::detail {
 namespace {
-
-constexpr int kAgainPauses = 60'000;  // of 1 ms: one storage operation ends after 60 s
 
 std::string words(int number) {
   return std::generic_category().message(number);
@@ -176,19 +175,12 @@ std::shared_ptr<Descriptor> FileObject::reopen() {
 
 int FileObject::read_on(int fd, std::uint64_t offset, std::span<std::byte> dst, std::size_t& got) {
   FileCalls& calls = descriptors_->calls();
-  for (int pauses = 0; got < dst.size();) {
-    const ssize_t n = calls.pread(fd, dst.data() + got, dst.size() - got, static_cast<off_t>(offset + got));
-    if (n == 0) return 0;
-    if (n > 0) {
-      got += static_cast<std::size_t>(n);
-    } else if (errno == EAGAIN && pauses < kAgainPauses) {
-      ++pauses;
-      calls.pause(1);
-    } else if (errno != EINTR) {
-      return errno;
-    }
-  }
-  return 0;
+  Moved moved{.bytes = got};
+  move_on(calls, dst.size(), moved, [&](std::uint64_t done) {
+    return calls.pread(fd, dst.data() + done, dst.size() - done, static_cast<off_t>(offset + done));
+  });
+  got = moved.bytes;
+  return moved.error;
 }
 
 void FileObject::read_exact(std::uint64_t offset, std::span<std::byte> dst) {

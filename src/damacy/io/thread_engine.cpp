@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <csignal>
 #include <deque>
 #include <mutex>
 #include <new>
@@ -16,26 +15,11 @@
 
 #include "damacy/core/text.h"
 #include "damacy/device/trace.h"
+#include "damacy/io/detail/own_thread.h"
 #include "damacy/io/engine.h"
 
 namespace damacy {
 namespace {
-
-// Signals are for the user's threads: what is started in here inherits a mask that blocks all of them.
-class BlockedSignals {
- public:
-  BlockedSignals() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
 
 // What the exception in flight means to a request.
 Error failure_in_flight() {
@@ -68,7 +52,7 @@ void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
 class ThreadEngine final : public Engine {
  public:
   explicit ThreadEngine(std::size_t threads) : count_(std::max<std::size_t>(threads, 1)) {
-    const BlockedSignals blocked;
+    const detail::BlockedSignals blocked;
     threads_.reserve(count_);
     try {
       for (std::size_t i = 0; i < count_; ++i) threads_.emplace_back([this, i] { serve(i); });

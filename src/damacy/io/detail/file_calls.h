@@ -8,6 +8,7 @@
 
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "damacy/io/store.h"
 
@@ -22,6 +23,9 @@ class FileCalls {
   virtual int stat(const char* path, struct ::stat* found);
   virtual int fstat(int fd, struct ::stat* found);
   virtual ssize_t pread(int fd, void* to, std::size_t bytes, off_t offset);
+  virtual ssize_t preadv2(int fd, const iovec* to, int count, off_t offset, int flags);
+  virtual ssize_t pwritev2(int fd, const iovec* from, int count, off_t offset, int flags);
+  virtual int openat(int dir_fd, const char* path, int flags, mode_t mode);
   virtual void pause(int ms);  // before another try
 };
 

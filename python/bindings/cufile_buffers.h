@@ -1,0 +1,52 @@
+// Memory that users name in file I/O: what each protocol says of it, and how long it is held. Host or device follows
+// from the protocol. With the GIL held throughout.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "bindings.h"
+#include "damacy/io/file_memory.h"
+
+namespace damacy::python {
+
+// One buffer, held until release().
+class HeldBuffer {
+ public:
+  HeldBuffer() = default;
+  HeldBuffer(HeldBuffer&& other) noexcept;
+  HeldBuffer& operator=(HeldBuffer&& other) = delete;
+  ~HeldBuffer() { release(); }
+
+  // Throws what file_io.md section 4 says. `stream`: the user's, None if not named.
+  void take(nb::handle object, nb::handle stream);
+  void release() noexcept;
+
+  std::byte* data() const noexcept { return memory_.data; }
+  std::uint64_t size() const noexcept { return memory_.size; }
+  bool on_device() const noexcept { return memory_.device != nullptr; }
+  bool read_only() const noexcept { return read_only_; }
+  const FileMemory& memory() const noexcept { return memory_; }
+
+ private:
+  bool take_view(nb::handle object);
+  void take_with_python(nb::handle object, nb::handle stream);
+
+  Py_buffer view_{};
+  bool has_view_ = false;
+  bool read_only_ = false;
+  nb::object owner_;  // what else keeps the memory
+  FileMemory memory_;
+};
+
+// The buffers of one request, released together: by who gets the result, or by the callback thread.
+struct HeldBuffers {
+  std::vector<HeldBuffer> all;
+  void release() noexcept { all.clear(); }
+};
+
+// An integer by __index__; None is `otherwise`. OverflowError("negative value ...") below 0.
+std::uint64_t natural(nb::handle value, const char* name, std::uint64_t otherwise);
+
+}  // namespace damacy::python

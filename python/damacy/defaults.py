@@ -1,0 +1,276 @@
+"""The settings of file I/O: values that new files and requests take where nothing else is said.
+
+>>> import damacy.defaults
+>>> with damacy.defaults.set({"task_size": 1 << 20}):
+...     damacy.defaults.task_size()
+1048576
+>>> damacy.defaults.get("task_size")
+4194304
+
+They are the process's. Precedence: keyword of a call, keyword of the file, value set here, environment (`DAMACY_X`,
+else `KVIKIO_X`, read once), built-in. Names and meanings are KvikIO's; keys of its own: engine, auto_threads,
+queue_depth, pinned_limit, coalesce_gap.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import operator
+import os
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from damacy._compat_mode import CompatMode as CompatMode
+
+_changing = threading.Lock()
+
+
+def _native() -> Any:
+    from damacy import _native
+
+    return _native
+
+
+# -- what is valid -----------------------------------------------------------------------------------------------------
+
+
+def _integer(key: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{key}: expected an integer (got {type(value).__name__})") from None
+    if number < 0:
+        raise OverflowError(f"{key}: negative value {number}")
+    if number >= 1 << 63:
+        raise OverflowError(f"{key}: {number} is above 2^63 - 1")
+    return number
+
+
+def _positive(key: str, value: Any) -> int:
+    number = _integer(key, value)
+    if number == 0:
+        raise ValueError(f"{key}: expected a positive integer (got 0)")
+    return number
+
+
+def _compat_mode(key: str, value: Any) -> CompatMode:
+    return CompatMode.coerce(value)
+
+
+def _direct(key: str, value: Any) -> bool | str:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() == "auto":
+        return "auto"
+    raise ValueError(f"{key}: expected True, False or 'auto' (got {value!r})")
+
+
+def _codes(key: str, value: Any) -> list[int]:
+    if not isinstance(value, list) or not all(isinstance(code, int) for code in value):
+        raise TypeError(f"{key}: expected a list of int (got {value!r})")
+    return list(value)
+
+
+def _engine(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{key}: expected text (got {type(value).__name__})")
+    if value not in ("auto", "pread", "io_uring"):
+        raise ValueError(f"{key}: expected auto, pread or io_uring (got {value!r})")
+    return value
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "compat_mode": _compat_mode,
+    "num_threads": _positive,
+    "task_size": _positive,
+    "gds_threshold": _integer,
+    "bounce_buffer_size": _positive,
+    "auto_direct_io_read": _direct,
+    "auto_direct_io_write": _direct,
+    "http_max_attempts": _positive,
+    "http_timeout": _positive,
+    "http_status_codes": _codes,
+    "engine": _engine,
+    "auto_threads": _positive,
+    "queue_depth": _positive,
+    "pinned_limit": _positive,
+    "coalesce_gap": _integer,
+}
+
+
+def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    for key in values:
+        if key not in _CHECKS:
+            raise KeyError(key)
+    return {key: _CHECKS[key](key, value) for key, value in values.items()}
+
+
+# -- the values --------------------------------------------------------------------------------------------------------
+
+
+def get(key: str) -> Any:
+    """The value of a setting now. Unknown: `KeyError`."""
+    if key not in _CHECKS:
+        raise KeyError(key)
+    value = _native().io_settings()[key]
+    return CompatMode(value) if key == "compat_mode" else value
+
+
+class _Restoring:
+    """Gives back on exit what was found where it began."""
+
+    def __init__(self, before: dict[str, Any]) -> None:
+        self._before = before
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _apply(self._before)
+
+
+def _apply(values: dict[str, Any]) -> dict[str, Any]:
+    """Makes the values the process's; gives those that were there."""
+    with _changing:
+        native = _native()
+        now = native.io_settings()
+        before = {key: now[key] for key in values}
+        if "num_threads" in values:
+            before["num_threads_set"] = now["num_threads_set"]
+        native.io_change_settings(values)
+    if before.get("num_threads", values.get("num_threads")) != values.get("num_threads"):
+        native.io_replace_workers()
+    return before
+
+
+def set(*arguments: Any) -> _Restoring:  # noqa: A001  KvikIO's name
+    """`set({key: value, ...})` or `set(key, value)`: checked whole, then applied at once.
+
+    As a context manager it gives back, on exit, the values found at the call.
+
+    Raises `KeyError` for an unknown key, `ValueError` or `OverflowError` for a value out of range, `TypeError` for one
+    of another kind; then nothing is changed.
+    """
+    if len(arguments) == 1 and isinstance(arguments[0], Mapping):
+        values = dict(arguments[0])
+    elif len(arguments) == 2 and isinstance(arguments[0], str):
+        values = {arguments[0]: arguments[1]}
+    else:
+        raise ValueError("expected set({key: value, ...}) or set(key, value)")
+    return _Restoring(_apply(_checked(values)))
+
+
+class _SettingAtEntry:
+    """Sets at entry, gives back at exit."""
+
+    def __init__(self, key: str, value: Any) -> None:
+        self._values = _checked({key: value})
+        self._before: list[dict[str, Any]] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_apply(self._values))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _apply(self._before.pop())
+
+
+# -- KvikIO's functions, one of each kind for each key -----------------------------------------------------------------
+
+
+def compat_mode() -> bool:
+    """True: POSIX calls only. AUTO gives `is_compat_mode_preferred()`."""
+    mode = get("compat_mode")
+    return is_compat_mode_preferred() if mode == CompatMode.AUTO else mode == CompatMode.ON
+
+
+@functools.cache
+def is_compat_mode_preferred() -> bool:
+    """Whether cuFile cannot serve here: no libcufile, WSL, or no readable `/run/udev`. Probed once."""
+    if "icrosoft" in os.uname().release:
+        return True
+    if not (os.path.isdir("/run/udev") and os.access("/run/udev", os.R_OK)):
+        return True
+    return not _native().cufile_loads()
+
+
+def compat_mode_reset(enable: bool | CompatMode | str | int) -> None:
+    """Sets the mode; True is ON, False is OFF."""
+    set("compat_mode", enable)
+
+
+def get_num_threads() -> int:
+    """The size of the default pool: 1 unless set."""
+    return get("num_threads")
+
+
+num_threads = get_num_threads
+
+
+def reset_num_threads(nthreads: int) -> None:
+    """Waits for running parts and replaces the workers. Queued parts run on the new ones."""
+    values = _checked({"num_threads": nthreads})
+    with _changing:
+        _native().io_change_settings(values)
+    _native().io_replace_workers()
+
+
+num_threads_reset = reset_num_threads
+
+
+def reset_task_size(n: int) -> None:
+    """Sets the size of the parts that requests are cut into, in bytes."""
+    set("task_size", n)
+
+
+def pause_threads(paused: bool = True) -> None:
+    """Paused workers start no part; threads that wait for a future still help."""
+    _native().io_pause(bool(paused))
+
+
+def threads_paused() -> bool:
+    """Whether the workers are paused."""
+    return _native().io_paused()
+
+
+_OWN_KEYS = ("engine", "auto_threads", "queue_depth", "pinned_limit", "coalesce_gap")
+
+
+def _define(name: str, function: Callable[..., Any], text: str) -> None:
+    if name in globals():
+        return
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    function.__doc__ = text
+    globals()[name] = function
+
+
+def _define_for(key: str) -> None:
+    def current() -> Any:
+        return get(key)
+
+    def reset(value: Any) -> None:
+        set(key, value)
+
+    def setting(value: Any) -> _SettingAtEntry:
+        return _SettingAtEntry(key, value)
+
+    _define(key, current, f"The value of {key} now.")
+    _define(f"{key}_reset", reset, f"Sets {key}.")
+    _define(f"set_{key}", setting, f"A context manager: {key} is set at entry and given back at exit.")
+
+
+for _key in _CHECKS:
+    if _key not in _OWN_KEYS:
+        _define_for(_key)
+del _key
+
+
+def __dir__() -> list[str]:
+    return sorted(builtins.set(globals()))

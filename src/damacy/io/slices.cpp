@@ -1,0 +1,143 @@
+// Host memory: vectors for one system call, direct middles, gaps into a scrap of memory.
+#include "damacy/io/detail/slices.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace damacy::detail {
+namespace {
+
+constexpr std::size_t kGapScrap = 64 << 10;
+constexpr std::size_t kFewSlices = 16;
+
+std::byte* scrap() {
+  thread_local std::array<std::byte, kGapScrap> bytes;
+  return bytes.data();
+}
+
+void add_vectors(std::vector<iovec>& vectors, const Slice& slice) {
+  if (slice.data != nullptr) {
+    if (slice.size > 0) vectors.push_back({slice.data, slice.size});
+    return;
+  }
+  for (std::uint64_t left = slice.size; left > 0;) {
+    const std::uint64_t size = std::min<std::uint64_t>(left, kGapScrap);
+    vectors.push_back({scrap(), size});
+    left -= size;
+  }
+}
+
+struct Middle {
+  std::uint64_t begin = 0;  // bytes of the run before it
+  std::uint64_t size = 0;
+};
+
+// What of one stretch of memory may go direct: file offset, size and address are multiples of what the file asks for.
+Middle direct_middle(const File& file, std::uint64_t offset, const Slice& slice) {
+  const std::uint64_t unit = file.direct_offset_alignment();
+  const std::uint64_t begin = (unit - offset % unit) % unit;
+  if (begin >= slice.size) return {};
+  const auto address = reinterpret_cast<std::uintptr_t>(slice.data) + begin;
+  if (address % file.direct_memory_alignment() != 0) return {};
+  return {begin, (slice.size - begin) / unit * unit};
+}
+
+bool refuses_direct(int number) noexcept {
+  return number == EINVAL || number == ENOTSUP;
+}
+
+RunResult move_span(File& file, int fd, Way way, std::uint64_t offset, std::byte* data, std::uint64_t size, IoWay as) {
+  const iovec one{data, size};
+  const Moved moved = move_vectors(file.calls(), fd, way, {&one, 1}, offset);
+  count_moved(file, as, way, moved);
+  return {moved.bytes, moved.error, as};
+}
+
+// Ends where the kernel gave no whole unit: that is the end of the file, and going on from there is refused.
+RunResult move_middle(File& file, Way way, std::uint64_t offset, std::byte* data, std::uint64_t size) {
+  const int fd = file.direct_descriptor();
+  const std::uint64_t unit = file.direct_offset_alignment();
+  Moved moved;
+  move_on(file.calls(), size, moved, [&](std::uint64_t done) -> ssize_t {
+    if (done % unit != 0) return 0;
+    const iovec one{data + done, std::min(size - done, kBytesPerCall / unit * unit)};
+    const auto at = static_cast<off_t>(offset + done);
+    return way == Way::read ? file.calls().preadv2(fd, &one, 1, at, 0) : file.calls().pwritev2(fd, &one, 1, at, 0);
+  });
+  count_moved(file, IoWay::direct, way, moved);
+  return {moved.bytes, moved.error, IoWay::direct};
+}
+
+// Buffered edges around a direct middle.
+RunResult move_direct(File& file, Way way, std::uint64_t offset, const Slice& slice, IoWay as) {
+  const Middle middle = file.direct_descriptor() < 0 ? Middle{} : direct_middle(file, offset, slice);
+  if (middle.size == 0) return move_span(file, file.descriptor(), way, offset, slice.data, slice.size, as);
+  RunResult all{.bytes = 0, .error = 0, .way = as};
+  const auto add = [&](std::uint64_t size, bool direct) {
+    const std::uint64_t at = offset + all.bytes;
+    std::byte* data = slice.data + all.bytes;
+    const RunResult some =
+        direct ? move_middle(file, way, at, data, size) : move_span(file, file.descriptor(), way, at, data, size, as);
+    all.bytes += some.bytes;
+    all.error = some.error;
+    all.way = some.way;
+    return some.error == 0 && some.bytes == size;
+  };
+  if (middle.begin > 0 && !add(middle.begin, /*direct=*/false)) return all;
+  if (!add(middle.size, /*direct=*/true)) {
+    if (all.error != 0 && !refuses_direct(all.error)) return all;
+    if (all.error != 0) file.give_up_direct("O_DIRECT: a transfer was refused");
+  }
+  // What the direct descriptor stopped short of (an unaligned end of file), and the edge.
+  if (all.bytes < slice.size) add(slice.size - all.bytes, /*direct=*/false);
+  return all;
+}
+
+}  // namespace
+
+void count_moved(File& file, IoWay way, Way direction, const Moved& moved) {
+  for (IoCounters* counters : {&file.counters(), &process_counters()}) {
+    counters->moved(way, direction == Way::write, moved.bytes, moved.calls);
+    if (moved.retries > 0) IoCounters::add(counters->retries, moved.retries);
+  }
+}
+
+RunResult move_host(File& file, Way way, std::uint64_t offset, std::span<const Slice> slices, IoWay as) {
+  if (file.wants_direct(way == Way::write) && slices.size() == 1 && slices[0].data != nullptr)
+    return move_direct(file, way, offset, slices[0], as);
+  if (slices.size() == 1 && slices[0].data != nullptr)
+    return move_span(file, file.descriptor(), way, offset, slices[0].data, slices[0].size, as);
+  std::vector<iovec> vectors;
+  vectors.reserve(std::max(slices.size(), kFewSlices));
+  for (const Slice& slice : slices) add_vectors(vectors, slice);
+  const Moved moved = move_vectors(file.calls(), file.descriptor(), way, vectors, offset);
+  count_moved(file, as, way, moved);
+  return {moved.bytes, moved.error, as};
+}
+
+RunResult move_run(File& file, Way way, std::uint64_t offset, std::span<const Slice> slices, Operation& operation) {
+  RunResult all;
+  for (std::size_t first = 0; first < slices.size();) {
+    const bool on_device = slices[first].device != nullptr;
+    std::size_t last = first;
+    std::uint64_t size = 0;
+    for (; last < slices.size(); ++last) {
+      const bool is_gap = slices[last].data == nullptr;
+      if (!is_gap && (slices[last].device != nullptr) != on_device) break;
+      if (on_device && !is_gap && slices[last].device != slices[first].device) break;
+      size += slices[last].size;
+    }
+    const auto some = slices.subspan(first, last - first);
+    const RunResult moved = on_device ? move_staged(file, way, offset + all.bytes, some, operation)
+                                      : move_host(file, way, offset + all.bytes, some, IoWay::pread);
+    all.bytes += moved.bytes;
+    all.error = moved.error;
+    all.way = moved.way;
+    if (moved.error != 0 || moved.bytes < size) break;
+    first = last;
+  }
+  return all;
+}
+
+}  // namespace damacy::detail
