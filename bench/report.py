@@ -55,7 +55,8 @@ def scenario(result: dict) -> None:
         binds = " (binds)" if stage == ceilings["binding"] else ""
         table.add_row(f"= {stage}{binds}", _gb(rate), "", "", _gb(ceilings["cores"][stage]), "", "")
     _console.print(table)
-    if ratio := result["loaders"].get("damacy", {}).get("cpu_over_reading"):
+    ratio = result["loaders"].get("damacy", {}).get("cpu_over_reading")
+    if ratio and "h2d" in ceilings["rates"]:  # on the cores decoding is in it
         _console.print(f"processor time of damacy: {ratio:.2f} x that of reading its bytes alone", highlight=False)
     for loader in result["loaders"].values():
         if loader["explain"]:

@@ -45,7 +45,7 @@ class Gpu:
         """How many words differed since the last call, when all that is queued has run."""
         cuda_driver.synchronize()
         found = int.from_bytes(cuda_driver.to_host(self.count, 4), "little")
-        cuda_driver.call("cuMemsetD32_v2", cuda_driver.u64(self.count), 0, 1)
+        cuda_driver.fill(self.count, 0, 4)
         return found
 
 
