@@ -185,6 +185,13 @@ wheel: | apt  ## a wheel for Python 3.12, in dist/, installed and loaded once; W
 	  "$$(ls -t dist/damacy-*cp312*.whl | head -1)"
 	@cd build && wheel-venv/bin/python -c 'import damacy; print("the wheel loads: damacy", damacy.__version__)'
 
+.PHONY: gpu-folder
+gpu-folder: wheel  ## .gpu/: what tools/gpu_run.sh needs beside the checkout, to be carried to a machine with a GPU
+	@rm -rf .gpu/whl && mkdir -p .gpu/whl && cp "$$(ls -t dist/damacy-*cp312*.whl | head -1)" .gpu/whl
+	@$(WHEEL_VENV)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary=:all: \
+	  -d .gpu/whl numcodecs google_crc32c typing_extensions zarr donfig pyyaml
+	@ls .gpu/whl
+
 .PHONY: clean
 clean:  ## remove all that was built, but not .venv
 	rm -rf build dist demo.png python/damacy/*.so

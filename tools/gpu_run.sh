@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # What a machine with a GPU shows, from the root of a checkout and the folder .gpu/ that was carried along with it:
 #   .gpu/whl/*.whl   damacy for that Python, and what the tests need that is not there: numcodecs, google_crc32c, zarr …
+#   .gpu/site/       packages that are not in a wheel, after those that are
 #   .gpu/bin/*       C++ test programs built with CUDA, where they are wanted; .gpu/lib/*.so* what those link
-# Nothing is fetched. Parts run in the order given, each ended after its seconds; results go to $OUT (else build/gpu).
+# `make gpu-folder` fills it. Nothing is fetched. Parts run in the order given, each ended after its seconds; results go to $OUT (else build/gpu).
 #
 # usage: tools/gpu_run.sh PART[=SECONDS]...      the status is 0 when all parts went well
 #   tests=240      all tests marked gpu; SELECT: pytest's -k
@@ -26,7 +27,7 @@ install() {
   mapfile -t wheels < <(find .gpu -maxdepth 2 -name '*.whl' 2>/dev/null | sort)
   [[ ${#wheels[@]} == 0 ]] || python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade \
     --disable-pip-version-check --target "$SITE" "${wheels[@]}" || exit 1
-  export PYTHONPATH="$PWD/$SITE:$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
+  export PYTHONPATH="$(realpath "$SITE"):$PWD/.gpu/site:$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
   export LD_LIBRARY_PATH="$PWD/.gpu/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   python3 -c 'import damacy; print("damacy", damacy.__version__, damacy._native.backend_info())' || exit 1
   python3 -c 'import damacy; assert damacy._native.backend_info()["cuda"], "no usable GPU: nothing would be shown"' ||
