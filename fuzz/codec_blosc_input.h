@@ -7,7 +7,7 @@
 namespace damacy::fuzz {
 
 inline Bytes blosc_input(FuzzedDataProvider& data, std::size_t& size) {
-  constexpr std::size_t kMost = 1 << 15;
+  constexpr std::size_t kMost = 1 << 13;
   if (data.ConsumeIntegralInRange(0, 7) == 0) {
     size = data.ConsumeIntegral<std::uint16_t>();
     return taken(data, kMost);
@@ -25,6 +25,12 @@ inline Bytes blosc_input(FuzzedDataProvider& data, std::size_t& size) {
   Bytes raw = contents(data, kMost);
   if (raw.empty()) raw.resize(1);
   size = raw.size();
+  // A few blocks say as much as hundreds, and sooner.
+  const auto least = static_cast<std::uint32_t>(size / 12 + 1);
+  if (writer.blocksize < least) {
+    const std::uint32_t step = writer.blocksize % writer.typesize == 0 ? 8 * writer.typesize : 1;
+    writer.blocksize = (least + step - 1) / step * step;
+  }
   writer.blocksize = std::min(writer.blocksize, static_cast<std::uint32_t>(size));
   const bool divides = writer.blocksize % writer.typesize == 0;
   writer.split = divides && data.ConsumeBool();

@@ -10,7 +10,7 @@ using namespace damacy;
 using fuzz::Bytes;
 using fuzz::require;
 
-constexpr std::size_t kMost = 1 << 16;
+constexpr std::size_t kMost = 1 << 14;
 
 Bytes good_frame(FuzzedDataProvider& data, std::size_t& size) {
   const Bytes raw = fuzz::contents(data, kMost / 2);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <span>
@@ -71,19 +72,28 @@ inline Bytes noise(std::size_t size, unsigned seed = 1) {
 
 // --- reference libraries ---
 
+// As new, whatever it was used for; making one costs more than a small frame does.
+inline ZSTD_CCtx* zstd_context() {
+  struct Free {
+    void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+  };
+  thread_local const std::unique_ptr<ZSTD_CCtx, Free> context(ZSTD_createCCtx());
+  ZSTD_CCtx_reset(context.get(), ZSTD_reset_session_and_parameters);
+  return context.get();
+}
+
 inline Bytes zstd_packed(std::span<const std::byte> raw, int level = 3, bool checksum = false) {
-  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx* context = zstd_context();
   ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, checksum ? 1 : 0);
   Bytes packed(ZSTD_compressBound(raw.size()));
   packed.resize(ZSTD_compress2(context, packed.data(), packed.size(), raw.data(), raw.size()));
-  ZSTD_freeCCtx(context);
   return packed;
 }
 
 // As a writer that streams: no content size, a window larger than the content, blocks cut by flushes.
 inline Bytes zstd_streamed(std::span<const std::byte> raw, int window_log, bool checksum, std::size_t flush_every) {
-  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx* context = zstd_context();
   ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, checksum ? 1 : 0);
   Bytes packed(ZSTD_compressBound(raw.size()) + 64 + 8 * (raw.size() / flush_every));
@@ -94,7 +104,6 @@ inline Bytes zstd_streamed(std::span<const std::byte> raw, int window_log, bool 
   }
   ZSTD_inBuffer none{nullptr, 0, 0};
   ZSTD_compressStream2(context, &out, &none, ZSTD_e_end);
-  ZSTD_freeCCtx(context);
   packed.resize(out.pos);
   return packed;
 }

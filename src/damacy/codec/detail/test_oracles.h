@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,7 +19,11 @@ using Maybe = std::optional<std::vector<std::byte>>;
 // Everything libzstd makes of the input in one call, if that is `size` bytes.
 inline Maybe libzstd_decoded(std::span<const std::byte> encoded, std::size_t size) {
   std::vector<std::byte> out(size);
-  const std::size_t got = ZSTD_decompress(out.data(), size, encoded.data(), encoded.size());
+  struct Free {
+    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+  };
+  thread_local const std::unique_ptr<ZSTD_DCtx, Free> context(ZSTD_createDCtx());
+  const std::size_t got = ZSTD_decompressDCtx(context.get(), out.data(), size, encoded.data(), encoded.size());
   if (ZSTD_isError(got) || got != size) return std::nullopt;
   return out;
 }
