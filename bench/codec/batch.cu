@@ -41,56 +41,63 @@ __global__ void count_gap(const std::uint8_t* out, const GpuFrame* frames, std::
 
 }  // namespace
 
-Batch::Batch(std::vector<Item> items, std::size_t guard, Crew& crew)
-    : items_(std::move(items)),
-      crew_(crew),
-      frames_(items_.size()),
-      indices_(items_.size(), WaveDescriptors::kFull),
-      refused_(items_.size(), 0),
-      scans_(crew.size(), std::vector<FrameScan>(kPortion)) {
-  place(guard);
+void Batch::load(std::vector<Item> items) {
+  items_ = std::move(items);
+  frames_.assign(items_.size(), {});
+  indices_.assign(items_.size(), WaveDescriptors::kFull);
+  refused_.assign(items_.size(), 0);
+  place();
   pack();
+  make_room();
 }
 
-void Batch::place(std::size_t guard) {
-  destination_bytes_ = guard;
+void Batch::place() {
+  source_bytes_ = output_bytes_ = 0;
+  destination_bytes_ = guard_;
   for (std::size_t i = 0; i < items_.size(); ++i) {
     GpuFrame& frame = frames_[i];
     frame.src_offset = source_bytes_;
-    frame.src_size = items_[i].encoded->size();
+    frame.src_size = items_[i].encoded.size();
     frame.dst_offset = (destination_bytes_ + 15) & ~std::uint64_t{15};
     frame.dst_size = items_[i].size;
     frame.codec = items_[i].codec;
     source_bytes_ += (frame.src_size + 15) & ~std::uint64_t{15};
-    destination_bytes_ = frame.dst_offset + frame.dst_size + guard;
+    destination_bytes_ = frame.dst_offset + frame.dst_size + guard_;
     output_bytes_ += frame.dst_size;
   }
   destination_bytes_ = (destination_bytes_ + 15) & ~std::uint64_t{15};
 }
 
 void Batch::pack() {
-  Bytes packed(source_bytes_);
-  crew_.each(items_.size(), [&](std::size_t i, std::size_t) {
-    std::copy(items_[i].encoded->begin(), items_[i].encoded->end(),
-              packed.begin() + static_cast<std::ptrdiff_t>(frames_[i].src_offset));
-  });
-  source_.need(source_bytes_ + WaveBuffers::kSourcePadding);
+  packed_.need(source_bytes_ + WaveBuffers::kSourcePadding);
+  crew_.each(
+      items_.size(),
+      [&](std::size_t i, std::size_t) {
+        const auto bytes = items_[i].encoded;
+        if (!bytes.empty()) std::memcpy(packed_.bytes().data() + frames_[i].src_offset, bytes.data(), bytes.size());
+      },
+      64);
+  std::memset(packed_.bytes().data() + source_bytes_, 0, WaveBuffers::kSourcePadding);
+  source_.need(packed_.bytes().size());
   destination_.need(destination_bytes_);
-  upload(source_, packed.data(), packed.size(), stream_);
-  check(cudaMemsetAsync(source_.as<std::uint8_t>() + source_bytes_, 0, WaveBuffers::kSourcePadding, stream_.get()),
-        "pad");
+  check(cudaMemcpyAsync(source_.as<void>(), packed_.as<void>(), source_bytes_ + WaveBuffers::kSourcePadding,
+                        cudaMemcpyHostToDevice, stream_.get()),
+        "upload of sources");
+}
+
+// Descriptors for what the load may take; those of the load before if they will do.
+void Batch::make_room() {
+  std::uint64_t blocks = 4096;
+  for (const GpuFrame& frame : frames_) blocks += frame.dst_size / 4096 + 8;
+  const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, 1u << 24));
+  if (wave_ && items_.size() <= limits_.frames && most <= limits_.blocks) return;
+  limits_.frames = static_cast<std::uint32_t>(items_.size());
+  limits_.blocks = most;
+  limits_.scratch_bytes = ~std::uint64_t{0};
+  wave_ = std::make_unique<WaveDescriptors>(limits_);
 }
 
 double Batch::scan() {
-  if (!wave_) {
-    std::uint64_t blocks = 4096;
-    for (const GpuFrame& frame : frames_) blocks += frame.dst_size / 4096 + 8;
-    WaveLimits limits;
-    limits.frames = static_cast<std::uint32_t>(items_.size());
-    limits.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, 1u << 24));
-    limits.scratch_bytes = ~std::uint64_t{0};
-    wave_ = std::make_unique<WaveDescriptors>(limits);
-  }
   wave_->clear();
   const double begin = now();
   const std::size_t portions = (items_.size() + kPortion - 1) / kPortion;
@@ -99,7 +106,7 @@ double Batch::scan() {
     std::uint32_t indices[kPortion];
     for (std::size_t i = portion * kPortion; i < std::min(items_.size(), (portion + 1) * kPortion); ++i) {
       FrameScan& scan = scans_[worker][used];
-      const DecodeResult result = scan_frame(*items_[i].encoded, frames_[i], scan);
+      const DecodeResult result = scan_frame(items_[i].encoded, frames_[i], scan);
       refused_[i] = result.ok() ? 0 : 1;
       indices_[i] = WaveDescriptors::kFull;
       if (result.ok() && !scan.ask_host) from[used++] = i;
@@ -112,14 +119,16 @@ double Batch::scan() {
 
 void Batch::upload_image() {
   const WaveShape& shape = wave_->shape();
-  image_.resize(image_bytes(shape));
-  wave_->write_image(image_);
-  descriptors_.need(image_.size() + 256);
+  const std::size_t bytes = image_bytes(shape);
+  image_.need(bytes);
+  wave_->write_image(image_.bytes().first(bytes));
+  descriptors_.need(bytes + 256);
   scratch_.need(scratch_bytes(shape) + 256);
   status_words_.need(sizeof(std::uint32_t) * (items_.size() + 1));
   buffers_ = {source_.address(), destination_.address(), scratch_.address(), descriptors_.address(),
               status_words_.address()};
-  upload(descriptors_, image_.data(), image_.size(), stream_);
+  check(cudaMemcpyAsync(descriptors_.as<void>(), image_.as<void>(), bytes, cudaMemcpyHostToDevice, stream_.get()),
+        "upload of descriptors");
 }
 
 void Batch::poison() {
@@ -133,8 +142,9 @@ void Batch::decode() {
 }
 
 void Batch::fetch_status() {
-  status_.assign(items_.size(), 0);
-  download(status_.data(), status_words_, sizeof(std::uint32_t) * items_.size(), stream_);
+  const std::size_t bytes = sizeof(std::uint32_t) * items_.size();
+  status_.need(bytes);
+  download(status_.as<void>(), status_words_, bytes, stream_);
 }
 
 std::size_t Batch::accepted() const {
@@ -175,23 +185,23 @@ std::size_t Batch::count_wrong(const std::vector<const Bytes*>& expected) {
 }
 
 std::size_t Batch::count_escaped() {
-  DeviceBuffer frames, escaped;
-  frames.need(frames_.size() * sizeof(GpuFrame));
-  escaped.need(sizeof(unsigned long long));
-  upload(frames, frames_.data(), frames_.size() * sizeof(GpuFrame), stream_);
-  check(cudaMemsetAsync(escaped.as<void>(), 0, sizeof(unsigned long long), stream_.get()), "clear");
+  frames_there_.need(frames_.size() * sizeof(GpuFrame));
+  escaped_.need(sizeof(unsigned long long));
+  upload(frames_there_, frames_.data(), frames_.size() * sizeof(GpuFrame), stream_);
+  check(cudaMemsetAsync(escaped_.as<void>(), 0, sizeof(unsigned long long), stream_.get()), "clear");
   count_gap<<<static_cast<unsigned>(items_.size() + 1), 64, 0, stream_.get()>>>(
-      destination_.as<std::uint8_t>(), frames.as<GpuFrame>(), destination_bytes_, escaped.as<unsigned long long>());
+      destination_.as<std::uint8_t>(), frames_there_.as<GpuFrame>(), destination_bytes_,
+      escaped_.as<unsigned long long>());
   check(cudaGetLastError(), "count_gap");
   unsigned long long count = 0;
-  download(&count, escaped, sizeof count, stream_);
+  download(&count, escaped_, sizeof count, stream_);
   return count;
 }
 
-Bytes Batch::all_output() const {
-  Bytes bytes(destination_bytes_);
-  download(bytes.data(), destination_, bytes.size(), stream_);
-  return bytes;
+std::span<const std::byte> Batch::all_output() {
+  output_.need(destination_bytes_);
+  download(output_.as<void>(), destination_, destination_bytes_, stream_);
+  return output_.bytes().first(destination_bytes_);
 }
 
 }  // namespace damacy::bench

@@ -10,25 +10,29 @@
 
 #include "crew.h"
 #include "damacy/codec/gpu_decoder.h"
-#include "device.h"
+#include "gpu/device.h"
 
 namespace damacy::bench {
 
 using Bytes = std::vector<std::byte>;
 
 struct Item {
-  const Bytes* encoded = nullptr;
-  std::size_t size = 0;
+  std::span<const std::byte> encoded;
+  std::size_t size = 0;  // decoded
   GpuCodec codec = GpuCodec::zstd;
 };
 
 inline constexpr std::uint8_t kPoison = 0xab;
 inline constexpr std::size_t kPortion = 16;  // frames that a worker scans before it adds them
 
+// Used for one load after the other, so that memory is taken once.
 class Batch {
  public:
   // Destinations stand `guard` bytes apart and are aligned to 16.
-  Batch(std::vector<Item> items, std::size_t guard, Crew& crew);
+  Batch(std::size_t guard, Crew& crew) : guard_(guard), crew_(crew), scans_(crew.size(), Portion(kPortion)) {}
+
+  // When nothing of the load before is under way. What items name must stay until the next scan is over.
+  void load(std::vector<Item> items);
 
   // On the crew, as the reading threads would. Wall-clock seconds.
   double scan();
@@ -36,7 +40,7 @@ class Batch {
   void poison();
   void decode();  // enqueues
   void wait() const { stream_.wait(); }
-  [[nodiscard]] const Stream& stream() const { return stream_; }
+  [[nodiscard]] const CudaStream& stream() const { return stream_; }
   [[nodiscard]] const WaveShape& shape() const { return wave_->shape(); }
   [[nodiscard]] const WaveBuffers& buffers() const { return buffers_; }
   [[nodiscard]] std::size_t output_bytes() const { return output_bytes_; }  // decoded, without guards
@@ -45,34 +49,39 @@ class Batch {
   void fetch_status();
   [[nodiscard]] bool scanned(std::size_t i) const { return indices_[i] != WaveDescriptors::kFull; }
   [[nodiscard]] bool refused_by_scan(std::size_t i) const { return refused_[i] != 0; }
-  [[nodiscard]] std::uint32_t status(std::size_t i) const { return status_[indices_[i]]; }
+  [[nodiscard]] std::uint32_t status(std::size_t i) const { return status_.as<std::uint32_t>()[indices_[i]]; }
   [[nodiscard]] std::size_t accepted() const;
   // Frames whose bytes differ from reference[map[i]] (device comparison), among those with status 0.
   std::size_t count_wrong(const std::vector<const Bytes*>& expected);
   // Bytes between destinations that are no longer poison.
   std::size_t count_escaped();
-  [[nodiscard]] Bytes all_output() const;  // guards included
+  [[nodiscard]] std::span<const std::byte> all_output();  // guards included; until the next load
   [[nodiscard]] const std::vector<GpuFrame>& frames() const { return frames_; }
   [[nodiscard]] std::size_t count() const { return items_.size(); }
   [[nodiscard]] std::uint64_t source_bytes() const { return source_bytes_; }
 
  private:
-  void place(std::size_t guard);
-  void pack();
+  using Portion = std::vector<FrameScan>;  // of one worker
 
-  std::vector<Item> items_;
+  void place();
+  void pack();
+  void make_room();
+
+  std::size_t guard_;
   Crew& crew_;
+  std::vector<Item> items_;
   std::vector<GpuFrame> frames_;
-  std::vector<std::uint32_t> indices_, status_;
+  std::vector<std::uint32_t> indices_;
   std::vector<std::uint8_t> refused_;
+  WaveLimits limits_{.frames = 0, .blocks = 0, .scratch_bytes = 0};
   std::unique_ptr<WaveDescriptors> wave_;
-  std::vector<std::vector<FrameScan>> scans_;  // a portion for each worker
-  Bytes image_;
+  std::vector<Portion> scans_;
   std::uint64_t source_bytes_ = 0, destination_bytes_ = 0, output_bytes_ = 0;
   WaveBuffers buffers_;
   GpuDecoder decoder_;
-  Stream stream_;
-  DeviceBuffer source_, destination_, scratch_, descriptors_, status_words_;
+  CudaStream stream_;
+  PinnedBuffer packed_, image_, status_, output_;
+  DeviceBuffer source_, destination_, scratch_, descriptors_, status_words_, frames_there_, escaped_;
 };
 
 }  // namespace damacy::bench

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Builds codec_bench as one file that needs nothing but libc where it runs: CUDA run time, libstdc++, zstd and lz4 inside.
+# Of the blosc decoder only the container is used: the rest, which needs a deflate library, is left out by the linker.
 # usage: build.sh OUTPUT_FOLDER      NVCC, ZSTD_ARCHIVE and LZ4_ARCHIVE may name others than the usual ones.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
@@ -8,18 +9,20 @@ out="$(mkdir -p "$1" && cd "$1" && pwd)"
 nvcc="${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}"
 zstd="${ZSTD_ARCHIVE:-$(c++ -print-file-name=libzstd.a)}"
 lz4="${LZ4_ARCHIVE:-$(c++ -print-file-name=liblz4.a)}"
-flags=(-O3 -std=c++20 -arch=sm_90 --expt-relaxed-constexpr -lineinfo -I"$root/src" -I"$here" -DSPDLOG_FMT_EXTERNAL=0)
+flags=(-O3 -std=c++20 -arch=sm_90 --expt-relaxed-constexpr -lineinfo -I"$root/src" -I"$here" -I"$root/bench" -DSPDLOG_FMT_EXTERNAL=0
+       -Xcompiler=-ffunction-sections)
 codec="$root/src/damacy/codec"
-sources=("$here"/{main,batch,stage_times}.cu "$here"/{table,hostile,nvcomp,volume}.cpp "$codec/cuda/gpu_decoder.cu"
-         "$codec"/gpu_zstd/{frame_scan,wave_descriptors,reference_decoder}.cpp "$root/src/damacy/core/error.cpp")
+sources=("$here"/{main,batch,stage_times}.cu "$here"/{table,hostile,hostile_frames,ledger,nvcomp,volume}.cpp "$codec/cuda/gpu_decoder.cu"
+         "$codec"/gpu_zstd/{frame_scan,wave_descriptors,reference_decoder}.cpp "$codec"/{blosc,nvcomp/library}.cpp
+         "$root/src/damacy/core/error.cpp")
 objects=()
 for source in "${sources[@]}"; do
   object="$out/$(basename "$source").o"
   objects+=("$object")
-  newest="$(find "$codec" "$here" -newer "$object" -name '*.[hc]*' -print -quit 2>/dev/null || echo new)"
+  newest="$(find "$codec" "$here" "$root/bench/gpu" -newer "$object" -name '*.[hc]*' -print -quit 2>/dev/null || echo new)"
   [[ -f "$object" && -z "$newest" ]] || "$nvcc" "${flags[@]}" -c "$source" -o "$object"
 done
 "$nvcc" -arch=sm_90 -cudart static -o "$out/codec_bench" "${objects[@]}" "$zstd" "$lz4" -ldl -lpthread -lrt \
-  -Xlinker --exclude-libs=ALL -Xcompiler -static-libstdc++ -Xcompiler -static-libgcc
+  -Xlinker --gc-sections -Xlinker --exclude-libs=ALL -Xcompiler -static-libstdc++ -Xcompiler -static-libgcc
 strip "$out/codec_bench"
 ls -l "$out/codec_bench"

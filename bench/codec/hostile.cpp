@@ -1,104 +1,74 @@
 #include "hostile.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <random>
 #include <span>
+#include <thread>
 
-#include "batch.h"
 #include "damacy/codec/gpu_zstd/reference_decoder.h"
-#include "damacy/codec/gpu_zstd/test_frames.h"
+#include "hostile_frames.h"
+#include "ledger.h"
 #include "stage_times.h"
 
 namespace damacy::bench {
 namespace {
 
-using gpu::Fault;
-using gpu::testing::Random;
+using Random = std::mt19937_64;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-struct Sample {
-  Bytes content, encoded;
-  GpuCodec codec = GpuCodec::zstd;
-  bool mutated = false;
-};
-
-Sample make_sample(Random& random, const HostileOptions& options) {
-  Sample sample;
-  const std::size_t limit = random() % 4 == 0 ? std::min<std::size_t>(options.largest, 64) : options.largest;
-  sample.content = gpu::testing::random_content(random, 1 + random() % limit);
-  if (random() % 3 == 0) {
-    sample.codec = GpuCodec::lz4;
-    sample.encoded = gpu::testing::random_lz4(random, sample.content);
-  } else {
-    sample.encoded = gpu::testing::random_zstd(random, sample.content);
+const char* name_of(Subject subject) {
+  switch (subject) {
+    case Subject::zstd:
+      return "zstd";
+    case Subject::lz4:
+      return "lz4";
+    case Subject::blosc:
+      return "blosc";
+    case Subject::mixed:
+      break;
   }
-  return sample;
+  return "mixed";
 }
 
 struct Totals {
   std::uint64_t batches = 0, frames = 0, scan_refused = 0, accepted = 0, refused = 0, checked = 0;
   std::uint64_t wrong = 0, differ = 0, escaped = 0;
-  [[nodiscard]] bool clean() const { return wrong == 0 && differ == 0 && escaped == 0; }
-};
+  [[nodiscard]] std::uint64_t findings() const { return wrong + differ + escaped; }
 
-// Frames to start from: making them costs more than mutating and decoding them.
-class Pool {
- public:
-  Pool(std::size_t count, const HostileOptions& options, Crew& crew) : samples_(count) {
-    crew.each(
-        count,
-        [&](std::size_t i, std::size_t) {
-          Random random(options.seed * 0x9e3779b97f4a7c15ull + i);
-          samples_[i] = make_sample(random, options);
-        },
-        8);
+  void add(const Totals& more) {
+    batches += more.batches;
+    frames += more.frames;
+    scan_refused += more.scan_refused;
+    accepted += more.accepted;
+    refused += more.refused;
+    checked += more.checked;
+    wrong += more.wrong;
+    differ += more.differ;
+    escaped += more.escaped;
   }
-  [[nodiscard]] const Sample& at(std::size_t i) const { return samples_[i % samples_.size()]; }
-
- private:
-  std::vector<Sample> samples_;
 };
 
-void report(const Totals& totals, const HostileOptions& options, double seconds) {
+void report(const Totals& totals, const HostileOptions& options, double seconds, const Ledger::Entry& all) {
+  const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
   std::printf(
-      "{\"hostile\": \"%s\", \"largest\": %zu, \"seed\": %llu, \"seconds\": %.1f, \"batches\": %llu, \"frames\": %llu, "
-      "\"refused_by_scan\": %llu, \"accepted\": %llu, \"refused\": %llu, \"checked\": %llu, \"wrong_bytes\": %llu, "
-      "\"verdicts_differ\": %llu, \"escaped_bytes\": %llu, \"good\": %s}\n",
-      options.mutate ? "mutated" : "generated", options.largest, static_cast<unsigned long long>(options.seed), seconds,
-      static_cast<unsigned long long>(totals.batches), static_cast<unsigned long long>(totals.frames),
-      static_cast<unsigned long long>(totals.scan_refused), static_cast<unsigned long long>(totals.accepted),
-      static_cast<unsigned long long>(totals.refused), static_cast<unsigned long long>(totals.checked),
-      static_cast<unsigned long long>(totals.wrong), static_cast<unsigned long long>(totals.differ),
-      static_cast<unsigned long long>(totals.escaped), totals.clean() ? "true" : "false");
+      "{\"hostile\": \"%s\", \"subject\": \"%s\", \"largest\": %zu, \"seed\": %llu, \"seconds\": %.1f, "
+      "\"batches\": %llu, \"frames\": %llu, \"frames_per_s\": %.0f, \"refused_by_scan\": %llu, \"accepted\": %llu, "
+      "\"refused\": %llu, \"checked\": %llu, \"wrong_bytes\": %llu, \"verdicts_differ\": %llu, \"escaped_bytes\": "
+      "%llu, "
+      "\"frames_of_all_runs\": %llu, \"on_device_of_all_runs\": %llu, \"good\": %s}\n",
+      options.mutate ? "mutated" : "generated", name_of(options.subject), options.largest, number(options.seed),
+      seconds, number(totals.batches), number(totals.frames), static_cast<double>(totals.frames) / seconds,
+      number(totals.scan_refused), number(totals.accepted), number(totals.refused), number(totals.checked),
+      number(totals.wrong), number(totals.differ), number(totals.escaped), number(all.frames), number(all.on_device),
+      totals.findings() == 0 ? "true" : "false");
   std::fflush(stdout);
-}
-
-// Frames of one batch and what is known of them.
-struct Load {
-  std::vector<Bytes> encoded;
-  std::vector<Item> items;
-  std::vector<const Bytes*> contents;  // of what they were before mutation
-};
-
-Load make_load(const HostileOptions& options, std::uint64_t seed, const Pool& pool, Crew& crew) {
-  Load load{std::vector<Bytes>(options.frames), std::vector<Item>(options.frames),
-            std::vector<const Bytes*>(options.frames)};
-  crew.each(
-      options.frames,
-      [&](std::size_t i, std::size_t) {
-        Random random(seed * 0xd1342543de82ef95ull + i);
-        const Sample& sample = pool.at(options.mutate ? random() : i);
-        load.encoded[i] = sample.encoded;
-        if (options.mutate) gpu::testing::mutate(random, load.encoded[i]);
-        load.items[i] = {&load.encoded[i], sample.content.size(), sample.codec};
-        load.contents[i] = &sample.content;
-      },
-      64);
-  return load;
 }
 
 // Enough of the first few frames that went wrong to find out why.
@@ -116,18 +86,17 @@ void explain(const Batch& batch, const Load& load, std::size_t i, int reference,
   std::printf(
       "{\"bad\": %zu, \"codec\": %d, \"stored\": %zu, \"size\": %zu, \"device\": %d, \"reference\": %d, "
       "\"differing\": %zu, \"first\": %zu, \"got\": %d, \"expected\": %d}\n",
-      i, static_cast<int>(load.items[i].codec), load.encoded[i].size(), expected.size(),
+      i, static_cast<int>(load.items()[i].codec), load.items()[i].encoded.size(), expected.size(),
       batch.scanned(i) ? static_cast<int>(batch.status(i)) : -1, reference, differing, first,
       static_cast<int>(got.empty() ? std::byte{0} : got[first]),
       static_cast<int>(expected.empty() ? std::byte{0} : expected[first]));
 }
 
 // Verdicts and bytes of a share of the frames, against the reference decoder's.
-void check_by_reference(const Batch& batch, const Load& load, double share, Random& random, Crew& crew,
-                        Totals& totals) {
-  const Bytes output = batch.all_output();
+void check_by_reference(Batch& batch, const Load& load, double share, Random& random, Crew& crew, Totals& totals) {
+  const std::span<const std::byte> output = batch.all_output();
   std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < load.items.size(); ++i)
+  for (std::size_t i = 0; i < load.items().size(); ++i)
     if (static_cast<double>(random() >> 11) * 0x1p-53 < share) chosen.push_back(i);
   std::atomic<std::uint64_t> wrong = 0, differ = 0;
   std::vector<gpu::ReferenceDecoder> decoders(crew.size());
@@ -135,8 +104,9 @@ void check_by_reference(const Batch& batch, const Load& load, double share, Rand
       chosen.size(),
       [&](std::size_t k, std::size_t worker) {
         const std::size_t i = chosen[k];
-        Bytes expected(load.items[i].size);
-        const auto outcome = decoders[worker].decode(load.encoded[i], load.items[i].codec, expected);
+        const Item& item = load.items()[i];
+        Bytes expected(item.size);
+        const auto outcome = decoders[worker].decode(item.encoded, item.codec, expected);
         const bool accepted = batch.scanned(i) && batch.status(i) == 0;
         const bool same = !accepted || std::memcmp(output.data() + batch.frames()[i].dst_offset, expected.data(),
                                                    expected.size()) == 0;
@@ -152,80 +122,147 @@ void check_by_reference(const Batch& batch, const Load& load, double share, Rand
 
 // All frames are good: their contents are known.
 void check_by_contents(Batch& batch, const Load& load, Totals& totals) {
-  const std::size_t wrong = batch.count_wrong(load.contents), refused = batch.count() - batch.accepted();
+  const std::size_t wrong = batch.count_wrong(load.contents()), refused = batch.count() - batch.accepted();
   totals.wrong += wrong;
   totals.differ += refused;
   totals.checked += batch.count();
   if (wrong + refused == 0) return;
-  const Bytes output = batch.all_output();
+  const std::span<const std::byte> output = batch.all_output();
   for (std::size_t i = 0; i < batch.count(); ++i) {
-    const Bytes& expected = *load.contents[i];
+    const Bytes& expected = *load.contents()[i];
     const bool accepted = batch.scanned(i) && batch.status(i) == 0;
     if (!accepted || std::memcmp(output.data() + batch.frames()[i].dst_offset, expected.data(), expected.size()) != 0)
       explain(batch, load, i, 0, output, expected);
   }
 }
 
-void check_batch(const HostileOptions& options, std::uint64_t seed, Batch& batch, const Load& load, Crew& crew,
-                 Totals& totals) {
-  batch.fetch_status();
-  totals.frames += batch.count();
-  totals.escaped += batch.count_escaped();
-  for (std::size_t i = 0; i < batch.count(); ++i) {
-    if (!batch.scanned(i))
-      ++totals.scan_refused;
-    else
-      ++(batch.status(i) == 0 ? totals.accepted : totals.refused);
-  }
-  Random random(seed);
-  if (options.mutate)
-    check_by_reference(batch, load, options.checked_share, random, crew, totals);
-  else
-    check_by_contents(batch, load, totals);
-}
+// One batch after the other with memory of its own.
+class Lane {
+ public:
+  Lane(const HostileOptions& options, const Pool& pool, std::size_t threads)
+      : options_(options), pool_(pool), crew_(threads), batch_(64, crew_) {}
 
-void run_batch(const HostileOptions& options, std::uint64_t seed, const Pool& pool, Crew& crew, Totals& totals) {
-  const Load load = make_load(options, seed, pool, crew);
-  Batch batch(load.items, 64, crew);
-  batch.scan();
-  batch.upload_image();
-  ++totals.batches;
-  if (!options.all_shapes) {
-    batch.poison();
-    batch.decode();
-    batch.wait();
-    return check_batch(options, seed, batch, load, crew, totals);
+  Totals run(std::uint64_t seed) {
+    Totals totals;
+    load_.make(options_, seed, pool_, crew_);
+    batch_.load(load_.items());
+    batch_.scan();
+    batch_.upload_image();
+    totals.batches = 1;
+    totals.frames = options_.frames;
+    totals.scan_refused = load_.refused();
+    for (unsigned choice = 0; choice < (options_.all_shapes ? kShapeChoices : 1); ++choice) {
+      const std::uint64_t before = totals.findings();
+      batch_.poison();
+      if (options_.all_shapes) {
+        decode_in_shape(batch_, choice);
+      } else {
+        batch_.decode();
+        batch_.wait();
+      }
+      check(seed + choice, totals);
+      if (before == 0 && totals.findings() != 0 && options_.all_shapes)
+        std::printf("{\"bad_shape\": \"%s\"}\n", shape_choice(choice).c_str());
+    }
+    if (options_.all_shapes) totals.frames *= kShapeChoices;
+    return totals;
   }
-  for (unsigned choice = 0; choice < kShapeChoices; ++choice) {
-    const bool clean = totals.clean();
-    batch.poison();
-    decode_in_shape(batch, choice);
-    check_batch(options, seed + choice, batch, load, crew, totals);
-    if (clean && !totals.clean()) std::printf("{\"bad_shape\": \"%s\"}\n", shape_choice(choice).c_str());
+
+ private:
+  void check(std::uint64_t seed, Totals& totals) {
+    batch_.fetch_status();
+    totals.escaped += batch_.count_escaped();
+    for (std::size_t i = 0; i < batch_.count(); ++i) {
+      if (!batch_.scanned(i))
+        ++totals.scan_refused;
+      else
+        ++(batch_.status(i) == 0 ? totals.accepted : totals.refused);
+    }
+    Random random(seed);
+    if (options_.mutate)
+      check_by_reference(batch_, load_, options_.checked_share, random, crew_, totals);
+    else
+      check_by_contents(batch_, load_, totals);
   }
-}
+
+  const HostileOptions& options_;
+  const Pool& pool_;
+  Crew crew_;
+  Load load_;
+  Batch batch_;
+};
+
+// Several lanes until the time is over, and their totals.
+class Run {
+ public:
+  explicit Run(const HostileOptions& options)
+      : options_(options), ledger_(options.ledger), before_(ledger_.of(name())), next_batch_(before_.batches) {}
+
+  bool go() {
+    do {
+      const std::uint64_t seed = options_.seed + next_batch_;  // other samples for every run
+      Crew crew(options_.threads);
+      const std::size_t samples = options_.mutate ? std::min<std::size_t>(options_.frames, 20000) : options_.frames;
+      const Pool pool(samples, options_, seed, crew);
+      run_lanes(pool);
+    } while (!over());
+    tell();
+    return totals_.findings() == 0;
+  }
+
+ private:
+  std::string name() const {
+    return std::string(options_.mutate ? "mutated-" : "generated-") + name_of(options_.subject);
+  }
+  bool over() const { return now() - begin_ >= options_.seconds || totals_.findings() != 0; }
+
+  // Generated frames are the pool: one batch of each.
+  void run_lanes(const Pool& pool) {
+    const std::size_t count = options_.mutate && options_.seconds > 0 ? std::max<std::size_t>(options_.lanes, 1) : 1;
+    const std::size_t threads = std::max<std::size_t>(1, options_.threads / count);
+    std::vector<std::jthread> lanes;
+    for (std::size_t i = 0; i < count; ++i) lanes.emplace_back([&] { run_lane(pool, threads); });
+  }
+
+  void run_lane(const Pool& pool, std::size_t threads) {
+    bench::check(cudaSetDevice(0), "device");
+    bench::check(cudaFree(nullptr), "context");  // current on this thread too
+    Lane lane(options_, pool, threads);
+    for (;;) {
+      const Totals more = lane.run(options_.seed * 1000003 + next_batch_++);
+      const std::lock_guard lock(mutex_);
+      totals_.add(more);
+      if (now() - told_ > 20) tell();
+      if (!options_.mutate || over()) return;
+    }
+  }
+
+  void tell() {
+    told_ = now();
+    Ledger::Entry& all = ledger_.of(name());
+    all.frames = before_.frames + totals_.frames;
+    all.on_device = before_.on_device + totals_.accepted + totals_.refused;
+    all.checked = before_.checked + totals_.checked;
+    all.batches = before_.batches + totals_.batches;
+    all.findings = before_.findings + totals_.findings();
+    ledger_.save();
+    report(totals_, options_, told_ - begin_, all);
+  }
+
+  const HostileOptions& options_;
+  Ledger ledger_;
+  const Ledger::Entry before_;
+  const double begin_ = now();
+  std::atomic<std::uint64_t> next_batch_;
+  std::mutex mutex_;  // guards what follows
+  double told_ = now();
+  Totals totals_;
+};
 
 }  // namespace
 
-bool run_hostile(const HostileOptions& options, Crew& crew) {
-  const double begin = now();
-  Totals totals;
-  Pool pool(options.mutate ? std::min<std::size_t>(options.frames, 20000) : options.frames, options, crew);
-  double told = begin;
-  do {
-    if (totals.batches != 0 && !options.mutate) {
-      HostileOptions next = options;
-      next.seed = options.seed + totals.batches;
-      pool = Pool(options.frames, next, crew);
-    }
-    run_batch(options, options.seed * 1000003 + totals.batches, pool, crew, totals);
-    if (now() - told > 20) {
-      told = now();
-      report(totals, options, told - begin);
-    }
-  } while (now() - begin < options.seconds && totals.clean());
-  report(totals, options, now() - begin);
-  return totals.clean();
+bool run_hostile(const HostileOptions& options) {
+  return Run(options).go();
 }
 
 }  // namespace damacy::bench

@@ -11,9 +11,21 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: codec_bench table [--nvcomp PATH] [--only PART] [--count N] [--quick] [--no-stages] [--no-lz4]\n"
-    "       codec_bench generated|mutated [--seconds S] [--frames N] [--largest BYTES] [--seed K] [--checked SHARE] "
-    "[--all-shapes]\n"
-    "       --threads T with any of them\n";
+    "       codec_bench generated|mutated [--subject zstd|lz4|blosc|mixed] [--seconds S] [--frames N] [--largest "
+    "BYTES]\n"
+    "                   [--seed K] [--checked SHARE] [--all-shapes] [--lanes L] [--ledger FILE]\n"
+    "       --threads T with any of them. A ledger keeps the totals of all runs; a run goes on where the last one "
+    "was.\n";
+
+bool parse_subject(const std::string& word, damacy::bench::Subject& subject) {
+  using enum damacy::bench::Subject;
+  for (const auto& [name, value] : {std::pair{"mixed", mixed}, {"zstd", zstd}, {"lz4", lz4}, {"blosc", blosc}}) {
+    if (word != name) continue;
+    subject = value;
+    return true;
+  }
+  return false;
+}
 
 struct Arguments {
   std::string mode, nvcomp;
@@ -55,9 +67,14 @@ bool parse(int count, char** words, Arguments& out) {
       out.hostile.seed = std::strtoull(words[++i], nullptr, 10);
     else if (word == "--checked")
       out.hostile.checked_share = std::strtod(words[++i], nullptr);
-    else
+    else if (word == "--lanes")
+      out.hostile.lanes = std::strtoull(words[++i], nullptr, 10);
+    else if (word == "--ledger")
+      out.hostile.ledger = words[++i];
+    else if (word != "--subject" || !parse_subject(words[++i], out.hostile.subject))
       return false;
   }
+  if (out.hostile.subject == damacy::bench::Subject::blosc && out.mode == "generated") return false;  // no contents
   return out.mode == "table" || out.mode == "generated" || out.mode == "mutated";
 }
 
@@ -66,7 +83,7 @@ void print_device(std::size_t threads, const damacy::bench::Nvcomp& nvcomp) {
   cudaDeviceProp properties{};
   damacy::bench::check(cudaGetDeviceProperties(&properties, 0), "device");
   std::printf("{\"device\": \"%s\", \"multiprocessors\": %d, \"threads\": %zu, \"nvcomp\": \"%s\"}\n", properties.name,
-              properties.multiProcessorCount, threads, nvcomp.why_not().empty() ? "there" : nvcomp.why_not().c_str());
+              properties.multiProcessorCount, threads, nvcomp.state().c_str());
   std::fflush(stdout);
 }
 
@@ -78,10 +95,15 @@ int main(int count, char** words) {
     std::fputs(kUsage, stderr);
     return 2;
   }
-  damacy::bench::Crew crew(arguments.threads);
   damacy::bench::Nvcomp nvcomp(arguments.nvcomp);
   print_device(arguments.threads, nvcomp);
-  if (arguments.mode == "table") return damacy::bench::run_table(arguments.table, nvcomp, crew) ? 0 : 1;
+  if (arguments.mode == "table") {
+    damacy::bench::Crew crew(arguments.threads);
+    return damacy::bench::run_table(arguments.table, nvcomp, crew) ? 0 : 1;
+  }
   arguments.hostile.mutate = arguments.mode == "mutated";
-  return damacy::bench::run_hostile(arguments.hostile, crew) ? 0 : 1;
+  if (arguments.hostile.frames == 0)  // a blosc chunk is many streams
+    arguments.hostile.frames = arguments.hostile.subject == damacy::bench::Subject::blosc ? 25000 : 100000;
+  arguments.hostile.threads = arguments.threads;
+  return damacy::bench::run_hostile(arguments.hostile) ? 0 : 1;
 }

@@ -1,30 +1,21 @@
 #include "nvcomp.h"
 
-#include <dlfcn.h>
+#include "damacy/core/error.h"
 
 namespace damacy::bench {
 
-Nvcomp::Nvcomp(const std::string& path) {
-  if (path.empty()) {
-    why_not_ = "no path given";
-    return;
+Nvcomp::Nvcomp(const std::string& file) {
+  if (file.empty()) return;
+  try {
+    library_ = NvcompLibrary::open({&file, 1});
+    state_ = library_->version();
+  } catch (const Error& error) {
+    state_ = error.message();
   }
-  void* library = dlopen(path.c_str(), RTLD_NOW);
-  if (library == nullptr) {
-    why_not_ = dlerror();
-    return;
-  }
-  const auto find = [&](const char* decompress, const char* temp_size) {
-    return Entry{reinterpret_cast<Decompress>(dlsym(library, decompress)),
-                 reinterpret_cast<TempSize>(dlsym(library, temp_size))};
-  };
-  zstd_ = find("nvcompBatchedZstdDecompressAsync", "nvcompBatchedZstdDecompressGetTempSizeAsync");
-  lz4_ = find("nvcompBatchedLZ4DecompressAsync", "nvcompBatchedLZ4DecompressGetTempSizeAsync");
-  if (zstd_.decompress == nullptr || lz4_.decompress == nullptr) why_not_ = "an entry point is missing";
 }
 
-void Nvcomp::prepare(const std::vector<GpuFrame>& frames, std::uint64_t source, std::uint64_t destination,
-                     const Stream& stream) {
+bool Nvcomp::prepare(const std::vector<GpuFrame>& frames, std::uint64_t source, std::uint64_t destination,
+                     const CudaStream& stream) {
   count_ = frames.size();
   codec_ = frames.front().codec;
   std::vector<std::uint64_t> lists(count_ * 6);
@@ -39,19 +30,21 @@ void Nvcomp::prepare(const std::vector<GpuFrame>& frames, std::uint64_t source, 
   }
   lists_.need(lists.size() * sizeof(lists[0]));
   upload(lists_, lists.data(), lists.size() * sizeof(lists[0]), stream);
-  if (entry(codec_).temp_size(count_, largest, Options{}, &temp_bytes_, total) != 0)
-    std::printf("{\"nvcomp\": \"temp size refused\"}\n");
+  const auto bytes = library_->temp_bytes(codec_, count_, largest, total);
+  temp_bytes_ = bytes.value_or(0);
   temp_.need(temp_bytes_ + 256);
+  return bytes.has_value();
 }
 
-void Nvcomp::decode(const Stream& stream) {
-  std::uint64_t* lists = lists_.as<std::uint64_t>();
-  const auto list = [&](int i) { return lists + static_cast<std::size_t>(i) * count_; };
-  const int error = entry(codec_).decompress(
-      reinterpret_cast<const void* const*>(list(0)), reinterpret_cast<const std::size_t*>(list(1)),
-      reinterpret_cast<const std::size_t*>(list(2)), reinterpret_cast<std::size_t*>(list(3)), count_, temp_.as<void>(),
-      temp_bytes_, reinterpret_cast<void* const*>(list(4)), Options{}, reinterpret_cast<int*>(list(5)), stream.get());
-  if (error != 0) std::printf("{\"nvcomp\": \"decompress refused: %d\"}\n", error);
+void Nvcomp::decode(const CudaStream& stream) {
+  auto* lists = lists_.as<std::size_t>();
+  const auto list = [&](std::size_t i) { return lists + i * count_; };
+  const int error = library_->decompress(
+      codec_,
+      {reinterpret_cast<const void* const*>(list(0)), list(1), list(2), list(3), count_, temp_.as<void>(), temp_bytes_,
+       reinterpret_cast<void* const*>(list(4)), reinterpret_cast<int*>(list(5))},
+      stream.handle());
+  if (error != NvcompLibrary::kSuccess) std::printf("{\"nvcomp\": \"decompress refused: %d\"}\n", error);
 }
 
 }  // namespace damacy::bench

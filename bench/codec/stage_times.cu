@@ -10,7 +10,7 @@ namespace {
 // Everything on one stream, an event between any two kernels.
 class SerialLauncher {
  public:
-  explicit SerialLauncher(const Stream& stream) : stream_(stream) {}
+  explicit SerialLauncher(const CudaStream& stream) : stream_(stream) {}
 
   template <class Kernel>
   void launch(gpu::Track, Kernel kernel, const gpu::KernelShape& shape, const gpu::WaveView& wave) {
@@ -46,7 +46,7 @@ class SerialLauncher {
   StageTimes times;
 
  private:
-  const Stream& stream_;
+  const CudaStream& stream_;
 };
 
 gpu::u32 multiprocessors() {

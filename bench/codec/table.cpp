@@ -113,16 +113,17 @@ bool run_row(const Row& row, const TableOptions& options, Nvcomp& nvcomp, Crew& 
   const std::size_t unique = set.chunks.size();
   for (std::size_t i = 0; i < row.count; ++i) {
     const std::size_t from = row.count <= unique ? i * (unique / row.count) : i % unique;
-    items[i] = {&set.encoded[from], set.frame_bytes, set.codec};
+    items[i] = {set.encoded[from], set.frame_bytes, set.codec};
     expected[i] = &set.chunks[from];
   }
-  Batch batch(std::move(items), 0, crew);
+  Batch batch(0, crew);
+  batch.load(std::move(items));
   batch.scan();
   const double scan_seconds = batch.scan();
   batch.upload_image();
   batch.poison();
   const double gigabytes = static_cast<double>(batch.output_bytes()) / 1e9;
-  const double ms = timed(batch.stream(), gigabytes > 1 ? 3 : 5, [&] { batch.decode(); });
+  const double ms = timed(batch.stream().get(), gigabytes > 1 ? 3 : 5, [&] { batch.decode(); });
   batch.poison();
   batch.decode();
   batch.wait();
@@ -132,10 +133,10 @@ bool run_row(const Row& row, const TableOptions& options, Nvcomp& nvcomp, Crew& 
   const std::string stages = options.stages ? describe_stages(batch) : "";
   double nvcomp_ms = 0;
   std::size_t nvcomp_wrong = 0;
-  if (nvcomp.usable(set.codec)) {
+  if (nvcomp.usable() &&
+      nvcomp.prepare(batch.frames(), batch.buffers().source, batch.buffers().destination, batch.stream())) {
     batch.poison();
-    nvcomp.prepare(batch.frames(), batch.buffers().source, batch.buffers().destination, batch.stream());
-    nvcomp_ms = timed(batch.stream(), gigabytes > 1 ? 2 : 3, [&] { nvcomp.decode(batch.stream()); });
+    nvcomp_ms = timed(batch.stream().get(), gigabytes > 1 ? 2 : 3, [&] { nvcomp.decode(batch.stream()); });
     nvcomp_wrong = batch.count_wrong(expected);
   }
   const bool good = wrong == 0 && accepted == row.count;

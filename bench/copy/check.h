@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "device.h"
+#include "runner.h"
 
 namespace damacy::bench {
 

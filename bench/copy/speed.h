@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "device.h"
+#include "runner.h"
 
 namespace damacy::bench {
 
