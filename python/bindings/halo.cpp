@@ -1,10 +1,14 @@
 // Copy plans and halo wires for Python: tuples of integers in, plans out. Decides nothing.
+#include <map>
+
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
 #include "damacy/copy/copy_plan.h"
+#include "damacy/device/cuda_device.h"
 #include "damacy/halo/wire.h"
+#include "damacy/halo/work_order.h"
 
 namespace damacy::python {
 namespace {
@@ -20,44 +24,57 @@ Dims dims_of(nb::handle sequence) {
   return dims;
 }
 
-// (dtype, shape, strides, i_axis, j_axis, rotation, start, stop)
-halo::Spec spec_of(nb::handle tuple) {
-  halo::Spec spec;
-  spec.field.dtype = static_cast<Dtype>(nb::cast<int>(tuple[0]));
-  spec.field.shape = dims_of(tuple[1]);
-  spec.field.strides = dims_of(tuple[2]);
-  spec.field.i_axis = nb::cast<int>(tuple[3]);
-  spec.field.j_axis = nb::cast<int>(tuple[4]);
-  spec.rotation = nb::cast<int>(tuple[5]);
-  spec.box = {dims_of(tuple[6]), dims_of(tuple[7])};
-  return spec;
+// (dtype, shape, strides, i_axis, j_axis)
+halo::Field field_of(nb::handle tuple) {
+  halo::Field field;
+  field.dtype = static_cast<Dtype>(nb::cast<int>(tuple[0]));
+  field.shape = dims_of(tuple[1]);
+  field.strides = dims_of(tuple[2]);
+  field.i_axis = nb::cast<int>(tuple[3]);
+  field.j_axis = nb::cast<int>(tuple[4]);
+  return field;
 }
 
-std::vector<halo::Spec> specs_of(nb::handle sequence) {
-  std::vector<halo::Spec> specs;
-  for (const nb::handle item : sequence) specs.push_back(spec_of(item));
-  return specs;
+// (field, start, stop)
+halo::FieldBox box_of(nb::handle tuple) {
+  return {nb::cast<std::uint32_t>(tuple[0]), {dims_of(tuple[1]), dims_of(tuple[2])}};
+}
+
+std::optional<halo::FieldBox> box_or_none(nb::handle tuple) {
+  if (tuple.is_none()) return std::nullopt;
+  return box_of(tuple);
+}
+
+// (x box, y box or None, rotation)
+halo::Entry entry_of(nb::handle tuple) {
+  return {box_of(tuple[0]), box_or_none(nb::object(tuple[1])), nb::cast<int>(tuple[2])};
 }
 
 // A plan as Python holds it.
 struct CopyPlan {
   std::shared_ptr<const copy::Plan> plan;
-  std::vector<std::int64_t> buffer_elements;
+  std::vector<std::int64_t> buffer_bytes;
+  std::vector<std::uint32_t> message_of_slot;
 };
 
-// Messages are (x specs, y specs or None, native).
-CopyPlan compile_halo(nb::sequence messages, bool unpack, bool adjoint) {
+// Messages are (entries, native); directs (entry, x box, y box or None).
+CopyPlan compile_halo(nb::sequence fields, nb::sequence messages, nb::sequence directs, bool unpack, bool adjoint) {
+  std::vector<halo::Field> parsed_fields;
+  for (const nb::handle item : fields) parsed_fields.push_back(field_of(item));
   std::vector<halo::Message> parsed;
   for (const nb::handle item : messages) {
     halo::Message message;
-    message.x = specs_of(item[0]);
-    message.is_vector = !nb::object(item[1]).is_none();
-    if (message.is_vector) message.y = specs_of(item[1]);
-    message.wire = nb::cast<bool>(item[2]) ? halo::Wire::native : halo::Wire::ndsl;
+    for (const nb::handle entry : nb::object(item[0])) message.entries.push_back(entry_of(entry));
+    message.wire = nb::cast<bool>(item[1]) ? halo::Wire::native : halo::Wire::ndsl;
     parsed.push_back(std::move(message));
   }
-  auto compiled = halo::compile(parsed, unpack ? halo::Direction::unpack : halo::Direction::pack, adjoint);
-  return {std::move(compiled.plan), std::move(compiled.buffer_elements)};
+  std::vector<halo::Direct> parsed_directs;
+  for (const nb::handle item : directs)
+    parsed_directs.push_back(
+        {entry_of(nb::object(item[0])), box_of(nb::object(item[1])), box_or_none(nb::object(item[2]))});
+  auto compiled = halo::compile(parsed_fields, parsed, parsed_directs,
+                                unpack ? halo::Direction::unpack : halo::Direction::pack, adjoint);
+  return {std::move(compiled.plan), std::move(compiled.buffer_bytes), std::move(compiled.message_of_slot)};
 }
 
 // Slots are (dtype, shape, strides, writable); copies (source slot, offset, strides, destination slot, offset, strides,
@@ -76,7 +93,7 @@ CopyPlan compile_copies(nb::sequence slots, nb::sequence copies) {
     copy.op = {nb::cast<bool>(item[7]), nb::cast<bool>(item[8])};
     parsed.push_back(std::move(copy));
   }
-  return {copy::compile(std::move(parsed_slots), std::move(parsed)), {}};
+  return {copy::compile(std::move(parsed_slots), std::move(parsed)), {}, {}};
 }
 
 void run_plan(const CopyPlan& plan, const Bases& bases, unsigned threads) {
@@ -95,11 +112,51 @@ struct BoundCopies {
   Bases bases;
 };
 
+// The order of one transformer's work on one GPU, whose primary context is everybody's.
+class HaloQueue {
+ public:
+  explicit HaloQueue(int device) : device_(bind_primary_context(device)), index_(device) {}
+  HaloQueue(const HaloQueue&) = delete;
+  HaloQueue& operator=(const HaloQueue&) = delete;
+
+  void run(const CopyPlan& plan, const Bases& bases, std::uint64_t stream, const std::vector<std::uint64_t>& others,
+           const std::vector<std::uint64_t>& after) {
+    const std::vector<Stream*> side = borrowed(others), before = borrowed(after);
+    order_.run(borrow(stream), side, before, index_, plan.plan, bases);
+  }
+  void synchronize() {
+    const Unlocked unlocked;
+    order_.synchronize();
+  }
+  void make_wait(std::uint64_t stream) { order_.make_wait(borrow(stream)); }
+  bool idle() { return order_.done().ready(); }
+  Event done() const { return order_.done(); }
+  void comes_after(const Event& event) { order_.comes_after(event); }
+
+ private:
+  Stream& borrow(std::uint64_t handle) {
+    auto& stream = streams_[handle];
+    if (stream == nullptr) stream = device_->borrow_stream(handle);
+    return *stream;
+  }
+  std::vector<Stream*> borrowed(const std::vector<std::uint64_t>& handles) {
+    std::vector<Stream*> streams;
+    for (const auto handle : handles) streams.push_back(&borrow(handle));
+    return streams;
+  }
+
+  std::shared_ptr<Device> device_;
+  int index_;
+  std::map<std::uint64_t, std::unique_ptr<Stream>> streams_;
+  halo::WorkOrder order_;
+};
+
 }  // namespace
 
 void bind_halo(nb::module_& m) {
   nb::class_<CopyPlan>(m, "CopyPlan")
-      .def_prop_ro("buffer_elements", [](const CopyPlan& p) { return p.buffer_elements; })
+      .def_prop_ro("buffer_bytes", [](const CopyPlan& p) { return p.buffer_bytes; })
+      .def_prop_ro("message_of_slot", [](const CopyPlan& p) { return p.message_of_slot; })
       .def_prop_ro("bytes", [](const CopyPlan& p) { return p.plan->bytes(); })
       .def_prop_ro("launches", [](const CopyPlan& p) { return p.plan->phases().size(); })
       .def_prop_ro("slot_count", [](const CopyPlan& p) { return p.plan->slots().size(); })
@@ -117,7 +174,24 @@ void bind_halo(nb::module_& m) {
       .def("launch", [](const BoundCopies& b, int device, std::uint64_t stream) {
         launch_plan(b.plan, b.bases, device, stream);
       });
-  m.def("compile_halo", &compile_halo, nb::arg("messages"), nb::arg("unpack"), nb::arg("adjoint") = false);
+  nb::class_<Event>(m, "HaloEvent").def("wait", [](const Event& event) {
+    const Unlocked unlocked;
+    event.wait();
+  });
+  nb::class_<HaloQueue>(m, "HaloQueue")
+      .def(nb::init<int>())
+      .def("run", &HaloQueue::run)
+      .def(
+          "run_bound",
+          [](HaloQueue& queue, const BoundCopies& bound, std::uint64_t stream, const std::vector<std::uint64_t>& others,
+             const std::vector<std::uint64_t>& after) { queue.run(bound.plan, bound.bases, stream, others, after); })
+      .def("synchronize", &HaloQueue::synchronize)
+      .def("make_wait", &HaloQueue::make_wait)
+      .def("idle", &HaloQueue::idle)
+      .def("done", &HaloQueue::done)
+      .def("comes_after", &HaloQueue::comes_after);
+  m.def("compile_halo", &compile_halo, nb::arg("fields"), nb::arg("messages"), nb::arg("directs"), nb::arg("unpack"),
+        nb::arg("adjoint") = false);
   m.def("compile_copies", &compile_copies, nb::arg("slots"), nb::arg("copies"));
 }
 

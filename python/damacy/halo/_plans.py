@@ -14,15 +14,26 @@ INDICES_CACHE: OrderedDict[Any, Any] = OrderedDict()
 _lock = threading.Lock()
 
 
-def halo_plan(messages: tuple[Any, ...], unpack: bool, adjoint: bool = False) -> Any:
-    """The plan of these messages: each (x specs, y specs or None, whether native)."""
-    key = (messages, unpack, adjoint)
+def halo_plan(
+    fields: tuple[Any, ...],
+    messages: tuple[Any, ...],
+    directs: tuple[Any, ...] = (),
+    *,
+    unpack: bool,
+    adjoint: bool = False,
+) -> Any:
+    """The plan of these messages.
+
+    `fields`: (dtype, shape, strides, i axis, j axis); messages: (entries, whether native), an entry being (x box, y box
+    or None, quarter turns), a box (field, start, stop); directs: (entry, x box, y box or None). The key is all of it.
+    """
+    key = (fields, messages, directs, unpack, adjoint)
     with _lock:
         plan = INDICES_CACHE.get(key)
         if plan is not None:
             INDICES_CACHE.move_to_end(key)
             return plan
-    plan = _native.compile_halo(messages, unpack, adjoint)
+    plan = _native.compile_halo(fields, messages, directs, unpack, adjoint)
     with _lock:
         INDICES_CACHE[key] = plan
         while len(INDICES_CACHE) > MOST_PLANS:

@@ -108,7 +108,11 @@ def check(spec: HaloExchangeSpec) -> None:
     spec._shape, spec._dims, spec._axes = shape, dims, horizontal_axes(dims)
 
 
-def native_spec(spec: HaloExchangeSpec, unpack: bool, strides: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """What the native library compiles, for arrays with these strides; also all that its plan depends on."""
-    box = spec._unpack_box if unpack else spec._pack_box
-    return (spec._code, spec._shape, strides or spec._strides, *spec._axes, 0 if unpack else spec._turns, *box)
+def native_field(spec: HaloExchangeSpec, strides: tuple[int, ...] | None = None) -> tuple[Any, ...]:
+    """The spec's array, or one with other strides, as the native library takes it."""
+    return (spec._code, spec._shape, strides or spec._strides, *spec._axes)
+
+
+def native_box(spec: HaloExchangeSpec, field: int, unpack: bool) -> tuple[Any, ...]:
+    """The spec's box in the array of that number."""
+    return (field, *(spec._unpack_box if unpack else spec._pack_box))

@@ -105,6 +105,7 @@ class Buffer:
         self.array = array
         self._token = 0  # of who has it; 0: idle, or made by hand
         self._last_use: Any = None  # an event, where there are any
+        self._last_user: Any = None
         layout = layout_of(array)
         self.address = layout.address
         self._device = layout.device

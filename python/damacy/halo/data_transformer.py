@@ -20,7 +20,7 @@ from damacy.halo._dtypes import UNSIGNED
 from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument, Unsupported
 from damacy.halo._gather import Arrays, gather
 from damacy.halo._plans import INDICES_CACHE, halo_plan
-from damacy.halo._specs import HaloExchangeSpec, check, dims_kind, native_spec
+from damacy.halo._specs import HaloExchangeSpec, check, dims_kind, native_box, native_field
 from damacy.halo.buffer import Buffer
 
 # Idle streams for copies between host and device.
@@ -89,8 +89,9 @@ class HaloDataTransformer(abc.ABC):
         self._plans = {False: self._plan(False, self._own_strides), True: self._plan(True, self._own_strides)}
         self._checked: list[int] = []  # addresses whose aliasing is known to be sound
         allocator, dtype = _modules.allocator(np_module, self._on_device, device, self._x[0].specification.dtype)
-        self._pack_buffer = self._take(allocator, self._plans[False].buffer_elements[0], dtype)
-        self._unpack_buffer = self._take(allocator, self._plans[True].buffer_elements[0], dtype)
+        itemsize = self._x[0].specification.itemsize
+        self._pack_buffer = self._take(allocator, self._plans[False].buffer_bytes[0] // itemsize, dtype)
+        self._unpack_buffer = self._take(allocator, self._plans[True].buffer_bytes[0] // itemsize, dtype)
         self._tokens = (self._pack_buffer._token, self._unpack_buffer._token)
 
     _on_device = False
@@ -110,13 +111,20 @@ class HaloDataTransformer(abc.ABC):
         cls = HaloDataTransformerGPU if _modules.is_on_device(np_module, device) else HaloDataTransformerCPU
         return cls(np_module, exchange_descriptors_x, exchange_descriptors_y, wire=wire, device=device)
 
-    def _message(self, unpack: bool, strides: tuple[tuple[int, ...], ...]) -> tuple[Any, ...]:
-        specs = tuple(native_spec(spec, unpack, s) for spec, s in zip(self._specs, strides))
+    def _message(self, unpack: bool, first: int = 0) -> tuple[Any, ...]:
+        """`first`: the number of the first quantity's array."""
         count = len(self._x)
-        return (specs[:count], None if self._y is None else specs[count:], self._native_wire)
+        entries = []
+        for i, x in enumerate(self._x):
+            y = None if self._y is None else native_box(self._y[i], first + count + i, unpack)
+            entries.append((native_box(x, first + i, unpack), y, 0 if unpack else x._turns))
+        return tuple(entries), self._native_wire
+
+    def _fields(self, strides: tuple[tuple[int, ...], ...]) -> tuple[Any, ...]:
+        return tuple(native_field(spec, s) for spec, s in zip(self._specs, strides))
 
     def _plan(self, unpack: bool, strides: tuple[tuple[int, ...], ...]) -> Any:
-        return halo_plan((self._message(unpack, strides),), unpack)
+        return halo_plan(self._fields(strides), (self._message(unpack),), unpack=unpack)
 
     def _plan_of(self, unpack: bool, arrays: Arrays) -> Any:
         return self._plans[unpack] if arrays.strides == self._own_strides else self._plan(unpack, arrays.strides)
@@ -320,15 +328,18 @@ class HaloDataTransformerGPU(HaloDataTransformer):
 
 def _many(items: Sequence[tuple[Any, Any, Any]], unpack: bool, stream: Any, after: Any) -> None:
     gathered = [(t, t._gather(x, y)) for t, x, y in items]
-    messages = tuple(t._message(unpack, arrays.strides) for t, arrays in gathered)
-    plan = halo_plan(messages, unpack)
-    bases: list[int] = []
-    for t, arrays in gathered:
-        t._check_place(arrays)
-        bases += [*arrays.addresses, (t._unpack_buffer if unpack else t._pack_buffer).address]
     if not gathered:
         return
+    fields: tuple[Any, ...] = ()
+    messages = []
+    for t, arrays in gathered:
+        t._check_place(arrays)
+        messages.append(t._message(unpack, len(fields)))
+        fields += t._fields(arrays.strides)
+    plan = halo_plan(fields, tuple(messages), unpack=unpack)
     joined = Arrays.joined([arrays for _, arrays in gathered])
+    buffers = [t._unpack_buffer if unpack else t._pack_buffer for t, _ in gathered]
+    bases = [*joined.addresses, *(b.address for b in buffers)]
     if unpack:
         joined.check_writable()
         plan.check_overlaps(bases)

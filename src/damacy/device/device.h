@@ -70,6 +70,7 @@ class Stream {
   virtual void wait(const Event& event) = 0;  // later work waits; the caller does not
   [[nodiscard]] virtual Event record(bool timed = false) = 0;
   virtual std::uint64_t native_handle() const noexcept = 0;  // a CUstream; 0 on the host
+  virtual bool is_capturing() { return false; }              // into a graph: nothing may be waited for on the host
 };
 
 class Device {
@@ -90,6 +91,9 @@ class Device {
   virtual std::shared_ptr<Alloc> pinned_memory() = 0;
   virtual std::optional<Memory> memory() = 0;  // empty on the host
   virtual std::unique_ptr<Stream> make_stream() = 0;
+  // Somebody else's stream, by handle as below, for as long as they keep it; their work and ours are in one order. Null
+  // on the host, where nobody has handles.
+  virtual std::unique_ptr<Stream> borrow_stream(std::uint64_t /*handle*/) { return nullptr; }
   // Throws the device's terminal error, if it has had one: reliability.md section 5.
   virtual void check_usable() = 0;
 

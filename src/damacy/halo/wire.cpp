@@ -14,12 +14,20 @@ namespace {
 
 constexpr std::int64_t kNativeAlignment = 16;  // bytes
 
-View view_of(const Spec& spec) {
+View view_of(const Field& field, const Box& box) {
   View view;
-  view.extents = spec.box.extents();
-  view.strides = spec.field.strides;
+  if (box.rank() != field.shape.size() || box.stop.size() != field.shape.size() ||
+      field.strides.size() != field.shape.size())
+    throw Error(Status::inval, text("a box of rank ", box.rank(), " in a field of rank ", field.shape.size()),
+                "bounds");
+  view.extents = box.extents();
+  view.strides = field.strides;
   for (std::size_t axis = 0; axis < view.extents.size(); ++axis) {
-    const auto step = checked_mul(spec.box.start[axis], spec.field.strides[axis]);
+    if (box.start[axis] < 0 || box.stop[axis] < box.start[axis] || box.stop[axis] > field.shape[axis])
+      throw Error(Status::inval,
+                  text("axis ", axis, ": cells ", box.start[axis], " to ", box.stop[axis], " of ", field.shape[axis]),
+                  "bounds");
+    const auto step = checked_mul(box.start[axis], field.strides[axis]);
     const auto offset = step ? checked_add(view.offset, *step) : std::nullopt;
     if (!offset) throw Error(Status::inval, "an offset is out of range", "bounds");
     view.offset = *offset;
@@ -57,67 +65,129 @@ int modulo_4(int quarters) {
   return ((quarters % 4) + 4) % 4;
 }
 
-class Writer {
+class Compiler {
  public:
-  Writer(const Message& message, Direction direction, bool adjoint, std::uint32_t first_slot)
-      : message_(message), direction_(direction), adjoint_(adjoint), first_slot_(first_slot) {}
+  Compiler(std::span<const Field> fields, Direction direction, bool adjoint)
+      : fields_(fields),
+        turns_(direction == Direction::pack),
+        to_fields_((direction == Direction::unpack) != adjoint),
+        adjoint_(adjoint) {}
 
-  // Returns the elements of the buffer.
-  std::int64_t write(std::vector<copy::Slot>& slots, std::vector<copy::Copy>& copies) {
-    const bool fields_written = (direction_ == Direction::unpack) != adjoint_;
-    for (const auto* specs : {&message_.x, &message_.y})
-      for (const Spec& spec : *specs)
-        slots.push_back({spec.field.dtype, spec.field.shape, spec.field.strides, fields_written});
-    for (std::uint32_t i = 0; i < message_.x.size(); ++i) add_spec(i, copies);
-    const Dtype dtype = message_.x.empty() ? Dtype::u8 : message_.x[0].field.dtype;
-    const auto bytes = static_cast<std::int64_t>(size_of(dtype));
-    slots.push_back({dtype, {end_ / bytes}, {bytes}, !fields_written});
-    return end_ / bytes;
+  Compiled operator()(std::span<const Message> messages, std::span<const Direct> directs) {
+    for (const Field& field : fields_)
+      slots_.push_back({field.dtype, field.shape, field.strides, to_fields_ || !directs.empty()});
+    Compiled out;
+    for (const Message& message : messages) {
+      out.buffer_bytes.push_back(add_message(message));
+      ++message_;
+    }
+    for (const Direct& direct : directs) add_direct(direct);
+    out.message_of_slot = std::move(message_of_slot_);
+    out.plan = copy::compile(std::move(slots_), std::move(copies_));
+    return out;
   }
 
  private:
-  const Spec& spec(bool y, std::uint32_t i) const { return y ? message_.y[i] : message_.x[i]; }
+  // One slot of an entry: what is read, turned, and the field whose place it takes.
+  struct Block {
+    std::uint32_t field;
+    View view;
+    bool negate;
+    std::uint32_t own;
+  };
 
-  void add_spec(std::uint32_t i, std::vector<copy::Copy>& copies) {
-    const int quarters = direction_ == Direction::pack ? modulo_4(-modulo_4(message_.x[i].rotation)) : 0;
-    if (!message_.is_vector) return add_block(i, false, {false, false}, quarters, copies);
+  const Field& field(std::uint32_t index) const {
+    if (index >= fields_.size()) throw Error(Status::inval, text("field ", index, " of ", fields_.size()), "arguments");
+    return fields_[index];
+  }
+
+  Block block(const Entry& entry, bool y_slot, Component component, int quarters) const {
+    const FieldBox& read = component.from_y ? *entry.y : entry.x;
+    const Field& from = field(read.field);
+    return {read.field, turned(view_of(from, read.box), from.i_axis, from.j_axis, quarters), component.negate,
+            y_slot ? entry.y->field : entry.x.field};
+  }
+
+  // body(block, whether it is the y slot)
+  template <class Body>
+  void for_each_block(const Entry& entry, Body body) const {
+    const int quarters = turns_ ? modulo_4(-modulo_4(entry.rotation)) : 0;
+    if (!entry.y) return body(block(entry, false, {false, false}, quarters), false);
     const auto [x, y] = mixed(quarters);
-    add_block(i, false, x, quarters, copies);
-    add_block(i, true, y, quarters, copies);
+    body(block(entry, false, x, quarters), false);
+    body(block(entry, true, y, quarters), true);
   }
 
-  void add_block(std::uint32_t i, bool y_slot, Component component, int quarters, std::vector<copy::Copy>& copies) {
-    const Spec& read = spec(component.from_y, i);
-    const View view = turned(view_of(read), read.field.i_axis, read.field.j_axis, quarters);
-    const std::int64_t bytes = static_cast<std::int64_t>(size_of(read.field.dtype));
-    if (message_.wire == Wire::native) end_ = round_up_to(end_);
-    copy::Copy copy;
-    copy.extents = view.extents;
-    copy.op.negate = component.negate;
-    copy.src = {first_slot_ + i + (component.from_y ? static_cast<std::uint32_t>(message_.x.size()) : 0), view.offset,
-                view.strides};
-    copy.dst = {first_slot_ + static_cast<std::uint32_t>(message_.x.size() + message_.y.size()), end_,
-                written_strides(view.extents, spec(y_slot, i).field, bytes)};
-    const auto count = product(view.extents.span());
+  // Returns the bytes of its buffer.
+  std::int64_t add_message(const Message& message) {
+    const std::size_t first_slot = slots_.size();
+    std::int64_t end = 0;
+    for (const Entry& entry : message.entries)
+      for_each_block(entry, [&](const Block& block, bool) { end = add_block(message, block, first_slot, end); });
+    for (std::size_t i = first_slot; i < slots_.size(); ++i) {  // elements may begin at any byte
+      const auto bytes = static_cast<std::int64_t>(size_of(slots_[i].dtype));
+      slots_[i].shape = {end < bytes ? 0 : end - bytes + 1};
+      slots_[i].strides = {1};
+    }
+    return end;
+  }
+
+  std::int64_t add_block(const Message& message, const Block& block, std::size_t first_slot, std::int64_t start) {
+    const Dtype dtype = field(block.field).dtype;
+    const auto bytes = static_cast<std::int64_t>(size_of(dtype));
+    if (message.wire == Wire::native) start = aligned(start);
+    const copy::SlotBox buffer{buffer_slot(dtype, first_slot), start,
+                               written_strides(block.view.extents, field(block.own), message.wire, bytes)};
+    const auto count = product(block.view.extents.span());
     const auto length = count ? checked_mul(*count, bytes) : std::nullopt;
-    const auto end = length ? checked_add(end_, *length) : std::nullopt;
+    const auto end = length ? checked_add(start, *length) : std::nullopt;
     if (!end) throw Error(Status::inval, "a buffer is too large", "bounds");
-    end_ = *end;
-    if ((direction_ == Direction::unpack) != adjoint_) std::swap(copy.src, copy.dst);
-    copy.op.add = adjoint_;
-    copies.push_back(copy);
+    add_copy(block, buffer);
+    return *end;
   }
 
-  static std::int64_t round_up_to(std::int64_t offset) {
+  std::uint32_t buffer_slot(Dtype dtype, std::size_t first_slot) {
+    for (std::size_t i = first_slot; i < slots_.size(); ++i)
+      if (slots_[i].dtype == dtype) return static_cast<std::uint32_t>(i);
+    message_of_slot_.push_back(message_);
+    slots_.push_back({dtype, {}, {}, !to_fields_});
+    return static_cast<std::uint32_t>(slots_.size() - 1);
+  }
+
+  void add_direct(const Direct& direct) {
+    for_each_block(direct.from, [&](const Block& block, bool y_slot) {
+      const FieldBox& to = y_slot ? *direct.to_y : direct.to_x;
+      const View view = view_of(field(to.field), to.box);
+      if (!(view.extents == block.view.extents))
+        throw Error(Status::inval,
+                    text("a box of ", tuple_text(block.view.extents.span()), " goes to one of ",
+                         tuple_text(view.extents.span())),
+                    "arguments");
+      add_copy(block, {to.field, view.offset, view.strides});
+    });
+  }
+
+  // `other`: the buffer, or a field. Where fields are written the buffer is read.
+  void add_copy(const Block& block, const copy::SlotBox& other) {
+    copy::Copy copy;
+    copy.extents = block.view.extents;
+    copy.op = {block.negate, adjoint_};
+    copy.src = {block.field, block.view.offset, block.view.strides};
+    copy.dst = other;
+    if (to_fields_) std::swap(copy.src, copy.dst);
+    copies_.push_back(copy);
+  }
+
+  static std::int64_t aligned(std::int64_t offset) {
     return static_cast<std::int64_t>(
         round_up(static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(kNativeAlignment)));
   }
 
   // Of a dense block in the buffer; `own` ranks the axes.
-  Dims written_strides(const Dims& extents, const Field& own, std::int64_t bytes) const {
+  static Dims written_strides(const Dims& extents, const Field& own, Wire wire, std::int64_t bytes) {
     std::array<std::size_t, kMaxRank> order;
     for (std::size_t i = 0; i < extents.size(); ++i) order[i] = i;
-    if (message_.wire == Wire::native)
+    if (wire == Wire::native)
       std::stable_sort(
           order.begin(), order.begin() + static_cast<std::ptrdiff_t>(extents.size()),
           [&](std::size_t a, std::size_t b) { return std::abs(own.strides[a]) > std::abs(own.strides[b]); });
@@ -129,11 +199,14 @@ class Writer {
     return strides;
   }
 
-  const Message& message_;
-  const Direction direction_;
+  std::span<const Field> fields_;
+  const bool turns_;
+  const bool to_fields_;
   const bool adjoint_;
-  const std::uint32_t first_slot_;
-  std::int64_t end_ = 0;  // bytes written so far
+  std::vector<copy::Slot> slots_;
+  std::vector<copy::Copy> copies_;
+  std::vector<std::uint32_t> message_of_slot_;
+  std::uint32_t message_ = 0;
 };
 
 }  // namespace
@@ -157,18 +230,9 @@ View turned(View view, int i_axis, int j_axis, int quarters) {
   return view;
 }
 
-Compiled compile(std::span<const Message> messages, Direction direction, bool adjoint) {
-  Compiled out;
-  std::vector<copy::Slot> slots;
-  std::vector<copy::Copy> copies;
-  for (const Message& message : messages) {
-    if (message.is_vector ? message.x.size() != message.y.size() : !message.y.empty())
-      throw Error(Status::inval, text(message.x.size(), " x specs and ", message.y.size(), " y specs"), "arguments");
-    Writer writer(message, direction, adjoint, static_cast<std::uint32_t>(slots.size()));
-    out.buffer_elements.push_back(writer.write(slots, copies));
-  }
-  out.plan = copy::compile(std::move(slots), std::move(copies));
-  return out;
+Compiled compile(std::span<const Field> fields, std::span<const Message> messages, std::span<const Direct> directs,
+                 Direction direction, bool adjoint) {
+  return Compiler(fields, direction, adjoint)(messages, directs);
 }
 
 }  // namespace damacy::halo

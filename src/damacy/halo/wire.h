@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,31 +30,43 @@ struct Field {
   int j_axis = -1;
 };
 
-// One box of one field. Packing turns it by -rotation quarter turns clockwise; unpacking never turns.
-struct Spec {
-  Field field;
+struct FieldBox {
+  std::uint32_t field = 0;
   Box box;
+};
+
+// One box of a field, or of each component of a vector. Packing turns it by -rotation quarter turns clockwise;
+// unpacking never turns.
+struct Entry {
+  FieldBox x;
+  std::optional<FieldBox> y;
   int rotation = 0;
 };
 
-// What goes into one buffer, in this order. A vector's slots alternate: x of the first, y of the first, x of the
-// second.
+// What goes into one buffer, in this order; a vector has its x slot, then its y slot.
 struct Message {
-  std::vector<Spec> x;
-  std::vector<Spec> y;  // as many as x, or none for scalars
-  bool is_vector = false;
+  std::vector<Entry> entries;
   Wire wire = Wire::ndsl;
 };
 
-// The plan's slots: of each message in turn the x fields, the y fields and the buffer.
+// From one box straight to another, turned as if it went over a wire.
+struct Direct {
+  Entry from;
+  FieldBox to_x;
+  std::optional<FieldBox> to_y;
+};
+
+// The plan's slots are the fields, then the buffers: one for each type that a message has, in order of appearance.
 struct Compiled {
   std::shared_ptr<const copy::Plan> plan;
-  std::vector<std::int64_t> buffer_elements;  // of each message
+  std::vector<std::int64_t> buffer_bytes;      // of each message
+  std::vector<std::uint32_t> message_of_slot;  // of each slot behind the fields
 };
 
 // `adjoint`: the plan of the transposed operator, which adds what the plan reads to where the plan reads it from.
 // Throws as copy::compile; Error(dtype) "cannot negate …" for a turned vector of unsigned numbers.
-Compiled compile(std::span<const Message> messages, Direction direction, bool adjoint = false);
+Compiled compile(std::span<const Field> fields, std::span<const Message> messages, std::span<const Direct> directs,
+                 Direction direction, bool adjoint = false);
 
 // A box as an offset with extents and strides, one an axis.
 struct View {

@@ -41,6 +41,9 @@ class CudaDevice final : public Device {
   std::shared_ptr<Alloc> device_memory() override { return device_memory_; }
   std::shared_ptr<Alloc> pinned_memory() override { return pinned_memory_; }
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(context_); }
+  std::unique_ptr<Stream> borrow_stream(std::uint64_t handle) override {
+    return std::make_unique<CudaStream>(context_, stream_of(handle));
+  }
   void check_usable() override { context_->check_usable(); }
 
   std::optional<Memory> memory() override {
@@ -52,7 +55,7 @@ class CudaDevice final : public Device {
 
   std::optional<Event> try_fence(std::uint64_t stream) override {
     const Use use(*context_);
-    if (is_capturing(stream_of(stream))) return std::nullopt;
+    if (is_capturing(*context_, stream_of(stream))) return std::nullopt;
     return record_on(context_, stream_of(stream), /*timed=*/false);
   }
 
@@ -84,14 +87,6 @@ class CudaDevice final : public Device {
 
  private:
   const Calls& calls() const noexcept { return context_->calls(); }
-
-  bool is_capturing(CUstream stream) const {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    const CUresult result = calls().cuStreamIsCapturing(stream, &status);
-    if (means_capture(result)) return true;  // the legacy stream, while another one is being captured
-    context_->check(result, "cuStreamIsCapturing");
-    return status != CU_STREAM_CAPTURE_STATUS_NONE;
-  }
 
   const std::shared_ptr<const Context> context_;
   const std::shared_ptr<Alloc> device_memory_;

@@ -12,6 +12,10 @@ CUdeviceptr address(const std::byte* memory) noexcept {
   return reinterpret_cast<CUdeviceptr>(memory);
 }
 
+bool means_capture(CUresult result) noexcept {
+  return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
 void CUDA_CB run_task(void* task) {
   const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(task));
   [&]() noexcept { (*owned)(); }();
@@ -25,7 +29,11 @@ CudaStream::CudaStream(std::shared_ptr<const Context> context) : context_(std::m
                   "cuStreamCreateWithPriority");
 }
 
+CudaStream::CudaStream(std::shared_ptr<const Context> context, CUstream borrowed) noexcept
+    : context_(std::move(context)), handle_(borrowed), borrowed_(true) {}
+
 CudaStream::~CudaStream() {
+  if (borrowed_) return;
   quietly(*context_, [this](const Calls& calls) { context_->note(calls.cuStreamDestroy(handle_), "cuStreamDestroy"); });
 }
 
@@ -73,6 +81,19 @@ Event CudaStream::record(bool timed) {
 
 std::uint64_t CudaStream::native_handle() const noexcept {
   return reinterpret_cast<std::uint64_t>(handle_);
+}
+
+bool CudaStream::is_capturing() {
+  const Use use(*context_);
+  return cuda::is_capturing(*context_, handle_);
+}
+
+bool is_capturing(const Context& context, CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = context.calls().cuStreamIsCapturing(stream, &status);
+  if (means_capture(result)) return true;
+  context.check(result, "cuStreamIsCapturing");
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 Event record_on(const std::shared_ptr<const Context>& context, CUstream stream, bool timed) {

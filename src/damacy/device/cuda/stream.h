@@ -1,4 +1,4 @@
-// A private, non-blocking stream behind Stream.
+// A stream behind Stream: a private, non-blocking one, or somebody else's.
 #pragma once
 
 #include <memory>
@@ -11,6 +11,7 @@ namespace damacy::cuda {
 class CudaStream final : public Stream {
  public:
   explicit CudaStream(std::shared_ptr<const Context> context);
+  CudaStream(std::shared_ptr<const Context> context, CUstream borrowed) noexcept;
   ~CudaStream() override;
 
   void copy(std::span<std::byte> dst, std::span<const std::byte> src) override;
@@ -20,14 +21,18 @@ class CudaStream final : public Stream {
   void wait(const Event& event) override;
   Event record(bool timed) override;
   std::uint64_t native_handle() const noexcept override;
+  bool is_capturing() override;
 
  private:
   const std::shared_ptr<const Context> context_;
   CUstream handle_ = nullptr;
+  bool borrowed_ = false;
 };
 
 // An event of the current context, recorded on `stream`.
 Event record_on(const std::shared_ptr<const Context>& context, CUstream stream, bool timed);
+// The legacy stream counts as capturing while another one is.
+bool is_capturing(const Context& context, CUstream stream);
 // Later work of `stream` waits for `event`.
 void wait_on(const Context& context, CUstream stream, const Event& event);
 

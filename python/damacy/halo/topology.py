@@ -1,0 +1,364 @@
+"""Who exchanges which boxes with whom: links between the ranks of a grid. Integers only; knows no arrays.
+
+Coordinates are cells of the global domain; a rank's own cells are a block of it. A link's boxes are relative to the
+first compute cell of the block, so ghost cells have negative numbers or ones past the block.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from damacy.halo._errors import HaloError, InvalidArgument, OutsideAllocation, Unsupported
+from damacy.halo.constants import (
+    BOUNDARIES,
+    EAST,
+    I_DIMS,
+    INTERFACE_DIMS,
+    J_DIMS,
+    NORTH,
+    NORTHEAST,
+    NORTHWEST,
+    SOUTH,
+    SOUTHEAST,
+    SOUTHWEST,
+    WEST,
+)
+
+Box = tuple[tuple[int, int], ...]  # start and stop, a dimension each
+
+# Which ends of the I and the J dimension a side touches: -1 start, 1 end, 0 neither.
+SIDE_ENDS = {
+    WEST: (-1, 0),
+    EAST: (1, 0),
+    NORTH: (0, 1),
+    SOUTH: (0, -1),
+    NORTHWEST: (-1, 1),
+    NORTHEAST: (1, 1),
+    SOUTHWEST: (-1, -1),
+    SOUTHEAST: (1, -1),
+}
+SIDE_OF_ENDS = {ends: side for side, ends in SIDE_ENDS.items()}
+
+
+def boundary_slice(
+    dims: Sequence[str],
+    origin: Sequence[int],
+    extent: Sequence[int],
+    shape: Sequence[int],
+    side: int,
+    n_halo: int,
+    interior: bool,
+) -> tuple[slice, ...]:
+    """The cells to send (`interior`) or to receive at a side, absolute in the allocation (halo.md 12.1).
+
+    >>> boundary_slice(("j", "i"), (3, 3), (4, 4), (10, 10), WEST, 2, True)
+    (slice(3, 7, None), slice(3, 5, None))
+    """
+    if side not in BOUNDARIES:
+        raise InvalidArgument(f"side {side!r}: expected one of 0 to 7")
+    i_end, j_end = SIDE_ENDS[side]
+    out = []
+    for dim, first, count, length in zip(dims, origin, extent, shape):
+        overlap = 1 if dim in INTERFACE_DIMS else 0
+        end = i_end if dim in I_DIMS else j_end if dim in J_DIMS else 0
+        start, stop = first, first + count
+        if end and interior:
+            start, stop = (
+                (first + overlap, first + overlap + n_halo) if end < 0 else (stop - overlap - n_halo, stop - overlap)
+            )
+        elif end:
+            start, stop = (first - n_halo, first) if end < 0 else (stop, stop + n_halo)
+        for wrong, name in ((start < 0, "start"), (stop > length, "end")):
+            if wrong:
+                raise OutsideAllocation(f"Boundary slice extends past {name} of domain on dimension {dim}")
+        out.append(slice(start, stop))
+    return tuple(out)
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """One box from here to `peer`, and one from there to here.
+
+    `side` is where the boxes are here, `peer_side` where the peer has them; the sender's orders the segments of a
+    message. `rotation`: quarter turns clockwise that what is sent makes on its way. `send`, `receive`: (start, stop) a
+    decomposed dimension; where both are None they follow from the side (halo.md 12.1).
+    """
+
+    peer: int
+    side: Any
+    peer_side: Any
+    rotation: int = 0
+    send: Box | None = None
+    receive: Box | None = None
+    phase: int = 0
+
+
+class Links:
+    """Links given explicitly: a list for each rank, or one list for the rank that compiles."""
+
+    dims: tuple[str, ...] = ()
+
+    def __init__(self, links: Sequence[Any], dims: Sequence[str] = ()) -> None:
+        self._links = list(links)
+        self.dims = tuple(dims)
+
+    def links(self, rank: int) -> list[Link]:
+        if self._links and not isinstance(self._links[0], Link):
+            return list(self._links[rank])
+        return list(self._links)
+
+
+def _halves(width: Any, count: int) -> list[tuple[int, int]]:
+    widths = [width] * count if isinstance(width, int) else list(width)
+    return [(w, w) if isinstance(w, int) else tuple(w) for w in widths]
+
+
+class Cartesian:
+    """Blocks of a box-shaped grid, one a rank, the last decomposed dimension running fastest.
+
+    `grid`: ranks a dimension. `periodic`: for each, or for all. `sizes`: cells of each block along each dimension, e.g.
+    `[(5, 4), (3, 3, 2)]`; else blocks are equal and their size is the fields'. `corners`: "direct", "none" or
+    "sequential" (dimension after dimension, later phases carrying filled halos).
+    """
+
+    def __init__(
+        self,
+        grid: Sequence[int],
+        periodic: Sequence[bool] | bool,
+        *,
+        sizes: Sequence[Sequence[int] | int] | None = None,
+        corners: str = "direct",
+        dims: Sequence[str] | None = None,
+    ) -> None:
+        self.grid = tuple(grid)
+        self.periodic = (periodic,) * len(self.grid) if isinstance(periodic, bool) else tuple(periodic)
+        if any(n < 1 for n in self.grid) or len(self.periodic) != len(self.grid):
+            raise InvalidArgument(f"grid {self.grid} with {len(self.periodic)} entries for periodic")
+        if corners not in ("direct", "none", "sequential"):
+            raise InvalidArgument(f"corners {corners!r}: expected 'direct', 'none' or 'sequential'")
+        self.corners = corners
+        self.dims = tuple(dims) if dims is not None else ("j", "i")[-len(self.grid) :] if len(self.grid) <= 2 else ()
+        self.sizes = None if sizes is None else self._checked(sizes)
+        self.size = 1
+        for n in self.grid:
+            self.size *= n
+
+    def _checked(self, sizes: Sequence[Sequence[int] | int]) -> tuple[tuple[int, ...], ...]:
+        out = tuple((s,) * n if isinstance(s, int) else tuple(s) for s, n in zip(sizes, self.grid, strict=True))
+        if any(len(s) != n or min(s) < 0 for s, n in zip(out, self.grid)):
+            raise InvalidArgument(f"sizes {sizes} for grid {self.grid}")
+        return out
+
+    def coordinates(self, rank: int) -> tuple[int, ...]:
+        if not 0 <= rank < self.size:
+            raise InvalidArgument(f"rank {rank} of {self.size}")
+        out = []
+        for n in reversed(self.grid):
+            out.append(rank % n)
+            rank //= n
+        return tuple(reversed(out))
+
+    def rank_of(self, coordinates: Sequence[int]) -> int:
+        rank = 0
+        for at, n in zip(coordinates, self.grid):
+            rank = rank * n + at
+        return rank
+
+    def with_sizes(self, extents: Sequence[int]) -> Cartesian:
+        """Itself, or equal blocks of these extents where no sizes were given."""
+        if self.sizes is not None:
+            return self
+        return Cartesian(self.grid, self.periodic, sizes=list(extents), corners=self.corners, dims=self.dims)
+
+    def _pieces(self, axis: int, rank_at: int, low: int, high: int) -> list[tuple[int, int, int]]:
+        """Owners of the cells [low, high) around block `rank_at`: (owner, the shift of its image in cells, and in
+        turns of the domain) is folded to (owner, start of its block as seen from here, image)."""
+        sizes = self.sizes[axis]
+        starts = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
+        total, here = starts[-1], starts[rank_at]
+        out = []
+        if total == 0:
+            return out
+        images = range((here + low) // total - 1, (here + high) // total + 2) if self.periodic[axis] else (0,)
+        for image in images:
+            for owner, size in enumerate(sizes):
+                start = starts[owner] + image * total - here
+                if max(start, low) < min(start + size, high):
+                    out.append((owner, start, image))
+        return out
+
+    def links(self, rank: int, width: Any) -> list[Link]:
+        """What `rank` receives into its ghost cells and what it sends into others'; widths a dimension, or a pair."""
+        here = self.coordinates(rank)
+        widths = _halves(width, len(self.grid))
+        received = {r: self._received(r, widths) for r in range(self.size)}
+        out = []
+        for owner, offset, box, phase in received[rank]:
+            out.append(Link(owner, offset, tuple(-o for o in offset), 0, None, box, phase))
+        for other in range(self.size):
+            there = self.coordinates(other)
+            for owner, offset, box, phase in received[other]:
+                if owner != rank:
+                    continue
+                shift = [self._shift(axis, there[axis], here[axis], offset[axis]) for axis in range(len(self.grid))]
+                sent = tuple((a + s, b + s) for (a, b), s in zip(box, shift))
+                out.append(Link(other, tuple(-o for o in offset), offset, 0, sent, None, phase))
+        return out
+
+    def _shift(self, axis: int, there: int, here: int, image: int) -> int:
+        sizes = self.sizes[axis]
+        count = len(sizes)
+        # `image` counts blocks from there to here, turns of the domain included.
+        turns = (there + image - here) // count
+        return sum(sizes[:there]) - sum(sizes[:here]) - turns * sum(sizes)
+
+    def _received(self, rank: int, widths: list[tuple[int, int]]) -> list[tuple[int, tuple[int, ...], Box, int]]:
+        """Boxes of ghost cells: (owner, blocks from here to the owner's image, box, phase)."""
+        here = self.coordinates(rank)
+        out = []
+        for touched in itertools.product((-1, 0, 1), repeat=len(self.grid)):
+            count = sum(map(abs, touched))
+            if count == 0 or (self.corners == "none" and count > 1):
+                continue
+            if self.corners == "sequential":
+                continue
+            out += self._region(here, touched, widths, None)
+        if self.corners == "sequential":
+            for axis in range(len(self.grid)):
+                for end in (-1, 1):
+                    touched = tuple(end if a == axis else 0 for a in range(len(self.grid)))
+                    out += self._region(here, touched, widths, axis)
+        return out
+
+    def _region(self, here: tuple[int, ...], touched: tuple[int, ...], widths: Any, phase: int | None) -> list[Any]:
+        choices = []
+        for axis, end in enumerate(touched):
+            size = self.sizes[axis][here[axis]]
+            low, high = {-1: (-widths[axis][0], 0), 0: (0, size), 1: (size, size + widths[axis][1])}[end]
+            if end == 0:
+                # In a later phase the halos that are filled already travel along.
+                wide = phase is not None and axis < phase
+                box = (-widths[axis][0], size + widths[axis][1]) if wide else (0, size)
+                choices.append([(here[axis], 0, box)])
+                continue
+            pieces = []
+            for owner, start, image in self._pieces(axis, here[axis], low, high):
+                stop = start + self.sizes[axis][owner]
+                blocks = owner - here[axis] + image * self.grid[axis]
+                pieces.append((owner, blocks, (max(start, low), min(stop, high))))
+            choices.append(pieces)
+        return [
+            (self.rank_of([c[0] for c in chosen]), tuple(c[1] for c in chosen), tuple(c[2] for c in chosen), phase or 0)
+            for chosen in itertools.product(*choices)
+        ]
+
+
+# (tile step, quarter turns) of each edge: halo.md 12.2.
+_CUBE = {
+    0: {EAST: (1, 0), NORTH: (2, 3), WEST: (-2, 1), SOUTH: (-1, 0)},
+    1: {EAST: (2, 1), NORTH: (1, 0), WEST: (-1, 0), SOUTH: (-2, 3)},
+}
+_COUNTER_CLOCKWISE = (NORTH, WEST, SOUTH, EAST)
+_STEP = {EAST: (0, 1), WEST: (0, -1), NORTH: (1, 0), SOUTH: (-1, 0)}  # of (row, col)
+
+
+def _turned_side(side: int, rotation: int) -> int:
+    """A compass direction after `rotation` quarter turns counter-clockwise."""
+    return _COUNTER_CLOCKWISE[(_COUNTER_CLOCKWISE.index(side) + rotation) % 4]
+
+
+class CubedSphere:
+    """Six tiles of L x L ranks each; rank = tile L^2 + row L + col, row along j.
+
+    `fill`: "x" or "y" takes the cells beyond a cube corner, which nobody has, from the neighbour in x or y; else they
+    stay untouched.
+    """
+
+    dims = ("j", "i")
+
+    def __init__(self, layout: Sequence[int] | int, *, fill: str | None = None) -> None:
+        sides = (layout, layout) if isinstance(layout, int) else tuple(layout)
+        if len(sides) != 2 or sides[0] != sides[1]:
+            raise Unsupported(f"layout {layout}: a cubed sphere has as many ranks along j as along i")
+        if sides[0] < 1:
+            raise InvalidArgument(f"layout {layout}")
+        if fill not in (None, "x", "y"):
+            raise InvalidArgument(f"fill {fill!r}: expected None, 'x' or 'y'")
+        self.layout = sides[0]
+        self.fill = fill
+        self.size = 6 * sides[0] ** 2
+
+    def place(self, rank: int) -> tuple[int, int, int]:
+        """(tile, row, col)."""
+        if not 0 <= rank < self.size:
+            raise InvalidArgument(f"rank {rank} of {self.size}")
+        tile, rest = divmod(rank, self.layout**2)
+        return tile, *divmod(rest, self.layout)
+
+    def step(self, rank: int, side: int) -> tuple[int, int]:
+        """The neighbour over an edge, and the quarter turns that data makes on the way there."""
+        tile, row, col = self.place(rank)
+        size = self.layout
+        up, right = _STEP[side]
+        if 0 <= row + up < size and 0 <= col + right < size:
+            return tile * size**2 + (row + up) * size + col + right, 0
+        tile_step, rotation = _CUBE[tile % 2][side]
+        if rotation:
+            row, col = size - 1 - col, size - 1 - row
+        else:
+            row, col = (row + up) % size, (col + right) % size
+        return (tile + tile_step) % 6 * size**2 + row * size + col, rotation
+
+    def neighbour(self, rank: int, side: int) -> tuple[int, int, int] | None:
+        """(peer, quarter turns, the side at which the peer has us); None across a cube corner."""
+        if side in _STEP:
+            peer, rotation = self.step(rank, side)
+            return peer, rotation, _turned_side(_opposite(side), rotation)
+        i_end, j_end = SIDE_ENDS[side]
+        x, y = SIDE_OF_ENDS[(i_end, 0)], SIDE_OF_ENDS[(0, j_end)]
+        if self._at_cube_corner(rank, x, y):
+            return None
+        # Over the edge of a tile last, or first: either way gives the same rank.
+        first, turn = self.step(rank, x)
+        peer, more = self.step(first, _turned_side(y, turn))
+        rotation = (turn + more) % 4
+        ends = SIDE_ENDS[_turned_side(_opposite(x), rotation)], SIDE_ENDS[_turned_side(_opposite(y), rotation)]
+        return peer, rotation, SIDE_OF_ENDS[tuple(a + b for a, b in zip(*ends))]
+
+    def _at_cube_corner(self, rank: int, x: int, y: int) -> bool:
+        _, row, col = self.place(rank)
+        last = self.layout - 1
+        return col == (last if x == EAST else 0) and row == (last if y == NORTH else 0)
+
+    def links(self, rank: int, width: Any = None) -> list[Link]:
+        """Edges and corners; boxes follow from the sides."""
+        out = []
+        for side in BOUNDARIES:
+            found = self.neighbour(rank, side)
+            if found is not None:
+                peer, rotation, peer_side = found
+                out.append(Link(peer, side, peer_side, rotation))
+        return out
+
+
+def _opposite(side: int) -> int:
+    return SIDE_OF_ENDS[tuple(-end for end in SIDE_ENDS[side])]
+
+
+def check_symmetric(topology: Any, width: Any = 1) -> None:
+    """RuntimeError unless every link is met by one at its peer, turned the other way."""
+    known = {
+        (rank, link.peer, _key(link.side), _key(link.peer_side), link.rotation % 4)
+        for rank in range(topology.size)
+        for link in topology.links(rank, width)
+    }
+    for rank, peer, side, peer_side, rotation in known:
+        if (peer, rank, peer_side, side, -rotation % 4) not in known:
+            raise HaloError(f"the link of rank {rank} at side {side} to rank {peer} is not met there")
+
+
+def _key(side: Any) -> Any:
+    return tuple(side) if isinstance(side, Iterable) else side

@@ -1,0 +1,37 @@
+// The order of one exchange's work: each run comes after what produced its arrays and after this object's earlier runs,
+// and before what its streams do next. Nothing here waits but synchronize(), and that for this object's own work only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "damacy/copy/copy_plan.h"
+#include "damacy/device/device.h"
+
+namespace damacy::halo {
+
+// For one thread at a time. Runs that a graph captures are ordered by the graph: the host cannot wait for them.
+class WorkOrder {
+ public:
+  // Enqueues the plan on `stream`, behind the work that is on `others` and `after` by now; `others` then wait for it.
+  // `device`: the index that the plan keeps its tables by. Memory stays as it is until the work is done.
+  void run(Stream& stream, std::span<Stream* const> others, std::span<Stream* const> after, int device,
+           std::shared_ptr<const copy::Plan> plan, std::vector<std::uint64_t> bases);
+
+  // Of the last run.
+  const Event& done() const noexcept { return done_; }
+  void synchronize() const { done_.wait(); }
+  // What comes next on `stream` waits for the runs so far.
+  void make_wait(Stream& stream) const { stream.wait(done_); }
+
+  // Memory whose last user was another object: the next run comes after that.
+  void comes_after(Event event) { before_.push_back(std::move(event)); }
+
+ private:
+  Event done_;
+  std::vector<Event> before_;
+};
+
+}  // namespace damacy::halo
