@@ -61,28 +61,42 @@ inline bool fits_product(const Dims& factors, std::int64_t first) {
   return true;
 }
 
+// Each level divides the one around it, and none has too many entries.
+inline void check_shards(const ArrayMetadata& array) {
+  require(!array.shards.empty() || array.shard_shape == array.chunk_shape, "an unsharded object is one chunk");
+  require(array.shards.empty() || array.shards[0].shape == array.shard_shape, "the outermost shard is the object");
+  for (std::size_t level = 0; level < array.shards.size(); ++level) {
+    const ShardLevel& shard = array.shards[level];
+    const Dims& child = level + 1 < array.shards.size() ? array.shards[level + 1].shape : array.chunk_shape;
+    require(shard.shape.size() == array.shape.size(), "ranks of shards agree");
+    check_order(shard.index_order, array.shape.size());
+    __int128 entries = 1;
+    for (std::size_t axis = 0; axis < array.shape.size(); ++axis) {
+      require(child[axis] >= 1 && shard.shape[axis] % child[axis] == 0, "chunks divide shards");
+      entries *= shard.shape[axis] / child[axis];
+      require(entries <= 1 << 20, "entries of an index");
+    }
+    require(shard.codecs.codecs().empty() || array.shard_bytes(level) <= 0x7fffffff, "bytes of a whole shard");
+  }
+  require(array.largest_decoded_bytes() <= 0x7fffffff, "bytes of what is decoded as a whole");
+}
+
 // What holds of every array that was accepted.
 inline void check_array(const ArrayMetadata& array) {
   constexpr __int128 kEnd = static_cast<__int128>(1) << 63;
   const std::size_t rank = array.shape.size();
   require(rank <= 32, "rank");
   require(array.chunk_shape.size() == rank && array.shard_shape.size() == rank, "ranks agree");
-  check_order(array.index_order, rank);
   check_order(array.storage_order, rank);
   const auto size = static_cast<std::int64_t>(size_of(array.dtype));
   require(fits_product(array.shape, size) && fits_product(array.shard_shape, size), "bytes below 2^63");
   require(fits_product(array.chunk_shape, size) && array.chunk_bytes() <= 0x7fffffff, "bytes of a chunk");
-  __int128 entries = 1;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     const __int128 shard = array.shard_shape[axis], extent = array.shape[axis];
     require(extent >= 0 && array.chunk_shape[axis] >= 1, "extents");
-    require(shard % array.chunk_shape[axis] == 0, "chunks divide shards");
     require((extent + shard - 1) / shard * shard < kEnd, "the grid's end");
-    entries *= shard / array.chunk_shape[axis];
-    require(entries <= 1 << 20, "entries of an index");
   }
-  require(array.shard_index.has_value() || entries == 1, "an unsharded object is one chunk");
-  require(array.shard_index.has_value() || array.shard_shape == array.chunk_shape, "an unsharded object is a chunk");
+  check_shards(array);
   for (std::size_t i = size_of(array.dtype); i < array.fill.size(); ++i)
     require(array.fill[i] == std::byte{0}, "nothing behind the fill value");
   require(array.keys.separator == '/' || array.keys.separator == '.', "a separator");
@@ -103,7 +117,14 @@ inline void check_last_chunk(const ArrayMetadata& metadata) {
     require(shard[axis] == array.shard_grid()[axis] - 1, "the last shard");
     require(array.chunk_strides()[axis] >= 1, "strides");
   }
-  require(array.index_in_shard(last) < array.chunks_per_shard(), "a place in the index");
+  for (std::size_t level = 0; level < metadata.shards.size(); ++level) {
+    const std::size_t entry = array.entry_at(level, last);
+    require(entry < array.entries_of(level), "a place in the index");
+    const Dims first = array.chunk_of_entry(level, entry, last);
+    require(array.entry_at(level, first) == entry, "an entry leads to its chunk");
+    for (std::size_t axis = 0; axis < array.rank(); ++axis)
+      require(first[axis] >= 0 && first[axis] <= last[axis], "an entry's first chunk");
+  }
   require(!array.key_of_shard(shard).empty(), "a key");
 }
 

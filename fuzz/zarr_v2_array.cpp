@@ -30,7 +30,7 @@ void run(std::string_view json) {
     const ArrayMetadata array = parse_v2_array(json);
     fuzz::check_array(array);
     fuzz::check_last_chunk(array);
-    fuzz::require(!array.shard_index && array.zarr_format == 2 && !array.keys.prefix_c, "v2 has no shards");
+    fuzz::require(array.shards.empty() && array.zarr_format == 2 && !array.keys.prefix_c, "v2 has no shards");
   } catch (const Error& e) {
     fuzz::check_error(e);
   }

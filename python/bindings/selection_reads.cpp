@@ -163,6 +163,8 @@ std::shared_ptr<const Array> stored_array(const std::string& uri, nb::bytes docu
   const std::string_view text(document.c_str(), document.size());
   ArrayMetadata metadata = zarr_format == 3 ? parse_v3_array(text) : parse_v2_array(text);
   metadata.shape = metadata.shard_shape;
+  if (metadata.shards.size() > 1 || (metadata.shards.size() == 1 && !metadata.shards[0].codecs.codecs().empty()))
+    throw Error::unsupported("shards in shards, and codecs behind sharding, are left to zarr", "codec");
   return std::make_shared<const Array>(uri, nullptr, "", "", Stamp{}, std::move(metadata), std::vector<std::string>{});
 }
 
@@ -173,8 +175,8 @@ nb::tuple tuple_of(const Dims& dims) {
 }
 
 std::uint64_t index_bytes(const Array& array) {
-  const auto& layout = array.metadata().shard_index;
-  return layout ? ShardIndex::encoded_bytes(array.chunks_per_shard(), *layout) : 0;
+  const auto& shards = array.metadata().shards;
+  return shards.empty() ? 0 : ShardIndex::encoded_bytes(array.entries_of(0), shards[0].index);
 }
 
 // The read in the making; lives with the GIL.
@@ -221,7 +223,7 @@ class Plan {
                   "short-read")
           .at_key(key);
     const ShardIndex parsed = ShardIndex::parse(std::as_bytes(std::span(index.c_str(), index.size())),
-                                                array.chunks_per_shard(), *array.metadata().shard_index, rules);
+                                                array.entries_of(0), array.metadata().shards[0].index, rules);
     std::vector<Piece> pieces;
     for (const SelectedObject& item : request_.items) {
       if (item.key != key) continue;
@@ -302,7 +304,7 @@ void bind_selection_reads(nb::module_& m) {
       .def_prop_ro("itemsize", [](const Array& a) { return size_of(a.metadata().dtype); })
       .def_prop_ro("index_bytes", &index_bytes)
       .def_prop_ro("index_at_end",
-                   [](const Array& a) { return a.metadata().shard_index && a.metadata().shard_index->at_end; });
+                   [](const Array& a) { return !a.metadata().shards.empty() && a.metadata().shards[0].index.at_end; });
   m.def("stored_array", &stored_array, nb::arg("uri"), nb::arg("document"), nb::arg("zarr_format"));
   nb::class_<SelectionRead>(m, "SelectionRead")
       .def("cancel", &SelectionRead::cancel)

@@ -159,6 +159,42 @@ def test_shard_indices_at_either_end_with_and_without_checksum(location, crc, co
     check(layout, tmp_path)
 
 
+@pytest.mark.parametrize("locations", list(itertools.product(["end", "start"], repeat=2)), ids="-".join)
+@pytest.mark.parametrize("inner", [((8, 6),), ((8, 12), (8, 6))], ids=["one", "two"])
+@pytest.mark.parametrize("order", [None, (1, 0)], ids=["C", "F"])
+def test_shards_in_shards(locations, inner, order, tmp_path):
+    layout = Layout(
+        shape=(19, 31),
+        chunks=(4, 3),
+        shards=(16, 12),
+        inner_shards=inner,
+        dtype="uint16",
+        compressor=Compressor("zstd"),
+        index_location=locations[0],
+        inner_index_location=locations[1],
+        order=order,
+        endian="big",
+    )
+    check(layout, tmp_path)
+
+
+@pytest.mark.parametrize("crc", [False, True], ids=["", "crc32c"])
+@pytest.mark.parametrize("compressor", [None, Compressor("zstd"), Compressor("gzip"), Compressor("blosc")], ids=str)
+@pytest.mark.parametrize("inner", [(), ((8, 6),)], ids=["", "nested"])
+def test_codecs_behind_sharding(inner, compressor, crc, tmp_path):
+    layout = Layout(
+        shape=(19, 31),
+        chunks=(4, 3),
+        shards=(16, 12),
+        inner_shards=inner,
+        dtype="uint16",
+        compressor=Compressor("zstd"),
+        shard_compressor=compressor,
+        shard_crc32c=crc,
+    )
+    check(layout, tmp_path)
+
+
 @pytest.mark.parametrize("seed,gap", [(0, b"dead space"), (7, b""), (8, b"\xff" * 5000)])
 def test_payload_in_any_order_with_dead_space(seed, gap, tmp_path):
     layout = Layout(shape=(16, 64), chunks=(4, 8), shards=(16, 32), dtype="uint16", compressor=Compressor("zstd"))

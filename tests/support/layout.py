@@ -50,6 +50,10 @@ class Layout:
     separator: str = "/"
     index_location: str = "end"
     index_crc32c: bool = True
+    inner_shards: tuple[tuple[int, ...], ...] = ()  # shards in shards, between `shards` and `chunks`, outermost first
+    inner_index_location: str = "end"
+    shard_compressor: Compressor | None = None  # behind the outermost sharding: of the whole object
+    shard_crc32c: bool = False
     fill_bits: int = 0
     numcodecs_names: bool = False  # "numcodecs.zstd" in place of "zstd"
 
@@ -65,8 +69,21 @@ class Layout:
         )
         parts += [str(self.compressor or "raw")] + ["crc"] * self.crc32c + [f"T{self.order}"] * bool(self.order)
         parts += [self.endian[:1], self.key_encoding, self.separator, f"fill{self.fill_bits:x}"]
+        parts += ["in" + "x".join(map(str, inner)) + "-" + self.inner_index_location for inner in self.inner_shards]
+        parts += [f"then-{self.shard_compressor or ''}{'-crc' * self.shard_crc32c}"] * self.encodes_shards
         parts += [f"index-{self.index_location}{'' if self.index_crc32c else '-nocrc'}"] * bool(self.shards)
         return " ".join(parts)
+
+    @property
+    def shard_levels(self) -> list[tuple[tuple[int, ...], tuple[int, ...], str]]:
+        """(shard, what lies in it, where its index is), outermost first."""
+        shapes = [*([self.shards] if self.shards else []), *self.inner_shards, self.chunks]
+        places = [self.index_location, *[self.inner_index_location] * len(self.inner_shards)]
+        return list(zip(shapes, shapes[1:], places))
+
+    @property
+    def encodes_shards(self) -> bool:
+        return bool(self.shards) and (self.shard_compressor is not None or self.shard_crc32c)
 
     def fill_array(self, shape: tuple[int, ...] = ()) -> np.ndarray:
         return from_bits(np.full(shape, self.fill_bits, bits_type(self.dtype)), self.dtype)
@@ -100,17 +117,20 @@ def fill_to_json(bits: int, dtype: str) -> Any:
 
 def document_v3(layout: Layout) -> dict:
     codecs = inner_codecs_v3(layout)
-    if layout.shards:
-        index_codecs = [_named("bytes", endian="little")] + [_named("crc32c")] * layout.index_crc32c
-        codecs = [
-            _named(
-                "sharding_indexed",
-                chunk_shape=list(layout.chunks),
-                codecs=codecs,
-                index_codecs=index_codecs,
-                index_location=layout.index_location,
-            )
-        ]
+    index_codecs = [_named("bytes", endian="little")] + [_named("crc32c")] * layout.index_crc32c
+    for _, inner, index_location in reversed(layout.shard_levels):
+        sharding = _named(
+            "sharding_indexed",
+            chunk_shape=list(inner),
+            codecs=codecs,
+            index_codecs=index_codecs,
+            index_location=index_location,
+        )
+        codecs = [sharding]
+    if layout.shards and layout.shard_compressor:
+        codecs.append(_compressor_v3(layout, layout.shard_compressor, 1))
+    if layout.shards and layout.shard_crc32c:
+        codecs.append(_named("crc32c"))
     return {
         "zarr_format": 3,
         "node_type": "array",
@@ -128,20 +148,19 @@ def inner_codecs_v3(layout: Layout) -> list[dict]:
     codecs = [_named("transpose", order=list(layout.order))] if layout.order else []
     codecs.append(_named("bytes", endian=layout.endian) if size_of(layout.dtype) > 1 else _named("bytes"))
     if layout.compressor:
-        codecs.append(_compressor_v3(layout))
+        codecs.append(_compressor_v3(layout, layout.compressor, size_of(layout.dtype)))
     if layout.crc32c:
         codecs.append(_named("numcodecs.crc32c" if layout.numcodecs_names else "crc32c"))
     return codecs
 
 
-def _compressor_v3(layout: Layout) -> dict:
-    c = layout.compressor
+def _compressor_v3(layout: Layout, c: Compressor, element_size: int) -> dict:
     prefix = "numcodecs." if layout.numcodecs_names or c.id in ("zlib", "lz4") else ""
     if c.id == "zstd":
         return _named(prefix + "zstd", level=c.level, checksum=False)
     if c.id == "blosc":
         shuffle = ("noshuffle", "shuffle", "bitshuffle")[c.shuffle]
-        typesize = c.typesize or size_of(layout.dtype)
+        typesize = c.typesize or element_size
         options = {
             "cname": c.cname,
             "clevel": c.level,

@@ -62,6 +62,11 @@ def _layout(rng, rank: int) -> Layout:
     shards = None
     if zarr_format == 3 and rank and rng.random() < 0.5:
         shards = tuple(int(c * rng.integers(1, 5)) for c in chunks)
+    inner_shards, whole = (), {}
+    if shards and rng.random() < 0.4:
+        inner_shards = _inner_shards(rng, chunks, shards)
+    if shards and rng.random() < 0.15:
+        whole = {"shard_compressor": _compressor(rng, 1), "shard_crc32c": bool(rng.random() < 0.5)}
     order = None
     if rank > 1 and rng.random() < 0.4:
         reversal = tuple(reversed(range(rank)))
@@ -83,7 +88,20 @@ def _layout(rng, rank: int) -> Layout:
         index_crc32c=bool(rng.random() < 0.8),
         fill_bits=int(rng.choice(np.array(values.fills(dtype), np.uint64))),
         numcodecs_names=zarr_format == 3 and bool(rng.random() < 0.1),
+        inner_shards=inner_shards,
+        inner_index_location=str(rng.choice(["start", "end"])),
+        **whole,
     )
+
+
+def _inner_shards(rng, chunks, shards) -> tuple[tuple[int, ...], ...]:
+    """One or two shapes between `shards` and `chunks`, each a divisor of the one before."""
+    between = []
+    for _ in range(int(rng.integers(1, 3))):
+        counts = [s // c for s, c in zip((between or [shards])[-1], chunks)]
+        divisors = [[k for k in range(1, n + 1) if n % k == 0] for n in counts]
+        between.append(tuple(int(c * rng.choice(ks)) for c, ks in zip(chunks, divisors)))
+    return tuple(between)
 
 
 def _shape(rng, rank: int) -> tuple[int, ...]:

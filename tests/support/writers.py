@@ -83,24 +83,36 @@ def compress(compressor, raw: bytes, element_size: int) -> bytes:
     return bytes(numcodecs.get_codec({"id": c.id, **options}).encode(raw))
 
 
-def _encode_shard(layout: Layout, block: np.ndarray, seed: int, gap: bytes) -> bytes:
-    grid = tuple(s // c for s, c in zip(layout.shards, layout.chunks))
+def _encode_shard(layout: Layout, block: np.ndarray, seed: int, gap: bytes, level: int = 0) -> bytes:
+    shard, inner_shape, index_location = layout.shard_levels[level]
+    is_innermost = level + 1 == len(layout.shard_levels)
+    grid = tuple(s // c for s, c in zip(shard, inner_shape))
     entries = np.full((*grid, 2), 2**64 - 1, "<u8")
     index_bytes = entries.nbytes + 4 * layout.index_crc32c
-    payload, base = b"", index_bytes if layout.index_location == "start" else 0
+    payload, base = b"", index_bytes if index_location == "start" else 0
     indices = list(np.ndindex(*grid))
     random.Random(seed).shuffle(indices) if seed else None
     for index in indices:
-        inner = _cut(block, index, layout.chunks, layout.fill_bits)
+        inner = _cut(block, index, inner_shape, layout.fill_bits)
         if (inner != layout.fill_bits).any():
-            encoded = _encode_chunk(layout, inner)
+            encoded = (
+                _encode_chunk(layout, inner) if is_innermost else _encode_shard(layout, inner, seed, gap, level + 1)
+            )
             payload += gap
             entries[index] = base + len(payload), len(encoded)
             payload += encoded
     packed = entries.tobytes()
     if layout.index_crc32c:
         packed += google_crc32c.value(packed).to_bytes(4, "little")
-    return packed + payload if layout.index_location == "start" else payload + packed
+    whole = packed + payload if index_location == "start" else payload + packed
+    return _encode_whole_shard(layout, whole) if level == 0 else whole
+
+
+def _encode_whole_shard(layout: Layout, whole: bytes) -> bytes:
+    """What codecs behind the outermost sharding codec make of it."""
+    if layout.shard_compressor:
+        whole = compress(layout.shard_compressor, whole, 1)
+    return whole + google_crc32c.value(whole).to_bytes(4, "little") if layout.shard_crc32c else whole
 
 
 # --- zarr-python -----------------------------------------------------------------------------------------------------
@@ -111,19 +123,16 @@ def write_with_zarr(layout: Layout, data: np.ndarray, path: pathlib.Path) -> Non
     kind = numpy_type(layout.dtype).newbyteorder("<" if layout.endian == "little" else ">")
     shards = {"shape": layout.shards, "index_location": layout.index_location} if layout.shards else None
     options = {"order": "F" if layout.order else "C"} if v2 else _zarr_v3_options(layout)
+    usual = {"chunks": layout.chunks, "shards": shards, "compressors": _zarr_compressors(layout), "filters": None}
     array = zarr.create_array(
         store=str(path),
         shape=layout.shape,
-        chunks=layout.chunks,
-        shards=shards,
         dtype=kind,
         zarr_format=layout.zarr_format,
-        compressors=_zarr_compressors(layout),
-        filters=options.pop("filters", None),
         fill_value=layout.fill_array().astype(kind)[()],
         chunk_key_encoding={"name": "v2" if v2 else layout.key_encoding, "separator": layout.separator},
         config={"write_empty_chunks": False},
-        **options,
+        **{**usual, **options},
     )
     array[...] = data
 
@@ -131,7 +140,19 @@ def write_with_zarr(layout: Layout, data: np.ndarray, path: pathlib.Path) -> Non
 def _zarr_v3_options(layout: Layout) -> dict:
     filters = [zarr.codecs.TransposeCodec(order=layout.order)] if layout.order else None
     endian = layout.endian if size_of(layout.dtype) > 1 else None
-    return {"filters": filters, "serializer": zarr.codecs.BytesCodec(endian=endian)}
+    serializer = zarr.codecs.BytesCodec(endian=endian)
+    if not (layout.inner_shards or layout.encodes_shards):
+        return {"filters": filters, "serializer": serializer}
+    codecs = [*(filters or []), serializer, *(_zarr_compressors(layout) or [])]
+    index_codecs = [zarr.codecs.BytesCodec(), zarr.codecs.Crc32cCodec()]
+    for _, inner, location in reversed(layout.shard_levels):
+        sharding = zarr.codecs.ShardingCodec(
+            chunk_shape=inner, codecs=codecs, index_codecs=index_codecs, index_location=location
+        )
+        codecs = [sharding]
+    after = dataclasses.replace(layout, compressor=layout.shard_compressor, crc32c=layout.shard_crc32c, dtype="uint8")
+    whole = {"chunks": layout.shards, "shards": None, "compressors": _zarr_compressors(after)}
+    return {"filters": None, "serializer": codecs[0], **whole}
 
 
 def _zarr_compressors(layout: Layout):
@@ -202,7 +223,7 @@ def _tensorstore_can(layout: Layout) -> bool:
         return False
     if layout.zarr_format == 2 and (layout.crc32c or _typesize_is_free(layout) or layout.dtype == "bfloat16"):
         return False
-    return not (layout.numcodecs_names or _has_payload(layout))
+    return not (layout.numcodecs_names or layout.encodes_shards or _has_payload(layout))
 
 
 def _typesize_is_free(layout: Layout) -> bool:

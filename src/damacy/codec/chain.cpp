@@ -164,6 +164,24 @@ DecodeResult CodecChain::decode(ByteSpan encoded, MutableByteSpan out, std::span
   return copy_needed(bytes, out, needed);
 }
 
+DecodeResult CodecChain::decode_all(ByteSpan encoded, std::uint64_t bound, DecodeContext& context,
+                                    ByteSpan& decoded) const {
+  if (const DecodeResult result = check_encoded_size(encoded.size(), bound); !result.ok()) return result;
+  DecodeContext::State& state = context.state();
+  decoded = encoded;
+  std::size_t stage = 0;
+  for (std::size_t i = codecs_.size(); i-- > 0;) {
+    const CodecSpec& codec = codecs_[i];
+    const std::uint64_t most = i == 0 ? bound : Limits::encoded_chunk_bytes(bound);
+    const DecodeResult result = codec.id == CodecId::crc32c
+                                    ? strip_crc32c(codec.checksum_at_start, decoded)
+                                    : state.between(codec.id, decoded, most, state.stages[stage++ % 2], decoded);
+    if (!result.ok()) return result;
+  }
+  if (decoded.size() > bound) return failed(DecodeStatus::limit, "decoded size", decoded.size(), bound);
+  return {};
+}
+
 bool CodecChain::can_read_partially() const noexcept {
   return codecs_.size() == 1 && codecs_.front().id == CodecId::blosc;
 }

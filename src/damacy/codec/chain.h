@@ -56,6 +56,11 @@ class CodecChain {
   DecodeResult decode(std::span<const std::byte> encoded, std::span<std::byte> out, std::span<const ByteRange> needed,
                       DecodeContext& context) const;
 
+  // Decodes what nobody knows the decoded size of, at most `bound` bytes. `decoded` is in `encoded` or in the context,
+  // until that is used again.
+  DecodeResult decode_all(std::span<const std::byte> encoded, std::uint64_t bound, DecodeContext& context,
+                          std::span<const std::byte>& decoded) const;
+
   // Raw chunks (no codec at all, or... fixed_size() and no checksum) need no decoding: place from where they were read.
   bool is_raw() const noexcept { return codecs_.empty(); }
 

@@ -62,9 +62,10 @@ void check_place(const Array& array, const Box& box) {
 
 void check_chunk(const ArrayMetadata& metadata, const Config& config) {
   const auto bytes = static_cast<std::int64_t>(metadata.chunk_bytes());
-  if (bytes > chunk_bytes_allowed(config))
+  const auto largest = static_cast<std::int64_t>(metadata.largest_decoded_bytes());  // of metadata memory, if no chunk
+  if (largest > chunk_bytes_allowed(config))
     throw Error(Status::inval,
-                text("a decoded chunk of ", bytes, " bytes exceeds ",
+                text("a decoded chunk of ", largest, " bytes exceeds ",
                      config.max_chunk_uncompressed_bytes > 0 ? "max_chunk_uncompressed_bytes " : "the limit of ",
                      chunk_bytes_allowed(config)),
                 "limit");

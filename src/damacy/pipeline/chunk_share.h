@@ -37,12 +37,12 @@ class ChunkShare {
   struct Key {
     const Array* array;
     Stamp object;
-    std::uint32_t index;
+    std::int64_t number;  // in the array: indices repeat where shards lie in one object
     friend bool operator==(const Key&, const Key&) = default;
   };
   static Key key_of(const ChunkTasks& tasks, std::uint32_t chunk) {
     const std::size_t shard = tasks.shard_of(chunk);
-    return {&tasks.array_of(shard), tasks.object_of(shard)->stamp(), tasks.plan().chunks[chunk].index_in_shard};
+    return {&tasks.array_of(shard), tasks.object_of(shard)->stamp(), tasks.plan().chunks[chunk].number};
   }
 
   // Whoever announces a chunk must claim it, once, before decoding it or giving it up.
@@ -72,7 +72,7 @@ class ChunkShare {
   struct Hash {
     std::size_t operator()(const Key& key) const noexcept {
       return std::hash<const Array*>{}(key.array) ^ (key.object.inode * 0x9e3779b97f4a7c15u) ^
-             (std::size_t{key.index} * 0xc2b2ae3d27d4eb4fu);
+             (static_cast<std::size_t>(key.number) * 0xc2b2ae3d27d4eb4fu);
     }
   };
   std::mutex mutex_;

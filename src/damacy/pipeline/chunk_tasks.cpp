@@ -7,6 +7,7 @@
 #include "damacy/core/text.h"
 #include "damacy/pipeline/place.h"
 #include "damacy/pipeline/stored_chunk.h"
+#include "damacy/zarr/decode_error.h"
 
 namespace damacy {
 namespace {
@@ -93,7 +94,7 @@ void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept {
-  fail_chunk(chunk, error_of(result));
+  fail_chunk(chunk, decode_error(result));
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, Error error) noexcept {
@@ -108,10 +109,13 @@ void ChunkTasks::fail_chunk(std::size_t chunk, Error error) noexcept {
 void ChunkTasks::fail_shard(std::size_t shard, const Error& error) noexcept {
   const PlannedShard& planned = plan_.shards[shard];
   const Array& array = array_of(shard);
-  Error worded_error = error;
-  worded_error.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(planned.shard));
-  for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c)
-    for (const std::uint32_t row : rows_of(c)) job_->fail(row, worded_error);
+  for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c) {
+    Error of_chunk = error;
+    of_chunk.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(planned.shard));
+    if (of_chunk.where().key == array.key_of_shard(planned.shard))
+      of_chunk.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[c].number)));
+    for (const std::uint32_t row : rows_of(c)) job_->fail(row, of_chunk);
+  }
 }
 
 void ChunkTasks::close_task() noexcept {

@@ -7,6 +7,7 @@
 #include "damacy/pipeline/place.h"
 #include "damacy/pipeline/stored_chunk.h"
 #include "damacy/zarr/catalog.h"
+#include "damacy/zarr/decode_error.h"
 
 namespace damacy {
 namespace {
@@ -60,7 +61,7 @@ void ObjectChunks::list_chunks() {
 void ObjectChunks::locate_chunks() {
   if (chunks_.empty()) return;
   Shard shard{key(), object_, std::nullopt};
-  if (array().metadata().shard_index) shard.index = index_of_object();
+  if (!array().metadata().shards.empty()) shard.index = index_of_object();
   for (Chunk& chunk : chunks_) {
     const StoredChunk stored = find_stored_chunk(array(), shard, chunk.index);
     chunk.place = {stored.offset, stored.bytes, stored.missing};
@@ -145,7 +146,7 @@ void ObjectChunks::count_decode(StatsBoard::Span, std::uint64_t encoded, std::ui
 }
 
 void ObjectChunks::fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept {
-  fail(chunk, error_of(result));
+  fail(chunk, decode_error(result));
 }
 
 void ObjectChunks::fail_object(Error error) noexcept {

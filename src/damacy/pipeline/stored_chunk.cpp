@@ -1,5 +1,6 @@
 #include "damacy/pipeline/stored_chunk.h"
 
+#include "damacy/core/error.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
@@ -25,15 +26,6 @@ StoredChunk find_stored_chunk(const Array& array, const Shard& shard, std::size_
         .at_bytes(0, stored);
   }
   return {0, stored};
-}
-
-Error error_of(const DecodeResult& result) {
-  std::string message = result.detail;
-  if (result.seen != 0 || result.expected != 0) message += text(": ", result.seen, ", expected ", result.expected);
-  std::string reason(reason_of(result.status));
-  if (result.status == DecodeStatus::unsupported) return Error::unsupported(std::move(message), std::move(reason));
-  return Error(result.status == DecodeStatus::limit ? Status::inval : Status::decode, std::move(message),
-               std::move(reason));
 }
 
 }  // namespace damacy

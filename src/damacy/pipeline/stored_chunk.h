@@ -1,12 +1,9 @@
-// Where an encoded chunk is in its opened shard, and the error for bytes that do not decode. Knows shards and their
-// indices; reads nothing.
+// Where an encoded chunk is in its opened shard. Knows shards and their indices; reads nothing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "damacy/codec/status.h"
-#include "damacy/core/error.h"
 #include "damacy/zarr/catalog.h"
 
 namespace damacy {
@@ -19,8 +16,5 @@ struct StoredChunk {
 
 // Throws Error (short-read, size or limit, with the byte range) when an unsharded object cannot be the array's chunk.
 [[nodiscard]] StoredChunk find_stored_chunk(const Array& array, const Shard& shard, std::size_t index_in_shard);
-
-// The words and the reason of a decode that failed.
-[[nodiscard]] Error error_of(const DecodeResult& result);
 
 }  // namespace damacy

@@ -6,6 +6,7 @@
 
 #include "damacy/pipeline/chunk_tasks.h"
 #include "damacy/pipeline/stored_chunk.h"
+#include "damacy/zarr/decode_error.h"
 
 namespace damacy {
 namespace {
@@ -30,10 +31,8 @@ struct Verifier::Work {
   std::vector<std::byte> encoded, decoded;
 };
 
-Verifier::Verifier(const std::string& uri) : catalog_(kLimits), array_(catalog_.array(uri)) {
-  const ArrayMetadata& metadata = array_->metadata();
-  for (std::size_t axis = 0; axis < array_->rank(); ++axis)
-    chunks_in_shard_.push_back(metadata.shard_shape[axis] / metadata.chunk_shape[axis]);
+Verifier::Verifier(const std::string& uri)
+    : catalog_(kLimits), array_(catalog_.array(uri)), chunks_in_shard_(array_->chunks_in_shard()) {
   const auto shards = product(array_->shard_grid().span());
   const auto places = shards ? checked_mul(*shards, places_per_shard()) : std::nullopt;
   places_ = places.value_or(std::numeric_limits<std::int64_t>::max());
@@ -94,7 +93,7 @@ void Verifier::verify_chunk(Work& work, const Shard& shard, const Dims& chunk) c
     work.decoded.resize(metadata.chunk_bytes());
     const std::vector<ByteRange> all{{0, work.decoded.size()}};
     const DecodeResult result = metadata.codecs.decode(work.encoded, work.decoded, all, work.context);
-    if (!result.ok()) throw error_of(result);
+    if (!result.ok()) throw decode_error(result);
     work.report.decode_ns += decoding.elapsed().count();
     ++work.report.chunks;
     work.report.encoded_bytes += stored.bytes;

@@ -14,11 +14,8 @@ std::shared_ptr<const Array> make_array(const Dims& shape, const Dims& chunk, co
   metadata.shape = shape;
   metadata.chunk_shape = chunk;
   metadata.shard_shape = shard;
-  if (!(chunk == shard)) metadata.shard_index = ShardIndexLayout{};
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    metadata.index_order.push_back(static_cast<std::int64_t>(i));
-    metadata.storage_order.push_back(static_cast<std::int64_t>(i));
-  }
+  for (std::size_t i = 0; i < shape.size(); ++i) metadata.storage_order.push_back(static_cast<std::int64_t>(i));
+  if (!(chunk == shard)) metadata.shards.push_back({shard, {}, metadata.storage_order, {}});
   return std::make_shared<Array>("a", nullptr, "", "zarr.json", Stamp{}, metadata, std::vector<std::string>{});
 }
 

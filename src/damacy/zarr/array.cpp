@@ -1,9 +1,11 @@
 #include "damacy/zarr/array.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
+#include "damacy/zarr/shard_index.h"
 
 namespace damacy {
 namespace {
@@ -27,6 +29,21 @@ Dims strides_of(const ArrayMetadata& array) {
   return strides;
 }
 
+// Entries of `whole` by `part`, which divides it.
+Dims quotient(const Dims& whole, const Dims& part) {
+  Dims counts;
+  for (std::size_t axis = 0; axis < whole.size(); ++axis) counts.push_back(whole[axis] / part[axis]);
+  return counts;
+}
+
+const Dims& innermost_shard(const ArrayMetadata& array) {
+  return array.shards.empty() ? array.chunk_shape : array.shards.back().shape;
+}
+
+const Dims& child_shape(const ArrayMetadata& array, std::size_t level) {
+  return level + 1 < array.shards.size() ? array.shards[level + 1].shape : array.chunk_shape;
+}
+
 void append_index(std::string& key, std::int64_t index) {
   char digits[24];
   key.append(digits, std::to_chars(digits, digits + sizeof digits, index).ptr);
@@ -44,10 +61,18 @@ Array::Array(std::string uri, std::shared_ptr<Store> store, std::string path, st
       metadata_(std::move(metadata)),
       levels_(std::move(levels)),
       grid_(grid_over(metadata_.shape, metadata_.chunk_shape)),
-      shard_grid_(grid_over(metadata_.shape, metadata_.shard_shape)),
-      chunks_in_shard_(grid_over(metadata_.shard_shape, metadata_.chunk_shape)),
+      shard_grid_(grid_over(metadata_.shape, innermost_shard(metadata_))),
+      chunks_in_shard_(quotient(innermost_shard(metadata_), metadata_.chunk_shape)),
+      shards_in_object_(quotient(metadata_.shard_shape, innermost_shard(metadata_))),
       chunk_strides_(strides_of(metadata_)),
-      chunks_per_shard_(static_cast<std::size_t>(*product(chunks_in_shard_.span()))) {}
+      chunks_per_shard_(static_cast<std::size_t>(*product(chunks_in_shard_.span()))) {
+  for (std::size_t level = 0; level < metadata_.shards.size(); ++level) {
+    const Dims& child = child_shape(metadata_, level);
+    Dims children = quotient(metadata_.shards[level].shape, child);
+    const auto entries = static_cast<std::size_t>(*product(children.span()));
+    levels_of_.push_back({children, quotient(child, metadata_.chunk_shape), entries});
+  }
+}
 
 std::string Array::key_of_shard(const Dims& shard) const {
   std::string key = path_;
@@ -57,7 +82,7 @@ std::string Array::key_of_shard(const Dims& shard) const {
   if (shard.empty() && !keys.prefix_c) key += '0';
   for (std::size_t axis = 0; axis < shard.size(); ++axis) {
     if (axis > 0 || keys.prefix_c) key += keys.separator;
-    append_index(key, shard[axis]);
+    append_index(key, shard[axis] / shards_in_object_[axis]);
   }
   return key;
 }
@@ -68,13 +93,38 @@ Dims Array::shard_of_chunk(const Dims& chunk) const noexcept {
   return shard;
 }
 
-std::size_t Array::index_in_shard(const Dims& chunk) const noexcept {
-  std::int64_t index = 0;
-  for (const auto axis : metadata_.index_order) {
+Dims Array::first_chunk_of(const Dims& shard) const noexcept {
+  Dims chunk;
+  for (std::size_t axis = 0; axis < shard.size(); ++axis) chunk.push_back(shard[axis] * chunks_in_shard_[axis]);
+  return chunk;
+}
+
+std::size_t Array::entry_at(std::size_t level, const Dims& chunk) const noexcept {
+  const Level& of = levels_of_[level];
+  std::int64_t entry = 0;
+  for (const auto axis : metadata_.shards[level].index_order) {
     const auto at = static_cast<std::size_t>(axis);
-    index = index * chunks_in_shard_[at] + chunk[at] % chunks_in_shard_[at];
+    entry = entry * of.children[at] + chunk[at] / of.chunks_in_child[at] % of.children[at];
   }
-  return static_cast<std::size_t>(index);
+  return static_cast<std::size_t>(entry);
+}
+
+std::size_t Array::index_in_shard(const Dims& chunk) const noexcept {
+  return levels_of_.empty() ? 0 : entry_at(levels_of_.size() - 1, chunk);
+}
+
+Dims Array::chunk_of_entry(std::size_t level, std::size_t entry, const Dims& inside) const noexcept {
+  const Level& of = levels_of_[level];
+  const Dims& order = metadata_.shards[level].index_order;
+  Dims chunk = inside;
+  auto rest = static_cast<std::int64_t>(entry);
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const auto at = static_cast<std::size_t>(order[i]);
+    const std::int64_t in_shard = of.children[at] * of.chunks_in_child[at];
+    chunk[at] = inside[at] / in_shard * in_shard + rest % of.children[at] * of.chunks_in_child[at];
+    rest /= of.children[at];
+  }
+  return chunk;
 }
 
 Box Array::box_of_chunk(const Dims& chunk) const noexcept {
@@ -88,6 +138,26 @@ Box Array::box_of_chunk(const Dims& chunk) const noexcept {
 
 std::uint64_t Array::max_encoded_chunk_bytes() const noexcept {
   return Limits::encoded_chunk_bytes(metadata_.chunk_bytes());
+}
+
+// Its index comes on top, for chunks may be smaller than their entries.
+std::uint64_t Array::max_shard_bytes(std::size_t level) const noexcept {
+  constexpr std::uint64_t kEnough = std::uint64_t{1} << 62;  // no object is larger; the sum stays in 64 bits
+  return Limits::encoded_chunk_bytes(std::min(metadata_.shard_bytes(level), kEnough)) +
+         ShardIndex::encoded_bytes(levels_of_[level].entries, metadata_.shards[level].index);
+}
+
+std::uint64_t Array::max_entry_bytes(std::size_t level) const noexcept {
+  if (level + 1 == levels_of_.size()) return max_encoded_chunk_bytes();
+  const std::uint64_t shard = max_shard_bytes(level + 1);
+  return metadata_.shards[level + 1].codecs.codecs().empty() ? shard : Limits::encoded_chunk_bytes(shard);
+}
+
+std::uint64_t ArrayMetadata::largest_decoded_bytes() const noexcept {
+  std::uint64_t largest = chunk_bytes();
+  for (std::size_t level = 0; level < shards.size(); ++level)
+    if (!shards[level].codecs.codecs().empty()) largest = std::max(largest, shard_bytes(level));
+  return largest;
 }
 
 }  // namespace damacy

@@ -27,17 +27,30 @@ class Array {
   const std::vector<std::string>& levels() const noexcept { return levels_; }  // of the NGFF image it was found through
 
   std::size_t rank() const noexcept { return metadata_.shape.size(); }
-  const Dims& grid() const noexcept { return grid_; }              // inner chunks along each axis (ceil)
-  const Dims& shard_grid() const noexcept { return shard_grid_; }  // stored objects along each axis
+  const Dims& grid() const noexcept { return grid_; }  // inner chunks along each axis (ceil)
+  // A shard here is what lists chunks: the innermost one where shards lie in shards, a chunk where there are none.
+  const Dims& shard_grid() const noexcept { return shard_grid_; }
+  const Dims& chunks_in_shard() const noexcept { return chunks_in_shard_; }
   std::size_t chunks_per_shard() const noexcept { return chunks_per_shard_; }
+  // Entries in an index of that level, 0 being the outermost.
+  std::size_t entries_of(std::size_t level) const noexcept { return levels_of_[level].entries; }
 
-  std::string key_of_shard(const Dims& shard) const;  // below the store, path included
+  std::string key_of_shard(const Dims& shard) const;  // the object it lies in, below the store, path included
   Dims shard_of_chunk(const Dims& chunk) const noexcept;
-  std::size_t index_in_shard(const Dims& chunk) const noexcept;  // position in the shard's index
-  Box box_of_chunk(const Dims& chunk) const noexcept;            // full size, also beyond the array's edge
+  Dims first_chunk_of(const Dims& shard) const noexcept;
+  // Which entry of a level's index leads to the chunk; the inverse for the innermost level.
+  std::size_t entry_at(std::size_t level, const Dims& chunk) const noexcept;
+  std::size_t index_in_shard(const Dims& chunk) const noexcept;  // position in the innermost index
+  // The chunk that an entry of an index of that level leads to first; `inside`: any chunk in the same shard.
+  Dims chunk_of_entry(std::size_t level, std::size_t entry, const Dims& inside) const noexcept;
+  Box box_of_chunk(const Dims& chunk) const noexcept;  // full size, also beyond the array's edge
   // Byte strides of the elements of a decoded chunk, per array axis.
   const Dims& chunk_strides() const noexcept { return chunk_strides_; }
   std::uint64_t max_encoded_chunk_bytes() const noexcept;
+  // What an index of that level may lead to at most, encoded: chunks, or shards of the next level.
+  std::uint64_t max_entry_bytes(std::size_t level) const noexcept;
+  // A shard of that level without the codecs behind it.
+  std::uint64_t max_shard_bytes(std::size_t level) const noexcept;
   const std::string& path() const noexcept { return path_; }  // below the store, "" for its root
 
   // Whether a directory that holds nested chunks was looked for, and found (formats.md section 4).
@@ -52,7 +65,13 @@ class Array {
   Stamp document_stamp_;
   ArrayMetadata metadata_;
   std::vector<std::string> levels_;
-  Dims grid_, shard_grid_, chunks_in_shard_, chunk_strides_;
+  struct Level {
+    Dims children;         // entries of an index along each axis
+    Dims chunks_in_child;  // chunks that one entry leads to
+    std::size_t entries;
+  };
+  std::vector<Level> levels_of_;
+  Dims grid_, shard_grid_, chunks_in_shard_, shards_in_object_, chunk_strides_;
   std::size_t chunks_per_shard_ = 1;
   std::shared_ptr<std::atomic<Nested>> nested_chunks_ = std::make_shared<std::atomic<Nested>>(Nested::unknown);
 };

@@ -13,7 +13,7 @@ void describe(const ArrayMetadata& array, ArrayInfo& info) {
   info.shape = array.shape;
   info.dtype = name_of(array.dtype);
   info.chunks = array.chunk_shape;
-  if (array.shard_index) info.shards = array.shard_shape;
+  if (!array.shards.empty()) info.shards = array.shard_shape;
   info.codecs = array.codec_names;
   info.supported = is_batch_dtype(array.dtype);
   if (!info.supported) info.why_not = text("no batch conversion for ", info.dtype);

@@ -42,7 +42,7 @@ TEST(Array, names_the_only_chunk_without_axes) {
   EXPECT_EQ(scalar(R"("default")").key_of_shard({}), "a/b/c");
   EXPECT_EQ(scalar(R"("v2")").key_of_shard({}), "a/b/0");
   EXPECT_EQ(scalar(R"("v2")").grid(), Dims{});
-  EXPECT_EQ(scalar(R"("v2")").chunks_per_shard(), 1u);
+  EXPECT_EQ(scalar(R"("v2")").metadata().shards.size(), 0u);
   EXPECT_EQ(scalar(R"("v2")").box_of_chunk({}), Box{});
 }
 
@@ -74,11 +74,36 @@ Array sharded_array(std::string codecs) {
                                   {"codecs", codecs}})));
 }
 
+TEST(Array, shards_in_shards_have_an_index_each) {
+  // Objects of (24, 12), in them shards of (8, 6) whose axes are swapped, in those chunks of (4, 2).
+  const auto inner = sharded({{"chunk_shape", "[2,4]"}});
+  const Array array = array_of(parse_v3_array(v3_document(
+      {{"shape", "[100,100]"},
+       {"chunk_grid", R"({"name":"regular","configuration":{"chunk_shape":[24,12]}})"},
+       {"codecs",
+        sharded({{"chunk_shape", "[8,6]"},
+                 {"codecs", text(R"([{"name":"transpose","configuration":{"order":[1,0]}},)", inner.substr(1))}})}})));
+  EXPECT_EQ(array.grid(), (Dims{25, 50}));
+  EXPECT_EQ(array.shard_grid(), (Dims{13, 17}));
+  EXPECT_EQ(array.entries_of(0), 6u);
+  EXPECT_EQ(array.entries_of(1), 6u);
+  const Dims chunk{11, 10};  // element (44, 20): object (1, 1), shard (5, 3), chunk (1, 1) of (2, 3) in it
+  EXPECT_EQ(array.shard_of_chunk(chunk), (Dims{5, 3}));
+  EXPECT_EQ(array.key_of_shard({5, 3}), "c/1/1");
+  EXPECT_EQ(array.first_chunk_of({5, 3}), (Dims{10, 9}));
+  EXPECT_EQ(array.entry_at(0, chunk), 5u);  // (2, 1) of (3, 2)
+  EXPECT_EQ(array.entry_at(1, chunk), 3u);  // (1, 1) of (3, 2), column first
+  EXPECT_EQ(array.index_in_shard(chunk), 3u);
+  EXPECT_EQ(array.chunk_of_entry(1, 3, {10, 9}), chunk);
+  EXPECT_EQ(array.chunk_of_entry(0, 5, chunk), (Dims{10, 9}));
+  EXPECT_EQ(array.chunk_of_entry(0, 0, chunk), (Dims{6, 6}));
+}
+
 TEST(Array, a_shard_holds_chunks_in_c_order) {
   const Array array = sharded_array(sharded({}));  // chunks of (2, 3)
   EXPECT_EQ(array.grid(), (Dims{50, 34}));
   EXPECT_EQ(array.shard_grid(), (Dims{13, 12}));
-  EXPECT_EQ(array.chunks_per_shard(), 12u);
+  EXPECT_EQ(array.entries_of(0), 12u);
   EXPECT_EQ(array.shard_of_chunk({5, 4}), (Dims{1, 1}));
   EXPECT_EQ(array.index_in_shard({5, 4}), 4u);  // (1, 1) of (4, 3)
   EXPECT_EQ(array.index_in_shard({7, 5}), 11u);

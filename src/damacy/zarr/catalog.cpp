@@ -12,6 +12,7 @@
 #include "damacy/zarr/detail/ledger.h"
 #include "damacy/zarr/detail/lru.h"
 #include "damacy/zarr/detail/opening.h"
+#include "damacy/zarr/detail/shard_reader.h"
 
 namespace damacy {
 namespace {
@@ -25,8 +26,7 @@ struct KeptArray {
 };
 
 struct KeptIndex {
-  Charge charge;
-  ShardIndex index;
+  ReadIndex read;
   Stamp object;
   Stamp document;  // of the array whose layout the index was read by
 };
@@ -39,6 +39,7 @@ std::uint64_t bytes_of(const Array& array) {
                         array.document_key().size() + array.path().size();
   for (const auto& name : array.metadata().codec_names) bytes += sizeof name + name.size();
   for (const auto& level : array.levels()) bytes += sizeof level + level.size();
+  bytes += array.metadata().shards.size() * sizeof(ShardLevel);
   return bytes + array.metadata().codecs.codecs().size() * sizeof(CodecSpec);
 }
 
@@ -73,13 +74,14 @@ std::shared_ptr<const Array> handed_out(ArrayEntry entry) {
 }
 
 // The index is shared with the cache, which sees by its owners that it is in use.
-std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object> object, IndexEntry entry) {
+std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object> object, IndexEntry entry,
+                                        const ShardIndex& index) {
   struct Held {
     Shard shard;
     IndexEntry entry;
   };
   auto held = std::make_shared<Held>();
-  held->shard = {std::move(key), std::move(object), entry->index};
+  held->shard = {std::move(key), entry->read.decoded ? entry->read.decoded : std::move(object), index};
   held->entry = std::move(entry);
   const Shard* const shard = &held->shard;
   return {std::move(held), shard};
@@ -88,26 +90,9 @@ std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object>
 }  // namespace
 
 ShardIndex read_shard_index(const Array& array, Object& object) {
-  const ArrayMetadata& metadata = array.metadata();
-  const ShardIndexLayout& layout = *metadata.shard_index;
-  const std::size_t chunks = array.chunks_per_shard();
-  const std::uint64_t bytes = ShardIndex::encoded_bytes(chunks, layout);
-  const std::uint64_t object_bytes = object.stamp().size;
-  if (object_bytes < bytes)
-    throw Error(Status::io, text("short read: ", object_bytes, " of ", bytes, " bytes of the shard's index"),
-                "short-read");
-  std::vector<std::byte> encoded(bytes);
-  const std::uint64_t offset = layout.at_end ? object_bytes - bytes : 0;
-  object.read_exact(offset, encoded);
-  ShardIndex::Rules rules{
-      .object_bytes = object_bytes, .max_chunk_bytes = array.max_encoded_chunk_bytes(), .exact_chunk_bytes = {}};
-  if (metadata.codecs.fixed_size())
-    rules.exact_chunk_bytes = metadata.codecs.fixed_encoded_size(metadata.chunk_bytes());
-  try {
-    return ShardIndex::parse(encoded, chunks, layout, rules);
-  } catch (Error& e) {
-    throw e.at_bytes(offset, offset + bytes);
-  }
+  const auto free_of_charge = [](std::uint64_t) { return Charge(); };
+  const Dims first(array.rank(), 0);
+  return read_shard(array, 0, {object, {0, object.stamp().size}}, first, free_of_charge).index;
 }
 
 struct Catalog::Impl {
@@ -121,16 +106,21 @@ struct Catalog::Impl {
 
   // Null: not there, and now the caller's to load, as long as it keeps the claim. Waits while another thread loads it.
   ArrayEntry find_array(const std::string& name, Claim& claim);
-  IndexEntry find_index(const std::string& name, const Array& array, Claim& claim);
+  // With `wanted`, one that was read from another version does not count.
+  IndexEntry find_index(const std::string& name, const Array& array, const Stamp* wanted, Claim& claim);
   ArrayEntry load_array(const std::string& uri, std::shared_ptr<Store> store);
-  IndexEntry load_index(const Array& array, Object& object);
+  IndexEntry load_index(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk);
+  IndexEntry outermost_index(const Array& array, const std::shared_ptr<Object>& object, const Dims& chunk,
+                             const std::string& key);
+  IndexEntry index_of(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk,
+                      const std::string& name);
   void keep(const std::string& name, const ArrayEntry& loaded);
   void keep(const std::string& name, const IndexEntry& loaded);
   void drop_array(const std::string& name, const Array* array);
   void drop_index(const std::string& name);
 
   void check_documents(const KeptArray& kept, const std::string& name);
-  std::shared_ptr<const Shard> shard(const Array& array, std::string key);
+  std::shared_ptr<const Shard> shard(const Array& array, const Dims& shard, std::string key);
 
   const Limits limits;
   const MakeStore make_store;
@@ -220,11 +210,12 @@ ArrayEntry Catalog::Impl::find_array(const std::string& name, Claim& claim) {
   }
 }
 
-IndexEntry Catalog::Impl::find_index(const std::string& name, const Array& array, Claim& claim) {
+IndexEntry Catalog::Impl::find_index(const std::string& name, const Array& array, const Stamp* wanted, Claim& claim) {
   std::unique_lock lock(mutex);
   for (;;) {
     const IndexEntry* const kept = indices.use(name, ++uses);
-    if (kept != nullptr && (*kept)->document == array.document_stamp()) {
+    if (kept != nullptr && (*kept)->document == array.document_stamp() &&
+        (wanted == nullptr || (*kept)->object == *wanted)) {
       ++counts.shard_hits;
       return *kept;
     }
@@ -244,12 +235,13 @@ ArrayEntry Catalog::Impl::load_array(const std::string& uri, std::shared_ptr<Sto
   return kept;
 }
 
-IndexEntry Catalog::Impl::load_index(const Array& array, Object& object) {
+IndexEntry Catalog::Impl::load_index(const Array& array, std::size_t level, const ShardPlace& place,
+                                     const Dims& chunk) {
   auto kept = std::make_shared<KeptIndex>();
-  kept->charge = reserve(kEntryOverhead + sizeof(KeptIndex) + array.chunks_per_shard() * ShardIndex::kEntryBytes);
-  kept->object = object.stamp();
+  kept->object = place.object.stamp();
   kept->document = array.document_stamp();
-  kept->index = read_shard_index(array, object);
+  kept->read =
+      read_shard(array, level, place, chunk, [this](std::uint64_t bytes) { return reserve(kEntryOverhead + bytes); });
   return kept;
 }
 
@@ -285,26 +277,55 @@ void Catalog::Impl::check_documents(const KeptArray& kept, const std::string& na
     }
 }
 
-std::shared_ptr<const Shard> Catalog::Impl::shard(const Array& array, std::string key) {
-  if (!array.metadata().shard_index) {
-    auto object = array.store()->open(key);
-    if (!object) return nullptr;
-    return std::make_shared<const Shard>(Shard{std::move(key), std::move(object), std::nullopt});
-  }
+// Of a shard in a shard: one that is kept from another version of the object is nobody's any more.
+IndexEntry Catalog::Impl::index_of(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk,
+                                   const std::string& name) {
+  Claim claim(*this);
+  IndexEntry entry = find_index(name, array, &place.object.stamp(), claim);
+  if (entry) return entry;
+  entry = load_index(array, level, place, chunk);
+  keep(name, entry);
+  return entry;
+}
+
+IndexEntry Catalog::Impl::outermost_index(const Array& array, const std::shared_ptr<Object>& object, const Dims& chunk,
+                                          const std::string& key) {
   const std::string name = index_name(array, key);
   Claim claim(*this);
-  IndexEntry entry = find_index(name, array, claim);
-  auto object = array.store()->open(key);
+  IndexEntry entry = find_index(name, array, nullptr, claim);
   if (entry && (!object || object->stamp() != entry->object)) {
     drop_index(name);
     throw changed(key);
   }
-  if (!object) return nullptr;
-  if (!entry) {
-    entry = load_index(array, *object);
-    keep(name, entry);
+  if (entry || !object) return entry;
+  entry = load_index(array, 0, {*object, {0, object->stamp().size}}, chunk);
+  keep(name, entry);
+  return entry;
+}
+
+// From the stored object through the shards in it to the one that lists the chunks.
+std::shared_ptr<const Shard> Catalog::Impl::shard(const Array& array, const Dims& shard, std::string key) {
+  const std::size_t levels = array.metadata().shards.size();
+  if (levels == 0) {
+    auto object = array.store()->open(key);
+    if (!object) return nullptr;
+    return std::make_shared<const Shard>(Shard{std::move(key), std::move(object), std::nullopt});
   }
-  return handed_out(std::move(key), std::move(object), std::move(entry));
+  const Dims chunk = array.first_chunk_of(shard);
+  auto object = array.store()->open(key);
+  IndexEntry entry = outermost_index(array, object, chunk, key);
+  if (!object) return nullptr;
+  std::string name = index_name(array, key);
+  for (std::size_t level = 1; level < levels; ++level) {
+    const std::size_t number = array.entry_at(level - 1, chunk);
+    const auto range = entry->read.index.find(number);
+    if (!range) return handed_out(std::move(key), std::move(object), std::move(entry), ShardIndex());
+    name = text(name, '\0', number);
+    if (entry->read.decoded) object = entry->read.decoded;
+    entry = index_of(array, level, {*object, *range}, chunk, name);
+  }
+  const ShardIndex index = entry->read.index;
+  return handed_out(std::move(key), std::move(object), std::move(entry), index);
 }
 
 Catalog::Catalog(const Limits& limits)
@@ -335,7 +356,7 @@ std::shared_ptr<const Array> Catalog::array(const std::string& uri) {
 
 std::shared_ptr<const Shard> Catalog::shard(const Array& array, const Dims& shard) {
   std::string key = array.key_of_shard(shard);
-  return located(array, key, [&] { return impl_->shard(array, key); });
+  return located(array, key, [&] { return impl_->shard(array, shard, key); });
 }
 
 void Catalog::check_unchanged(const Array& array) {

@@ -23,7 +23,8 @@ struct Shard {
   std::optional<ShardIndex> index;  // empty: unsharded, the object is the chunk
 };
 
-// Reads and checks the index of a shard of `array`, in one request. Throws Error.
+// Reads and checks the outermost index of a stored shard of `array`, in one request. Throws Error. For shards that are
+// one deep and have no codecs behind them, for others ask the catalog.
 [[nodiscard]] ShardIndex read_shard_index(const Array& array, Object& object);
 
 class Catalog {

@@ -40,7 +40,7 @@ TEST(WrittenByZarrPython, sharded_with_negative_zero_as_fill_and_nan_in_attribut
   const auto array = parse_v3_array(kSharded);
   EXPECT_EQ(array.shard_shape, (Dims{40, 30}));
   EXPECT_EQ(array.chunk_shape, (Dims{10, 15}));
-  EXPECT_EQ(array.shard_index, (ShardIndexLayout{.at_end = true, .big_endian = false, .checksums = 1}));
+  EXPECT_EQ(array.shards.at(0).index, (ShardIndexLayout{.at_end = true, .big_endian = false, .checksums = 1}));
   EXPECT_EQ(fill_bits(array), std::uint64_t{1} << 63);
 }
 
@@ -65,8 +65,8 @@ TEST(WrittenByZarrPython, other_keys_types_and_ranks) {
 
 TEST(WrittenByZarrPython, a_shard_with_its_index_at_the_start_and_a_transpose_inside) {
   const auto array = parse_v3_array(kShardStart);
-  EXPECT_FALSE(array.shard_index->at_end);
-  EXPECT_EQ(array.index_order, (Dims{0, 1}));
+  EXPECT_FALSE(array.shards.at(0).index.at_end);
+  EXPECT_EQ(array.shards.at(0).index_order, (Dims{0, 1}));
   EXPECT_EQ(array.storage_order, (Dims{1, 0}));
   EXPECT_EQ(array.swap_bytes, kLittle);
 }
@@ -77,7 +77,14 @@ TEST(WrittenByZarrPython, what_is_not_supported_is_refused_by_name) {
   EXPECT_EQ(refusal(kVlen), unsupported("data-type", "/data_type"));
   EXPECT_EQ(refusal(kStruct), unsupported("data-type", "/data_type"));
   EXPECT_EQ(refusal(kNumcodecsDelta), unsupported("codec", "/codecs/0"));
-  EXPECT_EQ(refusal(kNested), unsupported("codec", "/codecs/0/configuration/codecs/0"));
+}
+
+TEST(WrittenByZarrPython, shards_in_shards) {
+  const auto array = parse_v3_array(kNested);
+  ASSERT_EQ(array.shards.size(), 2u);
+  EXPECT_EQ(array.shard_shape, (Dims{32, 32}));
+  EXPECT_EQ(array.shards[1].shape, (Dims{16, 16}));
+  EXPECT_EQ(array.chunk_shape, (Dims{8, 8}));
 }
 
 TEST(WrittenByZarrPython, v2) {
@@ -101,7 +108,7 @@ TEST(WrittenByTensorstore, v3) {
   const auto array = parse_v3_array(kTensorstoreSharded);
   EXPECT_EQ(array.dtype, Dtype::bf16);
   EXPECT_EQ(array.chunk_shape, (Dims{32, 32}));
-  EXPECT_FALSE(array.shard_index->at_end);
+  EXPECT_FALSE(array.shards.at(0).index.at_end);
   const auto plain = parse_v3_array(kTensorstore3);
   EXPECT_EQ(plain.storage_order, (Dims{1, 0}));
   EXPECT_EQ(plain.swap_bytes, kLittle);

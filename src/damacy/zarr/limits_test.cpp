@@ -143,6 +143,26 @@ TEST(Limits, entries_of_a_shard_index) {
   EXPECT_EQ(v3_of("[1,1]", "[2097152,2097152]", "uint8", shards_of("[1,1]")), over_limit(inner));
 }
 
+TEST(Limits, entries_of_an_index_in_a_shard) {
+  const auto nested = [](std::string middle) {
+    return sharded({{"chunk_shape", middle}, {"codecs", shards_of("[1]")}});
+  };
+  EXPECT_EQ(v3_of("[1]", "[1048575]", "uint8", nested("[1048575]")), accepted());
+  EXPECT_EQ(v3_of("[1]", "[1048576]", "uint8", nested("[1048576]")), accepted());
+  EXPECT_EQ(v3_of("[1]", "[1048577]", "uint8", nested("[1048577]")),
+            over_limit("/codecs/0/configuration/codecs/0/configuration/chunk_shape"));
+}
+
+TEST(Limits, bytes_of_a_shard_that_is_encoded_as_a_whole) {
+  const auto then_zstd = [](std::string list) { return text(list.substr(0, list.size() - 1), R"(,"zstd"])"); };
+  EXPECT_EQ(v3_of("[1]", "[2147483646]", "uint8", then_zstd(shards_of("[2147483646]"))), accepted());
+  EXPECT_EQ(v3_of("[1]", "[2147483647]", "uint8", then_zstd(shards_of("[2147483647]"))), accepted());
+  EXPECT_EQ(v3_of("[1]", "[2147483648]", "uint8", then_zstd(shards_of("[1073741824]"))), over_limit(kChunkShape));
+  const std::string inner = then_zstd(shards_of("[1073741824]"));
+  EXPECT_EQ(v3_of("[1]", "[4294967296]", "uint8", sharded({{"chunk_shape", "[2147483648]"}, {"codecs", inner}})),
+            over_limit("/codecs/0/configuration/chunk_shape"));
+}
+
 TEST(Limits, bytes_of_a_shard) {
   // Chunks of 2^31 - 1 bytes are legal; 2^20 of them reach to 2^51, so only the shard's own product can overflow.
   EXPECT_EQ(v3_of("[1,1]", "[4611686018427387904,1]", "uint8", shards_of("[4611686018427387904,1]")),

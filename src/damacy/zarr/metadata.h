@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +28,14 @@ struct ShardIndexLayout {
   friend bool operator==(const ShardIndexLayout&, const ShardIndexLayout&) = default;
 };
 
+// One sharding codec: a shard holds an index and what the next level, or the chunk's codecs, encode.
+struct ShardLevel {
+  Dims shape;  // of a shard of this level, in the array's axes
+  ShardIndexLayout index;
+  Dims index_order;   // the index is in C order over these array axes; identity unless there are transposes
+  CodecChain codecs;  // behind the sharding codec: they encode the shard as a whole, bytes->bytes
+};
+
 struct ArrayMetadata {
   int zarr_format = 3;
   Dims shape;
@@ -36,12 +43,10 @@ struct ArrayMetadata {
   std::array<std::byte, 16> fill{};  // size_of(dtype) bytes, in the machine's byte order
   KeyEncoding keys;
 
-  Dims chunk_shape;                             // inner chunks, in the array's axes
-  Dims shard_shape;                             // stored objects; equal to chunk_shape when unsharded
-  std::optional<ShardIndexLayout> shard_index;  // empty: unsharded
-  // Axis order of a shard's index (C order over these array axes) and of the elements in a chunk, outermost first.
-  // Both identity unless there are transposes or order F.
-  Dims index_order;
+  Dims chunk_shape;                // inner chunks, in the array's axes
+  Dims shard_shape;                // stored objects; equal to chunk_shape when unsharded
+  std::vector<ShardLevel> shards;  // shards in shards, outermost first; empty: unsharded
+  // Axis order of the elements in a chunk, outermost first. Identity unless there are transposes or order F.
   Dims storage_order;
   bool swap_bytes = false;               // stored in the other byte order than this machine's
   CodecChain codecs;                     // of one (inner) chunk, bytes->bytes only
@@ -52,6 +57,12 @@ struct ArrayMetadata {
 
   std::int64_t chunk_elements() const noexcept { return *product(chunk_shape.span()); }  // checked when parsed
   std::uint64_t chunk_bytes() const noexcept { return static_cast<std::uint64_t>(chunk_elements()) * size_of(dtype); }
+  // Elements of one shard of a level, in bytes.
+  std::uint64_t shard_bytes(std::size_t level) const noexcept {
+    return static_cast<std::uint64_t>(*product(shards[level].shape.span())) * size_of(dtype);
+  }
+  // What the largest thing that is decoded as a whole decodes to: a chunk, or a shard with codecs behind it.
+  std::uint64_t largest_decoded_bytes() const noexcept;
 };
 
 // All throw Error with pointer and reason (formats.md 11); the caller adds uri, store and key.

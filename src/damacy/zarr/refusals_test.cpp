@@ -207,11 +207,18 @@ TEST(V3Refusals, codecs_by_name) {
                 unsupported("codec", "/codecs/1")}});
 }
 
-TEST(V3Refusals, codecs_that_are_not_built_yet) {
-  expect_v3({{{"codecs", sharded({{"codecs", sharded({{"chunk_shape", "[1,1]"}})}})},
-              unsupported("codec", "/codecs/0/configuration/codecs/0")}});
+TEST(V3Refusals, shards_in_shards_and_codecs_behind_them) {
+  expect_v3({{{"codecs", sharded({{"codecs", sharded({{"chunk_shape", "[2,2]"}})}})},
+              wrong("codec-chain", "/codecs/0/configuration/codecs/0/configuration/chunk_shape")},
+             {{"codecs", sharded({{"codecs", sharded({{"chunk_shape", "[1,1]"}, {"index_codecs", R"(["zstd"])"}})}})},
+              unsupported("index-codecs", "/codecs/0/configuration/codecs/0/configuration/index_codecs/0")}});
   const auto list = sharded({});
-  expect_v3({{{"codecs", text(list.substr(0, list.size() - 1), R"(,"zstd"])")}, unsupported("codec", "/codecs/1")}});
+  const auto then = [&](std::string codec) { return text(list.substr(0, list.size() - 1), ",", codec, "]"); };
+  expect_v3({{{"codecs", then(R"("zfp")")}, unsupported("codec", "/codecs/1")},
+             {{"codecs", then(kBytes)}, wrong("codec-chain", "/codecs/1")},
+             {{"codecs", then(list.substr(1, list.size() - 2))}, wrong("codec-chain", "/codecs/1")},
+             {{"codecs", then(R"({"name":"zstd","configuration":{"x":1}})")},
+              unsupported("codec-option", "/codecs/1/configuration/x")}});
 }
 
 TEST(V3Refusals, codec_options) {

@@ -61,7 +61,7 @@ void check_entry(std::size_t entry, std::uint64_t offset, std::uint64_t bytes, c
 }  // namespace
 
 ShardIndex ShardIndex::parse(std::span<const std::byte> bytes, std::size_t chunk_count, const ShardIndexLayout& layout,
-                             const Rules& rules) {
+                             const Rules& rules, const ChunkOf& chunk_of) {
   const std::uint64_t index_bytes = encoded_bytes(chunk_count, layout);
   if (bytes.size() != index_bytes || rules.object_bytes < index_bytes)
     throw Error(Status::io,
@@ -74,8 +74,13 @@ ShardIndex ShardIndex::parse(std::span<const std::byte> bytes, std::size_t chunk
   for (std::size_t i = 0; i < chunk_count; ++i) {
     const std::byte* const at = bytes.data() + i * kEntryBytes;
     entries[i] = {read_unsigned<8>(at, layout.big_endian), read_unsigned<8>(at + 8, layout.big_endian)};
-    if (entries[i].offset != kMissing || entries[i].bytes != kMissing)
+    if (entries[i].offset == kMissing && entries[i].bytes == kMissing) continue;
+    try {
       check_entry(i, entries[i].offset, entries[i].bytes, bounds, rules);
+    } catch (Error& e) {
+      throw chunk_of ? e.at_chunk(chunk_of(i)) : e;
+    }
+    entries[i].offset += rules.base;
   }
   ShardIndex index;
   index.entries_ = std::make_shared<const std::vector<Entry>>(std::move(entries));
@@ -83,6 +88,7 @@ ShardIndex ShardIndex::parse(std::span<const std::byte> bytes, std::size_t chunk
 }
 
 std::optional<ByteRange> ShardIndex::find(std::size_t chunk) const noexcept {
+  if (!entries_) return std::nullopt;
   const Entry& entry = (*entries_)[chunk];
   if (entry.offset == kMissing) return std::nullopt;
   return ByteRange{entry.offset, entry.offset + entry.bytes};

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,11 +28,16 @@ class ShardIndex {
     std::uint64_t object_bytes = 0;
     std::uint64_t max_chunk_bytes = 0;               // encoded
     std::optional<std::uint64_t> exact_chunk_bytes;  // when no codec compresses
+    std::uint64_t base = 0;                          // of the shard in what is read: ranges count from there
   };
+  // The chunk that an entry leads to, for errors; may be empty.
+  using ChunkOf = std::function<std::vector<std::int64_t>(std::size_t entry)>;
+  // No chunk is there.
+  ShardIndex() = default;
   // `bytes` is exactly encoded_bytes(). Verifies checksums first, then every entry. Throws Error(decode,
-  // "shard-index"), limits Error(inval, "limit").
+  // "shard-index"), limits Error(inval, "limit"), about an entry with the chunk it is of.
   static ShardIndex parse(std::span<const std::byte> bytes, std::size_t chunk_count, const ShardIndexLayout& layout,
-                          const Rules& rules);
+                          const Rules& rules, const ChunkOf& chunk_of = {});
 
   std::size_t chunk_count() const noexcept { return entries_ ? entries_->size() : 0; }
   // Empty: the chunk is missing.

@@ -74,13 +74,10 @@ ArrayMetadata parse_v2_array(std::string_view document) {
   const Value chunks = root.at("chunks");
   array.chunk_shape = array.shard_shape = parse_chunks(chunks, array.shape);
   check_array_extents(array, shape, chunks);
-  check_chunk_extents(array, chunks);
+  check_decoded_bytes(array.chunk_shape, array.dtype, chunks);
   const bool column_major = parse_is_column_major(root.at("order"));
   const auto rank = static_cast<std::int64_t>(array.shape.size());
-  for (std::int64_t i = 0; i < rank; ++i) {
-    array.index_order.push_back(i);
-    array.storage_order.push_back(column_major ? rank - 1 - i : i);
-  }
+  for (std::int64_t i = 0; i < rank; ++i) array.storage_order.push_back(column_major ? rank - 1 - i : i);
   parse_codecs(root, array);
   array.fill = parse_fill_value(root.at("fill_value"), array.dtype, 2);
   parse_keys(root, array);

@@ -19,9 +19,8 @@ TEST(V2Array, reads_the_plainest_document) {
   EXPECT_EQ(array.dtype, Dtype::i16);
   EXPECT_EQ(array.chunk_shape, (Dims{4, 3}));
   EXPECT_EQ(array.shard_shape, (Dims{4, 3}));
-  EXPECT_FALSE(array.shard_index.has_value());
+  EXPECT_TRUE(array.shards.empty());
   EXPECT_EQ(array.storage_order, (Dims{0, 1}));
-  EXPECT_EQ(array.index_order, (Dims{0, 1}));
   EXPECT_EQ(array.keys, (KeyEncoding{false, '.'}));
   EXPECT_EQ(array.swap_bytes, !kLittle);
   EXPECT_EQ(array.codec_names, (std::vector<std::string>{"zstd"}));

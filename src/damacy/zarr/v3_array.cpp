@@ -63,40 +63,47 @@ bool parse_index_at_end(const Extension& sharding) {
   return place == "end";
 }
 
-// `outer.order` says how the shard's axes lie; the inner grid is in those axes.
-void parse_sharding(const V3Chain& outer, ArrayMetadata& array) {
-  const Extension& sharding = *outer.sharding;
-  const std::size_t rank = array.shape.size();
-  const Value chunk_shape = sharding.required("chunk_shape");
-  const Dims inner = by_axis(parse_extents_of_rank(chunk_shape, 1, rank, "codec-chain"), outer.order);
-  for (std::size_t axis = 0; axis < rank; ++axis)
-    if (array.shard_shape[axis] % inner[axis] != 0)
-      throw chunk_shape.error(Status::decode,
-                              text("chunk extent ", inner[axis], " does not divide shard extent ",
-                                   array.shard_shape[axis], " of axis ", axis),
-                              "codec-chain");
-  array.chunk_shape = inner;
-  array.shard_index = parse_index_codecs(sharding.required("index_codecs"));
-  array.shard_index->at_end = parse_index_at_end(sharding);
-  check_chunk_extents(array, chunk_shape);
-  const ChainPlace place{rank, scalar_size_of(array.dtype), /*inside_shard=*/true};
-  V3Chain chain = parse_v3_codecs(sharding.required("codecs"), place, array.codec_names);
-  array.index_order = outer.order;
-  array.storage_order = composed(outer.order, chain.order);
-  array.swap_bytes = swaps(chain.big_endian, array.dtype);
-  array.codecs = CodecChain(std::move(chain.codecs));
+// Chunks of a sharding codec, in the array's axes; `order` says how the shard's axes lie, and theirs.
+Dims parse_inner_shape(const Value& chunk_shape, const Dims& shard, const Dims& order) {
+  const Dims inner = by_axis(parse_extents_of_rank(chunk_shape, 1, shard.size(), "codec-chain"), order);
+  for (std::size_t axis = 0; axis < shard.size(); ++axis)
+    if (shard[axis] % inner[axis] != 0)
+      throw chunk_shape.error(
+          Status::decode,
+          text("chunk extent ", inner[axis], " does not divide shard extent ", shard[axis], " of axis ", axis),
+          "codec-chain");
+  check_index_entries(shard, inner, chunk_shape);
+  return inner;
 }
 
-void parse_codecs(const Value& list, const Value& chunk_shape, ArrayMetadata& array) {
+// Lists of codecs within lists of codecs, outermost first; what they encode gets smaller.
+void parse_codecs(const Value& root_list, const Value& root_shape, ArrayMetadata& array) {
   const ChainPlace place{array.shape.size(), scalar_size_of(array.dtype)};
-  V3Chain chain = parse_v3_codecs(list, place, array.codec_names);
+  Value list = root_list;
+  Value chunk_shape = root_shape;
   array.chunk_shape = array.shard_shape;
-  array.index_order = identity_order(place.rank);
-  if (chain.sharding) return parse_sharding(chain, array);
-  check_chunk_extents(array, chunk_shape);
-  array.storage_order = chain.order;
-  array.swap_bytes = swaps(chain.big_endian, array.dtype);
-  array.codecs = CodecChain(std::move(chain.codecs));
+  array.storage_order = identity_order(place.rank);
+  std::size_t name_at = 0;
+  for (;;) {
+    V3Chain chain = parse_v3_codecs(list, place);
+    const auto at = array.codec_names.begin() + static_cast<std::ptrdiff_t>(name_at);
+    array.codec_names.insert(at, chain.names.begin(), chain.names.end());
+    array.storage_order = composed(array.storage_order, chain.order);
+    if (!chain.sharding || !chain.codecs.empty()) check_decoded_bytes(array.chunk_shape, array.dtype, chunk_shape);
+    if (!chain.sharding) {
+      array.swap_bytes = swaps(chain.big_endian, array.dtype);
+      array.codecs = CodecChain(std::move(chain.codecs));
+      return;
+    }
+    name_at += chain.names_to_sharding;
+    chunk_shape = chain.sharding->required("chunk_shape");
+    const Dims inner = parse_inner_shape(chunk_shape, array.chunk_shape, array.storage_order);
+    ShardIndexLayout index = parse_index_codecs(chain.sharding->required("index_codecs"));
+    index.at_end = parse_index_at_end(*chain.sharding);
+    array.shards.push_back({array.chunk_shape, index, array.storage_order, CodecChain(std::move(chain.codecs))});
+    array.chunk_shape = inner;
+    list = chain.sharding->required("codecs");
+  }
 }
 
 void check_dimension_names(const Value& names, std::size_t rank) {

@@ -24,9 +24,8 @@ TEST(V3Array, reads_the_plainest_document) {
   EXPECT_EQ(array.dtype, Dtype::i16);
   EXPECT_EQ(array.chunk_shape, (Dims{4, 3}));
   EXPECT_EQ(array.shard_shape, (Dims{4, 3}));
-  EXPECT_FALSE(array.shard_index.has_value());
+  EXPECT_TRUE(array.shards.empty());
   EXPECT_EQ(array.storage_order, (Dims{0, 1}));
-  EXPECT_EQ(array.index_order, (Dims{0, 1}));
   EXPECT_EQ(array.keys, (KeyEncoding{true, '/'}));
   EXPECT_EQ(array.swap_bytes, !kLittle);
   EXPECT_EQ(ids_of(array), (std::vector{CodecId::zstd}));
@@ -91,14 +90,14 @@ TEST(V3Array, reads_a_sharding_codec) {
   const auto array = parse_v3_array(v3_document({{"codecs", sharded({{"index_location", R"("start")"}})}}));
   EXPECT_EQ(array.shard_shape, (Dims{4, 3}));
   EXPECT_EQ(array.chunk_shape, (Dims{2, 3}));
-  EXPECT_EQ(array.shard_index, (ShardIndexLayout{.at_end = false, .big_endian = false, .checksums = 1}));
+  EXPECT_EQ(array.shards.at(0).index, (ShardIndexLayout{.at_end = false, .big_endian = false, .checksums = 1}));
   EXPECT_EQ(ids_of(array), (std::vector{CodecId::zstd}));
   EXPECT_EQ(array.codec_names, (std::vector<std::string>{"sharding_indexed", "bytes", "zstd"}));
 }
 
 TEST(V3Array, index_codecs_may_be_big_endian_and_have_any_number_of_checksums) {
   const auto layout = [](std::string index_codecs) {
-    return parse_v3_array(v3_document({{"codecs", sharded({{"index_codecs", index_codecs}})}})).shard_index;
+    return parse_v3_array(v3_document({{"codecs", sharded({{"index_codecs", index_codecs}})}})).shards.at(0).index;
   };
   EXPECT_EQ(layout(R"([{"name":"bytes","configuration":{"endian":"big"}}])"), (ShardIndexLayout{true, true, 0}));
   EXPECT_EQ(layout(R"([{"name":"bytes","configuration":{"endian":"little"}},"crc32c",{"name":"crc32c"}])"),
@@ -143,21 +142,21 @@ TEST(V3Array, a_transpose_before_sharding_acts_on_the_whole_shard) {
   const auto array = three_axes("[4,6,8]", transpose("[2,0,1]") + "," + sharding_of("[2,4,3]", kBytes));
   EXPECT_EQ(array.shard_shape, (Dims{4, 6, 8}));
   EXPECT_EQ(array.chunk_shape, (Dims{4, 3, 2}));
-  EXPECT_EQ(array.index_order, (Dims{2, 0, 1}));
+  EXPECT_EQ(array.shards.at(0).index_order, (Dims{2, 0, 1}));
   EXPECT_EQ(array.storage_order, (Dims{2, 0, 1}));
 }
 
 TEST(V3Array, a_transpose_inside_a_shard_acts_on_the_chunk_only) {
   const auto array = three_axes("[4,6,8]", sharding_of("[2,3,4]", transpose("[2,0,1]") + "," + kBytes));
   EXPECT_EQ(array.chunk_shape, (Dims{2, 3, 4}));
-  EXPECT_EQ(array.index_order, (Dims{0, 1, 2}));
+  EXPECT_EQ(array.shards.at(0).index_order, (Dims{0, 1, 2}));
   EXPECT_EQ(array.storage_order, (Dims{2, 0, 1}));
 }
 
 TEST(V3Array, transposes_outside_and_inside_compose_for_elements) {
   const auto array =
       three_axes("[4,6,8]", transpose("[2,0,1]") + "," + sharding_of("[2,4,3]", transpose("[2,0,1]") + "," + kBytes));
-  EXPECT_EQ(array.index_order, (Dims{2, 0, 1}));
+  EXPECT_EQ(array.shards.at(0).index_order, (Dims{2, 0, 1}));
   EXPECT_EQ(array.storage_order, (Dims{1, 2, 0}));
 }
 

@@ -53,8 +53,8 @@ Error unknown_option(const Value& option, std::string_view codec) {
                             "codec-option");
 }
 
-Error unknown_codec(const Value& at, std::string_view name, std::string_view where = "") {
-  return at.unsupported(text("codec '", name, "' is not supported", where), "codec");
+Error unknown_codec(const Value& at, std::string_view name) {
+  return at.unsupported(text("codec '", name, "' is not supported"), "codec");
 }
 
 Error bad_chain(const Value& at, std::string message) {
@@ -102,9 +102,9 @@ class ChainReader {
  public:
   explicit ChainReader(const ChainPlace& place) : place_(place) { chain_.order = identity_order(place.rank); }
 
-  void add(const Value& value, std::vector<std::string>& names) {
+  void add(const Value& value) {
     const Extension codec = parse_extension(value, "codec-option");
-    names.emplace_back(codec.name);
+    chain_.names.emplace_back(codec.name);
     if (codec.name == "transpose")
       add_transpose(codec);
     else if (codec.name == "bytes")
@@ -142,15 +142,14 @@ class ChainReader {
   void add_sharding(const Extension& codec) {
     expect_array(codec);
     codec.allow({"chunk_shape", "codecs", "index_codecs", "index_location"}, "codec-option");
-    if (place_.inside_shard) throw unknown_codec(codec.value, codec.name, " inside a shard");
     has_array_to_bytes_ = true;
     chain_.sharding = codec;
+    chain_.names_to_sharding = chain_.names.size();
   }
 
   void add_compressor(const Extension& codec, const Known& known) {
     if (!has_array_to_bytes_)
       throw bad_chain(codec.value, text("codec '", codec.name, "' needs bytes, and nothing before it makes them"));
-    if (chain_.sharding) throw unknown_codec(codec.value, codec.name, " after 'sharding_indexed'");
     chain_.codecs.push_back(parse_v3_bytes_codec(codec, known));
   }
 
@@ -177,9 +176,9 @@ bool parse_big_endian(const Extension& bytes, std::size_t scalar_bytes) {
   return order == "big";
 }
 
-V3Chain parse_v3_codecs(const Value& list, const ChainPlace& place, std::vector<std::string>& names) {
+V3Chain parse_v3_codecs(const Value& list, const ChainPlace& place) {
   ChainReader reader(place);
-  for (const Value codec : list.expect(Kind::array)) reader.add(codec, names);
+  for (const Value codec : list.expect(Kind::array)) reader.add(codec);
   return reader.finish(list);
 }
 

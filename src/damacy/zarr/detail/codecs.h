@@ -16,19 +16,18 @@ namespace damacy {
 struct V3Chain {
   Dims order;  // all transposes as one: axis i of what is stored is axis order[i] of what comes in
   std::optional<Extension> sharding;
-  bool big_endian = false;        // of `bytes`; without meaning for one-byte elements
-  std::vector<CodecSpec> codecs;  // bytes->bytes
+  bool big_endian = false;            // of `bytes`; without meaning for one-byte elements
+  std::vector<CodecSpec> codecs;      // bytes->bytes; with sharding they encode the shard as a whole
+  std::vector<std::string> names;     // of every codec in the list
+  std::size_t names_to_sharding = 0;  // how many of them come before what is inside the shard
 };
 
 struct ChainPlace {
   std::size_t rank;
-  std::size_t scalar_bytes;   // what `endian` swaps
-  bool inside_shard = false;  // nested sharding is refused there
+  std::size_t scalar_bytes;  // what `endian` swaps
 };
 
-// Appends each codec's name to `names`, in the order of the document.
-[[nodiscard]] V3Chain parse_v3_codecs(const json::Value& list, const ChainPlace& place,
-                                      std::vector<std::string>& names);
+[[nodiscard]] V3Chain parse_v3_codecs(const json::Value& list, const ChainPlace& place);
 
 // `endian` of codec `bytes`; false where elements have one byte and it does not matter.
 [[nodiscard]] bool parse_big_endian(const Extension& bytes, std::size_t scalar_bytes);

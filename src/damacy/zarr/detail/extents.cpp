@@ -56,16 +56,16 @@ void check_array_extents(const ArrayMetadata& array, const Value& shape, const V
       throw over_limit(stored_shape, text("the grid along axis ", axis, " reaches the limit 2^63"));
 }
 
-void check_chunk_extents(const ArrayMetadata& array, const Value& chunk_shape) {
-  const auto bytes = bytes_of(array.chunk_shape, array.dtype);
+void check_decoded_bytes(const Dims& shape, Dtype dtype, const Value& chunk_shape) {
+  const auto bytes = bytes_of(shape, dtype);
   if (!bytes || *bytes > static_cast<std::int64_t>(Limits::max_element_chunk_bytes))
-    throw over_limit(chunk_shape,
-                     text("a chunk of shape ", tuple_text(array.chunk_shape.span()), " of ", size_of(array.dtype),
-                          " byte elements, limit ", Limits::max_element_chunk_bytes, " bytes"));
-  if (!array.shard_index) return;
+    throw over_limit(chunk_shape, text("a chunk of shape ", tuple_text(shape.span()), " of ", size_of(dtype),
+                                       " byte elements, limit ", Limits::max_element_chunk_bytes, " bytes"));
+}
+
+void check_index_entries(const Dims& shard, const Dims& inner, const Value& chunk_shape) {
   Dims counts;
-  for (std::size_t axis = 0; axis < array.chunk_shape.size(); ++axis)
-    counts.push_back(array.shard_shape[axis] / array.chunk_shape[axis]);
+  for (std::size_t axis = 0; axis < inner.size(); ++axis) counts.push_back(shard[axis] / inner[axis]);
   const auto entries = product(counts.span());
   if (!entries || *entries > static_cast<std::int64_t>(Limits::shard_index_entries))
     throw over_limit(chunk_shape,

@@ -17,8 +17,10 @@ namespace damacy {
                                          std::string_view reason);
 
 // Throws Error(inval, "limit"): the array's and a stored object's elements and bytes, and the extent of the grid, stay
-// below 2^63; a chunk's bytes and a shard's entries within their limits. The values are named in errors.
+// below 2^63; the bytes of what is decoded as a whole and a shard's entries within their limits. The values are named
+// in errors.
 void check_array_extents(const ArrayMetadata& array, const json::Value& shape, const json::Value& stored_shape);
-void check_chunk_extents(const ArrayMetadata& array, const json::Value& chunk_shape);
+void check_decoded_bytes(const Dims& shape, Dtype dtype, const json::Value& chunk_shape);
+void check_index_entries(const Dims& shard, const Dims& inner, const json::Value& chunk_shape);
 
 }  // namespace damacy

@@ -1,0 +1,116 @@
+#include "damacy/zarr/detail/shard_reader.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "damacy/core/error.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/text.h"
+#include "damacy/zarr/decode_error.h"
+
+namespace damacy {
+namespace {
+
+using Reserve = std::function<Charge(std::uint64_t bytes)>;
+
+// A shard without the codecs that encoded it as a whole; it is of the version of the object it came from.
+class DecodedShard final : public Object {
+ public:
+  DecodedShard(const Stamp& stamp, std::vector<std::byte> bytes, Charge charge)
+      : stamp_(stamp), bytes_(std::move(bytes)), charge_(std::move(charge)) {}
+  const Stamp& stamp() const noexcept override { return stamp_; }
+  std::uint64_t size() const noexcept { return bytes_.size(); }
+  void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
+    if (offset > bytes_.size() || dst.size() > bytes_.size() - offset)
+      throw Error(Status::io, text("short read: ", dst.size(), " bytes at ", offset, " of ", bytes_.size()),
+                  "short-read");
+    std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), dst.size(), dst.begin());
+  }
+
+ private:
+  Stamp stamp_;
+  std::vector<std::byte> bytes_;
+  Charge charge_;
+};
+
+std::shared_ptr<DecodedShard> decode_shard(const Array& array, std::size_t level, const ShardPlace& place,
+                                           const Reserve& reserve) {
+  const std::uint64_t bound = array.max_shard_bytes(level);
+  if (const std::uint64_t most = Limits::encoded_chunk_bytes(bound); place.bytes.size() > most)
+    throw Error(Status::inval,
+                text("an encoded shard of ", place.bytes.size(), " bytes exceeds the limit of ", most, " bytes"),
+                "limit");
+  const Charge while_reading = reserve(place.bytes.size());
+  std::vector<std::byte> encoded(place.bytes.size());
+  place.object.read_exact(place.bytes.begin, encoded);
+  DecodeContext context;
+  std::span<const std::byte> decoded;
+  const DecodeResult result = array.metadata().shards[level].codecs.decode_all(encoded, bound, context, decoded);
+  if (!result.ok()) throw decode_error(result);
+  Charge charge = reserve(decoded.size());
+  return std::make_shared<DecodedShard>(place.object.stamp(), std::vector(decoded.begin(), decoded.end()),
+                                        std::move(charge));
+}
+
+// A file may have been cut; a shard in memory or in another shard was written so.
+Error too_short(std::uint64_t shard, std::uint64_t index, bool is_file) {
+  if (is_file)
+    return Error(Status::io, text("short read: ", shard, " of ", index, " bytes of the shard's index"), "short-read");
+  return Error(Status::decode, text("a shard of ", shard, " bytes has no room for its index of ", index),
+               "shard-index");
+}
+
+ShardIndex::Rules rules_of(const Array& array, std::size_t level, const ByteRange& shard) {
+  const ArrayMetadata& metadata = array.metadata();
+  ShardIndex::Rules rules;
+  rules.object_bytes = shard.size();
+  rules.base = shard.begin;
+  rules.max_chunk_bytes = array.max_entry_bytes(level);
+  if (level + 1 == metadata.shards.size() && metadata.codecs.fixed_size())
+    rules.exact_chunk_bytes = metadata.codecs.fixed_encoded_size(metadata.chunk_bytes());
+  return rules;
+}
+
+// The index of a shard that is there as it is.
+void read_index(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk, bool is_file,
+                const Reserve& reserve, ReadIndex& read) {
+  const ShardLevel& shard = array.metadata().shards[level];
+  const std::size_t entries = array.entries_of(level);
+  const std::uint64_t bytes = ShardIndex::encoded_bytes(entries, shard.index);
+  if (place.bytes.size() < bytes) throw too_short(place.bytes.size(), bytes, is_file);
+  read.charge = reserve(sizeof(ReadIndex) + entries * ShardIndex::kEntryBytes);
+  const std::uint64_t at = shard.index.at_end ? place.bytes.end - bytes : place.bytes.begin;
+  const auto chunk_of = [&](std::size_t entry) {
+    const Dims first = array.chunk_of_entry(level, entry, chunk);
+    return std::vector<std::int64_t>(first.begin(), first.end());
+  };
+  try {
+    std::vector<std::byte> encoded(bytes);
+    place.object.read_exact(at, encoded);
+    read.index = ShardIndex::parse(encoded, entries, shard.index, rules_of(array, level, place.bytes), chunk_of);
+  } catch (Error& e) {
+    throw e.at_bytes(at, at + bytes);
+  }
+}
+
+}  // namespace
+
+ReadIndex read_shard(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk,
+                     const Reserve& reserve) {
+  ReadIndex read;
+  if (array.metadata().shards[level].codecs.codecs().empty()) {
+    read_index(array, level, place, chunk, /*is_file=*/level == 0, reserve, read);
+    return read;
+  }
+  std::shared_ptr<DecodedShard> decoded;
+  try {
+    decoded = decode_shard(array, level, place, reserve);
+  } catch (Error& e) {
+    throw e.at_bytes(place.bytes.begin, place.bytes.end);
+  }
+  read_index(array, level, {*decoded, {0, decoded->size()}}, chunk, /*is_file=*/false, reserve, read);
+  read.decoded = std::move(decoded);
+  return read;
+}
+
+}  // namespace damacy

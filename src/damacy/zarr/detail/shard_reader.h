@@ -1,0 +1,33 @@
+// A shard's index out of the object it lies in; a shard that codecs encoded as a whole is decoded first. Knows where an
+// index lies and what its entries may lead to; does not keep anything.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "damacy/io/store.h"
+#include "damacy/zarr/array.h"
+#include "damacy/zarr/detail/ledger.h"
+#include "damacy/zarr/shard_index.h"
+
+namespace damacy {
+
+// Where a shard's bytes are: a part of an object.
+struct ShardPlace {
+  Object& object;
+  ByteRange bytes;
+};
+
+struct ReadIndex {
+  ShardIndex index;                 // its ranges are of the object that was given, or of `decoded`
+  std::shared_ptr<Object> decoded;  // the shard without the codecs behind it; null: there are none
+  Charge charge;
+};
+
+// The index of a shard of `level`; `chunk` is any chunk in it. Memory is asked for by `reserve`, which throws when
+// there is none. Throws Error with the byte range in the object, and the chunk where an entry is wrong.
+[[nodiscard]] ReadIndex read_shard(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk,
+                                   const std::function<Charge(std::uint64_t bytes)>& reserve);
+
+}  // namespace damacy
