@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 import lightning
-import torch.utils.data
 
 from damacy.torch import IterableDataset
 from damacy.training import Loader
@@ -59,4 +58,4 @@ class DataModule(lightning.LightningDataModule):
     def _tensors(self, stage: str) -> Any:
         if stage not in self._loaders:
             return []
-        return torch.utils.data.DataLoader(IterableDataset(self._loaders[stage]), batch_size=None)
+        return IterableDataset(self._loaders[stage])

@@ -21,6 +21,8 @@ import pytest
 import damacy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Modules that are only there with a package.
+NEEDED = {"cli": "typer", "demo": "typer", "torch": "torch", "lightning": "lightning", "jax": "jax"}
 EXPORTS = """Pipeline Config Sample Batch BatchInfo Metric Stats Dtype Status DamacyError TryAgain PopTimeout
 InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
 OutOfMemory ShutdownError set_log_level MAX_CHUNK_UNCOMPRESSED_BYTES __version__""".split()
@@ -74,7 +76,8 @@ def test_importing_it_loads_little_and_starts_nothing():
         import damacy
         assert threading.active_count() == 1
         assert len(__import__("os").listdir("/proc/self/task")) == 1
-        print(*(m for m in ("numpy", "torch", "typer", "rich", "damacy._native") if m in sys.modules))
+        absent = ("numpy", "torch", "jax", "lightning", "typer", "rich", "damacy._native")
+        print(*(m for m in absent if m in sys.modules))
     """)
     assert loaded.split() == []
 
@@ -82,11 +85,11 @@ def test_importing_it_loads_little_and_starts_nothing():
 def test_importing_it_is_quick():
     program = """
         import time
-        start = time.perf_counter()
+        start = time.process_time()  # of this process, whatever else the machine does
         import damacy
-        print(time.perf_counter() - start)
+        print(time.process_time() - start)
     """
-    assert min(float(run(program)) for _ in range(5)) < 0.15
+    assert min(float(run(program)) for _ in range(5)) < 0.05
 
 
 def test_the_native_library_needs_no_cuda_library():
@@ -98,8 +101,8 @@ def test_the_native_library_needs_no_cuda_library():
 
 @pytest.mark.parametrize("module", [m.name for m in pkgutil.iter_modules(damacy.__path__) if m.name[0] != "_"] + [""])
 def test_every_module_explains_itself(module):
-    if module in ("demo", "cli"):
-        pytest.importorskip("typer")
+    if module in NEEDED:
+        pytest.importorskip(NEEDED[module])
     assert importlib.import_module(f"damacy.{module}".rstrip(".")).__doc__
 
 
