@@ -51,6 +51,7 @@ void bind_pipeline(nb::module_& m);
 void bind_log(nb::module_& m);
 void bind_halo(nb::module_& m);
 void bind_plan(nb::module_& m);
+void bind_memory_blocks(nb::module_& m);
 void bind_selection_reads(nb::module_& m);
 
 // A Python exception object for one of ours: made by damacy._errors.make_error, the one table of classes.

@@ -86,6 +86,7 @@ del _name
 _LAZY = {
     "damacy.cufile": ("CuFile", "CompatMode", "bounce_buffer_free", "memory_register", "memory_deregister")
     + ("get_page_cache_info", "drop_file_page_cache"),
+    "damacy._device_array": ("DeviceArray", "asarray", "empty"),
 }
 
 

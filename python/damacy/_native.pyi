@@ -104,6 +104,57 @@ class Verifier:
     def places_per_shard(self) -> int: ...
     def verify(self, first: int, count: int) -> dict: ...
 
+class MemoryBlock:
+    @property
+    def address(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+
+def host_block(size: int) -> MemoryBlock:
+    """New host memory, aligned to 4096 bytes."""
+
+def foreign_block(owner: object, address: int, size: int) -> MemoryBlock: ...
+def from_dlpack(capsule: object) -> tuple: ...
+def to_dlpack(
+    block: MemoryBlock,
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    device_and_type: Sequence[int],
+    versioned: bool,
+    flags: int,
+) -> object: ...
+
+class DeviceQueue:
+    def upload(self, arg0: int, arg1: object, /) -> None: ...
+    def download(self, arg0: object, arg1: int, /) -> None: ...
+    def copy(
+        self,
+        src: int,
+        dst: int,
+        itemsize: int,
+        swap: bool,
+        shape: Sequence[int],
+        src_strides: Sequence[int],
+        dst_strides: Sequence[int],
+    ) -> None: ...
+    def wait_for(self, stream: int) -> None: ...
+    def let_wait(self, stream: int) -> None: ...
+    def sync(self) -> None: ...
+    @property
+    def stream(self) -> int: ...
+
+def device_queue(device: int) -> DeviceQueue:
+    """
+    The queue of a CUDA device. Raises InvalidArgument where there is none.
+    """
+
+def device_block(queue: DeviceQueue, size: int) -> MemoryBlock: ...
+def current_cuda_device() -> int:
+    """
+    The device that is current on this thread, else 0; -1 without a usable GPU.
+    """
+
 class Store:
     @property
     def name(self) -> str: ...

@@ -3,7 +3,8 @@ keep our device arrays out of codecs that take NumPy only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,17 @@ def stock_pipeline(metadata: Any) -> Any:
     from zarr.codecs._v2 import V2Codec
 
     return BatchedCodecPipeline.from_codecs([V2Codec(filters=metadata.filters, compressor=metadata.compressor)])
+
+
+@contextlib.contextmanager
+def _host_standing_in() -> Iterator[None]:
+    from damacy.zarr.buffer._gpu import host_stands_in
+
+    token = host_stands_in.set(True)
+    try:
+        yield
+    finally:
+        host_stands_in.reset(token)
 
 
 def is_ours(prototype: Any) -> bool:
@@ -53,7 +65,8 @@ async def read(pipeline: Any, metadata: Any, items: Sequence[Any], out: Any, dro
     from zarr.core.buffer import cpu
 
     host = cpu.NDBuffer.from_numpy_array(np.empty(out.shape, out.dtype))
-    statuses = await pipeline.read(on_cpu(items), host, drop_axes=drop_axes)
+    with _host_standing_in():
+        statuses = await pipeline.read(on_cpu(items), host, drop_axes=drop_axes)
     assign(out, host.as_numpy_array(), items)
     return statuses
 
@@ -72,5 +85,6 @@ async def write(pipeline: Any, metadata: Any, items: Sequence[Any], value: Any, 
         from zarr.core.buffer import cpu
 
         value = cpu.NDBuffer.from_numpy_array(value.as_numpy_array())
-        items = on_cpu(items)
-    await pipeline.write(items, value, drop_axes=drop_axes)
+        with _host_standing_in():
+            return await pipeline.write(on_cpu(items), value, drop_axes=drop_axes)
+    return await pipeline.write(items, value, drop_axes=drop_axes)

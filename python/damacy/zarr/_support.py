@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 # Counters of what Python sees; the native ones are beside the threads that count.
 counted: Counter[str] = Counter()
-_PYTHON_COUNTERS = ("fallback_reads", "h2d_bytes", "h2d_copies", "d2h_bytes")
+_BUS_COUNTERS = ("h2d_bytes", "h2d_copies", "d2h_bytes")
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,16 @@ def support(array: Any) -> Support:
 def stats() -> dict[str, int]:
     """Counters since `reset_stats()`: reads, items, chunks and bytes of native reads, and reads that fell back."""
     from damacy import _native
+    from damacy._device_memory import transfers
 
-    return {**_native.read_counters(), **{name: counted[name] for name in _PYTHON_COUNTERS}}
+    bus = {name: transfers[name] for name in _BUS_COUNTERS}
+    return {**_native.read_counters(), "fallback_reads": counted["fallback_reads"], **bus}
 
 
 def reset_stats() -> None:
     from damacy import _native
+    from damacy._device_memory import transfers
 
     _native.reset_read_counters()
     counted.clear()
+    transfers.clear()

@@ -58,11 +58,14 @@ def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, de
     _warn_if_newer()
     _check_device(device)
     import zarr
-    from zarr.registry import register_pipeline
+    from zarr.registry import register_buffer, register_ndbuffer, register_pipeline
 
     import damacy.zarr
+    from damacy.zarr.buffer import gpu as buffers
 
     register_pipeline(damacy.zarr.CodecPipeline)
+    register_buffer(buffers.Buffer)
+    register_ndbuffer(buffers.NDBuffer)
     keys: dict[str, Any] = {"damacy.strict": bool(strict), "damacy.device": device}
     if pipeline:
         keys["codec_pipeline.path"] = _PIPELINE

@@ -1,0 +1,137 @@
+// Device memory and queued copies for damacy._device_array. Native work drops the GIL.
+#include "damacy/pipeline/device_queue.h"
+
+#include <map>
+#include <mutex>
+
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "damacy/core/fork.h"
+#include "damacy/core/text.h"
+#include "damacy/device/cuda_device.h"
+#include "memory_blocks.h"
+
+namespace damacy::python {
+namespace {
+
+// One a device and process, for ever.
+std::shared_ptr<DeviceQueue> queue_of(int device) {
+  struct All {
+    std::mutex mutex;
+    std::uint64_t epoch = fork_epoch();
+    std::map<int, std::shared_ptr<DeviceQueue>> queues;
+  };
+  static auto* const all = new All;
+  const std::lock_guard lock(all->mutex);
+  if (all->epoch != fork_epoch())
+    throw Error(Status::shutdown, "device arrays belong to the process this one was forked from", "forked");
+  auto& queue = all->queues[device];
+  if (!queue) queue = std::make_shared<DeviceQueue>(bind_primary_context(device), make_cuda_copier());
+  return queue;
+}
+
+std::span<std::byte> bytes_at(std::uint64_t address, std::uint64_t size) {
+  return {reinterpret_cast<std::byte*>(address), size};  // NOLINT(performance-no-int-to-ptr)
+}
+
+Dtype dtype_of_size(std::int64_t itemsize) {
+  switch (itemsize) {
+    case 2:
+      return Dtype::u16;
+    case 4:
+      return Dtype::u32;
+    case 8:
+      return Dtype::u64;
+    case 16:
+      return Dtype::complex128;
+    default:
+      return Dtype::u8;
+  }
+}
+
+// Elements of `itemsize` bytes, whatever they mean. What has no type of that size is copied byte by byte.
+void copy_strided(DeviceQueue& queue, std::uint64_t src, std::uint64_t dst, std::int64_t itemsize, bool swap,
+                  const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& src_strides,
+                  const std::vector<std::int64_t>& dst_strides) {
+  if (shape.size() >= kMaxRank) throw Error(Status::rank, "a copy of too many axes", "limit");
+  BlockCopy copy;
+  copy.op = {dtype_of_size(itemsize), dtype_of_size(itemsize), swap};
+  std::int64_t low = 0, high = itemsize;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    copy.axes[copy.rank++] = {shape[i], src_strides[i], dst_strides[i]};
+    if (shape[i] == 0) return;
+    const std::int64_t reach = (shape[i] - 1) * src_strides[i];
+    (reach < 0 ? low : high) += reach;
+  }
+  if (size_of(copy.op.from) != static_cast<std::size_t>(itemsize)) copy.axes[copy.rank++] = {itemsize, 1, 1};
+  copy.src_offset = -low;
+  queue.copy(copy, bytes_at(src + static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high - low)), dst);
+}
+
+class HeldBuffer {
+ public:
+  HeldBuffer(nb::handle object, int flags) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
+  }
+  HeldBuffer(const HeldBuffer&) = delete;
+  HeldBuffer& operator=(const HeldBuffer&) = delete;
+  ~HeldBuffer() { PyBuffer_Release(&view_); }
+  std::span<std::byte> bytes() const {
+    return {static_cast<std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
+MemoryBlock device_block(const std::shared_ptr<DeviceQueue>& queue, std::uint64_t size) {
+  release_waiting();
+  const Unlocked unlocked;
+  auto buffer = std::make_shared<HostBuffer>(queue->allocate(std::max<std::uint64_t>(size, 1)));
+  const auto address = reinterpret_cast<std::uint64_t>(buffer->data());
+  return {address, size, std::move(buffer)};
+}
+
+}  // namespace
+
+void bind_device_queue(nb::module_& m) {
+  nb::class_<DeviceQueue>(m, "DeviceQueue")
+      .def("upload",
+           [](DeviceQueue& queue, std::uint64_t dst, nb::handle src) {
+             const HeldBuffer held(src, PyBUF_SIMPLE);
+             const Unlocked unlocked;
+             queue.upload(bytes_at(dst, held.bytes().size()), held.bytes());
+           })
+      .def("download",
+           [](DeviceQueue& queue, nb::handle dst, std::uint64_t src) {
+             const HeldBuffer held(dst, PyBUF_WRITABLE);
+             const Unlocked unlocked;
+             queue.download(held.bytes(), bytes_at(src, held.bytes().size()));
+           })
+      .def("copy", &copy_strided, nb::arg("src"), nb::arg("dst"), nb::arg("itemsize"), nb::arg("swap"),
+           nb::arg("shape"), nb::arg("src_strides"), nb::arg("dst_strides"), nb::call_guard<Unlocked>())
+      .def(
+          "wait_for", [](DeviceQueue& queue, std::uint64_t stream) { queue.wait_for(stream); }, nb::arg("stream"),
+          nb::call_guard<Unlocked>())
+      .def("let_wait", &DeviceQueue::let_wait, nb::arg("stream"), nb::call_guard<Unlocked>())
+      .def(
+          "sync", [](DeviceQueue& queue) { queue.record().wait(); }, nb::call_guard<Unlocked>())
+      .def_prop_ro("stream", &DeviceQueue::native_handle);
+  m.def("device_queue", &queue_of, nb::arg("device"), nb::call_guard<Unlocked>(),
+        "The queue of a CUDA device. Raises InvalidArgument where there is none.");
+  m.def("device_block", &device_block, nb::arg("queue"), nb::arg("size"));
+  m.def(
+      "current_cuda_device",
+      [] {
+        const Unlocked unlocked;
+        if (probe_cuda().state != CudaState::usable) return -1;
+        const auto current = bind_current_context();
+        return current ? current->index() : 0;
+      },
+      "The device that is current on this thread, else 0; -1 without a usable GPU.");
+}
+
+}  // namespace damacy::python

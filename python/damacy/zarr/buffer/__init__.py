@@ -1,0 +1,1 @@
+"""Buffer classes for zarr-python: `gpu`."""

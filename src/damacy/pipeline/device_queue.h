@@ -1,0 +1,47 @@
+// Arrays in a device's memory, and work on them in order: up, down, and strided copies between. One stream a device;
+// callers of all threads take turns. Knows bytes and strides; not elements' meaning, not Python.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "damacy/copy/placement.h"
+#include "damacy/device/device.h"
+
+namespace damacy {
+
+class DeviceQueue {
+ public:
+  DeviceQueue(std::shared_ptr<Device> device, std::unique_ptr<Copier> copier);
+
+  Device& device() noexcept { return *device_; }
+  Copier& copier() noexcept { return *copier_; }
+  std::shared_ptr<Device> share_device() const noexcept { return device_; }
+  HostBuffer allocate(std::size_t bytes) { return {device_->device_memory(), bytes}; }
+
+  // Both are complete on return.
+  void upload(std::span<std::byte> dst, std::span<const std::byte> src);
+  void download(std::span<std::byte> dst, std::span<const std::byte> src);
+  // Enqueues. `copy` counts from `src` and `dst`; `src` is not shorter than it reads.
+  void copy(BlockCopy copy, std::span<const std::byte> src, std::uint64_t dst);
+
+  // Work queued there so far comes first; work queued there from now on comes after ours.
+  void wait_for(std::uint64_t stream);
+  void let_wait(std::uint64_t stream);
+  void wait_for(const Event& event);
+  Event record();
+  std::uint64_t native_handle();
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<Copier> copier_;
+  std::mutex mutex_;
+  std::unique_ptr<Stream> stream_;
+  HostBuffer pinned_image_, device_image_;
+  Event image_used_;
+};
+
+}  // namespace damacy
