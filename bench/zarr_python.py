@@ -1,10 +1,10 @@
 """zarr-python with and without damacy.zarr: whole arrays, crops, strides and rows, beside decoding and reading alone.
 
-    python -m bench.zarr_python --out bench/results/zarr-python.json [--threads 2] [--cases A,B,C] [--reps 5] [--quarter]
+    python -m bench.zarr_python --out FILE [--threads 2] [--cases A,B,C] [--reps 5] [--quarter]
     python -m bench.zarr_python --device cuda --out FILE
 
-Results are compared first, then timed: medians, warm page cache, the same CPUs for all. With `--device cuda` our results
-are device arrays, and the bus counters are kept beside the times. Knows zarr-python's interface only."""
+Results are compared first, then timed: medians, warm page cache, the same CPUs for all. With `--device cuda` our
+results are device arrays, and the bus counters are kept beside the times. Knows zarr-python's interface only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from typing import Any
 import numcodecs
 import numpy as np
 import zarr
-from zarr.codecs import BloscCodec, ZstdCodec  # noqa: F401  (what the cases are written with)
+from zarr.codecs import ZstdCodec
 
 import damacy.zarr
 from bench import machine
@@ -188,12 +188,14 @@ def measure(path: Path, options: dict[str, Any], access: Access, settings: argpa
     if hasattr(zarr.core.codec_pipeline, "FusedCodecPipeline"):
         loaders["fused"] = lambda: fused(settings.threads)
     loaders["damacy"] = lambda: ours(settings.threads, gpu)
-    opened, times = {}, {name: [] for name in loaders}
+    opened: dict[str, Any] = {}
+    times: dict[str, list[float]] = {name: [] for name in loaders}
+    first: list[np.ndarray] = []
     for name, loader in loaders.items():
         with loader():
             opened[name] = zarr.open_array(path, mode="r")
             results = on_host(access(opened[name]))
-        first = results if name == "stock" else first
+        first = first or results
         assert all(np.array_equal(a, b) for a, b in zip(first, results, strict=True)), f"{name} reads something else"
     size = sum(result.nbytes for result in first)
     del first, results
