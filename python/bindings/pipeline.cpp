@@ -132,6 +132,21 @@ nb::dict stats_dict(const Stats& s) {
   return out;
 }
 
+nb::dict explanation_dict(const Explanation& explanation) {
+  nb::list stages;
+  for (const StageLoad& stage : explanation.stages)
+    stages.append(nb::make_tuple(stage.name.c_str(), stage.busy, stage.bytes_per_s));
+  nb::dict out;
+  out["binds"] = explanation.binds.c_str();
+  out["share"] = explanation.share;
+  out["bytes_per_s"] = explanation.bytes_per_s;
+  out["consumer_waited"] = explanation.consumer_waited;
+  out["stages"] = stages;
+  out["advice"] = explanation.advice.c_str();
+  out["text"] = explanation.text.c_str();
+  return out;
+}
+
 nb::dict info_dict(const Batch& batch) {
   const BatchInfo info = batch.info();
   nb::dict out;
@@ -309,6 +324,15 @@ void bind_pipeline(nb::module_& m) {
                stats = p.native.stats();
              }
              return stats_dict(stats);
+           })
+      .def("explain",
+           [](const BoundPipeline& p) {
+             Explanation explanation;
+             {
+               const Unlocked unlocked;
+               explanation = p.native.explain();
+             }
+             return explanation_dict(explanation);
            })
       .def(
           "stats_reset", [](BoundPipeline& p) { p.native.stats_reset(); }, nb::call_guard<Unlocked>())

@@ -14,6 +14,7 @@ from damacy import _log
 from damacy._batch import Batch
 from damacy._config import Config
 from damacy._errors import DamacyError, TryAgain
+from damacy._explanation import Explanation, explanation_from
 from damacy._integers import as_int
 from damacy._nvcomp import nvcomp_files
 from damacy._sample import Sample
@@ -108,6 +109,13 @@ class Pipeline:
     def stats(self) -> Stats:
         """Exact counts and times since the start, or since `stats_reset`."""
         return stats_from(self._native.stats())
+
+    def explain(self) -> Explanation:
+        """What binds now, its share of its measured ceiling, and the setting that would help; `print` it.
+
+        Looks at the time since the start, or since `stats_reset`: reset once batches flow, then ask.
+        """
+        return explanation_from(self._native.explain())
 
     def stats_reset(self) -> None:
         """Zero all counts but the gauges."""

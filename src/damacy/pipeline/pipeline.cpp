@@ -75,6 +75,9 @@ Stats Pipeline::stats() const {
 void Pipeline::stats_reset() {
   impl_->stats_reset();
 }
+Explanation Pipeline::explain() const {
+  return impl_->explain();
+}
 std::string Pipeline::device() const {
   return impl_->device();
 }

@@ -13,6 +13,7 @@
 #include "damacy/device/device.h"
 #include "damacy/pipeline/batch.h"
 #include "damacy/pipeline/config.h"
+#include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/sample.h"
 #include "damacy/pipeline/stats.h"
 
@@ -60,6 +61,7 @@ class Pipeline {
   bool pending() const;
   Stats stats() const;
   void stats_reset();
+  Explanation explain() const;  // since the start, or stats_reset()
   std::string device() const;  // "cpu", or the device's index
   const Config& config() const noexcept;
 

@@ -500,6 +500,15 @@ void Pipeline::Impl::stats_reset() {
   stream.reset_truncated();
 }
 
+Explanation Pipeline::Impl::explain() {
+  Observation seen;
+  seen.stats = stats();
+  seen.seconds = std::chrono::duration<double>(board.observed()).count();
+  seen.cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  seen.on_device = engine_device && 2 * seen.stats.chunks_decoded_on_host < seen.stats.chunks_decoded;
+  return damacy::explain(config, seen);
+}
+
 std::string Pipeline::Impl::device() {
   if (forked()) check_usable();
   const std::lock_guard lock(wakeup->mutex);

@@ -14,6 +14,7 @@
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/fork.h"
 #include "damacy/pipeline/batch_engine.h"
+#include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/pipeline.h"
 #include "damacy/pipeline/sample_stream.h"
 #include "damacy/pipeline/slots.h"
@@ -37,6 +38,7 @@ struct Pipeline::Impl {
   bool pending();
   Stats stats();
   void stats_reset();
+  Explanation explain();
   std::string device();
 
   // Throws Error(shutdown): forked, or closed.

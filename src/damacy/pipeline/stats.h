@@ -47,14 +47,21 @@ class StatsBoard {
     const std::lock_guard lock(mutex_);
     return stats_;
   }
+  // Since the start, or the last reset.
+  Span observed() const {
+    const std::lock_guard lock(mutex_);
+    return std::chrono::steady_clock::now() - since_;
+  }
   void reset() {
     const std::lock_guard lock(mutex_);
     stats_ = Stats{};
+    since_ = std::chrono::steady_clock::now();
   }
 
  private:
   mutable std::mutex mutex_;
   Stats stats_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 };
 
 class Stopwatch {

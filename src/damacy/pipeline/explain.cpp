@@ -1,0 +1,120 @@
+#include "damacy/pipeline/explain.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+// Below this a stage has time to spare: what is waited for is the way through all of them, one after the other.
+constexpr double kBusyEnough = 0.6;
+// A consumer that waits for less of the time is the slowest part itself.
+constexpr double kHardlyWaited = 0.1;
+
+struct Lanes {
+  double readers;
+  bool shared;  // readers also decode and place
+
+  Lanes(const Config& config, const Observation& seen)
+      : readers(static_cast<double>(config.n_io_threads + config.n_compute_threads)), shared(!seen.on_device) {}
+};
+
+double busy_of(const Metric& metric, double seconds, double lanes) {
+  return std::clamp(metric.ms / 1e3 / (seconds * lanes), 0.0, 1.0);
+}
+
+std::vector<StageLoad> stages_of(const Config& config, const Observation& seen, double rate) {
+  const Lanes lanes(config, seen);
+  const double own = lanes.shared ? lanes.readers : 1;
+  std::vector<StageLoad> stages{{"plan", busy_of(seen.stats.plan, seen.seconds, 1), 0},
+                                {"read", busy_of(seen.stats.io, seen.seconds, lanes.readers), 0},
+                                {"decode", busy_of(seen.stats.decompress, seen.seconds, own), 0},
+                                {"place", busy_of(seen.stats.assemble, seen.seconds, own), 0}};
+  if (seen.on_device) stages.push_back({"bus", busy_of(seen.stats.h2d, seen.seconds, 1), 0});
+  for (StageLoad& stage : stages) stage.bytes_per_s = stage.busy > 0 ? rate / stage.busy : 0;
+  return stages;
+}
+
+// On the cores the same threads read, decode and place: together they are one ceiling, and the largest part names it.
+double load_of(const std::vector<StageLoad>& stages, const StageLoad& largest, const Observation& seen) {
+  if (seen.on_device || largest.name == "plan") return largest.busy;
+  double sum = 0;
+  for (const StageLoad& stage : stages)
+    if (stage.name != "plan") sum += stage.busy;
+  return std::min(sum, 1.0);
+}
+
+std::string more_threads(const Config& config, const Observation& seen) {
+  const std::int64_t threads = config.n_io_threads + config.n_compute_threads;
+  if (threads >= seen.cores) return text("no setting: ", threads, " threads use all ", seen.cores, " cores");
+  return text("more threads: n_compute_threads=", seen.cores - config.n_io_threads, " (now ", config.n_compute_threads,
+              "; the machine has ", seen.cores, " cores)");
+}
+
+std::string advice_for(const std::string& binds, const Config& config, const Observation& seen) {
+  if (binds == "consumer") return "no setting: batches wait for their consumer";
+  if (binds == "latency")
+    return text("more batches in production at once: n_batches=", config.n_batches + 2, " (now ", config.n_batches,
+                "), lookahead_batches=", std::max(config.lookahead_batches, config.n_batches + 2), " (now ",
+                config.lookahead_batches, ")");
+  const std::int64_t misses = seen.stats.shard_idx_misses;
+  if (binds == "plan" && misses > seen.stats.shard_idx_hits)
+    return text("a larger n_shards_meta_cache (now ", config.n_shards_meta_cache, "): ", misses, " of ",
+                misses + seen.stats.shard_idx_hits, " shard indices had to be read");
+  if (binds == "plan") return "larger crops or chunks: planning costs by the chunk";
+  if (binds == "bus") return "no setting: it carries encoded bytes already; a stronger codec would carry fewer";
+  if (binds == "read") return text(more_threads(config, seen), ", unless the storage itself is at its limit");
+  if (!seen.on_device) return more_threads(config, seen);
+  return text("larger waves: device_buffer_bytes=", 2 * config.device_buffer_bytes,
+              " and host_buffer_bytes=", 2 * config.host_buffer_bytes, " (now ", config.device_buffer_bytes, " and ",
+              config.host_buffer_bytes, ")");
+}
+
+std::int64_t percent(double part) {
+  return std::llround(100 * part);
+}
+
+std::string worded(const Explanation& out, const Observation& seen) {
+  std::string all = text(std::round(out.bytes_per_s / 1e7) / 100, " GB/s over ", std::round(seen.seconds * 10) / 10,
+                         " s: ");
+  if (out.binds == "latency")
+    all += text("no stage is busy, the busiest ", percent(out.share), " %");
+  else if (out.binds == "consumer")
+    all += "the consumer binds";
+  else
+    all += text(out.binds, " binds, at ", percent(out.share), " % of its measured ceiling");
+  all += text(". What would help: ", out.advice, ". Busy:");
+  for (const StageLoad& stage : out.stages) all += text(' ', stage.name, ' ', percent(stage.busy), " %,");
+  all.back() = ';';
+  return all + text(" the consumer waited ", percent(out.consumer_waited), " % of the time.");
+}
+
+}  // namespace
+
+Explanation explain(const Config& config, const Observation& seen) {
+  Explanation out;
+  if (seen.seconds <= 0 || seen.stats.assemble.output_bytes <= 0) {
+    out.binds = "nothing yet";
+    out.advice = "none: no batch was placed yet";
+    out.text = "No batch was placed yet: there is nothing to explain.";
+    return out;
+  }
+  out.bytes_per_s = seen.stats.assemble.output_bytes / seen.seconds;
+  out.stages = stages_of(config, seen, out.bytes_per_s);
+  out.consumer_waited =
+      std::clamp((seen.stats.pop_wait_io.ms + seen.stats.pop_wait_compute.ms) / 1e3 / seen.seconds, 0.0, 1.0);
+  const auto largest = std::max_element(out.stages.begin(), out.stages.end(),
+                                        [](const StageLoad& a, const StageLoad& b) { return a.busy < b.busy; });
+  out.share = load_of(out.stages, *largest, seen);
+  if (out.consumer_waited < kHardlyWaited)
+    out.binds = "consumer";
+  else
+    out.binds = out.share < kBusyEnough ? "latency" : largest->name;
+  out.advice = advice_for(out.binds, config, seen);
+  out.text = worded(out, seen);
+  return out;
+}
+
+}  // namespace damacy

@@ -1,0 +1,41 @@
+// What holds a stream of batches up, told from what its stages measured: which of them binds, how much of its ceiling
+// is used, and which setting would help. Pure: no clock, no machine; everything is an argument.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "damacy/pipeline/config.h"
+#include "damacy/pipeline/stats.h"
+
+namespace damacy {
+
+// What a pipeline did in `seconds`, and with what.
+struct Observation {
+  Stats stats;
+  double seconds = 0;
+  std::int64_t cores = 1;
+  bool on_device = false;  // batches, and the decoding of most chunks
+};
+
+// One stage that batches pass through.
+struct StageLoad {
+  std::string name;  // plan, read, decode, place, bus
+  double busy = 0;   // of the time that its lanes (threads, or the device's one) had, 0 to 1
+  double bytes_per_s = 0;  // of finished batches, if this stage were busy all the time: its measured ceiling
+};
+
+struct Explanation {
+  std::string binds;           // a stage's name; "consumer", "latency", or "nothing yet"
+  double share = 0;            // of the binding ceiling that was reached, 0 to 1
+  double bytes_per_s = 0;      // of finished batches
+  double consumer_waited = 0;  // of the time, 0 to 1
+  std::vector<StageLoad> stages;
+  std::string advice;  // the setting that would help; or why none would
+  std::string text;    // all of it, for people
+};
+
+[[nodiscard]] Explanation explain(const Config& config, const Observation& seen);
+
+}  // namespace damacy

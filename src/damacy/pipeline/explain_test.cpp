@@ -1,0 +1,87 @@
+#include "damacy/pipeline/explain.h"
+
+#include <gtest/gtest.h>
+
+namespace damacy {
+namespace {
+
+Metric busy(double ms, double out = 0) {
+  return {ms, 1, 0, out, 1};
+}
+
+Observation ten_seconds() {
+  Observation seen;
+  seen.seconds = 10;
+  seen.cores = 8;
+  seen.stats.assemble = busy(100, 20e9);
+  seen.stats.pop_wait_compute = busy(9000);
+  return seen;
+}
+
+Config four_threads() {
+  Config config;
+  config.n_io_threads = 4;
+  return config;
+}
+
+TEST(explain, without_a_placed_batch_there_is_nothing_to_say) {
+  const Explanation out = explain(four_threads(), {});
+  EXPECT_EQ(out.binds, "nothing yet");
+  EXPECT_TRUE(out.stages.empty());
+}
+
+TEST(explain, decoding_threads_that_are_always_busy_bind_and_more_of_them_would_help) {
+  Observation seen = ten_seconds();
+  seen.stats.decompress = busy(36'000);
+  const Explanation out = explain(four_threads(), seen);
+  EXPECT_EQ(out.binds, "decode");
+  EXPECT_NEAR(out.share, (36'000 + 100) / 40'000.0, 1e-9);
+  EXPECT_DOUBLE_EQ(out.bytes_per_s, 2e9);
+  EXPECT_NE(out.advice.find("n_compute_threads=4"), std::string::npos) << out.advice;
+  EXPECT_NE(out.text.find("decode binds, at 90 %"), std::string::npos) << out.text;
+}
+
+TEST(explain, with_a_thread_a_core_no_setting_helps) {
+  Observation seen = ten_seconds();
+  seen.cores = 4;
+  seen.stats.decompress = busy(36'000);
+  EXPECT_NE(explain(four_threads(), seen).advice.find("no setting"), std::string::npos);
+}
+
+TEST(explain, a_consumer_that_never_waits_binds) {
+  Observation seen = ten_seconds();
+  seen.stats.decompress = busy(36'000);
+  seen.stats.pop_wait_compute = busy(500);
+  EXPECT_EQ(explain(four_threads(), seen).binds, "consumer");
+}
+
+TEST(explain, idle_stages_and_a_waiting_consumer_are_a_matter_of_latency) {
+  Observation seen = ten_seconds();
+  seen.on_device = true;
+  seen.stats.decompress = busy(4'000);
+  const Explanation out = explain(four_threads(), seen);
+  EXPECT_EQ(out.binds, "latency");
+  EXPECT_NE(out.advice.find("n_batches=4"), std::string::npos) << out.advice;
+}
+
+TEST(explain, on_a_device_the_bus_is_a_stage_of_its_own) {
+  Observation seen = ten_seconds();
+  seen.on_device = true;
+  seen.stats.h2d = busy(9'500);
+  const Explanation out = explain(four_threads(), seen);
+  EXPECT_EQ(out.binds, "bus");
+  EXPECT_NEAR(out.share, 0.95, 1e-9);
+  EXPECT_NEAR(out.stages.back().bytes_per_s, 2e9 / 0.95, 1);
+}
+
+TEST(explain, planning_that_binds_names_the_index_cache_when_it_misses) {
+  Observation seen = ten_seconds();
+  seen.stats.plan = busy(9'900);
+  seen.stats.shard_idx_misses = 10;
+  const Explanation out = explain(four_threads(), seen);
+  EXPECT_EQ(out.binds, "plan");
+  EXPECT_NE(out.advice.find("n_shards_meta_cache"), std::string::npos) << out.advice;
+}
+
+}  // namespace
+}  // namespace damacy
