@@ -55,6 +55,10 @@ class PlacementList {
   // `copy` is normalised; offsets count from `src` and `dst`. Splits what has too many axes; drops what is empty.
   void add(const BlockCopy& copy, std::uint64_t src, std::uint64_t dst, const ChunkLayout& layout);
   void add(const Placement& placement);
+  // For destinations that were counted from where memory would be: it is at `base`, aligned as devices align memory.
+  void rebase(std::uint64_t base) noexcept {
+    for (Placement& placement : placements_) placement.dst += base;
+  }
   std::span<const Placement> placements() const noexcept { return placements_; }
   void clear() noexcept { placements_.clear(); }
 

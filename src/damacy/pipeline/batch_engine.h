@@ -12,7 +12,9 @@ namespace damacy {
 class BatchEngine {
  public:
   virtual ~BatchEngine() = default;
-  // Plans a started job and submits its reads; the job settles later, on a thread of the engine's. May wait for memory.
+  // Whether produce() takes jobs that have no slot yet; they claim it when their first bytes are to be written.
+  virtual bool runs_ahead() const = 0;
+  // Plans a job and submits its reads; the job settles later, on a thread of the engine's. May wait for memory.
   // What fails is told to the job.
   virtual void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) = 0;
   // No job follows at once: what was held back to share a wave with it goes now.

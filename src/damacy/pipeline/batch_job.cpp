@@ -14,19 +14,21 @@ BatchJob::BatchJob(Shape shape, std::vector<PlannedSample> rows)
   for (auto& stride : row_strides_) stride *= static_cast<std::int64_t>(size_of(shape_.dtype));
 }
 
-void BatchJob::start(std::shared_ptr<SlotLoan> loan, RowWriter& writer, std::function<void(BatchJob&)> settled) {
+void BatchJob::start(Owner owner, RowWriter& writer) {
   writer_ = &writer;
-  loan_ = std::move(loan);
-  settled_ = std::move(settled);
-  started_ = true;
+  owner_ = std::move(owner);
   open_task();
+}
+
+void BatchJob::claim_slot() {
+  if (!loan_) loan_ = owner_.lend(*this);
 }
 
 void BatchJob::close_task(StatsBoard& board) {
   if (open_tasks_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   settle(board);
-  const auto settled = std::move(settled_);
-  settled(*this);
+  const Owner owner = std::move(owner_);
+  owner.settled(*this);
 }
 
 void BatchJob::close_read() noexcept {

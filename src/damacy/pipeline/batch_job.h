@@ -44,9 +44,16 @@ class BatchJob {
   std::span<const PlannedSample> rows() const noexcept { return rows_; }
   std::int64_t end_sample() const noexcept { return shape_.first_sample + static_cast<std::int64_t>(rows_.size()); }
 
-  // In production from here on. `settled` is called once, on the thread of the last task, under no lock.
-  void start(std::shared_ptr<SlotLoan> loan, RowWriter& writer, std::function<void(BatchJob&)> settled);
-  bool started() const noexcept { return started_; }
+  struct Owner {
+    // Gives a slot, as soon as there is one; throws Error(shutdown) when the pipeline closes first.
+    std::function<std::shared_ptr<SlotLoan>(BatchJob&)> lend;
+    // Called once, on the thread of the last task, under no lock.
+    std::function<void(BatchJob&)> settled;
+  };
+  // Tasks may be opened from here on.
+  void start(Owner owner, RowWriter& writer);
+  // Before the first write; one thread. From here on the batch is in production.
+  void claim_slot();
 
   // Tasks: one is open from start() until the planner closes it, so the job cannot settle while it is still being
   // planned.
@@ -87,8 +94,7 @@ class BatchJob {
   Dims row_strides_;
   std::shared_ptr<SlotLoan> loan_;
   RowWriter* writer_ = nullptr;
-  std::function<void(BatchJob&)> settled_;
-  std::atomic<bool> started_{false};
+  Owner owner_;
   std::atomic<std::int64_t> open_tasks_{0};
   std::atomic<std::int64_t> open_reads_{0};
   std::atomic<std::int64_t> reads_ended_ns_{0};

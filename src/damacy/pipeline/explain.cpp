@@ -77,8 +77,8 @@ std::int64_t percent(double part) {
 }
 
 std::string worded(const Explanation& out, const Observation& seen) {
-  std::string all = text(std::round(out.bytes_per_s / 1e7) / 100, " GB/s over ", std::round(seen.seconds * 10) / 10,
-                         " s: ");
+  std::string all =
+      text(std::round(out.bytes_per_s / 1e7) / 100, " GB/s over ", std::round(seen.seconds * 10) / 10, " s: ");
   if (out.binds == "latency")
     all += text("no stage is busy, the busiest ", percent(out.share), " %");
   else if (out.binds == "consumer")

@@ -21,8 +21,8 @@ struct Observation {
 
 // One stage that batches pass through.
 struct StageLoad {
-  std::string name;  // plan, read, decode, place, bus
-  double busy = 0;   // of the time that its lanes (threads, or the device's one) had, 0 to 1
+  std::string name;        // plan, read, decode, place, bus
+  double busy = 0;         // of the time that its lanes (threads, or the device's one) had, 0 to 1
   double bytes_per_s = 0;  // of finished batches, if this stage were busy all the time: its measured ceiling
 };
 

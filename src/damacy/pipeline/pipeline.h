@@ -62,7 +62,7 @@ class Pipeline {
   Stats stats() const;
   void stats_reset();
   Explanation explain() const;  // since the start, or stats_reset()
-  std::string device() const;  // "cpu", or the device's index
+  std::string device() const;   // "cpu", or the device's index
   const Config& config() const noexcept;
 
  private:

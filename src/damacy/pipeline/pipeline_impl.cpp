@@ -323,32 +323,51 @@ void Pipeline::Impl::make_slots(const PlannedSample& first) {
 // ---- batches out ----------------------------------------------------------------------------------------------------
 
 void Pipeline::Impl::plan_batches(std::stop_token stop) {
-  for (;;) {
-    std::shared_ptr<BatchJob> job;
-    std::shared_ptr<SlotLoan> loan;
-    {
-      Lock lock(wakeup->mutex);
-      const auto can_start = [&] { return stream.has_unstarted() && slots->any_free(); };
-      if (!can_start()) {
-        lock.unlock();
-        engine->flush();
-        lock.lock();
-      }
-      while (!stop.stop_requested() && !can_start()) {
-        if (slots->any_unfenced())
-          wakeup->changed.wait_for(lock, stop, kFenceRetry, can_start);
-        else
-          wakeup->changed.wait(lock, stop, [&] { return can_start() || slots->any_unfenced(); });
-      }
-      if (stop.stop_requested()) return;
-      job = stream.peek_unstarted();
-      loan = slots->lend(job->shape().id);
-      stream.mark_started();
-      wakeup->changed.notify_all();
-    }
-    job->start(std::move(loan), engine->rows(), [this](BatchJob& settled) { on_settled(settled); });
+  // A failed row that is to be filled needs its slot even when nothing else is written to it.
+  const bool ahead = engine->runs_ahead() && config.on_error != OnError::fill;
+  while (const std::shared_ptr<BatchJob> job = next_to_plan(stop, ahead)) {
+    job->start(
+        {[this](BatchJob& claimer) { return lend(claimer); }, [this](BatchJob& settled) { on_settled(settled); }},
+        engine->rows());
+    if (!ahead) job->claim_slot();
     engine->produce(job, stop);
   }
+}
+
+// Null when the pipeline closes first. Unless planning runs `ahead`, a slot is free, too.
+std::shared_ptr<BatchJob> Pipeline::Impl::next_to_plan(const std::stop_token& stop, bool ahead) {
+  Lock lock(wakeup->mutex);
+  const auto can_plan = [&] { return stream.has_unplanned() && (ahead || slots->any_free()); };
+  if (!can_plan()) {
+    lock.unlock();
+    engine->flush();
+    lock.lock();
+  }
+  if (!wait_for_slots(lock, stop, can_plan)) return nullptr;
+  return stream.plan_next();
+}
+
+// False when stopped. What waits for a free slot has to ask now and then while fences cannot be made.
+template <class Ready>
+bool Pipeline::Impl::wait_for_slots(Lock& lock, const std::stop_token& stop, Ready ready) {
+  while (!ready()) {
+    if (stop.stop_requested()) return false;
+    if (slots->any_unfenced())
+      wakeup->changed.wait_for(lock, stop, kFenceRetry, ready);
+    else
+      wakeup->changed.wait(lock, stop, [&] { return ready() || slots->any_unfenced(); });
+  }
+  return true;
+}
+
+std::shared_ptr<SlotLoan> Pipeline::Impl::lend(BatchJob& job) {
+  Lock lock(wakeup->mutex);
+  if (!wait_for_slots(lock, stopping.get_token(), [&] { return slots->any_free(); }))
+    throw Error(Status::shutdown, "the pipeline was closed while a batch waited for its slot", "closed");
+  auto loan = slots->lend(job.shape().id);
+  stream.mark_started(job);
+  wakeup->changed.notify_all();
+  return loan;
 }
 
 void Pipeline::Impl::on_settled(BatchJob& job) {

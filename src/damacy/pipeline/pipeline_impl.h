@@ -82,6 +82,10 @@ struct Pipeline::Impl {
   std::unique_ptr<BatchEngine> make_engine();
   void record_wait(const BatchJob& job, std::chrono::steady_clock::time_point since);
   void plan_batches(std::stop_token stop);
+  std::shared_ptr<BatchJob> next_to_plan(const std::stop_token& stop, bool ahead);
+  std::shared_ptr<SlotLoan> lend(BatchJob& job);
+  template <class Ready>
+  bool wait_for_slots(Lock& lock, const std::stop_token& stop, Ready ready);
   void on_settled(BatchJob& job);
 
   std::uint64_t epoch;

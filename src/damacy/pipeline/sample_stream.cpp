@@ -33,35 +33,47 @@ void SampleStream::form_batch() {
   run_.clear();
 }
 
-bool SampleStream::in_production() const noexcept {
-  return std::any_of(batches_.begin(), batches_.begin() + static_cast<std::ptrdiff_t>(started_),
-                     [](const Item& item) { return !item.settled; });
+bool SampleStream::has_unstarted() const noexcept {
+  return std::any_of(batches_.begin(), batches_.end(), [](const Item& item) { return !item.started && !item.settled; });
 }
 
-void SampleStream::mark_started() {
-  Item& item = batches_[started_++];
-  item.started = true;
-  queued_ -= static_cast<std::int64_t>(item.job->rows().size());
+bool SampleStream::in_production() const noexcept {
+  return std::any_of(batches_.begin(), batches_.end(), [](const Item& item) { return item.started && !item.settled; });
+}
+
+std::shared_ptr<BatchJob> SampleStream::plan_next() noexcept {
+  return batches_[planned_++].job;
+}
+
+void SampleStream::leave_queue(const Item& item) noexcept {
+  if (!item.started) queued_ -= static_cast<std::int64_t>(item.job->rows().size());
+}
+
+void SampleStream::mark_started(const BatchJob& job) {
+  for (Item& item : batches_) {
+    if (item.job.get() != &job) continue;
+    leave_queue(item);
+    item.started = true;
+  }
 }
 
 void SampleStream::mark_settled(const BatchJob& job) {
-  for (Item& item : batches_)
-    if (item.job.get() == &job) item.settled = true;
   // A batch of which every row was skipped is not delivered; it leaves from wherever it stands.
-  for (std::size_t i = 0; i < started_;) {
-    const Item& item = batches_[i];
-    if (item.settled && !item.job->failure() && item.job->delivered_rows() == 0) {
-      batches_.erase(batches_.begin() + static_cast<std::ptrdiff_t>(i));
-      --started_;
-    } else {
-      ++i;
-    }
+  const bool leaves = !job.failure() && job.delivered_rows() == 0;
+  for (auto item = batches_.begin(); item != batches_.end(); ++item) {
+    if (item->job.get() != &job) continue;
+    leave_queue(*item);
+    item->started = item->settled = true;
+    if (!leaves) return;
+    --planned_;
+    batches_.erase(item);
+    return;
   }
 }
 
 void SampleStream::drop_front() {
   batches_.pop_front();
-  --started_;
+  --planned_;
 }
 
 bool SampleStream::has_due_error() const noexcept {

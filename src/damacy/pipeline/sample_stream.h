@@ -56,13 +56,14 @@ class SampleStream {
   // Batches, oldest first.
   struct Item {
     std::shared_ptr<BatchJob> job;
-    bool started = false;
+    bool started = false;  // in production: it has a slot
     bool settled = false;
   };
-  bool has_unstarted() const noexcept { return started_ < batches_.size(); }
+  bool has_unplanned() const noexcept { return planned_ < batches_.size(); }
+  bool has_unstarted() const noexcept;
   bool in_production() const noexcept;
-  std::shared_ptr<BatchJob> peek_unstarted() const { return batches_[started_].job; }
-  void mark_started();
+  std::shared_ptr<BatchJob> plan_next() noexcept;
+  void mark_started(const BatchJob& job);
   void mark_settled(const BatchJob& job);
   const Item* front() const noexcept { return batches_.empty() ? nullptr : &batches_.front(); }
   void drop_front();
@@ -76,6 +77,7 @@ class SampleStream {
 
  private:
   void form_batch();
+  void leave_queue(const Item& item) noexcept;
 
   const Config& config_;
   std::deque<std::shared_ptr<QueuedSource>> sources_;
@@ -86,7 +88,7 @@ class SampleStream {
   std::int64_t next_batch_ = 0;
   std::int64_t truncated_ = 0;
   std::deque<Item> batches_;
-  std::size_t started_ = 0;  // batches_[0, started_) are in production or done
+  std::size_t planned_ = 0;  // batches_[0, planned_) are planned, in production or done
 
   std::deque<Deferred> deferred_;
 };

@@ -165,8 +165,8 @@ BlockCopy copy_into_row(const BatchJob& job, std::uint32_t row, const Box& part,
   return copy;
 }
 
-std::uint64_t address_of_row(const BatchJob& job, std::uint32_t row) {
-  return reinterpret_cast<std::uint64_t>(job.row_memory(row).data());
+std::uint64_t offset_of_row(const BatchJob& job, std::uint32_t row) {
+  return row * static_cast<std::uint64_t>(job.row_bytes());
 }
 
 }  // namespace
@@ -194,8 +194,11 @@ void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> pack
       chunk.failed = true;
       return chunk.tasks->fail_chunk(chunk.chunk, result);
     }
-    if (staging.host || staging.decoded_size > kMaxDeviceChunk) return wave.redo(chunk);
-    add_placements(wave.slot().placements, chunk, staging.address, staging.layout);
+    if (staging.host || staging.decoded_size > kMaxDeviceChunk) {
+      chunk.redo = true;
+      return;
+    }
+    add_placements(chunk.share->placements, chunk, staging.address, staging.layout);
   } catch (...) {
     chunk.failed = true;
     chunk.tasks->fail_chunk(chunk.chunk, current_error());
@@ -215,7 +218,7 @@ void add_placements(PlacementList& list, const StagedChunk& chunk, std::uint64_t
       copy.src_offset += (part.start[i] - box.start[i]) * array.chunk_strides()[i];
     }
     normalise(copy);
-    list.add(copy, address, address_of_row(job, row), layout);
+    list.add(copy, address, offset_of_row(job, row), layout);
   }
 }
 
@@ -230,10 +233,10 @@ void add_crop(PlacementList& list, const StagedChunk& chunk, std::uint32_t row, 
   normalise(copy);
   ChunkLayout layout;
   layout.chunk_bytes = static_cast<std::uint64_t>(*product(part.extents().span()) * element);
-  list.add(copy, address, address_of_row(job, row), layout);
+  list.add(copy, address, offset_of_row(job, row), layout);
 }
 
-void add_fill(PlacementList& list, BatchJob& job, std::uint32_t row, const Box& part, std::uint64_t address) {
+void add_fill(PlacementList& list, const BatchJob& job, std::uint32_t row, const Box& part, std::uint64_t address) {
   const Dtype dtype = job.rows()[row].array->metadata().dtype;
   BlockCopy copy;
   copy.op = {dtype, job.shape().dtype, false};
@@ -245,7 +248,7 @@ void add_fill(PlacementList& list, BatchJob& job, std::uint32_t row, const Box& 
   normalise(copy);
   ChunkLayout layout;
   layout.chunk_bytes = size_of(dtype);
-  list.add(copy, address, address_of_row(job, row), layout);
+  list.add(copy, address, offset_of_row(job, row), layout);
 }
 
 }  // namespace damacy

@@ -17,11 +17,12 @@ namespace damacy {
 // is told to the chunk's rows.
 void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed) noexcept;
 
-// Placements of a chunk that lies decoded at `address`.
+// Placements into rows of a batch whose address is not known yet: they count from its first byte.
+// Of a chunk that lies decoded at `address`.
 void add_placements(PlacementList& list, const StagedChunk& chunk, std::uint64_t address, const ChunkLayout& layout);
 // Elements of `part`, wanted by `row`, that lie at `address` by themselves, row-major.
 void add_crop(PlacementList& list, const StagedChunk& chunk, std::uint32_t row, const Box& part, std::uint64_t address);
 // `part`, relative to the row's own box, becomes the fill element that lies at `address`.
-void add_fill(PlacementList& list, BatchJob& job, std::uint32_t row, const Box& part, std::uint64_t address);
+void add_fill(PlacementList& list, const BatchJob& job, std::uint32_t row, const Box& part, std::uint64_t address);
 
 }  // namespace damacy

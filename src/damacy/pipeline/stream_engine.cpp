@@ -9,7 +9,7 @@
 namespace damacy {
 namespace {
 
-constexpr std::size_t kWaves = 4;  // one being read, one going up, one being decoded, one to spare
+constexpr std::size_t kWaves = 8;  // being read, going up, being decoded, waiting for a slot
 
 // Sizes in bytes, from the two buffers alone.
 struct WaveMemoryPlan {
@@ -19,7 +19,7 @@ struct WaveMemoryPlan {
     const auto host = static_cast<std::size_t>(config.host_buffer_bytes);
     const auto device = static_cast<std::size_t>(config.device_buffer_bytes);
     const auto whole = [](std::size_t bytes) { return std::max<std::size_t>(bytes / 4096 * 4096, 4096); };
-    slab = whole(std::min(host / 8, device / 16));
+    slab = whole(std::min(host / 2, device / 4) / kWaves);
     images = whole(host / 16);
     packed = host;  // ordinary memory, taken as it is used
     scratch = whole(device * 3 / 8);
@@ -42,10 +42,7 @@ class StreamEngine final : public BatchEngine {
         slots_(make_slots()),
         runner_(parts_.device, *parts_.decoder, *parts_.copier, {scratch_, images_, decoded_}, board_),
         readers_(config),
-        former_(slots_, readers_, {packed_, decoded_, readers_.contexts()}, [this](std::shared_ptr<Wave> wave) {
-          board_.add(&Stats::waves_emitted, 1);
-          runner_.run(std::move(wave));
-        }) {}
+        former_(slots_, readers_, {packed_, decoded_, readers_.contexts()}, runner_) {}
   ~StreamEngine() override { stop(); }
 
   void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) override {
@@ -60,6 +57,7 @@ class StreamEngine final : public BatchEngine {
   }
   void flush() override { former_.seal(); }
   void run_soon(std::function<void()> task) override { readers_.run_soon(std::move(task)); }
+  bool runs_ahead() const override { return true; }
   RowWriter& rows() override { return runner_; }
   std::uint64_t ready_stream() const override { return runner_.native_handle(); }
 

@@ -1,17 +1,19 @@
 // A wave: as many chunks as fit one slab of staging memory, on their way through a device together: up, decoded,
-// placed. Chunks of several batches may share one. Knows its memory and what is in it; not who reads, not who waits.
+// placed. Chunks of several batches may share one. Its slab goes up in pieces, each as soon as all of it was written.
+// Knows its memory and what is in it; not who reads, not who waits.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
+#include "damacy/core/error.h"
 #include "damacy/device/arena.h"
 #include "damacy/device/pool.h"
 #include "damacy/pipeline/chunk_tasks.h"
@@ -20,84 +22,133 @@ namespace damacy {
 
 // What a wave works with, used again by the next one that gets it.
 struct WaveSlot {
-  void get_ready() {
-    frames->clear();
-    placements.clear();
-  }
-
   HostBuffer slab;         // pinned: encoded chunks, and crops that the host decoded
   HostBuffer source;       // on the device, as long as the slab and padded
   HostBuffer destination;  // on the device: decoded chunks
   std::unique_ptr<FrameList> frames;
-  PlacementList placements;
 };
+
+struct WaveShare;
 
 // A chunk in a wave.
 struct StagedChunk {
   std::shared_ptr<ChunkTasks> tasks;
   std::uint32_t chunk = 0;
+  WaveShare* share = nullptr;   // its batch's
   std::uint64_t staged_at = 0;  // in slab and source
   std::uint64_t staged_bytes = 0;
   std::uint64_t decoded_at = 0;  // in destination
   bool by_device = false;        // encoded bytes are staged; else what is placed
   bool is_fill = false;
+  std::atomic<bool> redo{false};  // to be decoded on the host after all
   // Elements that each row gets from here.
   std::vector<std::pair<std::uint32_t, std::int64_t>> placed;
   std::atomic<bool> failed{false};  // told to its rows; nothing is placed
 };
 
-class Wave {
+// What a wave does for one batch. Shares are placed and told one by one: a batch may have to wait for its slot until
+// the batch before it, in the same wave, was taken and released.
+struct WaveShare {
+  BatchJob* job = nullptr;  // kept by its chunks
+  std::size_t first_chunk = 0, end_chunk = 0;
+  PlacementList placements;                // from the batch's first byte
+  std::span<std::byte> host_image, image;  // of the placements, here and on the device
+  Event began, done;                       // placing
+  std::optional<Error> failure;            // of its way through the device
+};
+
+class Wave;
+
+// Learns how far waves have come. Called under the wave's lock: hands on, and returns.
+class WaveWatcher {
+ public:
+  virtual ~WaveWatcher() = default;
+  // These bytes of the slab are written, and nobody writes them again.
+  virtual void piece_written(const std::shared_ptr<Wave>& wave, ByteRange piece) noexcept = 0;
+  // The last piece was told, and every frame is described.
+  virtual void wave_written(const std::shared_ptr<Wave>& wave) noexcept = 0;
+};
+
+// A part of a wave's slab that somebody is about to write. It is written when this ends.
+class StagedRange {
+ public:
+  StagedRange() = default;
+  StagedRange(std::shared_ptr<Wave> wave, ByteRange range) : wave_(std::move(wave)), range_(range) {}
+  StagedRange(StagedRange&&) noexcept = default;
+  StagedRange& operator=(StagedRange&&) = delete;
+  ~StagedRange();
+  std::uint64_t begin() const noexcept { return range_.begin; }
+
+ private:
+  std::shared_ptr<Wave> wave_;
+  ByteRange range_;
+};
+
+class Wave : public std::enable_shared_from_this<Wave> {
  public:
   static constexpr std::uint64_t kAlignment = 256;
+  static constexpr std::uint64_t kPiece = 8 << 20;  // copies of this size reach the bus's full rate
 
-  explicit Wave(Lease<WaveSlot> lease) : slot_(std::move(lease)) { slot().get_ready(); }
+  Wave(Lease<WaveSlot> lease, WaveWatcher& watcher);
 
   WaveSlot& slot() noexcept { return **slot_; }
   std::uint64_t source_address(std::uint64_t offset) const noexcept;
   std::uint64_t destination_address(std::uint64_t offset) const noexcept;
 
   // The planner's thread only. Bytes staged and decoded so far, and more of them.
-  bool fits(std::uint64_t staged, std::uint64_t decoded) const noexcept;
+  bool fits(std::uint64_t staged_bytes, std::uint64_t decoded_bytes) const noexcept;
   bool empty() const noexcept { return chunks_.empty(); }
-  std::uint64_t staged() const noexcept { return staged_; }
-  std::uint64_t stage(std::uint64_t bytes) noexcept;
+  [[nodiscard]] StagedRange stage(std::uint64_t bytes);
   std::uint64_t decode(std::uint64_t bytes) noexcept;
   StagedChunk& add(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk);
+  // Nothing is added any more. Waves are decoded and placed in the order of their numbers, which has no gaps.
+  void seal(std::uint64_t number) noexcept;
+  std::uint64_t number() const noexcept { return number_; }
 
-  // Reads under way; the wave can go when none is left.
-  void open_read() noexcept;
-  void close_read() noexcept;
-  bool wait_reads(std::stop_token stop);
-
-  // Readers. `frame` decodes a part of the chunk; the chunk is to be decoded on the host after all.
+  // Readers. `frame` decodes a part of the chunk.
   void own_frame(std::uint32_t frame, StagedChunk& chunk);
-  void redo(StagedChunk& chunk);
-
   // It retires: the memory goes to the next wave.
   void give_back() noexcept;
 
-  // When no reader is left.
+  // When it is written.
   std::deque<StagedChunk>& chunks() noexcept { return chunks_; }
+  std::deque<WaveShare>& shares() noexcept { return shares_; }  // oldest first
   StagedChunk* owner_of(std::uint32_t frame) noexcept { return frame < owners_.size() ? owners_[frame] : nullptr; }
-  std::vector<StagedChunk*>& redone() noexcept { return redo_; }
-
   // While in flight, held until the wave retires.
+  struct Upload {
+    Event began, ended;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Upload> uploads;
   Arena::Piece scratch;  // device: decoder scratch, images, status words
   Arena::Piece pinned;   // host: images, status words
   std::span<std::byte> host_status;
-  Event up_began, up, done;
+  Event up, decoded;
+  bool verdicts_read = false;
+  std::optional<Error> failure;  // of its way through the device
 
  private:
+  friend class StagedRange;
+  struct PieceState {
+    std::uint32_t open = 0;  // ranges that are not written yet
+    bool told = false;
+  };
+  void close_range(ByteRange range) noexcept;
+  void tell_pieces(std::uint64_t first, std::uint64_t last) noexcept;  // under the lock
+
   std::optional<Lease<WaveSlot>> slot_;
-  std::uint64_t staged_ = 0;
-  std::uint64_t decoded_ = 0;
+  WaveWatcher& watcher_;
+  std::uint64_t decoded_bytes_ = 0;
+  std::uint64_t number_ = 0;
   std::deque<StagedChunk> chunks_;  // addresses stay
+  std::deque<WaveShare> shares_;    // theirs, too
 
   std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::int64_t reads_ = 0;
+  std::uint64_t staged_ = 0;
+  bool sealed_ = false;
+  std::uint64_t open_ranges_ = 0;
+  std::vector<PieceState> pieces_;
   std::vector<StagedChunk*> owners_;  // by frame
-  std::vector<StagedChunk*> redo_;
 };
 
 }  // namespace damacy

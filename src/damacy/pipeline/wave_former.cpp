@@ -14,18 +14,20 @@ namespace {
 // Reads a run of chunks into the wave's slab, where a device finds them, and describes their frames.
 class SlabRead final : public Request {
  public:
-  SlabRead(std::shared_ptr<Wave> wave, std::shared_ptr<ChunkTasks> tasks, ChunkRun run, std::uint64_t at,
+  SlabRead(std::shared_ptr<Wave> wave, std::shared_ptr<ChunkTasks> tasks, ChunkRun run, StagedRange staged,
            std::vector<StagedChunk*> chunks)
-      : wave_(std::move(wave)), tasks_(std::move(tasks)), run_(std::move(run)), at_(at), chunks_(std::move(chunks)) {
-    wave_->open_read();
+      : wave_(std::move(wave)),
+        tasks_(std::move(tasks)),
+        run_(std::move(run)),
+        staged_(std::move(staged)),
+        chunks_(std::move(chunks)) {
     tasks_->job().open_read();
   }
-  ~SlabRead() override { wave_->close_read(); }
 
   Part prepare(std::size_t, std::stop_token) override {
     watch_ = {};
     return {tasks_->object_of(tasks_->shard_of(run_.chunks.front())), run_.offset,
-            wave_->slot().slab.bytes().subspan(at_, run_.bytes)};
+            wave_->slot().slab.bytes().subspan(staged_.begin(), run_.bytes)};
   }
 
   void complete(std::size_t, const Part& part, const Error* failure) noexcept override {
@@ -57,7 +59,7 @@ class SlabRead final : public Request {
   std::shared_ptr<Wave> wave_;
   std::shared_ptr<ChunkTasks> tasks_;
   ChunkRun run_;
-  std::uint64_t at_;
+  StagedRange staged_;
   std::vector<StagedChunk*> chunks_;
   Stopwatch watch_;
 };
@@ -92,13 +94,10 @@ class CropSink final : public ChunkSink {
   using Crops = std::map<std::uint32_t, std::pair<StagedChunk*, std::vector<WaveFormer::Crop>>>;
 
   CropSink(std::shared_ptr<Wave> wave, std::shared_ptr<ChunkTasks> tasks, Crops crops, const HostDecodeMemory& memory)
-      : wave_(std::move(wave)), tasks_(std::move(tasks)), crops_(std::move(crops)), memory_(memory) {
-    wave_->open_read();
-  }
+      : wave_(std::move(wave)), tasks_(std::move(tasks)), crops_(std::move(crops)), memory_(memory) {}
   ~CropSink() override {
     for (auto& [number, crops] : crops_)
       if (!done_[number]) crops.first->failed = true;
-    wave_->close_read();
   }
 
   ChunkTasks& tasks() noexcept override { return *tasks_; }
@@ -142,8 +141,8 @@ class CropSink final : public ChunkSink {
     const Box box = tasks_->box_of(chunk);
     for (const WaveFormer::Crop& one : crops) {
       const std::uint64_t bytes = bytes_of_part(*tasks_, chunk, one.part);
-      crop_chunk(array, box, one.part, decoded, wave_->slot().slab.bytes().subspan(one.staged_at, bytes));
-      add_crop(wave_->slot().placements, *staged, one.row, one.part, wave_->source_address(one.staged_at));
+      crop_chunk(array, box, one.part, decoded, wave_->slot().slab.bytes().subspan(one.staged.begin(), bytes));
+      add_crop(staged->share->placements, *staged, one.row, one.part, wave_->source_address(one.staged.begin()));
     }
     done_[chunk] = true;
   }
@@ -156,7 +155,7 @@ class CropSink final : public ChunkSink {
 };
 
 void WaveFormer::seal() {
-  if (wave_ && !wave_->empty()) sealed_(std::move(wave_));
+  if (wave_ && !wave_->empty()) wave_->seal(sealed_++);
   wave_.reset();
 }
 
@@ -166,7 +165,7 @@ bool WaveFormer::make_room(std::uint64_t staged, std::uint64_t decoded) {
     seal();
     auto slot = slots_.acquire(stop_);
     if (!slot) throw Error(Status::shutdown, "stopped while waiting for a wave", "closed");
-    wave_ = std::make_shared<Wave>(std::move(*slot));
+    wave_ = std::make_shared<Wave>(std::move(*slot), watcher_);
   }
   return wave_->fits(staged, decoded);
 }
@@ -198,11 +197,11 @@ void WaveFormer::add_device_run(const std::shared_ptr<ChunkTasks>& tasks, ChunkR
   const std::uint64_t decoded = tasks->array_of(tasks->shard_of(run.chunks.front())).metadata().chunk_bytes();
   const std::uint64_t padded = decoded + Wave::kAlignment;
   if (!make_room(run.bytes, padded * run.chunks.size())) return add_host_run(tasks, run, false);
-  const std::uint64_t at = wave_->stage(run.bytes);
+  StagedRange range = wave_->stage(run.bytes);
   std::vector<StagedChunk*> chunks;
   for (const std::uint32_t chunk : run.chunks) {
     StagedChunk& staged = wave_->add(tasks, chunk);
-    staged.staged_at = at + (tasks->where(chunk).offset - run.offset);
+    staged.staged_at = range.begin() + (tasks->where(chunk).offset - run.offset);
     staged.staged_bytes = tasks->where(chunk).bytes;
     staged.decoded_at = wave_->decode(decoded);
     staged.by_device = true;
@@ -210,7 +209,7 @@ void WaveFormer::add_device_run(const std::shared_ptr<ChunkTasks>& tasks, ChunkR
       staged.placed.emplace_back(row, *product(wanted(tasks->job(), row, tasks->box_of(chunk)).extents().span()));
     chunks.push_back(&staged);
   }
-  readers_.submit(std::make_unique<SlabRead>(wave_, tasks, std::move(run), at, std::move(chunks)));
+  readers_.submit(std::make_unique<SlabRead>(wave_, tasks, std::move(run), std::move(range), std::move(chunks)));
 }
 
 void WaveFormer::add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial) {
@@ -257,12 +256,13 @@ void WaveFormer::add_fill_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint
   make_room(sizeof metadata.fill, 0);
   StagedChunk& staged = wave_->add(tasks, chunk);
   staged.is_fill = true;
-  staged.staged_at = wave_->stage(sizeof metadata.fill);
+  const StagedRange range = wave_->stage(sizeof metadata.fill);
+  staged.staged_at = range.begin();
   std::memcpy(wave_->slot().slab.data() + staged.staged_at, metadata.fill.data(), sizeof metadata.fill);
   BatchJob& job = tasks->job();
   for (const std::uint32_t row : tasks->rows_of(chunk)) {
     const Box part = wanted(job, row, tasks->box_of(chunk));
-    add_fill(wave_->slot().placements, job, row, relative_to(part, job.rows()[row].box),
+    add_fill(staged.share->placements, job, row, relative_to(part, job.rows()[row].box),
              wave_->source_address(staged.staged_at));
     staged.placed.emplace_back(row, *product(part.extents().span()));
   }

@@ -2,7 +2,6 @@
 // Knows how much a wave holds and who decodes what; not streams.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <stop_token>
 
@@ -22,10 +21,8 @@ struct HostDecodeMemory {
 
 class WaveFormer {
  public:
-  using Sink = std::function<void(std::shared_ptr<Wave>)>;
-  // `sealed` gets every wave that is complete but for its reads.
-  WaveFormer(Pool<WaveSlot>& slots, Readers& readers, const HostDecodeMemory& host, Sink sealed)
-      : slots_(slots), readers_(readers), host_(host), sealed_(std::move(sealed)) {}
+  WaveFormer(Pool<WaveSlot>& slots, Readers& readers, const HostDecodeMemory& host, WaveWatcher& watcher)
+      : slots_(slots), readers_(readers), host_(host), watcher_(watcher) {}
 
   void add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t device_from_bytes, std::stop_token stop);
   void seal();
@@ -34,7 +31,7 @@ class WaveFormer {
   struct Crop {
     std::uint32_t row;
     Box part;
-    std::uint64_t staged_at;
+    StagedRange staged;
   };
   friend class CropSink;
 
@@ -48,8 +45,9 @@ class WaveFormer {
   Pool<WaveSlot>& slots_;
   Readers& readers_;
   HostDecodeMemory host_;
-  Sink sealed_;
+  WaveWatcher& watcher_;
   std::shared_ptr<Wave> wave_;
+  std::uint64_t sealed_ = 0;  // waves so far
   std::stop_token stop_;
 };
 

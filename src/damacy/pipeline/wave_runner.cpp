@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_set>
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
@@ -17,16 +16,19 @@ constexpr std::size_t kRepairImage = 256 << 10;
 constexpr std::size_t kRepairFill = kAligned;
 constexpr std::size_t kRepairAtOnce = 256;  // placements
 
-// Where the parts of a wave's image, and its status words, lie in one piece of memory.
+// Where the parts of a wave's images, and its status words, lie in one piece of memory.
 struct ImageLayout {
-  std::size_t frames, placements, status, end;
-  ImageLayout(const FrameList& list, std::size_t frame_image, std::size_t placement_image) {
-    frames = 0;
-    placements = round_up(frame_image, kAligned);
-    status = placements + round_up(placement_image, kAligned);
-    end = status + round_up(std::size_t{4} * list.count(), kAligned);
-  }
+  std::size_t frames, status, placements, end;
+  ImageLayout(std::size_t frame_image, std::size_t status_bytes, std::size_t placement_images)
+      : frames(0),
+        status(round_up(frame_image, kAligned)),
+        placements(status + round_up(status_bytes, kAligned)),
+        end(placements + placement_images) {}
 };
+
+std::uint64_t address_of(const BatchJob& job) {
+  return reinterpret_cast<std::uint64_t>(job.row_memory(0).data());
+}
 
 }  // namespace
 
@@ -38,107 +40,186 @@ WaveRunner::WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, C
       memory_(memory),
       board_(board),
       up_(device_->make_stream()),
+      decode_{device_->make_stream(), device_->make_stream()},
       main_(device_->make_stream()),
       repair_(device_->make_stream()),
       repair_pinned_(device_->pinned_memory(), kRepairImage + kRepairFill),
       repair_device_(device_->device_memory(), kRepairImage + kRepairFill),
-      enqueuer_([this] { enqueue_all(); }),
+      uploader_([this] { upload_all(); }),
+      placer_([this] { place_all(); }),
       retirer_([this] { retire_all(); }) {}
 
-void WaveRunner::run(std::shared_ptr<Wave> wave) {
-  sealed_.push(std::move(wave), {});
+void WaveRunner::piece_written(const std::shared_ptr<Wave>& wave, ByteRange piece) noexcept {
+  written_.push({wave, piece}, {});
+}
+
+void WaveRunner::wave_written(const std::shared_ptr<Wave>& wave) noexcept {
+  written_.push({wave, std::nullopt}, {});
 }
 
 void WaveRunner::finish() {
-  sealed_.close();
-  if (enqueuer_.joinable()) enqueuer_.join();
-  in_flight_.close();
+  written_.close();
+  if (uploader_.joinable()) uploader_.join();
+  decoding_.close();
+  if (placer_.joinable()) placer_.join();
+  placing_.close();
   if (retirer_.joinable()) retirer_.join();
 }
 
-void WaveRunner::enqueue_all() {
-  while (auto wave = sealed_.pop({})) {
-    (*wave)->wait_reads({});
-    try {
-      enqueue(**wave);
-    } catch (...) {
-      fail(**wave, current_error());
+template <class Step>
+void WaveRunner::attempt(std::optional<Error>& failure, Step step) noexcept {
+  if (failure) return;
+  try {
+    step();
+  } catch (...) {
+    failure = current_error();
+  }
+}
+
+void WaveRunner::upload_all() {
+  while (auto next = written_.pop({})) {
+    Wave& wave = *next->wave;
+    if (next->piece)
+      attempt(wave.failure, [&] { upload(wave, *next->piece); });
+    else
+      decode_in_order(std::move(next->wave));
+  }
+}
+
+// In order, so that memory and slots go to the oldest wave first: it never waits for what a later one has.
+void WaveRunner::decode_in_order(std::shared_ptr<Wave> written) {
+  const std::uint64_t number = written->number();
+  early_.emplace(number, std::move(written));
+  for (auto first = early_.begin(); first != early_.end() && first->first == next_; ++next_) {
+    std::shared_ptr<Wave> wave = std::move(first->second);
+    first = early_.erase(first);
+    board_.add(&Stats::waves_emitted, 1);
+    attempt(wave->failure, [&] { decode(*wave); });
+    decoding_.push(std::move(wave), {});
+  }
+}
+
+void WaveRunner::place_all() {
+  while (auto next = decoding_.pop({})) {
+    Wave& wave = **next;
+    for (WaveShare& share : wave.shares()) {
+      share.failure = wave.failure;
+      attempt(share.failure, [&] { place(wave, share); });
+      placing_.push({*next, &share}, {});
     }
-    in_flight_.push(std::move(*wave), {});
   }
 }
 
 void WaveRunner::retire_all() {
-  while (auto wave = in_flight_.pop({})) {
-    try {
-      (*wave)->done.wait();
-      retire(**wave);
-    } catch (...) {
-      fail(**wave, current_error());
+  while (auto next = placing_.pop({})) {
+    Wave& wave = *next->wave;
+    WaveShare& share = *next->share;
+    attempt(share.failure, [&] {
+      share.done.wait();
+      retire(wave, share);
+    });
+    if (share.failure) {
+      wait_enqueued(wave, share);
+      fail(wave, share);
     }
-    close(**wave);
+    close(wave, share);
   }
 }
 
-void WaveRunner::enqueue(Wave& wave) {
+void WaveRunner::upload(Wave& wave, ByteRange piece) {
+  WaveSlot& slot = wave.slot();
+  Wave::Upload& upload = wave.uploads.emplace_back();
+  upload.bytes = piece.size();
+  upload.began = up_->record(true);
+  up_->copy(slot.source.bytes().subspan(piece.begin, piece.size()),
+            slot.slab.bytes().subspan(piece.begin, piece.size()));
+  upload.ended = up_->record(true);
+}
+
+// All of the wave is on its way up, and its frames and placements are known.
+void WaveRunner::decode(Wave& wave) {
   WaveSlot& slot = wave.slot();
   const std::size_t frame_image = slot.frames->image_bytes();
-  const std::size_t placement_image = copier_.image_bytes(slot.placements);
-  const ImageLayout image(*slot.frames, frame_image, placement_image);
+  const std::size_t status_bytes = std::size_t{4} * slot.frames->count();
+  std::size_t placement_images = 0;
+  for (const WaveShare& share : wave.shares())
+    placement_images += round_up(copier_.image_bytes(share.placements), kAligned);
+  const ImageLayout at(frame_image, status_bytes, placement_images);
   const std::size_t decoder_scratch = round_up<std::size_t>(slot.frames->scratch_bytes(), kAligned);
-  wave.pinned = memory_.pinned.take(std::max<std::size_t>(image.end, 1), {});
-  wave.scratch = memory_.device.take(std::max<std::size_t>(image.end + decoder_scratch, 1), {});
+  wave.pinned = memory_.pinned.take(std::max<std::size_t>(at.end, 1), {});
+  wave.scratch = memory_.device.take(std::max<std::size_t>(at.end + decoder_scratch, 1), {});
   const std::span<std::byte> host = wave.pinned.bytes();
   const std::span<std::byte> device = wave.scratch.bytes();
-  slot.frames->write_image(host.subspan(image.frames, frame_image));
-  copier_.write_image(slot.placements, host.subspan(image.placements, placement_image));
-
-  wave.up_began = up_->record(true);
-  if (wave.staged() > 0) up_->copy(slot.source.bytes().first(wave.staged()), slot.slab.bytes().first(wave.staged()));
-  if (image.status > 0) up_->copy(device.first(image.status), host.first(image.status));
+  std::size_t image = at.placements;
+  for (WaveShare& share : wave.shares()) {
+    const std::size_t bytes = copier_.image_bytes(share.placements);
+    share.host_image = host.subspan(image, bytes);
+    share.image = device.subspan(image, bytes);
+    image += round_up(bytes, kAligned);
+  }
+  slot.frames->write_image(host.subspan(at.frames, frame_image));
+  if (frame_image > 0) up_->copy(device.subspan(at.frames, frame_image), host.subspan(at.frames, frame_image));
   wave.up = up_->record(true);
 
-  main_->wait(wave.up);
-  const std::size_t status_bytes = std::size_t{4} * slot.frames->count();
-  const std::span<std::byte> status = device.subspan(image.status, status_bytes);
+  Stream& stream = *decode_[turn_++ % std::size(decode_)];
+  stream.wait(wave.up);
   if (status_bytes > 0) {
-    decoder_.enqueue(*main_, *slot.frames,
-                     {slot.source.bytes(), slot.destination.bytes(), device.subspan(image.end, decoder_scratch),
-                      device.subspan(image.frames, frame_image), status});
-    wave.host_status = host.subspan(image.status, status_bytes);
-    main_->copy(wave.host_status, status);
+    const std::span<std::byte> status = device.subspan(at.status, status_bytes);
+    decoder_.enqueue(stream, *slot.frames,
+                     {slot.source.bytes(), slot.destination.bytes(), device.subspan(at.end, decoder_scratch),
+                      device.subspan(at.frames, frame_image), status});
+    wave.host_status = host.subspan(at.status, status_bytes);
+    stream.copy(wave.host_status, status);
   }
-  std::unordered_set<const BatchJob*> waited;
-  for (const StagedChunk& chunk : wave.chunks())
-    if (waited.insert(&chunk.tasks->job()).second)
-      for (const Event& last_use : chunk.tasks->job().slot_ready()) main_->wait(last_use);
-  if (placement_image > 0) copier_.enqueue(*main_, slot.placements, device.subspan(image.placements, placement_image));
-  wave.done = main_->record(true);
+  wave.decoded = stream.record(true);
 }
 
-// The wave is done. Chunks whose frames did not decode get a second chance on the host, which also words what is wrong.
-void WaveRunner::retire(Wave& wave) {
+// Waits until the batch has a slot.
+void WaveRunner::place(Wave& wave, WaveShare& share) {
+  share.job->claim_slot();
+  share.placements.rebase(address_of(*share.job));
+  main_->wait(wave.decoded);
+  for (const Event& last_use : share.job->slot_ready()) main_->wait(last_use);
+  share.began = main_->record(true);
+  if (!share.image.empty()) {
+    copier_.write_image(share.placements, share.host_image);
+    main_->copy(share.image, share.host_image);
+    copier_.enqueue(*main_, share.placements, share.image);
+  }
+  share.done = main_->record(true);
+}
+
+// Once, when the wave was decoded. Chunks whose frames did not decode get a second chance on the host, which also words
+// what is wrong.
+void WaveRunner::read_verdicts(Wave& wave) {
+  if (std::exchange(wave.verdicts_read, true)) return;
   for (std::uint32_t frame = 0; frame * 4 < wave.host_status.size(); ++frame) {
     std::uint32_t word = 0;
     std::memcpy(&word, wave.host_status.data() + std::size_t{4} * frame, 4);
     StagedChunk* chunk = wave.owner_of(frame);
     const GpuVerdict verdict = verdict_of(word);
-    if (chunk != nullptr && (verdict.ask_host || !verdict.result.ok())) wave.redo(*chunk);
+    if (chunk != nullptr && (verdict.ask_host || !verdict.result.ok())) chunk->redo = true;
   }
-  auto& redo = wave.redone();
-  std::sort(redo.begin(), redo.end());
-  redo.erase(std::unique(redo.begin(), redo.end()), redo.end());
-  for (StagedChunk* chunk : redo)
-    if (!chunk->failed) decode_on_host(wave, *chunk);
+}
 
-  const double up_ms = wave.up.ms_since(wave.up_began).value_or(0);
-  const double run_ms = wave.done.ms_since(wave.up).value_or(0);
+void WaveRunner::retire(Wave& wave, WaveShare& share) {
+  read_verdicts(wave);
+  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
+    if (StagedChunk& chunk = wave.chunks()[i]; chunk.redo && !chunk.failed) decode_on_host(wave, chunk);
+
   const auto as_span = [](double ms) {
     return std::chrono::duration_cast<StatsBoard::Span>(std::chrono::duration<double, std::milli>(ms));
   };
-  board_.record(&Stats::h2d, as_span(up_ms), static_cast<double>(wave.staged()), static_cast<double>(wave.staged()));
-  bool first = true;
-  for (StagedChunk& chunk : wave.chunks()) {
+  for (const Wave::Upload& upload : std::exchange(wave.uploads, {})) {
+    const auto bytes = static_cast<double>(upload.bytes);
+    board_.record(&Stats::h2d, as_span(upload.ended.ms_since(upload.began).value_or(0)), bytes, bytes);
+  }
+  // The times of the wave go to its first chunk, those of the share to the share's.
+  StatsBoard::Span decoding =
+      share.first_chunk == 0 ? as_span(wave.decoded.ms_since(wave.up).value_or(0)) : StatsBoard::Span{};
+  StatsBoard::Span placing = as_span(share.done.ms_since(share.began).value_or(0));
+  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
+    StagedChunk& chunk = wave.chunks()[i];
     if (chunk.failed) continue;
     std::int64_t elements = 0;
     for (const auto& [row, count] : chunk.placed) {
@@ -148,9 +229,8 @@ void WaveRunner::retire(Wave& wave) {
     if (chunk.is_fill) continue;
     const ArrayMetadata& metadata = chunk.tasks->array_of(chunk.tasks->shard_of(chunk.chunk)).metadata();
     if (chunk.by_device)
-      chunk.tasks->count_decode(std::exchange(first, false) ? as_span(run_ms) : StatsBoard::Span{}, chunk.staged_bytes,
-                                metadata.chunk_bytes());
-    chunk.tasks->count_placed({}, chunk.chunk, elements,
+      chunk.tasks->count_decode(std::exchange(decoding, {}), chunk.staged_bytes, metadata.chunk_bytes());
+    chunk.tasks->count_placed(std::exchange(placing, {}), chunk.chunk, elements,
                               chunk.by_device ? ChunkTasks::Decode::on_device : ChunkTasks::Decode::on_host);
   }
 }
@@ -174,14 +254,17 @@ void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
     repair_->record().wait();
   }
   add_placements(all, chunk, wave.destination_address(chunk.decoded_at), layout);
-  place_now(all.placements().size(), [&](PlacementList& list, std::size_t i) { list.add(all.placements()[i]); });
+  place_now(all.placements().size(), address_of(*chunk.share->job),
+            [&](PlacementList& list, std::size_t i) { list.add(all.placements()[i]); });
 }
 
-void WaveRunner::place_now(std::size_t count, const std::function<void(PlacementList&, std::size_t)>& add) {
+void WaveRunner::place_now(std::size_t count, std::uint64_t base,
+                           const std::function<void(PlacementList&, std::size_t)>& add) {
   const std::lock_guard lock(repair_mutex_);
   for (std::size_t first = 0; first < count; first += kRepairAtOnce) {
     PlacementList list;
     for (std::size_t i = first; i < std::min(count, first + kRepairAtOnce); ++i) add(list, i);
+    list.rebase(base);
     const std::size_t bytes = copier_.image_bytes(list);
     if (bytes > kRepairImage) throw Error(Status::oom, "a repair does not fit its buffer", "memory");
     const std::span<std::byte> host = repair_pinned_.bytes().first(bytes);
@@ -204,7 +287,7 @@ void WaveRunner::fill_row(BatchJob& job, std::size_t row) {
     repair_->record().wait();
   }
   const Box whole{Dims(job.shape().extents.size(), 0), job.shape().extents};
-  place_now(1, [&](PlacementList& list, std::size_t) {
+  place_now(1, address_of(job), [&](PlacementList& list, std::size_t) {
     add_fill(list, job, static_cast<std::uint32_t>(row), whole, reinterpret_cast<std::uint64_t>(fill.data()));
   });
 }
@@ -215,16 +298,29 @@ void WaveRunner::move_row(BatchJob& job, std::size_t from, std::size_t to) {
   repair_->record().wait();
 }
 
-void WaveRunner::fail(Wave& wave, const Error& error) noexcept {
-  for (StagedChunk& chunk : wave.chunks())
-    if (!chunk.failed.exchange(true)) chunk.tasks->fail_chunk(chunk.chunk, error);
+// A wave that failed on its way: its memory may be in use all the same.
+void WaveRunner::wait_enqueued(const Wave& wave, const WaveShare& share) noexcept {
+  const auto wait = [](const Event& event) {
+    try {
+      event.wait();
+    } catch (...) {  // the device is lost: it uses nothing
+    }
+  };
+  for (const Wave::Upload& upload : wave.uploads) wait(upload.ended);
+  for (const Event* event : {&wave.up, &wave.decoded, &share.done}) wait(*event);
 }
 
-// The memory goes back first: settling a batch may call this thread's own engine.
-void WaveRunner::close(Wave& wave) noexcept {
+void WaveRunner::fail(Wave& wave, const WaveShare& share) noexcept {
+  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
+    if (StagedChunk& chunk = wave.chunks()[i]; !chunk.failed.exchange(true))
+      chunk.tasks->fail_chunk(chunk.chunk, *share.failure);
+}
+
+// With the last share the memory goes back, and first: settling a batch may call this thread's own engine.
+void WaveRunner::close(Wave& wave, const WaveShare& share) noexcept {
   std::vector<std::shared_ptr<ChunkTasks>> tasks;
-  for (StagedChunk& chunk : wave.chunks()) tasks.push_back(std::move(chunk.tasks));
-  wave.give_back();
+  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) tasks.push_back(std::move(wave.chunks()[i].tasks));
+  if (share.end_chunk == wave.chunks().size()) wave.give_back();
   for (const auto& one : tasks) one->close_task();
 }
 

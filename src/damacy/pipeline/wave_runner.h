@@ -1,8 +1,10 @@
-// Takes sealed waves through the device: one thread enqueues them, one waits for what was enqueued and tells their
-// batches. Knows streams and the order of work on them; not how waves are formed.
+// Takes waves through the device: one thread enqueues copies up and the decoding, one gets each batch its slot and
+// enqueues the placing, one waits for what was enqueued and tells the batches. So reading, copying and decoding run
+// ahead of the slots. Knows streams and the order of work on them; not how waves are formed.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -13,7 +15,7 @@
 
 namespace damacy {
 
-class WaveRunner final : public RowWriter {
+class WaveRunner final : public RowWriter, public WaveWatcher {
  public:
   struct Memory {
     Arena& device;   // decoder scratch, images, status words
@@ -24,7 +26,8 @@ class WaveRunner final : public RowWriter {
              StatsBoard& board);
   ~WaveRunner() override { finish(); }
 
-  void run(std::shared_ptr<Wave> wave);
+  void piece_written(const std::shared_ptr<Wave>& wave, ByteRange piece) noexcept override;
+  void wave_written(const std::shared_ptr<Wave>& wave) noexcept override;
   // What was given is finished; the threads end. Idempotent.
   void finish();
 
@@ -35,25 +38,50 @@ class WaveRunner final : public RowWriter {
   void move_row(BatchJob& job, std::size_t from, std::size_t to) override;
 
  private:
-  void enqueue_all();
+  static constexpr std::size_t kUnbounded = ~std::size_t{0};  // there are only so many waves
+
+  // A piece of a wave is written; or, with none, all of it.
+  struct Written {
+    std::shared_ptr<Wave> wave;
+    std::optional<ByteRange> piece;
+  };
+  void upload_all();
+  void place_all();
   void retire_all();
-  void enqueue(Wave& wave);
-  void retire(Wave& wave);
+  // Runs a step, unless an earlier one failed.
+  template <class Step>
+  static void attempt(std::optional<Error>& failure, Step step) noexcept;
+  void upload(Wave& wave, ByteRange piece);
+  void decode_in_order(std::shared_ptr<Wave> wave);
+  void decode(Wave& wave);
+  void place(Wave& wave, WaveShare& share);
+  static void read_verdicts(Wave& wave);
+  void retire(Wave& wave, WaveShare& share);
   void decode_on_host(Wave& wave, StagedChunk& chunk);
   // Runs placements by themselves, a few at a time, and waits for them.
-  void place_now(std::size_t count, const std::function<void(PlacementList&, std::size_t)>& add);
-  static void fail(Wave& wave, const Error& error) noexcept;
-  static void close(Wave& wave) noexcept;
+  void place_now(std::size_t count, std::uint64_t base, const std::function<void(PlacementList&, std::size_t)>& add);
+  static void wait_enqueued(const Wave& wave, const WaveShare& share) noexcept;
+  static void fail(Wave& wave, const WaveShare& share) noexcept;
+  static void close(Wave& wave, const WaveShare& share) noexcept;
 
   std::shared_ptr<Device> device_;
   StreamDecoder& decoder_;
   Copier& copier_;
   Memory memory_;
   StatsBoard& board_;
-  std::unique_ptr<Stream> up_;    // host to device
-  std::unique_ptr<Stream> main_;  // decode and place
-  Channel<std::shared_ptr<Wave>> sealed_{64};
-  Channel<std::shared_ptr<Wave>> in_flight_{64};
+  std::unique_ptr<Stream> up_;         // host to device
+  std::unique_ptr<Stream> decode_[2];  // in turns: a small wave does not wait for the one before
+  std::size_t turn_ = 0;
+  std::unique_ptr<Stream> main_;                          // place
+  std::map<std::uint64_t, std::shared_ptr<Wave>> early_;  // written before the wave before them
+  std::uint64_t next_ = 0;                                // the number of the wave to decode next
+  Channel<Written> written_{kUnbounded};
+  Channel<std::shared_ptr<Wave>> decoding_{kUnbounded};
+  struct Placed {
+    std::shared_ptr<Wave> wave;
+    WaveShare* share;
+  };
+  Channel<Placed> placing_{kUnbounded};
 
   std::mutex repair_mutex_;  // guards what follows
   std::unique_ptr<Stream> repair_;
@@ -61,7 +89,8 @@ class WaveRunner final : public RowWriter {
   HostBuffer repair_device_;
   DecodeContext context_;  // of the retiring thread
 
-  std::thread enqueuer_;
+  std::thread uploader_;
+  std::thread placer_;
   std::thread retirer_;
 };
 

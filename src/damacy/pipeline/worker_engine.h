@@ -21,6 +21,7 @@ class WorkerEngine final : public BatchEngine {
   WorkerEngine(const Config& config, const std::shared_ptr<Alloc>& alloc, std::shared_ptr<Catalog> catalog,
                StatsBoard& board);
 
+  bool runs_ahead() const override { return false; }
   void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) override;
   void flush() override {}
   void run_soon(std::function<void()> task) override { readers_.run_soon(std::move(task)); }
