@@ -29,6 +29,8 @@ from damacy._errors import (
     TryAgain,
     UnsupportedFormat,
 )
+from damacy._explanation import Explanation as Explanation
+from damacy._explanation import StageLoad as StageLoad
 from damacy._info import ArrayInfo as ArrayInfo
 from damacy._info import BatchInfo
 from damacy._info import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
@@ -76,7 +78,7 @@ __all__ = [
 ]
 
 # Users see damacy.Config, in pickles and tracebacks too, wherever it is written down.
-for _name in (*__all__, "ArrayInfo", "open", "set_log_quiet"):
+for _name in (*__all__, "ArrayInfo", "Explanation", "StageLoad", "open", "set_log_quiet"):
     if getattr(globals().get(_name), "__module__", "").startswith("damacy."):
         globals()[_name].__module__ = "damacy"
 del _name

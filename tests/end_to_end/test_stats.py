@@ -233,3 +233,18 @@ def test_the_steady_state_commits_nothing_more(volume):
     gpu, staging = first[0], first[1]
     assert 0 < gpu <= device + slots + 3 * 4096
     assert staging <= host + max(host // 4, 1 << 20)
+
+
+def test_explain_names_what_binds_and_what_would_help(volume):
+    with pipeline(batch_size=4) as p:
+        nothing = p.explain()
+        assert (nothing.binds, nothing.stages) == ("nothing yet", ())
+        run(p, [volume.sample((8, 24), (8, 24))] * 8)
+        told = p.explain()
+    assert told.binds in {"plan", "read", "decode", "place", "consumer", "latency"}
+    assert [stage.name for stage in told.stages] == ["plan", "read", "decode", "place"]
+    assert told.bytes_per_s > 0 and 0 <= told.share <= 1 and 0 <= told.consumer_waited <= 1
+    assert all(0 <= stage.busy <= 1 for stage in told.stages)
+    assert told.advice in str(told) and str(told) == told.text
+    with pytest.raises(damacy.ShutdownError):
+        p.explain()
