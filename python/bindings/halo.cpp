@@ -45,9 +45,10 @@ std::optional<halo::FieldBox> box_or_none(nb::handle tuple) {
   return box_of(tuple);
 }
 
-// (x box, y box or None, rotation)
+// (x box, y box or None, rotation, and for a scalar whether it is negated)
 halo::Entry entry_of(nb::handle tuple) {
-  return {box_of(tuple[0]), box_or_none(nb::object(tuple[1])), nb::cast<int>(tuple[2])};
+  const bool negate = nb::len(tuple) > 3 && nb::cast<bool>(tuple[3]);
+  return {box_of(tuple[0]), box_or_none(nb::object(tuple[1])), nb::cast<int>(tuple[2]), negate};
 }
 
 // A plan as Python holds it.

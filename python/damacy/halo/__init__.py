@@ -1,4 +1,4 @@
-"""Exchange of borders between the parts of a grid: packing, unpacking, turning; no communication of its own.
+"""Exchange of borders between the parts of a grid: packing, unpacking, turning, and who gets what from whom.
 
 >>> import numpy as np
 >>> from damacy import halo
@@ -40,20 +40,42 @@ from damacy.halo.data_transformer import (
     set_num_threads,
     unpack_many,
 )
+from damacy.halo.exchange import ExchangePlan, Exchanger, Field, Token
+from damacy.halo.exchange import compile as compile  # noqa: A004  not in __all__
 from damacy.halo.quantity import Quantity, QuantityHaloSpec
 from damacy.halo.rotate import rotate_scalar_data, rotate_vector_data
+from damacy.halo.topology import Cartesian, CubedSphere, Link, Links, boundary_slice
+from damacy.halo.transports import MPI, Local, TorchDistributed
 
 __all__ = [
     "BUFFER_CACHE",
+    "Buffer",
+    "Cartesian",
+    "CubedSphere",
     "EAST",
+    "ExchangePlan",
+    "Exchanger",
+    "Field",
+    "HaloDataTransformer",
+    "HaloDataTransformerCPU",
+    "HaloDataTransformerGPU",
+    "HaloExchangeSpec",
     "INDICES_CACHE",
+    "Link",
+    "Links",
+    "Local",
+    "MPI",
     "NORTH",
     "NORTHEAST",
     "NORTHWEST",
+    "Quantity",
+    "QuantityHaloSpec",
     "SOUTH",
     "SOUTHEAST",
     "SOUTHWEST",
     "STREAM_POOL",
+    "Token",
+    "TorchDistributed",
     "WEST",
     "X_DIM",
     "X_INTERFACE_DIM",
@@ -61,14 +83,8 @@ __all__ = [
     "Y_INTERFACE_DIM",
     "Z_DIM",
     "Z_INTERFACE_DIM",
-    "Buffer",
-    "HaloDataTransformer",
-    "HaloDataTransformerCPU",
-    "HaloDataTransformerGPU",
-    "HaloExchangeSpec",
-    "Quantity",
-    "QuantityHaloSpec",
     "array_buffer",
+    "boundary_slice",
     "pack_many",
     "recv_buffer",
     "rotate_scalar_data",

@@ -60,6 +60,11 @@ class Queue:
         if not self._held or self._held[-1][1] is not arrays:
             self._held.append((None, arrays))
 
+    def run_copies(self, device: int, plan: Any, bases: list[int], held: list[Any], stream: Any) -> None:
+        """Enqueues a plan on `stream`, or on the one that the first array is used on."""
+        chosen = _handle(stream) if stream is not None else stream_of(held[0]) or 0
+        self._of(device).run(plan, bases, chosen, [], [])
+
     def synchronize(self) -> None:
         if self._queue is not None:
             self._queue.synchronize()

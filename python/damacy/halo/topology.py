@@ -14,6 +14,7 @@ from typing import Any
 from damacy.halo._errors import HaloError, InvalidArgument, OutsideAllocation, Unsupported
 from damacy.halo.constants import (
     BOUNDARIES,
+    CORNERS,
     EAST,
     I_DIMS,
     INTERFACE_DIMS,
@@ -362,3 +363,6 @@ def check_symmetric(topology: Any, width: Any = 1) -> None:
 
 def _key(side: Any) -> Any:
     return tuple(side) if isinstance(side, Iterable) else side
+
+
+__all__ = ["CORNERS", "SIDE_ENDS", "SIDE_OF_ENDS", "Cartesian", "CubedSphere", "Link", "Links", "boundary_slice"]

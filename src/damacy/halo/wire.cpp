@@ -112,7 +112,7 @@ class Compiler {
   template <class Body>
   void for_each_block(const Entry& entry, Body body) const {
     const int quarters = turns_ ? modulo_4(-modulo_4(entry.rotation)) : 0;
-    if (!entry.y) return body(block(entry, false, {false, false}, quarters), false);
+    if (!entry.y) return body(block(entry, false, {false, entry.negate}, quarters), false);
     const auto [x, y] = mixed(quarters);
     body(block(entry, false, x, quarters), false);
     body(block(entry, true, y, quarters), true);

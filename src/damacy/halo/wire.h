@@ -41,6 +41,7 @@ struct Entry {
   FieldBox x;
   std::optional<FieldBox> y;
   int rotation = 0;
+  bool negate = false;  // of a scalar
 };
 
 // What goes into one buffer, in this order; a vector has its x slot, then its y slot.

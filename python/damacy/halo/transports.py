@@ -1,0 +1,304 @@
+"""How messages travel: within a process, by MPI, by torch.distributed. Knows ranks and buffers; not what is in them."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import defaultdict, deque
+from typing import Any
+
+import numpy as np
+
+from damacy.halo._arrays import layout_of
+from damacy.halo._errors import HaloError, InvalidArgument, Unsupported
+
+LOCAL_TIMEOUT_S = 60.0
+
+
+class Local:
+    """All ranks in one process, `n` of them: each rank's exchanger opens the same `Local`.
+
+    One thread may start the exchanges of all ranks and then finish them; with a thread a rank, `exchange` works too.
+    """
+
+    def __init__(self, n: int) -> None:
+        if n < 1:
+            raise InvalidArgument(f"{n} ranks")
+        self.size = n
+        self._changed = threading.Condition()
+        self._mail: dict[tuple[Any, ...], deque[Any]] = defaultdict(deque)
+        self._digests: dict[int, deque[Any]] = defaultdict(deque)
+        self._opened: dict[int, int] = defaultdict(int)
+
+    def open(self, rank: int, rounds: Any) -> _LocalChannels:
+        if not 0 <= rank < self.size:
+            raise InvalidArgument(f"rank {rank} of {self.size}")
+        with self._changed:
+            generation = self._opened[rank]
+            self._opened[rank] += 1
+        return _LocalChannels(self, rank, generation, rounds)
+
+
+class _LocalChannels:
+    def __init__(self, local: Local, rank: int, generation: int, rounds: Any) -> None:
+        self._local, self._rank, self._generation, self._rounds = local, rank, generation, rounds
+        self._mine: dict[int, Any] = {}
+        self._shaken = False
+
+    def exchange_digests(self, mine: dict[int, Any]) -> dict[int, Any]:
+        """Those of peers that are open; who opens later finds ours, and we compare when the first message goes."""
+        self._mine = mine
+        with self._local._changed:
+            registry = self._local.__dict__.setdefault("_registry", {})
+            registry[(self._rank, self._generation)] = mine
+            return self._known()
+
+    def _known(self) -> dict[int, Any]:
+        registry = self._local.__dict__["_registry"]
+        out = {}
+        for peer in self._mine:
+            theirs = registry.get((peer, self._generation))
+            if theirs is not None:
+                out[peer] = theirs.get(self._rank, (b"", b""))
+        return out
+
+    def _check(self) -> None:
+        if self._shaken:
+            return
+        known = self._known()
+        for peer, (sent, expected) in known.items():
+            if (expected, sent) != tuple(self._mine[peer]):
+                raise HaloError(f"rank {self._rank} and rank {peer} do not agree on fields, types, wire or links")
+        self._shaken = len(known) == len(self._mine)
+
+    def post_receives(self, slot: int, phase: int) -> None:
+        with self._local._changed:
+            self._check()
+
+    def send(self, slot: int, phase: int, stream: Any) -> None:
+        with self._local._changed:
+            for peer, buffer in self._rounds[slot][phase].send.items():
+                sent = buffer.clone() if hasattr(buffer, "clone") else buffer.copy()
+                self._local._mail[(self._generation, self._rank, peer, phase)].append(sent)
+            self._local._changed.notify_all()
+
+    def wait_received(self, slot: int, phase: int, stream: Any) -> None:
+        for peer, buffer in self._rounds[slot][phase].receive.items():
+            mail = self._local._mail[(self._generation, peer, self._rank, phase)]
+            with self._local._changed:
+                if not self._local._changed.wait_for(lambda m=mail: m, LOCAL_TIMEOUT_S):
+                    raise HaloError(f"rank {self._rank} waited {LOCAL_TIMEOUT_S:.0f} s for a message of rank {peer}")
+                self._check()
+                buffer[...] = mail.popleft()
+
+    def wait_sent(self, slot: int, phase: int) -> None:
+        """Messages are copies: nothing to wait for."""
+
+    def close(self) -> None:
+        with self._local._changed:
+            self._local.__dict__.get("_registry", {}).pop((self._rank, self._generation), None)
+
+
+def _host_view(buffer: Any) -> np.ndarray:
+    if isinstance(buffer, np.ndarray):
+        return buffer
+    return buffer.numpy()
+
+
+class MPI:
+    """An mpi4py communicator, duplicated. Device memory goes to MPI only with `cuda_aware=True`; else it goes by way
+    of host memory."""
+
+    def __init__(self, comm: Any, cuda_aware: bool | None = None) -> None:
+        self._comm = comm.Dup()
+        self._cuda_aware = bool(cuda_aware)
+
+    def open(self, rank: int, rounds: Any) -> _MpiChannels:
+        if rank != self._comm.Get_rank():
+            raise InvalidArgument(f"a plan of rank {rank} on rank {self._comm.Get_rank()}")
+        return _MpiChannels(self._comm, rounds, self._cuda_aware)
+
+
+class _Staged:
+    """A buffer as MPI sees it: itself, or a host copy of device memory."""
+
+    def __init__(self, buffer: Any, cuda_aware: bool) -> None:
+        self.buffer = buffer
+        self.on_device = layout_of(buffer).device is not None
+        if not self.on_device:
+            self.seen = _host_view(buffer)
+        elif cuda_aware:
+            self.seen = buffer
+        elif hasattr(buffer, "pin_memory"):
+            import torch
+
+            self._host = torch.zeros(buffer.shape, dtype=torch.uint8).pin_memory()
+            self.seen = self._host.numpy()
+        else:
+            import cupyx
+
+            self.seen = self._host = cupyx.zeros_pinned(buffer.shape, dtype="uint8")
+        self.staged = self.on_device and not cuda_aware
+
+    def up(self) -> None:
+        if self.staged:
+            self.buffer.copy_(self._host) if hasattr(self.buffer, "copy_") else self.buffer.set(self._host)
+
+    def down(self) -> None:
+        if self.staged:
+            self._host.copy_(self.buffer) if hasattr(self.buffer, "copy_") else self.buffer.get(out=self._host)
+
+
+class _MpiChannels:
+    """Persistent requests of every slot and phase."""
+
+    def __init__(self, comm: Any, rounds: Any, cuda_aware: bool) -> None:
+        from mpi4py import MPI as mpi
+
+        self._mpi, self._comm = mpi, comm
+        self._rounds = []
+        for slot, phases in enumerate(rounds):
+            self._rounds.append([])
+            for phase, this in enumerate(phases):
+                tag = slot * len(phases) + phase
+                sends = {p: _Staged(b, cuda_aware) for p, b in this.send.items()}
+                receives = {p: _Staged(b, cuda_aware) for p, b in this.receive.items()}
+                self._rounds[-1].append(
+                    (
+                        sends,
+                        receives,
+                        [comm.Send_init([b.seen, mpi.BYTE], dest=p, tag=tag) for p, b in sends.items()],
+                        [comm.Recv_init([b.seen, mpi.BYTE], source=p, tag=tag) for p, b in receives.items()],
+                    )
+                )
+
+    def exchange_digests(self, mine: dict[int, Any]) -> dict[int, Any]:
+        tag = 32767
+        requests = [self._comm.isend(digests, dest=peer, tag=tag) for peer, digests in mine.items()]
+        theirs = {peer: self._comm.recv(source=peer, tag=tag) for peer in mine}
+        self._mpi.Request.waitall(requests)
+        return theirs
+
+    def post_receives(self, slot: int, phase: int) -> None:
+        self._mpi.Prequest.Startall(self._rounds[slot][phase][3])
+
+    def send(self, slot: int, phase: int, stream: Any) -> None:
+        sends = self._rounds[slot][phase][0]
+        for staged in sends.values():
+            staged.down()
+        self._wait_for_device(sends)
+        self._mpi.Prequest.Startall(self._rounds[slot][phase][2])
+
+    @staticmethod
+    def _wait_for_device(buffers: dict[int, _Staged]) -> None:
+        """MPI knows no streams: what it reads must be there."""
+        first = next(iter(buffers.values()), None)
+        if first is not None and first.on_device:
+            if hasattr(first.buffer, "pin_memory"):
+                import torch
+
+                torch.cuda.current_stream(first.buffer.device).synchronize()
+            else:
+                import cupy
+
+                cupy.cuda.get_current_stream().synchronize()
+
+    def wait_received(self, slot: int, phase: int, stream: Any) -> None:
+        self._mpi.Request.Waitall(self._rounds[slot][phase][3])
+        for staged in self._rounds[slot][phase][1].values():
+            staged.up()
+
+    def wait_sent(self, slot: int, phase: int) -> None:
+        self._mpi.Request.Waitall(self._rounds[slot][phase][2])
+
+    def close(self) -> None:
+        for phases in self._rounds:
+            for _, _, sends, receives in phases:
+                for request in (*sends, *receives):
+                    request.Free()
+        self._rounds = []
+
+
+class TorchDistributed:
+    """A process group of torch.distributed: gloo for host memory, nccl for CUDA. Ranks of plans are the group's."""
+
+    def __init__(self, group: Any = None) -> None:
+        import torch.distributed as dist
+
+        if group is None:
+            warnings.warn(
+                "halo exchanges on the default process group share it with everybody else's collectives; "
+                "give a group of their own",
+                UserWarning,
+                stacklevel=2,
+            )
+            group = dist.group.WORLD
+        self._group = group
+
+    def open(self, rank: int, rounds: Any) -> _TorchChannels:
+        import torch.distributed as dist
+
+        if rank != dist.get_rank(self._group):
+            raise InvalidArgument(f"a plan of rank {rank} on group rank {dist.get_rank(self._group)}")
+        return _TorchChannels(self._group, rounds)
+
+
+class _TorchChannels:
+    def __init__(self, group: Any, rounds: Any) -> None:
+        import torch
+        import torch.distributed as dist
+
+        self._dist, self._torch, self._group, self._rounds = dist, torch, group, rounds
+        self._nccl = dist.get_backend(group) == "nccl"
+        self._works: dict[tuple[int, int], list[Any]] = {}
+
+    def _global(self, peer: int) -> int:
+        return self._dist.get_global_rank(self._group, peer)
+
+    def _tensor(self, buffer: Any) -> Any:
+        if isinstance(buffer, self._torch.Tensor):
+            return buffer
+        if isinstance(buffer, np.ndarray):
+            return self._torch.from_numpy(buffer)
+        raise Unsupported(f"torch.distributed takes no {type(buffer).__name__}")
+
+    def _batch(self, sends: dict[int, Any], receives: dict[int, Any]) -> list[Any]:
+        dist = self._dist
+        operations = [
+            dist.P2POp(dist.irecv, self._tensor(b), self._global(p), self._group) for p, b in sorted(receives.items())
+        ] + [dist.P2POp(dist.isend, self._tensor(b), self._global(p), self._group) for p, b in sorted(sends.items())]
+        return dist.batch_isend_irecv(operations) if operations else []
+
+    def exchange_digests(self, mine: dict[int, Any]) -> dict[int, Any]:
+        device = "cuda" if self._nccl else "cpu"
+        send, receive = {}, {}
+        for peer, digests in mine.items():
+            send[peer] = self._torch.frombuffer(bytearray(b"".join(digests)), dtype=self._torch.uint8).to(device)
+            receive[peer] = self._torch.zeros_like(send[peer])
+        for work in self._batch(send, receive):
+            work.wait()
+        out = {}
+        for peer, tensor in receive.items():
+            raw = bytes(tensor.cpu().numpy())
+            out[peer] = (raw[: len(raw) // 2], raw[len(raw) // 2 :])
+        return out
+
+    def post_receives(self, slot: int, phase: int) -> None:
+        """Receives go with the sends, in one batch: nccl groups them."""
+
+    def send(self, slot: int, phase: int, stream: Any) -> None:
+        this = self._rounds[slot][phase]
+        self._works[(slot, phase)] = self._batch(this.send, this.receive)
+
+    def wait_received(self, slot: int, phase: int, stream: Any) -> None:
+        for work in self._works.pop((slot, phase), []):
+            work.wait()  # nccl: the current stream waits, not the host
+
+    def wait_sent(self, slot: int, phase: int) -> None:
+        """Waited for with the receives."""
+
+    def close(self) -> None:
+        self._works.clear()
+
+
+__all__ = ["MPI", "Local", "TorchDistributed"]

@@ -1,0 +1,240 @@
+"""Topologies and exchanges in one process: grids against global index arithmetic, the cubed sphere against geometry."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from damacy import halo
+from damacy.halo import topology as topologies
+from damacy.halo.exchange import Exchanger, Field
+from damacy.halo.topology import CORNERS, Cartesian, CubedSphere, Link, Links, boundary_slice, check_symmetric
+from damacy.halo.transports import Local
+from tests.support import cube
+
+NAMES = ("k", "j", "i")
+
+
+def exchange_all(plans, arrays, depth=2):
+    local = Local(len(plans))
+    exchangers = [Exchanger(plan, local, depth=depth) for plan in plans]
+    tokens = [e.start(a) for e, a in zip(exchangers, arrays)]
+    finish_all(exchangers, tokens)
+    for e in exchangers:
+        e.close()
+
+
+def finish_all(exchangers, tokens):
+    """Sequential phases need the peers' own phase before: a thread a rank."""
+    import threading
+
+    failures = []
+
+    def finish(e, t):
+        try:
+            e.finish(t)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=finish, args=pair) for pair in zip(exchangers, tokens)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if failures:
+        raise failures[0]
+
+
+def cells_of(topology, rank, widths):
+    """Global coordinates of every cell of a rank's allocation, a list a dimension."""
+    out = []
+    for axis, at in enumerate(topology.coordinates(rank)):
+        start = sum(topology.sizes[axis][:at])
+        out.append(range(start - widths[axis][0], start + topology.sizes[axis][at] + widths[axis][1]))
+    return out
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_grid_gives_each_ghost_cell_its_owners_value(seed):
+    rng = random.Random(seed)
+    rank_count = rng.randint(1, 3)
+    grid = [rng.randint(1, 3) for _ in range(rank_count)]
+    periodic = [rng.random() < 0.6 for _ in grid]
+    sizes = [tuple(rng.randint(1, 5) for _ in range(n)) for n in grid]
+    corners = rng.choice(["direct", "none", "sequential"])
+    widths = [(rng.randint(0, 3), rng.randint(0, 3)) for _ in grid]
+    if corners == "sequential":  # one block deep: what lies behind is not in the neighbour's halo yet
+        widths = [tuple(min(w, min(s)) for w in pair) for pair, s in zip(widths, sizes)]
+    topology = Cartesian(grid, periodic, sizes=sizes, corners=corners, dims=NAMES[-rank_count:])
+    total = [sum(s) for s in sizes]
+    plans, arrays, wanted = [], [], []
+    for rank in range(topology.size):
+        cells = cells_of(topology, rank, widths)
+        extent = [sizes[a][at] for a, at in enumerate(topology.coordinates(rank))]
+        array = np.full([len(c) for c in cells], -1.0)
+        want = array.copy()
+        for place in itertools.product(*map(range, array.shape)):
+            outside = [not widths[a][0] <= p < widths[a][0] + extent[a] for a, p in enumerate(place)]
+            where = [cells[a][p] for a, p in enumerate(place)]
+            there = all(p or 0 <= w < n for p, w, n in zip(periodic, where, total))
+            value = float(np.ravel_multi_index([w % n for w, n in zip(where, total)], total)) if there else -1.0
+            if not any(outside):
+                array[place] = value
+            if sum(outside) <= 1 or corners != "none":
+                want[place] = value
+        origin = [w[0] for w in widths]
+        fields = [Field.like(array, NAMES[-rank_count:], origin, extent)]
+        arrays.append([array])
+        wanted.append(want)
+        plans.append(halo.compile(fields, topology, rank, widths, wire="native" if seed % 2 else "ndsl"))
+    exchange_all(plans, arrays)
+    for rank, (got, want) in enumerate(zip(arrays, wanted)):
+        assert np.array_equal(got[0], want), (rank, got[0], want)
+
+
+@pytest.mark.parametrize("layout", [1, 2, 3, 4])
+def test_links_of_the_cubed_sphere_are_those_of_the_geometry(layout):
+    sphere = CubedSphere(layout)
+    check_symmetric(sphere)
+    n = 2 * layout
+    for rank in range(sphere.size):
+        tile, row, col = sphere.place(rank)
+        for side, (i_end, j_end) in topologies.SIDE_ENDS.items():
+            i = {-1: col * 2 - 1, 0: col * 2, 1: col * 2 + 2}[i_end]
+            j = {-1: row * 2 - 1, 0: row * 2, 1: row * 2 + 2}[j_end]
+            found = sphere.neighbour(rank, side)
+            if not 0 <= i < n and not 0 <= j < n:
+                assert found is None
+                continue
+            there, at_j, at_i, _, _ = cube.fold(tile, j, i, n)
+            assert found[0] == there * layout**2 + at_j // 2 * layout + at_i // 2
+
+
+def sphere_case(layout, n, h, names=("j", "i")):
+    """Every rank's scalar and vector fields with distinct values per component and cell, and what the halos become."""
+    size = n * layout
+    fields, wanted = [], []
+    for rank in range(6 * layout**2):
+        tile, row, col = CubedSphere(layout).place(rank)
+        shape = (n + 2 * h, n + 2 * h)
+        got = [np.full(shape, -1.0) for _ in range(3)]
+        want = [np.full(shape, -1.0) for _ in range(3)]
+        for j, i in itertools.product(range(-h, n + h), repeat=2):
+            gj, gi = row * n + j, col * n + i
+            if not 0 <= gj < size and not 0 <= gi < size:
+                continue
+            t, fj, fi, along_i, along_j = cube.fold(tile, gj, gi, size)
+            base = 1.0 + (t * size + fj) * size + fi
+            x, y = base + 1e6, base + 2e6
+            # The vector x there along its I and y along its J, in the axes that this tile has carried over.
+            values = (base, x * along_i[0] + y * along_i[1], x * along_j[0] + y * along_j[1])
+            for k, value in enumerate(values):
+                want[k][h + j, h + i] = value
+                if 0 <= j < n and 0 <= i < n:
+                    got[k][h + j, h + i] = value
+        fields.append([a if names == ("j", "i") else np.asfortranarray(a) for a in got])
+        wanted.append(want)
+    return fields, wanted
+
+
+@pytest.mark.parametrize("wire", ["ndsl", "native"])
+@pytest.mark.parametrize(("layout", "n", "h"), [(1, 4, 1), (1, 5, 3), (2, 4, 2), (3, 3, 3), (4, 2, 1)])
+def test_scalars_and_vectors_cross_the_cubed_sphere_as_by_folding(layout, n, h, wire):
+    fields, wanted = sphere_case(layout, n, h)
+    sphere = CubedSphere(layout)
+    plans = [
+        halo.compile(
+            [Field.like(a, ("j", "i"), (h, h), (n, n)) for a in arrays], sphere, rank, h, vectors=[(1, 2)], wire=wire
+        )
+        for rank, arrays in enumerate(fields)
+    ]
+    assert all(len(plan.peers) == len(set(plan.peers)) for plan in plans)
+    exchange_all(plans, fields)
+    for rank, (got, want) in enumerate(zip(fields, wanted)):
+        for k in range(3):
+            assert np.array_equal(got[k], want[k]), (rank, k, got[k], want[k])
+
+
+@pytest.mark.parametrize("fill", ["x", "y"])
+def test_cells_beyond_a_cube_corner_are_filled_when_asked_for(fill):
+    n, h = 4, 2
+    fields, _ = sphere_case(1, n, h)
+    fields = [[f[0]] for f in fields]
+    sphere = CubedSphere(1, fill=fill)
+    plans = [halo.compile([Field.like(a[0], ("j", "i"), (h, h), (n, n))], sphere, r, h) for r, a in enumerate(fields)]
+    exchange_all(plans, fields)
+    for (a,) in fields:
+        assert (a > 0).all()
+        # The outermost cell of the south-west corner has its value from the halo in x, or in y.
+        assert a[1, 0] == (a[3, 1] if fill == "x" else a[0, 2])
+
+
+def test_mixed_types_and_several_exchanges_in_flight_travel_in_one_message():
+    topology = Cartesian((2,), True, sizes=[4], dims=("i",))
+    arrays = []
+    for rank in range(2):
+        parts = [np.zeros(6, t) for t in ("float64", "int16", "complex64", "bool")]
+        for k, a in enumerate(parts):
+            a[1:5] = (np.arange(4) + 4 * rank + 10 * k).astype(a.dtype)
+        arrays.append(parts)
+    plans = [
+        halo.compile([Field.like(a, ("i",), (1,), (4,)) for a in parts], topology, r, 1)
+        for r, parts in enumerate(arrays)
+    ]
+    assert [len(p.phases[0].sends) for p in plans] == [1, 1]
+    local = Local(2)
+    exchangers = [Exchanger(p, local) for p in plans]
+    first = [e.start(a) for e, a in zip(exchangers, arrays)]
+    second = [e.start(a) for e, a in zip(exchangers, arrays)]
+    with pytest.raises(RuntimeError, match="in flight"):
+        exchangers[0].start(arrays[0])
+    for tokens in (first, second):
+        for e, t in zip(exchangers, tokens):
+            e.finish(t)
+    for rank, parts in enumerate(arrays):
+        for ours, theirs in zip(parts, arrays[1 - rank]):
+            assert (ours[0], ours[5]) == (theirs[4], theirs[1])
+    with pytest.raises(RuntimeError, match="finished already"):
+        exchangers[0].finish(first[0])
+    with pytest.raises(RuntimeError, match="another"):
+        exchangers[0].finish(second[1])
+
+
+def test_peers_that_disagree_are_told_on_both_sides():
+    topology = Cartesian((2,), True, sizes=[4], dims=("i",))
+    ours = halo.compile([Field.like(np.zeros(6), ("i",), (1,), (4,))], topology, 0, 1)
+    theirs = halo.compile([Field.like(np.zeros(6, "f4"), ("i",), (1,), (4,))], topology, 1, 1)
+    local = Local(2)
+    first = Exchanger(ours, local)
+    with pytest.raises(RuntimeError, match="do not agree"):
+        Exchanger(theirs, local)
+    del first
+
+
+def test_links_may_be_given_by_hand():
+    """A mirror: what rank 0 has at its end becomes the halo at its own start."""
+    links = Links([[Link(0, (1,), (-1,), 0, ((3, 4),), None), Link(0, (-1,), (1,), 0, None, ((-1, 0),))]], ("i",))
+    a = np.array([-1.0, 1, 2, 3, 4, -1])
+    plan = halo.compile([Field.like(a, ("i",), (1,), (4,))], links, 0, 1)
+    exchange_all([plan], [[a]])
+    assert a.tolist() == [4, 1, 2, 3, 4, -1]
+
+
+def test_boundaries_are_those_of_the_table():
+    shape, origin, extent = (11, 10), (3, 3), (5, 4)
+    dims = ("j_interface", "i")
+    assert boundary_slice(dims, origin, extent, shape, halo.SOUTH, 2, True) == (slice(4, 6), slice(3, 7))
+    assert boundary_slice(dims, origin, extent, shape, halo.SOUTH, 2, False) == (slice(1, 3), slice(3, 7))
+    assert boundary_slice(dims, origin, extent, shape, halo.NORTHEAST, 2, True) == (slice(5, 7), slice(5, 7))
+    assert boundary_slice(dims, origin, extent, shape, halo.NORTHEAST, 3, False) == (slice(8, 11), slice(7, 10))
+    with pytest.raises(IndexError, match="Boundary slice extends past start of domain on dimension i"):
+        boundary_slice(dims, origin, extent, shape, halo.WEST, 4, False)
+    with pytest.raises(IndexError, match="Boundary slice extends past end of domain on dimension j_interface"):
+        boundary_slice(dims, origin, extent, shape, halo.NORTH, 4, False)
+    assert set(CORNERS) == {4, 5, 6, 7}
+
+
+def test_layouts_that_are_no_squares_are_not_implemented():
+    with pytest.raises(NotImplementedError, match="cubed sphere"):
+        CubedSphere((1, 2))

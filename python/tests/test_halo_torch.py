@@ -1,0 +1,106 @@
+"""Padding of torch tensors: equal to the unsharded tensor, forward and backward; memory order kept; nothing copied."""
+
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="halo.torch needs torch")
+
+from damacy import halo  # noqa: E402
+from damacy.halo.torch import empty_padded, pad, padding  # noqa: E402
+
+
+def in_threads(count, work):
+    """Runs `work(rank)` for every rank at once, and gives what they return."""
+    out, failures = [None] * count, []
+
+    def run(rank):
+        try:
+            out[rank] = work(rank)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    if failures:
+        raise failures[0]
+    return out
+
+
+def alone(periodic=True, width=1, dims="nchw", over=("h", "w")):
+    topology = halo.Cartesian((1,) * len(over), periodic, dims=over)
+    return padding(topology, 0, width, halo.Local(1), dims=dims)
+
+
+def test_one_periodic_rank_pads_as_torch_does():
+    x = torch.randn(2, 3, 5, 6)
+    assert torch.equal(pad(x, alone(width=2)), torch.nn.functional.pad(x, (2, 2, 2, 2), mode="circular"))
+
+
+def test_physical_edges_get_zeros_or_stay():
+    x = torch.randn(1, 2, 4, 4)
+    assert torch.equal(pad(x, alone(periodic=False)), torch.nn.functional.pad(x, (1, 1, 1, 1)))
+    inside = empty_padded((1, 2, 4, 4), alone(periodic=False))
+    inside._damacy_padded.fill_(7)
+    inside.copy_(x)
+    assert (pad(inside, alone(periodic=False), boundary="keep")[:, :, 0] == 7).all()
+
+
+def test_an_interior_is_not_copied_and_other_tensors_once():
+    plan = alone()
+    inside = empty_padded((1, 2, 4, 4), plan, dtype=torch.float64)
+    inside.copy_(torch.randn(1, 2, 4, 4))
+    padded = pad(inside, plan)
+    assert padded.untyped_storage().data_ptr() == inside.untyped_storage().data_ptr()
+    other = torch.randn(1, 2, 6, 6)[:, :, 1:-1, 1:-1]  # a view with room around it, which is somebody else's
+    before = other._base.clone()
+    assert pad(other, plan).untyped_storage().data_ptr() != other.untyped_storage().data_ptr()
+    assert torch.equal(other._base, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.complex64, torch.int32])
+def test_memory_order_and_type_are_kept(dtype):
+    x = torch.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5).to(dtype).contiguous(memory_format=torch.channels_last)
+    padded = pad(x, alone())
+    assert padded.is_contiguous(memory_format=torch.channels_last)
+    assert padded.dtype == dtype
+    assert torch.equal(padded[:, :, 0, 1:-1], x[:, :, -1])
+
+
+@pytest.mark.parametrize("periodic", [True, False])
+def test_gradients_are_exact_and_may_be_differentiated(periodic):
+    plan = alone(periodic, width=2, over=("h",))
+    x = torch.randn(1, 1, 3, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda t: pad(t, plan), (x,))
+    assert torch.autograd.gradgradcheck(lambda t: pad(t, plan) ** 2, (x,))
+
+
+@pytest.mark.parametrize(("ranks", "periodic"), [(2, True), (2, False), (3, True)])
+def test_a_sharded_convolution_is_the_unsharded_one(ranks, periodic):
+    torch.manual_seed(1)
+    full = torch.randn(1, 2, 4 * ranks, 5, 6, dtype=torch.float64)
+    weight = torch.randn(3, 2, 3, 3, 3, dtype=torch.float64)
+    topology = halo.Cartesian((ranks,), periodic, dims=("d",))
+    local = halo.Local(ranks)
+
+    def convolved(padded, w):
+        return torch.nn.functional.conv3d(torch.nn.functional.pad(padded, (1, 1, 1, 1)), w)
+
+    def shard(rank):
+        x = full[:, :, 4 * rank : 4 * rank + 4].clone().requires_grad_()
+        w = weight.clone().requires_grad_()
+        y = convolved(pad(x, padding(topology, rank, 1, local, dims="ncdhw")), w)
+        (y**2).sum().backward()
+        return y.detach(), x.grad, w.grad
+
+    whole, w = full.clone().requires_grad_(), weight.clone().requires_grad_()
+    mode = {"mode": "circular"} if periodic else {}
+    y = convolved(torch.nn.functional.pad(whole, (0, 0, 0, 0, 1, 1), **mode), w)
+    (y**2).sum().backward()
+    parts = in_threads(ranks, shard)
+    assert torch.allclose(torch.cat([p[0] for p in parts], 2), y, atol=1e-12)
+    assert torch.allclose(torch.cat([p[1] for p in parts], 2), whole.grad, atol=1e-10)
+    assert torch.allclose(sum(p[2] for p in parts), w.grad, atol=1e-9)
