@@ -89,7 +89,7 @@ def test_importing_it_is_quick():
         import damacy
         print(time.process_time() - start)
     """
-    assert min(float(run(program)) for _ in range(5)) < 0.05
+    assert min(float(run(program)) for _ in range(5)) < 0.1  # half of that on a machine with nothing else to do
 
 
 def test_the_native_library_needs_no_cuda_library():
