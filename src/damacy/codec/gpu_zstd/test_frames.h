@@ -157,7 +157,10 @@ struct ZstdWriter {
   }
 
   void append(std::span<const std::byte> content, Bytes& out) const {
-    const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(), ZSTD_freeCCtx);
+    // Kept: making one costs more than a small frame does.
+    thread_local const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(),
+                                                                                       ZSTD_freeCCtx);
+    ZSTD_CCtx_reset(context.get(), ZSTD_reset_session_and_parameters);
     ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level);
     ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, checksum ? 1 : 0);
     ZSTD_CCtx_setParameter(context.get(), ZSTD_c_contentSizeFlag, content_size ? 1 : 0);
