@@ -49,6 +49,12 @@ Error closed_error() {
   return Error(Status::shutdown, "the pipeline is closed", "closed").in_stage("closed");
 }
 
+// Readers beyond the cores there are read at the same time, but do not decode any sooner.
+std::uint64_t cores_that_decode(const Config& config) {
+  const auto readers = static_cast<std::uint64_t>(config.n_io_threads + config.n_compute_threads);
+  return std::min<std::uint64_t>(readers, std::max(1u, std::thread::hardware_concurrency()));
+}
+
 std::string list_text(const std::vector<std::int64_t>& ids) {
   std::string out;
   for (const auto id : ids) out += text(out.empty() ? "" : ", ", id);
@@ -96,8 +102,7 @@ std::unique_ptr<BatchEngine> Pipeline::Impl::make_engine() {
   if (!engine_device) return std::make_unique<WorkerEngine>(config, around.alloc, catalog, board);
   StreamEngineParts parts;
   parts.device = engine_device;
-  parts.device_from_bytes = around.device_from_bytes.value_or(
-      static_cast<std::uint64_t>(config.n_io_threads + config.n_compute_threads) * kHostDecodesMeanwhile);
+  parts.device_from_bytes = around.device_from_bytes.value_or(cores_that_decode(config) * kHostDecodesMeanwhile);
   parts.decoder = engine_device->is_host() ? make_host_stream_decoder()
                   : nvcomp != nullptr      ? make_nvcomp_stream_decoder(nvcomp)
                                            : make_cuda_stream_decoder();
