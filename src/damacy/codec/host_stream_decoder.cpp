@@ -1,4 +1,5 @@
 // The stream decoder of host devices, by the reference libraries: the specification of all others.
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <vector>
@@ -71,6 +72,17 @@ class HostStreamDecoder final : public StreamDecoder {
 };
 
 }  // namespace
+
+DecodeResult FrameList::add_chunk(std::span<const std::byte> bytes, std::uint64_t at, std::span<const GpuFrame> frames,
+                                  std::span<std::uint32_t> indices) {
+  std::ranges::fill(indices, kHost);
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const auto own = bytes.subspan(frames[i].src_offset - at, frames[i].src_size);
+    if (const DecodeResult result = add(own, frames[i], indices[i]); !result.ok()) return result;
+    if (indices[i] == kHost) break;
+  }
+  return {};
+}
 
 std::unique_ptr<StreamDecoder> make_host_stream_decoder() {
   return std::make_unique<HostStreamDecoder>();

@@ -84,18 +84,19 @@ class StreamDecoderRules : public ::testing::TestWithParam<Maker> {
   }
 
   // Scans, uploads, decodes and brings back, each with memory of its own.
-  Outcome decode(const std::vector<Packed>& wave) {
+  Outcome decode(const std::vector<Packed>& wave, bool together = false) {
     list_->clear();
     std::vector<GpuFrame> frames = place(wave);
     std::vector<std::uint32_t> indices(wave.size());
-    for (std::size_t i = 0; i < wave.size(); ++i)
-      EXPECT_TRUE(list_->add(wave[i].encoded, frames[i], indices[i]).ok()) << i;
     const std::size_t source_bytes = frames.back().src_offset + frames.back().src_size;
     const std::size_t output_bytes = frames.back().dst_offset + frames.back().dst_size;
-    HostBuffer packed = pinned(source_bytes), image = pinned(list_->image_bytes()), output = pinned(output_bytes);
-    HostBuffer words = pinned(std::size_t{4} * list_->count());
+    HostBuffer packed = pinned(source_bytes), output = pinned(output_bytes);
     for (std::size_t i = 0; i < wave.size(); ++i)
       std::memcpy(packed.data() + frames[i].src_offset, wave[i].encoded.data(), wave[i].encoded.size());
+    EXPECT_TRUE(!together || list_->add_chunk(packed.bytes(), 0, frames, indices).ok());
+    for (std::size_t i = 0; i < wave.size() && !together; ++i)
+      EXPECT_TRUE(list_->add(wave[i].encoded, frames[i], indices[i]).ok()) << i;
+    HostBuffer image = pinned(list_->image_bytes()), words = pinned(std::size_t{4} * list_->count());
     list_->write_image(image.bytes().first(list_->image_bytes()));
     run(packed, image, output, words);
     return collect(wave, frames, indices, output, words);
@@ -197,6 +198,46 @@ TEST_P(StreamDecoderRules, bytes_that_nobody_needs_may_be_missing) {
   const Outcome outcome = decode(wave);
   ASSERT_TRUE(is_good(outcome.verdicts[0]));
   EXPECT_TRUE(std::equal(wave[0].content.begin(), wave[0].content.begin() + 70000, outcome.bytes[0].begin()));
+}
+
+TEST_P(StreamDecoderRules, frames_of_a_chunk_may_be_added_together) {
+  Random random(6);
+  std::vector<Packed> wave;
+  for (int i = 0; i < 40; ++i) {
+    Packed packed = random_packed(random, 1 + random() % 3000);
+    if (packed.codec == GpuCodec::zstd) {  // what every decoder takes
+      packed.encoded.clear();
+      gpu::testing::ZstdWriter{}.append(packed.content, packed.encoded);
+    }
+    wave.push_back(std::move(packed));
+  }
+  const Outcome outcome = decode(wave, /*together=*/true);
+  for (std::size_t i = 0; i < wave.size(); ++i) {
+    ASSERT_TRUE(is_good(outcome.verdicts[i])) << i;
+    ASSERT_EQ(outcome.bytes[i], wave[i].content) << i;
+  }
+}
+
+TEST_P(StreamDecoderRules, a_malformed_frame_is_told_of_and_makes_the_chunk_the_hosts) {
+  Random random(7);
+  const Bytes content = gpu::testing::microscopy(random, 3000);
+  Bytes chunk;
+  std::vector<GpuFrame> frames;
+  for (int i = 0; i < 20; ++i) {
+    const std::size_t begin = chunk.size();
+    gpu::testing::ZstdWriter{}.append(content, chunk);
+    if (i == 17) chunk[begin] ^= std::byte{1};
+    frames.push_back({begin, chunk.size() - begin, static_cast<std::uint64_t>(i) * 3000, 3000, GpuCodec::zstd, 0});
+  }
+  std::vector<std::uint32_t> indices(frames.size());
+  const DecodeResult result = list_->add_chunk(chunk, 0, frames, indices);
+  if (std::string_view(GetParam().name) == "host") {
+    EXPECT_TRUE(result.ok());  // it looks at nothing before it decodes
+  } else {
+    EXPECT_FALSE(result.ok());
+    EXPECT_EQ(indices[17], FrameList::kHost);
+    EXPECT_EQ(indices[19], FrameList::kHost);
+  }
 }
 
 TEST_P(StreamDecoderRules, an_empty_list_is_no_work) {

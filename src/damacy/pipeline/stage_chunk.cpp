@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "damacy/codec/blosc.h"
 #include "damacy/codec/bytes.h"
@@ -29,7 +30,8 @@ struct Staging {
   std::vector<ByteRange> needed;
   ChunkLayout layout;
   std::uint64_t address;  // where the decoded elements will lie
-  bool host = false;      // the decoder leaves it to the host
+  std::vector<GpuFrame>& frames;
+  bool host = false;  // the decoder leaves it to the host
 };
 
 DecodeResult strip_checksums(const CodecChain& codecs, Staging& staging) {
@@ -47,24 +49,27 @@ DecodeResult strip_checksums(const CodecChain& codecs, Staging& staging) {
   return {};
 }
 
-DecodeResult add_frame(Staging& staging, GpuCodec codec, ByteRange source, ByteRange target) {
+// `needed`: bytes [0, needed) of the output must be right; 0: all. As on the host, only plain zstd ends early.
+void describe_frame(Staging& staging, GpuCodec codec, ByteRange source, ByteRange target, std::uint64_t needed = 0) {
   GpuFrame frame;
   frame.src_offset = staging.at + source.begin;
   frame.src_size = source.size();
   frame.dst_offset = staging.chunk.decoded_at + target.begin;
   frame.dst_size = target.size();
   frame.codec = codec;
-  frame.needed_end =
-      codec == GpuCodec::zstd ? std::clamp(staging.needed.back().end, target.begin, target.end) - target.begin : 0;
-  std::uint32_t index = FrameList::kHost;
-  const DecodeResult result =
-      staging.wave.slot().frames->add(staging.bytes.subspan(source.begin, source.size()), frame, index);
-  if (!result.ok()) return result;
-  if (index == FrameList::kHost)
-    staging.host = true;
-  else
-    staging.wave.own_frame(index, staging.chunk);
-  return {};
+  frame.needed_end = needed;
+  staging.frames.push_back(frame);
+}
+
+// Gives the wave all frames at once: each time readers meet there costs them more than a small frame does.
+DecodeResult add_frames(Staging& staging) {
+  if (staging.host || staging.frames.empty()) return {};
+  thread_local std::vector<std::uint32_t> indices;
+  indices.resize(staging.frames.size());
+  const DecodeResult result = staging.wave.slot().frames->add_chunk(staging.bytes, staging.at, staging.frames, indices);
+  staging.wave.own_frames(indices, staging.chunk);
+  staging.host = std::ranges::find(indices, FrameList::kHost) != indices.end();
+  return result;
 }
 
 void in_place(Staging& staging, std::uint64_t offset) {
@@ -84,7 +89,8 @@ DecodeResult stage_lz4(Staging& staging) {
   const std::uint64_t declared = detail::read_le32(staging.bytes.data());
   if (declared != staging.decoded_size)
     return {DecodeStatus::size, "lz4: declared size", declared, staging.decoded_size};
-  return add_frame(staging, GpuCodec::lz4, {4, staging.bytes.size()}, {0, staging.decoded_size});
+  describe_frame(staging, GpuCodec::lz4, {4, staging.bytes.size()}, {0, staging.decoded_size});
+  return {};
 }
 
 bool wants_block(const Staging& staging, std::uint64_t begin, std::uint64_t end) {
@@ -105,11 +111,7 @@ DecodeResult stage_blosc_block(Staging& staging, const BloscHeader& header, std:
     const GpuCodec codec = data.size() == stream             ? GpuCodec::raw
                            : header.codec == BloscCodec::lz4 ? GpuCodec::lz4
                                                              : GpuCodec::zstd;
-    Staging whole_stream = staging;  // a shuffled stream is needed to its end
-    whole_stream.needed = {{0, staging.decoded_size}};
-    if (const DecodeResult r = add_frame(whole_stream, codec, data, {target, target + stream}); !r.ok()) return r;
-    staging.host = whole_stream.host;
-    if (staging.host) return {};
+    describe_frame(staging, codec, data, {target, target + stream});
   }
   return {};
 }
@@ -131,7 +133,7 @@ DecodeResult stage_blosc(Staging& staging) {
   staging.layout.block_bytes = static_cast<std::uint32_t>(header.blocksize);
   if (header.filter == BloscFilter::bytes) staging.layout.shuffle = ChunkLayout::Shuffle::bytes;
   if (header.filter == BloscFilter::bits) staging.layout.shuffle = ChunkLayout::Shuffle::bits;
-  for (std::uint64_t block = 0; block < header.block_count && !staging.host; ++block) {
+  for (std::uint64_t block = 0; block < header.block_count; ++block) {
     const std::uint64_t begin = header.block_begin(block);
     if (!wants_block(staging, begin, begin + header.block_size(block))) continue;
     if (const DecodeResult r = stage_blosc_block(staging, header, block); !r.ok()) return r;
@@ -148,8 +150,11 @@ DecodeResult stage_frames(const CodecChain& codecs, Staging& staging) {
     case CodecId::blosc:
       return stage_blosc(staging);
     default:
-      return add_frame(staging, GpuCodec::zstd, {0, staging.bytes.size()}, {0, staging.decoded_size});
+      break;
   }
+  describe_frame(staging, GpuCodec::zstd, {0, staging.bytes.size()}, {0, staging.decoded_size},
+                 std::min(staging.needed.back().end, staging.decoded_size));
+  return {};
 }
 
 // The axes of `part` with the row's strides; source strides are the caller's.
@@ -181,6 +186,8 @@ bool device_decodes(const CodecChain& codecs) noexcept {
 void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed) noexcept {
   try {
     const ArrayMetadata& metadata = chunk.tasks->array_of(chunk.tasks->shard_of(chunk.chunk)).metadata();
+    thread_local std::vector<GpuFrame> frames;
+    frames.clear();
     Staging staging{wave,
                     chunk,
                     packed,
@@ -188,9 +195,12 @@ void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> pack
                     metadata.chunk_bytes(),
                     chunk.tasks->needed_bytes(chunk.chunk),
                     {},
-                    wave.destination_address(chunk.decoded_at)};
+                    wave.destination_address(chunk.decoded_at),
+                    frames};
     staging.layout.chunk_bytes = staging.decoded_size;
-    if (const DecodeResult result = stage_frames(metadata.codecs, staging); !result.ok()) {
+    DecodeResult result = stage_frames(metadata.codecs, staging);
+    if (result.ok()) result = add_frames(staging);
+    if (!result.ok()) {
       chunk.failed = true;
       return chunk.tasks->fail_chunk(chunk.chunk, result);
     }

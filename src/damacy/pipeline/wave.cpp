@@ -91,10 +91,13 @@ void Wave::give_back() noexcept {
   slot_.reset();
 }
 
-void Wave::own_frame(std::uint32_t frame, StagedChunk& chunk) {
+void Wave::own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk) {
   const std::lock_guard lock(mutex_);
-  if (owners_.size() <= frame) owners_.resize(frame + 1, nullptr);
-  owners_[frame] = &chunk;
+  for (const std::uint32_t frame : frames) {
+    if (frame == FrameList::kHost) continue;
+    if (owners_.size() <= frame) owners_.resize(std::size_t{frame} + 1, nullptr);
+    owners_[frame] = &chunk;
+  }
 }
 
 }  // namespace damacy

@@ -105,8 +105,8 @@ class Wave : public std::enable_shared_from_this<Wave> {
   void seal(std::uint64_t number) noexcept;
   std::uint64_t number() const noexcept { return number_; }
 
-  // Readers. `frame` decodes a part of the chunk.
-  void own_frame(std::uint32_t frame, StagedChunk& chunk);
+  // Readers. Each of `frames` that is not the host's decodes a part of the chunk.
+  void own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk);
   // It retires: the memory goes to the next wave.
   void give_back() noexcept;
 

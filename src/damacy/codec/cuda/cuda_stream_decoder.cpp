@@ -1,7 +1,9 @@
 // The stream decoder of CUDA devices: a wave's descriptors behind FrameList, kernels behind enqueue(). Knows neither
 // kernels nor CUDA's types; those are GpuDecoder's.
+#include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/core/error.h"
@@ -14,6 +16,9 @@ namespace {
 // A wave's worth: what does not fit is decoded on the host.
 constexpr std::uint32_t kFrames = 1u << 16;
 constexpr std::uint32_t kBlocks = 1u << 17;
+
+// Frames of a chunk that are scanned before they are added.
+constexpr std::size_t kPortion = 16;
 
 // No kernel writes this, so a frame that none wrote is refused.
 constexpr std::byte kNoVerdict{0xff};
@@ -29,6 +34,25 @@ class CudaFrameList final : public FrameList {
     if (scan.ask_host) return {};
     static_assert(kHost == WaveDescriptors::kFull);
     index = wave_.add(scan);
+    return {};
+  }
+
+  DecodeResult add_chunk(std::span<const std::byte> bytes, std::uint64_t at, std::span<const GpuFrame> frames,
+                         std::span<std::uint32_t> indices) override {
+    thread_local std::vector<FrameScan> scans(kPortion);
+    std::ranges::fill(indices, kHost);
+    for (std::size_t first = 0; first < frames.size(); first += kPortion) {
+      const std::size_t count = std::min(kPortion, frames.size() - first);
+      for (std::size_t i = 0; i < count; ++i) {
+        const GpuFrame& frame = frames[first + i];
+        const auto own = bytes.subspan(frame.src_offset - at, frame.src_size);
+        if (const DecodeResult result = scan_frame(own, frame, scans[i]); !result.ok()) return result;
+        if (scans[i].ask_host) return {};
+      }
+      const auto taken = indices.subspan(first, count);
+      wave_.add(std::span(scans).first(count), taken);
+      if (std::ranges::find(taken, kHost) != taken.end()) return {};
+    }
     return {};
   }
 
