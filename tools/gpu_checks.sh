@@ -4,8 +4,9 @@
 #   codec_bench      of bench/codec/build.sh       copy_cuda_check  of bench/copy/build.sh, may be missing
 #   codec_tests, copy_tests, device_tests          built with CUDA, may be missing
 #
-# usage: tools/gpu_checks.sh OUT SECONDS     SECONDS for each of zstd, LZ4 and blosc; 0: sanitizers alone
-# OUT/mutated.txt keeps the totals of all runs: give the same OUT again to go on. Results: OUT/checks.jsonl, OUT/*.log.
+# usage: tools/gpu_checks.sh OUT SECONDS     SECONDS for each of zstd, LZ4 and blosc mutated, zstd and LZ4 generated;
+# 0: sanitizers alone. Results: OUT/checks.jsonl, OUT/*.log, and OUT/frames.txt, which keeps the totals of all runs: give
+# the same OUT again to go on.
 # SANITIZE=0 leaves the sanitizers out. The status is 0 when nothing was found.
 set -uo pipefail
 [[ $# == 2 ]] || { sed -n '2,/^# SANITIZE/s/^# \{0,1\}//p' "$0"; exit 2; }
@@ -34,7 +35,13 @@ step() {  # step LIMIT NAME COMMAND...
 # 137 and 124 of a mutated run mean a hang: a kernel that does not end.
 mutated() {  # mutated SUBJECT
   step "$((seconds + 60))" "mutated-$1" "$bench" mutated --subject "$1" --largest 4096 --seconds "$seconds" \
-    --ledger "$out/mutated.txt" --checked 0.02
+    --ledger "$out/frames.txt" --checked 0.02
+}
+
+# Levels -5 to 22 as the libraries write them; the contents are known.
+generated() {  # generated SUBJECT
+  step "$((seconds + 60))" "generated-$1" "$bench" generated --subject "$1" --largest 4096 --seconds "$seconds" \
+    --ledger "$out/frames.txt"
 }
 
 sanitized() {  # sanitized TOOL
@@ -60,7 +67,8 @@ bench="$(program codec_bench)"
 [[ -n "$bench" ]] || { echo "there is no codec_bench"; exit 2; }
 if [[ "$seconds" != 0 ]]; then
   for subject in zstd lz4 blosc; do mutated "$subject"; done
-  cat "$out/mutated.txt"
+  for subject in zstd lz4; do generated "$subject"; done
+  cat "$out/frames.txt"
 fi
 if [[ "${SANITIZE:-1}" == 1 ]]; then
   tool="$(command -v compute-sanitizer || find /usr/local/cuda*/bin -name compute-sanitizer 2>/dev/null | head -1)"

@@ -19,7 +19,7 @@ def main(lines: str, commit: str, output: str, command: str = COMMAND) -> None:
             continue
         item = json.loads(line)
         if "device" in item and "multiprocessors" in item:
-            machine = machine or {key: item[key] for key in ("device", "multiprocessors", "threads")}
+            machine = machine or {key: item[key] for key in ("device", "multiprocessors", "threads", "nvcomp")}
         elif "row" in item:
             rows.append(item)
         else:

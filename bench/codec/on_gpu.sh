@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Correctness, speed, profile and safety of the GPU decoder in about five minutes. Every line of output is one JSON
 # object, or starts with '#'. Stops when the first check of all launch shapes fails: figures of wrong bytes mean nothing.
-# usage: on_gpu.sh CODEC_BENCH [NVCOMP_LIBRARY]        results also go to $OUT/codec.jsonl when OUT is set
+# usage: on_gpu.sh CODEC_BENCH [NVCOMP_LIBRARY]        results also go to $OUT/codec.jsonl and codec.json when OUT is set;
+# NVCOMP_LIBRARY is a libnvcomp.so.5 or .6, timed beside ours on the same frames. COMMIT: what to call these sources.
 set -uo pipefail
 bench="$1"
 nvcomp=()
@@ -49,5 +50,7 @@ profile 40 zstd/micro/256 8192
 step 30 "mutated, small" "$bench" mutated --seconds 12
 step 30 "mutated, large" "$bench" mutated --frames 1000 --largest 300000 --seconds 8 --checked 1 --seed 4
 for tool in memcheck racecheck initcheck; do sanitize 20 "$tool"; done
+! command -v python3 >/dev/null ||
+  python3 "$(dirname "$0")/keep_results.py" "$log" "${COMMIT:-unknown}" "$out/codec.json" "$0 $*"
 echo "# $([[ $failed == 0 ]] && echo all good || echo something failed)"
 exit "$failed"

@@ -66,11 +66,12 @@ DecodeResult Frames::add(std::span<const std::byte> bytes, const GpuFrame& frame
   if (scan.ask_host || frame.dst_size == 0) return {};
   if (frame.codec == GpuCodec::zstd && !is_plain_zstd(bytes, scan)) return {};
   if (frame.codec != GpuCodec::raw && !suits(bytes, frame)) return {};
+  const std::uint64_t temp_limit = limit_ - limit_ / kListShare;
+  if (frame.codec != GpuCodec::raw &&
+      library_->temp_bytes(frame.codec, 1, frame.dst_size, frame.dst_size).value_or(temp_limit + 1) > temp_limit)
+    return {};
   const std::lock_guard lock(mutex_);
-  const ScratchLayout layout(packed() + 1);
-  const auto temp =
-      frame.codec == GpuCodec::raw ? 0 : library_->temp_bytes(frame.codec, 1, frame.dst_size, frame.dst_size);
-  if (layout.temp > limit_ / kListShare || !temp || *temp > limit_ - limit_ / kListShare) return {};
+  if (ScratchLayout(packed() + 1).temp > limit_ / kListShare) return {};
   auto& list = frame.codec == GpuCodec::zstd ? zstd_ : frame.codec == GpuCodec::lz4 ? lz4_ : raw_;
   list.push_back({frame.src_offset, frame.dst_offset, static_cast<u32>(frame.src_size),
                   static_cast<u32>(frame.dst_size), count_, 0});
