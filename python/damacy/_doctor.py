@@ -16,7 +16,9 @@ Verdict = Literal["ok", "note", "bad"]
 # Package, and what it is for.
 _PACKAGES = {
     "numpy": "Batch.numpy()",
-    "torch": "batches as tensors",
+    "torch": "batches as tensors, and damacy.torch",
+    "lightning": "damacy.lightning",
+    "jax": "damacy.jax",
     "ml_dtypes": "Batch.numpy() of bfloat16",
     "zarr": "writing arrays",
     "tensorstore": "the demo's comparison",

@@ -6,7 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import jax
+try:
+    import jax
+except ModuleNotFoundError as missing:
+    message = f"damacy.jax needs the package {missing.name}: pip install 'damacy[jax]'"
+    raise ModuleNotFoundError(message, name=missing.name) from None
 
 from damacy.training import Loader
 

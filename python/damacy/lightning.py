@@ -1,4 +1,4 @@
-"""Training with Lightning: loaders as a data module that checkpoints remember. Needs the package lightning.
+"""Training with Lightning: loaders as a data module that checkpoints remember. Needs the extra `lightning`.
 
 Knows Lightning's hooks and `damacy.torch.IterableDataset`."""
 
@@ -6,7 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import lightning
+try:
+    import lightning
+except ModuleNotFoundError as missing:
+    message = f"damacy.lightning needs the package {missing.name}: pip install 'damacy[lightning]'"
+    raise ModuleNotFoundError(message, name=missing.name) from None
 
 from damacy.torch import IterableDataset
 from damacy.training import Loader

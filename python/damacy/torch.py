@@ -7,9 +7,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-import torch
-import torch.distributed
-import torch.utils.data
+try:
+    import torch
+    import torch.distributed
+    import torch.utils.data
+except ModuleNotFoundError as missing:
+    message = f"damacy.torch needs the package {missing.name}: pip install 'damacy[torch]'"
+    raise ModuleNotFoundError(message, name=missing.name) from None
 
 from damacy.training import Loader
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 import zlib
 
 import numpy as np
@@ -12,6 +13,7 @@ zarr = pytest.importorskip("zarr")
 
 from typer.testing import CliRunner  # noqa: E402
 
+import damacy as damacy_package  # noqa: E402
 from damacy import _bench  # noqa: E402
 from damacy._commands import app  # noqa: E402
 
@@ -140,12 +142,10 @@ def test_plan_counts_missing_chunks(plain):
 
 
 def test_plan_is_what_the_pipeline_reads(sharded):
-    import damacy as library
-
     box = ((2, 14), (3, 19), (1, 9))
-    config = library.Config(batch_size=1, device="cpu", host_buffer_bytes=1 << 24, device_buffer_bytes=1 << 24)
-    with library.Pipeline(config) as pipeline:
-        pipeline.push([library.Sample(sharded, box)])
+    config = damacy_package.Config(batch_size=1, device="cpu", host_buffer_bytes=1 << 24, device_buffer_bytes=1 << 24)
+    with damacy_package.Pipeline(config) as pipeline:
+        pipeline.push([damacy_package.Sample(sharded, box)])
         pipeline.pop().release()
         stats = pipeline.stats()
     found = document("plan", sharded, "2:14,3:19,1:9")
@@ -281,6 +281,15 @@ def test_bench_writes_its_own_image(tmp_path, monkeypatch):
     shown = damacy("bench", "--synthetic", "--folder", tmp_path, "--seconds", "0.02", "--no-peers")
     assert shown.exit_code == 0, shown.output
     assert "ceiling: decode" in shown.output
+
+
+def test_bench_without_zarr_says_which_extra_writes_an_image(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "damacy._synthetic", raising=False)
+    monkeypatch.delattr(damacy_package, "_synthetic", raising=False)
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    shown = damacy("bench", "--synthetic", "--folder", tmp_path)
+    assert shown.exit_code == 2
+    assert "pip install 'damacy[zarr]'" in shown.output
 
 
 def test_bench_wants_one_thing_to_measure(sharded):

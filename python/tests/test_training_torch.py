@@ -1,5 +1,6 @@
 """Loaders in PyTorch, Lightning and JAX, on the CPU. Each part runs where its package is installed."""
 
+import importlib
 import pathlib
 import subprocess
 import sys
@@ -39,6 +40,15 @@ def expected(array):
 def same(found, wanted):
     assert len(found) == len(wanted) > 0
     assert all((np.asarray(a) == b).all() for a, b in zip(found, wanted))
+
+
+@pytest.mark.parametrize("package", ["torch", "jax", "lightning"])
+def test_a_package_that_is_missing_is_named_with_its_extra(package, monkeypatch):
+    for name in [name for name in sys.modules if name == package or name.startswith((f"{package}.", "damacy."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ModuleNotFoundError, match=rf"needs the package {package}: pip install 'damacy\[{package}\]'"):
+        importlib.import_module(f"damacy.{package}")
 
 
 # -- torch -------------------------------------------------------------------------------------------------------------
