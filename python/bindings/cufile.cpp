@@ -1,5 +1,6 @@
 // Files, futures and settings of file I/O for damacy.cufile and damacy.defaults: arguments in, results out. What blocks
 // drops the GIL.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -13,12 +14,16 @@
 #include "bindings.h"
 #include "cufile_buffers.h"
 #include "damacy/core/text.h"
+#include "damacy/io/cufile_api.h"
+#include "damacy/io/engine_choice.h"
 #include "damacy/io/file.h"
 #include "damacy/io/file_error.h"
 #include "damacy/io/file_requests.h"
 #include "damacy/io/io_pool.h"
 #include "damacy/io/io_settings.h"
 #include "damacy/io/operation.h"
+#include "damacy/io/page_cache.h"
+#include "damacy/io/staging.h"
 
 namespace damacy::python {
 namespace {
@@ -58,6 +63,14 @@ nb::object exception_of_file(const FileError& error) {
       .attr("make_file_error")(kind_name(error.file_kind), text_object(error.message()), more);
 }
 
+nb::object cuda_exception(const Error& error) {
+  nb::dict more;
+  more["backend"] = "cuda";
+  more["cuda_code"] = error.system_errno();
+  more["sticky"] = error.sticky();
+  return nb::module_::import_("damacy._io_errors").attr("make_file_error")("cuda", text_object(error.message()), more);
+}
+
 // Any failure of an operation as a Python exception object.
 nb::object exception_object(const std::exception_ptr& error) {
   try {
@@ -65,6 +78,7 @@ nb::object exception_object(const std::exception_ptr& error) {
   } catch (const FileError& file) {
     return exception_of_file(file);
   } catch (const Error& other) {
+    if (other.status() == Status::cuda) return cuda_exception(other);
     return exception_of(other);
   } catch (const std::exception& other) {
     return nb::borrow(PyExc_RuntimeError)(other.what());
@@ -154,6 +168,9 @@ class IoHandle {
  public:
   IoHandle(std::shared_ptr<Operation> operation, std::shared_ptr<HeldBuffers> held)
       : operation_(std::move(operation)), held_(std::move(held)) {
+    for (const HeldBuffer& buffer : held_->all)
+      if (buffer.on_device() && (devices_.empty() || devices_.back() != buffer.memory().device->device))
+        devices_.push_back(buffer.memory().device->device);
     if (operation_->done()) {
       held_->release();
       return;
@@ -211,6 +228,20 @@ class IoHandle {
     return operation_ == nullptr ? std::vector{count} : operation_->counts();
   }
 
+  // The file part is waited for here, the copies by that stream.
+  std::uint64_t wait_stream(std::uint64_t stream) {
+    if (operation_ == nullptr || is_lost()) return result(std::nullopt);
+    {
+      const Unlocked unlocked;
+      operation_->wait_parts(std::nullopt, signal_checker());
+    }
+    if (operation_->cancelled() || operation_->error() != nullptr) return result(std::nullopt);
+    const Unlocked unlocked;
+    for (const Event& event : operation_->copies())
+      for (const auto& device : devices_) device->make_wait(stream, event);
+    return operation_->count();
+  }
+
   void when_done(nb::object call) {
     if (done()) {
       call();
@@ -251,6 +282,7 @@ class IoHandle {
   const std::shared_ptr<Operation> operation_;
   const std::shared_ptr<HeldBuffers> held_;
   const std::uint64_t ended_with_ = 0;
+  std::vector<std::shared_ptr<Device>> devices_;
 };
 
 // -- files -----------------------------------------------------------------------------------------------------------
@@ -316,6 +348,198 @@ IoHandle* begin_transfer(NativeFile& file, Direction direction, nb::handle buf, 
   return new IoHandle(std::move(operation), parsed.held);
 }
 
+// -- gather ----------------------------------------------------------------------------------------------------------
+
+// Ranges of a gather as they are collected: device memory is numbered by device and stream.
+struct Gather {
+  GatherRequest request;
+  std::shared_ptr<HeldBuffers> held = std::make_shared<HeldBuffers>();
+
+  std::uint32_t memory_of(const HeldBuffer& buffer) {
+    if (!buffer.on_device()) return 0;
+    auto& devices = request.devices;
+    for (std::size_t i = 0; i < devices.size(); ++i)
+      if (devices[i]->device == buffer.memory().device->device && streams[i] == buffer.stream())
+        return static_cast<std::uint32_t>(i + 1);
+    devices.push_back(buffer.memory().device);
+    streams.push_back(buffer.stream());
+    return static_cast<std::uint32_t>(devices.size());
+  }
+
+  void add(std::uint32_t file, nb::handle buf, nb::handle size, nb::handle file_offset, nb::handle stream) {
+    HeldBuffer& buffer = held->all.emplace_back();
+    buffer.take(buf, stream);
+    check_target(buffer, request.direction);
+    const GatherRange range{file, memory_of(buffer), natural(file_offset, "file_offset", 0),
+                            size_within(size, buffer.size()), buffer.data()};
+    check_end(range.offset, range.size);
+    request.ranges.push_back(range);
+  }
+
+  std::uint32_t file_index(const std::shared_ptr<File>& file) {
+    const auto at = std::find(request.files.begin(), request.files.end(), file);
+    if (at != request.files.end()) return static_cast<std::uint32_t>(at - request.files.begin());
+    request.files.push_back(file);
+    return static_cast<std::uint32_t>(request.files.size() - 1);
+  }
+
+  IoHandle* begin() {
+    std::shared_ptr<Operation> operation;
+    {
+      const Unlocked unlocked;
+      operation = begin_gather(std::move(request));
+    }
+    return new IoHandle(std::move(operation), held);
+  }
+
+  std::vector<std::uint64_t> streams;
+};
+
+void expect_length(nb::handle sequence, Py_ssize_t length, const char* what) {
+  if (!PySequence_Check(sequence.ptr()) || PySequence_Size(sequence.ptr()) != length) {
+    PyErr_Clear();
+    raise(PyExc_TypeError, text("each request: expected ", what));
+  }
+}
+
+IoHandle* begin_vectored(NativeFile& file, Direction direction, nb::handle requests, bool exact, nb::handle stream) {
+  Gather gather;
+  gather.request.direction = direction;
+  gather.request.options.exact = exact;
+  gather.request.files.push_back(file.shared());
+  for (const nb::handle one : requests) {
+    expect_length(one, 3, "(buf, size or None, file_offset)");
+    gather.add(0, nb::object(one[0]), nb::object(one[1]), nb::object(one[2]), stream);
+  }
+  return gather.begin();
+}
+
+IoHandle* begin_many(nb::handle requests, bool exact, nb::handle stream) {
+  Gather gather;
+  gather.request.options.exact = exact;
+  for (const nb::handle one : requests) {
+    expect_length(one, 4, "(file, buf, size or None, file_offset)");
+    const std::uint32_t file = gather.file_index(nb::cast<NativeFile&>(nb::object(one[0])).shared());
+    gather.add(file, nb::object(one[1]), nb::object(one[2]), nb::object(one[3]), stream);
+  }
+  return gather.begin();
+}
+
+// An array of int64 by the buffer protocol.
+class Int64Array {
+ public:
+  Int64Array(nb::handle object, const char* name) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS) != 0) {
+      PyErr_Clear();
+      raise(PyExc_TypeError, text(name, ": expected an array of int64"));
+    }
+    held_ = true;
+    const std::string_view format = view_.format != nullptr ? view_.format : "";
+    const bool is_int64 = view_.itemsize == 8 && (format == "l" || format == "q" || format == "<q" || format == "<l" ||
+                                                  format == "=q" || format == "@l");
+    if (!is_int64) raise(PyExc_TypeError, text(name, ": expected an array of int64 (got format \"", format, "\")"));
+    name_ = name;
+  }
+  Int64Array(const Int64Array&) = delete;
+  Int64Array& operator=(const Int64Array&) = delete;
+  ~Int64Array() {
+    if (held_) PyBuffer_Release(&view_);
+  }
+  std::size_t size() const noexcept { return static_cast<std::size_t>(view_.len) / 8; }
+  std::uint64_t operator[](std::size_t i) const {
+    const std::int64_t value = static_cast<const std::int64_t*>(view_.buf)[i];
+    if (value < 0) raise(PyExc_OverflowError, text("negative value: ", name_, "[", i, "]"));
+    return static_cast<std::uint64_t>(value);
+  }
+
+ private:
+  Py_buffer view_{};
+  bool held_ = false;
+  const char* name_ = "";
+};
+
+IoHandle* begin_packed(NativeFile& file, Direction direction, nb::handle buf, nb::handle sizes, nb::handle file_offsets,
+                       nb::handle buf_offsets, bool exact, nb::handle stream) {
+  Gather gather;
+  gather.request.direction = direction;
+  gather.request.options.exact = exact;
+  gather.request.files.push_back(file.shared());
+  HeldBuffer& buffer = gather.held->all.emplace_back();
+  buffer.take(buf, stream);
+  check_target(buffer, direction);
+  const Int64Array size(sizes, "sizes");
+  const Int64Array offset(file_offsets, "file_offsets");
+  std::optional<Int64Array> place;
+  if (!buf_offsets.is_none()) place.emplace(buf_offsets, "buf_offsets");
+  if (offset.size() != size.size() || (place && place->size() != size.size()))
+    raise(PyExc_ValueError, "sizes, file_offsets and buf_offsets differ in length");
+  const std::uint32_t memory = gather.memory_of(buffer);
+  gather.request.ranges.reserve(size.size());
+  std::uint64_t next = 0;
+  for (std::size_t i = 0; i < size.size(); ++i) {
+    const std::uint64_t at = place ? (*place)[i] : next;
+    if (at > buffer.size() || size[i] > buffer.size() - at)
+      raise(PyExc_ValueError, text("Size is greater than the size of the buffer: range ", i, ", ", size[i],
+                                   " bytes at ", at, " of ", buffer.size()));
+    check_end(offset[i], size[i]);
+    gather.request.ranges.push_back({0, memory, offset[i], size[i], buffer.data() + at});
+    next = at + size[i];
+  }
+  return gather.begin();
+}
+
+// -- raw -------------------------------------------------------------------------------------------------------------
+
+Parsed parse_raw(NativeFile& file, Direction direction, nb::handle buf, nb::handle size, nb::handle file_offset,
+                 nb::handle dev_offset, nb::handle stream, bool exact) {
+  Parsed out;
+  HeldBuffer& buffer = out.held->all.emplace_back();
+  buffer.take(buf, stream);
+  if (!buffer.on_device() && buffer.size() > 0) raise(PyExc_ValueError, "Non-CUDA buffers not supported");
+  check_target(buffer, direction);
+  const std::uint64_t skipped = natural(dev_offset, "dev_offset", 0);
+  if (skipped > buffer.size())
+    raise(PyExc_ValueError, text("dev_offset is beyond the buffer: ", skipped, " of ", buffer.size(), " bytes"));
+  out.size = natural(size, "size", buffer.size() - skipped);
+  if (out.size > buffer.size() - skipped)
+    raise(PyExc_ValueError, text("Size is greater than the size of the buffer: dev_offset ", skipped, " + ", out.size,
+                                 " bytes of ", buffer.size()));
+  out.request = {file.shared(), direction, natural(file_offset, "file_offset", 0), {}, {}};
+  out.request.options = {std::max<std::uint64_t>(out.size, 1), exact};
+  check_end(out.request.offset, out.size);
+  FileMemory memory = buffer.memory();
+  memory.data += skipped;
+  memory.size = out.size;
+  if (out.size > 0) out.request.memory.push_back(std::move(memory));
+  return out;
+}
+
+std::uint64_t transfer_raw(NativeFile& file, Direction direction, nb::handle buf, nb::handle size,
+                           nb::handle file_offset, nb::handle dev_offset, bool exact) {
+  Parsed parsed = parse_raw(file, direction, buf, size, file_offset, dev_offset, nb::none(), exact);
+  std::shared_ptr<Operation> operation;
+  {
+    const Unlocked unlocked;
+    operation = begin_request(std::move(parsed.request), /*queue=*/false);
+    operation->run_all(signal_checker());
+  }
+  parsed.held->release();
+  if (const auto error = operation->error()) throw_object(exception_object(error));
+  return operation->count();
+}
+
+IoHandle* begin_raw(NativeFile& file, Direction direction, nb::handle buf, nb::handle stream, nb::handle size,
+                    nb::handle file_offset, nb::handle dev_offset) {
+  Parsed parsed = parse_raw(file, direction, buf, size, file_offset, dev_offset, stream, false);
+  const std::uint64_t handle = parsed.held->all[0].stream();
+  std::shared_ptr<Operation> operation;
+  {
+    const Unlocked unlocked;
+    operation = begin_in_stream(std::move(parsed.request), handle);
+  }
+  return new IoHandle(std::move(operation), parsed.held);
+}
+
 FileOptions options_of(std::optional<int> compat_mode, const std::optional<std::string>& engine,
                        std::optional<int> direct_io) {
   FileOptions options;
@@ -323,6 +547,12 @@ FileOptions options_of(std::optional<int> compat_mode, const std::optional<std::
   if (engine) options.engine = parse_engine(*engine);
   if (direct_io) options.direct_io = static_cast<DirectIo>(*direct_io);
   return options;
+}
+
+// With compatibility mode OFF a file that cuFile does not take is refused here.
+std::shared_ptr<File> ready(std::shared_ptr<File> file) {
+  if (file->compat_mode() == CompatMode::off) register_with_cufile(*file);
+  return file;
 }
 
 void open_file(NativeFile* self, nb::object file, const std::string& flags, int mode, std::optional<int> dir_fd,
@@ -334,11 +564,11 @@ void open_file(NativeFile* self, nb::object file, const std::string& flags, int 
                       dir_fd.value_or(AT_FDCWD),
                       static_cast<mode_t>(mode)};
     const Unlocked unlocked;
-    new (self) NativeFile(File::open(place, how, options));
+    new (self) NativeFile(ready(File::open(place, how, options)));
   } else {
     const int fd = nb::cast<int>(file);
     const Unlocked unlocked;
-    new (self) NativeFile(File::adopt(fd, how, options));
+    new (self) NativeFile(ready(File::adopt(fd, how, options)));
   }
 }
 
@@ -348,6 +578,21 @@ int descriptor_of(NativeFile& file, bool direct) {
   const int fd = use->direct_descriptor();
   if (fd < 0) raise(PyExc_ValueError, text("there is no direct descriptor: ", use->why_not_direct()));
   return fd;
+}
+
+// What explain() says of a file, as far as the native half knows it.
+nb::dict facts_of(NativeFile& file) {
+  const FileUse use(file.shared());
+  nb::dict out;
+  out["filesystem"] = use->filesystem();
+  out["dio_alignment"] = nb::make_tuple(use->direct_memory_alignment(), use->direct_offset_alignment());
+  out["compat_mode"] = static_cast<int>(use->compat_mode());
+  out["engine"] = std::string(name_of(use->engine()));
+  out["direct_io_read"] = use->wants_direct(false);
+  out["direct_io_write"] = use->wants_direct(true);
+  out["why_not_direct"] = use->why_not_direct();
+  out["why_not_cufile"] = why_no_cufile(*use);
+  return out;
 }
 
 int status_flags_of(NativeFile& file, bool direct) {
@@ -444,6 +689,7 @@ nb::dict counters_dict(const IoCounters& c) {
   out["copies"] = c.copies.load();
   out["copy_batches"] = c.copy_batches.load();
   out["host_waits"] = c.host_waits.load();
+  out["pinned_bytes"] = c.pinned_bytes.load();
   nb::list histogram;
   for (const auto& count : c.part_us_log2) histogram.append(count.load());
   out["part_us_log2"] = histogram;
@@ -498,6 +744,49 @@ void bind_file(nb::module_& m) {
       .def_prop_ro("path", [](NativeFile& f) { return nb::bytes(f->path().data(), f->path().size()); })
       .def("fileno", &descriptor_of, arg("direct") = false)
       .def("open_flags", &status_flags_of, arg("direct") = false)
+      .def(
+          "begin_readv",
+          [](NativeFile& f, nb::handle requests, bool exact, nb::handle stream) {
+            return begin_vectored(f, Direction::read, requests, exact, stream);
+          },
+          arg("requests"), arg("exact"), arg("stream").none())
+      .def(
+          "begin_writev",
+          [](NativeFile& f, nb::handle requests, nb::handle stream) {
+            return begin_vectored(f, Direction::write, requests, false, stream);
+          },
+          arg("requests"), arg("stream").none())
+      .def(
+          "begin_packed",
+          [](NativeFile& f, bool reading, nb::handle buf, nb::handle sizes, nb::handle file_offsets,
+             nb::handle buf_offsets, bool exact, nb::handle stream) {
+            return begin_packed(f, reading ? Direction::read : Direction::write, buf, sizes, file_offsets, buf_offsets,
+                                exact, stream);
+          },
+          arg("reading"), arg("buf"), arg("sizes"), arg("file_offsets"), arg("buf_offsets").none(), arg("exact"),
+          arg("stream").none())
+      .def(
+          "raw",
+          [](NativeFile& f, bool reading, nb::handle buf, nb::handle size, nb::handle file_offset,
+             nb::handle dev_offset, bool exact) {
+            return transfer_raw(f, reading ? Direction::read : Direction::write, buf, size, file_offset, dev_offset,
+                                exact);
+          },
+          arg("reading"), arg("buf"), arg("size").none(), arg("file_offset"), arg("dev_offset"), arg("exact"))
+      .def(
+          "begin_raw",
+          [](NativeFile& f, bool reading, nb::handle buf, nb::handle stream, nb::handle size, nb::handle file_offset,
+             nb::handle dev_offset) {
+            return begin_raw(f, reading ? Direction::read : Direction::write, buf, stream, size, file_offset,
+                             dev_offset);
+          },
+          arg("reading"), arg("buf"), arg("stream").none(), arg("size").none(), arg("file_offset"), arg("dev_offset"))
+      .def("is_direct_io_supported",
+           [](NativeFile& f) {
+             const FileUse use(f.shared());
+             return use->direct_descriptor() >= 0;
+           })
+      .def("facts", &facts_of)
       .def("counters", [](NativeFile& f) { return counters_dict(f->counters()); });
 }
 
@@ -510,6 +799,7 @@ void bind_future(nb::module_& m) {
       .def("result", &IoHandle::result, arg("timeout").none())
       .def("exception", &IoHandle::exception, arg("timeout").none())
       .def("counts", &IoHandle::counts)
+      .def("wait_stream", &IoHandle::wait_stream, arg("stream"))
       .def("when_done", &IoHandle::when_done, arg("call"));
 }
 
@@ -519,7 +809,32 @@ void bind_cufile(nb::module_& m) {
   nb::register_exception_translator(translate_file_error);
   bind_file(m);
   bind_future(m);
-  m.def("cufile_loads", [] { return false; });
+  m.def(
+      "cufile_look_in", [](std::vector<std::string> packages) { cufile::set_packages(std::move(packages)); },
+      nb::arg("packages"), "Folders of Python packages, where libcufile may lie.");
+  m.def("cufile_preference", [] {
+    const auto& found = cufile::compat_preference();
+    return nb::make_tuple(found.compat, found.why);
+  });
+  m.def("cufile_probe", [] {
+    const auto& library = cufile::process_library();
+    nb::list tried;
+    for (const auto& [name, outcome] : library.tried) tried.append(nb::make_tuple(name, outcome));
+    nb::dict out;
+    out["usable"] = library.loaded;
+    out["library"] = library.name;
+    out["version"] = library.version;
+    out["reason"] = library.why;
+    out["tried"] = tried;
+    return out;
+  });
+  m.def("io_uring_probe", [] {
+    const auto& probe = probe_uring();
+    nb::dict out;
+    out["usable"] = probe.usable;
+    out["reason"] = probe.why;
+    return out;
+  });
   m.def("io_settings", &settings_dict, "The settings of file I/O as they are now.");
   m.def("io_change_settings", &change_settings, nb::arg("values"));
   m.def("io_pause", [](bool paused) { IoPool::process().pause(paused); }, nb::arg("paused"));
@@ -528,6 +843,25 @@ void bind_cufile(nb::module_& m) {
     const Unlocked unlocked;
     IoPool::process().replace_workers();
   });
+  m.def("dlpack_memory", &dlpack_memory, nb::arg("capsule"));
+  m.def("begin_many", &begin_many, nb::arg("requests"), nb::arg("exact"), nb::arg("stream").none());
+  m.def("free_staging", [] {
+    const Unlocked unlocked;
+    return StagingPool::process().free_idle();
+  });
+  m.def(
+      "cached_pages",
+      [](int fd, std::uint64_t offset, std::uint64_t length) {
+        CachedPages found;
+        {
+          const Unlocked unlocked;
+          found = cached_pages(fd, offset, length);
+        }
+        return nb::make_tuple(found.resident, found.total);
+      },
+      nb::arg("fd"), nb::arg("offset"), nb::arg("length"));
+  m.def("drop_cached_pages", &drop_cached_pages, nb::arg("fd"), nb::arg("offset"), nb::arg("length"),
+        nb::arg("sync_first"), nb::call_guard<Unlocked>());
   m.def("io_counters", [] { return counters_dict(process_counters()); });
   m.def("io_end_with_python", &end_with_python);
 }

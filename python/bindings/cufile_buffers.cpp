@@ -7,6 +7,8 @@
 #include <nanobind/stl/string.h>
 
 #include "damacy/core/text.h"
+#include "damacy/device/cuda_device.h"
+#include "damacy/pipeline/dlpack_abi.h"
 
 namespace damacy::python {
 namespace {
@@ -52,6 +54,7 @@ HeldBuffer::HeldBuffer(HeldBuffer&& other) noexcept
     : view_(other.view_),
       has_view_(std::exchange(other.has_view_, false)),
       read_only_(other.read_only_),
+      stream_(other.stream_),
       owner_(std::move(other.owner_)),
       memory_(std::move(other.memory_)) {}
 
@@ -76,15 +79,74 @@ bool HeldBuffer::take_view(nb::handle object) {
 }
 
 void HeldBuffer::take_with_python(nb::handle object, nb::handle stream) {
-  static_cast<void>(stream);
-  raise(PyExc_TypeError, text("expected a buffer, an array with __cuda_array_interface__ or one with __dlpack__ (got ",
-                              nb::cast<std::string>(object.type().attr("__name__")), ")"));
+  const nb::object described = nb::module_::import_("damacy._io_memory").attr("describe")(object, stream);
+  if (described.is_none())
+    raise(PyExc_TypeError,
+          text("expected a buffer, an array with __cuda_array_interface__ or one with __dlpack__ (got ",
+               nb::cast<std::string>(object.type().attr("__name__")), ")"));
+  const auto pointer = nb::cast<std::uint64_t>(described.attr("pointer"));
+  memory_ = {reinterpret_cast<std::byte*>(pointer), nb::cast<std::uint64_t>(described.attr("nbytes")), nullptr};
+  read_only_ = nb::cast<bool>(described.attr("read_only"));
+  stream_ = nb::cast<std::uint64_t>(described.attr("stream"));
+  owner_ = described.attr("owner");
+  if (memory_.size == 0 || !nb::cast<bool>(described.attr("on_device"))) return;
+  auto device = bind_pointer(pointer);
+  if (device == nullptr) {
+    if (probe_cuda().state == CudaState::usable) return;  // host memory that devices reach
+    raise(PyExc_TypeError, text("device memory without a usable GPU: ", probe_cuda().why));
+  }
+  device->check_usable();
+  const auto before = device->try_fence(stream_);
+  if (!before) throw Error(Status::cuda, "the stream is capturing a graph: file I/O cannot be captured", "capture");
+  memory_.device = std::make_shared<OnDevice>(OnDevice{std::move(device), *before});
 }
 
 void HeldBuffer::take(nb::handle object, nb::handle stream) {
   if (is_host_type(Py_TYPE(object.ptr())) && take_view(object)) return;
-  if (!PyObject_HasAttrString(object.ptr(), "__cuda_array_interface__") && take_view(object)) return;
+  const bool may_be_device = nb::hasattr(object, "__cuda_array_interface__");  // false for any exception of a getter
+  if (!may_be_device && take_view(object)) return;
   take_with_python(object, stream);
+}
+
+namespace {
+
+// Keeps an imported tensor alive, and gives it back with its own deleter.
+template <class Tensor>
+nb::object owner_of(Tensor* tensor) {
+  return nb::capsule(tensor, [](void* held) noexcept {
+    auto* owned = static_cast<Tensor*>(held);
+    if (owned->deleter != nullptr) owned->deleter(owned);
+  });
+}
+
+nb::tuple described(const DLTensor& tensor, bool read_only, nb::object owner) {
+  nb::list shape, strides;
+  std::uint64_t count = 1;
+  for (int i = 0; i < tensor.ndim; ++i) {
+    shape.append(tensor.shape[i]);
+    if (tensor.strides != nullptr) strides.append(tensor.strides[i]);
+    count *= static_cast<std::uint64_t>(tensor.shape[i]);
+  }
+  const std::uint64_t itemsize = (std::uint64_t{tensor.dtype.bits} * tensor.dtype.lanes + 7) / 8;
+  const nb::object maybe_strides = tensor.strides != nullptr ? nb::object(nb::tuple(strides)) : nb::none();
+  return nb::make_tuple(reinterpret_cast<std::uint64_t>(tensor.data) + tensor.byte_offset, count * itemsize, read_only,
+                        nb::tuple(shape), maybe_strides, itemsize, owner);
+}
+
+}  // namespace
+
+nb::tuple dlpack_memory(nb::handle capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
+    auto* tensor = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
+    nb::object owner = owner_of(tensor);
+    if (tensor->version.major > 1) raise(PyExc_NotImplementedError, "DLPack: a major version above 1");
+    return described(tensor->dl_tensor, (tensor->flags & 1) != 0, std::move(owner));
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor") == 0) raise(PyExc_TypeError, "__dlpack__ gave no capsule");
+  auto* tensor = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  return described(tensor->dl_tensor, false, owner_of(tensor));
 }
 
 std::uint64_t natural(nb::handle value, const char* name, std::uint64_t otherwise) {

@@ -28,6 +28,7 @@ class HeldBuffer {
   bool on_device() const noexcept { return memory_.device != nullptr; }
   bool read_only() const noexcept { return read_only_; }
   const FileMemory& memory() const noexcept { return memory_; }
+  std::uint64_t stream() const noexcept { return stream_; }  // that orders device memory
 
  private:
   bool take_view(nb::handle object);
@@ -36,6 +37,7 @@ class HeldBuffer {
   Py_buffer view_{};
   bool has_view_ = false;
   bool read_only_ = false;
+  std::uint64_t stream_ = 0;
   nb::object owner_;  // what else keeps the memory
   FileMemory memory_;
 };
@@ -45,6 +47,10 @@ struct HeldBuffers {
   std::vector<HeldBuffer> all;
   void release() noexcept { all.clear(); }
 };
+
+// What a DLPack capsule holds, as damacy._io_memory wants it: (pointer, bytes, read only, shape, strides or None, item
+// size, owner). Consumes the capsule.
+nb::tuple dlpack_memory(nb::handle capsule);
 
 // An integer by __index__; None is `otherwise`. OverflowError("negative value ...") below 0.
 std::uint64_t natural(nb::handle value, const char* name, std::uint64_t otherwise);

@@ -23,12 +23,13 @@ import concurrent.futures
 import logging
 import operator
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
-from damacy import _native
+from damacy import _io_memory, _native
 from damacy._compat_mode import CompatMode as CompatMode
 from damacy._io_errors import (
     ClosedFileError as ClosedFileError,
@@ -51,9 +52,13 @@ from damacy._io_errors import (
 from damacy._io_errors import (
     ShortReadError as ShortReadError,
 )
+from damacy._io_errors import (
+    make_file_error,
+)
 
 CancelledError = concurrent.futures.CancelledError
 atexit.register(_native.io_end_with_python)
+_native.cufile_look_in([path for path in sys.path if path.endswith(("site-packages", "dist-packages"))])
 
 
 class IOFuture:
@@ -95,6 +100,11 @@ class IOFuture:
     def counts(self) -> list[int]:
         """Bytes moved of each range of a gather request; else one entry."""
         return self._handle.counts()
+
+    def wait_stream(self, stream: Any) -> int:
+        """Waits for the file part only, and makes `stream` wait for the copies; the number of bytes."""
+        number = _io_memory.stream_number(stream)
+        return self._handle.wait_stream(_io_memory.LEGACY_STREAM if number is None else number)
 
     def add_done_callback(self, fn: Callable[[IOFuture], Any]) -> None:
         """Calls `fn(self)` once: on the library's callback thread, or here and now if the operation has ended."""
@@ -151,6 +161,19 @@ def _call_logged(fn: Callable[[IOFuture], Any], future: IOFuture) -> None:
 
 def _seconds(timeout: Any) -> float | None:
     return None if timeout is None else float(timeout)
+
+
+class IOFutureStream:
+    """A request in the order of a stream. It owns file and buffer, and may be dropped."""
+
+    __slots__ = ("__weakref__", "_handle")
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def check_bytes_done(self) -> int:
+        """Waits for the request; the number of bytes moved, or its error."""
+        return self._handle.result(None)
 
 
 class CuFile(_native.CuFile):
@@ -227,6 +250,71 @@ class CuFile(_native.CuFile):
     ) -> int:
         """As `read`, and a file that ends before is `ShortReadError`."""
         return self.read(buf, size, file_offset, task_size, stream=stream, exact=True)
+
+    def preadv(
+        self, requests: Iterable[tuple[Any, int | None, int]], *, exact: bool = False, stream: Any = None
+    ) -> IOFuture:
+        """Begins to read many ranges, each `(buf, size or None, file_offset)`; the result is the total of bytes.
+
+        Ranges at most `coalesce_gap` bytes apart may share a system call. A range that fails fails the whole; the
+        error's `range_index` says which.
+        """
+        return IOFuture(self.begin_readv(requests, bool(exact), stream))
+
+    def pwritev(self, requests: Iterable[tuple[Any, int | None, int]], *, stream: Any = None) -> IOFuture:
+        """Begins to write many ranges. Ranges that overlap in the file are a `ValueError`."""
+        return IOFuture(self.begin_writev(requests, stream))
+
+    def preadv_packed(
+        self,
+        buf: Any,
+        sizes: Any,
+        file_offsets: Any,
+        buf_offsets: Any = None,
+        *,
+        exact: bool = False,
+        stream: Any = None,
+    ) -> IOFuture:
+        """Begins to read many ranges into one buffer; sizes and offsets are arrays of int64.
+
+        `buf_offsets` defaults to the running sum of `sizes`. No Python object is touched for a range.
+        """
+        return IOFuture(self.begin_packed(True, buf, sizes, file_offsets, buf_offsets, bool(exact), stream))
+
+    def pwritev_packed(
+        self, buf: Any, sizes: Any, file_offsets: Any, buf_offsets: Any = None, *, stream: Any = None
+    ) -> IOFuture:
+        """Begins to write many ranges from one buffer; as `preadv_packed`."""
+        return IOFuture(self.begin_packed(False, buf, sizes, file_offsets, buf_offsets, False, stream))
+
+    def raw_read(
+        self, buf: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *, exact: bool = False
+    ) -> int:
+        """Reads into device memory on the calling thread: no parts, no workers."""
+        return self.raw(True, buf, size, file_offset, dev_offset, bool(exact))
+
+    def raw_write(self, buf: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0) -> int:
+        """Writes from device memory on the calling thread: no parts, no workers."""
+        return self.raw(False, buf, size, file_offset, dev_offset, False)
+
+    def raw_read_async(
+        self, buf: Any, raw_stream: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0
+    ) -> IOFutureStream:
+        """Enqueues a read into device memory on a stream. Calls on one stream take effect in order."""
+        return IOFutureStream(self.begin_raw(True, buf, raw_stream, size, file_offset, dev_offset))
+
+    def raw_write_async(
+        self, buf: Any, raw_stream: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0
+    ) -> IOFutureStream:
+        """Enqueues a write from device memory on a stream. Calls on one stream take effect in order."""
+        return IOFutureStream(self.begin_raw(False, buf, raw_stream, size, file_offset, dev_offset))
+
+    def explain(self) -> dict[str, Any]:
+        """What this file is and which engines serve it: path flags filesystem dio_alignment engine_host engine_device
+        reasons settings counters. `reasons` maps each engine that was not chosen to why."""
+        from damacy import _io_explain
+
+        return _io_explain.of_file(self)
 
     def __enter__(self) -> CuFile:
         return self
@@ -323,6 +411,76 @@ def as_completed(futures: Iterable[IOFuture], timeout: float | None = None) -> I
         yield ends.ended[given]
 
 
+def preadv_many(
+    requests: Iterable[tuple[CuFile, Any, int | None, int]], *, exact: bool = False, stream: Any = None
+) -> IOFuture:
+    """Begins to read ranges of many files in one submission, each `(file, buf, size or None, file_offset)`."""
+    return IOFuture(_native.begin_many(requests, bool(exact), stream))
+
+
+# -- the process -------------------------------------------------------------------------------------------------------
+
+
 def counters() -> dict[str, Any]:
-    """What file I/O did in this process, counted exactly."""
+    """What file I/O did in this process, counted exactly: bytes and calls by way and direction, parts, short reads,
+    retries, resident and cold bytes, copies, host waits, workers, pinned bytes, and a log2 histogram of how many
+    microseconds parts took."""
     return _native.io_counters()
+
+
+def explain() -> dict[str, Any]:
+    """What this process has for file I/O: libraries tried, the probe of io_uring, the pool of workers."""
+    from damacy import _io_explain
+
+    return _io_explain.of_process()
+
+
+def bounce_buffer_free() -> int:
+    """Frees the pinned staging blocks that nobody uses; gives their bytes."""
+    return _native.free_staging()
+
+
+def memory_register(buf: Any) -> None:
+    """Registers the whole allocation of `buf` with cuFile; without cuFile it does nothing."""
+
+
+def memory_deregister(buf: Any) -> None:
+    """Takes back `memory_register`; without cuFile it does nothing."""
+
+
+def _borrowed_descriptor(file: Any, flags: int) -> tuple[int, bool]:
+    """A descriptor, and whether it is ours to close."""
+    if isinstance(file, bool):
+        raise ValueError("file: expected a path, a descriptor or a file object (got bool)")
+    if isinstance(file, int):
+        return file, False
+    if isinstance(file, (str, bytes, os.PathLike)):
+        try:
+            return os.open(file, flags | os.O_CLOEXEC | os.O_NONBLOCK), True
+        except OSError as error:
+            attributes = {"errno": error.errno, "path": os.fsdecode(file)}
+            text = f"Unable to open file: {error.strerror}: {os.fsdecode(file)}"
+            raise make_file_error("open", text, attributes) from None
+    if hasattr(file, "fileno"):
+        return file.fileno(), False
+    raise ValueError(f"file: expected a path, a descriptor or a file object (got {type(file).__name__})")
+
+
+def get_page_cache_info(file: Any, offset: int = 0, length: int = 0) -> tuple[int, int]:
+    """Pages of `length` bytes from `offset` (0: to the end) that the page cache holds, and how many there are."""
+    descriptor, is_ours = _borrowed_descriptor(file, os.O_RDONLY)
+    try:
+        return _native.cached_pages(descriptor, offset, length)
+    finally:
+        if is_ours:
+            os.close(descriptor)
+
+
+def drop_file_page_cache(file: Any, offset: int = 0, length: int = 0, sync_first: bool = True) -> None:
+    """Makes the page cache forget a file, after writing it out with `sync_first`."""
+    descriptor, is_ours = _borrowed_descriptor(file, os.O_RDONLY)
+    try:
+        _native.drop_cached_pages(descriptor, offset, length, bool(sync_first))
+    finally:
+        if is_ours:
+            os.close(descriptor)

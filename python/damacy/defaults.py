@@ -17,7 +17,7 @@ from __future__ import annotations
 import builtins
 import functools
 import operator
-import os
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -193,11 +193,9 @@ def compat_mode() -> bool:
 @functools.cache
 def is_compat_mode_preferred() -> bool:
     """Whether cuFile cannot serve here: no libcufile, WSL, or no readable `/run/udev`. Probed once."""
-    if "icrosoft" in os.uname().release:
-        return True
-    if not (os.path.isdir("/run/udev") and os.access("/run/udev", os.R_OK)):
-        return True
-    return not _native().cufile_loads()
+    native = _native()
+    native.cufile_look_in([path for path in sys.path if path.endswith(("site-packages", "dist-packages"))])
+    return native.cufile_preference()[0]
 
 
 def compat_mode_reset(enable: bool | CompatMode | str | int) -> None:

@@ -18,6 +18,10 @@ std::shared_ptr<Device> bind_primary_context(int index) {
   throw Error(Status::inval, text("no CUDA device ", index, ": built without CUDA"), "no-device");
 }
 
+std::shared_ptr<Device> bind_pointer(std::uint64_t) {
+  return nullptr;
+}
+
 bool make_primary_current(int) {
   return false;
 }

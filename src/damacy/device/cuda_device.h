@@ -2,6 +2,7 @@
 // Knows contexts and ordinals; shows no CUDA type.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -25,6 +26,10 @@ std::shared_ptr<Device> bind_current_context();
 
 // The primary context of device `index`, retained. Error(inval, "no-device") if there is no such usable device.
 std::shared_ptr<Device> bind_primary_context(int index);
+
+// The device whose memory `pointer` lies in, with the context it was made in, or else the primary one (memory in stream
+// order has none); managed memory counts. Null: not CUDA's, or the host's. Devices are kept: asking again is cheap.
+std::shared_ptr<Device> bind_pointer(std::uint64_t pointer);
 
 // Leaves a context that is current on this thread as it is, else makes the primary context of `index` current. False:
 // CUDA is not usable. Error(inval, "no-device") if only this device is not.

@@ -78,7 +78,11 @@ OpenFlags OpenFlags::parse(std::string_view text) {
 
 File::File(std::string path, const OpenFlags& flags, const FileOptions& options,
            std::shared_ptr<detail::FileCalls> calls)
-    : path_(std::move(path)), flags_(flags), calls_(calls ? std::move(calls) : real_calls()), epoch_(fork_epoch()) {
+    : path_(std::move(path)),
+      flags_(flags),
+      has_real_calls_(calls == nullptr),
+      calls_(calls ? std::move(calls) : real_calls()),
+      epoch_(fork_epoch()) {
   const IoSettings& now = io_settings();
   compat_mode_ = options.compat_mode.value_or(now.compat_mode);
   engine_ = options.engine.value_or(now.engine);
@@ -182,7 +186,22 @@ void File::forget_parent() noexcept {
   if (epoch_.compare_exchange_strong(was, now)) state_.fetch_and(kClosed);
 }
 
+std::shared_ptr<File::Attachment> File::attachment() const {
+  const std::lock_guard lock(attachment_mutex_);
+  return attachment_;
+}
+
+void File::attach(std::shared_ptr<Attachment> attachment) {
+  const std::lock_guard lock(attachment_mutex_);
+  if (attachment_ == nullptr) attachment_ = std::move(attachment);
+}
+
 void File::close_descriptors() noexcept {
+  {
+    std::shared_ptr<Attachment> gone;
+    const std::lock_guard lock(attachment_mutex_);
+    gone.swap(attachment_);
+  }
   if (const int fd = fd_.exchange(-1); fd >= 0) calls_->close(fd);
   if (const int fd = direct_fd_.exchange(-1); fd >= 0) calls_->close(fd);
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,6 +72,14 @@ class File {
   void check_readable() const;  // throws FileError(mode)
   void check_writable() const;
 
+  // What another engine holds of the file; let go of before the descriptors close.
+  class Attachment {
+   public:
+    virtual ~Attachment() = default;
+  };
+  std::shared_ptr<Attachment> attachment() const;
+  void attach(std::shared_ptr<Attachment> attachment);  // the first stays
+
   // Between begin() and end() only.
   int descriptor() const noexcept { return fd_.load(std::memory_order_acquire); }
   // -1: there is none, and why_not_direct() says why.
@@ -89,6 +98,7 @@ class File {
   std::uint64_t block_device() const noexcept { return device_; }
   std::string filesystem() const;
   detail::FileCalls& calls() const noexcept { return *calls_; }
+  bool has_real_calls() const noexcept { return has_real_calls_; }  // and so other ways may stand in for them
   IoCounters& counters() noexcept { return counters_; }
 
  private:
@@ -104,6 +114,7 @@ class File {
 
   const std::string path_;
   const OpenFlags flags_;
+  const bool has_real_calls_;
   const std::shared_ptr<detail::FileCalls> calls_;
   CompatMode compat_mode_;
   EngineChoice engine_;
@@ -122,6 +133,8 @@ class File {
   std::atomic<bool> direct_given_up_{false};
   std::atomic<std::uint32_t> state_{0};
   std::atomic<std::uint64_t> epoch_;
+  mutable std::mutex attachment_mutex_;
+  std::shared_ptr<Attachment> attachment_;
   IoCounters counters_;
 };
 

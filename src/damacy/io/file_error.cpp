@@ -57,6 +57,10 @@ FileError FileError::short_read(const std::string& path, std::uint64_t offset, s
   return error;
 }
 
+FileError FileError::of_library(std::string message) {
+  return FileError(Status::io, FileErrorKind::cufile, std::move(message));
+}
+
 FileError FileError::closed(const std::string& path) {
   FileError error(Status::shutdown, FileErrorKind::closed, text("I/O operation on closed file: ", path));
   error.in_stage("closed");

@@ -30,6 +30,7 @@ class FileError : public Error {
   static FileError open_failed(int number, const std::string& path);
   static FileError wrong_mode(bool reading, const std::string& path);
   static FileError short_read(const std::string& path, std::uint64_t offset, std::uint64_t wanted, std::uint64_t got);
+  static FileError of_library(std::string message);  // cuFile's
   static FileError closed(const std::string& path);
 
  private:

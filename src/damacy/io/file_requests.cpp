@@ -2,6 +2,7 @@
 #include "damacy/io/file_requests.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <deque>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "damacy/core/text.h"
 #include "damacy/io/coalesce.h"
 #include "damacy/io/detail/slices.h"
+#include "damacy/io/detail/uring.h"
+#include "damacy/io/engine_choice.h"
 #include "damacy/io/file_error.h"
 #include "damacy/io/io_pool.h"
 
@@ -164,9 +167,10 @@ class GatherJob final : public IoJob {
     for (const auto& file : request_.files) uses_.emplace_back(file);
     cut();
     merge();
+    group();
   }
 
-  std::uint64_t parts() const noexcept override { return runs_.size(); }
+  std::uint64_t parts() const noexcept override { return groups_.size(); }
   std::uint64_t ranges() const noexcept override { return request_.ranges.size(); }
   std::uint64_t range_bytes(std::uint64_t range) const noexcept override { return request_.ranges[range].size; }
   std::uint64_t block_device() const noexcept override {
@@ -175,9 +179,12 @@ class GatherJob final : public IoJob {
   std::uint64_t bytes() const noexcept { return bytes_; }
 
   void run(std::uint64_t part, Operation& operation) override {
-    const Run& run = runs_[part];
+    const Run& group = groups_[part];
+    const Run& run = runs_[group.first];
     File& file = *request_.files[cuts_[run.first].file];
     const PartClock clock(file);
+    if (cuts_[run.first].memory != 0) return run_staged(file, group, operation);
+    if (group.count > 1) return run_in_ring(file, group, operation);
     const std::vector<Slice> slices = slices_of(run);
     const std::uint64_t offset = cuts_[run.first].offset;
     const RunResult moved = detail::move_run(file, way_of(request_.direction), offset, slices, operation);
@@ -215,6 +222,54 @@ class GatherJob final : public IoJob {
     std::size_t count;
   };
 
+  // One batch of copies for all runs of a group.
+  void run_staged(File& file, const Run& group, Operation& operation) {
+    std::vector<detail::DeviceRun> device_runs;
+    for (std::size_t r = group.first; r < group.first + group.count; ++r)
+      device_runs.push_back({cuts_[runs_[r].first].offset, slices_of(runs_[r])});
+    const auto results = detail::move_staged(file, way_of(request_.direction), device_runs, operation);
+    for (std::size_t r = 0; r < group.count; ++r) {
+      const Run& run = runs_[group.first + r];
+      for (std::size_t i = run.first; i < run.first + run.count; ++i)
+        settle(file, cuts_[i], device_runs[r].offset, results[r], operation);
+      if (results[r].error != 0) return;
+    }
+  }
+
+  // All runs of a group under way at once. What the ring leaves short goes on by plain calls.
+  void run_in_ring(File& file, const Run& group, Operation& operation) {
+    const Way way = way_of(request_.direction);
+    std::vector<std::vector<Slice>> slices;
+    std::vector<std::vector<iovec>> vectors;
+    std::vector<detail::Uring::Call> calls;
+    for (std::size_t r = group.first; r < group.first + group.count; ++r) {
+      slices.push_back(slices_of(runs_[r]));
+      vectors.push_back(detail::vectors_of(slices.back()));
+      calls.push_back({file.descriptor(), way == Way::write, cuts_[runs_[r].first].offset, vectors.back(), -ECANCELED});
+    }
+    if (detail::Uring* ring = detail::Uring::of_this_thread()) ring->run(calls);
+    detail::Moved by_ring;
+    for (std::size_t r = 0; r < group.count; ++r) {
+      const Run& run = runs_[group.first + r];
+      RunResult moved{.bytes = 0, .error = 0, .way = IoWay::io_uring};
+      if (calls[r].result == static_cast<std::int64_t>(bytes_of(run))) {
+        moved.bytes = bytes_of(run);
+        by_ring.bytes += moved.bytes;
+        ++by_ring.calls;
+      } else {
+        moved = detail::move_host(file, way, calls[r].offset, slices[r], IoWay::pread);
+      }
+      for (std::size_t i = run.first; i < run.first + run.count; ++i)
+        settle(file, cuts_[i], calls[r].offset, moved, operation);
+    }
+    detail::count_moved(file, IoWay::io_uring, way, by_ring);
+  }
+
+  bool uses_ring(const File& file) const {
+    return file.engine() != EngineChoice::pread && file.has_real_calls() && runs_.size() > 1 &&
+           !file.wants_direct(request_.direction == Direction::write) && probe_uring().usable;
+  }
+
   void cut() {
     const std::uint64_t largest = std::max(task_size_of(request_.options.task_size), Limits::merged_read_bytes);
     cuts_.reserve(request_.ranges.size());
@@ -242,6 +297,34 @@ class GatherJob final : public IoJob {
         pieces.push_back({cuts_[end].offset, cuts_[end].size, end});
       for (const MergedRead& read : coalesce(pieces, gap)) split_at_overlaps(begin + read.first, read.count);
       begin = end;
+    }
+  }
+
+  std::uint64_t bytes_of(const Run& run) const noexcept {
+    const Cut& last = cuts_[run.first + run.count - 1];
+    return last.offset + last.size - cuts_[run.first].offset;
+  }
+
+  // Host memory: a run is a part, or as many as a ring has under way. Device memory: as many runs as fill a slot of a
+  // staging block.
+  void group() {
+    const std::uint64_t slot = std::max<std::uint64_t>(io_settings().bounce_buffer_size / 4, 1);
+    const std::uint64_t depth = io_settings().queue_depth;
+    std::uint64_t bytes = 0;
+    for (std::size_t r = 0; r < runs_.size(); ++r) {
+      const Cut& c = cuts_[runs_[r].first];
+      const bool same =
+          r > 0 && cuts_[runs_[r - 1].first].memory == c.memory && cuts_[runs_[r - 1].first].file == c.file;
+      bytes += bytes_of(runs_[r]);
+      const bool fits = c.memory != 0 ? bytes <= slot
+                                      : same && bytes <= kRingBytes && groups_.back().count < depth &&
+                                            uses_ring(*request_.files[c.file]);
+      if (same && fits) {
+        ++groups_.back().count;
+      } else {
+        groups_.push_back({r, 1});
+        bytes = bytes_of(runs_[r]);
+      }
     }
   }
 
@@ -283,10 +366,13 @@ class GatherJob final : public IoJob {
     operation.failed(c.range, std::make_exception_ptr(std::move(error)));
   }
 
+  static constexpr std::uint64_t kRingBytes = 16 << 20;  // a part of a gather in host memory
+
   GatherRequest request_;
   std::deque<FileUse> uses_;
   std::vector<Cut> cuts_;  // by file and offset
   std::vector<Run> runs_;
+  std::vector<Run> groups_;  // of runs_: the parts
   std::uint64_t bytes_ = 0;
 };
 
@@ -313,7 +399,9 @@ void check_disjoint(const GatherRequest& request) {
 std::shared_ptr<Operation> begin(std::unique_ptr<IoJob> job, std::uint64_t bytes, bool queue) {
   auto operation = std::make_shared<Operation>(std::move(job));
   operation->helpers = helpers_for(bytes);
-  if (queue && operation->has_parts()) IoPool::process().submit(operation);
+  if (!queue || !operation->has_parts()) return operation;
+  operation->when_ended = [](Operation& ended) { IoPool::process().forget(ended); };
+  IoPool::process().submit(operation);
   return operation;
 }
 

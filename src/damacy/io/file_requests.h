@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,6 +57,10 @@ std::uint64_t write_now(File& file, std::span<const std::byte> src, std::uint64_
 // Throws FileError (closed, mode) and Error(inval) before anything has an effect.
 std::shared_ptr<Operation> begin_request(FileRequest request, bool queue = true);
 std::shared_ptr<Operation> begin_gather(GatherRequest request, bool queue = true);
+
+// Device memory, in the order of somebody's stream: the file part runs as work of the device, and nothing waits on the
+// host. What the user queues on `stream` later comes after it.
+std::shared_ptr<Operation> begin_in_stream(FileRequest request, std::uint64_t stream);
 
 // A read of up to 64 KiB of host memory whose bytes lie in the page cache; empty: it would have waited.
 std::optional<std::uint64_t> read_if_resident(File& file, std::span<std::byte> dst, std::uint64_t offset);

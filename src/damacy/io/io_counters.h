@@ -28,6 +28,7 @@ struct IoCounters {
   Count copies{0};
   Count copy_batches{0};
   Count host_waits{0};                   // for a device
+  Count pinned_bytes{0};                 // held now
   std::array<Count, 40> part_us_log2{};  // parts that took [2^(i-1), 2^i) microseconds
 
   static void add(Count& count, std::uint64_t n) noexcept { count.fetch_add(n, std::memory_order_relaxed); }

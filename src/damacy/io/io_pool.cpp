@@ -36,6 +36,20 @@ void IoPool::submit(std::shared_ptr<Operation> operation) {
   changed_.notify_all();
 }
 
+void IoPool::forget(const Operation& operation) noexcept {
+  std::shared_ptr<Operation> gone;  // destroyed outside the lock
+  const std::lock_guard lock(mutex_);
+  for (Queue& queue : queues_) {
+    if (queue.block_device != operation.job().block_device()) continue;
+    auto& all = queue.operations;
+    const auto at = std::find_if(all.begin(), all.end(), [&](const auto& queued) { return queued.get() == &operation; });
+    if (at == all.end()) return;
+    gone = std::move(*at);
+    all.erase(at);
+    return;
+  }
+}
+
 void IoPool::start_workers(std::size_t wanted, bool must_start) {
   const detail::BlockedSignals blocked;
   for (std::size_t index = 0; indices_.size() < wanted; ++index) {

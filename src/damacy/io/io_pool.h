@@ -24,6 +24,7 @@ class IoPool {
   // after 10 s without work. Throws Error(oom, "memory") when there is no worker and none can be started; then the
   // operation is not queued.
   void submit(std::shared_ptr<Operation> operation);
+  void forget(const Operation& operation) noexcept;  // it has ended: the queue holds it no longer
   // Waits for running parts and replaces the workers; queued parts run on new ones.
   void replace_workers();
   void pause(bool paused);  // workers start no part; waiting callers still do

@@ -112,6 +112,7 @@ void Operation::finish() noexcept {
     somebody_listens = !calls_.empty();
     changed_.notify_all();
   }
+  if (when_ended) when_ended(*this);
   if (somebody_listens) CallbackThread::process().add(shared_from_this());
 }
 

@@ -1,6 +1,8 @@
 // Host memory: vectors for one system call, direct middles, gaps into a scrap of memory.
 #include "damacy/io/detail/slices.h"
 
+#include "damacy/io/engine_choice.h"
+
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -103,14 +105,19 @@ void count_moved(File& file, IoWay way, Way direction, const Moved& moved) {
   }
 }
 
+std::vector<iovec> vectors_of(std::span<const Slice> slices) {
+  std::vector<iovec> vectors;
+  vectors.reserve(std::max(slices.size(), kFewSlices));
+  for (const Slice& slice : slices) add_vectors(vectors, slice);
+  return vectors;
+}
+
 RunResult move_host(File& file, Way way, std::uint64_t offset, std::span<const Slice> slices, IoWay as) {
   if (file.wants_direct(way == Way::write) && slices.size() == 1 && slices[0].data != nullptr)
     return move_direct(file, way, offset, slices[0], as);
   if (slices.size() == 1 && slices[0].data != nullptr)
     return move_span(file, file.descriptor(), way, offset, slices[0].data, slices[0].size, as);
-  std::vector<iovec> vectors;
-  vectors.reserve(std::max(slices.size(), kFewSlices));
-  for (const Slice& slice : slices) add_vectors(vectors, slice);
+  const std::vector<iovec> vectors = vectors_of(slices);
   const Moved moved = move_vectors(file.calls(), file.descriptor(), way, vectors, offset);
   count_moved(file, as, way, moved);
   return {moved.bytes, moved.error, as};
@@ -129,8 +136,18 @@ RunResult move_run(File& file, Way way, std::uint64_t offset, std::span<const Sl
       size += slices[last].size;
     }
     const auto some = slices.subspan(first, last - first);
-    const RunResult moved = on_device ? move_staged(file, way, offset + all.bytes, some, operation)
-                                      : move_host(file, way, offset + all.bytes, some, IoWay::pread);
+    RunResult moved;
+    if (on_device && slices[first].data != nullptr && slices[first].size >= io_settings().gds_threshold &&
+        why_no_cufile(file).empty()) {
+      last = first + 1;
+      size = slices[first].size;
+      moved = move_by_cufile(file, way, offset + all.bytes, slices[first]);
+    } else if (on_device) {
+      const DeviceRun run{offset + all.bytes, {some.begin(), some.end()}};
+      moved = move_staged(file, way, {&run, 1}, operation).front();
+    } else {
+      moved = move_host(file, way, offset + all.bytes, some, IoWay::pread);
+    }
     all.bytes += moved.bytes;
     all.error = moved.error;
     all.way = moved.way;

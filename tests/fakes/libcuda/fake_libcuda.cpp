@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include <malloc.h>
+
 #pragma GCC visibility push(default)
 
 struct CUctx_st {
@@ -344,6 +346,30 @@ CUresult cuMemHostUnregister(void* memory) {
   FAKE_IN_CONTEXT(cuMemHostUnregister);
   FAKE_MIND_CAPTURES();
   return driver().registered.erase(memory) != 0 ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
+  FAKE_BEGIN(cuPointerGetAttribute);
+  const auto& all = driver().device_memory;
+  auto at = all.upper_bound(reinterpret_cast<void*>(pointer));
+  if (at == all.begin()) return CUDA_ERROR_INVALID_VALUE;
+  --at;
+  if (pointer - reinterpret_cast<CUdeviceptr>(*at) >= malloc_usable_size(*at)) return CUDA_ERROR_INVALID_VALUE;
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:  // of memory in stream order: none
+      *static_cast<CUcontext*>(data) = knob("stream_ordered", 0) != 0 ? nullptr : &driver().primary[0];
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      *static_cast<unsigned*>(data) = knob("host_pointers", 0) != 0 ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      *static_cast<unsigned*>(data) = static_cast<unsigned>(knob("managed", 0));
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      *static_cast<int*>(data) = 0;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
 }
 CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
   FAKE_IN_CONTEXT(cuMemGetInfo);

@@ -103,7 +103,7 @@ Error Context::error(CUresult result, const char* call) const {
   const bool sticky = is_sticky(result);
   std::string message = text(call, " on device ", ordinal_, ": ", described(calls(), result));
   if (sticky) message += "; the context is lost: restart the process to use this device again";
-  return Error(Status::cuda, std::move(message), "cuda").with_sticky(sticky);
+  return Error(Status::cuda, std::move(message), "cuda").with_sticky(sticky).with_errno(static_cast<int>(result));
 }
 
 void Context::check(CUresult result, const char* call) const {

@@ -1,6 +1,10 @@
 // A GPU behind Device, and how one is chosen by context. Knows whose stream may be recorded on, and when.
 #include "damacy/device/cuda/cuda_device.h"
 
+#include <map>
+#include <mutex>
+#include <tuple>
+
 #include "damacy/core/fork.h"
 #include "damacy/core/text.h"
 #include "damacy/device/cuda/context.h"
@@ -141,6 +145,12 @@ bool retain_if_primary(const DriverApi& api, CUdevice device, CUcontext context)
   return false;
 }
 
+// Devices that pointers led to.
+struct PointerDevices {
+  std::mutex mutex;
+  std::map<std::tuple<const DriverApi*, CUcontext, int>, std::shared_ptr<Device>> devices;
+};
+
 CUcontext current_context(const DriverApi& api) {
   CUcontext current = nullptr;
   check_free(api, api.calls.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
@@ -167,6 +177,29 @@ std::shared_ptr<Device> bind_primary(const std::shared_ptr<DriverApi>& api, int 
   CUcontext primary = nullptr;
   check_free(*api, api->calls.cuDevicePrimaryCtxRetain(&primary, device), "cuDevicePrimaryCtxRetain");
   return std::make_shared<CudaDevice>(std::make_shared<const Context>(api, primary, index, /*retained=*/true));
+}
+
+std::shared_ptr<Device> bind_pointer(const std::shared_ptr<DriverApi>& api, std::uint64_t pointer) {
+  check_process(*api);
+  const auto ask = [&](CUpointer_attribute which, void* into) {
+    return api->calls.cuPointerGetAttribute(into, which, static_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS;
+  };
+  unsigned type = 0, managed = 0;
+  int ordinal = 0;
+  CUcontext context = nullptr;
+  if (!ask(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &type)) return nullptr;
+  ask(CU_POINTER_ATTRIBUTE_IS_MANAGED, &managed);
+  if (type != CU_MEMORYTYPE_DEVICE && managed == 0) return nullptr;
+  if (!ask(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &ordinal)) return nullptr;
+  ask(CU_POINTER_ATTRIBUTE_CONTEXT, &context);
+
+  auto& bound = one_per_process<PointerDevices>();
+  const std::lock_guard lock(bound.mutex);
+  auto& device = bound.devices[{api.get(), context, ordinal}];
+  if (device != nullptr) return device;
+  if (context == nullptr) return device = bind_primary(api, ordinal);
+  const bool retained = retain_if_primary(*api, usable_device(*api, ordinal), context);
+  return device = std::make_shared<CudaDevice>(std::make_shared<const Context>(api, context, ordinal, retained));
 }
 
 void make_primary_current(const std::shared_ptr<DriverApi>& api, int index) {
@@ -200,6 +233,11 @@ std::shared_ptr<Device> bind_primary_context(int index) {
   const auto& [api, probe] = cuda::process_driver();
   if (api == nullptr) throw Error(Status::inval, text("no CUDA device ", index, ": ", probe.why), "no-device");
   return cuda::bind_primary(api, index);
+}
+
+std::shared_ptr<Device> bind_pointer(std::uint64_t pointer) {
+  const auto& api = cuda::process_driver().api;
+  return api == nullptr ? nullptr : cuda::bind_pointer(api, pointer);
 }
 
 bool make_primary_current(int index) {

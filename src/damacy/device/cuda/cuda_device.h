@@ -10,6 +10,7 @@ namespace damacy::cuda {
 
 std::shared_ptr<Device> bind_current(const std::shared_ptr<DriverApi>& api);
 std::shared_ptr<Device> bind_primary(const std::shared_ptr<DriverApi>& api, int index);
+std::shared_ptr<Device> bind_pointer(const std::shared_ptr<DriverApi>& api, std::uint64_t pointer);
 void make_primary_current(const std::shared_ptr<DriverApi>& api, int index);
 
 }  // namespace damacy::cuda

@@ -41,6 +41,7 @@ namespace damacy::cuda {
   CALL(cuMemGetInfo)                       \
   CALL(cuMemHostRegister)                  \
   CALL(cuMemHostUnregister)                \
+  CALL(cuPointerGetAttribute)              \
   CALL(cuMemcpyAsync)                      \
   CALL(cuMemsetD8Async)                    \
   CALL(cuLaunchHostFunc)                   \

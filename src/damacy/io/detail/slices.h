@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "damacy/io/detail/transfer.h"
 #include "damacy/io/file.h"
@@ -29,11 +30,22 @@ struct RunResult {
 };
 RunResult move_run(File& file, Way way, std::uint64_t offset, std::span<const Slice> slices, Operation& operation);
 
+// Vectors of host memory; gaps lead to a scrap of memory of the calling thread's.
+std::vector<iovec> vectors_of(std::span<const Slice> slices);
+
 // Host memory only.
 RunResult move_host(File& file, Way way, std::uint64_t offset, std::span<const Slice> slices, IoWay as);
 
-// Up to `size` bytes to or from device memory through pinned blocks; the copies are told to `operation`.
-RunResult move_staged(File& file, Way way, std::uint64_t offset, std::span<const Slice> slices, Operation& operation);
+// Runs of one file, to or from memory of one device, through a pinned block; the copies are told to `operation`. Ends
+// at the first run that fails.
+struct DeviceRun {
+  std::uint64_t offset = 0;
+  std::vector<Slice> slices;
+};
+std::vector<RunResult> move_staged(File& file, Way way, std::span<const DeviceRun> runs, Operation& operation);
+
+// One stretch of device memory; done on return. Throws FileError.
+RunResult move_by_cufile(File& file, Way way, std::uint64_t offset, const Slice& slice);
 
 void count_moved(File& file, IoWay way, Way direction, const Moved& moved);
 

@@ -1,0 +1,61 @@
+"""What file I/O found on this machine and chose for a file, in words. Knows names and reasons; decides nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from damacy import _native, defaults
+
+
+def of_process() -> dict[str, Any]:
+    """Libraries tried, the probe of io_uring, the pool."""
+    backend = _native.backend_info()
+    return {
+        "libcuda": {"usable": backend["cuda"], "reason": backend["cuda_reason"]},
+        "libcufile": _native.cufile_probe(),
+        "io_uring": _native.io_uring_probe(),
+        "pool": {
+            "workers": _native.io_counters()["workers"],
+            "num_threads": defaults.get_num_threads(),
+            "auto_threads": defaults.get("auto_threads"),
+            "paused": defaults.threads_paused(),
+        },
+        "settings": _settings(),
+    }
+
+
+def of_file(file: Any) -> dict[str, Any]:
+    """What `CuFile.explain` gives."""
+    facts = file.facts()
+    reasons = {}
+    uring = _native.io_uring_probe()
+    if not uring["usable"]:
+        reasons["io_uring"] = uring["reason"]
+    elif facts["engine"] == "pread":
+        reasons["io_uring"] = "the engine is pread"
+    mode = defaults.CompatMode(facts["compat_mode"])
+    if facts["why_not_cufile"]:
+        reasons["cufile"] = facts["why_not_cufile"]
+    if not (facts["direct_io_read"] or facts["direct_io_write"]):
+        reasons["direct"] = facts["why_not_direct"] or "the settings are buffered"
+    elif facts["why_not_direct"]:
+        reasons["direct"] = facts["why_not_direct"]
+    host = "pread" if "io_uring" in reasons or facts["engine"] == "pread" else facts["engine"]
+    if facts["engine"] == "io_uring" and host == "io_uring":
+        reasons["pread"] = "the engine is io_uring"
+    return {
+        "path": os.fsdecode(file.path),
+        "flags": file.open_flags(),
+        "filesystem": facts["filesystem"],
+        "dio_alignment": facts["dio_alignment"],
+        "engine_host": host,
+        "engine_device": "staging" if "cufile" in reasons else "cufile",
+        "reasons": reasons,
+        "settings": _settings() | {"compat_mode": mode.name, "engine": facts["engine"]},
+        "counters": file.counters(),
+    }
+
+
+def _settings() -> dict[str, Any]:
+    return {key: value for key, value in _native.io_settings().items() if key != "num_threads_set"}

@@ -1,0 +1,256 @@
+"""`damacy.zarr.GDSStore` under zarr-python 3: the store contract, atomic writes, and zarr's own stores beside it."""
+
+import asyncio
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+zarr = pytest.importorskip("zarr", minversion="3.1")
+
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest  # noqa: E402
+from zarr.core.buffer import cpu, default_buffer_prototype  # noqa: E402
+
+import damacy.zarr  # noqa: E402
+from damacy.zarr import GDSStore  # noqa: E402
+
+BYTES = bytes(range(256)) * 40
+
+
+def run(awaitable):
+    return asyncio.run(awaitable)
+
+
+async def everything(iterator):
+    return [item async for item in iterator]
+
+
+def buffer(data):
+    return cpu.Buffer.from_bytes(data)
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = GDSStore(tmp_path / "store")
+    store.set_sync("a/b", buffer(BYTES))
+    return store
+
+
+def test_its_name_and_its_kin(tmp_path):
+    store = GDSStore(str(tmp_path))
+    assert GDSStore.__module__ == "damacy.zarr" and GDSStore is damacy.zarr.GDSStore
+    assert isinstance(store, zarr.storage.LocalStore)
+    assert repr(store) == f"GDSStore('file://{tmp_path}')"
+    assert pickle.loads(pickle.dumps(store)) == store
+    local = zarr.storage.LocalStore(tmp_path)
+    assert store != local and local != store
+    assert store.with_read_only(True).read_only
+    for wrong in (None, 1, b"x"):
+        with pytest.raises(TypeError):
+            GDSStore(wrong)
+    for older in ("normalize_keys", "dimension_separator"):
+        with pytest.raises(TypeError, match="zarr 3"):
+            GDSStore(tmp_path, **{older: True})
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_ranges_are_clamped_to_the_object(store, sync):
+    def get(byte_range):
+        if sync:
+            return store.get_sync("a/b", prototype=None, byte_range=byte_range).to_bytes()
+        return run(store.get("a/b", None, byte_range)).to_bytes()
+
+    n = len(BYTES)
+    for edge in (0, 1, n - 1, n, n + 1, 3 * n):
+        assert get(OffsetByteRequest(edge)) == BYTES[edge:]
+        assert get(SuffixByteRequest(edge)) == (BYTES[-edge:] if edge else b"")
+        for end in (0, edge, n - 1, n, n + 1):
+            assert get(RangeByteRequest(edge, end)) == BYTES[edge:end]
+    assert get(None) == BYTES
+    for wrong in (RangeByteRequest(-1, 3), OffsetByteRequest(-1), SuffixByteRequest(-1)):
+        with pytest.raises(ValueError):
+            get(wrong)
+    for wrong in (3, (0, 3), "x"):
+        with pytest.raises(TypeError, match="Unexpected byte_range, got"):
+            get(wrong)
+
+
+def test_what_is_no_file_is_missing(store, tmp_path):
+    os.mkfifo(tmp_path / "store" / "fifo")
+    for key in ("missing", "a", "a/b/c", "fifo", ""):
+        assert store.get_sync(key) is None
+        assert run(store.get(key, default_buffer_prototype())) is None
+    assert run(store.exists("a/b")) and not run(store.exists("a"))
+    assert run(store.getsize("a/b")) == len(BYTES)
+    with pytest.raises(FileNotFoundError):
+        run(store.getsize("missing"))
+    run(store.delete("missing"))
+    store.delete_sync("a/b")
+    assert store.get_sync("a/b") is None
+
+
+@pytest.mark.parametrize("key", ["/etc/passwd", "../x", "a/../../x", "a\0b", ".."])
+def test_nothing_outside_the_root_can_be_named(store, key):
+    for call in (
+        lambda: store.get_sync(key),
+        lambda: run(store.get(key)),
+        lambda: store.set_sync(key, buffer(b"")),
+        lambda: run(store.set_if_not_exists(key, buffer(b""))),
+        lambda: store.delete_sync(key),
+        lambda: run(store.exists(key)),
+        lambda: run(store.getsize(key)),
+        lambda: run(store.get_partial_values(default_buffer_prototype(), [(key, None)])),
+    ):
+        with pytest.raises(ValueError):
+            call()
+
+
+def test_many_ranges_are_one_batch(store):
+    prototype = default_buffer_prototype()
+    ranges = [RangeByteRequest(5, 50), SuffixByteRequest(3), OffsetByteRequest(10**6), RangeByteRequest(5, 50)]
+    expected = {0: BYTES[5:50], 1: BYTES[-3:], 2: b"", 3: BYTES[5:50]}
+    got = dict(store.get_ranges_sync("a/b", ranges, prototype=prototype))
+    assert {k: v.to_bytes() for k, v in got.items()} == expected
+    yielded = run(everything(store.get_ranges("a/b", ranges, prototype=prototype)))
+    assert {k: v.to_bytes() for group in yielded for k, v in group} == expected
+    assert run(everything(store.get_ranges("missing", [], prototype=prototype))) == []
+    for call in (
+        lambda: store.get_ranges_sync("missing", ranges, prototype=prototype),
+        lambda: run(everything(store.get_ranges("missing", ranges, prototype=prototype))),
+    ):
+        with pytest.raises(ExceptionGroup) as caught:
+            call()
+        assert isinstance(caught.value.exceptions[0], FileNotFoundError)
+    values = run(store.get_partial_values(prototype, [("a/b", ranges[0]), ("missing", None), ("a/b", None)]))
+    assert [v and v.to_bytes() for v in values] == [BYTES[5:50], None, BYTES]
+
+
+def test_writes_replace_whole_objects(store, tmp_path):
+    store.set_sync("a/b", buffer(b"new"))
+    assert store.get_sync("a/b").to_bytes() == b"new"
+    run(store.set_if_not_exists("a/b", buffer(b"newer")))
+    assert store.get_sync("a/b").to_bytes() == b"new"
+    run(store.set_if_not_exists("c", buffer(b"first")))
+    assert store.get_sync("c").to_bytes() == b"first"
+    strided = cpu.Buffer.from_array_like(np.arange(20, dtype=np.uint8)[::2])
+    run(store.set("strided", strided))
+    assert store.get_sync("strided").to_bytes() == bytes(range(0, 20, 2))
+    with pytest.raises(TypeError, match=r"GDSStore.set\(\): `value` must be a Buffer instance. Got an instance of"):
+        run(store.set("x", b"bytes"))
+    with pytest.raises(ValueError):
+        run(GDSStore(tmp_path / "store", read_only=True).set("x", buffer(b"")))
+    run(store.set_partial_values([("a/b", 1, b"OO")]))
+    assert store.get_sync("a/b").to_bytes() == b"nOO"
+
+
+def test_temporaries_are_never_listed(store, tmp_path):
+    (tmp_path / "store" / "a" / ".damacy-00ff.partial").write_bytes(b"half")
+    assert run(everything(store.list())) == ["a/b"]
+    assert run(everything(store.list_prefix("a"))) == ["a/b"]
+    assert run(everything(store.list_dir("a"))) == ["b"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_a_full_disk_leaves_the_old_object(tmp_path):
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", tmp_path], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("mount is not allowed here")
+    try:
+        store = GDSStore(tmp_path)
+        store.set_sync("k", buffer(b"old"))
+        with pytest.raises(OSError, match="No space left"):
+            store.set_sync("k", buffer(bytes(1 << 20)))
+        assert store.get_sync("k").to_bytes() == b"old"
+        assert os.listdir(tmp_path) == ["k"]
+    finally:
+        subprocess.run(["umount", "-l", tmp_path], check=True)
+
+
+WRITER = """
+import sys, itertools
+from zarr.core.buffer import cpu
+from damacy.zarr import GDSStore
+store = GDSStore(sys.argv[1])
+print("ready", flush=True)
+for n in itertools.count():
+    store.set_sync("object", cpu.Buffer.from_bytes(bytes([n % 251]) * 300_000))
+"""
+
+
+def test_killed_writers_leave_the_old_object_or_the_new(tmp_path):
+    """So many times as DAMACY_KILLS says."""
+    kills = int(os.environ.get("DAMACY_KILLS", "6"))
+    rng = random.Random(1)
+    store = GDSStore(tmp_path)
+    store.set_sync("object", buffer(bytes(300_000)))
+    for _ in range(kills):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE)
+        assert writer.stdout.readline() == b"ready\n"
+        time.sleep(rng.random() * 0.02)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait(30)
+        writer.stdout.close()
+        found = store.get_sync("object").to_bytes()
+        assert len(found) == 300_000 and len(set(found)) == 1
+        assert run(everything(store.list())) == ["object"]
+
+
+RACER = """
+import asyncio, sys
+from zarr.core.buffer import cpu
+from damacy.zarr import GDSStore
+store = GDSStore(sys.argv[1])
+async def main():
+    for n in range(200):
+        await store.set_if_not_exists(f"k{n}", cpu.Buffer.from_bytes(sys.argv[2].encode() * 5000))
+asyncio.run(main())
+"""
+
+
+def test_of_racing_writers_exactly_one_is_kept(tmp_path):
+    racers = [subprocess.Popen([sys.executable, "-c", RACER, str(tmp_path), name]) for name in "ABC"]
+    assert [racer.wait(60) for racer in racers] == [0, 0, 0]
+    store = GDSStore(tmp_path)
+    for n in range(200):
+        found = store.get_sync(f"k{n}").to_bytes()
+        assert len(found) == 5000 and len(set(found)) == 1
+
+
+@pytest.mark.parametrize("shards", [None, (40, 40)])
+@pytest.mark.parametrize("version", [2, 3])
+def test_arrays_are_those_of_zarrs_own_store(tmp_path, shards, version):
+    if shards and version == 2:
+        pytest.skip("no shards in format 2")
+    x = np.random.default_rng(0).normal(size=(100, 90)).astype("f4")
+    trees = {}
+    for cls in (GDSStore, zarr.storage.LocalStore):
+        root = tmp_path / cls.__name__
+        z = zarr.create_array(
+            cls(root), shape=x.shape, chunks=(20, 10), shards=shards, dtype="f4", zarr_format=version, compressors=None
+        )
+        z[:] = x
+        z[3:7, 5:50] = 1
+        trees[cls] = {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+        back = zarr.open_array(GDSStore(root, read_only=True))
+        assert (back[10:90:3, 7] == x[10:90:3, 7]).all() and (back[3:7, 5:50] == 1).all()
+    assert trees[GDSStore] == trees[zarr.storage.LocalStore]
+
+
+def test_an_overwritten_object_is_seen_at_once(store):
+    for n in range(300):
+        store.set_sync("a/b", buffer(bytes([n % 256]) * 100))
+        assert store.get_sync("a/b").to_bytes() == bytes([n % 256]) * 100
+
+
+def test_concurrent_gets_share_the_pool(store):
+    async def main():
+        got = await asyncio.gather(*(store.get("a/b", None, RangeByteRequest(k, k + 100)) for k in range(500)))
+        assert [g.to_bytes() for g in got] == [BYTES[k : k + 100] for k in range(500)]
+
+    run(main())

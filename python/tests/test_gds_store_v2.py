@@ -1,0 +1,97 @@
+"""`damacy.zarr.GDSStore` under zarr-python 2, beside zarr's `DirectoryStore`. Skipped under zarr 3."""
+
+import os
+
+import numpy as np
+import pytest
+
+zarr = pytest.importorskip("zarr")
+if not zarr.__version__.startswith("2."):
+    pytest.skip("needs zarr 2", allow_module_level=True)
+
+from zarr.errors import FSPathExistNotDir  # noqa: E402
+from zarr.storage import DirectoryStore  # noqa: E402
+
+import damacy  # noqa: E402
+from damacy.zarr import GDSStore  # noqa: E402
+
+
+@pytest.fixture
+def store(tmp_path):
+    return GDSStore(tmp_path / "store", output="host")
+
+
+def test_its_kin_and_its_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = GDSStore("x")
+    assert isinstance(store, DirectoryStore) and store.path == str(tmp_path / "x")
+    assert store == GDSStore(tmp_path / "x") and store != DirectoryStore(str(tmp_path / "x"))
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FSPathExistNotDir):
+        GDSStore(tmp_path / "file")
+    if not damacy._native.backend_info()["cuda"]:
+        with pytest.raises(damacy.InvalidArgument):
+            GDSStore("x", output="gpu")
+
+
+def test_documents_are_bytes_and_the_rest_arrays(store):
+    store["a/.zarray"] = b"{}"
+    store["a/0.0"] = np.arange(6, dtype="<i2").reshape(2, 3)
+    assert store["a/.zarray"] == b"{}"
+    got = store["a/0.0"]
+    assert isinstance(got, np.ndarray) and got.dtype == np.uint8 and got.shape == (12,)
+    assert got.tobytes() == np.arange(6, dtype="<i2").tobytes()
+    for missing in ("a", "b", "a/0.0/c", "/etc/passwd", "../x", "a\0"):
+        with pytest.raises(KeyError):
+            store[missing]
+        assert missing not in store
+    for wrong in ("/etc/x", "../x", "a\0"):
+        with pytest.raises(ValueError):
+            store[wrong] = b""
+    with pytest.raises(KeyError):
+        store["a/.zarray/below"] = b""
+    store["a/.zarray"] = np.arange(10)[::2].astype("u1")
+    assert store["a/.zarray"] == bytes([0, 2, 4, 6, 8])
+
+
+def test_names(store, tmp_path):
+    store["a/0"] = b"x"
+    store["b"] = b"y"
+    (tmp_path / "store/a/.damacy-0f.partial").write_bytes(b"half")
+    (tmp_path / "store/stray").write_bytes(b"")
+    assert sorted(store) == sorted(store.keys()) == ["a/0", "b", "stray"] and len(store) == 3
+    assert store.listdir("a") == ["0"]
+    store["a"] = b"now a file"
+    assert sorted(store) == ["a", "b", "stray"]
+    del store["a"]
+    with pytest.raises(KeyError):
+        del store["a"]
+    store["t/1"] = store["t/2"] = b"z"
+    del store["t"]
+    assert sorted(store) == ["b", "stray"]
+    assert GDSStore(tmp_path / "store", normalize_keys=True, output="host")["B"].tobytes() == b"y"
+
+
+def test_many_objects_at_once(store):
+    for k in range(20):
+        store[f"c/{k}"] = bytes([k]) * k
+    found = store.getitems([f"c/{k}" for k in range(0, 40, 2)], contexts={})
+    assert {k: v.tobytes() for k, v in found.items()} == {f"c/{k}": bytes([k]) * k for k in range(0, 20, 2)}
+
+
+@pytest.mark.parametrize("separator", [".", "/"])
+def test_arrays_are_those_of_zarrs_own_store(tmp_path, separator):
+    x = np.random.default_rng(0).normal(size=(50, 60))
+    trees = []
+    for cls in (GDSStore, DirectoryStore):
+        root = tmp_path / cls.__name__
+        given = {"output": "host"} if cls is GDSStore else {}
+        store = cls(str(root), dimension_separator=separator, **given)
+        z = zarr.open(store, "w", shape=x.shape, chunks=(20, 10), dtype="f8")
+        z[:] = x
+        z[3:7, 5:50] = 1
+        trees.append({p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()})
+        again = zarr.open(GDSStore(root, dimension_separator=separator, output="host"), "r")
+        assert (again[:] == z[:]).all()
+    assert trees[0] == trees[1]
+    assert os.listdir(tmp_path / "GDSStore")

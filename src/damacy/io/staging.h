@@ -1,0 +1,92 @@
+// Pinned host memory between files and devices: blocks cut into slots, each with the event after which it may be
+// written again, and a stream for their copies. Knows how many bytes are pinned; not files.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "damacy/device/device.h"
+
+namespace damacy {
+
+// Up to four slots of at least 64 KiB; a smaller block is one slot.
+class StagingBlock {
+ public:
+  static constexpr std::size_t kSlots = 4;
+  static constexpr std::size_t kLeastSlot = 64 << 10;
+
+  StagingBlock(std::shared_ptr<Device> device, std::size_t bytes);
+  StagingBlock(const StagingBlock&) = delete;
+  StagingBlock& operator=(const StagingBlock&) = delete;
+  ~StagingBlock();
+
+  struct Slot {
+    std::span<std::byte> bytes;
+    Event reusable;
+  };
+  // In turn. What was copied from or to it may not have ended: see Slot::reusable.
+  Slot& next() noexcept {
+    current_ = (current_ + 1) % slots_.size();
+    return slots_[current_];
+  }
+  std::size_t slots() const noexcept { return slots_.size(); }
+  std::size_t size() const noexcept { return memory_.size(); }
+  Stream& stream() noexcept { return *stream_; }
+  const std::shared_ptr<Device>& device() const noexcept { return device_; }
+  void spoil() noexcept { spoilt_ = true; }  // copies may be under way that no event tells of: not to be lent again
+  bool spoilt() const noexcept { return spoilt_; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  HostBuffer memory_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<Slot> slots_;
+  std::size_t current_ = 0;
+  bool spoilt_ = false;
+};
+
+class StagingPool {
+ public:
+  static StagingPool& process();
+
+  class Lease {  // gives the block back
+   public:
+    Lease(StagingPool* pool, std::unique_ptr<StagingBlock> block) noexcept : pool_(pool), block_(std::move(block)) {}
+    Lease(Lease&& other) noexcept = default;
+    Lease& operator=(Lease&&) = delete;
+    ~Lease() {
+      if (block_ != nullptr) pool_->give(std::move(block_));
+    }
+    StagingBlock& operator*() const noexcept { return *block_; }
+    StagingBlock* operator->() const noexcept { return block_.get(); }
+
+   private:
+    StagingPool* pool_;
+    std::unique_ptr<StagingBlock> block_;
+  };
+
+  // A block for that device of the size that the settings say. Waits when more would pass the limit of pinned bytes;
+  // one block there may be in any case.
+  Lease take(const std::shared_ptr<Device>& device);
+  std::uint64_t free_idle();  // frees the blocks that nobody uses; gives their bytes
+
+ private:
+  void give(std::unique_ptr<StagingBlock> block) noexcept;
+  std::unique_ptr<StagingBlock> take_idle(const Device& device, std::size_t bytes);     // with mutex_ held
+  void retire(std::list<std::unique_ptr<StagingBlock>>& into, std::size_t other_than);  // with mutex_ held
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<std::unique_ptr<StagingBlock>> idle_;  // used last first
+  std::uint64_t pinned_ = 0;
+  bool had_first_ = false;
+};
+
+}  // namespace damacy

@@ -1,0 +1,107 @@
+// Requests in the order of a stream: for each window of a pinned block, file bytes by a host function and a copy behind
+// it, or the reverse. The device waits, nobody else.
+#include <algorithm>
+#include <utility>
+
+#include <sys/stat.h>
+
+#include "damacy/io/detail/slices.h"
+#include "damacy/io/file_error.h"
+#include "damacy/io/file_requests.h"
+#include "damacy/io/staging.h"
+
+namespace damacy {
+namespace {
+
+using detail::Slice;
+using detail::Way;
+
+class StreamJob final : public IoJob {
+ public:
+  StreamJob(FileRequest request, std::uint64_t stream)
+      : use_(std::make_shared<FileUse>(request.file)), request_(std::move(request)), stream_(stream) {
+    if (request_.direction == Direction::write) request_.offset += request_.file->append_base();
+  }
+
+  std::uint64_t parts() const noexcept override { return memory().size > 0 ? 1 : 0; }
+  std::uint64_t range_bytes(std::uint64_t) const noexcept override { return memory().size; }
+  std::uint64_t block_device() const noexcept override { return request_.file->block_device(); }
+  void ended() noexcept override { use_.reset(); }  // the host functions have their own share
+
+  void run(std::uint64_t, Operation& operation) override {
+    const OnDevice& on = *memory().device;
+    const auto block = StagingPool::process().take(on.device);
+    block->stream().wait(on.before);
+    const std::uint64_t size_now = file_size();
+    for (std::uint64_t done = 0; done < memory().size;) {
+      StagingBlock::Slot& slot = block->next();
+      const std::uint64_t some = std::min<std::uint64_t>(memory().size - done, slot.bytes.size());
+      const bool may_end = request_.offset + done + some > size_now;
+      enqueue(block->stream(), slot.bytes.first(some), done, may_end, operation.shared_from_this());
+      done += some;
+      slot.reusable = block->stream().record();
+      if (done < memory().size) continue;
+      operation.copies_until(slot.reusable);
+      on.device->make_wait(stream_, slot.reusable);
+    }
+  }
+
+ private:
+  inline static const FileMemory kNone{};
+  const FileMemory& memory() const noexcept { return request_.memory.empty() ? kNone : request_.memory.front(); }
+
+  std::uint64_t file_size() const {
+    struct ::stat found{};
+    return ::fstat(request_.file->descriptor(), &found) == 0 ? static_cast<std::uint64_t>(found.st_size) : 0;
+  }
+
+  void enqueue(Stream& stream, std::span<std::byte> slot, std::uint64_t done, bool may_end,
+               std::shared_ptr<Operation> operation) {
+    const std::span device(memory().data + done, slot.size());
+    auto file_part = [use = use_, slot, done, this, operation = std::move(operation)] {
+      move(*use, slot, done, *operation);
+    };
+    if (request_.direction == Direction::write) {
+      stream.copy(slot, device);
+      stream.host_task(std::move(file_part));
+    } else {
+      // Bytes past the end of the file stay as they are on the device: they make the round.
+      if (may_end) stream.copy(slot, device);
+      stream.host_task(std::move(file_part));
+      stream.copy(device, slot);
+    }
+  }
+
+  // On a thread of the device's. `this` lives as long as `operation`.
+  void move(const FileUse& use, std::span<std::byte> slot, std::uint64_t done, Operation& operation) const noexcept {
+    if (operation.limit(0) < done) return;  // ended or failed before
+    const bool reads = request_.direction == Direction::read;
+    const Slice slice{slot.data(), slot.size(), nullptr};
+    const auto moved =
+        detail::move_host(*use, reads ? Way::read : Way::write, request_.offset + done, {&slice, 1}, IoWay::staging);
+    if (moved.bytes == slot.size()) return;
+    operation.short_at(0, done + moved.bytes);
+    if (moved.error == 0 && reads) return;
+    operation.failed(done, std::make_exception_ptr(FileError::failed(
+                               reads ? "pread" : "pwrite", moved.error != 0 ? moved.error : ENOSPC, use->path(),
+                               request_.offset + done, slot.size(), moved.bytes, "staging")));
+  }
+
+  std::shared_ptr<FileUse> use_;
+  FileRequest request_;
+  const std::uint64_t stream_;
+};
+
+}  // namespace
+
+std::shared_ptr<Operation> begin_in_stream(FileRequest request, std::uint64_t stream) {
+  if (request.direction == Direction::read)
+    request.file->check_readable();
+  else
+    request.file->check_writable();
+  auto operation = std::make_shared<Operation>(std::make_unique<StreamJob>(std::move(request), stream));
+  operation->run_one();
+  return operation;
+}
+
+}  // namespace damacy
