@@ -42,7 +42,8 @@ void IoPool::forget(const Operation& operation) noexcept {
   for (Queue& queue : queues_) {
     if (queue.block_device != operation.job().block_device()) continue;
     auto& all = queue.operations;
-    const auto at = std::find_if(all.begin(), all.end(), [&](const auto& queued) { return queued.get() == &operation; });
+    const auto at =
+        std::find_if(all.begin(), all.end(), [&](const auto& queued) { return queued.get() == &operation; });
     if (at == all.end()) return;
     gone = std::move(*at);
     all.erase(at);

@@ -84,7 +84,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   bool is_parents() const noexcept;  // of the process this one was forked from: nothing of it may be touched
   IoJob& job() const noexcept { return *job_; }
-  std::uint64_t helpers = 1;  // so many workers may join
+  std::uint64_t helpers = 1;                   // so many workers may join
   std::function<void(Operation&)> when_ended;  // set before it starts; called once, at the end of the last part
 
  private:
