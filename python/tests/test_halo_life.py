@@ -1,0 +1,255 @@
+"""Buffers, caches and quantities over time: what is lent comes back, and nothing grows."""
+
+import gc
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from damacy import halo
+from damacy.halo import buffer as buffers
+from damacy.halo import data_transformer
+
+ALL = (slice(None), slice(None))
+
+
+@pytest.fixture(autouse=True)
+def empty_pool():
+    halo.BUFFER_CACHE.clear()
+    yield
+    halo.BUFFER_CACHE.clear()
+
+
+def transformer(shape=(4, 5), dtype="f8"):
+    q = halo.Quantity(np.zeros(shape, dtype), ("j", "i")).halo_spec(0)
+    return halo.HaloDataTransformer.get(np, [halo.HaloExchangeSpec(q, ALL, 0, ALL)])
+
+
+def test_the_newest_idle_buffer_is_lent_first_and_keeps_its_contents():
+    first, second = (halo.Buffer.pop_from_cache(np.zeros, (3,), "f8") for _ in range(2))
+    assert first._key == (np.zeros, (3,), "f8")
+    second.array[:] = 7
+    halo.Buffer.push_to_cache(first)
+    halo.Buffer.push_to_cache(second)
+    halo.Buffer.push_to_cache(second)
+    assert halo.BUFFER_CACHE[(np.zeros, (3,), "f8")] == [first, second]
+    assert halo.Buffer.pop_from_cache(np.zeros, (3,), "f8") is second
+    assert second.array.tolist() == [7, 7, 7]
+
+
+def test_allocators_that_give_other_memory_orders_are_refused():
+    with pytest.raises(ValueError, match="C-contiguous"):
+        halo.Buffer.pop_from_cache(lambda shape, dtype: np.zeros(shape, dtype, order="F"), (3, 4), "f8")
+
+
+def test_buffers_return_from_context_managers_on_errors_too():
+    with pytest.raises(KeyError), halo.array_buffer(np.zeros, (2,), "f8") as lent:
+        raise KeyError
+    assert halo.BUFFER_CACHE[lent._key] == [lent]
+
+
+class Timer:
+    def __init__(self):
+        self.seen = []
+
+    def clock(self, name):
+        self.seen.append(name)
+        import contextlib
+
+        return contextlib.nullcontext()
+
+
+def test_send_and_receive_buffers_copy_only_what_is_not_contiguous():
+    timer, array = Timer(), np.arange(12.0).reshape(3, 4)
+    with halo.send_buffer(np.zeros, array, timer) as sent, halo.recv_buffer(np.zeros, None, timer) as nothing:
+        assert sent is array
+        assert nothing is None
+    with halo.send_buffer(np.zeros, array.T, timer) as sent:
+        assert sent.flags.c_contiguous
+        assert np.array_equal(sent, array.T)
+    with halo.recv_buffer(np.zeros, array.T, timer) as received:
+        received[...] = 5
+    assert (array == 5).all()
+    assert timer.seen == ["pack", "unpack"]
+
+
+def test_buffers_assign_slices_and_shapes():
+    with halo.array_buffer(np.zeros, (6,), "f8") as buffer:
+        buffer.assign_from(np.arange(3.0), np.index_exp[3:])
+        out = np.zeros((3, 2))
+        buffer.assign_to(out, buffer_reshape=(3, 2))
+        buffer.finalize_memory_transfer()
+    assert out.tolist() == [[0, 0], [0, 0], [1, 2]]
+
+
+def test_idle_bytes_stay_under_the_limit(monkeypatch):
+    monkeypatch.setenv("DAMACY_HALO_POOL_BYTES", "1000")
+    lent = [halo.Buffer.pop_from_cache(np.zeros, (n,), "f8") for n in (50, 51, 52)]
+    for b in lent:
+        halo.Buffer.push_to_cache(b)
+    idle = [b for listed in halo.BUFFER_CACHE.values() for b in listed]
+    assert idle == lent[1:]
+
+
+def test_a_transformer_returns_only_what_is_still_its_own():
+    t = transformer()
+    pack = t._pack_buffer
+    halo.Buffer.push_to_cache(pack)
+    taken = halo.Buffer.pop_from_cache(*pack._key)
+    assert taken is pack
+    t.finalize()
+    assert all(b is not pack for b in halo.BUFFER_CACHE[pack._key])
+
+
+def test_deleting_or_leaving_a_transformer_gives_its_buffers_back():
+    for _ in range(3):
+        with transformer() as t:
+            key = t._pack_buffer._key
+        assert len(halo.BUFFER_CACHE[key]) == 2
+    t = transformer()
+    assert halo.BUFFER_CACHE[key] == []
+    del t
+    gc.collect()
+    assert len(halo.BUFFER_CACHE[key]) == 2
+
+
+def test_many_distinct_specs_leave_the_caches_bounded(monkeypatch):
+    monkeypatch.setattr(buffers, "MOST_KEYS", 64)
+    for n in range(3000):
+        transformer((1 + n % 60, 1 + n // 60)).finalize()
+    assert len(halo.INDICES_CACHE) <= 1024
+    assert len(halo.BUFFER_CACHE) <= 2 * 64 + 1
+
+
+def test_caches_may_be_cleared_at_any_time():
+    t, a = transformer(), np.arange(20.0).reshape(4, 5)
+    halo.INDICES_CACHE.clear()
+    halo.BUFFER_CACHE.clear()
+    halo.STREAM_POOL.clear()
+    t.async_pack([a])
+    t.async_pack([np.asfortranarray(a)])
+    assert t.get_pack_buffer().array.tolist() == list(range(20))
+    t.finalize()
+
+
+def test_other_strides_are_compiled_once():
+    a = np.arange(20.0).reshape(4, 5)
+    with transformer() as t:
+        halo.INDICES_CACHE.clear()
+        for _ in range(3):
+            t.async_pack([np.asfortranarray(a)])
+            assert t.get_pack_buffer().array.tolist() == list(range(20))
+        assert len(halo.INDICES_CACHE) == 1
+
+
+class Ndsl:
+    """A quantity as NDSL has it: `data`, `dims`, and views that are not read."""
+
+    def __init__(self, data):
+        self.data, self.dims = data, ("j", "i")
+
+
+class Indexed:
+    def __init__(self, data):
+        self._data = data
+
+    def __getitem__(self, index):
+        return self._data[index]
+
+
+@pytest.mark.parametrize("wrap", [Ndsl, Indexed, lambda a: halo.Quantity(a, ("j", "i")), memoryview])
+def test_anything_that_gives_its_array_is_a_quantity(wrap):
+    a = np.arange(20.0).reshape(4, 5)
+    with transformer() as t:
+        t.async_pack([wrap(a)])
+        assert t.get_pack_buffer().array.tolist() == list(range(20))
+
+
+def test_bound_and_many_do_what_single_calls_do():
+    a, b = np.arange(20.0).reshape(4, 5), np.arange(20.0, 40).reshape(4, 5)
+    with transformer() as s, transformer() as t:
+        bound = s.bind([a])
+        bound.pack()
+        assert s.get_pack_buffer().array.tolist() == list(range(20))
+        halo.pack_many([(s, [b], None), (t, [a], None)])
+        assert s.get_pack_buffer().array.tolist() == list(range(20, 40))
+        assert t.get_pack_buffer().array.tolist() == list(range(20))
+        s.get_unpack_buffer().array[:] = 1
+        t.get_unpack_buffer().array[:] = 2
+        halo.unpack_many([(s, [a], None), (t, [b], None)])
+        assert (a == 1).all()
+        assert (b == 2).all()
+        bound.unpack()
+        with pytest.raises(ValueError, match="overlap"):
+            halo.unpack_many([(s, [a], None), (t, [a], None)])
+        assert "rows" in s.describe() or "tiny" in s.describe()
+
+
+def test_threads_change_nothing():
+    a = np.random.default_rng(1).random((800, 900))
+    try:
+        for threads in (1, 3):
+            halo.set_num_threads(threads)
+            with transformer(a.shape) as t:
+                t.async_pack([a.T.copy().T])
+                assert np.array_equal(t.get_pack_buffer().array, a.ravel())
+    finally:
+        halo.set_num_threads(1)
+    with pytest.raises(ValueError, match="threads"):
+        halo.set_num_threads(0)
+    assert data_transformer.num_threads() == 1
+
+
+def test_transformers_of_different_threads_are_independent():
+    def work(value):
+        a = np.full((40, 50), float(value))
+        for _ in range(200):
+            with transformer(a.shape) as t:
+                t.async_pack([a])
+                if not (t.get_pack_buffer().array == value).all():
+                    wrong.append(value)
+
+    wrong = []
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_an_interpreter_may_end_with_transformers_alive():
+    program = """
+import numpy as np
+from damacy import halo
+q = halo.Quantity(np.zeros((4, 5)), ("j", "i")).halo_spec(0)
+t = halo.HaloDataTransformer.get(np, [halo.HaloExchangeSpec(q, (slice(None),) * 2, 0, (slice(None),) * 2)])
+t.async_pack([np.zeros((4, 5))])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_packing_and_its_transpose_have_one_inner_product():
+    """<P x, y> = <x, P' y>, in integers; P' adds what P reads, and keeps its signs."""
+    from damacy.halo._plans import halo_plan
+
+    rng = np.random.default_rng(3)
+    for r in range(4):
+        shape = (7, 6)
+        fields = [(11, shape, (48, 8), 1, 0)] * 2  # int64, dims (j, i)
+        boxes = [((0, (1, 1), (5, 4)), (1, (2, 2), (6, 5)), r), ((0, (2, 0), (5, 4)), (1, (0, 1), (3, 5)), r + 1)]
+        messages = ((tuple(boxes), r % 2 == 1),)
+        forward = halo_plan(tuple(fields), messages, unpack=False)
+        back = halo_plan(tuple(fields), messages, unpack=False, adjoint=True)
+        x = [rng.integers(-9, 9, shape) for _ in range(2)]
+        px = np.zeros(forward.buffer_bytes[0] // 8, np.int64)
+        y = rng.integers(-9, 9, px.shape)
+        pty = [np.zeros(shape, np.int64) for _ in range(2)]
+        address = lambda a: a.__array_interface__["data"][0]  # noqa: E731
+        forward.run([address(x[0]), address(x[1]), address(px)])
+        back.run([address(pty[0]), address(pty[1]), address(y)])
+        assert back.launches >= 1
+        assert int(px @ y) == sum(int((a * b).sum()) for a, b in zip(x, pty))

@@ -1,0 +1,178 @@
+"""Halos on a GPU: the same bytes as on the host, in the order of streams, in graphs. Needs torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from damacy import _native, halo
+
+torch = pytest.importorskip("torch", reason="the arrays are torch's")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not _native.backend_info()["cuda"], reason="no usable GPU: " + _native.backend_info()["cuda_reason"]
+    ),
+]
+
+DTYPES = "bool int8 int16 int32 int64 uint8 float16 bfloat16 float32 float64 complex64 complex128".split()
+DIMS = ("i", "j", "k")
+
+
+def layouts(shape, dtype, order, seed):
+    """The same values on the host and on the device, `order` saying which dimension runs slowest."""
+    torch.manual_seed(seed)
+    raw = torch.randint(0, 2 if dtype == "bool" else 120, shape)
+    host = raw.to(getattr(torch, dtype)).permute(order).contiguous().permute([order.index(a) for a in range(3)])
+    return host, host.cuda()
+
+
+def specs_for(array, turns, width=3):
+    n_i, n_j, n_k = array.shape
+    strides = [s * array.element_size() for s in array.stride()]
+    q = halo.QuantityHaloSpec(
+        width, strides, array.element_size(), array.shape, (width, width, 0), (n_i - 6, n_j - 6, n_k), DIMS, torch,
+        array.dtype,
+    )  # fmt: skip
+    w, far = slice(width, 2 * width), slice(n_i - 2 * width, n_i - width)
+    return [
+        halo.HaloExchangeSpec(
+            q, (w, slice(3, n_j - 3), slice(0, n_k)), turns, (slice(0, 3), slice(3, n_j - 3), slice(0, n_k))
+        ),
+        halo.HaloExchangeSpec(
+            q, (slice(3, n_i - 3), far, slice(0, n_k)), 0, (slice(3, n_i - 3), slice(0, 3), slice(0, n_k))
+        ),
+    ]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("wire", ["ndsl", "native"])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_both_devices_pack_and_unpack_the_same_bytes(dtype, wire, order):
+    vector = dtype not in ("bool", "uint8")
+    for turns in range(4):
+        sides = {}
+        for device in ("cpu", "cuda"):
+            fields = [layouts((23, 23, 13), dtype, order, seed)[device == "cuda"] for seed in (1, 2)]
+            xs, ys = (specs_for(f, turns) for f in fields)
+            get = halo.HaloDataTransformer.get
+            with get(torch, xs, ys if vector else None, wire=wire, device=device) as t:
+                arguments = [[fields[0]] * 2, [fields[1]] * 2] if vector else [[fields[0]] * 2]
+                t.async_pack(*arguments)
+                packed = t.get_pack_buffer().array.clone()
+                # The x slot of an odd turn is unpacked as it came: sizes agree, as both boxes are square in count.
+                t.get_unpack_buffer().array.copy_(packed[: t.get_unpack_buffer().array.numel()])
+                torch.cuda.synchronize()
+                t.async_unpack(*arguments)
+                t.synchronize()
+                sides[device] = [packed.cpu()] + [f.cpu() for f in fields]
+        for host, device in zip(sides["cpu"], sides["cuda"]):
+            assert torch.equal(host.contiguous().view(torch.uint8), device.contiguous().view(torch.uint8))
+
+
+def simple(n=1 << 22):
+    array = torch.zeros(n, dtype=torch.float64, device="cuda")
+    q = halo.QuantityHaloSpec(0, (8,), 8, (n,), (0,), (n,), ("k",), torch, torch.float64)
+    everything = (slice(None),)
+    return array, [halo.HaloExchangeSpec(q, everything, 0, everything)]
+
+
+def test_packing_follows_the_current_stream_and_precedes_what_comes_next_there():
+    array, specs = simple()
+    with halo.HaloDataTransformer.get(torch, specs, device="cuda") as t, torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda._sleep(20_000_000)
+        array.fill_(5)
+        t.async_pack([array])
+        array.fill_(6)
+        assert (t.get_pack_buffer().array == 5).all()
+
+
+def test_unpacking_follows_streams_named_after():
+    array, specs = simple()
+    side = torch.cuda.Stream()
+    with halo.HaloDataTransformer.get(torch, specs, device="cuda") as t:
+        buffer = t.get_unpack_buffer().array
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(20_000_000)
+            buffer.fill_(3)
+        t.async_unpack([array], after=side)
+        t.synchronize()
+        assert (array == 3).all()
+
+
+def test_a_buffer_given_back_in_flight_is_not_overwritten_early():
+    array, specs = simple()
+    for value in range(4):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            t = halo.HaloDataTransformer.get(torch, specs, device="cuda")
+            array.fill_(value)
+            t.async_pack([array])
+            assert (t.get_pack_buffer().array == value).all()
+            t.finalize()
+
+
+def test_a_graph_captures_packing_and_unpacking():
+    array, specs = simple(1 << 16)
+    t = halo.HaloDataTransformer.get(torch, specs, device="cuda")
+    bound = t.bind([array])
+    bound.pack(), bound.unpack()
+    t.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        bound.pack()
+        t._unpack_buffer.array.copy_(t._pack_buffer.array * 2)
+        bound.unpack()
+    array.fill_(3)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert (array == 6).all()
+    t.finalize()
+
+
+def test_the_gpu_class_refuses_host_arrays():
+    _, specs = simple(16)
+    with halo.HaloDataTransformer.get(torch, specs, device="cuda") as t:
+        with pytest.raises(TypeError, match="host memory"):
+            t.async_pack([torch.zeros(16, dtype=torch.float64)])
+
+
+def test_one_launch_for_all_fields_and_edges():
+    fields = [layouts((40, 40, 20), "float64", (0, 1, 2), seed)[1] for seed in range(5)]
+    specs = [s for f in fields for s in specs_for(f, 1)]
+    with halo.HaloDataTransformer.get(torch, specs, device="cuda") as t:
+        assert t._plans[False].launches == t._plans[True].launches == 1
+        bound = t.bind([f for f in fields for _ in range(2)])
+        bound.pack()
+        t.synchronize()
+        from torch.profiler import ProfilerActivity, profile
+
+        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
+            bound.pack()
+            torch.cuda.synchronize()
+        names = [e.name for e in seen.events()]
+        assert sum("cudaLaunchKernel" in n or "cuLaunchKernel" in n for n in names) <= 1
+        assert not any("Memcpy" in n for n in names)
+
+
+def test_padding_on_a_gpu_is_the_hosts():
+    from damacy.halo.torch import empty_padded, pad, padding
+
+    plan = padding(halo.Cartesian((1, 1), True, dims=("h", "w")), 0, 1, halo.Local(1), dims="nchw")
+    x = torch.randn(1, 8, 32, 32, device="cuda").bfloat16()
+    inside = empty_padded(x.shape, plan, dtype=x.dtype, device="cuda")
+    inside.copy_(x)
+    want = torch.nn.functional.pad(x.cpu().float(), (1, 1, 1, 1), mode="circular")
+    assert torch.equal(pad(inside, plan).cpu().float(), want)
+    assert torch.equal(pad(x, plan).cpu().float(), want)
+
+
+def test_numbers_beyond_four_gigabytes_are_reached():
+    if torch.cuda.mem_get_info()[0] < 12 << 30:
+        pytest.skip("needs 12 GiB")
+    array = torch.zeros((2, (1 << 31) + 16), dtype=torch.uint8, device="cuda")
+    array[1, -5:] = torch.arange(1, 6, dtype=torch.uint8, device="cuda")
+    q = halo.QuantityHaloSpec(0, array.stride(), 1, array.shape, (0, 0), array.shape, ("k", "l"), torch, torch.uint8)
+    box = (slice(1, 2), slice(array.shape[1] - 5, None))
+    with halo.HaloDataTransformer.get(torch, [halo.HaloExchangeSpec(q, box, 0, box)], device="cuda") as t:
+        t.async_pack([array])
+        assert np.array_equal(t.get_pack_buffer().array.cpu().numpy(), [1, 2, 3, 4, 5])
