@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds codec_bench as one file that needs nothing but libc where it runs: CUDA run time, libstdc++, zstd and lz4 inside.
+# Builds generated_on_host, which needs no GPU, and codec_bench as one file that needs nothing but libc where it runs:
+# CUDA run time, libstdc++, zstd and lz4 inside.
 # Of the blosc decoder only the container is used: the rest, which needs a deflate library, is left out by the linker.
 # usage: build.sh OUTPUT_FOLDER      NVCC, ZSTD_ARCHIVE and LZ4_ARCHIVE may name others than the usual ones.
 set -euo pipefail
@@ -15,6 +16,8 @@ codec="$root/src/damacy/codec"
 sources=("$here"/{main,batch,stage_times}.cu "$here"/{table,hostile,hostile_frames,ledger,nvcomp,volume}.cpp "$codec/cuda/gpu_decoder.cu"
          "$codec"/gpu_zstd/{frame_scan,wave_descriptors,reference_decoder}.cpp "$codec"/{blosc,nvcomp/library}.cpp
          "$root/src/damacy/core/error.cpp")
+"${CXX:-c++}" -O2 -std=c++20 -I"$root/src" -o "$out/generated_on_host" "$here/generated_on_host.cpp" "$codec/zstd.cpp" \
+  "$codec"/gpu_zstd/{frame_scan,reference_decoder}.cpp "$zstd" "$lz4"
 objects=()
 for source in "${sources[@]}"; do
   object="$out/$(basename "$source").o"
