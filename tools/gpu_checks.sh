@@ -2,7 +2,7 @@
 # Whether the kernels are safe on any input: mutated frames under canaries, then compute-sanitizer. From the root of a
 # checkout on a machine with a GPU; programs that were carried along lie in .gpu/bin/ (or build/bench/):
 #   codec_bench      of bench/codec/build.sh       copy_cuda_check  of bench/copy/build.sh, may be missing
-#   codec_tests, copy_tests, device_tests          built with CUDA, may be missing
+#   codec_tests, device_tests                      built with CUDA, may be missing
 #
 # usage: tools/gpu_checks.sh OUT SECONDS     SECONDS for each of zstd, LZ4 and blosc mutated, zstd and LZ4 generated;
 # 0: sanitizers alone. Results: OUT/checks.jsonl, OUT/*.log, and OUT/frames.txt, which keeps the totals of all runs: give
@@ -57,9 +57,9 @@ sanitized() {  # sanitized TOOL
   name="$(program copy_cuda_check)"
   [[ -z "$name" ]] || step 120 "$1-copy" "${under[@]}" "$name" check --seconds 5 --exact "${more[@]}"
   [[ $1 != racecheck ]] || return 0  # whole suites take it hours
-  for name in codec_tests copy_tests device_tests; do
+  for name in codec_tests device_tests; do
     [[ -z "$(program $name)" ]] || step 180 "$1-$name" "${under[@]}" "$(program $name)" --gtest_brief=1 \
-      --gtest_filter='*/cuda:*Cuda*:*Gpu*:-*graph*'
+      --gtest_filter='*/cuda:CudaFrames*:*Gpu*:-*graph*'
   done
 }
 
