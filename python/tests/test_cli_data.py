@@ -153,6 +153,28 @@ def test_plan_is_what_the_pipeline_reads(sharded):
     assert found["read_bytes"] == stats.bytes_read == sum(read["bytes"] for read in found["reads"])
 
 
+@pytest.mark.parametrize("codec", ["raw", "blosc"])
+def test_plan_knows_of_reads_of_parts(tmp_path, codec):
+    path = tmp_path / "large.zarr"
+    compressors = None if codec == "raw" else zarr.codecs.BloscCodec(cname="lz4", blocksize=1 << 16)
+    array = zarr.create_array(path, shape=(64, 128, 128), chunks=(64, 128, 128), dtype="u2", compressors=compressors)
+    array[:] = np.random.default_rng(1).integers(0, 60000, (64, 128, 128))
+    box = ((10, 14), (0, 128), (0, 128))
+    config = damacy_package.Config(batch_size=1, device="cpu", host_buffer_bytes=1 << 24, device_buffer_bytes=1 << 24)
+    with damacy_package.Pipeline(config) as pipeline:
+        pipeline.push([damacy_package.Sample(path, box)])
+        pipeline.pop().release()
+        stats = pipeline.stats()
+    (read,) = document("plan", path, "10:14")["reads"]
+    if codec == "raw":
+        offset = 10 * 128 * 128 * 2
+        assert (read["offset"], read["bytes"], read["at_most"]) == (offset, 4 * 128 * 128 * 2, False)
+        assert stats.bytes_read == read["bytes"]
+    else:
+        assert read["at_most"]
+        assert stats.bytes_read < read["bytes"] == (path / "c" / "0" / "0" / "0").stat().st_size
+
+
 @pytest.mark.parametrize(
     ("box", "status", "words"),
     [
