@@ -1,0 +1,115 @@
+"""Exchanges between processes: MPI and gloo ranks do what one process does. Skipped where a library is missing."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.timeout(180)  # of which the programs themselves take a few seconds
+ROOT = Path(__file__).resolve().parents[2]
+needs_mpi = pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None or shutil.which("mpirun") is None, reason="mpi4py and mpirun are needed"
+)
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is needed")
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
+
+
+def run(*command):
+    path = f"{ROOT / 'python'}{os.pathsep}{ROOT}"
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=170, env=environment, cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+GRID = """
+import sys, threading
+import numpy as np
+from damacy import halo
+
+def fields(rank):
+    rng = np.random.default_rng(rank)
+    return [rng.random((7 + 2, 6 + 4, 3)), rng.integers(0, 99, (9, 10, 3)).astype("int32")]
+
+def plan(rank, arrays, corners):
+    like = [halo.Field.like(a, ("j", "i", "k"), (1, 2, 0), (7, 6, 3)) for a in arrays]
+    grid = halo.Cartesian((2, 2), (True, False), corners=corners)
+    return halo.compile(like, grid, rank, (1, 2))
+
+def alone(corners):
+    local, out = halo.Local(4), [fields(r) for r in range(4)]
+    def work(r):
+        with halo.Exchanger(plan(r, out[r], corners), local) as e:
+            e.exchange(out[r]); e.exchange(out[r])
+    threads = [threading.Thread(target=work, args=(r,)) for r in range(4)]
+    [t.start() for t in threads]; [t.join() for t in threads]
+    return out
+
+def compare(rank, transport):
+    for corners in ("direct", "sequential", "none"):
+        mine = fields(rank)
+        with halo.Exchanger(plan(rank, mine, corners), transport) as e:
+            first, second = e.start(mine), e.start(mine)
+            e.finish(first); e.finish(second)
+        for a, b in zip(mine, alone(corners)[rank]):
+            assert np.array_equal(a, b), (rank, corners)
+"""
+
+
+@needs_mpi
+def test_mpi_ranks_do_what_one_process_does():
+    program = (
+        GRID + "from mpi4py import MPI\ncompare(MPI.COMM_WORLD.Get_rank(), halo.MPI(MPI.COMM_WORLD))\nprint('same')"
+    )
+    assert run(*MPIRUN, "4", sys.executable, "-c", program).split() == ["same"] * 4
+
+
+@needs_mpi
+def test_mpi_ranks_that_disagree_are_both_told():
+    program = """
+import numpy as np
+from mpi4py import MPI
+from damacy import halo
+rank = MPI.COMM_WORLD.Get_rank()
+field = halo.Field.like(np.zeros(6, ("f4", "f8")[rank]), ("i",), (1,), (4,))
+plan = halo.compile([field], halo.Cartesian((2,), True, dims=("i",)), rank, 1)
+try:
+    halo.Exchanger(plan, halo.MPI(MPI.COMM_WORLD))
+except RuntimeError as error:
+    print("told" if "do not agree" in str(error) else error)
+"""
+    assert run(*MPIRUN, "2", sys.executable, "-c", program).split() == ["told", "told"]
+
+
+@needs_torch
+def test_gloo_ranks_do_what_one_process_does(tmp_path):
+    program = tmp_path / "ranks.py"
+    program.write_text(
+        GRID
+        + "import os\nimport torch.distributed as dist\ndist.init_process_group('gloo')\n"
+        + "compare(int(os.environ['RANK']), halo.TorchDistributed(dist.new_group([0, 1, 2, 3])))\n"
+        + "dist.barrier()\nif os.environ['RANK'] == '0': print('same')\ndist.destroy_process_group()\n"
+    )
+    assert "same" in run(
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", program
+    )
+
+
+@needs_mpi
+def test_advection_on_the_cubed_sphere_over_mpi_is_that_of_one_process(tmp_path):
+    example = ROOT / "examples/halo/cubed_sphere_advection.py"
+    small = ["--n", "12", "--steps", "30"]
+    run(sys.executable, example, *small, "--out", tmp_path / "one.npz")
+    said = run(*MPIRUN, "6", sys.executable, example, *small, "--compare", tmp_path / "one.npz")
+    assert "equal, bit for bit" in said
+
+
+@needs_torch
+def test_a_convolution_over_two_gloo_ranks_is_that_of_one():
+    example = ROOT / "examples/halo/sharded_conv3d.py"
+    said = run(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", example)
+    assert said.count("equal") == 4

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Plants one fault at a time into halo packing and its order of work, and demands that a test fails.
+
+    tools/plant_halo_faults.py BUILD [NAME …]     a configured build folder; sources are put back afterwards
+
+Faults in the order of work are looked for by halo_tests on the lazy host device, the others by the oracle's tests in
+Python, for which the extension is built each time. Prints a line a fault, and exits 1 if one went unnoticed.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ORDER, WIRE = "src/damacy/halo/work_order.cpp", "src/damacy/halo/wire.cpp"
+TRANSFORMER, PLANS = "python/damacy/halo/data_transformer.py", "python/damacy/halo/_plans.py"
+# name: (file, what stands there, what is planted)
+FAULTS = {
+    "no wait for other streams": (ORDER, "for (Stream* other : others) stream.wait(other->record());", ""),
+    "no wait for streams named after": (ORDER, "for (Stream* other : after) stream.wait(other->record());", ""),
+    "no wait for the run before": (ORDER, "    stream.wait(done_);\n", ""),
+    "no wait for the buffer's last user": (ORDER, "for (const Event& event : before_) stream.wait(event);", ""),
+    "others do not wait": (ORDER, "for (Stream* other : others) other->wait(done);", ""),
+    "the last run is forgotten": (ORDER, "if (!capturing) done_ = done;", ""),
+    "turns by +r": (WIRE, "modulo_4(-modulo_4(entry.rotation))", "modulo_4(entry.rotation)"),
+    "slots exchanged": (WIRE, "return {{true, false}, {false, true}};", "return {{false, true}, {true, false}};"),
+    "a sign dropped": (WIRE, "copy.op = {block.negate, adjoint_};", "copy.op = {false, adjoint_};"),
+    "Fortran order on the wire": (WIRE, "for (std::size_t i = extents.size(); i > 0; --i) {\n      strides",
+                                  "for (std::size_t n = 0, i = 1; n < extents.size(); ++n, ++i) {\n      strides"),
+    "no direction in the cache's key": (PLANS, "directs, unpack, adjoint)\n    with", "directs, adjoint)\n    with"),
+    "no dims in the cache's key": (PLANS, "key = (fields,", "key = (tuple(f[:3] for f in fields),"),
+    "the receive buffer has the size of the send buffer": (
+        TRANSFORMER, "self._plans[True].buffer_bytes[0] // itemsize", "self._plans[False].buffer_bytes[0] // itemsize"),
+    "offsets of 32 bits": ("src/damacy/copy/copy_plan.cpp", "  piece.src_slot = copy.src.slot;",
+                           "  piece.src_slot = copy.src.slot;\n  const_cast<BlockCopy&>(block).src_offset = "
+                           "static_cast<std::int32_t>(block.src_offset);"),
+}  # fmt: skip
+
+
+def build(folder: str, *targets: str) -> None:
+    subprocess.run(["cmake", "--build", folder, "-j2", "--target", *targets], check=True, capture_output=True)
+
+
+def passes(*command: str) -> bool:
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'python'}{os.pathsep}{ROOT}"}
+    try:
+        return subprocess.run(command, capture_output=True, timeout=300, cwd=ROOT, env=environment).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def tests_pass(folder: str, file: str) -> bool:
+    if file == ORDER:
+        build(folder, "halo_tests")
+        return passes(f"{folder}/halo_tests")
+    if "copy_plan" in file:
+        build(folder, "copy_tests")
+        return passes(f"{folder}/copy_tests", "--gtest_filter=CopyPlan.*")
+    if file.endswith(".cpp"):
+        build(folder, "_native")
+    return passes(sys.executable, "-m", "pytest", "-q", "-x", "python/tests/test_halo_wire.py")
+
+
+def main(folder: str, names: list[str]) -> int:
+    unnoticed = 0
+    for name in names or FAULTS:
+        file, stands, planted = FAULTS[name]
+        path = ROOT / file
+        source = path.read_text()
+        assert stands in source, f"{file} has changed: {stands!r} is gone"
+        try:
+            path.write_text(
+                source.replace(stands, planted or ";" if file == ORDER and not stands.endswith("\n") else planted)
+            )
+            noticed = not tests_pass(folder, file)
+        finally:
+            path.write_text(source)
+        unnoticed += not noticed
+        print(f"{'noticed  ' if noticed else 'UNNOTICED'}  {name}", flush=True)
+    sound = all(tests_pass(folder, file) for file in (ORDER, WIRE, "src/damacy/copy/copy_plan.cpp"))
+    print("sound" if sound else "the tests fail without a fault")
+    return 1 if unnoticed or not sound else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
