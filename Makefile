@@ -192,6 +192,13 @@ wheel: | apt  ## a wheel in dist/, checked, installed and loaded once; WHEEL_CUD
 sdist: $(INSTALLED)  ## the source package, in dist/
 	@$(PY) -c 'from scikit_build_core.build import build_sdist; print("dist/" + build_sdist("dist"))'
 
+.PHONY: gpu-folder
+gpu-folder: wheel  ## .gpu/: what tools/gpu_run.sh needs beside the checkout, to be carried to a machine with a GPU
+	@rm -rf .gpu/whl && mkdir -p .gpu/whl && cp "$$(ls -t dist/damacy-*cp312*.whl | head -1)" .gpu/whl
+	@$(WHEEL_VENV)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary=:all: \
+	  -c requirements-dev.txt -d .gpu/whl numcodecs google_crc32c typing_extensions zarr donfig pyyaml
+	@ls .gpu/whl
+
 .PHONY: clean
 clean:  ## remove all that was built, but not .venv
 	rm -rf build dist demo.png python/damacy/*.so
