@@ -6,7 +6,7 @@
 # `make gpu-folder` fills it. Nothing is fetched. Parts run in the order given, each ended after its seconds; results go to $OUT (else build/gpu).
 #
 # usage: tools/gpu_run.sh PART[=SECONDS]...      the status is 0 when all parts went well
-#   tests=240      all tests marked gpu; SELECT: pytest's -k
+#   tests=520      all tests marked gpu; SELECT: pytest's -k
 #   native=120     the C++ tests
 #   cases=420      2,000 random cases (CASES) in JOBS processes: CUDA's bytes are the host's
 #   races=300      1,000 rounds (ROUNDS) of each delayed reader
@@ -20,7 +20,7 @@ cd "$(dirname "$0")/.."
 me="tools/${0##*/}"
 
 export OUT="${OUT:-build/gpu}" SITE="${SITE:-build/gpu-site}" JOBS="${JOBS:-8}"
-declare -A LIMITS=([tests]=240 [native]=120 [cases]=420 [races]=300 [bench]=500 [training]=150 [sanitize]=400 [soak]=500)
+declare -A LIMITS=([tests]=520 [native]=120 [cases]=420 [races]=300 [bench]=500 [training]=150 [sanitize]=400 [soak]=500)
 
 install() {
   local wheels

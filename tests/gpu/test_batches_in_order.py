@@ -8,8 +8,8 @@ from support.streaming import pipeline, store
 pytestmark = pytest.mark.timeout(300)
 
 BATCHES = 100
-# (arrays, extent, chunk, crop, samples a batch): each sample touches 8 to 27 chunks, so decoding is most of the work
-LOADS = {"cpu": (2, 64, 16, 24, 4), "cuda": (4, 192, 32, 72, 16)}
+# (arrays, extent, chunk, crop, samples a batch): a sample is a small part of the chunks that it touches
+LOADS = {"cpu": (2, 64, 16, 12, 8), "cuda": (4, 192, 32, 24, 64)}
 CODECS = {
     "zstd": Compressor("zstd", level=1),
     "blosc-lz4": Compressor("blosc", level=5, cname="lz4", shuffle=1),
@@ -36,7 +36,7 @@ def test_a_hundred_batches_come_in_push_order_with_their_own_contents(codec, dev
             with batch as b:
                 assert (b.info.batch_id, b.valid) == (number, (True,) * batch_size)
                 assert b.sample_indices == tuple(range(number * batch_size, (number + 1) * batch_size))
-                kept.append(b.numpy().copy())
+                kept.append(b.numpy() if device == "cuda" else b.numpy().copy())
         stats = running.stats()
         waited = stats.pop_wait_io.count + stats.pop_wait_compute.count
     assert waited > BATCHES // 2, "the consumer was never ahead: this load binds nothing"

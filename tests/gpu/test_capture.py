@@ -94,10 +94,11 @@ def in_thread(work) -> None:
         raise failures[0]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("named", [None, 1, 2, -1, "own"])
-def test_a_batch_that_dies_during_a_capture_leaves_it_whole_and_its_slot_comes_back(feed, capture, mode, named):
-    stream, kernels = capture
+LEGACY, OTHERS = (None, 1), (2, -1, "own")
+
+
+def die_during_a_capture(feed, stream, kernels, mode, named) -> int:
+    """All slots are given back while a graph is captured; gives the graph."""
     named = cuda_driver.new_stream() if named == "own" else named
     batches = [feed.pop(), feed.pop()]
     deleters = [dlpack_struct.consume(batch.__dlpack__(stream=named)) for batch in batches]
@@ -107,7 +108,36 @@ def test_a_batch_that_dies_during_a_capture_leaves_it_whole_and_its_slot_comes_b
         batch.release()
         delete()
     kernels.delay(stream, 0.01)
-    cuda_driver.run_graph(cuda_driver.end_capture(stream), stream)
+    return cuda_driver.end_capture(stream)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("named", [*LEGACY, *OTHERS])
+def test_a_batch_that_dies_during_a_capture_that_shows_leaves_it_whole(feed, capture, mode, named):
+    """Captures on streams that the legacy default stream would wait for show there."""
+    stream = cuda_driver.new_stream(cuda_driver.BLOCKING)
+    cuda_driver.run_graph(die_during_a_capture(feed, stream, capture[1], mode, named), stream)
+    for _ in range(6):
+        feed.pop().release()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("named", LEGACY)
+def test_a_batch_of_the_default_stream_that_dies_during_any_capture_leaves_it_whole(feed, capture, mode, named):
+    cuda_driver.run_graph(die_during_a_capture(feed, *capture, mode, named), capture[0])
+    for _ in range(6):
+        feed.pop().release()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("named", OTHERS)
+def test_slots_come_back_whatever_becomes_of_a_capture_that_does_not_show(feed, capture, mode, named):
+    """`cuCtxRecordEvent` breaks captures on non-blocking streams, and nothing tells beforehand (measured, driver 580):
+    the capture may be lost, batches may not."""
+    try:
+        die_during_a_capture(feed, *capture, mode, named)
+    except cuda_driver.DriverError as error:
+        assert 900 <= error.code <= 908, "an error of captures"
     for _ in range(6):
         feed.pop().release()
 

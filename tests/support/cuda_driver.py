@@ -7,7 +7,7 @@ Everything concerns the context that is current on the calling thread.
 import ctypes
 import functools
 
-NON_BLOCKING = 1
+BLOCKING, NON_BLOCKING = 0, 1  # by the legacy default stream
 CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED = 0, 1, 2
 
 # Threads: any number. `delay`: one thread. `differences` adds to *count how many 32-bit words of a and b differ.
@@ -154,9 +154,9 @@ def synchronize() -> None:
 # --- streams and memory -----------------------------------------------------------------------------------------------
 
 
-def new_stream() -> int:
+def new_stream(flags: int = NON_BLOCKING) -> int:
     stream = u64()
-    call("cuStreamCreate", ctypes.byref(stream), NON_BLOCKING)
+    call("cuStreamCreate", ctypes.byref(stream), flags)
     return stream.value
 
 

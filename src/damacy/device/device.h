@@ -27,6 +27,7 @@ class Event {
     virtual bool ready() = 0;
     virtual bool wait(std::stop_token stop) = 0;
     virtual std::optional<double> ms_since(State& earlier) = 0;
+    virtual bool for_streams() const noexcept { return true; }
   };
 
   Event() = default;
@@ -36,6 +37,8 @@ class Event {
   bool ready() const { return state_ == nullptr || state_->ready(); }
   // The calling thread waits; false: stopped before. Throws as ready().
   bool wait(std::stop_token stop = {}) const { return state_ == nullptr || state_->wait(stop); }
+  // Whether streams can wait for it, or only the host.
+  bool for_streams() const noexcept { return state_ == nullptr || state_->for_streams(); }
   // Time between two events that were recorded as timed and have passed; else empty.
   std::optional<double> ms_since(const Event& earlier) const {
     if (state_ == nullptr || earlier.state_ == nullptr) return std::nullopt;
@@ -105,7 +108,7 @@ class Device {
   // All work of the context so far. By cuCtxRecordEvent, which breaks every capture under way in the context, whatever
   // its mode, and nothing tells beforehand (measured, driver 580). With `spare_captures` by a thread of ours that waits
   // in the driver: other threads' launches stall meanwhile, captures stay whole, and the event is for the host alone:
-  // streams refuse to wait for it.
+  // streams refuse to wait for it. It takes that way by itself where a capture shows.
   virtual Event fence_all(bool spare_captures) = 0;
   virtual void make_wait(std::uint64_t stream, const Event& event) = 0;  // later work there waits
 };

@@ -71,8 +71,16 @@ void Slots::fence(std::size_t slot) noexcept {
   use.unfenced = false;
   if (!device_) return;
   try {
-    if (use.last.on_some_stream) {
-      use.last.fences = {device_->fence_all(/*spare_captures=*/false)};
+    if (use.host_fence) {
+      use.unfenced = !use.host_fence->ready();
+      if (!use.unfenced) use.host_fence.reset();
+    } else if (use.last.on_some_stream) {
+      Event queued = device_->fence_all(/*spare_captures=*/false);
+      use.unfenced = !queued.for_streams();
+      if (use.unfenced)
+        use.host_fence.emplace(std::move(queued));
+      else
+        use.last.fences = {std::move(queued)};
     } else if (use.last.on_legacy_stream) {
       auto queued = device_->try_fence(0);
       use.unfenced = !queued;

@@ -89,8 +89,9 @@ class Slots : public std::enable_shared_from_this<Slots> {
     bool lent = false;
     bool held = false;
     std::int64_t batch_id = 0;
-    LastUse last;           // of the batch before
-    bool unfenced = false;  // its fence could not be made yet
+    LastUse last;                     // of the batch before
+    bool unfenced = false;            // its fence could not be made yet, or
+    std::optional<Event> host_fence;  // has to pass before the slot is lent: no stream can wait for it
   };
   const std::shared_ptr<Device> device_;
   mutable std::mutex mutex_;

@@ -340,8 +340,10 @@ TEST_F(CudaTest, while_a_graph_is_captured_fences_are_put_off_and_the_capture_st
   fake.set("capturing", 2);
   EXPECT_FALSE(device->try_fence(0));
   EXPECT_FALSE(device->try_fence(1));
+  EXPECT_TRUE(device->fence_all(/*spare_captures=*/false).wait());  // in the other way, where a capture shows
   EXPECT_EQ(fake.live("broken_captures"), 0);
-  EXPECT_TRUE(device->fence_all(/*spare_captures=*/false).wait());  // in the other way after all
+  fake.set("capturing", 1);
+  EXPECT_TRUE(device->fence_all(/*spare_captures=*/false).wait());  // and where none showed, after all
   EXPECT_EQ(fake.live("broken_captures"), 1);
 }
 
@@ -349,6 +351,7 @@ TEST_F(CudaTest, a_fence_for_the_host_alone_is_refused_by_streams_and_tells_what
   const auto device = cuda::bind_primary(api, 0);
   const auto stream = device->make_stream();
   const Event fence = device->fence_all(/*spare_captures=*/true);
+  EXPECT_FALSE(fence.for_streams());
   EXPECT_THROW(stream->wait(fence), Error);
   EXPECT_TRUE(fence.wait());
   fake.fail("cuMemHostUnregister", 1, CUDA_ERROR_ILLEGAL_ADDRESS, true);

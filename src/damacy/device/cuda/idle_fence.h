@@ -20,6 +20,7 @@ class IdleFence final : public Event::State {
   bool ready() override;
   bool wait(std::stop_token stop) override;
   std::optional<double> ms_since(Event::State&) override { return std::nullopt; }
+  bool for_streams() const noexcept override { return false; }
 
  private:
   struct Outcome {
