@@ -5,6 +5,7 @@ namespace damacy::nvcomp {
 namespace {
 
 constexpr u32 kThreads = 128;
+constexpr u32 kCopyThreads = 1024;  // a byte each: a block waits for memory once a kilobyte
 
 __global__ void describe_frames(View view) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -29,7 +30,7 @@ u32 blocks_for(u32 count) {
 int launch_prepare(const View& view, u64 stream) {
   const auto on = reinterpret_cast<cudaStream_t>(stream);
   if (view.packed != 0) describe_frames<<<blocks_for(view.packed), kThreads, 0, on>>>(view);
-  if (view.count != view.packed) copy_raw_frames<<<view.count - view.packed, kThreads, 0, on>>>(view);
+  if (view.count != view.packed) copy_raw_frames<<<view.count - view.packed, kCopyThreads, 0, on>>>(view);
   return static_cast<int>(cudaGetLastError());
 }
 
