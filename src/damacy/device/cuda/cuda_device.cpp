@@ -74,7 +74,8 @@ class CudaDevice final : public Device {
 
   Event fence_all(bool spare_captures) override {
     const Use use(*context_);
-    if (!spare_captures && !is_capturing(CU_STREAM_LEGACY)) {  // captures on non-blocking streams do not show there
+    // Captures on non-blocking streams do not show there.
+    if (!spare_captures && !is_capturing(*context_, CU_STREAM_LEGACY)) {
       auto event = std::make_shared<CudaEvent>(context_, /*timed=*/false);
       const CUresult result = calls().cuCtxRecordEvent(context_->handle(), event->handle());
       if (result == CUDA_SUCCESS) return Event(std::move(event));
