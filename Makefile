@@ -166,7 +166,7 @@ fuzz: | apt  ## each fuzz target for FUZZ_SECONDS, after its corpus
 
 # -- packages ----------------------------------------------------------------------------------------------------------
 
-WHEEL_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python) python3.12)
+WHEEL_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python) $(shell command -v python3.12) python3)
 WHEEL_CUDA ?= AUTO
 WHEEL_VENV := build/wheel-venv/bin
 

@@ -24,7 +24,7 @@ CROP = (8, 32, 32)
 
 
 def write_data(folder: pathlib.Path) -> list[pathlib.Path]:
-    from damacy._synthetic import write_image
+    from damacy.synthetic import write_image
 
     images = [folder / f"image-{k}.zarr" for k in range(3)]
     for k, image in enumerate(images):

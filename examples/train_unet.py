@@ -18,8 +18,8 @@ from torch import nn
 from torch.nn import functional
 
 import damacy
-from damacy._synthetic import write_image
 from damacy.samplers import RandomCrops, SlidingGrid
+from damacy.synthetic import write_image
 from damacy.torch import IterableDataset, local_device
 from damacy.training import Loader
 

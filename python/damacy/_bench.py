@@ -85,13 +85,13 @@ def crops(
 
 def _synthetic(folder: pathlib.Path, as_json: bool) -> str:
     try:
-        from damacy import _synthetic
+        from damacy import synthetic
     except ModuleNotFoundError as missing:
         refuse(f"a synthetic image needs the package {missing.name}: pip install 'damacy[zarr]'", as_json)
     path = folder / "synthetic.zarr"
     if not path.exists():
         unfinished = folder / "unfinished.zarr"
-        _synthetic.write_image(unfinished, (64, 768, 768))
+        synthetic.write_image(unfinished, (64, 768, 768))
         unfinished.rename(path)
     return str(path)
 

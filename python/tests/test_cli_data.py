@@ -264,9 +264,9 @@ def test_preview_draws_the_middle_plane(tmp_path, sharded, values):
 
 
 def test_preview_of_an_image_takes_the_coarsest_level_that_is_large_enough(tmp_path):
-    from damacy import _synthetic
+    from damacy import synthetic
 
-    _synthetic.write_image(tmp_path / "i.zarr", (4, 64, 96), chunks=(2, 32, 32), blobs=5)
+    synthetic.write_image(tmp_path / "i.zarr", (4, 64, 96), chunks=(2, 32, 32), blobs=5)
     assert document("preview", tmp_path / "i.zarr", "--out", tmp_path / "x.png", "--size", 48)["uri"].endswith(
         "i.zarr/1"
     )
@@ -296,18 +296,18 @@ def test_bench_measures_stages_ceilings_and_peers(sharded):
 
 
 def test_bench_writes_its_own_image(tmp_path, monkeypatch):
-    from damacy import _synthetic
+    from damacy import synthetic
 
-    write = _synthetic.write_image
-    monkeypatch.setattr(_synthetic, "write_image", lambda path, shape: write(path, (8, 64, 64), blobs=3))
+    write = synthetic.write_image
+    monkeypatch.setattr(synthetic, "write_image", lambda path, shape: write(path, (8, 64, 64), blobs=3))
     shown = damacy("bench", "--synthetic", "--folder", tmp_path, "--seconds", "0.02", "--no-peers")
     assert shown.exit_code == 0, shown.output
     assert "ceiling: decode" in shown.output
 
 
 def test_bench_without_zarr_says_which_extra_writes_an_image(tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "damacy._synthetic", raising=False)
-    monkeypatch.delattr(damacy_package, "_synthetic", raising=False)
+    monkeypatch.delitem(sys.modules, "damacy.synthetic", raising=False)
+    monkeypatch.delattr(damacy_package, "synthetic", raising=False)
     monkeypatch.setitem(sys.modules, "zarr", None)
     shown = damacy("bench", "--synthetic", "--folder", tmp_path)
     assert shown.exit_code == 2

@@ -22,7 +22,14 @@ import damacy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Modules that are only there with a package.
-NEEDED = {"cli": "typer", "demo": "typer", "torch": "torch", "lightning": "lightning", "jax": "jax"}
+NEEDED = {
+    "cli": "typer",
+    "demo": "typer",
+    "torch": "torch",
+    "lightning": "lightning",
+    "jax": "jax",
+    "synthetic": "zarr",
+}
 EXPORTS = """Pipeline Config Sample Batch BatchInfo Metric Stats Dtype Status DamacyError TryAgain PopTimeout
 InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
 OutOfMemory ShutdownError set_log_level MAX_CHUNK_UNCOMPRESSED_BYTES __version__""".split()

@@ -1,13 +1,18 @@
 """An OME-Zarr image to try things on: bright blobs on a noisy ground, the same for the same seed, in two levels.
 
-Knows what the image looks like; zarr-python writes it."""
+Knows what the image looks like; zarr-python writes it. Needs the extra `zarr`."""
 
 from __future__ import annotations
 
 import os
 
 import numpy as np
-import zarr
+
+try:
+    import zarr
+except ModuleNotFoundError as missing:
+    message = f"damacy.synthetic needs the package {missing.name}: pip install 'damacy[zarr]'"
+    raise ModuleNotFoundError(message, name=missing.name) from None
 
 _AXES = ("z", "y", "x")
 
