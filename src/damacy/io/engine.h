@@ -31,6 +31,8 @@ class Request {
   virtual Part prepare(std::size_t thread, std::stop_token stop) = 0;
   // `failure` is null when all of part.dst was read. Called exactly once, also when the engine stops first (shutdown).
   virtual void complete(std::size_t thread, const Part& part, const Error* failure) noexcept = 0;
+  // Copies bytes and hardly computes: an engine may bound how many of these run at once.
+  virtual bool only_reads() const noexcept { return false; }
 };
 
 class Engine {
@@ -41,7 +43,8 @@ class Engine {
   virtual std::size_t threads() const noexcept = 0;                  // complete()'s `thread` is below this
 };
 
-// N threads with positional reads. Throws Error(oom, "memory") when a thread cannot be started.
-std::unique_ptr<Engine> make_thread_engine(std::size_t threads);
+// N threads with positional reads, at most `readers` of them at requests that only read. Throws Error(oom, "memory")
+// when a thread cannot be started.
+std::unique_ptr<Engine> make_thread_engine(std::size_t threads, std::size_t readers = ~std::size_t{0});
 
 }  // namespace damacy

@@ -51,7 +51,8 @@ void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
 
 class ThreadEngine final : public Engine {
  public:
-  explicit ThreadEngine(std::size_t threads) : count_(std::max<std::size_t>(threads, 1)) {
+  ThreadEngine(std::size_t threads, std::size_t readers)
+      : count_(std::max<std::size_t>(threads, 1)), readers_(std::max<std::size_t>(readers, 1)) {
     const detail::BlockedSignals blocked;
     threads_.reserve(count_);
     try {
@@ -86,13 +87,13 @@ class ThreadEngine final : public Engine {
  private:
   template <class Push>
   void add(Push push) {
-    bool somebody_sleeps = false;
+    bool wake = false;
     {
       const std::lock_guard lock(mutex_);
       push();
-      somebody_sleeps = sleeping_ > 0;
+      wake = sleeping_ > 0 && can_take();
     }
-    if (somebody_sleeps) changed_.notify_one();
+    if (wake) changed_.notify_one();
   }
 
   void stop() noexcept {
@@ -105,12 +106,18 @@ class ThreadEngine final : public Engine {
     threads_.clear();  // joins
   }
 
-  // With mutex_ held.
+  // With mutex_ held, as the next two.
+  bool can_take() const {
+    if (!urgent_.empty()) return true;
+    return !waiting_.empty() && (reading_ < readers_ || stopping_ || !waiting_.front()->only_reads());
+  }
+
   std::unique_ptr<Request> take() {
+    if (!can_take()) return nullptr;
     auto& from = urgent_.empty() ? waiting_ : urgent_;
-    if (from.empty()) return nullptr;
     auto request = std::move(from.front());
     from.pop_front();
+    if (request->only_reads()) ++reading_;
     return request;
   }
 
@@ -120,10 +127,14 @@ class ThreadEngine final : public Engine {
   }
 
   // Empty: the engine stops.
-  std::unique_ptr<Request> next() {
+  std::unique_ptr<Request> next(bool has_read) {
     std::unique_lock lock(mutex_);
+    if (has_read) --reading_;
     while (!stopping_) {
-      if (auto request = take()) return request;
+      if (auto request = take()) {
+        if (sleeping_ > 0 && can_take()) changed_.notify_one();
+        return request;
+      }
       ++sleeping_;
       changed_.wait(lock);
       --sleeping_;
@@ -134,15 +145,21 @@ class ThreadEngine final : public Engine {
   void serve(std::size_t thread) {
     pthread_setname_np(pthread_self(), "damacy-read");
     const std::stop_token token = stop_.get_token();
-    while (auto request = next()) run(*request, thread, token);
+    bool has_read = false;
+    while (auto request = next(has_read)) {
+      has_read = request->only_reads();
+      run(*request, thread, token);
+    }
   }
 
   const std::size_t count_;
+  const std::size_t readers_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Request>> urgent_;  // submission order among themselves
   std::deque<std::unique_ptr<Request>> waiting_;
   std::size_t sleeping_ = 0;
+  std::size_t reading_ = 0;  // requests under way that only read
   bool stopping_ = false;
   std::stop_source stop_;
   std::vector<std::jthread> threads_;
@@ -150,8 +167,8 @@ class ThreadEngine final : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_thread_engine(std::size_t threads) {
-  return std::make_unique<ThreadEngine>(threads);
+std::unique_ptr<Engine> make_thread_engine(std::size_t threads, std::size_t readers) {
+  return std::make_unique<ThreadEngine>(threads, readers);
 }
 
 }  // namespace damacy

@@ -1,3 +1,5 @@
+#include <atomic>
+
 #include "conformance/engine_suite.h"
 
 namespace damacy {
@@ -7,6 +9,39 @@ struct ThreadFixture {
   static std::unique_ptr<Engine> make(std::size_t threads) { return make_thread_engine(threads); }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(Threads, EngineSuite, ThreadFixture);
+
+// Waits for `go`; or, as the one that computes, gives it.
+class Gate final : public Request {
+ public:
+  Gate(std::atomic<bool>& go, std::atomic<int>& done, bool reads) : go_(go), done_(done), reads_(reads) {}
+  Part prepare(std::size_t, std::stop_token) override {
+    if (reads_)
+      go_.wait(false);
+    else
+      go_ = true;
+    go_.notify_all();
+    return {};
+  }
+  void complete(std::size_t, const Part&, const Error*) noexcept override {
+    ++done_;
+    done_.notify_all();
+  }
+  bool only_reads() const noexcept override { return reads_; }
+
+ private:
+  std::atomic<bool>& go_;
+  std::atomic<int>& done_;
+  bool reads_;
+};
+
+TEST(thread_engine, requests_that_only_read_leave_threads_to_the_others) {
+  std::atomic<bool> go{false};
+  std::atomic<int> done{0};
+  const auto engine = make_thread_engine(3, 2);
+  for (int i = 0; i < 6; ++i) engine->submit(std::make_unique<Gate>(go, done, true));
+  engine->submit_urgent(std::make_unique<Gate>(go, done, false));
+  for (int seen = done; seen < 7; seen = done) done.wait(seen);
+}
 
 }  // namespace
 }  // namespace damacy

@@ -24,7 +24,7 @@ class TaskRequest final : public Request {
 
 Readers::Readers(const Config& config)
     : contexts_(static_cast<std::size_t>(config.n_io_threads + config.n_compute_threads)),
-      engine_(make_thread_engine(contexts_.size())) {}
+      engine_(make_thread_engine(contexts_.size(), static_cast<std::size_t>(config.n_io_threads))) {}
 
 void Readers::run_soon(std::function<void()> task) {
   engine_->submit_urgent(std::make_unique<TaskRequest>(std::move(task)));

@@ -30,6 +30,7 @@ class SlabRead final : public Request {
             wave_->slot().slab.bytes().subspan(staged_.begin(), run_.bytes)};
   }
 
+  bool only_reads() const noexcept override { return true; }
   void complete(std::size_t, const Part& part, const Error* failure) noexcept override {
     tasks_->job().close_read();
     if (failure == nullptr) {
