@@ -74,6 +74,11 @@ class Copier {
   virtual ~Copier() = default;
   virtual std::size_t image_bytes(const PlacementList& list) const = 0;
   virtual void write_image(const PlacementList& list, std::span<std::byte> image) const = 0;
+  // Brings an image from pinned memory to the device's, in the order of `stream`; not where it would queue behind large
+  // copies. Both are 256-byte aligned and as long, rounded up to 16 bytes.
+  virtual void upload_image(Stream& stream, std::span<std::byte> image, std::span<const std::byte> pinned) {
+    stream.copy(image, pinned);
+  }
   // `image`: the uploaded image, 256-byte aligned, in the memory of the stream's device; stays until the work is done.
   // `list` may change as soon as this returns.
   virtual void enqueue(Stream& stream, const PlacementList& list, std::span<const std::byte> image) = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 
 namespace damacy {
 namespace {
@@ -20,11 +21,21 @@ class TaskRequest final : public Request {
   std::function<void()> task_;
 };
 
+// As many threads as cores, or fewer, read from memory for the most part: the threads that feed a device, and its
+// consumer, need cores too. More threads than cores are for storage that lets them sleep.
+std::size_t readers_at_once(const Config& config) {
+  const std::int64_t cores = std::thread::hardware_concurrency();
+  const std::int64_t others = std::max<std::int64_t>(1, cores / 5);
+  const std::int64_t wanted = config.n_io_threads;
+  return static_cast<std::size_t>(wanted > cores ? wanted
+                                                 : std::max<std::int64_t>(1, std::min(wanted, cores - others)));
+}
+
 }  // namespace
 
 Readers::Readers(const Config& config)
     : contexts_(static_cast<std::size_t>(config.n_io_threads + config.n_compute_threads)),
-      engine_(make_thread_engine(contexts_.size(), static_cast<std::size_t>(config.n_io_threads))) {}
+      engine_(make_thread_engine(contexts_.size(), readers_at_once(config))) {}
 
 void Readers::run_soon(std::function<void()> task) {
   engine_->submit_urgent(std::make_unique<TaskRequest>(std::move(task)));

@@ -183,7 +183,7 @@ void WaveRunner::place(Wave& wave, WaveShare& share) {
   share.began = main_->record(true);
   if (!share.image.empty()) {
     copier_.write_image(share.placements, share.host_image);
-    main_->copy(share.image, share.host_image);
+    copier_.upload_image(*main_, share.image, share.host_image);
     copier_.enqueue(*main_, share.placements, share.image);
   }
   share.done = main_->record(true);

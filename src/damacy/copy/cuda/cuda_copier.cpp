@@ -29,6 +29,13 @@ class CudaCopier final : public Copier {
   void write_image(const PlacementList& list, std::span<std::byte> image) const override {
     copy_cuda::Plan(list.placements()).write(image);
   }
+  void upload_image(Stream& stream, std::span<std::byte> image, std::span<const std::byte> pinned) override {
+    stream.enqueue({{}, [&](std::uint64_t handle) {
+                      return static_cast<int>(copy_cuda::launch_fetch(
+                          reinterpret_cast<std::uint64_t>(image.data()), reinterpret_cast<std::uint64_t>(pinned.data()),
+                          image.size(), reinterpret_cast<cudaStream_t>(handle)));
+                    }});
+  }
   void enqueue(Stream& stream, const PlacementList& list, std::span<const std::byte> image) override {
     const TraceRange stage("damacy place");
     const copy_cuda::Plan plan(list.placements());
