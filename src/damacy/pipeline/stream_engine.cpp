@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::size_t kWaves = 8;  // being read, going up, being decoded, waiting for a slot
 
+constexpr std::size_t kBusy = 2;  // waves under way that keep a device busy
+
 // Sizes in bytes, from the two buffers alone.
 struct WaveMemoryPlan {
   std::size_t slab, destination, scratch, images, packed;
@@ -54,6 +56,8 @@ class StreamEngine final : public BatchEngine {
         for (std::size_t shard = 0; shard < tasks->plan().shards.size(); ++shard) tasks->fail_shard(shard, error);
       }
     });
+    // A device with little to do is better off with this batch now than with a fuller wave later.
+    if (former_.sealed() - runner_.retired() < kBusy) former_.seal();
   }
   void flush() override { former_.seal(); }
   void run_soon(std::function<void()> task) override { readers_.run_soon(std::move(task)); }

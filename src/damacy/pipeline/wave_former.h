@@ -26,6 +26,7 @@ class WaveFormer {
 
   void add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t device_from_bytes, std::stop_token stop);
   void seal();
+  std::uint64_t sealed() const noexcept { return sealed_; }  // waves so far
 
  private:
   struct Crop {

@@ -3,6 +3,7 @@
 // ahead of the slots. Knows streams and the order of work on them; not how waves are formed.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,6 +31,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void wave_written(const std::shared_ptr<Wave>& wave) noexcept override;
   // What was given is finished; the threads end. Idempotent.
   void finish();
+  std::uint64_t retired() const noexcept { return retired_; }  // waves so far
 
   std::uint64_t native_handle() const noexcept { return main_->native_handle(); }
 
@@ -62,7 +64,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void place_now(std::size_t count, std::uint64_t base, const std::function<void(PlacementList&, std::size_t)>& add);
   static void wait_enqueued(const Wave& wave, const WaveShare& share) noexcept;
   static void fail(Wave& wave, const WaveShare& share) noexcept;
-  static void close(Wave& wave, const WaveShare& share) noexcept;
+  void close(Wave& wave, const WaveShare& share) noexcept;
 
   std::shared_ptr<Device> device_;
   StreamDecoder& decoder_;
@@ -72,6 +74,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   std::unique_ptr<Stream> up_;         // host to device
   std::unique_ptr<Stream> decode_[2];  // in turns: a small wave does not wait for the one before
   std::size_t turn_ = 0;
+  std::atomic<std::uint64_t> retired_{0};
   std::unique_ptr<Stream> main_;                          // place
   std::map<std::uint64_t, std::shared_ptr<Wave>> early_;  // written before the wave before them
   std::uint64_t next_ = 0;                                // the number of the wave to decode next
