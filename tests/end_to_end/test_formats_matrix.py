@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 from support import naive_reader, values, writers
-from support.element_types import ALL, FLOATS, from_bits
+from support.element_types import ALL, FLOATS, as_bits, from_bits
 from support.layout import Compressor, Layout
 from support.streaming import Stored, assert_rows, stream_rows
 
@@ -157,6 +157,49 @@ def test_shard_indices_at_either_end_with_and_without_checksum(location, crc, co
         index_crc32c=crc,
     )
     check(layout, tmp_path)
+
+
+FILTERS = [
+    [{"id": "delta", "dtype": "<i2"}],
+    [{"id": "delta", "dtype": "<i2", "astype": "<i2"}, {"id": "shuffle", "elementsize": 2}],
+    [{"id": "delta", "dtype": ">i2", "astype": "<i4"}],
+    [{"id": "fixedscaleoffset", "dtype": "<i2", "astype": "|i1", "scale": 0.125, "offset": 3.5}],
+    [{"id": "fixedscaleoffset", "dtype": "<i2", "astype": "<f4", "scale": 0.3, "offset": -1.5}],
+    [{"id": "astype", "encode_dtype": "<f4", "decode_dtype": "<i2"}],
+    [{"id": "astype", "encode_dtype": "<f8", "decode_dtype": "<i2"}, {"id": "quantize", "digits": 1, "dtype": "<f8"}],
+    [{"id": "quantize", "digits": 2, "dtype": "<f4", "astype": "<f8"}, {"id": "crc32", "location": "end"}],
+    [{"id": "shuffle"}, {"id": "adler32"}],
+    [{"id": "crc32"}, {"id": "adler32", "location": "end"}, {"id": "crc32c"}],
+    [{"id": "zlib", "level": 1}, {"id": "lz4"}],
+]
+
+
+@pytest.mark.parametrize("order", [None, (1, 0)], ids=["C", "F"])
+@pytest.mark.parametrize("compressor", [None, Compressor("zstd"), Compressor("blosc")], ids=str)
+@pytest.mark.parametrize("filters", FILTERS, ids=lambda filters: "-".join(f["id"] for f in filters))
+def test_v2_filters_give_what_numcodecs_gives(filters, compressor, order, tmp_path):
+    dtype = "float32" if filters[0].get("dtype") == "<f4" else "int16"
+    layout = Layout(
+        shape=(13, 22),
+        chunks=(4, 6),
+        dtype=dtype,
+        zarr_format=2,
+        filters=tuple(filters),
+        compressor=compressor,
+        order=order,
+    )
+    rng = np.random.default_rng(len(filters))
+    numbers = (rng.integers(-900, 900, layout.shape) * (0.37 if dtype == "float32" else 1)).astype(dtype)
+    able = [w for w in writers.ALL if w.can(layout)]
+    for writer in able:
+        writer.write(layout, numbers, tmp_path / writer.name)
+        kept = naive_reader.read(tmp_path / writer.name)  # quantised, scaled: not what was written
+        stored = Stored(tmp_path / writer.name, layout, as_bits(kept, dtype))
+        if writer is writers.ZARR:
+            np.testing.assert_array_equal(writers.read_with_zarr(stored.path, layout), kept)
+        boxes = [((0, 13), (0, 22)), ((3, 9), (5, 21))]
+        for box in boxes:
+            assert_rows(stream_rows([stored.sample(*box)], dtype), [stored.row(box)], f"{writer.name}: {layout}")
 
 
 @pytest.mark.parametrize("locations", list(itertools.product(["end", "start"], repeat=2)), ids="-".join)

@@ -314,7 +314,21 @@ V2 = {
     ),
     "an unknown separator": ({"dimension_separator": "-"}, (BAD, NO), None, "/dimension_separator"),
     "a fill out of range": ({"fill_value": -1}, BAD, "fill-value", "/fill_value"),
-    "a delta filter, for now": ({"filters": [{"id": "delta", "dtype": "<u2"}]}, NO, "codec", "/filters/0"),
+    "a filter of another type": ({"filters": [{"id": "delta", "dtype": "|S2"}]}, NO, "data-type", "/filters/0/dtype"),
+    "a filter without a type": ({"filters": [{"id": "delta"}]}, BAD, "metadata", "/filters/0/dtype"),
+    "an unknown option of a filter": (
+        {"filters": [{"id": "delta", "dtype": "<u2", "x": 1}]},
+        NO,
+        "codec-option",
+        "/filters/0/x",
+    ),
+    "a filter whose elements do not fit": (
+        {"shape": [3, 3], "chunks": [1, 1], "filters": [{"id": "delta", "dtype": "<f8"}]},
+        BAD,
+        "codec-chain",
+        "/filters",
+    ),
+    "fletcher32": ({"filters": [{"id": "fletcher32"}]}, NO, "codec", "/filters/0"),
 }
 
 

@@ -50,6 +50,8 @@ class Layout:
     separator: str = "/"
     index_location: str = "end"
     index_crc32c: bool = True
+    filters: tuple[dict, ...] = ()  # numcodecs configurations: v2 filters; v3 codecs between bytes and the compressor
+    checksums: tuple[dict, ...] = ()  # the same, behind all others; v3 only
     inner_shards: tuple[tuple[int, ...], ...] = ()  # shards in shards, between `shards` and `chunks`, outermost first
     inner_index_location: str = "end"
     shard_compressor: Compressor | None = None  # behind the outermost sharding: of the whole object
@@ -67,7 +69,12 @@ class Layout:
         parts += ["c" + "x".join(map(str, self.chunks))] + (
             ["s" + "x".join(map(str, self.shards))] if self.shards else []
         )
-        parts += [str(self.compressor or "raw")] + ["crc"] * self.crc32c + [f"T{self.order}"] * bool(self.order)
+        parts += [f"{f['id']}({','.join(str(v) for k, v in f.items() if k != 'id')})" for f in self.filters]
+        parts += (
+            [str(self.compressor or "raw"), *(f["id"] for f in self.checksums)]
+            + ["crc"] * self.crc32c
+            + [f"T{self.order}"] * bool(self.order)
+        )
         parts += [self.endian[:1], self.key_encoding, self.separator, f"fill{self.fill_bits:x}"]
         parts += ["in" + "x".join(map(str, inner)) + "-" + self.inner_index_location for inner in self.inner_shards]
         parts += [f"then-{self.shard_compressor or ''}{'-crc' * self.shard_crc32c}"] * self.encodes_shards
@@ -147,11 +154,16 @@ def document_v3(layout: Layout) -> dict:
 def inner_codecs_v3(layout: Layout) -> list[dict]:
     codecs = [_named("transpose", order=list(layout.order))] if layout.order else []
     codecs.append(_named("bytes", endian=layout.endian) if size_of(layout.dtype) > 1 else _named("bytes"))
+    codecs += [_numcodecs_v3(f) for f in layout.filters]
     if layout.compressor:
         codecs.append(_compressor_v3(layout, layout.compressor, size_of(layout.dtype)))
     if layout.crc32c:
         codecs.append(_named("numcodecs.crc32c" if layout.numcodecs_names else "crc32c"))
-    return codecs
+    return codecs + [_numcodecs_v3(f) for f in layout.checksums]
+
+
+def _numcodecs_v3(options: dict) -> dict:
+    return _named("numcodecs." + options["id"], **{k: v for k, v in options.items() if k != "id"})
 
 
 def _compressor_v3(layout: Layout, c: Compressor, element_size: int) -> dict:
@@ -182,7 +194,7 @@ def document_v2(layout: Layout) -> dict:
         "chunks": list(layout.chunks),
         "dtype": v2_name(layout.dtype, layout.endian),
         "compressor": _compressor_v2(layout.compressor),
-        "filters": None,
+        "filters": list(layout.filters) or None,
         "fill_value": fill_to_json(layout.fill_bits, layout.dtype),
         "order": "F" if layout.order else "C",
         "dimension_separator": layout.separator,

@@ -14,6 +14,7 @@ import numpy as np
 from support.element_types import bits_type, numpy_type, size_of
 
 MISSING = 2**64 - 1
+FILTERS = ("crc32", "adler32", "shuffle", "delta", "fixedscaleoffset", "quantize", "astype", "bitround")
 
 
 def read(path) -> np.ndarray:
@@ -42,6 +43,8 @@ def _decode(raw, codecs, shape, type_name, fill):
         encoded_shape = tuple(encoded_shape[k] for k in order)
     for codec in reversed([c for c in codecs if c["name"] != "transpose"]):
         name, options = codec["name"].removeprefix("numcodecs."), codec.get("configuration", {})
+        if name in FILTERS:
+            codec = {**codec, "filter": options}
         if name == "sharding_indexed":
             values = _shard(raw, options, encoded_shape, type_name, fill)
         elif name == "bytes":
@@ -52,7 +55,7 @@ def _decode(raw, codecs, shape, type_name, fill):
             raw, stored_sum = raw[:-4], int.from_bytes(raw[-4:], "little")
             assert google_crc32c.value(raw) == stored_sum
         else:
-            raw = bytes(numcodecs.get_codec({"id": name}).decode(raw))
+            raw = np.asarray(numcodecs.get_codec({"id": name, **codec.get("filter", {})}).decode(raw)).tobytes()
     for order in reversed(orders):
         values = values.transpose(np.argsort(order))
     return values
@@ -91,6 +94,8 @@ def _from_v2(root):
     name = np.dtype(meta["dtype"]).name
     codecs = [{"name": "transpose", "configuration": {"order": "F"}}] if meta["order"] == "F" else []
     codecs.append({"name": "bytes", "configuration": {"endian": "big" if meta["dtype"][0] == ">" else "little"}})
+    for one in meta["filters"] or []:
+        codecs.append({"name": one["id"], "configuration": {k: v for k, v in one.items() if k != "id"}})
     if meta["compressor"]:
         codecs.append({"name": meta["compressor"]["id"]})
     separator = meta.get("dimension_separator") or "."

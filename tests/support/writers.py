@@ -67,9 +67,18 @@ def _encode_chunk(layout: Layout, block: np.ndarray, _seed: int = 0, _gap: bytes
     if layout.order:
         block = block.transpose(layout.order)
     raw = block.astype(block.dtype.newbyteorder("<" if layout.endian == "little" else ">")).tobytes("C")
+    raw = apply_filters(layout.filters, raw)
     if layout.compressor:
         raw = compress(layout.compressor, raw, size_of(layout.dtype))
-    return raw + google_crc32c.value(raw).to_bytes(4, "little") if layout.crc32c else raw
+    if layout.crc32c:
+        raw += google_crc32c.value(raw).to_bytes(4, "little")
+    return apply_filters(layout.checksums, raw)
+
+
+def apply_filters(filters, raw: bytes) -> bytes:
+    for options in filters:
+        raw = np.asarray(numcodecs.get_codec(options).encode(np.frombuffer(raw, np.uint8))).tobytes()
+    return raw
 
 
 def compress(compressor, raw: bytes, element_size: int) -> bytes:
@@ -123,15 +132,17 @@ def write_with_zarr(layout: Layout, data: np.ndarray, path: pathlib.Path) -> Non
     kind = numpy_type(layout.dtype).newbyteorder("<" if layout.endian == "little" else ">")
     shards = {"shape": layout.shards, "index_location": layout.index_location} if layout.shards else None
     options = {"order": "F" if layout.order else "C"} if v2 else _zarr_v3_options(layout)
-    usual = {"chunks": layout.chunks, "shards": shards, "compressors": _zarr_compressors(layout), "filters": None}
+    fill = layout.fill_array()
+    usual = {"chunks": layout.chunks, "shards": shards, "compressors": _zarr_compressors(layout)}
+    usual["filters"] = [numcodecs.get_codec(f) for f in layout.filters] or None
     array = zarr.create_array(
         store=str(path),
         shape=layout.shape,
         dtype=kind,
         zarr_format=layout.zarr_format,
-        fill_value=layout.fill_array().astype(kind)[()],
+        fill_value=fill.astype(kind)[()],
         chunk_key_encoding={"name": "v2" if v2 else layout.key_encoding, "separator": layout.separator},
-        config={"write_empty_chunks": False},
+        config={"write_empty_chunks": bool(np.isnan(fill))},  # else it takes any NaN for the fill, whatever its payload
         **{**usual, **options},
     )
     array[...] = data
@@ -185,7 +196,9 @@ def _zarr_compressors(layout: Layout):
 def _zarr_can(layout: Layout) -> bool:
     if layout.dtype == "bfloat16" or not layout.index_crc32c or layout.numcodecs_names:
         return False
-    if _has_payload(layout) or 0 in layout.shape:
+    if _has_payload(layout) or 0 in layout.shape or layout.checksums:
+        return False
+    if layout.filters and (layout.zarr_format == 3 or layout.order):
         return False
     return layout.zarr_format == 3 or not (layout.crc32c or _typesize_is_free(layout))
 
@@ -217,6 +230,8 @@ def _tensorstore_spec(path: pathlib.Path, layout: Layout, document: dict | None 
 
 def _tensorstore_can(layout: Layout) -> bool:
     c = layout.compressor
+    if layout.filters or layout.checksums:
+        return False
     if c and c.id in ("lz4", "zlib") and (layout.zarr_format == 3 or c.id == "lz4"):
         return False
     if c and c.id == "gzip" and layout.zarr_format == 2:

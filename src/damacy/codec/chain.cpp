@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "damacy/codec/blosc.h"
 #include "damacy/codec/bytes.h"
+#include "damacy/codec/checksums.h"
 #include "damacy/codec/deflate.h"
 #include "damacy/codec/lz4.h"
 #include "damacy/codec/zstd.h"
@@ -19,7 +21,12 @@ using detail::MutableByteSpan;
 
 namespace {
 
-constexpr std::uint64_t kCrcBytes = 4;
+constexpr std::uint64_t kChecksumBytes = 4;
+
+const char* detail_of(CodecId id) noexcept {
+  if (id == CodecId::crc32) return "crc32: stored checksum";
+  return id == CodecId::adler32 ? "adler32: stored checksum" : "crc32c: stored checksum";
+}
 
 // Memory for a stage between two codecs; only ever grows.
 class StageBuffer {
@@ -38,17 +45,36 @@ class StageBuffer {
   std::uint64_t capacity_ = 0;
 };
 
+std::uint32_t checksum_of(CodecId id, ByteSpan bytes) noexcept {
+  if (id == CodecId::crc32) return crc32(bytes);
+  return id == CodecId::adler32 ? adler32(bytes) : crc32c(bytes);
+}
+
 // Verifies and removes four bytes.
-DecodeResult strip_crc32c(bool at_start, ByteSpan& bytes) noexcept {
-  if (bytes.size() < kCrcBytes)
-    return failed(DecodeStatus::size, "crc32c: fewer bytes than a checksum has", bytes.size(), kCrcBytes);
-  const ByteSpan stored_at = at_start ? bytes.first(kCrcBytes) : bytes.last(kCrcBytes);
-  const ByteSpan payload = at_start ? bytes.subspan(kCrcBytes) : bytes.first(bytes.size() - kCrcBytes);
+DecodeResult strip_checksum(const CodecSpec& codec, ByteSpan& bytes) noexcept {
+  if (bytes.size() < kChecksumBytes)
+    return failed(DecodeStatus::size, "fewer bytes than a checksum has", bytes.size(), kChecksumBytes);
+  const bool at_start = codec.checksum_at_start;
+  const ByteSpan stored_at = at_start ? bytes.first(kChecksumBytes) : bytes.last(kChecksumBytes);
+  const ByteSpan payload = at_start ? bytes.subspan(kChecksumBytes) : bytes.first(bytes.size() - kChecksumBytes);
   const std::uint32_t stored = detail::read_le32(stored_at.data());
-  const std::uint32_t computed = crc32c(payload);
-  if (stored != computed) return failed(DecodeStatus::checksum, "crc32c: stored checksum", stored, computed);
+  const std::uint32_t computed = checksum_of(codec.id, payload);
+  if (stored != computed) return failed(DecodeStatus::checksum, detail_of(codec.id), stored, computed);
   bytes = payload;
   return {};
+}
+
+DecodeResult undo_filter(const CodecSpec& codec, ByteSpan in, MutableByteSpan out) {
+  switch (codec.id) {
+    case CodecId::shuffle:
+      return decode_shuffle(codec.shuffle_width, in, out);
+    case CodecId::delta:
+      return decode_delta(codec.types, in, out);
+    case CodecId::fixed_scale_offset:
+      return decode_scaled(codec.types, codec.scaling, in, out);
+    default:
+      return decode_cast(codec.types, in, out);
+  }
 }
 
 DecodeResult check_encoded_size(std::uint64_t encoded, std::uint64_t decoded) noexcept {
@@ -71,6 +97,49 @@ struct DecodeContext::State {
   InflateDecoder inflate;
   BloscDecoder blosc;
   std::array<StageBuffer, 2> stages;  // one is read while the other is written
+  std::size_t stages_used = 0;
+  // What each codec of the chain gives, as far as metadata tell.
+  std::vector<std::optional<std::uint64_t>> sizes;
+
+  void find_sizes(std::span<const CodecSpec> codecs, std::uint64_t decoded) {
+    sizes.assign(codecs.size(), std::nullopt);
+    std::optional<std::uint64_t> size = decoded;
+    for (std::size_t i = 0; i < codecs.size() && size; ++i) {
+      sizes[i] = size;
+      size = codecs[i].is_fixed_size() ? codecs[i].encoded_size(*size) : std::nullopt;
+    }
+  }
+
+  StageBuffer& next_stage() { return stages[stages_used++ % 2]; }
+
+  // One codec before the first of the chain: `bytes` in, `bytes` out, `size` of them where that is known, else at most
+  // `bound`.
+  DecodeResult stage(const CodecSpec& codec, std::optional<std::uint64_t> size, std::uint64_t bound, ByteSpan& bytes) {
+    DecodeResult result;
+    if (codec.is_checksum()) {
+      result = strip_checksum(codec, bytes);
+    } else if (codec.is_fixed_size()) {
+      const MutableByteSpan out = next_stage().at_least(filtered_size(codec, bytes.size()));
+      result = undo_filter(codec, bytes, out);
+      bytes = out;
+    } else if (size) {
+      const MutableByteSpan out = next_stage().at_least(*size);
+      const ByteRange everything{0, *size};
+      result = last(codec.id, bytes, out, {&everything, 1});
+      bytes = out;
+    } else {
+      result = between(codec.id, bytes, bound, next_stage(), bytes);
+    }
+    if (result.ok() && size && bytes.size() != *size)
+      result = failed(DecodeStatus::size, "size between two codecs", bytes.size(), *size);
+    return result;
+  }
+
+  // Whole elements of what was encoded, decoded.
+  static std::uint64_t filtered_size(const CodecSpec& codec, std::uint64_t encoded) noexcept {
+    if (codec.id == CodecId::shuffle) return encoded;
+    return encoded / size_of(codec.types.encoded.dtype) * size_of(codec.types.decoded.dtype);
+  }
 
   // The codec that gives the chunk itself.
   DecodeResult last(CodecId id, ByteSpan encoded, MutableByteSpan out, std::span<const ByteRange> needed) {
@@ -86,7 +155,7 @@ struct DecodeContext::State {
         return inflate.decode_zlib(encoded, out);
       case CodecId::lz4:
         return decode_lz4(encoded, out);
-      case CodecId::crc32c:
+      default:
         break;
     }
     return failed(DecodeStatus::unsupported, "not a compressor", static_cast<std::uint64_t>(id));
@@ -135,33 +204,56 @@ DecodeContext::~DecodeContext() = default;
 DecodeContext::DecodeContext(DecodeContext&&) noexcept = default;
 DecodeContext& DecodeContext::operator=(DecodeContext&&) noexcept = default;
 
+std::optional<std::uint64_t> CodecSpec::encoded_size(std::uint64_t decoded) const noexcept {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 58;  // eight times that is a size still
+  if (decoded > kMost) return std::nullopt;
+  if (is_checksum()) return decoded + kChecksumBytes;
+  if (id == CodecId::shuffle) return decoded % shuffle_width == 0 ? std::optional(decoded) : std::nullopt;
+  const std::uint64_t element = size_of(types.decoded.dtype);
+  if (decoded % element != 0) return std::nullopt;
+  return decoded / element * size_of(types.encoded.dtype);
+}
+
 bool CodecChain::fixed_size() const noexcept {
-  return std::ranges::all_of(codecs_, [](const CodecSpec& codec) { return codec.id == CodecId::crc32c; });
+  return std::ranges::all_of(codecs_, &CodecSpec::is_fixed_size);
 }
 
 std::uint64_t CodecChain::fixed_encoded_size(std::uint64_t decoded) const noexcept {
-  return decoded + kCrcBytes * codecs_.size();
+  for (const CodecSpec& codec : codecs_) decoded = codec.encoded_size(decoded).value_or(decoded);
+  return decoded;
+}
+
+std::optional<std::uint64_t> CodecChain::largest_stage(std::uint64_t decoded) const noexcept {
+  std::uint64_t largest = decoded;
+  for (const CodecSpec& codec : codecs_) {
+    if (!codec.is_fixed_size()) break;
+    const auto encoded = codec.encoded_size(decoded);
+    if (!encoded) return std::nullopt;
+    decoded = *encoded;
+    largest = std::max(largest, decoded);
+  }
+  return largest;
 }
 
 DecodeResult CodecChain::decode(ByteSpan encoded, MutableByteSpan out, std::span<const ByteRange> needed,
                                 DecodeContext& context) const {
-  if (const DecodeResult result = check_encoded_size(encoded.size(), out.size()); !result.ok()) return result;
+  const std::uint64_t largest = largest_stage(out.size()).value_or(out.size());
+  if (const DecodeResult result = check_encoded_size(encoded.size(), largest); !result.ok()) return result;
+  if (codecs_.empty()) return copy_needed(encoded, out, needed);
   DecodeContext::State& state = context.state();
+  state.find_sizes(codecs_, out.size());
   ByteSpan bytes = encoded;
-  std::size_t stage = 0;
-  for (std::size_t i = codecs_.size(); i-- > 0;) {
-    const CodecSpec& codec = codecs_[i];
-    DecodeResult result;
-    if (codec.id == CodecId::crc32c)
-      result = strip_crc32c(codec.checksum_at_start, bytes);
-    else if (i == 0)
-      return state.last(codec.id, bytes, out, needed);
-    else
-      result =
-          state.between(codec.id, bytes, Limits::encoded_chunk_bytes(out.size()), state.stages[stage++ % 2], bytes);
-    if (!result.ok()) return result;
+  for (std::size_t i = codecs_.size(); i-- > 1;)
+    if (const DecodeResult result =
+            state.stage(codecs_[i], state.sizes[i], Limits::encoded_chunk_bytes(largest), bytes);
+        !result.ok())
+      return result;
+  const CodecSpec& first = codecs_.front();
+  if (first.is_checksum()) {
+    if (const DecodeResult result = strip_checksum(first, bytes); !result.ok()) return result;
+    return copy_needed(bytes, out, needed);
   }
-  return copy_needed(bytes, out, needed);
+  return first.is_fixed_size() ? undo_filter(first, bytes, out) : state.last(first.id, bytes, out, needed);
 }
 
 DecodeResult CodecChain::decode_all(ByteSpan encoded, std::uint64_t bound, DecodeContext& context,
@@ -169,14 +261,9 @@ DecodeResult CodecChain::decode_all(ByteSpan encoded, std::uint64_t bound, Decod
   if (const DecodeResult result = check_encoded_size(encoded.size(), bound); !result.ok()) return result;
   DecodeContext::State& state = context.state();
   decoded = encoded;
-  std::size_t stage = 0;
   for (std::size_t i = codecs_.size(); i-- > 0;) {
-    const CodecSpec& codec = codecs_[i];
     const std::uint64_t most = i == 0 ? bound : Limits::encoded_chunk_bytes(bound);
-    const DecodeResult result = codec.id == CodecId::crc32c
-                                    ? strip_crc32c(codec.checksum_at_start, decoded)
-                                    : state.between(codec.id, decoded, most, state.stages[stage++ % 2], decoded);
-    if (!result.ok()) return result;
+    if (const DecodeResult result = state.stage(codecs_[i], std::nullopt, most, decoded); !result.ok()) return result;
   }
   if (decoded.size() > bound) return failed(DecodeStatus::limit, "decoded size", decoded.size(), bound);
   return {};

@@ -6,21 +6,46 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "damacy/codec/filters.h"
 #include "damacy/codec/ranges.h"
 #include "damacy/codec/status.h"
 
 namespace damacy {
 
-enum class CodecId : std::uint8_t { zstd, blosc, gzip, zlib, lz4, crc32c };
+enum class CodecId : std::uint8_t {
+  zstd,
+  blosc,
+  gzip,
+  zlib,
+  lz4,
+  crc32c,
+  crc32,
+  adler32,
+  shuffle,
+  delta,
+  fixed_scale_offset,
+  cast,  // numcodecs' astype and quantize
+};
 
 struct CodecSpec {
   CodecId id;
-  bool checksum_at_start = false;  // crc32c only
-  std::string name;                // as metadata spell it, for messages and ArrayInfo.codecs
+  bool checksum_at_start = false;   // of checksums
+  std::string name;                 // as metadata spell it, for messages and ArrayInfo.codecs
+  std::uint64_t shuffle_width = 4;  // of shuffle
+  FilterTypes types{};              // of filters by element
+  Scaling scaling{};                // of fixed_scale_offset
+
+  // Four bytes that are verified and taken away.
+  bool is_checksum() const noexcept { return id == CodecId::crc32c || id == CodecId::crc32 || id == CodecId::adler32; }
+  // The encoded size follows from the decoded one.
+  bool is_fixed_size() const noexcept { return id >= CodecId::crc32c; }
+  // Of a codec of fixed size. Empty: `decoded` is no whole number of elements, or the size is beyond 2^63.
+  std::optional<std::uint64_t> encoded_size(std::uint64_t decoded) const noexcept;
 
   friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
 };
@@ -46,9 +71,12 @@ class CodecChain {
   explicit CodecChain(std::vector<CodecSpec> codecs) : codecs_(std::move(codecs)) {}  // in encoding order
 
   std::span<const CodecSpec> codecs() const noexcept { return codecs_; }
-  // No codec changes the size but checksums (+4 each): what an encoded chunk of `decoded` bytes must measure.
+  // No codec compresses: what an encoded chunk of `decoded` bytes must measure.
   bool fixed_size() const noexcept;
   std::uint64_t fixed_encoded_size(std::uint64_t decoded) const noexcept;
+  // The most bytes that any codec gives on the way to `decoded` bytes, as far as that is known beforehand. Empty: a
+  // filter's elements do not fit.
+  std::optional<std::uint64_t> largest_stage(std::uint64_t decoded) const noexcept;
 
   // Decodes `encoded` into `out` (out.size() is N). Every byte of `needed` (sorted, disjoint, inside N) is right when
   // ok; other bytes of `out` may be anything. All of N is produced unless a codec can skip. Stored checksums are always

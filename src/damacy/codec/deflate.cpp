@@ -1,10 +1,11 @@
 #include "damacy/codec/deflate.h"
 
-#include <isa-l/crc.h>
 #include <isa-l/igzip_lib.h>
 
 #include <algorithm>
 #include <limits>
+
+#include "damacy/codec/checksums.h"
 
 namespace damacy {
 namespace {
@@ -15,14 +16,6 @@ using detail::MutableByteSpan;
 
 const unsigned char* unsigned_bytes(ByteSpan bytes) noexcept {
   return reinterpret_cast<const unsigned char*>(bytes.data());
-}
-
-std::uint32_t crc32_of(ByteSpan bytes) noexcept {
-  return crc32_gzip_refl(0, unsigned_bytes(bytes), bytes.size());
-}
-
-std::uint32_t adler32_of(ByteSpan bytes) noexcept {
-  return isal_adler32(1, unsigned_bytes(bytes), bytes.size());
 }
 
 std::uint32_t read_be32(const std::byte* bytes) noexcept {
@@ -86,7 +79,7 @@ class GzipHeader {
   }
 
   DecodeResult checksum() noexcept {
-    const std::uint32_t computed = crc32_of(encoded_.first(position_)) & 0xffff;
+    const std::uint32_t computed = crc32(encoded_.first(position_)) & 0xffff;
     const auto stored = static_cast<std::uint32_t>(detail::read_le(encoded_.data() + position_, 2));
     position_ += 2;
     if (stored != computed) return failed(DecodeStatus::checksum, "gzip: header checksum", stored, computed);
@@ -142,7 +135,7 @@ DecodeResult InflateDecoder::gzip_member(ByteSpan encoded, MutableByteSpan out, 
   const ByteSpan trailer = encoded.subspan(amounts.consumed);
   if (trailer.size() < kTrailer)
     return failed(DecodeStatus::frame, "gzip: a member's checksum and length are cut off", trailer.size(), kTrailer);
-  const std::uint32_t computed = crc32_of(out.first(amounts.produced));
+  const std::uint32_t computed = crc32(out.first(amounts.produced));
   const std::uint32_t stored = detail::read_le32(trailer.data());
   if (stored != computed) return failed(DecodeStatus::checksum, "gzip: CRC-32", stored, computed);
   const std::uint32_t length = detail::read_le32(trailer.data() + 4);
@@ -188,7 +181,7 @@ DecodeResult InflateDecoder::decode_zlib(ByteSpan encoded, MutableByteSpan out, 
   if (trailer.size() != kTrailer)
     return failed(DecodeStatus::frame, "zlib: bytes behind the data, the checksum's included", trailer.size(),
                   kTrailer);
-  const std::uint32_t computed = adler32_of(out.first(amounts.produced));
+  const std::uint32_t computed = adler32(out.first(amounts.produced));
   const std::uint32_t stored = read_be32(trailer.data());
   if (stored != computed) return failed(DecodeStatus::checksum, "zlib: Adler-32", stored, computed);
   return sized(amounts.produced, out, produced, "zlib: decoded size");

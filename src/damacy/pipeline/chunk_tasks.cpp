@@ -6,8 +6,8 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/pipeline/place.h"
-#include "damacy/pipeline/stored_chunk.h"
 #include "damacy/zarr/decode_error.h"
+#include "damacy/zarr/stored_chunk.h"
 
 namespace damacy {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "damacy/core/text.h"
 #include "damacy/pipeline/place.h"
-#include "damacy/pipeline/stored_chunk.h"
 #include "damacy/zarr/catalog.h"
 #include "damacy/zarr/decode_error.h"
+#include "damacy/zarr/stored_chunk.h"
 
 namespace damacy {
 namespace {

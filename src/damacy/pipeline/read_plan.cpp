@@ -6,7 +6,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/pipeline/admission.h"
 #include "damacy/pipeline/chunk_reads.h"
-#include "damacy/pipeline/stored_chunk.h"
+#include "damacy/zarr/stored_chunk.h"
 
 namespace damacy {
 namespace {

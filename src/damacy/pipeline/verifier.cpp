@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "damacy/pipeline/chunk_tasks.h"
-#include "damacy/pipeline/stored_chunk.h"
 #include "damacy/zarr/decode_error.h"
+#include "damacy/zarr/stored_chunk.h"
 
 namespace damacy {
 namespace {

@@ -137,7 +137,8 @@ Box Array::box_of_chunk(const Dims& chunk) const noexcept {
 }
 
 std::uint64_t Array::max_encoded_chunk_bytes() const noexcept {
-  return Limits::encoded_chunk_bytes(metadata_.chunk_bytes());
+  const std::uint64_t decoded = metadata_.chunk_bytes();
+  return Limits::encoded_chunk_bytes(metadata_.codecs.largest_stage(decoded).value_or(decoded));
 }
 
 // Its index comes on top, for chunks may be smaller than their entries.
@@ -154,7 +155,7 @@ std::uint64_t Array::max_entry_bytes(std::size_t level) const noexcept {
 }
 
 std::uint64_t ArrayMetadata::largest_decoded_bytes() const noexcept {
-  std::uint64_t largest = chunk_bytes();
+  std::uint64_t largest = codecs.largest_stage(chunk_bytes()).value_or(chunk_bytes());
   for (std::size_t level = 0; level < shards.size(); ++level)
     if (!shards[level].codecs.codecs().empty()) largest = std::max(largest, shard_bytes(level));
   return largest;

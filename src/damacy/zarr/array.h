@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,11 @@ class Array {
   // A shard of that level without the codecs behind it.
   std::uint64_t max_shard_bytes(std::size_t level) const noexcept;
   const std::string& path() const noexcept { return path_; }  // below the store, "" for its root
+
+  // The elements of a box as they are, of any type, uncast, in the machine's byte order and row-major: `out` holds
+  // exactly them. One chunk at a time on this thread, with the memory of one chunk; `array_read.cpp`. Throws Error
+  // (inval, "aabb") for a box outside the array or another size, else with uri, store, key, chunk and bytes.
+  void read(const Box& box, std::span<std::byte> out) const;
 
   // Whether a directory that holds nested chunks was looked for, and found (formats.md section 4).
   enum class Nested : int { unknown, no, yes };

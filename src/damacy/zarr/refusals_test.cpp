@@ -7,6 +7,7 @@
 namespace damacy {
 namespace {
 
+using for_tests::accepted;
 using for_tests::Member;
 using for_tests::Refusal;
 using for_tests::refusal_of;
@@ -181,12 +182,11 @@ TEST(V3Refusals, codecs_by_name) {
                                  "pcodec",
                                  "reshape",
                                  "fletcher32",
-                                 "bitround",
-                                 "numcodecs.bitround",
-                                 "numcodecs.shuffle",
+                                 "numcodecs.fletcher32",
                                  "numcodecs.delta",
-                                 "numcodecs.crc32",
-                                 "numcodecs.adler32",
+                                 "numcodecs.fixedscaleoffset",
+                                 "numcodecs.quantize",
+                                 "numcodecs.astype",
                                  "numcodecs.bz2",
                                  "numcodecs.lzma",
                                  "vlen-utf8",
@@ -199,6 +199,9 @@ TEST(V3Refusals, codecs_by_name) {
                                  "lz4",
                                  "zlib",
                                  "crc32",
+                                 "adler32",
+                                 "shuffle",
+                                 "delta",
                                  "numcodecs.bytes",
                                  "Zstd",
                                  ""})
@@ -240,6 +243,33 @@ TEST(V3Refusals, codec_options) {
   expect_sharded({{{"x", "0"}, unsupported("codec-option", "/x")},
                   {{"index_location", R"("middle")"}, unsupported("codec-option", "/index_location")},
                   {{"index_location", "0"}, wrong("metadata", "/index_location")}});
+}
+
+TEST(V3Refusals, checksums_shuffles_and_bitround) {
+  const auto second = [](std::string codec, Refusal expected) {
+    return Case{{"codecs", text("[", kBytes, ",", codec, "]")}, expected};
+  };
+  expect_v3(
+      {second(R"({"name":"numcodecs.crc32","configuration":{"location":"middle"}})",
+              unsupported("codec-option", "/codecs/1/configuration/location")),
+       second(R"({"name":"numcodecs.adler32","configuration":{"location":1}})",
+              wrong("metadata", "/codecs/1/configuration/location")),
+       second(R"({"name":"numcodecs.shuffle","configuration":{"elementsize":0}})",
+              wrong("metadata", "/codecs/1/configuration/elementsize")),
+       second(R"({"name":"numcodecs.shuffle","configuration":{"elementsize":5}})", wrong("codec-chain", "/codecs")),
+       second(R"({"name":"numcodecs.shuffle","configuration":{"x":2}})",
+              unsupported("codec-option", "/codecs/1/configuration/x")),
+       second(R"({"name":"bitround","configuration":{"keepbits":2}})", wrong("codec-chain", "/codecs/1"))});
+  const auto first = [](std::string codec, Refusal expected) {
+    return Case{{"codecs", text("[", codec, ",", kBytes, "]")}, expected};
+  };
+  expect_v3({first(R"({"name":"bitround","configuration":{"keepbits":2}})", accepted()),
+             first(R"({"name":"numcodecs.bitround","configuration":{"keepbits":2}})", accepted()),
+             first(R"("bitround")", wrong("metadata", "/codecs/0/configuration/keepbits")),
+             first(R"({"name":"bitround","configuration":{"keepbits":-1}})",
+                   wrong("metadata", "/codecs/0/configuration/keepbits")),
+             first(R"({"name":"bitround","configuration":{"keepbits":2,"x":0}})",
+                   unsupported("codec-option", "/codecs/0/configuration/x"))});
 }
 
 TEST(V3Refusals, wrong_chains) {
@@ -340,9 +370,8 @@ TEST(V2Refusals, data_types_separators_codecs_options_and_fills) {
        {"\"|S5\"", "\"<U4\"", "\"|V8\"", "\"|O\"", "\"<f16\"", "\"<c32\"", "\"<i3\"", "\"<M8\"", "\"<M8[]\"",
         "\"<M8[0s]\"", "\"<M8[99999999999s]\"", "\"<m8[fortnight]\"", "\"\"", "\"<\"", "[[\"a\",\"<i2\"]]", "\"|b2\""})
     expect_v2({{{"dtype", name}, unsupported("data-type", "/dtype")}});
-  for (const std::string id :
-       {"bz2", "lzma", "packbits", "zfpy", "pickle", "json2", "msgpack2", "crc32", "adler32", "delta", "shuffle",
-        "fixedscaleoffset", "quantize", "astype", "bitround", "vlen-utf8", "numcodecs.zstd", ""})
+  for (const std::string id : {"bz2", "lzma", "packbits", "zfpy", "pickle", "json2", "msgpack2", "fletcher32",
+                               "vlen-utf8", "jenkins_lookup3", "numcodecs.zstd", ""})
     expect_v2({{{"compressor", text(R"({"id":")", id, "\"}")}, unsupported("codec", "/compressor")},
                {{"filters", text(R"([{"id":"crc32c"},{"id":")", id, "\"}]")}, unsupported("codec", "/filters/1")}});
   expect_v2(
@@ -351,6 +380,38 @@ TEST(V2Refusals, data_types_separators_codecs_options_and_fills) {
        {{"filters", R"([{"id":"crc32c","location":"middle"}])"}, unsupported("codec-option", "/filters/0/location")},
        {{"fill_value", "32768"}, wrong("fill-value", "/fill_value")},
        {{"fill_value", R"("")"}, wrong("fill-value", "/fill_value")}});
+}
+
+TEST(V2Refusals, filters) {
+  const auto filter = [](std::string json, Refusal expected) {
+    if (!expected.pointer.empty()) expected.pointer = "/filters/0" + expected.pointer;
+    return Case{{"filters", text("[", json, "]")}, expected};
+  };
+  expect_v2({filter(R"({"id":"delta","dtype":"<i2","astype":"|i1"})", accepted()),
+             filter(R"({"id":"delta","dtype":"<i2","x":1})", unsupported("codec-option", "/x")),
+             filter(R"({"id":"delta"})", wrong("metadata", "/dtype")),
+             filter(R"({"id":"delta","dtype":"i2"})", wrong("metadata", "/dtype")),
+             filter(R"({"id":"delta","dtype":"<c8"})", unsupported("data-type", "/dtype")),
+             filter(R"({"id":"delta","dtype":"<M8[s]"})", unsupported("data-type", "/dtype")),
+             filter(R"({"id":"delta","dtype":"|S2"})", unsupported("data-type", "/dtype")),
+             filter(R"({"id":"quantize","digits":2,"dtype":"<f2","astype":"<f8"})", accepted()),
+             filter(R"({"id":"quantize","digits":2,"dtype":"<f2","y":"<f8"})", unsupported("codec-option", "/y")),
+             filter(R"({"id":"astype","encode_dtype":"|u1","decode_dtype":"<i2"})", accepted()),
+             filter(R"({"id":"astype","encode_dtype":"|u1"})", wrong("metadata", "/decode_dtype")),
+             filter(R"({"id":"fixedscaleoffset","offset":1,"scale":2.5,"dtype":"<i2"})", accepted()),
+             filter(R"({"id":"fixedscaleoffset","offset":1,"dtype":"<i2"})", wrong("metadata", "/scale")),
+             filter(R"({"id":"fixedscaleoffset","offset":"1","scale":1,"dtype":"<i2"})", wrong("metadata", "/offset")),
+             filter(R"({"id":"fixedscaleoffset","offset":0,"scale":1e999,"dtype":"<i2"})", wrong("metadata", "/scale")),
+             filter(R"({"id":"shuffle","elementsize":2.0})", wrong("metadata", "/elementsize")),
+             filter(R"({"id":"bitround","keepbits":3})", accepted()),
+             filter(R"({"id":"bitround"})", wrong("metadata", "/keepbits")),
+             filter(R"({"id":"crc32","location":"end"})", accepted())});
+  // What no NumPy sum would give in the decoded type alone.
+  expect_v2(
+      {{{"filters", R"([{"id":"delta","dtype":"<i2","astype":"<f4"}])"}, unsupported("codec-option", "/filters/0")},
+       {{"filters", R"([{"id":"delta","dtype":"<f8"}])"}, accepted()},
+       {{"filters", R"([{"id":"astype","encode_dtype":"|u1","decode_dtype":"<f8"},{"id":"delta","dtype":"<i2"}])"},
+        wrong("codec-chain", "/filters")}});
 }
 
 TEST(Refusals, say_literally_what_is_refused) {

@@ -41,13 +41,19 @@ bool parse_is_column_major(const Value& order) {
 // In encoding order: the filters, then the compressor.
 void parse_codecs(const Value& root, ArrayMetadata& array) {
   std::vector<CodecSpec> codecs;
+  const auto add = [&](const Value& value) {
+    array.codec_names.emplace_back(value.at("id").expect(Kind::string).text());
+    if (auto codec = parse_v2_codec(value)) codecs.push_back(std::move(*codec));
+  };
   const auto filters = root.find("filters");
-  if (filters && !filters->is(Kind::null))
-    for (const Value filter : filters->expect(Kind::array)) codecs.push_back(parse_v2_codec(filter));
+  const bool has_filters = filters && !filters->is(Kind::null);
+  if (has_filters)
+    for (const Value filter : filters->expect(Kind::array)) add(filter);
   const auto compressor = root.find("compressor");
-  if (compressor && !compressor->is(Kind::null)) codecs.push_back(parse_v2_codec(*compressor));
-  for (const CodecSpec& codec : codecs) array.codec_names.push_back(codec.name);
+  const bool has_compressor = compressor && !compressor->is(Kind::null);
+  if (has_compressor) add(*compressor);
   array.codecs = CodecChain(std::move(codecs));
+  check_stages(array.codecs, array.chunk_bytes(), has_filters ? *filters : has_compressor ? *compressor : root);
 }
 
 void parse_keys(const Value& root, ArrayMetadata& array) {

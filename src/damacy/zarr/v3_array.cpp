@@ -93,6 +93,7 @@ void parse_codecs(const Value& root_list, const Value& root_shape, ArrayMetadata
     if (!chain.sharding) {
       array.swap_bytes = swaps(chain.big_endian, array.dtype);
       array.codecs = CodecChain(std::move(chain.codecs));
+      check_stages(array.codecs, array.chunk_bytes(), list);
       return;
     }
     name_at += chain.names_to_sharding;

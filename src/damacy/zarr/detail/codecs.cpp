@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string_view>
 
+#include "damacy/core/limits.h"
 #include "damacy/core/text.h"
+#include "damacy/zarr/detail/data_type.h"
+#include "damacy/zarr/detail/number_text.h"
 #include "damacy/zarr/detail/permutation.h"
 
 namespace damacy {
@@ -30,11 +34,20 @@ constexpr Known kKnown[] = {
     {"numcodecs.lz4", "", "lz4", CodecId::lz4, {"acceleration"}},
     {"crc32c", "", "", CodecId::crc32c, {}},
     {"numcodecs.crc32c", "", "crc32c", CodecId::crc32c, {"location"}},
+    {"numcodecs.crc32", "", "crc32", CodecId::crc32, {"location"}},
+    {"numcodecs.adler32", "", "adler32", CodecId::adler32, {"location"}},
+    {"numcodecs.shuffle", "", "shuffle", CodecId::shuffle, {"elementsize"}},
+    {"", "", "bitround", CodecId::cast, {"keepbits"}},  // nothing to undo
+    {"", "", "delta", CodecId::delta, {"dtype", "astype"}},
+    {"", "", "fixedscaleoffset", CodecId::fixed_scale_offset, {"offset", "scale", "dtype", "astype"}},
+    {"", "", "quantize", CodecId::cast, {"digits", "dtype", "astype"}},
+    {"", "", "astype", CodecId::cast, {"encode_dtype", "decode_dtype"}},
 };
 
 const Known* find_v3(std::string_view name) {
   for (const Known& codec : kKnown)
-    if (name == codec.v3_name || (!codec.v3_alias.empty() && name == codec.v3_alias)) return &codec;
+    if ((!codec.v3_name.empty() && name == codec.v3_name) || (!codec.v3_alias.empty() && name == codec.v3_alias))
+      return &codec;
   return nullptr;
 }
 
@@ -61,20 +74,37 @@ Error bad_chain(const Value& at, std::string message) {
   return at.error(Status::decode, std::move(message), "codec-chain");
 }
 
-bool parse_location(const std::optional<Value>& location) {
-  if (!location) return false;
+// Checksums lie at the end unless it is said otherwise; numcodecs' older two at the start.
+bool parse_at_start(const std::optional<Value>& location, CodecId id) {
+  if (!location) return id != CodecId::crc32c;
   const auto place = location->expect(Kind::string).text();
   if (place != "start" && place != "end")
     throw location->unsupported(text("location '", place, "' of a checksum is not supported"), "codec-option");
   return place == "start";
 }
 
+std::uint64_t parse_shuffle_width(const std::optional<Value>& elementsize) {
+  return elementsize ? static_cast<std::uint64_t>(elementsize->integer(1)) : 4;
+}
+
+// What a bytes->bytes codec needs of its options, which `options` holds.
+CodecSpec bytes_codec(const Known& known, std::string_view name, const std::optional<Value>& options) {
+  const auto option = [&](std::string_view key) { return options ? options->find(key) : std::nullopt; };
+  CodecSpec codec{.id = known.id, .name = std::string(name)};
+  if (codec.is_checksum()) codec.checksum_at_start = parse_at_start(option("location"), known.id);
+  if (known.id == CodecId::shuffle) codec.shuffle_width = parse_shuffle_width(option("elementsize"));
+  return codec;
+}
+
 CodecSpec parse_v3_bytes_codec(const Extension& codec, const Known& known) {
   if (codec.configuration)
     for (const Value option : *codec.configuration)
       if (!has_option(known, option.name())) throw unknown_option(option, codec.name);
-  const bool at_start = has_option(known, "location") && parse_location(codec.option("location"));
-  return {known.id, at_start, std::string(codec.name)};
+  return bytes_codec(known, codec.name, codec.configuration);
+}
+
+void check_keepbits(const Value& keepbits) {
+  static_cast<void>(keepbits.integer(0));
 }
 
 Dims parse_permutation(const Value& order, std::size_t rank) {
@@ -107,6 +137,8 @@ class ChainReader {
     chain_.names.emplace_back(codec.name);
     if (codec.name == "transpose")
       add_transpose(codec);
+    else if (codec.name == "bitround" || codec.name == "numcodecs.bitround")
+      add_bitround(codec);
     else if (codec.name == "bytes")
       add_bytes(codec);
     else if (codec.name == "sharding_indexed")
@@ -131,6 +163,13 @@ class ChainReader {
   void add_transpose(const Extension& codec) {
     expect_array(codec);
     chain_.order = composed(chain_.order, parse_transpose(codec, place_.rank));
+  }
+
+  // Decoding is the identity.
+  void add_bitround(const Extension& codec) {
+    expect_array(codec);
+    codec.allow({"keepbits"}, "codec-option");
+    check_keepbits(codec.required("keepbits"));
   }
 
   void add_bytes(const Extension& codec) {
@@ -182,15 +221,77 @@ V3Chain parse_v3_codecs(const Value& list, const ChainPlace& place) {
   return reader.finish(list);
 }
 
-CodecSpec parse_v2_codec(const Value& codec) {
+namespace {
+
+StoredType parse_filter_type(const Value& type) {
+  const V2Dtype parsed = parse_v2_dtype(type);
+  if (!is_filter_dtype(parsed.dtype))
+    throw type.unsupported(text("a filter of data type '", type.text(), "' is not supported"), "data-type");
+  return {parsed.dtype, parsed.big_endian};
+}
+
+// The sum of a delta is kept in the decoded type; NumPy takes a wider one unless that holds every step.
+bool holds_steps(Dtype sum, Dtype step) {
+  const auto is_float = [](Dtype type) { return type == Dtype::f16 || type == Dtype::f32 || type == Dtype::f64; };
+  if (sum == Dtype::boolean || step == Dtype::boolean) return false;
+  if (!is_float(sum)) return !is_float(step);
+  return sum == Dtype::f64 || size_of(step) < size_of(sum) || sum == step;
+}
+
+double parse_factor(const Value& number) {
+  const auto bits = float_bits(number.expect(Kind::number).text(), FloatFormat::f64);
+  if (!bits) throw number.error(Status::decode, text(number.text(), " is beyond float64"), "metadata");
+  return std::bit_cast<double>(*bits);
+}
+
+FilterTypes parse_filter_types(const Value& codec, std::string_view decoded, std::string_view encoded) {
+  const StoredType type = parse_filter_type(codec.at(decoded));
+  const auto as = codec.find(encoded);
+  return {type, as && !as->is(Kind::null) ? parse_filter_type(*as) : type};
+}
+
+void parse_filter(const Value& codec, CodecSpec& filter) {
+  if (filter.id == CodecId::cast && filter.name == "astype") {
+    filter.types = {parse_filter_type(codec.at("decode_dtype")), parse_filter_type(codec.at("encode_dtype"))};
+    return;
+  }
+  filter.types = parse_filter_types(codec, "dtype", "astype");
+  if (filter.id == CodecId::fixed_scale_offset)
+    filter.scaling = {parse_factor(codec.at("scale")), parse_factor(codec.at("offset"))};
+  if (filter.id == CodecId::delta && !holds_steps(filter.types.decoded.dtype, filter.types.encoded.dtype))
+    throw codec.unsupported(text("codec 'delta' of ", name_of(filter.types.decoded.dtype), " by ",
+                                 name_of(filter.types.encoded.dtype), " is not supported"),
+                            "codec-option");
+}
+
+bool ignores_options(CodecId id) {
+  return !CodecSpec{.id = id, .name = {}}.is_fixed_size();
+}
+
+}  // namespace
+
+std::optional<CodecSpec> parse_v2_codec(const Value& codec) {
   const auto id = codec.at("id").expect(Kind::string).text();
   const Known* const known = find_v2(id);
   if (known == nullptr) throw unknown_codec(codec, id);
-  const bool is_checksum = known->id == CodecId::crc32c;
-  if (is_checksum)
+  if (!ignores_options(known->id))
     for (const Value option : codec)
       if (option.name() != "id" && !has_option(*known, option.name())) throw unknown_option(option, id);
-  return {known->id, is_checksum && parse_location(codec.find("location")), std::string(id)};
+  if (id == "bitround") {
+    check_keepbits(codec.at("keepbits"));
+    return std::nullopt;
+  }
+  CodecSpec spec = bytes_codec(*known, id, codec);
+  if (spec.id >= CodecId::delta) parse_filter(codec, spec);
+  return spec;
+}
+
+void check_stages(const CodecChain& codecs, std::uint64_t decoded, const Value& at) {
+  const auto largest = codecs.largest_stage(decoded);
+  if (!largest) throw bad_chain(at, text("a filter's elements do not fill the ", decoded, " bytes of a chunk"));
+  if (*largest > Limits::max_element_chunk_bytes)
+    throw at.error(Status::inval, text("a filter makes ", *largest, " bytes, limit ", Limits::max_element_chunk_bytes),
+                   "limit");
 }
 
 }  // namespace damacy

@@ -35,7 +35,10 @@ struct ChainPlace {
 // The order of a `transpose` of `rank` axes.
 [[nodiscard]] Dims parse_transpose(const Extension& transpose, std::size_t rank);
 
-// A v2 `compressor` or an element of `filters`.
-[[nodiscard]] CodecSpec parse_v2_codec(const json::Value& codec);
+// A v2 `compressor` or an element of `filters`; empty: there is nothing to undo.
+[[nodiscard]] std::optional<CodecSpec> parse_v2_codec(const json::Value& codec);
+
+// Filters work on whole elements and give no more than can be decoded at all. Throws Error at `at`.
+void check_stages(const CodecChain& codecs, std::uint64_t decoded, const json::Value& at);
 
 }  // namespace damacy

@@ -1,4 +1,4 @@
-#include "damacy/pipeline/stored_chunk.h"
+#include "damacy/zarr/stored_chunk.h"
 
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
