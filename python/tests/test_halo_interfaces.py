@@ -52,3 +52,14 @@ def test_vectors_on_other_places_are_refused():
     fields = [halo.Field.like(q, q.dims, q.origin, q.extent) for q in (x, y)]
     with pytest.raises(ValueError, match="vector must be defined on Arakawa C-grid"):
         compile_interfaces(fields[1], fields[0], sphere, 0)
+
+
+def test_the_programs_of_the_migration_page_run():
+    import pathlib
+    import re
+
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "migrating-from-ndsl.md"
+    programs = [p for p in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S) if "assert" in p]
+    assert len(programs) == 2
+    for program in programs:
+        exec(program, {})

@@ -6,6 +6,7 @@
 #include "damacy/copy/copy_plan.h"
 #include "damacy/copy/detail/execute.h"
 #include "damacy/copy/detail/float_mode.h"
+#include "damacy/copy/detail/narrow.h"
 #include "damacy/copy/element_ops.h"
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
@@ -109,7 +110,9 @@ void run_tile(const Piece& piece, std::uint32_t tile, std::span<const std::uint6
   const auto* src = reinterpret_cast<const std::byte*>(bases[piece.src_slot]);
   auto* dst = reinterpret_cast<std::byte*>(bases[piece.dst_slot]);
   if (piece.add) return run_added(piece, box, src, dst);
-  copy_detail::execute(block_of(piece, box), src, dst, {copy_detail::best_isa(), stream && !piece.negate});
+  const BlockCopy block = block_of(piece, box);
+  if (stream || !copy_detail::move_rows_ahead(block, src, dst))
+    copy_detail::execute(block, src, dst, {copy_detail::best_isa(), stream && !piece.negate});
   if (piece.negate) apply_box(piece, box, dst, nullptr);
 }
 

@@ -12,6 +12,10 @@ constexpr std::int64_t kWidth = 8;   // elements of the short axis at most
 constexpr std::int64_t kAhead = 16;  // steps of the long axis
 constexpr std::int64_t kFar = 128;   // bytes a step, from which on lines are asked for
 
+bool is_move(const CopyOp& op) {
+  return op.from == op.to && op.from != Dtype::boolean && (!op.swap_bytes || size_of(op.to) == 1);
+}
+
 struct Plane {
   CopyAxis along;
   CopyAxis across;
@@ -80,14 +84,66 @@ bool choose(std::span<const CopyAxis> axes, std::int64_t element, std::size_t& a
   return true;
 }
 
+// Where a walk over the rows of a block stands.
+struct Walk {
+  const std::byte* src;
+  std::byte* dst;
+  std::array<std::int64_t, kMaxRank> at{};
+
+  // Of `count` axes, outermost first; false: that was the last row.
+  bool step(const CopyAxis* axes, std::size_t count) {
+    for (std::size_t i = count; i > 0; --i) {
+      const CopyAxis& axis = axes[i - 1];
+      if (++at[i - 1] < axis.extent) {
+        src += axis.src_stride;
+        dst += axis.dst_stride;
+        return true;
+      }
+      at[i - 1] = 0;
+      src -= (axis.extent - 1) * axis.src_stride;
+      dst -= (axis.extent - 1) * axis.dst_stride;
+    }
+    return false;
+  }
+};
+
+void ask_for(const std::byte* src, std::byte* dst, std::int64_t bytes) {
+  for (std::int64_t i = 0; i < bytes; i += 64) {
+    __builtin_prefetch(src + i, 0);
+    __builtin_prefetch(dst + i, 1);
+  }
+}
+
 }  // namespace
 
+bool move_rows_ahead(const BlockCopy& copy, const std::byte* src, std::byte* dst) {
+  constexpr int kRowsAhead = 3;
+  constexpr std::int64_t kRunOn = 8;  // rows one after the other, from which on hardware sees where they go
+  const auto element = static_cast<std::int64_t>(size_of(copy.op.to));
+  if (!is_move(copy.op) || copy.rank < 3 || copy.axes[copy.rank - 2].extent >= kRunOn) return false;
+  const CopyAxis& inner = copy.used().back();
+  const std::int64_t bytes = inner.extent * element;
+  if (inner.src_stride != element || inner.dst_stride != element || bytes < 128 || bytes > 4096) return false;
+  const std::size_t count = copy.rank - 1;
+  Walk now{src + copy.src_offset, dst + copy.dst_offset};
+  Walk ahead = now;
+  bool more = true;
+  for (int i = 0; i < kRowsAhead && more; ++i) more = ahead.step(copy.axes.data(), count);
+  do {
+    if (more) {
+      ask_for(ahead.src, ahead.dst, bytes);
+      more = ahead.step(copy.axes.data(), count);
+    }
+    std::memcpy(now.dst, now.src, static_cast<std::size_t>(bytes));
+  } while (now.step(copy.axes.data(), count));
+  return true;
+}
+
 bool move_narrow(const BlockCopy& copy, const std::byte* src, std::byte* dst) {
-  const bool moves =
-      copy.op.from == copy.op.to && copy.op.from != Dtype::boolean && (!copy.op.swap_bytes || size_of(copy.op.to) == 1);
   std::size_t along = 0, across = 0;
   const std::size_t bytes = size_of(copy.op.to);
-  if (!moves || copy.rank < 2 || !choose(copy.used(), static_cast<std::int64_t>(bytes), along, across)) return false;
+  if (!is_move(copy.op) || copy.rank < 2 || !choose(copy.used(), static_cast<std::int64_t>(bytes), along, across))
+    return false;
   const PlaneMove move = move_of(bytes, copy.axes[across].extent);
   const Plane plane{copy.axes[along], copy.axes[across]};
   std::array<CopyAxis, kMaxRank> outer;
