@@ -44,7 +44,10 @@ class Setting:
 
 @dataclasses.dataclass
 class Report:
-    """Rates in bytes of finished float32 batches a second; a peer that was not measured says why."""
+    """Rates in bytes of finished float32 batches a second; a peer that was not measured says why.
+
+    There is no ceiling of what the crops did not take.
+    """
 
     setting: Setting
     batches: int = 0
@@ -77,7 +80,9 @@ class Report:
     def advice(self) -> list[str]:
         """What bounds the rate, and what would raise it."""
         lines = []
-        reading, decoding = self.ceilings["read"], self.ceilings["decode"]
+        reading, decoding = (self.ceilings.get(name, math.inf) for name in ("read", "decode"))
+        if math.isinf(min(reading, decoding)):
+            return ["nothing was read or decoded: there is only fill where the crops fell"]
         if reading < decoding:
             lines.append("storage is the slower part: faster storage, or stronger compression, would help most")
         else:
@@ -164,7 +169,6 @@ def _measure_reading(report: Report) -> None:
         plan = _plan.plan_reads(setting.uri, setting.crops.sample(0, index).aabb)
         requests += [(os.path.join(plan.store, read.key), read.bytes, read.offset) for read in plan.reads]
     if not requests:  # all of it is fill
-        report.ceilings["read"] = math.inf
         return
     with contextlib.ExitStack() as stack:
         files = {path: os.open(path, os.O_RDONLY) for path in {path for path, _, _ in requests}}
@@ -197,7 +201,6 @@ def _measure_decoding(report: Report) -> None:
     _rate(setting, decode)
     stages = report.stages
     if not sum(nanoseconds) or not stages["decompress"].output_bytes:
-        report.ceilings["decode"] = math.inf
         return
     useful = stages["assemble"].output_bytes / stages["decompress"].output_bytes
     report.ceilings["decode"] = sum(decoded) / sum(nanoseconds) * 1e9 * setting.threads * useful
@@ -209,7 +212,7 @@ def _rate(setting: Setting, work: Callable[[int], int]) -> float:
     counter = itertools.count()
 
     def loop() -> int:
-        total = 0
+        total = work(next(counter))
         while time.perf_counter() < end:
             total += work(next(counter))
         return total

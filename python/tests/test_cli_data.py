@@ -101,6 +101,27 @@ def test_verify_tells_a_broken_shard_index_once_and_goes_on(sharded):
     assert [(bad["key"], bad["chunk"], bad["reason"]) for bad in array["bad"]] == [("c/0/1/0", None, "shard-index")]
 
 
+def test_verify_and_plan_look_into_shards_in_shards(tmp_path, values):
+    checked = [zarr.codecs.BytesCodec(), zarr.codecs.Crc32cCodec()]
+    inner = zarr.codecs.ShardingCodec(chunk_shape=(4, 5, 8), codecs=checked)
+    outer = zarr.codecs.ShardingCodec(chunk_shape=(8, 10, 24), codecs=[inner])
+    path = tmp_path / "n.zarr"
+    array = zarr.create_array(
+        path, shape=values.shape, chunks=(16, 20, 24), dtype="u2", serializer=outer, compressors=None
+    )
+    array[:] = values
+    assert document("verify", path)["arrays"][0]["chunks"] == 48
+    (read,) = document("plan", path, "8:12,10:15,8:16")["reads"]
+    assert (read["key"], read["chunks"]) == ("c/0/0/0", [[2, 2, 1]])
+    damaged = bytearray((path / "c" / "0" / "0" / "0").read_bytes())
+    damaged[read["offset"] : read["offset"] + 4] = bytes(4)
+    (path / "c" / "0" / "0" / "0").write_bytes(damaged)
+    (found,) = document("verify", path, status=1)["arrays"]
+    (bad,) = found["bad"]
+    assert (found["chunks"], bad["chunk"]) == (47, [2, 2, 1])
+    assert bad["byte_range"] == [read["offset"], read["offset"] + read["bytes"]]
+
+
 def test_verify_reads_elements_that_no_batch_can_have(tmp_path):
     path = tmp_path / "c.zarr"
     zarr.create_array(path, shape=(4,), chunks=(2,), dtype="complex64")[:] = 1j
@@ -303,6 +324,13 @@ def test_bench_writes_its_own_image(tmp_path, monkeypatch):
     shown = damacy("bench", "--synthetic", "--folder", tmp_path, "--seconds", "0.02", "--no-peers")
     assert shown.exit_code == 0, shown.output
     assert "ceiling: decode" in shown.output
+
+
+def test_bench_of_an_array_of_fill_has_no_ceilings(tmp_path):
+    zarr.create_array(tmp_path / "e.zarr", shape=(32, 32), chunks=(8, 8), dtype="u2")
+    found = document("bench", tmp_path / "e.zarr", "--seconds", "0.01", "--no-peers")
+    assert (found["ceilings"], found["batches"] > 0) == ({}, True)
+    assert "only fill" in found["advice"][0]
 
 
 def test_bench_without_zarr_says_which_extra_writes_an_image(tmp_path, monkeypatch):
