@@ -7,9 +7,27 @@ using namespace damacy;
 using fuzz::Choices;
 
 std::string codec(Choices& in) {
-  return in.pick({R"({"id":"zstd","level":1})", R"({"id":"blosc","x":1})", R"({"id":"zlib"})", R"({"id":"lz4"})",
-                  R"({"id":"gzip"})", R"({"id":"crc32c"})", R"({"id":"crc32c","location":"start"})",
-                  R"({"id":"crc32c","x":0})", R"({"id":"delta"})", "null", "{}"});
+  return in.pick({R"({"id":"zstd","level":1})",
+                  R"({"id":"blosc","x":1})",
+                  R"({"id":"zlib"})",
+                  R"({"id":"lz4"})",
+                  R"({"id":"gzip"})",
+                  R"({"id":"crc32c"})",
+                  R"({"id":"crc32c","location":"start"})",
+                  R"({"id":"crc32c","x":0})",
+                  R"({"id":"delta"})",
+                  "null",
+                  "{}",
+                  R"({"id":"delta","dtype":"<i2","astype":"|i1"})",
+                  R"({"id":"delta","dtype":">f8"})",
+                  R"({"id":"astype","encode_dtype":"<f8","decode_dtype":"|u1"})",
+                  R"({"id":"astype","encode_dtype":"|b1","decode_dtype":"<i4"})",
+                  R"({"id":"quantize","digits":1,"dtype":"<f4"})",
+                  R"({"id":"shuffle","elementsize":3})",
+                  R"({"id":"fixedscaleoffset","scale":1e3,"offset":-1,"dtype":"<f4","astype":"|u1"})",
+                  R"({"id":"bitround","keepbits":1})",
+                  R"({"id":"adler32"})",
+                  R"({"id":"crc32","location":"end"})"});
 }
 
 std::string document(Choices& in) {
@@ -19,8 +37,8 @@ std::string document(Choices& in) {
       in.pick({"|u1", "<i2", ">f2", "<f4", ">f8", "|b1", "<c8", ">c16", "<M8[ns]", ">m8[10us]", "<u8", "|S3", "i2",
                "<M8[0s]"}),
       R"(","compressor":)", codec(in), R"(,"filters":)",
-      in.byte() < 160 ? "null" : text("[", codec(in), ",", codec(in), "]"), R"(,"fill_value":)", in.fill(),
-      R"(,"order":)", in.pick({R"("C")", R"("F")", "null"}),
+      in.byte() < 160 ? "null" : text("[", codec(in), ",", codec(in), ",", codec(in), "]"), R"(,"fill_value":)",
+      in.fill(), R"(,"order":)", in.pick({R"("C")", R"("F")", "null"}),
       in.pick({"", R"(,"dimension_separator":"/")", R"(,"dimension_separator":".")", R"(,"dimension_separator":null)"}),
       "}");
 }

@@ -23,7 +23,7 @@ struct Known {
   std::string_view v3_alias;
   std::string_view v2_id;
   CodecId id;
-  std::array<std::string_view, 5> options;  // they steer an encoder only, except `location`
+  std::array<std::string_view, 5> options;  // of compressors they steer an encoder only
 };
 
 constexpr Known kKnown[] = {
