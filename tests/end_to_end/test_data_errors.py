@@ -165,7 +165,7 @@ def test_a_wrong_index_checksum_names_both_values(shards):
     raw[-4] ^= 1
     path.write_bytes(raw)
     error = one_failure(shards, box(0, 0))
-    assert error.reason == "shard-index"
+    assert error.reason == "shard-index" and error.chunk == (0, 0)
     text = str(error).lower()
     assert f"{stored:08x}" in text or str(stored) in text
     assert f"{stored ^ 1:08x}" in text or str(stored ^ 1) in text
@@ -198,6 +198,74 @@ def test_bad_index_entries(shards, fault):
     damaged_index(shards, INDEX_FAULTS[fault])
     error = one_failure(shards, box(0, 0))
     assert error.reason == "shard-index" and error.key == "c/0/0"
+    assert error.chunk == (0, 0) and "chunk (0, 0)" in str(error)
+
+
+def test_an_index_error_names_the_chunk_of_the_bad_entry(shards):
+    damaged_index(shards, lambda index, start: index.__setitem__((6, 1), 0))
+    error = one_failure(shards, box(0, 0))
+    assert error.reason == "shard-index" and error.chunk == (1, 2)
+
+
+def test_faults_of_a_shard_in_a_shard(tmp_path):
+    """One inner shard of 2 x 2 chunks in each object: its index lies before the outer one."""
+    stored = store(tmp_path / "a", (8, 8), (2, 2), shards=(4, 4), inner_shards=((4, 4),))
+    path = stored.object(0, 1)
+    raw = path.read_bytes()
+    outer, inner = 16 + 4, 4 * 16 + 4
+    for at, chunk in ((len(raw) - 1, (0, 2)), (len(raw) - outer - 1, (0, 2)), (len(raw) - outer - inner, (0, 2))):
+        path.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+        error = one_failure(stored, box(0, 4, 2))
+        assert error.reason == "shard-index" and error.key == "c/0/1" and error.chunk == chunk
+    entry = np.array([0, inner - 1], "<u8").tobytes()  # no room for the inner index
+    path.write_bytes(raw[:-outer] + entry + writers.google_crc32c.value(entry).to_bytes(4, "little"))
+    error = one_failure(stored, box(0, 4, 2))
+    assert error.reason == "shard-index" and str(inner) in str(error)
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_the_encoded_size_of_a_shard_in_a_shard_is_limited(tmp_path, over):
+    stored = store(tmp_path / "a", (8, 8), (2, 2), shards=(4, 4), inner_shards=((4, 4),))
+    path = stored.object(0, 0)
+    raw = path.read_bytes()
+    inner = raw[: -(16 + 4)]
+    limit = 2 * 4 * 4 * 2 + 65536 + 4 * 16 + 4  # of its elements, and its index
+    padded = inner[: -(4 * 16 + 4)] + bytes(limit + over - len(inner)) + inner[-(4 * 16 + 4) :]
+    entry = np.array([0, len(padded)], "<u8").tobytes()
+    path.write_bytes(padded + entry + writers.google_crc32c.value(entry).to_bytes(4, "little"))
+    if over <= 0:
+        with pipeline(batch_size=1, dtype="u16") as p:
+            p.push([stored.sample(*box(0, 0, 2))])
+            with p.pop() as batch:
+                np.testing.assert_array_equal(row_bits(batch, "uint16")[0], stored.row(box(0, 0, 2)))
+    else:
+        error = one_failure(stored, box(0, 0, 2), damacy.InvalidArgument)
+        assert error.reason == "limit" and str(limit) in str(error) and error.chunk == (0, 0)
+
+
+def test_a_shard_that_is_encoded_as_a_whole_and_damaged(tmp_path):
+    stored = store(
+        tmp_path / "a", (8, 8), (2, 2), shards=(4, 4), shard_compressor=Compressor("zstd"), shard_crc32c=True
+    )
+    path = stored.object(1, 0)
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
+    error = one_failure(stored, box(4, 0, 2))
+    assert error.reason == "checksum" and error.key == "c/1/0" and error.chunk == (2, 0)
+    assert error.byte_range == (0, len(raw))
+
+
+@pytest.mark.parametrize("kind", ["crc32", "adler32", "crc32c"])
+@pytest.mark.parametrize("location", ["start", "end"])
+def test_a_wrong_checksum_of_every_kind(tmp_path, kind, location):
+    filters = ({"id": kind, "location": location},)
+    stored = store(tmp_path / "a", (8,), (4,), zarr_format=2, separator=".", filters=filters)
+    path = stored.object(1)
+    raw = bytearray(path.read_bytes())
+    raw[5] ^= 1
+    path.write_bytes(raw)
+    error = one_failure(stored, ((4, 6),))
+    assert error.reason == "checksum" and error.chunk == (1,) and kind in str(error)
 
 
 def test_an_index_entry_over_the_encoded_limit_is_a_limit(tmp_path):

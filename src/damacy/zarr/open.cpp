@@ -112,13 +112,16 @@ GroupMetadata read_v2_group(const Source& source, const Node& node, std::vector<
   return with_key(".zattrs", [&] { return parse_v2_group(node.document.characters, attributes->characters, ""); });
 }
 
+void warn_of_malformed_map(const std::string& uri, const GroupMetadata& group) {
+  if (group.consolidated_malformed) log(LogLevel::warn, text(uri, ": consolidated metadata are malformed and ignored"));
+}
+
 // From consolidated metadata where they are, else from a walk.
 std::vector<std::string> arrays_inside(const Source& source, const std::string& uri, const Node& node,
                                        GroupMetadata group) {
   if (node.zarr_format == 2)
     if (const auto map = read_document(source, ".zmetadata", Limits::group_document_bytes))
-      group = parse_v2_group(node.document.characters, "", map->characters);
-  if (group.consolidated_malformed) log(LogLevel::warn, text(uri, ": consolidated metadata are malformed and ignored"));
+      warn_of_malformed_map(uri, group = parse_v2_group(node.document.characters, "", map->characters));
   return group.consolidated_arrays.empty() ? walk_arrays(source.store) : std::move(group.consolidated_arrays);
 }
 
@@ -161,6 +164,7 @@ FoundArray find_array(const std::string& uri, Store& store, LargeDocuments& larg
   if (node->is_array) return found(std::move(*node), "");
   std::vector<ReadDocument> through = {{node->document.key, node->document.stamp}};
   const GroupMetadata group = node->zarr_format == 3 ? std::move(node->group) : read_v2_group(source, *node, through);
+  warn_of_malformed_map(uri, group);  // of a v3 group, whose map is in its document
   if (!group.has_multiscales) throw is_group(source, uri, *node, group);
   FoundArray level = find_level(source, uri, group);
   level.through = std::move(through);

@@ -211,6 +211,17 @@ TEST(GroupError, walks_with_one_warning_when_consolidated_metadata_are_malformed
   EXPECT_EQ(logged.records()[0].first, LogLevel::warn);
 }
 
+TEST(OpenArray, a_malformed_map_of_an_images_group_is_ignored_with_one_warning) {
+  Logged logged;
+  const auto store = store_with(
+      {{"zarr.json", text(R"({"zarr_format":3,"node_type":"group","attributes":)", kTwoLevels,
+                          R"(,"consolidated_metadata":{"kind":"other","must_understand":false,"metadata":{}}})")},
+       {"s/0/zarr.json", v3_document({})}});
+  EXPECT_EQ(open_array("a.zarr", store)->path(), "s/0");
+  ASSERT_EQ(logged.records().size(), 1u);
+  EXPECT_EQ(logged.records()[0].first, LogLevel::warn);
+}
+
 TEST(GroupError, says_that_an_image_inside_must_be_named) {
   const auto text = group_text(
       store_with({{"zarr.json", v3_group_with(R"({"ome":{"plate":{}}})")}, {"A/1/0/0/zarr.json", v3_document({})}}));
