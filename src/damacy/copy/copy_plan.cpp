@@ -12,7 +12,11 @@
 namespace damacy::copy {
 namespace {
 
-constexpr std::int64_t kTileBytes = 16384;
+// Tiles are as small as that a large device has enough of them, and as large as that a small one is not kept busy with
+// finding out what they are.
+constexpr std::int64_t kLeastTileBytes = 8192;
+constexpr std::int64_t kMostTileBytes = 32768;
+constexpr std::int64_t kWantedTiles = 256;
 constexpr std::int64_t kTinyBytes = 1024;
 constexpr std::int64_t kTransposeSide = 64;  // elements of a transposed tile along the source's rows
 constexpr std::uint32_t kMostMergedAxes = 6;
@@ -121,9 +125,9 @@ Path classify(const Piece& piece) {
   return Path::strided;
 }
 
-void cut(Piece& piece) {
+void cut(Piece& piece, std::int64_t tile_bytes) {
   const auto bytes = static_cast<std::int64_t>(std::max(size_of(piece.from), size_of(piece.to)));
-  std::int64_t room = kTileBytes / bytes;
+  std::int64_t room = tile_bytes / bytes;
   const auto take = [&](std::uint32_t axis, std::int64_t most) {
     piece.tile[axis] = std::clamp<std::int64_t>(std::min(room, most), 1, piece.axes[axis].extent);
     room /= piece.tile[axis];
@@ -143,7 +147,7 @@ void cut(Piece& piece) {
 }
 
 // All but the last four axes become pieces of their own.
-void add_pieces(const Copy& copy, std::uint32_t index, const BlockCopy& block, Phase& phase) {
+void add_pieces(const Copy& copy, std::uint32_t index, const BlockCopy& block, std::int64_t tile_bytes, Phase& phase) {
   Piece piece;
   piece.src_slot = copy.src.slot;
   piece.dst_slot = copy.dst.slot;
@@ -156,7 +160,7 @@ void add_pieces(const Copy& copy, std::uint32_t index, const BlockCopy& block, P
   for (std::uint32_t i = 0; i < block.rank - outer; ++i)
     piece.axes[Piece::kAxes - (block.rank - outer) + i] = block.axes[outer + i];
   piece.path = classify(piece);
-  cut(piece);
+  cut(piece, tile_bytes);
 
   std::int64_t count = 1;
   for (std::uint32_t i = 0; i < outer; ++i) count = std::min(count * block.axes[i].extent, kMostUnrolled + 1);
@@ -191,6 +195,18 @@ std::vector<std::uint32_t> phases_of(std::size_t copies, std::vector<std::pair<s
   std::ranges::sort(pairs, {}, [](const auto& pair) { return std::pair(pair.second, pair.first); });
   for (const auto& [earlier, later] : pairs) phase[later] = std::max(phase[later], phase[earlier] + 1);
   return phase;
+}
+
+std::int64_t tile_bytes_of(std::span<const Slot> slots, std::span<const Copy> copies) {
+  std::int64_t total = 0;
+  for (const Copy& copy : copies) {
+    const auto count = product(copy.extents.span());
+    total += std::min(count.value_or(INT32_MAX), std::int64_t{INT32_MAX}) *
+             static_cast<std::int64_t>(size_of(slots[copy.dst.slot].dtype));
+  }
+  const auto wanted =
+      static_cast<std::int64_t>(round_up(static_cast<std::uint64_t>(total / kWantedTiles), std::uint64_t{4096}));
+  return std::clamp(wanted, kLeastTileBytes, kMostTileBytes);
 }
 
 class Hasher {
@@ -261,6 +277,7 @@ std::shared_ptr<const Plan> compile(std::vector<Slot> slots, std::vector<Copy> c
   const auto phase_of = phases_of(copies.size(), detail::find_overlaps(slots, copies, {}));
   std::vector<Phase> phases(copies.empty() ? 0 : *std::ranges::max_element(phase_of) + 1);
   for (Phase& phase : phases) phase.pieces.reserve(copies.size());
+  const std::int64_t tile_bytes = tile_bytes_of(slots, copies);
   for (std::uint32_t i = 0; i < copies.size(); ++i) {
     BlockCopy block = block_of(slots, copies[i]);
     if (block.rank > 0 && block.axes[0].extent == 0) continue;
@@ -270,7 +287,7 @@ std::shared_ptr<const Plan> compile(std::vector<Slot> slots, std::vector<Copy> c
                   "rank");
     order_loops(block);
     move_short_axes_out(block);
-    add_pieces(copies[i], i, block, phases[phase_of[i]]);
+    add_pieces(copies[i], i, block, tile_bytes, phases[phase_of[i]]);
   }
   std::erase_if(phases, [](const Phase& phase) { return phase.pieces.empty(); });
   return std::make_shared<const Plan>(std::move(slots), std::move(copies), std::move(phases));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kAloneBytes = 1 << 20;       // below this the caller works alone
 constexpr std::uint64_t kStreamedBytes = 32u << 20;  // written by one run: what no cache keeps until it is read
-constexpr std::size_t kScratchBytes = 16384;         // of a tile at most
+constexpr std::size_t kScratchBytes = 32768;         // of a tile at most
 
 struct SubBox {
   std::int64_t src_offset;

@@ -46,7 +46,7 @@ __device__ void transpose_any(const TileWork& work, unsigned char* shared) {
 }
 
 template <bool kCasts, class BasesT>
-__global__ void __launch_bounds__(kPlanThreads, 5) run_tiles(Table table, const __grid_constant__ BasesT bases) {
+__global__ void __launch_bounds__(kPlanThreads, 4) run_tiles(Table table, const __grid_constant__ BasesT bases) {
   __shared__ TileWork work;
   __shared__ Piece piece;
   __shared__ __align__(16) unsigned char shared[kTransposeBytes];
@@ -57,8 +57,12 @@ __global__ void __launch_bounds__(kPlanThreads, 5) run_tiles(Table table, const 
     reinterpret_cast<u32*>(&piece)[threadIdx.x] =
         __ldg(reinterpret_cast<const u32*>(table.pieces + index) + threadIdx.x);
   __syncthreads();
-  if (threadIdx.x == 0)
-    prepare(work, piece, blockIdx.x - piece.first_tile, bases[piece.src_slot], bases[piece.dst_slot]);
+  if (threadIdx.x < 32) {
+    if (threadIdx.x == 0)
+      prepare(work, piece, blockIdx.x - piece.first_tile, bases[piece.src_slot], bases[piece.dst_slot]);
+    __syncwarp();
+    if (threadIdx.x < 4) prepare_divisor(work, threadIdx.x);
+  }
   __syncthreads();
   switch (work.way) {
     case Way::rows:

@@ -13,7 +13,7 @@ using copy::Piece;
 
 inline constexpr u32 kPlanThreads = 256;
 inline constexpr u32 kTransposeLeast = 8;              // extent of both axes from which on transposing pays
-inline constexpr u32 kTransposeBytes = 16384 / 8 * 9;  // a tile, padded by an element a row
+inline constexpr u32 kTransposeBytes = 32768 / 8 * 9;  // a tile, padded by an element a row
 
 enum class Way : u32 { rows, transposed, elements, bytes };
 
@@ -94,7 +94,14 @@ DAMACY_ELEMENT void prepare(TileWork& work, const Piece& piece, u32 tile, u64 sr
   work.rows = work.count / work.extent[3];
   work.row_bytes = work.extent[3] * work.bytes;
   work.way = way_of(work);
-  for (u32 i = 1; i < Piece::kAxes; ++i) work.by[i] = divisor_of(work.extent[i]);
+}
+
+// Then by four threads, as divisions take long; `which`: 0 to 3.
+DAMACY_ELEMENT void prepare_divisor(TileWork& work, u32 which) {
+  if (which > 0) {
+    work.by[which] = divisor_of(work.extent[which]);
+    return;
+  }
   if (work.way != Way::rows) return;
   u64 steps = work.dst;
   for (u32 i = 0; i + 1 < Piece::kAxes; ++i)
@@ -162,35 +169,48 @@ DAMACY_ELEMENT void store_bits(u64 address, const Bits& bits, u32 bytes) {
   if (bytes == 16) store_part(address + 8, bits.high, 8);
 }
 
-// Window `v` of a row: 16 aligned bytes of the destination, or what the row has of them.
-DAMACY_ELEMENT void move_window(const TileWork& work, u64 src, u64 dst, u32 v) {
+// Window `v` of a row: 16 aligned bytes of the destination, which are loaded, or what the row has of them, which is
+// moved at once. Returns where the loaded ones go; 0: there are none.
+DAMACY_ELEMENT u64 take_window(const TileWork& work, u64 src, u64 dst, u32 v, u32* words) {
   const u64 window = (dst & ~u64{15}) + 16 * u64{v};
   const u64 end = dst + work.row_bytes;
   const u64 low = window < dst ? dst : window;
   const u64 high = window + 16 < end ? window + 16 : end;
-  if (low >= high) return;
+  if (low >= high) return 0;
   src += low - dst;
   if (high - low < 16) {
     for (u64 at = 0; at < high - low; at += work.bytes)
       store_bits(low + at, load_bits(src + at, work.bytes), work.bytes);
-    return;
+    return 0;
   }
-  u32 words[4];
   if (src % 16 == 0)
     load_vector(src, words);
   else
     load_words(src, words);
-  store_vector(window, words);
+  return window;
 }
 
+// Several windows are on their way at once.
 DAMACY_ELEMENT void move_rows(const TileWork& work, u32 thread) {
+  constexpr u32 kAtOnce = 4;
   const u32 units = work.rows * work.vectors;
   DAMACY_NO_UNROLL
-  for (u32 unit = thread; unit < units; unit += kPlanThreads) {
-    const u32 row = divide(unit, work.by_vectors);
-    const Offsets at = row_offsets(work, row);
-    move_window(work, work.src + static_cast<u64>(at.src), work.dst + static_cast<u64>(at.dst),
-                unit - row * work.vectors);
+  for (u32 first = thread; first < units; first += kAtOnce * kPlanThreads) {
+    u32 words[kAtOnce][4];
+    u64 to[kAtOnce];
+    DAMACY_UNROLL
+    for (u32 k = 0; k < kAtOnce; ++k) {
+      const u32 unit = first + k * kPlanThreads;
+      to[k] = 0;
+      if (unit >= units) continue;
+      const u32 row = divide(unit, work.by_vectors);
+      const Offsets at = row_offsets(work, row);
+      to[k] = take_window(work, work.src + static_cast<u64>(at.src), work.dst + static_cast<u64>(at.dst),
+                          unit - row * work.vectors, words[k]);
+    }
+    DAMACY_UNROLL
+    for (u32 k = 0; k < kAtOnce; ++k)
+      if (to[k] != 0) store_vector(to[k], words[k]);
   }
 }
 

@@ -21,6 +21,7 @@ void transpose(const TileWork& work) {
 Way run_tile(const copy::Piece& piece, u32 tile, std::span<const u64> bases) {
   TileWork work;
   prepare(work, piece, tile, bases[piece.src_slot], bases[piece.dst_slot]);
+  for (u32 which = 0; which < 4; ++which) prepare_divisor(work, which);
   if (work.way == Way::transposed) {
     if (work.bytes == 8) transpose<u64>(work);
     if (work.bytes == 4) transpose<u32>(work);
