@@ -102,6 +102,18 @@ std::string without_secrets(std::string_view uri) {
   return std::string(uri.substr(0, authority)) + std::string(rest.substr(0, rest.find_first_of("?#")));
 }
 
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(Status::oom, "no memory left on the host", "memory");
+  } catch (const std::exception& error) {
+    return Error(Status::io, text("internal: ", std::string_view(error.what())), "io");
+  }
+}
+
 std::string describe(Status status, std::string_view message, const ErrorWhere& where) {
   std::string line;
   const auto add = [&](std::string_view part) {

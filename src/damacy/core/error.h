@@ -88,6 +88,9 @@ class Error : public std::runtime_error {
   ErrorWhere where_;
 };
 
+// The exception in flight as one of ours. Call it inside a catch block.
+[[nodiscard]] Error current_error();
+
 // One line, large to small: "pop: batch 12: sample 99: a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: message (io
 // error)".
 [[nodiscard]] std::string describe(Status status, std::string_view message, const ErrorWhere& where);

@@ -38,6 +38,7 @@ class Request {
 class Engine {
  public:
   virtual ~Engine() = default;  // stops: running requests end, waiting ones complete with Error(shutdown)
+  // Without memory for it, a request completes as failed on this thread.
   virtual void submit(std::unique_ptr<Request> request) = 0;         // behind all others
   virtual void submit_urgent(std::unique_ptr<Request> request) = 0;  // before those not yet started
   virtual std::size_t threads() const noexcept = 0;                  // complete()'s `thread` is below this

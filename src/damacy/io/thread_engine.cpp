@@ -21,19 +21,6 @@
 namespace damacy {
 namespace {
 
-// What the exception in flight means to a request.
-Error failure_in_flight() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error(Status::oom, "no memory for a read", "memory");
-  } catch (const std::exception& error) {
-    return Error(Status::io, error.what(), "io");
-  }
-}
-
 void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
   Part part;
   std::optional<Error> failure;
@@ -44,7 +31,7 @@ void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
       part.object->read_exact(part.offset, part.dst);
     }
   } catch (...) {
-    failure.emplace(failure_in_flight());
+    failure.emplace(current_error());
   }
   request.complete(thread, part, failure ? &*failure : nullptr);
 }
@@ -63,6 +50,9 @@ class ThreadEngine final : public Engine {
                   text("cannot start reader thread ", threads_.size() + 1, " of ", count_, ": ", error.what()),
                   "memory")
           .with_errno(error.code().value());
+    } catch (...) {
+      stop();
+      throw;
     }
   }
 
@@ -71,27 +61,24 @@ class ThreadEngine final : public Engine {
 
   ~ThreadEngine() override {
     stop();
-    const Error shutdown(Status::shutdown, "the engine was stopped before this read began", "closed");
     // complete() may submit more; nobody else runs by now.
-    while (auto request = take_waiting()) request->complete(0, Part{}, &shutdown);
+    while (auto request = take_waiting()) request->complete(0, Part{}, &shutdown_);
   }
 
-  void submit(std::unique_ptr<Request> request) override {
-    add([&] { waiting_.push_back(std::move(request)); });
-  }
-  void submit_urgent(std::unique_ptr<Request> request) override {
-    add([&] { urgent_.push_back(std::move(request)); });
-  }
+  void submit(std::unique_ptr<Request> request) override { add(waiting_, std::move(request)); }
+  void submit_urgent(std::unique_ptr<Request> request) override { add(urgent_, std::move(request)); }
   std::size_t threads() const noexcept override { return count_; }
 
  private:
-  template <class Push>
-  void add(Push push) {
+  void add(std::deque<std::unique_ptr<Request>>& queue, std::unique_ptr<Request> request) {
     bool wake = false;
-    {
+    try {
       const std::lock_guard lock(mutex_);
-      push();
+      queue.push_back(std::move(request));
       wake = sleeping_ > 0 && can_take();
+    } catch (const std::bad_alloc&) {  // push_back then moved nothing
+      const Error failure = current_error();
+      return request->complete(0, Part{}, &failure);
     }
     if (wake) changed_.notify_one();
   }
@@ -154,6 +141,7 @@ class ThreadEngine final : public Engine {
 
   const std::size_t count_;
   const std::size_t readers_;
+  const Error shutdown_{Status::shutdown, "the engine was stopped before this read began", "closed"};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Request>> urgent_;  // submission order among themselves

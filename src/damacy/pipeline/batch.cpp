@@ -182,7 +182,7 @@ void Batch::release(std::optional<std::uint64_t> stream) noexcept {
       dropped->used_until(std::move(*queued));
     else
       dropped->used_on_some_stream();
-  } catch (const Error&) {  // no such stream, or the device is lost: all work of the context stands for it
+  } catch (...) {  // no such stream, or the device is lost: all work of the context stands for it
     dropped->used_on_some_stream();
   }
 }
@@ -197,7 +197,7 @@ void Batch::release_after(Event last_use) noexcept {
 
 // What a tensor owns: the slot, whose next writer waits for the consumer's stream, or memory of its own.
 template <class Managed>
-Managed* Batch::State::to_tensor(const Export& how) const {
+Managed* Batch::State::to_tensor(const Export& how) const try {
   auto held_loan = held();
   const DlDevice own = device ? DlDevice{2, device->index()} : DlDevice{};
   if (how.copy || (how.to_host && device))
@@ -208,6 +208,8 @@ Managed* Batch::State::to_tensor(const Export& how) const {
   else if (device)
     held_loan->used_on_some_stream();
   return make_tensor<Managed>(info, own, std::move(held_loan), {});
+} catch (const std::bad_alloc&) {
+  throw current_error();
 }
 
 DLManagedTensor* Batch::to_dlpack(const Export& how) const {

@@ -16,7 +16,7 @@ class BatchEngine {
   virtual bool runs_ahead() const = 0;
   // Plans a job and submits its reads; the job settles later, on a thread of the engine's. May wait for memory.
   // What fails is told to the job.
-  virtual void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) = 0;
+  virtual void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept = 0;
   // No job follows at once: what was held back to share a wave with it goes now.
   virtual void flush() = 0;
   // Runs `task` on a reader soon; drops it when the engine stops first. It must not throw.

@@ -1,17 +1,34 @@
 #include "damacy/pipeline/batch_job.h"
 
+#include <new>
+
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
 
-BatchJob::BatchJob(Shape shape, std::vector<PlannedSample> rows)
+namespace {
+
+// What is told when there is no memory to tell what happened.
+const std::shared_ptr<const Error>& no_memory() {
+  static const auto error = std::make_shared<const Error>(Status::oom, "no memory left on the host", "memory");
+  return error;
+}
+
+}  // namespace
+
+BatchJob::BatchJob(Shape shape, std::size_t row_count)
     : shape_(std::move(shape)),
-      rows_(std::move(rows)),
       row_elements_(*product(shape_.extents.span())),
       row_strides_(row_major_strides(shape_.extents)),
-      placed_(rows_.size()) {
+      placed_(row_count),
+      errors_(row_count),
+      indices_(row_count),
+      valid_(row_count, true) {
   for (auto& stride : row_strides_) stride *= static_cast<std::int64_t>(size_of(shape_.dtype));
+  for (std::size_t row = 0; row < row_count; ++row)
+    indices_[row] = shape_.first_sample + static_cast<std::int64_t>(row);
+  static_cast<void>(no_memory());
 }
 
 void BatchJob::start(Owner owner, RowWriter& writer) {
@@ -45,67 +62,105 @@ std::span<std::byte> BatchJob::row_memory(std::size_t row) const noexcept {
   return loan_->memory().subspan(row * bytes, bytes);
 }
 
-void BatchJob::fail(std::size_t row, const Error& error) {
+void BatchJob::fail(std::size_t row, const Error& error) noexcept {
+  std::shared_ptr<const Error> kept = no_memory();
+  try {
+    kept = std::make_shared<const Error>(error);
+  } catch (const std::bad_alloc&) {
+  }
+  keep_failure(row, std::move(kept));
+}
+
+void BatchJob::fail_without_memory(std::size_t row) noexcept {
+  keep_failure(row, no_memory());
+}
+
+void BatchJob::keep_failure(std::size_t row, std::shared_ptr<const Error> error) noexcept {
   const std::lock_guard lock(mutex_);
-  errors_.resize(rows_.size());
-  if (!errors_[row]) errors_[row] = error;
+  any_failed_ = true;
+  if (!errors_[row]) errors_[row] = std::move(error);
+}
+
+void BatchJob::fail_in_flight(std::size_t row) noexcept {
+  try {
+    fail(row, current_error());
+  } catch (...) {
+    fail_without_memory(row);
+  }
+}
+
+void BatchJob::fail_all_in_flight() noexcept {
+  for (std::size_t row = 0; row < errors_.size(); ++row) fail_in_flight(row);
 }
 
 bool BatchJob::row_failed(std::size_t row) const {
   const std::lock_guard lock(mutex_);
-  return row < errors_.size() && errors_[row];
+  return errors_[row] != nullptr;
 }
 
-std::vector<std::int64_t> BatchJob::all_indices() const {
-  std::vector<std::int64_t> all(rows_.size());
-  for (std::size_t row = 0; row < all.size(); ++row) all[row] = shape_.first_sample + static_cast<std::int64_t>(row);
-  return all;
+void BatchJob::settle(StatsBoard& board) noexcept {
+  try {
+    fail_incomplete_rows();
+    if (any_failed_) settle_failures(board);
+  } catch (...) {  // a batch that cannot be mended is lost as a whole
+    failure_ = no_memory();
+    try {
+      Error error = current_error();
+      indices_.resize(errors_.size());
+      for (std::size_t row = 0; row < indices_.size(); ++row)
+        indices_[row] = shape_.first_sample + static_cast<std::int64_t>(row);
+      failure_ = std::make_shared<const Error>(error.at_batch(shape_.id, indices_));
+    } catch (...) {
+    }
+  }
 }
 
-void BatchJob::settle(StatsBoard& board) {
-  // Law 1: a row of which any element was not written in this use of the slot is a failure, whatever the reason.
+// Law 1: a row of which any element was not written in this use of the slot is a failure, whatever the reason.
+void BatchJob::fail_incomplete_rows() {
   for (std::size_t row = 0; row < rows_.size(); ++row)
     if (placed_[row] != row_elements_ && !row_failed(row))
       fail(row, Error(Status::io,
                       text("internal: ", placed_[row].load(), " of ", row_elements_, " elements were placed"), "io")
                     .at_uri(rows_[row].array->uri()));
-
-  valid_.assign(rows_.size(), true);
-  indices_ = all_indices();
-  if (errors_.empty()) return;
-  if (shape_.on_error == OnError::raise) {
-    std::int64_t failed = 0;
-    for (std::size_t row = 0; row < errors_.size(); ++row) {
-      if (!errors_[row]) continue;
-      if (failed++ == 0) {
-        failure_ = errors_[row];
-        failure_->at_stream_index(indices_[row]).at_batch(shape_.id, all_indices());
-      }
-    }
-    if (failed > 1) failure_->with_note(text(failed - 1, " more of the batch's samples failed"));
-    return;
-  }
-  indices_.clear();
-  valid_.clear();
-  for (std::size_t row = 0; row < errors_.size(); ++row) {
-    const std::int64_t index = shape_.first_sample + static_cast<std::int64_t>(row);
-    if (errors_[row]) {
-      errors_[row]->at_stream_index(index);
-      settle_row(row, *errors_[row], board);
-      if (shape_.on_error == OnError::skip) continue;
-    } else if (indices_.size() != row) {  // rows before it were skipped: close the gap
-      writer_->move_row(*this, row, indices_.size());
-    }
-    indices_.push_back(index);
-    valid_.push_back(!errors_[row]);
-  }
 }
 
-void BatchJob::settle_row(std::size_t row, const Error& error, StatsBoard& board) {
+void BatchJob::settle_failures(StatsBoard& board) {
+  if (shape_.on_error == OnError::raise || (shape_.on_error == OnError::fill && !loan_)) return fail_batch();
+  std::size_t kept = 0;
+  for (std::size_t row = 0; row < errors_.size(); ++row) {
+    if (errors_[row]) {
+      settle_row(row, board);
+      if (shape_.on_error == OnError::skip) continue;
+    } else if (kept != row) {  // rows before it were skipped: close the gap
+      writer_->move_row(*this, row, kept);
+    }
+    indices_[kept] = shape_.first_sample + static_cast<std::int64_t>(row);
+    valid_[kept++] = !errors_[row];
+  }
+  indices_.resize(kept);
+  valid_.resize(kept);
+}
+
+void BatchJob::fail_batch() {
+  std::int64_t failed = 0;
+  std::optional<Error> first;
+  for (std::size_t row = 0; row < errors_.size(); ++row) {
+    if (!errors_[row]) continue;
+    if (failed++ > 0) continue;
+    first = *errors_[row];
+    first->at_stream_index(indices_[row]).at_batch(shape_.id, indices_);
+  }
+  if (failed > 1) first->with_note(text(failed - 1, " more of the batch's samples failed"));
+  failure_ = std::make_shared<const Error>(std::move(*first));
+}
+
+void BatchJob::settle_row(std::size_t row, StatsBoard& board) {
   const bool skip = shape_.on_error == OnError::skip;
-  board.add(skip ? &Stats::samples_skipped : &Stats::samples_filled, 1);
+  Error error = *errors_[row];
+  error.at_stream_index(shape_.first_sample + static_cast<std::int64_t>(row));
   log_some(LogLevel::warn, skip ? "skipped" : "filled", error.what());
   if (!skip) writer_->fill_row(*this, row);
+  board.add(skip ? &Stats::samples_skipped : &Stats::samples_filled, 1);
 }
 
 }  // namespace damacy

@@ -38,7 +38,9 @@ class BatchJob {
     Dtype dtype;
     OnError on_error;
   };
-  BatchJob(Shape shape, std::vector<PlannedSample> rows);
+  // Takes all memory that settling needs. The rows follow by set_rows(), which cannot fail.
+  BatchJob(Shape shape, std::size_t row_count);
+  void set_rows(std::vector<PlannedSample>&& rows) noexcept { rows_ = std::move(rows); }
 
   const Shape& shape() const noexcept { return shape_; }
   std::span<const PlannedSample> rows() const noexcept { return rows_; }
@@ -71,12 +73,16 @@ class BatchJob {
   void placed(std::size_t row, std::int64_t elements) noexcept {
     placed_[row].fetch_add(elements, std::memory_order_relaxed);
   }
-  // The first failure of a row counts.
-  void fail(std::size_t row, const Error& error);
+  // The first failure of a row counts. Without memory for it, that is what is told.
+  void fail(std::size_t row, const Error& error) noexcept;
+  void fail_without_memory(std::size_t row) noexcept;
+  void fail_in_flight(std::size_t row) noexcept;  // with the exception in flight
+  void fail_all_in_flight() noexcept;
   bool row_failed(std::size_t row) const;
 
   // After it settled:
-  const std::optional<Error>& failure() const noexcept { return failure_; }  // of the batch, with on_error=raise
+  // Of the whole batch, as with on_error=raise; null: none.
+  const std::shared_ptr<const Error>& failure() const noexcept { return failure_; }
   std::int64_t delivered_rows() const noexcept { return static_cast<std::int64_t>(indices_.size()); }
   const std::vector<std::int64_t>& sample_indices() const noexcept { return indices_; }
   const std::vector<bool>& valid() const noexcept { return valid_; }
@@ -84,9 +90,12 @@ class BatchJob {
   std::shared_ptr<SlotLoan> take_loan() noexcept { return std::move(loan_); }
 
  private:
-  void settle(StatsBoard& board);
-  void settle_row(std::size_t row, const Error& error, StatsBoard& board);
-  std::vector<std::int64_t> all_indices() const;
+  void settle(StatsBoard& board) noexcept;
+  void keep_failure(std::size_t row, std::shared_ptr<const Error> error) noexcept;
+  void fail_incomplete_rows();
+  void settle_failures(StatsBoard& board);
+  void settle_row(std::size_t row, StatsBoard& board);
+  void fail_batch();
 
   Shape shape_;
   std::vector<PlannedSample> rows_;
@@ -101,9 +110,10 @@ class BatchJob {
   std::vector<std::atomic<std::int64_t>> placed_;  // elements, by row
 
   mutable std::mutex mutex_;
-  std::vector<std::optional<Error>> errors_;  // by row; sized by the first failure
+  std::vector<std::shared_ptr<const Error>> errors_;  // by row
+  bool any_failed_ = false;
 
-  std::optional<Error> failure_;
+  std::shared_ptr<const Error> failure_;
   std::vector<std::int64_t> indices_;
   std::vector<bool> valid_;
 };

@@ -101,7 +101,7 @@ void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const E
       part.object->read_exact(sink_->tasks().where(chunk).offset, bytes_of_chunk(chunk));
       sink_->take(thread, chunk, bytes_of_chunk(chunk), {}, stop_);
     } catch (...) {
-      sink_->fail(chunk, current_error());
+      sink_->give_up(chunk);
     }
   }
 }
@@ -132,7 +132,7 @@ void PartialRead::complete(std::size_t thread, const Part& part, const Error* fa
     if (failure != nullptr) throw Error(*failure);
     read_needed(thread, part);
   } catch (...) {
-    sink_->fail(chunk_, current_error());
+    sink_->give_up(chunk_);
   }
   sink_->tasks().close_read();
 }

@@ -38,8 +38,8 @@ class ChunkSink {
   virtual ~ChunkSink() = default;
   virtual EncodedChunks& tasks() noexcept = 0;
   virtual Arena& staging() noexcept = 0;  // where packed bytes are read to
-  // The chunk cannot be read.
-  virtual void fail(std::size_t chunk, const Error& error) noexcept = 0;
+  // The chunk cannot be read, for the exception in flight.
+  virtual void give_up(std::size_t chunk) noexcept = 0;
   // `packed` is as long as the encoded chunk; with `available`, only those ranges of it were read. False: they were too
   // few, and nothing was done; all else, failures too, ends here.
   virtual bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,

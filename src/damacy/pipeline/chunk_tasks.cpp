@@ -40,7 +40,7 @@ void ChunkTasks::open_shard(std::size_t shard) noexcept {
     if (!shards_[shard]) catalog_.check_missing_chunk(array);
   } catch (...) {
     shard_failed_[shard] = 1;
-    fail_shard(shard, current_error());
+    fail_shard_in_flight(shard);
   }
 }
 
@@ -50,7 +50,7 @@ void ChunkTasks::find_chunks() {
       where_[c] = locate(shard_of_chunk_[c], plan_.chunks[c]);
     } catch (...) {
       where_[c].failed = true;
-      fail_chunk(c, current_error());
+      fail_chunk_in_flight(c);
     }
   }
 }
@@ -94,28 +94,70 @@ void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept {
-  fail_chunk(chunk, decode_error(result));
+  try {
+    fail_chunk(chunk, decode_error(result));
+  } catch (...) {
+    fail_rows(chunk, chunk + 1, nullptr);
+  }
 }
 
-void ChunkTasks::fail_chunk(std::size_t chunk, Error error) noexcept {
-  const std::size_t shard = shard_of_chunk_[chunk];
-  const Array& array = array_of(shard);
-  error.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(plan_.shards[shard].shard));
-  error.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
-  if (where_[chunk].bytes > 0) error.at_bytes(where_[chunk].offset, where_[chunk].offset + where_[chunk].bytes);
-  for (const std::uint32_t row : rows_of(chunk)) job_->fail(row, error);
+void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
+  try {
+    const std::size_t shard = shard_of_chunk_[chunk];
+    const Array& array = array_of(shard);
+    Error full = error;
+    full.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(plan_.shards[shard].shard));
+    full.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
+    if (where_[chunk].bytes > 0) full.at_bytes(where_[chunk].offset, where_[chunk].offset + where_[chunk].bytes);
+    fail_rows(chunk, chunk + 1, &full);
+  } catch (...) {
+    fail_rows(chunk, chunk + 1, nullptr);
+  }
+}
+
+void ChunkTasks::fail_chunk_in_flight(std::size_t chunk) noexcept {
+  try {
+    fail_chunk(chunk, current_error());
+  } catch (...) {
+    fail_rows(chunk, chunk + 1, nullptr);
+  }
 }
 
 void ChunkTasks::fail_shard(std::size_t shard, const Error& error) noexcept {
   const PlannedShard& planned = plan_.shards[shard];
-  const Array& array = array_of(shard);
-  for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c) {
-    Error of_chunk = error;
-    of_chunk.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(planned.shard));
-    if (of_chunk.where().key == array.key_of_shard(planned.shard))
-      of_chunk.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[c].number)));
-    for (const std::uint32_t row : rows_of(c)) job_->fail(row, of_chunk);
+  const std::size_t end = planned.first_chunk + planned.chunk_count;
+  std::size_t next = planned.first_chunk;
+  try {
+    const Array& array = array_of(shard);
+    for (; next < end; ++next) {
+      Error of_chunk = error;
+      of_chunk.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(planned.shard));
+      if (of_chunk.where().key == array.key_of_shard(planned.shard))
+        of_chunk.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[next].number)));
+      fail_rows(next, next + 1, &of_chunk);
+    }
+  } catch (...) {
+    fail_rows(next, end, nullptr);
   }
+}
+
+void ChunkTasks::fail_shard_in_flight(std::size_t shard) noexcept {
+  try {
+    fail_shard(shard, current_error());
+  } catch (...) {
+    const PlannedShard& planned = plan_.shards[shard];
+    fail_rows(planned.first_chunk, planned.first_chunk + planned.chunk_count, nullptr);
+  }
+}
+
+// Those that want any of the chunks. Null: there was no memory to say why.
+void ChunkTasks::fail_rows(std::size_t first_chunk, std::size_t end_chunk, const Error* error) noexcept {
+  for (std::size_t c = first_chunk; c < end_chunk; ++c)
+    for (const std::uint32_t row : rows_of(c))
+      if (error != nullptr)
+        job_->fail(row, *error);
+      else
+        job_->fail_without_memory(row);
 }
 
 void ChunkTasks::close_task() noexcept {
@@ -123,7 +165,7 @@ void ChunkTasks::close_task() noexcept {
 }
 
 // After the last read: what was read must still be what is there, or rows could mix two versions of an object.
-void ChunkTasks::check_unchanged() noexcept {
+void ChunkTasks::check_unchanged() {
   std::vector<std::optional<Error>> errors(plan_.arrays.size());
   for (std::size_t a = 0; a < plan_.arrays.size(); ++a) {
     try {
@@ -138,13 +180,17 @@ void ChunkTasks::check_unchanged() noexcept {
       if (errors[plan_.shards[s].array]) throw Error(*errors[plan_.shards[s].array]);
       if (shards_[s]) catalog_.check_unchanged(array_of(s), *shards_[s]);
     } catch (...) {
-      fail_shard(s, current_error());
+      fail_shard_in_flight(s);
     }
   }
 }
 
 void ChunkTasks::settle() noexcept {
-  check_unchanged();
+  try {
+    check_unchanged();
+  } catch (...) {
+    for (std::size_t c = 0; c < plan_.chunks.size(); ++c) fail_rows(c, c + 1, nullptr);
+  }
   const auto record = [&](Metric Stats::* metric, std::int64_t ns, std::int64_t in, std::int64_t out) {
     if (out > 0) board_.record(metric, std::chrono::nanoseconds(ns), static_cast<double>(in), static_cast<double>(out));
   };

@@ -54,13 +54,16 @@ class ChunkTasks final : public EncodedChunks {
   void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode decode) noexcept;
 
   // Tells all rows that want the chunk (or any chunk of the shard).
-  void fail_chunk(std::size_t chunk, Error error) noexcept;
+  void fail_chunk(std::size_t chunk, const Error& error) noexcept;
   void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
+  void fail_chunk_in_flight(std::size_t chunk) noexcept;  // with the exception in flight
   void fail_shard(std::size_t shard, const Error& error) noexcept;
+  void fail_shard_in_flight(std::size_t shard) noexcept;
 
  private:
   Where locate(std::size_t shard, const PlannedChunk& chunk) const;
-  void check_unchanged() noexcept;
+  void fail_rows(std::size_t first_chunk, std::size_t end_chunk, const Error* error) noexcept;
+  void check_unchanged();
   void settle() noexcept;
 
   std::shared_ptr<BatchJob> job_;

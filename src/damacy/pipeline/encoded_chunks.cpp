@@ -1,10 +1,5 @@
 #include "damacy/pipeline/encoded_chunks.h"
 
-#include <exception>
-#include <new>
-
-#include "damacy/core/text.h"
-
 namespace damacy {
 namespace {
 
@@ -21,18 +16,6 @@ bool EncodedChunks::worth_reading_partially(std::size_t chunk) const {
   std::uint64_t needed = 0;
   for (const ByteRange& range : needed_bytes(chunk)) needed += range.size();
   return needed <= metadata.chunk_bytes() / 4 * 3;
-}
-
-Error current_error() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error(Status::oom, "no memory left on the host", "memory");
-  } catch (const std::exception& error) {
-    return Error(Status::io, text("internal: ", std::string_view(error.what())), "io");
-  }
 }
 
 }  // namespace damacy

@@ -46,7 +46,4 @@ class EncodedChunks {
   bool worth_reading_partially(std::size_t chunk) const;
 };
 
-// The exception in flight as one of ours. Call it inside a catch block.
-[[nodiscard]] Error current_error();
-
 }  // namespace damacy

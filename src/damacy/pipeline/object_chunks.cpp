@@ -149,6 +149,10 @@ void ObjectChunks::fail_chunk(std::size_t chunk, const DecodeResult& result) noe
   fail(chunk, decode_error(result));
 }
 
+void ObjectChunks::give_up(std::size_t chunk) noexcept {
+  fail(chunk, current_error());
+}
+
 void ObjectChunks::fail_object(Error error) noexcept {
   read_->fail(error.at_uri(read_->request_.object->uri()).at_store(read_->request_.store->name()).at_key(key()));
 }

@@ -21,7 +21,7 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks {
 
   EncodedChunks& tasks() noexcept override { return *this; }
   Arena& staging() noexcept override { return read_->memory_->staging; }
-  void fail(std::size_t chunk, const Error& error) noexcept override;
+  void give_up(std::size_t chunk) noexcept override;
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override;
 
@@ -58,6 +58,7 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks {
   ShardIndex index_of_object();
   void place(std::size_t chunk, std::span<const std::byte> decoded);
   void fill(std::size_t chunk);
+  void fail(std::size_t chunk, const Error& error) noexcept;
   CopyOp copy_of(bool stored) const noexcept;
 
   std::shared_ptr<SelectionRead> read_;

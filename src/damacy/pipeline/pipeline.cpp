@@ -1,5 +1,7 @@
 #include "damacy/pipeline/pipeline.h"
 
+#include <new>
+
 #include "damacy/core/error.h"
 #include "damacy/pipeline/pipeline_impl.h"
 
@@ -12,10 +14,21 @@ Pipeline::Deadline after(const std::optional<double>& seconds) {
   return std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<std::int64_t>(capped * 1e9));
 }
 
+// Every failed allocation is an Error(oom).
+template <class Call>
+auto with_memory(std::string_view stage, Call call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    throw current_error().in_stage(stage);
+  }
+}
+
 }  // namespace
 
 Pipeline::Pipeline(Config config, Surroundings surroundings)
-    : impl_(std::make_shared<Impl>(std::move(config), std::move(surroundings))) {}
+    : impl_(with_memory("create", [&] { return std::make_shared<Impl>(std::move(config), std::move(surroundings)); })) {
+}
 Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
   if (impl_) impl_->close();
@@ -32,36 +45,36 @@ Pipeline::~Pipeline() {
 }
 
 void Pipeline::push(std::vector<Sample> samples) {
-  push(std::make_shared<VectorSource>(std::move(samples)));
+  with_memory("push", [&] { impl_->push(std::make_shared<VectorSource>(std::move(samples))); });
 }
 void Pipeline::push(std::shared_ptr<SampleSource> source) {
-  impl_->push(std::move(source));
+  with_memory("push", [&] { impl_->push(std::move(source)); });
 }
 Batch Pipeline::pop() {
-  return impl_->pop(after(impl_->config.pop_timeout_s));
+  return with_memory("pop", [&] { return impl_->pop(after(impl_->config.pop_timeout_s)); });
 }
 Batch Pipeline::pop(std::chrono::nanoseconds timeout) {
-  return impl_->pop(std::chrono::steady_clock::now() + timeout);
+  return with_memory("pop", [&] { return impl_->pop(std::chrono::steady_clock::now() + timeout); });
 }
 std::optional<Batch> Pipeline::try_pop() {
   try {
-    return impl_->pop(std::chrono::steady_clock::now());
+    return with_memory("pop", [&] { return impl_->pop(std::chrono::steady_clock::now()); });
   } catch (const Error& error) {
     if (error.status() == Status::again) return std::nullopt;
     throw;
   }
 }
 void Pipeline::await_due(const Deadline& deadline) {
-  impl_->await_due(deadline);
+  with_memory("pop", [&] { impl_->await_due(deadline); });
 }
 std::optional<Batch> Pipeline::take_due() {
-  return impl_->take_due();
+  return with_memory("pop", [&] { return impl_->take_due(); });
 }
 void Pipeline::put_back(std::exception_ptr error) {
   impl_->put_back(std::move(error));
 }
 void Pipeline::flush() {
-  impl_->flush(after(impl_->config.pop_timeout_s));
+  with_memory("flush", [&] { impl_->flush(after(impl_->config.pop_timeout_s)); });
 }
 void Pipeline::close() noexcept {
   impl_->close();

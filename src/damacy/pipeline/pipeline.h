@@ -19,6 +19,8 @@
 
 namespace damacy {
 
+class Store;
+
 // How a pipeline meets the world around it; the defaults serve a C++ program.
 struct Surroundings {
   // Places batches in the order of this device's streams, whatever Config::device says. For tests: a host device.
@@ -31,6 +33,8 @@ struct Surroundings {
   // Asked when Config::device is automatic and no CUDA context is current: whether it made one so.
   std::function<bool()> make_context_current;
   std::shared_ptr<Alloc> alloc;  // null: pages of the system
+  // Opens the store of a path; null: directories of the file system.
+  std::function<std::shared_ptr<Store>(const std::string& path)> make_store;
   // Called on the waiting thread, without locks, about twenty times a second; may throw, and loses nothing by it.
   std::function<void()> while_waiting;
 };

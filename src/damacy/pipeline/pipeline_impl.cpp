@@ -68,13 +68,16 @@ Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
   try {
     if (config.gpu_decoder == GpuDecoderChoice::nvcomp) nvcomp = NvcompLibrary::open(around.nvcomp_files);
     bind();
-    catalog = std::make_shared<Catalog>(catalog_limits(config));
+    catalog = around.make_store ? std::make_shared<Catalog>(catalog_limits(config), around.make_store)
+                                : std::make_shared<Catalog>(catalog_limits(config));
     slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), batch_device,
                                     [wake = wakeup] { wake->notify(); });
     engine = make_engine();
     planner = std::thread([this] { plan_batches(stopping.get_token()); });
   } catch (Error& error) {
     throw error.in_stage("create");
+  } catch (const std::bad_alloc&) {
+    throw current_error().in_stage("create");
   } catch (const std::system_error& error) {
     throw Error(Status::oom, text("no thread could be started: ", std::string_view(error.what())), "memory")
         .in_stage("create");
@@ -117,8 +120,8 @@ Pipeline::Impl::~Impl() {
 void Pipeline::Impl::close() noexcept {
   if (forked()) return;
   // After the lock: a source's end, and what one threw, may need a lock of the user's.
-  std::deque<std::shared_ptr<QueuedSource>> dropped;
-  std::deque<SampleStream::Deferred> dropped_errors;
+  std::list<std::shared_ptr<QueuedSource>> dropped;
+  std::list<SampleStream::Deferred> dropped_errors;
   {
     const std::lock_guard lock(wakeup->mutex);
     if (std::exchange(closed, true)) return;
@@ -212,29 +215,25 @@ void Pipeline::Impl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>
     lock.unlock();
     throw closed_error();
   }
-  std::exception_ptr error;
-  for (; !error && !source->pulled.empty() && stream.room() > 0; source->pulled.pop_front(), ++source->admitted) {
+  for (; !source->pulled.empty() && stream.room() > 0; source->pulled.pop_front(), ++source->admitted) {
     try {
       admit_front(*source, opened);
     } catch (...) {
-      error = std::current_exception();
+      source->failure = std::current_exception();
+      source->refused = source->exhausted = true;
+      source->pulled.clear();
+      break;
     }
   }
   wakeup->changed.notify_all();
-  const bool refused = error != nullptr;
-  if (!error && source->pulled.empty()) error = source->failure;
-  if (!error && !(source->exhausted && source->pulled.empty())) return;
-  stream.end_first_source();
-  if (error) deliver_error(lock, is_own || !(refused || may_wait), std::move(error));
+  if (!(source->exhausted && source->pulled.empty())) return;
+  const std::exception_ptr error = source->failure;
+  const bool at_once = is_own || !(source->refused || may_wait);
+  stream.end_first_source(at_once ? nullptr : error);
   lock.unlock();
+  if (error && at_once) std::rethrow_exception(error);
   source.reset();
   lock.lock();
-}
-
-void Pipeline::Impl::deliver_error(Lock& lock, bool at_once, std::exception_ptr error) {
-  if (!at_once) return stream.defer(std::move(error));
-  lock.unlock();
-  std::rethrow_exception(std::move(error));
 }
 
 // Takes samples from the user's source, at most as many as fit. Runs without our lock.
@@ -334,7 +333,13 @@ void Pipeline::Impl::plan_batches(std::stop_token stop) {
     job->start(
         {[this](BatchJob& claimer) { return lend(claimer); }, [this](BatchJob& settled) { on_settled(settled); }},
         engine->rows());
-    if (!ahead) job->claim_slot();
+    try {
+      if (!ahead) job->claim_slot();
+    } catch (...) {
+      job->fail_all_in_flight();
+      job->close_task(board);
+      continue;
+    }
     engine->produce(job, stop);
   }
 }
@@ -477,9 +482,10 @@ void Pipeline::Impl::flush(const Deadline& deadline) {
   Lock lock(wakeup->mutex);
   check_usable();
   refuse_reentry("flush");
-  if (!std::exchange(accepted_since_flush, false)) return;
+  if (!accepted_since_flush) return;
   const Stopwatch watch;
   stream.flush();
+  accepted_since_flush = false;
   wakeup->changed.notify_all();
   const auto quiet = [&] { return !stream.in_production() && !(stream.has_unstarted() && slots->any_free()); };
   for (;;) {

@@ -4,21 +4,37 @@
 
 namespace damacy {
 
+namespace {
+
+void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, std::uint32_t portion,
+                  std::uint32_t portions, StatsBoard::Span& planning,
+                  const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) {
+  const Stopwatch watch;
+  const auto tasks =
+      std::make_shared<ChunkTasks>(job, plan_batch(job->rows(), portion, portions), with.board, with.catalog);
+  const struct Close {
+    ChunkTasks& tasks;
+    ~Close() { tasks.close_task(); }
+  } close{*tasks};
+  with.readers.open_shards(tasks);
+  tasks->find_chunks();
+  planning += watch.elapsed();
+  each(tasks);
+}
+
+}  // namespace
+
 void plan_portions(const std::shared_ptr<BatchJob>& job, const Planning& with, const std::stop_token& stop,
-                   const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) {
+                   const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) noexcept {
   const auto records = static_cast<std::int64_t>(Limits::chunk_records_planned);
-  const std::uint32_t portions = count_portions(job->rows(), records);
   const double batch_bytes = static_cast<double>(job->row_bytes()) * static_cast<double>(job->rows().size());
   StatsBoard::Span planning{};
-  for (std::uint32_t portion = 0; portion < portions && !stop.stop_requested(); ++portion) {
-    const Stopwatch watch;
-    const auto tasks =
-        std::make_shared<ChunkTasks>(job, plan_batch(job->rows(), portion, portions), with.board, with.catalog);
-    with.readers.open_shards(tasks);
-    tasks->find_chunks();
-    planning += watch.elapsed();
-    each(tasks);
-    tasks->close_task();
+  try {
+    const std::uint32_t portions = count_portions(job->rows(), records);
+    for (std::uint32_t portion = 0; portion < portions && !stop.stop_requested(); ++portion)
+      plan_portion(job, with, portion, portions, planning, each);
+  } catch (...) {
+    job->fail_all_in_flight();
   }
   with.board.record(&Stats::plan, planning, 0, batch_bytes);
   job->close_task(with.board);

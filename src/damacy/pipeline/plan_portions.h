@@ -18,6 +18,6 @@ struct Planning {
 
 // Calls `each` with every portion, whose chunks are found. Closes the task that start() left open.
 void plan_portions(const std::shared_ptr<BatchJob>& job, const Planning& with, const std::stop_token& stop,
-                   const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each);
+                   const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) noexcept;
 
 }  // namespace damacy

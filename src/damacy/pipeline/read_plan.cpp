@@ -37,8 +37,9 @@ class Planner {
 
   void add_portion(Catalog& catalog, BatchPlan plan) {
     check_all_found(catalog, plan);
-    const auto job = std::make_shared<BatchJob>(
-        BatchJob::Shape{0, 0, sample_.box.extents(), Dtype::f32, OnError::raise}, std::vector{sample_});
+    const auto job =
+        std::make_shared<BatchJob>(BatchJob::Shape{0, 0, sample_.box.extents(), Dtype::f32, OnError::raise}, 1);
+    job->set_rows(std::vector{sample_});
     StatsBoard board;
     ChunkTasks tasks(job, std::move(plan), board, catalog);
     for (std::size_t s = 0; s < tasks.plan().shards.size(); ++s) tasks.open_shard(s);

@@ -15,7 +15,9 @@ class TaskRequest final : public Request {
     task_();
     return {};
   }
-  void complete(std::size_t, const Part&, const Error*) noexcept override {}
+  void complete(std::size_t, const Part&, const Error* failure) noexcept override {
+    if (failure != nullptr && failure->status() != Status::shutdown) task_();  // it was not taken: here, then
+  }
 
  private:
   std::function<void()> task_;
@@ -54,7 +56,10 @@ void Readers::open_shards(const std::shared_ptr<ChunkTasks>& tasks) {
       if (++progress->opened == shards) progress->opened.notify_all();
     }
   };
-  for (std::size_t i = 1; i < std::min(shards, contexts_.size()); ++i) run_soon(lane);
+  try {
+    for (std::size_t i = 1; i < std::min(shards, contexts_.size()); ++i) run_soon(lane);
+  } catch (const std::bad_alloc&) {  // fewer take part
+  }
   lane();  // this thread takes part, so it ends even if no reader ever joins
   for (std::size_t opened = progress->opened; opened < shards; opened = progress->opened) progress->opened.wait(opened);
 }

@@ -4,10 +4,10 @@
 
 namespace damacy {
 
-void SampleStream::end_first_source() {
-  const bool ends_run = sources_.front()->ends_run;
+void SampleStream::end_first_source(std::exception_ptr error) {
+  if (sources_.front()->ends_run) form_batch();
+  if (error) deferred_.push_back({accepted_, std::move(error)});
   sources_.pop_front();
-  if (ends_run) form_batch();
 }
 
 void SampleStream::accept(PlannedSample sample) {
@@ -15,7 +15,15 @@ void SampleStream::accept(PlannedSample sample) {
   run_.push_back(std::move(sample));
   ++accepted_;
   ++queued_;
-  if (static_cast<std::int64_t>(run_.size()) == config_.batch_size) form_batch();
+  if (static_cast<std::int64_t>(run_.size()) < config_.batch_size) return;
+  try {
+    form_batch();
+  } catch (...) {
+    run_.pop_back();
+    --accepted_;
+    --queued_;
+    throw;
+  }
 }
 
 void SampleStream::flush() {
@@ -27,10 +35,12 @@ void SampleStream::flush() {
 void SampleStream::form_batch() {
   if (run_.empty()) return;
   const auto rows = static_cast<std::int64_t>(run_.size());
+  BatchJob::Shape shape{next_batch_, accepted_ - rows, *extents_, config_.dtype, config_.on_error};
+  auto job = std::make_shared<BatchJob>(std::move(shape), run_.size());
+  batches_.push_back({job});
+  job->set_rows(std::exchange(run_, {}));
+  ++next_batch_;
   if (rows < config_.batch_size) ++truncated_;
-  BatchJob::Shape shape{next_batch_++, accepted_ - rows, *extents_, config_.dtype, config_.on_error};
-  batches_.push_back({std::make_shared<BatchJob>(std::move(shape), std::move(run_))});
-  run_.clear();
 }
 
 bool SampleStream::has_unstarted() const noexcept {

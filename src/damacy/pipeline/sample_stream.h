@@ -1,10 +1,12 @@
 // The order of things: sources not yet read, samples accepted, batches formed from them, errors that wait for their
-// place. A plain state machine: whoever owns it holds the lock; nothing here waits, reads or allocates slots.
+// place. A plain state machine: whoever owns it holds the lock; nothing here waits, reads or allocates slots. What
+// throws, for want of memory, has changed nothing.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <list>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -25,7 +27,8 @@ struct QueuedSource {
   bool flushed = false;
   bool ends_run = false;  // the run ends behind its last sample
   bool exhausted = false;
-  std::exception_ptr failure;  // what its next() threw, behind `pulled`
+  std::exception_ptr failure;  // what its next() threw, behind `pulled`; or why a sample of it was refused
+  bool refused = false;
 };
 
 class SampleStream {
@@ -36,20 +39,19 @@ class SampleStream {
   void add_source(std::shared_ptr<QueuedSource> source) { sources_.push_back(std::move(source)); }
   const std::shared_ptr<QueuedSource>& first_source() const { return sources_.front(); }
   bool has_sources() const noexcept { return !sources_.empty(); }
-  void end_first_source();
-  std::deque<std::shared_ptr<QueuedSource>> take_sources() { return std::exchange(sources_, {}); }
+  // `error`, if any, waits for its place behind what the source gave.
+  void end_first_source(std::exception_ptr error);
+  std::list<std::shared_ptr<QueuedSource>> take_sources() noexcept { return std::exchange(sources_, {}); }
   std::int64_t room() const noexcept { return config_.lookahead_batches * config_.batch_size - queued_; }
 
   // Samples. The first one accepted fixes the extents of all.
   const std::optional<Dims>& extents() const noexcept { return extents_; }
-  // True when this completed a batch.
   void accept(PlannedSample sample);
   struct Deferred {
     std::int64_t place;  // samples accepted before it
     std::exception_ptr error;
   };
-  void defer(std::exception_ptr error) { deferred_.push_back({accepted_, std::move(error)}); }
-  std::deque<Deferred> take_deferred() { return std::exchange(deferred_, {}); }
+  std::list<Deferred> take_deferred() noexcept { return std::exchange(deferred_, {}); }
   // Ends the run behind what is queued now.
   void flush();
 
@@ -80,7 +82,7 @@ class SampleStream {
   void leave_queue(const Item& item) noexcept;
 
   const Config& config_;
-  std::deque<std::shared_ptr<QueuedSource>> sources_;
+  std::list<std::shared_ptr<QueuedSource>> sources_;
   std::optional<Dims> extents_;
   std::vector<PlannedSample> run_;  // of the batch being filled
   std::int64_t accepted_ = 0;       // samples, ever
@@ -90,7 +92,7 @@ class SampleStream {
   std::deque<Item> batches_;
   std::size_t planned_ = 0;  // batches_[0, planned_) are planned, in production or done
 
-  std::deque<Deferred> deferred_;
+  std::list<Deferred> deferred_;
 };
 
 }  // namespace damacy

@@ -41,11 +41,12 @@ std::shared_ptr<SlotLoan> Slots::lend(std::int64_t batch_id) {
   for (std::size_t i = 0; i < in_use_by_.size(); ++i) {
     Use& use = in_use_by_[i];
     if (use.lent || use.unfenced) continue;
-    std::vector<Event> ready = std::move(use.last.fences);
+    auto loan = std::make_shared<SlotLoan>(shared_from_this(), i, buffers_[i].bytes());
+    loan->ready_ = std::move(use.last.fences);
     use = {};
     use.lent = true;
     use.batch_id = batch_id;
-    return std::make_shared<SlotLoan>(shared_from_this(), i, buffers_[i].bytes(), std::move(ready));
+    return loan;
   }
   return nullptr;
 }
@@ -86,8 +87,8 @@ void Slots::fence(std::size_t slot) noexcept {
       use.unfenced = !queued;
       if (queued) use.last.fences.push_back(std::move(*queued));
     }
-  } catch (const Error& error) {  // the device is lost: the next write will say so
-    log(LogLevel::warn, error.what());
+  } catch (...) {  // the device is lost: the next write will say so
+    log(LogLevel::warn, current_error().what());
   }
 }
 
@@ -108,7 +109,7 @@ std::vector<std::int64_t> Slots::held_batches() const {
 }
 
 void Slots::give(std::size_t slot, LastUse last) noexcept {
-  std::function<void()> freed;
+  std::shared_ptr<const std::function<void()>> freed;
   HostBuffer dropped;
   {
     const std::lock_guard lock(mutex_);
@@ -120,16 +121,15 @@ void Slots::give(std::size_t slot, LastUse last) noexcept {
     else
       freed = freed_;
   }
-  if (freed) freed();
+  if (freed) (*freed)();
 }
 
-void Slots::retire() {
-  std::vector<HostBuffer> dropped;
+void Slots::retire() noexcept {
   const std::lock_guard lock(mutex_);
   retired_ = true;
   freed_ = nullptr;
   for (std::size_t i = 0; i < in_use_by_.size(); ++i)
-    if (!in_use_by_[i].lent) dropped.push_back(std::move(buffers_[i]));
+    if (!in_use_by_[i].lent) buffers_[i] = {};
 }
 
 }  // namespace damacy

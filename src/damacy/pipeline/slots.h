@@ -21,9 +21,8 @@ class Slots;
 // One slot on loan. Shared by the batch and every tensor made from it; the last to let go gives it back.
 class SlotLoan {
  public:
-  SlotLoan(std::shared_ptr<Slots> slots, std::size_t slot, std::span<std::byte> memory,
-           std::vector<Event> ready) noexcept
-      : slots_(std::move(slots)), slot_(slot), memory_(memory), ready_(std::move(ready)), epoch_(fork_epoch()) {}
+  SlotLoan(std::shared_ptr<Slots> slots, std::size_t slot, std::span<std::byte> memory) noexcept
+      : slots_(std::move(slots)), slot_(slot), memory_(memory), epoch_(fork_epoch()) {}
   ~SlotLoan();
   SlotLoan(const SlotLoan&) = delete;
   SlotLoan& operator=(const SlotLoan&) = delete;
@@ -41,6 +40,7 @@ class SlotLoan {
   void used_until(Event event);
 
  private:
+  friend class Slots;
   std::shared_ptr<Slots> slots_;
   std::size_t slot_;
   std::span<std::byte> memory_;
@@ -57,7 +57,10 @@ class Slots : public std::enable_shared_from_this<Slots> {
   // `freed` is called without a lock after a loan ended, until retire().
   // `device` is where consumers' work is fenced; null: batches live on the host, nothing to fence.
   Slots(std::size_t count, std::shared_ptr<Device> device, std::function<void()> freed)
-      : device_(std::move(device)), in_use_by_(count), buffers_(count), freed_(std::move(freed)) {}
+      : device_(std::move(device)),
+        in_use_by_(count),
+        buffers_(count),
+        freed_(std::make_shared<const std::function<void()>>(std::move(freed))) {}
 
   // Sizes are fixed once, by the first sample. Throws Error(oom) and stays without memory.
   void allocate(const std::shared_ptr<Alloc>& alloc, std::size_t bytes);
@@ -73,7 +76,7 @@ class Slots : public std::enable_shared_from_this<Slots> {
   std::vector<std::int64_t> held_batches() const;  // when the consumer has all slots; else empty
 
   // The pipeline is closing: frees idle memory, calls nobody any more; lent slots go with their last user.
-  void retire();
+  void retire() noexcept;
 
  private:
   friend class SlotLoan;
@@ -99,7 +102,7 @@ class Slots : public std::enable_shared_from_this<Slots> {
   std::vector<HostBuffer> buffers_;
   std::size_t bytes_ = 0;
   bool retired_ = false;
-  std::function<void()> freed_;
+  std::shared_ptr<const std::function<void()>> freed_;  // null: retired
 };
 
 }  // namespace damacy

@@ -211,7 +211,7 @@ void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> pack
     add_placements(chunk.share->placements, chunk, staging.address, staging.layout);
   } catch (...) {
     chunk.failed = true;
-    chunk.tasks->fail_chunk(chunk.chunk, current_error());
+    chunk.tasks->fail_chunk_in_flight(chunk.chunk);
   }
 }
 

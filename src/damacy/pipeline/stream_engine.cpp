@@ -47,14 +47,9 @@ class StreamEngine final : public BatchEngine {
         former_(slots_, readers_, {packed_, decoded_, readers_.contexts()}, runner_) {}
   ~StreamEngine() override { stop(); }
 
-  void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) override {
+  void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept override {
     plan_portions(job, {readers_, board_, *catalog_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
-      try {
-        former_.add(tasks, parts_.device_from_bytes, stop);
-      } catch (...) {
-        const Error error = current_error();
-        for (std::size_t shard = 0; shard < tasks->plan().shards.size(); ++shard) tasks->fail_shard(shard, error);
-      }
+      former_.add(tasks, parts_.device_from_bytes, stop);
     });
     // A device with little to do is better off with this batch now than with a fuller wave later.
     if (former_.sealed() - runner_.retired() < kBusy) former_.seal();

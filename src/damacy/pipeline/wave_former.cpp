@@ -44,7 +44,7 @@ class SlabRead final : public Request {
         stage_chunk(*wave_, *chunk, wave_->slot().slab.bytes().subspan(chunk->staged_at, chunk->staged_bytes));
       } catch (...) {
         chunk->failed = true;
-        tasks_->fail_chunk(chunk->chunk, current_error());
+        tasks_->fail_chunk_in_flight(chunk->chunk);
       }
     }
   }
@@ -92,26 +92,31 @@ void split_part(const ChunkTasks& tasks, std::uint32_t chunk, const Box& part, s
 // Decodes chunks on the reader and puts what rows want of them into the wave's slab.
 class CropSink final : public ChunkSink {
  public:
-  using Crops = std::map<std::uint32_t, std::pair<StagedChunk*, std::vector<WaveFormer::Crop>>>;
+  struct CropsOfChunk {
+    StagedChunk* staged = nullptr;
+    std::vector<WaveFormer::Crop> crops;
+    bool done = false;
+  };
+  using Crops = std::map<std::uint32_t, CropsOfChunk>;
 
   CropSink(std::shared_ptr<Wave> wave, std::shared_ptr<ChunkTasks> tasks, Crops crops, const HostDecodeMemory& memory)
       : wave_(std::move(wave)), tasks_(std::move(tasks)), crops_(std::move(crops)), memory_(memory) {}
   ~CropSink() override {
-    for (auto& [number, crops] : crops_)
-      if (!done_[number]) crops.first->failed = true;
+    for (auto& [number, of_chunk] : crops_)
+      if (!of_chunk.done) of_chunk.staged->failed = true;
   }
 
   ChunkTasks& tasks() noexcept override { return *tasks_; }
   Arena& staging() noexcept override { return memory_.packed; }
 
-  void fail(std::size_t chunk, const Error& error) noexcept override { tasks_->fail_chunk(chunk, error); }
+  void give_up(std::size_t chunk) noexcept override { tasks_->fail_chunk_in_flight(chunk); }
 
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override {
     try {
       return decode(thread, static_cast<std::uint32_t>(chunk), packed, available, std::move(stop));
     } catch (...) {
-      tasks_->fail_chunk(chunk, current_error());
+      tasks_->fail_chunk_in_flight(chunk);
       return true;
     }
   }
@@ -137,7 +142,7 @@ class CropSink final : public ChunkSink {
   }
 
   void crop(std::uint32_t chunk, std::span<const std::byte> decoded) {
-    auto& [staged, crops] = crops_.at(chunk);
+    auto& [staged, crops, done] = crops_.at(chunk);
     const Array& array = tasks_->array_of(tasks_->shard_of(chunk));
     const Box box = tasks_->box_of(chunk);
     for (const WaveFormer::Crop& one : crops) {
@@ -145,14 +150,13 @@ class CropSink final : public ChunkSink {
       crop_chunk(array, box, one.part, decoded, wave_->slot().slab.bytes().subspan(one.staged.begin(), bytes));
       add_crop(staged->share->placements, *staged, one.row, one.part, wave_->source_address(one.staged.begin()));
     }
-    done_[chunk] = true;
+    done = true;
   }
 
   std::shared_ptr<Wave> wave_;
   std::shared_ptr<ChunkTasks> tasks_;
   Crops crops_;
   HostDecodeMemory memory_;
-  std::map<std::uint32_t, bool> done_;
 };
 
 void WaveFormer::seal() {
@@ -242,7 +246,7 @@ void WaveFormer::add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const Ch
           if (!crops.empty()) send();
           make_room(size, 0);
         }
-        auto& [staged, list] = crops[chunk];
+        auto& [staged, list, done] = crops[chunk];
         if (staged == nullptr) staged = &wave_->add(tasks, chunk);
         list.push_back({row, part, wave_->stage(size)});
         staged->placed.emplace_back(row, *product(part.extents().span()));

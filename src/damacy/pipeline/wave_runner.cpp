@@ -44,10 +44,16 @@ WaveRunner::WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, C
       main_(device_->make_stream()),
       repair_(device_->make_stream()),
       repair_pinned_(device_->pinned_memory(), kRepairImage + kRepairFill),
-      repair_device_(device_->device_memory(), kRepairImage + kRepairFill),
-      uploader_([this] { upload_all(); }),
-      placer_([this] { place_all(); }),
-      retirer_([this] { retire_all(); }) {}
+      repair_device_(device_->device_memory(), kRepairImage + kRepairFill) {
+  try {
+    uploader_ = std::thread([this] { upload_all(); });
+    placer_ = std::thread([this] { place_all(); });
+    retirer_ = std::thread([this] { retire_all(); });
+  } catch (...) {
+    finish();
+    throw;
+  }
+}
 
 void WaveRunner::piece_written(const std::shared_ptr<Wave>& wave, ByteRange piece) noexcept {
   written_.push({wave, piece}, {});

@@ -22,7 +22,7 @@ class WorkerEngine final : public BatchEngine {
                StatsBoard& board);
 
   bool runs_ahead() const override { return false; }
-  void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) override;
+  void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept override;
   void flush() override {}
   void run_soon(std::function<void()> task) override { readers_.run_soon(std::move(task)); }
   void stop() override { readers_.stop(); }

@@ -20,72 +20,78 @@ class ChunkPlacer final : public ChunkSink {
   ChunkTasks& tasks() noexcept override { return *tasks_; }
   Arena& staging() noexcept override { return memory_.staging; }
 
-  void fail(std::size_t chunk, const Error& error) noexcept override {
-    for (const ChunkConsumer& consumer : consumers_of(chunk)) consumer.tasks().fail_chunk(consumer.chunk(), error);
-  }
-
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override {
-    const std::vector<ChunkConsumer> consumers = consumers_of(chunk);
+    const std::vector<ChunkConsumer> joined = joined_to(chunk);
     try {
-      return decode(thread, consumers, packed, available, std::move(stop));
+      return decode(thread, chunk, joined, packed, available, std::move(stop));
     } catch (...) {
-      const Error error = current_error();
-      for (const ChunkConsumer& consumer : consumers) consumer.tasks().fail_chunk(consumer.chunk(), error);
+      fail_in_flight(chunk, joined);
       return true;
     }
   }
 
+  void give_up(std::size_t chunk) noexcept override { fail_in_flight(chunk, joined_to(chunk)); }
+
  private:
-  // This batch first, then those who joined; nobody can join any more.
-  std::vector<ChunkConsumer> consumers_of(std::size_t chunk) noexcept {
-    std::vector<ChunkConsumer> consumers;
-    consumers.emplace_back(tasks_, static_cast<std::uint32_t>(chunk));
-    auto joined = memory_.share.claim(ChunkShare::key_of(*tasks_, static_cast<std::uint32_t>(chunk)));
-    for (ChunkConsumer& consumer : joined) consumers.push_back(std::move(consumer));
-    return consumers;
+  // Chunks of other batches that wait for this one; nobody can join any more.
+  std::vector<ChunkConsumer> joined_to(std::size_t chunk) noexcept {
+    return memory_.share.claim(ChunkShare::key_of(*tasks_, static_cast<std::uint32_t>(chunk)));
   }
 
-  bool decode(std::size_t thread, std::span<const ChunkConsumer> consumers, std::span<const std::byte> packed,
-              std::span<const ByteRange> available, std::stop_token stop) {
-    const ArrayMetadata& metadata = tasks_->array_of(tasks_->shard_of(consumers.front().chunk())).metadata();
+  // This batch first, then those who joined.
+  template <class Each>
+  void each_consumer(std::size_t chunk, std::span<const ChunkConsumer> joined, Each each) {
+    each(*tasks_, static_cast<std::uint32_t>(chunk), ChunkTasks::Decode::on_host);
+    for (const ChunkConsumer& consumer : joined) each(consumer.tasks(), consumer.chunk(), ChunkTasks::Decode::joined);
+  }
+
+  void fail_in_flight(std::size_t chunk, std::span<const ChunkConsumer> joined) noexcept {
+    const auto fail_each = [](ChunkTasks& tasks, std::uint32_t which, ChunkTasks::Decode) {
+      tasks.fail_chunk_in_flight(which);
+    };
+    each_consumer(chunk, joined, fail_each);
+  }
+
+  bool decode(std::size_t thread, std::size_t chunk, std::span<const ChunkConsumer> joined,
+              std::span<const std::byte> packed, std::span<const ByteRange> available, std::stop_token stop) {
+    const ArrayMetadata& metadata = tasks_->array_of(tasks_->shard_of(chunk)).metadata();
     if (metadata.codecs.is_raw()) {
       tasks_->count_decode({}, packed.size(), packed.size());
-      place(consumers, packed);
+      place(chunk, joined, packed);
       return true;
     }
     const Arena::Piece scratch = memory_.scratch.take(metadata.chunk_bytes(), std::move(stop));
     std::vector<ByteRange> needed;
-    for (const ChunkConsumer& consumer : consumers) {
-      const auto more = consumer.tasks().needed_bytes(consumer.chunk());
+    each_consumer(chunk, joined, [&](ChunkTasks& tasks, std::uint32_t which, ChunkTasks::Decode) {
+      const auto more = tasks.needed_bytes(which);
       needed.insert(needed.end(), more.begin(), more.end());
-    }
+    });
     merge_ranges(needed);
-    const DecodeResult result = decode_chunk(*tasks_, consumers.front().chunk(), packed, available, needed,
-                                             scratch.bytes(), memory_.contexts[thread]);
+    const DecodeResult result =
+        decode_chunk(*tasks_, chunk, packed, available, needed, scratch.bytes(), memory_.contexts[thread]);
     if (result.status == DecodeStatus::need_more && !available.empty()) return false;
     if (result.ok())
-      place(consumers, scratch.bytes());
+      place(chunk, joined, scratch.bytes());
     else
-      for (const ChunkConsumer& consumer : consumers) consumer.tasks().fail_chunk(consumer.chunk(), result);
+      each_consumer(chunk, joined, [&](ChunkTasks& tasks, std::uint32_t which, ChunkTasks::Decode) {
+        tasks.fail_chunk(which, result);
+      });
     return true;
   }
 
-  void place(std::span<const ChunkConsumer> consumers, std::span<const std::byte> decoded) {
-    for (const ChunkConsumer& consumer : consumers) {
+  void place(std::size_t chunk, std::span<const ChunkConsumer> joined, std::span<const std::byte> decoded) {
+    each_consumer(chunk, joined, [&](ChunkTasks& tasks, std::uint32_t which, ChunkTasks::Decode how) {
       const Stopwatch watch;
-      ChunkTasks& tasks = consumer.tasks();
-      const Box box = tasks.box_of(consumer.chunk());
+      const Box box = tasks.box_of(which);
       std::int64_t elements = 0;
-      for (const std::uint32_t row : tasks.rows_of(consumer.chunk())) {
+      for (const std::uint32_t row : tasks.rows_of(which)) {
         const Box part = wanted(tasks.job(), row, box);
         place_chunk(tasks.job(), row, box, part, decoded);
         elements += *product(part.extents().span());
       }
-      const bool first = &consumer == consumers.data();
-      tasks.count_placed(watch.elapsed(), consumer.chunk(), elements,
-                         first ? ChunkTasks::Decode::on_host : ChunkTasks::Decode::joined);
-    }
+      tasks.count_placed(watch.elapsed(), which, elements, how);
+    });
   }
 
   std::shared_ptr<ChunkTasks> tasks_;
@@ -117,7 +123,7 @@ class FillTask final : public Request {
       try {
         place_fill(job, row, relative_to(wanted(job, row, tasks_->box_of(chunk)), job.rows()[row].box));
       } catch (...) {
-        job.fail(row, current_error());
+        job.fail_in_flight(row);
       }
     }
   }
@@ -133,16 +139,21 @@ std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr
   std::vector<std::unique_ptr<Request>> requests;
   const auto sink = std::make_shared<ChunkPlacer>(tasks, memory);
   const ChunkReads reads = find_reads(*tasks, [&](std::uint32_t chunk) { return memory.share.join(tasks, chunk); });
-  for (const ChunkRun& run : reads.runs) {
-    for (const std::uint32_t chunk : run.chunks) memory.share.announce(ChunkShare::key_of(*tasks, chunk));
-    requests.push_back(std::make_unique<ChunkRunRead>(sink, run));
-  }
   for (const std::uint32_t chunk : reads.partial) requests.push_back(std::make_unique<PartialRead>(sink, chunk));
   for (std::size_t i = 0; i < reads.missing.size(); i += kFillsATask) {
     const auto first = reads.missing.begin() + static_cast<std::ptrdiff_t>(i);
     const auto last =
         reads.missing.begin() + static_cast<std::ptrdiff_t>(std::min(i + kFillsATask, reads.missing.size()));
     requests.push_back(std::make_unique<FillTask>(tasks, std::vector<std::uint32_t>(first, last)));
+  }
+  for (const ChunkRun& run : reads.runs) requests.push_back(std::make_unique<ChunkRunRead>(sink, run));
+  try {  // last: whoever joins an announced chunk waits for it
+    for (const ChunkRun& run : reads.runs)
+      for (const std::uint32_t chunk : run.chunks) memory.share.announce(ChunkShare::key_of(*tasks, chunk));
+  } catch (...) {
+    for (const ChunkRun& run : reads.runs)
+      for (const std::uint32_t chunk : run.chunks) sink->give_up(chunk);
+    throw;
   }
   return requests;
 }

@@ -1,0 +1,159 @@
+// Every scenario with its n-th call of a kind failing, for n = 1, 2, ... until a run ends without having met it. After
+// each: all laws of the scenario, buffers, descriptors and threads as before, and a good run of a new pipeline.
+//
+// DAMACY_SWEEP_EVERY=1 tries every n; by default some are left out, so that it takes seconds.
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "damacy/core/text.h"
+#include "damacy/device/host_device.h"
+#include "damacy/io/faulty_store.h"
+#include "sweeps/failing_new.h"
+#include "sweeps/failing_threads.h"
+#include "sweeps/scenario.h"
+
+namespace damacy::testing {
+namespace {
+
+std::uint64_t stride(std::uint64_t usual) {
+  const char* every = std::getenv("DAMACY_SWEEP_EVERY");
+  return every == nullptr ? usual : std::strtoull(every, nullptr, 10);
+}
+
+struct Case {
+  std::string name;
+  std::optional<HostOrder> device;  // empty: the worker engine
+};
+
+class FailureSweep : public ::testing::TestWithParam<Case> {
+ protected:
+  World world_with(std::shared_ptr<Store> store, std::shared_ptr<Alloc> alloc) const {
+    World world{std::move(store), std::move(alloc), nullptr};
+    if (GetParam().device) world.device = make_host_device(*GetParam().device);
+    return world;
+  }
+
+  // Runs all scenarios for all n; `run` arms the n-th failure, runs, and says whether it was met.
+  template <class Run>
+  void sweep(std::string_view kind, std::uint64_t every, Run run) {
+    std::uint64_t injected = 0, runs = 0;
+    const Footprint before = footprint();
+    for (const Scenario& scenario : scenarios()) {
+      for (std::uint64_t n = 1;; n += every) {
+        Outcome outcome;
+        const auto guarded = std::make_shared<GuardedAlloc>();
+        const bool met = run(scenario, n, guarded, outcome);
+        ++runs;
+        injected += met ? 1 : 0;
+        const std::string where = text(scenario.name, ", ", kind, " ", n);
+        ASSERT_EQ(outcome.wrong, "") << where;
+        ASSERT_EQ(guarded->held(), 0u) << where;
+        ASSERT_EQ(guarded->broken_guards(), 0u) << where;
+        ASSERT_TRUE(returns_to(before)) << where;
+        if (n % 16 == 1 || !met) expect_good_run(where);
+        if (!met) break;
+      }
+    }
+    std::cout << "sweep, " << GetParam().name << ", " << kind << ": " << injected << " failures injected in " << runs
+              << " runs of " << scenarios().size() << " scenarios, 0 hangs, 0 stale bytes\n";
+  }
+
+  // A thread that was joined may be counted by the system a moment longer.
+  static bool returns_to(const Footprint& before) {
+    constexpr int kLooks = 100'000;
+    for (int look = 0; look < kLooks; ++look) {
+      const Footprint now = footprint();
+      if (now.descriptors <= before.descriptors && now.threads <= before.threads) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  }
+
+  void expect_good_run(const std::string& after) const {
+    Outcome outcome;
+    scenarios()[2].run(world_with(arrays_, std::make_shared<PageAlloc>()), outcome);
+    ASSERT_EQ(outcome.wrong, "") << "a new pipeline after " << after;
+    ASSERT_EQ(outcome.delivered, 12) << "a new pipeline after " << after;
+  }
+
+  const std::shared_ptr<MemoryStore> arrays_ = make_arrays();
+};
+
+TEST_P(FailureSweep, scenarios_are_good_without_failures) {
+  for (const Scenario& scenario : scenarios()) {
+    Outcome outcome;
+    scenario.run(world_with(arrays_, std::make_shared<GuardedAlloc>()), outcome);
+    EXPECT_EQ(outcome.wrong, "") << scenario.name;
+    EXPECT_EQ(outcome.refused, scenario.name.starts_with("a refused") || scenario.name.starts_with("an array"))
+        << scenario.name;
+  }
+}
+
+TEST_P(FailureSweep, an_allocation_fails) {
+  if (GetParam().device) GTEST_SKIP() << "the host device keeps books that need memory; it is a tool of tests";
+  sweep("allocation", stride(19), [&](const Scenario& scenario, std::uint64_t n, const auto& guarded, Outcome& out) {
+    const World world = world_with(arrays_, guarded);
+    fail_allocation(n);
+    scenario.run(world, out);
+    end_failing();
+    return allocation_failed();
+  });
+}
+
+TEST_P(FailureSweep, a_buffer_cannot_be_had) {
+  if (GetParam().device) GTEST_SKIP() << "a device has its own memory";
+  for (const bool for_ever : {false, true})
+    sweep(for_ever ? "buffer, for ever" : "buffer", 1,
+          [&](const Scenario& scenario, std::uint64_t n, const auto& guarded, Outcome& out) {
+            const auto failing = std::make_shared<FailingAlloc>(guarded, n, for_ever);
+            scenario.run(world_with(arrays_, failing), out);
+            return failing->takes() >= n;
+          });
+}
+
+TEST_P(FailureSweep, a_call_of_the_store_fails) {
+  for (const Fault::Kind kind : {Fault::Kind::error, Fault::Kind::short_read, Fault::Kind::changed})
+    for (const Fault::Call call : {Fault::Call::open, Fault::Call::stamp, Fault::Call::read})
+      for (const bool for_ever : {false, true}) {
+        // Bytes that change without the stamp are found by nobody: the arrays here have no checksums of data.
+        if (kind == Fault::Kind::changed && call == Fault::Call::read) continue;
+        if (kind == Fault::Kind::short_read && call != Fault::Call::read) continue;
+        const std::string name = text("store, call ", static_cast<int>(call), ", fault ", static_cast<int>(kind),
+                                      for_ever ? ", for ever" : "");
+        sweep(name, stride(7), [&](const Scenario& scenario, std::uint64_t n, const auto& guarded, Outcome& out) {
+          Fault fault;
+          fault.call = call;
+          fault.kind = kind;
+          fault.at = n;
+          fault.for_ever = for_ever;
+          const auto faulty = std::make_shared<FaultyStore>(arrays_, fault);
+          scenario.run(world_with(faulty, guarded), out);
+          return faulty->faults() > 0;
+        });
+      }
+}
+
+TEST_P(FailureSweep, a_thread_cannot_be_started) {
+  for (const bool for_ever : {false, true})
+    sweep(for_ever ? "thread, for ever" : "thread", 1,
+          [&](const Scenario& scenario, std::uint64_t n, const auto& guarded, Outcome& out) {
+            const World world = world_with(arrays_, guarded);
+            fail_thread_start(n, for_ever);
+            scenario.run(world, out);
+            const bool met = thread_start_failed();
+            fail_thread_start(0, false);
+            return met;
+          });
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, FailureSweep,
+                         ::testing::Values(Case{"workers", {}},
+                                           Case{"eager", HostOrder{HostOrder::Kind::eager, 0, false}},
+                                           Case{"lazy", HostOrder{HostOrder::Kind::lazy, 0, false}}),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace damacy::testing
