@@ -88,9 +88,19 @@ test-gpu: extension  ## the tests that need a GPU
 bench: extension  ## named scenarios beside other readers; arguments in ARGS=
 	$(PY) -m bench $(ARGS)
 
+DOCS_VENV := build/docs-venv
+
+# Its own environment: what builds a site is of no use to the library. The native module is not needed.
+$(DOCS_VENV)/.installed: docs/requirements.txt | $(INSTALLED)
+	@echo "installing what builds the documentation into $(DOCS_VENV)"
+	@$(PY) -m venv --clear $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-input -r $<
+	@touch $@
+
 .PHONY: docs
-docs:  ## the documentation (not built yet: README.md and ARCHITECTURE.md are what there is)
-	@echo "there is no documentation to build yet; read README.md and ARCHITECTURE.md"
+docs: $(DOCS_VENV)/.installed  ## the documentation, in docs/_build/index.html; warnings are errors
+	@$(DOCS_VENV)/bin/sphinx-build -q -n -W --keep-going -d build/docs-doctrees -b html docs docs/_build
+	@echo "docs/_build/index.html"
 
 # -- checks ------------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Batches for a training run: epochs, ranks, and a state of a few integers that resumes it exactly.
 
 Knows which samples of a `damacy.samplers.Sampler` each step and rank gets. Knows no framework: `damacy.torch`,
-`damacy.lightning` and `damacy.jax` hand its batches on.
+`damacy.lightning` and `damacy.jax` hand its batches on::
 
     crops = damacy.samplers.RandomCrops(["a.zarr", "b.zarr"], (64, 128, 128), length=10_000, seed=1)
     with damacy.training.Loader(crops, damacy.Config(batch_size=8)) as loader:

@@ -1,0 +1,129 @@
+"""Pages that are generated from the code when the site is built: limits, reason codes, C++ headers.
+
+Knows how `core/limits.h` and the public headers are written. What a limit or a code means to a reader is in
+`limits.toml` and `reasons.toml`; one that is missing there, or is there without being in the code, stops the build.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+SOURCES = ROOT / "src" / "damacy"
+
+
+def limits() -> dict[str, int]:
+    """By name: the constants of `Limits`, as `core/limits.h` has them."""
+    text = (SOURCES / "core" / "limits.h").read_text()
+    found = re.findall(r"static constexpr (?:std::uint64_t|int) (\w+) = ([^;]+);", text)
+    return {name: _value(expression) for name, expression in found}
+
+
+def limits_page() -> str:
+    words = tomllib.loads((HERE / "limits.toml").read_text())
+    values = limits()
+    _same(set(words), set(values), "limits.toml", "core/limits.h")
+    rows = [f"| {words[name]} | {_number(value, name)} | `{name}` |" for name, value in values.items()]
+    return "\n".join(["| what | limit | in `Limits` |", "| --- | --- | --- |", *rows]) + "\n"
+
+
+def codes_in_sources() -> set[str]:
+    """String literals that look like a reason code, anywhere in the library and its bindings."""
+    found: set[str] = set()
+    for folder in (SOURCES, ROOT / "python" / "bindings"):
+        for path in folder.rglob("*"):
+            if path.suffix in (".h", ".cpp", ".cu", ".cuh") and not path.stem.endswith("_test"):
+                found |= set(re.findall(r'"([a-z][a-z-]+)"', path.read_text()))
+    return found
+
+
+def reasons() -> dict[str, dict[str, dict[str, str]]]:
+    """By group, then by code: `error` (class), `means`, `do`."""
+    return tomllib.loads((HERE / "reasons.toml").read_text())
+
+
+def reasons_page() -> str:
+    known = codes_in_sources()
+    lines = []
+    for group, codes in reasons().items():
+        lines += [f"## {group}", ""]
+        for code, entry in codes.items():
+            if code not in known:
+                raise ValueError(f"reasons.toml: no source has the code {code!r}")
+            lines += [
+                f"### `{code}`",
+                "",
+                f"*{entry['error']}.* {entry['means']}",
+                "",
+                f"**What to do:** {entry['do']}",
+            ]
+            lines += [""]
+    return "\n".join(lines)
+
+
+def headers_page() -> str:
+    """What `damacy/damacy.h` includes, each with the story at its top, and the other headers that are installed."""
+    umbrella = (SOURCES / "damacy.h").read_text()
+    included = re.findall(r'#include "damacy/([^"]+)"', umbrella)
+    lines = ["| header | |", "| --- | --- |"]
+    lines += [f"| `damacy/{header}` | {_cell(_story(SOURCES / header))} |" for header in included]
+    lines += ["", "## By layer", ""]
+    for layer in (line.split()[0] for line in (SOURCES / "LAYERS").read_text().splitlines() if line.split()):
+        if not (SOURCES / layer).is_dir():
+            continue
+        lines += [f"### {layer}", "", "| header | |", "| --- | --- |"]
+        for path in sorted((SOURCES / layer).glob("*.h")):
+            lines.append(f"| `damacy/{layer}/{path.name}` | {_cell(_story(path))} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _story(path: pathlib.Path) -> str:
+    """The first sentence of the comment at a header's top."""
+    lines = []
+    for line in path.read_text().splitlines():
+        if not line.startswith("//"):
+            break
+        lines.append(line.removeprefix("//").strip())
+    return re.split(r"(?<=[.])\s", " ".join(lines), maxsplit=1)[0]
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"([|<>*_\[\]])", r"\\\1", text)
+
+
+def _value(expression: str) -> int:
+    plain = re.sub(r"std::uint64_t\{(\d+)\}", r"\1", expression)
+    if shifted := re.fullmatch(r"(\d+) << (\d+)", plain):
+        return int(shifted[1]) << int(shifted[2])
+    return int(plain, 0)
+
+
+def _number(value: int, name: str) -> str:
+    if name.endswith("_bytes") or name == "zstd_window":
+        for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+            if value % size == 0:
+                return f"{value // size} {unit}"
+    return f"{value:,}".replace(",", " ") + (" bytes" if name.endswith("_bytes") else "")
+
+
+def _same(words: set[str], code: set[str], where: str, source: str) -> None:
+    if words != code:
+        raise ValueError(f"{where} and {source} differ in {', '.join(sorted(words ^ code))}")
+
+
+PAGES = {"limits.md": limits_page, "reasons.md": reasons_page, "headers.md": headers_page}
+
+
+def write(folder: pathlib.Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (folder / name).write_text(page())
+
+
+def setup(app: object) -> dict[str, bool]:
+    write(HERE.parent / "_generated")
+    return {"parallel_read_safe": True}

@@ -1,0 +1,85 @@
+"""The documentation is true: its programs run, and what it takes from the code is there.
+
+A fenced `python` block below a line `<!-- run; needs: PACKAGE ... -->` is a program."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OF_SELECTIONS = {"cancelled", "failed"}  # reads that zarr-python asked for; they do not come out of a pipeline
+PROGRAM = re.compile(r"^<!-- run(?:; needs: ([\w ]+))? -->\n```python\n(.*?)^```$", re.M | re.S)
+
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+import from_code  # noqa: E402
+
+
+def programs():
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        if page.relative_to(ROOT / "docs").parts[0] in ("_build", "_generated"):
+            continue
+        for number, (needs, program) in enumerate(PROGRAM.findall(page.read_text())):
+            name = f"{page.relative_to(ROOT / 'docs')}-{number}"
+            yield pytest.param(needs.split(), program, id=name)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("needs, program", list(programs()))
+def test_the_programs_of_the_documentation_run(needs, program, tmp_path):
+    for package in needs:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    path = [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path)), "TMPDIR": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning:damacy", "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=25,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_there_are_programs_to_run():
+    assert len(list(programs())) >= 5
+
+
+def test_every_reason_code_that_opening_and_streaming_give_is_explained():
+    explained = {code for codes in from_code.reasons().values() for code in codes}
+    given = set()
+    for folder in ("zarr", "pipeline"):
+        for path in (from_code.SOURCES / folder).rglob("*.cpp"):
+            if not path.stem.endswith("_test"):
+                # The last argument of what makes an error: `Status::inval, ..., "code")`.
+                given |= set(re.findall(r'(?:Status::|unsupported\()[^;]*?,\s*"([a-z-]+)"\)', path.read_text()))
+    assert {"group", "codec", "aabb", "held"} <= given
+    assert given - explained - OF_SELECTIONS == set()
+
+
+def test_a_code_that_no_source_has_stops_the_build(monkeypatch):
+    monkeypatch.setattr(from_code, "codes_in_sources", lambda: {"json"})
+    with pytest.raises(ValueError, match="no source has the code"):
+        from_code.reasons_page()
+
+
+def test_the_table_of_limits_has_every_limit_with_its_value(monkeypatch):
+    page = from_code.limits_page()
+    assert "| the metadata document of an array | 1 MiB | `array_document_bytes` |" in page
+    assert "| axes of an array | 32 | `rank` |" in page
+    limits = from_code.limits()
+    monkeypatch.setattr(from_code, "limits", lambda: limits | {"new_limit": 1})
+    with pytest.raises(ValueError, match="new_limit"):
+        from_code.limits_page()
+
+
+def test_the_public_headers_are_listed_with_what_they_are_for():
+    page = from_code.headers_page()
+    for header in re.findall(r'#include "(damacy/[^"]+)"', (from_code.SOURCES / "damacy.h").read_text()):
+        assert re.search(rf"\| `{re.escape(header)}` \| .+ \|", page), header
