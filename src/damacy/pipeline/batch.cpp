@@ -181,7 +181,7 @@ void Batch::release(std::optional<std::uint64_t> stream) noexcept {
     if (queued)
       dropped->used_until(std::move(*queued));
     else
-      dropped->used_on_some_stream();
+      dropped->used_on_some_stream(/*in_capture=*/*stream != kAnyStream);
   } catch (...) {  // no such stream, or the device is lost: all work of the context stands for it
     dropped->used_on_some_stream();
   }

@@ -9,7 +9,7 @@ namespace damacy {
 
 SlotLoan::~SlotLoan() {
   if (epoch_ == fork_epoch())
-    slots_->give(slot_, {std::move(fences_), on_legacy_, on_some_});
+    slots_->give(slot_, {std::move(fences_), on_legacy_, on_some_, in_capture_});
   else
     new std::shared_ptr<Slots>(std::move(slots_));  // a tensor dies in a forked child: its lock may be held for ever
 }
@@ -76,7 +76,7 @@ void Slots::fence(std::size_t slot) noexcept {
       use.unfenced = !use.host_fence->ready();
       if (!use.unfenced) use.host_fence.reset();
     } else if (use.last.on_some_stream) {
-      Event queued = device_->fence_all(/*spare_captures=*/false);
+      Event queued = device_->fence_all(/*spare_captures=*/use.last.in_capture);
       use.unfenced = !queued.for_streams();
       if (use.unfenced)
         use.host_fence.emplace(std::move(queued));

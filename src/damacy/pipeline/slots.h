@@ -36,7 +36,11 @@ class SlotLoan {
   // default stream, which lives for ever, that much is known; of any other only that all work of the context must have
   // passed.
   void used_on_legacy_stream() noexcept { on_legacy_ = true; }
-  void used_on_some_stream() noexcept { on_some_ = true; }
+  // `in_capture`: the caller is capturing a graph on that stream.
+  void used_on_some_stream(bool in_capture = false) noexcept {
+    if (in_capture) in_capture_ = true;
+    on_some_ = true;
+  }
   void used_until(Event event);
 
  private:
@@ -48,6 +52,7 @@ class SlotLoan {
   std::uint64_t epoch_;
   std::atomic<bool> on_legacy_{false};
   std::atomic<bool> on_some_{false};
+  std::atomic<bool> in_capture_{false};
   std::mutex mutex_;
   std::vector<Event> fences_;
 };
@@ -84,6 +89,7 @@ class Slots : public std::enable_shared_from_this<Slots> {
     std::vector<Event> fences;
     bool on_legacy_stream = false;
     bool on_some_stream = false;
+    bool in_capture = false;
   };
   void give(std::size_t slot, LastUse use) noexcept;
   void fence(std::size_t slot) noexcept;
