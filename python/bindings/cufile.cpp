@@ -10,6 +10,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include "bindings.h"
 #include "cufile_buffers.h"
@@ -843,6 +844,23 @@ void bind_cufile(nb::module_& m) {
     const Unlocked unlocked;
     IoPool::process().replace_workers();
   });
+  m.def(
+      "plain_pread",
+      [](int fd, nb::handle buf, nb::handle size, nb::handle file_offset) {
+        Py_buffer view;
+        if (PyObject_GetBuffer(buf.ptr(), &view, PyBUF_INDIRECT) != 0) throw nb::python_error();
+        const std::uint64_t bytes = natural(size, "size", static_cast<std::uint64_t>(view.len));
+        const std::uint64_t offset = natural(file_offset, "file_offset", 0);
+        ssize_t n = 0;
+        {
+          const Unlocked unlocked;
+          n = ::pread(fd, view.buf, bytes, static_cast<off_t>(offset));
+        }
+        PyBuffer_Release(&view);
+        return n;
+      },
+      nb::arg("fd"), nb::arg("buf"), nb::arg("size").none() = nb::none(), nb::arg("file_offset") = 0,
+      "One pread and no more: what a bound function costs at least, for the benchmark.");
   m.def("dlpack_memory", &dlpack_memory, nb::arg("capsule"));
   m.def("begin_many", &begin_many, nb::arg("requests"), nb::arg("exact"), nb::arg("stream").none());
   m.def("free_staging", [] {

@@ -1,0 +1,368 @@
+"""File I/O beside the plain thing: `python -m bench.file_io [--device cuda] [--out FILE]`.
+
+The arms of a row run interleaved in one process; a row gives the median and the range of their ratio, the rates, and
+processor seconds for a GiB. Cold rows prove that they are (page cache dropped, no page resident), hot rows that they
+are not. The baselines are C, built with the system's compiler. Knows rows and clocks; the baselines are
+file_io_baseline/baseline.c."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bench import machine
+
+GIB = 1 << 30
+TARGETS = {"small": 2.0, "gather": 0.8, "bulk": 0.9, "device bulk": 0.9}
+HERE = pathlib.Path(__file__).parent
+
+
+def baseline(folder: pathlib.Path) -> ctypes.CDLL:
+    built = folder / "baseline.so"
+    source = HERE / "file_io_baseline/baseline.c"
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-pthread", "-o", built, source], check=True)
+    return ctypes.CDLL(str(built))
+
+
+def address(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def timed(arm: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds, and seconds of processor time."""
+    cpu, start = time.process_time(), time.perf_counter()
+    arm()
+    return time.perf_counter() - start, time.process_time() - cpu
+
+
+def row(name: str, arms: dict[str, Callable[[], Any]], rounds: int, size: int, before: Callable[[], Any] | None = None,
+        higher: bool = True, **more: Any) -> dict[str, Any]:  # fmt: skip
+    """Runs the arms in turn, `rounds` times. The ratio is ours over the best of the others, by rate or by time."""
+    seconds: dict[str, list[float]] = {arm: [] for arm in arms}
+    cpu: dict[str, list[float]] = {arm: [] for arm in arms}
+    for number in range(rounds + 1):
+        for arm, run in arms.items():
+            if before is not None:
+                before()
+            wall, used = timed(run)
+            if number > 0:  # the first round warms up
+                seconds[arm].append(wall)
+                cpu[arm].append(used)
+    best = min((arm for arm in arms if arm != "damacy"), key=lambda arm: statistics.median(seconds[arm]), default=None)
+    ratios = []
+    if best is not None:
+        ratios = [b / a if higher else a / b for a, b in zip(seconds["damacy"], seconds[best])]
+    out = {
+        "row": name,
+        "ratio": round(statistics.median(ratios), 3) if ratios else None,
+        "ratio_range": [round(min(ratios), 3), round(max(ratios), 3)] if ratios else None,
+        "beside": best,
+        "gb_per_s": {arm: round(size / statistics.median(s) / 1e9, 3) for arm, s in seconds.items()},
+        "cpu_s_per_gib": {arm: round(statistics.median(c) / (size / GIB), 4) for arm, c in cpu.items()},
+        "rounds": rounds,
+    } | more
+    target = next((t for key, t in TARGETS.items() if name.startswith(key)), None)
+    if target is not None and ratios:
+        out["target"] = target
+        out["met"] = out["ratio"] >= target if higher else out["ratio"] <= target
+    print(json.dumps(out), flush=True)
+    return out
+
+
+class Data:
+    """A file of random bytes, and what proves a row cold or hot."""
+
+    def __init__(self, folder: pathlib.Path, size: int) -> None:
+        self.path = str(folder / "data")
+        self.size = size
+        block = np.random.default_rng(0).integers(0, 256, 64 << 20, dtype=np.uint8)
+        with open(self.path, "wb") as out:
+            for _ in range(size // block.size):
+                out.write(block)
+        self.fd = os.open(self.path, os.O_RDONLY)
+
+    def heat(self) -> None:
+        from damacy import cufile
+
+        with open(self.path, "rb", buffering=0) as file:
+            space = bytearray(16 << 20)
+            while file.readinto(space):
+                pass
+        resident, total = cufile.get_page_cache_info(self.path)
+        assert resident == total, "the page cache does not hold the file"
+
+    def chill(self) -> None:
+        from damacy import cufile
+
+        cufile.drop_file_page_cache(self.path)
+        assert cufile.get_page_cache_info(self.path)[0] == 0, "pages stay resident"
+
+
+def small(data: Data, rounds: int) -> dict[str, Any]:
+    """4 KiB, hot, one processor: a call of ours beside a bound C function that makes one system call."""
+    from damacy import _native
+    from damacy.cufile import CuFile
+
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        file, buffer, count = CuFile(data.path), bytearray(4096), 20_000
+        read, plain, fd = file.read, _native.plain_pread, data.fd
+
+        def ours() -> None:
+            for _ in range(count):
+                read(buffer, 4096, 8192)
+
+        def theirs() -> None:
+            for _ in range(count):
+                plain(fd, buffer, 4096, 8192)
+
+        def standard() -> None:
+            for _ in range(count):
+                os.preadv(fd, (buffer,), 8192)
+
+        measured = row("small", {"damacy": ours, "bound pread": theirs}, rounds, 4096 * count, higher=False)
+        measured["ns_per_call"] = {
+            arm: round(4096 / rate) for arm, rate in measured["gb_per_s"].items()
+        } | {"os.preadv": round(min(timed(standard)[0] for _ in range(3)) / count * 1e9)}  # fmt: skip
+        return measured
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def gather(data: Data, c: ctypes.CDLL, rounds: int, count: int) -> list[dict[str, Any]]:
+    """Random ranges, hot and cold, beside a C loop on a raw ring and the best loop of preadv on threads."""
+    from damacy.cufile import CuFile
+
+    rng, rows = np.random.default_rng(1), []
+    for kib in (4, 16, 64):
+        sizes = np.full(count, kib << 10, np.int64)
+        offsets = rng.integers(0, (data.size >> 12) - 16, count).astype(np.int64) << 12
+        places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        memory = np.zeros(int(sizes.sum()), np.uint8)
+        file = CuFile(data.path)
+        arms: dict[str, Callable[[], Any]] = {
+            "damacy": lambda f=file, m=memory, s=sizes, o=offsets: f.preadv_packed(m, s, o).get()
+        }
+        depth, has_ring = 128, False
+        if memory.nbytes <= GIB and c.ring_open(data.fd, address(memory), ctypes.c_int64(memory.nbytes), depth) == 0:
+            has_ring = True
+            arms["ring in C"] = lambda s=sizes, o=offsets, p=places: _ok(
+                c.ring_gather(address(s), address(o), address(p), count, depth)
+            )
+        else:
+            for threads in sorted({1, 2, len(os.sched_getaffinity(0))}):
+                arms[f"preadv on {threads} threads"] = lambda t=threads, m=memory, s=sizes, o=offsets, p=places: _ok(
+                    c.threads_gather(data.fd, address(m), address(s), address(o), address(p), count, t)
+                )
+        for heat in ("hot", "cold"):
+            if heat == "hot":
+                data.heat()
+            rows.append(
+                row(f"gather {kib} KiB, {heat}", arms, rounds, memory.nbytes, data.chill if heat == "cold" else None)
+            )
+        if has_ring:
+            c.ring_close()
+    return rows
+
+
+def _ok(failed: int) -> None:
+    assert failed == 0, "a baseline failed"
+
+
+def bulk(data: Data, c: ctypes.CDLL, rounds: int) -> dict[str, Any]:
+    """One large read, hot, into touched memory, beside plain pread on the best number of threads."""
+    from damacy.cufile import CuFile
+
+    size = min(GIB, data.size)
+    memory = np.ones(size, np.uint8)
+    file = CuFile(data.path)
+    data.heat()
+    cpus = len(os.sched_getaffinity(0))
+    arms: dict[str, Callable[[], Any]] = {"damacy": lambda: file.read(memory)}
+    threads = 1
+    while threads <= 2 * cpus:
+        arms[f"pread on {threads}"] = lambda t=threads: _ok(
+            c.threads_read(data.fd, address(memory), ctypes.c_int64(size), ctypes.c_int64(0), t)
+        )
+        threads *= 2
+    return row("bulk, hot", arms, rounds, size)
+
+
+def queued(data: Data, rounds: int) -> dict[str, Any]:
+    from damacy.cufile import CuFile
+
+    file, buffers = CuFile(data.path), [bytearray(4096) for _ in range(1000)]
+    data.heat()
+
+    def ours() -> None:
+        futures = [file.pread(buffer, 4096, k << 12) for k, buffer in enumerate(buffers)]
+        for future in futures:
+            future.get()
+
+    return row("queued", {"damacy": ours}, rounds, 4096 * 1000)
+
+
+FIRST = """
+import sys, time
+{before}
+start = time.perf_counter()
+from damacy.cufile import CuFile
+imported = time.perf_counter()
+CuFile(sys.argv[1]).read(buffer)
+{after}
+print(imported - start, time.perf_counter() - imported)
+"""
+
+
+def first_byte(data: Data, device: str) -> dict[str, Any]:
+    """The first read of a fresh process; on a device its context exists before."""
+    before, after = "buffer = bytearray(4096)", ""
+    if device == "cuda":
+        before = (
+            "import torch; buffer = torch.zeros(1 << 20, dtype=torch.uint8, device='cuda'); torch.cuda.synchronize()"
+        )
+    took = []
+    for _ in range(7):
+        program = FIRST.format(before=before, after=after)
+        run = subprocess.run([sys.executable, "-c", program, data.path], capture_output=True, text=True, check=True)
+        took.append([float(x) for x in run.stdout.split()])
+    milliseconds = [round(statistics.median(column) * 1e3, 2) for column in zip(*took)]
+    out = {"row": f"first byte, {device}", "import_ms": milliseconds[0], "first_read_ms": milliseconds[1]}
+    out |= {"target_ms": 10, "met": milliseconds[1] < 10}
+    print(json.dumps(out), flush=True)
+    return out
+
+
+def on_gpu(data: Data, c: ctypes.CDLL, rounds: int, count: int) -> list[dict[str, Any]]:
+    """Device bulk, cold and hot, beside min(raw read to pinned memory, pinned copy); and a gather to the device."""
+    import torch
+
+    from damacy import cufile
+    from damacy.cufile import CuFile
+
+    size = data.size
+    target = torch.zeros(size, dtype=torch.uint8, device="cuda")
+    pinned = torch.zeros(size, dtype=torch.uint8).pin_memory()
+    where = ctypes.c_void_p(pinned.data_ptr())
+    file, rows = CuFile(data.path), []
+
+    def copy() -> None:
+        target.copy_(pinned, non_blocking=True)
+        torch.cuda.synchronize()
+
+    copying = min(timed(copy)[0] for _ in range(rounds))
+    for heat in ("hot", "cold"):
+        prepare = data.heat if heat == "hot" else data.chill
+        reading, threads = float("inf"), 1
+        while threads <= 2 * len(os.sched_getaffinity(0)):
+            for _ in range(3):
+                prepare()
+                took, _cpu = timed(
+                    lambda t=threads: _ok(c.threads_read(data.fd, where, ctypes.c_int64(size), ctypes.c_int64(0), t))
+                )
+                reading = min(reading, took)
+            threads *= 2
+        ours = []
+        for settings in ({}, {"num_threads": 16, "task_size": 16 << 20}):
+            from damacy import defaults
+
+            with defaults.set(settings) if settings else defaults.set({}):
+                seconds = []
+                for number in range(rounds + 1):
+                    prepare()
+                    took, _cpu = timed(lambda: file.read(target))
+                    if number > 0:
+                        seconds.append(took)
+            ceiling = max(reading, copying)
+            ratios = [ceiling / s for s in seconds]
+            ours.append(
+                {
+                    "row": f"device bulk, {heat}",
+                    "settings": settings or "default",
+                    "ratio": round(statistics.median(ratios), 3),
+                    "ratio_range": [round(min(ratios), 3), round(max(ratios), 3)],
+                    "gb_per_s": {
+                        "damacy": round(size / statistics.median(seconds) / 1e9, 2),
+                        "raw read to pinned": round(size / reading / 1e9, 2),
+                        "pinned copy": round(size / copying / 1e9, 2),
+                    },
+                    "target": 0.9,
+                    "met": statistics.median(ratios) >= 0.9,
+                }
+            )
+            print(json.dumps(ours[-1]), flush=True)
+        rows += ours
+    assert bytes(target[:4096].cpu().numpy()) == os.pread(data.fd, 4096, 0)
+
+    rng = np.random.default_rng(2)
+    sizes = np.full(count, 64 << 10, np.int64)
+    offsets = rng.integers(0, (size >> 12) - 16, count).astype(np.int64) << 12
+    wanted = torch.zeros(int(sizes.sum()), dtype=torch.uint8, device="cuda")
+    data.heat()
+    before = cufile.counters()
+    measured = row(
+        "device gather 64 KiB, hot",
+        {"damacy": lambda: file.preadv_packed(wanted, sizes, offsets).get()},
+        rounds,
+        int(sizes.sum()),
+        target_gb_per_s=25,
+    )
+    after = cufile.counters()
+    measured["a_gather"] = {
+        key: round((after[key] - before[key]) / (rounds + 1), 1) for key in ("copies", "copy_batches", "host_waits")
+    }
+    measured["met"] = measured["gb_per_s"]["damacy"] >= 25
+    first = int(offsets[7])
+    assert bytes(wanted[7 << 16 : 8 << 16].cpu().numpy()) == os.pread(data.fd, 64 << 10, first)
+    return [*rows, measured]
+
+
+def run(device: str = "cpu", size: int = 4 * GIB, rounds: int = 7, count: int = 20_000,
+        folder: pathlib.Path | None = None) -> dict[str, Any]:  # fmt: skip
+    """All rows; what they were measured on goes with them."""
+    from damacy import cufile
+
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        place = pathlib.Path(name)
+        c = baseline(place)
+        data = Data(place, size)
+        rows = [small(data, rounds), bulk(data, c, rounds), queued(data, rounds), first_byte(data, "cpu")]
+        if device == "cuda":
+            rows += [*on_gpu(data, c, rounds, min(count, 10_000)), first_byte(data, "cuda")]
+        else:
+            rows += gather(data, c, rounds, count)
+            rows.append({"row": "device rows", "speed": "not measured: no GPU"})
+        os.close(data.fd)
+    explained = cufile.explain()
+    return machine.describe() | {"rows": rows, "settings": explained["settings"], "io_uring": explained["io_uring"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--gib", type=float, default=4, help="size of the file")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--ranges", type=int, default=20_000)
+    parser.add_argument("--folder", type=pathlib.Path, help="where the file is made; its file system is what is read")
+    parser.add_argument("--out", type=pathlib.Path)
+    given = parser.parse_args()
+    result = run(given.device, int(given.gib * GIB), given.rounds, given.ranges, given.folder)
+    if given.out:
+        given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
