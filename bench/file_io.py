@@ -25,6 +25,7 @@ import numpy as np
 from bench import machine
 
 GIB = 1 << 30
+DEPTH = 128  # of the ring in C
 TARGETS = {"small": 2.0, "gather": 0.8, "bulk": 0.9, "device bulk": 0.9}
 HERE = pathlib.Path(__file__).parent
 
@@ -156,11 +157,11 @@ def gather(data: Data, c: ctypes.CDLL, rounds: int, count: int) -> list[dict[str
         arms: dict[str, Callable[[], Any]] = {
             "damacy": lambda f=file, m=memory, s=sizes, o=offsets: f.preadv_packed(m, s, o).get()
         }
-        depth, has_ring = 128, False
-        if memory.nbytes <= GIB and c.ring_open(data.fd, address(memory), ctypes.c_int64(memory.nbytes), depth) == 0:
+        has_ring = False
+        if memory.nbytes <= GIB and c.ring_open(data.fd, address(memory), ctypes.c_int64(memory.nbytes), DEPTH) == 0:
             has_ring = True
             arms["ring in C"] = lambda s=sizes, o=offsets, p=places: _ok(
-                c.ring_gather(address(s), address(o), address(p), count, depth)
+                c.ring_gather(address(s), address(o), address(p), count, DEPTH)
             )
         else:
             for threads in sorted({1, 2, len(os.sched_getaffinity(0))}):

@@ -12,7 +12,7 @@ import rich.markup
 import typer
 
 import damacy
-from damacy import _bench, _cat, _doctor, _plan, _preview, _verify
+from damacy import _bench, _bench_io, _cat, _doctor, _plan, _preview, _verify
 from damacy._console import AsJson, Uri, extents, fail, fields_table, out, print_json, refuse
 
 app = typer.Typer(
@@ -95,4 +95,5 @@ app.command("verify")(_verify.command)
 app.command("plan")(_plan.command)
 app.command("cat")(_cat.command)
 app.command("preview")(_preview.command)
+_bench.app.command("io")(_bench_io.bench_io)
 app.add_typer(_bench.app, name="bench")

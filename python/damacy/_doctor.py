@@ -52,7 +52,7 @@ def examine() -> Report:
     """Everything worth knowing before asking why something is slow or refused."""
     python = platform.python_version()
     lines = [Line("python", "ok", f"{python}, {platform.system()} {platform.machine()}", python)]
-    return Report((*lines, *_native(), _cores(), _memory(), _open_files(), *_packages()))
+    return Report((*lines, *_native(), _cores(), _memory(), _open_files(), *_file_io(), *_packages()))
 
 
 def _native() -> list[Line]:
@@ -100,6 +100,23 @@ def _open_files() -> Line:
     if few:
         text += "; raise it with ulimit -n"
     return Line("open files", "note" if few else "ok", text, {"soft": soft, "hard": hard})
+
+
+def _file_io() -> list[Line]:
+    """Engines that serve `damacy.cufile`, and why others do not. Loads no library of CUDA's."""
+    try:
+        from damacy import _native
+    except ImportError:
+        return []
+    ring = _native.io_uring_probe()
+    lines = [
+        Line("io_uring", "ok", "gathers are read through it", ring)
+        if ring["usable"]
+        else Line("io_uring", "note", f"not used, preads serve: {ring['reason']}", ring)
+    ]
+    udev = os.path.isdir("/run/udev") and os.access("/run/udev", os.R_OK)
+    text = "looked for when a file asks for it" if udev else "not used: /run/udev is not a readable directory"
+    return [*lines, Line("cuFile", "ok" if udev else "note", text, {"udev": udev})]
 
 
 def _limit(value: int) -> str:

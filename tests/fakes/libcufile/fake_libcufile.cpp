@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #pragma GCC visibility push(default)
@@ -103,13 +104,17 @@ Status cuFileDriverClose() {
 Status cuFileHandleRegister(void** handle, Descriptor* descriptor) {
   if (const int code = counted("cuFileHandleRegister"); code != 0) return status_of(code);
   if (descriptor->type != 1) return {5018, 0};
-  *handle = new int(descriptor->handle.fd);
+  // Any alignment will do, as with the real one: a descriptor of its own is buffered.
+  const std::string name = "/proc/self/fd/" + std::to_string(descriptor->handle.fd);
+  const int access = ::fcntl(descriptor->handle.fd, F_GETFL) & O_ACCMODE;
+  *handle = new int(::open(name.c_str(), access | O_CLOEXEC));
   const std::lock_guard lock(fake().mutex);
   ++fake().handles;
   return {0, 0};
 }
 void cuFileHandleDeregister(void* handle) {
   counted("cuFileHandleDeregister");
+  ::close(*static_cast<int*>(handle));
   delete static_cast<int*>(handle);
   const std::lock_guard lock(fake().mutex);
   --fake().handles;
