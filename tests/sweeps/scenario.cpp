@@ -391,6 +391,10 @@ std::shared_ptr<MemoryStore> make_arrays() {
   return both;
 }
 
+std::shared_ptr<Store> store_below(std::shared_ptr<Store> both, std::string path) {
+  return std::make_shared<TwoArrays>(std::move(both), std::move(path));
+}
+
 const std::vector<Scenario>& scenarios() {
   static const std::vector<Scenario> all = make_scenarios();
   return all;

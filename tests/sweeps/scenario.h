@@ -38,6 +38,8 @@ struct World {
   std::shared_ptr<Device> device;  // null: the cores place batches
 };
 std::shared_ptr<MemoryStore> make_arrays();
+// What a pipeline opens under that path.
+std::shared_ptr<Store> store_below(std::shared_ptr<Store> both, std::string path);
 
 // What came out of a run; `wrong` is empty when every law held.
 struct Outcome {
