@@ -335,7 +335,12 @@ std::vector<Scenario> make_scenarios() {
     driver.push(2);
     if (driver.alive()) {
       try {
-        driver.pipeline().push({{"a.zarr", {{0, 5}, {60, 80}}}});
+        std::vector<Sample> beyond;
+        {
+          const Spared spared;
+          beyond.push_back({"a.zarr", {{0, 5}, {60, 80}}});
+        }
+        driver.pipeline().push(std::move(beyond));
       } catch (const Error&) {
         o.refused = true;
       }
