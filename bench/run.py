@@ -145,6 +145,7 @@ def summary(runs: list[dict], threads: int) -> dict:
         "gap_p50_s": percentile(gaps, 0.50),
         "gap_p99_s": percentile(gaps, 0.99),
         "gap_p99_over_mean": percentile(gaps, 0.99) / statistics.mean(gaps),
+        "gaps_s": [round(gap, 6) for gap in runs[-1]["gaps_s"]],
         "open_s": runs[0]["open_s"],
         "rss_growth": runs[-1]["rss_growth"],
         "rss_bound": runs[-1]["rss_bound"],
