@@ -61,9 +61,10 @@ class Queue:
             self._held.append((None, arrays))
 
     def run_copies(self, device: int, plan: Any, bases: list[int], held: list[Any], stream: Any) -> None:
-        """Enqueues a plan on `stream`, or on the one that the first array is used on."""
-        chosen = _handle(stream) if stream is not None else stream_of(held[0]) or 0
-        self._of(device).run(plan, bases, chosen, [], [])
+        """Enqueues a plan on `stream`, or on the one that the first array is used on, which transports use too."""
+        current = stream_of(held[0]) or 0
+        chosen = _handle(stream) if stream is not None else current
+        self._of(device).run(plan, bases, chosen, [current] if chosen != current else [], [])
 
     def synchronize(self) -> None:
         if self._queue is not None:

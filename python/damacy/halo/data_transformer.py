@@ -132,7 +132,11 @@ class HaloDataTransformer(abc.ABC):
     def _take(self, allocator: Any, elements: int, dtype: Any) -> Buffer:
         buffer = Buffer.pop_from_cache(allocator, (elements,), dtype)
         if self._native_wire:
+            if buffer._last_use is not None:
+                buffer._last_use.wait()
             buffer.array[:] = 0  # the gaps
+        if self._on_device:  # zeros are written on the library's stream, packing may be on another
+            buffer.finalize_memory_transfer()
         return buffer
 
     def _gather(self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None) -> Arrays:

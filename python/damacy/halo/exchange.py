@@ -293,12 +293,18 @@ def _allocate(field: Field, size: int) -> Any:
     if field.library == "torch":
         import torch
 
-        return torch.zeros(size, dtype=torch.uint8, device="cpu" if field.device is None else f"cuda:{field.device}")
+        if field.device is None:
+            return torch.zeros(size, dtype=torch.uint8)
+        zeros = torch.zeros(size, dtype=torch.uint8, device=f"cuda:{field.device}")
+        torch.cuda.current_stream(zeros.device).synchronize()
+        return zeros
     if field.library == "cupy":
         import cupy
 
         with cupy.cuda.Device(field.device):
-            return cupy.zeros(size, dtype="uint8")
+            zeros = cupy.zeros(size, dtype="uint8")
+            cupy.cuda.get_current_stream().synchronize()
+            return zeros
     return np.zeros(size, np.uint8)
 
 
