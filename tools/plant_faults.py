@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Leaves out one wait of the stream engine at a time and demands that a test on the lazy host device fails.
+"""Leaves out one wait of the stream engine or of file I/O at a time; a test on the lazy host device must fail.
 
     tools/plant_faults.py BUILD      a configured build folder of this checkout; its sources are put back afterwards
 
-Prints a line a fault, and exits 1 if one went unnoticed. Knows which lines order the work of a wave; does not know why.
+Prints a line a fault, and exits 1 if one went unnoticed. Knows which lines order the work of a wave and of
+a staging block; does not know why.
 """
 
 import pathlib
@@ -11,8 +12,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PIPELINE = ROOT / "src/damacy/pipeline"
-FAULTS = [  # what is left out, where, its text, what stands there instead
+FAULTS = [  # what is left out, where in the pipeline layer, its text, what stands there instead
     ("decoding does not wait for the copies", "wave_runner.cpp", "  stream.wait(wave.up);\n", ""),
     ("placing does not wait for decoding", "wave_runner.cpp", "  main_->wait(wave.decoded);\n", ""),
     ("placing does not wait for the slot's consumers", "wave_runner.cpp", "main_->wait(last_use);\n", ";\n"),
@@ -21,34 +21,43 @@ FAULTS = [  # what is left out, where, its text, what stands there instead
     ("a piece goes up before it is read", "wave.cpp", "pieces_[piece].open > 0 || ", ""),
     ("a wave goes before its reads ended", "wave.cpp", "  if (sealed_ && open_ranges_ == 0)", "  if (sealed_)"),
 ]
+SLOT_WAIT = "    if (slot_->reusable.ready()) return;\n    slot_->reusable.wait();\n"
+IO_FAULTS = [  # the same of the io layer
+    ("a slot is filled before it was copied", "staging.cpp", SLOT_WAIT, "    return;\n"),
+    ("copies do not wait for the producer", "staging.cpp", "    block_->stream().wait(device.before);\n", ""),
+    ("a slot is written before it was filled", "staging.cpp", "      now.slot->reusable.wait();\n", ""),
+    ("a request ends before its copies", "operation.cpp", "        event.wait();\n", ""),
+]
 
 
-def tests_pass(build: str) -> bool:
-    subprocess.run(["cmake", "--build", build, "--target", "pipeline_tests"], check=True, capture_output=True)
-    command = [f"{build}/pipeline_tests", "--gtest_filter=*OnDevice*/lazy:*OnDevice*/random*", "--gtest_repeat=3"]
+def tests_pass(build: str, layer: str) -> bool:
+    subprocess.run(["cmake", "--build", build, "--target", f"{layer}_tests"], check=True, capture_output=True)
+    command = [f"{build}/{layer}_tests", "--gtest_filter=*OnDevice*/lazy:*OnDevice*/random*", "--gtest_repeat=3"]
     try:
         return subprocess.run(command, capture_output=True, timeout=120).returncode == 0
     except subprocess.TimeoutExpired:
         return False
 
 
-def noticed(build: str, path: pathlib.Path, text: str, instead: str) -> bool:
+def noticed(build: str, layer: str, file: str, text: str, instead: str) -> bool:
+    path = ROOT / "src/damacy" / layer / file
     source = path.read_text()
     assert text in source, f"{path.name} has changed: {text!r} is gone"
     try:
         path.write_text(source.replace(text, instead))
-        return not tests_pass(build)
+        return not tests_pass(build, layer)
     finally:
         path.write_text(source)
 
 
 def main(build: str) -> int:
     unnoticed = 0
-    for name, file, text, instead in FAULTS:
-        found = noticed(build, PIPELINE / file, text, instead)
+    faults = [("pipeline", *fault) for fault in FAULTS] + [("io", *fault) for fault in IO_FAULTS]
+    for layer, name, file, text, instead in faults:
+        found = noticed(build, layer, file, text, instead)
         unnoticed += not found
         print(f"{'noticed  ' if found else 'UNNOTICED'}  {name}", flush=True)
-    print("sound" if tests_pass(build) else "the tests fail without a fault")
+    print("sound" if tests_pass(build, "pipeline") and tests_pass(build, "io") else "the tests fail without a fault")
     return 1 if unnoticed else 0
 
 

@@ -1,0 +1,57 @@
+"""A file to GPU memory and back, beside other work. Without a GPU (or torch) the same program runs on host memory.
+
+python examples/file_to_gpu.py [MiB]
+"""
+
+import os
+import sys
+import tempfile
+
+import numpy as np
+
+from damacy.cufile import CuFile
+
+try:
+    import torch
+
+    on_gpu = torch.cuda.is_available()
+except ImportError:
+    on_gpu = False
+
+
+def empty(size):
+    return torch.empty(size, dtype=torch.uint8, device="cuda") if on_gpu else np.empty(size, np.uint8)
+
+
+def main(mib: int) -> None:
+    size = mib << 20
+    stored = np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8)
+    with tempfile.TemporaryDirectory() as folder:
+        path, copy = os.path.join(folder, "in"), os.path.join(folder, "out")
+        stored.tofile(path)
+
+        target = empty(size)
+        with CuFile(path) as file:
+            future = file.pread(target)  # returns at once: workers read, the device copies
+            other_work = float(np.linalg.norm(stored[: 1 << 20].astype("f4")))
+            assert future.get() == size  # now any stream may use `target`
+
+        with CuFile(copy, "w") as file:
+            assert file.write(target) == size
+
+        # Many small pieces of a file in one request: merged reads, one batch of copies for a staging block.
+        sizes = np.full(100, 4096, np.int64)
+        offsets = np.arange(100, dtype=np.int64) * (size // 100 // 4096 * 4096)
+        pieces = empty(int(sizes.sum()))
+        with CuFile(copy) as file:
+            assert file.preadv_packed(pieces, sizes, offsets).get() == sizes.sum()
+            explained = file.explain()
+
+        got = pieces.cpu().numpy() if on_gpu else pieces
+        assert all((got[4096 * k : 4096 * (k + 1)] == stored[o : o + 4096]).all() for k, o in enumerate(offsets))
+        way = explained["engine_device" if on_gpu else "engine_host"]
+        print(f"{mib} MiB there and back by {way}, beside other work ({other_work:.0f}): ok")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 64)
