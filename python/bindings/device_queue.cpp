@@ -1,4 +1,5 @@
-// Device memory and queued copies for damacy._device_array. Native work drops the GIL.
+// Device memory, queued copies and reads to devices for damacy._device_array and damacy.zarr. Native work drops the
+// GIL.
 #include "damacy/pipeline/device_queue.h"
 
 #include <map>
@@ -12,6 +13,8 @@
 #include "damacy/core/fork.h"
 #include "damacy/core/text.h"
 #include "damacy/device/cuda_device.h"
+#include "damacy/device/host_device.h"
+#include "damacy/pipeline/device_reads.h"
 #include "memory_blocks.h"
 
 namespace damacy::python {
@@ -31,6 +34,54 @@ std::shared_ptr<DeviceQueue> queue_of(int device) {
   auto& queue = all->queues[device];
   if (!queue) queue = std::make_shared<DeviceQueue>(bind_primary_context(device), make_cuda_copier());
   return queue;
+}
+
+// Selection reads into a CUDA device's memory; the same life as its queue.
+class AllReads {
+ public:
+  std::shared_ptr<DeviceReads> get(int device) {
+    const auto queue = queue_of(device);
+    const std::lock_guard lock(mutex_);
+    auto& reads = reads_[device];
+    if (!reads)
+      reads = std::make_shared<DeviceReads>(queue->share_device(), make_cuda_stream_decoder(), make_cuda_copier(),
+                                            DeviceReads::Sizes{});
+    return reads;
+  }
+  // For tests: memory of the host as that of a device on which every missing wait shows.
+  std::shared_ptr<DeviceReads> lazy(std::size_t slab) {
+    const std::lock_guard lock(mutex_);
+    auto& reads = reads_[-1 - static_cast<int>(slab)];
+    if (!reads) {
+      const DeviceReads::Sizes sizes{
+          .slots = 2, .slab = slab, .images = 4 << 20, .destination = 4 * slab, .scratch = 4 << 20};
+      reads = std::make_shared<DeviceReads>(make_host_device({.kind = HostOrder::Kind::lazy}),
+                                            make_host_stream_decoder(), make_host_copier(), sizes);
+    }
+    return reads;
+  }
+  nb::dict counters(bool reset) {
+    const std::lock_guard lock(mutex_);
+    std::int64_t bytes = 0, copies = 0;
+    for (const auto& [device, reads] : reads_) {
+      auto& c = reads->counters();
+      bytes += reset ? c.h2d_bytes.exchange(0) : c.h2d_bytes.load();
+      copies += reset ? c.h2d_copies.exchange(0) : c.h2d_copies.load();
+    }
+    nb::dict out;
+    out["h2d_bytes"] = bytes;
+    out["h2d_copies"] = copies;
+    return out;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::shared_ptr<DeviceReads>> reads_;
+};
+
+AllReads& all_reads() {
+  static auto* const all = new AllReads;
+  return *all;
 }
 
 std::span<std::byte> bytes_at(std::uint64_t address, std::uint64_t size) {
@@ -122,6 +173,14 @@ void bind_device_queue(nb::module_& m) {
       .def_prop_ro("stream", &DeviceQueue::native_handle);
   m.def("device_queue", &queue_of, nb::arg("device"), nb::call_guard<Unlocked>(),
         "The queue of a CUDA device. Raises InvalidArgument where there is none.");
+  nb::class_<DeviceReads>(m, "DeviceReads");
+  m.def(
+      "device_reads", [](int device) { return all_reads().get(device); }, nb::arg("device"), nb::call_guard<Unlocked>(),
+      "What reads into a CUDA device's memory go through. Raises InvalidArgument where there is none.");
+  m.def(
+      "lazy_device_reads", [](std::size_t slab) { return all_reads().lazy(slab); }, nb::arg("slab"),
+      "For tests: the host's memory behind a device that does everything at the last moment.");
+  m.def("device_read_counters", [](bool reset) { return all_reads().counters(reset); }, nb::arg("reset") = false);
   m.def("device_block", &device_block, nb::arg("queue"), nb::arg("size"));
   m.def(
       "current_cuda_device",

@@ -17,6 +17,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/io/coalesce.h"
+#include "damacy/pipeline/device_queue.h"
 #include "damacy/pipeline/selection_read.h"
 #include "selections.h"
 
@@ -248,10 +249,16 @@ class Plan {
 };
 
 std::shared_ptr<SelectionRead> start(Plan& plan, std::shared_ptr<Store> store, bool keeps_indices, std::size_t threads,
-                                     std::shared_ptr<Bell> bell, std::uint64_t number) {
+                                     std::shared_ptr<Bell> bell, std::uint64_t number,
+                                     std::shared_ptr<DeviceReads> reads, DeviceQueue* queue) {
   SelectionRequest request = plan.take();
   request.store = std::move(store);
   request.keeps_indices = keeps_indices;
+  request.device = std::move(reads);
+  if (queue != nullptr) {
+    const Unlocked unlocked;
+    request.after.push_back(queue->record());
+  }
   auto read = std::make_shared<SelectionRead>(workers().get(threads), std::move(request),
                                               [bell = std::move(bell), number] { bell->ring(number); });
   const Unlocked unlocked;
@@ -329,7 +336,7 @@ void bind_selection_reads(nb::module_& m) {
           nb::arg("key"), nb::arg("index"), nb::arg("gap"), nb::arg("cap"))
       .def_prop_ro_static("unknown_size", [](nb::handle) { return Plan::kUnknownSize; })
       .def("start", &start, nb::arg("store"), nb::arg("keeps_indices"), nb::arg("threads"), nb::arg("bell"),
-           nb::arg("number"));
+           nb::arg("number"), nb::arg("reads").none() = nb::none(), nb::arg("queue").none() = nb::none());
   m.def("read_counters", &counters);
   m.def("reset_read_counters", [] {
     for (const auto& one : workers().all()) one->counters().reset();

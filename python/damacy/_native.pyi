@@ -150,6 +150,20 @@ def device_queue(device: int) -> DeviceQueue:
     The queue of a CUDA device. Raises InvalidArgument where there is none.
     """
 
+class DeviceReads:
+    pass
+
+def device_reads(device: int) -> DeviceReads:
+    """
+    What reads into a CUDA device's memory go through. Raises InvalidArgument where there is none.
+    """
+
+def lazy_device_reads(slab: int) -> DeviceReads:
+    """
+    For tests: the host's memory behind a device that does everything at the last moment.
+    """
+
+def device_read_counters(reset: bool = False) -> dict: ...
 def device_block(queue: DeviceQueue, size: int) -> MemoryBlock: ...
 def current_cuda_device() -> int:
     """
@@ -207,7 +221,16 @@ class SelectionPlan:
     unknown_size: Final[int] = ...
     """(arg: object, /) -> int"""
 
-    def start(self, store: Store, keeps_indices: bool, threads: int, bell: Bell, number: int) -> SelectionRead: ...
+    def start(
+        self,
+        store: Store,
+        keeps_indices: bool,
+        threads: int,
+        bell: Bell,
+        number: int,
+        reads: DeviceReads | None = None,
+        queue: DeviceQueue | None = None,
+    ) -> SelectionRead: ...
 
 def read_counters() -> dict: ...
 def reset_read_counters() -> None: ...

@@ -174,6 +174,45 @@ def test_other_stores_are_asked_for_each_object_once(shards):
     check_all_selections(opened(store, strict=False), stock)
 
 
+@pytest.fixture
+def lazy_device(monkeypatch):
+    """Reads go the way of a GPU's, through host memory that is written at the last legal moment."""
+
+    async def way(target):
+        return damacy._native.lazy_device_reads(1 << 16), None
+
+    monkeypatch.setattr("damacy.zarr._target.Target.way_to_device", way)
+
+
+@pytest.mark.parametrize("shards", [None, SHARDS], ids=["plain", "sharded"])
+@pytest.mark.parametrize("compressors", COMPRESSORS_V3, ids=str)
+def test_the_way_through_a_device_gives_the_same(tmp_path, lazy_device, compressors, shards):
+    options = {"shards": shards, "compressors": COMPRESSORS_V3[compressors], "fill_value": 7}
+    for dtype in ("<u2", ">f8", "?"):
+        stock = write(tmp_path / dtype, dtype, **(options | ({"fill_value": 1} if dtype == "?" else {})))
+        ours = opened(tmp_path / dtype, strict=False)
+        damacy.zarr.reset_stats()
+        check_all_selections(ours, stock)
+        stats = damacy.zarr.stats()
+        assert stats["h2d_copies"] >= 6 and stats["d2h_bytes"] == 0
+
+
+def test_v2_through_a_device(tmp_path, lazy_device):
+    stock = write(tmp_path / "a", ">f4", 2, order="F")
+    check_all_selections(opened(tmp_path / "a", strict=False), stock)
+
+
+def test_a_corrupt_chunk_is_an_error_through_a_device_too(tmp_path, lazy_device):
+    write(tmp_path / "a", shards=SHARDS)
+    path = tmp_path / "a" / "c" / "0" / "0" / "0"
+    data = bytearray(path.read_bytes())
+    data[4:40] = bytes(36)
+    path.write_bytes(data)
+    with pytest.raises(damacy.DecodeError) as caught:
+        opened(tmp_path / "a")[:]
+    assert caught.value.key == "c/0/0/0"
+
+
 def test_zip_stores(tmp_path):
     with ZipStore(tmp_path / "a.zip", mode="w") as store:
         stock = write(store, shards=SHARDS)

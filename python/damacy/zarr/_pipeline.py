@@ -13,6 +13,7 @@ from zarr.abc.codec import CodecPipeline as _ZarrPipeline
 
 from damacy.zarr import _jobs, _native_array, _stock, _stores
 from damacy.zarr._support import counted
+from damacy.zarr._target import Target
 
 _log = logging.getLogger("damacy")
 _ITEMS_A_TURN = 256  # that are looked at before others get their turn on the loop
@@ -110,7 +111,7 @@ class CodecPipeline(_ZarrPipeline):
             return ()
         why_not = self.reason or self._refuses(items)
         if why_not is None:
-            target = _Target(out, np.dtype(items[0][1].dtype.to_native_dtype()).newbyteorder("="))
+            target = Target(out, np.dtype(items[0][1].dtype.to_native_dtype()).newbyteorder("="))
             plan = await self._plan(items, target, drop_axes)
             if plan is not None:
                 missing = await self._run(plan, items, target)
@@ -130,7 +131,7 @@ class CodecPipeline(_ZarrPipeline):
                 return f"a chunk of shape {spec.shape}, the grid has {self._array.shape}"
         return None
 
-    async def _plan(self, items: Sequence[Any], target: _Target, drop_axes: tuple[int, ...]) -> Any:
+    async def _plan(self, items: Sequence[Any], target: Target, drop_axes: tuple[int, ...]) -> Any:
         from damacy import _native
 
         memory = target.memory
@@ -150,7 +151,7 @@ class CodecPipeline(_ZarrPipeline):
                 await asyncio.sleep(0)
         return plan
 
-    async def _run(self, plan: Any, items: Sequence[Any], target: _Target) -> bytes:
+    async def _run(self, plan: Any, items: Sequence[Any], target: Target) -> bytes:
         store = items[0][0].store
         if _stores.is_of_files(store):
             objects, keeps = _stores.file_store(_stores.root_of(store)), True
@@ -159,7 +160,8 @@ class CodecPipeline(_ZarrPipeline):
             fetched = await _stores.fetch(items, plan, self._array)
             objects, keeps = fetched.given, False
             keep = target.memory, fetched
-        return await _jobs.run(lambda threads, bell, n: plan.start(objects, keeps, threads, bell, n), keep)
+        way = await target.way_to_device()
+        return await _jobs.run(lambda threads, bell, n: plan.start(objects, keeps, threads, bell, n, *way), keep)
 
     async def _read_stock(self, why_not: str, items: Sequence[Any], out: Any, drop_axes: tuple[int, ...]) -> Any:
         if self._strict:
@@ -174,23 +176,6 @@ class CodecPipeline(_ZarrPipeline):
         from damacy import UnsupportedFormat
 
         return UnsupportedFormat(f"not read natively: {reason}", store=str(self._store), reason="zarr")
-
-
-class _Target:
-    """Host memory that native threads write to: the memory of `out` itself, else memory that is then assigned to it."""
-
-    def __init__(self, out: Any, dtype: np.dtype[Any]) -> None:
-        self._out = out
-        array = out.as_ndarray_like()
-        array = getattr(array, "_host_memory", array)
-        is_plain = type(array) in (np.ndarray, np.memmap)
-        self._is_direct = is_plain and array.dtype.newbyteorder("=") == dtype and array.flags.writeable
-        self.memory: np.ndarray[Any, Any] = array if self._is_direct else np.empty(out.shape, dtype)
-        self.is_swapped = not self.memory.dtype.isnative
-
-    def finish(self, items: Sequence[Any]) -> None:
-        if not self._is_direct:
-            _stock.assign(self._out, self.memory, items)
 
 
 CodecPipeline.__module__ = "damacy.zarr"

@@ -42,7 +42,8 @@ def stats() -> dict[str, int]:
     from damacy import _native
     from damacy._device_memory import transfers
 
-    bus = {name: transfers[name] for name in _BUS_COUNTERS}
+    reads = _native.device_read_counters()
+    bus = {name: transfers[name] + reads.get(name, 0) for name in _BUS_COUNTERS}
     return {**_native.read_counters(), "fallback_reads": counted["fallback_reads"], **bus}
 
 
@@ -51,5 +52,6 @@ def reset_stats() -> None:
     from damacy._device_memory import transfers
 
     _native.reset_read_counters()
+    _native.device_read_counters(reset=True)
     counted.clear()
     transfers.clear()

@@ -43,7 +43,7 @@ class EncodedChunks {
   virtual void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept = 0;
 
   // Of a big chunk little is needed, and its codec can do with parts.
-  bool worth_reading_partially(std::size_t chunk) const;
+  virtual bool worth_reading_partially(std::size_t chunk) const;
 };
 
 }  // namespace damacy

@@ -5,6 +5,7 @@
 
 #include "damacy/core/text.h"
 #include "damacy/pipeline/place.h"
+#include "damacy/pipeline/stage_frames.h"
 #include "damacy/zarr/catalog.h"
 #include "damacy/zarr/decode_error.h"
 #include "damacy/zarr/stored_chunk.h"
@@ -22,7 +23,7 @@ std::int64_t system_ns() {
 ObjectChunks::ObjectChunks(std::shared_ptr<SelectionRead> read, std::span<const std::uint32_t> items)
     : read_(std::move(read)), items_(items.begin(), items.end()) {}
 
-ChunkReads ObjectChunks::open() {
+ChunkReads ObjectChunks::open(std::stop_token stop) {
   read_->check_wanted();
   object_ = read_->request_.store->open(key());
   list_chunks();
@@ -34,7 +35,7 @@ ChunkReads ObjectChunks::open() {
     for (const std::uint32_t item : items_) read_->missing_[item] = 1;
     for (std::uint32_t c = 0; c < chunks_.size(); ++c) reads.missing.push_back(c);
   }
-  for (const std::uint32_t chunk : reads.missing) fill(chunk);
+  for (const std::uint32_t chunk : reads.missing) fill(chunk, stop);
   return reads;
 }
 
@@ -99,15 +100,19 @@ bool ObjectChunks::take(std::size_t thread, std::size_t chunk, std::span<const s
     const ArrayMetadata& metadata = array().metadata();
     if (metadata.codecs.is_raw()) {
       count_decode({}, packed.size(), packed.size());
-      place(chunk, packed);
+      place(chunk, packed, stop);
       return true;
     }
-    const Arena::Piece scratch = read_->memory_->scratch.take(metadata.chunk_bytes(), std::move(stop));
+    if (read_->waves_ && device_decodes(metadata.codecs)) {
+      stage_encoded(chunk, packed, stop);
+      return true;
+    }
+    const Arena::Piece scratch = read_->memory_->scratch.take(metadata.chunk_bytes(), stop);
     const DecodeResult result = decode_chunk(*this, chunk, packed, available, needed_bytes(chunk), scratch.bytes(),
                                              read_->workers_->context(thread));
     if (result.status == DecodeStatus::need_more && !available.empty()) return false;
     if (result.ok())
-      place(chunk, scratch.bytes());
+      place(chunk, scratch.bytes(), stop);
     else
       fail_chunk(chunk, result);
   } catch (...) {
@@ -124,18 +129,67 @@ CopyOp ObjectChunks::copy_of(bool stored) const noexcept {
   return {dtype, dtype, swaps && scalar_size_of(dtype) > 1};
 }
 
-void ObjectChunks::place(std::size_t chunk, std::span<const std::byte> decoded) {
-  for (const Use& use : uses_of(chunk))
-    selections_[use.selection].place(use.part, array().chunk_strides(), copy_of(/*stored=*/true), decoded,
-                                     read_->request_.out);
+Dims ObjectChunks::source_strides(bool stored) const {
+  return stored ? array().chunk_strides() : Dims(array().rank(), 0);
 }
 
-void ObjectChunks::fill(std::size_t chunk) {
+void ObjectChunks::place(std::size_t chunk, std::span<const std::byte> decoded, std::stop_token stop) {
+  if (read_->waves_) {
+    const std::vector<ByteRange> needed = needed_bytes(chunk);
+    const ByteRange part{needed.front().begin, needed.back().end};
+    read_->waves_->add_elements(decoded.subspan(part.begin, part.size()), part.begin, decoded.size(), wave_chunk(chunk),
+                                std::move(stop));
+    return;
+  }
+  for (const Use& use : uses_of(chunk))
+    selections_[use.selection].for_copies(use.part, source_strides(true), copy_of(true), [&](const BlockCopy& copy) {
+      run_block_copy(copy, decoded, read_->request_.out);
+    });
+}
+
+void ObjectChunks::fill(std::size_t chunk, std::stop_token stop) {
   ++read_->workers_->counters().chunks_missing;
   const std::span<const std::byte> element = std::span(read_->request_.fill).first(size_of(array().metadata().dtype));
+  if (read_->waves_) {
+    const auto place_fill = [this, self = shared_from_this(), chunk](PlacementList& list, std::uint64_t address,
+                                                                     const ChunkLayout& layout) {
+      add_placements(chunk, list, address, layout, false);
+    };
+    return read_->waves_->add_elements(element, 0, element.size(), {place_fill, {}}, std::move(stop));
+  }
   for (const Use& use : uses_of(chunk))
-    selections_[use.selection].place(use.part, Dims(array().rank(), 0), copy_of(/*stored=*/false), element,
-                                     read_->request_.out);
+    selections_[use.selection].for_copies(use.part, source_strides(false), copy_of(false), [&](const BlockCopy& copy) {
+      run_block_copy(copy, element, read_->request_.out);
+    });
+}
+
+void ObjectChunks::stage_encoded(std::size_t chunk, std::span<const std::byte> packed, std::stop_token stop) {
+  const ArrayMetadata& metadata = array().metadata();
+  const DecodeResult result = read_->waves_->add_encoded(metadata.codecs, packed, metadata.chunk_bytes(),
+                                                         needed_bytes(chunk), wave_chunk(chunk), std::move(stop));
+  if (!result.ok()) return fail_chunk(chunk, result);
+  count_decode({}, packed.size(), metadata.chunk_bytes());
+}
+
+WaveChunk ObjectChunks::wave_chunk(std::size_t chunk) {
+  return {
+      [this, self = shared_from_this(), chunk](PlacementList& list, std::uint64_t address, const ChunkLayout& layout) {
+        add_placements(chunk, list, address, layout, true);
+      },
+      [this, self = shared_from_this(), chunk](std::span<const std::byte> packed, std::span<std::byte> decoded) {
+        DecodeContext context;
+        const DecodeResult result = array().metadata().codecs.decode(packed, decoded, needed_bytes(chunk), context);
+        if (!result.ok()) fail_chunk(chunk, result);
+        return result.ok();
+      }};
+}
+
+void ObjectChunks::add_placements(std::size_t chunk, PlacementList& list, std::uint64_t address,
+                                  const ChunkLayout& layout, bool stored) {
+  const auto out = reinterpret_cast<std::uint64_t>(read_->request_.out.data());
+  for (const Use& use : uses_of(chunk))
+    selections_[use.selection].for_copies(use.part, source_strides(stored), copy_of(stored),
+                                          [&](const BlockCopy& copy) { list.add(copy, address, out, layout); });
 }
 
 void ObjectChunks::count_decode(StatsBoard::Span, std::uint64_t encoded, std::uint64_t decoded) noexcept {

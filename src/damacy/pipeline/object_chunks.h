@@ -10,13 +10,13 @@
 
 namespace damacy {
 
-class ObjectChunks final : public ChunkSink, public EncodedChunks {
+class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::enable_shared_from_this<ObjectChunks> {
  public:
   // `items`: of the request, all with one key.
   ObjectChunks(std::shared_ptr<SelectionRead> read, std::span<const std::uint32_t> items);
 
   // Opens the object and finds the chunks; what is missing is filled at once. Leaves what there is to read.
-  ChunkReads open();
+  ChunkReads open(std::stop_token stop);
   void fail_object(Error error) noexcept;
 
   EncodedChunks& tasks() noexcept override { return *this; }
@@ -34,6 +34,10 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks {
   void close_task() noexcept override { read_->close_task(); }
   void open_read() noexcept override {}
   void close_read() noexcept override {}
+  // A device gets whole chunks: it may find more frames than a part of them has.
+  bool worth_reading_partially(std::size_t chunk) const override {
+    return !read_->waves_ && EncodedChunks::worth_reading_partially(chunk);
+  }
   void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
   void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
 
@@ -56,8 +60,14 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks {
   void list_chunks();
   void locate_chunks();
   ShardIndex index_of_object();
-  void place(std::size_t chunk, std::span<const std::byte> decoded);
-  void fill(std::size_t chunk);
+  void place(std::size_t chunk, std::span<const std::byte> decoded, std::stop_token stop);
+  // To a device.
+  void stage_encoded(std::size_t chunk, std::span<const std::byte> packed, std::stop_token stop);
+  WaveChunk wave_chunk(std::size_t chunk);
+  void add_placements(std::size_t chunk, PlacementList& list, std::uint64_t address, const ChunkLayout& layout,
+                      bool stored);
+  void fill(std::size_t chunk, std::stop_token stop);
+  Dims source_strides(bool stored) const;
   void fail(std::size_t chunk, const Error& error) noexcept;
   CopyOp copy_of(bool stored) const noexcept;
 

@@ -110,8 +110,8 @@ ByteRange SplitSelection::bytes_of(std::int64_t part, const Dims& strides, std::
   return {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end)};
 }
 
-void SplitSelection::place(std::int64_t part, const Dims& strides, const CopyOp& op, std::span<const std::byte> chunk,
-                           std::span<std::byte> out) const {
+void SplitSelection::for_copies(std::int64_t part, const Dims& strides, const CopyOp& op,
+                                const std::function<void(const BlockCopy&)>& visit) const {
   std::array<const AxisRuns*, kMaxRank> runs;
   for_axes(part, [&](std::size_t axis, const AxisPart& of) { runs[axis] = &of.runs; });
   const std::size_t rank = axes_.size();
@@ -127,7 +127,7 @@ void SplitSelection::place(std::int64_t part, const Dims& strides, const CopyOp&
       copy.dst_offset += run.to;
     }
     normalise(copy);
-    run_block_copy(copy, chunk, out);
+    visit(copy);
     std::size_t axis = rank;
     while (axis > 0 && ++at[axis - 1] == runs[axis - 1]->size()) at[--axis] = 0;
     if (axis == 0) return;

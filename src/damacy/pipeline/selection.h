@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -47,9 +48,9 @@ class SplitSelection {
 
   // The byte interval of the decoded chunk that holds the part. `strides`: of a decoded chunk, bytes.
   ByteRange bytes_of(std::int64_t part, const Dims& strides, std::size_t element) const noexcept;
-  // Copies the part from `chunk` to `out`. Strides of 0 make one element fill it.
-  void place(std::int64_t part, const Dims& strides, const CopyOp& op, std::span<const std::byte> chunk,
-             std::span<std::byte> out) const;
+  // The copies that bring the part from a chunk to the destination, normalised. Strides of 0 make one element fill it.
+  void for_copies(std::int64_t part, const Dims& strides, const CopyOp& op,
+                  const std::function<void(const BlockCopy&)>& visit) const;
   std::int64_t elements(std::int64_t part) const noexcept;
 
  private:

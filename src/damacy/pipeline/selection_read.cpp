@@ -21,7 +21,7 @@ class ObjectRead final : public Request {
   }
 
   Part prepare(std::size_t thread, std::stop_token stop) override {
-    const ChunkReads reads = chunks_->open();
+    const ChunkReads reads = chunks_->open(stop);
     for (const ChunkRun& run : reads.runs) add(std::make_unique<ChunkRunRead>(chunks_, run));
     for (const std::uint32_t chunk : reads.partial) add(std::make_unique<PartialRead>(chunks_, chunk));
     return first_ ? first_->prepare(thread, std::move(stop)) : Part{};
@@ -57,6 +57,12 @@ SelectionRead::SelectionRead(std::shared_ptr<ReadWorkers> workers, SelectionRequ
 
 void SelectionRead::start() {
   open_task();
+  if (!request_.device) return submit();
+  waves_ = std::make_unique<ReadWaves>(request_.device, request_.after, [this](const Error& error) { fail(error); });
+  request_.device->take_turn([self = shared_from_this()] { self->submit(); });
+}
+
+void SelectionRead::submit() {
   ++workers_->counters().reads;
   workers_->counters().items += static_cast<std::int64_t>(request_.items.size());
   std::unordered_map<std::string_view, std::size_t> position;
@@ -72,6 +78,11 @@ void SelectionRead::start() {
 
 void SelectionRead::close_task() noexcept {
   if (open_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (waves_) {
+    waves_->finish();
+    waves_.reset();
+    request_.device->end_turn();
+  }
   memory_.reset();
   const auto ended = std::move(ended_);
   ended();

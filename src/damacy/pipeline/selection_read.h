@@ -17,6 +17,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/io/store.h"
+#include "damacy/pipeline/device_reads.h"
 #include "damacy/pipeline/read_workers.h"
 #include "damacy/pipeline/selection.h"
 #include "damacy/zarr/array.h"
@@ -33,9 +34,11 @@ struct SelectionRequest {
   std::shared_ptr<Store> store;
   bool keeps_indices = false;  // the store's stamps tell versions of an object apart
   std::vector<SelectedObject> items;
-  std::array<std::byte, 16> fill{};  // in this machine's byte order
-  std::span<std::byte> out;          // what runs count from, and how far they may go
-  bool swap_out = false;             // `out` is in the other byte order
+  std::array<std::byte, 16> fill{};     // in this machine's byte order
+  std::span<std::byte> out;             // what runs count from, and how far they may go
+  bool swap_out = false;                // `out` is in the other byte order
+  std::shared_ptr<DeviceReads> device;  // `out` is an address there; null: the host's
+  std::vector<Event> after;             // on the device, what comes before the first write
 };
 
 class SelectionRead : public std::enable_shared_from_this<SelectionRead> {
@@ -55,6 +58,7 @@ class SelectionRead : public std::enable_shared_from_this<SelectionRead> {
  private:
   friend class ObjectChunks;
   friend class ObjectRead;
+  void submit();
   void open_task() noexcept { open_.fetch_add(1); }
   void close_task() noexcept;
   void check_wanted() const;  // throws when it is cancelled, or has failed already
@@ -63,6 +67,7 @@ class SelectionRead : public std::enable_shared_from_this<SelectionRead> {
   std::shared_ptr<ReadWorkers> workers_;
   SelectionRequest request_;
   std::shared_ptr<ReadMemory> memory_;
+  std::unique_ptr<ReadWaves> waves_;  // to a device
   std::function<void()> ended_;
   std::atomic<std::int64_t> open_{0};
   std::atomic<bool> cancelled_{false};

@@ -6,12 +6,10 @@
 #include <span>
 
 #include "damacy/codec/chain.h"
+#include "damacy/pipeline/stage_frames.h"
 #include "damacy/pipeline/wave.h"
 
 namespace damacy {
-
-// Whether a device can decode chunks of this chain: one codec that has kernels, or none, and checksums around it.
-[[nodiscard]] bool device_decodes(const CodecChain& codecs) noexcept;
 
 // `packed` are the chunk's encoded bytes, which stand at staged_at. Adds frames and placements to the wave; a failure
 // is told to the chunk's rows.

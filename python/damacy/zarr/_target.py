@@ -1,0 +1,54 @@
+"""Where a native read writes: the memory of `out` itself, of the host or of a GPU; else memory that is then assigned to
+it. Knows kinds of memory; not what is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from damacy.zarr import _stock
+
+
+class Target:
+    """`memory` is a geometry that native code writes to, `is_swapped` in the other byte order."""
+
+    def __init__(self, out: Any, dtype: np.dtype[Any]) -> None:
+        self._out = out
+        self._device = "cpu"
+        self._wrapped: Any = None  # keeps foreign memory
+        array = out.as_ndarray_like()
+        if not isinstance(array, np.ndarray):
+            array = self._wrap(array)
+        is_plain = type(array) in (np.ndarray, np.memmap)
+        self._is_direct = is_plain and array.dtype.newbyteorder("=") == dtype and array.flags.writeable
+        if not self._is_direct:
+            self._device = "cpu"
+        self.memory: np.ndarray[Any, Any] = array if self._is_direct else np.empty(out.shape, dtype)
+        self.is_swapped = not self.memory.dtype.isnative
+
+    def _wrap(self, array: Any) -> Any:
+        from damacy import _device_array
+
+        self._wrapped = _device_array.wrap(array)
+        if self._wrapped is None:
+            return None
+        self._device = self._wrapped.device
+        return self._wrapped._array
+
+    async def way_to_device(self) -> tuple[Any, Any]:
+        """The native reads and the queue of a GPU, None for the host."""
+        if self._device == "cpu":
+            return None, None
+        from damacy import _device_memory, _native
+
+        # The first one takes pinned memory, which is slow: not on the loop.
+        index = int(self._device.removeprefix("cuda:"))
+        queue = await asyncio.to_thread(_device_memory.queue_of, self._device)
+        return await asyncio.to_thread(_native.device_reads, index), queue
+
+    def finish(self, items: Sequence[Any]) -> None:
+        if not self._is_direct:
+            _stock.assign(self._out, self.memory, items)

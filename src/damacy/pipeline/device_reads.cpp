@@ -1,0 +1,285 @@
+#include "damacy/pipeline/device_reads.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "damacy/core/checked.h"
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+#include "damacy/pipeline/stage_frames.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::uint64_t kAligned = 256;
+constexpr std::size_t kStatusBytes = 1 << 20;
+constexpr std::size_t kFramesBeforeFull = kStatusBytes / 8;
+
+std::uint64_t address_of(const HostBuffer& buffer, std::uint64_t offset) {
+  return reinterpret_cast<std::uint64_t>(buffer.data()) + offset;
+}
+
+}  // namespace
+
+DeviceReads::DeviceReads(std::shared_ptr<Device> device, std::unique_ptr<StreamDecoder> decoder,
+                         std::unique_ptr<Copier> copier, const Sizes& sizes)
+    : device_(std::move(device)),
+      decoder_(std::move(decoder)),
+      copier_(std::move(copier)),
+      sizes_(sizes),
+      slots_(make_slots(sizes)),
+      stream_(device_->make_stream()) {}
+
+std::unique_ptr<ReadSlot> DeviceReads::make_slot(std::size_t chunks, std::size_t images, std::size_t destination,
+                                                 std::size_t scratch) const {
+  const auto pinned = device_->pinned_memory();
+  const auto memory = device_->device_memory();
+  auto slot = std::make_unique<ReadSlot>();
+  slot->chunk_bytes = round_up<std::size_t>(chunks, kAligned);
+  slot->slab = HostBuffer(pinned, slot->chunk_bytes + images);
+  slot->source = HostBuffer(memory, slot->slab.size() + kAligned);
+  slot->destination = HostBuffer(memory, std::max<std::size_t>(destination, kAligned));
+  slot->scratch = HostBuffer(memory, std::max<std::size_t>(scratch, kAligned));
+  slot->status = HostBuffer(memory, kStatusBytes);
+  slot->host_status = HostBuffer(pinned, kStatusBytes);
+  slot->frames = decoder_->make_list(scratch);
+  return slot;
+}
+
+Pool<ReadSlot> DeviceReads::make_slots(const Sizes& sizes) const {
+  std::vector<std::unique_ptr<ReadSlot>> slots;
+  for (std::size_t i = 0; i < sizes.slots; ++i)
+    slots.push_back(make_slot(sizes.slab, sizes.images, sizes.destination, sizes.scratch));
+  return Pool<ReadSlot>(std::move(slots));
+}
+
+void DeviceReads::take_turn(std::function<void()> start) {
+  {
+    const std::lock_guard lock(turn_mutex_);
+    if (busy_) return waiting_.push_back(std::move(start));
+    busy_ = true;
+  }
+  start();
+}
+
+void DeviceReads::end_turn() {
+  std::function<void()> next;
+  {
+    const std::lock_guard lock(turn_mutex_);
+    busy_ = !waiting_.empty();
+    if (!busy_) return;
+    next = std::move(waiting_.front());
+    waiting_.pop_front();
+  }
+  next();
+}
+
+// Filled by readers; the last of them to leave a sealed one takes it through the device.
+struct ReadWaves::Wave {
+  std::optional<Lease<ReadSlot>> lease;
+  std::unique_ptr<ReadSlot> own;  // for a chunk that is larger than any slot
+  std::uint64_t staged = 0, decoded = 0;
+  std::int64_t writers = 0;
+  bool sealed = false;
+  std::atomic<std::size_t> frames{0};
+  std::mutex mutex;  // over all below
+  std::deque<Piece> pieces;
+  std::vector<Piece*> owners;  // by frame
+
+  ReadSlot& slot() noexcept { return own ? *own : **lease; }
+  bool fits(std::uint64_t more_staged, std::uint64_t more_decoded) {
+    return staged + round_up(more_staged, kAligned) <= slot().chunk_bytes &&
+           decoded + round_up(more_decoded, kAligned) <= slot().destination.size() && frames < kFramesBeforeFull;
+  }
+  Piece& add(Piece piece) {
+    const std::lock_guard lock(mutex);
+    return pieces.emplace_back(std::move(piece));
+  }
+  void own_frames(std::span<const std::uint32_t> own, Piece& piece) {
+    const std::lock_guard lock(mutex);
+    for (const std::uint32_t frame : own) {
+      if (frame == FrameList::kHost) continue;
+      if (owners.size() <= frame) owners.resize(std::size_t{frame} + 1, nullptr);
+      owners[frame] = &piece;
+    }
+    frames = owners.size();
+  }
+};
+
+ReadWaves::ReadWaves(std::shared_ptr<DeviceReads> reads, std::vector<Event> after, Fail fail)
+    : reads_(std::move(reads)), after_(std::move(after)), fail_(std::move(fail)) {}
+
+ReadWaves::Place ReadWaves::reserve(std::uint64_t staged, std::uint64_t decoded, const std::stop_token& stop) {
+  const DeviceReads::Sizes& sizes = reads_->sizes_;
+  if (staged > sizes.slab || decoded > sizes.destination) {
+    auto alone = std::make_shared<Wave>();
+    alone->own = reads_->make_slot(staged, sizes.images, decoded, sizes.scratch);
+    alone->sealed = true;
+    alone->writers = 1;
+    alone->staged = staged;
+    return {alone, 0, 0};
+  }
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (current_ && current_->fits(staged, decoded)) break;
+    if (current_) {
+      const auto full = std::exchange(current_, nullptr);
+      full->sealed = true;
+      const bool is_left = full->writers == 0;
+      lock.unlock();
+      if (is_left) run(*full);
+      lock.lock();
+    } else if (acquiring_) {
+      changed_.wait(lock);
+    } else {
+      acquiring_ = true;
+      lock.unlock();
+      auto lease = reads_->slots_.acquire(stop);
+      lock.lock();
+      acquiring_ = false;
+      changed_.notify_all();
+      if (!lease) throw Error(Status::shutdown, "stopped while waiting for a wave", "closed");
+      current_ = std::make_shared<Wave>();
+      current_->lease.emplace(std::move(*lease));
+      current_->slot().frames->clear();
+      current_->slot().placements.clear();
+    }
+  }
+  const Place place{current_, current_->staged, current_->decoded};
+  current_->staged += round_up(staged, kAligned);
+  current_->decoded += round_up(decoded, kAligned);
+  ++current_->writers;
+  return place;
+}
+
+void ReadWaves::leave(const std::shared_ptr<Wave>& wave) {
+  bool goes = false;
+  {
+    const std::lock_guard lock(mutex_);
+    goes = --wave->writers == 0 && wave->sealed;
+  }
+  if (goes) run(*wave);
+}
+
+DecodeResult ReadWaves::add_encoded(const CodecChain& codecs, std::span<const std::byte> packed,
+                                    std::uint64_t decoded_bytes, std::vector<ByteRange> needed, WaveChunk chunk,
+                                    std::stop_token stop) {
+  const Place at = reserve(packed.size(), decoded_bytes, stop);
+  ReadSlot& slot = at.wave->slot();
+  std::ranges::copy(packed, slot.slab.data() + at.staged_at);
+  Piece& piece = at.wave->add({std::move(chunk), at.staged_at, packed.size(), at.decoded_at, decoded_bytes});
+  StagedFrames found;
+  const FrameSink sink{*slot.frames, [&](std::span<const std::uint32_t> own) { at.wave->own_frames(own, piece); }};
+  const DecodeResult result =
+      stage_frames(codecs, {packed, at.staged_at, at.decoded_at, decoded_bytes, std::move(needed)}, sink, found);
+  piece.redo = result.ok() && found.host;
+  if (result.ok() && !found.host) {
+    const std::uint64_t address =
+        found.in_source ? address_of(slot.source, *found.in_source) : address_of(slot.destination, at.decoded_at);
+    piece.chunk.place(slot.placements, address, found.layout);
+  } else if (!result.ok()) {
+    piece.chunk = {};
+  }
+  leave(at.wave);
+  return result;
+}
+
+void ReadWaves::add_elements(std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t chunk_bytes,
+                             WaveChunk chunk, std::stop_token stop) {
+  const Place at = reserve(bytes.size(), 0, stop);
+  ReadSlot& slot = at.wave->slot();
+  std::ranges::copy(bytes, slot.slab.data() + at.staged_at);
+  ChunkLayout layout;
+  layout.chunk_bytes = chunk_bytes;
+  chunk.place(slot.placements, address_of(slot.source, at.staged_at) - offset, layout);
+  leave(at.wave);
+}
+
+void ReadWaves::finish() noexcept {
+  const auto last = std::exchange(current_, nullptr);
+  if (last) run(*last);
+}
+
+void ReadWaves::run(Wave& wave) noexcept {
+  try {
+    enqueue_and_wait(wave);
+    ReadSlot& slot = wave.slot();
+    for (std::size_t frame = 0; frame < wave.owners.size(); ++frame) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, slot.host_status.data() + 4 * frame, sizeof word);
+      const GpuVerdict verdict = verdict_of(word);
+      if (wave.owners[frame] != nullptr && (verdict.ask_host || !verdict.result.ok())) wave.owners[frame]->redo = true;
+    }
+    for (Piece& piece : wave.pieces)
+      if (piece.redo && piece.chunk.decode_on_host) redo(wave, piece);
+  } catch (...) {
+    fail_(current_error());
+  }
+  wave.lease.reset();
+}
+
+// One copy up: the chunks, and behind them the images.
+void ReadWaves::enqueue_and_wait(Wave& wave) {
+  ReadSlot& slot = wave.slot();
+  const std::size_t frame_image = slot.frames->image_bytes();
+  const std::size_t placement_image = reads_->copier_->image_bytes(slot.placements);
+  const std::size_t frames_at = round_up<std::size_t>(wave.staged, kAligned);
+  const std::size_t placements_at = frames_at + round_up<std::size_t>(frame_image, kAligned);
+  const std::size_t end = placements_at + placement_image;
+  const std::size_t status_bytes = std::size_t{4} * slot.frames->count();
+  if (end > slot.slab.size() || status_bytes > kStatusBytes)
+    throw Error(Status::oom, text("a wave needs ", end, " bytes of ", slot.slab.size(), " for its descriptors"),
+                "buffers");
+  if (end == 0) return;
+  slot.frames->write_image(slot.slab.bytes().subspan(frames_at, frame_image));
+  reads_->copier_->write_image(slot.placements, slot.slab.bytes().subspan(placements_at, placement_image));
+  Event done;
+  {
+    const std::lock_guard lock(reads_->stream_mutex_);
+    Stream& stream = *reads_->stream_;
+    stream.copy(slot.source.bytes().first(end), slot.slab.bytes().first(end));
+    reads_->counters_.h2d_bytes += static_cast<std::int64_t>(end);
+    ++reads_->counters_.h2d_copies;
+    if (status_bytes > 0) {
+      reads_->decoder_->enqueue(
+          stream, *slot.frames,
+          {slot.source.bytes().first(slot.source.size() - kAligned), slot.destination.bytes(), slot.scratch.bytes(),
+           slot.source.bytes().subspan(frames_at, frame_image), slot.status.bytes().first(status_bytes)});
+      stream.copy(slot.host_status.bytes().first(status_bytes), slot.status.bytes().first(status_bytes));
+    }
+    for (const Event& before : after_) stream.wait(before);
+    if (placement_image > 0)
+      reads_->copier_->enqueue(stream, slot.placements, slot.source.bytes().subspan(placements_at, placement_image));
+    done = stream.record();
+  }
+  done.wait();
+}
+
+// The second chance of a chunk, whose decoder also words what is wrong with it.
+void ReadWaves::redo(Wave& wave, Piece& piece) {
+  ReadSlot& slot = wave.slot();
+  std::vector<std::byte> decoded(piece.decoded_bytes);
+  if (!piece.chunk.decode_on_host(slot.slab.bytes().subspan(piece.staged_at, piece.staged_bytes), decoded)) return;
+  PlacementList list;
+  ChunkLayout layout;
+  layout.chunk_bytes = piece.decoded_bytes;
+  piece.chunk.place(list, address_of(slot.destination, piece.decoded_at), layout);
+  const std::size_t image = reads_->copier_->image_bytes(list);
+  const std::size_t at = slot.chunk_bytes;  // the images of the wave are used up
+  if (image > slot.slab.size() - at) throw Error(Status::oom, "the descriptors of a chunk do not fit", "buffers");
+  Event done;
+  {
+    const std::lock_guard lock(reads_->stream_mutex_);
+    Stream& stream = *reads_->stream_;
+    reads_->copier_->write_image(list, slot.slab.bytes().subspan(at, image));
+    stream.copy(slot.destination.bytes().subspan(piece.decoded_at, decoded.size()), decoded);
+    stream.copy(slot.source.bytes().subspan(at, image), slot.slab.bytes().subspan(at, image));
+    reads_->counters_.h2d_bytes += static_cast<std::int64_t>(decoded.size() + image);
+    reads_->counters_.h2d_copies += 2;
+    reads_->copier_->enqueue(stream, list, slot.source.bytes().subspan(at, image));
+    done = stream.record();
+  }
+  done.wait();
+}
+
+}  // namespace damacy

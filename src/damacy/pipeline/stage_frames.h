@@ -1,0 +1,43 @@
+// The frames of an encoded chunk that a device will decode: checked and found on the thread that read it. Knows codecs
+// and a wave's memory by offsets; not where elements go.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "damacy/codec/chain.h"
+#include "damacy/codec/stream_decoder.h"
+#include "damacy/copy/placement.h"
+
+namespace damacy {
+
+// Whether a device can decode chunks of this chain: one codec that has kernels, or none, and checksums around it.
+[[nodiscard]] bool device_decodes(const CodecChain& codecs) noexcept;
+
+struct StagedBytes {
+  std::span<const std::byte> packed;
+  std::uint64_t staged_at;   // of `packed`, in slab and source
+  std::uint64_t decoded_at;  // in the destination
+  std::uint64_t decoded_bytes;
+  std::vector<ByteRange> needed;  // sorted, disjoint, not empty
+};
+
+// Where frames go: `own` hears their indices.
+struct FrameSink {
+  FrameList& frames;
+  std::function<void(std::span<const std::uint32_t>)> own;  // some may be FrameList::kHost
+};
+
+struct StagedFrames {
+  ChunkLayout layout;
+  std::optional<std::uint64_t> in_source;  // the elements lie in the source as they are; else at `decoded_at`
+  bool host = false;                       // the decoder leaves it to the host
+};
+
+[[nodiscard]] DecodeResult stage_frames(const CodecChain& codecs, const StagedBytes& chunk, const FrameSink& sink,
+                                        StagedFrames& found);
+
+}  // namespace damacy
