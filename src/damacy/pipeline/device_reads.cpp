@@ -95,9 +95,9 @@ struct ReadWaves::Wave {
     const std::lock_guard lock(mutex);
     return pieces.emplace_back(std::move(piece));
   }
-  void own_frames(std::span<const std::uint32_t> own, Piece& piece) {
+  void own_frames(std::span<const std::uint32_t> indices, Piece& piece) {
     const std::lock_guard lock(mutex);
-    for (const std::uint32_t frame : own) {
+    for (const std::uint32_t frame : indices) {
       if (frame == FrameList::kHost) continue;
       if (owners.size() <= frame) owners.resize(std::size_t{frame} + 1, nullptr);
       owners[frame] = &piece;
