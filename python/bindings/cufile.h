@@ -1,0 +1,180 @@
+// What the files, futures and requests of damacy.cufile share on their way from Python to the io layer.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "cufile_buffers.h"
+#include "damacy/io/file.h"
+#include "damacy/io/file_requests.h"
+#include "damacy/io/operation.h"
+
+namespace damacy::python {
+
+[[noreturn]] void raise(PyObject* type, const std::string& message);
+// Any failure of an operation as a Python exception object, and raising it.
+nb::object exception_object(const std::exception_ptr& error);
+[[noreturn]] void throw_object(const nb::object& exception);
+
+// ValueError when more is asked than there is; OverflowError when the end is above 2^63 - 1; ValueError for read-only.
+std::uint64_t size_within(nb::handle size, std::uint64_t available);
+void check_end(std::uint64_t offset, std::uint64_t size);
+void check_target(const HeldBuffer& buffer, Direction direction);
+
+extern std::atomic<bool> python_ends;
+
+// What an IOFuture of damacy.cufile holds.
+class IoHandle {
+ public:
+  IoHandle(std::shared_ptr<Operation> operation, std::shared_ptr<HeldBuffers> held)
+      : operation_(std::move(operation)), held_(std::move(held)) {
+    for (const HeldBuffer& buffer : held_->all)
+      if (buffer.on_device() && (devices_.empty() || devices_.back() != buffer.memory().device->device))
+        devices_.push_back(buffer.memory().device->device);
+    if (operation_->done()) {
+      held_->release();
+      return;
+    }
+    // The operation outlives this handle if need be, and its buffers with it.
+    operation_->when_done([held = held_] {
+      if (python_ends) return;
+      const HeldGil gil;
+      held->release();
+    });
+  }
+
+  // A read that ended before its future was made.
+  explicit IoHandle(std::uint64_t count) : ended_with_(count) {}
+
+  bool done() const { return operation_ == nullptr || is_lost() || operation_->done(); }
+  bool cancelled() const {
+    return operation_ != nullptr && !is_lost() && operation_->parts_ended() && operation_->cancelled();
+  }
+  bool cancel() {
+    if (operation_ == nullptr || is_lost()) return false;
+    const Unlocked unlocked;
+    return operation_->drop_rest(/*as_cancelled=*/true);
+  }
+
+  // Null: no error. Throws TimeoutError, and what a signal handler raises.
+  nb::object failure(std::optional<double> timeout) {
+    if (operation_ == nullptr) return {};
+    if (!is_lost()) await(timeout);
+    if (is_lost())
+      return exception_of(
+          Error(Status::shutdown, "the operation belongs to the process this one was forked from", "forked")
+              .in_stage("forked"));
+    held_->release();
+    if (operation_->cancelled())
+      return nb::module_::import_("concurrent.futures").attr("CancelledError")("the operation was cancelled");
+    if (const auto error = operation_->error()) return exception_object(error);
+    return {};
+  }
+
+  std::uint64_t result(std::optional<double> timeout) {
+    if (const nb::object error = failure(timeout); error.is_valid()) throw_object(error);
+    return operation_ == nullptr ? ended_with_ : operation_->count();
+  }
+
+  nb::object exception(std::optional<double> timeout) {
+    const nb::object error = failure(timeout);
+    if (!error.is_valid()) return nb::none();
+    if (cancelled()) throw_object(error);
+    return error;
+  }
+
+  std::vector<std::uint64_t> counts() {
+    const std::uint64_t count = result(std::nullopt);
+    return operation_ == nullptr ? std::vector{count} : operation_->counts();
+  }
+
+  // The file part is waited for here, the copies by that stream.
+  std::uint64_t wait_stream(std::uint64_t stream) {
+    if (operation_ == nullptr || is_lost()) return result(std::nullopt);
+    {
+      const Unlocked unlocked;
+      operation_->wait_parts(std::nullopt, signal_checker());
+    }
+    if (operation_->cancelled() || operation_->error() != nullptr) return result(std::nullopt);
+    const Unlocked unlocked;
+    for (const Event& event : operation_->copies())
+      for (const auto& device : devices_) device->make_wait(stream, event);
+    return operation_->count();
+  }
+
+  void when_done(nb::object call) {
+    if (done()) {
+      call();
+      return;
+    }
+    auto shared = std::make_shared<nb::object>(std::move(call));
+    operation_->when_done([shared] {
+      if (python_ends) return;
+      const HeldGil gil;
+      try {
+        (*shared)();
+      } catch (nb::python_error& error) {
+        error.discard_as_unraisable("a callback of an IOFuture");
+      }
+      shared->reset();
+    });
+  }
+
+ private:
+  // Of another process, and nobody will end it here.
+  bool is_lost() const { return operation_->is_parents() && !operation_->parts_ended(); }
+
+  void await(std::optional<double> timeout) {
+    std::optional<std::chrono::nanoseconds> limit;
+    if (timeout) {
+      constexpr double kMost = 9e9;  // seconds; more is no limit
+      if (std::isnan(*timeout)) raise(PyExc_ValueError, "timeout is not a number");
+      if (*timeout < kMost) limit = std::chrono::nanoseconds(static_cast<std::int64_t>(std::max(*timeout, 0.0) * 1e9));
+    }
+    bool in_time = true;
+    {
+      const Unlocked unlocked;
+      in_time = operation_->wait(limit, signal_checker());
+    }
+    if (!in_time) raise(PyExc_TimeoutError, "the operation has not ended yet");
+  }
+
+  const std::shared_ptr<Operation> operation_;
+  const std::shared_ptr<HeldBuffers> held_;
+  const std::uint64_t ended_with_ = 0;
+  std::vector<std::shared_ptr<Device>> devices_;
+};
+
+// The native half of CuFile. A Python object that is dropped acts as close(wait=False): what runs holds the File.
+class NativeFile {
+ public:
+  explicit NativeFile(std::shared_ptr<File> file) : file_(std::move(file)) {}
+  ~NativeFile() { file_->close(/*wait=*/false); }
+  NativeFile(const NativeFile&) = delete;
+  NativeFile& operator=(const NativeFile&) = delete;
+  File* operator->() const noexcept { return file_.get(); }
+  const std::shared_ptr<File>& shared() const noexcept { return file_; }
+
+ private:
+  std::shared_ptr<File> file_;
+};
+
+void bind_future(nb::module_& m);
+void bind_gather(nb::class_<NativeFile>& file, nb::module_& m);
+void bind_io_process(nb::module_& m);
+
+nb::dict counters_dict(const IoCounters& counters);
+
+}  // namespace damacy::python

@@ -1,0 +1,100 @@
+// Errors and futures of file I/O as Python objects.
+#include "cufile.h"
+#include "damacy/io/file_error.h"
+
+namespace damacy::python {
+
+std::atomic<bool> python_ends{false};
+
+void raise(PyObject* type, const std::string& message) {
+  PyErr_SetString(type, message.c_str());
+  throw nb::python_error();
+}
+
+namespace {
+
+const char* kind_name(FileErrorKind kind) {
+  constexpr const char* kNames[] = {"io", "open", "mode", "short_read", "closed", "cufile", "cuda"};
+  return kNames[static_cast<int>(kind)];
+}
+
+nb::object text_object(const std::string& value) {
+  return nb::steal(PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "surrogateescape"));
+}
+
+nb::object exception_of_file(const FileError& error) {
+  nb::dict more;
+  const auto set = [&](const char* name, const std::optional<std::uint64_t>& value) {
+    if (value) more[name] = *value;
+  };
+  if (!error.path.empty()) more["path"] = text_object(error.path);
+  if (!error.backend.empty()) more["backend"] = text_object(error.backend);
+  set("offset", error.offset);
+  set("length", error.length);
+  set("transferred", error.transferred);
+  set("range_index", error.range_index);
+  if (error.system_errno() != 0) more["errno"] = error.system_errno();
+  if (error.cufile_code != 0) more["cufile_code"] = error.cufile_code;
+  if (error.cuda_code != 0) more["cuda_code"] = error.cuda_code;
+  if (error.sticky()) more["sticky"] = true;
+  return nb::module_::import_("damacy._io_errors")
+      .attr("make_file_error")(kind_name(error.file_kind), text_object(error.message()), more);
+}
+
+nb::object cuda_exception(const Error& error) {
+  nb::dict more;
+  more["backend"] = "cuda";
+  more["cuda_code"] = error.system_errno();
+  more["sticky"] = error.sticky();
+  return nb::module_::import_("damacy._io_errors").attr("make_file_error")("cuda", text_object(error.message()), more);
+}
+
+}  // namespace
+
+// Any failure of an operation as a Python exception object.
+nb::object exception_object(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const FileError& file) {
+    return exception_of_file(file);
+  } catch (const Error& other) {
+    if (other.status() == Status::cuda) return cuda_exception(other);
+    return exception_of(other);
+  } catch (const std::exception& other) {
+    return nb::borrow(PyExc_RuntimeError)(other.what());
+  }
+}
+
+void throw_object(const nb::object& exception) {
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+  throw nb::python_error();
+}
+
+namespace {
+
+void translate_file_error(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const FileError& error) {
+    const nb::object exception = exception_of_file(error);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+  }
+}
+
+}  // namespace
+
+void bind_future(nb::module_& m) {
+  using nb::arg;
+  nb::register_exception_translator(translate_file_error);
+  nb::class_<IoHandle>(m, "IoHandle")
+      .def("done", &IoHandle::done)
+      .def("cancelled", &IoHandle::cancelled)
+      .def("cancel", &IoHandle::cancel)
+      .def("result", &IoHandle::result, arg("timeout").none())
+      .def("exception", &IoHandle::exception, arg("timeout").none())
+      .def("counts", &IoHandle::counts)
+      .def("wait_stream", &IoHandle::wait_stream, arg("stream"))
+      .def("when_done", &IoHandle::when_done, arg("call"));
+}
+
+}  // namespace damacy::python
