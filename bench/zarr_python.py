@@ -127,7 +127,7 @@ class Counted(zarr.storage.WrapperStore):  # type: ignore[misc,type-arg]
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         found = await self._store.get(key, prototype, byte_range)
-        if found is not None and "zarr" not in key:
+        if found is not None and not key.endswith(("zarr.json", ".zarray", ".zattrs")):
             self.got.append((key, byte_range, found))
         return found
 
