@@ -247,7 +247,7 @@ def test_a_blocking_source_blocks_only_the_call_that_reads_it(line):
         go_on.wait(30)
         yield from line.all([100, 101])
 
-    with pipeline(n_batches=1) as p:
+    with pipeline(n_batches=1, lookahead_batches=4) as p:
         p.push(line.all(range(4)))
         thread, outcome = in_a_thread(lambda: p.push(blocking()))
         assert entered.wait(20)
