@@ -259,7 +259,7 @@ std::shared_ptr<SelectionRead> start(Plan& plan, std::shared_ptr<Store> store, b
     const Unlocked unlocked;
     request.after.push_back(queue->record());
   }
-  auto read = std::make_shared<SelectionRead>(workers().get(threads), std::move(request),
+  auto read = std::make_shared<SelectionRead>(*workers().get(threads), std::move(request),
                                               [bell = std::move(bell), number] { bell->ring(number); });
   const Unlocked unlocked;
   read->start();

@@ -71,13 +71,13 @@ void ObjectChunks::locate_chunks() {
 
 ShardIndex ObjectChunks::index_of_object() {
   if (!read_->request_.keeps_indices) return read_shard_index(array(), *object_);
-  IndexCache& cache = read_->workers_->indices();
+  IndexCache& cache = read_->workers_.indices();
   const std::string name = text(read_->request_.store->name(), '\0', key());
   if (auto known = cache.find(name, object_->stamp())) {
-    ++read_->workers_->counters().index_hits;
+    ++read_->workers_.counters().index_hits;
     return *known;
   }
-  ++read_->workers_->counters().index_misses;
+  ++read_->workers_.counters().index_misses;
   const std::int64_t now = system_ns();
   ShardIndex index = read_shard_index(array(), *object_);
   cache.keep(name, object_->stamp(), now, index);
@@ -109,7 +109,7 @@ bool ObjectChunks::take(std::size_t thread, std::size_t chunk, std::span<const s
     }
     const Arena::Piece scratch = read_->memory_->scratch.take(metadata.chunk_bytes(), stop);
     const DecodeResult result = decode_chunk(*this, chunk, packed, available, needed_bytes(chunk), scratch.bytes(),
-                                             read_->workers_->context(thread));
+                                             read_->workers_.context(thread));
     if (result.status == DecodeStatus::need_more && !available.empty()) return false;
     if (result.ok())
       place(chunk, scratch.bytes(), stop);
@@ -148,7 +148,7 @@ void ObjectChunks::place(std::size_t chunk, std::span<const std::byte> decoded, 
 }
 
 void ObjectChunks::fill(std::size_t chunk, std::stop_token stop) {
-  ++read_->workers_->counters().chunks_missing;
+  ++read_->workers_.counters().chunks_missing;
   const std::span<const std::byte> element = std::span(read_->request_.fill).first(size_of(array().metadata().dtype));
   if (read_->waves_) {
     const auto place_fill = [this, self = shared_from_this(), chunk](PlacementList& list, std::uint64_t address,
@@ -193,7 +193,7 @@ void ObjectChunks::add_placements(std::size_t chunk, PlacementList& list, std::u
 }
 
 void ObjectChunks::count_decode(StatsBoard::Span, std::uint64_t encoded, std::uint64_t decoded) noexcept {
-  ReadCounters& counters = read_->workers_->counters();
+  ReadCounters& counters = read_->workers_.counters();
   ++counters.chunks_decoded;
   counters.stored_bytes += static_cast<std::int64_t>(encoded);
   counters.decoded_bytes += static_cast<std::int64_t>(decoded);

@@ -29,7 +29,7 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
   const std::shared_ptr<Object>& object_with(std::size_t) const override { return object_; }
   const ArrayMetadata& metadata_of(std::size_t) const override { return array().metadata(); }
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
-  StatsBoard& board() const noexcept override { return read_->workers_->board(); }
+  StatsBoard& board() const noexcept override { return read_->workers_.board(); }
   void open_task() noexcept override { read_->open_task(); }
   void close_task() noexcept override { read_->close_task(); }
   void open_read() noexcept override {}

@@ -37,7 +37,7 @@ class ObjectRead final : public Request {
  private:
   void add(std::unique_ptr<Request> request) {
     if (first_)
-      read_->workers_->submit_urgent(std::move(request));
+      read_->workers_.submit_urgent(std::move(request));
     else
       first_ = std::move(request);
   }
@@ -47,11 +47,10 @@ class ObjectRead final : public Request {
   std::unique_ptr<Request> first_;
 };
 
-SelectionRead::SelectionRead(std::shared_ptr<ReadWorkers> workers, SelectionRequest request,
-                             std::function<void()> ended)
-    : workers_(std::move(workers)),
+SelectionRead::SelectionRead(ReadWorkers& workers, SelectionRequest request, std::function<void()> ended)
+    : workers_(workers),
       request_(std::move(request)),
-      memory_(workers_->memory_for(*request_.object)),
+      memory_(workers_.memory_for(*request_.object)),
       ended_(std::move(ended)),
       missing_(request_.items.size(), 0) {}
 
@@ -63,8 +62,8 @@ void SelectionRead::start() {
 }
 
 void SelectionRead::submit() {
-  ++workers_->counters().reads;
-  workers_->counters().items += static_cast<std::int64_t>(request_.items.size());
+  ++workers_.counters().reads;
+  workers_.counters().items += static_cast<std::int64_t>(request_.items.size());
   std::unordered_map<std::string_view, std::size_t> position;
   std::vector<std::vector<std::uint32_t>> objects;
   for (std::uint32_t i = 0; i < request_.items.size(); ++i) {
@@ -72,7 +71,7 @@ void SelectionRead::submit() {
     if (is_new) objects.emplace_back();
     objects[at->second].push_back(i);
   }
-  for (const auto& items : objects) workers_->submit(std::make_unique<ObjectRead>(shared_from_this(), items));
+  for (const auto& items : objects) workers_.submit(std::make_unique<ObjectRead>(shared_from_this(), items));
   close_task();
 }
 

@@ -45,7 +45,8 @@ class SelectionRead : public std::enable_shared_from_this<SelectionRead> {
  public:
   // `ended` is called once, on a thread of the workers', or on the caller's if there is nothing to do. It must not
   // throw. `out` stays until then.
-  SelectionRead(std::shared_ptr<ReadWorkers> workers, SelectionRequest request, std::function<void()> ended);
+  // `workers` outlive it: a read may end on one of their threads.
+  SelectionRead(ReadWorkers& workers, SelectionRequest request, std::function<void()> ended);
 
   void start();
   // What has not begun is not begun; `ended` is still to come.
@@ -64,7 +65,7 @@ class SelectionRead : public std::enable_shared_from_this<SelectionRead> {
   void check_wanted() const;  // throws when it is cancelled, or has failed already
   void fail(const Error& error) noexcept;
 
-  std::shared_ptr<ReadWorkers> workers_;
+  ReadWorkers& workers_;
   SelectionRequest request_;
   std::shared_ptr<ReadMemory> memory_;
   std::unique_ptr<ReadWaves> waves_;  // to a device

@@ -53,7 +53,7 @@ class SelectionReads : public ::testing::Test {
 
   std::shared_ptr<SelectionRead> read(SelectionRequest request) {
     std::latch ended(1);
-    auto one = std::make_shared<SelectionRead>(workers_, std::move(request), [&] { ended.count_down(); });
+    auto one = std::make_shared<SelectionRead>(*workers_, std::move(request), [&] { ended.count_down(); });
     one->start();
     ended.wait();
     return one;
@@ -64,7 +64,7 @@ class SelectionReads : public ::testing::Test {
   }
 
   TempDir dir_{"selection-read"};
-  std::shared_ptr<ReadWorkers> workers_ = std::make_shared<ReadWorkers>(2, IndexCache());
+  std::unique_ptr<ReadWorkers> workers_ = std::make_unique<ReadWorkers>(2, IndexCache());
   std::vector<std::uint16_t> out_ = std::vector<std::uint16_t>(kRows * kColumns, 0xffff);
 };
 
@@ -93,7 +93,7 @@ TEST_F(SelectionReads, name_the_chunk_that_fails) {
 
 TEST_F(SelectionReads, end_early_when_cancelled) {
   std::latch ended(1);
-  const auto one = std::make_shared<SelectionRead>(workers_, whole(std::as_writable_bytes(std::span(out_))),
+  const auto one = std::make_shared<SelectionRead>(*workers_, whole(std::as_writable_bytes(std::span(out_))),
                                                    [&] { ended.count_down(); });
   one->cancel();
   one->start();
@@ -146,7 +146,7 @@ TEST_P(ThroughDevices, reads_take_turns) {
   for (auto& out : outs) {
     SelectionRequest request = whole(std::as_writable_bytes(std::span(out)));
     request.device = device;
-    all.push_back(std::make_shared<SelectionRead>(workers_, std::move(request), [&] { ended.count_down(); }));
+    all.push_back(std::make_shared<SelectionRead>(*workers_, std::move(request), [&] { ended.count_down(); }));
     all.back()->start();
   }
   ended.wait();
