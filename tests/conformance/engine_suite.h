@@ -136,7 +136,7 @@ TYPED_TEST_P(EngineSuite, what_prepare_throws_becomes_the_failure) {
   const auto foreign = this->outcome([](auto, auto) -> Part { throw std::runtime_error("foreign"); });
   ASSERT_TRUE(foreign);
   EXPECT_EQ(foreign->status(), Status::io);
-  EXPECT_EQ(foreign->message(), "foreign");
+  EXPECT_EQ(foreign->message(), "internal: foreign");
 }
 
 TYPED_TEST_P(EngineSuite, an_empty_part_needs_no_object) {
