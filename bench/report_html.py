@@ -92,13 +92,14 @@ def roofline(scenario: dict) -> tuple[str, str]:
     work = ceilings["work"]
     at = work["out_bytes"] / max(1, work["needed_stored_bytes"])
     sloped = [(name, rate / 1e9 / at) for name, rate in ceilings["wall"].items() if name in ("read", "h2d")]
-    flat = [(name, rate / 1e9) for name, rate in ceilings["wall"].items() if name in ("decode", "cast_write", "place")]
+    on_cores = " (cores)" if "h2d" in ceilings["wall"] else ""  # beside a GPU, which does it there
+    flat = [(name + on_cores, ceilings["wall"][name] / 1e9) for name in ("decode", "cast_write")]
+    flat += [(name, rate / 1e9) for name, rate in ceilings["wall"].items() if name == "place"]
     points = [(name, loader["bytes_per_s"] / 1e9) for name, loader in scenario["loaders"].items()]
     caption = (
         "Lines: the rate of finished batches that each stage alone allows on this machine. Here a batch has "
         f"{at:.2f} bytes for each stored byte that it needs (the dotted line): better compression moves that to the "
-        f"right, and reading and copying matter less. What binds here: {ceilings['binding']}. The decode line is that "
-        "of the cores."
+        f"right, and reading and copying matter less. What binds here: {ceilings['binding']}."
     )
     return svg.roofline(sloped, flat, points, at, "bytes of batches for a stored byte", "GB/s"), html.escape(caption)
 

@@ -1,4 +1,4 @@
-"""Pages that are generated from the code when the site is built: limits, reason codes, C++ headers.
+"""Pages that are generated from the code when the site is built: limits, reason codes, C++ headers, commands.
 
 Knows how `core/limits.h` and the public headers are written. What a limit or a code means to a reader is in
 `limits.toml` and `reasons.toml`; one that is missing there, or is there without being in the code, stops the build.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import pathlib
 import re
 import tomllib
+from collections.abc import Iterator
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -81,6 +82,31 @@ def headers_page() -> str:
     return "\n".join(lines)
 
 
+def commands_page() -> str:
+    """Each command of the command line: what it does, its arguments and options."""
+    import typer
+
+    from damacy._commands import app
+
+    group = typer.main.get_command(app)
+    lines = []
+    for path, command in _commands("damacy", group):
+        lines += [f"## {path}", "", _cell(" ".join((command.help or "").split())), "", "| | |", "| --- | --- |"]
+        for parameter in command.params:
+            names = ", ".join(parameter.opts) if parameter.param_type_name == "option" else parameter.name.upper()
+            lines.append(f"| `{names}` | {_cell(getattr(parameter, 'help', None) or '')} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _commands(path: str, group: object) -> Iterator[tuple[str, object]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(f"{path} {name}", command)
+        elif not command.hidden:
+            yield f"{path} {name}", command
+
+
 def _story(path: pathlib.Path) -> str:
     """The first sentence of the comment at a header's top."""
     lines = []
@@ -115,7 +141,7 @@ def _same(words: set[str], code: set[str], where: str, source: str) -> None:
         raise ValueError(f"{where} and {source} differ in {', '.join(sorted(words ^ code))}")
 
 
-PAGES = {"limits.md": limits_page, "reasons.md": reasons_page, "headers.md": headers_page}
+PAGES = {"limits.md": limits_page, "reasons.md": reasons_page, "headers.md": headers_page, "commands.md": commands_page}
 
 
 def write(folder: pathlib.Path) -> None:

@@ -42,12 +42,12 @@ class Batch:
 
     @property
     def valid(self) -> tuple[bool, ...]:
-        """By row: False only where `on_error="fill"` filled it."""
+        """False, by row, only where `on_error="fill"` filled it."""
         return self._native.valid
 
     @property
     def sample_indices(self) -> tuple[int, ...]:
-        """By row: the number of its sample among all that the pipeline accepted, ascending."""
+        """By row the number of its sample among all that the pipeline accepted, ascending."""
         return self._native.sample_indices
 
     def release(self, stream_or_event: object = None) -> None:

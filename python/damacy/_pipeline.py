@@ -49,7 +49,7 @@ class Pipeline:
 
     @property
     def device(self) -> int | str:
-        """Where batches live: a CUDA device's index, or `"cpu"`."""
+        """Where batches live, a CUDA device's index or `"cpu"`."""
         name = self._native.device
         return int(name) if name.isdigit() else name
 

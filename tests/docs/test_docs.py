@@ -47,6 +47,23 @@ def test_the_programs_of_the_documentation_run(needs, program, tmp_path):
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_the_program_of_the_tutorial_trains_and_finds_its_checkpoint(tmp_path):
+    pytest.importorskip("torch")
+    program = [sys.executable, str(ROOT / "examples" / "train_unet.py"), "--folder", str(tmp_path)]
+    path = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]))
+    for beginning in ("step 25: loss", "resumed behind step 25"):
+        ran = subprocess.run(
+            [*program, "--batch", "1", "--steps", "25", "--enough", "2"],
+            env=os.environ | {"PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert ran.stdout.startswith(beginning), ran.stdout + ran.stderr
+
+
 def test_there_are_programs_to_run():
     assert len(list(programs())) >= 5
 
@@ -77,6 +94,14 @@ def test_the_table_of_limits_has_every_limit_with_its_value(monkeypatch):
     monkeypatch.setattr(from_code, "limits", lambda: limits | {"new_limit": 1})
     with pytest.raises(ValueError, match="new_limit"):
         from_code.limits_page()
+
+
+def test_every_command_is_listed_with_its_options():
+    pytest.importorskip("typer")
+    page = from_code.commands_page()
+    for command in ("info", "doctor", "demo", "verify", "bench", "preview", "plan", "cat"):
+        assert f"## damacy {command}" in page
+    assert "| `--json` |" in page
 
 
 def test_the_public_headers_are_listed_with_what_they_are_for():
