@@ -1,4 +1,5 @@
-"""Pages that are generated from the code when the site is built: limits, reason codes, C++ headers, commands.
+"""Pages that are generated from the code when the site is built: limits, reason codes, C++ headers, commands, and
+the programs of the README.
 
 Knows how `core/limits.h` and the public headers are written. What a limit or a code means to a reader is in
 `limits.toml` and `reasons.toml`; one that is missing there, or is there without being in the code, stops the build.
@@ -99,6 +100,19 @@ def commands_page() -> str:
     return "\n".join(lines)
 
 
+def quick_start() -> str:
+    """The programs under "Quick start" in the README, as they are printed there; a test of the package runs them."""
+    section = (ROOT / "README.md").read_text().partition("\n## Quick start\n")[2].partition("\n## ")[0]
+    programs = re.findall(r"^```python\n.*?^```$", section, re.M | re.S)
+    if len(programs) != 2:
+        raise ValueError(f"README.md: 2 programs under Quick start were expected, there are {len(programs)}")
+    words = (
+        "The program you will write first, with the arrays you have:",
+        "One that makes its own data, and checks itself:",
+    )
+    return "\n\n".join(part for pair in zip(words, programs) for part in pair) + "\n"
+
+
 def _commands(path: str, group: object) -> Iterator[tuple[str, object]]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
@@ -141,7 +155,13 @@ def _same(words: set[str], code: set[str], where: str, source: str) -> None:
         raise ValueError(f"{where} and {source} differ in {', '.join(sorted(words ^ code))}")
 
 
-PAGES = {"limits.md": limits_page, "reasons.md": reasons_page, "headers.md": headers_page, "commands.md": commands_page}
+PAGES = {
+    "limits.md": limits_page,
+    "reasons.md": reasons_page,
+    "headers.md": headers_page,
+    "commands.md": commands_page,
+    "quick_start.md": quick_start,
+}
 
 
 def write(folder: pathlib.Path) -> None:
