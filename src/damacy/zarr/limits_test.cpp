@@ -171,5 +171,34 @@ TEST(Limits, bytes_of_a_shard) {
   EXPECT_EQ(v3_of("[1]", "[2147483647000]", "uint8", shards_of("[2147483647]")), accepted());
 }
 
+TEST(Limits, codecs_of_an_array_whatever_list_they_are_in) {
+  const auto crcs = [](std::size_t count) {
+    std::string list;
+    for (std::size_t i = 0; i < count; ++i) list += R"(,"crc32c")";
+    return list;
+  };
+  const auto chain = [&](std::size_t count) { return text(R"(["bytes")", crcs(count - 1), ']'); };
+  const auto v3 = [](std::string codecs) { return v3_of("[1]", "[1]", "uint8", codecs); };
+  EXPECT_EQ(v3(chain(Limits::codecs - 1)), accepted());
+  EXPECT_EQ(v3(chain(Limits::codecs)), accepted());
+  EXPECT_EQ(v3(chain(Limits::codecs + 1)), over_limit("/codecs"));
+  const auto in_shard = [&](std::size_t count) { return sharded({{"chunk_shape", "[1]"}, {"codecs", chain(count)}}); };
+  EXPECT_EQ(v3(in_shard(Limits::codecs - 1)), accepted());
+  EXPECT_EQ(v3(in_shard(Limits::codecs)), over_limit("/codecs/0/configuration/codecs"));
+  const auto of_index = [&](std::size_t count) {
+    const std::string codecs = text(kLittle.substr(0, kLittle.size() - 1), crcs(count), ']');
+    return sharded({{"chunk_shape", "[1]"}, {"codecs", R"(["bytes"])"}, {"index_codecs", codecs}});
+  };
+  EXPECT_EQ(v3(of_index(Limits::codecs)), accepted());
+  EXPECT_EQ(v3(of_index(Limits::codecs + 1)), over_limit("/codecs/0/configuration/index_codecs"));
+  const auto filters = [](std::size_t count) {
+    return refusal_of([&] {
+      parse_v2_array(v2_document({{"filters", list_of(count, R"({"id":"crc32c"})")}, {"compressor", "null"}}));
+    });
+  };
+  EXPECT_EQ(filters(Limits::codecs), accepted());
+  EXPECT_EQ(filters(Limits::codecs + 1), over_limit("/filters"));
+}
+
 }  // namespace
 }  // namespace damacy

@@ -52,8 +52,10 @@ void parse_codecs(const Value& root, ArrayMetadata& array) {
   const auto compressor = root.find("compressor");
   const bool has_compressor = compressor && !compressor->is(Kind::null);
   if (has_compressor) add(*compressor);
+  const Value& at = has_filters ? *filters : has_compressor ? *compressor : root;
+  check_codec_count(array.codec_names.size(), at);
   array.codecs = CodecChain(std::move(codecs));
-  check_stages(array.codecs, array.chunk_bytes(), has_filters ? *filters : has_compressor ? *compressor : root);
+  check_stages(array.codecs, array.chunk_bytes(), at);
 }
 
 void parse_keys(const Value& root, ArrayMetadata& array) {

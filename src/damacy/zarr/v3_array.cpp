@@ -50,6 +50,7 @@ ShardIndexLayout parse_index_codecs(const Value& list) {
     has_bytes = true;
     layout.big_endian = parse_big_endian(codec, sizeof(std::uint64_t));
   }
+  check_codec_count(layout.checksums, list);
   if (!has_bytes) throw list.unsupported("index codecs without 'bytes' are not supported", "index-codecs");
   return layout;
 }
@@ -88,6 +89,7 @@ void parse_codecs(const Value& root_list, const Value& root_shape, ArrayMetadata
     V3Chain chain = parse_v3_codecs(list, place);
     const auto at = array.codec_names.begin() + static_cast<std::ptrdiff_t>(name_at);
     array.codec_names.insert(at, chain.names.begin(), chain.names.end());
+    check_codec_count(array.codec_names.size(), list);
     array.storage_order = composed(array.storage_order, chain.order);
     if (!chain.sharding || !chain.codecs.empty()) check_decoded_bytes(array.chunk_shape, array.dtype, chunk_shape);
     if (!chain.sharding) {

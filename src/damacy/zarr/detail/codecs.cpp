@@ -286,6 +286,10 @@ std::optional<CodecSpec> parse_v2_codec(const Value& codec) {
   return spec;
 }
 
+void check_codec_count(std::size_t count, const Value& list) {
+  if (count > Limits::codecs) throw list.error(Status::inval, text(count, " codecs, limit ", Limits::codecs), "limit");
+}
+
 void check_stages(const CodecChain& codecs, std::uint64_t decoded, const Value& at) {
   const auto largest = codecs.largest_stage(decoded);
   if (!largest) throw bad_chain(at, text("a filter's elements do not fill the ", decoded, " bytes of a chunk"));

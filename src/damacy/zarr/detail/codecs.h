@@ -38,6 +38,9 @@ struct ChainPlace {
 // A v2 `compressor` or an element of `filters`; empty: there is nothing to undo.
 [[nodiscard]] std::optional<CodecSpec> parse_v2_codec(const json::Value& codec);
 
+// Every codec costs a pass over each chunk. Throws Error at `list`.
+void check_codec_count(std::size_t count, const json::Value& list);
+
 // Filters work on whole elements and give no more than can be decoded at all. Throws Error at `at`.
 void check_stages(const CodecChain& codecs, std::uint64_t decoded, const json::Value& at);
 
