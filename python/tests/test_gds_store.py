@@ -254,3 +254,37 @@ def test_concurrent_gets_share_the_pool(store):
         assert [g.to_bytes() for g in got] == [BYTES[k : k + 100] for k in range(500)]
 
     run(main())
+
+
+@pytest.mark.parametrize("prefix", ["..", "../", "../beside", "a/../../beside", "/", ".", "./a", "a\0"])
+def test_nothing_outside_the_root_is_listed_or_removed_by_a_prefix(store, tmp_path, prefix):
+    beside = tmp_path / "beside" / "kept"
+    beside.parent.mkdir()
+    beside.write_bytes(b"kept")
+    if prefix == "/":  # of what is below the root, as in zarr's own store
+        assert run(everything(store.list_prefix(prefix))) == ["a/b"]
+        assert run(everything(store.list_dir(prefix))) == ["a"]
+        return
+    calls = [
+        everything(store.list_prefix(prefix)),
+        everything(store.list_dir(prefix)),
+        store.is_empty(prefix),
+        store.getsize_prefix(prefix),
+        store.delete_dir(prefix),
+        store.delete_dir(str(tmp_path / "beside")),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="below the root"):
+            run(call)
+    assert beside.read_bytes() == b"kept" and run(everything(store.list())) == ["a/b"]
+
+
+def test_the_root_is_emptied_by_clear_only(store, tmp_path):
+    for key in ("", ".", "a/.."):
+        with pytest.raises(ValueError, match="root"):
+            run(store.delete(key))
+    assert run(everything(store.list())) == ["a/b"]
+    run(store.delete_dir("a"))
+    store.set_sync("c", buffer(BYTES))
+    run(store.clear())
+    assert run(everything(store.list())) == []

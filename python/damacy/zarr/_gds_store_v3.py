@@ -144,6 +144,12 @@ class GDSStore(zarr.storage.LocalStore):
             raise ValueError(f"key {key!r} names nothing below the root of the store")
         return os.path.join(self.root, key)
 
+    def _prefix(self, prefix: str) -> str:
+        """A prefix without its last slashes; "" is the root itself."""
+        prefix = prefix.rstrip("/")
+        self._path(prefix)
+        return prefix
+
     def _open_now(self) -> None:
         if self._is_open:
             return
@@ -308,6 +314,8 @@ class GDSStore(zarr.storage.LocalStore):
     def _remove(self, key: str) -> None:
         path = self._path(key)
         self._check_writable()
+        if not key:
+            raise ValueError("key '' is the root of the store, which clear() empties")
         if os.path.isdir(path):
             shutil.rmtree(path)
             return
@@ -324,6 +332,10 @@ class GDSStore(zarr.storage.LocalStore):
         """As `delete`, on the calling thread."""
         self._open_now()
         self._remove(key)
+
+    async def delete_dir(self, prefix: str) -> None:
+        """Removes all below a prefix; "" empties the store."""
+        await super().delete_dir(self._prefix(prefix))
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
@@ -343,12 +355,12 @@ class GDSStore(zarr.storage.LocalStore):
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """All keys below a prefix."""
-        async for key in super().list_prefix(prefix):
+        async for key in super().list_prefix(self._prefix(prefix)):
             if not _store_files.is_partial(key):
                 yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Names directly below a prefix."""
-        async for name in super().list_dir(prefix):
+        async for name in super().list_dir(self._prefix(prefix)):
             if not _store_files.is_partial(name):
                 yield name

@@ -26,8 +26,8 @@ def is_partial(name: str) -> bool:
 
 
 def names_something_inside(key: str) -> bool:
-    """Whether a key stays below the root: not absolute, no `..`, no NUL."""
-    return not key.startswith("/") and "\0" not in key and ".." not in key.split("/")
+    """Whether a key stays below the root: not absolute, no `.` or `..`, no NUL."""
+    return not key.startswith("/") and "\0" not in key and not {".", ".."}.intersection(key.split("/"))
 
 
 class _OpenFiles:
