@@ -17,6 +17,7 @@ import typer
 import damacy
 from damacy._box import Box, box_extents
 from damacy._console import AsJson, Uri, errors, extents, fail, print_json, refuse, size
+from damacy._integers import shown
 from damacy._plan import BoxText, box_of
 
 _SLAB_BYTES = 64 << 20  # of one delivery, about
@@ -94,6 +95,13 @@ def _run(uri: str, box: Box, element: damacy.Dtype, chosen: Format, output: path
 def blocks(uri: str, box: Box, element: damacy.Dtype) -> Iterator[memoryview]:
     """The bytes of a box in row-major order, in pieces that are valid until the next is asked for."""
     info = damacy.open(uri)
+    for k, ((start, stop), size_of_axis) in enumerate(zip(box, info.shape)):
+        if not 0 <= start <= stop <= size_of_axis:  # one without elements is never pushed
+            raise damacy.InvalidArgument(
+                f"aabb axis {k}: expected 0 <= start <= stop <= {size_of_axis}, got {shown(start)} and {shown(stop)}",
+                uri=uri,
+                reason="aabb",
+            )
     if len(box) == len(info.shape) and math.prod(box_extents(box)) > 0:
         for run in _runs(box, info.chunks, _item_bytes(element)):
             yield from _blocks_of_run(uri, run, element)

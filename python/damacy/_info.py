@@ -9,6 +9,7 @@ from typing import Any
 
 from damacy import _log
 from damacy._dtype import Dtype
+from damacy._errors import InvalidArgument
 from damacy._sample import uri_text
 
 
@@ -57,6 +58,11 @@ def open(uri: str | os.PathLike[str]) -> ArrayInfo:  # noqa: A001  damacy.open, 
     """Look at an array, or at level 0 of an OME-NGFF image, without reading any of it."""
     from damacy import _native
 
+    name = uri_text(uri)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"uri {name!a} is no UTF-8 text, which open needs", what="open", reason="uri") from None
     with _log.drained():
-        found = _native.open_array(uri_text(uri))
+        found = _native.open_array(name)
     return ArrayInfo(**{**found, "why_not": found["why_not"] or None})

@@ -214,6 +214,12 @@ def test_a_box_that_is_wrong_is_refused_by_axis(sharded, box, status, words):
     assert words in shown.output
 
 
+def test_a_path_that_is_no_text_is_refused_by_name():
+    with pytest.raises(damacy_package.InvalidArgument, match="udcff.*UTF-8") as caught:
+        damacy_package.open("/nowhere/\udcff")
+    assert caught.value.reason == "uri"
+
+
 # -- cat ---------------------------------------------------------------------------------------------------------------
 
 
@@ -221,6 +227,13 @@ def test_cat_writes_the_elements_of_a_box(sharded, values):
     shown = damacy("cat", sharded, "3:9,-4:,::".replace("::", ":"))
     assert shown.exit_code == 0
     assert shown.stdout_bytes == values[3:9, -4:].tobytes()
+
+
+@pytest.mark.parametrize("box", ["4:2", "99999999999999999999:", "0:0,:,0:25", "-99:0", "17:17"])
+def test_cat_refuses_a_box_outside_the_array_also_without_elements(sharded, box):
+    shown = damacy("cat", sharded, "--", box)
+    assert shown.exit_code == 1 and "aabb axis" in shown.output
+    assert damacy("cat", sharded, "4:4").exit_code == 0
 
 
 def test_cat_writes_npy_files(tmp_path, sharded, values):
