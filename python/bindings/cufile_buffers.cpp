@@ -9,6 +9,7 @@
 #include "damacy/core/text.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/pipeline/dlpack_abi.h"
+#include "foreign_tensor.h"
 
 namespace damacy::python {
 namespace {
@@ -48,6 +49,15 @@ bool is_host_type(PyTypeObject* type) {
   return type == &PyByteArray_Type || type == &PyBytes_Type || type == &PyMemoryView_Type || type == ndarray_type();
 }
 
+// Bytes of a file would become pointers.
+void check_holds_no_objects(nb::handle object, const Py_buffer& view) {
+  if (view.itemsize % static_cast<Py_ssize_t>(sizeof(PyObject*)) != 0 || ndarray_type() == nullptr) return;
+  const nb::object array = PyMemoryView_Check(object.ptr()) != 0 ? nb::object(object.attr("obj")) : nb::borrow(object);
+  if (PyObject_TypeCheck(array.ptr(), ndarray_type()) == 0) return;
+  if (nb::cast<bool>(array.attr("dtype").attr("hasobject")))
+    raise(PyExc_TypeError, "an array of Python objects holds no bytes of files");
+}
+
 }  // namespace
 
 HeldBuffer::HeldBuffer(HeldBuffer&& other) noexcept
@@ -68,6 +78,7 @@ bool HeldBuffer::take_view(nb::handle object) {
   if (PyObject_CheckBuffer(object.ptr()) == 0) return false;
   if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_INDIRECT) != 0) throw nb::python_error();
   has_view_ = true;
+  check_holds_no_objects(object, view_);
   if (view_.suboffsets != nullptr) {
     for (int i = 0; i < view_.ndim; ++i)
       if (view_.suboffsets[i] >= 0) raise(PyExc_NotImplementedError, "buffers with suboffsets are not supported");
@@ -120,17 +131,8 @@ nb::object owner_of(Tensor* tensor) {
 }
 
 nb::tuple described(const DLTensor& tensor, bool read_only, nb::object owner) {
-  nb::list shape, strides;
-  std::uint64_t count = 1;
-  for (int i = 0; i < tensor.ndim; ++i) {
-    shape.append(tensor.shape[i]);
-    if (tensor.strides != nullptr) strides.append(tensor.strides[i]);
-    count *= static_cast<std::uint64_t>(tensor.shape[i]);
-  }
-  const std::uint64_t itemsize = (std::uint64_t{tensor.dtype.bits} * tensor.dtype.lanes + 7) / 8;
-  const nb::object maybe_strides = tensor.strides != nullptr ? nb::object(nb::tuple(strides)) : nb::none();
-  return nb::make_tuple(reinterpret_cast<std::uint64_t>(tensor.data) + tensor.byte_offset, count * itemsize, read_only,
-                        nb::tuple(shape), maybe_strides, itemsize, owner);
+  const ForeignTensor said = checked(tensor);
+  return nb::make_tuple(said.address, said.bytes, read_only, said.shape, said.strides, said.item_bytes, owner);
 }
 
 }  // namespace

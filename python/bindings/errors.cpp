@@ -1,6 +1,8 @@
 // Errors cross here: ours become the Python classes of damacy._errors, and str() of those comes back for its text.
 #include "damacy/core/error.h"
 
+#include <typeinfo>
+
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
@@ -99,6 +101,10 @@ void translate(const std::exception_ptr& thrown, void*) {
 #endif
   } catch (const Error& error) {
     const nb::object exception = exception_of(error);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+  } catch (const std::bad_cast&) {  // of an element of a sequence, or of a number
+    const nb::object exception =
+        exception_of(Error(Status::inval, "a value is of a wrong type, or a number is out of its range", "arguments"));
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   }
 }

@@ -9,6 +9,7 @@
 
 #include "damacy/device/alloc.h"
 #include "damacy/pipeline/dlpack_abi.h"
+#include "foreign_tensor.h"
 
 namespace damacy::python {
 namespace {
@@ -38,18 +39,11 @@ std::shared_ptr<void> owner_of(Managed* managed) {
           }};
 }
 
-nb::tuple tuple_of(const std::int64_t* values, std::int32_t count) {
-  nb::list list;
-  for (std::int32_t i = 0; i < count; ++i) list.append(values[i]);
-  return nb::tuple(list);
-}
-
 nb::tuple described(const DLTensor& tensor, std::shared_ptr<void> owner, bool read_only) {
-  MemoryBlock block{reinterpret_cast<std::uint64_t>(tensor.data) + tensor.byte_offset, 0, std::move(owner)};
-  nb::object strides = nb::none();
-  if (tensor.strides != nullptr) strides = tuple_of(tensor.strides, tensor.ndim);
+  const ForeignTensor said = checked(tensor);
+  MemoryBlock block{said.address, 0, std::move(owner)};
   return nb::make_tuple(std::move(block), tensor.device.device_type, tensor.device.device_id, tensor.dtype.code,
-                        tensor.dtype.bits, tensor.dtype.lanes, tuple_of(tensor.shape, tensor.ndim), strides, read_only);
+                        tensor.dtype.bits, tensor.dtype.lanes, said.shape, said.strides, read_only);
 }
 
 // Takes a capsule over: what was in it is ours to delete.

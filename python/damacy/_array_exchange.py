@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from damacy import _device_memory as memory
+from damacy._cuda_interface import parse_interface
 
 _CUDA, _CUDA_MANAGED = 2, 13
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
@@ -31,30 +32,19 @@ def _index_of_owner(x: Any) -> int:
     return _current_cuda()
 
 
-def _order_after(device: str, stream: Any) -> None:
-    if stream is None:
-        return
-    if isinstance(stream, bool) or not isinstance(stream, int) or stream <= 0:
-        raise ValueError(f"stream of a CUDA array interface: {stream!r}; 0 is ambiguous and refused")
-    memory.queue_of(device).wait_for(stream)
-
-
 def from_cuda_interface(x: Any, interface: Any) -> tuple[Any, Any, str]:
     """Geometry, block and device of memory that `__cuda_array_interface__` describes, versions 2 and 3."""
     from damacy import _native
 
-    if interface.get("mask") is not None:
+    if isinstance(interface, dict) and interface.get("mask") is not None:
         raise TypeError("masked arrays are not supported")
-    dtype = np.dtype(interface["typestr"])
-    shape = tuple(interface["shape"])
-    address, read_only = interface["data"]
-    stream = interface.get("stream")
-    if stream is not None and (isinstance(stream, bool) or stream == 0):
-        raise ValueError("stream 0 of a CUDA array interface is ambiguous and refused")
+    said = parse_interface(interface)
+    dtype = np.dtype(said.typestr)
     device = f"cuda:{_index_of_owner(x)}"
-    _order_after(device, stream)
-    block = _native.foreign_block(x, address or 0, 0)
-    array = memory.geometry(address or 0, dtype, shape, interface.get("strides"), bool(read_only), block)
+    if said.stream is not None:
+        memory.queue_of(device).wait_for(said.stream)
+    block = _native.foreign_block(x, said.pointer, 0)
+    array = memory.geometry(said.pointer, dtype, said.shape, said.strides, said.read_only, block)
     return array, block, device
 
 

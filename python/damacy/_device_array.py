@@ -6,6 +6,7 @@ take the way over the host there, with the same results. Knows NumPy's rules; me
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any, SupportsIndex
 
@@ -337,7 +338,7 @@ def empty(shape: SupportsIndex | tuple[int, ...], dtype: Any, order: str = "C", 
     DeviceArray(shape=(2, 3), dtype=float32, device='cpu')
     """
     where = _checked_device(device)
-    extents = shape if isinstance(shape, (tuple, list)) else (int(shape),)  # type: ignore[arg-type]
+    extents = shape if isinstance(shape, (tuple, list)) else (operator.index(shape),)
     return DeviceArray._of(*memory.new_array(where, extents, _check_dtype(dtype), order), where)
 
 

@@ -6,12 +6,15 @@ only does the arithmetic of views. Knows addresses and copies; not what users ma
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from damacy._errors import InvalidArgument
 
 Array = np.ndarray[Any, Any]
 
@@ -85,7 +88,9 @@ def new_array(
 ) -> tuple[Array, Any]:
     """Uninitialised memory and its block."""
     dtype = np.dtype(dtype)
-    shape = tuple(int(extent) for extent in shape)
+    shape = tuple(operator.index(extent) for extent in shape)
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize >= 2**63:
+        raise InvalidArgument(f"shape {shape} of {dtype.itemsize} byte elements is of no memory", reason="extents")
     if strides is None and order == "F":
         strides = tuple(dtype.itemsize * math.prod(shape[:i]) for i in range(len(shape)))
     block = allocate(device, math.prod(shape) * dtype.itemsize)

@@ -8,6 +8,8 @@ import operator
 import sys
 from typing import Any, NamedTuple
 
+from damacy._cuda_interface import parse_interface
+
 _SKIPPED = (AttributeError, TypeError, KeyError, RuntimeError)
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
@@ -60,21 +62,11 @@ def describe(array: Any, stream: Any) -> Described | None:
     return _of_dlpack(array, named)
 
 
-def _of_interface(array: Any, interface: dict[str, Any], named: int | None) -> Described:
-    version = interface.get("version", 0)
-    if version > 3:
-        raise NotImplementedError(f"__cuda_array_interface__ version {version}: known are 0 to 3")
-    if interface.get("mask") is not None:
-        raise NotImplementedError("__cuda_array_interface__ with a mask")
-    shape = tuple(interface["shape"])
-    itemsize = int("".join(c for c in interface["typestr"][2:].split("[")[0] if c.isdigit()))
-    _check_dense(shape, interface.get("strides"), itemsize)
-    pointer, read_only = interface["data"]
-    theirs = interface.get("stream")
-    if theirs == 0:
-        raise ValueError("__cuda_array_interface__: stream 0 is ambiguous; 1 and 2 are the default streams")
-    order = next(s for s in (named, theirs, _current_stream(array), LEGACY_STREAM) if s is not None)
-    return Described(int(pointer or 0), math.prod(shape) * itemsize, bool(read_only), True, order, array)
+def _of_interface(array: Any, interface: Any, named: int | None) -> Described:
+    said = parse_interface(interface)
+    _check_dense(said.shape, said.strides, said.itemsize)
+    order = next(s for s in (named, said.stream, _current_stream(array), LEGACY_STREAM) if s is not None)
+    return Described(said.pointer, math.prod(said.shape) * said.itemsize, said.read_only, True, order, array)
 
 
 def _check_dense(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> None:

@@ -53,6 +53,28 @@ def test_specs_that_make_no_sense(kind, text, change):
     refused(kind, text, lambda: spec(**change))
 
 
+def test_an_array_without_cells_goes_round():
+    empty = np.zeros((0, 5))
+    with get([spec(empty)]) as t:
+        assert t.get_pack_buffer().array.size == 0
+        t.async_pack([empty])
+        t.async_unpack([empty])
+        t.synchronize()
+
+
+@pytest.mark.parametrize("turns", [1.5, "x", None])
+def test_turns_are_integers(turns):
+    with pytest.raises(TypeError):
+        halo.rotate_scalar_data(np.zeros((4, 5)), DIMS, np, turns)
+    with pytest.raises(TypeError):
+        spec(r=turns)
+
+
+@pytest.mark.parametrize("huge", [2**63, 2**70, -(2**70)])
+def test_numbers_beyond_64_bits_are_refused(huge):
+    refused(ValueError, "range", lambda: get([spec(strides=(huge, 8))]))
+
+
 def test_a_spec_counts_its_elements_and_resolves_negative_ends():
     s = spec(pack=(slice(-3, -1), slice(1, None)), unpack=(slice(0, 0), slice(None)))
     assert (s.pack_buffer_size, s._unpack_buffer_size) == (8, 0)

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from damacy.halo._dtypes import CODES, code_of
+from damacy._cuda_interface import parse_interface
+from damacy.halo._dtypes import CODES, ITEMSIZE, NAMES, code_of
 from damacy.halo._errors import DtypeMismatch
 
 
@@ -91,23 +92,21 @@ def _of_torch(tensor: Any) -> Layout:
 
 
 def _of_cuda_interface(array: Any) -> Layout:
-    interface = array.__cuda_array_interface__
-    shape = tuple(interface["shape"])
-    typestr = interface["typestr"]
+    said = parse_interface(array.__cuda_array_interface__)
     # What NumPy cannot spell is told by the array itself.
-    code = code_of(getattr(array, "dtype", None) or np.dtype(typestr))
-    itemsize = int(typestr[2:])
-    address, read_only = interface["data"]
+    code = code_of(getattr(array, "dtype", None) or np.dtype(said.typestr))
+    if ITEMSIZE[code] != said.itemsize:
+        raise DtypeMismatch(f"an array of {NAMES[code]} whose interface says {said.typestr}")
     device = getattr(array, "device", None)
     ordinal = getattr(device, "id", device)
     return Layout(
-        address or 0,
-        shape,
-        tuple(interface.get("strides") or _c_strides(shape, itemsize)),
+        said.pointer,
+        said.shape,
+        _c_strides(said.shape, said.itemsize) if said.strides is None else said.strides,
         code,
-        ordinal if isinstance(ordinal, int) else _ordinal_of(address),
-        not read_only,
-        interface.get("stream"),
+        ordinal if isinstance(ordinal, int) else _ordinal_of(said.pointer),
+        not said.read_only,
+        said.stream,
     )
 
 

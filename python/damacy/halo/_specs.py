@@ -99,7 +99,7 @@ def check(spec: HaloExchangeSpec) -> None:
     spec._unpack_box = resolve_box(spec.unpack_slices, shape, dims, "unpack box")
     spec._strides = tuple(operator.index(s) for s in q.strides)
     for dim, stride, start, stop in zip(dims, spec._strides, *spec._unpack_box):
-        if stride == 0 and stop - start > 1:
+        if stride == 0 and stop - start > 1 and spec._unpack_buffer_size:  # of an empty array NumPy's are all 0
             raise InvalidArgument(f"unpack box, dimension {dim}: {stop - start} cells with a stride of 0")
     if spec._turns:
         for kind in (I_DIMS, J_DIMS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +38,7 @@ def rotate_scalar_data(data: Any, dims: Sequence[str], numpy: Any, n_clockwise_r
     >>> rotate_scalar_data(np.arange(6).reshape(2, 3), ("j", "i"), np, 1).tolist()
     [[2, 5], [1, 4], [0, 3]]
     """
-    n = n_clockwise_rotations % 4
+    n = operator.index(n_clockwise_rotations) % 4
     i_axis, j_axis = horizontal_axes(dims)
     flips = [axis for axis, unless in ((i_axis, 3), (j_axis, 1)) if axis >= 0 and n not in (0, unless)]
     if flips:

@@ -1,0 +1,75 @@
+#include "foreign_tensor.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "damacy/core/checked.h"
+#include "damacy/core/text.h"
+
+namespace damacy::python {
+namespace {
+
+constexpr std::int32_t kMostAxes = 64;  // NumPy has as many
+
+[[noreturn]] void refuse(PyObject* type, const std::string& message) {
+  PyErr_SetString(type, message.c_str());
+  throw nb::python_error();
+}
+
+nb::tuple tuple_of(const std::int64_t* values, std::int32_t count) {
+  nb::list list;
+  for (std::int32_t i = 0; i < count; ++i) list.append(values[i]);
+  return nb::tuple(list);
+}
+
+std::uint64_t item_bytes_of(const DLDataType& type) {
+  const std::uint32_t bits = std::uint32_t{type.bits} * type.lanes;
+  if (type.bits == 0 || type.lanes == 0 || type.bits % 8 != 0)
+    refuse(PyExc_TypeError, text("DLPack: elements of ", type.lanes, " times ", static_cast<int>(type.bits), " bits"));
+  return bits / 8;
+}
+
+// Of elements and what strides skip between them, in bytes; empty: more than memory has.
+std::optional<std::int64_t> reach_of(const DLTensor& tensor, std::int64_t item_bytes) {
+  std::optional<std::int64_t> reach = item_bytes;
+  for (std::int32_t axis = 0; axis < tensor.ndim && reach; ++axis) {
+    const std::int64_t stride = tensor.strides[axis];
+    if (stride == std::numeric_limits<std::int64_t>::min()) return std::nullopt;
+    const auto skipped = checked_mul(tensor.shape[axis] - 1, stride < 0 ? -stride : stride);
+    const auto bytes = skipped ? checked_mul(*skipped, item_bytes) : std::nullopt;
+    reach = bytes ? checked_add(*reach, *bytes) : std::nullopt;
+  }
+  return reach;
+}
+
+std::uint64_t bytes_of(const DLTensor& tensor, std::uint64_t item_bytes) {
+  const std::span<const std::int64_t> shape(tensor.shape, static_cast<std::size_t>(tensor.ndim));
+  for (const std::int64_t extent : shape)
+    if (extent < 0) refuse(PyExc_ValueError, text("DLPack: an extent of ", extent));
+  if (std::ranges::find(shape, 0) != shape.end()) return 0;
+  auto bytes = std::optional(static_cast<std::int64_t>(item_bytes));
+  for (const std::int64_t extent : shape) bytes = bytes ? checked_mul(*bytes, extent) : std::nullopt;
+  if (!bytes || (tensor.strides != nullptr && !reach_of(tensor, static_cast<std::int64_t>(item_bytes))))
+    refuse(PyExc_ValueError, "DLPack: a shape or strides that reach further than memory");
+  return static_cast<std::uint64_t>(*bytes);
+}
+
+}  // namespace
+
+ForeignTensor checked(const DLTensor& tensor) {
+  if (tensor.ndim < 0 || tensor.ndim > kMostAxes || (tensor.ndim > 0 && tensor.shape == nullptr))
+    refuse(PyExc_ValueError, text("DLPack: a tensor of ", tensor.ndim, " axes, or without a shape"));
+  const std::uint64_t item_bytes = item_bytes_of(tensor.dtype);
+  const std::uint64_t bytes = bytes_of(tensor, item_bytes);
+  const auto data = reinterpret_cast<std::uint64_t>(tensor.data);
+  const auto address = checked_add(data, tensor.byte_offset);
+  if (!address || !checked_add(*address, bytes) || (data == 0 && bytes != 0))
+    refuse(PyExc_ValueError, text("DLPack: ", bytes, " bytes at address ", data, " + ", tensor.byte_offset));
+  const auto strides = tensor.strides == nullptr ? nb::object(nb::none()) : tuple_of(tensor.strides, tensor.ndim);
+  return {*address, bytes, item_bytes, tuple_of(tensor.shape, tensor.ndim), strides};
+}
+
+}  // namespace damacy::python
