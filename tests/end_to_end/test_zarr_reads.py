@@ -332,6 +332,52 @@ def test_a_shard_cut_short_is_an_error_from_every_store(tmp_path):
         opened(store)[:]
 
 
+class Careless(WrapperStore):
+    """Gives what `answer` makes of a range; of the index, which is asked for from the end, if `of_index`."""
+
+    def __init__(self, store):
+        super().__init__(store)
+        self.answer, self.of_index = lambda found, whole: found, False
+
+    async def get(self, key, prototype, byte_range=None):
+        found = await self._store.get(key, prototype, byte_range)
+        if found is None or byte_range is None or hasattr(byte_range, "suffix") != self.of_index:
+            return found
+        whole = await self._store.get(key, prototype)
+        return prototype.buffer.from_bytes(self.answer(found.to_bytes(), whole.to_bytes()))
+
+
+ANSWERS = {
+    "the whole object": lambda found, whole: whole,
+    "a byte more": lambda found, whole: found + b"x",
+    "a byte less": lambda found, whole: found[:-1],
+    "nothing": lambda found, whole: b"",
+}
+
+
+@pytest.mark.parametrize("of_index", [False, True], ids=["chunks", "index"])
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_a_store_that_gives_other_than_the_range_asked_for_is_an_error_that_names_it(answer, of_index):
+    store = Careless(MemoryStore())
+    write(store, shards=SHARDS, compressors=None)
+    ours = opened(store)
+    store.answer, store.of_index = answer, of_index
+    with pytest.raises(damacy.StorageError) as caught:
+        ours[5:7, 9:12, 7:9]  # no chunk of it is a shard's first
+    assert caught.value.key == "c/0/0/0" and caught.value.store
+    assert caught.value.reason in ("short-read", "io")
+
+
+def test_an_index_of_another_store_that_names_nothing_is_an_error_that_names_it():
+    store = Careless(MemoryStore())
+    write(store, shards=SHARDS, compressors=None)
+    ours = opened(store)
+    store.answer, store.of_index = (lambda found, whole: bytes(len(found))), True
+    with pytest.raises(damacy.DecodeError) as caught:
+        ours[:]
+    assert caught.value.key == "c/0/0/0" and caught.value.store and caught.value.reason == "shard-index"
+
+
 def test_pipelines_compare_and_pickle(tmp_path):
     write(tmp_path / "a")
     write(tmp_path / "b", "f4")

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from damacy._errors import DamacyError, StorageError
+
 _GAP, _CAP = 1 << 20, 16 << 20
 
 
@@ -83,14 +85,27 @@ class Fetched:
         index = await self._get(getter, SuffixByteRequest(size) if at_end else RangeByteRequest(0, size))
         if index is None:
             return
-        ranges = plan.ranges(getter.path, index.tobytes(), self._gap, self._cap)
+        try:
+            ranges = plan.ranges(getter.path, index.tobytes(), self._gap, self._cap)
+        except DamacyError as error:
+            error.key, error.store = getter.path, str(self._store)
+            raise
         self.given.put(getter.path, unknown - size if at_end else 0, index, unknown)
         pieces = await asyncio.gather(
             *(self._get(getter, RangeByteRequest(offset, offset + length)) for offset, length in ranges)
         )
-        for (offset, _), piece in zip(ranges, pieces):
-            if piece is not None:
-                self.given.put(getter.path, offset, piece, unknown)
+        for (offset, length), piece in zip(ranges, pieces):
+            if piece is None:
+                continue
+            if len(piece) > length:  # too few bytes are a short read of the chunks that lack them
+                raise StorageError(
+                    f"the store gave {len(piece)} bytes for a range of {length}",
+                    store=str(self._store),
+                    key=getter.path,
+                    byte_range=(offset, offset + length),
+                    reason="io",
+                )
+            self.given.put(getter.path, offset, piece, unknown)
 
     async def _get(self, getter: Any, byte_range: Any) -> np.ndarray[Any, Any] | None:
         async with self._slots:
