@@ -103,12 +103,15 @@ def die_during_a_capture(feed, stream, kernels, mode, named) -> int:
     batches = [feed.pop(), feed.pop()]
     deleters = [dlpack_struct.consume(batch.__dlpack__(stream=named)) for batch in batches]
     cuda_driver.begin_capture(stream, MODES[mode])
-    kernels.delay(stream, 0.01)
-    for batch, delete in zip(batches, deleters, strict=True):
-        batch.release()
-        delete()
-    kernels.delay(stream, 0.01)
-    return cuda_driver.end_capture(stream)
+    try:
+        kernels.delay(stream, 0.01)
+        for batch, delete in zip(batches, deleters, strict=True):
+            batch.release()
+            delete()
+        kernels.delay(stream, 0.01)
+    finally:  # a capture that is left open would forbid this thread much else
+        graph = cuda_driver.end_capture(stream)
+    return graph
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -102,13 +102,15 @@ void Operation::copies_until(Event event) {
 
 void Operation::finish() noexcept {
   if (closed_.exchange(true, std::memory_order_acq_rel)) return;
-  job_->ended();
   bool somebody_listens = false;
   {
     const std::lock_guard lock(mutex_);
     if (error_ == nullptr && !cancel_asked_) error_ = job_->verdict(*this);
     state_ = cancel_asked_ ? State::cancelled : State::done;
+    // Who waits for the file to close finds this ended; who waits for this finds its files let go: they ask under the
+    // lock.
     ended_.store(true, std::memory_order_release);
+    job_->ended();
     somebody_listens = !calls_.empty();
     changed_.notify_all();
   }
@@ -127,9 +129,8 @@ bool Operation::done() {
 }
 
 bool Operation::wait_parts(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted) {
-  if (parts_ended()) return true;
   const auto end = until(timeout);
-  if (!timeout) {
+  if (!timeout && !parts_ended()) {
     while (run_one())
       if (interrupted) interrupted();
   }
