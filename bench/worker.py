@@ -46,6 +46,7 @@ class Bench:
         for _ in loader.batches(until(finished[0] + limit_s, timed)):
             finished.append(time.perf_counter())
         cpu = time.process_time() - cpu
+        explained = loader.explain()  # before the counters are read, which starts them anew
         gaps = [b - a for a, b in itertools.pairwise(finished)]
         done = len(gaps)
         return {
@@ -59,7 +60,7 @@ class Bench:
             "rss_before": self.resident_before,
             "rss_growth": peak_bytes() - self.resident_before,
             "rss_bound": loader.memory_bound(),
-            "explain": loader.explain(),
+            "explain": explained,
         }
 
     def digest(self, batches: int) -> list[str]:

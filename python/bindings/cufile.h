@@ -17,6 +17,7 @@
 
 #include "bindings.h"
 #include "cufile_buffers.h"
+#include "cufile_errors.h"
 #include "damacy/io/file.h"
 #include "damacy/io/file_requests.h"
 #include "damacy/io/operation.h"
@@ -24,9 +25,6 @@
 namespace damacy::python {
 
 [[noreturn]] void raise(PyObject* type, const std::string& message);
-// Any failure of an operation as a Python exception object, and raising it.
-nb::object exception_object(const std::exception_ptr& error);
-[[noreturn]] void throw_object(const nb::object& exception);
 
 // ValueError when more is asked than there is; OverflowError when the end is above 2^63 - 1; ValueError for read-only.
 std::uint64_t size_within(nb::handle size, std::uint64_t available);

@@ -6,6 +6,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "cufile_errors.h"
 #include "damacy/core/text.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/pipeline/dlpack_abi.h"
@@ -108,7 +109,9 @@ void HeldBuffer::take_with_python(nb::handle object, nb::handle stream) {
   }
   device->check_usable();
   const auto before = device->try_fence(stream_);
-  if (!before) throw Error(Status::cuda, "the stream is capturing a graph: file I/O cannot be captured", "capture");
+  if (!before)
+    throw_object(exception_object(std::make_exception_ptr(
+        Error(Status::cuda, "the stream is capturing a graph: file I/O cannot be captured", "capture"))));
   memory_.device = std::make_shared<OnDevice>(OnDevice{std::move(device), *before});
 }
 
