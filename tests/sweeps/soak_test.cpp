@@ -129,7 +129,9 @@ TEST(Soak, many_batches_with_faults_and_held_tensors_leave_nothing_behind) {
   const std::int64_t grown = resident_bytes() - before;
   std::cout << "soak: " << soak.delivered << " batches, " << soak.failed << " failed, " << soak.refused
             << " pushes refused, " << soak.faults << " faults, resident memory grew by " << grown / 1024 << " KiB\n";
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these keep what was freed
   EXPECT_LT(grown, kMayGrowBytes);
+#endif
   EXPECT_EQ(footprint().descriptors, start.descriptors);
   EXPECT_GT(soak.delivered, wanted / 4);
 }

@@ -37,8 +37,8 @@ class _LoopBell:
 
     def _rung(self) -> None:
         for number in self.bell.take():
-            future, _ = self.running.pop(number)
-            if not future.done():
+            future, _ = self.running.pop(number, (None, None))
+            if future is not None and not future.done():
                 future.set_result(None)
 
 
@@ -68,9 +68,9 @@ async def run(start: Callable[[int, Any, int], Any], keep: Any) -> bytes:
     bell.running[number] = (future, keep)
     try:
         read = start(thread_count(), bell.bell, number)
-    except BaseException:
+    except Exception:
         del bell.running[number]
-        raise
+        raise  # after a signal instead, the read may run and write: its entry stays until it ends
     try:
         await future
     except asyncio.CancelledError:

@@ -11,8 +11,8 @@ void WorkOrder::run(Stream& stream, std::span<Stream* const> others, std::span<S
   if (!capturing) {  // a graph must not wait for what is outside of it
     stream.wait(done_);
     for (const Event& event : before_) stream.wait(event);
+    before_.clear();
   }
-  before_.clear();
   copy::enqueue(stream, device, std::move(plan), std::move(bases));
   if (capturing && others.empty()) return;
   const Event done = stream.record();

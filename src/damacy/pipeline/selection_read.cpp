@@ -71,7 +71,11 @@ void SelectionRead::submit() {
     if (is_new) objects.emplace_back();
     objects[at->second].push_back(i);
   }
-  for (const auto& items : objects) workers_.submit(std::make_unique<ObjectRead>(shared_from_this(), items));
+  try {
+    for (const auto& items : objects) workers_.submit(std::make_unique<ObjectRead>(shared_from_this(), items));
+  } catch (...) {  // what was submitted runs: it ends with the read, and not before
+    fail(current_error());
+  }
   close_task();
 }
 

@@ -125,7 +125,7 @@ void WaveRunner::retire_all() {
       retire(wave, share);
     });
     if (share.failure) {
-      wait_enqueued(wave, share);
+      wait_enqueued();
       fail(wave, share);
     }
     close(wave, share);
@@ -304,16 +304,14 @@ void WaveRunner::move_row(BatchJob& job, std::size_t from, std::size_t to) {
   repair_->record().wait();
 }
 
-// A wave that failed on its way: its memory may be in use all the same.
-void WaveRunner::wait_enqueued(const Wave& wave, const WaveShare& share) noexcept {
-  const auto wait = [](const Event& event) {
+// A wave that failed on its way: its memory may be in use all the same, by what was enqueued and has no event.
+void WaveRunner::wait_enqueued() noexcept {
+  for (Stream* stream : {up_.get(), decode_[0].get(), decode_[1].get(), main_.get()}) {
     try {
-      event.wait();
+      stream->record().wait();
     } catch (...) {  // the device is lost: it uses nothing
     }
-  };
-  for (const Wave::Upload& upload : wave.uploads) wait(upload.ended);
-  for (const Event* event : {&wave.up, &wave.decoded, &share.done}) wait(*event);
+  }
 }
 
 void WaveRunner::fail(Wave& wave, const WaveShare& share) noexcept {

@@ -62,7 +62,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void decode_on_host(Wave& wave, StagedChunk& chunk);
   // Runs placements by themselves, a few at a time, and waits for them.
   void place_now(std::size_t count, std::uint64_t base, const std::function<void(PlacementList&, std::size_t)>& add);
-  static void wait_enqueued(const Wave& wave, const WaveShare& share) noexcept;
+  void wait_enqueued() noexcept;
   static void fail(Wave& wave, const WaveShare& share) noexcept;
   void close(Wave& wave, const WaveShare& share) noexcept;
 
