@@ -77,12 +77,12 @@ def overlap(net: UNet, batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> 
 def train(folder: pathlib.Path, steps: int, batch: int, enough: float) -> float:
     checkpoint = folder / "checkpoint.pt"
     crops = loaders(folder, lambda uri: RandomCrops([uri], CROP, length=25 * batch, seed=1), batch)
-    net = UNet()
+    net = UNet().to(local_device())
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
-    few = torch.tensor(3.0)  # weighs the voxels of blobs, which are few
+    few = torch.tensor(3.0, device=local_device())  # weighs the voxels of blobs, which are few
     done = 0
     if checkpoint.exists():
-        state = torch.load(checkpoint)
+        state = torch.load(checkpoint, map_location=local_device())
         done = state["done"]
         net.load_state_dict(state["net"])
         optimizer.load_state_dict(state["optimizer"])
