@@ -1,6 +1,8 @@
 // The pipeline behind its door: one lock, one condition, a planner thread, and the engine that places batches.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -12,6 +14,7 @@
 #include <unordered_set>
 
 #include "damacy/codec/nvcomp/library.h"
+#include "damacy/core/error.h"
 #include "damacy/core/fork.h"
 #include "damacy/pipeline/batch_engine.h"
 #include "damacy/pipeline/explain.h"
@@ -49,6 +52,7 @@ struct Pipeline::Impl {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  static constexpr auto kPoll = std::chrono::milliseconds(50);  // how late a signal may be seen
   // Shared with the callbacks of slots, which may outlive the pipeline.
   struct Wakeup {
     std::mutex mutex;
@@ -77,6 +81,7 @@ struct Pipeline::Impl {
   // What ended a source: thrown at once, or kept for its place in the stream.
   void deliver_error(Lock& lock, bool at_once, std::exception_ptr error);
   void refuse_reentry(std::string_view stage) const;
+  static Error closed_error();
 
   void bind();
   std::unique_ptr<BatchEngine> make_engine();
@@ -109,5 +114,22 @@ struct Pipeline::Impl {
   std::stop_source stopping;
   std::thread planner;  // last: it uses all of the above
 };
+
+// True when `ready`, false at the deadline. Looks up from waiting now and then, for signals.
+template <class Ready>
+bool Pipeline::Impl::wait(Lock& lock, const Deadline& deadline, Ready ready) {
+  for (;;) {
+    if (ready()) return true;
+    const auto now = std::chrono::steady_clock::now();
+    if (deadline && now >= *deadline) return false;
+    wakeup->changed.wait_until(lock, deadline ? std::min(*deadline, now + kPoll) : now + kPoll);
+    if (ready()) return true;
+    if (around.while_waiting) {
+      lock.unlock();
+      around.while_waiting();
+      lock.lock();
+    }
+  }
+}
 
 }  // namespace damacy
