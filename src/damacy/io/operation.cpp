@@ -160,12 +160,12 @@ bool Operation::wait(std::optional<std::chrono::nanoseconds> timeout, const std:
 bool Operation::await_copies(std::optional<SteadyTime> end, const std::function<void()>& interrupted) {
   try {
     for (const Event& event : copies()) {
-      if (!end) {
+      if (!end && !interrupted) {
         event.wait();
         continue;
       }
       while (!event.ready()) {
-        if (std::chrono::steady_clock::now() >= *end) return false;
+        if (end && std::chrono::steady_clock::now() >= *end) return false;
         if (interrupted) interrupted();
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }

@@ -32,21 +32,40 @@ class StreamJob final : public IoJob {
     const OnDevice& on = *memory().device;
     const auto block = StagingPool::process().take(on.device);
     block->stream().wait(on.before);
+    try {
+      run_windows(*block, operation);
+    } catch (...) {
+      tell_after_failure(*block, operation);
+      throw;
+    }
+  }
+
+ private:
+  void run_windows(StagingBlock& block, Operation& operation) {
+    const OnDevice& on = *memory().device;
     const std::uint64_t size_now = file_size();
     for (std::uint64_t done = 0; done < memory().size;) {
-      StagingBlock::Slot& slot = block->next();
+      StagingBlock::Slot& slot = block.next();
       const std::uint64_t some = std::min<std::uint64_t>(memory().size - done, slot.bytes.size());
       const bool may_end = request_.offset + done + some > size_now;
-      enqueue(block->stream(), slot.bytes.first(some), done, may_end, operation.shared_from_this());
+      enqueue(block.stream(), slot.bytes.first(some), done, may_end, operation.shared_from_this());
       done += some;
-      slot.reusable = block->stream().record();
+      slot.reusable = block.stream().record();
       if (done < memory().size) continue;
       operation.copies_until(slot.reusable);
       on.device->make_wait(stream_, slot.reusable);
     }
   }
 
- private:
+  // Some windows were enqueued: who waits for the operation waits for them too, and nobody borrows their memory.
+  static void tell_after_failure(StagingBlock& block, Operation& operation) noexcept {
+    block.spoil();
+    try {
+      operation.copies_until(block.stream().record());
+    } catch (const Error&) {  // nothing can be told of them; freeing the block waits for them
+    }
+  }
+
   inline static const FileMemory kNone{};
   const FileMemory& memory() const noexcept { return request_.memory.empty() ? kNone : request_.memory.front(); }
 
