@@ -27,7 +27,7 @@ class Local:
         self.size = n
         self._changed = threading.Condition()
         self._mail: dict[tuple[Any, ...], deque[Any]] = defaultdict(deque)
-        self._digests: dict[int, deque[Any]] = defaultdict(deque)
+        self._registry: dict[tuple[int, int], dict[int, Any]] = {}  # digests of those that are open
         self._opened: dict[int, int] = defaultdict(int)
 
     def open(self, rank: int, rounds: Any) -> _LocalChannels:
@@ -49,12 +49,11 @@ class _LocalChannels:
         """Those of peers that are open; who opens later finds ours, and we compare when the first message goes."""
         self._mine = mine
         with self._local._changed:
-            registry = self._local.__dict__.setdefault("_registry", {})
-            registry[(self._rank, self._generation)] = mine
+            self._local._registry[(self._rank, self._generation)] = mine
             return self._known()
 
     def _known(self) -> dict[int, Any]:
-        registry = self._local.__dict__["_registry"]
+        registry = self._local._registry
         out = {}
         for peer in self._mine:
             theirs = registry.get((peer, self._generation))
@@ -96,7 +95,7 @@ class _LocalChannels:
 
     def close(self) -> None:
         with self._local._changed:
-            self._local.__dict__.get("_registry", {}).pop((self._rank, self._generation), None)
+            self._local._registry.pop((self._rank, self._generation), None)
 
 
 def _host_view(buffer: Any) -> np.ndarray:
@@ -180,6 +179,9 @@ class _MpiChannels:
         return theirs
 
     def post_receives(self, slot: int, phase: int) -> None:
+        receives = self._rounds[slot][phase][1]
+        if not any(staged.staged for staged in receives.values()):
+            self._wait_for_device(receives)  # the slot's last messages may still be being unpacked
         self._mpi.Prequest.Startall(self._rounds[slot][phase][3])
 
     def send(self, slot: int, phase: int, stream: Any) -> None:
