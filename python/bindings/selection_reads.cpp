@@ -286,14 +286,14 @@ nb::dict counters() {
   return out;
 }
 
+struct StoreFiles {
+  std::shared_ptr<OpenFiles> files = make_open_files(kOpenFiles);
+};
+
 void bind_stores(nb::module_& m) {
   nb::class_<Store>(m, "Store").def_prop_ro("name", &Store::name);
   m.def(
-      "file_store",
-      [](const std::string& root) {
-        static auto* const files = new std::shared_ptr<OpenFiles>(make_open_files(kOpenFiles));
-        return make_file_store(root, *files);
-      },
+      "file_store", [](const std::string& root) { return make_file_store(root, one_per_process<StoreFiles>().files); },
       nb::arg("root"), "A directory; the files that stay open are shared by all.");
   nb::class_<GivenStore, Store>(m, "GivenStore")
       .def(nb::init<std::string>(), nb::arg("name"))

@@ -49,7 +49,7 @@ def crops(
     ),
     crop: Annotated[str, typer.Option(help="Extents, such as 64,256,256; else about 1 MiB of elements.")] = "",
     batch: Annotated[int, typer.Option(min=1, help="Crops a batch.")] = 8,
-    seconds: Annotated[float, typer.Option(min=0.01, help="How long each measurement lasts.")] = 3.0,
+    seconds: Annotated[float, typer.Option(min=0.01, max=3600, help="How long each measurement lasts.")] = 3.0,
     threads: Threads = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
     peers: Annotated[bool, typer.Option(help="Also tensorstore and zarr, where they are installed.")] = True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,8 +26,12 @@ def is_of_files(store: Any) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=64)
 def file_store(root: str) -> Any:
+    return _file_store(root, os.getpid())  # a forked child has files of its own
+
+
+@functools.lru_cache(maxsize=64)
+def _file_store(root: str, process: int) -> Any:
     from damacy import _native
 
     return _native.file_store(root)
