@@ -408,6 +408,16 @@ def test_errors_have_their_place_and_travel(tmp_path):
 # -- the grid ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("size", [1, 4095, 4097, 9424])
+def test_a_direct_read_leaves_what_lies_behind_the_end_of_the_file(tmp_path, size):
+    path = tmp_path / "file"
+    path.write_bytes(b"\x11" * size)
+    with mmap.mmap(-1, 16_384) as aligned, CuFile(path, direct_io=True) as f:
+        aligned.write(b"\xaa" * 16_384)
+        assert f.read(aligned) == size
+        assert aligned[:] == b"\x11" * size + b"\xaa" * (16_384 - size)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_reads_and_writes_are_those_of_the_system(tmp_path, seed):
     rng = random.Random(seed)

@@ -7,6 +7,8 @@
 #include <array>
 #include <vector>
 
+#include <sys/stat.h>
+
 namespace damacy::detail {
 namespace {
 
@@ -45,6 +47,17 @@ Middle direct_middle(const File& file, std::uint64_t offset, const Slice& slice)
   return {begin, (slice.size - begin) / unit * unit};
 }
 
+// Reading, the kernel may fill the unit that a file ends in to its end: only units that the file has whole go direct.
+Middle within_file(const File& file, std::uint64_t offset, Middle middle) {
+  struct ::stat found{};
+  if (::fstat(file.descriptor(), &found) != 0 || !S_ISREG(found.st_mode)) return middle;
+  const auto end = static_cast<std::uint64_t>(found.st_size);
+  const std::uint64_t begin = offset + middle.begin;
+  const std::uint64_t unit = file.direct_offset_alignment();
+  middle.size = end > begin ? std::min(middle.size, (end - begin) / unit * unit) : 0;
+  return middle;
+}
+
 bool refuses_direct(int number) noexcept {
   return number == EINVAL || number == ENOTSUP;
 }
@@ -73,7 +86,8 @@ RunResult move_middle(File& file, Way way, std::uint64_t offset, std::byte* data
 
 // Buffered edges around a direct middle.
 RunResult move_direct(File& file, Way way, std::uint64_t offset, const Slice& slice, IoWay as) {
-  const Middle middle = file.direct_descriptor() < 0 ? Middle{} : direct_middle(file, offset, slice);
+  Middle middle = file.direct_descriptor() < 0 ? Middle{} : direct_middle(file, offset, slice);
+  if (way == Way::read && middle.size > 0) middle = within_file(file, offset, middle);
   if (middle.size == 0) return move_span(file, file.descriptor(), way, offset, slice.data, slice.size, as);
   RunResult all{.bytes = 0, .error = 0, .way = as};
   const auto add = [&](std::uint64_t size, bool direct) {
