@@ -8,12 +8,18 @@
 #include <vector>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace damacy::detail {
 namespace {
 
 constexpr std::size_t kGapScrap = 64 << 10;
 constexpr std::size_t kFewSlices = 16;
+
+std::uint64_t page_size() noexcept {
+  static const auto size = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
 
 std::byte* scrap() {
   thread_local std::array<std::byte, kGapScrap> bytes;
@@ -38,8 +44,10 @@ struct Middle {
 };
 
 // What of one stretch of memory may go direct: file offset, size and address are multiples of what the file asks for.
-Middle direct_middle(const File& file, std::uint64_t offset, const Slice& slice) {
-  const std::uint64_t unit = file.direct_offset_alignment();
+// Writes go direct by whole pages: a neighbour's buffered edge in the same page would be written back over them.
+Middle direct_middle(const File& file, Way way, std::uint64_t offset, const Slice& slice) {
+  const std::uint64_t least = way == Way::write ? page_size() : 1;
+  const std::uint64_t unit = std::max<std::uint64_t>(file.direct_offset_alignment(), least);
   const std::uint64_t begin = (unit - offset % unit) % unit;
   if (begin >= slice.size) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(slice.data) + begin;
@@ -86,7 +94,7 @@ RunResult move_middle(File& file, Way way, std::uint64_t offset, std::byte* data
 
 // Buffered edges around a direct middle.
 RunResult move_direct(File& file, Way way, std::uint64_t offset, const Slice& slice, IoWay as) {
-  Middle middle = file.direct_descriptor() < 0 ? Middle{} : direct_middle(file, offset, slice);
+  Middle middle = file.direct_descriptor() < 0 ? Middle{} : direct_middle(file, way, offset, slice);
   if (way == Way::read && middle.size > 0) middle = within_file(file, offset, middle);
   if (middle.size == 0) return move_span(file, file.descriptor(), way, offset, slice.data, slice.size, as);
   RunResult all{.bytes = 0, .error = 0, .way = as};

@@ -77,8 +77,10 @@ class StreamJob final : public IoJob {
   void enqueue(Stream& stream, std::span<std::byte> slot, std::uint64_t done, bool may_end,
                std::shared_ptr<Operation> operation) {
     const std::span device(memory().data + done, slot.size());
-    auto file_part = [use = use_, slot, done, this, operation = std::move(operation)] {
-      move(*use, slot, done, *operation);
+    auto file_part = [use = use_, slot, done, may_end, this, operation = std::move(operation)] {
+      const std::uint64_t got = move(*use, slot, done, *operation);
+      // The copy behind this takes the slot whole, and what it held before is nobody else's to see.
+      if (!may_end && got < slot.size()) std::ranges::fill(slot.subspan(got), std::byte{0});
     };
     if (request_.direction == Direction::write) {
       stream.copy(slot, device);
@@ -91,19 +93,21 @@ class StreamJob final : public IoJob {
     }
   }
 
-  // On a thread of the device's. `this` lives as long as `operation`.
-  void move(const FileUse& use, std::span<std::byte> slot, std::uint64_t done, Operation& operation) const noexcept {
-    if (operation.limit(0) < done) return;  // ended or failed before
+  // On a thread of the device's. `this` lives as long as `operation`. Gives the bytes that were moved.
+  std::uint64_t move(const FileUse& use, std::span<std::byte> slot, std::uint64_t done,
+                     Operation& operation) const noexcept {
+    if (operation.limit(0) < done) return 0;  // ended or failed before
     const bool reads = request_.direction == Direction::read;
     const Slice slice{slot.data(), slot.size(), nullptr};
     const auto moved =
         detail::move_host(*use, reads ? Way::read : Way::write, request_.offset + done, {&slice, 1}, IoWay::staging);
-    if (moved.bytes == slot.size()) return;
+    if (moved.bytes == slot.size()) return moved.bytes;
     operation.short_at(0, done + moved.bytes);
-    if (moved.error == 0 && reads) return;
+    if (moved.error == 0 && reads) return moved.bytes;
     operation.failed(done, std::make_exception_ptr(FileError::failed(
                                reads ? "pread" : "pwrite", moved.error != 0 ? moved.error : ENOSPC, use->path(),
                                request_.offset + done, slot.size(), moved.bytes, "staging")));
+    return moved.bytes;
   }
 
   std::shared_ptr<FileUse> use_;
