@@ -19,7 +19,7 @@ target_compile_options(damacy_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall 
 if(DAMACY_SANITIZE STREQUAL "address")
   # Not vptr: its check opens a pipe, which a test that runs out of descriptors does not have.
   target_compile_options(damacy_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined -fno-sanitize=vptr $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function> -fno-sanitize-recover=all -fno-omit-frame-pointer>)
   target_link_options(damacy_options INTERFACE -fsanitize=address,undefined)
   target_compile_definitions(damacy_options INTERFACE _GLIBCXX_ASSERTIONS)
 elseif(DAMACY_SANITIZE STREQUAL "thread")

@@ -20,48 +20,13 @@
 #include "damacy/io/file_requests.h"
 #include "damacy/io/io_pool.h"
 #include "damacy/io/staging.h"
+#include "fakes/faulty_calls.h"
 #include "fakes/temp_dir.h"
 
 namespace damacy {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The n-th transfer fails, gives one byte, is interrupted or waits; once, or from then on.
-class FaultyCalls final : public detail::FileCalls {
- public:
-  enum class Kind { error, one_byte, interrupted };
-  Kind kind = Kind::error;
-  std::atomic<std::uint64_t> calls{0};
-  std::uint64_t at = 0;  // from 1; 0: never
-  bool for_ever = false;
-
-  ssize_t preadv2(int fd, const iovec* to, int count, off_t offset, int flags) override {
-    return moved(fd, to, count, offset, flags, /*reads=*/true);
-  }
-  ssize_t pwritev2(int fd, const iovec* from, int count, off_t offset, int flags) override {
-    return moved(fd, from, count, offset, flags, /*reads=*/false);
-  }
-  bool struck() const { return at != 0 && calls >= at; }
-
- private:
-  ssize_t moved(int fd, const iovec* vectors, int count, off_t offset, int flags, bool reads) {
-    const auto n = ++calls;
-    iovec first = vectors[0];
-    if (at != 0 && (for_ever ? n >= at : n == at)) {
-      if (kind == Kind::one_byte) {
-        first.iov_len = std::min<std::size_t>(first.iov_len, 1);
-        vectors = &first;
-        count = 1;
-      } else {
-        errno = kind == Kind::error ? EIO : EINTR;
-        if (kind == Kind::error || n == at) return -1;  // an interruption for ever would never end
-      }
-    }
-    return reads ? FileCalls::preadv2(fd, vectors, count, offset, flags)
-                 : FileCalls::pwritev2(fd, vectors, count, offset, flags);
-  }
-};
 
 std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator{}));
@@ -106,55 +71,6 @@ class FileRequestsTest : public ::testing::Test {
   TempDir dir;
   std::vector<std::byte> bytes;
 };
-
-using Kind = FaultyCalls::Kind;
-
-TEST_F(FileRequestsTest, after_any_failing_call_the_error_is_typed_and_the_buffer_is_left_alone) {
-  const std::size_t descriptors = open_descriptors();
-  for (const Direction direction : {Direction::read, Direction::write}) {
-    for (const bool for_ever : {false, true}) {
-      for (const Kind kind : {Kind::error, Kind::one_byte, Kind::interrupted}) {
-        bool clean = false;
-        for (std::uint64_t n = 1; !clean && n < 40; ++n) {
-          auto calls = std::make_shared<FaultyCalls>();
-          calls->at = n;
-          calls->kind = kind;
-          calls->for_ever = for_ever;
-          std::vector<std::byte> buffer = direction == Direction::write ? bytes : std::vector<std::byte>(6000);
-          buffer.resize(6000);
-          {
-            auto operation =
-                begin_request(request(open("r+", calls), direction, 0, {{buffer.data(), buffer.size(), nullptr}}, 500));
-            operation->wait(std::nullopt);
-            const auto at_the_end = buffer;
-            const auto error = operation->error();
-            if (kind == Kind::error && calls->struck()) {
-              ASSERT_NE(error, nullptr);
-              try {
-                std::rethrow_exception(error);
-              } catch (const FileError& failed) {
-                EXPECT_EQ(failed.system_errno(), EIO);
-                EXPECT_EQ(failed.backend, "pread");
-                EXPECT_EQ(failed.path, path());
-                EXPECT_EQ(failed.offset.value() % 500, 0U);
-              }
-            } else {
-              ASSERT_EQ(error, nullptr);
-              EXPECT_EQ(operation->count(), buffer.size());
-              EXPECT_TRUE(std::equal(buffer.begin(), buffer.end(), bytes.begin()));
-            }
-            IoPool::process().replace_workers();  // whoever could still write has ended
-            EXPECT_EQ(buffer, at_the_end);
-          }
-          clean = !calls->struck();
-          if (kind != Kind::error && n > 14) clean = true;
-        }
-        EXPECT_TRUE(clean);
-      }
-    }
-  }
-  EXPECT_EQ(open_descriptors(), descriptors);
-}
 
 TEST_F(FileRequestsTest, of_several_failures_the_one_at_the_lowest_offset_is_told) {
   auto calls = std::make_shared<FaultyCalls>();

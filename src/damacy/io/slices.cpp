@@ -78,8 +78,7 @@ RunResult move_span(File& file, int fd, Way way, std::uint64_t offset, std::byte
 }
 
 // Ends where the kernel gave no whole unit: that is the end of the file, and going on from there is refused.
-RunResult move_middle(File& file, Way way, std::uint64_t offset, std::byte* data, std::uint64_t size) {
-  const int fd = file.direct_descriptor();
+RunResult move_middle(File& file, int fd, Way way, std::uint64_t offset, std::byte* data, std::uint64_t size) {
   const std::uint64_t unit = file.direct_offset_alignment();
   Moved moved;
   move_on(file.calls(), size, moved, [&](std::uint64_t done) -> ssize_t {
@@ -94,15 +93,16 @@ RunResult move_middle(File& file, Way way, std::uint64_t offset, std::byte* data
 
 // Buffered edges around a direct middle.
 RunResult move_direct(File& file, Way way, std::uint64_t offset, const Slice& slice, IoWay as) {
-  Middle middle = file.direct_descriptor() < 0 ? Middle{} : direct_middle(file, way, offset, slice);
+  const int direct_fd = file.direct_descriptor();  // open until the file closes, whoever gives direct transfers up
+  Middle middle = direct_fd < 0 ? Middle{} : direct_middle(file, way, offset, slice);
   if (way == Way::read && middle.size > 0) middle = within_file(file, offset, middle);
   if (middle.size == 0) return move_span(file, file.descriptor(), way, offset, slice.data, slice.size, as);
   RunResult all{.bytes = 0, .error = 0, .way = as};
   const auto add = [&](std::uint64_t size, bool direct) {
     const std::uint64_t at = offset + all.bytes;
     std::byte* data = slice.data + all.bytes;
-    const RunResult some =
-        direct ? move_middle(file, way, at, data, size) : move_span(file, file.descriptor(), way, at, data, size, as);
+    const RunResult some = direct ? move_middle(file, direct_fd, way, at, data, size)
+                                  : move_span(file, file.descriptor(), way, at, data, size, as);
     all.bytes += some.bytes;
     all.error = some.error;
     all.way = some.way;
