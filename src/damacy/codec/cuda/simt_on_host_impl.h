@@ -1,8 +1,6 @@
 // The body of simt_on_host.h: include it in one source file of a program.
 #pragma once
 
-#include <ucontext.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "damacy/codec/cuda/fibre_switch.h"
 #include "damacy/codec/cuda/simt_on_host.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -40,7 +39,7 @@ struct PendingCopy {
 };
 
 struct Fibre {
-  ucontext_t context;
+  StackPlace place;
   std::unique_ptr<unsigned char[]> stack = std::make_unique<unsigned char[]>(kStackBytes);
   void* fake_stack = nullptr;
   u32 index = 0;
@@ -57,7 +56,7 @@ struct Machine {
   std::vector<std::unique_ptr<Fibre>> fibres;
   u32 count = 0;
   Fibre* running = nullptr;
-  ucontext_t scheduler;
+  StackPlace scheduler;
   void* scheduler_fake_stack = nullptr;
   const void* scheduler_stack = nullptr;
   std::size_t scheduler_stack_bytes = 0;
@@ -99,12 +98,12 @@ void run_fibre() {
   (*machine.body)();
   fibre.ended = true;
   leave_fibre(fibre, true);
-  swapcontext(&fibre.context, &machine.scheduler);
+  go(fibre.place, machine.scheduler);
 }
 
 void wait_for_others(Fibre& fibre) {
   leave_fibre(fibre, false);
-  swapcontext(&fibre.context, &machine.scheduler);
+  go(fibre.place, machine.scheduler);
   arrive_in_fibre(fibre);
 }
 
@@ -112,7 +111,7 @@ void resume(Fibre& fibre) {
   machine.running = &fibre;
   thread_index.x = fibre.index;
   leave_scheduler(fibre);
-  swapcontext(&machine.scheduler, &fibre.context);
+  go(machine.scheduler, fibre.place);
   arrive_in_scheduler();
 }
 
@@ -122,11 +121,7 @@ void start(Fibre& fibre, u32 index) {
   fibre.waiting = Meeting::none;
   fibre.copies.clear();
   fibre.fake_stack = nullptr;
-  getcontext(&fibre.context);
-  fibre.context.uc_stack.ss_sp = fibre.stack.get();
-  fibre.context.uc_stack.ss_size = kStackBytes;
-  fibre.context.uc_link = nullptr;
-  makecontext(&fibre.context, run_fibre, 0);
+  prepare(fibre.place, fibre.stack.get(), kStackBytes, run_fibre);
 }
 
 // Everybody that `fibre` waits for has come, or ended.
@@ -217,8 +212,7 @@ void launch(const Launch& shape, const std::function<void()>& body, u64 seed) {
   block_size.x = shape.threads;
   for (u32 block = 0; block < shape.blocks; ++block) {
     block_index.x = block;
-    machine.shared.reset(static_cast<u8*>(nullptr));
-    machine.shared = std::make_unique<u8[]>(shape.shared_bytes);
+    machine.shared = std::make_unique_for_overwrite<u8[]>(shape.shared_bytes);
     std::memset(machine.shared.get(), 0xa5, shape.shared_bytes);
     run_block(shape.threads);
   }
