@@ -27,7 +27,8 @@ elseif(DAMACY_SANITIZE STREQUAL "thread")
   target_link_options(damacy_options INTERFACE -fsanitize=thread)
 endif()
 if(DAMACY_FUZZ)
-  target_compile_options(damacy_options INTERFACE -fsanitize=fuzzer-no-link)
+  target_compile_options(damacy_options INTERFACE -fsanitize=fuzzer-no-link
+    -fsanitize-coverage-ignorelist=${CMAKE_CURRENT_LIST_DIR}/../fuzz/uncounted_functions.txt)
 endif()
 
 find_package(Threads REQUIRED)
