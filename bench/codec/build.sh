@@ -16,8 +16,8 @@ codec="$root/src/damacy/codec"
 sources=("$here"/{main,batch,stage_times}.cu "$here"/{table,hostile,hostile_frames,ledger,nvcomp,volume}.cpp "$codec/cuda/gpu_decoder.cu"
          "$codec"/gpu_zstd/{frame_scan,wave_descriptors,reference_decoder}.cpp "$codec"/{blosc,nvcomp/library}.cpp
          "$root/src/damacy/core/error.cpp")
-"${CXX:-c++}" -O2 -std=c++20 -I"$root/src" -o "$out/generated_on_host" "$here/generated_on_host.cpp" "$codec/zstd.cpp" \
-  "$codec"/gpu_zstd/{frame_scan,reference_decoder}.cpp "$zstd" "$lz4"
+"${CXX:-c++}" -O2 -std=c++20 -I"$root/src" -I"$here" -static-libstdc++ -static-libgcc -o "$out/generated_on_host" \
+  "$here"/{generated_on_host,ledger}.cpp "$codec/zstd.cpp" "$codec"/gpu_zstd/{frame_scan,reference_decoder}.cpp "$zstd" "$lz4" -lpthread
 objects=()
 for source in "${sources[@]}"; do
   object="$out/$(basename "$source").o"

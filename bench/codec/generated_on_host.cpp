@@ -1,12 +1,18 @@
-// generated_on_host COUNT [FIRST]: zstd frames of levels -5 to 22 (up to 12 above 4 KiB), one to three in a stream, as
-// libzstd writes them, decoded by libzstd, by the host decoder and by the GPU decoder's host version: equal, and so are
-// parts. Prints a JSON object; exit code 1: one differs.
+// generated_on_host: zstd frames of levels -5 to 22 (up to 12 above 4 KiB), one to three in a stream, as libzstd writes
+// them, decoded by libzstd, by the host decoder and by the GPU decoder's host version: equal, and so are parts. Frames
+// have numbers, and a ledger says how many of them from 0 on are done. Prints a JSON object; exit code 1: one differs.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <thread>
 
 #include "damacy/codec/gpu_zstd/reference_decoder.h"
 #include "damacy/codec/gpu_zstd/test_frames.h"
 #include "damacy/codec/zstd.h"
+#include "ledger.h"
 
 namespace {
 
@@ -44,22 +50,107 @@ const char* difference(std::uint64_t number, Decoders& decoders) {
   return nullptr;
 }
 
+constexpr char kUsage[] =
+    "usage: generated_on_host [--until NUMBER] [--seconds S] [--threads T] [--ledger FILE]\n"
+    "Frames from where the ledger's last run ended up to NUMBER (1000000), or until S seconds (3600) are over.\n";
+constexpr std::uint64_t kPortion = 500;  // frames that a thread takes at a time
+
+struct Options {
+  std::uint64_t until = 1000000;
+  double seconds = 3600;
+  std::size_t threads = std::max(1u, std::thread::hardware_concurrency());
+  std::string ledger;
+};
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+unsigned long long number(std::uint64_t value) {
+  return value;
+}
+
+// Portions in order, so that what is done is all frames below a number.
+class Run {
+ public:
+  explicit Run(const Options& options)
+      : options_(options), ledger_(options.ledger), first_(ledger_.of(kName).frames), next_(first_) {}
+
+  bool go() {
+    const double begin = now();
+    while (next_ < options_.until && now() - begin < options_.seconds && differ_ == 0) {
+      run_round();
+      bench::Ledger::Entry& all = ledger_.of(kName);
+      all.frames = all.checked = next_;
+      all.findings += differ_;
+      ++all.batches;
+      ledger_.save();
+    }
+    std::printf(
+        "{\"generated_on_host\": %llu, \"first\": %llu, \"seconds\": %.1f, \"threads\": %zu, \"differ\": %llu}\n",
+        number(next_ - first_), number(first_), now() - begin, options_.threads, number(differ_));
+    return differ_ == 0;
+  }
+
+ private:
+  static constexpr char kName[] = "generated-zstd-host";
+
+  // A few portions for each thread; returns when all are done.
+  void run_round() {
+    const std::uint64_t begin = next_, end = std::min(options_.until, begin + 8 * kPortion * options_.threads);
+    std::atomic<std::uint64_t> next = begin;
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < options_.threads; ++i)
+        threads.emplace_back([&] {
+          Decoders decoders;
+          for (std::uint64_t at = next.fetch_add(kPortion); at < end; at = next.fetch_add(kPortion))
+            for (std::uint64_t frame = at; frame < std::min(end, at + kPortion); ++frame) compare(frame, decoders);
+        });
+    }
+    next_ = end;
+  }
+
+  void compare(std::uint64_t frame, Decoders& decoders) {
+    const char* what = difference(frame, decoders);
+    if (what == nullptr) return;
+    ++differ_;
+    std::printf("{\"frame\": %llu, \"differs\": \"%s\"}\n", number(frame), what);
+  }
+
+  const Options& options_;
+  bench::Ledger ledger_;
+  const std::uint64_t first_;
+  std::uint64_t next_;
+  std::atomic<std::uint64_t> differ_ = 0;
+};
+
+bool parse(int count, char** words, Options& options) {
+  for (int i = 1; i < count; i += 2) {
+    const std::string word = words[i];
+    if (i + 1 == count) return false;
+    const char* value = words[i + 1];
+    if (word == "--until")
+      options.until = std::strtoull(value, nullptr, 10);
+    else if (word == "--seconds")
+      options.seconds = std::strtod(value, nullptr);
+    else if (word == "--threads")
+      options.threads = std::max<std::size_t>(1, std::strtoull(value, nullptr, 10));
+    else if (word == "--ledger")
+      options.ledger = value;
+    else
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int count, char** words) {
-  if (count < 2) return 2;
-  const std::uint64_t frames = std::strtoull(words[1], nullptr, 10);
-  const std::uint64_t first = count > 2 ? std::strtoull(words[2], nullptr, 10) : 0;
-  Decoders decoders;
-  std::uint64_t differ = 0;
-  for (std::uint64_t i = first; i < first + frames; ++i) {
-    const char* what = difference(i, decoders);
-    if (what == nullptr) continue;
-    ++differ;
-    std::printf("{\"frame\": %llu, \"differs\": \"%s\"}\n", static_cast<unsigned long long>(i), what);
+  Options options;
+  if (!parse(count, words, options)) {
+    std::fputs(kUsage, stderr);
+    return 2;
   }
-  std::printf("{\"generated_on_host\": %llu, \"first\": %llu, \"differ\": %llu}\n",
-              static_cast<unsigned long long>(frames), static_cast<unsigned long long>(first),
-              static_cast<unsigned long long>(differ));
-  return differ == 0 ? 0 : 1;
+  return Run(options).go() ? 0 : 1;
 }
