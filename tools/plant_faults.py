@@ -18,7 +18,9 @@ FAULTS = [  # what is left out, where in the pipeline layer, its text, what stan
     ("placing does not wait for the slot's consumers", "wave_runner.cpp", "main_->wait(last_use);\n", ";\n"),
     ("a share retires before it is placed", "wave_runner.cpp", "      share.done.wait();\n", ""),
     ("a repair is not waited for", "wave_runner.cpp", "    repair_->record().wait();\n", ""),
-    ("a piece goes up before it is read", "wave.cpp", "pieces_[piece].open > 0 || ", ""),
+    ("a piece goes up before it is read", "wave.cpp", "piece.open > 0 || ", ""),
+    ("a piece goes up while it is filled", "wave.cpp", "!piece.full || ", ""),
+    ("staging memory is used again before it is up", "wave_runner.cpp", "      next->piece->ended.wait();\n", ""),
     ("a wave goes before its reads ended", "wave.cpp", "  if (sealed_ && open_ranges_ == 0)", "  if (sealed_)"),
 ]
 SLOT_WAIT = "    if (slot_->reusable.ready()) return;\n    slot_->reusable.wait();\n"

@@ -32,25 +32,28 @@ std::byte* Arena::fit(std::size_t bytes) {
   return nullptr;
 }
 
-Arena::Piece Arena::take(std::size_t bytes, std::stop_token stop) {
+Arena::Piece Arena::take(std::size_t bytes, std::stop_token stop, std::size_t most) {
   if (bytes == 0) return {};
   if (bytes > buffer_.size())
     throw Error(Status::oom, text("a piece of ", bytes, " bytes does not fit a buffer of ", buffer_.size()), "buffers");
   std::unique_lock lock(mutex_);
   const std::uint64_t ticket = next_ticket_++;
   std::byte* memory = nullptr;
-  const bool served = changed_.wait(lock, stop, [&] { return serving_ == ticket && (memory = fit(bytes)) != nullptr; });
+  const auto may = [&] { return serving_ == ticket && (lent_ == 0 || (lent_ <= most && bytes <= most - lent_)); };
+  const bool served = changed_.wait(lock, stop, [&] { return may() && (memory = fit(bytes)) != nullptr; });
   if (!served) {
     // Whoever waits behind is stopped too: the stop token belongs to the whole pipeline.
     throw Error(Status::shutdown, "stopped while waiting for buffer memory", "closed");
   }
   ++serving_;
+  lent_ += bytes;
   changed_.notify_all();
   return {this, {memory, bytes}};
 }
 
 void Arena::give(std::span<std::byte> bytes) noexcept {
   const std::lock_guard lock(mutex_);
+  lent_ -= bytes.size();
   const std::size_t begin = static_cast<std::size_t>(bytes.data() - buffer_.data());
   const std::size_t end = std::min(buffer_.size(), begin + round_up(bytes.size(), kPieceAlignment));
   auto at =

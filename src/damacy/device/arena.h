@@ -44,8 +44,9 @@ class Arena {
     std::span<std::byte> bytes_;
   };
 
-  // Waits its turn. Throws Error(oom, "buffers") when `bytes` exceed the arena, Error(shutdown) when stopped.
-  Piece take(std::size_t bytes, std::stop_token stop);
+  // Waits its turn, and until no more than `most` bytes will be lent, or this piece alone. Throws Error(oom, "buffers")
+  // when `bytes` exceed the arena, Error(shutdown) when stopped.
+  Piece take(std::size_t bytes, std::stop_token stop, std::size_t most = ~std::size_t{0});
 
   std::size_t size() const noexcept { return buffer_.size(); }
   std::size_t peak() const noexcept;  // highest address ever lent: what can be resident
@@ -65,6 +66,7 @@ class Arena {
   std::uint64_t next_ticket_ = 0;
   std::uint64_t serving_ = 0;
   std::size_t peak_ = 0;
+  std::size_t lent_ = 0;
 };
 
 }  // namespace damacy

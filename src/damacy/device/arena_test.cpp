@@ -30,6 +30,19 @@ TEST(Arena, gives_its_last_byte_and_refuses_one_more) {
   EXPECT_THROW(static_cast<void>(arena.take(2 * kPiece + 8, {})), Error);
 }
 
+TEST(Arena, lends_no_more_than_its_user_wants_lent_but_one_piece_always) {
+  Arena arena(std::make_shared<PageAlloc>(), 10 * kPiece);
+  std::stop_source stopped;
+  stopped.request_stop();
+  {
+    const auto large = arena.take(3 * kPiece, {}, 2 * kPiece);
+    EXPECT_EQ(large.bytes().size(), 3 * kPiece);
+    const auto within = arena.take(kPiece, {}, 4 * kPiece);
+    EXPECT_EQ(within.bytes().size(), kPiece);
+    EXPECT_THROW(static_cast<void>(arena.take(1, stopped.get_token(), 4 * kPiece)), Error);
+  }
+}
+
 TEST(Arena, a_stop_ends_the_wait) {
   Arena arena(std::make_shared<PageAlloc>(), kPiece);
   const auto all = arena.take(1, {});

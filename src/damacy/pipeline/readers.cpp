@@ -27,7 +27,7 @@ class TaskRequest final : public Request {
 // consumer, need cores too. More threads than cores are for storage that lets them sleep.
 std::size_t readers_at_once(const Config& config) {
   const std::int64_t cores = std::thread::hardware_concurrency();
-  const std::int64_t others = std::max<std::int64_t>(1, cores / 5);
+  const std::int64_t others = std::max<std::int64_t>(1, cores / 3);
   const std::int64_t wanted = config.n_io_threads;
   return static_cast<std::size_t>(wanted > cores ? wanted
                                                  : std::max<std::int64_t>(1, std::min(wanted, cores - others)));

@@ -11,18 +11,21 @@ namespace {
 
 constexpr std::size_t kWaves = 8;  // being read, going up, being decoded, waiting for a slot
 
+constexpr std::size_t kMostSlab = 128 << 20;  // enough for a decoder, and batches are the smoother for it
+
 constexpr std::size_t kBusy = 2;  // waves under way that keep a device busy
 
 // Sizes in bytes, from the two buffers alone.
 struct WaveMemoryPlan {
-  std::size_t slab, destination, scratch, images, packed;
+  std::size_t staging, slab, destination, scratch, images, packed;
 
   explicit WaveMemoryPlan(const Config& config) {
     const auto host = static_cast<std::size_t>(config.host_buffer_bytes);
     const auto device = static_cast<std::size_t>(config.device_buffer_bytes);
     const auto whole = [](std::size_t bytes) { return std::max<std::size_t>(bytes / 4096 * 4096, 4096); };
-    slab = whole(std::min(host / 2, device / 4) / kWaves);
-    images = whole(host / 16);
+    staging = whole(host / 2);
+    images = whole(host / 8);
+    slab = whole(std::min({device / 4 / kWaves, images, kMostSlab}));
     packed = host;  // ordinary memory, taken as it is used
     scratch = whole(device * 3 / 8);
     destination = whole((device - scratch - std::min(device / 2, kWaves * (slab + 4096))) / kWaves);
@@ -37,14 +40,15 @@ class StreamEngine final : public BatchEngine {
         catalog_(std::move(catalog)),
         board_(board),
         pages_(std::make_shared<PageAlloc>()),
+        staging_(parts_.device->pinned_memory(), plan_.staging),
         scratch_(parts_.device->device_memory(), plan_.scratch),
         images_(parts_.device->pinned_memory(), plan_.images),
         packed_(pages_, plan_.packed),
         decoded_(pages_, static_cast<std::size_t>(config.device_buffer_bytes)),
         slots_(make_slots()),
-        runner_(parts_.device, *parts_.decoder, *parts_.copier, {scratch_, images_, decoded_}, board_),
+        runner_(parts_.device, *parts_.decoder, *parts_.copier, {scratch_, images_, packed_, decoded_}, board_),
         readers_(config),
-        former_(slots_, readers_, {packed_, decoded_, readers_.contexts()}, runner_) {}
+        former_({slots_, plan_.slab, staging_}, readers_, {packed_, decoded_, readers_.contexts()}, runner_) {}
   ~StreamEngine() override { stop(); }
 
   void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept override {
@@ -66,7 +70,7 @@ class StreamEngine final : public BatchEngine {
     former_.seal();
     runner_.finish();
   }
-  std::size_t host_bytes() const override { return kWaves * plan_.slab + plan_.images; }
+  std::size_t host_bytes() const override { return plan_.staging + plan_.images; }
   std::size_t device_bytes() const override { return kWaves * (plan_.slab + plan_.destination) + plan_.scratch; }
 
  private:
@@ -74,7 +78,6 @@ class StreamEngine final : public BatchEngine {
     std::vector<std::unique_ptr<WaveSlot>> slots;
     for (std::size_t i = 0; i < kWaves; ++i) {
       auto slot = std::make_unique<WaveSlot>();
-      slot->slab = HostBuffer(parts_.device->pinned_memory(), plan_.slab);
       slot->source = HostBuffer(parts_.device->device_memory(), plan_.slab + Wave::kAlignment);
       slot->destination = HostBuffer(parts_.device->device_memory(), plan_.destination);
       slot->frames = parts_.decoder->make_list(plan_.scratch / 2);
@@ -88,6 +91,7 @@ class StreamEngine final : public BatchEngine {
   std::shared_ptr<Catalog> catalog_;
   StatsBoard& board_;
   std::shared_ptr<Alloc> pages_;
+  Arena staging_;
   Arena scratch_;
   Arena images_;
   Arena packed_;

@@ -1,5 +1,6 @@
-// Places batches in the order of a device's streams. Readers read encoded chunks into pinned slabs and describe their
-// frames; one thread sends pieces up and enqueues decoding, one enqueues placing, one waits and tells the batches.
+// Places batches in the order of a device's streams. Readers read encoded chunks into pinned memory and describe their
+// frames; one thread sends pieces up and enqueues decoding, one frees what is up, one enqueues placing, one waits and
+// tells the batches.
 // What a device cannot decode, or not in time, the readers decode and crop, and only the crop goes up.
 // The device is a seam: CUDA, or a host device on which every missing wait shows as wrong bytes.
 #pragma once

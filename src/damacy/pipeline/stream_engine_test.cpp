@@ -72,6 +72,22 @@ TEST_P(OnDevice, many_batches_are_right_and_in_order) {
   }
 }
 
+// More than there is staging memory, too: it is used again and again.
+TEST_P(OnDevice, batches_of_several_waves_are_right) {
+  for (const std::uint64_t device_from : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    Pipeline pipeline = make(small_config(100), device_from);
+    std::mt19937 random(8);
+    std::vector<Sample> samples;
+    for (int i = 0; i < 100 * 8; ++i) samples.push_back(crop(random() % 31, random() % 44));
+    pipeline.push(samples);
+    for (std::size_t b = 0; b < 8; ++b) {
+      const Batch batch = pipeline.pop();
+      for (std::size_t row = 0; row < 100; ++row) expect_row(batch, row, samples[b * 100 + row]);
+    }
+    EXPECT_GE(pipeline.stats().waves_emitted, 8);
+  }
+}
+
 TEST_P(OnDevice, missing_chunks_are_fill_and_short_ones_fail_their_batch_alone) {
   std::filesystem::remove(root() / "c.0.0");
   std::filesystem::resize_file(root() / "c.4.3", 100);

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 
-#include "damacy/core/checked.h"
-
 namespace damacy {
 
 StagedRange::~StagedRange() {
-  if (wave_) wave_->close_range(range_);
+  if (wave_) wave_->close_range(*piece_);
 }
 
-Wave::Wave(Lease<WaveSlot> lease, WaveWatcher& watcher) : slot_(std::move(lease)), watcher_(watcher) {
+Wave::Wave(Lease<WaveSlot> lease, Arena& staging, WaveWatcher& watcher)
+    : slot_(std::move(lease)), staging_(staging), watcher_(watcher) {
   slot().frames->clear();
-  pieces_.resize(round_up(slot().slab.size(), kPiece) / kPiece);
 }
 
 std::uint64_t Wave::source_address(std::uint64_t offset) const noexcept {
@@ -24,49 +22,66 @@ std::uint64_t Wave::destination_address(std::uint64_t offset) const noexcept {
 }
 
 bool Wave::fits(std::uint64_t staged_bytes, std::uint64_t decoded_bytes) const noexcept {
-  return staged_ + round_up(staged_bytes, kAlignment) <= (*slot_)->slab.size() &&
-         decoded_bytes_ + round_up(decoded_bytes, kAlignment) <= (*slot_)->destination.size();
+  return staged_bytes <= staging_.size() && staged_ + staged_bytes + kAlignment <= (*slot_)->source.size() &&
+         decoded_bytes_ + decoded_bytes <= (*slot_)->destination.size();
+}
+
+// In the last piece, or a new one: behind a full one, which then goes up and makes room.
+void Wave::reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop) {
+  if (!pieces_.empty() && pieces_.back().bytes + bytes <= pieces_.back().memory.bytes().size()) return;
+  close_last_piece();
+  const std::uint64_t usual = std::min<std::uint64_t>(kPiece, staging_.size() / 8);
+  Arena::Piece memory = staging_.take(std::max(bytes, usual), std::move(stop), most);
+  const std::lock_guard lock(mutex_);
+  StagedPiece& piece = pieces_.emplace_back();
+  piece.memory = std::move(memory);
+  piece.begin = staged_;
 }
 
 StagedRange Wave::stage(std::uint64_t bytes) {
+  const std::uint64_t whole = padded(bytes);
   const std::lock_guard lock(mutex_);
-  const ByteRange range{staged_, staged_ + round_up(std::max<std::uint64_t>(bytes, 1), kAlignment)};
-  for (std::uint64_t piece = range.begin / kPiece; piece * kPiece < range.end; ++piece) ++pieces_[piece].open;
+  StagedPiece& piece = pieces_.back();
+  const std::span<std::byte> memory = piece.memory.bytes().subspan(piece.bytes, bytes);
+  const std::uint64_t begin = std::exchange(staged_, staged_ + whole);
+  piece.bytes += whole;
+  ++piece.open;
   ++open_ranges_;
-  const std::uint64_t first = staged_ / kPiece;
-  staged_ = range.end;
-  tell_pieces(first, staged_ / kPiece);
-  return StagedRange(shared_from_this(), range);
+  return StagedRange(shared_from_this(), piece, begin, memory);
 }
 
-void Wave::close_range(ByteRange range) noexcept {
+void Wave::close_last_piece() noexcept {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t end = round_up(range.end, kPiece) / kPiece;
-  for (std::uint64_t piece = range.begin / kPiece; piece < end; ++piece) --pieces_[piece].open;
+  if (pieces_.empty()) return;
+  pieces_.back().full = true;
+  tell(pieces_.back());
+}
+
+void Wave::close_range(StagedPiece& piece) noexcept {
+  const std::lock_guard lock(mutex_);
+  --piece.open;
   --open_ranges_;
-  tell_pieces(range.begin / kPiece, sealed_ ? end : std::min(end, staged_ / kPiece));
+  tell(piece);
   if (sealed_ && open_ranges_ == 0) watcher_.wave_written(shared_from_this());
 }
 
 void Wave::seal(std::uint64_t number) noexcept {
+  close_last_piece();
   const std::lock_guard lock(mutex_);
   number_ = number;
   sealed_ = true;
-  tell_pieces(0, round_up(staged_, kPiece) / kPiece);
   if (open_ranges_ == 0) watcher_.wave_written(shared_from_this());
 }
 
-// Those of pieces [first, last) that nobody writes or will write.
-void Wave::tell_pieces(std::uint64_t first, std::uint64_t last) noexcept {
-  for (std::uint64_t piece = first; piece < last; ++piece) {
-    if (pieces_[piece].open > 0 || std::exchange(pieces_[piece].told, true)) continue;
-    watcher_.piece_written(shared_from_this(), {piece * kPiece, std::min((piece + 1) * kPiece, staged_)});
-  }
+// Once, when nobody writes it any more.
+void Wave::tell(StagedPiece& piece) noexcept {
+  if (!piece.full || piece.open > 0 || std::exchange(piece.told, true)) return;
+  watcher_.piece_written(shared_from_this(), piece);
 }
 
 std::uint64_t Wave::decode(std::uint64_t bytes) noexcept {
   const std::uint64_t at = decoded_bytes_;
-  decoded_bytes_ += round_up(bytes, kAlignment);
+  decoded_bytes_ += padded(bytes);
   return at;
 }
 

@@ -1,8 +1,9 @@
-// A wave: as many chunks as fit one slab of staging memory, on their way through a device together: up, decoded,
-// placed. Chunks of several batches may share one. Its slab goes up in pieces, each as soon as all of it was written.
-// Knows its memory and what is in it; not who reads, not who waits.
+// A wave: as many chunks as fit one slab of device memory, on their way through a device together: up, decoded,
+// placed. Chunks of several batches may share one. It goes up in pieces of staging memory, each as soon as all of it
+// was written, and each free again when it is up. Knows its memory and what is in it; not who reads, not who waits.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
+#include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/device/arena.h"
 #include "damacy/device/pool.h"
@@ -22,8 +24,7 @@ namespace damacy {
 
 // What a wave works with, used again by the next one that gets it.
 struct WaveSlot {
-  HostBuffer slab;         // pinned: encoded chunks, and crops that the host decoded
-  HostBuffer source;       // on the device, as long as the slab and padded
+  HostBuffer source;       // on the device: encoded chunks, and crops that the host decoded; padded by kAlignment
   HostBuffer destination;  // on the device: decoded chunks
   std::unique_ptr<FrameList> frames;
 };
@@ -35,7 +36,7 @@ struct StagedChunk {
   std::shared_ptr<ChunkTasks> tasks;
   std::uint32_t chunk = 0;
   WaveShare* share = nullptr;   // its batch's
-  std::uint64_t staged_at = 0;  // in slab and source
+  std::uint64_t staged_at = 0;  // in source
   std::uint64_t staged_bytes = 0;
   std::uint64_t decoded_at = 0;  // in destination
   bool by_device = false;        // encoded bytes are staged; else what is placed
@@ -59,46 +60,66 @@ struct WaveShare {
 
 class Wave;
 
+// Pinned memory on its way to a wave's source.
+struct StagedPiece {
+  Arena::Piece memory;
+  std::uint64_t begin = 0, bytes = 0;  // in source
+  std::uint32_t open = 0;              // ranges that are not written yet
+  bool full = false, told = false, enqueued = false;
+  Event began, ended;  // its copy
+};
+
 // Learns how far waves have come. Called under the wave's lock: hands on, and returns.
 class WaveWatcher {
  public:
   virtual ~WaveWatcher() = default;
-  // These bytes of the slab are written, and nobody writes them again.
-  virtual void piece_written(const std::shared_ptr<Wave>& wave, ByteRange piece) noexcept = 0;
+  // The piece is written, and nobody writes it again. It stays where it is.
+  virtual void piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept = 0;
   // The last piece was told, and every frame is described.
   virtual void wave_written(const std::shared_ptr<Wave>& wave) noexcept = 0;
 };
 
-// A part of a wave's slab that somebody is about to write. It is written when this ends.
+// A part of a wave that somebody is about to write. It is written when this ends.
 class StagedRange {
  public:
   StagedRange() = default;
-  StagedRange(std::shared_ptr<Wave> wave, ByteRange range) : wave_(std::move(wave)), range_(range) {}
+  StagedRange(std::shared_ptr<Wave> wave, StagedPiece& piece, std::uint64_t begin, std::span<std::byte> memory)
+      : wave_(std::move(wave)), piece_(&piece), begin_(begin), memory_(memory) {}
   StagedRange(StagedRange&&) noexcept = default;
   StagedRange& operator=(StagedRange&&) = delete;
   ~StagedRange();
-  std::uint64_t begin() const noexcept { return range_.begin; }
+  std::uint64_t begin() const noexcept { return begin_; }  // in source
+  std::span<std::byte> memory() const noexcept { return memory_; }
 
  private:
   std::shared_ptr<Wave> wave_;
-  ByteRange range_;
+  StagedPiece* piece_ = nullptr;
+  std::uint64_t begin_ = 0;
+  std::span<std::byte> memory_;
 };
 
 class Wave : public std::enable_shared_from_this<Wave> {
  public:
   static constexpr std::uint64_t kAlignment = 256;
+  // Bytes that so many take, in staging memory and on the device.
+  static constexpr std::uint64_t padded(std::uint64_t bytes) noexcept {
+    return round_up(std::max<std::uint64_t>(bytes, 1), kAlignment);
+  }
   static constexpr std::uint64_t kPiece = 8 << 20;  // copies of this size reach the bus's full rate
 
-  Wave(Lease<WaveSlot> lease, WaveWatcher& watcher);
+  Wave(Lease<WaveSlot> lease, Arena& staging, WaveWatcher& watcher);
 
   WaveSlot& slot() noexcept { return **slot_; }
   std::uint64_t source_address(std::uint64_t offset) const noexcept;
   std::uint64_t destination_address(std::uint64_t offset) const noexcept;
 
-  // The planner's thread only. Bytes staged and decoded so far, and more of them.
+  // The planner's thread only. Whether so many bytes more, padded, can be staged and decoded.
   bool fits(std::uint64_t staged_bytes, std::uint64_t decoded_bytes) const noexcept;
+  std::uint64_t staged() const noexcept { return staged_; }
   bool empty() const noexcept { return chunks_.empty(); }
-  [[nodiscard]] StagedRange stage(std::uint64_t bytes);
+  // Waits for staging memory: of ranges of so many bytes together. While more than `most` bytes of it are lent, too.
+  void reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop);
+  [[nodiscard]] StagedRange stage(std::uint64_t bytes);  // of what was reserved
   std::uint64_t decode(std::uint64_t bytes) noexcept;
   StagedChunk& add(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk);
   // Nothing is added any more. Waves are decoded and placed in the order of their numbers, which has no gaps.
@@ -113,30 +134,24 @@ class Wave : public std::enable_shared_from_this<Wave> {
   // When it is written.
   std::deque<StagedChunk>& chunks() noexcept { return chunks_; }
   std::deque<WaveShare>& shares() noexcept { return shares_; }  // oldest first
+  const std::deque<StagedPiece>& pieces() const noexcept { return pieces_; }
   StagedChunk* owner_of(std::uint32_t frame) noexcept { return frame < owners_.size() ? owners_[frame] : nullptr; }
   // While in flight, held until the wave retires.
-  struct Upload {
-    Event began, ended;
-    std::uint64_t bytes = 0;
-  };
-  std::vector<Upload> uploads;
   Arena::Piece scratch;  // device: decoder scratch, images, status words
   Arena::Piece pinned;   // host: images, status words
   std::span<std::byte> host_status;
   Event up, decoded;
-  bool verdicts_read = false;
+  bool verdicts_read = false, copies_counted = false;
   std::optional<Error> failure;  // of its way through the device
 
  private:
   friend class StagedRange;
-  struct PieceState {
-    std::uint32_t open = 0;  // ranges that are not written yet
-    bool told = false;
-  };
-  void close_range(ByteRange range) noexcept;
-  void tell_pieces(std::uint64_t first, std::uint64_t last) noexcept;  // under the lock
+  void close_range(StagedPiece& piece) noexcept;
+  void tell(StagedPiece& piece) noexcept;  // under the lock
+  void close_last_piece() noexcept;
 
   std::optional<Lease<WaveSlot>> slot_;
+  Arena& staging_;
   WaveWatcher& watcher_;
   std::uint64_t decoded_bytes_ = 0;
   std::uint64_t number_ = 0;
@@ -147,7 +162,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   std::uint64_t staged_ = 0;
   bool sealed_ = false;
   std::uint64_t open_ranges_ = 0;
-  std::vector<PieceState> pieces_;
+  std::deque<StagedPiece> pieces_;    // addresses stay
   std::vector<StagedChunk*> owners_;  // by frame
 };
 

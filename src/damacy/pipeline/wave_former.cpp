@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 #include "damacy/core/error.h"
 #include "damacy/pipeline/place.h"
@@ -11,7 +10,7 @@
 namespace damacy {
 namespace {
 
-// Reads a run of chunks into the wave's slab, where a device finds them, and describes their frames.
+// Reads a run of chunks into staging memory, from where a device gets them, and describes their frames.
 class SlabRead final : public Request {
  public:
   SlabRead(std::shared_ptr<Wave> wave, std::shared_ptr<ChunkTasks> tasks, ChunkRun run, StagedRange staged,
@@ -26,8 +25,7 @@ class SlabRead final : public Request {
 
   Part prepare(std::size_t, std::stop_token) override {
     watch_ = {};
-    return {tasks_->object_of(tasks_->shard_of(run_.chunks.front())), run_.offset,
-            wave_->slot().slab.bytes().subspan(staged_.begin(), run_.bytes)};
+    return {tasks_->object_of(tasks_->shard_of(run_.chunks.front())), run_.offset, staged_.memory()};
   }
 
   bool only_reads() const noexcept override { return true; }
@@ -41,7 +39,7 @@ class SlabRead final : public Request {
     for (StagedChunk* chunk : chunks_) {
       try {
         if (failure != nullptr) read_again(part, *chunk, *failure);
-        stage_chunk(*wave_, *chunk, wave_->slot().slab.bytes().subspan(chunk->staged_at, chunk->staged_bytes));
+        stage_chunk(*wave_, *chunk, packed(*chunk));
       } catch (...) {
         chunk->failed = true;
         tasks_->fail_chunk_in_flight(chunk->chunk);
@@ -50,11 +48,14 @@ class SlabRead final : public Request {
   }
 
  private:
+  std::span<std::byte> packed(const StagedChunk& chunk) const {
+    return staged_.memory().subspan(chunk.staged_at - staged_.begin(), chunk.staged_bytes);
+  }
+
   // A merged read fails as a whole; the chunks that can be read must not suffer for the one that cannot.
   void read_again(const Part& part, const StagedChunk& chunk, const Error& failure) {
     if (chunks_.size() == 1 || !part.object || failure.status() != Status::io) throw Error(failure);
-    part.object->read_exact(tasks_->where(chunk.chunk).offset,
-                            wave_->slot().slab.bytes().subspan(chunk.staged_at, chunk.staged_bytes));
+    part.object->read_exact(tasks_->where(chunk.chunk).offset, packed(chunk));
   }
 
   std::shared_ptr<Wave> wave_;
@@ -64,6 +65,11 @@ class SlabRead final : public Request {
   std::vector<StagedChunk*> chunks_;
   Stopwatch watch_;
 };
+
+// Staging memory that readers fill and a device empties again and again stays in the processor's cache when there is
+// little of it: then reading costs half the time, and the copies read no memory (docs/design/01).
+constexpr std::uint64_t kWarmStaging = 128 << 20;
+constexpr std::uint64_t kAllStaging = ~std::uint64_t{0};
 
 std::uint64_t bytes_of_part(const ChunkTasks& tasks, std::uint32_t chunk, const Box& part) {
   return static_cast<std::uint64_t>(*product(part.extents().span())) *
@@ -89,15 +95,10 @@ void split_part(const ChunkTasks& tasks, std::uint32_t chunk, const Box& part, s
 
 }  // namespace
 
-// Decodes chunks on the reader and puts what rows want of them into the wave's slab.
+// Decodes chunks on the reader and puts what rows want of them into staging memory.
 class CropSink final : public ChunkSink {
  public:
-  struct CropsOfChunk {
-    StagedChunk* staged = nullptr;
-    std::vector<WaveFormer::Crop> crops;
-    bool done = false;
-  };
-  using Crops = std::map<std::uint32_t, CropsOfChunk>;
+  using Crops = WaveFormer::Crops;
 
   CropSink(std::shared_ptr<Wave> wave, std::shared_ptr<ChunkTasks> tasks, Crops crops, const HostDecodeMemory& memory)
       : wave_(std::move(wave)), tasks_(std::move(tasks)), crops_(std::move(crops)), memory_(memory) {}
@@ -146,8 +147,7 @@ class CropSink final : public ChunkSink {
     const Array& array = tasks_->array_of(tasks_->shard_of(chunk));
     const Box box = tasks_->box_of(chunk);
     for (const WaveFormer::Crop& one : crops) {
-      const std::uint64_t bytes = bytes_of_part(*tasks_, chunk, one.part);
-      crop_chunk(array, box, one.part, decoded, wave_->slot().slab.bytes().subspan(one.staged.begin(), bytes));
+      crop_chunk(array, box, one.part, decoded, one.staged.memory());
       add_crop(staged->share->placements, *staged, one.row, one.part, wave_->source_address(one.staged.begin()));
     }
     done = true;
@@ -164,25 +164,33 @@ void WaveFormer::seal() {
   wave_.reset();
 }
 
-bool WaveFormer::make_room(std::uint64_t staged, std::uint64_t decoded) {
-  if (wave_ && wave_->fits(staged, decoded)) return true;
-  if (!wave_ || !wave_->empty()) {
-    seal();
-    auto slot = slots_.acquire(stop_);
-    if (!slot) throw Error(Status::shutdown, "stopped while waiting for a wave", "closed");
-    wave_ = std::make_shared<Wave>(std::move(*slot), watcher_);
+bool WaveFormer::make_room(std::uint64_t staged, std::uint64_t decoded, std::uint64_t most_lent) {
+  if (!wave_ || !wave_->fits(staged, decoded) || wave_->staged() >= enough_) {
+    if (!wave_ || !wave_->empty()) {
+      seal();
+      auto slot = slots_.acquire(stop_);
+      if (!slot) throw Error(Status::shutdown, "stopped while waiting for a wave", "closed");
+      wave_ = std::make_shared<Wave>(std::move(*slot), staging_, watcher_);
+    }
+    if (!wave_->fits(staged, decoded)) return false;
   }
-  return wave_->fits(staged, decoded);
+  wave_->reserve(staged, most_lent, stop_);
+  return true;
 }
 
 void WaveFormer::add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t device_from_bytes, std::stop_token stop) {
   stop_ = std::move(stop);
   ChunkReads reads = find_reads(*tasks, [](std::uint32_t) { return false; });
-  std::uint64_t decoded = 0;
+  std::uint64_t decoded = 0, staged = 0;
+  for (const ChunkRun& run : reads.runs) staged += Wave::padded(run.bytes);
   for (const ChunkRun& run : reads.runs)
     for (const std::uint32_t chunk : run.chunks)
       decoded += tasks->array_of(tasks->shard_of(chunk)).metadata().chunk_bytes();
   const bool by_device = decoded >= device_from_bytes;
+  // A batch of several waves gets waves of its own, of equal sizes: so batches end at equal distances.
+  const bool several = by_device && staged >= slab_bytes_;
+  enough_ = several ? staged / ceil_div(staged, slab_bytes_) + 1 : kAllStaging;
+  if (several) seal();
   for (ChunkRun& run : reads.runs) {
     if (by_device && fits_device(*tasks, run))
       add_device_run(tasks, std::move(run));
@@ -192,6 +200,7 @@ void WaveFormer::add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t dev
   for (const std::uint32_t chunk : reads.partial)
     add_host_run(tasks, {tasks->where(chunk).offset, tasks->where(chunk).bytes, {chunk}}, true);
   for (const std::uint32_t chunk : reads.missing) add_fill_of(tasks, chunk);
+  if (several) seal();
 }
 
 bool WaveFormer::fits_device(const ChunkTasks& tasks, const ChunkRun& run) const {
@@ -200,8 +209,8 @@ bool WaveFormer::fits_device(const ChunkTasks& tasks, const ChunkRun& run) const
 
 void WaveFormer::add_device_run(const std::shared_ptr<ChunkTasks>& tasks, ChunkRun run) {
   const std::uint64_t decoded = tasks->array_of(tasks->shard_of(run.chunks.front())).metadata().chunk_bytes();
-  const std::uint64_t padded = decoded + Wave::kAlignment;
-  if (!make_room(run.bytes, padded * run.chunks.size())) return add_host_run(tasks, run, false);
+  if (!make_room(Wave::padded(run.bytes), Wave::padded(decoded) * run.chunks.size(), kWarmStaging))
+    return add_host_run(tasks, run, false);
   StagedRange range = wave_->stage(run.bytes);
   std::vector<StagedChunk*> chunks;
   for (const std::uint32_t chunk : run.chunks) {
@@ -221,49 +230,60 @@ void WaveFormer::add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const Ch
   std::uint64_t bytes = 0;
   for (const std::uint32_t chunk : run.chunks)
     for (const std::uint32_t row : tasks->rows_of(chunk))
-      bytes += bytes_of_part(*tasks, chunk, wanted(tasks->job(), row, tasks->box_of(chunk))) + Wave::kAlignment;
-  const bool whole = make_room(bytes, 0);
-  if (!whole && run.chunks.size() > 1) {
+      bytes += Wave::padded(bytes_of_part(*tasks, chunk, wanted(tasks->job(), row, tasks->box_of(chunk))));
+  if (make_room(bytes, 0, kAllStaging)) {
+    Crops crops;
+    for (const std::uint32_t chunk : run.chunks)
+      for (const std::uint32_t row : tasks->rows_of(chunk))
+        add_crop_of(tasks, chunk, row, wanted(tasks->job(), row, tasks->box_of(chunk)), crops);
+    return read_on_host(tasks, run, partial, std::move(crops));
+  }
+  if (run.chunks.size() > 1) {
     for (const std::uint32_t chunk : run.chunks)
       add_host_run(tasks, {tasks->where(chunk).offset, tasks->where(chunk).bytes, {chunk}}, false);
     return;
   }
-  CropSink::Crops crops;
-  const auto send = [&] {
-    auto sink = std::make_shared<CropSink>(wave_, tasks, std::exchange(crops, {}), host_);
-    if (partial)
-      readers_.submit(std::make_unique<PartialRead>(std::move(sink), run.chunks.front()));
-    else
-      readers_.submit(std::make_unique<ChunkRunRead>(std::move(sink), run));
-  };
-  for (const std::uint32_t chunk : run.chunks) {
-    for (const std::uint32_t row : tasks->rows_of(chunk)) {
-      std::vector<Box> parts;
-      split_part(*tasks, chunk, wanted(tasks->job(), row, tasks->box_of(chunk)), wave_->slot().slab.size(), parts);
-      for (const Box& part : parts) {
-        const std::uint64_t size = bytes_of_part(*tasks, chunk, part);
-        if (!wave_->fits(size, 0)) {  // only a chunk by itself, whose parts go in several waves
-          if (!crops.empty()) send();
-          make_room(size, 0);
-        }
-        auto& [staged, list, done] = crops[chunk];
-        if (staged == nullptr) staged = &wave_->add(tasks, chunk);
-        list.push_back({row, part, wave_->stage(size)});
-        staged->placed.emplace_back(row, *product(part.extents().span()));
-      }
+  // What is wanted of this one chunk does not fit a wave: part after part, each with a read and a decoding of its own.
+  const std::uint32_t chunk = run.chunks.front();
+  const std::uint64_t most = std::min<std::uint64_t>(wave_->slot().source.size(), staging_.size()) / 2;
+  for (const std::uint32_t row : tasks->rows_of(chunk)) {
+    std::vector<Box> parts;
+    split_part(*tasks, chunk, wanted(tasks->job(), row, tasks->box_of(chunk)), most, parts);
+    for (const Box& part : parts) {
+      Crops crops;
+      make_room(Wave::padded(bytes_of_part(*tasks, chunk, part)), 0, kAllStaging);
+      add_crop_of(tasks, chunk, row, part, crops);
+      read_on_host(tasks, run, partial, std::move(crops));
     }
   }
-  if (!crops.empty()) send();
+}
+
+void WaveFormer::add_crop_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk, std::uint32_t row,
+                             const Box& part, Crops& crops) {
+  auto& [staged, list, done] = crops[chunk];
+  if (staged == nullptr) staged = &wave_->add(tasks, chunk);
+  list.push_back({row, part, wave_->stage(bytes_of_part(*tasks, chunk, part))});
+  staged->placed.emplace_back(row, *product(part.extents().span()));
+}
+
+void WaveFormer::read_on_host(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial,
+                              Crops crops) {
+  if (crops.empty()) return;
+  auto sink = std::make_shared<CropSink>(wave_, tasks, std::move(crops), host_);
+  if (partial)
+    readers_.submit(std::make_unique<PartialRead>(std::move(sink), run.chunks.front()));
+  else
+    readers_.submit(std::make_unique<ChunkRunRead>(std::move(sink), run));
 }
 
 void WaveFormer::add_fill_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk) {
   const ArrayMetadata& metadata = tasks->array_of(tasks->shard_of(chunk)).metadata();
-  make_room(sizeof metadata.fill, 0);
+  make_room(Wave::padded(sizeof metadata.fill), 0, kAllStaging);
   StagedChunk& staged = wave_->add(tasks, chunk);
   staged.is_fill = true;
   const StagedRange range = wave_->stage(sizeof metadata.fill);
   staged.staged_at = range.begin();
-  std::memcpy(wave_->slot().slab.data() + staged.staged_at, metadata.fill.data(), sizeof metadata.fill);
+  std::memcpy(range.memory().data(), metadata.fill.data(), sizeof metadata.fill);
   BatchJob& job = tasks->job();
   for (const std::uint32_t row : tasks->rows_of(chunk)) {
     const Box part = wanted(job, row, tasks->box_of(chunk));

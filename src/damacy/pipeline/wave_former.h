@@ -2,6 +2,7 @@
 // Knows how much a wave holds and who decodes what; not streams.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <stop_token>
 
@@ -21,34 +22,56 @@ struct HostDecodeMemory {
 
 class WaveFormer {
  public:
-  WaveFormer(Pool<WaveSlot>& slots, Readers& readers, const HostDecodeMemory& host, WaveWatcher& watcher)
-      : slots_(slots), readers_(readers), host_(host), watcher_(watcher) {}
+  struct Memory {
+    Pool<WaveSlot>& slots;
+    std::uint64_t slab_bytes;  // of each slot, for chunks
+    Arena& staging;
+  };
+  WaveFormer(const Memory& memory, Readers& readers, const HostDecodeMemory& host, WaveWatcher& watcher)
+      : slots_(memory.slots),
+        slab_bytes_(memory.slab_bytes),
+        staging_(memory.staging),
+        readers_(readers),
+        host_(host),
+        watcher_(watcher) {}
 
   void add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t device_from_bytes, std::stop_token stop);
   void seal();
   std::uint64_t sealed() const noexcept { return sealed_; }  // waves so far
 
  private:
+  friend class CropSink;
   struct Crop {
     std::uint32_t row;
     Box part;
     StagedRange staged;
   };
-  friend class CropSink;
+  struct CropsOfChunk {
+    StagedChunk* staged = nullptr;
+    std::vector<Crop> crops;
+    bool done = false;
+  };
+  using Crops = std::map<std::uint32_t, CropsOfChunk>;
 
   void add_device_run(const std::shared_ptr<ChunkTasks>& tasks, ChunkRun run);
   void add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial);
+  void add_crop_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk, std::uint32_t row, const Box& part,
+                   Crops& crops);
+  void read_on_host(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial, Crops crops);
   void add_fill_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk);
-  // True when the current wave, perhaps a new one, has room.
-  bool make_room(std::uint64_t staged, std::uint64_t decoded);
+  // True when the current wave, perhaps a new one, has room for so many padded bytes; they are reserved.
+  bool make_room(std::uint64_t staged, std::uint64_t decoded, std::uint64_t most_lent);
   bool fits_device(const ChunkTasks& tasks, const ChunkRun& run) const;
 
   Pool<WaveSlot>& slots_;
+  std::uint64_t slab_bytes_;
+  Arena& staging_;
   Readers& readers_;
   HostDecodeMemory host_;
   WaveWatcher& watcher_;
   std::shared_ptr<Wave> wave_;
-  std::uint64_t sealed_ = 0;  // waves so far
+  std::uint64_t enough_ = ~std::uint64_t{0};  // staged bytes, from which on a wave is sealed
+  std::uint64_t sealed_ = 0;                  // waves so far
   std::stop_token stop_;
 };
 

@@ -40,13 +40,14 @@ WaveRunner::WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, C
       memory_(memory),
       board_(board),
       up_(device_->make_stream()),
-      decode_{device_->make_stream(), device_->make_stream()},
+      decode_{device_->make_stream(), device_->make_stream(), device_->make_stream()},
       main_(device_->make_stream()),
       repair_(device_->make_stream()),
       repair_pinned_(device_->pinned_memory(), kRepairImage + kRepairFill),
       repair_device_(device_->device_memory(), kRepairImage + kRepairFill) {
   try {
     uploader_ = std::thread([this] { upload_all(); });
+    freer_ = std::thread([this] { free_all(); });
     placer_ = std::thread([this] { place_all(); });
     retirer_ = std::thread([this] { retire_all(); });
   } catch (...) {
@@ -55,17 +56,19 @@ WaveRunner::WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, C
   }
 }
 
-void WaveRunner::piece_written(const std::shared_ptr<Wave>& wave, ByteRange piece) noexcept {
-  written_.push({wave, piece}, {});
+void WaveRunner::piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept {
+  written_.push({wave, &piece}, {});
 }
 
 void WaveRunner::wave_written(const std::shared_ptr<Wave>& wave) noexcept {
-  written_.push({wave, std::nullopt}, {});
+  written_.push({wave, nullptr}, {});
 }
 
 void WaveRunner::finish() {
   written_.close();
   if (uploader_.joinable()) uploader_.join();
+  uploading_.close();
+  if (freer_.joinable()) freer_.join();
   decoding_.close();
   if (placer_.joinable()) placer_.join();
   placing_.close();
@@ -85,10 +88,23 @@ void WaveRunner::attempt(std::optional<Error>& failure, Step step) noexcept {
 void WaveRunner::upload_all() {
   while (auto next = written_.pop({})) {
     Wave& wave = *next->wave;
-    if (next->piece)
-      attempt(wave.failure, [&] { upload(wave, *next->piece); });
-    else
+    if (next->piece == nullptr) {
       decode_in_order(std::move(next->wave));
+      continue;
+    }
+    attempt(wave.failure, [&] { upload(wave, *next->piece); });
+    uploading_.push(std::move(*next), {});
+  }
+}
+
+void WaveRunner::free_all() {
+  while (auto next = uploading_.pop({})) {
+    try {
+      next->piece->ended.wait();
+    } catch (...) {  // told by whoever waits for the wave
+    }
+    if (!next->piece->enqueued) wait_enqueued();  // it failed half way
+    next->piece->memory = {};
   }
 }
 
@@ -132,14 +148,12 @@ void WaveRunner::retire_all() {
   }
 }
 
-void WaveRunner::upload(Wave& wave, ByteRange piece) {
-  WaveSlot& slot = wave.slot();
-  Wave::Upload& upload = wave.uploads.emplace_back();
-  upload.bytes = piece.size();
-  upload.began = up_->record(true);
-  up_->copy(slot.source.bytes().subspan(piece.begin, piece.size()),
-            slot.slab.bytes().subspan(piece.begin, piece.size()));
-  upload.ended = up_->record(true);
+void WaveRunner::upload(Wave& wave, StagedPiece& piece) {
+  piece.began = up_->record(true);
+  if (piece.bytes > 0)
+    up_->copy(wave.slot().source.bytes().subspan(piece.begin, piece.bytes), piece.memory.bytes().first(piece.bytes));
+  piece.ended = up_->record(true);
+  piece.enqueued = true;
 }
 
 // All of the wave is on its way up, and its frames and placements are known.
@@ -167,7 +181,7 @@ void WaveRunner::decode(Wave& wave) {
   if (frame_image > 0) up_->copy(device.subspan(at.frames, frame_image), host.subspan(at.frames, frame_image));
   wave.up = up_->record(true);
 
-  Stream& stream = *decode_[turn_++ % std::size(decode_)];
+  Stream& stream = *decode_[turn_++ % decode_.size()];
   stream.wait(wave.up);
   if (status_bytes > 0) {
     const std::span<std::byte> status = device.subspan(at.status, status_bytes);
@@ -216,9 +230,11 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
   const auto as_span = [](double ms) {
     return std::chrono::duration_cast<StatsBoard::Span>(std::chrono::duration<double, std::milli>(ms));
   };
-  for (const Wave::Upload& upload : std::exchange(wave.uploads, {})) {
-    const auto bytes = static_cast<double>(upload.bytes);
-    board_.record(&Stats::h2d, as_span(upload.ended.ms_since(upload.began).value_or(0)), bytes, bytes);
+  if (!std::exchange(wave.copies_counted, true)) {
+    for (const StagedPiece& piece : wave.pieces()) {
+      const auto bytes = static_cast<double>(piece.bytes);
+      board_.record(&Stats::h2d, as_span(piece.ended.ms_since(piece.began).value_or(0)), bytes, bytes);
+    }
   }
   // The times of the wave go to its first chunk, those of the share to the share's.
   StatsBoard::Span decoding =
@@ -243,10 +259,16 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
 
 void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
   const ArrayMetadata& metadata = chunk.tasks->array_of(chunk.tasks->shard_of(chunk.chunk)).metadata();
+  const Arena::Piece packed = memory_.packed.take(std::max<std::uint64_t>(chunk.staged_bytes, 1), {});
   const Arena::Piece decoded = memory_.decoded.take(metadata.chunk_bytes(), {});
+  const std::span<std::byte> encoded = packed.bytes().first(chunk.staged_bytes);
+  {
+    const std::lock_guard lock(repair_mutex_);
+    repair_->copy(encoded, wave.slot().source.bytes().subspan(chunk.staged_at, chunk.staged_bytes));
+    repair_->record().wait();
+  }
   const std::vector<ByteRange> needed = chunk.tasks->needed_bytes(chunk.chunk);
-  const DecodeResult result = metadata.codecs.decode(
-      wave.slot().slab.bytes().subspan(chunk.staged_at, chunk.staged_bytes), decoded.bytes(), needed, context_);
+  const DecodeResult result = metadata.codecs.decode(encoded, decoded.bytes(), needed, context_);
   if (!result.ok()) {
     chunk.failed = true;
     return chunk.tasks->fail_chunk(chunk.chunk, result);
@@ -306,7 +328,7 @@ void WaveRunner::move_row(BatchJob& job, std::size_t from, std::size_t to) {
 
 // A wave that failed on its way: its memory may be in use all the same, by what was enqueued and has no event.
 void WaveRunner::wait_enqueued() noexcept {
-  for (Stream* stream : {up_.get(), decode_[0].get(), decode_[1].get(), main_.get()}) {
+  for (Stream* stream : {up_.get(), decode_[0].get(), decode_[1].get(), decode_[2].get(), main_.get()}) {
     try {
       stream->record().wait();
     } catch (...) {  // the device is lost: it uses nothing

@@ -1,8 +1,10 @@
-// Takes waves through the device: one thread enqueues copies up and the decoding, one gets each batch its slot and
-// enqueues the placing, one waits for what was enqueued and tells the batches. So reading, copying and decoding run
-// ahead of the slots. Knows streams and the order of work on them; not how waves are formed.
+// Takes waves through the device: one thread enqueues copies up and the decoding, one frees staging memory that is up,
+// one gets each batch its slot and enqueues the placing, one waits for what was enqueued and tells the batches. So
+// reading, copying and decoding run ahead of the slots. Knows streams and the order of work on them; not how waves are
+// formed.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -19,15 +21,15 @@ namespace damacy {
 class WaveRunner final : public RowWriter, public WaveWatcher {
  public:
   struct Memory {
-    Arena& device;   // decoder scratch, images, status words
-    Arena& pinned;   // images, status words
-    Arena& decoded;  // host memory for chunks that a device gave up
+    Arena& device;            // decoder scratch, images, status words
+    Arena& pinned;            // images, status words
+    Arena &packed, &decoded;  // host memory for chunks that a device gave up
   };
   WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, Copier& copier, const Memory& memory,
              StatsBoard& board);
   ~WaveRunner() override { finish(); }
 
-  void piece_written(const std::shared_ptr<Wave>& wave, ByteRange piece) noexcept override;
+  void piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept override;
   void wave_written(const std::shared_ptr<Wave>& wave) noexcept override;
   // What was given is finished; the threads end. Idempotent.
   void finish();
@@ -45,15 +47,16 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   // A piece of a wave is written; or, with none, all of it.
   struct Written {
     std::shared_ptr<Wave> wave;
-    std::optional<ByteRange> piece;
+    StagedPiece* piece = nullptr;
   };
   void upload_all();
+  void free_all();
   void place_all();
   void retire_all();
   // Runs a step, unless an earlier one failed.
   template <class Step>
   static void attempt(std::optional<Error>& failure, Step step) noexcept;
-  void upload(Wave& wave, ByteRange piece);
+  void upload(Wave& wave, StagedPiece& piece);
   void decode_in_order(std::shared_ptr<Wave> wave);
   void decode(Wave& wave);
   void place(Wave& wave, WaveShare& share);
@@ -71,14 +74,15 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   Copier& copier_;
   Memory memory_;
   StatsBoard& board_;
-  std::unique_ptr<Stream> up_;         // host to device
-  std::unique_ptr<Stream> decode_[2];  // in turns: a small wave does not wait for the one before
+  std::unique_ptr<Stream> up_;                     // host to device
+  std::array<std::unique_ptr<Stream>, 3> decode_;  // in turns: one wave alone leaves the device half idle
   std::size_t turn_ = 0;
   std::atomic<std::uint64_t> retired_{0};
   std::unique_ptr<Stream> main_;                          // place
   std::map<std::uint64_t, std::shared_ptr<Wave>> early_;  // written before the wave before them
   std::uint64_t next_ = 0;                                // the number of the wave to decode next
   Channel<Written> written_{kUnbounded};
+  Channel<Written> uploading_{kUnbounded};
   Channel<std::shared_ptr<Wave>> decoding_{kUnbounded};
   struct Placed {
     std::shared_ptr<Wave> wave;
@@ -93,6 +97,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   DecodeContext context_;  // of the retiring thread
 
   std::thread uploader_;
+  std::thread freer_;
   std::thread placer_;
   std::thread retirer_;
 };
