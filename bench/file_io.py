@@ -25,6 +25,7 @@ import numpy as np
 from bench import machine
 
 GIB = 1 << 30
+SECONDS = 15  # that a row's rounds take at most, once there are three
 DEPTH = 128  # of the ring in C
 TARGETS = {"small": 2.0, "gather": 0.8, "bulk": 0.9, "device bulk": 0.9}
 HERE = pathlib.Path(__file__).parent
@@ -53,7 +54,10 @@ def row(name: str, arms: dict[str, Callable[[], Any]], rounds: int, size: int, b
     """Runs the arms in turn, `rounds` times. The ratio is ours over the best of the others, by rate or by time."""
     seconds: dict[str, list[float]] = {arm: [] for arm in arms}
     cpu: dict[str, list[float]] = {arm: [] for arm in arms}
+    end = time.perf_counter() + SECONDS
     for number in range(rounds + 1):
+        if number > 3 and time.perf_counter() > end:
+            break
         for arm, run in arms.items():
             if before is not None:
                 before()
@@ -72,7 +76,7 @@ def row(name: str, arms: dict[str, Callable[[], Any]], rounds: int, size: int, b
         "beside": best,
         "gb_per_s": {arm: round(size / statistics.median(s) / 1e9, 3) for arm, s in seconds.items()},
         "cpu_s_per_gib": {arm: round(statistics.median(c) / (size / GIB), 4) for arm, c in cpu.items()},
-        "rounds": rounds,
+        "rounds": len(seconds["damacy"]),
     } | more
     target = next((t for key, t in TARGETS.items() if name.startswith(key)), None)
     if target is not None and ratios:
@@ -247,104 +251,45 @@ def first_byte(data: Data, device: str) -> dict[str, Any]:
     return out
 
 
-def on_gpu(data: Data, c: ctypes.CDLL, rounds: int, count: int) -> list[dict[str, Any]]:
-    """Device bulk, cold and hot, beside min(raw read to pinned memory, pinned copy); and a gather to the device."""
-    import torch
+def rows_of(parts: list[str], data: Data, c: ctypes.CDLL, rounds: int, count: int) -> list[dict[str, Any]]:
+    from bench import file_io_device as device
 
-    from damacy import cufile
-    from damacy.cufile import CuFile
-
-    size = data.size
-    target = torch.zeros(size, dtype=torch.uint8, device="cuda")
-    pinned = torch.zeros(size, dtype=torch.uint8).pin_memory()
-    where = ctypes.c_void_p(pinned.data_ptr())
-    file, rows = CuFile(data.path), []
-
-    def copy() -> None:
-        target.copy_(pinned, non_blocking=True)
-        torch.cuda.synchronize()
-
-    copying = min(timed(copy)[0] for _ in range(rounds))
-    for heat in ("hot", "cold"):
-        prepare = data.heat if heat == "hot" else data.chill
-        reading, threads = float("inf"), 1
-        while threads <= 2 * len(os.sched_getaffinity(0)):
-            for _ in range(3):
-                prepare()
-                took, _cpu = timed(
-                    lambda t=threads: _ok(c.threads_read(data.fd, where, ctypes.c_int64(size), ctypes.c_int64(0), t))
-                )
-                reading = min(reading, took)
-            threads *= 2
-        ours = []
-        for settings in ({}, {"num_threads": 16, "task_size": 16 << 20}):
-            from damacy import defaults
-
-            with defaults.set(settings) if settings else defaults.set({}):
-                seconds = []
-                for number in range(rounds + 1):
-                    prepare()
-                    took, _cpu = timed(lambda: file.read(target))
-                    if number > 0:
-                        seconds.append(took)
-            ceiling = max(reading, copying)
-            ratios = [ceiling / s for s in seconds]
-            ours.append(
-                {
-                    "row": f"device bulk, {heat}",
-                    "settings": settings or "default",
-                    "ratio": round(statistics.median(ratios), 3),
-                    "ratio_range": [round(min(ratios), 3), round(max(ratios), 3)],
-                    "gb_per_s": {
-                        "damacy": round(size / statistics.median(seconds) / 1e9, 2),
-                        "raw read to pinned": round(size / reading / 1e9, 2),
-                        "pinned copy": round(size / copying / 1e9, 2),
-                    },
-                    "target": 0.9,
-                    "met": statistics.median(ratios) >= 0.9,
-                }
-            )
-            print(json.dumps(ours[-1]), flush=True)
-        rows += ours
-    assert bytes(target[:4096].cpu().numpy()) == os.pread(data.fd, 4096, 0)
-
-    rng = np.random.default_rng(2)
-    sizes = np.full(count, 64 << 10, np.int64)
-    offsets = rng.integers(0, (size >> 12) - 16, count).astype(np.int64) << 12
-    wanted = torch.zeros(int(sizes.sum()), dtype=torch.uint8, device="cuda")
-    data.heat()
-    before = cufile.counters()
-    measured = row(
-        "device gather 64 KiB, hot",
-        {"damacy": lambda: file.preadv_packed(wanted, sizes, offsets).get()},
-        rounds,
-        int(sizes.sum()),
-        target_gb_per_s=25,
-    )
-    after = cufile.counters()
-    measured["a_gather"] = {
-        key: round((after[key] - before[key]) / (rounds + 1), 1) for key in ("copies", "copy_batches", "host_waits")
+    makers: dict[str, Callable[[], Any]] = {
+        "device_gather": lambda: device.gather(data, rounds, min(count, 10_000)),
+        "device_bulk": lambda: device.bulk(data, c, rounds, "hot"),
+        "device_first": lambda: first_byte(data, "cuda"),
+        "device_cold": lambda: device.bulk(data, c, rounds, "cold"),
+        "small": lambda: small(data, rounds),
+        "bulk": lambda: bulk(data, c, rounds),
+        "queued": lambda: queued(data, rounds),
+        "first": lambda: first_byte(data, "cpu"),
+        "gather": lambda: gather(data, c, rounds, count),
     }
-    measured["met"] = measured["gb_per_s"]["damacy"] >= 25
-    first = int(offsets[7])
-    assert bytes(wanted[7 << 16 : 8 << 16].cpu().numpy()) == os.pread(data.fd, 64 << 10, first)
-    return [*rows, measured]
+    rows: list[dict[str, Any]] = []
+    for part in parts:
+        made = makers[part]()
+        rows += made if isinstance(made, list) else [made]
+    return rows
+
+
+PARTS = {
+    "cpu": ["small", "bulk", "queued", "first", "gather"],
+    "cuda": ["device_gather", "device_bulk", "device_first", "small", "bulk", "queued", "first", "device_cold"],
+}
 
 
 def run(device: str = "cpu", size: int = 4 * GIB, rounds: int = 7, count: int = 20_000,
-        folder: pathlib.Path | None = None) -> dict[str, Any]:  # fmt: skip
+        folder: pathlib.Path | None = None, parts: list[str] | None = None) -> dict[str, Any]:  # fmt: skip
     """All rows; what they were measured on goes with them."""
-    from damacy import cufile
+    from damacy import cufile, defaults
 
+    defaults.get("auto_threads")  # counts the processors now: a row that runs on one of them must not
     with tempfile.TemporaryDirectory(dir=folder) as name:
         place = pathlib.Path(name)
         c = baseline(place)
         data = Data(place, size)
-        rows = [small(data, rounds), bulk(data, c, rounds), queued(data, rounds), first_byte(data, "cpu")]
-        if device == "cuda":
-            rows += [*on_gpu(data, c, rounds, min(count, 10_000)), first_byte(data, "cuda")]
-        else:
-            rows += gather(data, c, rounds, count)
+        rows = rows_of(parts or PARTS[device], data, c, rounds, count)
+        if device == "cpu":
             rows.append({"row": "device rows", "speed": "not measured: no GPU"})
         os.close(data.fd)
     explained = cufile.explain()
@@ -358,9 +303,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--ranges", type=int, default=20_000)
     parser.add_argument("--folder", type=pathlib.Path, help="where the file is made; its file system is what is read")
+    parser.add_argument("--parts", help=f"of {', '.join(PARTS['cuda'])}, gather; all that fit the device by default")
     parser.add_argument("--out", type=pathlib.Path)
     given = parser.parse_args()
-    result = run(given.device, int(given.gib * GIB), given.rounds, given.ranges, given.folder)
+    result = run(given.device, int(given.gib * GIB), given.rounds, given.ranges, given.folder,
+                 given.parts.split(",") if given.parts else None)  # fmt: skip
     if given.out:
         given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <deque>
+#include <tuple>
 #include <utility>
 
 #include <unistd.h>
@@ -167,6 +168,7 @@ class GatherJob final : public IoJob {
     for (const auto& file : request_.files) uses_.emplace_back(file);
     cut();
     merge();
+    order_by_destination();
     group();
   }
 
@@ -298,6 +300,25 @@ class GatherJob final : public IoJob {
       for (const MergedRead& read : coalesce(pieces, gap)) split_at_overlaps(begin + read.first, read.count);
       begin = end;
     }
+  }
+
+  // Runs for a device in the order of their memory, where that makes neighbours of them: a slot then goes up in one
+  // copy, not in one a range. Else they stay in the order of the file.
+  void order_by_destination() {
+    const auto host_ends = std::stable_partition(runs_.begin(), runs_.end(),
+                                                 [this](const Run& run) { return cuts_[run.first].memory == 0; });
+    std::vector<Run> ordered(host_ends, runs_.end());
+    std::stable_sort(ordered.begin(), ordered.end(), [this](const Run& a, const Run& b) {
+      const Cut &x = cuts_[a.first], &y = cuts_[b.first];
+      return std::tie(x.file, x.memory, x.data) < std::tie(y.file, y.memory, y.data);
+    });
+    std::size_t touching = 0;
+    for (std::size_t r = 1; r < ordered.size(); ++r) {
+      const Run& before = ordered[r - 1];
+      const Cut& last = cuts_[before.first + before.count - 1];
+      touching += last.data + last.size == cuts_[ordered[r].first].data ? 1 : 0;
+    }
+    if (2 * touching >= ordered.size()) std::copy(ordered.begin(), ordered.end(), host_ends);
   }
 
   std::uint64_t bytes_of(const Run& run) const noexcept {

@@ -250,6 +250,24 @@ TEST_P(OnDeviceTest, a_gather_is_one_batch_of_copies_for_a_block) {
   EXPECT_LE(file->counters().host_waits, 2U);
 }
 
+TEST_P(OnDeviceTest, ranges_from_anywhere_to_memory_in_a_row_are_one_copy_a_slot) {
+  with_blocks_of(256 << 10);  // slots of 64 KiB
+  GatherRequest gather;
+  gather.files = {open()};
+  gather.devices = {std::make_shared<OnDevice>(OnDevice{device, {}})};
+  constexpr std::uint64_t kSize = 4096;
+  for (std::uint64_t i = 0; i < 32; ++i)
+    gather.ranges.push_back({0, 1, (i * 13 % 32) * 9000, kSize, memory.data() + i * kSize});
+  const auto file = gather.files[0];
+  StagingPool::process().free_idle();
+  EXPECT_EQ(result(begin_gather(std::move(gather))), 32 * kSize);
+  for (std::uint64_t i = 0; i < 32; ++i)
+    EXPECT_TRUE(std::equal(memory.data() + i * kSize, memory.data() + (i + 1) * kSize,
+                           bytes.begin() + static_cast<std::ptrdiff_t>((i * 13 % 32) * 9000)));
+  EXPECT_EQ(file->counters().copies, 2U);
+  EXPECT_EQ(file->counters().copy_batches, 2U);
+}
+
 TEST_P(OnDeviceTest, host_and_device_memory_mix_in_a_list) {
   std::vector<std::byte> host(5000);
   const auto operation = begin_request(

@@ -125,6 +125,18 @@ struct Copy {
   std::size_t size;
 };
 
+// One copy with the last one, if they touch on both sides.
+void add_copy(std::vector<Copy>& copies, const Copy& copy) {
+  if (!copies.empty()) {
+    Copy& last = copies.back();
+    if (last.device + last.size == copy.device && last.host + last.size == copy.host) {
+      last.size += copy.size;
+      return;
+    }
+  }
+  copies.push_back(copy);
+}
+
 // Bytes [begin, begin + size) of a run, which lie at `host`: the parts of them that have a place on the device.
 void add_copies(std::vector<Copy>& copies, const DeviceRun& run, std::uint64_t begin, std::uint64_t size,
                 std::byte* host) {
@@ -133,7 +145,7 @@ void add_copies(std::vector<Copy>& copies, const DeviceRun& run, std::uint64_t b
     const std::uint64_t from = std::max(at, begin);
     const std::uint64_t to = std::min(at + slice.size, begin + size);
     if (slice.data != nullptr && from < to)
-      copies.push_back({slice.data + (from - at), host + (from - begin), static_cast<std::size_t>(to - from)});
+      add_copy(copies, {slice.data + (from - at), host + (from - begin), static_cast<std::size_t>(to - from)});
     at += slice.size;
     if (at >= begin + size) return;
   }
