@@ -108,11 +108,17 @@ def _of_dlpack(array: Any, named: int | None) -> Described | None:
 
 
 def _current_stream(array: Any) -> int | None:
-    """The stream that the array's library works on now, where that is known."""
+    """The stream that the array's library works on now, where that is known.
+
+    In a forked child the library refuses to say. So will the driver, and its refusal is the one to be shown.
+    """
     library = type(array).__module__.partition(".")[0]
     module = sys.modules.get(library)
-    if library == "torch" and module is not None:
-        return module.cuda.current_stream(array.device).cuda_stream or LEGACY_STREAM
-    if library == "cupy" and module is not None:
-        return module.cuda.get_current_stream().ptr or LEGACY_STREAM
+    try:
+        if library == "torch" and module is not None:
+            return module.cuda.current_stream(array.device).cuda_stream or LEGACY_STREAM
+        if library == "cupy" and module is not None:
+            return module.cuda.get_current_stream().ptr or LEGACY_STREAM
+    except RuntimeError:
+        return None
     return None

@@ -177,3 +177,22 @@ def test_device_arrays_of_no_memory(shape):
 def test_extents_of_device_arrays_are_integers(shape):
     with pytest.raises(TypeError):
         damacy.empty(shape, "f8", device="cpu")
+
+
+def test_a_library_that_refuses_in_a_forked_child_leaves_the_word_to_the_driver(monkeypatch):
+    from damacy import _io_memory
+
+    class Refusing:
+        class cuda:
+            @staticmethod
+            def current_stream(_device):
+                raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+
+    class Tensor:
+        device = "cuda:0"
+        __cuda_array_interface__ = {"shape": (16,), "typestr": "|u1", "data": (1 << 20, False), "version": 2}
+
+    Tensor.__module__ = "torch"
+    monkeypatch.setitem(__import__("sys").modules, "torch", Refusing)
+    described = _io_memory.describe(Tensor(), None)
+    assert (described.pointer, described.on_device, described.stream) == (1 << 20, True, _io_memory.LEGACY_STREAM)
