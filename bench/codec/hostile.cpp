@@ -195,15 +195,18 @@ class Lane {
 // Several lanes until the time is over, and their totals.
 class Run {
  public:
+  static constexpr std::uint64_t kBatchesOfPool = 100;  // lanes take their memory anew, which is a second
+
   explicit Run(const HostileOptions& options)
       : options_(options), ledger_(options.ledger), before_(ledger_.of(name())), next_batch_(before_.batches) {}
 
   bool go() {
     do {
-      const std::uint64_t seed = options_.seed + next_batch_;  // other samples for every run
+      const std::uint64_t seed = options_.seed + next_batch_;  // other samples each time
       Crew crew(options_.threads);
       const std::size_t samples = options_.mutate ? std::min<std::size_t>(options_.frames, 20000) : options_.frames;
       const Pool pool(samples, options_, seed, crew);
+      end_of_pool_ = next_batch_ + kBatchesOfPool;
       run_lanes(pool);
     } while (!over());
     tell();
@@ -214,7 +217,11 @@ class Run {
   std::string name() const {
     return std::string(options_.mutate ? "mutated-" : "generated-") + name_of(options_.subject);
   }
-  bool over() const { return now() - begin_ >= options_.seconds || totals_.findings() != 0; }
+  bool over() const {
+    const std::uint64_t on_device = before_.on_device + totals_.accepted + totals_.refused;
+    return now() - begin_ >= options_.seconds || totals_.findings() != 0 ||
+           (options_.until != 0 && on_device >= options_.until);
+  }
 
   // Generated frames are the pool: one batch of each.
   void run_lanes(const Pool& pool) {
@@ -233,7 +240,7 @@ class Run {
       const std::lock_guard lock(mutex_);
       totals_.add(more);
       if (now() - told_ > 20) tell();
-      if (!options_.mutate || over()) return;
+      if (!options_.mutate || over() || next_batch_ >= end_of_pool_) return;
     }
   }
 
@@ -254,6 +261,7 @@ class Run {
   const Ledger::Entry before_;
   const double begin_ = now();
   std::atomic<std::uint64_t> next_batch_;
+  std::uint64_t end_of_pool_ = 0;
   std::mutex mutex_;  // guards what follows
   double told_ = now();
   Totals totals_;

@@ -11,6 +11,7 @@ enum class Subject { mixed, zstd, lz4, blosc };  // mixed: zstd and LZ4, two to 
 
 struct HostileOptions {
   double seconds = 10;         // keeps starting batches until then; 0: one batch
+  std::uint64_t until = 0;     // ends when kernels have seen so many frames in all runs of the ledger; 0: does not
   std::size_t frames = 0;      // a batch; 0: as many as keep a GPU busy
   std::size_t largest = 4096;  // decoded bytes a frame
   bool mutate = true;

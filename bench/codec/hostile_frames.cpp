@@ -1,5 +1,8 @@
 #include "hostile_frames.h"
 
+#include <algorithm>
+#include <atomic>
+
 #include "damacy/codec/blosc.h"
 #include "damacy/codec/detail/blosc_writer.h"
 #include "damacy/codec/gpu_zstd/test_frames.h"
@@ -82,22 +85,24 @@ void Load::make(const HostileOptions& options, std::uint64_t seed, const Pool& p
   items_.resize(options.frames);
   streams_.resize(blosc ? options.frames : 0);
   std::atomic<std::uint64_t> refused = 0;
-  crew.each(
-      options.frames,
-      [&](std::size_t i, std::size_t) {
-        Random random(seed * 0xd1342543de82ef95ull + i);
-        const Sample& sample = pool.at(options.mutate ? random() : i);
-        encoded_[i] = sample.encoded;
-        if (options.mutate) gpu::testing::mutate(random, encoded_[i]);
-        items_[i] = {encoded_[i], sample.content.size(), sample.codec};
-        contents_[i] = &sample.content;
-        if (!blosc) return;
-        streams_[i].clear();
-        if (find_streams(encoded_[i], sample.content.size(), streams_[i])) return;
-        ++refused;
-        streams_[i].clear();
-      },
-      64);
+  // A generator is seeded for many frames: that takes as long as changing three.
+  constexpr std::size_t kFrames = 64;
+  crew.each((options.frames + kFrames - 1) / kFrames, [&](std::size_t portion, std::size_t) {
+    Random random(seed * 0xd1342543de82ef95ull + portion);
+    const std::size_t end = std::min(options.frames, (portion + 1) * kFrames);
+    for (std::size_t i = portion * kFrames; i < end; ++i) {
+      const Sample& sample = pool.at(options.mutate ? random() : i);
+      encoded_[i] = sample.encoded;
+      if (options.mutate) gpu::testing::mutate(random, encoded_[i]);
+      items_[i] = {encoded_[i], sample.content.size(), sample.codec};
+      contents_[i] = &sample.content;
+      if (!blosc) continue;
+      streams_[i].clear();
+      if (find_streams(encoded_[i], sample.content.size(), streams_[i])) continue;
+      ++refused;
+      streams_[i].clear();
+    }
+  });
   refused_ = refused;
   if (!blosc) return;
   items_.clear();

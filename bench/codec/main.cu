@@ -13,7 +13,7 @@ constexpr char kUsage[] =
     "usage: codec_bench table [--nvcomp PATH] [--only PART] [--count N] [--quick] [--no-stages] [--no-lz4]\n"
     "       codec_bench generated|mutated [--subject zstd|lz4|blosc|mixed] [--seconds S] [--frames N] [--largest "
     "BYTES]\n"
-    "                   [--seed K] [--checked SHARE] [--all-shapes] [--lanes L] [--ledger FILE]\n"
+    "                   [--seed K] [--checked SHARE] [--all-shapes] [--lanes L] [--ledger FILE] [--until FRAMES]\n"
     "       --threads T with any of them. A ledger keeps the totals of all runs; a run goes on where the last one "
     "was.\n";
 
@@ -67,6 +67,8 @@ bool parse(int count, char** words, Arguments& out) {
       out.hostile.seed = std::strtoull(words[++i], nullptr, 10);
     else if (word == "--checked")
       out.hostile.checked_share = std::strtod(words[++i], nullptr);
+    else if (word == "--until")
+      out.hostile.until = std::strtoull(words[++i], nullptr, 10);
     else if (word == "--lanes")
       out.hostile.lanes = std::strtoull(words[++i], nullptr, 10);
     else if (word == "--ledger")
