@@ -45,8 +45,13 @@ class Target:
     broken: bool = False
     pieces: list[Piece] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.before = (self.executions, self.core_seconds)
+
     def rate(self) -> float:
-        return self.executions / self.core_seconds if self.core_seconds >= 5 else GUESSED_RATE
+        """Of this run, if it says anything yet: an earlier one may have been on another machine."""
+        seconds = self.core_seconds - self.before[1]
+        return (self.executions - self.before[0]) / seconds if seconds >= 5 else GUESSED_RATE
 
     def lacks(self, goal: Goal) -> float:
         """Core seconds until the goal, those of running pieces taken off."""
@@ -240,7 +245,7 @@ class Run:
             done = t.executions + sum(piece.executions() for piece in t.pieces)
             seconds = t.core_seconds + sum(piece.age() for piece in t.pieces)
             state = "BROKEN" if t.broken else "done" if t.lacks(self.goal) <= 1 else f"{t.lacks(self.goal):.0f}"
-            print(f"{name:22} {done:12} {seconds:8.0f} {done / max(seconds, 1):8.0f} {state}")
+            print(f"{name:22} {done:12} {seconds:8.0f} {t.rate():8.0f} {state}")
         found = [p.name for p in (self.folder / "found").iterdir() if BREAKS.match(p.name.split("-", 1)[-1])]
         print(f"found: {' '.join(sorted(found)) or 'nothing'}", flush=True)
 
