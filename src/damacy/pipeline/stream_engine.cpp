@@ -11,7 +11,10 @@ namespace {
 
 constexpr std::size_t kWaves = 8;  // being read, going up, being decoded, waiting for a slot
 
-constexpr std::size_t kMostSlab = 128 << 20;  // enough for a decoder, and batches are the smoother for it
+// More would cost time when a pipeline is made, and give nothing: a slab of this size is enough for a decoder, and
+// staging memory holds more than what is kept warm for the crops of chunks that the host decodes alone.
+constexpr std::size_t kMostSlab = 128 << 20;
+constexpr std::size_t kMostStaging = 512 << 20;
 
 constexpr std::size_t kBusy = 2;  // waves under way that keep a device busy
 
@@ -23,8 +26,8 @@ struct WaveMemoryPlan {
     const auto host = static_cast<std::size_t>(config.host_buffer_bytes);
     const auto device = static_cast<std::size_t>(config.device_buffer_bytes);
     const auto whole = [](std::size_t bytes) { return std::max<std::size_t>(bytes / 4096 * 4096, 4096); };
-    staging = whole(host / 2);
-    images = whole(host / 8);
+    staging = whole(std::min(host / 2, kMostStaging));
+    images = whole(std::min(host / 8, kMostSlab));
     slab = whole(std::min({device / 4 / kWaves, images, kMostSlab}));
     packed = host;  // ordinary memory, taken as it is used
     scratch = whole(device * 3 / 8);
