@@ -19,6 +19,7 @@ constexpr std::int64_t kMostTileBytes = 32768;
 constexpr std::int64_t kWantedTiles = 256;
 constexpr std::int64_t kTinyBytes = 1024;
 constexpr std::int64_t kTransposeSide = 64;  // elements of a transposed tile along the source's rows
+constexpr std::int64_t kLongestStride = INT32_MAX;  // bytes, within a tile: devices count in 32 bits there
 constexpr std::uint32_t kMostMergedAxes = 6;
 constexpr std::int64_t kMostUnrolled = 1 << 20;
 constexpr std::int64_t kMostTiles = INT32_MAX;
@@ -129,7 +130,10 @@ void cut(Piece& piece, std::int64_t tile_bytes) {
   const auto bytes = static_cast<std::int64_t>(std::max(size_of(piece.from), size_of(piece.to)));
   std::int64_t room = tile_bytes / bytes;
   const auto take = [&](std::uint32_t axis, std::int64_t most) {
-    piece.tile[axis] = std::clamp<std::int64_t>(std::min(room, most), 1, piece.axes[axis].extent);
+    const CopyAxis& whole = piece.axes[axis];
+    const std::int64_t longest = std::max(std::abs(whole.src_stride), std::abs(whole.dst_stride));
+    if (longest > kLongestStride) most = 1;
+    piece.tile[axis] = std::clamp<std::int64_t>(std::min(room, most), 1, whole.extent);
     room /= piece.tile[axis];
   };
   if (piece.path == Path::transpose) take(2, kTransposeSide);

@@ -1,5 +1,5 @@
-// One launch a phase of a copy plan: a block takes the tile of its number, finds its piece in a table that lies on the
-// device since the first run, and adds the base addresses, which are parameters. Knows CUDA streams by handle.
+// One launch a phase of a copy plan: a block takes the tile of its number from a table that lies on the device since
+// the first run, and adds the base addresses, which are parameters. Knows CUDA streams by handle.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -13,11 +13,6 @@ namespace damacy::copy_cuda {
 namespace {
 
 constexpr u32 kMostBases = 448;  // as parameters, of which there are 4 KiB
-
-struct Table {
-  const Piece* pieces;
-  const u32* piece_of_tile;
-};
 
 template <u32 kBases>
 struct Bases {
@@ -38,70 +33,62 @@ __device__ void transpose(const TileWork& work, unsigned char* shared) {
   put_transposed(work, values, threadIdx.x);
 }
 
-__device__ void transpose_any(const TileWork& work, unsigned char* shared) {
-  if (work.bytes == 8) return transpose<u64>(work, shared);
-  if (work.bytes == 4) return transpose<u32>(work, shared);
-  if (work.bytes == 2) return transpose<u16>(work, shared);
+__device__ void transpose_any(const TileWork& work) {
+  __shared__ __align__(16) unsigned char shared[kTransposeBytes];
+  if (work.record.to_bytes == 8) return transpose<u64>(work, shared);
+  if (work.record.to_bytes == 4) return transpose<u32>(work, shared);
+  if (work.record.to_bytes == 2) return transpose<u16>(work, shared);
   transpose<u8>(work, shared);
 }
 
-template <bool kCasts, class BasesT>
-__global__ void __launch_bounds__(kPlanThreads, 4) run_tiles(Table table, const __grid_constant__ BasesT bases) {
-  __shared__ TileWork work;
-  __shared__ Piece piece;
-  __shared__ __align__(16) unsigned char shared[kTransposeBytes];
-  constexpr u32 kWords = sizeof(Piece) / 4;
-  static_assert(sizeof(Piece) % 4 == 0 && kWords <= kPlanThreads);
-  const u32 index = __ldg(table.piece_of_tile + blockIdx.x);
-  if (threadIdx.x < kWords)
-    reinterpret_cast<u32*>(&piece)[threadIdx.x] =
-        __ldg(reinterpret_cast<const u32*>(table.pieces + index) + threadIdx.x);
-  __syncthreads();
-  if (threadIdx.x < 32) {
-    if (threadIdx.x == 0)
-      prepare(work, piece, blockIdx.x - piece.first_tile, bases[piece.src_slot], bases[piece.dst_slot]);
-    __syncwarp();
-    if (threadIdx.x < 4) prepare_divisor(work, threadIdx.x);
-  }
-  __syncthreads();
-  switch (work.way) {
-    case Way::rows:
-      return move_rows(work, threadIdx.x);
-    case Way::transposed:
-      return transpose_any(work, shared);
-    default:
-      return do_elements<kCasts>(work, threadIdx.x);
-  }
+// What the tiles of a table need at most: a kernel that can do more has more registers and shared memory.
+enum class Need { moves, transposes, all };
+
+// A block owns a tile; each of its threads fetches the record, so that none waits for another.
+template <Need kNeed, class BasesT>
+__global__ void __launch_bounds__(kPlanThreads, 4)
+    run_tiles(const TileRecord* __restrict__ records, const __grid_constant__ BasesT bases) {
+  TileRecord record;
+  constexpr u32 kVectors = sizeof record / sizeof(uint4);
+  const auto* fetched = reinterpret_cast<const uint4*>(records + blockIdx.x);
+  DAMACY_UNROLL
+  for (u32 i = 0; i < kVectors; ++i) reinterpret_cast<uint4*>(&record)[i] = __ldg(fetched + i);
+  const TileWork work(record, bases[record.src_slot], bases[record.dst_slot]);
+  const Way way = way_of(work);
+  if (way == Way::elements || way == Way::bytes)
+    return do_elements<kNeed == Need::all>(work, way == Way::elements, threadIdx.x);
+  if constexpr (kNeed != Need::moves)
+    if (way == Way::transposed) return transpose_any(work);
+  move_tile(work, way, threadIdx.x);
 }
 
 void check(cudaError_t error, const char* call) {
   if (error != cudaSuccess) throw Error(Status::cuda, text(call, ": ", cudaGetErrorString(error)), "cuda");
 }
 
+Need need_of(std::span<const TileRecord> records) {
+  Need need = Need::moves;
+  for (const TileRecord& record : records) {
+    if (record.from != record.to) return Need::all;
+    if (record.lie == Lie::turned) need = Need::transposes;
+  }
+  return need;
+}
+
 // One phase's table on a device.
 class PhaseTable {
  public:
   explicit PhaseTable(const copy::Phase& phase) : tiles_(phase.tiles) {
-    std::vector<u32> piece_of_tile;
-    piece_of_tile.reserve(phase.tiles);
-    for (u32 i = 0; i < phase.pieces.size(); ++i) piece_of_tile.insert(piece_of_tile.end(), phase.pieces[i].tiles(), i);
-    const std::size_t first = phase.pieces.size() * sizeof(Piece), second = piece_of_tile.size() * sizeof(u32);
-    std::vector<std::byte> image(first + second);
-    std::memcpy(image.data(), phase.pieces.data(), first);
-    std::memcpy(image.data() + first, piece_of_tile.data(), second);
-    check(cudaMalloc(&memory_, image.size()), "cudaMalloc");
-    const cudaError_t copied = cudaMemcpy(memory_, image.data(), image.size(), cudaMemcpyHostToDevice);
+    const std::vector<TileRecord> records = tile_records(phase);
+    need_ = need_of(records);
+    const std::size_t bytes = records.size() * sizeof(TileRecord);
+    check(cudaMalloc(&memory_, bytes), "cudaMalloc");
+    const cudaError_t copied = cudaMemcpy(memory_, records.data(), bytes, cudaMemcpyHostToDevice);
     if (copied != cudaSuccess) cudaFree(memory_);
     check(copied, "cudaMemcpy");
-    table_ = {static_cast<const Piece*>(memory_),
-              reinterpret_cast<const u32*>(static_cast<const std::byte*>(memory_) + first)};
-    for (const Piece& piece : phase.pieces) casts_ |= piece.from != piece.to;
   }
   PhaseTable(PhaseTable&& other) noexcept
-      : memory_(std::exchange(other.memory_, nullptr)),
-        table_(other.table_),
-        tiles_(other.tiles_),
-        casts_(other.casts_) {}
+      : memory_(std::exchange(other.memory_, nullptr)), tiles_(other.tiles_), need_(other.need_) {}
   PhaseTable& operator=(PhaseTable&&) = delete;
   ~PhaseTable() {
     if (memory_ != nullptr) cudaFree(memory_);  // an error here means that the context is gone, and the memory with it
@@ -109,18 +96,20 @@ class PhaseTable {
 
   template <class BasesT>
   cudaError_t launch(const BasesT& bases, cudaStream_t stream) const {
-    if (casts_)
-      run_tiles<true><<<tiles_, kPlanThreads, 0, stream>>>(table_, bases);
+    const auto* records = static_cast<const TileRecord*>(memory_);
+    if (need_ == Need::moves)
+      run_tiles<Need::moves><<<tiles_, kPlanThreads, 0, stream>>>(records, bases);
+    else if (need_ == Need::transposes)
+      run_tiles<Need::transposes><<<tiles_, kPlanThreads, 0, stream>>>(records, bases);
     else
-      run_tiles<false><<<tiles_, kPlanThreads, 0, stream>>>(table_, bases);
+      run_tiles<Need::all><<<tiles_, kPlanThreads, 0, stream>>>(records, bases);
     return cudaGetLastError();
   }
 
  private:
   void* memory_ = nullptr;
-  Table table_{};
   u32 tiles_;
-  bool casts_ = false;
+  Need need_ = Need::moves;
 };
 
 class PlanTables final : public copy::DeviceTables {

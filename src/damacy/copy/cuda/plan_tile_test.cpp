@@ -11,33 +11,41 @@
 namespace damacy::copy_cuda {
 namespace {
 
+// Thread by thread, as between two barriers each does what it does whenever the others come.
+template <class Step>
+void each_thread(Step step) {
+  for (u32 thread = 0; thread < kPlanThreads; ++thread) step(thread);
+}
+
 template <class T>
 void transpose(const TileWork& work) {
   std::vector<T> shared(kTransposeBytes / sizeof(T), T{});
-  for (u32 thread = 0; thread < kPlanThreads; ++thread) take_transposed(work, shared.data(), thread);
-  for (u32 thread = 0; thread < kPlanThreads; ++thread) put_transposed(work, shared.data(), thread);
+  each_thread([&](u32 thread) { take_transposed(work, shared.data(), thread); });
+  each_thread([&](u32 thread) { put_transposed(work, shared.data(), thread); });
 }
 
-Way run_tile(const copy::Piece& piece, u32 tile, std::span<const u64> bases) {
-  TileWork work;
-  prepare(work, piece, tile, bases[piece.src_slot], bases[piece.dst_slot]);
-  for (u32 which = 0; which < 4; ++which) prepare_divisor(work, which);
-  if (work.way == Way::transposed) {
-    if (work.bytes == 8) transpose<u64>(work);
-    if (work.bytes == 4) transpose<u32>(work);
-    if (work.bytes == 2) transpose<u16>(work);
-    if (work.bytes == 1) transpose<u8>(work);
-    return work.way;
-  }
-  for (u32 thread = 0; thread < kPlanThreads; ++thread)
-    work.way == Way::rows ? move_rows(work, thread) : do_elements<true>(work, thread);
-  return work.way;
+void transpose_any(const TileWork& work) {
+  if (work.record.to_bytes == 8) return transpose<u64>(work);
+  if (work.record.to_bytes == 4) return transpose<u32>(work);
+  if (work.record.to_bytes == 2) return transpose<u16>(work);
+  transpose<u8>(work);
+}
+
+Way run_tile(const TileRecord& record, std::span<const u64> bases) {
+  const TileWork work(record, bases[record.src_slot], bases[record.dst_slot]);
+  const Way way = way_of(work);
+  if (way == Way::transposed)
+    transpose_any(work);
+  else if (way == Way::elements || way == Way::bytes)
+    each_thread([&](u32 thread) { do_elements<true>(work, way == Way::elements, thread); });
+  else
+    each_thread([&](u32 thread) { move_tile(work, way, thread); });
+  return way;
 }
 
 void run(const copy::Plan& plan, std::span<const u64> bases, std::set<Way>& ways) {
   for (const auto& phase : plan.phases())
-    for (const auto& piece : phase.pieces)
-      for (u32 tile = 0; tile < piece.tiles(); ++tile) ways.insert(run_tile(piece, tile, bases));
+    for (const TileRecord& record : tile_records(phase)) ways.insert(run_tile(record, bases));
 }
 
 TEST(PlanTiles, do_what_element_loops_do_at_any_alignment) {
@@ -51,26 +59,33 @@ TEST(PlanTiles, do_what_element_loops_do_at_any_alignment) {
     copy::testing::run_by_elements(*random.plan(), want.bases);
     EXPECT_TRUE(got.bytes == want.bytes) << "seed " << seed << "\n" << random.plan()->describe();
   }
-  EXPECT_TRUE(ways.contains(Way::rows));
-  EXPECT_TRUE(ways.contains(Way::transposed));
-  EXPECT_TRUE(ways.contains(Way::elements));
+  for (const Way way :
+       {Way::parts_1, Way::parts_2, Way::parts_4, Way::parts_8, Way::parts_16, Way::transposed, Way::elements})
+    EXPECT_TRUE(ways.contains(way)) << static_cast<int>(way);
 }
 
-// Rows of two-byte elements that begin at every address modulo 16 on both sides.
-TEST(PlanTiles, move_rows_between_any_two_alignments) {
-  const copy::Slot line{Dtype::u16, {600}, {2}, true};
-  for (std::int64_t from = 0; from < 9; ++from)
-    for (std::int64_t to = 0; to < 9; ++to) {
-      const copy::Copy copy{{0, 2 * from, {90, 2}}, {1, 2 * to, {94, 2}}, {5, 45}, {}};
+// Rows of small elements that begin at every address modulo 16 on both sides.
+template <class T>
+void move_rows_at_all_alignments(Dtype dtype) {
+  constexpr std::int64_t kBytes = sizeof(T), kMost = 16 / kBytes, kRow = 45 * 2 / kBytes;
+  const copy::Slot line{dtype, {600}, {kBytes}, true};
+  for (std::int64_t from = 0; from <= kMost; ++from)
+    for (std::int64_t to = 0; to <= kMost; ++to) {
+      const copy::Copy copy{{0, kBytes * from, {90, kBytes}}, {1, kBytes * to, {94, kBytes}}, {5, kRow}, {}};
       const auto plan = copy::compile({line, line}, {copy});
-      alignas(16) u16 src[600], got[600] = {}, want[600] = {};
-      for (u32 i = 0; i < 600; ++i) src[i] = static_cast<u16>(i + 1);
+      alignas(16) T src[600], got[600] = {}, want[600] = {};
+      for (u32 i = 0; i < 600; ++i) src[i] = static_cast<T>(i % 251 + 1);
       std::set<Way> ways;
       run(*plan, std::vector{reinterpret_cast<u64>(src), reinterpret_cast<u64>(got)}, ways);
       copy::testing::run_by_elements(*plan, std::vector{reinterpret_cast<u64>(src), reinterpret_cast<u64>(want)});
-      EXPECT_EQ(ways, std::set{Way::rows});
+      EXPECT_EQ(ways, std::set{Way::windows});
       EXPECT_TRUE(std::equal(got, got + 600, want)) << from << " " << to;
     }
+}
+
+TEST(PlanTiles, move_rows_between_any_two_alignments) {
+  move_rows_at_all_alignments<u16>(Dtype::u16);
+  move_rows_at_all_alignments<u8>(Dtype::u8);
 }
 
 TEST(PlanTiles, addresses_that_no_device_loads_from_go_byte_by_byte) {

@@ -6,16 +6,17 @@
 #include <cstring>
 
 namespace damacy::copy_cuda {
-namespace {
-
-using Shuffle = ChunkLayout::Shuffle;
-
-constexpr u64 kFew = u64{1} << 30;  // what kernels with 32-bit numbers count to, with room for a tile more
 
 Divisor divisor(u64 number) noexcept {
   const u32 shift = static_cast<u32>(std::bit_width(number - 1));
   return {static_cast<u32>(((u64{1} << (31 + shift)) + number - 1) / number), shift};
 }
+
+namespace {
+
+using Shuffle = ChunkLayout::Shuffle;
+
+constexpr u64 kFew = u64{1} << 30;  // what kernels with 32-bit numbers count to, with room for a tile more
 
 bool is_move(const CopyOp& op) noexcept {
   return op.from == op.to && op.from != Dtype::boolean;

@@ -11,6 +11,9 @@
 
 namespace damacy::copy_cuda {
 
+// `number`: from 1 to 2^31.
+Divisor divisor(u64 number) noexcept;
+
 // A launch of one kernel. `records` to `near` are bytes into the image.
 struct Launch {
   u32 kernel = 0;
