@@ -46,7 +46,7 @@ enum class Need { moves, transposes, all };
 
 // A block owns a tile; each of its threads fetches the record, so that none waits for another.
 template <Need kNeed, class BasesT>
-__global__ void __launch_bounds__(kPlanThreads, 4)
+__global__ void __launch_bounds__(kPlanThreads, 5)
     run_tiles(const TileRecord* __restrict__ records, const __grid_constant__ BasesT bases) {
   TileRecord record;
   constexpr u32 kVectors = sizeof record / sizeof(uint4);

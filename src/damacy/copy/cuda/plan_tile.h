@@ -70,7 +70,7 @@ DAMACY_ELEMENT Way way_of(const TileWork& work) {
     const u32 row_bits = bits | work.row_bytes();
     if ((row_bits & 15) == 0) return Way::parts_16;
     if ((row_bits & 7) == 0) return Way::parts_8;
-    if (to < 4 && !record.negate) return Way::windows;
+    if (to < 8 && !record.negate) return Way::windows;
   }
   switch (to) {
     case 1:
@@ -160,7 +160,7 @@ DAMACY_ELEMENT Steps steps_of(const TileWork& work) {
 // Several parts are on their way at once.
 template <class Part>
 DAMACY_ELEMENT void move_parts(const TileWork& work, u32 thread) {
-  constexpr u32 kAtOnce = sizeof(Part) == 16 ? 4 : 8;
+  constexpr u32 kAtOnce = 4;
   const Steps steps = steps_of<Part>(work);
   const Negation negation = negation_of(work.record);
   const u32 units = work.record.rows * steps.count;
@@ -229,29 +229,24 @@ DAMACY_ELEMENT void move_windows(const TileWork& work, u32 thread) {
   }
 }
 
-// And what of them does not: fewer than 16 bytes at each end.
+// And what of them does not: fewer than 16 bytes at each end, all of which one thread takes.
 template <class Part>
 DAMACY_ELEMENT void move_row_ends(const TileWork& work, u32 thread) {
-  constexpr u32 kAtOnce = 4, kEnds = 32 / sizeof(Part);  // places at both ends together
-  const u32 units = work.record.rows * kEnds;
+  constexpr u32 kMost = 16 / sizeof(Part);
   DAMACY_NO_UNROLL
-  for (u32 first = thread; first < units; first += kAtOnce * kPlanThreads) {
-    Part parts[kAtOnce];
-    u64 to[kAtOnce];
+  for (u32 unit = thread; unit < 2 * work.record.rows; unit += kPlanThreads) {
+    const Offsets at = row_offsets(work.record, unit / 2);
+    const u64 dst = work.dst + static_cast<u64>(at.dst), end = dst + work.row_bytes();
+    const u64 low = unit % 2 == 0 ? dst : end & ~u64{15}, high = unit % 2 == 0 ? (dst + 15) & ~u64{15} : end;
+    const u64 src = work.src + static_cast<u64>(at.src) + (low - dst);
+    const u32 count = static_cast<u32>(high - low) / static_cast<u32>(sizeof(Part));
+    Part parts[kMost];
     DAMACY_UNROLL
-    for (u32 k = 0; k < kAtOnce; ++k) {
-      const u32 unit = first + k * kPlanThreads, place = unit % kEnds;
-      const Offsets at = row_offsets(work.record, unit / kEnds);
-      const u64 dst = work.dst + static_cast<u64>(at.dst), end = dst + work.row_bytes();
-      const bool head = place < kEnds / 2;
-      const u64 address = ((head ? dst : end) & ~u64{15}) + place % (kEnds / 2) * sizeof(Part);
-      const bool there = head ? address >= dst && address < ((dst + 15) & ~u64{15}) : address < end;
-      to[k] = unit < units && there ? address : 0;
-      if (to[k] != 0) parts[k] = load<Part>(work.src + static_cast<u64>(at.src) + (address - dst));
-    }
+    for (u32 k = 0; k < kMost; ++k)
+      if (k < count) parts[k] = load<Part>(src + k * sizeof(Part));
     DAMACY_UNROLL
-    for (u32 k = 0; k < kAtOnce; ++k)
-      if (to[k] != 0) store(to[k], parts[k]);
+    for (u32 k = 0; k < kMost; ++k)
+      if (k < count) store(low + k * sizeof(Part), parts[k]);
   }
 }
 
@@ -270,6 +265,7 @@ DAMACY_ELEMENT void move_tile(const TileWork& work, Way way, u32 thread) {
       return move_parts<Words>(work, thread);
     default:
       move_windows(work, thread);
+      if (work.record.to_bytes == 4) return move_row_ends<u32>(work, thread);
       return work.record.to_bytes == 2 ? move_row_ends<u16>(work, thread) : move_row_ends<u8>(work, thread);
   }
 }

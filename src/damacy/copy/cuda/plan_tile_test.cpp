@@ -67,11 +67,11 @@ TEST(PlanTiles, do_what_element_loops_do_at_any_alignment) {
 // Rows of small elements that begin at every address modulo 16 on both sides.
 template <class T>
 void move_rows_at_all_alignments(Dtype dtype) {
-  constexpr std::int64_t kBytes = sizeof(T), kMost = 16 / kBytes, kRow = 45 * 2 / kBytes;
+  constexpr std::int64_t kBytes = sizeof(T), kMost = 16 / kBytes, kRow = 92 / kBytes;
   const copy::Slot line{dtype, {600}, {kBytes}, true};
   for (std::int64_t from = 0; from <= kMost; ++from)
     for (std::int64_t to = 0; to <= kMost; ++to) {
-      const copy::Copy copy{{0, kBytes * from, {90, kBytes}}, {1, kBytes * to, {94, kBytes}}, {5, kRow}, {}};
+      const copy::Copy copy{{0, kBytes * from, {92, kBytes}}, {1, kBytes * to, {100, kBytes}}, {5, kRow}, {}};
       const auto plan = copy::compile({line, line}, {copy});
       alignas(16) T src[600], got[600] = {}, want[600] = {};
       for (u32 i = 0; i < 600; ++i) src[i] = static_cast<T>(i % 251 + 1);
@@ -84,6 +84,7 @@ void move_rows_at_all_alignments(Dtype dtype) {
 }
 
 TEST(PlanTiles, move_rows_between_any_two_alignments) {
+  move_rows_at_all_alignments<u32>(Dtype::u32);
   move_rows_at_all_alignments<u16>(Dtype::u16);
   move_rows_at_all_alignments<u8>(Dtype::u8);
 }
