@@ -22,7 +22,7 @@ FAULTS = {
     "no wait for the run before": (ORDER, "    stream.wait(done_);\n", ""),
     "no wait for the buffer's last user": (ORDER, "for (const Event& event : before_) stream.wait(event);", ""),
     "others do not wait": (ORDER, "for (Stream* other : others) other->wait(done);", ""),
-    "the last run is forgotten": (ORDER, "if (!capturing) done_ = done;", ""),
+    "the last run is forgotten": (ORDER, "if (!capturing) stream.record_again(done_);", ""),
     "turns by +r": (WIRE, "modulo_4(-modulo_4(entry.rotation))", "modulo_4(entry.rotation)"),
     "slots exchanged": (WIRE, "return {{true, false}, {false, true}};", "return {{false, true}, {true, false}};"),
     "a sign dropped": (WIRE, "copy.op = {block.negate, adjoint_};", "copy.op = {false, adjoint_};"),

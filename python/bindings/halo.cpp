@@ -14,6 +14,7 @@ namespace damacy::python {
 namespace {
 
 using Bases = std::vector<std::uint64_t>;
+using Handles = std::vector<std::uint64_t>;
 
 Dims dims_of(nb::handle sequence) {
   Dims dims;
@@ -110,7 +111,7 @@ void launch_plan(const CopyPlan& plan, const Bases& bases, int device, std::uint
 // A plan with the addresses it runs on.
 struct BoundCopies {
   CopyPlan plan;
-  Bases bases;
+  copy::Bases bases;
 };
 
 // The order of one transformer's work on one GPU, whose primary context is everybody's.
@@ -120,10 +121,13 @@ class HaloQueue {
   HaloQueue(const HaloQueue&) = delete;
   HaloQueue& operator=(const HaloQueue&) = delete;
 
-  void run(const CopyPlan& plan, const Bases& bases, std::uint64_t stream, const std::vector<std::uint64_t>& others,
-           const std::vector<std::uint64_t>& after) {
+  void run(const CopyPlan& plan, Bases bases, std::uint64_t stream, const Handles& others, const Handles& after) {
     const std::vector<Stream*> side = borrowed(others), before = borrowed(after);
-    order_.run(borrow(stream), side, before, index_, plan.plan, bases);
+    order_.run(borrow(stream), side, before, index_, plan.plan, std::move(bases));
+  }
+  void run_bound(const BoundCopies& bound, std::uint64_t stream, const Handles& others, const Handles& after) {
+    const std::vector<Stream*> side = borrowed(others), before = borrowed(after);
+    order_.run(borrow(stream), side, before, index_, bound.plan.plan, bound.bases);
   }
   void synchronize() {
     const Unlocked unlocked;
@@ -131,8 +135,7 @@ class HaloQueue {
   }
   void make_wait(std::uint64_t stream) { order_.make_wait(borrow(stream)); }
   bool idle() { return order_.done().ready(); }
-  Event done() const { return order_.done(); }
-  void comes_after(const Event& event) { order_.comes_after(event); }
+  void comes_after(const HaloQueue& other) { order_.comes_after(other.order_.done()); }
 
  private:
   Stream& borrow(std::uint64_t handle) {
@@ -165,31 +168,24 @@ void bind_halo(nb::module_& m) {
       .def("check_overlaps", [](const CopyPlan& p, const Bases& bases) { copy::check_overlaps(*p.plan, bases); })
       .def("run", &run_plan, nb::arg("bases"), nb::arg("threads") = 1)
       .def("launch", &launch_plan, nb::arg("bases"), nb::arg("device"), nb::arg("stream"))
-      .def("bind", [](const CopyPlan& p, Bases bases) { return BoundCopies{p, std::move(bases)}; })
+      .def("bind", [](const CopyPlan& p,
+                      Bases bases) { return BoundCopies{p, std::make_shared<const Bases>(std::move(bases))}; })
       .def("__hash__", [](const CopyPlan& p) { return p.plan->hash(); })
       .def("__eq__", [](const CopyPlan& a, const CopyPlan& b) { return *a.plan == *b.plan; }, nb::is_operator());
   nb::class_<BoundCopies>(m, "BoundCopies")
       .def(
-          "run", [](const BoundCopies& b, unsigned threads) { run_plan(b.plan, b.bases, threads); },
+          "run", [](const BoundCopies& b, unsigned threads) { run_plan(b.plan, *b.bases, threads); },
           nb::arg("threads") = 1)
       .def("launch", [](const BoundCopies& b, int device, std::uint64_t stream) {
-        launch_plan(b.plan, b.bases, device, stream);
+        launch_plan(b.plan, *b.bases, device, stream);
       });
-  nb::class_<Event>(m, "HaloEvent").def("wait", [](const Event& event) {
-    const Unlocked unlocked;
-    event.wait();
-  });
   nb::class_<HaloQueue>(m, "HaloQueue")
       .def(nb::init<int>())
       .def("run", &HaloQueue::run)
-      .def(
-          "run_bound",
-          [](HaloQueue& queue, const BoundCopies& bound, std::uint64_t stream, const std::vector<std::uint64_t>& others,
-             const std::vector<std::uint64_t>& after) { queue.run(bound.plan, bound.bases, stream, others, after); })
+      .def("run_bound", &HaloQueue::run_bound)
       .def("synchronize", &HaloQueue::synchronize)
       .def("make_wait", &HaloQueue::make_wait)
       .def("idle", &HaloQueue::idle)
-      .def("done", &HaloQueue::done)
       .def("comes_after", &HaloQueue::comes_after);
   m.def("compile_halo", &compile_halo, nb::arg("fields"), nb::arg("messages"), nb::arg("directs"), nb::arg("unpack"),
         nb::arg("adjoint") = false);

@@ -8,7 +8,8 @@ import pytest
 
 from damacy import halo
 from damacy.halo import topology as topologies
-from damacy.halo.exchange import Exchanger, Field
+from damacy.halo.exchange import Exchanger
+from damacy.halo.exchange_plan import Field
 from damacy.halo.topology import CORNERS, Cartesian, CubedSphere, Link, Links, boundary_slice, check_symmetric
 from damacy.halo.transports import Local
 from tests.support import cube
@@ -238,3 +239,78 @@ def test_boundaries_are_those_of_the_table():
 def test_layouts_that_are_no_squares_are_not_implemented():
     with pytest.raises(NotImplementedError, match="cubed sphere"):
         CubedSphere((1, 2))
+
+
+class Breaking:
+    """A transport whose next step of that name fails."""
+
+    def __init__(self, transport):
+        self._transport, self.breaks, self.abandoned = transport, None, 0
+
+    def open(self, rank, rounds):
+        self._channels = self._transport.open(rank, rounds)
+        return self
+
+    def __getattr__(self, name):
+        def step(*arguments):
+            self.abandoned += name == "abandon"
+            if name == self.breaks:
+                self.breaks = None
+                raise OSError("the network is down")
+            return getattr(self._channels, name)(*arguments)
+
+        return step
+
+
+def two_ranks():
+    topology = Cartesian((2,), True, dims=("i",))
+    arrays = [np.array([-1.0, rank * 10 + 1, rank * 10 + 2, -1.0]) for rank in (0, 1)]
+    plans = [halo.compile([Field.like(a, ("i",), (1,), (2,))], topology, rank, 1) for rank, a in enumerate(arrays)]
+    local = Local(2)
+    transports = [Breaking(local), Breaking(local)]
+    return arrays, transports, [Exchanger(p, t, depth=1) for p, t in zip(plans, transports)]
+
+
+def exchanged(exchangers, arrays):
+    finish_all(exchangers, [e.start([a]) for e, a in zip(exchangers, arrays)])
+    return [list(a[[0, 3]]) for a in arrays] == [[12, 11], [2, 1]]
+
+
+@pytest.mark.parametrize("step", ["post_receives", "packing"])
+def test_an_exchange_that_failed_before_its_messages_left_can_be_tried_again(step, monkeypatch):
+    arrays, transports, exchangers = two_ranks()
+    bound = exchangers[0].bind([arrays[0]])
+    if step == "packing":
+        monkeypatch.setattr(exchangers[0], "_way", lambda *_: lambda stream: 1 / 0)
+    else:
+        transports[0].breaks = step
+    for _ in range(3 if step == "packing" else 1):  # more often than there are slots
+        with pytest.raises((ZeroDivisionError, OSError)):
+            bound.start()
+    monkeypatch.undo()
+    assert transports[0].abandoned == (3 if step == "packing" else 0)
+    assert exchanged(exchangers, arrays)
+
+
+@pytest.mark.parametrize("step", ["send", "wait_received"])
+def test_an_exchange_that_failed_behind_that_leaves_an_exchanger_that_refuses(step):
+    arrays, transports, exchangers = two_ranks()
+    transports[0].breaks = step
+    with pytest.raises(OSError, match="network is down"):
+        exchangers[0].exchange([arrays[0]])
+    for refused in (exchangers[0].bind, exchangers[0].exchange):
+        with pytest.raises(RuntimeError, match=r"half way \(the network is down\)"):
+            refused([arrays[0]])
+    exchangers[0].close()
+
+
+def test_a_bound_exchange_does_what_one_of_given_arrays_does():
+    arrays, _, exchangers = two_ranks()
+    bound = [e.bind([a]) for e, a in zip(exchangers, arrays)]
+    for _ in range(3):
+        for a in arrays:
+            a[[0, 3]] = -1
+        finish_all(exchangers, [b.start() for b in bound])
+        assert [list(a[[0, 3]]) for a in arrays] == [[12, 11], [2, 1]]
+    with pytest.raises(RuntimeError, match="another exchanger"):
+        exchangers[0].finish(bound[1].start())

@@ -44,7 +44,7 @@ def test_physical_edges_get_zeros_or_stay():
     x = torch.randn(1, 2, 4, 4)
     assert torch.equal(pad(x, alone(periodic=False)), torch.nn.functional.pad(x, (1, 1, 1, 1)))
     inside = empty_padded((1, 2, 4, 4), alone(periodic=False))
-    inside._damacy_padded.fill_(7)
+    inside._damacy_room.padded.fill_(7)
     inside.copy_(x)
     assert (pad(inside, alone(periodic=False), boundary="keep")[:, :, 0] == 7).all()
 

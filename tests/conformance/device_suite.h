@@ -126,6 +126,20 @@ TYPED_TEST_P(DeviceSuite, an_event_is_ready_in_the_end_and_stays_so) {
   EXPECT_TRUE(event.wait());
 }
 
+TYPED_TEST_P(DeviceSuite, an_event_recorded_again_stands_for_the_later_work) {
+  const auto stream = this->device->make_stream();
+  std::atomic<int> done{0};
+  Event event;
+  for (int i = 1; i <= 3; ++i) {
+    stream->together([&] {
+      stream->host_task([&, i] { done = i; });
+      stream->record_again(event);
+    });
+    event.wait();
+    EXPECT_EQ(done, i);
+  }
+}
+
 TYPED_TEST_P(DeviceSuite, an_event_stands_for_what_was_before_it) {
   const auto stream = this->device->make_stream();
   std::atomic<int> done{0};
@@ -262,16 +276,14 @@ TYPED_TEST_P(DeviceSuite, foreign_streams_can_be_fenced_and_made_to_wait) {
   EXPECT_TRUE(spared.ready());
 }
 
-REGISTER_TYPED_TEST_SUITE_P(DeviceSuite, has_a_name_and_streams_of_its_own, memory_is_aligned_and_apart,
-                            bytes_go_to_the_device_and_come_back, fills_bytes_and_copies_nothing_when_asked_for_nothing,
-                            refuses_a_copy_between_different_sizes, one_stream_keeps_its_order,
-                            a_stream_waits_for_another_ones_event, an_event_is_ready_in_the_end_and_stays_so,
-                            an_event_stands_for_what_was_before_it, a_default_event_has_always_passed,
-                            a_stopped_wait_says_so, timed_events_tell_the_time_between_them,
-                            work_runs_in_stream_order_in_the_form_the_device_has,
-                            a_stream_may_go_before_its_work_is_done,
-                            streams_buffers_and_events_outlive_the_device_handle, another_thread_may_wait,
-                            a_ring_of_staging_buffers_carries_every_byte_in_order,
-                            foreign_streams_can_be_fenced_and_made_to_wait);
+REGISTER_TYPED_TEST_SUITE_P(
+    DeviceSuite, has_a_name_and_streams_of_its_own, memory_is_aligned_and_apart, bytes_go_to_the_device_and_come_back,
+    fills_bytes_and_copies_nothing_when_asked_for_nothing, refuses_a_copy_between_different_sizes,
+    one_stream_keeps_its_order, a_stream_waits_for_another_ones_event, an_event_is_ready_in_the_end_and_stays_so,
+    an_event_recorded_again_stands_for_the_later_work, an_event_stands_for_what_was_before_it,
+    a_default_event_has_always_passed, a_stopped_wait_says_so, timed_events_tell_the_time_between_them,
+    work_runs_in_stream_order_in_the_form_the_device_has, a_stream_may_go_before_its_work_is_done,
+    streams_buffers_and_events_outlive_the_device_handle, another_thread_may_wait,
+    a_ring_of_staging_buffers_carries_every_byte_in_order, foreign_streams_can_be_fenced_and_made_to_wait);
 
 }  // namespace damacy

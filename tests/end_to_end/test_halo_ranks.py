@@ -82,7 +82,7 @@ try:
 except RuntimeError as error:
     print("told" if "do not agree" in str(error) else error)
 """
-    assert run(*MPIRUN, "2", sys.executable, "-c", program).split() == ["told", "told"]
+    assert run(*MPIRUN, "2", sys.executable, "-c", program).count("told") == 2  # lines of two processes may mix
 
 
 @needs_torch

@@ -87,6 +87,20 @@ def test_packing_follows_the_current_stream_and_precedes_what_comes_next_there()
         assert (t.get_pack_buffer().array == 5).all()
 
 
+def test_all_transformers_of_one_launch_wait_for_it():
+    array, specs = simple()
+    other = torch.zeros_like(array)
+    get = halo.HaloDataTransformer.get
+    with get(torch, specs, device="cuda") as first, get(torch, specs, device="cuda") as second:
+        for value in (5, 6):
+            with torch.cuda.stream(torch.cuda.Stream()):
+                torch.cuda._sleep(20_000_000)
+                array.fill_(value), other.fill_(value + 10)
+                halo.pack_many([(first, [array], None), (second, [other], None)])
+            for t, wanted in ((second, value + 10), (first, value)):
+                assert (t.get_pack_buffer().array.cpu() == wanted).all()
+
+
 def test_unpacking_follows_streams_named_after():
     array, specs = simple()
     side = torch.cuda.Stream()

@@ -40,8 +40,9 @@ from damacy.halo.data_transformer import (
     set_num_threads,
     unpack_many,
 )
-from damacy.halo.exchange import ExchangePlan, Exchanger, Field, Token
-from damacy.halo.exchange import compile as compile  # noqa: A004  not in __all__
+from damacy.halo.exchange import BoundExchange, Exchanger, Token
+from damacy.halo.exchange_plan import ExchangePlan, Field
+from damacy.halo.exchange_plan import compile as compile  # noqa: A004  not in __all__
 from damacy.halo.quantity import Quantity, QuantityHaloSpec
 from damacy.halo.rotate import rotate_scalar_data, rotate_vector_data
 from damacy.halo.topology import Cartesian, CubedSphere, Link, Links, boundary_slice
@@ -49,6 +50,7 @@ from damacy.halo.transports import MPI, Local, TorchDistributed
 
 __all__ = [
     "BUFFER_CACHE",
+    "BoundExchange",
     "Buffer",
     "Cartesian",
     "CubedSphere",

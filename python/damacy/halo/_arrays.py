@@ -3,6 +3,8 @@ no array library but NumPy."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,21 +133,38 @@ def layout_of(array: Any) -> Layout:
     return _of_numpy(np.asarray(view))
 
 
-def stream_of(array: Any) -> int | None:
-    """The stream on which `array` was last worked on, as far as it or its library says; 0: the legacy one."""
+def current_stream_of(array: Any) -> Callable[[], int]:
+    """What tells, at each call anew, the stream on which `array` is worked on, as far as it or its library says; 0: the
+    legacy one."""
     named = getattr(array, "__cuda_array_interface__", None) if not _is_torch(array) else None
     if named is not None and named.get("stream") is not None:
-        return named["stream"]
+        handle = named["stream"]
+        return lambda: handle
     library = type(array).__module__.partition(".")[0]
     if library == "torch":
-        import torch
-
-        return torch.cuda.current_stream(array.device).cuda_stream
+        return _torch_stream(array.device.index or 0)
     if library == "cupy":
         import cupy
 
-        return cupy.cuda.get_current_stream().ptr
-    return None
+        current = cupy.cuda.get_current_stream
+        return lambda: current().ptr
+    return lambda: 0
+
+
+@functools.lru_cache(maxsize=64)
+def _torch_stream(device: int) -> Callable[[], int]:
+    import torch
+
+    # The handle alone, as torch's own generated code asks for it; by way of a stream object it takes ten times as long.
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if raw is not None:
+        return functools.partial(raw, device)
+    return lambda: torch.cuda.current_stream(device).cuda_stream
+
+
+def stream_of(array: Any) -> int:
+    """The stream on which `array` is worked on now."""
+    return current_stream_of(array)()
 
 
 BFLOAT16 = CODES["bfloat16"]

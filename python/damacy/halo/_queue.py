@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from damacy import _native
 from damacy._streams import stream_handle
-from damacy.halo._arrays import stream_of
+from damacy.halo._arrays import current_stream_of
 from damacy.halo._errors import InvalidArgument
 from damacy.halo._gather import Arrays
 
@@ -30,7 +31,7 @@ class Queue:
     def __init__(self) -> None:
         self._device: int | None = None
         self._queue: Any = None
-        self._held: list[tuple[Any, Arrays]] = []
+        self._held: list[Any] = []
 
     def _of(self, device: int) -> Any:
         if self._queue is None:
@@ -39,32 +40,50 @@ class Queue:
             raise InvalidArgument(f"arrays of device {device}, buffers of device {self._device}")
         return self._queue
 
-    def run(self, arrays: Arrays, plan: Any, bases: Any, buffer: Any, stream: Any, after: Any) -> None:
+    def run(self, arrays: Arrays, plan: Any, bases: list[int], buffer: Any, stream: Any, after: Any) -> None:
         """Enqueues a plan on the stream of the call, of the arrays, or the legacy default one."""
+        self.bound(arrays, plan.bind(bases), buffer)(stream, after)
+
+    def bound(self, arrays: Arrays, copies: Any, buffer: Any) -> Callable[[Any, Any], None]:
+        """What enqueues these copies, with all that does not change from call to call found out before.
+
+        Without a buffer of ours, other work on messages is on the stream that is current: a run elsewhere comes after
+        that, and before what is next there."""
         queue = self._of(arrays.device)
         named = arrays.streams
-        if stream is not None:
-            chosen = _handle(stream)
-        elif named:
-            chosen = named[0]
-        else:
-            chosen = stream_of(arrays.held[0]) or 0
-        others = [s for s in named if s != chosen]
-        if buffer._last_use is not None and buffer._last_user is not self:
-            queue.comes_after(buffer._last_use)
-        run = queue.run if type(bases) is list else queue.run_bound
-        run(*((plan, bases) if type(bases) is list else (bases,)), chosen, others, _handles(after))
-        buffer._last_use, buffer._last_user = queue.done(), self
-        if len(self._held) > 8 and queue.idle():
-            self._held.clear()
-        if not self._held or self._held[-1][1] is not arrays:
-            self._held.append((None, arrays))
+        current = (lambda: named[0]) if named else current_stream_of(arrays.held[0])
+        beside = (lambda: named) if named else (lambda: (current(),)) if buffer is None else tuple
+        run, held = queue.run_bound, self._held
 
-    def run_copies(self, device: int, plan: Any, bases: list[int], held: list[Any], stream: Any) -> None:
-        """Enqueues a plan on `stream`, or on the one that the first array is used on, which transports use too."""
-        current = stream_of(held[0]) or 0
-        chosen = _handle(stream) if stream is not None else current
-        self._of(device).run(plan, bases, chosen, [current] if chosen != current else [], [])
+        def enqueue(stream: Any = None, after: Any = None) -> None:
+            chosen, others = current(), ()
+            if named or stream is not None:
+                chosen = chosen if stream is None else _handle(stream)
+                others = [s for s in beside() if s != chosen]
+            if buffer is not None and buffer._last_use is not queue:
+                if buffer._last_use is not None:
+                    queue.comes_after(buffer._last_use)
+                buffer._last_use = queue
+            run(copies, chosen, others, _handles(after) if after is not None else ())
+            if not held or held[-1] is not arrays:
+                self._hold(arrays)
+
+        return enqueue
+
+    def joins(self, other: Queue, buffer: Any) -> None:
+        """Its last run was ours, too."""
+        buffer._last_use = other._queue
+        self._of(other._device).comes_after(other._queue)
+
+    def precedes(self, other: Queue) -> None:
+        """The other's next run comes after ours."""
+        if self._queue is not None:
+            other._of(self._device).comes_after(self._queue)
+
+    def _hold(self, arrays: Any) -> None:
+        if len(self._held) > 8 and self._queue.idle():
+            self._held.clear()
+        self._held.append(arrays)
 
     def synchronize(self) -> None:
         if self._queue is not None:

@@ -104,8 +104,7 @@ class Buffer:
         self._key = key
         self.array = array
         self._token = 0  # of who has it; 0: idle, or made by hand
-        self._last_use: Any = None  # an event, where there are any
-        self._last_user: Any = None
+        self._last_use: Any = None  # the queue of work that it was last used in, on a device
         layout = layout_of(array)
         self.address = layout.address
         self._device = layout.device
@@ -174,7 +173,7 @@ class Buffer:
     def finalize_memory_transfer(self) -> None:
         """Waits for work on this buffer."""
         if self._last_use is not None:
-            self._last_use.wait()
+            self._last_use.synchronize()
         library = _library(self.array)
         if library == "cupy":
             import cupy

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import abc
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from damacy.halo import _modules
@@ -133,7 +133,7 @@ class HaloDataTransformer(abc.ABC):
         buffer = Buffer.pop_from_cache(allocator, (elements,), dtype)
         if self._native_wire:
             if buffer._last_use is not None:
-                buffer._last_use.wait()
+                buffer._last_use.synchronize()
             buffer.array[:] = 0  # the gaps
         if self._on_device:  # zeros are written on the library's stream, packing may be on another
             buffer.finalize_memory_transfer()
@@ -153,9 +153,11 @@ class HaloDataTransformer(abc.ABC):
             raise HaloError(f"Quantities count: {len(quantities_y)} for {len(self._y)} specs in y")
         return gather(self._specs, [*quantities_x, *quantities_y])
 
+    def _buffer(self, unpack: bool) -> Buffer:
+        return self._unpack_buffer if unpack else self._pack_buffer
+
     def _bases(self, unpack: bool, arrays: Arrays, plan: Any) -> list[int]:
-        buffer = self._unpack_buffer if unpack else self._pack_buffer
-        bases = [*arrays.addresses, buffer.address]
+        bases = [*arrays.addresses, self._buffer(unpack).address]
         if unpack and bases != self._checked:
             arrays.check_writable()
             plan.check_overlaps(bases)
@@ -163,8 +165,12 @@ class HaloDataTransformer(abc.ABC):
         return bases
 
     @abc.abstractmethod
-    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: Any, stream: Any, after: Any) -> None:
+    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: list[int], stream: Any, after: Any) -> None:
         """Moves the bytes, or has them moved."""
+
+    @abc.abstractmethod
+    def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
+        """What moves the bytes at each call, given a stream and streams to wait for."""
 
     def _call(self, unpack: bool, quantities_x: Any, quantities_y: Any, stream: Any, after: Any = None) -> None:
         arrays = self._gather(quantities_x, quantities_y)
@@ -272,21 +278,22 @@ class Bound:
             plan = transformer._plan_of(unpack, arrays)
             if unpack and not arrays.writable:
                 continue
-            self._ways[unpack] = plan, plan.bind(transformer._bases(unpack, arrays, plan))
-
-    def _run(self, unpack: bool, stream: Any, after: Any) -> None:
-        transformer = self._transformer
-        if transformer._finalized:
-            raise HaloError("this halo transformer is finalized")
-        if unpack not in self._ways:
-            self._arrays.check_writable()
-        transformer._run(unpack, self._arrays, *self._ways[unpack], stream, after)
+            copies = plan.bind(transformer._bases(unpack, arrays, plan))
+            self._ways[unpack] = transformer._bound(unpack, arrays, copies)
 
     def pack(self, stream: Any = None) -> None:
-        self._run(False, stream, None)
+        """As `async_pack`."""
+        if self._transformer._finalized:
+            raise HaloError("this halo transformer is finalized")
+        self._ways[False](stream, None)
 
     def unpack(self, stream: Any = None, after: Any = None) -> None:
-        self._run(True, stream, after)
+        """As `async_unpack`."""
+        if self._transformer._finalized:
+            raise HaloError("this halo transformer is finalized")
+        if True not in self._ways:
+            self._arrays.check_writable()
+        self._ways[True](stream, after)
 
 
 class HaloDataTransformerCPU(HaloDataTransformer):
@@ -296,11 +303,11 @@ class HaloDataTransformerCPU(HaloDataTransformer):
         if arrays.device is not None:
             raise DtypeMismatch("the CPU transformer got arrays in device memory")
 
-    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: Any, stream: Any, after: Any) -> None:
-        if type(bases) is list:
-            plan.run(bases, _threads)
-        else:
-            bases.run(_threads)
+    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: list[int], stream: Any, after: Any) -> None:
+        plan.run(bases, _threads)
+
+    def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
+        return lambda stream, after: copies.run(_threads)
 
 
 class HaloDataTransformerGPU(HaloDataTransformer):
@@ -316,9 +323,11 @@ class HaloDataTransformerGPU(HaloDataTransformer):
         if arrays.device is None:
             raise DtypeMismatch("the GPU transformer got arrays in host memory")
 
-    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: Any, stream: Any, after: Any) -> None:
-        buffer = self._unpack_buffer if unpack else self._pack_buffer
-        self._queue.run(arrays, plan, bases, buffer, stream, after)
+    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: list[int], stream: Any, after: Any) -> None:
+        self._queue.run(arrays, plan, bases, self._buffer(unpack), stream, after)
+
+    def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
+        return self._queue.bound(arrays, copies, self._buffer(unpack))
 
     def synchronize(self) -> None:
         self._queue.synchronize()
@@ -342,15 +351,21 @@ def _many(items: Sequence[tuple[Any, Any, Any]], unpack: bool, stream: Any, afte
         fields += t._fields(arrays.strides)
     plan = halo_plan(fields, tuple(messages), unpack=unpack)
     joined = Arrays.joined([arrays for _, arrays in gathered])
-    buffers = [t._unpack_buffer if unpack else t._pack_buffer for t, _ in gathered]
-    bases = [*joined.addresses, *(b.address for b in buffers)]
+    bases = [*joined.addresses, *(t._buffer(unpack).address for t, _ in gathered)]
     if unpack:
         joined.check_writable()
         plan.check_overlaps(bases)
     first = gathered[0][0]
     if any(type(t) is not type(first) for t, _ in gathered):
         raise InvalidArgument("transformers of host and of device arrays cannot be run together")
+    if not first._on_device:
+        return first._run(unpack, joined, plan, bases, stream, after)
+    others = [t for t, _ in gathered if t is not first]
+    for t in others:
+        t._queue.precedes(first._queue)
     first._run(unpack, joined, plan, bases, stream, after)
+    for t in others:
+        t._queue.joins(first._queue, t._buffer(unpack))
 
 
 def pack_many(items: Sequence[tuple[Any, Any, Any]], *, stream: Any = None) -> None:

@@ -1,291 +1,26 @@
-"""Exchange of halos between ranks: one message a peer, one packing for all of them. Knows links and boxes; not how
-bytes travel (transports).
+"""Exchange of halos between ranks: packs, has messages sent and received, unpacks. Knows buffers and the order of
+things; not what is in a message (exchange_plan), nor how bytes travel (transports).
 
-    plan = compile([Field.like(a, dims, origin, extent)], Cartesian((2, 2), True), rank, width=1)
     exchanger = Exchanger(plan, MPI(comm))
     exchanger.exchange([a])
 """
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import itertools
-from collections.abc import Sequence
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from damacy.halo import _plans
-from damacy.halo import topology as topologies
 from damacy.halo._arrays import layout_of, whole
-from damacy.halo._dtypes import NAMES, UNSIGNED
-from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument, OutsideAllocation
-from damacy.halo._specs import dims_kind
-from damacy.halo.constants import INTERFACE_DIMS
-from damacy.halo.rotate import horizontal_axes
-from damacy.halo.topology import Link, boundary_slice
+from damacy.halo._dtypes import NAMES
+from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
+from damacy.halo._gather import Arrays
+from damacy.halo.exchange_plan import ExchangePlan, Field, Phase
 
-
-@dataclasses.dataclass(frozen=True)
-class Field:
-    """Layout of an array that is exchanged: dimension names, first compute cell, compute cells, allocation, memory."""
-
-    dims: tuple[str, ...]
-    origin: tuple[int, ...]
-    extent: tuple[int, ...]
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]  # bytes
-    dtype: int
-    library: str = "numpy"
-    device: int | None = None
-
-    @staticmethod
-    def like(array: Any, dims: Sequence[str], origin: Sequence[int], extent: Sequence[int]) -> Field:
-        """The field of an array: its shape, strides, type and place are the array's."""
-        held = whole(array)
-        layout = layout_of(held)
-        if not len(dims) == len(origin) == len(extent) == len(layout.shape):
-            raise InvalidArgument(f"an array of shape {layout.shape} with dims {tuple(dims)}, {origin}, {extent}")
-        for dim, first, count, length in zip(dims, origin, extent, layout.shape):
-            if first < 0 or count < 0 or first + count > length:
-                raise InvalidArgument(f"dimension {dim}: origin {first}, extent {count} in {length} cells")
-        library = type(held).__module__.partition(".")[0]
-        return Field(
-            tuple(dims),
-            tuple(origin),
-            tuple(extent),
-            layout.shape,
-            layout.strides,
-            layout.dtype,
-            library if library in ("cupy", "torch") else "numpy",
-            layout.device,
-        )
-
-    @property
-    def native(self) -> tuple[Any, ...]:
-        return (self.dtype, self.shape, self.strides, *horizontal_axes(self.dims))
-
-    def box(self, link: Link, dims: Sequence[str], width: Any, interior: bool) -> tuple[Any, Any]:
-        """Starts and stops of what goes over a link, absolute in the allocation."""
-        given = link.send if interior else link.receive
-        if given is None:
-            if not isinstance(width, int):
-                raise InvalidArgument(f"width {width!r}: these links take one number")
-            slices = boundary_slice(self.dims, self.origin, self.extent, self.shape, link.side, width, interior)
-            return tuple(s.start for s in slices), tuple(s.stop for s in slices)
-        starts, stops = [], []
-        kinds = dims_kind(dims)
-        for dim, first, count, length in zip(self.dims, self.origin, self.extent, self.shape):
-            kind = dim.removesuffix("_interface")
-            start, stop = 0, count
-            if kind in kinds:
-                axis = kinds.index(kind)
-                start, stop = given[axis]
-                staggered = dim in INTERFACE_DIMS
-                # The receiver's end: there the boundary itself, which both have, stays out of it.
-                end = link.side[axis] if not interior else -link.side[axis]
-                if staggered and end > 0:
-                    start, stop = start + 1, stop + 1
-                elif staggered and end == 0:
-                    stop += 1
-            for wrong, name in ((first + start < 0, "start"), (first + stop > length, "end")):
-                if wrong:
-                    raise OutsideAllocation(f"Boundary slice extends past {name} of domain on dimension {dim}")
-            starts.append(first + start)
-            stops.append(first + stop)
-        return tuple(starts), tuple(stops)
-
-
-def _order(side: Any) -> Any:
-    """Segments of a message by the sender's side: in two dimensions by the sides' numbers, else by offsets."""
-    if isinstance(side, tuple) and len(side) == 2:
-        signs = tuple((o > 0) - (o < 0) for o in side)
-        return topologies.SIDE_OF_ENDS.get((signs[1], signs[0]), -1), side
-    return side if isinstance(side, tuple) else (side, ())
-
-
-@dataclasses.dataclass
-class Phase:
-    """One round of messages. `sends` and `receives`: entries of each peer, as the native library takes them."""
-
-    sends: dict[int, list[Any]] = dataclasses.field(default_factory=dict)
-    receives: dict[int, list[Any]] = dataclasses.field(default_factory=dict)
-    directs: list[Any] = dataclasses.field(default_factory=list)
-
-
-class ExchangePlan:
-    """What a rank sends and receives. Holds no memory; any number of exchangers may use it."""
-
-    def __init__(self, fields: Sequence[Field], rank: int, wire: str, phases: list[Phase]) -> None:
-        self.fields = tuple(fields)
-        self.rank = rank
-        self.wire = wire
-        self.phases = phases
-        self.peers = sorted({p for phase in phases for p in (*phase.sends, *phase.receives)})
-
-    def pack(self, phase: Phase, adjoint: bool = False) -> Any:
-        """The plan that packs for all peers at once, and copies what stays here."""
-        return self._compile(phase.sends, phase.directs, False, adjoint)
-
-    def unpack(self, phase: Phase, adjoint: bool = False) -> Any:
-        return self._compile(phase.receives, [], True, adjoint)
-
-    def _compile(self, entries: dict[int, list[Any]], directs: list[Any], unpack: bool, adjoint: bool) -> Any:
-        messages = tuple((tuple(entries[peer]), self.wire == "native") for peer in sorted(entries))
-        fields = tuple(f.native for f in self.fields)
-        return _plans.halo_plan(fields, messages, tuple(directs), unpack=unpack, adjoint=adjoint)
-
-    def digests(self, peer: int) -> tuple[bytes, bytes]:
-        """What is sent to the peer, and what is expected from it, each as a digest that the other side must have."""
-        out = []
-        for name in ("sends", "receives"):
-            described = [
-                [self._described(entry, name == "sends") for entry in getattr(phase, name).get(peer, [])]
-                for phase in self.phases
-            ]
-            out.append(hashlib.sha256(repr((self.wire, described)).encode()).digest())
-        return tuple(out)
-
-    def _described(self, entry: Any, turned: bool) -> Any:
-        parts = []
-        x, y, rotation = entry[:3]
-        for box in (x, y):
-            if box is None:
-                continue
-            own = self.fields[box[0]]
-            extents = [b - a for a, b in zip(box[1], box[2])]
-            i_axis, j_axis = horizontal_axes(own.dims)
-            if turned and rotation % 2 and i_axis >= 0 and j_axis >= 0:
-                extents[i_axis], extents[j_axis] = extents[j_axis], extents[i_axis]
-            ranks = sorted(range(len(extents)), key=lambda a, f=own: (-abs(f.strides[a]), a))
-            parts.append((box[0], NAMES[own.dtype], dims_kind(own.dims), ranks if self.wire == "native" else None))
-            parts.append(sorted(extents) if y is not None else extents)
-        return parts
-
-
-def compile(  # noqa: A001  the name that halo.md gives it
-    fields: Sequence[Field],
-    topology: Any,
-    rank: int,
-    width: Any,
-    *,
-    vectors: Sequence[tuple[int, int]] = (),
-    wire: str = "native",
-) -> ExchangePlan:
-    """The plan of one rank. `width`: cells of halo, or one number (or a pair) a decomposed dimension.
-
-    `vectors`: pairs of numbers of fields that are the x and the y component of one vector. RuntimeError, ValueError,
-    IndexError: as for transformers.
-    """
-    if not fields:
-        raise HaloError("Attempting to init an empty halo exchange")
-    if wire not in ("ndsl", "native"):
-        raise InvalidArgument(f"wire {wire!r}: expected 'ndsl' or 'native'")
-    pairs = _pairs(fields, vectors)
-    if isinstance(topology, topologies.Cartesian):
-        topology = topology.with_sizes(_cells(fields[0], topology.dims))
-    links = topology.links(rank, width) if not isinstance(topology, topologies.Links) else topology.links(rank)
-    if len({(f.library, f.device) for f in fields}) > 1:
-        raise InvalidArgument("fields of several libraries or devices in one exchange")
-    phases = [Phase() for _ in range(1 + max((link.phase for link in links), default=0))]
-    maker = _Maker(fields, topology, width, pairs, rank)
-    for n, phase in enumerate(phases):
-        maker.fill(phase, [link for link in links if link.phase == n])
-    if isinstance(topology, topologies.CubedSphere) and topology.fill:
-        phases.append(maker.corners(rank))
-    return ExchangePlan(fields, rank, wire, phases)
-
-
-def _pairs(fields: Sequence[Field], vectors: Sequence[tuple[int, int]]) -> list[tuple[int, int | None]]:
-    second = {y for _, y in vectors}
-    first = dict(vectors)
-    for x, y in first.items():
-        if dims_kind(fields[x].dims) != dims_kind(fields[y].dims) or fields[x].dtype != fields[y].dtype:
-            raise HaloError("Vector halo exchange must have same exchange data for X and Y")
-    return [(n, first.get(n)) for n in range(len(fields)) if n not in second]
-
-
-def _cells(field: Field, dims: Sequence[str]) -> list[int]:
-    kinds = [d.removesuffix("_interface") for d in field.dims]
-    out = []
-    for dim in dims:
-        if dim not in kinds:
-            raise InvalidArgument(f"dimension {dim} is decomposed, and field has {field.dims}")
-        axis = kinds.index(dim)
-        out.append(field.extent[axis] - (field.dims[axis] in INTERFACE_DIMS))
-    return out
-
-
-class _Maker:
-    """Entries of messages from links."""
-
-    def __init__(self, fields: Any, topology: Any, width: Any, pairs: Any, rank: int) -> None:
-        self.fields, self.topology, self.width, self.pairs, self.rank = fields, topology, width, pairs, rank
-
-    def _box(self, number: int, link: Link, interior: bool) -> Any:
-        return (number, *self.fields[number].box(link, self.topology.dims, self.width, interior))
-
-    def _entries(self, link: Link, interior: bool) -> list[Any]:
-        rotation = link.rotation % 4 if interior else 0
-        out = []
-        for x, y in self.pairs:
-            if y is not None and link.rotation % 4 and self.fields[x].dtype in UNSIGNED:
-                raise DtypeMismatch(f"cannot negate {NAMES[self.fields[x].dtype]}: a vector is turned")
-            out.append((self._box(x, link, interior), None if y is None else self._box(y, link, interior), rotation))
-        return out
-
-    def fill(self, phase: Phase, links: list[Link]) -> None:
-        explicit = any(link.send is not None or link.receive is not None for link in links)
-        sends = [link for link in links if not explicit or link.send is not None]
-        receives = [link for link in links if not explicit or link.receive is not None]
-        here = [link for link in receives if link.peer == self.rank]
-        for link in sorted((s for s in sends if s.peer != self.rank), key=lambda s: _order(s.side)):
-            phase.sends.setdefault(link.peer, []).extend(self._entries(link, True))
-        for link in sorted((r for r in receives if r.peer != self.rank), key=lambda r: _order(r.peer_side)):
-            phase.receives.setdefault(link.peer, []).extend(self._entries(link, False))
-        for to in here:
-            source = next(s for s in sends if s.peer == self.rank and s.side == to.peer_side and s.peer_side == to.side)
-            for entry, target in zip(self._entries(source, True), self._entries(to, False)):
-                phase.directs.append((entry, target[0], target[1]))
-
-    def corners(self, rank: int) -> Phase:
-        """Cells beyond a cube corner, from the halo beside them in x or in y."""
-        phase = Phase()
-        for side in topologies.CORNERS:
-            if self.topology.neighbour(rank, side) is not None:
-                continue
-            for number, field in enumerate(self.fields):
-                target = boundary_slice(field.dims, field.origin, field.extent, field.shape, side, self.width, False)
-                phase.directs += self._filled(number, field, side, target)
-        return phase
-
-    def _filled(self, number: int, field: Field, side: int, target: Any) -> list[Any]:
-        """Transposed about the corner's diagonal, which keeps distances from the edge."""
-        i_axis, j_axis = horizontal_axes(field.dims)
-        if i_axis < 0 or j_axis < 0:
-            return []
-        i_end, j_end = topologies.SIDE_ENDS[side]
-        out = []
-        n = self.width
-        for a, b in itertools.product(range(n), repeat=2):  # steps from the domain along i and j
-            cell, source = [list(target) for _ in range(2)]
-            # fill x: the cell takes the value of the halo in x, at the place where its steps are exchanged.
-            along, across = (j_axis, i_axis) if self.topology.fill == "x" else (i_axis, j_axis)
-            inward = a if along == i_axis else b
-            for axis, end, step in ((i_axis, i_end, a), (j_axis, j_end, b)):
-                first, count = field.origin[axis], field.extent[axis]
-                at = first - 1 - step if end < 0 else first + count + step
-                cell[axis] = slice(at, at + 1)
-                if axis == along:
-                    other = b if along == i_axis else a
-                    at = first + other if end < 0 else first + count - 1 - other
-                else:
-                    at = first - 1 - inward if end < 0 else first + count + inward
-                source[axis] = slice(at, at + 1)
-            boxes = [(number, tuple(s.start for s in box), tuple(s.stop for s in box)) for box in (source, cell)]
-            out.append(((boxes[0], None, 0), boxes[1], None))
-        return out
+MOST_LAYOUTS_OF_ADDRESSES = 32  # arrays that an exchanger remembers plans for
 
 
 def _allocate(field: Field, size: int) -> Any:
@@ -316,38 +51,80 @@ class _Round:
         like = plan.fields[0]
         self.send = {p: _allocate(like, n) for p, n in zip(sorted(phase.sends), self.pack.buffer_bytes)}
         self.receive = {p: _allocate(like, n) for p, n in zip(sorted(phase.receives), self.unpack.buffer_bytes)}
-        self._pack_bases = self._buffer_bases(self.pack, self.send)
-        self._unpack_bases = self._buffer_bases(self.unpack, self.receive)
+
+    def copies(self, fields: tuple[int, ...]) -> tuple[Any, Any]:
+        """Packing and unpacking at these addresses; None where there is nothing to do."""
+        return tuple(
+            plan.bind([*fields, *self._buffer_bases(plan, buffers)]) if plan.launches else None
+            for plan, buffers in ((self.pack, self.send), (self.unpack, self.receive))
+        )
 
     @staticmethod
     def _buffer_bases(plan: Any, buffers: dict[int, Any]) -> list[int]:
         addresses = [layout_of(b).address for _, b in sorted(buffers.items())]
         return [addresses[m] for m in plan.message_of_slot]
 
-    def bases(self, unpack: bool, fields: list[int]) -> list[int]:
-        return fields + (self._unpack_bases if unpack else self._pack_bases)
-
 
 class Token:
     """An exchange that was started and is to be finished, once."""
 
-    def __init__(self, owner: Exchanger, slot: int, arrays: Any, stream: Any) -> None:
-        self._owner, self._slot, self._arrays, self._stream = owner, slot, arrays, stream
+    def __init__(self, bound: BoundExchange, slot: int, stream: Any) -> None:
+        self._bound, self._slot, self._stream = bound, slot, stream
         self._finished = False
+
+
+class BoundExchange:
+    """An exchanger with arrays, checked once and held, so that what follows costs little."""
+
+    def __init__(self, exchanger: Exchanger, arrays: Arrays) -> None:
+        self._exchanger, self._arrays = exchanger, arrays
+        self._ways: list[Any] = [None] * exchanger.depth  # of each slot and phase: what packs, what unpacks
+
+    def _ways_of(self, slot: int) -> Any:
+        ways = self._ways[slot]
+        if ways is None:
+            make = self._exchanger._way
+            ways = [[make(self._arrays, c) for c in pair] for pair in self._exchanger._copies(slot, self._arrays)]
+            self._ways[slot] = ways
+        return ways
+
+    def start(self, *, stream: Any = None) -> Token:
+        """As `Exchanger.start`."""
+        slot = self._exchanger._take_slot()
+        try:
+            self._exchanger._begin(slot, 0, self._ways_of(slot)[0][0], stream)
+        except BaseException:
+            self._exchanger._give_back(slot)
+            raise
+        return Token(self, slot, stream)
+
+    def finish(self, token: Token, *, stream: Any = None) -> None:
+        """As `Exchanger.finish`."""
+        self._exchanger.finish(token, stream=stream)
+
+    def exchange(self, *, stream: Any = None) -> None:
+        """`start`, then `finish`."""
+        self._exchanger.finish(self.start(stream=stream))
 
 
 class Exchanger:
     """Runs a plan over a transport, with up to `depth` exchanges in flight. RuntimeError at construction if a peer has
-    another idea of the messages."""
+    another idea of the messages.
+
+    An exchange that fails before its messages left can be tried again. One that fails later leaves peers with messages
+    of it: from then on this exchanger refuses everything but `close`."""
 
     def __init__(self, plan: ExchangePlan, transport: Any, *, depth: int = 2) -> None:
         if depth < 1:
             raise InvalidArgument(f"depth {depth}")
         self.plan = plan
+        self.depth = depth
         self._rounds = [[_Round(plan, phase) for phase in plan.phases] for _ in range(depth)]
         self._channels = transport.open(plan.rank, self._rounds)
+        self._talks = bool(plan.peers)
         self._free = list(range(depth - 1, -1, -1))
-        self._closed = False
+        self._refuses = ""
+        self._remembered: OrderedDict[Any, Any] = OrderedDict()
         self._queue: Any = None
         try:
             self._shake(self._channels.exchange_digests({p: plan.digests(p) for p in plan.peers}))
@@ -361,84 +138,128 @@ class Exchanger:
             if (sent, expected) != (mine[1], mine[0]):
                 raise HaloError(f"rank {self.plan.rank} and rank {peer} do not agree on fields, types, wire or links")
 
-    def _addresses(self, arrays: Sequence[Any]) -> tuple[list[Any], list[int]]:
-        if self._closed:
-            raise HaloError("this exchanger is closed")
+    def _check_open(self) -> None:
+        if self._refuses:
+            raise HaloError(self._refuses)
+
+    def bind(self, arrays: Sequence[Any]) -> BoundExchange:
+        """Checks arrays once and holds them, for many exchanges of the same ones."""
+        self._check_open()
         if len(arrays) != len(self.plan.fields):
             raise HaloError(f"Quantities count: {len(arrays)} for {len(self.plan.fields)} fields")
-        held, out = [], []
+        held, addresses = [], []
         for n, (array, field) in enumerate(zip(arrays, self.plan.fields)):
             array = whole(array)
-            layout = layout_of(array)
-            if (layout.shape, layout.strides, layout.device) != (field.shape, field.strides, field.device):
-                raise InvalidArgument(
-                    f"array {n} has shape {layout.shape}, strides {layout.strides}, expected {field.shape}, "
-                    f"{field.strides}"
-                )
-            if layout.dtype != field.dtype:
-                raise DtypeMismatch(f"array {n} is of {NAMES[layout.dtype]}, expected {NAMES[field.dtype]}")
-            if not layout.writable:
-                raise InvalidArgument(f"array {n} is read-only")
+            addresses.append(self._address(n, array, field))
             held.append(array)
-            out.append(layout.address)
-        return held, out
+        strides = tuple(field.strides for field in self.plan.fields)
+        return BoundExchange(self, Arrays(held, addresses, strides, self.plan.fields[0].device, [], []))
 
-    def _run(self, plan: Any, bases: list[int], arrays: Any, stream: Any) -> None:
-        if self.plan.fields[0].device is None:
+    @staticmethod
+    def _address(n: int, array: Any, field: Field) -> int:
+        layout = layout_of(array)
+        if (layout.shape, layout.strides, layout.device) != (field.shape, field.strides, field.device):
+            raise InvalidArgument(
+                f"array {n} has shape {layout.shape}, strides {layout.strides}, expected {field.shape}, {field.strides}"
+            )
+        if layout.dtype != field.dtype:
+            raise DtypeMismatch(f"array {n} is of {NAMES[layout.dtype]}, expected {NAMES[field.dtype]}")
+        if not layout.writable:
+            raise InvalidArgument(f"array {n} is read-only")
+        return layout.address
+
+    def _copies(self, slot: int, arrays: Arrays) -> Any:
+        """Of each phase; remembered for the arrays that come again and again."""
+        key = slot, tuple(arrays.addresses)
+        copies = self._remembered.get(key)
+        if copies is None:
+            copies = self._remembered[key] = [this.copies(key[1]) for this in self._rounds[slot]]
+            while len(self._remembered) > MOST_LAYOUTS_OF_ADDRESSES:
+                self._remembered.popitem(last=False)
+        else:
+            self._remembered.move_to_end(key)
+        return copies
+
+    def _way(self, arrays: Arrays, copies: Any) -> Callable[[Any], None] | None:
+        """What runs the copies on a stream."""
+        if copies is None:
+            return None
+        if arrays.device is None:
             from damacy.halo.data_transformer import num_threads
 
-            plan.run(bases, num_threads())
-        else:
-            self._device_queue().run_copies(self.plan.fields[0].device, plan, bases, arrays, stream)
-
-    def _device_queue(self) -> Any:
+            return lambda stream: copies.run(num_threads())
         if self._queue is None:
             from damacy.halo._queue import Queue
 
             self._queue = Queue()
-        return self._queue
+        return self._queue.bound(arrays, copies, None)
+
+    def _take_slot(self) -> int:
+        self._check_open()
+        if not self._free:
+            raise HaloError(f"{len(self._rounds)} exchanges are in flight already: finish one, or ask for more depth")
+        return self._free.pop()
+
+    def _give_back(self, slot: int) -> None:
+        self._free.append(slot)
+
+    def _begin(self, slot: int, phase: int, pack: Any, stream: Any) -> None:
+        if not self._talks:
+            if pack is not None:
+                pack(stream)
+            return
+        self._channels.post_receives(slot, phase)
+        try:
+            if pack is not None:
+                pack(stream)
+        except BaseException:
+            self._channels.abandon(slot, phase)
+            raise
+        with self._refusing_after_errors():
+            self._channels.send(slot, phase, stream)
+
+    @contextlib.contextmanager
+    def _refusing_after_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self._refuses = f"an exchange failed half way ({error}); close this exchanger and make another one"
+            raise
 
     def start(self, arrays: Sequence[Any], *, stream: Any = None) -> Token:
         """Posts the receives, packs, and sends. The halos are there after `finish`."""
-        held, addresses = self._addresses(arrays)
-        if not self._free:
-            raise HaloError(f"{len(self._rounds)} exchanges are in flight already: finish one, or ask for more depth")
-        slot = self._free.pop()
-        self._begin(slot, 0, addresses, held, stream)
-        return Token(self, slot, (held, addresses), stream)
-
-    def _begin(self, slot: int, phase: int, addresses: list[int], held: Any, stream: Any) -> None:
-        this = self._rounds[slot][phase]
-        self._channels.post_receives(slot, phase)
-        self._run(this.pack, this.bases(False, addresses), held, stream)
-        self._channels.send(slot, phase, stream)
+        return self.bind(arrays).start(stream=stream)
 
     def finish(self, token: Token, *, stream: Any = None) -> None:
         """Unpacks what came in. RuntimeError for a token that was finished, or is another exchanger's."""
-        if token._owner is not self or token._finished:
-            raise HaloError("this token was finished already" if token._owner is self else "another exchanger's token")
+        own = token._bound._exchanger is self
+        if not own or token._finished:
+            raise HaloError("this token was finished already" if own else "another exchanger's token")
+        self._check_open()
         token._finished = True
-        stream = token._stream if stream is None else stream
-        held, addresses = token._arrays
-        try:
-            for phase, this in enumerate(self._rounds[token._slot]):
+        slot, stream = token._slot, token._stream if stream is None else stream
+        with self._refusing_after_errors():
+            for phase, (pack, unpack) in enumerate(token._bound._ways_of(slot)):
                 if phase:
-                    self._begin(token._slot, phase, addresses, held, stream)
-                self._channels.wait_received(token._slot, phase, stream)
-                self._run(this.unpack, this.bases(True, addresses), held, stream)
-                self._channels.wait_sent(token._slot, phase)
-        finally:
-            self._free.append(token._slot)
+                    self._begin(slot, phase, pack, stream)
+                if self._talks:
+                    self._channels.wait_received(slot, phase, stream)
+                if unpack is not None:
+                    unpack(stream)
+                if self._talks:
+                    self._channels.wait_sent(slot, phase)
+        self._free.append(slot)
 
     def exchange(self, arrays: Sequence[Any], *, stream: Any = None) -> None:
         """`start`, then `finish`."""
-        self.finish(self.start(arrays, stream=stream), stream=stream)
+        self.finish(self.start(arrays, stream=stream))
 
     def close(self) -> None:
         """Gives back what the transport holds for this; idempotent."""
-        if not self._closed:
-            self._closed = True
-            self._channels.close()
+        if self._channels is not None:
+            self._refuses = "this exchanger is closed"
+            channels, self._channels = self._channels, None
+            channels.close()
 
     def __enter__(self) -> Exchanger:
         return self
@@ -447,4 +268,4 @@ class Exchanger:
         self.close()
 
 
-__all__ = ["ExchangePlan", "Exchanger", "Field", "Token", "compile"]
+__all__ = ["BoundExchange", "Exchanger", "Token"]

@@ -6,7 +6,8 @@ from typing import Any
 
 from damacy.halo._errors import HaloError, InvalidArgument
 from damacy.halo.constants import EAST, NORTH, SOUTH, WEST
-from damacy.halo.exchange import ExchangePlan, Exchanger, Field, Phase
+from damacy.halo.exchange import Exchanger
+from damacy.halo.exchange_plan import ExchangePlan, Field, Phase
 from damacy.halo.rotate import horizontal_axes
 from damacy.halo.topology import Link
 

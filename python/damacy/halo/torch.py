@@ -13,11 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from damacy.halo import _plans
 from damacy.halo._errors import HaloError, InvalidArgument
-from damacy.halo.exchange import ExchangePlan, Exchanger, Field, Phase
-from damacy.halo.exchange import compile as compile_exchange
+from damacy.halo.exchange import BoundExchange, Exchanger
+from damacy.halo.exchange_plan import ExchangePlan, Field, Phase
+from damacy.halo.exchange_plan import compile as compile_exchange
 from damacy.halo.topology import Cartesian
 
 
@@ -135,16 +137,53 @@ def empty_padded(
     """An interior tensor of `shape` whose storage has room for the halo around it; contents are undefined."""
     padded = torch.empty(plan.padded_shape(shape), dtype=dtype, device=device, memory_format=memory_format)
     interior = plan.interior(padded)
-    interior._damacy_padded = padded
+    interior._damacy_room = _Room(padded, interior, plan)
     return interior
 
 
-def _room(x: torch.Tensor, plan: PadPlan) -> torch.Tensor | None:
-    """The padded tensor around an interior of empty_padded; None if `x` is not one."""
-    padded = getattr(x, "_damacy_padded", None)
-    if padded is None or tuple(padded.shape) != plan.padded_shape(x.shape) or padded.stride() != x.stride():
+class _Room:
+    """The padded tensor around an interior of empty_padded, and the exchange that fills its halo."""
+
+    def __init__(self, padded: torch.Tensor, interior: torch.Tensor, plan: PadPlan) -> None:
+        self.padded, self.plan = padded, plan
+        self._place = interior.data_ptr(), interior.shape, interior.stride()
+        self._filled: BoundExchange | None = None
+        self._kind: _Kind | None = None
+
+    def is_around(self, x: torch.Tensor) -> bool:
+        """Whether `x` is still where it was made: tensors can be given other storage."""
+        return (x.data_ptr(), x.shape, x.stride()) == self._place
+
+    def fill(self, boundary: str) -> torch.Tensor:
+        padded = self.padded.detach()
+        if self._filled is None:
+            self._kind = self.plan.kind(padded, tuple(self._place[1]))
+            self._filled = self._kind.forward.bind([padded])
+        _fill_edges(padded, self.plan, self._kind, boundary)
+        self._filled.exchange()
+        return padded
+
+
+def _room(x: torch.Tensor, plan: PadPlan) -> _Room | None:
+    """What empty_padded left around `x`; None if `x` is not of it, or was made for other widths."""
+    room = getattr(x, "_damacy_room", None)
+    if room is None or not room.is_around(x):
         return None
-    return padded if plan.interior(padded).data_ptr() == x.data_ptr() else None
+    if room.plan is plan:
+        return room
+    return _Room(room.padded, x, plan) if room.plan.widths == plan.widths else None
+
+
+def _padded(x: torch.Tensor, plan: PadPlan, boundary: str) -> torch.Tensor:
+    """Not differentiated."""
+    room = _room(x, plan)
+    if room is not None:
+        return room.fill(boundary)
+    padded = _new_storage(x.detach(), plan)
+    kind = plan.kind(padded, tuple(x.shape))
+    _fill_edges(padded, plan, kind, boundary)
+    kind.forward.exchange([padded])
+    return padded
 
 
 def _order_of(x: torch.Tensor) -> list[int]:
@@ -173,15 +212,7 @@ class _Pad(torch.autograd.Function):
     def forward(ctx: Any, x: torch.Tensor, plan: PadPlan, boundary: str) -> torch.Tensor:
         ctx.plan, ctx.shape, ctx.boundary = plan, tuple(x.shape), boundary
         with torch.no_grad():
-            padded = _room(x, plan)
-            if padded is None:
-                padded = _new_storage(x.detach(), plan)
-            else:
-                padded = padded.detach()
-            kind = plan.kind(padded, ctx.shape)
-            _fill_edges(padded, plan, kind, boundary)
-            kind.forward.exchange([padded])
-        return padded
+            return _padded(x, plan, boundary)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
@@ -212,7 +243,9 @@ def pad(x: torch.Tensor, plan: PadPlan, *, boundary: str = "zeros") -> torch.Ten
         raise InvalidArgument(f"boundary {boundary!r}: expected 'zeros' or 'keep'")
     if not isinstance(plan, PadPlan):
         raise HaloError(f"plan: expected a PadPlan (got {type(plan).__name__})")
-    return _Pad.apply(x, plan, boundary)
+    if x.requires_grad or forward_ad._current_level >= 0:
+        return _Pad.apply(x, plan, boundary)
+    return _padded(x, plan, boundary)
 
 
 __all__ = ["PadPlan", "empty_padded", "pad", "padding"]

@@ -74,6 +74,9 @@ class _LocalChannels:
         with self._local._changed:
             self._check()
 
+    def abandon(self, slot: int, phase: int) -> None:
+        """Nothing was posted."""
+
     def send(self, slot: int, phase: int, stream: Any) -> None:
         with self._local._changed:
             for peer, buffer in self._rounds[slot][phase].send.items():
@@ -184,6 +187,13 @@ class _MpiChannels:
             self._wait_for_device(receives)  # the slot's last messages may still be being unpacked
         self._mpi.Prequest.Startall(self._rounds[slot][phase][3])
 
+    def abandon(self, slot: int, phase: int) -> None:
+        """Takes the receives back: no peer has a message of ours that it could answer."""
+        receives = self._rounds[slot][phase][3]
+        for request in receives:
+            request.Cancel()
+        self._mpi.Request.Waitall(receives)
+
     def send(self, slot: int, phase: int, stream: Any) -> None:
         sends = self._rounds[slot][phase][0]
         for staged in sends.values():
@@ -287,6 +297,9 @@ class _TorchChannels:
 
     def post_receives(self, slot: int, phase: int) -> None:
         """Receives go with the sends, in one batch: nccl groups them."""
+
+    def abandon(self, slot: int, phase: int) -> None:
+        """Nothing was posted."""
 
     def send(self, slot: int, phase: int, stream: Any) -> None:
         this = self._rounds[slot][phase]

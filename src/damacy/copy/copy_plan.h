@@ -143,7 +143,8 @@ void check_overlaps(const Plan& plan, std::span<const std::uint64_t> bases);
 void run(const Plan& plan, std::span<const std::uint64_t> bases, unsigned threads = 1);
 
 // Runs in the order of `stream`; one launch a phase on CUDA. The arrays stay until the work is done.
-void enqueue(Stream& stream, int device, std::shared_ptr<const Plan> plan, std::vector<std::uint64_t> bases);
+using Bases = std::shared_ptr<const std::vector<std::uint64_t>>;
+void enqueue(Stream& stream, int device, std::shared_ptr<const Plan> plan, Bases bases);
 
 // The same on somebody else's CUDA stream, by handle, in the context that is current. Returns a CUDA error or 0.
 int launch_copies(const Plan& plan, std::span<const std::uint64_t> bases, int device, std::uint64_t stream);

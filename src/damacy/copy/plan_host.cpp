@@ -146,9 +146,10 @@ void run(const Plan& plan, std::span<const std::uint64_t> bases, unsigned thread
   }
 }
 
-void enqueue(Stream& stream, int device, std::shared_ptr<const Plan> plan, std::vector<std::uint64_t> bases) {
-  stream.enqueue({[plan, bases] { run(*plan, bases); },
-                  [plan, bases, device](std::uint64_t handle) { return launch_copies(*plan, bases, device, handle); }});
+void enqueue(Stream& stream, int device, std::shared_ptr<const Plan> plan, Bases bases) {
+  stream.enqueue(
+      {[plan, bases] { run(*plan, *bases); },
+       [plan, bases, device](std::uint64_t handle) { return launch_copies(*plan, *bases, device, handle); }});
 }
 
 }  // namespace damacy::copy

@@ -72,6 +72,11 @@ class Stream {
   virtual void enqueue(Work work) = 0;
   virtual void wait(const Event& event) = 0;  // later work waits; the caller does not
   [[nodiscard]] virtual Event record(bool timed = false) = 0;
+  // The same, for one who records after each of many works and keeps the latest only: `event` may be moved here, so
+  // that whoever has a copy of it waits for the later point.
+  virtual void record_again(Event& event) { event = record(); }
+  // Calls of this device that `body` makes on this thread cost less.
+  virtual void together(const std::function<void()>& body) { body(); }
   virtual std::uint64_t native_handle() const noexcept = 0;  // a CUstream; 0 on the host
   virtual bool is_capturing() { return false; }              // into a graph: nothing may be waited for on the host
 };

@@ -4,20 +4,38 @@
 namespace damacy::halo {
 
 void WorkOrder::run(Stream& stream, std::span<Stream* const> others, std::span<Stream* const> after, int device,
-                    std::shared_ptr<const copy::Plan> plan, std::vector<std::uint64_t> bases) {
-  const bool capturing = stream.is_capturing();
-  for (Stream* other : others) stream.wait(other->record());
-  for (Stream* other : after) stream.wait(other->record());
-  if (!capturing) {  // a graph must not wait for what is outside of it
-    stream.wait(done_);
-    for (const Event& event : before_) stream.wait(event);
-    before_.clear();
-  }
-  copy::enqueue(stream, device, std::move(plan), std::move(bases));
-  if (capturing && others.empty()) return;
-  const Event done = stream.record();
-  for (Stream* other : others) other->wait(done);
-  if (!capturing) done_ = done;
+                    std::shared_ptr<const copy::Plan> plan, copy::Bases bases) {
+  stream.together([&] {
+    const bool capturing = stream.is_capturing();
+    for (Stream* other : others) stream.wait(other->record());
+    for (Stream* other : after) stream.wait(other->record());
+    if (!capturing) {  // a graph must not wait for what is outside of it
+      stream.wait(done_);
+      for (const Event& event : before_) stream.wait(event);
+      before_.clear();
+    }
+    copy::enqueue(stream, device, std::move(plan), std::move(bases));
+    if (!capturing) stream.record_again(done_);
+    if (others.empty()) return;
+    const Event done = capturing ? stream.record() : done_;
+    for (Stream* other : others) other->wait(done);
+  });
+}
+
+void WorkOrder::comes_after(const Event& event) {
+  for (const Event& known : before_)
+    if (known.state() == event.state()) return;
+  before_.push_back(event);
+}
+
+void WorkOrder::synchronize() const {
+  done_.wait();
+  for (const Event& event : before_) event.wait();
+}
+
+void WorkOrder::make_wait(Stream& stream) const {
+  stream.wait(done_);
+  for (const Event& event : before_) stream.wait(event);
 }
 
 }  // namespace damacy::halo

@@ -18,16 +18,21 @@ class WorkOrder {
   // Enqueues the plan on `stream`, behind the work that is on `others` and `after` by now; `others` then wait for it.
   // `device`: the index that the plan keeps its tables by. Memory stays as it is until the work is done.
   void run(Stream& stream, std::span<Stream* const> others, std::span<Stream* const> after, int device,
-           std::shared_ptr<const copy::Plan> plan, std::vector<std::uint64_t> bases);
+           std::shared_ptr<const copy::Plan> plan, copy::Bases bases);
+  void run(Stream& stream, std::span<Stream* const> others, std::span<Stream* const> after, int device,
+           std::shared_ptr<const copy::Plan> plan, std::vector<std::uint64_t> bases) {
+    run(stream, others, after, device, std::move(plan),
+        std::make_shared<const std::vector<std::uint64_t>>(std::move(bases)));
+  }
 
-  // Of the last run.
+  // Of the last run; on CUDA the event of an earlier run moves on to the later ones.
   const Event& done() const noexcept { return done_; }
-  void synchronize() const { done_.wait(); }
+  void synchronize() const;
   // What comes next on `stream` waits for the runs so far.
-  void make_wait(Stream& stream) const { stream.wait(done_); }
+  void make_wait(Stream& stream) const;
 
-  // Memory whose last user was another object: the next run comes after that.
-  void comes_after(Event event) { before_.push_back(std::move(event)); }
+  // Another object's run that this one's memory was used in: the next run comes after that, and so does who waits.
+  void comes_after(const Event& event);
 
  private:
   Event done_;

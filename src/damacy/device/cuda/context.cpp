@@ -21,6 +21,8 @@ int attribute(const DriverApi& api, CUdevice device, CUdevice_attribute which) {
   return api.calls.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
 }
 
+thread_local const Use* innermost = nullptr;  // of those that pushed
+
 }  // namespace
 
 bool is_sticky(CUresult result) noexcept {
@@ -124,24 +126,34 @@ void Context::note(CUresult result, const char* call) const noexcept {
 
 Use::Use(const Context& context) : context_(context) {
   context.check_usable();
+  if (is_within_another()) return;
   context.check(context.calls().cuCtxPushCurrent(context.handle()), "cuCtxPushCurrent");
   begin();
 }
 
 Use::Use(const Context& context, Quietly) noexcept : context_(context) {
+  if (is_within_another()) return;
   const CUresult pushed = context.calls().cuCtxPushCurrent(context.handle());
   context.note(pushed, "cuCtxPushCurrent");
   if (pushed == CUDA_SUCCESS) begin();
 }
 
+bool Use::is_within_another() noexcept {
+  within_ = innermost != nullptr && innermost->context_.handle() == context_.handle();
+  return within_;
+}
+
 void Use::begin() noexcept {
   pushed_ = true;
+  before_ = innermost;
+  innermost = this;
   context_.calls().cuThreadExchangeStreamCaptureMode(&mode_);
 }
 
 // Also on a lost device: the caller's own context comes back.
 Use::~Use() {
   if (!pushed_) return;
+  innermost = before_;
   context_.calls().cuThreadExchangeStreamCaptureMode(&mode_);
   CUcontext ours = nullptr;
   context_.calls().cuCtxPopCurrent(&ours);

@@ -65,6 +65,7 @@ class Context {
 };
 
 // While this lives the context is current on this thread, and no call breaks a graph that somebody captures meanwhile.
+// One within another of the same context costs nothing; nobody else's code runs within.
 class Use {
  public:
   explicit Use(const Context& context);  // throws when it cannot be
@@ -73,11 +74,14 @@ class Use {
   ~Use();
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
-  bool worked() const noexcept { return pushed_; }
+  bool worked() const noexcept { return pushed_ || within_; }
 
  private:
   void begin() noexcept;
+  bool is_within_another() noexcept;
   const Context& context_;
+  const Use* before_ = nullptr;  // who made its context current on this thread, and is still there
+  bool within_ = false;          // that one, for the same context
   bool pushed_ = false;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };

@@ -18,6 +18,8 @@ class CudaEvent final : public Event::State {
   bool wait(std::stop_token stop) override;
   std::optional<double> ms_since(Event::State& earlier) override;
   CUevent handle() const noexcept { return handle_; }
+  // Of that context, and without times.
+  bool is_plain_of(const Context& context) const noexcept { return !timed_ && context_->handle() == context.handle(); }
 
  private:
   const std::shared_ptr<const Context> context_;

@@ -79,6 +79,21 @@ Event CudaStream::record(bool timed) {
   return record_on(context_, handle_, timed);
 }
 
+void CudaStream::record_again(Event& event) {
+  const Use use(*context_);
+  const auto* own = dynamic_cast<const CudaEvent*>(event.state().get());
+  if (own == nullptr || !own->is_plain_of(*context_)) {
+    event = record_on(context_, handle_, /*timed=*/false);
+    return;
+  }
+  context_->check(context_->calls().cuEventRecord(own->handle(), handle_), "cuEventRecord");
+}
+
+void CudaStream::together(const std::function<void()>& body) {
+  const Use use(*context_);
+  body();
+}
+
 std::uint64_t CudaStream::native_handle() const noexcept {
   return reinterpret_cast<std::uint64_t>(handle_);
 }

@@ -20,6 +20,8 @@ class CudaStream final : public Stream {
   void enqueue(Work work) override;
   void wait(const Event& event) override;
   Event record(bool timed) override;
+  void record_again(Event& event) override;
+  void together(const std::function<void()>& body) override;
   std::uint64_t native_handle() const noexcept override;
   bool is_capturing() override;
 

@@ -1,0 +1,284 @@
+"""What a rank sends to whom and receives from whom: one message a peer, one packing for all of them. Knows links and
+boxes; holds no memory.
+
+    plan = compile([Field.like(a, dims, origin, extent)], Cartesian((2, 2), True), rank, width=1)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from damacy.halo import _plans
+from damacy.halo import topology as topologies
+from damacy.halo._arrays import layout_of, whole
+from damacy.halo._dtypes import NAMES, UNSIGNED
+from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument, OutsideAllocation
+from damacy.halo._specs import dims_kind
+from damacy.halo.constants import INTERFACE_DIMS
+from damacy.halo.rotate import horizontal_axes
+from damacy.halo.topology import Link, boundary_slice
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """Layout of an array that is exchanged: dimension names, first compute cell, compute cells, allocation, memory."""
+
+    dims: tuple[str, ...]
+    origin: tuple[int, ...]
+    extent: tuple[int, ...]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # bytes
+    dtype: int
+    library: str = "numpy"
+    device: int | None = None
+
+    @staticmethod
+    def like(array: Any, dims: Sequence[str], origin: Sequence[int], extent: Sequence[int]) -> Field:
+        """The field of an array: its shape, strides, type and place are the array's."""
+        held = whole(array)
+        layout = layout_of(held)
+        if not len(dims) == len(origin) == len(extent) == len(layout.shape):
+            raise InvalidArgument(f"an array of shape {layout.shape} with dims {tuple(dims)}, {origin}, {extent}")
+        for dim, first, count, length in zip(dims, origin, extent, layout.shape):
+            if first < 0 or count < 0 or first + count > length:
+                raise InvalidArgument(f"dimension {dim}: origin {first}, extent {count} in {length} cells")
+        library = type(held).__module__.partition(".")[0]
+        return Field(
+            tuple(dims),
+            tuple(origin),
+            tuple(extent),
+            layout.shape,
+            layout.strides,
+            layout.dtype,
+            library if library in ("cupy", "torch") else "numpy",
+            layout.device,
+        )
+
+    @property
+    def native(self) -> tuple[Any, ...]:
+        return (self.dtype, self.shape, self.strides, *horizontal_axes(self.dims))
+
+    def box(self, link: Link, dims: Sequence[str], width: Any, interior: bool) -> tuple[Any, Any]:
+        """Starts and stops of what goes over a link, absolute in the allocation."""
+        given = link.send if interior else link.receive
+        if given is None:
+            if not isinstance(width, int):
+                raise InvalidArgument(f"width {width!r}: these links take one number")
+            slices = boundary_slice(self.dims, self.origin, self.extent, self.shape, link.side, width, interior)
+            return tuple(s.start for s in slices), tuple(s.stop for s in slices)
+        starts, stops = [], []
+        kinds = dims_kind(dims)
+        for dim, first, count, length in zip(self.dims, self.origin, self.extent, self.shape):
+            kind = dim.removesuffix("_interface")
+            start, stop = 0, count
+            if kind in kinds:
+                axis = kinds.index(kind)
+                start, stop = given[axis]
+                staggered = dim in INTERFACE_DIMS
+                # The receiver's end: there the boundary itself, which both have, stays out of it.
+                end = link.side[axis] if not interior else -link.side[axis]
+                if staggered and end > 0:
+                    start, stop = start + 1, stop + 1
+                elif staggered and end == 0:
+                    stop += 1
+            for wrong, name in ((first + start < 0, "start"), (first + stop > length, "end")):
+                if wrong:
+                    raise OutsideAllocation(f"Boundary slice extends past {name} of domain on dimension {dim}")
+            starts.append(first + start)
+            stops.append(first + stop)
+        return tuple(starts), tuple(stops)
+
+
+def _order(side: Any) -> Any:
+    """Segments of a message by the sender's side: in two dimensions by the sides' numbers, else by offsets."""
+    if isinstance(side, tuple) and len(side) == 2:
+        signs = tuple((o > 0) - (o < 0) for o in side)
+        return topologies.SIDE_OF_ENDS.get((signs[1], signs[0]), -1), side
+    return side if isinstance(side, tuple) else (side, ())
+
+
+@dataclasses.dataclass
+class Phase:
+    """One round of messages. `sends` and `receives`: entries of each peer, as the native library takes them."""
+
+    sends: dict[int, list[Any]] = dataclasses.field(default_factory=dict)
+    receives: dict[int, list[Any]] = dataclasses.field(default_factory=dict)
+    directs: list[Any] = dataclasses.field(default_factory=list)
+
+
+class ExchangePlan:
+    """What a rank sends and receives. Holds no memory; any number of exchangers may use it."""
+
+    def __init__(self, fields: Sequence[Field], rank: int, wire: str, phases: list[Phase]) -> None:
+        self.fields = tuple(fields)
+        self.rank = rank
+        self.wire = wire
+        self.phases = phases
+        self.peers = sorted({p for phase in phases for p in (*phase.sends, *phase.receives)})
+
+    def pack(self, phase: Phase, adjoint: bool = False) -> Any:
+        """The plan that packs for all peers at once, and copies what stays here."""
+        return self._compile(phase.sends, phase.directs, False, adjoint)
+
+    def unpack(self, phase: Phase, adjoint: bool = False) -> Any:
+        return self._compile(phase.receives, [], True, adjoint)
+
+    def _compile(self, entries: dict[int, list[Any]], directs: list[Any], unpack: bool, adjoint: bool) -> Any:
+        messages = tuple((tuple(entries[peer]), self.wire == "native") for peer in sorted(entries))
+        fields = tuple(f.native for f in self.fields)
+        return _plans.halo_plan(fields, messages, tuple(directs), unpack=unpack, adjoint=adjoint)
+
+    def digests(self, peer: int) -> tuple[bytes, bytes]:
+        """What is sent to the peer, and what is expected from it, each as a digest that the other side must have."""
+        out = []
+        for name in ("sends", "receives"):
+            described = [
+                [self._described(entry, name == "sends") for entry in getattr(phase, name).get(peer, [])]
+                for phase in self.phases
+            ]
+            out.append(hashlib.sha256(repr((self.wire, described)).encode()).digest())
+        return tuple(out)
+
+    def _described(self, entry: Any, turned: bool) -> Any:
+        parts = []
+        x, y, rotation = entry[:3]
+        for box in (x, y):
+            if box is None:
+                continue
+            own = self.fields[box[0]]
+            extents = [b - a for a, b in zip(box[1], box[2])]
+            i_axis, j_axis = horizontal_axes(own.dims)
+            if turned and rotation % 2 and i_axis >= 0 and j_axis >= 0:
+                extents[i_axis], extents[j_axis] = extents[j_axis], extents[i_axis]
+            ranks = sorted(range(len(extents)), key=lambda a, f=own: (-abs(f.strides[a]), a))
+            parts.append((box[0], NAMES[own.dtype], dims_kind(own.dims), ranks if self.wire == "native" else None))
+            parts.append(sorted(extents) if y is not None else extents)
+        return parts
+
+
+def compile(  # noqa: A001  the name that halo.md gives it
+    fields: Sequence[Field],
+    topology: Any,
+    rank: int,
+    width: Any,
+    *,
+    vectors: Sequence[tuple[int, int]] = (),
+    wire: str = "native",
+) -> ExchangePlan:
+    """The plan of one rank. `width`: cells of halo, or one number (or a pair) a decomposed dimension.
+
+    `vectors`: pairs of numbers of fields that are the x and the y component of one vector. RuntimeError, ValueError,
+    IndexError: as for transformers.
+    """
+    if not fields:
+        raise HaloError("Attempting to init an empty halo exchange")
+    if wire not in ("ndsl", "native"):
+        raise InvalidArgument(f"wire {wire!r}: expected 'ndsl' or 'native'")
+    pairs = _pairs(fields, vectors)
+    if isinstance(topology, topologies.Cartesian):
+        topology = topology.with_sizes(_cells(fields[0], topology.dims))
+    links = topology.links(rank, width) if not isinstance(topology, topologies.Links) else topology.links(rank)
+    if len({(f.library, f.device) for f in fields}) > 1:
+        raise InvalidArgument("fields of several libraries or devices in one exchange")
+    phases = [Phase() for _ in range(1 + max((link.phase for link in links), default=0))]
+    maker = _Maker(fields, topology, width, pairs, rank)
+    for n, phase in enumerate(phases):
+        maker.fill(phase, [link for link in links if link.phase == n])
+    if isinstance(topology, topologies.CubedSphere) and topology.fill:
+        phases.append(maker.corners(rank))
+    return ExchangePlan(fields, rank, wire, phases)
+
+
+def _pairs(fields: Sequence[Field], vectors: Sequence[tuple[int, int]]) -> list[tuple[int, int | None]]:
+    second = {y for _, y in vectors}
+    first = dict(vectors)
+    for x, y in first.items():
+        if dims_kind(fields[x].dims) != dims_kind(fields[y].dims) or fields[x].dtype != fields[y].dtype:
+            raise HaloError("Vector halo exchange must have same exchange data for X and Y")
+    return [(n, first.get(n)) for n in range(len(fields)) if n not in second]
+
+
+def _cells(field: Field, dims: Sequence[str]) -> list[int]:
+    kinds = [d.removesuffix("_interface") for d in field.dims]
+    out = []
+    for dim in dims:
+        if dim not in kinds:
+            raise InvalidArgument(f"dimension {dim} is decomposed, and field has {field.dims}")
+        axis = kinds.index(dim)
+        out.append(field.extent[axis] - (field.dims[axis] in INTERFACE_DIMS))
+    return out
+
+
+class _Maker:
+    """Entries of messages from links."""
+
+    def __init__(self, fields: Any, topology: Any, width: Any, pairs: Any, rank: int) -> None:
+        self.fields, self.topology, self.width, self.pairs, self.rank = fields, topology, width, pairs, rank
+
+    def _box(self, number: int, link: Link, interior: bool) -> Any:
+        return (number, *self.fields[number].box(link, self.topology.dims, self.width, interior))
+
+    def _entries(self, link: Link, interior: bool) -> list[Any]:
+        rotation = link.rotation % 4 if interior else 0
+        out = []
+        for x, y in self.pairs:
+            if y is not None and link.rotation % 4 and self.fields[x].dtype in UNSIGNED:
+                raise DtypeMismatch(f"cannot negate {NAMES[self.fields[x].dtype]}: a vector is turned")
+            out.append((self._box(x, link, interior), None if y is None else self._box(y, link, interior), rotation))
+        return out
+
+    def fill(self, phase: Phase, links: list[Link]) -> None:
+        explicit = any(link.send is not None or link.receive is not None for link in links)
+        sends = [link for link in links if not explicit or link.send is not None]
+        receives = [link for link in links if not explicit or link.receive is not None]
+        here = [link for link in receives if link.peer == self.rank]
+        for link in sorted((s for s in sends if s.peer != self.rank), key=lambda s: _order(s.side)):
+            phase.sends.setdefault(link.peer, []).extend(self._entries(link, True))
+        for link in sorted((r for r in receives if r.peer != self.rank), key=lambda r: _order(r.peer_side)):
+            phase.receives.setdefault(link.peer, []).extend(self._entries(link, False))
+        for to in here:
+            source = next(s for s in sends if s.peer == self.rank and s.side == to.peer_side and s.peer_side == to.side)
+            for entry, target in zip(self._entries(source, True), self._entries(to, False)):
+                phase.directs.append((entry, target[0], target[1]))
+
+    def corners(self, rank: int) -> Phase:
+        """Cells beyond a cube corner, from the halo beside them in x or in y."""
+        phase = Phase()
+        for side in topologies.CORNERS:
+            if self.topology.neighbour(rank, side) is not None:
+                continue
+            for number, field in enumerate(self.fields):
+                target = boundary_slice(field.dims, field.origin, field.extent, field.shape, side, self.width, False)
+                phase.directs += self._filled(number, field, side, target)
+        return phase
+
+    def _filled(self, number: int, field: Field, side: int, target: Any) -> list[Any]:
+        """Transposed about the corner's diagonal, which keeps distances from the edge."""
+        i_axis, j_axis = horizontal_axes(field.dims)
+        if i_axis < 0 or j_axis < 0:
+            return []
+        i_end, j_end = topologies.SIDE_ENDS[side]
+        out = []
+        n = self.width
+        for a, b in itertools.product(range(n), repeat=2):  # steps from the domain along i and j
+            cell, source = [list(target) for _ in range(2)]
+            # fill x: the cell takes the value of the halo in x, at the place where its steps are exchanged.
+            along, across = (j_axis, i_axis) if self.topology.fill == "x" else (i_axis, j_axis)
+            inward = a if along == i_axis else b
+            for axis, end, step in ((i_axis, i_end, a), (j_axis, j_end, b)):
+                first, count = field.origin[axis], field.extent[axis]
+                at = first - 1 - step if end < 0 else first + count + step
+                cell[axis] = slice(at, at + 1)
+                if axis == along:
+                    other = b if along == i_axis else a
+                    at = first + other if end < 0 else first + count - 1 - other
+                else:
+                    at = first - 1 - inward if end < 0 else first + count + inward
+                source[axis] = slice(at, at + 1)
+            boxes = [(number, tuple(s.start for s in box), tuple(s.stop for s in box)) for box in (source, cell)]
+            out.append(((boxes[0], None, 0), boxes[1], None))
+        return out
