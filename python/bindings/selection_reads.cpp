@@ -164,8 +164,6 @@ std::shared_ptr<const Array> stored_array(const std::string& uri, nb::bytes docu
   const std::string_view text(document.c_str(), document.size());
   ArrayMetadata metadata = zarr_format == 3 ? parse_v3_array(text) : parse_v2_array(text);
   metadata.shape = metadata.shard_shape;
-  if (metadata.shards.size() > 1 || (metadata.shards.size() == 1 && !metadata.shards[0].codecs.codecs().empty()))
-    throw Error::unsupported("shards in shards, and codecs behind sharding, are left to zarr", "codec");
   return std::make_shared<const Array>(uri, nullptr, "", "", Stamp{}, std::move(metadata), std::vector<std::string>{});
 }
 
@@ -175,9 +173,11 @@ nb::tuple tuple_of(const Dims& dims) {
   return nb::tuple(list);
 }
 
+// Of the index that leads to chunks by itself; 0: there is none, and another store is asked for the whole object.
 std::uint64_t index_bytes(const Array& array) {
   const auto& shards = array.metadata().shards;
-  return shards.empty() ? 0 : ShardIndex::encoded_bytes(array.entries_of(0), shards[0].index);
+  const bool is_plain = shards.size() == 1 && shards[0].codecs.codecs().empty();
+  return is_plain ? ShardIndex::encoded_bytes(array.entries_of(0), shards[0].index) : 0;
 }
 
 // The read in the making; lives with the GIL.

@@ -465,3 +465,43 @@ def test_local_stores_of_other_classes_are_asked(tmp_path):
     got.clear()
     same(ours[:4, :8, :6], stock[:4, :8, :6])
     assert got == ["c/0/0/0"]
+
+
+def nested(folder, codecs, **options):
+    """Shards of (8, 12) chunks in shards of (16, 24), with `codecs` behind the inner one and behind the outer one."""
+    from zarr.codecs import BytesCodec, ShardingCodec
+
+    chunk_codecs, inner_codecs, outer_codecs = codecs
+    inner = ShardingCodec(chunk_shape=(4, 6), codecs=[BytesCodec(), *chunk_codecs], index_location="start")
+    outer = ShardingCodec(chunk_shape=(8, 12), codecs=[inner, *inner_codecs])
+    return zarr.create(
+        store=folder, shape=(40, 60), chunks=(16, 24), dtype="<i4", zarr_format=3, fill_value=-3,
+        codecs=[outer, *outer_codecs], **options,
+    )  # fmt: skip
+
+
+NESTED = {
+    "shards in shards": ([ZstdCodec(level=1)], [], []),
+    "uncompressed": ([], [], []),
+    "a codec behind the inner shard": ([], [ZstdCodec(level=1)], []),
+    "a codec behind the outer shard": ([ZstdCodec(level=1)], [], [GzipCodec(level=1)]),
+    "codecs behind both": ([], [Crc32cCodec()], [ZstdCodec(level=1), Crc32cCodec()]),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # zarr advises against codecs behind sharding
+@pytest.mark.parametrize("where", ["files", "memory", "device"])
+@pytest.mark.parametrize("codecs", NESTED, ids=str)
+def test_shards_in_shards_and_codecs_behind_them_are_native(tmp_path, request, codecs, where):
+    if where == "device":
+        request.getfixturevalue("lazy_device")
+    store = MemoryStore() if where == "memory" else tmp_path / "a"
+    stock = nested(store, NESTED[codecs])
+    model = np.arange(2400, dtype="<i4").reshape(40, 60)
+    stock[:30] = model[:30]  # the rest is missing, and inner chunks of the shards above it are
+    ours = opened(store)
+    damacy.zarr.reset_stats()
+    for selection in (np.s_[:], np.s_[5:33:3, 7:50], np.s_[39, 59], np.s_[:, 11]):
+        same(ours[selection], stock[selection])
+    same(ours.oindex[[3, 1, 38], [2, 2, 25]], stock.oindex[[3, 1, 38], [2, 2, 25]])
+    assert damacy.zarr.stats()["fallback_reads"] == 0

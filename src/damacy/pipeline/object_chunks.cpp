@@ -30,7 +30,7 @@ ChunkReads ObjectChunks::open(std::stop_token stop) {
   ChunkReads reads;
   if (object_) {
     locate_chunks();
-    find_reads(*this, 0, static_cast<std::uint32_t>(chunks_.size()), [](std::uint32_t) { return false; }, reads);
+    find_reads_of_objects(reads);
   } else {
     for (const std::uint32_t item : items_) read_->missing_[item] = 1;
     for (std::uint32_t c = 0; c < chunks_.size(); ++c) reads.missing.push_back(c);
@@ -40,33 +40,74 @@ ChunkReads ObjectChunks::open(std::stop_token stop) {
 }
 
 void ObjectChunks::list_chunks() {
-  std::vector<std::pair<std::uint32_t, Use>> wanted;
+  std::vector<std::pair<std::uint64_t, Use>> wanted;
   selections_.reserve(items_.size());
   for (const std::uint32_t item : items_) {
     selections_.emplace_back(read_->request_.items[item].axes, array().metadata().chunk_shape);
     const SplitSelection& selection = selections_.back();
     for (std::int64_t part = 0; part < selection.size(); ++part)
-      wanted.push_back({static_cast<std::uint32_t>(array().index_in_shard(selection.chunk_of(part))),
-                        {static_cast<std::uint32_t>(selections_.size() - 1), part}});
+      wanted.push_back(
+          {number_of(selection.chunk_of(part)), {static_cast<std::uint32_t>(selections_.size() - 1), part}});
   }
   std::stable_sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   uses_.reserve(wanted.size());
-  for (const auto& [index, use] : wanted) {
-    if (chunks_.empty() || chunks_.back().index != index)
-      chunks_.push_back({index, static_cast<std::uint32_t>(uses_.size()), 0, {}});
+  for (const auto& [number, use] : wanted) {
+    if (chunks_.empty() || chunks_.back().number != number)
+      chunks_.push_back({number, static_cast<std::uint32_t>(uses_.size()), 0});
     ++chunks_.back().use_count;
     uses_.push_back(use);
   }
 }
 
+std::uint64_t ObjectChunks::number_of(const Dims& chunk) const noexcept {
+  const Dims shard = array().shard_of_chunk(chunk);
+  std::uint64_t number = 0;
+  for (std::size_t axis = 0; axis < shard.size(); ++axis)
+    number = number * static_cast<std::uint64_t>(array().shard_grid()[axis]) + static_cast<std::uint64_t>(shard[axis]);
+  return number * array().chunks_per_shard() + array().index_in_shard(chunk);
+}
+
+Dims ObjectChunks::coordinates_of(const Chunk& chunk) const {
+  const Use& use = uses_[chunk.first_use];
+  return selections_[use.selection].chunk_of(use.part);
+}
+
+// Chunks of one innermost shard stand together: its index is read once (of shards three deep the middle ones perhaps
+// more often).
 void ObjectChunks::locate_chunks() {
   if (chunks_.empty()) return;
-  Shard shard{key(), object_, std::nullopt};
-  if (!array().metadata().shards.empty()) shard.index = index_of_object();
+  const std::size_t levels = array().metadata().shards.size();
+  std::vector<Shard> open{levels == 0 ? Shard{key(), object_, std::nullopt} : outermost_shard()};
+  std::vector<std::size_t> entries;  // that led to them
+  objects_ = {open.back().object};
   for (Chunk& chunk : chunks_) {
-    const StoredChunk stored = find_stored_chunk(array(), shard, chunk.index);
+    const Dims at = coordinates_of(chunk);
+    for (std::size_t level = 1; level < levels; ++level) {
+      const std::size_t entry = array().entry_at(level - 1, at);
+      if (open.size() > level && entries[level - 1] == entry) continue;
+      open.resize(level);
+      entries.resize(level - 1);
+      open.push_back(read_inner_shard(array(), open.back(), level, at));
+      entries.push_back(entry);
+    }
+    if (objects_.back() != open.back().object) objects_.push_back(open.back().object);
+    chunk.object = static_cast<std::uint32_t>(objects_.size() - 1);
+    const StoredChunk stored = find_stored_chunk(array(), open.back(), chunk.number % array().chunks_per_shard());
     chunk.place = {stored.offset, stored.bytes, stored.missing};
   }
+}
+
+void ObjectChunks::find_reads_of_objects(ChunkReads& reads) const {
+  for (std::uint32_t first = 0, last = 0; first < chunks_.size(); first = last) {
+    while (last < chunks_.size() && chunks_[last].object == chunks_[first].object) ++last;
+    find_reads(*this, first, last - first, [](std::uint32_t) { return false; }, reads);
+  }
+}
+
+// The index is kept from one read to the next; a shard that was decoded as a whole is not.
+Shard ObjectChunks::outermost_shard() {
+  if (!array().metadata().shards.front().codecs.codecs().empty()) return read_outermost_shard(array(), key(), object_);
+  return {key(), object_, index_of_object()};
 }
 
 ShardIndex ObjectChunks::index_of_object() {

@@ -7,6 +7,7 @@
 
 #include "damacy/pipeline/chunk_reads.h"
 #include "damacy/pipeline/selection_read.h"
+#include "damacy/zarr/catalog.h"
 
 namespace damacy {
 
@@ -26,7 +27,9 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
             std::span<const ByteRange> available, std::stop_token stop) noexcept override;
 
   const ChunkPlace& where(std::size_t chunk) const override { return chunks_[chunk].place; }
-  const std::shared_ptr<Object>& object_with(std::size_t) const override { return object_; }
+  const std::shared_ptr<Object>& object_with(std::size_t chunk) const override {
+    return objects_[chunks_[chunk].object];
+  }
   const ArrayMetadata& metadata_of(std::size_t) const override { return array().metadata(); }
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
   StatsBoard& board() const noexcept override { return read_->workers_.board(); }
@@ -47,10 +50,11 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
     std::int64_t part;
   };
   struct Chunk {
-    std::uint32_t index;  // in the shard
+    std::uint64_t number;  // in the object: chunks of one innermost shard follow one another
     std::uint32_t first_use;
     std::uint32_t use_count;
-    ChunkPlace place;
+    std::uint32_t object = 0;  // of objects_
+    ChunkPlace place = {};
   };
   const Array& array() const noexcept { return *read_->request_.object; }
   const std::string& key() const { return read_->request_.items[items_.front()].key; }
@@ -58,8 +62,12 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
     return std::span(uses_).subspan(chunks_[chunk].first_use, chunks_[chunk].use_count);
   }
   void list_chunks();
+  std::uint64_t number_of(const Dims& chunk) const noexcept;
+  Dims coordinates_of(const Chunk& chunk) const;  // in the object
   void locate_chunks();
+  Shard outermost_shard();
   ShardIndex index_of_object();
+  void find_reads_of_objects(ChunkReads& reads) const;
   void place(std::size_t chunk, std::span<const std::byte> decoded, std::stop_token stop);
   // To a device.
   void stage_encoded(std::size_t chunk, std::span<const std::byte> packed, std::stop_token stop);
@@ -77,6 +85,7 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
   std::vector<SplitSelection> selections_;  // by item
   std::vector<Use> uses_;
   std::vector<Chunk> chunks_;
+  std::vector<std::shared_ptr<Object>> objects_;  // what chunks are read from: the file, or shards decoded from it
 };
 
 }  // namespace damacy
