@@ -26,6 +26,11 @@ class BatchEngine {
   // Who writes single rows of batches that this engine placed, and the stream that they are ready on (0: the host).
   virtual RowWriter& rows() = 0;
   virtual std::uint64_t ready_stream() const = 0;
+  // How many chunks are read, and waves or chunks decoded, at the same time.
+  struct AtOnce {
+    std::size_t readers, decoders;
+  };
+  virtual AtOnce at_once() const = 0;
   // Bytes taken so far: of staging, and of scratch where batches live.
   virtual std::size_t host_bytes() const = 0;
   virtual std::size_t device_bytes() const = 0;

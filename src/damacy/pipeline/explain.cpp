@@ -13,25 +13,20 @@ constexpr double kBusyEnough = 0.6;
 // A consumer that waits for less of the time is the slowest part itself.
 constexpr double kHardlyWaited = 0.1;
 
-struct Lanes {
-  double readers;
-  bool shared;  // readers also decode and place
-
-  Lanes(const Config& config, const Observation& seen)
-      : readers(static_cast<double>(config.n_io_threads + config.n_compute_threads)), shared(!seen.on_device) {}
-};
-
 double busy_of(const Metric& metric, double seconds, double lanes) {
   return std::clamp(metric.ms / 1e3 / (seconds * lanes), 0.0, 1.0);
 }
 
 std::vector<StageLoad> stages_of(const Config& config, const Observation& seen, double rate) {
-  const Lanes lanes(config, seen);
-  const double own = lanes.shared ? lanes.readers : 1;
+  const auto threads =
+      static_cast<double>(config.n_io_threads + config.n_compute_threads);  // do all of it on the cores
+  const double readers = seen.on_device ? seen.readers : threads;
+  const double decoders = seen.on_device ? seen.decoders : threads;
+  const double placers = seen.on_device ? 1 : threads;
   std::vector<StageLoad> stages{{"plan", busy_of(seen.stats.plan, seen.seconds, 1), 0},
-                                {"read", busy_of(seen.stats.io, seen.seconds, lanes.readers), 0},
-                                {"decode", busy_of(seen.stats.decompress, seen.seconds, own), 0},
-                                {"place", busy_of(seen.stats.assemble, seen.seconds, own), 0}};
+                                {"read", busy_of(seen.stats.io, seen.seconds, readers), 0},
+                                {"decode", busy_of(seen.stats.decompress, seen.seconds, decoders), 0},
+                                {"place", busy_of(seen.stats.assemble, seen.seconds, placers), 0}};
   if (seen.on_device) stages.push_back({"bus", busy_of(seen.stats.h2d, seen.seconds, 1), 0});
   for (StageLoad& stage : stages) stage.bytes_per_s = stage.busy > 0 ? rate / stage.busy : 0;
   return stages;

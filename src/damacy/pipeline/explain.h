@@ -17,6 +17,8 @@ struct Observation {
   double seconds = 0;
   std::int64_t cores = 1;
   bool on_device = false;  // batches, and the decoding of most chunks
+  // There: how many chunks are read, and waves decoded, at a time.
+  double readers = 1, decoders = 1;
 };
 
 // One stage that batches pass through.

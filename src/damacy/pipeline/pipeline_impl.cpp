@@ -354,6 +354,9 @@ Explanation Pipeline::Impl::explain() {
   seen.seconds = std::chrono::duration<double>(board.observed()).count();
   seen.cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   seen.on_device = engine_device && 2 * seen.stats.chunks_decoded_on_host < seen.stats.chunks_decoded;
+  const BatchEngine::AtOnce at_once = engine->at_once();
+  seen.readers = static_cast<double>(at_once.readers);
+  seen.decoders = static_cast<double>(at_once.decoders);
   return damacy::explain(config, seen);
 }
 

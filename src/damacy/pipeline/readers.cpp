@@ -37,7 +37,8 @@ std::size_t readers_at_once(const Config& config) {
 
 Readers::Readers(const Config& config)
     : contexts_(static_cast<std::size_t>(config.n_io_threads + config.n_compute_threads)),
-      engine_(make_thread_engine(contexts_.size(), readers_at_once(config))) {}
+      at_once_(readers_at_once(config)),
+      engine_(make_thread_engine(contexts_.size(), at_once_)) {}
 
 void Readers::run_soon(std::function<void()> task) {
   engine_->submit_urgent(std::make_unique<TaskRequest>(std::move(task)));

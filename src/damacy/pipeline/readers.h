@@ -23,11 +23,14 @@ class Readers {
   // Ends what runs, drops what waits (its tasks fail), joins. Idempotent.
   void stop() { engine_.reset(); }
 
+  // Chunks that are read at a time, where nothing else is done with them.
+  std::size_t at_once() const noexcept { return at_once_; }
   std::vector<DecodeContext>& contexts() noexcept { return contexts_; }
 
  private:
   std::vector<DecodeContext> contexts_;  // by thread
-  std::unique_ptr<Engine> engine_;       // last: its threads use the contexts
+  std::size_t at_once_;
+  std::unique_ptr<Engine> engine_;  // last: its threads use the contexts
 };
 
 }  // namespace damacy

@@ -73,6 +73,7 @@ class StreamEngine final : public BatchEngine {
     former_.seal();
     runner_.finish();
   }
+  AtOnce at_once() const override { return {readers_.at_once(), WaveRunner::kDecodesAtOnce}; }
   std::size_t host_bytes() const override { return plan_.staging + plan_.images; }
   std::size_t device_bytes() const override { return kWaves * (plan_.slab + plan_.destination) + plan_.scratch; }
 

@@ -140,7 +140,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   Arena::Piece scratch;  // device: decoder scratch, images, status words
   Arena::Piece pinned;   // host: images, status words
   std::span<std::byte> host_status;
-  Event up, decoded;
+  Event up, decoding, decoded;
   bool verdicts_read = false, copies_counted = false;
   std::optional<Error> failure;  // of its way through the device
 

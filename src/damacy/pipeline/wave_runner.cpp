@@ -179,10 +179,11 @@ void WaveRunner::decode(Wave& wave) {
   }
   slot.frames->write_image(host.subspan(at.frames, frame_image));
   if (frame_image > 0) up_->copy(device.subspan(at.frames, frame_image), host.subspan(at.frames, frame_image));
-  wave.up = up_->record(true);
+  wave.up = up_->record();
 
   Stream& stream = *decode_[turn_++ % decode_.size()];
   stream.wait(wave.up);
+  wave.decoding = stream.record(true);
   if (status_bytes > 0) {
     const std::span<std::byte> status = device.subspan(at.status, status_bytes);
     decoder_.enqueue(stream, *slot.frames,
@@ -238,7 +239,7 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
   }
   // The times of the wave go to its first chunk, those of the share to the share's.
   StatsBoard::Span decoding =
-      share.first_chunk == 0 ? as_span(wave.decoded.ms_since(wave.up).value_or(0)) : StatsBoard::Span{};
+      share.first_chunk == 0 ? as_span(wave.decoded.ms_since(wave.decoding).value_or(0)) : StatsBoard::Span{};
   StatsBoard::Span placing = as_span(share.done.ms_since(share.began).value_or(0));
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
     StagedChunk& chunk = wave.chunks()[i];

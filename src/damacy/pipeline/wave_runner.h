@@ -29,6 +29,8 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
              StatsBoard& board);
   ~WaveRunner() override { finish(); }
 
+  static constexpr std::size_t kDecodesAtOnce = 3;  // one wave alone leaves the device half idle
+
   void piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept override;
   void wave_written(const std::shared_ptr<Wave>& wave) noexcept override;
   // What was given is finished; the threads end. Idempotent.
@@ -74,8 +76,8 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   Copier& copier_;
   Memory memory_;
   StatsBoard& board_;
-  std::unique_ptr<Stream> up_;                     // host to device
-  std::array<std::unique_ptr<Stream>, 3> decode_;  // in turns: one wave alone leaves the device half idle
+  std::unique_ptr<Stream> up_;                                  // host to device
+  std::array<std::unique_ptr<Stream>, kDecodesAtOnce> decode_;  // in turns
   std::size_t turn_ = 0;
   std::atomic<std::uint64_t> retired_{0};
   std::unique_ptr<Stream> main_;                          // place

@@ -28,6 +28,7 @@ class WorkerEngine final : public BatchEngine {
   void stop() override { readers_.stop(); }
   RowWriter& rows() override { return rows_; }
   std::uint64_t ready_stream() const override { return 0; }
+  AtOnce at_once() const override { return {readers_.at_once(), readers_.at_once()}; }
   std::size_t host_bytes() const override { return staging_.size(); }
   std::size_t device_bytes() const override { return scratch_.peak(); }
 
