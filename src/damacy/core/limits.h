@@ -25,6 +25,7 @@ struct Limits {
   static constexpr std::uint64_t zstd_frames = 64;
   static constexpr std::uint64_t zstd_window = std::uint64_t{1} << 31;
   static constexpr std::uint64_t blosc_typesize = 255;
+  static constexpr std::uint64_t storage_operation_s = 60;
   static constexpr std::uint64_t threads = 1024;
   static constexpr std::uint64_t samples_after_flush = 1 << 20;
   static constexpr std::uint64_t error_text_bytes = 4096;

@@ -9,6 +9,8 @@
 
 namespace damacy {
 
+class StorageWork;
+
 class BatchEngine {
  public:
   virtual ~BatchEngine() = default;
@@ -19,10 +21,14 @@ class BatchEngine {
   virtual void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept = 0;
   // No job follows at once: what was held back to share a wave with it goes now.
   virtual void flush() = 0;
-  // Runs `task` on a reader soon; drops it when the engine stops first. It must not throw.
-  virtual void run_soon(std::function<void()> task) = 0;
-  // Ends what runs, drops what waits (its jobs settle as failed), joins. Idempotent.
-  virtual void stop() = 0;
+  // As Readers::ask.
+  virtual void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,
+                   std::function<void()> all_told) = 0;
+  // What storage has left without an answer for too long fails. Any thread, under no lock.
+  virtual void abandon_overdue() noexcept = 0;
+  // Ends what runs, drops what waits (its jobs settle as failed), joins. Idempotent. True: threads that storage holds
+  // were left behind with `keep`.
+  virtual bool stop(const std::shared_ptr<void>& keep) noexcept = 0;
   // Who writes single rows of batches that this engine placed, and the stream that they are ready on (0: the host).
   virtual RowWriter& rows() = 0;
   virtual std::uint64_t ready_stream() const = 0;

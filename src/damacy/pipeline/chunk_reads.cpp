@@ -59,6 +59,23 @@ void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, s
   board.add(&Stats::bytes_read, static_cast<std::int64_t>(bytes));
 }
 
+namespace {
+
+Arena::Piece take_memory(Arena& arena, std::uint64_t bytes, std::stop_token stop) {
+  const StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
+  return arena.take(bytes, std::move(stop));
+}
+
+void give_up_all(ChunkSink& sink, std::span<const std::uint32_t> chunks, const Error& why) noexcept {
+  try {
+    throw Error(why);
+  } catch (...) {
+    for (const std::uint32_t chunk : chunks) sink.give_up(chunk);
+  }
+}
+
+}  // namespace
+
 ChunkRunRead::ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run)
     : sink_(std::move(sink)), run_(std::move(run)) {
   sink_->tasks().open_task();
@@ -67,12 +84,20 @@ ChunkRunRead::ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run)
 
 ChunkRunRead::~ChunkRunRead() {
   staging_ = {};
+  if (!abandoned_) sink_->tasks().close_task();
+}
+
+void ChunkRunRead::abandon(const Error& why) noexcept {
+  abandoned_ = true;
+  if (!is_read_) sink_->tasks().close_read();
+  give_up_all(*sink_, std::span(run_.chunks).subspan(next_), why);
+  sink_->end();
   sink_->tasks().close_task();
 }
 
 Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
   stop_ = stop;
-  staging_ = sink_->staging().take(run_.bytes, std::move(stop));
+  staging_ = take_memory(sink_->staging(), run_.bytes, std::move(stop));
   watch_ = {};
   return {sink_->tasks().object_with(run_.chunks.front()), run_.offset, staging_.bytes()};
 }
@@ -82,25 +107,34 @@ std::span<std::byte> ChunkRunRead::bytes_of_chunk(std::uint32_t chunk) const noe
   return staging_.bytes().subspan(where.offset - run_.offset, where.bytes);
 }
 
+void ChunkRunRead::take(std::size_t thread, std::uint32_t chunk) noexcept {
+  ++next_;  // whatever becomes of it, it is the sink's
+  sink_->take(thread, chunk, bytes_of_chunk(chunk), {}, stop_);
+}
+
 void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
   EncodedChunks& tasks = sink_->tasks();
   tasks.close_read();
+  is_read_ = true;
   if (failure != nullptr) return read_one_by_one(thread, part, *failure);
   std::uint64_t wanted = 0;
   for (const std::uint32_t chunk : run_.chunks) wanted += tasks.where(chunk).bytes;
   count_read(tasks.board(), watch_.elapsed(), run_.bytes, wanted);
-  for (const std::uint32_t chunk : run_.chunks) sink_->take(thread, chunk, bytes_of_chunk(chunk), {}, stop_);
+  while (next_ < run_.chunks.size() && !storage_abandoned()) take(thread, run_.chunks[next_]);
 }
 
 // A merged read fails as a whole; the chunks that can be read must not suffer for the one that cannot.
 void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const Error& failure) noexcept {
   const bool again = run_.chunks.size() > 1 && part.object && failure.status() == Status::io && !stop_.stop_requested();
-  for (const std::uint32_t chunk : run_.chunks) {
+  while (next_ < run_.chunks.size() && !storage_abandoned()) {
+    const std::uint32_t chunk = run_.chunks[next_];
     try {
       if (!again) throw Error(failure);
       part.object->read_exact(sink_->tasks().where(chunk).offset, bytes_of_chunk(chunk));
-      sink_->take(thread, chunk, bytes_of_chunk(chunk), {}, stop_);
+      if (!storage_abandoned()) take(thread, chunk);
     } catch (...) {
+      if (storage_abandoned()) return;
+      ++next_;
       sink_->give_up(chunk);
     }
   }
@@ -113,6 +147,14 @@ PartialRead::PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk) :
 
 PartialRead::~PartialRead() {
   staging_ = {};
+  if (!abandoned_) sink_->tasks().close_task();
+}
+
+void PartialRead::abandon(const Error& why) noexcept {
+  abandoned_ = true;
+  if (!taken_) give_up_all(*sink_, {&chunk_, 1}, why);
+  sink_->end();
+  sink_->tasks().close_read();
   sink_->tasks().close_task();
 }
 
@@ -120,7 +162,7 @@ Part PartialRead::prepare(std::size_t, std::stop_token stop) {
   EncodedChunks& tasks = sink_->tasks();
   const ChunkPlace& where = tasks.where(chunk_);
   stop_ = stop;
-  staging_ = sink_->staging().take(where.bytes, std::move(stop));
+  staging_ = take_memory(sink_->staging(), where.bytes, std::move(stop));
   watch_ = {};
   const bool raw = tasks.metadata_of(chunk_).codecs.is_raw();
   const std::size_t head = raw ? 0 : std::min<std::size_t>(CodecChain::kHeadBytes, where.bytes);
@@ -132,14 +174,24 @@ void PartialRead::complete(std::size_t thread, const Part& part, const Error* fa
     if (failure != nullptr) throw Error(*failure);
     read_needed(thread, part);
   } catch (...) {
+    if (storage_abandoned()) return;
     sink_->give_up(chunk_);
   }
-  sink_->tasks().close_read();
+  if (!storage_abandoned()) sink_->tasks().close_read();
 }
 
+bool PartialRead::take(std::size_t thread, std::span<const ByteRange> available) noexcept {
+  taken_ = true;
+  if (sink_->take(thread, chunk_, staging_.bytes(), available, stop_)) return true;
+  taken_ = false;
+  return false;
+}
+
+// Throws when nobody waits for the bytes any more.
 void PartialRead::read(const Part& part, ByteRange range) {
   watch_ = {};
   part.object->read_exact(part.offset + range.begin, staging_.bytes().subspan(range.begin, range.size()));
+  if (storage_abandoned()) throw Error(Status::shutdown, "nobody waits for this read any more", "closed");
   count_read(sink_->tasks().board(), watch_.elapsed(), range.size(), range.size());
 }
 
@@ -149,7 +201,7 @@ void PartialRead::read_needed(std::size_t thread, const Part& part) {
   const std::vector<ByteRange> needed = tasks.needed_bytes(chunk_);
   if (metadata.codecs.is_raw()) {
     for (const ByteRange& range : needed) read(part, range);
-    sink_->take(thread, chunk_, staging_.bytes(), needed, stop_);
+    take(thread, needed);
     return;
   }
   count_read(tasks.board(), watch_.elapsed(), part.dst.size(), part.dst.size());
@@ -160,9 +212,9 @@ void PartialRead::read_needed(std::size_t thread, const Part& part) {
   if (!planned.ok() && planned.status != DecodeStatus::need_more) return tasks.fail_chunk(chunk_, planned);
   for (const ByteRange& range : std::span(ranges).subspan(1)) read(part, range);
   merge_ranges(ranges);
-  if (planned.ok() && sink_->take(thread, chunk_, staging_.bytes(), ranges, stop_)) return;
+  if (planned.ok() && take(thread, ranges)) return;
   read(part, {0, encoded});  // the estimate was too small: all of it
-  sink_->take(thread, chunk_, staging_.bytes(), {}, stop_);
+  take(thread, {});
 }
 
 }  // namespace damacy

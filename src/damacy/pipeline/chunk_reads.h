@@ -40,6 +40,8 @@ class ChunkSink {
   virtual Arena& staging() noexcept = 0;  // where packed bytes are read to
   // The chunk cannot be read, for the exception in flight.
   virtual void give_up(std::size_t chunk) noexcept = 0;
+  // Nothing more comes; not as early as its end, for one that an abandoned request keeps.
+  virtual void end() noexcept {}
   // `packed` is as long as the encoded chunk; with `available`, only those ranges of it were read. False: they were too
   // few, and nothing was done; all else, failures too, ends here.
   virtual bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
@@ -53,8 +55,11 @@ class ChunkRunRead final : public Request {
   ~ChunkRunRead() override;
   Part prepare(std::size_t thread, std::stop_token stop) override;
   void complete(std::size_t thread, const Part& part, const Error* failure) noexcept override;
+  bool can_be_abandoned() const noexcept override { return true; }
+  void abandon(const Error& why) noexcept override;
 
  private:
+  void take(std::size_t thread, std::uint32_t chunk) noexcept;
   void read_one_by_one(std::size_t thread, const Part& part, const Error& failure) noexcept;
   std::span<std::byte> bytes_of_chunk(std::uint32_t chunk) const noexcept;
 
@@ -63,6 +68,9 @@ class ChunkRunRead final : public Request {
   Arena::Piece staging_;
   std::stop_token stop_;
   Stopwatch watch_;
+  std::size_t next_ = 0;  // of the run's chunks, to be given to the sink
+  bool is_read_ = false;
+  bool abandoned_ = false;
 };
 
 // One chunk of which little is needed: its head is read first and says what else is. The rest of its staging stays
@@ -73,8 +81,11 @@ class PartialRead final : public Request {
   ~PartialRead() override;
   Part prepare(std::size_t thread, std::stop_token stop) override;
   void complete(std::size_t thread, const Part& part, const Error* failure) noexcept override;
+  bool can_be_abandoned() const noexcept override { return true; }
+  void abandon(const Error& why) noexcept override;
 
  private:
+  bool take(std::size_t thread, std::span<const ByteRange> available) noexcept;
   void read_needed(std::size_t thread, const Part& part);
   void read(const Part& part, ByteRange range);
 
@@ -83,6 +94,8 @@ class PartialRead final : public Request {
   Arena::Piece staging_;
   std::stop_token stop_;
   Stopwatch watch_;
+  bool taken_ = false;  // by the sink
+  bool abandoned_ = false;
 };
 
 // Decodes a chunk on this thread, at least the bytes `needed`; `packed` and `available` as a sink takes them. Counts it

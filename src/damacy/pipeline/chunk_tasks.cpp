@@ -6,6 +6,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/pipeline/place.h"
+#include "damacy/pipeline/readers.h"
 #include "damacy/zarr/decode_error.h"
 #include "damacy/zarr/stored_chunk.h"
 
@@ -16,13 +17,24 @@ std::vector<std::int64_t> as_vector(const Dims& dims) {
   return {dims.begin(), dims.end()};
 }
 
+class Settling final : public StorageWork {
+ public:
+  explicit Settling(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) {}
+  void ask(std::size_t) noexcept override { tasks_->settle(); }
+  void give_up(std::size_t, const Error& why) noexcept override {
+    if (!tasks_->told()) tasks_->abandon(why);
+  }
+
+ private:
+  const std::shared_ptr<ChunkTasks> tasks_;
+};
+
 }  // namespace
 
-ChunkTasks::ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, StatsBoard& board, Catalog& catalog)
+ChunkTasks::ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, With with)
     : job_(std::move(job)),
       plan_(std::move(plan)),
-      board_(board),
-      catalog_(catalog),
+      with_(std::move(with)),
       shards_(plan_.shards.size()),
       shard_failed_(plan_.shards.size(), 0),
       where_(plan_.chunks.size()),
@@ -36,12 +48,19 @@ ChunkTasks::ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, StatsBoard
 void ChunkTasks::open_shard(std::size_t shard) noexcept {
   const Array& array = array_of(shard);
   try {
-    shards_[shard] = catalog_.shard(array, plan_.shards[shard].shard);
-    if (!shards_[shard]) catalog_.check_missing_chunk(array);
+    std::shared_ptr<const Shard> opened = with_.catalog->shard(array, plan_.shards[shard].shard);
+    if (!opened) with_.catalog->check_missing_chunk(array);
+    if (!storage_abandoned()) shards_[shard] = std::move(opened);
   } catch (...) {
+    if (storage_abandoned()) return;
     shard_failed_[shard] = 1;
     fail_shard_in_flight(shard);
   }
+}
+
+void ChunkTasks::give_up_shard(std::size_t shard, const Error& why) noexcept {
+  shard_failed_[shard] = 1;
+  fail_shard(shard, why);
 }
 
 void ChunkTasks::find_chunks() {
@@ -88,9 +107,9 @@ void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int
   used_bytes_ += elements * static_cast<std::int64_t>(size_of(array.metadata().dtype));
   placed_bytes_ += elements * static_cast<std::int64_t>(size_of(job_->shape().dtype));
   const bool decoded = decode != Decode::joined;
-  if (decoded) board_.add(&Stats::chunks_decoded, 1);
-  if (decode == Decode::on_host) board_.add(&Stats::chunks_decoded_on_host, 1);
-  board_.add(&Stats::chunks_deduplicated, plan_.chunks[chunk].use_count - (decoded ? 1 : 0));
+  if (decoded) board().add(&Stats::chunks_decoded, 1);
+  if (decode == Decode::on_host) board().add(&Stats::chunks_decoded_on_host, 1);
+  board().add(&Stats::chunks_deduplicated, plan_.chunks[chunk].use_count - (decoded ? 1 : 0));
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept {
@@ -161,7 +180,21 @@ void ChunkTasks::fail_rows(std::size_t first_chunk, std::size_t end_chunk, const
 }
 
 void ChunkTasks::close_task() noexcept {
-  if (open_.fetch_sub(1, std::memory_order_acq_rel) == 1) settle();
+  if (open_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (with_.readers == nullptr || StorageWatch::current() != nullptr)
+    settle();
+  else
+    settle_elsewhere();
+}
+
+// A thread that nobody watches must not ask storage.
+void ChunkTasks::settle_elsewhere() noexcept {
+  try {
+    with_.readers->ask(std::make_shared<Settling>(shared_from_this()), 1, 1, [] {});
+  } catch (...) {  // for want of memory; nothing was asked
+    fail_all(nullptr);
+    tell_job();
+  }
 }
 
 // After the last read: what was read must still be what is there, or rows could mix two versions of an object.
@@ -169,35 +202,58 @@ void ChunkTasks::check_unchanged() {
   std::vector<std::optional<Error>> errors(plan_.arrays.size());
   for (std::size_t a = 0; a < plan_.arrays.size(); ++a) {
     try {
-      catalog_.check_unchanged(*plan_.arrays[a]);
+      with_.catalog->check_unchanged(*plan_.arrays[a]);
     } catch (...) {
       errors[a] = current_error();
     }
   }
-  for (std::size_t s = 0; s < plan_.shards.size(); ++s) {
+  for (std::size_t s = 0; s < plan_.shards.size() && !storage_abandoned(); ++s) {
     if (shard_failed_[s]) continue;
     try {
       if (errors[plan_.shards[s].array]) throw Error(*errors[plan_.shards[s].array]);
-      if (shards_[s]) catalog_.check_unchanged(array_of(s), *shards_[s]);
+      if (shards_[s]) with_.catalog->check_unchanged(array_of(s), *shards_[s]);
     } catch (...) {
-      fail_shard_in_flight(s);
+      if (!storage_abandoned()) fail_shard_in_flight(s);
     }
   }
 }
 
 void ChunkTasks::settle() noexcept {
+  const StorageWatch::Scope scope(this);
   try {
     check_unchanged();
   } catch (...) {
-    for (std::size_t c = 0; c < plan_.chunks.size(); ++c) fail_rows(c, c + 1, nullptr);
+    if (!storage_abandoned()) fail_all(nullptr);
   }
+  if (storage_abandoned()) return;
+  shards_.clear();
+  tell_job();
+}
+
+void ChunkTasks::abandon(const Error& why) noexcept {
+  fail_all(&why);
+  tell_job();
+}
+
+void ChunkTasks::fail_all(const Error* error) noexcept {
+  for (std::size_t s = 0; s < plan_.shards.size(); ++s) {
+    const PlannedShard& planned = plan_.shards[s];
+    if (error != nullptr)
+      fail_shard(s, *error);
+    else
+      fail_rows(planned.first_chunk, planned.first_chunk + planned.chunk_count, nullptr);
+  }
+}
+
+void ChunkTasks::tell_job() noexcept {
+  told_ = true;
   const auto record = [&](Metric Stats::* metric, std::int64_t ns, std::int64_t in, std::int64_t out) {
-    if (out > 0) board_.record(metric, std::chrono::nanoseconds(ns), static_cast<double>(in), static_cast<double>(out));
+    if (out > 0)
+      board().record(metric, std::chrono::nanoseconds(ns), static_cast<double>(in), static_cast<double>(out));
   };
   record(&Stats::decompress, decode_ns_, encoded_bytes_, decoded_bytes_);
   record(&Stats::assemble, place_ns_, used_bytes_, placed_bytes_);
-  shards_.clear();
-  job_->close_task(board_);
+  job_->close_task(board());
 }
 
 }  // namespace damacy

@@ -17,20 +17,28 @@
 
 namespace damacy {
 
-class ChunkTasks final : public EncodedChunks {
+class Readers;
+
+class ChunkTasks final : public EncodedChunks, public Abandonable, public std::enable_shared_from_this<ChunkTasks> {
  public:
   using Where = ChunkPlace;
+  struct With {
+    Readers* readers;  // null: the caller may wait for storage
+    StatsBoard& board;
+    std::shared_ptr<Catalog> catalog;
+  };
   // Holds one task of the job open until its own last task is closed; one of its own is open until the planner closes
   // it.
-  ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, StatsBoard& board, Catalog& catalog);
+  ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, With with);
 
-  // In this order: every shard (any thread, each once), then the chunks.
+  // In this order: every shard (any thread, each once) opened or given up, then the chunks.
   void open_shard(std::size_t shard) noexcept;
+  void give_up_shard(std::size_t shard, const Error& why) noexcept;
   void find_chunks();
 
   const BatchPlan& plan() const noexcept { return plan_; }
   BatchJob& job() const noexcept { return *job_; }
-  StatsBoard& board() const noexcept override { return board_; }
+  StatsBoard& board() const noexcept override { return with_.board; }
   const Array& array_of(std::size_t shard) const { return *plan_.arrays[plan_.shards[shard].array]; }
   std::size_t shard_of(std::size_t chunk) const { return shard_of_chunk_[chunk]; }
   const Where& where(std::size_t chunk) const override { return where_[chunk]; }
@@ -60,21 +68,29 @@ class ChunkTasks final : public EncodedChunks {
   void fail_shard(std::size_t shard, const Error& error) noexcept;
   void fail_shard_in_flight(std::size_t shard) noexcept;
 
+  // The last task is closed: tells the job, once what was read was found unchanged. On a watched thread.
+  void settle() noexcept;
+  // Storage does not say whether it is unchanged.
+  void abandon(const Error& why) noexcept override;
+  bool told() const noexcept { return told_; }
+
  private:
   Where locate(std::size_t shard, const PlannedChunk& chunk) const;
   void fail_rows(std::size_t first_chunk, std::size_t end_chunk, const Error* error) noexcept;
+  void fail_all(const Error* error) noexcept;
+  void settle_elsewhere() noexcept;
   void check_unchanged();
-  void settle() noexcept;
+  void tell_job() noexcept;
 
   std::shared_ptr<BatchJob> job_;
   BatchPlan plan_;
-  StatsBoard& board_;
-  Catalog& catalog_;
+  With with_;
   std::vector<std::shared_ptr<const Shard>> shards_;  // null: absent
   std::vector<std::uint8_t> shard_failed_;
   std::vector<Where> where_;  // by chunk of the plan
   std::vector<std::uint32_t> shard_of_chunk_;
   std::atomic<std::int64_t> open_{1};
+  bool told_ = false;  // the job
 
   std::atomic<std::int64_t> decode_ns_{0}, encoded_bytes_{0}, decoded_bytes_{0};
   std::atomic<std::int64_t> place_ns_{0}, used_bytes_{0}, placed_bytes_{0};

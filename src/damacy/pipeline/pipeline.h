@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "damacy/core/clock.h"
 #include "damacy/device/device.h"
 #include "damacy/pipeline/batch.h"
 #include "damacy/pipeline/config.h"
@@ -35,6 +36,7 @@ struct Surroundings {
   std::shared_ptr<Alloc> alloc;  // null: pages of the system
   // Opens the store of a path; null: directories of the file system.
   std::function<std::shared_ptr<Store>(const std::string& path)> make_store;
+  std::shared_ptr<const Clock> clock;  // of deadlines of storage; null: the steady one
   // Called on the waiting thread, without locks, about twenty times a second; may throw, and loses nothing by it.
   std::function<void()> while_waiting;
 };

@@ -57,6 +57,7 @@ std::string list_text(const std::vector<std::int64_t>& ids) {
 Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
     : config(checked(std::move(config_))), epoch(fork_epoch()), around(std::move(surroundings)), stream(config) {
   try {
+    if (!around.clock) around.clock = std::make_shared<SteadyClock>();
     if (config.gpu_decoder == GpuDecoderChoice::nvcomp) nvcomp = NvcompLibrary::open(around.nvcomp_files);
     bind();
     catalog = around.make_store ? std::make_shared<Catalog>(catalog_limits(config), around.make_store)
@@ -93,9 +94,10 @@ void Pipeline::Impl::bind() {
 }
 
 std::unique_ptr<BatchEngine> Pipeline::Impl::make_engine() {
-  if (!engine_device) return std::make_unique<WorkerEngine>(config, around.alloc, catalog, board);
+  if (!engine_device) return std::make_unique<WorkerEngine>(config, around.alloc, catalog, board, around.clock);
   StreamEngineParts parts;
   parts.device = engine_device;
+  parts.clock = around.clock;
   parts.device_from_bytes = around.device_from_bytes.value_or(cores_that_decode(config) * kHostDecodesMeanwhile);
   parts.decoder = engine_device->is_host() ? make_host_stream_decoder()
                   : nvcomp != nullptr      ? make_nvcomp_stream_decoder(nvcomp)
@@ -122,7 +124,10 @@ void Pipeline::Impl::close() noexcept {
   }
   stopping.request_stop();
   if (planner.joinable()) planner.join();
-  if (engine) engine->stop();
+  if (engine && engine->stop(engine))
+    log(LogLevel::warn,
+        "storage does not answer: a pipeline was closed without waiting for reads that hang; they keep "
+        "their threads and its buffers until they end");
   if (slots) slots->retire();
   if (catalog) catalog->clear();
   log_summaries(/*now_or_never=*/true);

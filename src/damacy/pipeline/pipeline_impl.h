@@ -64,6 +64,11 @@ struct Pipeline::Impl {
   };
   template <class Ready>
   bool wait(Lock& lock, const Deadline& deadline, Ready ready);
+  void look_after(Lock& lock) noexcept {  // what hangs in storage
+    lock.unlock();
+    engine->abandon_overdue();
+    lock.lock();
+  }
 
   void refill(Lock& lock, const QueuedSource* own);
   void refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& source, const QueuedSource* own);
@@ -75,7 +80,7 @@ struct Pipeline::Impl {
   };
   using OpenedByUri = std::unordered_map<std::string, Opened>;
   OpenedByUri resolve(const QueuedSource& source);
-  void open_side_by_side(const OpenedByUri& wanted);
+  class Opening;
   void admit_front(QueuedSource& source, const OpenedByUri& opened);
   void make_slots(const PlannedSample& first);
   // What ended a source: thrown at once, or kept for its place in the stream.
@@ -102,7 +107,7 @@ struct Pipeline::Impl {
   std::shared_ptr<Device> batch_device;         // null: batches live in host memory
   std::shared_ptr<const NvcompLibrary> nvcomp;  // when it was asked for; a GPU's frames go there
   std::shared_ptr<Slots> slots;
-  std::unique_ptr<BatchEngine> engine;
+  std::shared_ptr<BatchEngine> engine;
 
   // Under wakeup->mutex:
   SampleStream stream;
@@ -121,14 +126,17 @@ bool Pipeline::Impl::wait(Lock& lock, const Deadline& deadline, Ready ready) {
   for (;;) {
     if (ready()) return true;
     const auto now = std::chrono::steady_clock::now();
-    if (deadline && now >= *deadline) return false;
+    if (deadline && now >= *deadline) {
+      look_after(lock);
+      return ready();
+    }
     wakeup->changed.wait_until(lock, deadline ? std::min(*deadline, now + kPoll) : now + kPoll);
     if (ready()) return true;
-    if (around.while_waiting) {
-      lock.unlock();
-      around.while_waiting();
-      lock.lock();
-    }
+    look_after(lock);
+    if (!around.while_waiting) continue;
+    lock.unlock();
+    around.while_waiting();
+    lock.lock();
   }
 }
 

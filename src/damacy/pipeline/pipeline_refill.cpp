@@ -1,6 +1,8 @@
 // Samples in: sources are pulled as far as there is room, their arrays opened side by side, their samples admitted.
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <vector>
 
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 #include "damacy/core/text.h"
 #include "damacy/pipeline/admission.h"
 #include "damacy/pipeline/pipeline_impl.h"
+#include "damacy/pipeline/readers.h"
 
 namespace damacy {
 
@@ -105,38 +108,64 @@ void Pipeline::Impl::pull(QueuedSource& source, std::int64_t room) const {
   }
 }
 
-Pipeline::Impl::OpenedByUri Pipeline::Impl::resolve(const QueuedSource& source) {
-  OpenedByUri opened;
-  for (const Sample& sample : source.pulled) opened.try_emplace(sample.uri);
-  open_side_by_side(opened);
-  for (auto& [uri, result] : opened) {
+// Arrays to be opened or found, by threads that storage may hold. Outlives a call that something interrupts.
+class Pipeline::Impl::Opening final : public StorageWork {
+ public:
+  Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog, std::shared_ptr<Wakeup> wakeup)
+      : catalog_(std::move(catalog)), wakeup_(std::move(wakeup)) {
+    for (const Sample& sample : source.pulled)
+      if (const auto [at, is_new] = opened_.try_emplace(sample.uri); is_new) in_order_.push_back(&*at);
+  }
+  std::size_t size() const noexcept { return in_order_.size(); }
+
+  void ask(std::size_t question) noexcept override {
+    auto& [uri, result] = *in_order_[question];
+    Opened opened;
     try {
-      result.array = catalog->array(uri);
+      opened.array = catalog_->array(uri);
+    } catch (...) {
+      opened.error = std::current_exception();
+    }
+    if (!storage_abandoned()) result = std::move(opened);
+  }
+  void give_up(std::size_t question, const Error& why) noexcept override {
+    auto& [uri, result] = *in_order_[question];
+    try {
+      result.error = std::make_exception_ptr(Error(why).at_uri(uri));
     } catch (...) {
       result.error = std::current_exception();
     }
   }
-  return opened;
-}
+  void all_told() noexcept {
+    told_ = true;
+    wakeup_->notify();
+  }
+  bool told() const noexcept { return told_; }
+  OpenedByUri take() noexcept { return std::move(opened_); }
 
-// Brings arrays that are not in the catalog yet into it, all at once. Failures are found again by whoever asks next.
-void Pipeline::Impl::open_side_by_side(const OpenedByUri& wanted) {
-  std::vector<std::string> unknown;
+ private:
+  const std::shared_ptr<Catalog> catalog_;
+  const std::shared_ptr<Wakeup> wakeup_;
+  OpenedByUri opened_;
+  std::vector<OpenedByUri::value_type*> in_order_;
+  std::atomic<bool> told_{false};
+};
+
+// Those that are not in the catalog yet side by side.
+Pipeline::Impl::OpenedByUri Pipeline::Impl::resolve(const QueuedSource& source) {
+  const auto opening = std::make_shared<Opening>(source, catalog, wakeup);
+  if (opening->size() == 0) return {};
   Lock lock(wakeup->mutex);
+  if (closed) throw closed_error();
   if (resolved.size() >= static_cast<std::size_t>(config.n_zarrs_meta_cache)) resolved.clear();
-  for (const auto& [uri, result] : wanted)
-    if (resolved.insert(uri).second) unknown.push_back(uri);
-  if (unknown.size() < 2) return;
-  const auto left = std::make_shared<std::atomic<std::size_t>>(unknown.size());
-  for (std::string& uri : unknown)
-    engine->run_soon([uri = std::move(uri), left, known = catalog, wake = wakeup] {
-      try {
-        static_cast<void>(known->array(uri));
-      } catch (const std::exception&) {
-      }
-      if (--*left == 0) wake->notify();
-    });
-  wait(lock, std::nullopt, [&] { return *left == 0 || closed; });
+  std::size_t unknown = 0;
+  for (const Sample& sample : source.pulled) unknown += resolved.insert(sample.uri).second ? 1 : 0;
+  lock.unlock();
+  engine->ask(opening, opening->size(), std::max<std::size_t>(unknown, 1), [opening] { opening->all_told(); });
+  lock.lock();
+  wait(lock, std::nullopt, [&] { return opening->told() || closed; });
+  if (!opening->told()) throw closed_error();
+  return opening->take();
 }
 
 void Pipeline::Impl::admit_front(QueuedSource& source, const OpenedByUri& opened) {

@@ -7,16 +7,16 @@ namespace damacy {
 namespace {
 
 void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, std::uint32_t portion,
-                  std::uint32_t portions, StatsBoard::Span& planning,
+                  std::uint32_t portions, const std::stop_token& stop, StatsBoard::Span& planning,
                   const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) {
   const Stopwatch watch;
-  const auto tasks =
-      std::make_shared<ChunkTasks>(job, plan_batch(job->rows(), portion, portions), with.board, with.catalog);
+  const auto tasks = std::make_shared<ChunkTasks>(job, plan_batch(job->rows(), portion, portions), with);
   const struct Close {
     ChunkTasks& tasks;
     ~Close() { tasks.close_task(); }
   } close{*tasks};
-  with.readers.open_shards(tasks);
+  if (!with.readers->open_shards(tasks, stop))
+    throw Error(Status::shutdown, "the pipeline was closed while a batch was planned", "closed");
   tasks->find_chunks();
   planning += watch.elapsed();
   each(tasks);
@@ -32,7 +32,7 @@ void plan_portions(const std::shared_ptr<BatchJob>& job, const Planning& with, c
   try {
     const std::uint32_t portions = count_portions(job->rows(), records);
     for (std::uint32_t portion = 0; portion < portions && !stop.stop_requested(); ++portion)
-      plan_portion(job, with, portion, portions, planning, each);
+      plan_portion(job, with, portion, portions, stop, planning, each);
   } catch (...) {
     job->fail_all_in_flight();
   }

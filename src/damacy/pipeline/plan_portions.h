@@ -10,11 +10,7 @@
 
 namespace damacy {
 
-struct Planning {
-  Readers& readers;
-  StatsBoard& board;
-  Catalog& catalog;
-};
+using Planning = ChunkTasks::With;
 
 // Calls `each` with every portion, whose chunks are found. Closes the task that start() left open.
 void plan_portions(const std::shared_ptr<BatchJob>& job, const Planning& with, const std::stop_token& stop,

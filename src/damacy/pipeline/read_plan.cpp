@@ -35,13 +35,13 @@ class Planner {
  public:
   Planner(const PlannedSample& sample, ReadPlan& out) : sample_(sample), out_(out) {}
 
-  void add_portion(Catalog& catalog, BatchPlan plan) {
-    check_all_found(catalog, plan);
+  void add_portion(const std::shared_ptr<Catalog>& catalog, BatchPlan plan) {
+    check_all_found(*catalog, plan);
     const auto job =
         std::make_shared<BatchJob>(BatchJob::Shape{0, 0, sample_.box.extents(), Dtype::f32, OnError::raise}, 1);
     job->set_rows(std::vector{sample_});
     StatsBoard board;
-    ChunkTasks tasks(job, std::move(plan), board, catalog);
+    ChunkTasks tasks(job, std::move(plan), {nullptr, board, catalog});
     for (std::size_t s = 0; s < tasks.plan().shards.size(); ++s) tasks.open_shard(s);
     tasks.find_chunks();
     for (std::size_t c = 0; c < tasks.plan().chunks.size(); ++c) count(tasks, c);
@@ -112,10 +112,10 @@ class Planner {
 }  // namespace
 
 ReadPlan plan_reads(const Sample& sample) {
-  Catalog catalog(kLimits);
+  const auto catalog = std::make_shared<Catalog>(kLimits);
   Config config;
   config.batch_size = 1;
-  const PlannedSample admitted = admit(sample, config, std::nullopt, [&] { return catalog.array(sample.uri); });
+  const PlannedSample admitted = admit(sample, config, std::nullopt, [&] { return catalog->array(sample.uri); });
   const Array& array = *admitted.array;
   ReadPlan out;
   out.store = array.store()->name();

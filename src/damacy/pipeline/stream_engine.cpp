@@ -50,28 +50,33 @@ class StreamEngine final : public BatchEngine {
         decoded_(pages_, static_cast<std::size_t>(config.device_buffer_bytes)),
         slots_(make_slots()),
         runner_(parts_.device, *parts_.decoder, *parts_.copier, {scratch_, images_, packed_, decoded_}, board_),
-        readers_(config),
+        readers_(config, parts_.clock),
         former_({slots_, plan_.slab, staging_}, readers_, {packed_, decoded_, readers_.contexts()}, runner_) {}
-  ~StreamEngine() override { stop(); }
+  ~StreamEngine() override { stop(nullptr); }
 
   void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept override {
-    plan_portions(job, {readers_, board_, *catalog_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
+    plan_portions(job, {&readers_, board_, catalog_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
       former_.add(tasks, parts_.device_from_bytes, stop);
     });
     // A device with little to do is better off with this batch now than with a fuller wave later.
     if (former_.sealed() - runner_.retired() < kBusy) former_.seal();
   }
   void flush() override { former_.seal(); }
-  void run_soon(std::function<void()> task) override { readers_.run_soon(std::move(task)); }
+  void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,
+           std::function<void()> all_told) override {
+    readers_.ask(std::move(work), count, lanes, std::move(all_told));
+  }
+  void abandon_overdue() noexcept override { readers_.abandon_overdue(); }
   bool runs_ahead() const override { return true; }
   RowWriter& rows() override { return runner_; }
   std::uint64_t ready_stream() const override { return runner_.native_handle(); }
 
   // The planner has ended: nobody forms waves any more.
-  void stop() override {
-    readers_.stop();
+  bool stop(const std::shared_ptr<void>& keep) noexcept override {
+    const bool left_behind = readers_.stop_reading(keep);
     former_.seal();
     runner_.finish();
+    return readers_.stop(keep) || left_behind;
   }
   AtOnce at_once() const override { return {readers_.at_once(), WaveRunner::kDecodesAtOnce}; }
   std::size_t host_bytes() const override { return plan_.staging + plan_.images; }

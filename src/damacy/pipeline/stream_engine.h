@@ -9,6 +9,7 @@
 
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
+#include "damacy/core/clock.h"
 #include "damacy/device/device.h"
 #include "damacy/pipeline/batch_engine.h"
 #include "damacy/pipeline/config.h"
@@ -22,6 +23,7 @@ struct StreamEngineParts {
   std::unique_ptr<Copier> copier;
   // Batches with fewer decoded bytes than this go to the readers: a device would not have decoded them sooner.
   std::uint64_t device_from_bytes = 0;
+  std::shared_ptr<const Clock> clock;
 };
 
 std::unique_ptr<BatchEngine> make_stream_engine(const Config& config, StreamEngineParts parts,

@@ -28,10 +28,10 @@ bool Wave::fits(std::uint64_t staged_bytes, std::uint64_t decoded_bytes) const n
 
 // In the last piece, or a new one: behind a full one, which then goes up and makes room.
 void Wave::reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop) {
-  if (!pieces_.empty() && pieces_.back().bytes + bytes <= pieces_.back().memory.bytes().size()) return;
+  if (!pieces_.empty() && pieces_.back().bytes + bytes <= pieces_.back().memory->bytes().size()) return;
   close_last_piece();
   const std::uint64_t usual = std::min<std::uint64_t>(kPiece, staging_.size() / 8);
-  Arena::Piece memory = staging_.take(std::max(bytes, usual), std::move(stop), most);
+  auto memory = std::make_shared<Arena::Piece>(staging_.take(std::max(bytes, usual), std::move(stop), most));
   const std::lock_guard lock(mutex_);
   StagedPiece& piece = pieces_.emplace_back();
   piece.memory = std::move(memory);
@@ -42,7 +42,7 @@ StagedRange Wave::stage(std::uint64_t bytes) {
   const std::uint64_t whole = padded(bytes);
   const std::lock_guard lock(mutex_);
   StagedPiece& piece = pieces_.back();
-  const std::span<std::byte> memory = piece.memory.bytes().subspan(piece.bytes, bytes);
+  const std::span<std::byte> memory = piece.memory->bytes().subspan(piece.bytes, bytes);
   const std::uint64_t begin = std::exchange(staged_, staged_ + whole);
   piece.bytes += whole;
   ++piece.open;

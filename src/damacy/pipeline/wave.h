@@ -62,9 +62,9 @@ class Wave;
 
 // Pinned memory on its way to a wave's source.
 struct StagedPiece {
-  Arena::Piece memory;
-  std::uint64_t begin = 0, bytes = 0;  // in source
-  std::uint32_t open = 0;              // ranges that are not written yet
+  std::shared_ptr<Arena::Piece> memory;  // an abandoned read keeps it longer
+  std::uint64_t begin = 0, bytes = 0;    // in source
+  std::uint32_t open = 0;                // ranges that are not written yet
   bool full = false, told = false, enqueued = false;
   Event began, ended;  // its copy
 };
@@ -90,6 +90,7 @@ class StagedRange {
   ~StagedRange();
   std::uint64_t begin() const noexcept { return begin_; }  // in source
   std::span<std::byte> memory() const noexcept { return memory_; }
+  std::shared_ptr<void> keep() const noexcept { return piece_->memory; }
 
  private:
   std::shared_ptr<Wave> wave_;

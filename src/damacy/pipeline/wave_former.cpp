@@ -31,20 +31,35 @@ class SlabRead final : public Request {
   bool only_reads() const noexcept override { return true; }
   void complete(std::size_t, const Part& part, const Error* failure) noexcept override {
     tasks_->job().close_read();
+    is_read_ = true;
     if (failure == nullptr) {
       std::uint64_t wanted = 0;
       for (const StagedChunk* chunk : chunks_) wanted += chunk->staged_bytes;
       count_read(tasks_->board(), watch_.elapsed(), run_.bytes, wanted);
     }
-    for (StagedChunk* chunk : chunks_) {
+    for (; next_ < chunks_.size(); ++next_) {
+      StagedChunk* const chunk = chunks_[next_];
       try {
         if (failure != nullptr) read_again(part, *chunk, *failure);
+        if (storage_abandoned()) return;
         stage_chunk(*wave_, *chunk, packed(*chunk));
       } catch (...) {
+        if (storage_abandoned()) return;
         chunk->failed = true;
         tasks_->fail_chunk_in_flight(chunk->chunk);
       }
     }
+  }
+  bool can_be_abandoned() const noexcept override { return true; }
+  // The wave goes on without these chunks, and its memory stays here.
+  void abandon(const Error& why) noexcept override {
+    kept_ = staged_.keep();
+    if (!is_read_) tasks_->job().close_read();
+    for (; next_ < chunks_.size(); ++next_) {
+      chunks_[next_]->failed = true;
+      tasks_->fail_chunk(chunks_[next_]->chunk, why);
+    }
+    const StagedRange ends = std::move(staged_);
   }
 
  private:
@@ -58,11 +73,14 @@ class SlabRead final : public Request {
     part.object->read_exact(tasks_->where(chunk.chunk).offset, packed(chunk));
   }
 
+  std::shared_ptr<void> kept_;  // of an abandoned read: the memory
   std::shared_ptr<Wave> wave_;
   std::shared_ptr<ChunkTasks> tasks_;
   ChunkRun run_;
   StagedRange staged_;
   std::vector<StagedChunk*> chunks_;
+  std::size_t next_ = 0;  // of them
+  bool is_read_ = false;
   Stopwatch watch_;
 };
 
@@ -102,9 +120,11 @@ class CropSink final : public ChunkSink {
 
   CropSink(std::shared_ptr<Wave> wave, std::shared_ptr<ChunkTasks> tasks, Crops crops, const HostDecodeMemory& memory)
       : wave_(std::move(wave)), tasks_(std::move(tasks)), crops_(std::move(crops)), memory_(memory) {}
-  ~CropSink() override {
+  ~CropSink() override { end(); }
+  void end() noexcept override {
     for (auto& [number, of_chunk] : crops_)
       if (!of_chunk.done) of_chunk.staged->failed = true;
+    crops_.clear();
   }
 
   ChunkTasks& tasks() noexcept override { return *tasks_; }

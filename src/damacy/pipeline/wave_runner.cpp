@@ -151,7 +151,7 @@ void WaveRunner::retire_all() {
 void WaveRunner::upload(Wave& wave, StagedPiece& piece) {
   piece.began = up_->record(true);
   if (piece.bytes > 0)
-    up_->copy(wave.slot().source.bytes().subspan(piece.begin, piece.bytes), piece.memory.bytes().first(piece.bytes));
+    up_->copy(wave.slot().source.bytes().subspan(piece.begin, piece.bytes), piece.memory->bytes().first(piece.bytes));
   piece.ended = up_->record(true);
   piece.enqueued = true;
 }

@@ -19,13 +19,17 @@ class HostRows final : public RowWriter {
 class WorkerEngine final : public BatchEngine {
  public:
   WorkerEngine(const Config& config, const std::shared_ptr<Alloc>& alloc, std::shared_ptr<Catalog> catalog,
-               StatsBoard& board);
+               StatsBoard& board, const std::shared_ptr<const Clock>& clock);
 
   bool runs_ahead() const override { return false; }
   void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept override;
   void flush() override {}
-  void run_soon(std::function<void()> task) override { readers_.run_soon(std::move(task)); }
-  void stop() override { readers_.stop(); }
+  void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,
+           std::function<void()> all_told) override {
+    readers_.ask(std::move(work), count, lanes, std::move(all_told));
+  }
+  void abandon_overdue() noexcept override { readers_.abandon_overdue(); }
+  bool stop(const std::shared_ptr<void>& keep) noexcept override { return readers_.stop(keep); }
   RowWriter& rows() override { return rows_; }
   std::uint64_t ready_stream() const override { return 0; }
   AtOnce at_once() const override { return {readers_.at_once(), readers_.at_once()}; }

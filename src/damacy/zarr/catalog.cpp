@@ -9,6 +9,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
+#include "damacy/io/storage_watch.h"
 #include "damacy/zarr/detail/ledger.h"
 #include "damacy/zarr/detail/lru.h"
 #include "damacy/zarr/detail/opening.h"
@@ -179,7 +180,13 @@ class Catalog::Impl::Claim {
       name_ = name;
       return true;
     }
-    impl_.load_ended.wait(lock);
+    lock.unlock();
+    {
+      const StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
+      std::unique_lock again(impl_.mutex);
+      impl_.load_ended.wait(again, [&] { return !impl_.loading.contains(name); });
+    }
+    lock.lock();
     return false;
   }
 
@@ -196,7 +203,7 @@ std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
     std::erase_if(stores, [](const auto& known) { return known.second.expired(); });
   auto& known = stores[name];
   if (auto store = known.lock()) return store;
-  auto store = make_store(path);
+  auto store = make_watched_store(make_store(path));
   known = store;
   return store;
 }

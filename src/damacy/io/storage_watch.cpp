@@ -1,0 +1,148 @@
+#include "damacy/io/storage_watch.h"
+
+#include <string>
+#include <utility>
+
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+thread_local StorageWatch* of_this_thread = nullptr;
+
+using Operation = StorageWatch::Operation;
+
+class WatchedObject final : public Object {
+ public:
+  WatchedObject(std::shared_ptr<Object> object, std::shared_ptr<Store> store, std::string_view key)
+      : object_(std::move(object)), store_(std::move(store)), key_(key) {}
+  const Stamp& stamp() const noexcept override { return object_->stamp(); }
+  void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
+    const Operation reading("read", *store_, key_);
+    object_->read_exact(offset, dst);
+  }
+
+ private:
+  const std::shared_ptr<Object> object_;
+  const std::shared_ptr<Store> store_;
+  const std::string key_;
+};
+
+class WatchedStore final : public Store {
+ public:
+  explicit WatchedStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+  std::string name() const override { return store_->name(); }
+  std::shared_ptr<Object> open(std::string_view key) override {
+    const Operation opening("open", *store_, key);
+    auto object = store_->open(key);
+    if (!object) return nullptr;
+    return std::make_shared<WatchedObject>(std::move(object), store_, key);
+  }
+  std::optional<Stamp> stamp(std::string_view key) override {
+    const Operation looking("look up", *store_, key);
+    return store_->stamp(key);
+  }
+  std::vector<Entry> list(std::string_view prefix) override {
+    const Operation listing("list", *store_, prefix);
+    return store_->list(prefix);
+  }
+
+ private:
+  const std::shared_ptr<Store> store_;
+};
+
+}  // namespace
+
+StorageWatch::StorageWatch(std::shared_ptr<const Clock> clock) : clock_(std::move(clock)) {}
+
+StorageWatch* StorageWatch::current() noexcept {
+  return of_this_thread;
+}
+
+void StorageWatch::sit_down() noexcept {
+  of_this_thread = this;
+}
+
+StorageWatch::Scope::Scope(Abandonable* work) noexcept : watch_(of_this_thread), work_(work) {
+  if (watch_ == nullptr) return;
+  const std::lock_guard lock(watch_->mutex_);
+  outer_ = std::exchange(watch_->innermost_, this);
+}
+
+StorageWatch::Scope::~Scope() {
+  if (watch_ == nullptr) return;
+  const std::lock_guard lock(watch_->mutex_);
+  watch_->innermost_ = outer_;
+}
+
+void StorageWatch::begin(std::string_view verb, const Store* store, std::string_view key) {
+  const Clock::Time now = clock_->now();
+  const std::lock_guard lock(mutex_);
+  if (abandoned_) throw Error(Status::shutdown, "nobody waits for this any more", "closed");
+  asking_ = true;
+  began_ = now;
+  verb_ = verb;
+  store_ = store;
+  key_ = key;
+}
+
+Operation::Operation(std::string_view verb, const Store& store, std::string_view key) : watch_(of_this_thread) {
+  if (watch_ != nullptr) watch_->begin(verb, &store, key);
+}
+
+Operation::Operation(Behind) : watch_(of_this_thread) {
+  if (watch_ != nullptr) watch_->begin({}, nullptr, {});
+}
+
+// Waits while the work is being given up.
+Operation::~Operation() {
+  if (watch_ == nullptr) return;
+  const std::lock_guard lock(watch_->mutex_);
+  watch_->asking_ = false;
+}
+
+// Without memory for the words, fewer of them.
+Error StorageWatch::describe(std::string_view why) const noexcept {
+  const std::string_view reason = why.empty() ? "deadline" : "closed";
+  const Status status = why.empty() ? Status::io : Status::shutdown;
+  for (;;) {
+    try {
+      if (store_ == nullptr)
+        return Error(status, text("waited in vain for what operations without an answer hold", why),
+                     std::string(reason));
+      return Error(status, text("cannot ", verb_, ": storage did not answer in time", why), std::string(reason))
+          .at_key(key_)
+          .at_store(store_->name());
+    } catch (const std::bad_alloc&) {  // somebody else gives memory back: there is no other way out of here
+    }
+  }
+}
+
+bool StorageWatch::abandon(Clock::Time age, bool stuck, std::string_view why) noexcept {
+  const Clock::Time now = clock_->now();
+  const std::lock_guard lock(mutex_);
+  if (!asking_ || abandoned_ || now - began_ < age || (store_ == nullptr && !stuck)) return false;
+  if (innermost_ == nullptr) return false;
+  for (const Scope* scope = innermost_; scope != nullptr; scope = scope->outer_)
+    if (scope->work_ == nullptr) return false;
+  abandoned_ = true;
+  const Error error = describe(why);
+  for (const Scope* scope = innermost_; scope != nullptr; scope = scope->outer_) scope->work_->abandon(error);
+  return true;
+}
+
+bool StorageWatch::abandoned() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return abandoned_;
+}
+
+bool storage_abandoned() noexcept {
+  const StorageWatch* const watch = of_this_thread;
+  return watch != nullptr && watch->abandoned();
+}
+
+std::shared_ptr<Store> make_watched_store(std::shared_ptr<Store> store) {
+  return std::make_shared<WatchedStore>(std::move(store));
+}
+
+}  // namespace damacy
