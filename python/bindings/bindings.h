@@ -42,6 +42,16 @@ class HeldGil {
   PyGILState_STATE state_;
 };
 
+// Around Python code that runs while one of our exceptions is handled. When the interpreter ends meanwhile and unwinds
+// the thread, it stops here for ever: a foreign exception cannot be caught there.
+class Unleavable {
+ public:
+  Unleavable() = default;
+  ~Unleavable();
+  Unleavable(const Unleavable&) = delete;
+  Unleavable& operator=(const Unleavable&) = delete;
+};
+
 // On the main thread: a function that lets signal handlers run, and throws what they raise. Elsewhere empty.
 std::function<void()> signal_checker();
 

@@ -112,6 +112,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 }  // namespace
 
 nb::object exception_of(const Error& error) {
+  const Unleavable stays;
   const nb::object make = nb::module_::import_("damacy._errors").attr("make_error");
   return make(static_cast<int>(error.status()), kind_name(error.kind()),
               nb::steal(PyUnicode_DecodeUTF8(error.message().data(), static_cast<Py_ssize_t>(error.message().size()),

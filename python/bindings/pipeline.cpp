@@ -207,6 +207,10 @@ HeldGil::HeldGil() {
   }
 }
 
+Unleavable::~Unleavable() {
+  while (std::this_thread::get_id() != main_thread && interpreter_ends()) ::pause();
+}
+
 Unlocked::~Unlocked() {
   while (interpreter_ends()) ::pause();
   try {
