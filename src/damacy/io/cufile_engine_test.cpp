@@ -86,6 +86,21 @@ TEST_F(CuFileEngineTest, device_requests_go_through_it_and_are_counted) {
   EXPECT_EQ(handles(), 0);
 }
 
+TEST_F(CuFileEngineTest, work_on_the_memory_comes_first) {
+  const auto producer = device->make_stream();
+  producer->fill(memory.bytes(), std::byte{9});
+  const Event made = producer->record();
+  const auto operation = begin_request({open(),
+                                        Direction::write,
+                                        0,
+                                        {{memory.data(), 100'000, std::make_shared<OnDevice>(OnDevice{device, made})}},
+                                        {}});
+  operation->wait(std::nullopt);
+  ASSERT_EQ(operation->error(), nullptr);
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_EQ(in.get(), 9);
+}
+
 TEST_F(CuFileEngineTest, small_requests_and_mode_on_go_round_it) {
   const auto small = open();
   EXPECT_EQ(transfer(small, Direction::read, 0, 1000)->count(), 1000U);

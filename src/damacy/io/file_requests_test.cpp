@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <map>
 #include <random>
 #include <thread>
@@ -231,6 +232,49 @@ TEST_P(OnDeviceTest, a_read_waits_for_what_was_queued_before) {
   const Event ready = before->record();
   EXPECT_EQ(result(begin_request(request(open(), Direction::read, 0, {piece(0, 100'000, ready)}))), 100'000U);
   EXPECT_TRUE(std::equal(memory.data(), memory.data() + 100'000, bytes.begin()));
+}
+
+TEST_P(OnDeviceTest, every_way_to_hear_of_the_end_hears_of_the_copies_too) {
+  using Operations = const std::shared_ptr<Operation>&;
+  const std::function<void(Operations)> ways[] = {
+      [](Operations o) { EXPECT_TRUE(o->wait(std::chrono::hours(1))); },
+      [](Operations o) { EXPECT_TRUE(o->wait(std::nullopt, [] {})); },
+      [](Operations o) {
+        while (!o->done()) std::this_thread::yield();
+      },
+  };
+  for (const bool in_stream : {false, true})
+    for (const auto& way : ways) {
+      std::fill_n(memory.data(), memory.size(), std::byte{0});
+      auto asked = request(open(), Direction::read, 0, {piece(0, 50'000)});
+      const auto operation = in_stream ? begin_in_stream(std::move(asked), 0) : begin_request(std::move(asked));
+      way(operation);
+      EXPECT_TRUE(std::equal(memory.data(), memory.data() + 50'000, bytes.begin()));
+    }
+}
+
+TEST_P(OnDeviceTest, who_is_called_back_finds_the_bytes) {
+  std::fill_n(memory.data(), memory.size(), std::byte{0});
+  const auto operation = begin_request(request(open(), Direction::read, 0, {piece(0, 50'000)}));
+  std::vector<std::byte> seen(50'000);
+  std::latch told(1);
+  operation->when_done([&] {
+    std::copy_n(memory.data(), seen.size(), seen.begin());
+    told.count_down();
+  });
+  told.wait();
+  EXPECT_TRUE(std::equal(seen.begin(), seen.end(), bytes.begin()));
+}
+
+TEST_P(OnDeviceTest, a_stream_request_waits_for_what_was_queued_before) {
+  HostBuffer zeros(device->pinned_memory(), 50'000);
+  std::fill_n(zeros.data(), zeros.size(), std::byte{0});
+  const auto before = device->make_stream();
+  before->copy(std::span(memory.data(), 50'000), zeros.bytes());
+  const Event ready = before->record();
+  EXPECT_EQ(result(begin_in_stream(request(open(), Direction::read, 0, {piece(0, 50'000, ready)}), 0)), 50'000U);
+  ready.wait();
+  EXPECT_TRUE(std::equal(memory.data(), memory.data() + 50'000, bytes.begin()));
 }
 
 TEST_P(OnDeviceTest, a_gather_is_one_batch_of_copies_for_a_block) {

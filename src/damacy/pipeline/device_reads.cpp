@@ -202,7 +202,7 @@ void ReadWaves::finish() noexcept {
 
 void ReadWaves::run(Wave& wave) noexcept {
   try {
-    enqueue_and_wait(wave);
+    through_device(wave);
     ReadSlot& slot = wave.slot();
     for (std::size_t frame = 0; frame < wave.owners.size(); ++frame) {
       std::uint32_t word = 0;
@@ -218,41 +218,84 @@ void ReadWaves::run(Wave& wave) noexcept {
   wave.lease.reset();
 }
 
-// One copy up: the chunks, and behind them the images.
-void ReadWaves::enqueue_and_wait(Wave& wave) {
+// Descriptors of a wave: behind the chunks in its slab, so that both go up in one copy; where they do not fit there, in
+// memory of their own.
+struct ReadWaves::Images {
+  HostBuffer own_pinned, own_device;
+  std::span<std::byte> pinned, device;
+};
+
+ReadWaves::Images ReadWaves::images_of(ReadSlot& slot, std::size_t at, std::size_t bytes) const {
+  Images images;
+  if (at + bytes <= slot.slab.size()) {
+    images.pinned = slot.slab.bytes().subspan(at, bytes);
+    images.device = slot.source.bytes().subspan(at, bytes);
+    return images;
+  }
+  images.own_pinned = HostBuffer(reads_->device_->pinned_memory(), bytes);
+  images.own_device = HostBuffer(reads_->device_->device_memory(), bytes + kAligned);
+  images.pinned = images.own_pinned.bytes();
+  images.device = images.own_device.bytes().first(bytes);
+  return images;
+}
+
+void ReadWaves::copy_up(std::span<std::byte> device, std::span<const std::byte> host) {
+  if (host.empty()) return;
+  reads_->stream_->copy(device, host);
+  reads_->counters_.h2d_bytes += static_cast<std::int64_t>(host.size());
+  ++reads_->counters_.h2d_copies;
+}
+
+// What was enqueued reads the slot and writes the destination: its end is waited for also when something fails.
+template <class Enqueue>
+void ReadWaves::enqueue_and_wait(Enqueue enqueue) {
+  Stream& stream = *reads_->stream_;
+  Event done;
+  try {
+    const std::lock_guard lock(reads_->stream_mutex_);
+    enqueue(stream);
+    done = stream.record();
+  } catch (...) {
+    try {
+      const std::lock_guard lock(reads_->stream_mutex_);
+      stream.record().wait();
+    } catch (const Error&) {  // a device that cannot tell: freeing its memory waits
+    }
+    throw;
+  }
+  done.wait();
+}
+
+void ReadWaves::through_device(Wave& wave) {
   ReadSlot& slot = wave.slot();
   const std::size_t frame_image = slot.frames->image_bytes();
   const std::size_t placement_image = reads_->copier_->image_bytes(slot.placements);
-  const std::size_t frames_at = round_up<std::size_t>(wave.staged, kAligned);
-  const std::size_t placements_at = frames_at + round_up<std::size_t>(frame_image, kAligned);
-  const std::size_t end = placements_at + placement_image;
+  const std::size_t placements_at = round_up<std::size_t>(frame_image, kAligned);
+  const std::size_t chunks = round_up<std::size_t>(wave.staged, kAligned);
   const std::size_t status_bytes = std::size_t{4} * slot.frames->count();
-  if (end > slot.slab.size() || status_bytes > kStatusBytes)
-    throw Error(Status::oom, text("a wave needs ", end, " bytes of ", slot.slab.size(), " for its descriptors"),
+  if (status_bytes > kStatusBytes)
+    throw Error(Status::oom,
+                text("a wave of ", slot.frames->count(), " frames has room for the status of ", kStatusBytes / 4),
                 "buffers");
-  if (end == 0) return;
-  slot.frames->write_image(slot.slab.bytes().subspan(frames_at, frame_image));
-  reads_->copier_->write_image(slot.placements, slot.slab.bytes().subspan(placements_at, placement_image));
-  Event done;
-  {
-    const std::lock_guard lock(reads_->stream_mutex_);
-    Stream& stream = *reads_->stream_;
-    stream.copy(slot.source.bytes().first(end), slot.slab.bytes().first(end));
-    reads_->counters_.h2d_bytes += static_cast<std::int64_t>(end);
-    ++reads_->counters_.h2d_copies;
+  const Images images = images_of(slot, chunks, placements_at + placement_image);
+  slot.frames->write_image(images.pinned.first(frame_image));
+  reads_->copier_->write_image(slot.placements, images.pinned.subspan(placements_at, placement_image));
+  enqueue_and_wait([&](Stream& stream) {
+    const bool is_one = images.own_pinned.size() == 0;
+    const std::size_t together = chunks + (is_one ? images.pinned.size() : 0);
+    copy_up(slot.source.bytes().first(together), slot.slab.bytes().first(together));
+    if (!is_one) copy_up(images.device, images.pinned);
     if (status_bytes > 0) {
       reads_->decoder_->enqueue(
           stream, *slot.frames,
           {slot.source.bytes().first(slot.source.size() - kAligned), slot.destination.bytes(), slot.scratch.bytes(),
-           slot.source.bytes().subspan(frames_at, frame_image), slot.status.bytes().first(status_bytes)});
+           images.device.first(frame_image), slot.status.bytes().first(status_bytes)});
       stream.copy(slot.host_status.bytes().first(status_bytes), slot.status.bytes().first(status_bytes));
     }
     for (const Event& before : after_) stream.wait(before);
     if (placement_image > 0)
-      reads_->copier_->enqueue(stream, slot.placements, slot.source.bytes().subspan(placements_at, placement_image));
-    done = stream.record();
-  }
-  done.wait();
+      reads_->copier_->enqueue(stream, slot.placements, images.device.subspan(placements_at, placement_image));
+  });
 }
 
 // The second chance of a chunk, whose decoder also words what is wrong with it.
@@ -264,22 +307,14 @@ void ReadWaves::redo(Wave& wave, Piece& piece) {
   ChunkLayout layout;
   layout.chunk_bytes = piece.decoded_bytes;
   piece.chunk.place(list, address_of(slot.destination, piece.decoded_at), layout);
-  const std::size_t image = reads_->copier_->image_bytes(list);
-  const std::size_t at = slot.chunk_bytes;  // the images of the wave are used up
-  if (image > slot.slab.size() - at) throw Error(Status::oom, "the descriptors of a chunk do not fit", "buffers");
-  Event done;
-  {
-    const std::lock_guard lock(reads_->stream_mutex_);
-    Stream& stream = *reads_->stream_;
-    reads_->copier_->write_image(list, slot.slab.bytes().subspan(at, image));
-    stream.copy(slot.destination.bytes().subspan(piece.decoded_at, decoded.size()), decoded);
-    stream.copy(slot.source.bytes().subspan(at, image), slot.slab.bytes().subspan(at, image));
-    reads_->counters_.h2d_bytes += static_cast<std::int64_t>(decoded.size() + image);
-    reads_->counters_.h2d_copies += 2;
-    reads_->copier_->enqueue(stream, list, slot.source.bytes().subspan(at, image));
-    done = stream.record();
-  }
-  done.wait();
+  // The images of the wave are used up.
+  const Images images = images_of(slot, slot.chunk_bytes, reads_->copier_->image_bytes(list));
+  reads_->copier_->write_image(list, images.pinned);
+  enqueue_and_wait([&](Stream& stream) {
+    copy_up(slot.destination.bytes().subspan(piece.decoded_at, decoded.size()), decoded);
+    copy_up(images.device, images.pinned);
+    reads_->copier_->enqueue(stream, list, images.device);
+  });
 }
 
 }  // namespace damacy

@@ -107,7 +107,12 @@ class ReadWaves {
   Place reserve(std::uint64_t staged, std::uint64_t decoded, const std::stop_token& stop);
   void leave(const std::shared_ptr<Wave>& wave);
   void run(Wave& wave) noexcept;
-  void enqueue_and_wait(Wave& wave);
+  struct Images;
+  Images images_of(ReadSlot& slot, std::size_t at, std::size_t bytes) const;
+  void copy_up(std::span<std::byte> device, std::span<const std::byte> host);  // stream_mutex_ held
+  template <class Enqueue>
+  void enqueue_and_wait(Enqueue enqueue);
+  void through_device(Wave& wave);
   void redo(Wave& wave, Piece& piece);
 
   std::shared_ptr<DeviceReads> reads_;
