@@ -1,5 +1,6 @@
 """The example and the migration page of file I/O run as they are printed."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -8,8 +9,10 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def run(*arguments):
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60)
+def run(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, env=os.environ | environment
+    )
 
 
 def test_a_file_goes_to_the_gpu_and_back():
@@ -26,15 +29,40 @@ def test_the_programs_of_the_migration_page_run():
         assert done.returncode == 0, done.stderr
 
 
-def test_no_library_of_cudas_is_loaded_for_host_files(tmp_path):
-    program = f"""
+HOST_ONLY = """
+import sys
+import numpy as np
+import damacy
+from damacy import cufile
 from damacy.cufile import CuFile
-import damacy.cufile
-with CuFile({str(tmp_path / "x")!r}, "w+") as f:
-    f.write(b"abc")
-    f.pread(bytearray(3)).get()
+
+folder = sys.argv[1]
+with CuFile(folder + "/x", "w+") as f:
+    f.write(b"abc" * 100_000)
+    target = bytearray(300_000)
+    assert f.pread(target, task_size=5000).get() == 300_000
+    assert f.preadv_packed(target, np.full(9, 100), np.arange(9) * 7000).get() == 900
+    f.explain(), f.is_direct_io_supported()
+cufile.counters()
+
+import zarr
+import damacy.zarr
+from damacy.zarr import GDSStore
+
+damacy.zarr.enable(strict=True)
+z = zarr.create_array(GDSStore(folder + "/a"), shape=(40, 40), chunks=(5, 5), shards=(20, 20), dtype="u2")
+z[:] = 3
+assert (zarr.open_array(GDSStore(folder + "/a"))[:] == 3).all() and (z[::3, 7] == 3).all()
+assert damacy.zarr.stats()["reads"] >= 2
+
 maps = open("/proc/self/maps").read()
 assert "libcuda" not in maps and "libcufile" not in maps
 """
-    done = run("-c", program)
+
+
+def test_import_host_files_and_zarr_neither_load_nor_look_for_a_library_of_cudas(tmp_path):
+    done = run("-c", HOST_ONLY, str(tmp_path), LD_DEBUG="libs,files", LD_DEBUG_OUTPUT=str(tmp_path / "looked"))
     assert done.returncode == 0, done.stderr
+    looked = "".join(log.read_text(errors="replace") for log in tmp_path.glob("looked.*"))
+    assert "_native" in looked, "the loader says nothing here"
+    assert "libcuda" not in looked and "libcufile" not in looked
