@@ -95,9 +95,9 @@ class Run {
  private:
   static constexpr char kName[] = "generated-zstd-host";
 
-  // A few portions for each thread; returns when all are done.
+  // Two portions for each thread; returns when all are done.
   void run_round() {
-    const std::uint64_t begin = next_, end = std::min(options_.until, begin + 8 * kPortion * options_.threads);
+    const std::uint64_t begin = next_, end = std::min(options_.until, begin + 2 * kPortion * options_.threads);
     std::atomic<std::uint64_t> next = begin;
     {
       std::vector<std::jthread> threads;
