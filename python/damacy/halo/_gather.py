@@ -49,12 +49,16 @@ def gather(specs: Sequence[HaloExchangeSpec], quantities: Sequence[Any]) -> Arra
     """The arrays of `quantities`, each as its spec says; ValueError or TypeError with index, seen and expected."""
     held, addresses, strides, devices, read_only = [], [], [], [], []
     streams: dict[int, None] = {}
+    known: dict[int, Any] = {}  # by id, within this call: exchanges name the same few arrays for each side
     for index, (spec, quantity) in enumerate(zip(specs, quantities)):
-        dims = getattr(quantity, "dims", None)
-        if dims is not None and tuple(dims) != spec._dims:
-            raise InvalidArgument(f"quantity {index} has dims {tuple(dims)}, expected {spec._dims}")
-        array = whole(quantity)
-        layout = layout_of(array)
+        found = known.get(id(quantity))
+        if found is None:
+            dims = getattr(quantity, "dims", None)
+            array = whole(quantity)
+            found = known[id(quantity)] = None if dims is None else tuple(dims), array, layout_of(array)
+        dims, array, layout = found
+        if dims is not None and dims != spec._dims:
+            raise InvalidArgument(f"quantity {index} has dims {dims}, expected {spec._dims}")
         if layout.shape != spec._shape:
             raise InvalidArgument(f"quantity {index} has shape {layout.shape}, expected {spec._shape}")
         if layout.dtype != spec._code:
