@@ -1,70 +1,135 @@
-"""Exchange of case C's edges between GPUs over nccl, beside the bare send and receive of the same bytes.
+"""Exchange of case C's edges between ranks, beside the bare send and receive of the same bytes.
 
-    torchrun --standalone --nproc-per-node 2 -m bench.halo_nccl
+    torchrun --standalone --nproc-per-node 2 -m bench.halo_nccl --out result.json
 
-Two ranks side by side along i, periodic, 10 fields of C192L79 with k contiguous, halo 3. Rank 0 prints.
+Two or more ranks side by side along i, periodic, 10 fields of C192L79 with k contiguous, halo 3. Over nccl with a GPU a
+rank, else over gloo on the host (--device). Rank 0 prints. Ends after a minute, come what may.
 """
 
 from __future__ import annotations
 
+import argparse
+import datetime
+import faulthandler
 import json
 import os
 import statistics
-import sys
+import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
+from bench import machine
 from damacy import halo
 
+LIMIT_S = 60
+TARGET = 1.25
 
-def timed(call, repeat=50):
-    for _ in range(10):
+
+class Clock:
+    """From the call to the last byte, medians; the other ranks begin together."""
+
+    def __init__(self, device: str, repeat: int) -> None:
+        self._synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
+        self._repeat = repeat
+
+    def of(self, *calls):
+        """Each call's times, taken in turn, so that what disturbs one disturbs all."""
+        taken = [[] for _ in calls]
+        for round_ in range(self._repeat + 5):
+            for call, times in zip(calls, taken):
+                self._synchronize()
+                dist.barrier()
+                start = time.perf_counter()
+                call()
+                self._synchronize()
+                if round_ >= 5:
+                    times.append(time.perf_counter() - start)
+        return [statistics.median(times) * 1e6 for times in taken]
+
+    def back_to_back(self, call):
+        """One call's time where nobody waits between them."""
         call()
-    torch.cuda.synchronize()
-    dist.barrier()
-    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    taken = []
-    for _ in range(repeat):
-        start.record()
-        call()
-        stop.record()
-        torch.cuda.synchronize()
-        taken.append(start.elapsed_time(stop) * 1e3)
-    return statistics.median(taken)
+        self._synchronize()
+        dist.barrier()
+        start = time.perf_counter()
+        for _ in range(self._repeat):
+            call()
+        self._synchronize()
+        return (time.perf_counter() - start) / self._repeat * 1e6
+
+
+def bare(buffers, group):
+    """Send and receive of an exchange's messages, and nothing else."""
+    operations = [
+        dist.P2POp(call, buffer, peer, group)
+        for call, side in ((dist.irecv, buffers.receive), (dist.isend, buffers.send))
+        for peer, buffer in side.items()
+    ]
+
+    def run():
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+
+    return run
+
+
+def measure(device, cells, repeat):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    group = dist.new_group(list(range(ranks)))
+    shape = (cells + 7, cells + 7, 80)
+    fields = [torch.full(shape, float(rank), dtype=torch.float64, device=device) for _ in range(10)]
+    described = [halo.Field.like(f, ("i", "j", "k"), (3, 3, 0), (cells, cells, 79)) for f in fields]
+    plan = halo.compile(described, halo.Cartesian((ranks, 1), True, dims=("i", "j")), rank, 3)
+    with halo.Exchanger(plan, halo.TorchDistributed(group)) as exchanger:
+        bound = exchanger.bind(fields)
+        bound.exchange()
+        left, right = (rank - 1) % ranks, (rank + 1) % ranks
+        assert all(float(f[1, 5, 5]) == left and float(f[-3, 5, 5]) == right for f in fields)
+        buffers = exchanger._rounds[0][0]
+        alone = bare(buffers, group)
+        clock = Clock(device, repeat)
+        whole_us, alone_us = clock.of(bound.exchange, alone)
+        sustained_us, sustained_alone_us = clock.back_to_back(bound.exchange), clock.back_to_back(alone)
+        size = sum(b.numel() for b in buffers.send.values())
+    return {
+        "case": f"edges of {cells} x {cells} x 79, 10 fields, halo 3, {ranks} ranks, {dist.get_backend()}",
+        "bytes": size,
+        "exchange_us": whole_us,
+        "bare_us": alone_us,
+        "ratio": whole_us / alone_us,
+        "back_to_back": {
+            "exchange_us": sustained_us,
+            "bare_us": sustained_alone_us,
+            "ratio": sustained_us / sustained_alone_us,
+        },
+        "target": {"ratio": TARGET},
+    }
 
 
 def main():
-    rank = int(os.environ["RANK"])
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
-    group = dist.new_group(list(range(dist.get_world_size())))
-    fields = [torch.full((199, 199, 80), float(rank), dtype=torch.float64, device="cuda") for _ in range(10)]
-    described = [halo.Field.like(f, ("i", "j", "k"), (3, 3, 0), (192, 192, 79)) for f in fields]
-    grid = halo.Cartesian((dist.get_world_size(), 1), True, dims=("i", "j"))
-    plan = halo.compile(described, grid, rank, 3)
-    with halo.Exchanger(plan, halo.TorchDistributed(group)) as exchanger:
-        exchanger.exchange(fields)
-        other = (rank + 1) % dist.get_world_size()
-        assert all(float(f[1, 5, 5]) == other for f in fields)
-        whole = timed(lambda: exchanger.exchange(fields))
-        (buffers,) = exchanger._rounds[0]
-
-        def bare():
-            operations = [
-                dist.P2POp(call, b, p, group)
-                for call, side in ((dist.irecv, buffers.receive), (dist.isend, buffers.send))
-                for p, b in side.items()
-            ]
-            for work in dist.batch_isend_irecv(operations):
-                work.wait()
-
-        alone = timed(bare)
-        size = sum(b.numel() for b in buffers.send.values())
-    if rank == 0:
-        row = {"bytes": size, "exchange_us": whole, "bare_us": alone, "ratio": whole / alone, "target": 1.25}
-        json.dump(row, sys.stdout, indent=1)
-        print()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    parser.add_argument("--cells", type=int, default=192)
+    parser.add_argument("--repeat", type=int, default=50)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    faulthandler.dump_traceback_later(LIMIT_S, exit=True)
+    ranks_here = int(os.environ["LOCAL_WORLD_SIZE"])
+    enough = torch.cuda.is_available() and torch.cuda.device_count() >= ranks_here
+    device = arguments.device if arguments.device != "auto" else "cuda" if enough else "cpu"
+    options = {"timeout": datetime.timedelta(seconds=LIMIT_S)}
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        options["device_id"] = torch.device("cuda", torch.cuda.current_device())
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", **options)
+    row = measure(device, arguments.cells, arguments.repeat)
+    if dist.get_rank() == 0:
+        print(json.dumps(row, indent=1), flush=True)
+        if arguments.out:
+            result = machine.describe() | {"benchmark": "halo_nccl", "device": device, "rows": [row]}
+            arguments.out.write_text(json.dumps(result, indent=1) + "\n")
     dist.destroy_process_group()
 
 

@@ -1,6 +1,7 @@
 """Exchanges between processes: MPI and gloo ranks do what one process does. Skipped where a library is missing."""
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -113,3 +114,12 @@ def test_a_convolution_over_two_gloo_ranks_is_that_of_one():
     example = ROOT / "examples/halo/sharded_conv3d.py"
     said = run(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", example)
     assert said.count("equal") == 4
+
+
+@needs_torch
+def test_the_bench_of_exchanges_runs_to_its_end(tmp_path):
+    out = tmp_path / "result.json"
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    run(*launch, "-m", "bench.halo_nccl", "--device", "cpu", "--cells", "8", "--repeat", "2", "--out", out)
+    (row,) = json.loads(out.read_text())["rows"]
+    assert row["bytes"] >= 2 * 10 * 3 * (8 + 2 * 3) * 79 * 8  # with corners, and gaps between blocks

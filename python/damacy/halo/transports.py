@@ -260,9 +260,10 @@ class _TorchChannels:
         import torch
         import torch.distributed as dist
 
-        self._dist, self._torch, self._group, self._rounds = dist, torch, group, rounds
+        self._dist, self._torch, self._group = dist, torch, group
         self._nccl = dist.get_backend(group) == "nccl"
         self._works: dict[tuple[int, int], list[Any]] = {}
+        self._operations = [[self._batch(this.send, this.receive) for this in phases] for phases in rounds]
 
     def _global(self, peer: int) -> int:
         return self._dist.get_global_rank(self._group, peer)
@@ -275,11 +276,13 @@ class _TorchChannels:
         raise Unsupported(f"torch.distributed takes no {type(buffer).__name__}")
 
     def _batch(self, sends: dict[int, Any], receives: dict[int, Any]) -> list[Any]:
+        """What is sent and received together; nccl groups it."""
         dist = self._dist
-        operations = [
-            dist.P2POp(dist.irecv, self._tensor(b), self._global(p), self._group) for p, b in sorted(receives.items())
-        ] + [dist.P2POp(dist.isend, self._tensor(b), self._global(p), self._group) for p, b in sorted(sends.items())]
-        return dist.batch_isend_irecv(operations) if operations else []
+        return [
+            dist.P2POp(call, self._tensor(buffer), self._global(peer), self._group)
+            for call, buffers in ((dist.irecv, receives), (dist.isend, sends))
+            for peer, buffer in sorted(buffers.items())
+        ]
 
     def exchange_digests(self, mine: dict[int, Any]) -> dict[int, Any]:
         device = "cuda" if self._nccl else "cpu"
@@ -287,7 +290,8 @@ class _TorchChannels:
         for peer, digests in mine.items():
             send[peer] = self._torch.frombuffer(bytearray(b"".join(digests)), dtype=self._torch.uint8).to(device)
             receive[peer] = self._torch.zeros_like(send[peer])
-        for work in self._batch(send, receive):
+        operations = self._batch(send, receive)
+        for work in self._dist.batch_isend_irecv(operations) if operations else ():
             work.wait()
         out = {}
         for peer, tensor in receive.items():
@@ -302,8 +306,8 @@ class _TorchChannels:
         """Nothing was posted."""
 
     def send(self, slot: int, phase: int, stream: Any) -> None:
-        this = self._rounds[slot][phase]
-        self._works[(slot, phase)] = self._batch(this.send, this.receive)
+        operations = self._operations[slot][phase]
+        self._works[(slot, phase)] = self._dist.batch_isend_irecv(operations) if operations else []
 
     def wait_received(self, slot: int, phase: int, stream: Any) -> None:
         for work in self._works.pop((slot, phase), []):
