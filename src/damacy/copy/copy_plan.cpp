@@ -14,9 +14,9 @@ namespace {
 
 // Tiles are as small as that a large device has enough of them, and as large as that a small one is not kept busy with
 // finding out what they are.
-constexpr std::int64_t kLeastTileBytes = 8192;
+constexpr std::int64_t kLeastTileBytes = 4096;
 constexpr std::int64_t kMostTileBytes = 32768;
-constexpr std::int64_t kWantedTiles = 256;
+constexpr std::int64_t kWantedTiles = 512;
 constexpr std::int64_t kTinyBytes = 1024;
 constexpr std::int64_t kTransposeSide = 64;         // elements of a transposed tile along the source's rows
 constexpr std::int64_t kLongestStride = INT32_MAX;  // bytes, within a tile: devices count in 32 bits there
