@@ -1,5 +1,7 @@
 // Runs plans on cores: the same tiles as a device's, each as a block copy, then what is done to the elements.
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -116,19 +118,63 @@ void run_tile(const Piece& piece, std::uint32_t tile, std::span<const std::uint6
   if (piece.negate) apply_box(piece, box, dst, nullptr);
 }
 
-// Takes tiles in runs of a few, until none is left.
-void run_tiles(const Phase& phase, std::span<const std::uint64_t> bases, bool stream,
-               std::atomic<std::uint32_t>& next) {
-  constexpr std::uint32_t kRun = 16;
-  const copy_detail::FloatsAsStandard floats(true);
-  std::size_t piece = 0;
-  for (std::uint32_t tile; (tile = next.fetch_add(kRun)) < phase.tiles;) {
-    const std::uint32_t stop = std::min(tile + kRun, phase.tiles);
-    for (; tile < stop; ++tile) {
-      while (tile >= phase.pieces[piece].first_tile + phase.pieces[piece].tiles()) ++piece;
-      run_tile(phase.pieces[piece], tile - phase.pieces[piece].first_tile, bases, stream);
-    }
+// A tile, and where it begins in memory on the side that lies further apart.
+struct PlacedTile {
+  std::uint64_t address;
+  std::uint32_t piece;
+  std::uint32_t tile;
+};
+
+std::int64_t reach(const Piece& piece, std::int64_t CopyAxis::* stride) {
+  std::int64_t bytes = 0;
+  for (const CopyAxis& axis : piece.axes) bytes += (axis.extent - 1) * std::abs(axis.*stride);
+  return bytes;
+}
+
+// Whether elements come in runs of less than a line, so that most of what is fetched belongs to somebody else.
+bool is_scattered(const Piece& piece) {
+  const auto size = static_cast<std::int64_t>(std::min(size_of(piece.from), size_of(piece.to)));
+  const bool src = reach(piece, &CopyAxis::src_stride) >= reach(piece, &CopyAxis::dst_stride);
+  std::int64_t run = size;
+  for (const CopyAxis& axis : piece.axes)
+    if (std::abs(src ? axis.src_stride : axis.dst_stride) == size) run = std::max(run, axis.extent * size);
+  return run < 64;
+}
+
+PlacedTile placed(const Phase& phase, std::uint32_t index, std::uint32_t tile, std::span<const std::uint64_t> bases) {
+  const Piece& piece = phase.pieces[index];
+  const bool src = reach(piece, &CopyAxis::src_stride) >= reach(piece, &CopyAxis::dst_stride);
+  const SubBox box = sub_box(piece, tile);
+  auto offset = src ? box.src_offset : box.dst_offset;
+  for (std::uint32_t axis = 0; axis < Piece::kAxes; ++axis) {
+    const std::int64_t stride = src ? piece.axes[axis].src_stride : piece.axes[axis].dst_stride;
+    if (stride < 0) offset += (box.extents[axis] - 1) * stride;
   }
+  return {bases[src ? piece.src_slot : piece.dst_slot] + static_cast<std::uint64_t>(offset), index, tile};
+}
+
+// As they come; where they are scattered, by address: opposite edges of an array lie side by side in lines and pages.
+std::vector<PlacedTile> ordered_tiles(const Phase& phase, std::span<const std::uint64_t> bases, bool large) {
+  std::vector<PlacedTile> tiles;
+  tiles.reserve(phase.tiles);
+  bool scattered = false;
+  for (std::uint32_t i = 0; i < phase.pieces.size(); ++i) {
+    scattered = scattered || (large && is_scattered(phase.pieces[i]));
+    for (std::uint32_t tile = 0; tile < phase.pieces[i].tiles(); ++tile)
+      tiles.push_back(scattered ? placed(phase, i, tile, bases) : PlacedTile{0, i, tile});
+  }
+  if (scattered) std::ranges::stable_sort(tiles, {}, &PlacedTile::address);
+  return tiles;
+}
+
+// Takes tiles in runs of a few, until none is left.
+void run_tiles(const Phase& phase, std::span<const PlacedTile> tiles, std::span<const std::uint64_t> bases, bool stream,
+               std::atomic<std::size_t>& next) {
+  constexpr std::size_t kRun = 16;
+  const copy_detail::FloatsAsStandard floats(true);
+  for (std::size_t first; (first = next.fetch_add(kRun)) < tiles.size();)
+    for (const PlacedTile& tile : tiles.subspan(first, std::min(kRun, tiles.size() - first)))
+      run_tile(phase.pieces[tile.piece], tile.tile, bases, stream);
 }
 
 }  // namespace
@@ -138,11 +184,13 @@ void run(const Plan& plan, std::span<const std::uint64_t> bases, unsigned thread
     throw Error(Status::inval, text(bases.size(), " bases for ", plan.slots().size(), " slots"), "arguments");
   const bool stream = plan.bytes() >= kStreamedBytes;
   for (const Phase& phase : plan.phases()) {
-    std::atomic<std::uint32_t> next{0};
+    const auto tiles = ordered_tiles(phase, bases, plan.bytes() >= kAloneBytes);
+    std::atomic<std::size_t> next{0};
     std::vector<std::jthread> helpers;
     if (plan.bytes() >= kAloneBytes)
-      for (unsigned i = 1; i < threads; ++i) helpers.emplace_back([&] { run_tiles(phase, bases, stream, next); });
-    run_tiles(phase, bases, stream, next);
+      for (unsigned i = 1; i < threads; ++i)
+        helpers.emplace_back([&] { run_tiles(phase, tiles, bases, stream, next); });
+    run_tiles(phase, tiles, bases, stream, next);
   }
 }
 
