@@ -125,6 +125,9 @@ class HaloQueue {
     const std::vector<Stream*> side = borrowed(others), before = borrowed(after);
     order_.run(borrow(stream), side, before, index_, plan.plan, std::move(bases));
   }
+  void run_alone(const BoundCopies& bound, std::uint64_t stream) {  // most calls; arguments cost, too
+    order_.run(borrow(stream), {}, {}, index_, bound.plan.plan, bound.bases);
+  }
   void run_bound(const BoundCopies& bound, std::uint64_t stream, const Handles& others, const Handles& after) {
     const std::vector<Stream*> side = borrowed(others), before = borrowed(after);
     order_.run(borrow(stream), side, before, index_, bound.plan.plan, bound.bases);
@@ -182,6 +185,7 @@ void bind_halo(nb::module_& m) {
   nb::class_<HaloQueue>(m, "HaloQueue")
       .def(nb::init<int>())
       .def("run", &HaloQueue::run)
+      .def("run_alone", &HaloQueue::run_alone)
       .def("run_bound", &HaloQueue::run_bound)
       .def("synchronize", &HaloQueue::synchronize)
       .def("make_wait", &HaloQueue::make_wait)

@@ -53,18 +53,18 @@ class Queue:
         named = arrays.streams
         current = (lambda: named[0]) if named else current_stream_of(arrays.held[0])
         beside = (lambda: named) if named else (lambda: (current(),)) if buffer is None else tuple
-        run, held = queue.run_bound, self._held
+        run_alone, run, held = queue.run_alone, queue.run_bound, self._held
 
         def enqueue(stream: Any = None, after: Any = None) -> None:
-            chosen, others = current(), ()
-            if named or stream is not None:
-                chosen = chosen if stream is None else _handle(stream)
-                others = [s for s in beside() if s != chosen]
             if buffer is not None and buffer._last_use is not queue:
                 if buffer._last_use is not None:
                     queue.comes_after(buffer._last_use)
                 buffer._last_use = queue
-            run(copies, chosen, others, _handles(after) if after is not None else ())
+            if stream is None and after is None and not named:
+                run_alone(copies, current())
+            else:
+                chosen = current() if stream is None else _handle(stream)
+                run(copies, chosen, [s for s in beside() if s != chosen], _handles(after))
             if not held or held[-1] is not arrays:
                 self._hold(arrays)
 

@@ -1,0 +1,93 @@
+"""Which streams a transformer's work is ordered with, told by a queue that writes down what it is asked for."""
+
+import types
+
+import numpy as np
+import pytest
+
+from damacy.halo import _queue
+from damacy.halo._gather import Arrays
+
+
+class Recorder:
+    """In the place of the native queue."""
+
+    def __init__(self, device):
+        self.device, self.asked = device, []
+
+    def idle(self):
+        return True
+
+    def __getattr__(self, name):
+        return lambda *arguments: self.asked.append((name, *arguments))
+
+
+@pytest.fixture(autouse=True)
+def recorders(monkeypatch):
+    monkeypatch.setattr(_queue._native, "HaloQueue", Recorder)
+
+
+def arrays(*named):
+    return Arrays([np.zeros(1)], [0], ((8,),), 0, [], list(named))
+
+
+def buffer():
+    return types.SimpleNamespace(_last_use=None)
+
+
+def asked(queue):
+    out = list(queue._queue.asked)
+    queue._queue.asked.clear()
+    return out
+
+
+def test_a_call_without_streams_goes_where_its_arrays_are_used():
+    queue = _queue.Queue()
+    queue.bound(arrays(), "copies", buffer())()
+    assert asked(queue) == [("run_alone", "copies", 0)]
+
+
+def test_streams_that_arrays_name_wait_and_are_waited_for():
+    queue = _queue.Queue()
+    call = queue.bound(arrays(7, 8), "copies", buffer())
+    call()
+    call(9)
+    call(8, [5, 6])
+    runs = [("run_bound", "copies", 7, [8], []), ("run_bound", "copies", 9, [7, 8], [])]
+    assert asked(queue) == [*runs, ("run_bound", "copies", 8, [7], [5, 6])]
+
+
+def test_an_exchange_on_another_stream_is_ordered_with_the_current_one():
+    queue = _queue.Queue()
+    queue.bound(arrays(), "copies", None)(4)
+    queue.bound(arrays(), "copies", buffer())(4)
+    assert asked(queue) == [("run_bound", "copies", 4, [0], []), ("run_bound", "copies", 4, [], [])]
+
+
+def test_a_buffer_is_taken_over_behind_its_last_use_and_once():
+    first, second, shared = _queue.Queue(), _queue.Queue(), buffer()
+    for queue in (first, first, second, second):
+        queue.bound(arrays(), "copies", shared)()
+    run = ("run_alone", "copies", 0)
+    assert asked(first) == [run, run]
+    assert asked(second) == [("comes_after", first._queue), run, run]
+
+
+def test_a_launch_of_several_is_behind_and_before_the_work_of_each():
+    first, second, other = _queue.Queue(), _queue.Queue(), buffer()
+    second.bound(arrays(), "copies", buffer())()
+    second.precedes(first)
+    first.bound(arrays(), "both", buffer())()
+    second.joins(first, other)
+    assert asked(first) == [("comes_after", second._queue), ("run_alone", "both", 0)]
+    assert asked(second)[1:] == [("comes_after", first._queue)]
+    assert other._last_use is first._queue
+
+
+def test_arrays_are_held_until_their_work_is_waited_for():
+    queue, mine = _queue.Queue(), arrays()
+    call = queue.bound(mine, "copies", buffer())
+    call(), call()
+    assert queue._held == [mine]
+    queue.synchronize()
+    assert queue._held == []
