@@ -44,6 +44,24 @@ TEST(CopyPlan, random_plans_do_what_element_loops_do) {
   }
 }
 
+// Large enough for helpers, and scattered enough to be put in the order of memory.
+TEST(CopyPlan, threads_share_a_plan_and_change_nothing) {
+  constexpr std::int64_t kRows = 60000, kRow = 20;
+  const Slot field{Dtype::f64, {kRows, kRow}, {kRow * 8, 8}, true};
+  const Slot buffer{Dtype::f64, {2 * kRows * 3}, {8}, true};
+  const auto edge = [&](std::int64_t first, std::int64_t at) {
+    return Copy{{0, 8 * first, {kRow * 8, 8}}, {1, 8 * at, {24, 8}}, {kRows, 3}, {}};
+  };
+  const auto plan = compile({field, buffer}, {edge(0, 0), edge(kRow - 3, 3 * kRows)});
+  std::vector<double> values(kRows * kRow), one(2 * kRows * 3), four(one.size());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
+  const auto address = [](auto& vector) { return reinterpret_cast<std::uint64_t>(vector.data()); };
+  run(*plan, std::vector{address(values), address(one)});
+  run(*plan, std::vector{address(values), address(four)}, 4);
+  EXPECT_EQ(one[3 * kRows], kRow - 3);
+  EXPECT_EQ(one, four);
+}
+
 TEST(CopyPlan, equal_input_gives_equal_plans_and_other_input_others) {
   const auto plan = compile({line(8), line(8)}, {copy_of(0, 0, 1, 0, 8)});
   EXPECT_EQ(*plan, *compile({line(8), line(8)}, {copy_of(0, 0, 1, 0, 8)}));
