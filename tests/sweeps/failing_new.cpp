@@ -11,6 +11,7 @@ std::atomic<bool> armed{false};
 std::atomic<bool> failed{false};
 std::atomic<std::uint64_t> count{0};
 std::atomic<std::uint64_t> fail_at{0};
+std::atomic<std::int64_t> live{0};
 thread_local int spared = 0;
 
 bool fails() noexcept {
@@ -27,7 +28,13 @@ void* take(std::size_t bytes, std::size_t alignment) {
                            ? std::malloc(bytes)
                            : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
+  live.fetch_add(1, std::memory_order_relaxed);
   return memory;
+}
+
+void give(void* memory) noexcept {
+  if (memory != nullptr) live.fetch_sub(1, std::memory_order_relaxed);
+  std::free(memory);
 }
 
 }  // namespace
@@ -45,28 +52,28 @@ void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return take(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept {
-  std::free(memory);
+  give(memory);
 }
 void operator delete[](void* memory) noexcept {
-  std::free(memory);
+  give(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  give(memory);
 }
 void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
+  give(memory);
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  give(memory);
 }
 void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  give(memory);
 }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  give(memory);
 }
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  give(memory);
 }
 
 namespace damacy::testing {
@@ -83,6 +90,9 @@ std::uint64_t end_failing() noexcept {
 }
 bool allocation_failed() noexcept {
   return failed;
+}
+std::int64_t live_allocations() noexcept {
+  return live;
 }
 
 Spared::Spared() noexcept {

@@ -11,6 +11,8 @@ void fail_allocation(std::uint64_t n) noexcept;
 // Counts and fails no more; how many were counted.
 std::uint64_t end_failing() noexcept;
 [[nodiscard]] bool allocation_failed() noexcept;
+// Of the whole program, by operator new.
+[[nodiscard]] std::int64_t live_allocations() noexcept;
 
 // While one lives, allocations of this thread are neither counted nor failed: what a test needs for itself.
 class Spared {

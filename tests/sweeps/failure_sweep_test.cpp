@@ -23,6 +23,16 @@ std::uint64_t stride(std::uint64_t usual) {
   return every == nullptr ? usual : std::strtoull(every, nullptr, 10);
 }
 
+constexpr std::int64_t kOwnAllocations = 16;  // of the sweep itself
+
+std::string name_of(Fault::Call call, Fault::Kind kind) {
+  const std::string_view of_call = call == Fault::Call::open ? "open" : call == Fault::Call::stamp ? "stat" : "read";
+  const std::string_view of_kind = kind == Fault::Kind::error        ? "error"
+                                   : kind == Fault::Kind::short_read ? "short"
+                                                                     : "another version";
+  return text(of_call, ": ", of_kind);
+}
+
 struct Case {
   std::string name;
   std::optional<HostOrder> device;  // empty: the worker engine
@@ -40,7 +50,10 @@ class FailureSweep : public ::testing::TestWithParam<Case> {
   template <class Run>
   void sweep(std::string_view kind, std::uint64_t every, Run run) {
     std::uint64_t injected = 0, runs = 0;
+    expect_good_run("nothing");  // what is taken once
     const Footprint before = footprint();
+    const std::int64_t live = live_allocations();
+    std::int64_t most_live = live;
     for (const Scenario& scenario : scenarios()) {
       for (std::uint64_t n = 1;; n += every) {
         Outcome outcome;
@@ -53,12 +66,16 @@ class FailureSweep : public ::testing::TestWithParam<Case> {
         ASSERT_EQ(guarded->held(), 0u) << where;
         ASSERT_EQ(guarded->broken_guards(), 0u) << where;
         ASSERT_TRUE(returns_to(before)) << where;
+        most_live = std::max(most_live, live_allocations());
+        ASSERT_LE(most_live, live + kOwnAllocations) << where;
         if (n % 16 == 1 || !met) expect_good_run(where);
         if (!met) break;
       }
     }
     std::cout << "sweep, " << GetParam().name << ", " << kind << ": " << injected << " failures injected in " << runs
-              << " runs of " << scenarios().size() << " scenarios, 0 hangs, 0 stale bytes\n";
+              << " runs of " << scenarios().size() << " scenarios, 0 hangs, 0 stale bytes; after each run: buffers 0 "
+              << "bytes, broken guards 0, descriptors " << before.descriptors << ", threads " << before.threads
+              << "; allocations alive " << live << " before, at most " << most_live << " after a run\n";
   }
 
   // A thread that was joined may be counted by the system a moment longer.
@@ -121,8 +138,7 @@ TEST_P(FailureSweep, a_call_of_the_store_fails) {
         // Bytes that change without the stamp are found by nobody: the arrays here have no checksums of data.
         if (kind == Fault::Kind::changed && call == Fault::Call::read) continue;
         if (kind == Fault::Kind::short_read && call != Fault::Call::read) continue;
-        const std::string name = text("store, call ", static_cast<int>(call), ", fault ", static_cast<int>(kind),
-                                      for_ever ? ", for ever" : "");
+        const std::string name = text(name_of(call, kind), for_ever ? ", for ever" : "");
         sweep(name, stride(7), [&](const Scenario& scenario, std::uint64_t n, const auto& guarded, Outcome& out) {
           Fault fault;
           fault.call = call;
