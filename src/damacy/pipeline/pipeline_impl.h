@@ -136,6 +136,7 @@ bool Pipeline::Impl::wait(Lock& lock, const Deadline& deadline, Ready ready) {
     if (!around.while_waiting) continue;
     lock.unlock();
     around.while_waiting();
+    if (forked()) check_usable();  // a handler forked, and this is the child
     lock.lock();
   }
 }

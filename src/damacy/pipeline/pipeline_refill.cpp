@@ -39,6 +39,7 @@ void Pipeline::Impl::refill(Lock& lock, const QueuedSource* own) {
       impl.refiller = std::this_thread::get_id();
     }
     ~Busy() {
+      if (impl.forked()) return;  // the source forked, and this is the child: the lock may be held for ever
       if (!lock.owns_lock()) lock.lock();
       impl.refilling = false;
       impl.wakeup->changed.notify_all();
@@ -55,6 +56,8 @@ void Pipeline::Impl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>
   // A source's end, and what it threw, may need a lock of the user's: they are touched and dropped without ours.
   lock.unlock();
   if (source->pulled.empty() && !source->exhausted) pull(*source, room);
+  if (forked() && source->failure) std::rethrow_exception(source->failure);
+  if (forked()) check_usable();
   const OpenedByUri opened = resolve(*source);
   const bool is_own = source.get() == own;
   const bool may_wait = !is_own && (!source->failure || source->samples->set_aside(source->failure));
