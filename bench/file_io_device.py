@@ -50,7 +50,7 @@ def with_settings(settings: dict[str, int], call: Any) -> Any:
 
 
 def gather(data: Data, rounds: int, count: int) -> list[dict[str, Any]]:
-    """Random ranges of 64 KiB, hot: to one tensor range by range, and to ranges of it in any order."""
+    """Random ranges of 64 KiB, hot: to one tensor in the order of the ranges, in any order, and apart from each other."""
     import torch
 
     from damacy import cufile
@@ -59,11 +59,9 @@ def gather(data: Data, rounds: int, count: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(2)
     sizes = np.full(count, 64 << 10, np.int64)
     offsets = rng.integers(0, (data.size >> 12) - 16, count).astype(np.int64) << 12
-    wanted = torch.zeros(int(sizes.sum()), dtype=torch.uint8, device="cuda")
-    places = {
-        "packed": np.arange(count, dtype=np.int64) << 16,
-        "scattered": rng.permutation(count).astype(np.int64) << 16,
-    }
+    wanted = torch.zeros(2 * int(sizes.sum()), dtype=torch.uint8, device="cuda")
+    in_order = np.arange(count, dtype=np.int64) << 16
+    places = {"packed": in_order, "in any order": rng.permutation(in_order), "apart": 2 * in_order}
     file, rows = CuFile(data.path), []
     data.heat()
     for settings in SETTINGS[1:]:

@@ -79,6 +79,26 @@ def test_stored_bytes_go_up_once_a_read_and_nothing_comes_back(tmp_path, name):
     assert stats["h2d_copies"] <= -(-stats["stored_bytes"] // (32 << 20)) + 2
 
 
+@pytest.mark.filterwarnings("ignore")  # zarr advises against codecs behind sharding
+@pytest.mark.parametrize("behind", [[], ["zstd"]])
+def test_shards_in_shards_come_to_the_device(tmp_path, behind):
+    from zarr.codecs import BytesCodec, ShardingCodec, ZstdCodec
+
+    inner = ShardingCodec(chunk_shape=(4, 6), codecs=[BytesCodec(), ZstdCodec(level=1)])
+    outer = ShardingCodec(chunk_shape=(8, 12), codecs=[inner])
+    model = np.arange(2400, dtype="<i4").reshape(40, 60)
+    stock = zarr.create(
+        store=tmp_path / "a", shape=(40, 60), chunks=(16, 24), dtype="<i4", zarr_format=3, fill_value=-3,
+        codecs=[outer, *(ZstdCodec(level=1) for _ in behind)],
+    )  # fmt: skip
+    stock[:30] = model[:30]
+    model[30:] = -3
+    with damacy.zarr.enable(gpu=True, strict=True):
+        ours = zarr.open_array(tmp_path / "a", mode="r")
+        assert np.array_equal(ours[:].numpy(), model)
+        assert np.array_equal(ours[5:33:3, 7:50].numpy(), model[5:33:3, 7:50])
+
+
 def test_a_corrupt_chunk_is_an_error_here_too(tmp_path):
     z = zarr.create_array(tmp_path / "a", shape=SHAPE, dtype="<u2", chunks=(16, 50, 50))
     z[:] = content("<u2")
