@@ -50,7 +50,7 @@ def with_settings(settings: dict[str, int], call: Any) -> Any:
 
 
 def gather(data: Data, rounds: int, count: int) -> list[dict[str, Any]]:
-    """Random ranges of 64 KiB, hot: to one tensor in the order of the ranges, in any order, and apart from each other."""
+    """Random ranges of 64 KiB, hot: to one tensor in the order of the ranges, in any order, and with gaps between."""
     import torch
 
     from damacy import cufile

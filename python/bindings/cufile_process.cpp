@@ -171,6 +171,18 @@ void bind_io_process(nb::module_& m) {
       nb::arg("fd"), nb::arg("buf"), nb::arg("size").none() = nb::none(), nb::arg("file_offset") = 0,
       "One pread and no more: what a bound function costs at least, for the benchmark.");
   m.def("dlpack_memory", &dlpack_memory, nb::arg("capsule"));
+  m.def(
+      "io_register_memory",
+      [](nb::handle buf, bool registers) {
+        HeldBuffer held;
+        held.take(buf, nb::none());
+        const Unlocked unlocked;
+        if (registers)
+          register_with_cufile(held.memory());
+        else
+          deregister_from_cufile(held.memory());
+      },
+      nb::arg("buf"), nb::arg("registers"));
   m.def("free_staging", [] {
     const Unlocked unlocked;
     return StagingPool::process().free_idle();

@@ -441,11 +441,15 @@ def bounce_buffer_free() -> int:
 
 
 def memory_register(buf: Any) -> None:
-    """Registers the whole allocation of `buf` with cuFile; without cuFile it does nothing."""
+    """Registers the whole allocation of `buf` with cuFile; without cuFile, and for host memory, it does nothing.
+
+    `CuFileLibraryError` if cuFile refuses it."""
+    _native.io_register_memory(buf, True)
 
 
 def memory_deregister(buf: Any) -> None:
-    """Takes back `memory_register`; without cuFile it does nothing."""
+    """Takes back `memory_register`; without cuFile, and for host memory, it does nothing."""
+    _native.io_register_memory(buf, False)
 
 
 def _borrowed_descriptor(file: Any, flags: int) -> tuple[int, bool]:

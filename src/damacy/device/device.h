@@ -98,6 +98,8 @@ class Device {
   virtual std::shared_ptr<Alloc> device_memory() = 0;
   virtual std::shared_ptr<Alloc> pinned_memory() = 0;
   virtual std::optional<Memory> memory() = 0;  // empty on the host
+  // All of the allocation that `part` of the device's memory lies in; `part` itself where that is not known.
+  virtual std::span<std::byte> allocation_of(std::span<std::byte> part) { return part; }
   virtual std::unique_ptr<Stream> make_stream() = 0;
   // Somebody else's stream, by handle as below, for as long as they keep it; their work and ours are in one order. Null
   // on the host, where nobody has handles.

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <functional>
 #include <optional>
+#include <span>
 
 #include "damacy/core/fork.h"
 #include "damacy/core/text.h"
@@ -32,9 +34,11 @@ class CuFileHandle final : public File::Attachment {
 
 }  // namespace
 
-std::string why_no_cufile(const File& file) {
-  if (file.compat_mode() == CompatMode::on) return "compatibility mode is ON";
-  if (file.compat_mode() == CompatMode::automatic) {
+namespace {
+
+std::string why_not(CompatMode mode) {
+  if (mode == CompatMode::on) return "compatibility mode is ON";
+  if (mode == CompatMode::automatic) {
     if (cufile::compat_preference().compat) return cufile::compat_preference().why;
     // Without its kernel driver cuFile would bounce through host memory itself, and we do that faster.
     const auto& library = cufile::process_library();
@@ -48,6 +52,50 @@ std::string why_no_cufile(const File& file) {
     return {};
   }
   return cufile::process_library().why;
+}
+
+// Calls `call` here and now, with the device's context current, after all that was enqueued for it.
+void in_context_of(Device& device, const std::function<void()>& call) {
+  const auto stream = device.make_stream();
+  Work work;
+  work.launch = [&](std::uint64_t) {
+    call();
+    return 0;
+  };
+  work.on_host = call;
+  stream->enqueue(work);
+  stream->record().wait();
+}
+
+// Registers a whole allocation, or takes that back.
+void change_registration(const FileMemory& memory, std::string_view name,
+                         const std::function<cufile::Status(std::span<std::byte>)>& call) {
+  if (memory.device == nullptr || memory.size == 0 || !why_not(io_settings().compat_mode).empty()) return;
+  const std::string place = text("device memory at address ", reinterpret_cast<std::uint64_t>(memory.data));
+  if (const std::string& why = cufile::open_driver(); !why.empty()) throw cufile::library_error(why, {5001, 0}, place);
+  Device& device = *memory.device->device;
+  const std::span<std::byte> all = device.allocation_of({memory.data, static_cast<std::size_t>(memory.size)});
+  cufile::Status status{0, 0};
+  in_context_of(device, [&] { status = call(all); });
+  if (status.err != 0) throw cufile::library_error(name, status, place);
+}
+
+}  // namespace
+
+std::string why_no_cufile(const File& file) {
+  return why_not(file.compat_mode());
+}
+
+void register_with_cufile(const FileMemory& memory) {
+  change_registration(memory, "cuFileBufRegister", [](std::span<std::byte> all) {
+    return cufile::process_library().calls.cuFileBufRegister(all.data(), all.size(), 0);
+  });
+}
+
+void deregister_from_cufile(const FileMemory& memory) {
+  change_registration(memory, "cuFileBufDeregister", [](std::span<std::byte> all) {
+    return cufile::process_library().calls.cuFileBufDeregister(all.data());
+  });
 }
 
 void register_with_cufile(File& file) {
@@ -72,28 +120,18 @@ RunResult move_by_cufile(File& file, Way way, std::uint64_t offset, const Slice&
   const cufile::Calls& calls = cufile::process_library().calls;
   RunResult all{.bytes = 0, .error = 0, .way = IoWay::cufile};
   Moved moved;
-  const auto stream = slice.device->device->make_stream();
   slice.device->before.wait();  // cuFile knows no streams
   while (moved.bytes < slice.size) {
     ssize_t n = 0;
     int number = 0;
-    Work work;
-    const auto transfer = [&] {
+    in_context_of(*slice.device->device, [&] {
       const auto at = static_cast<off_t>(offset + moved.bytes);
       const std::size_t left = slice.size - moved.bytes;
       const auto into = static_cast<off_t>(moved.bytes);
       n = way == Way::read ? calls.cuFileRead(attached->get(), slice.data, left, at, into)
                            : calls.cuFileWrite(attached->get(), slice.data, left, at, into);
       number = errno;
-    };
-    // Called at once, with the device's context current: that is all that is wanted of the stream.
-    work.launch = [&](std::uint64_t) {
-      transfer();
-      return 0;
-    };
-    work.on_host = transfer;
-    stream->enqueue(work);
-    stream->record().wait();
+    });
     ++moved.calls;
     if (n == 0) break;
     if (n < 0) {

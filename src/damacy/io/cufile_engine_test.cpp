@@ -140,6 +140,27 @@ TEST_F(CuFileEngineTest, a_file_that_it_does_not_take_is_refused) {
   EXPECT_EQ(handles(), 1);
 }
 
+TEST_F(CuFileEngineTest, memory_is_registered_where_it_serves_and_nowhere_else) {
+  const FileMemory on_device{memory.data(), 1000, std::make_shared<OnDevice>(OnDevice{device, {}})};
+  change_io_settings([](IoSettings& s) { s.compat_mode = CompatMode::on; });
+  register_with_cufile(on_device);
+  EXPECT_EQ(calls("cuFileBufRegister"), 0U);
+  change_io_settings([](IoSettings& s) { s.compat_mode = CompatMode::off; });
+  register_with_cufile(on_device);
+  register_with_cufile(FileMemory{memory.data(), 1000, nullptr});  // the host's
+  EXPECT_EQ(calls("cuFileBufRegister"), 1U);
+  deregister_from_cufile(on_device);
+  EXPECT_EQ(calls("cuFileBufDeregister"), 1U);
+  fail("cuFileBufRegister", 1, 5023);
+  try {
+    register_with_cufile(on_device);
+    FAIL();
+  } catch (const FileError& error) {
+    EXPECT_EQ(error.cufile_code, 5023);
+    EXPECT_NE(std::string(error.what()).find("cuFileBufRegister"), std::string::npos);
+  }
+}
+
 TEST(CuFileLibrary, says_what_it_tried) {
   const auto none = cufile::open_library({"/nowhere/libcufile.so.0", "libm.so.6"});
   EXPECT_FALSE(none.loaded);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "damacy/io/file.h"
+#include "damacy/io/file_memory.h"
 
 namespace damacy {
 
@@ -18,5 +19,10 @@ const UringProbe& probe_uring();
 // Empty: device requests of this file go through cuFile; else why not. Loads libcufile unless the mode is ON.
 std::string why_no_cufile(const File& file);
 void register_with_cufile(File& file);  // once; throws FileError
+
+// The whole allocation that device memory lies in, so that cuFile need not stage transfers to it. Without cuFile, and
+// for host memory, these do nothing. Throw FileError.
+void register_with_cufile(const FileMemory& memory);
+void deregister_from_cufile(const FileMemory& memory);
 
 }  // namespace damacy

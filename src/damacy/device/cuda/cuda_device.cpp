@@ -57,6 +57,17 @@ class CudaDevice final : public Device {
     return Memory{free, total};
   }
 
+  std::span<std::byte> allocation_of(std::span<std::byte> part) override {
+    const Use use(*context_);
+    const auto pointer = reinterpret_cast<CUdeviceptr>(part.data());
+    CUdeviceptr start = 0;
+    std::size_t size = 0;
+    if (calls().cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, pointer) != CUDA_SUCCESS ||
+        calls().cuPointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, pointer) != CUDA_SUCCESS)
+      return part;
+    return {reinterpret_cast<std::byte*>(start), size};
+  }
+
   std::optional<Event> try_fence(std::uint64_t stream) override {
     const Use use(*context_);
     if (is_capturing(*context_, stream_of(stream))) return std::nullopt;
