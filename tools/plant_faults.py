@@ -14,8 +14,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FAULTS = [  # what is left out, where in the pipeline layer, its text, what stands there instead
-    ("decoding does not wait for the copies", "wave_runner.cpp", "  stream.wait(wave.up);\n", ""),
+    ("decoding does not wait for the copies", "wave_runner.cpp", "  stream.wait(up);\n", ""),
     ("placing does not wait for decoding", "wave_runner.cpp", "  main_->wait(wave.decoded);\n", ""),
+    ("placing a few at a time does not wait for decoding", "wave_runner.cpp", "  repair_->wait(wave.decoded);\n", ""),
     ("placing does not wait for the slot's consumers", "wave_runner.cpp", "main_->wait(last_use);\n", ";\n"),
     ("a share retires before it is placed", "wave_runner.cpp", "      share.done.wait();\n", ""),
     ("a repair is not waited for", "wave_runner.cpp", "    repair_->record().wait();\n", ""),

@@ -88,6 +88,14 @@ TEST_P(OnDevice, batches_of_several_waves_are_right) {
   }
 }
 
+// Their descriptors need more memory than the chunks.
+TEST_P(OnDevice, thousands_of_rows_that_want_the_same_chunks_are_right) {
+  Pipeline pipeline = make(small_config(3000));
+  pipeline.push(std::vector<Sample>(3000, crop(3, 5)));
+  const Batch batch = pipeline.pop();
+  for (std::size_t row = 0; row < 3000; ++row) expect_row(batch, row, crop(3, 5));
+}
+
 TEST_P(OnDevice, missing_chunks_are_fill_and_short_ones_fail_their_batch_alone) {
   std::filesystem::remove(root() / "c.0.0");
   std::filesystem::resize_file(root() / "c.4.3", 100);

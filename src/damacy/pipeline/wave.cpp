@@ -28,7 +28,8 @@ bool Wave::fits(std::uint64_t staged_bytes, std::uint64_t decoded_bytes) const n
 
 // In the last piece, or a new one: behind a full one, which then goes up and makes room.
 void Wave::reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop) {
-  if (!pieces_.empty() && pieces_.back().bytes + bytes <= pieces_.back().memory->bytes().size()) return;
+  if (!pieces_.empty() && !pieces_.back().full && pieces_.back().bytes + bytes <= pieces_.back().memory->bytes().size())
+    return;
   close_last_piece();
   const std::uint64_t usual = std::min<std::uint64_t>(kPiece, staging_.size() / 8);
   auto memory = std::make_shared<Arena::Piece>(staging_.take(std::max(bytes, usual), std::move(stop), most));
@@ -86,13 +87,19 @@ std::uint64_t Wave::decode(std::uint64_t bytes) noexcept {
 }
 
 StagedChunk& Wave::add(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk) {
-  tasks->open_task();
-  if (shares_.empty() || shares_.back().job != &tasks->job()) {
-    WaveShare& share = shares_.emplace_back();
-    share.job = &tasks->job();
-    share.first_chunk = chunks_.size();
-  }
+  const bool is_first = shares_.empty() || shares_.back().job != &tasks->job();
   StagedChunk& staged = chunks_.emplace_back();
+  try {
+    if (is_first) shares_.emplace_back();
+  } catch (...) {
+    chunks_.pop_back();
+    throw;
+  }
+  if (is_first) {
+    shares_.back().job = &tasks->job();
+    shares_.back().first_chunk = chunks_.size() - 1;
+  }
+  tasks->open_task();
   staged.tasks = std::move(tasks);
   staged.chunk = chunk;
   staged.share = &shares_.back();

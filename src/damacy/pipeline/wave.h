@@ -54,6 +54,7 @@ struct WaveShare {
   std::size_t first_chunk = 0, end_chunk = 0;
   PlacementList placements;                // from the batch's first byte
   std::span<std::byte> host_image, image;  // of the placements, here and on the device
+  bool few_at_a_time = false;              // no image holds so many placements
   Event began, done;                       // placing
   std::optional<Error> failure;            // of its way through the device
 };
@@ -118,10 +119,12 @@ class Wave : public std::enable_shared_from_this<Wave> {
   bool fits(std::uint64_t staged_bytes, std::uint64_t decoded_bytes) const noexcept;
   std::uint64_t staged() const noexcept { return staged_; }
   bool empty() const noexcept { return chunks_.empty(); }
-  // Waits for staging memory: of ranges of so many bytes together. While more than `most` bytes of it are lent, too.
+  // Waits for staging memory, so many padded bytes, and until no more than `most` of it will be lent. Throws what
+  // Arena::take does.
   void reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop);
-  [[nodiscard]] StagedRange stage(std::uint64_t bytes);  // of what was reserved
-  std::uint64_t decode(std::uint64_t bytes) noexcept;
+  // Of what was reserved, which may be several ranges. What stays unused does no harm.
+  [[nodiscard]] StagedRange stage(std::uint64_t bytes);
+  std::uint64_t decode(std::uint64_t bytes) noexcept;  // where so many decoded bytes go
   StagedChunk& add(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk);
   // Nothing is added any more. Waves are decoded and placed in the order of their numbers, which has no gaps.
   void seal(std::uint64_t number) noexcept;
@@ -129,21 +132,23 @@ class Wave : public std::enable_shared_from_this<Wave> {
 
   // Readers. Each of `frames` that is not the host's decodes a part of the chunk.
   void own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk);
-  // It retires: the memory goes to the next wave.
-  void give_back() noexcept;
 
-  // When it is written.
+  // When it is written: nothing of this changes any more, but by whoever takes it through the device.
   std::deque<StagedChunk>& chunks() noexcept { return chunks_; }
   std::deque<WaveShare>& shares() noexcept { return shares_; }  // oldest first
   const std::deque<StagedPiece>& pieces() const noexcept { return pieces_; }
-  StagedChunk* owner_of(std::uint32_t frame) noexcept { return frame < owners_.size() ? owners_[frame] : nullptr; }
+  StagedChunk* owner_of(std::uint32_t frame) const noexcept {
+    return frame < owners_.size() ? owners_[frame] : nullptr;
+  }
   // While in flight, held until the wave retires.
   Arena::Piece scratch;  // device: decoder scratch, images, status words
   Arena::Piece pinned;   // host: images, status words
   std::span<std::byte> host_status;
-  Event up, decoding, decoded;
+  Event decoding, decoded;  // its beginning and its end
   bool verdicts_read = false, copies_counted = false;
   std::optional<Error> failure;  // of its way through the device
+  // It retires: the memory goes to the next wave.
+  void give_back() noexcept;
 
  private:
   friend class StagedRange;
@@ -159,7 +164,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   std::deque<StagedChunk> chunks_;  // addresses stay
   std::deque<WaveShare> shares_;    // theirs, too
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // planner and readers; what the planner alone writes it reads without
   std::uint64_t staged_ = 0;
   bool sealed_ = false;
   std::uint64_t open_ranges_ = 0;

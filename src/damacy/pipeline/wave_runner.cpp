@@ -16,14 +16,14 @@ constexpr std::size_t kRepairImage = 256 << 10;
 constexpr std::size_t kRepairFill = kAligned;
 constexpr std::size_t kRepairAtOnce = 256;  // placements
 
-// Where the parts of a wave's images, and its status words, lie in one piece of memory.
+// Where the parts of a wave's images, and its status words, lie in one piece of memory; those of placements follow.
 struct ImageLayout {
   std::size_t frames, status, placements, end;
-  ImageLayout(std::size_t frame_image, std::size_t status_bytes, std::size_t placement_images)
+  ImageLayout(std::size_t frame_image, std::size_t status_bytes)
       : frames(0),
         status(round_up(frame_image, kAligned)),
         placements(status + round_up(status_bytes, kAligned)),
-        end(placements + placement_images) {}
+        end(placements) {}
 };
 
 std::uint64_t address_of(const BatchJob& job) {
@@ -40,11 +40,11 @@ WaveRunner::WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, C
       memory_(memory),
       board_(board),
       up_(device_->make_stream()),
-      decode_{device_->make_stream(), device_->make_stream(), device_->make_stream()},
       main_(device_->make_stream()),
       repair_(device_->make_stream()),
       repair_pinned_(device_->pinned_memory(), kRepairImage + kRepairFill),
       repair_device_(device_->device_memory(), kRepairImage + kRepairFill) {
+  for (auto& stream : decode_) stream = device_->make_stream();
   try {
     uploader_ = std::thread([this] { upload_all(); });
     freer_ = std::thread([this] { free_all(); });
@@ -161,17 +161,21 @@ void WaveRunner::decode(Wave& wave) {
   WaveSlot& slot = wave.slot();
   const std::size_t frame_image = slot.frames->image_bytes();
   const std::size_t status_bytes = std::size_t{4} * slot.frames->count();
-  std::size_t placement_images = 0;
-  for (const WaveShare& share : wave.shares())
-    placement_images += round_up(copier_.image_bytes(share.placements), kAligned);
-  const ImageLayout at(frame_image, status_bytes, placement_images);
   const std::size_t decoder_scratch = round_up<std::size_t>(slot.frames->scratch_bytes(), kAligned);
+  const std::size_t most = std::min(memory_.pinned.size(), memory_.device.size() - decoder_scratch);
+  ImageLayout at(frame_image, status_bytes);
+  for (WaveShare& share : wave.shares()) {
+    const std::size_t bytes = round_up(copier_.image_bytes(share.placements), kAligned);
+    share.few_at_a_time = at.end + bytes > most;
+    if (!share.few_at_a_time) at.end += bytes;
+  }
   wave.pinned = memory_.pinned.take(std::max<std::size_t>(at.end, 1), {});
   wave.scratch = memory_.device.take(std::max<std::size_t>(at.end + decoder_scratch, 1), {});
   const std::span<std::byte> host = wave.pinned.bytes();
   const std::span<std::byte> device = wave.scratch.bytes();
   std::size_t image = at.placements;
   for (WaveShare& share : wave.shares()) {
+    if (share.few_at_a_time) continue;
     const std::size_t bytes = copier_.image_bytes(share.placements);
     share.host_image = host.subspan(image, bytes);
     share.image = device.subspan(image, bytes);
@@ -179,10 +183,10 @@ void WaveRunner::decode(Wave& wave) {
   }
   slot.frames->write_image(host.subspan(at.frames, frame_image));
   if (frame_image > 0) up_->copy(device.subspan(at.frames, frame_image), host.subspan(at.frames, frame_image));
-  wave.up = up_->record();
+  const Event up = up_->record();
 
   Stream& stream = *decode_[turn_++ % decode_.size()];
-  stream.wait(wave.up);
+  stream.wait(up);
   wave.decoding = stream.record(true);
   if (status_bytes > 0) {
     const std::span<std::byte> status = device.subspan(at.status, status_bytes);
@@ -199,6 +203,7 @@ void WaveRunner::decode(Wave& wave) {
 void WaveRunner::place(Wave& wave, WaveShare& share) {
   share.job->claim_slot();
   share.placements.rebase(address_of(*share.job));
+  if (share.few_at_a_time) return place_few_at_a_time(wave, share);
   main_->wait(wave.decoded);
   for (const Event& last_use : share.job->slot_ready()) main_->wait(last_use);
   share.began = main_->record(true);
@@ -208,6 +213,15 @@ void WaveRunner::place(Wave& wave, WaveShare& share) {
     copier_.enqueue(*main_, share.placements, share.image);
   }
   share.done = main_->record(true);
+}
+
+// Thousands of rows may want the same chunks.
+void WaveRunner::place_few_at_a_time(const Wave& wave, const WaveShare& share) {
+  const Repairing lock(repair_mutex_);
+  repair_->wait(wave.decoded);
+  for (const Event& last_use : share.job->slot_ready()) repair_->wait(last_use);
+  const std::span<const Placement> all = share.placements.placements();
+  place_now(lock, all.size(), 0, [&](PlacementList& list, std::size_t i) { list.add(all[i]); });
 }
 
 // Once, when the wave was decoded. Chunks whose frames did not decode get a second chance on the host, which also words
@@ -264,7 +278,7 @@ void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
   const Arena::Piece decoded = memory_.decoded.take(metadata.chunk_bytes(), {});
   const std::span<std::byte> encoded = packed.bytes().first(chunk.staged_bytes);
   {
-    const std::lock_guard lock(repair_mutex_);
+    const Repairing lock(repair_mutex_);
     repair_->copy(encoded, wave.slot().source.bytes().subspan(chunk.staged_at, chunk.staged_bytes));
     repair_->record().wait();
   }
@@ -277,19 +291,16 @@ void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
   PlacementList all;
   ChunkLayout layout;
   layout.chunk_bytes = metadata.chunk_bytes();
-  {
-    const std::lock_guard lock(repair_mutex_);
-    repair_->copy(wave.slot().destination.bytes().subspan(chunk.decoded_at, metadata.chunk_bytes()), decoded.bytes());
-    repair_->record().wait();
-  }
+  const Repairing lock(repair_mutex_);
+  repair_->copy(wave.slot().destination.bytes().subspan(chunk.decoded_at, metadata.chunk_bytes()), decoded.bytes());
+  repair_->record().wait();
   add_placements(all, chunk, wave.destination_address(chunk.decoded_at), layout);
-  place_now(all.placements().size(), address_of(*chunk.share->job),
+  place_now(lock, all.placements().size(), address_of(*chunk.share->job),
             [&](PlacementList& list, std::size_t i) { list.add(all.placements()[i]); });
 }
 
-void WaveRunner::place_now(std::size_t count, std::uint64_t base,
+void WaveRunner::place_now(const Repairing&, std::size_t count, std::uint64_t base,
                            const std::function<void(PlacementList&, std::size_t)>& add) {
-  const std::lock_guard lock(repair_mutex_);
   for (std::size_t first = 0; first < count; first += kRepairAtOnce) {
     PlacementList list;
     for (std::size_t i = first; i < std::min(count, first + kRepairAtOnce); ++i) add(list, i);
@@ -308,33 +319,34 @@ void WaveRunner::place_now(std::size_t count, std::uint64_t base,
 void WaveRunner::fill_row(BatchJob& job, std::size_t row) {
   const ArrayMetadata& metadata = job.rows()[row].array->metadata();
   const std::span<std::byte> fill = repair_device_.bytes().subspan(kRepairImage, sizeof metadata.fill);
-  {
-    const std::lock_guard lock(repair_mutex_);
-    std::memcpy(repair_pinned_.data() + kRepairImage, metadata.fill.data(), sizeof metadata.fill);
-    for (const Event& last_use : job.slot_ready()) repair_->wait(last_use);
-    repair_->copy(fill, repair_pinned_.bytes().subspan(kRepairImage, sizeof metadata.fill));
-    repair_->record().wait();
-  }
+  const Repairing lock(repair_mutex_);
+  std::memcpy(repair_pinned_.data() + kRepairImage, metadata.fill.data(), sizeof metadata.fill);
+  for (const Event& last_use : job.slot_ready()) repair_->wait(last_use);
+  repair_->copy(fill, repair_pinned_.bytes().subspan(kRepairImage, sizeof metadata.fill));
+  repair_->record().wait();
   const Box whole{Dims(job.shape().extents.size(), 0), job.shape().extents};
-  place_now(1, address_of(job), [&](PlacementList& list, std::size_t) {
+  place_now(lock, 1, address_of(job), [&](PlacementList& list, std::size_t) {
     add_fill(list, job, static_cast<std::uint32_t>(row), whole, reinterpret_cast<std::uint64_t>(fill.data()));
   });
 }
 
 void WaveRunner::move_row(BatchJob& job, std::size_t from, std::size_t to) {
-  const std::lock_guard lock(repair_mutex_);
+  const Repairing lock(repair_mutex_);
   repair_->copy(job.row_memory(to), job.row_memory(from));
   repair_->record().wait();
 }
 
 // A wave that failed on its way: its memory may be in use all the same, by what was enqueued and has no event.
 void WaveRunner::wait_enqueued() noexcept {
-  for (Stream* stream : {up_.get(), decode_[0].get(), decode_[1].get(), decode_[2].get(), main_.get()}) {
+  const auto wait = [](Stream& stream) {
     try {
-      stream->record().wait();
+      stream.record().wait();
     } catch (...) {  // the device is lost: it uses nothing
     }
-  }
+  };
+  wait(*up_);
+  for (const auto& stream : decode_) wait(*stream);
+  wait(*main_);
 }
 
 void WaveRunner::fail(Wave& wave, const WaveShare& share) noexcept {

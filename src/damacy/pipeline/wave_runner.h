@@ -20,6 +20,7 @@ namespace damacy {
 
 class WaveRunner final : public RowWriter, public WaveWatcher {
  public:
+  static constexpr std::size_t kDecodesAtOnce = 3;  // one wave alone leaves the device half idle
   struct Memory {
     Arena& device;            // decoder scratch, images, status words
     Arena& pinned;            // images, status words
@@ -28,8 +29,6 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, Copier& copier, const Memory& memory,
              StatsBoard& board);
   ~WaveRunner() override { finish(); }
-
-  static constexpr std::size_t kDecodesAtOnce = 3;  // one wave alone leaves the device half idle
 
   void piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept override;
   void wave_written(const std::shared_ptr<Wave>& wave) noexcept override;
@@ -62,11 +61,15 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void decode_in_order(std::shared_ptr<Wave> wave);
   void decode(Wave& wave);
   void place(Wave& wave, WaveShare& share);
+  void place_few_at_a_time(const Wave& wave, const WaveShare& share);
   static void read_verdicts(Wave& wave);
   void retire(Wave& wave, WaveShare& share);
   void decode_on_host(Wave& wave, StagedChunk& chunk);
-  // Runs placements by themselves, a few at a time, and waits for them.
-  void place_now(std::size_t count, std::uint64_t base, const std::function<void(PlacementList&, std::size_t)>& add);
+  // Runs placements by themselves, a few at a time, and waits for them. What they read is the caller's until then: so
+  // the lock, too.
+  using Repairing = std::lock_guard<std::mutex>;
+  void place_now(const Repairing& held, std::size_t count, std::uint64_t base,
+                 const std::function<void(PlacementList&, std::size_t)>& add);
   void wait_enqueued() noexcept;
   static void fail(Wave& wave, const WaveShare& share) noexcept;
   void close(Wave& wave, const WaveShare& share) noexcept;
@@ -76,13 +79,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   Copier& copier_;
   Memory memory_;
   StatsBoard& board_;
-  std::unique_ptr<Stream> up_;                                  // host to device
-  std::array<std::unique_ptr<Stream>, kDecodesAtOnce> decode_;  // in turns
-  std::size_t turn_ = 0;
   std::atomic<std::uint64_t> retired_{0};
-  std::unique_ptr<Stream> main_;                          // place
-  std::map<std::uint64_t, std::shared_ptr<Wave>> early_;  // written before the wave before them
-  std::uint64_t next_ = 0;                                // the number of the wave to decode next
   Channel<Written> written_{kUnbounded};
   Channel<Written> uploading_{kUnbounded};
   Channel<std::shared_ptr<Wave>> decoding_{kUnbounded};
@@ -91,6 +88,14 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
     WaveShare* share;
   };
   Channel<Placed> placing_{kUnbounded};
+
+  // The uploading thread's.
+  std::unique_ptr<Stream> up_;                                  // host to device
+  std::array<std::unique_ptr<Stream>, kDecodesAtOnce> decode_;  // in turns
+  std::size_t turn_ = 0;
+  std::map<std::uint64_t, std::shared_ptr<Wave>> early_;  // written before the wave before them
+  std::uint64_t next_ = 0;                                // the number of the wave to decode next
+  std::unique_ptr<Stream> main_;                          // the placing thread's
 
   std::mutex repair_mutex_;  // guards what follows
   std::unique_ptr<Stream> repair_;
