@@ -12,6 +12,7 @@
 
 #include "bindings.h"
 #include "damacy/core/text.h"
+#include "damacy/device/host_device.h"
 
 namespace damacy::python {
 namespace {
@@ -295,6 +296,8 @@ void bind_pipeline(nb::module_& m) {
             around.make_context_current = make_torch_context_current;
             if (fields.contains("device_from_bytes"))  // tests: the device decodes small batches too
               around.device_from_bytes = nb::cast<std::uint64_t>(fields["device_from_bytes"]);
+            if (fields.contains("host_device"))  // tests: the ordering of a GPU's work, without one
+              around.device = make_host_device({.kind = HostOrder::Kind::lazy});
             if (fields.contains("nvcomp_files"))
               around.nvcomp_files = nb::cast<std::vector<std::string>>(fields["nvcomp_files"]);
             const Unlocked unlocked;

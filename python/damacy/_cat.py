@@ -17,6 +17,7 @@ import typer
 import damacy
 from damacy._box import Box, box_extents
 from damacy._console import AsJson, Uri, errors, extents, fail, print_json, refuse, size
+from damacy._dtype import array_name
 from damacy._integers import shown
 from damacy._plan import BoxText, box_of
 
@@ -85,7 +86,14 @@ def _run(uri: str, box: Box, element: damacy.Dtype, chosen: Format, output: path
     if as_json:
         shape = list(box_extents(box))
         print_json(
-            {"uri": uri, "box": box, "shape": shape, "dtype": element.name, "bytes": written, "file": str(output)}
+            {
+                "uri": uri,
+                "box": box,
+                "shape": shape,
+                "dtype": array_name(element),
+                "bytes": written,
+                "file": str(output),
+            }
         )
     elif output is not None:
         what = f"{extents(box_extents(box))} of {element.name.lower()}, {size(written)}"
@@ -174,7 +182,7 @@ def _print_elements(uri: str, box: Box, element: damacy.Dtype) -> None:
             "uri": uri,
             "box": box,
             "shape": list(shape),
-            "dtype": element.name,
+            "dtype": array_name(element),
             "values": [value if math.isfinite(value) else _word(value) for value in values],
         }
     )

@@ -76,3 +76,13 @@ def _by_number(x: object) -> Dtype | None:
         return _BY_NUMBER.get(operator.index(x))  # type: ignore[arg-type]
     except TypeError:  # no __index__, or one that refuses (an array of many elements)
         return None
+
+
+def array_name(dtype: Dtype) -> str:
+    """As `damacy.open(uri).dtype` and the documents of arrays spell it.
+
+    >>> array_name(Dtype.U16), array_name(Dtype.BOOL)
+    ('uint16', 'bool')
+    """
+    spelled = ("float", "bfloat", "int", "uint", "bool")
+    return next(name for name, named in _BY_NAME.items() if named is dtype and name.startswith(spelled))
