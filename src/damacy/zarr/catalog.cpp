@@ -221,7 +221,8 @@ Charge Catalog::Impl::reserve(std::uint64_t bytes) {
       indices.take(index);
     else
       throw Error(Status::oom,
-                  text("metadata, and shards that are decoded as a whole: ", bytes, " bytes more, ", ledger->used(), " in use, limit ", limits.bytes),
+                  text("metadata, and shards that are decoded as a whole: ", bytes, " bytes more, ", ledger->used(),
+                       " in use, limit ", limits.bytes),
                   "memory");
   }
   return Charge(ledger, bytes);
