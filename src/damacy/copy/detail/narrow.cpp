@@ -90,11 +90,11 @@ struct Walk {
   std::byte* dst;
   std::array<std::int64_t, kMaxRank> at{};
 
-  // Of `count` axes, outermost first; false: that was the last row.
-  bool step(const CopyAxis* axes, std::size_t count) {
+  // Of `count` axes, outermost first; false: that was the last row. Without an `end` the outermost axis goes on.
+  bool step(const CopyAxis* axes, std::size_t count, bool end) {
     for (std::size_t i = count; i > 0; --i) {
       const CopyAxis& axis = axes[i - 1];
-      if (++at[i - 1] < axis.extent) {
+      if (++at[i - 1] < axis.extent || (i == 1 && !end)) {
         src += axis.src_stride;
         dst += axis.dst_stride;
         return true;
@@ -107,35 +107,46 @@ struct Walk {
   }
 };
 
-void ask_for(const std::byte* src, std::byte* dst, std::int64_t bytes) {
-  for (std::int64_t i = 0; i < bytes; i += 64) {
-    __builtin_prefetch(src + i, 0);
-    __builtin_prefetch(dst + i, 1);
+// Asks for the lines of a row, on the sides where rows do not follow each other.
+class Asking {
+ public:
+  Asking(const BlockCopy& copy, std::int64_t bytes)
+      : bytes_(bytes),
+        src_(copy.axes[copy.rank - 2].src_stride != bytes),
+        dst_(copy.axes[copy.rank - 2].dst_stride != bytes) {}
+
+  void operator()(const Walk& row) const {
+    for (std::int64_t i = 0; i < bytes_; i += 64) {
+      if (src_) __builtin_prefetch(row.src + i, 0);
+      if (dst_) __builtin_prefetch(row.dst + i, 1);
+    }
   }
-}
+
+ private:
+  std::int64_t bytes_;
+  bool src_;
+  bool dst_;
+};
 
 }  // namespace
 
 bool move_rows_ahead(const BlockCopy& copy, const std::byte* src, std::byte* dst) {
-  constexpr int kRowsAhead = 3;
-  constexpr std::int64_t kRunOn = 8;  // rows one after the other, from which on hardware sees where they go
+  constexpr int kRowsAhead = 6;  // the next tile's first ones, too, which mostly are where this one's would go on
   const auto element = static_cast<std::int64_t>(size_of(copy.op.to));
-  if (!is_move(copy.op) || copy.rank < 3 || copy.axes[copy.rank - 2].extent >= kRunOn) return false;
+  if (!is_move(copy.op) || copy.rank < 2) return false;
   const CopyAxis& inner = copy.used().back();
   const std::int64_t bytes = inner.extent * element;
   if (inner.src_stride != element || inner.dst_stride != element || bytes < 128 || bytes > 4096) return false;
   const std::size_t count = copy.rank - 1;
+  const Asking ask_for(copy, bytes);
   Walk now{src + copy.src_offset, dst + copy.dst_offset};
   Walk ahead = now;
-  bool more = true;
-  for (int i = 0; i < kRowsAhead && more; ++i) more = ahead.step(copy.axes.data(), count);
+  for (int i = 0; i < kRowsAhead; ++i) ahead.step(copy.axes.data(), count, /*end=*/false);
   do {
-    if (more) {
-      ask_for(ahead.src, ahead.dst, bytes);
-      more = ahead.step(copy.axes.data(), count);
-    }
+    ask_for(ahead);
+    ahead.step(copy.axes.data(), count, /*end=*/false);
     std::memcpy(now.dst, now.src, static_cast<std::size_t>(bytes));
-  } while (now.step(copy.axes.data(), count));
+  } while (now.step(copy.axes.data(), count, /*end=*/true));
   return true;
 }
 
