@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include <nanobind/stl/optional.h>
@@ -204,11 +205,24 @@ class Plan {
   }
 
   // False: a form of selection that is not known here.
-  bool add(std::string key, nb::handle chunk_selection, nb::handle out_selection) {
-    auto runs = runs_of(chunk_selection, out_selection, request_.object->metadata().shard_shape, layout_, drop_axes_);
-    if (!runs) return false;
-    request_.items.push_back({std::move(key), std::move(*runs)});
+  bool add(const std::string& key, nb::handle chunk_selection, nb::handle out_selection) {
+    const Dims& shape = request_.object->metadata().shard_shape;
+    firsts_.push_back(static_cast<std::uint32_t>(request_.items.size()));
+    if (auto runs = runs_of(chunk_selection, out_selection, shape, layout_, drop_axes_)) {
+      add(key, std::move(*runs));
+      return true;
+    }
+    auto points = drop_axes_.empty() ? runs_of_points(chunk_selection, out_selection, shape, layout_) : std::nullopt;
+    if (!points) return false;
+    for (auto& runs : *points) add(key, std::move(runs));
     return true;
+  }
+
+  // Of what the read says of each of its selections, what concerns the items that were added.
+  nb::bytes of_items(nb::bytes by_selection) const {
+    std::string found;
+    for (const std::uint32_t first : firsts_) found.push_back(by_selection.c_str()[first]);
+    return nb::bytes(found.data(), found.size());
   }
 
   // What of the shard `key` is wanted, given its index: ranges to fetch, neighbours together.
@@ -226,9 +240,8 @@ class Plan {
     const ShardIndex parsed = ShardIndex::parse(std::as_bytes(std::span(index.c_str(), index.size())),
                                                 array.entries_of(0), array.metadata().shards[0].index, rules);
     std::vector<Piece> pieces;
-    for (const SelectedObject& item : request_.items) {
-      if (item.key != key) continue;
-      const SplitSelection parts(item.axes, array.metadata().chunk_shape);
+    for (const std::uint32_t number : by_key_.at(key)) {
+      const SplitSelection parts(request_.items[number].axes, array.metadata().chunk_shape);
       for (std::int64_t part = 0; part < parts.size(); ++part)
         if (const auto range = parsed.find(array.index_in_shard(parts.chunk_of(part))))
           pieces.push_back({range->begin, range->size()});
@@ -243,9 +256,16 @@ class Plan {
   SelectionRequest take() { return std::move(request_); }
 
  private:
+  void add(const std::string& key, std::vector<AxisRuns> runs) {
+    by_key_[key].push_back(static_cast<std::uint32_t>(request_.items.size()));
+    request_.items.push_back({key, std::move(runs)});
+  }
+
   std::vector<std::int64_t> drop_axes_;
   OutLayout layout_;
   SelectionRequest request_;
+  std::vector<std::uint32_t> firsts_;  // selection of each item that was added; points are several
+  std::unordered_map<std::string, std::vector<std::uint32_t>> by_key_;
 };
 
 std::shared_ptr<SelectionRead> start(Plan& plan, std::shared_ptr<Store> store, bool keeps_indices, std::size_t threads,
@@ -324,7 +344,9 @@ void bind_selection_reads(nb::module_& m) {
                     bool, nb::bytes, std::vector<std::int64_t>>(),
            nb::arg("array"), nb::arg("address"), nb::arg("shape"), nb::arg("strides"), nb::arg("swap"), nb::arg("fill"),
            nb::arg("drop_axes"))
-      .def("add", &Plan::add, nb::arg("key"), nb::arg("chunk_selection"), nb::arg("out_selection"))
+      .def("of_items", &Plan::of_items, nb::arg("by_selection"))
+      .def("add", nb::overload_cast<const std::string&, nb::handle, nb::handle>(&Plan::add), nb::arg("key"),
+           nb::arg("chunk_selection"), nb::arg("out_selection"))
       .def(
           "ranges",
           [](const Plan& plan, const std::string& key, nb::bytes index, std::uint64_t gap, std::uint64_t cap) {

@@ -143,6 +143,35 @@ std::optional<std::vector<Axis>> axes_of(nb::handle selection, std::span<const s
   return axes;
 }
 
+// Arrays of one dimension, one an axis, all of one length: the coordinates of points.
+std::optional<std::vector<Axis>> points_of(nb::handle selection, std::span<const std::int64_t> shape) {
+  if (!PyTuple_Check(selection.ptr()) || shape.size() < 2) return std::nullopt;
+  const auto entries = nb::borrow<nb::tuple>(selection);
+  if (entries.size() != shape.size()) return std::nullopt;
+  std::vector<Axis> axes;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (!is_array(entries[i])) return std::nullopt;
+    const BufferView view(entries[i]);
+    if (view.get() == nullptr || view.get()->ndim != 1) return std::nullopt;
+    auto axis = list_of(*view.get(), 0, shape[i]);
+    if (!axis || axis->count == 0 || axis->count != (i == 0 ? axis->count : axes[0].count)) return std::nullopt;
+    axes.push_back(std::move(*axis));
+  }
+  return axes;
+}
+
+// How many points from `first` on differ along the last axis only.
+std::int64_t in_a_row(const std::vector<Axis>& points, std::int64_t first) {
+  std::int64_t last = first + 1;
+  const auto follows = [&] {
+    for (std::size_t axis = 0; axis + 1 < points.size(); ++axis)
+      if (points[axis][last] != points[axis][first]) return false;
+    return true;
+  };
+  while (last < points[0].count && follows()) ++last;
+  return last - first;
+}
+
 AxisRuns runs_of_axis(const Axis& from, const Axis& to, std::int64_t stride) {
   if (from.count == 0) return {};
   if (from.kind != Axis::Kind::list && to.kind != Axis::Kind::list)
@@ -190,6 +219,29 @@ std::optional<std::vector<AxisRuns>> runs_of(nb::handle chunk_selection, nb::han
   if (runs.empty()) return runs;
   for (Run& run : runs.front()) run.to += start;
   return runs;
+}
+
+std::optional<std::vector<std::vector<AxisRuns>>> runs_of_points(nb::handle chunk_selection, nb::handle out_selection,
+                                                                 const Dims& chunk_shape, const OutLayout& out) {
+  constexpr std::size_t kMost = 1 << 16;
+  const auto from = points_of(chunk_selection, chunk_shape.span());
+  const auto to = axes_of(out_selection, out.shape);
+  if (!from || !to || to->size() != 1 || (*to)[0].count != (*from)[0].count) return std::nullopt;
+  std::vector<std::vector<AxisRuns>> all;
+  for (std::int64_t first = 0, count = 0; first < (*from)[0].count; first += count) {
+    if (all.size() == kMost) return std::nullopt;
+    count = in_a_row(*from, first);
+    std::vector<AxisRuns>& runs = all.emplace_back();
+    for (std::size_t axis = 0; axis + 1 < from->size(); ++axis) runs.push_back({{(*from)[axis][first], 1, 0, 0, 1}});
+    std::vector<std::int64_t> source, target;
+    for (std::int64_t i = first; i < first + count; ++i) {
+      source.push_back(from->back()[i]);
+      target.push_back((*to)[0][i] * out.strides[0]);
+    }
+    runs.push_back(as_runs(source, target));
+    for (Run& run : runs.front()) run.to += out.first;
+  }
+  return all;
 }
 
 }  // namespace damacy::python

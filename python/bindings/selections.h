@@ -24,4 +24,9 @@ std::optional<std::vector<AxisRuns>> runs_of(nb::handle chunk_selection, nb::han
                                              const Dims& chunk_shape, const OutLayout& out,
                                              const std::vector<std::int64_t>& drop_axes);
 
+// The same where an array of each axis names points one by one, and the output has one axis: several selections, each
+// of points that differ along the last axis only. Empty also for more of them than a read takes in at once.
+std::optional<std::vector<std::vector<AxisRuns>>> runs_of_points(nb::handle chunk_selection, nb::handle out_selection,
+                                                                 const Dims& chunk_shape, const OutLayout& out);
+
 }  // namespace damacy::python

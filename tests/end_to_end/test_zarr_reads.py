@@ -451,6 +451,31 @@ def test_random_selections_read_as_stock_reads_them(arrays, data):
     same(ours[basic], stock[basic])
     orthogonal = data.draw(st.tuples(*map(an_orthogonal_axis, SHAPE)))
     same(ours.oindex[orthogonal], stock.oindex[orthogonal])
+    count = data.draw(st.integers(1, 40))
+    points = tuple(
+        np.array(data.draw(st.lists(st.integers(0, extent - 1), min_size=count, max_size=count))) for extent in SHAPE
+    )
+    same(ours.vindex[points], stock.vindex[points])
+    mask = np.zeros(SHAPE, bool)
+    mask[points] = True
+    mask[data.draw(st.tuples(*map(an_axis, SHAPE)))] = True
+    same(ours[mask], stock[mask])
+
+
+@pytest.mark.parametrize("shards", [None, SHARDS], ids=["plain", "sharded"])
+def test_points_of_missing_chunks_are_fill_and_each_item_has_its_status(tmp_path, shards):
+    z = write(tmp_path / "a", shards=shards, fill_value=8)
+    for path in (tmp_path / "a" / "c" / "1").rglob("0"):
+        path.unlink() if path.is_file() else None
+    points = (np.arange(13), np.arange(13), np.arange(13) % 11)
+    with zarr.config.set({"array.read_missing_chunks": True}):
+        ours = opened(tmp_path / "a")
+        damacy.zarr.reset_stats()
+        same(ours.vindex[points], z.vindex[points])
+        assert damacy.zarr.stats()["fallback_reads"] == 0
+    store = Counting(MemoryStore())
+    copied = write(store, shards=shards)
+    same(opened(store).vindex[points], copied.vindex[points])
 
 
 def test_local_stores_of_other_classes_are_asked(tmp_path):

@@ -161,7 +161,8 @@ class CodecPipeline(_ZarrPipeline):
             objects, keeps = fetched.given, False
             keep = target.memory, fetched
         way = await target.way_to_device()
-        return await _jobs.run(lambda threads, bell, n: plan.start(objects, keeps, threads, bell, n, *way), keep)
+        missing = await _jobs.run(lambda threads, bell, n: plan.start(objects, keeps, threads, bell, n, *way), keep)
+        return bytes(plan.of_items(missing))
 
     async def _read_stock(self, why_not: str, items: Sequence[Any], out: Any, drop_axes: tuple[int, ...]) -> Any:
         if self._strict:
