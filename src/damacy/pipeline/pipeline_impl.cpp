@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "damacy/codec/nvcomp/library.h"
+#include "damacy/core/cores.h"
 #include "damacy/core/error.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
@@ -43,7 +44,7 @@ Config checked(Config config) {
 // Readers beyond the cores there are read at the same time, but do not decode any sooner.
 std::uint64_t cores_that_decode(const Config& config) {
   const auto readers = static_cast<std::uint64_t>(config.n_io_threads + config.n_compute_threads);
-  return std::min<std::uint64_t>(readers, std::max(1u, std::thread::hardware_concurrency()));
+  return std::min<std::uint64_t>(readers, usable_cores());
 }
 
 std::string list_text(const std::vector<std::int64_t>& ids) {
@@ -357,7 +358,7 @@ Explanation Pipeline::Impl::explain() {
   Observation seen;
   seen.stats = stats();
   seen.seconds = std::chrono::duration<double>(board.observed()).count();
-  seen.cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  seen.cores = static_cast<std::int64_t>(usable_cores());
   seen.on_device = engine_device && 2 * seen.stats.chunks_decoded_on_host < seen.stats.chunks_decoded;
   const BatchEngine::AtOnce at_once = engine->at_once();
   seen.readers = static_cast<double>(at_once.readers);

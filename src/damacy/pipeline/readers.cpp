@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "damacy/core/cores.h"
 #include "damacy/core/limits.h"
 
 namespace damacy {
@@ -107,7 +108,7 @@ class ShardOpening final : public StorageWork {
 // As many threads as cores, or fewer, read from memory for the most part: the threads that feed a device, and its
 // consumer, need cores too. More threads than cores are for storage that lets them sleep.
 std::size_t readers_at_once(const Config& config) {
-  const std::int64_t cores = std::thread::hardware_concurrency();
+  const auto cores = static_cast<std::int64_t>(usable_cores());
   const std::int64_t others = std::max<std::int64_t>(1, cores / 3);
   const std::int64_t wanted = config.n_io_threads;
   return static_cast<std::size_t>(wanted > cores ? wanted

@@ -7,6 +7,7 @@
 
 #include <sys/mman.h>
 
+#include "damacy/core/cores.h"
 #include "damacy/core/text.h"
 
 namespace damacy::cuda {
@@ -25,7 +26,7 @@ void touch(std::span<std::byte> pages) {
 // Makes all pages resident, on as many threads as pay. A thread that cannot be started is one less.
 void touch_in_parallel(std::span<std::byte> pages) {
   constexpr std::size_t kShare = std::size_t{32} << 20;
-  const std::size_t most = std::min<std::size_t>(8, std::max(1u, std::thread::hardware_concurrency()));
+  const std::size_t most = std::min<std::size_t>(8, usable_cores());
   const std::size_t threads = std::clamp<std::size_t>(pages.size() / kShare, 1, most);
   const std::size_t share = (pages.size() / threads + kPage - 1) / kPage * kPage;
   std::vector<std::jthread> helpers;
