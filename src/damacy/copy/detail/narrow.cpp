@@ -21,14 +21,21 @@ struct Plane {
   CopyAxis across;
 };
 
+// A few elements lie in a line or two.
+template <int kToWrite>
+void ask_for_ends(const std::byte* first, std::int64_t to_last) {
+  __builtin_prefetch(first, kToWrite);
+  __builtin_prefetch(first + to_last, kToWrite);
+}
+
 template <class T, std::int64_t kCount>
 void move_plane(const Plane& plane, const std::byte* src, std::byte* dst) {
   const std::int64_t count = kCount > 0 ? kCount : plane.across.extent;
   const std::int64_t src_step = plane.along.src_stride, dst_step = plane.along.dst_stride;
   const bool read_far = std::abs(src_step) >= kFar, write_far = std::abs(dst_step) >= kFar;
   for (std::int64_t i = 0; i < plane.along.extent; ++i) {
-    if (read_far) __builtin_prefetch(src + kAhead * src_step, 0);
-    if (write_far) __builtin_prefetch(dst + kAhead * dst_step, 1);
+    if (read_far) ask_for_ends<0>(src + kAhead * src_step, (count - 1) * plane.across.src_stride);
+    if (write_far) ask_for_ends<1>(dst + kAhead * dst_step, (count - 1) * plane.across.dst_stride);
     T values[kWidth];
     for (std::int64_t k = 0; k < count; ++k) std::memcpy(&values[k], src + k * plane.across.src_stride, sizeof(T));
     for (std::int64_t k = 0; k < count; ++k) std::memcpy(dst + k * plane.across.dst_stride, &values[k], sizeof(T));
