@@ -7,9 +7,8 @@ things; not what is in a message (exchange_plan), nor how bytes travel (transpor
 
 from __future__ import annotations
 
-import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -215,16 +214,14 @@ class Exchanger:
         except BaseException:
             self._channels.abandon(slot, phase)
             raise
-        with self._refusing_after_errors():
-            self._channels.send(slot, phase, stream)
-
-    @contextlib.contextmanager
-    def _refusing_after_errors(self) -> Iterator[None]:
         try:
-            yield
+            self._channels.send(slot, phase, stream)
         except BaseException as error:
-            self._refuses = f"an exchange failed half way ({error}); close this exchanger and make another one"
+            self._refuse_after(error)
             raise
+
+    def _refuse_after(self, error: BaseException) -> None:
+        self._refuses = f"an exchange failed half way ({error}); close this exchanger and make another one"
 
     def start(self, arrays: Sequence[Any], *, stream: Any = None) -> Token:
         """Posts the receives, packs, and sends. The halos are there after `finish`."""
@@ -238,7 +235,7 @@ class Exchanger:
         self._check_open()
         token._finished = True
         slot, stream = token._slot, token._stream if stream is None else stream
-        with self._refusing_after_errors():
+        try:
             for phase, (pack, unpack) in enumerate(token._bound._ways_of(slot)):
                 if phase:
                     self._begin(slot, phase, pack, stream)
@@ -248,6 +245,9 @@ class Exchanger:
                     unpack(stream)
                 if self._talks:
                     self._channels.wait_sent(slot, phase)
+        except BaseException as error:
+            self._refuse_after(error)
+            raise
         self._free.append(slot)
 
     def exchange(self, arrays: Sequence[Any], *, stream: Any = None) -> None:
