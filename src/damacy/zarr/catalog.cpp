@@ -176,8 +176,9 @@ class Catalog::Impl::Claim {
   }
   // False: somebody else has it; waits until that has changed.
   bool take(const std::string& name, std::unique_lock<std::mutex>& lock) {
+    std::string mine = name;  // before anybody waits for this: it may fail
     if (impl_.loading.insert(name).second) {
-      name_ = name;
+      name_ = std::move(mine);
       return true;
     }
     lock.unlock();
