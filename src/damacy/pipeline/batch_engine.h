@@ -32,9 +32,11 @@ class BatchEngine {
   // Who writes single rows of batches that this engine placed, and the stream that they are ready on (0: the host).
   virtual RowWriter& rows() = 0;
   virtual std::uint64_t ready_stream() const = 0;
-  // How many chunks are read, and waves or chunks decoded, at the same time.
+  // How many chunks are read, and waves or chunks decoded, at the same time; and what a wave holds, in bytes.
   struct AtOnce {
     std::size_t readers, decoders;
+    std::uint64_t wave_encoded = 0, wave_decoded = 0;
+    bool larger_waves = false;  // larger buffers would make them hold more encoded bytes
   };
   virtual AtOnce at_once() const = 0;
   // Bytes taken so far: of staging, and of scratch where batches live.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "damacy/core/text.h"
+#include "damacy/pipeline/readers.h"
 
 namespace damacy {
 namespace {
@@ -48,6 +49,32 @@ std::string more_threads(const Config& config, const Observation& seen) {
               "; the machine has ", seen.cores, " cores)");
 }
 
+// Readers for a device. Beyond the cores that they may have, only those that sleep in the kernel are of use.
+std::string more_readers(const Config& config, const Observation& seen) {
+  const std::int64_t most = readers_beside_device(seen.cores);
+  if (config.n_io_threads < most)
+    return text("more readers: n_io_threads=", most, " (now ", config.n_io_threads, "; the machine has ", seen.cores,
+                " cores, and the rest feed the device)");
+  if (config.n_io_threads > seen.cores)
+    return text("no setting: ", config.n_io_threads, " threads read on ", seen.cores, " cores");
+  return text("no setting where data are in the page cache: ", most, " of ", seen.cores,
+              " cores read, and the rest feed the device; from storage that is waited for, n_io_threads=",
+              2 * seen.cores, " (now ", config.n_io_threads, ")");
+}
+
+// A decoder on a device is faster with more chunks in a wave, up to a size.
+std::string larger_waves(const Config& config, const Observation& seen) {
+  if (seen.larger_waves)
+    return text("larger waves: device_buffer_bytes=", 2 * config.device_buffer_bytes,
+                " and host_buffer_bytes=", 2 * config.host_buffer_bytes, " (now ", config.device_buffer_bytes, " and ",
+                config.host_buffer_bytes, ")");
+  const Metric& decoded = seen.stats.decompress;
+  if (seen.wave_encoded * decoded.output_bytes > seen.wave_decoded * decoded.input_bytes)
+    return text("larger waves: device_buffer_bytes=", 2 * config.device_buffer_bytes, " (now ",
+                config.device_buffer_bytes, ")");
+  return "no setting: waves are as large as helps; a codec that decodes faster, such as lz4, would";
+}
+
 std::string advice_for(const std::string& binds, const Config& config, const Observation& seen) {
   if (binds == "consumer") return "no setting: batches wait for their consumer";
   if (binds == "latency")
@@ -60,11 +87,12 @@ std::string advice_for(const std::string& binds, const Config& config, const Obs
                 misses + seen.stats.shard_idx_hits, " shard indices had to be read");
   if (binds == "plan") return "larger crops or chunks: planning costs by the chunk";
   if (binds == "bus") return "no setting: it carries encoded bytes already; a stronger codec would carry fewer";
-  if (binds == "read") return text(more_threads(config, seen), ", unless the storage itself is at its limit");
+  if (binds == "read")
+    return text(seen.on_device ? more_readers(config, seen) : more_threads(config, seen),
+                ", unless the storage itself is at its limit");
   if (!seen.on_device) return more_threads(config, seen);
-  return text("larger waves: device_buffer_bytes=", 2 * config.device_buffer_bytes,
-              " and host_buffer_bytes=", 2 * config.host_buffer_bytes, " (now ", config.device_buffer_bytes, " and ",
-              config.host_buffer_bytes, ")");
+  if (binds == "place") return "no setting: a smaller dtype has fewer bytes to place";
+  return larger_waves(config, seen);
 }
 
 std::int64_t percent(double part) {

@@ -17,8 +17,11 @@ struct Observation {
   double seconds = 0;
   std::int64_t cores = 1;
   bool on_device = false;  // batches, and the decoding of most chunks
-  // There: how many chunks are read, and waves decoded, at a time.
+  // There: how many chunks are read, and waves decoded, at a time; what a wave holds, in bytes, and whether larger
+  // buffers would make it hold more encoded ones.
   double readers = 1, decoders = 1;
+  double wave_encoded = 0, wave_decoded = 0;
+  bool larger_waves = false;
 };
 
 // One stage that batches pass through.

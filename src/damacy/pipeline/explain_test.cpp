@@ -74,6 +74,45 @@ TEST(explain, on_a_device_the_bus_is_a_stage_of_its_own) {
   EXPECT_NEAR(out.stages.back().bytes_per_s, 2e9 / 0.95, 1);
 }
 
+Observation device_whose_readers_bind() {
+  Observation seen = ten_seconds();
+  seen.on_device = true;
+  seen.readers = 4;
+  seen.stats.io = busy(39'000);
+  return seen;
+}
+
+TEST(explain, beside_a_device_more_readers_are_advised_as_long_as_cores_are_left_to_feed_it) {
+  Observation seen = device_whose_readers_bind();
+  seen.cores = 16;
+  Config config = four_threads();
+  EXPECT_NE(explain(config, seen).advice.find("n_io_threads=11 (now 4"), std::string::npos)
+      << explain(config, seen).advice;
+  config.n_io_threads = 11;
+  EXPECT_NE(explain(config, seen).advice.find("no setting where data are in the page cache"), std::string::npos)
+      << explain(config, seen).advice;
+  config.n_io_threads = 32;
+  EXPECT_TRUE(explain(config, seen).advice.starts_with("no setting: 32 threads")) << explain(config, seen).advice;
+}
+
+TEST(explain, larger_buffers_are_advised_only_where_they_make_larger_waves) {
+  Observation seen = ten_seconds();
+  seen.on_device = true;
+  seen.decoders = 3;
+  seen.stats.decompress = busy(29'000, 2e9);
+  seen.stats.decompress.input_bytes = 1e9;
+  seen.wave_encoded = 128e6;
+  seen.wave_decoded = 192e6;
+  seen.larger_waves = true;
+  const Config config = four_threads();
+  EXPECT_NE(explain(config, seen).advice.find("host_buffer_bytes"), std::string::npos);
+  seen.larger_waves = false;  // but decoded chunks have no room
+  EXPECT_NE(explain(config, seen).advice.find("device_buffer_bytes=8589934592"), std::string::npos);
+  EXPECT_EQ(explain(config, seen).advice.find("host_buffer_bytes"), std::string::npos);
+  seen.wave_decoded = 512e6;
+  EXPECT_TRUE(explain(config, seen).advice.starts_with("no setting")) << explain(config, seen).advice;
+}
+
 TEST(explain, planning_that_binds_names_the_index_cache_when_it_misses) {
   Observation seen = ten_seconds();
   seen.stats.plan = busy(9'900);

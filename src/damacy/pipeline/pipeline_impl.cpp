@@ -363,6 +363,9 @@ Explanation Pipeline::Impl::explain() {
   const BatchEngine::AtOnce at_once = engine->at_once();
   seen.readers = static_cast<double>(at_once.readers);
   seen.decoders = static_cast<double>(at_once.decoders);
+  seen.wave_encoded = static_cast<double>(at_once.wave_encoded);
+  seen.wave_decoded = static_cast<double>(at_once.wave_decoded);
+  seen.larger_waves = at_once.larger_waves;
   return damacy::explain(config, seen);
 }
 

@@ -109,10 +109,8 @@ class ShardOpening final : public StorageWork {
 // consumer, need cores too. More threads than cores are for storage that lets them sleep.
 std::size_t readers_at_once(const Config& config) {
   const auto cores = static_cast<std::int64_t>(usable_cores());
-  const std::int64_t others = std::max<std::int64_t>(1, cores / 3);
   const std::int64_t wanted = config.n_io_threads;
-  return static_cast<std::size_t>(wanted > cores ? wanted
-                                                 : std::max<std::int64_t>(1, std::min(wanted, cores - others)));
+  return static_cast<std::size_t>(wanted > cores ? wanted : std::min(wanted, readers_beside_device(cores)));
 }
 
 }  // namespace

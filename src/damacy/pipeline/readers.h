@@ -2,6 +2,7 @@
 // engines. Knows requests; not batches.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -24,6 +25,11 @@ class StorageWork {
   virtual void give_up(std::size_t question, const Error& why) noexcept = 0;
 };
 
+// Readers that leave cores to the threads that feed a device, and to its consumer.
+constexpr std::int64_t readers_beside_device(std::int64_t cores) {
+  return std::max<std::int64_t>(1, cores - std::max<std::int64_t>(1, cores / 3));
+}
+
 class Readers {
  public:
   Readers(const Config& config, const std::shared_ptr<const Clock>& clock);
@@ -41,7 +47,7 @@ class Readers {
   bool stop_reading(const std::shared_ptr<void>& keep) noexcept;
   bool stop(const std::shared_ptr<void>& keep) noexcept;
 
-  // Chunks that are read at a time, where nothing else is done with them.
+  // Chunks that are read at a time, where nothing else is done with them: for a device.
   std::size_t at_once() const noexcept { return at_once_; }
   std::vector<DecodeContext>& contexts() noexcept { return contexts_; }
 

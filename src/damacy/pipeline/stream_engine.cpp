@@ -28,7 +28,7 @@ struct WaveMemoryPlan {
     const auto whole = [](std::size_t bytes) { return std::max<std::size_t>(bytes / 4096 * 4096, 4096); };
     staging = whole(std::min(host / 2, kMostStaging));
     images = whole(std::min(host / 8, kMostSlab));
-    slab = whole(std::min({device / 4 / kWaves, images, kMostSlab}));
+    slab = whole(std::min(device / 4 / kWaves, images));
     packed = host;  // ordinary memory, taken as it is used
     scratch = whole(device * 3 / 8);
     destination = whole((device - scratch - std::min(device / 2, kWaves * (slab + 4096))) / kWaves);
@@ -78,7 +78,9 @@ class StreamEngine final : public BatchEngine {
     runner_.finish();
     return readers_.stop(keep) || left_behind;
   }
-  AtOnce at_once() const override { return {readers_.at_once(), WaveRunner::kDecodesAtOnce}; }
+  AtOnce at_once() const override {
+    return {readers_.at_once(), WaveRunner::kDecodesAtOnce, plan_.slab, plan_.destination, plan_.slab < kMostSlab};
+  }
   std::size_t host_bytes() const override { return plan_.staging + plan_.images; }
   std::size_t device_bytes() const override { return kWaves * (plan_.slab + plan_.destination) + plan_.scratch; }
 
