@@ -41,9 +41,12 @@ def of_file(file: Any) -> dict[str, Any]:
         reasons["direct"] = facts["why_not_direct"] or "the settings are buffered"
     elif facts["why_not_direct"]:
         reasons["direct"] = facts["why_not_direct"]
-    host = "pread" if "io_uring" in reasons or facts["engine"] == "pread" else facts["engine"]
-    if facts["engine"] == "io_uring" and host == "io_uring":
-        reasons["pread"] = "the engine is io_uring"
+    if facts["direct_io_read"] and "io_uring" not in reasons:
+        reasons["io_uring"] = "direct transfers are plain calls"
+    host = "pread" if "io_uring" in reasons else "io_uring"
+    if host == "io_uring":
+        least = "64 KiB" if facts["engine"] == "io_uring" else "8 MiB"
+        reasons["pread"] = f"gathers and reads above {least} go through io_uring; pread serves the rest"
     return {
         "path": os.fsdecode(file.path),
         "flags": file.open_flags(),

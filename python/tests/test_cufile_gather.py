@@ -127,6 +127,29 @@ def test_the_page_cache_is_seen_and_dropped(path):
         cufile.drop_file_page_cache(path + ".missing")
 
 
+@pytest.mark.parametrize("task_size", [None, 100_000, 1 << 30])
+def test_bulk_reads_go_through_a_ring_where_there_is_one(tmp_path, task_size):
+    data = np.random.default_rng(3).integers(0, 256, 9_000_001, dtype=np.uint8)
+    data.tofile(tmp_path / "bulk")
+    usable = cufile.explain()["io_uring"]["usable"]
+    for engine, size, by_ring in [
+        ("io_uring", 200_000, usable),
+        ("io_uring", 60_000, False),
+        ("auto", 200_000, False),
+        ("auto", 9_000_001, usable),
+        ("pread", 9_000_001, False),
+    ]:
+        with CuFile(tmp_path / "bulk", engine=engine) as f:
+            target = np.full(size + 10, 7, np.uint8)
+            assert f.read(target[:size], task_size=task_size) == size
+            assert np.array_equal(target[:size], data[:size]) and (target[size:] == 7).all()
+            assert (f.counters()["io_uring_read_bytes"] == size) == by_ring
+            assert f.read(target, file_offset=9_000_001 - 5, task_size=task_size) == 5
+            big = np.full(9_100_000, 7, np.uint8)  # past the end
+            assert f.pread(big, file_offset=1, task_size=task_size).get() == 9_000_000
+            assert np.array_equal(big[:9_000_000], data[1:]) and (big[9_000_000:] == 7).all()
+
+
 def test_files_and_the_process_explain_themselves(path):
     with CuFile(path, engine="pread", compat_mode="on") as f:
         found = f.explain()
@@ -139,6 +162,11 @@ def test_files_and_the_process_explain_themselves(path):
         f.read(bytearray(100))
         assert f.counters()["inline_read_bytes"] == 100
         assert f.counters()["inline_read_calls"] == f.counters()["parts"] == 1
+    if cufile.explain()["io_uring"]["usable"]:
+        with CuFile(path, engine="io_uring") as f:
+            assert f.explain()["engine_host"] == "io_uring" and "gathers" in f.explain()["reasons"]["pread"]
+        with CuFile(path, engine="io_uring", direct_io=True) as f:
+            assert f.explain()["engine_host"] == "pread" and "direct" in f.explain()["reasons"]["io_uring"]
     everywhere = cufile.explain()
     assert {"libcufile", "io_uring", "pool"} <= set(everywhere)
     assert cufile.counters()["parts"] >= 1

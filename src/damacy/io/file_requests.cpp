@@ -100,6 +100,9 @@ class TransferJob final : public IoJob {
     part_ = size <= task || size <= page_size() ? std::max<std::uint64_t>(size, 1) : task;
     std::uint64_t end = 0;
     for (const FileMemory& memory : request_.memory) ends_.push_back(end += memory.size);
+    const auto is_host = [](const FileMemory& memory) { return memory.device == nullptr; };
+    by_ring_ = request_.direction == Direction::read && std::ranges::all_of(request_.memory, is_host) &&
+               detail::reads_by_ring(*request_.file, size);
   }
 
   std::uint64_t parts() const noexcept override { return size_ / part_ + (size_ % part_ != 0 ? 1 : 0); }
@@ -112,8 +115,10 @@ class TransferJob final : public IoJob {
     const PartClock clock(*request_.file);
     const std::uint64_t size = std::min(part_, size_ - begin);
     const std::vector<Slice> slices = slices_of(begin, size);
+    const std::uint64_t offset = request_.offset + begin;
     const RunResult moved =
-        detail::move_run(*request_.file, way_of(request_.direction), request_.offset + begin, slices, operation);
+        by_ring_ ? detail::read_by_ring(*request_.file, offset, slices)
+                 : detail::move_run(*request_.file, way_of(request_.direction), offset, slices, operation);
     settle(begin, size, moved, operation);
   }
 
@@ -159,6 +164,7 @@ class TransferJob final : public IoJob {
   const std::uint64_t size_;
   std::uint64_t part_;
   std::vector<std::uint64_t> ends_;  // of each memory, counted in bytes of the request
+  bool by_ring_ = false;
 };
 
 // Ranges of files, neighbours merged: a part is one system call's worth.
@@ -462,8 +468,10 @@ std::uint64_t read_now(File& file, std::span<std::byte> dst, std::uint64_t offse
   const PartClock clock(file);
   const Slice slice{dst.data(), dst.size(), nullptr};
   const IoWay way = dst.size() <= kInlineBytes ? IoWay::inline_ : IoWay::pread;
-  return finish_now(file, Direction::read, offset, dst.size(),
-                    detail::move_host(file, Way::read, offset, {&slice, 1}, way), exact);
+  const RunResult moved = detail::reads_by_ring(file, dst.size())
+                              ? detail::read_by_ring(file, offset, {&slice, 1})
+                              : detail::move_host(file, Way::read, offset, {&slice, 1}, way);
+  return finish_now(file, Direction::read, offset, dst.size(), moved, exact);
 }
 
 std::uint64_t write_now(File& file, std::span<const std::byte> src, std::uint64_t offset) {

@@ -1,6 +1,7 @@
 // Host memory: vectors for one system call, direct middles, gaps into a scrap of memory.
 #include "damacy/io/detail/slices.h"
 
+#include "damacy/io/detail/uring.h"
 #include "damacy/io/engine_choice.h"
 
 #include <algorithm>
@@ -143,6 +144,43 @@ RunResult move_host(File& file, Way way, std::uint64_t offset, std::span<const S
   const Moved moved = move_vectors(file.calls(), file.descriptor(), way, vectors, offset);
   count_moved(file, as, way, moved);
   return {moved.bytes, moved.error, as};
+}
+
+bool reads_by_ring(const File& file, std::uint64_t request_bytes) {
+  constexpr std::uint64_t kBulk = 8 << 20, kPlain = 64 << 10;
+  const std::uint64_t from = file.engine() == EngineChoice::io_uring ? kPlain : kBulk;
+  return request_bytes > from && file.engine() != EngineChoice::pread && file.has_real_calls() &&
+         !file.wants_direct(/*writing=*/false) && probe_uring().usable;
+}
+
+RunResult read_by_ring(File& file, std::uint64_t offset, std::span<const Slice> slices) {
+  constexpr std::uint64_t kPiece = 1024 << 10;
+  Uring* const ring = Uring::of_this_thread();
+  if (ring == nullptr) return move_host(file, Way::read, offset, slices, IoWay::pread);
+  std::vector<iovec> pieces;
+  for (const Slice& slice : slices)
+    for (std::uint64_t at = 0; at < slice.size; at += kPiece)
+      pieces.push_back({slice.data + at, std::min(kPiece, slice.size - at)});
+  std::vector<Uring::Call> calls;
+  std::uint64_t end = offset;
+  for (const iovec& piece : pieces) {
+    calls.push_back({file.descriptor(), /*writes=*/false, end, {&piece, 1}, -ECANCELED});
+    end += piece.iov_len;
+  }
+  ring->run(calls);
+  Moved by_ring;
+  std::size_t whole = 0;
+  for (; whole < calls.size() && calls[whole].result == static_cast<std::int64_t>(pieces[whole].iov_len); ++whole)
+    by_ring.bytes += pieces[whole].iov_len;
+  by_ring.calls = static_cast<std::uint32_t>(whole);
+  count_moved(file, IoWay::io_uring, Way::read, by_ring);
+  RunResult all{.bytes = by_ring.bytes, .error = 0, .way = IoWay::io_uring};
+  if (whole == calls.size()) return all;
+  // The end of the file, or a failure: plain calls say which.
+  const Moved rest =
+      move_vectors(file.calls(), file.descriptor(), Way::read, std::span(pieces).subspan(whole), offset + all.bytes);
+  count_moved(file, IoWay::pread, Way::read, rest);
+  return {all.bytes + rest.bytes, rest.error, rest.error != 0 ? IoWay::pread : IoWay::io_uring};
 }
 
 RunResult move_run(File& file, Way way, std::uint64_t offset, std::span<const Slice> slices, Operation& operation) {

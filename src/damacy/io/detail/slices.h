@@ -36,6 +36,12 @@ std::vector<iovec> vectors_of(std::span<const Slice> slices);
 // Host memory only.
 RunResult move_host(File& file, Way way, std::uint64_t offset, std::span<const Slice> slices, IoWay as);
 
+// Whether reads of so many bytes in all go through a ring of the calling thread's: those that were told to, and by
+// themselves those of a bulk. Buffered ones only.
+bool reads_by_ring(const File& file, std::uint64_t request_bytes);
+// The same as move_host for reads, many pieces under way at once; where there is no ring, by plain calls.
+RunResult read_by_ring(File& file, std::uint64_t offset, std::span<const Slice> slices);
+
 // Runs of one file, to or from memory of one device, through a pinned block; the copies are told to `operation`. Ends
 // at the first run that fails.
 struct DeviceRun {
