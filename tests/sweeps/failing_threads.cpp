@@ -12,6 +12,12 @@ std::atomic<std::uint64_t> left{0};  // starts until one fails
 std::atomic<bool> all_behind{false};
 std::atomic<bool> failed{false};
 
+}  // namespace
+
+// In place of the C library's, for the C++ library too. Sanitizers have their own in between.
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+namespace {
+
 bool fails() noexcept {
   if (failed && all_behind) return true;
   std::uint64_t now = left;
@@ -24,8 +30,6 @@ bool fails() noexcept {
 
 }  // namespace
 
-// In place of the C library's, for the C++ library too. Sanitizers have their own in between.
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread, const pthread_attr_t* how,
                                                                      void* (*body)(void*), void* argument) noexcept {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);

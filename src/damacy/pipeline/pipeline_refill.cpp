@@ -1,6 +1,5 @@
 // Samples in: sources are pulled as far as there is room, their arrays opened side by side, their samples admitted.
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <vector>
 
@@ -114,8 +113,7 @@ void Pipeline::Impl::pull(QueuedSource& source, std::int64_t room) const {
 // Arrays to be opened or found, by threads that storage may hold. Outlives a call that something interrupts.
 class Pipeline::Impl::Opening final : public StorageWork {
  public:
-  Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog, std::shared_ptr<Wakeup> wakeup)
-      : catalog_(std::move(catalog)), wakeup_(std::move(wakeup)) {
+  Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog) : catalog_(std::move(catalog)) {
     for (const Sample& sample : source.pulled)
       if (const auto [at, is_new] = opened_.try_emplace(sample.uri); is_new) in_order_.push_back(&*at);
   }
@@ -140,23 +138,28 @@ class Pipeline::Impl::Opening final : public StorageWork {
     }
   }
   void all_told() noexcept {
+    const std::lock_guard lock(mutex_);
     told_ = true;
-    wakeup_->notify();
+    changed_.notify_all();
   }
-  bool told() const noexcept { return told_; }
+  bool wait_for(std::chrono::milliseconds most) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, most, [this] { return told_; });
+  }
   OpenedByUri take() noexcept { return std::move(opened_); }
 
  private:
   const std::shared_ptr<Catalog> catalog_;
-  const std::shared_ptr<Wakeup> wakeup_;
   OpenedByUri opened_;
   std::vector<OpenedByUri::value_type*> in_order_;
-  std::atomic<bool> told_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool told_ = false;
 };
 
 // Those that are not in the catalog yet side by side.
 Pipeline::Impl::OpenedByUri Pipeline::Impl::resolve(const QueuedSource& source) {
-  const auto opening = std::make_shared<Opening>(source, catalog, wakeup);
+  const auto opening = std::make_shared<Opening>(source, catalog);
   if (opening->size() == 0) return {};
   Lock lock(wakeup->mutex);
   if (closed) throw closed_error();
@@ -165,9 +168,14 @@ Pipeline::Impl::OpenedByUri Pipeline::Impl::resolve(const QueuedSource& source) 
   for (const Sample& sample : source.pulled) unknown += resolved.insert(sample.uri).second ? 1 : 0;
   lock.unlock();
   engine->ask(opening, opening->size(), std::max<std::size_t>(unknown, 1), [opening] { opening->all_told(); });
-  lock.lock();
-  wait(lock, std::nullopt, [&] { return opening->told() || closed; });
-  if (!opening->told()) throw closed_error();
+  while (!opening->wait_for(kPoll)) {
+    engine->abandon_overdue();
+    if (around.while_waiting) around.while_waiting();
+    if (forked()) check_usable();
+    lock.lock();
+    if (closed) throw closed_error();
+    lock.unlock();
+  }
   return opening->take();
 }
 
