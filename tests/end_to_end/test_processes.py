@@ -326,7 +326,9 @@ assert popped(p) == [2, 3]
 
 def test_fork_while_threads_work_and_wait(slow_array):
     program = """
+import warnings
 from support.slow import OPTIONS, slow_sample
+warnings.simplefilter("ignore")  # Python 3.12 and later warn of any fork beside threads
 p = pipeline(**OPTIONS, pop_timeout_s=None)
 p.push([slow_sample(path)])
 got = []
