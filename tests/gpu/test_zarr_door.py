@@ -79,6 +79,17 @@ def test_stored_bytes_go_up_once_a_read_and_nothing_comes_back(tmp_path, name):
     assert stats["h2d_copies"] <= -(-stats["stored_bytes"] // (32 << 20)) + 2
 
 
+def test_index_lists_that_no_slab_has_room_for_are_read(tmp_path):
+    rng = np.random.default_rng(2)
+    model = rng.integers(0, 1000, (4000, 64)).astype("<u2")
+    z = zarr.create_array(tmp_path / "a", shape=model.shape, dtype="<u2", chunks=model.shape)
+    z[:] = model
+    rows, columns = rng.integers(0, 4000, 3000), rng.permutation(64)
+    with damacy.zarr.enable(gpu=True, strict=True):
+        found = zarr.open_array(tmp_path / "a", mode="r").oindex[rows, columns]
+    assert np.array_equal(found.numpy(), model[np.ix_(rows, columns)])
+
+
 @pytest.mark.filterwarnings("ignore")  # zarr advises against codecs behind sharding
 @pytest.mark.parametrize("behind", [[], ["zstd"]])
 def test_shards_in_shards_come_to_the_device(tmp_path, behind):
