@@ -21,8 +21,8 @@ html_copy_source = False
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 
-# The native library is not needed: nothing that is documented loads it on import.
-autodoc_mock_imports = ["cupy", "jax", "lightning", "mpi4py", "torch", "zarr"]
+# The native library is not needed: what loads it on import gets a stand-in.
+autodoc_mock_imports = ["cupy", "damacy._native", "jax", "lightning", "mpi4py", "torch", "zarr"]
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autoclass_content = "both"
