@@ -1,4 +1,4 @@
-// zarr.json of arrays: any text, and documents put together from parts, give an error of section 11 or an array whose
+// zarr.json of arrays: any text, and documents put together from parts, give one of our errors or an array whose
 // numbers are right, computed again in 128 bits.
 #include "zarr_support.h"
 

@@ -105,7 +105,7 @@ struct SourceFailure : std::exception {
 // Reads Python iterables with the GIL held, and only inside the calls that pull.
 std::shared_ptr<SampleSource> source_of(nb::object iterable, const std::shared_ptr<HeldObjects>& among);
 
-// __dlpack__ of a batch: checks the arguments of pipeline.md 8.4, gives a capsule.
+// __dlpack__ of a batch: checks the arguments, gives a capsule.
 nb::object dlpack_capsule(const Batch& batch, nb::object stream, nb::object max_version, nb::object dl_device,
                           nb::object copy);
 

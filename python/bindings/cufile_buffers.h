@@ -19,7 +19,7 @@ class HeldBuffer {
   HeldBuffer& operator=(HeldBuffer&& other) = delete;
   ~HeldBuffer() { release(); }
 
-  // Throws what file_io.md section 4 says. `stream`: the user's, None if not named.
+  // Throws for what is no contiguous memory. `stream`: the user's, None if not named.
   void take(nb::handle object, nb::handle stream);
   void release() noexcept;
 

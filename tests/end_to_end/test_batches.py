@@ -1,4 +1,4 @@
-"""Sections 8.1 to 8.4 of the pipeline document on the host: what a batch tells, holds and exports, and reuse."""
+"""On the host: what a batch tells, holds and exports, and reuse."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""Section 7.4 and 13 of the pipeline document: the end of a pipeline, and many threads around one."""
+"""The end of a pipeline, and many threads around one."""
 
 import gc
 import itertools

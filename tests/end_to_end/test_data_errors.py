@@ -1,4 +1,4 @@
-"""Section 9 of the pipeline document: what becomes of samples that fail after acceptance, and what the error says."""
+"""What becomes of samples that fail after acceptance, and what the error says."""
 
 import copy
 import os

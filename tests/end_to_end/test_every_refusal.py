@@ -1,5 +1,5 @@
-"""Every limit of the library at its value - 1, its value and its value + 1, and every reason code of section 11 of the
-format document, through the public interface. What the code has and this file lacks is an error, so none is forgotten.
+"""Every limit of the library at its value - 1, its value and its value + 1, and every reason code of formats, through
+the public interface. What the code has and this file lacks is an error, so none is forgotten.
 """
 
 import json

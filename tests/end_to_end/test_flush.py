@@ -1,4 +1,4 @@
-"""Section 7.3 of the pipeline document: runs, short batches, end marks, endless sources."""
+"""Flush: runs, short batches, end marks, endless sources."""
 
 import itertools
 import logging

@@ -1,4 +1,4 @@
-"""Section 13 of the pipeline document: fork and exit in every state of a program, each in a process of its own."""
+"""Fork and exit in every state of a program, each in a process of its own."""
 
 import pytest
 from support import child

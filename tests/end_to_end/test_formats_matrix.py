@@ -1,4 +1,4 @@
-"""Every row of the format document that the first release reads, by every writer that can write it: equal bits.
+"""Every format that docs/formats.md says is read, by every writer that can write it: equal bits.
 
 The rows of a batch are compared with what was written; slots are poisoned between two runs over the same samples.
 """

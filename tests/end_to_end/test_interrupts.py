@@ -1,4 +1,4 @@
-"""Section 13 of the pipeline document: what signal handlers raise, at whatever moment, loses no batch."""
+"""What signal handlers raise, at whatever moment, loses no batch."""
 
 import pytest
 from support import child

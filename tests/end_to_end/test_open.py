@@ -1,4 +1,4 @@
-"""`damacy.open` and section 1 of the format document: arrays, images, groups and what they say."""
+"""`damacy.open`: arrays, images, groups and what they say."""
 
 import dataclasses
 import json

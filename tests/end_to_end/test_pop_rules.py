@@ -1,4 +1,4 @@
-"""Section 7.2 and 7 of the pipeline document: which state decides what pop does, slots, `batches`."""
+"""Which state decides what pop does, slots, `batches`."""
 
 import itertools
 import re
@@ -28,7 +28,7 @@ def says(error, *parts) -> bool:
     return all(re.search(rf"\b{part}\b", str(error)) for part in parts)
 
 
-# --- rule 4: nothing can become a batch -------------------------------------------------------------------------------
+# --- nothing can become a batch ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
@@ -58,7 +58,7 @@ def test_nothing_to_pop_comes_before_all_slots_held(line):
         batch.release()
 
 
-# --- rule 5: all slots are held ---------------------------------------------------------------------------------------
+# --- all slots are held -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_batches", [1, 2, 3])
@@ -129,7 +129,7 @@ def test_releasing_one_batch_never_affects_another(line):
                 assert numbers(batch) == [2 * id_, 2 * id_ + 1]
 
 
-# --- rule 6: waiting --------------------------------------------------------------------------------------------------
+# --- waiting ----------------------------------------------------------------------------------------------------------
 
 
 def test_pop_times_out_says_for_what_and_loses_nothing(slow_array):

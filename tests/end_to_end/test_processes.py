@@ -1,4 +1,4 @@
-"""Sections 1 and 13 of the pipeline document, each in a process of its own: import, exit, signals, fork."""
+"""What takes a process of its own: import, exit, signals, fork."""
 
 import pytest
 from support import child

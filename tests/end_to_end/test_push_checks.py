@@ -1,4 +1,4 @@
-"""Rule 3 of section 7.1 of the pipeline document, and section 3: what push and the constructor check."""
+"""What push and the constructor check."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from support.streaming import pipeline, store
 
 import damacy
 
-# --- rule 3: the checks -----------------------------------------------------------------------------------------------
+# --- the checks -------------------------------------------------------------------------------------------------------
 
 
 def refused(p, sample, error):

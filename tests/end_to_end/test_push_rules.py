@@ -1,4 +1,4 @@
-"""Section 7.1 of the pipeline document: sources, refills, what ends a source and what is deferred."""
+"""Push: sources, refills, what ends a source and what is deferred."""
 
 import gc
 import itertools

@@ -1,4 +1,4 @@
-"""Section 11 of the format document by Python class, reason and pointer: one damaged array per row.
+"""Refusals by Python class, reason and pointer: one damaged array per row.
 
 Every fault must come from `damacy.open` and from `push` alike, before any chunk is read; what is well-formed and not
 supported is told by `open` as `why_not`.

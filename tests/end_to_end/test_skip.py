@@ -1,4 +1,4 @@
-"""`on_error="skip"`, section 9 of the pipeline document: rows that failed are left out, nothing else is."""
+"""`on_error="skip"`: rows that failed are left out, nothing else is."""
 
 import os
 

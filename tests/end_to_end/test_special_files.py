@@ -1,4 +1,4 @@
-"""Section 8 of the format document, 7.4 of the reliability one: what stands in a file's place; files that change."""
+"""What stands in a file's place; files that change."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Section 11 of the pipeline document: counters on scenarios whose every read and decode is known beforehand."""
+"""Counters on scenarios whose every read and decode is known beforehand."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Batches come and go while somebody captures a graph, and streams die (pipeline.md 8.3): the capture is unharmed, the
+"""Batches come and go while somebody captures a graph, and streams die: the capture is unharmed, the
 fence is made as soon as it can be, and no handle is used after the call that named it."""
 
 import threading

@@ -1,4 +1,4 @@
-"""Batches as consumers see them: by NumPy, torch, CuPy and JAX, on the host and on a GPU (pipeline.md 8.2, 8.4)."""
+"""Batches as consumers see them: by NumPy, torch, CuPy and JAX, on the host and on a GPU."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which context a pipeline binds, and that nobody's current context changes (pipeline.md section 4). What is current is
+"""Which context a pipeline binds, and that nobody's current context changes. What is current is
 a matter of the process, so every test is a program of its own."""
 
 import textwrap
@@ -135,7 +135,7 @@ def test_importing_torch_is_enough(run):
 
 
 def test_torch_initialised_has_no_context_current_until_it_is_made_to(run):
-    """What rule 3 rests on, and how it is followed."""
+    """What making torch's context current rests on, and how it is done."""
     pytest.importorskip("torch")
     run("""
     import torch

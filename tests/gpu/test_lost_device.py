@@ -1,5 +1,5 @@
 """After an error that ends the context, whoever caused it: one and the same `NativeCudaError` from everything, silence
-from whatever frees, and a quick, quiet end (reliability.md section 5). Each test is a process of its own."""
+from whatever frees, and a quick, quiet end. Each test is a process of its own."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""A slot is not written while a consumer's queued work may read it (pipeline.md 8.3). Readers queue a long wait before
+"""A slot is not written while a consumer's queued work may read it. Readers queue a long wait before
 they look at a batch, give it back at once, and count on the device what differs from what the batch held."""
 
 import time

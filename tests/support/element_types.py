@@ -1,4 +1,4 @@
-"""The element types of the format document, by their zarr v3 names: sizes, NumPy types, spellings elsewhere.
+"""The element types of docs/formats.md, by their zarr v3 names: sizes, NumPy types, spellings elsewhere.
 
 Knows no values; `values.py` draws those.
 """

@@ -1,4 +1,4 @@
-"""What a halo exchange puts on the wire, by index formulas alone (halo.md, sections 5 and 6)."""
+"""What a halo exchange puts on the wire, by index formulas alone."""
 
 from __future__ import annotations
 

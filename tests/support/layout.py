@@ -1,6 +1,6 @@
 """How an array is to be stored: what every writer is told, and the metadata documents it means.
 
-Knows the format document. Does not write files (`writers.py`), does not read them (`naive_reader.py`).
+Knows the formats. Does not write files (`writers.py`), does not read them (`naive_reader.py`).
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The exceptions of the halo package: each is the builtin that halo.md names, and a DamacyError."""
+"""The exceptions of the halo package: each is a builtin, so that code for NDSL catches it, and a DamacyError."""
 
 from __future__ import annotations
 

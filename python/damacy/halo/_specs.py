@@ -53,7 +53,7 @@ class HaloExchangeSpec:
     """One exchange of one quantity with one peer. Boxes are absolute in the allocation.
 
     `pack_clockwise_rotation` (any integer, mod 4): quarter turns that the data makes on its way; the packer undoes it.
-    ValueError, IndexError: what halo.md, sections 1 and 2, does not allow.
+    ValueError, IndexError: a box of which start, stop or step are not allowed, or that leaves the allocation.
     """
 
     specification: QuantityHaloSpec

@@ -63,7 +63,8 @@ class HaloDataTransformer(abc.ABC):
     """Base of the transformers. `get` makes the one that fits the array module.
 
     Order of use: `get`, then any number of (`async_pack`, `get_pack_buffer`, communicate, `async_unpack`,
-    `synchronize`), then `finalize`. One thread at a time uses a transformer. Errors: halo.md, section 10.
+    `synchronize`), then `finalize`. One thread at a time uses a transformer. A call out of this order is a
+    `HaloError`.
     """
 
     def __init__(

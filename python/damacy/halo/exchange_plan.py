@@ -160,7 +160,7 @@ class ExchangePlan:
         return parts
 
 
-def compile(  # noqa: A001  the name that halo.md gives it
+def compile(  # noqa: A001  called as halo.compile
     fields: Sequence[Field],
     topology: Any,
     rank: int,

@@ -32,7 +32,7 @@ def _flipped(data: Any, axes: Sequence[int]) -> Any:
 def rotate_scalar_data(data: Any, dims: Sequence[str], numpy: Any, n_clockwise_rotations: int) -> Any:
     """`data` turned clockwise by `n_clockwise_rotations` quarters (any integer): a view, where the library has them.
 
-    `numpy` is the array module, or None. With one horizontal dimension only, it is flipped or not (halo.md, section 6).
+    `numpy` is the array module, or None. With one horizontal dimension only, it is flipped or not.
 
     >>> import numpy as np
     >>> rotate_scalar_data(np.arange(6).reshape(2, 3), ("j", "i"), np, 1).tolist()

@@ -53,7 +53,7 @@ def boundary_slice(
     n_halo: int,
     interior: bool,
 ) -> tuple[slice, ...]:
-    """The cells to send (`interior`) or to receive at a side, absolute in the allocation (halo.md 12.1).
+    """The cells to send (`interior`) or to receive at a side, absolute in the allocation.
 
     >>> boundary_slice(("j", "i"), (3, 3), (4, 4), (10, 10), WEST, 2, True)
     (slice(3, 7, None), slice(3, 5, None))
@@ -85,7 +85,7 @@ class Link:
 
     `side` is where the boxes are here, `peer_side` where the peer has them; the sender's orders the segments of a
     message. `rotation`: quarter turns clockwise that what is sent makes on its way. `send`, `receive`: (start, stop) a
-    decomposed dimension; where both are None they follow from the side (halo.md 12.1).
+    decomposed dimension; where both are None they follow from the side, as in `boundary_slice`.
     """
 
     peer: int
@@ -257,7 +257,7 @@ class Cartesian:
         ]
 
 
-# (tile step, quarter turns) of each edge: halo.md 12.2.
+# (tile step, quarter turns) of each edge, on even tiles and on odd ones.
 _CUBE = {
     0: {EAST: (1, 0), NORTH: (2, 3), WEST: (-2, 1), SOUTH: (-1, 0)},
     1: {EAST: (2, 1), NORTH: (1, 0), WEST: (-1, 0), SOUTH: (-2, 3)},

@@ -1,4 +1,4 @@
-// The blosc1 container (formats.md 7.2): header, start table, blocks of one or more streams, shuffle filters.
+// The blosc1 container: header, start table, blocks of one or more streams, shuffle filters.
 // Every (block, stream) has known source and destination ranges, so only blocks that somebody needs are decoded, and
 // only bytes inside `available` are ever looked at. Knows no codec chain and no arrays.
 #pragma once

@@ -1,5 +1,5 @@
 // A chain of bytes->bytes codecs, decoded from the last to the first, into exactly N bytes.
-// Knows byte formats (formats.md section 7); not arrays, not files. Decoding allocates nothing after the context grew
+// Knows byte formats; not arrays, not files. Decoding allocates nothing after the context grew
 // to the largest chunk that needs an intermediate stage.
 #pragma once
 

@@ -1,4 +1,4 @@
-// gzip of any number of members, and zlib (formats.md 7.4). The wrappers are read here, the deflate data by ISA-L;
+// gzip of any number of members, and zlib (RFC 1950 to 1952). The wrappers are read here, the deflate data by ISA-L;
 // checksums are always verified. One decoder belongs to one thread; it allocates when it is made and never again.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The filters that decode element by element (formats.md 7.6): running sums, scale and offset, casts. Pure: whole
+// The filters that decode element by element: running sums, scale and offset, casts. Pure: whole
 // elements in, whole elements out, as NumPy would compute them. Knows no chain, no documents.
 //
 // A float that its integer type cannot hold becomes what NumPy's cast makes of it on x86-64: the lowest 32-bit integer

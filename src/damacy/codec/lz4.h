@@ -1,4 +1,4 @@
-// Raw LZ4 blocks, and the numcodecs form of them: a 32-bit size in front (formats.md 7.3). Stateless.
+// Raw LZ4 blocks, and the numcodecs form of them: a 32-bit size in front. Stateless.
 #pragma once
 
 #include <cstdint>

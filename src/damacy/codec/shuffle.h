@@ -1,4 +1,4 @@
-// Undoes blosc's two filters on one block (formats.md 7.2, rule 7). Pure; knows no container.
+// Undoes blosc's two filters on one block. Pure; knows no container.
 // A filtered block of T-byte elements is T planes of m bytes each and then, unfiltered, what makes no whole element.
 // The planes need not lie behind each other: those of a block with T streams may be used from where each stream is.
 #pragma once

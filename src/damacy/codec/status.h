@@ -18,7 +18,7 @@ enum class DecodeStatus : std::uint8_t {
   need_more,  // partial decoding only: touches bytes that were not read
 };
 
-// formats.md section 11; "" for ok.
+// The reason code that users see (docs/_ext/reasons.toml); "" for ok.
 [[nodiscard]] constexpr std::string_view reason_of(DecodeStatus status) noexcept {
   switch (status) {
     case DecodeStatus::ok:

@@ -1,4 +1,4 @@
-// Decodes zstd inputs (formats.md 7.1) by libzstd, straight into the output, after ZstdWalk has checked every header.
+// Decodes zstd inputs (RFC 8878) by libzstd, straight into the output, after ZstdWalk has checked every header.
 // Knows no codec chain. One decoder belongs to one thread; it allocates when it is made and never again.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Where the frames and blocks of a zstd input are, from their headers alone (RFC 8878; formats.md 7.1).
+// Where the frames and blocks of a zstd input are, from their headers alone (RFC 8878).
 // Every bound is checked here, before anything is decoded; nothing is allocated, nothing thrown, and it compiles for
 // host and device. Knows no entropy coding: what a compressed block holds is the decoder's business.
 #pragma once

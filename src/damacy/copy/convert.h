@@ -1,6 +1,6 @@
-// One element to another type: every pair of batch dtypes, exactly as pipeline.md section 6 says. One source for host
-// and device, free of branches so that loops over it become vectors. Knows values; not where they lie, nor their byte
-// order.
+// One element to another type, for every pair of batch dtypes: to a float the nearest, ties to even, and infinity
+// beyond its range; to an integer cut off towards zero, then saturated, NaN as 0. One source for host and device, free
+// of branches so that loops over it become vectors. Knows values; not where they lie, nor their byte order.
 //
 // Each conversion rounds once, from the exact source. Where a detour is cheaper it goes through a type that holds the
 // source exactly, or through a value rounded to odd: cut off, and its last bit set if anything was lost. Rounding that

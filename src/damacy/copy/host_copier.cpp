@@ -10,7 +10,7 @@ namespace {
 
 using Shuffle = ChunkLayout::Shuffle;
 
-// One shuffled block as it was before (formats.md 7.2 rule 7).
+// One shuffled block as it was before: see ChunkLayout.
 void unshuffle(const ChunkLayout& layout, std::span<const std::byte> in, std::span<std::byte> out) {
   const std::size_t t = layout.typesize;
   const std::size_t m = in.size() / t;

@@ -17,7 +17,7 @@
 namespace damacy {
 
 // How the bytes of a decoded chunk lie: element by element, or in blocks of which each was shuffled by itself
-// (formats.md 7.2 rule 7: T planes of m bytes and an unshuffled tail; bits: plane b of byte k holds bit b of all
+// (blosc's filters: T planes of m bytes and an unshuffled tail; bits: plane b of byte k holds bit b of all
 // elements).
 struct ChunkLayout {
   enum class Shuffle : std::uint8_t { none, bytes, bits };

@@ -29,7 +29,7 @@ enum class Status : int {
 // Which Python class: most statuses have one, two have a subclass.
 enum class ErrorKind { plain, unsupported_format, pop_timeout };
 
-// What pipeline.md section 9 calls attributes; empty means unknown.
+// The attributes of Python's exceptions; empty means unknown.
 struct ErrorWhere {
   std::string what;  // stage: create push pop flush release closed forked
   std::string uri;

@@ -1,4 +1,4 @@
-// Every limit on what a file may ask for: formats.md section 2 and reliability.md section 6 in one place.
+// Every limit on what a file may ask for, in one place; the documentation's table is made from here.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which device a pipeline gets: pipeline.md section 4. Knows the rules and the words; not Python, not torch.
+// Which device a pipeline gets. Knows the rules and the words; not Python, not torch.
 #pragma once
 
 #include <functional>

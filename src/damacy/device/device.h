@@ -60,8 +60,8 @@ struct Work {
 };
 
 // Work that happens in order, unordered with other streams but by events. Nothing here waits; one thread at a time
-// calls. Memory named to a stream stays as it is until an event recorded behind it has passed. Throws Error(cuda). A
-// stream that is destroyed leaves the work it was given to happen all the same.
+// calls, but for record(). Memory named to a stream stays as it is until an event recorded behind it has passed. Throws
+// Error(cuda). A stream that is destroyed leaves the work it was given to happen all the same.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -104,10 +104,10 @@ class Device {
   // Somebody else's stream, by handle as below, for as long as they keep it; their work and ours are in one order. Null
   // on the host, where nobody has handles.
   virtual std::unique_ptr<Stream> borrow_stream(std::uint64_t /*handle*/) { return nullptr; }
-  // Throws the device's terminal error, if it has had one: reliability.md section 5.
+  // Throws the device's terminal error, if it has had one: after it nothing works any more.
   virtual void check_usable() = 0;
 
-  // Other people's streams (pipeline.md 8.3), by handle: 0 and 1 are the legacy default stream, 2 the per-thread one.
+  // Other people's streams, by handle: 0 and 1 are the legacy default stream, 2 the per-thread one.
   // They must be alive during the call. Nothing to order on the host.
   // The work queued there so far. Empty: a graph is being captured; ask again later.
   virtual std::optional<Event> try_fence(std::uint64_t stream) = 0;

@@ -63,7 +63,7 @@ class OpenFiles;
 std::shared_ptr<OpenFiles> make_open_files(std::size_t max_open);
 std::shared_ptr<Store> make_file_store(std::string root, std::shared_ptr<OpenFiles> files);
 
-// An uri, as pipeline.md section 6: a path taken literally, or file:///path percent-decoded once. Gives the path.
+// An uri: a path taken literally, or file:///path percent-decoded once. Gives the path.
 // Throws Error(inval, "uri"): empty, NUL, too long, other scheme.
 [[nodiscard]] std::string path_of_uri(std::string_view uri);
 

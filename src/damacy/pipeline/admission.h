@@ -1,4 +1,4 @@
-// Whether a sample may enter the stream: the checks of pipeline.md 7.1, in their order. Pure but for opening the array.
+// Whether a sample may enter the stream: the checks, in their order. Pure but for opening the array.
 #pragma once
 
 #include <functional>

@@ -115,7 +115,7 @@ void BatchJob::settle(StatsBoard& board) noexcept {
   }
 }
 
-// Law 1: a row of which any element was not written in this use of the slot is a failure, whatever the reason.
+// A row of which any element was not written in this use of the slot is a failure, whatever the reason.
 void BatchJob::fail_incomplete_rows() {
   for (std::size_t row = 0; row < rows_.size(); ++row)
     if (placed_[row] != row_elements_ && !row_failed(row))

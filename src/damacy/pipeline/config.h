@@ -13,7 +13,8 @@ namespace damacy {
 enum class OnError { raise, skip, fill };
 enum class GpuDecoderChoice { automatic, own, nvcomp };
 
-// Fields, defaults and meanings: pipeline.md section 3. Bytes are bytes, counts are counts, 0 often means "no limit".
+// What each field means is said in python/damacy/_config.py. Bytes are bytes, counts are counts, 0 often means "no
+// limit".
 struct Config {
   std::int64_t batch_size = 0;  // samples per batch; required
   std::int64_t host_buffer_bytes = std::int64_t{1} << 30;
@@ -37,7 +38,7 @@ struct Config {
 
 inline constexpr std::int64_t kMaxChunkUncompressedBytes = std::int64_t{1} << 30;
 
-// Throws Error(inval, "arguments") for the first field out of range, then for what a pipeline refuses (section 3).
+// Throws Error(inval, "arguments") for the first field out of range, then for what a pipeline refuses.
 void check_config(const Config& config);
 
 // The largest decoded chunk, in bytes, that the buffers and the hard limit admit.

@@ -1,4 +1,4 @@
-// The main job: samples in, batches out, in order. pipeline.md is the contract of every member.
+// The main job: samples in, batches out, in order. What each member promises is said in Python's docstrings.
 // Any member may be called from any thread. Failures are Error; positions and stages are filled in.
 #pragma once
 

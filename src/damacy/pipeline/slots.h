@@ -32,7 +32,7 @@ class SlotLoan {
   // Consumers' work that must have passed before the first write.
   std::span<const Event> ready() const noexcept { return ready_; }
 
-  // What consumers do with it (pipeline.md 8.3). A handle is not used after the call that names it: of the legacy
+  // What consumers do with it. A handle is not used after the call that names it: of the legacy
   // default stream, which lives for ever, that much is known; of any other only that all work of the context must have
   // passed.
   void used_on_legacy_stream() noexcept { on_legacy_ = true; }

@@ -59,7 +59,7 @@ class Array {
   // (inval, "aabb") for a box outside the array or another size, else with uri, store, key, chunk and bytes.
   void read(const Box& box, std::span<std::byte> out) const;
 
-  // Whether a directory that holds nested chunks was looked for, and found (formats.md section 4).
+  // Whether a directory that holds nested chunks was looked for, and found.
   enum class Nested : int { unknown, no, yes };
   std::atomic<Nested>& nested_chunks() const noexcept { return *nested_chunks_; }
 
@@ -82,7 +82,7 @@ class Array {
   std::shared_ptr<std::atomic<Nested>> nested_chunks_ = std::make_shared<std::atomic<Nested>>(Nested::unknown);
 };
 
-// Opens what `uri` names, by the rules of formats.md section 1. Throws Error with uri, store, key, pointer and reason.
+// Opens what `uri` names: an array, or level 0 of an image. Throws Error with uri, store, key, pointer and reason.
 // `make_store` opens the store of a root path.
 std::shared_ptr<const Array> open_array(const std::string& uri, std::shared_ptr<Store> store);
 

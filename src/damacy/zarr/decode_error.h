@@ -1,4 +1,4 @@
-// What a decoder said, as an Error: the words and the class that formats.md section 11 has for it.
+// What a decoder said, as an Error: its words and its class.
 #pragma once
 
 #include "damacy/codec/status.h"

@@ -1,4 +1,4 @@
-// Group documents of both versions: formats.md section 1 and 9.
+// Group documents of both versions, and consolidated metadata.
 #include <algorithm>
 
 #include "damacy/core/limits.h"

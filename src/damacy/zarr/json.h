@@ -1,4 +1,4 @@
-// JSON documents as a small tree of views, with the limits of formats.md section 2. Numbers stay text: who needs one
+// JSON documents as a small tree of views, with limits (core/limits.h). Numbers stay text: who needs one
 // decides exactly. Knows which parts of zarr documents are worth keeping (attributes may be large) and where the bare
 // words NaN and Infinity are legal; does not know what members mean. This is the only place that includes RapidJSON.
 #pragma once

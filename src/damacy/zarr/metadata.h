@@ -1,5 +1,5 @@
 // What an array document says, v2 and v3 alike, reduced to what a reader needs: grids, names, byte layout, codecs.
-// Pure: text in, ArrayMetadata out. Knows formats.md sections 2 to 6; reads no files.
+// Pure: text in, ArrayMetadata out. Knows documents of both versions; reads no files.
 #pragma once
 
 #include <array>
@@ -52,7 +52,7 @@ struct ArrayMetadata {
   CodecChain codecs;                     // of one (inner) chunk, bytes->bytes only
   std::vector<std::string> codec_names;  // every codec as metadata name it, outermost first, for people
 
-  // v2 with no dimension_separator key and rank >= 2: a missing chunk may be nested (formats.md section 4).
+  // v2 with no dimension_separator key and rank >= 2: a missing chunk may be nested.
   bool separator_was_absent = false;
 
   std::int64_t chunk_elements() const noexcept { return *product(chunk_shape.span()); }  // checked when parsed
@@ -65,11 +65,11 @@ struct ArrayMetadata {
   std::uint64_t largest_decoded_bytes() const noexcept;
 };
 
-// All throw Error with pointer and reason (formats.md 11); the caller adds uri, store and key.
+// All throw Error with pointer and reason; the caller adds uri, store and key.
 ArrayMetadata parse_v3_array(std::string_view document);
 ArrayMetadata parse_v2_array(std::string_view document);
 
-// What section 1 needs of a group.
+// What opening needs of a group.
 struct GroupMetadata {
   bool is_array = false;  // a v3 document with node_type "array"
   bool has_multiscales = false;

@@ -1,4 +1,4 @@
-// From an uri to an array: formats.md section 1.
+// From an uri to an array.
 #include <gtest/gtest.h>
 
 #include <mutex>

@@ -1,4 +1,4 @@
-// Every way an array document can be refused (formats.md section 11, the rows about metadata): class, reason, pointer.
+// Every way an array document can be refused: class, reason, pointer.
 #include <gtest/gtest.h>
 
 #include "damacy/zarr/detail/for_tests.h"

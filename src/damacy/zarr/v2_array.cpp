@@ -1,4 +1,4 @@
-// .zarray: formats.md section 4.
+// .zarray: documents of zarr v2.
 #include <bit>
 
 #include "damacy/core/limits.h"

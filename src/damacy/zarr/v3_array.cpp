@@ -1,4 +1,4 @@
-// zarr.json of an array: formats.md 3, and shards of 6.
+// zarr.json of an array, and its shards.
 #include <algorithm>
 #include <bit>
 

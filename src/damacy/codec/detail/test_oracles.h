@@ -1,5 +1,5 @@
-// Decoders for tests and fuzz targets, written from formats.md to be read and not to be fast: empty if anything is
-// wrong. Not part of the library.
+// Decoders for tests and fuzz targets, written from the formats' rules, to be read and not to be fast: empty if
+// anything is wrong. Not part of the library.
 #pragma once
 
 #include <zstd.h>
@@ -58,7 +58,7 @@ inline Maybe naive_lz4(std::span<const std::byte> in, std::size_t size) {
   return std::nullopt;
 }
 
-// formats.md 7.2. `inflate` decodes a zlib stream of a known size.
+// A blosc1 container. `inflate` decodes a zlib stream of a known size.
 class NaiveBlosc {
  public:
   using Inflate = std::function<Maybe(std::span<const std::byte>, std::size_t)>;

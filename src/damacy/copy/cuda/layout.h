@@ -1,4 +1,4 @@
-// Where the bytes of a shuffled chunk are (formats.md 7.2 rule 7), one at a time. `Index` is an unsigned integer that
+// Where the bytes of a shuffled chunk are, one at a time. `Index` is an unsigned integer that
 // holds the chunk's size. Knows a record's layout; not what its elements are.
 #pragma once
 

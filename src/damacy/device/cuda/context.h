@@ -1,5 +1,5 @@
 // One CUDA context as we use it: every call checked, the caller's current context untouched, and silence after an error
-// that ends the context (reliability.md section 5).
+// that ends the context.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// v3 chunk grids: formats.md 3.2.
+// v3 chunk grids: regular ones; all others are refused by name.
 #pragma once
 
 #include "damacy/zarr/json.h"

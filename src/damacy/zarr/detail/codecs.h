@@ -1,5 +1,5 @@
 // Codec lists of documents, reduced to an axis order, a byte order, at most one sharding and the bytes->bytes codecs.
-// Knows formats.md 5: names, kinds, options, legal orders. Does not know what the shapes of an array are.
+// Knows names, kinds, options, legal orders. Does not know what the shapes of an array are.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Data types as v3 and v2 documents name them. Knows formats.md 3.4's first table; refuses all other names.
+// Data types as v3 and v2 documents name them. Refuses all that docs/formats.md does not list.
 #pragma once
 
 #include <string>

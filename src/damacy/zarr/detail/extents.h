@@ -1,4 +1,4 @@
-// Lists of extents in documents, and the limits on their products (formats.md section 2).
+// Lists of extents in documents, and the limits on their products.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Fill values of formats.md 3.4, to the bit.
+// Fill values as documents write them, to the bit.
 #pragma once
 
 #include <array>

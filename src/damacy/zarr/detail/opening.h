@@ -1,4 +1,4 @@
-// Finding the array that an uri names: formats.md section 1. Knows which documents to look for, in which order, and
+// Finding the array that an uri names. Knows which documents to look for, in which order, and
 // what to tell who names a group. Reads documents; does not know what an array document says.
 #pragma once
 
