@@ -141,8 +141,9 @@ stubs-check: extension
 	$(PY) -m pytest -q python/tests/test_package.py -k stubs
 
 .PHONY: planted-faults
-planted-faults: all-host  ## leave out one wait of waves, single reads and file I/O at a time: a test must notice
+planted-faults: all-host  ## leave out one wait at a time, or plant another fault: a test must notice
 	$(PY) tools/plant_faults.py build/host
+	$(PY) tools/plant_halo_faults.py build/host
 
 # ThreadSanitizer cannot map its shadow under some kernels' address randomisation; setarch turns that off where it may.
 NO_ASLR = $(shell setarch -R true 2>/dev/null && echo setarch -R)

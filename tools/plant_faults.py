@@ -2,17 +2,18 @@
 """Leaves out one wait of the stream engine, of single reads or of file I/O at a time; a test on the lazy host device
 must fail.
 
-    tools/plant_faults.py BUILD      a configured build folder of this checkout; its sources are put back afterwards
+    tools/plant_faults.py BUILD [NAME …]     a configured build folder; sources are put back afterwards
 
 Prints a line a fault, and exits 1 if one went unnoticed. Knows which lines order the work of a wave and of
 a staging block; does not know why.
 """
 
 import pathlib
-import subprocess
 import sys
+from collections.abc import Iterator
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from planting import Fault, build, passes, run
+
 FAULTS = [  # what is left out, where in the pipeline layer, its text, what stands there instead
     ("decoding does not wait for the copies", "wave_runner.cpp", "  stream.wait(up);\n", ""),
     ("placing does not wait for decoding", "wave_runner.cpp", "  main_->wait(wave.decoded);\n", ""),
@@ -50,41 +51,26 @@ IO_FAULTS = [  # the same of the io layer
     ("a stream request does not wait", "stream_requests.cpp", "    block->stream().wait(on.before);\n", ""),
     ("a stream request ends at once", "stream_requests.cpp", "      operation.copies_until(slot.reusable);\n", ""),
     ("cuFile does not wait for the producer", "cufile_engine.cpp", "  slice.device->before.wait();", "  "),
-    ("cuFile's call is not waited for", "cufile_engine.cpp", "    stream->record().wait();\n", ""),
+    ("cuFile's call is not waited for", "cufile_engine.cpp", "  stream->record().wait();\n", ""),
 ]
 LATE = "*OnDevice*/lazy:*OnDevice*/random*:CuFileEngineTest*"  # suites on devices that work late
 
 
-def tests_pass(build: str, layer: str) -> bool:
-    subprocess.run(["cmake", "--build", build, "--target", f"{layer}_tests"], check=True, capture_output=True)
-    command = [f"{build}/{layer}_tests", f"--gtest_filter={LATE}", "--gtest_repeat=3"]
-    try:
-        return subprocess.run(command, capture_output=True, timeout=120).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+def faults() -> Iterator[Fault]:
+    for layer, of_layer in (("pipeline", FAULTS + DEVICE_READ_FAULTS), ("io", IO_FAULTS)):
+        for name, file, stands, planted in of_layer:
+            yield Fault(name, f"src/damacy/{layer}/{file}", stands, planted)
 
 
-def noticed(build: str, layer: str, file: str, text: str, instead: str) -> bool:
-    path = ROOT / "src/damacy" / layer / file
-    source = path.read_text()
-    assert text in source, f"{path.name} has changed: {text!r} is gone"
-    try:
-        path.write_text(source.replace(text, instead))
-        return not tests_pass(build, layer)
-    finally:
-        path.write_text(source)
+def main(folder: str, names: list[str]) -> int:
+    def tests_pass(file: str) -> bool:
+        tests = file.split("/")[2] + "_tests"
+        build(folder, tests)
+        return passes(f"{folder}/{tests}", f"--gtest_filter={LATE}", "--gtest_repeat=3")
 
-
-def main(build: str) -> int:
-    unnoticed = 0
-    faults = [("pipeline", *fault) for fault in FAULTS + DEVICE_READ_FAULTS] + [("io", *fault) for fault in IO_FAULTS]
-    for layer, name, file, text, instead in faults:
-        found = noticed(build, layer, file, text, instead)
-        unnoticed += not found
-        print(f"{'noticed  ' if found else 'UNNOTICED'}  {name}", flush=True)
-    print("sound" if tests_pass(build, "pipeline") and tests_pass(build, "io") else "the tests fail without a fault")
-    return 1 if unnoticed else 0
+    chosen = [fault for fault in faults() if not names or fault.name in names]
+    return run(chosen, tests_pass, sound=["src/damacy/pipeline/", "src/damacy/io/"])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:]))

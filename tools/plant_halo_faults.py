@@ -7,22 +7,21 @@ Faults in the order of work are looked for by halo_tests on the lazy host device
 Python, for which the extension is built each time. Prints a line a fault, and exits 1 if one went unnoticed.
 """
 
-import os
 import pathlib
-import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from planting import Fault, build, passes, run
+
 ORDER, WIRE = "src/damacy/halo/work_order.cpp", "src/damacy/halo/wire.cpp"
 TRANSFORMER, PLANS = "python/damacy/halo/data_transformer.py", "python/damacy/halo/_plans.py"
 # name: (file, what stands there, what is planted)
 FAULTS = {
-    "no wait for other streams": (ORDER, "for (Stream* other : others) stream.wait(other->record());", ""),
-    "no wait for streams named after": (ORDER, "for (Stream* other : after) stream.wait(other->record());", ""),
+    "no wait for other streams": (ORDER, "for (Stream* other : others) stream.wait(other->record());", ";"),
+    "no wait for streams named after": (ORDER, "for (Stream* other : after) stream.wait(other->record());", ";"),
     "no wait for the run before": (ORDER, "    stream.wait(done_);\n", ""),
-    "no wait for the buffer's last user": (ORDER, "for (const Event& event : before_) stream.wait(event);", ""),
-    "others do not wait": (ORDER, "for (Stream* other : others) other->wait(done);", ""),
-    "the last run is forgotten": (ORDER, "if (!capturing) stream.record_again(done_);", ""),
+    "no wait for the buffer's last user": (ORDER, "for (const Event& event : before_) stream.wait(event);", ";"),
+    "others do not wait": (ORDER, "for (Stream* other : others) other->wait(done);", ";"),
+    "the last run is forgotten": (ORDER, "if (!capturing) stream.record_again(done_);", ";"),
     "turns by +r": (WIRE, "modulo_4(-modulo_4(entry.rotation))", "modulo_4(entry.rotation)"),
     "slots exchanged": (WIRE, "return {{true, false}, {false, true}};", "return {{false, true}, {true, false}};"),
     "a sign dropped": (WIRE, "copy.op = {block.negate, adjoint_};", "copy.op = {false, adjoint_};"),
@@ -38,18 +37,6 @@ FAULTS = {
 }  # fmt: skip
 
 
-def build(folder: str, *targets: str) -> None:
-    subprocess.run(["cmake", "--build", folder, "-j2", "--target", *targets], check=True, capture_output=True)
-
-
-def passes(*command: str) -> bool:
-    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'python'}{os.pathsep}{ROOT}"}
-    try:
-        return subprocess.run(command, capture_output=True, timeout=300, cwd=ROOT, env=environment).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
-
-
 def tests_pass(folder: str, file: str) -> bool:
     if file == ORDER:
         build(folder, "halo_tests")
@@ -63,25 +50,9 @@ def tests_pass(folder: str, file: str) -> bool:
 
 
 def main(folder: str, names: list[str]) -> int:
-    unnoticed = 0
-    for name in names or FAULTS:
-        file, stands, planted = FAULTS[name]
-        path = ROOT / file
-        source = path.read_text()
-        assert stands in source, f"{file} has changed: {stands!r} is gone"
-        try:
-            path.write_text(
-                source.replace(stands, planted or ";" if file == ORDER and not stands.endswith("\n") else planted)
-            )
-            noticed = not tests_pass(folder, file)
-        finally:
-            path.write_text(source)
-        unnoticed += not noticed
-        print(f"{'noticed  ' if noticed else 'UNNOTICED'}  {name}", flush=True)
-    sound = all(tests_pass(folder, file) for file in (ORDER, WIRE, "src/damacy/copy/copy_plan.cpp"))
-    print("sound" if sound else "the tests fail without a fault")
-    return 1 if unnoticed or not sound else 0
+    chosen = [Fault(name, *FAULTS[name]) for name in names or FAULTS]
+    return run(chosen, lambda file: tests_pass(folder, file), sound=[ORDER, WIRE, "src/damacy/copy/copy_plan.cpp"])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(main(str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:]))
