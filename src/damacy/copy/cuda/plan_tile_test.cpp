@@ -2,6 +2,7 @@
 #include "damacy/copy/cuda/plan_tile.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
 #include <set>
@@ -87,6 +88,24 @@ TEST(PlanTiles, move_rows_between_any_two_alignments) {
   move_rows_at_all_alignments<u32>(Dtype::u32);
   move_rows_at_all_alignments<u16>(Dtype::u16);
   move_rows_at_all_alignments<u8>(Dtype::u8);
+}
+
+TEST(PlanTiles, reach_strides_and_offsets_beyond_32_bits) {
+  constexpr std::int64_t kStride = std::int64_t{3} << 30;
+  const std::size_t bytes = 2 * static_cast<std::size_t>(kStride) + 4096;
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) GTEST_SKIP() << "no sparse mapping of 6 GiB";
+  auto* memory = static_cast<u8*>(at);
+  for (std::int64_t i = 0; i < 300; ++i) memory[i / 100 * kStride + i % 100] = static_cast<u8>(i % 251 + 1);
+  const copy::Slot apart{Dtype::u8, {3, 100}, {kStride, 1}, true}, dense{Dtype::u8, {3, 100}, {100, 1}, true};
+  const auto plan = copy::compile({apart, dense}, {{{0, 0, {kStride, 1}}, {1, 0, {100, 1}}, {3, 100}, {}}});
+  u8 got[300] = {}, want[300] = {};
+  std::set<Way> ways;
+  run(*plan, std::vector{reinterpret_cast<u64>(memory), reinterpret_cast<u64>(got)}, ways);
+  copy::testing::run_by_elements(*plan, std::vector{reinterpret_cast<u64>(memory), reinterpret_cast<u64>(want)});
+  munmap(at, bytes);
+  EXPECT_EQ(want[299], 299 % 251 + 1);
+  EXPECT_TRUE(std::equal(got, got + 300, want));
 }
 
 TEST(PlanTiles, addresses_that_no_device_loads_from_go_byte_by_byte) {
