@@ -1,11 +1,11 @@
 #include "damacy/pipeline/device_reads.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
+#include "damacy/pipeline/frame_owners.h"
 #include "damacy/pipeline/stage_frames.h"
 
 namespace damacy {
@@ -84,7 +84,7 @@ struct ReadWaves::Wave {
   std::atomic<std::size_t> frames{0};
   std::mutex mutex;  // over all below
   std::deque<Piece> pieces;
-  std::vector<Piece*> owners;  // by frame
+  FrameOwners<Piece> owners;
 
   ReadSlot& slot() noexcept { return own ? *own : **lease; }
   bool fits(std::uint64_t more_staged, std::uint64_t more_decoded) {
@@ -97,11 +97,7 @@ struct ReadWaves::Wave {
   }
   void own_frames(std::span<const std::uint32_t> indices, Piece& piece) {
     const std::lock_guard lock(mutex);
-    for (const std::uint32_t frame : indices) {
-      if (frame == FrameList::kHost) continue;
-      if (owners.size() <= frame) owners.resize(std::size_t{frame} + 1, nullptr);
-      owners[frame] = &piece;
-    }
+    owners.own(indices, piece);
     frames = owners.size();
   }
 };
@@ -203,13 +199,7 @@ void ReadWaves::finish() noexcept {
 void ReadWaves::run(Wave& wave) noexcept {
   try {
     through_device(wave);
-    ReadSlot& slot = wave.slot();
-    for (std::size_t frame = 0; frame < wave.owners.size(); ++frame) {
-      std::uint32_t word = 0;
-      std::memcpy(&word, slot.host_status.data() + 4 * frame, sizeof word);
-      const GpuVerdict verdict = verdict_of(word);
-      if (wave.owners[frame] != nullptr && (verdict.ask_host || !verdict.result.ok())) wave.owners[frame]->redo = true;
-    }
+    wave.owners.read_verdicts(wave.slot().host_status.bytes());
     for (Piece& piece : wave.pieces)
       if (piece.redo && piece.chunk.decode_on_host) redo(wave, piece);
   } catch (...) {

@@ -130,6 +130,25 @@ TEST_P(OnDevice, missing_chunks_are_fill_and_short_ones_fail_their_batch_alone) 
   expect_row(pipeline.pop(), 0, crop(10, 20));
 }
 
+// What headers do not show the decoder finds; the host words it.
+TEST_P(OnDevice, a_frame_that_does_not_decode_fails_its_batch_alone) {
+  compress();
+  std::fstream chunk(root() / "c.4.3", std::ios::in | std::ios::out | std::ios::binary);
+  chunk.seekp(9);  // the block's header: entropy-coded, it says now
+  chunk.put(static_cast<char>(256 << 3 | 2 << 1 | 1));
+  chunk.close();
+  Pipeline pipeline = make(small_config(1));
+  pipeline.push({crop(0, 0), crop(31, 40), crop(10, 20)});
+  expect_row(pipeline.pop(), 0, crop(0, 0));
+  try {
+    const Batch batch = pipeline.pop();
+    ADD_FAILURE() << "delivered";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string_view(error.what()).find("chunk (4, 3)"), std::string_view::npos) << error.what();
+  }
+  expect_row(pipeline.pop(), 0, crop(10, 20));
+}
+
 TEST_P(OnDevice, fill_and_skip_mend_rows_on_the_device) {
   std::filesystem::resize_file(root() / "c.4.3", 100);
   for (const OnError mode : {OnError::fill, OnError::skip}) {

@@ -115,11 +115,11 @@ void Wave::give_back() noexcept {
 
 void Wave::own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk) {
   const std::lock_guard lock(mutex_);
-  for (const std::uint32_t frame : frames) {
-    if (frame == FrameList::kHost) continue;
-    if (owners_.size() <= frame) owners_.resize(std::size_t{frame} + 1, nullptr);
-    owners_[frame] = &chunk;
-  }
+  owners_.own(frames, chunk);
+}
+
+void Wave::read_verdicts() noexcept {
+  if (!std::exchange(verdicts_read_, true)) owners_.read_verdicts(host_status);
 }
 
 }  // namespace damacy

@@ -19,6 +19,7 @@
 #include "damacy/device/arena.h"
 #include "damacy/device/pool.h"
 #include "damacy/pipeline/chunk_tasks.h"
+#include "damacy/pipeline/frame_owners.h"
 
 namespace damacy {
 
@@ -137,15 +138,13 @@ class Wave : public std::enable_shared_from_this<Wave> {
   std::deque<StagedChunk>& chunks() noexcept { return chunks_; }
   std::deque<WaveShare>& shares() noexcept { return shares_; }  // oldest first
   const std::deque<StagedPiece>& pieces() const noexcept { return pieces_; }
-  StagedChunk* owner_of(std::uint32_t frame) const noexcept {
-    return frame < owners_.size() ? owners_[frame] : nullptr;
-  }
+  void read_verdicts() noexcept;  // what the decoder wrote into host_status; once
   // While in flight, held until the wave retires.
   Arena::Piece scratch;  // device: decoder scratch, images, status words
   Arena::Piece pinned;   // host: images, status words
   std::span<std::byte> host_status;
   Event decoding, decoded;  // its beginning and its end
-  bool verdicts_read = false, copies_counted = false;
+  bool copies_counted = false;
   std::optional<Error> failure;  // of its way through the device
   // It retires: the memory goes to the next wave.
   void give_back() noexcept;
@@ -168,8 +167,9 @@ class Wave : public std::enable_shared_from_this<Wave> {
   std::uint64_t staged_ = 0;
   bool sealed_ = false;
   std::uint64_t open_ranges_ = 0;
-  std::deque<StagedPiece> pieces_;    // addresses stay
-  std::vector<StagedChunk*> owners_;  // by frame
+  std::deque<StagedPiece> pieces_;  // addresses stay
+  FrameOwners<StagedChunk> owners_;
+  bool verdicts_read_ = false;
 };
 
 }  // namespace damacy

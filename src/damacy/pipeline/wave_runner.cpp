@@ -224,21 +224,8 @@ void WaveRunner::place_few_at_a_time(const Wave& wave, const WaveShare& share) {
   place_now(lock, all.size(), 0, [&](PlacementList& list, std::size_t i) { list.add(all[i]); });
 }
 
-// Once, when the wave was decoded. Chunks whose frames did not decode get a second chance on the host, which also words
-// what is wrong.
-void WaveRunner::read_verdicts(Wave& wave) {
-  if (std::exchange(wave.verdicts_read, true)) return;
-  for (std::uint32_t frame = 0; frame * 4 < wave.host_status.size(); ++frame) {
-    std::uint32_t word = 0;
-    std::memcpy(&word, wave.host_status.data() + std::size_t{4} * frame, 4);
-    StagedChunk* chunk = wave.owner_of(frame);
-    const GpuVerdict verdict = verdict_of(word);
-    if (chunk != nullptr && (verdict.ask_host || !verdict.result.ok())) chunk->redo = true;
-  }
-}
-
 void WaveRunner::retire(Wave& wave, WaveShare& share) {
-  read_verdicts(wave);
+  wave.read_verdicts();
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
     if (StagedChunk& chunk = wave.chunks()[i]; chunk.redo && !chunk.failed) decode_on_host(wave, chunk);
 

@@ -62,7 +62,6 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void decode(Wave& wave);
   void place(Wave& wave, WaveShare& share);
   void place_few_at_a_time(const Wave& wave, const WaveShare& share);
-  static void read_verdicts(Wave& wave);
   void retire(Wave& wave, WaveShare& share);
   void decode_on_host(Wave& wave, StagedChunk& chunk);
   // Runs placements by themselves, a few at a time, and waits for them. What they read is the caller's until then: so

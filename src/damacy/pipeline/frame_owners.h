@@ -1,0 +1,42 @@
+// Which chunk each frame of a wave decodes a part of, and so which chunks the decoder's verdicts send to the host.
+// Knows status words; not waves. Callers take turns.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "damacy/codec/stream_decoder.h"
+
+namespace damacy {
+
+template <class Chunk>
+class FrameOwners {
+ public:
+  // Of `frames` some may be the host's.
+  void own(std::span<const std::uint32_t> frames, Chunk& chunk) {
+    for (const std::uint32_t frame : frames) {
+      if (frame == FrameList::kHost) continue;
+      if (chunks_.size() <= frame) chunks_.resize(std::size_t{frame} + 1, nullptr);
+      chunks_[frame] = &chunk;
+    }
+  }
+  std::size_t size() const noexcept { return chunks_.size(); }  // the last frame that somebody owns, and one
+
+  // `redo` of each chunk with a frame that did not decode: the host does it, and words what is wrong. `status`: a word
+  // a frame, as the decoder wrote them.
+  void read_verdicts(std::span<const std::byte> status) const noexcept {
+    for (std::size_t frame = 0; frame < chunks_.size() && 4 * frame < status.size(); ++frame) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, status.data() + 4 * frame, sizeof word);
+      const GpuVerdict verdict = verdict_of(word);
+      if (chunks_[frame] != nullptr && (verdict.ask_host || !verdict.result.ok())) chunks_[frame]->redo = true;
+    }
+  }
+
+ private:
+  std::vector<Chunk*> chunks_;  // by frame
+};
+
+}  // namespace damacy
