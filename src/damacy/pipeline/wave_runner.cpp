@@ -344,13 +344,14 @@ void WaveRunner::fail(Wave& wave, const WaveShare& share) noexcept {
 
 // With the last share the memory goes back, and first: settling a batch may call this thread's own engine.
 void WaveRunner::close(Wave& wave, const WaveShare& share) noexcept {
-  std::vector<std::shared_ptr<ChunkTasks>> tasks;
-  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) tasks.push_back(std::move(wave.chunks()[i].tasks));
   if (share.end_chunk == wave.chunks().size()) {
     wave.give_back();
     ++retired_;
   }
-  for (const auto& one : tasks) one->close_task();
+  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
+    const std::shared_ptr<ChunkTasks> tasks = std::move(wave.chunks()[i].tasks);
+    tasks->close_task();
+  }
 }
 
 }  // namespace damacy
