@@ -131,10 +131,11 @@ Footprint settled(const Footprint& wanted) {
 }
 
 TEST(Soak, many_batches_with_faults_and_held_tensors_leave_nothing_behind) {
+  const std::size_t threads = footprint().threads;
   Soak soak;
   for (int i = 0; i < 2; ++i) soak.run(kBatchesOfOnePipeline);  // what is taken once
   const std::int64_t before = resident_bytes();
-  const Footprint start = settled({0, 1});
+  const Footprint start = settled({0, threads});
   const std::int64_t wanted = wanted_batches();
   for (std::int64_t done = 0; done < wanted && !::testing::Test::HasFatalFailure(); done += kBatchesOfOnePipeline)
     soak.run(kBatchesOfOnePipeline);
