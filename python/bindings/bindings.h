@@ -42,8 +42,8 @@ class HeldGil {
   PyGILState_STATE state_;
 };
 
-// Around Python code that runs while one of our exceptions is handled. When the interpreter ends meanwhile and unwinds
-// the thread, it stops here for ever: a foreign exception cannot be caught there.
+// Around Python code that runs below our frames. When the interpreter ends meanwhile and unwinds the thread, it stops
+// here for ever: a foreign exception must not be caught in some of them, nor leave others.
 class Unleavable {
  public:
   Unleavable() = default;

@@ -29,7 +29,9 @@ class PythonSource final : public SampleSource {
       : has_length_(tells_length(iterable)), among_(std::move(among)), iterator_(among_, iterator_of(iterable)) {}
 
   std::optional<Sample> next() override {
+    const Unleavable outside;  // the interpreter may end on the way to the GIL, or in the user's code
     const nb::gil_scoped_acquire gil;
+    const Unleavable inside;
     try {
       const nb::object item = nb::steal(PyIter_Next(iterator_.get().ptr()));
       if (item.is_valid()) return sample_of(item, position_++);
