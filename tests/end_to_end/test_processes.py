@@ -162,6 +162,7 @@ p.push(source())
 
 INTERRUPT = """
 from support.slow import OPTIONS, slow_sample
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is born ignoring it
 sent = []
 def interrupt():
     time.sleep(0.2)
