@@ -56,7 +56,8 @@ class Batch:
             self._native.release(None if self._native.on_host else stream_handle(stream_or_event))
 
     def numpy(self) -> numpy.ndarray[Any, Any]:
-        """The batch as a NumPy array: a view of a host batch (it holds the slot), a copy of a CUDA batch."""
+        """The batch as a NumPy array: a view of a host batch (it holds the slot: `.copy()` what you keep), a copy of a
+        CUDA batch."""
         info = self.info
         return _array_over(self.__dlpack__(dl_device=_HOST), info)
 

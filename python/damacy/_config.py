@@ -33,7 +33,9 @@ class Config:
         batch_size: samples per batch.
         host_buffer_bytes: staging memory for reads, a hard cap; page-locked on the CUDA back end.
         device_buffer_bytes: memory for encoded and decoded chunks, a hard cap; on the host back end a cap on scratch.
-        dtype: element type of batches: a `Dtype`, its name or number.
+        dtype: element type of batches: a `Dtype`, its name or number. Names count bits: `"float32"` or `"f32"`,
+            `"uint16"` or `"u16"`; of a NumPy dtype give its `.name`. What does not fit an integer becomes the nearest
+            that does.
         lookahead_batches: depth of the queue of accepted samples, in batches.
         n_io_threads: reader threads; on the host back end they also decode and place what they read.
         n_compute_threads: workers beside them; 0 is none.

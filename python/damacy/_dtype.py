@@ -31,7 +31,7 @@ class Dtype(enum.IntEnum):
     def coerce(cls, x: object) -> Dtype:
         """The member that `x` names: a member, its integer, or a name such as `"bf16"` or `"float32"` in any case.
 
-        Names count bits, so `u8` is `uint8`; NumPy's byte-count codes are unknown.
+        Names count bits, so `u8` is `uint8`; NumPy's byte-count codes and its types are unknown: give their `.name`.
 
         >>> Dtype.coerce("u8"), Dtype.coerce(6)
         (<Dtype.U8: 4>, <Dtype.U16: 6>)

@@ -16,7 +16,8 @@ Axis = slice | tuple[int, int]
 class Sample:
     """A box of an array: `aabb` is half-open, in level-0 voxels, one axis per axis of the array in stored order.
 
-    An axis is a `slice` or a `(start, stop)` tuple; equal boxes are equal however they were spelled.
+    An axis is a `slice` or a `(start, stop)` tuple; equal boxes are equal however they were spelled. The shape is not
+    looked up, so a slice needs its stop, and negative numbers do not count from the end: `push` refuses them.
 
     >>> a = Sample(uri="cell.zarr", aabb=[(0, 64), (0, 256), (0, 256)])
     >>> b = Sample(uri="cell.zarr", aabb=[slice(None, 64), slice(0, 256), slice(0, 256)])
