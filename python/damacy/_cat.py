@@ -16,7 +16,7 @@ import typer
 
 import damacy
 from damacy._box import Box, box_extents
-from damacy._console import AsJson, Uri, errors, extents, fail, print_json, refuse, size
+from damacy._console import AsJson, Uri, errors, extents, fail, fail_to_write, print_json, refuse, size
 from damacy._dtype import array_name
 from damacy._integers import shown
 from damacy._plan import BoxText, box_of
@@ -70,6 +70,8 @@ def command(
     except BrokenPipeError:  # `damacy cat ... | head`
         sys.stderr.close()
         raise typer.Exit(1) from None
+    except OSError as error:
+        fail_to_write(output or "stdout", error, as_json)
 
 
 def _run(uri: str, box: Box, element: damacy.Dtype, chosen: Format, output: pathlib.Path | None, as_json: bool) -> None:
@@ -96,7 +98,7 @@ def _run(uri: str, box: Box, element: damacy.Dtype, chosen: Format, output: path
             }
         )
     elif output is not None:
-        what = f"{extents(box_extents(box))} of {element.name.lower()}, {size(written)}"
+        what = f"{extents(box_extents(box))} of {array_name(element)}, {size(written)}"
         errors.print(f"{rich.markup.escape(str(output))}: {what}", soft_wrap=True)
 
 

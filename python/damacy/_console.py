@@ -34,6 +34,16 @@ def fail(error: damacy.DamacyError, as_json: bool) -> NoReturn:
     raise typer.Exit(1)
 
 
+def fail_to_write(path: object, error: OSError, as_json: bool) -> NoReturn:
+    """Say why an output has not been written, and leave with status 1."""
+    message = f"{path}: {error.strerror or error}"
+    if as_json:
+        print_json({"error": type(error).__name__, "reason": "output", "message": message})
+    else:
+        errors.print(rich.markup.escape(message), soft_wrap=True)
+    raise typer.Exit(1)
+
+
 def refuse(message: str, as_json: bool = False) -> NoReturn:
     """Say what is wrong with the command, and leave with status 2."""
     if as_json:

@@ -63,6 +63,8 @@ class Pipeline:
 
         Raises what is wrong with a sample found during this call; samples before it are kept.
         """
+        if isinstance(samples, Sample):
+            raise TypeError("push takes an iterable of samples (got one Sample: write push([sample]))")
         with _log.drained():
             self._native.push(samples)
 

@@ -14,7 +14,10 @@ from damacy import _log
 from damacy._box import Box, box_extents, box_text, parse_box
 from damacy._console import AsJson, Uri, extents, fail, fields_table, out, print_json, refuse, size
 
-BoxText = Annotated[str, typer.Argument(help="Slices as in NumPy, such as '0:64,:,-256:'; a whole axis is ':'.")]
+_BOX_HELP = (
+    "Slices as in NumPy, such as '0:64,:,-256:'; a whole axis is ':'. Put -- before one that begins with a minus."
+)
+BoxText = Annotated[str, typer.Argument(help=_BOX_HELP)]
 
 
 @dataclasses.dataclass(frozen=True)

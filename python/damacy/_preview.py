@@ -13,7 +13,7 @@ import typer
 import damacy
 from damacy import _cat
 from damacy._box import Box, box_extents, box_text, parse_box
-from damacy._console import AsJson, Uri, errors, extents, fail, print_json, refuse
+from damacy._console import AsJson, Uri, errors, extents, fail, fail_to_write, print_json, refuse
 from damacy._png import grey_png
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ def command(
     except damacy.DamacyError as error:
         fail(error, as_json)
     pixels, low, high = _greys(data)
-    output.write_bytes(grey_png(pixels, columns, rows))
+    try:
+        output.write_bytes(grey_png(pixels, columns, rows))
+    except OSError as error:
+        fail_to_write(output, error, as_json)
     if as_json:
         black_white = {"black": low, "white": high}
         print_json({"uri": shown, "box": asked, "width": columns, "height": rows, "file": str(output)} | black_white)

@@ -14,4 +14,4 @@ def main() -> None:
         if missing.name is None or missing.name.partition(".")[0] not in ("typer", "rich", "click"):
             raise
         sys.exit(f"damacy's command line needs the package {missing.name}: pip install typer rich")
-    app()
+    app(prog_name="damacy")  # not `python -m damacy`, by which the command of a checkout starts it

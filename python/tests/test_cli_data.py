@@ -49,6 +49,15 @@ def plain(tmp_path, values):
     return path
 
 
+def test_an_output_that_cannot_be_written_is_one_line(sharded, tmp_path):
+    nowhere = tmp_path / "none" / "x"
+    for command in ("cat", "preview"):
+        shown = damacy(command, sharded, "--out", nowhere)
+        assert shown.exit_code == 1
+        assert shown.stderr.rstrip() == f"{nowhere}: No such file or directory"
+        assert document(command, sharded, "--out", nowhere, status=1)["reason"] == "output"
+
+
 # -- verify ------------------------------------------------------------------------------------------------------------
 
 

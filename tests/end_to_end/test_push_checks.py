@@ -216,6 +216,11 @@ def test_the_first_failing_check_counts(volume, line):
         assert refused(p, line.stored.sample((0, 1), (0, 2**40)), damacy.RankMismatch).reason == "rank"
 
 
+def test_one_sample_that_is_not_in_a_list_is_refused_with_what_to_write(line):
+    with pipeline() as p, pytest.raises(TypeError, match=r"one Sample: write push\(\[sample\]\)"):
+        p.push(line.stored.sample((0, 1)))
+
+
 # --- the constructor -------------------------------------------------------------------------------------------------
 
 
