@@ -2,19 +2,7 @@
 
 import pytest
 from support import child
-
-START = """
-import sys, threading, time, os, signal, itertools
-import damacy
-from support.line import popped
-from support.streaming import pipeline
-path = sys.argv[1]
-def sample(k):
-    return damacy.Sample(uri=path, aabb=[(k % 4000, k % 4000 + 1)])
-def samples():
-    return (sample(k) for k in itertools.count())
-"""
-EXIT_LIMIT_S = 5.0
+from support.child import EXIT_LIMIT_S, START
 
 # What a program holds when it forks or ends. `p` is a pipeline that can go on, unless `closed` is said.
 STATES = {

@@ -14,7 +14,7 @@ READ_ONLY, IS_COPIED = 1, 2
 USED_NAMES = {b"dltensor": b"used_dltensor", b"dltensor_versioned": b"used_dltensor_versioned"}
 
 
-class _Tensor(ctypes.Structure):
+class Tensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p),
         ("device_type", ctypes.c_int32),
@@ -32,18 +32,18 @@ class _Tensor(ctypes.Structure):
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-class _Managed(ctypes.Structure):
-    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
+class Managed(ctypes.Structure):
+    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
 
 
-class _ManagedVersioned(ctypes.Structure):
+class ManagedVersioned(ctypes.Structure):
     _fields_ = [
         ("major", ctypes.c_uint32),
         ("minor", ctypes.c_uint32),
         ("context", ctypes.c_void_p),
         ("deleter", _Deleter),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", Tensor),
     ]
 
 
@@ -97,5 +97,5 @@ _names: list = []  # a capsule does not own its name
 
 def _managed(capsule):
     name = _api.PyCapsule_GetName(capsule)
-    kind = _ManagedVersioned if name == b"dltensor_versioned" else _Managed
+    kind = ManagedVersioned if name == b"dltensor_versioned" else Managed
     return name, kind.from_address(_api.PyCapsule_GetPointer(capsule, name))

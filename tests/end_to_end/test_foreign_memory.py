@@ -4,31 +4,12 @@ import ctypes
 
 import numpy as np
 import pytest
+from support.dlpack_struct import Managed, Tensor
 
 import damacy
 from damacy import _native
 from damacy._cuda_interface import parse_interface
 from damacy.cufile import CuFile
-
-_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device", ctypes.c_int32 * 2),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class _Managed(ctypes.Structure):
-    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
 
 
 class Exporter:
@@ -37,20 +18,20 @@ class Exporter:
     def __init__(self, shape=(16,), strides=None, dtype=(1, 8, 1), ndim=None, byte_offset=0, null=(), device=1):
         self.memory = np.zeros(64, "B")
         self.kept = [(ctypes.c_int64 * max(len(n), 1))(*n) for n in (shape, strides or ())]
-        tensor = _Tensor(ndim=len(shape) if ndim is None else ndim, byte_offset=byte_offset)
+        tensor = Tensor(ndim=len(shape) if ndim is None else ndim, byte_offset=byte_offset)
         tensor.code, tensor.bits, tensor.lanes = dtype
-        tensor.device[0] = device
+        tensor.device_type = device
         if "data" not in null:
             tensor.data = self.memory.ctypes.data
         if "shape" not in null:
             tensor.shape = ctypes.cast(self.kept[0], ctypes.POINTER(ctypes.c_int64))
         if strides is not None:
             tensor.strides = ctypes.cast(self.kept[1], ctypes.POINTER(ctypes.c_int64))
-        self.managed = _Managed(tensor=tensor)
+        self.managed = Managed(tensor=tensor)
         self.name = ctypes.c_char_p(b"dltensor")
 
     def __dlpack_device__(self):
-        return self.managed.tensor.device[0], 0
+        return self.managed.tensor.device_type, 0
 
     def __dlpack__(self, **_):
         new = ctypes.pythonapi.PyCapsule_New
