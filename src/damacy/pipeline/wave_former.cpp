@@ -87,7 +87,7 @@ class SlabRead final : public Request {
 // Staging memory that readers fill and a device empties again and again stays in the processor's cache when there is
 // little of it: then reading costs half the time, and the copies read no memory (docs/design/01).
 constexpr std::uint64_t kWarmStaging = 128 << 20;
-constexpr std::uint64_t kAllStaging = ~std::uint64_t{0};
+constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 std::uint64_t bytes_of_part(const ChunkTasks& tasks, std::uint32_t chunk, const Box& part) {
   return static_cast<std::uint64_t>(*product(part.extents().span())) *
@@ -202,14 +202,15 @@ void WaveFormer::add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t dev
   stop_ = std::move(stop);
   ChunkReads reads = find_reads(*tasks, [](std::uint32_t) { return false; });
   std::uint64_t decoded = 0, staged = 0;
-  for (const ChunkRun& run : reads.runs) staged += Wave::padded(run.bytes);
-  for (const ChunkRun& run : reads.runs)
+  for (const ChunkRun& run : reads.runs) {
+    staged += Wave::padded(run.bytes);
     for (const std::uint32_t chunk : run.chunks)
       decoded += tasks->array_of(tasks->shard_of(chunk)).metadata().chunk_bytes();
+  }
   const bool by_device = decoded >= device_from_bytes;
   // A batch of several waves gets waves of its own, of equal sizes: so batches end at equal distances.
   const bool several = by_device && staged >= slab_bytes_;
-  enough_ = several ? staged / ceil_div(staged, slab_bytes_) + 1 : kAllStaging;
+  enough_ = several ? staged / ceil_div(staged, slab_bytes_) + 1 : kUnlimited;
   if (several) seal();
   for (ChunkRun& run : reads.runs) {
     if (by_device && fits_device(*tasks, run))
@@ -251,7 +252,7 @@ void WaveFormer::add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const Ch
   for (const std::uint32_t chunk : run.chunks)
     for (const std::uint32_t row : tasks->rows_of(chunk))
       bytes += Wave::padded(bytes_of_part(*tasks, chunk, wanted(tasks->job(), row, tasks->box_of(chunk))));
-  if (make_room(bytes, 0, kAllStaging)) {
+  if (make_room(bytes, 0, kUnlimited)) {
     Crops crops;
     for (const std::uint32_t chunk : run.chunks)
       for (const std::uint32_t row : tasks->rows_of(chunk))
@@ -271,7 +272,7 @@ void WaveFormer::add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const Ch
     split_part(*tasks, chunk, wanted(tasks->job(), row, tasks->box_of(chunk)), most, parts);
     for (const Box& part : parts) {
       Crops crops;
-      make_room(Wave::padded(bytes_of_part(*tasks, chunk, part)), 0, kAllStaging);
+      make_room(Wave::padded(bytes_of_part(*tasks, chunk, part)), 0, kUnlimited);
       add_crop_of(tasks, chunk, row, part, crops);
       read_on_host(tasks, run, partial, std::move(crops));
     }
@@ -298,7 +299,7 @@ void WaveFormer::read_on_host(const std::shared_ptr<ChunkTasks>& tasks, const Ch
 
 void WaveFormer::add_fill_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk) {
   const ArrayMetadata& metadata = tasks->array_of(tasks->shard_of(chunk)).metadata();
-  make_room(Wave::padded(sizeof metadata.fill), 0, kAllStaging);
+  make_room(Wave::padded(sizeof metadata.fill), 0, kUnlimited);
   StagedChunk& staged = wave_->add(tasks, chunk);
   staged.is_fill = true;
   const StagedRange range = wave_->stage(sizeof metadata.fill);
