@@ -1,50 +1,51 @@
-// A bounded queue between threads. What blocks takes a stop_token and returns empty (or false) when stopped.
+// A queue between threads, of items that bring their own link: pushing takes no memory, so it cannot fail, and never
+// waits. An item is in one channel at a time and outlives its stay there. Knows links; not what items are.
 #pragma once
 
 #include <condition_variable>
-#include <cstddef>
-#include <deque>
 #include <mutex>
-#include <optional>
-#include <stop_token>
 #include <utility>
 
 namespace damacy {
 
+// `T` has a member `T* next`, which is the channel's while the item is inside.
 template <class T>
 class Channel {
  public:
-  explicit Channel(std::size_t capacity) : capacity_(capacity) {}
-
-  bool push(T value, std::stop_token stop) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [&] { return closed_ || items_.size() < capacity_; }) || closed_) return false;
-    items_.push_back(std::move(value));
-    changed_.notify_all();
-    return true;
+  void push(T& item) noexcept {
+    item.next = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      *end_ = &item;
+      end_ = &item.next;
+    }
+    changed_.notify_one();
   }
 
-  std::optional<T> pop(std::stop_token stop) {
+  // The oldest; waits for one. Null: closed, and empty.
+  T* pop() {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [&] { return closed_ || !items_.empty(); }) || items_.empty()) return std::nullopt;
-    T value = std::move(items_.front());
-    items_.pop_front();
-    changed_.notify_all();
-    return value;
+    changed_.wait(lock, [&] { return closed_ || first_ != nullptr; });
+    if (first_ == nullptr) return nullptr;
+    T* const item = std::exchange(first_, first_->next);
+    if (first_ == nullptr) end_ = &first_;
+    return item;
   }
 
-  // What is inside can still be popped; nothing can be pushed.
-  void close() {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
+  // What is inside can still be popped; nothing is pushed any more.
+  void close() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
     changed_.notify_all();
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<T> items_;
-  std::size_t capacity_;
+  std::condition_variable changed_;
+  T* first_ = nullptr;
+  T** end_ = &first_;  // where the next one is linked
   bool closed_ = false;
 };
 

@@ -31,6 +31,16 @@ struct WaveSlot {
 };
 
 struct WaveShare;
+struct StagedPiece;
+class Wave;
+
+// A wave, or a part of it, on its way from thread to thread; keeps the wave while it is.
+struct WaveStep {
+  std::shared_ptr<Wave> wave;
+  StagedPiece* piece = nullptr;  // of the wave
+  WaveShare* share = nullptr;
+  WaveStep* next = nullptr;
+};
 
 // A chunk in a wave.
 struct StagedChunk {
@@ -57,10 +67,9 @@ struct WaveShare {
   std::span<std::byte> host_image, image;  // of the placements, here and on the device
   bool few_at_a_time = false;              // no image holds so many placements
   Event began, done;                       // placing
-  std::optional<Error> failure;            // of its way through the device
+  std::optional<Error> failure;            // of placing
+  WaveStep step;
 };
-
-class Wave;
 
 // Pinned memory on its way to a wave's source.
 struct StagedPiece {
@@ -69,6 +78,7 @@ struct StagedPiece {
   std::uint32_t open = 0;                // ranges that are not written yet
   bool full = false, told = false, enqueued = false;
   Event began, ended;  // its copy
+  WaveStep step;
 };
 
 // Learns how far waves have come. Called under the wave's lock: hands on, and returns.
@@ -146,6 +156,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   Event decoding, decoded;  // its beginning and its end
   bool copies_counted = false;
   std::optional<Error> failure;  // of its way through the device
+  WaveStep step;
   // It retires: the memory goes to the next wave.
   void give_back() noexcept;
 

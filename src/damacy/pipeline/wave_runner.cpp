@@ -57,11 +57,14 @@ WaveRunner::WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, C
 }
 
 void WaveRunner::piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept {
-  written_.push({wave, &piece}, {});
+  piece.step.wave = wave;
+  piece.step.piece = &piece;
+  written_.push(piece.step);
 }
 
 void WaveRunner::wave_written(const std::shared_ptr<Wave>& wave) noexcept {
-  written_.push({wave, nullptr}, {});
+  wave->step.wave = wave;
+  written_.push(wave->step);
 }
 
 void WaveRunner::finish() {
@@ -86,65 +89,70 @@ void WaveRunner::attempt(std::optional<Error>& failure, Step step) noexcept {
 }
 
 void WaveRunner::upload_all() {
-  while (auto next = written_.pop({})) {
-    Wave& wave = *next->wave;
+  while (WaveStep* const next = written_.pop()) {
     if (next->piece == nullptr) {
-      decode_in_order(std::move(next->wave));
+      decode_in_order(*next);
       continue;
     }
+    Wave& wave = *next->wave;
     attempt(wave.failure, [&] { upload(wave, *next->piece); });
-    uploading_.push(std::move(*next), {});
+    uploading_.push(*next);
   }
 }
 
 void WaveRunner::free_all() {
-  while (auto next = uploading_.pop({})) {
+  while (WaveStep* const next = uploading_.pop()) {
+    const std::shared_ptr<Wave> wave = std::move(next->wave);
+    StagedPiece& piece = *next->piece;
     try {
-      next->piece->ended.wait();
+      piece.ended.wait();
     } catch (...) {  // told by whoever waits for the wave
     }
-    if (!next->piece->enqueued) wait_enqueued();  // it failed half way
-    next->piece->memory = {};
+    if (!piece.enqueued) wait_enqueued();  // it failed half way
+    piece.memory = {};
   }
 }
 
 // In order, so that memory and slots go to the oldest wave first: it never waits for what a later one has.
-void WaveRunner::decode_in_order(std::shared_ptr<Wave> written) {
-  const std::uint64_t number = written->number();
-  early_.emplace(number, std::move(written));
-  for (auto first = early_.begin(); first != early_.end() && first->first == next_; ++next_) {
-    std::shared_ptr<Wave> wave = std::move(first->second);
-    first = early_.erase(first);
+void WaveRunner::decode_in_order(WaveStep& written) {
+  WaveStep** place = &early_;
+  while (*place != nullptr && (*place)->wave->number() < written.wave->number()) place = &(*place)->next;
+  written.next = std::exchange(*place, &written);
+  for (; early_ != nullptr && early_->wave->number() == next_; ++next_) {
+    WaveStep& first = *std::exchange(early_, early_->next);
     board_.add(&Stats::waves_emitted, 1);
-    attempt(wave->failure, [&] { decode(*wave); });
-    decoding_.push(std::move(wave), {});
+    attempt(first.wave->failure, [&] { decode(*first.wave); });
+    decoding_.push(first);
   }
 }
 
 void WaveRunner::place_all() {
-  while (auto next = decoding_.pop({})) {
-    Wave& wave = **next;
-    for (WaveShare& share : wave.shares()) {
-      share.failure = wave.failure;
-      attempt(share.failure, [&] { place(wave, share); });
-      placing_.push({*next, &share}, {});
+  while (WaveStep* const next = decoding_.pop()) {
+    const std::shared_ptr<Wave> wave = std::move(next->wave);
+    for (WaveShare& share : wave->shares()) {
+      if (!wave->failure) attempt(share.failure, [&] { place(*wave, share); });
+      share.step.wave = wave;
+      share.step.share = &share;
+      placing_.push(share.step);
     }
   }
 }
 
 void WaveRunner::retire_all() {
-  while (auto next = placing_.pop({})) {
-    Wave& wave = *next->wave;
+  while (WaveStep* const next = placing_.pop()) {
+    const std::shared_ptr<Wave> wave = std::move(next->wave);
     WaveShare& share = *next->share;
-    attempt(share.failure, [&] {
-      share.done.wait();
-      retire(wave, share);
-    });
-    if (share.failure) {
-      wait_enqueued();
-      fail(wave, share);
+    if (!wave->failure) {
+      attempt(share.failure, [&] {
+        share.done.wait();
+        retire(*wave, share);
+      });
     }
-    close(wave, share);
+    if (const auto& failure = wave->failure ? wave->failure : share.failure) {
+      wait_enqueued();
+      fail(*wave, share, *failure);
+    }
+    close(*wave, share);
   }
 }
 
@@ -336,10 +344,9 @@ void WaveRunner::wait_enqueued() noexcept {
   wait(*main_);
 }
 
-void WaveRunner::fail(Wave& wave, const WaveShare& share) noexcept {
+void WaveRunner::fail(Wave& wave, const WaveShare& share, const Error& why) noexcept {
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
-    if (StagedChunk& chunk = wave.chunks()[i]; !chunk.failed.exchange(true))
-      chunk.tasks->fail_chunk(chunk.chunk, *share.failure);
+    if (StagedChunk& chunk = wave.chunks()[i]; !chunk.failed.exchange(true)) chunk.tasks->fail_chunk(chunk.chunk, why);
 }
 
 // With the last share the memory goes back, and first: settling a batch may call this thread's own engine.

@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -43,13 +42,6 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void move_row(BatchJob& job, std::size_t from, std::size_t to) override;
 
  private:
-  static constexpr std::size_t kUnbounded = ~std::size_t{0};  // there are only so many waves
-
-  // A piece of a wave is written; or, with none, all of it.
-  struct Written {
-    std::shared_ptr<Wave> wave;
-    StagedPiece* piece = nullptr;
-  };
   void upload_all();
   void free_all();
   void place_all();
@@ -58,7 +50,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   template <class Step>
   static void attempt(std::optional<Error>& failure, Step step) noexcept;
   void upload(Wave& wave, StagedPiece& piece);
-  void decode_in_order(std::shared_ptr<Wave> wave);
+  void decode_in_order(WaveStep& written);
   void decode(Wave& wave);
   void place(Wave& wave, WaveShare& share);
   void place_few_at_a_time(const Wave& wave, const WaveShare& share);
@@ -70,7 +62,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void place_now(const Repairing& held, std::size_t count, std::uint64_t base,
                  const std::function<void(PlacementList&, std::size_t)>& add);
   void wait_enqueued() noexcept;
-  static void fail(Wave& wave, const WaveShare& share) noexcept;
+  static void fail(Wave& wave, const WaveShare& share, const Error& why) noexcept;
   void close(Wave& wave, const WaveShare& share) noexcept;
 
   std::shared_ptr<Device> device_;
@@ -79,22 +71,18 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   Memory memory_;
   StatsBoard& board_;
   std::atomic<std::uint64_t> retired_{0};
-  Channel<Written> written_{kUnbounded};
-  Channel<Written> uploading_{kUnbounded};
-  Channel<std::shared_ptr<Wave>> decoding_{kUnbounded};
-  struct Placed {
-    std::shared_ptr<Wave> wave;
-    WaveShare* share;
-  };
-  Channel<Placed> placing_{kUnbounded};
+  Channel<WaveStep> written_;  // a piece; or, without one, all of a wave
+  Channel<WaveStep> uploading_;
+  Channel<WaveStep> decoding_;
+  Channel<WaveStep> placing_;
 
   // The uploading thread's.
   std::unique_ptr<Stream> up_;                                  // host to device
   std::array<std::unique_ptr<Stream>, kDecodesAtOnce> decode_;  // in turns
   std::size_t turn_ = 0;
-  std::map<std::uint64_t, std::shared_ptr<Wave>> early_;  // written before the wave before them
-  std::uint64_t next_ = 0;                                // the number of the wave to decode next
-  std::unique_ptr<Stream> main_;                          // the placing thread's
+  WaveStep* early_ = nullptr;     // waves that were written before the wave before them, by number
+  std::uint64_t next_ = 0;        // the number of the wave to decode next
+  std::unique_ptr<Stream> main_;  // the placing thread's
 
   std::mutex repair_mutex_;  // guards what follows
   std::unique_ptr<Stream> repair_;
