@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "damacy/device/trace.h"
 #include "damacy/io/coalesce.h"
@@ -89,10 +90,14 @@ ChunkRunRead::~ChunkRunRead() {
 
 void ChunkRunRead::abandon(const Error& why) noexcept {
   abandoned_ = true;
-  if (!is_read_) sink_->tasks().close_read();
+  end_read();
   give_up_all(*sink_, std::span(run_.chunks).subspan(next_), why);
   sink_->end();
   sink_->tasks().close_task();
+}
+
+void ChunkRunRead::end_read() noexcept {
+  if (!std::exchange(is_read_, true)) sink_->tasks().close_read();
 }
 
 Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
@@ -114,12 +119,15 @@ void ChunkRunRead::take(std::size_t thread, std::uint32_t chunk) noexcept {
 
 void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
   EncodedChunks& tasks = sink_->tasks();
-  tasks.close_read();
-  is_read_ = true;
-  if (failure != nullptr) return read_one_by_one(thread, part, *failure);
+  if (failure != nullptr) {
+    read_one_by_one(thread, part, *failure);
+    if (!storage_abandoned()) end_read();
+    return;
+  }
   std::uint64_t wanted = 0;
   for (const std::uint32_t chunk : run_.chunks) wanted += tasks.where(chunk).bytes;
   count_read(tasks.board(), watch_.elapsed(), run_.bytes, wanted);
+  end_read();
   while (next_ < run_.chunks.size() && !storage_abandoned()) take(thread, run_.chunks[next_]);
 }
 
@@ -154,8 +162,12 @@ void PartialRead::abandon(const Error& why) noexcept {
   abandoned_ = true;
   if (!taken_) give_up_all(*sink_, {&chunk_, 1}, why);
   sink_->end();
-  sink_->tasks().close_read();
+  end_read();
   sink_->tasks().close_task();
+}
+
+void PartialRead::end_read() noexcept {
+  if (!std::exchange(is_read_, true)) sink_->tasks().close_read();
 }
 
 Part PartialRead::prepare(std::size_t, std::stop_token stop) {
@@ -177,7 +189,7 @@ void PartialRead::complete(std::size_t thread, const Part& part, const Error* fa
     if (storage_abandoned()) return;
     sink_->give_up(chunk_);
   }
-  if (!storage_abandoned()) sink_->tasks().close_read();
+  if (!storage_abandoned()) end_read();
 }
 
 bool PartialRead::take(std::size_t thread, std::span<const ByteRange> available) noexcept {

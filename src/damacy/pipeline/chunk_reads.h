@@ -59,6 +59,7 @@ class ChunkRunRead final : public Request {
   void abandon(const Error& why) noexcept override;
 
  private:
+  void end_read() noexcept;
   void take(std::size_t thread, std::uint32_t chunk) noexcept;
   void read_one_by_one(std::size_t thread, const Part& part, const Error& failure) noexcept;
   std::span<std::byte> bytes_of_chunk(std::uint32_t chunk) const noexcept;
@@ -85,6 +86,7 @@ class PartialRead final : public Request {
   void abandon(const Error& why) noexcept override;
 
  private:
+  void end_read() noexcept;
   bool take(std::size_t thread, std::span<const ByteRange> available) noexcept;
   void read_needed(std::size_t thread, const Part& part);
   void read(const Part& part, ByteRange range);
@@ -95,6 +97,7 @@ class PartialRead final : public Request {
   std::stop_token stop_;
   Stopwatch watch_;
   bool taken_ = false;  // by the sink
+  bool is_read_ = false;
   bool abandoned_ = false;
 };
 

@@ -12,16 +12,19 @@
 
 namespace damacy {
 
-// A batch that wants a chunk. Holds a task of it open.
+// A batch that wants a chunk. Holds a task of it open, and a read.
 class ChunkConsumer {
  public:
   ChunkConsumer(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk) : tasks_(std::move(tasks)), chunk_(chunk) {
     tasks_->open_task();
+    tasks_->open_read();
   }
   ChunkConsumer(ChunkConsumer&&) noexcept = default;
   ChunkConsumer& operator=(ChunkConsumer&&) = delete;
   ~ChunkConsumer() {
-    if (tasks_) tasks_->close_task();
+    if (!tasks_) return;
+    tasks_->close_read();
+    tasks_->close_task();
   }
   ChunkTasks& tasks() const noexcept { return *tasks_; }
   std::uint32_t chunk() const noexcept { return chunk_; }

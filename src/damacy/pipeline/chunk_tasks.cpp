@@ -17,13 +17,11 @@ std::vector<std::int64_t> as_vector(const Dims& dims) {
   return {dims.begin(), dims.end()};
 }
 
-class Settling final : public StorageWork {
+class Checking final : public StorageWork {
  public:
-  explicit Settling(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) {}
-  void ask(std::size_t) noexcept override { tasks_->settle(); }
-  void give_up(std::size_t, const Error& why) noexcept override {
-    if (!tasks_->told()) tasks_->abandon(why);
-  }
+  explicit Checking(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) {}
+  void ask(std::size_t) noexcept override { tasks_->check_unchanged(); }
+  void give_up(std::size_t, const Error& why) noexcept override { tasks_->abandon(why); }
 
  private:
   const std::shared_ptr<ChunkTasks> tasks_;
@@ -179,26 +177,52 @@ void ChunkTasks::fail_rows(std::size_t first_chunk, std::size_t end_chunk, const
         job_->fail_without_memory(row);
 }
 
-void ChunkTasks::close_task() noexcept {
-  if (open_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (with_.readers == nullptr || StorageWatch::current() != nullptr)
-    settle();
-  else
-    settle_elsewhere();
+void ChunkTasks::planned() noexcept {
+  end_read();
+  close_task();
 }
 
-// A thread that nobody watches must not ask storage.
-void ChunkTasks::settle_elsewhere() noexcept {
-  try {
-    with_.readers->ask(std::make_shared<Settling>(shared_from_this()), 1, 1, [] {});
-  } catch (...) {  // for want of memory; nothing was asked
-    fail_all(nullptr);
-    tell_job();
-  }
+void ChunkTasks::open_read() noexcept {
+  ++open_reads_;
+  job_->open_read();
+}
+
+void ChunkTasks::close_read() noexcept {
+  job_->close_read();
+  end_read();
 }
 
 // After the last read: what was read must still be what is there, or rows could mix two versions of an object.
-void ChunkTasks::check_unchanged() {
+void ChunkTasks::end_read() noexcept {
+  if (open_reads_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (with_.readers == nullptr || StorageWatch::current() != nullptr)
+    check_unchanged();
+  else
+    check_elsewhere();
+}
+
+// A thread that nobody watches must not ask storage.
+void ChunkTasks::check_elsewhere() noexcept {
+  open_task();
+  try {
+    with_.readers->ask(std::make_shared<Checking>(shared_from_this()), 1, 1,
+                       [self = shared_from_this()] { self->close_task(); });
+  } catch (...) {  // for want of memory; nothing was asked
+    fail_all(nullptr);
+    close_task();
+  }
+}
+
+void ChunkTasks::check_unchanged() noexcept {
+  const StorageWatch::Scope scope(this);
+  try {
+    compare_stamps();
+  } catch (...) {
+    if (!storage_abandoned()) fail_all(nullptr);
+  }
+}
+
+void ChunkTasks::compare_stamps() {
   std::vector<std::optional<Error>> errors(plan_.arrays.size());
   for (std::size_t a = 0; a < plan_.arrays.size(); ++a) {
     try {
@@ -218,23 +242,6 @@ void ChunkTasks::check_unchanged() {
   }
 }
 
-void ChunkTasks::settle() noexcept {
-  const StorageWatch::Scope scope(this);
-  try {
-    check_unchanged();
-  } catch (...) {
-    if (!storage_abandoned()) fail_all(nullptr);
-  }
-  if (storage_abandoned()) return;
-  shards_.clear();
-  tell_job();
-}
-
-void ChunkTasks::abandon(const Error& why) noexcept {
-  fail_all(&why);
-  tell_job();
-}
-
 void ChunkTasks::fail_all(const Error* error) noexcept {
   for (std::size_t s = 0; s < plan_.shards.size(); ++s) {
     const PlannedShard& planned = plan_.shards[s];
@@ -245,8 +252,9 @@ void ChunkTasks::fail_all(const Error* error) noexcept {
   }
 }
 
-void ChunkTasks::tell_job() noexcept {
-  told_ = true;
+void ChunkTasks::close_task() noexcept {
+  if (open_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  shards_.clear();
   const auto record = [&](Metric Stats::* metric, std::int64_t ns, std::int64_t in, std::int64_t out) {
     if (out > 0)
       board().record(metric, std::chrono::nanoseconds(ns), static_cast<double>(in), static_cast<double>(out));

@@ -27,14 +27,16 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
     StatsBoard& board;
     std::shared_ptr<Catalog> catalog;
   };
-  // Holds one task of the job open until its own last task is closed; one of its own is open until the planner closes
-  // it.
+  // Holds one task of the job open until its own last task is closed; one of its own, and one read, are open until it
+  // is planned().
   ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, With with);
 
   // In this order: every shard (any thread, each once) opened or given up, then the chunks.
   void open_shard(std::size_t shard) noexcept;
   void give_up_shard(std::size_t shard, const Error& why) noexcept;
   void find_chunks();
+  // No more reads or tasks are opened, but by those that are open.
+  void planned() noexcept;
 
   const BatchPlan& plan() const noexcept { return plan_; }
   BatchJob& job() const noexcept { return *job_; }
@@ -53,8 +55,9 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
 
   void open_task() noexcept override { open_.fetch_add(1); }
   void close_task() noexcept override;
-  void open_read() noexcept override { job_->open_read(); }
-  void close_read() noexcept override { job_->close_read(); }
+  // Of an open task, which is closed later. The last read asks storage whether what was read is what is there.
+  void open_read() noexcept override;
+  void close_read() noexcept override;
 
   // What became of a chunk, for the counters.
   void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
@@ -68,19 +71,18 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   void fail_shard(std::size_t shard, const Error& error) noexcept;
   void fail_shard_in_flight(std::size_t shard) noexcept;
 
-  // The last task is closed: tells the job, once what was read was found unchanged. On a watched thread.
-  void settle() noexcept;
-  // Storage does not say whether it is unchanged.
-  void abandon(const Error& why) noexcept override;
-  bool told() const noexcept { return told_; }
+  // On a watched thread: fails what is not what was read.
+  void check_unchanged() noexcept;
+  // Storage does not say.
+  void abandon(const Error& why) noexcept override { fail_all(&why); }
 
  private:
   Where locate(std::size_t shard, const PlannedChunk& chunk) const;
   void fail_rows(std::size_t first_chunk, std::size_t end_chunk, const Error* error) noexcept;
   void fail_all(const Error* error) noexcept;
-  void settle_elsewhere() noexcept;
-  void check_unchanged();
-  void tell_job() noexcept;
+  void end_read() noexcept;
+  void check_elsewhere() noexcept;
+  void compare_stamps();
 
   std::shared_ptr<BatchJob> job_;
   BatchPlan plan_;
@@ -90,7 +92,7 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   std::vector<Where> where_;  // by chunk of the plan
   std::vector<std::uint32_t> shard_of_chunk_;
   std::atomic<std::int64_t> open_{1};
-  bool told_ = false;  // the job
+  std::atomic<std::int64_t> open_reads_{1};
 
   std::atomic<std::int64_t> decode_ns_{0}, encoded_bytes_{0}, decoded_bytes_{0};
   std::atomic<std::int64_t> place_ns_{0}, used_bytes_{0}, placed_bytes_{0};

@@ -187,9 +187,9 @@ bool Pipeline::Impl::wait_for_slots(Lock& lock, const std::stop_token& stop, Rea
   while (!ready()) {
     if (stop.stop_requested()) return false;
     if (slots->any_unfenced())
-      wakeup->changed.wait_for(lock, stop, kFenceRetry, ready);
+      wakeup->can_produce.wait_for(lock, stop, kFenceRetry, ready);
     else
-      wakeup->changed.wait(lock, stop, [&] { return ready() || slots->any_unfenced(); });
+      wakeup->can_produce.wait(lock, stop, [&] { return ready() || slots->any_unfenced(); });
   }
   return true;
 }
@@ -206,8 +206,10 @@ std::shared_ptr<SlotLoan> Pipeline::Impl::lend(BatchJob& job) {
 
 void Pipeline::Impl::on_settled(BatchJob& job) {
   if (job.failure() || job.delivered_rows() == 0) job.take_loan().reset();  // before the lock: it notifies
-  const std::lock_guard lock(wakeup->mutex);
-  stream.mark_settled(job);
+  {
+    const std::lock_guard lock(wakeup->mutex);
+    stream.mark_settled(job);
+  }
   wakeup->changed.notify_all();
 }
 
@@ -310,7 +312,7 @@ void Pipeline::Impl::flush(const Deadline& deadline) {
   const Stopwatch watch;
   stream.flush();
   accepted_since_flush = false;
-  wakeup->changed.notify_all();
+  wakeup->can_produce.notify_all();
   const auto quiet = [&] { return !stream.in_production() && !(stream.has_unstarted() && slots->any_free()); };
   for (;;) {
     refill(lock, nullptr);

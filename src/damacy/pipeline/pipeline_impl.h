@@ -56,10 +56,13 @@ struct Pipeline::Impl {
   // Shared with the callbacks of slots, which may outlive the pipeline.
   struct Wakeup {
     std::mutex mutex;
-    std::condition_variable_any changed;
+    std::condition_variable_any changed;      // for callers
+    std::condition_variable_any can_produce;  // for the planner, and for batches that wait for a slot
     void notify() {
-      const std::lock_guard lock(mutex);
+      mutex.lock();  // whoever is about to wait sees what changed, or waits by then
+      mutex.unlock();
       changed.notify_all();
+      can_produce.notify_all();
     }
   };
   template <class Ready>

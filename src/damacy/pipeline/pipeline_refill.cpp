@@ -75,7 +75,7 @@ void Pipeline::Impl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>
       break;
     }
   }
-  wakeup->changed.notify_all();
+  wakeup->can_produce.notify_all();
   if (!(source->exhausted && source->pulled.empty())) return;
   const std::exception_ptr error = source->failure;
   const bool at_once = is_own || !(source->refused || may_wait);
@@ -138,8 +138,10 @@ class Pipeline::Impl::Opening final : public StorageWork {
     }
   }
   void all_told() noexcept {
-    const std::lock_guard lock(mutex_);
-    told_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      told_ = true;
+    }
     changed_.notify_all();
   }
   bool wait_for(std::chrono::milliseconds most) {

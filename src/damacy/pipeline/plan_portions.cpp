@@ -13,7 +13,7 @@ void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, st
   const auto tasks = std::make_shared<ChunkTasks>(job, plan_batch(job->rows(), portion, portions), with);
   const struct Close {
     ChunkTasks& tasks;
-    ~Close() { tasks.close_task(); }
+    ~Close() { tasks.planned(); }
   } close{*tasks};
   if (!with.readers->open_shards(tasks, stop))
     throw Error(Status::shutdown, "the pipeline was closed while a batch was planned", "closed");

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "damacy/core/checked.h"
 #include "damacy/core/cores.h"
 #include "damacy/core/limits.h"
 
@@ -13,6 +14,7 @@ namespace damacy {
 namespace {
 
 constexpr std::size_t kAskers = 2;
+constexpr std::size_t kQuestionsOfALane = 2;         // to wake a thread takes as long as many an answer
 constexpr auto kPatience = std::chrono::seconds(2);  // of a close, with storage that does not answer
 
 // One after the other, as long as there are questions; other lanes take from the same.
@@ -89,8 +91,8 @@ class ShardOpening final : public StorageWork {
     {
       const std::lock_guard lock(mutex_);
       told_ = true;
-      changed_.notify_all();
     }
+    changed_.notify_all();
     tasks_->close_task();
   }
   bool wait(const std::stop_token& stop) {
@@ -127,7 +129,7 @@ void Readers::ask(std::shared_ptr<StorageWork> work, std::size_t count, std::siz
   const auto questions = std::make_shared<Lane::Questions>(std::move(work), count, std::move(all_told), *askers_);
   askers_->submit_urgent(std::make_unique<Lane>(questions));  // does without readers: they may all be busy
   try {
-    for (std::size_t i = 1; i < std::min({count, lanes, contexts_.size() + 1}); ++i)
+    for (std::size_t i = 1; i < std::min({ceil_div(count, kQuestionsOfALane), lanes, contexts_.size() + 1}); ++i)
       engine_->submit_urgent(std::make_unique<Lane>(questions));
   } catch (const std::bad_alloc&) {  // fewer take part
   }

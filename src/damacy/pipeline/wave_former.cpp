@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "damacy/core/error.h"
 #include "damacy/pipeline/place.h"
@@ -20,7 +21,7 @@ class SlabRead final : public Request {
         run_(std::move(run)),
         staged_(std::move(staged)),
         chunks_(std::move(chunks)) {
-    tasks_->job().open_read();
+    tasks_->open_read();
   }
 
   Part prepare(std::size_t, std::stop_token) override {
@@ -30,14 +31,13 @@ class SlabRead final : public Request {
 
   bool only_reads() const noexcept override { return true; }
   void complete(std::size_t, const Part& part, const Error* failure) noexcept override {
-    tasks_->job().close_read();
-    is_read_ = true;
     if (failure == nullptr) {
       std::uint64_t wanted = 0;
       for (const StagedChunk* chunk : chunks_) wanted += chunk->staged_bytes;
       count_read(tasks_->board(), watch_.elapsed(), run_.bytes, wanted);
+      end_read();
     }
-    for (; next_ < chunks_.size(); ++next_) {
+    for (; next_ < chunks_.size() && !storage_abandoned(); ++next_) {
       StagedChunk* const chunk = chunks_[next_];
       try {
         if (failure != nullptr) read_again(part, *chunk, *failure);
@@ -49,12 +49,13 @@ class SlabRead final : public Request {
         tasks_->fail_chunk_in_flight(chunk->chunk);
       }
     }
+    if (!storage_abandoned()) end_read();
   }
   bool can_be_abandoned() const noexcept override { return true; }
   // The wave goes on without these chunks, and its memory stays here.
   void abandon(const Error& why) noexcept override {
     kept_ = staged_.keep();
-    if (!is_read_) tasks_->job().close_read();
+    end_read();
     for (; next_ < chunks_.size(); ++next_) {
       chunks_[next_]->failed = true;
       tasks_->fail_chunk(chunks_[next_]->chunk, why);
@@ -63,6 +64,10 @@ class SlabRead final : public Request {
   }
 
  private:
+  void end_read() noexcept {
+    if (!std::exchange(is_read_, true)) tasks_->close_read();
+  }
+
   std::span<std::byte> packed(const StagedChunk& chunk) const {
     return staged_.memory().subspan(chunk.staged_at - staged_.begin(), chunk.staged_bytes);
   }
