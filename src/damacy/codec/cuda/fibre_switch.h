@@ -1,5 +1,5 @@
 // Stacks of one thread that take turns. Knows how a stack is left and entered; does not know who is next. Not part of
-// the library. Sanitizers must be told by the caller: swapcontext, which this takes the place of where it can, costs
+// the library. Sanitizers are told by sanitized_fibre.h. swapcontext, which this takes the place of where it can, costs
 // system calls, and under the address sanitizer a pass over the whole stack's shadow.
 #pragma once
 

@@ -8,19 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "damacy/codec/cuda/fibre_switch.h"
+#include "damacy/codec/cuda/sanitized_fibre.h"
 #include "damacy/codec/cuda/simt_on_host.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define DAMACY_FIBRES_UNDER_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define DAMACY_FIBRES_UNDER_ASAN 1
-#endif
-#endif
-#ifdef DAMACY_FIBRES_UNDER_ASAN
-#include <sanitizer/common_interface_defs.h>
-#endif
 
 namespace damacy::gpu::simt {
 
@@ -38,10 +27,11 @@ struct PendingCopy {
   std::size_t bytes;
 };
 
+void run_fibre();
+
 struct Fibre {
-  StackPlace place;
   std::unique_ptr<unsigned char[]> stack = std::make_unique<unsigned char[]>(kStackBytes);
-  void* fake_stack = nullptr;
+  SanitizedFibre self{stack.get(), kStackBytes, run_fibre};
   u32 index = 0;
   bool ended = true;
   Meeting waiting = Meeting::none;
@@ -56,10 +46,7 @@ struct Machine {
   std::vector<std::unique_ptr<Fibre>> fibres;
   u32 count = 0;
   Fibre* running = nullptr;
-  StackPlace scheduler;
-  void* scheduler_fake_stack = nullptr;
-  const void* scheduler_stack = nullptr;
-  std::size_t scheduler_stack_bytes = 0;
+  SanitizedFibre scheduler;
   const std::function<void()>* body = nullptr;
   std::unique_ptr<u8[]> shared;
   std::mt19937_64 random;
@@ -67,52 +54,21 @@ struct Machine {
 
 Machine machine;
 
-void leave_scheduler([[maybe_unused]] Fibre& fibre) {
-#ifdef DAMACY_FIBRES_UNDER_ASAN
-  __sanitizer_start_switch_fiber(&machine.scheduler_fake_stack, fibre.stack.get(), kStackBytes);
-#endif
-}
-
-void arrive_in_scheduler() {
-#ifdef DAMACY_FIBRES_UNDER_ASAN
-  __sanitizer_finish_switch_fiber(machine.scheduler_fake_stack, nullptr, nullptr);
-#endif
-}
-
-void leave_fibre([[maybe_unused]] Fibre& fibre, [[maybe_unused]] bool for_ever) {
-#ifdef DAMACY_FIBRES_UNDER_ASAN
-  __sanitizer_start_switch_fiber(for_ever ? nullptr : &fibre.fake_stack, machine.scheduler_stack,
-                                 machine.scheduler_stack_bytes);
-#endif
-}
-
-void arrive_in_fibre([[maybe_unused]] Fibre& fibre) {
-#ifdef DAMACY_FIBRES_UNDER_ASAN
-  __sanitizer_finish_switch_fiber(fibre.fake_stack, &machine.scheduler_stack, &machine.scheduler_stack_bytes);
-#endif
-}
-
+// A fibre outlives its block: it waits for the next one's.
 void run_fibre() {
   Fibre& fibre = *machine.running;
-  arrive_in_fibre(fibre);
-  (*machine.body)();
-  fibre.ended = true;
-  leave_fibre(fibre, true);
-  go(fibre.place, machine.scheduler);
-}
-
-void wait_for_others(Fibre& fibre) {
-  leave_fibre(fibre, false);
-  go(fibre.place, machine.scheduler);
-  arrive_in_fibre(fibre);
+  fibre.self.begun_by(machine.scheduler);
+  for (;;) {
+    (*machine.body)();
+    fibre.ended = true;
+    fibre.self.go_to(machine.scheduler);
+  }
 }
 
 void resume(Fibre& fibre) {
   machine.running = &fibre;
   thread_index.x = fibre.index;
-  leave_scheduler(fibre);
-  go(machine.scheduler, fibre.place);
-  arrive_in_scheduler();
+  machine.scheduler.go_to(fibre.self);
 }
 
 void start(Fibre& fibre, u32 index) {
@@ -120,8 +76,6 @@ void start(Fibre& fibre, u32 index) {
   fibre.ended = false;
   fibre.waiting = Meeting::none;
   fibre.copies.clear();
-  fibre.fake_stack = nullptr;
-  prepare(fibre.place, fibre.stack.get(), kStackBytes, run_fibre);
 }
 
 // Everybody that `fibre` waits for has come, or ended.
@@ -200,7 +154,7 @@ u32 meet_others(Meeting kind, u32 mask, u32 value, u32 from) {
   fibre.mask = mask;
   fibre.value = value;
   fibre.from = from;
-  wait_for_others(fibre);
+  fibre.self.go_to(machine.scheduler);
   return fibre.answer;
 }
 
