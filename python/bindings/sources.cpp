@@ -59,8 +59,9 @@ class PythonSource final : public SampleSource {
   static Sample sample_of(const nb::object& item, std::int64_t position) {
     const nb::object type = nb::module_::import_("damacy._sample").attr("Sample");
     if (!nb::isinstance(item, type))
-      throw nb::type_error(
-          ("sample " + std::to_string(position) + ": expected Sample, got " + type_name(item)).c_str());
+      throw nb::type_error(("sample " + std::to_string(position) + ": expected Sample, got " + type_name(item) +
+                            ": write damacy.Sample(uri, aabb)")
+                               .c_str());
     Sample sample;
     const nb::object uri = item.attr("uri");
     const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(uri.ptr()));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import operator
+import re
 
 
 class Dtype(enum.IntEnum):
@@ -32,6 +33,7 @@ class Dtype(enum.IntEnum):
         """The member that `x` names: a member, its integer, or a name such as `"bf16"` or `"float32"` in any case.
 
         Names count bits, so `u8` is `uint8`; NumPy's byte-count codes and its types are unknown: give their `.name`.
+        The `ValueError` for all else has a cause that lists the names and suggests one.
 
         >>> Dtype.coerce("u8"), Dtype.coerce(6)
         (<Dtype.U8: 4>, <Dtype.U16: 6>)
@@ -43,7 +45,7 @@ class Dtype(enum.IntEnum):
             return x
         found = _BY_NAME.get(x.lower()) if isinstance(x, str) else _by_number(x)
         if found is None:
-            raise ValueError(f"unknown dtype: {x!r}")
+            raise ValueError(f"unknown dtype: {x!r}") from LookupError(known_names(repr(x)))
         return found
 
 
@@ -76,6 +78,30 @@ def _by_number(x: object) -> Dtype | None:
         return _BY_NUMBER.get(operator.index(x))  # type: ignore[arg-type]
     except TypeError:  # no __index__, or one that refuses (an array of many elements)
         return None
+
+
+def known_names(shown: str) -> str:
+    """The names there are, and the nearest to what was given, in words for an error.
+
+    >>> known_names("dtype('float32')").partition("; ")[2]
+    "did you mean 'float32'?"
+    >>> known_names("'<u2'").endswith("'u16'?"), known_names("'flaot32'").endswith("'float32'?")
+    (True, True)
+    """
+    names = ", ".join(f"{dtype.name.lower()} ({array_name(dtype)})" for dtype in Dtype)
+    near = _near(shown.lower())
+    return f"elements of batches are {names}" + (f"; did you mean {near!r}?" if near else "")
+
+
+def _near(shown: str) -> str | None:
+    import difflib
+
+    words = re.findall(r"\w+", shown)
+    counted_bytes = re.fullmatch(r"'?[<>=|]?([fiu])([1248])'?", shown)
+    if counted_bytes:
+        words.append(f"{counted_bytes[1]}{8 * int(counted_bytes[2])}")
+    named = [word for word in words if word in _BY_NAME]
+    return next(iter(named or difflib.get_close_matches("".join(words[-1:]), _BY_NAME, 1)), None)
 
 
 def array_name(dtype: Dtype) -> str:

@@ -65,6 +65,8 @@ class Pipeline:
         """
         if isinstance(samples, Sample):
             raise TypeError("push takes an iterable of samples (got one Sample: write push([sample]))")
+        if samples is None:  # which native code does not take for an object
+            raise TypeError("push takes an iterable of samples (got None)")
         with _log.drained():
             self._native.push(samples)
 

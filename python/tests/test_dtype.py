@@ -58,3 +58,15 @@ def test_all_else_is_exactly_a_value_error_that_shows_it(unknown):
     with pytest.raises(ValueError, match=f"^{re.escape(f'unknown dtype: {unknown!r}')}$") as caught:
         Dtype.coerce(unknown)
     assert type(caught.value) is ValueError
+    assert "f32 (float32), bf16 (bfloat16)" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "meant"),
+    [("f4", "f32"), ("<u2", "u16"), ("flaot32", "float32"), (np.float32, "float32"), (np.dtype("i8"), "int64")],
+    ids=repr,
+)
+def test_the_cause_suggests_a_name(unknown, meant):
+    with pytest.raises(ValueError) as caught:
+        Dtype.coerce(unknown)
+    assert str(caught.value.__cause__).endswith(f"; did you mean {meant!r}?")

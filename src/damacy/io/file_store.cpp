@@ -25,6 +25,18 @@ std::string absolute(const std::string& root) {
   return failed ? root : (here / root).string();
 }
 
+// The first part of a path that is not there, or is there and no directory; empty for a directory.
+std::string why_no_directory(const std::filesystem::path& path) {
+  std::error_code failed;
+  const auto type = std::filesystem::status(path, failed).type();
+  const auto above = path.parent_path();
+  if (type == std::filesystem::file_type::directory || above == path) return {};
+  if (type != std::filesystem::file_type::not_found)
+    return failed ? std::string() : text(path.string(), " is no directory");
+  const std::string why = why_no_directory(above);
+  return why.empty() ? text("there is no '", path.filename().string(), "' in ", above.string()) : why;
+}
+
 struct CloseDirectory {
   void operator()(DIR* directory) const noexcept { ::closedir(directory); }
 };
@@ -56,6 +68,10 @@ class FileStore final : public Store {
       : name_(std::move(root)), root_(absolute(name_)), files_(std::move(files)) {}
 
   std::string name() const override { return name_; }
+  std::string why_absent() override {
+    const std::filesystem::path root(root_);
+    return why_no_directory(root.has_filename() ? root : root.parent_path());
+  }
   std::shared_ptr<Object> open(std::string_view key) override { return files_->open(file(key)); }
   std::optional<Stamp> stamp(std::string_view key) override { return files_->stamp(file(key)); }
 

@@ -110,6 +110,16 @@ TEST_F(FileStoreTest, symbolic_links_are_followed_and_dangling_ones_are_absent) 
   EXPECT_TRUE(entries[2].is_directory);   // near
 }
 
+TEST_F(FileStoreTest, says_which_part_of_its_root_is_not_there) {
+  directory.put("here/file", "x");
+  const auto why = [&](const char* root) { return make_file_store(directory.path(root), 4)->why_absent(); };
+  EXPECT_EQ(why("here"), "");
+  EXPECT_EQ(why("here/"), "");
+  EXPECT_EQ(why("here/none/below/"), "there is no 'none' in " + directory.path("here"));
+  EXPECT_EQ(why("here/file"), directory.path("here/file") + " is no directory");
+  EXPECT_EQ(why("here/file/below"), why("here/file"));
+}
+
 TEST_F(FileStoreTest, a_file_cut_off_after_opening_reads_short) {
   directory.put("key", "0123456789");
   const auto files = store();

@@ -32,6 +32,10 @@ class WatchedStore final : public Store {
  public:
   explicit WatchedStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
   std::string name() const override { return store_->name(); }
+  std::string why_absent() override {
+    const Operation looking("look up", *store_, "");
+    return store_->why_absent();
+  }
   std::shared_ptr<Object> open(std::string_view key) override {
     const Operation opening("open", *store_, key);
     auto object = store_->open(key);

@@ -42,6 +42,8 @@ class Store {
  public:
   virtual ~Store() = default;
   virtual std::string name() const = 0;  // what errors call it: the path of the root
+  // For an error: why nothing is found below the root, where the root itself is to blame; else empty.
+  virtual std::string why_absent() { return {}; }
   // Empty: absent (ENOENT, ENOTDIR). Anything but a regular file, or any other failure, throws Error(io, "io").
   // Keys: '/'-separated, no empty part, no ".", no "..", no NUL, at most Limits::key_bytes and key_components (Error
   // inval).

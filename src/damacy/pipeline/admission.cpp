@@ -21,7 +21,9 @@ Box check_box(const Sample& sample, const std::optional<Dims>& extents) {
   for (std::size_t axis = 0; axis < sample.aabb.size(); ++axis) {
     const auto [start, stop] = sample.aabb[axis];
     if (start < 0 || start >= stop)
-      throw Error(Status::inval, text("aabb axis ", axis, ": expected 0 <= start < stop, got ", start, " and ", stop),
+      throw Error(Status::inval,
+                  text("aabb axis ", axis, ": expected 0 <= start < stop, got ", start, " and ", stop,
+                       start < 0 ? "; negative numbers do not count from the end" : ""),
                   "aabb");
     if (extents && stop - start != (*extents)[axis])
       throw Error(
@@ -47,7 +49,10 @@ void check_type(const ArrayMetadata& metadata, const Config& config) {
 
 void check_place(const Array& array, const Box& box) {
   if (box.rank() != array.rank())
-    throw Error(Status::rank, text("aabb has ", box.rank(), " axes, the array has ", array.rank()), "rank");
+    throw Error(Status::rank,
+                text("aabb has ", box.rank(), " axes, the array has ", array.rank(), ": its shape is ",
+                     tuple_text(array.metadata().shape.span())),
+                "rank");
   for (std::size_t axis = 0; axis < box.rank(); ++axis)
     if (box.stop[axis] > array.metadata().shape[axis])
       throw Error(Status::inval,

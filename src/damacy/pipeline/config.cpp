@@ -84,11 +84,13 @@ void check_gpu_memory(const Config& c, std::int64_t bytes_of_one_slot) {
   const auto slots = checked_mul(bytes_of_one_slot, c.n_batches);
   const auto all = slots ? checked_add(*slots, c.device_buffer_bytes) : std::nullopt;
   if (all && *all <= c.max_gpu_memory_bytes) return;
-  throw Error(Status::oom,
-              text("device_buffer_bytes ", c.device_buffer_bytes, " and ", c.n_batches, " batches of ",
-                   bytes_of_one_slot, " bytes exceed max_gpu_memory_bytes ", c.max_gpu_memory_bytes,
-                   all ? text("; ", *all, " would do") : std::string()),
-              "gpu-memory");
+  throw Error(
+      Status::oom,
+      text("device_buffer_bytes ", c.device_buffer_bytes,
+           bytes_of_one_slot > 0 ? text(" and ", c.n_batches, " batches of ", bytes_of_one_slot, " bytes exceed")
+                                 : " exceeds",
+           " max_gpu_memory_bytes ", c.max_gpu_memory_bytes, all ? text("; ", *all, " would do") : std::string()),
+      "gpu-memory");
 }
 
 }  // namespace damacy

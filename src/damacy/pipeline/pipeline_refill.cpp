@@ -202,12 +202,15 @@ void Pipeline::Impl::make_slots(const PlannedSample& first) {
   const std::int64_t bytes = slot_bytes(config, elements.value_or(std::numeric_limits<std::int64_t>::max()));
   check_gpu_memory(config, bytes);
   const std::int64_t memory = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-  if (bytes > memory / config.n_batches)
+  if (bytes > memory / config.n_batches) {
+    const std::int64_t fitting = memory / config.n_batches / (bytes / config.batch_size);
     throw Error(
         Status::oom,
-        text(config.n_batches, " batches of ", bytes, " bytes exceed the machine's memory of ", memory,
-             " bytes: a batch_size of at most ", config.batch_size * (memory / config.n_batches) / bytes, " would fit"),
+        text(config.n_batches, " batches of ", bytes, " bytes exceed the machine's memory of ", memory, " bytes: ",
+             fitting > 0 ? text("a batch_size of at most ", fitting, " would fit")
+                         : std::string("samples must be smaller, or of a shorter dtype")),
         "memory");
+  }
   slots->allocate(around.alloc, static_cast<std::size_t>(bytes));
 }
 

@@ -81,11 +81,22 @@ std::optional<Node> read_node(const Source& source, const std::string& uri, std:
   return std::nullopt;
 }
 
-Error no_metadata(std::string_view path) {
+Error no_metadata(std::string_view path, std::string_view hint) {
   const auto name = [&](std::string_view document) { return below(path, document); };
   return Error(Status::notfound,
-               text("no zarr metadata: tried ", name("zarr.json"), ", ", name(".zarray"), ", ", name(".zgroup")),
+               text("no zarr metadata: tried ", name("zarr.json"), ", ", name(".zarray"), ", ", name(".zgroup"), hint),
                "no-metadata");
+}
+
+// For who named a path that is not there, a file, or a folder of arrays.
+Error no_metadata_at_root(Store& store) {
+  if (const std::string why = store.why_absent(); !why.empty()) return no_metadata("", text("; ", why));
+  std::string arrays;
+  try {
+    arrays = shown_arrays(walk_arrays(store));
+  } catch (const Error&) {  // a folder that cannot be listed
+  }
+  return no_metadata("", arrays.empty() ? arrays : text("; arrays inside: ", arrays));
 }
 
 FoundArray found(Node node, std::string path) {
@@ -143,7 +154,7 @@ FoundArray find_level(const Source& source, const std::string& uri, const GroupM
     log(LogLevel::info, text(uri, ": the first of ", group.multiscales_count, " multiscales is used"));
   const std::string& path = group.level_paths.front();
   auto node = read_node(source, uri, path);
-  if (!node) throw no_metadata(path);
+  if (!node) throw no_metadata(path, "");
   if (!node->is_array)
     throw Error(Status::inval, text("level '", path, "' is a group, not an array"), "group").at_key(node->document.key);
   FoundArray level = found(std::move(*node), path);
@@ -160,7 +171,7 @@ std::string below(std::string_view path, std::string_view name) {
 FoundArray find_array(const std::string& uri, Store& store, LargeDocuments& large) {
   const Source source{store, large};
   auto node = read_node(source, uri, "");
-  if (!node) throw no_metadata("");
+  if (!node) throw no_metadata_at_root(store);
   if (node->is_array) return found(std::move(*node), "");
   std::vector<ReadDocument> through = {{node->document.key, node->document.stamp}};
   const GroupMetadata group = node->zarr_format == 3 ? std::move(node->group) : read_v2_group(source, *node, through);

@@ -93,6 +93,11 @@ TEST(OpenArray, nothing_there_names_the_keys_tried) {
   }
 }
 
+TEST(OpenArray, a_folder_of_arrays_names_them) {
+  const auto error = error_of(store_with({{"b/.zarray", v2_document({})}, {"a/zarr.json", v3_document({})}}));
+  EXPECT_EQ(error->message(), "no zarr metadata: tried zarr.json, .zarray, .zgroup; arrays inside: a, b");
+}
+
 TEST(OpenArray, takes_level_0_of_an_image) {
   for (const auto& store :
        {store_with({{"zarr.json", v3_group_with(kTwoLevels)}, {"s/0/zarr.json", v3_document({})}}),
