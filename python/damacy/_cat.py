@@ -19,6 +19,7 @@ from damacy._box import Box, box_extents
 from damacy._console import AsJson, Uri, errors, extents, fail, fail_to_write, print_json, refuse, size
 from damacy._dtype import array_name
 from damacy._integers import shown
+from damacy._output import written_whole
 from damacy._plan import BoxText, box_of
 
 _SLAB_BYTES = 64 << 20  # of one delivery, about
@@ -55,10 +56,11 @@ def command(
     """
     asked = box_of(uri, box, as_json)
     chosen = format or ("npy" if output is not None and output.suffix == ".npy" else "raw")
+    name = dtype or damacy.open(uri).dtype
     try:
-        element = damacy.Dtype.coerce(dtype or damacy.open(uri).dtype)
-    except ValueError:
-        refuse(f"batches have no element type {dtype or damacy.open(uri).dtype!r}; choose one with --dtype", as_json)
+        element = damacy.Dtype.coerce(name)
+    except ValueError as error:
+        refuse(f"batches have no element type {name!r}; choose one with --dtype: {error.__cause__}", as_json)
     if chosen == "npy" and element.name not in _NPY_NAMES:
         refuse(f"npy files have no {element.name.lower()}: choose --format raw, or another --dtype", as_json)
     if output is None and not as_json and sys.stdout.isatty():
@@ -79,7 +81,7 @@ def _run(uri: str, box: Box, element: damacy.Dtype, chosen: Format, output: path
         _print_elements(uri, box, element)
         return
     written = 0
-    with open(output, "wb") if output is not None else contextlib.nullcontext(sys.stdout.buffer) as file:
+    with written_whole(output) if output is not None else contextlib.nullcontext(sys.stdout.buffer) as file:
         if chosen == "npy":
             _write_npy_header(file, box_extents(box), element)
         for block in blocks(uri, box, element):

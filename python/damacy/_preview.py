@@ -14,6 +14,7 @@ import damacy
 from damacy import _cat
 from damacy._box import Box, box_extents, box_text, parse_box
 from damacy._console import AsJson, Uri, errors, extents, fail, fail_to_write, print_json, refuse
+from damacy._output import written_whole
 from damacy._png import grey_png
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def command(
         fail(error, as_json)
     pixels, low, high = _greys(data)
     try:
-        output.write_bytes(grey_png(pixels, columns, rows))
+        with written_whole(output) as file:
+            file.write(grey_png(pixels, columns, rows))
     except OSError as error:
         fail_to_write(output, error, as_json)
     if as_json:

@@ -58,6 +58,23 @@ def test_an_output_that_cannot_be_written_is_one_line(sharded, tmp_path):
         assert document(command, sharded, "--out", nowhere, status=1)["reason"] == "output"
 
 
+def test_an_output_changes_when_its_new_content_is_whole(sharded, tmp_path, values):
+    wanted = tmp_path / "x.raw"
+    wanted.write_bytes(b"precious")
+    shard = sharded / "c" / "0" / "0" / "0"
+    whole = shard.read_bytes()
+    shard.write_bytes(bytes(len(whole)))
+    for box, status in (("0:40", 1), ("0:1", 1), ("0:a", 2)):
+        assert damacy("cat", sharded, box, "--out", wanted).exit_code == status
+        assert wanted.read_bytes() == b"precious"
+    shard.write_bytes(whole)
+    (tmp_path / "link").symlink_to(wanted)
+    assert damacy("cat", sharded, "0:1", "--out", tmp_path / "link").exit_code == 0
+    assert wanted.read_bytes() == values[0:1].tobytes()
+    assert damacy("cat", sharded, "0:1", "--out", "/dev/null").exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["image", "link", "x.raw"]
+
+
 # -- verify ------------------------------------------------------------------------------------------------------------
 
 
@@ -280,6 +297,9 @@ def test_cat_of_a_type_that_batches_do_not_have(tmp_path):
     shown = damacy("cat", tmp_path / "c.zarr")
     assert shown.exit_code == 2
     assert "complex64" in shown.output
+    shown = damacy("cat", tmp_path / "c.zarr", "--dtype", "f4")
+    assert shown.exit_code == 2
+    assert "did you mean 'f32'?" in shown.output
 
 
 # -- preview -----------------------------------------------------------------------------------------------------------
