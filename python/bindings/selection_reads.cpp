@@ -365,6 +365,11 @@ void bind_selection_reads(nb::module_& m) {
   });
   m.def("forget_index",
         [](const std::string& store, const std::string& key) { workers().indices().drop(text(store, '\0', key)); });
+  m.def("abandon_overdue_reads", [] {
+    const auto all = workers().all();
+    const Unlocked unlocked;
+    for (const auto& one : all) one->abandon_overdue();
+  });
   m.def("stop_reads", [] {
     const auto all = workers().all();
     const Unlocked unlocked;

@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+_LOOK_S = 1.0  # how late a read that storage does not answer may be seen
+
 _numbers = itertools.count(1)
 _exit_is_registered = False
 
@@ -33,7 +35,23 @@ class _LoopBell:
         self.bell = _native.Bell()
         # Until a read has ended, cancelled or not, everything that it uses stays here.
         self.running: dict[int, tuple[asyncio.Future[None], Any]] = {}
+        self._looks = False
         loop.add_reader(self.bell.fd, self._rung)
+
+    def add(self, number: int, future: asyncio.Future[None], keep: Any) -> None:
+        self.running[number] = (future, keep)
+        if not self._looks:
+            self._looks = True
+            future.get_loop().call_later(_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        """While reads run: those that storage does not answer end at their deadline."""
+        from damacy import _native
+
+        _native.abandon_overdue_reads()
+        self._looks = bool(self.running)
+        if self._looks:
+            asyncio.get_running_loop().call_later(_LOOK_S, self._look)
 
     def _rung(self) -> None:
         for number in self.bell.take():
@@ -65,7 +83,7 @@ async def run(start: Callable[[int, Any, int], Any], keep: Any) -> bytes:
         bell = _bells[loop] = _LoopBell(loop)
     number = next(_numbers)
     future: asyncio.Future[None] = loop.create_future()
-    bell.running[number] = (future, keep)
+    bell.add(number, future, keep)
     try:
         read = start(thread_count(), bell.bell, number)
     except Exception:

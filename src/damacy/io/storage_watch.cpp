@@ -12,14 +12,19 @@ thread_local StorageWatch* of_this_thread = nullptr;
 
 using Operation = StorageWatch::Operation;
 
+Error nobody_waits() {
+  return Error(Status::shutdown, "nobody waits for this any more", "closed");
+}
+
 class WatchedObject final : public Object {
  public:
   WatchedObject(std::shared_ptr<Object> object, std::shared_ptr<Store> store, std::string_view key)
       : object_(std::move(object)), store_(std::move(store)), key_(key) {}
   const Stamp& stamp() const noexcept override { return object_->stamp(); }
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
-    const Operation reading("read", *store_, key_);
+    Operation reading("read", *store_, key_);
     object_->read_exact(offset, dst);
+    reading.end();
   }
 
  private:
@@ -37,18 +42,23 @@ class WatchedStore final : public Store {
     return store_->why_absent();
   }
   std::shared_ptr<Object> open(std::string_view key) override {
-    const Operation opening("open", *store_, key);
+    Operation opening("open", *store_, key);
     auto object = store_->open(key);
+    opening.end();
     if (!object) return nullptr;
     return std::make_shared<WatchedObject>(std::move(object), store_, key);
   }
   std::optional<Stamp> stamp(std::string_view key) override {
-    const Operation looking("look up", *store_, key);
-    return store_->stamp(key);
+    Operation looking("look up", *store_, key);
+    const auto stamp = store_->stamp(key);
+    looking.end();
+    return stamp;
   }
   std::vector<Entry> list(std::string_view prefix) override {
-    const Operation listing("list", *store_, prefix);
-    return store_->list(prefix);
+    Operation listing("list", *store_, prefix);
+    auto entries = store_->list(prefix);
+    listing.end();
+    return entries;
   }
 
  private:
@@ -82,7 +92,7 @@ StorageWatch::Scope::~Scope() {
 void StorageWatch::begin(std::string_view verb, const Store* store, std::string_view key) {
   const Clock::Time now = clock_->now();
   const std::lock_guard lock(mutex_);
-  if (abandoned_) throw Error(Status::shutdown, "nobody waits for this any more", "closed");
+  if (abandoned_) throw nobody_waits();
   asking_ = true;
   began_ = now;
   verb_ = verb;
@@ -99,10 +109,18 @@ Operation::Operation(Behind) : watch_(of_this_thread) {
 }
 
 // Waits while the work is being given up.
+bool StorageWatch::end() noexcept {
+  const std::lock_guard lock(mutex_);
+  asking_ = false;
+  return !abandoned_;
+}
+
+void Operation::end() {
+  if (watch_ != nullptr && !std::exchange(watch_, nullptr)->end()) throw nobody_waits();
+}
+
 Operation::~Operation() {
-  if (watch_ == nullptr) return;
-  const std::lock_guard lock(watch_->mutex_);
-  watch_->asking_ = false;
+  if (watch_ != nullptr) watch_->end();
 }
 
 // Without memory for the words, fewer of them.

@@ -50,8 +50,9 @@ class StorageWatch {
     Scope* outer_ = nullptr;
   };
 
-  // An operation of the calling thread. When it has ended, the thread must ask storage_abandoned() before it tells
-  // anybody anything. On an abandoned thread it throws.
+  // An operation of the calling thread, until end() or its own end. On an abandoned thread it throws, and so does the
+  // end() of one that was abandoned meanwhile; whoever catches that must ask storage_abandoned() before it tells
+  // anybody anything.
   class Operation {
    public:
     Operation(std::string_view verb, const Store& store, std::string_view key);
@@ -59,11 +60,12 @@ class StorageWatch {
     struct Behind {};
     explicit Operation(Behind);
     ~Operation();
+    void end();
     Operation(const Operation&) = delete;
     Operation& operator=(const Operation&) = delete;
 
    private:
-    StorageWatch* const watch_;
+    StorageWatch* watch_;  // null: none, or ended
   };
 
   // Any thread but its own. Gives up the work of an operation that began `age` ago or earlier; false: there is none.
@@ -73,6 +75,7 @@ class StorageWatch {
 
  private:
   void begin(std::string_view verb, const Store* store, std::string_view key);
+  bool end() noexcept;  // false: it was abandoned
   Error describe(std::string_view why) const noexcept;
 
   const std::shared_ptr<const Clock> clock_;

@@ -63,8 +63,10 @@ void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, s
 namespace {
 
 Arena::Piece take_memory(Arena& arena, std::uint64_t bytes, std::stop_token stop) {
-  const StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
-  return arena.take(bytes, std::move(stop));
+  StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
+  auto piece = arena.take(bytes, std::move(stop));
+  waiting.end();
+  return piece;
 }
 
 void give_up_all(ChunkSink& sink, std::span<const std::uint32_t> chunks, const Error& why) noexcept {
@@ -139,7 +141,7 @@ void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const E
     try {
       if (!again) throw Error(failure);
       part.object->read_exact(sink_->tasks().where(chunk).offset, bytes_of_chunk(chunk));
-      if (!storage_abandoned()) take(thread, chunk);
+      take(thread, chunk);
     } catch (...) {
       if (storage_abandoned()) return;
       ++next_;
@@ -199,11 +201,9 @@ bool PartialRead::take(std::size_t thread, std::span<const ByteRange> available)
   return false;
 }
 
-// Throws when nobody waits for the bytes any more.
 void PartialRead::read(const Part& part, ByteRange range) {
   watch_ = {};
   part.object->read_exact(part.offset + range.begin, staging_.bytes().subspan(range.begin, range.size()));
-  if (storage_abandoned()) throw Error(Status::shutdown, "nobody waits for this read any more", "closed");
   count_read(sink_->tasks().board(), watch_.elapsed(), range.size(), range.size());
 }
 

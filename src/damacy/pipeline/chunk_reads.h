@@ -40,7 +40,8 @@ class ChunkSink {
   virtual Arena& staging() noexcept = 0;  // where packed bytes are read to
   // The chunk cannot be read, for the exception in flight.
   virtual void give_up(std::size_t chunk) noexcept = 0;
-  // Nothing more comes; not as early as its end, for one that an abandoned request keeps.
+  // An abandoned request was its last: nothing more comes, and the request keeps it and some of staging() until storage
+  // lets go.
   virtual void end() noexcept {}
   // `packed` is as long as the encoded chunk; with `available`, only those ranges of it were read. False: they were too
   // few, and nothing was done; all else, failures too, ends here.

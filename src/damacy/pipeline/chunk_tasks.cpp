@@ -48,7 +48,7 @@ void ChunkTasks::open_shard(std::size_t shard) noexcept {
   try {
     std::shared_ptr<const Shard> opened = with_.catalog->shard(array, plan_.shards[shard].shard);
     if (!opened) with_.catalog->check_missing_chunk(array);
-    if (!storage_abandoned()) shards_[shard] = std::move(opened);
+    shards_[shard] = std::move(opened);
   } catch (...) {
     if (storage_abandoned()) return;
     shard_failed_[shard] = 1;

@@ -23,6 +23,7 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
   EncodedChunks& tasks() noexcept override { return *this; }
   Arena& staging() noexcept override { return read_->memory_->staging; }
   void give_up(std::size_t chunk) noexcept override;
+  void end() noexcept override { read_->memory_stays_ = true; }
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override;
 

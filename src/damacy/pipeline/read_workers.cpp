@@ -8,6 +8,7 @@ namespace damacy {
 namespace {
 
 constexpr std::size_t kCommonBytes = std::size_t{256} << 20;  // each of staging and scratch; resident where used
+constexpr auto kPatience = std::chrono::seconds(2);           // of a stop
 constexpr std::size_t kSharers = 4;                           // chunks that fit the common memory at once, at least
 
 }  // namespace
@@ -21,21 +22,19 @@ void ReadCounters::reset() noexcept {
     counter->store(0);
 }
 
-ReadWorkers::ReadWorkers(std::size_t threads, IndexCache indices)
+ReadWorkers::ReadWorkers(std::size_t threads, IndexCache indices, std::shared_ptr<const Clock> clock)
     : memory_(std::make_shared<ReadMemory>(kCommonBytes, kCommonBytes)),
       indices_(std::move(indices)),
       contexts_(std::clamp<std::size_t>(threads, 1, Limits::threads)),
-      engine_(make_thread_engine(contexts_.size())) {}
+      engine_(make_thread_engine(contexts_.size(), contexts_.size(), std::move(clock))) {}
 
-void ReadWorkers::submit(std::unique_ptr<Request> request) {
-  if (engine_) return engine_->submit(std::move(request));
-  const Error stopped(Status::shutdown, "the process ends", "closed");
-  request->complete(0, Part{}, &stopped);
+void ReadWorkers::abandon_overdue() noexcept {
+  engine_->abandon_overdue(std::chrono::seconds(Limits::storage_operation_s), false);
 }
 
-void ReadWorkers::submit_urgent(std::unique_ptr<Request> request) {
-  if (engine_) return engine_->submit_urgent(std::move(request));
-  submit(std::move(request));
+// What a hung read may still write to is its own read's, which it keeps.
+void ReadWorkers::stop() noexcept {
+  engine_->stop(std::chrono::steady_clock::now() + kPatience, nullptr);
 }
 
 std::shared_ptr<ReadMemory> ReadWorkers::memory_for(const Array& array) {

@@ -31,11 +31,14 @@ struct ReadCounters {
 
 class ReadWorkers {
  public:
-  ReadWorkers(std::size_t threads, IndexCache indices);
+  ReadWorkers(std::size_t threads, IndexCache indices,
+              std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>());
 
   // After stop() a request fails at once.
-  void submit(std::unique_ptr<Request> request);
-  void submit_urgent(std::unique_ptr<Request> request);
+  void submit(std::unique_ptr<Request> request) { engine_->submit(std::move(request)); }
+  void submit_urgent(std::unique_ptr<Request> request) { engine_->submit_urgent(std::move(request)); }
+  // Fails what storage has not answered in time. Whoever waits for reads asks for it now and then.
+  void abandon_overdue() noexcept;
   std::size_t threads() const noexcept { return contexts_.size(); }
   DecodeContext& context(std::size_t thread) noexcept { return contexts_[thread]; }
   // The common memory, or for arrays of big chunks memory of their own, while somebody uses it.
@@ -43,8 +46,8 @@ class ReadWorkers {
   IndexCache& indices() noexcept { return indices_; }
   ReadCounters& counters() noexcept { return counters_; }
   StatsBoard& board() noexcept { return board_; }
-  // Ends what runs, fails what waits, joins. Not while others submit.
-  void stop() noexcept { engine_.reset(); }
+  // Ends what runs, fails what waits, joins; leaves threads behind that storage holds.
+  void stop() noexcept;
 
  private:
   std::shared_ptr<ReadMemory> memory_;

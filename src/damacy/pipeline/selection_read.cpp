@@ -17,7 +17,7 @@ class ObjectRead final : public Request {
   ~ObjectRead() override {
     first_.reset();
     chunks_.reset();
-    read_->close_task();
+    if (!abandoned_) read_->close_task();
   }
 
   Part prepare(std::size_t thread, std::stop_token stop) override {
@@ -33,6 +33,15 @@ class ObjectRead final : public Request {
     else if (failure != nullptr)
       chunks_->fail_object(*failure);
   }
+  bool can_be_abandoned() const noexcept override { return true; }
+  void abandon(const Error& why) noexcept override {
+    abandoned_ = true;
+    if (first_)
+      first_->abandon(why);
+    else
+      chunks_->fail_object(why);
+    read_->close_task();
+  }
 
  private:
   void add(std::unique_ptr<Request> request) {
@@ -45,6 +54,7 @@ class ObjectRead final : public Request {
   std::shared_ptr<SelectionRead> read_;
   std::shared_ptr<ObjectChunks> chunks_;
   std::unique_ptr<Request> first_;
+  bool abandoned_ = false;
 };
 
 SelectionRead::SelectionRead(ReadWorkers& workers, SelectionRequest request, std::function<void()> ended)
@@ -52,7 +62,9 @@ SelectionRead::SelectionRead(ReadWorkers& workers, SelectionRequest request, std
       request_(std::move(request)),
       memory_(workers_.memory_for(*request_.object)),
       ended_(std::move(ended)),
-      missing_(request_.items.size(), 0) {}
+      missing_(request_.items.size(), 0) {
+  request_.store = make_watched_store(std::move(request_.store));
+}
 
 void SelectionRead::start() {
   open_task();
@@ -86,7 +98,7 @@ void SelectionRead::close_task() noexcept {
     waves_.reset();
     request_.device->end_turn();
   }
-  memory_.reset();
+  if (!memory_stays_) memory_.reset();
   const auto ended = std::move(ended_);
   ended();
 }

@@ -68,7 +68,8 @@ class SelectionRead : public std::enable_shared_from_this<SelectionRead> {
   ReadWorkers& workers_;
   SelectionRequest request_;
   std::shared_ptr<ReadMemory> memory_;
-  std::unique_ptr<ReadWaves> waves_;  // to a device
+  std::atomic<bool> memory_stays_{false};  // storage may still write to some of it
+  std::unique_ptr<ReadWaves> waves_;       // to a device
   std::function<void()> ended_;
   std::atomic<std::int64_t> open_{0};
   std::atomic<bool> cancelled_{false};

@@ -41,7 +41,6 @@ class SlabRead final : public Request {
       StagedChunk* const chunk = chunks_[next_];
       try {
         if (failure != nullptr) read_again(part, *chunk, *failure);
-        if (storage_abandoned()) return;
         stage_chunk(*wave_, *chunk, packed(*chunk));
       } catch (...) {
         if (storage_abandoned()) return;
