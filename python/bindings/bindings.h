@@ -10,6 +10,7 @@
 #include <nanobind/nanobind.h>
 
 #include "damacy/core/error.h"
+#include "damacy/io/storage_call.h"
 #include "damacy/pipeline/batch.h"
 #include "damacy/pipeline/sample.h"
 
@@ -54,6 +55,18 @@ class Unleavable {
 
 // On the main thread: a function that lets signal handlers run, and throws what they raise. Elsewhere empty.
 std::function<void()> signal_checker();
+
+// What `work` finds out from storage below `uri`; without the GIL, and until a signal handler raises.
+template <class Work>
+auto ask_without_gil(const std::string& uri, Work work) {
+  const StorageWaiting waiting{signal_checker()};
+  const Unlocked unlocked;
+  try {
+    return ask_storage(std::move(work), waiting);
+  } catch (Error& error) {
+    throw error.at_uri(uri);
+  }
+}
 
 void bind_errors(nb::module_& m);
 void bind_cufile(nb::module_& m);

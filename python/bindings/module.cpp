@@ -17,11 +17,7 @@ nb::object tuple_or_none(const std::optional<Dims>& dims) {
 }
 
 nb::dict open_array_dict(const std::string& uri) {
-  ArrayInfo info;
-  {
-    const Unlocked unlocked;
-    info = array_info(uri);
-  }
+  const ArrayInfo info = ask_without_gil(uri, [uri] { return array_info(uri); });
   nb::dict out;
   out["uri"] = info.uri;
   out["shape"] = tuple_or_none(std::optional(info.shape));

@@ -31,11 +31,7 @@ nb::dict read_dict(const PlannedRead& read) {
 nb::dict plan_reads_dict(const std::string& uri, const std::vector<std::vector<std::int64_t>>& box) {
   Sample sample{uri, {}};
   for (const auto& axis : box) sample.aabb.emplace_back(axis.at(0), axis.at(1));
-  ReadPlan plan;
-  {
-    const Unlocked unlocked;
-    plan = plan_reads(sample);
-  }
+  const ReadPlan plan = ask_without_gil(uri, [sample] { return plan_reads(sample); });
   nb::list reads;
   for (const PlannedRead& read : plan.reads) reads.append(read_dict(read));
   nb::dict out;
@@ -78,7 +74,14 @@ nb::dict verify_dict(const Verifier& verifier, std::int64_t first, std::int64_t 
 void bind_plan(nb::module_& m) {
   m.def("plan_reads", &plan_reads_dict, nb::arg("uri"), nb::arg("box"));
   nb::class_<Verifier>(m, "Verifier")
-      .def(nb::init<const std::string&>(), nb::arg("uri"), nb::call_guard<Unlocked>())
+      .def(
+          "__init__",
+          [](Verifier* self, const std::string& uri) {
+            const StorageWaiting waiting{signal_checker()};
+            const Unlocked unlocked;
+            new (self) Verifier(uri, waiting);
+          },
+          nb::arg("uri"))
       .def_prop_ro("places", &Verifier::places)
       .def_prop_ro("places_per_shard", &Verifier::places_per_shard)
       .def("verify", &verify_dict, nb::arg("first"), nb::arg("count"));

@@ -1,10 +1,13 @@
 #include "damacy/pipeline/verifier.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
+#include <optional>
+#include <utility>
 
-#include "damacy/pipeline/chunk_tasks.h"
+#include "damacy/core/checked.h"
+#include "damacy/io/storage_watch.h"
+#include "damacy/pipeline/stats.h"
 #include "damacy/zarr/decode_error.h"
 #include "damacy/zarr/stored_chunk.h"
 
@@ -24,86 +27,164 @@ Dims coordinates(std::int64_t number, const Dims& grid) noexcept {
 
 }  // namespace
 
-// What one call keeps between chunks.
-struct Verifier::Work {
-  VerifyReport report;
-  DecodeContext context;
-  std::vector<std::byte> encoded, decoded;
+// Places that are checked one after the other, on one thread.
+struct Verifier::Round {
+  std::int64_t next, last;
+  VerifyReport report = {};
+  bool shard_is_open = false;  // that of `next`
+  ByteRange reading = {};      // in it
+  DecodeContext context = {};
+  std::vector<std::byte> encoded = {}, decoded = {};
 };
 
-Verifier::Verifier(const std::string& uri)
-    : catalog_(kLimits), array_(catalog_.array(uri)), chunks_in_shard_(array_->chunks_in_shard()) {
-  const auto shards = product(array_->shard_grid().span());
-  const auto places = shards ? checked_mul(*shards, places_per_shard()) : std::nullopt;
-  places_ = places.value_or(std::numeric_limits<std::int64_t>::max());
-}
-
-VerifyReport Verifier::verify(std::int64_t first, std::int64_t count) const {
-  Work work;
-  const std::int64_t last = std::min(count, places_ - first) + first;
-  while (first < last) {
-    const std::int64_t shard = first / places_per_shard();
-    const std::int64_t begin = shard * places_per_shard();
-    const std::int64_t end = std::min(last - begin, places_per_shard());
-    verify_in_shard(work, shard, first - begin, end);
-    first = begin + end;
+class Verifier::StoredArray {
+ public:
+  StoredArray(const std::string& uri, Catalog::MakeStore make_store)
+      : catalog_(make_store ? Catalog(kLimits, std::move(make_store)) : Catalog(kLimits)),
+        array_(catalog_.array(uri)),
+        chunks_in_shard_(array_->chunks_in_shard()) {
+    const auto shards = product(array_->shard_grid().span());
+    const auto places = shards ? checked_mul(*shards, places_per_shard()) : std::nullopt;
+    places_ = places.value_or(std::numeric_limits<std::int64_t>::max());
   }
-  return std::move(work.report);
+
+  std::int64_t places() const noexcept { return places_; }
+  std::int64_t places_per_shard() const noexcept { return static_cast<std::int64_t>(array_->chunks_per_shard()); }
+
+  void verify(Round& round);
+  // Storage did not answer about the next place.
+  void give_up(Round& round, Error why) const;
+
+ private:
+  std::int64_t end_of_shard(std::int64_t place) const { return (place / places_per_shard() + 1) * places_per_shard(); }
+  std::optional<Dims> chunk_at(std::int64_t place) const;
+  void verify_shard(Round& round, std::int64_t last);
+  void verify_chunk(Round& round, const Shard& shard, const Dims& chunk);
+
+  Catalog catalog_;
+  std::shared_ptr<const Array> array_;
+  Dims chunks_in_shard_;
+  std::int64_t places_ = 0;
+};
+
+// Empty: beyond the array's edge.
+std::optional<Dims> Verifier::StoredArray::chunk_at(std::int64_t place) const {
+  const Dims shard = coordinates(place / places_per_shard(), array_->shard_grid());
+  Dims chunk = coordinates(place % places_per_shard(), chunks_in_shard_);
+  for (std::size_t axis = 0; axis < chunk.size(); ++axis) {
+    chunk[axis] += shard[axis] * chunks_in_shard_[axis];
+    if (chunk[axis] >= array_->grid()[axis]) return std::nullopt;
+  }
+  return chunk;
 }
 
-void Verifier::verify_in_shard(Work& work, std::int64_t shard, std::int64_t first, std::int64_t last) const {
-  const Dims shard_at = coordinates(shard, array_->shard_grid());
+void Verifier::StoredArray::verify(Round& round) {
+  while (round.next < round.last) verify_shard(round, std::min(round.last, end_of_shard(round.next)));
+}
+
+void Verifier::StoredArray::verify_shard(Round& round, std::int64_t last) {
+  const bool is_first = round.next % places_per_shard() == 0;
   std::shared_ptr<const Shard> opened;
+  round.shard_is_open = false;
   try {
-    opened = catalog_.shard(*array_, shard_at);
+    opened = catalog_.shard(*array_, coordinates(round.next / places_per_shard(), array_->shard_grid()));
     if (!opened) catalog_.check_missing_chunk(*array_);
   } catch (...) {
-    if (first == 0) work.report.bad.push_back(current_error());  // once a shard
+    if (storage_abandoned()) throw;
+    if (is_first) round.report.bad.push_back(current_error());  // once a shard
+    round.next = last;
     return;
   }
-  for (std::int64_t place = first; place < last; ++place) {
-    Dims chunk = coordinates(place, chunks_in_shard_);
-    bool inside = true;
-    for (std::size_t axis = 0; axis < chunk.size(); ++axis) {
-      chunk[axis] += shard_at[axis] * chunks_in_shard_[axis];
-      inside = inside && chunk[axis] < array_->grid()[axis];
-    }
-    if (!inside) continue;
+  round.shard_is_open = true;
+  for (; round.next < last; ++round.next) {
+    const std::optional<Dims> chunk = chunk_at(round.next);
+    if (!chunk) continue;
     if (opened)
-      verify_chunk(work, *opened, chunk);
+      verify_chunk(round, *opened, *chunk);
     else
-      ++work.report.missing;
+      ++round.report.missing;
   }
 }
 
-void Verifier::verify_chunk(Work& work, const Shard& shard, const Dims& chunk) const {
+void Verifier::StoredArray::verify_chunk(Round& round, const Shard& shard, const Dims& chunk) {
   const ArrayMetadata& metadata = array_->metadata();
-  StoredChunk stored;
+  VerifyReport& report = round.report;
+  round.reading = {};
   try {
-    stored = find_stored_chunk(*array_, shard, array_->index_in_shard(chunk));
+    const StoredChunk stored = find_stored_chunk(*array_, shard, array_->index_in_shard(chunk));
     if (stored.missing) {
-      ++work.report.missing;
+      ++report.missing;
       return;
     }
+    round.reading = {stored.offset, stored.offset + stored.bytes};
     const Stopwatch reading;
-    work.encoded.resize(stored.bytes);
-    shard.object->read_exact(stored.offset, work.encoded);
-    work.report.read_ns += reading.elapsed().count();
+    round.encoded.resize(stored.bytes);
+    shard.object->read_exact(stored.offset, round.encoded);
+    report.read_ns += reading.elapsed().count();
     const Stopwatch decoding;
-    work.decoded.resize(metadata.chunk_bytes());
-    const std::vector<ByteRange> all{{0, work.decoded.size()}};
-    const DecodeResult result = metadata.codecs.decode(work.encoded, work.decoded, all, work.context);
+    round.decoded.resize(metadata.chunk_bytes());
+    const std::vector<ByteRange> all{{0, round.decoded.size()}};
+    const DecodeResult result = metadata.codecs.decode(round.encoded, round.decoded, all, round.context);
     if (!result.ok()) throw decode_error(result);
-    work.report.decode_ns += decoding.elapsed().count();
-    ++work.report.chunks;
-    work.report.encoded_bytes += stored.bytes;
-    work.report.decoded_bytes += work.decoded.size();
+    report.decode_ns += decoding.elapsed().count();
+    ++report.chunks;
+    report.encoded_bytes += stored.bytes;
+    report.decoded_bytes += round.decoded.size();
   } catch (...) {
+    if (storage_abandoned()) throw;
     Error error = current_error();
     error.at_uri(array_->uri()).at_store(array_->store()->name()).at_key(shard.key);
     error.at_chunk({chunk.begin(), chunk.end()});
-    if (stored.bytes > 0) error.at_bytes(stored.offset, stored.offset + stored.bytes);
-    work.report.bad.push_back(std::move(error));
+    if (round.reading.size() > 0) error.at_bytes(round.reading.begin, round.reading.end);
+    report.bad.push_back(std::move(error));
+  }
+}
+
+// The chunk, or all that is left of a shard that could not be opened.
+void Verifier::StoredArray::give_up(Round& round, Error why) const {
+  why.at_uri(array_->uri());
+  if (!round.shard_is_open) {
+    round.report.bad.push_back(std::move(why));
+    round.next = std::min(round.last, end_of_shard(round.next));
+    return;
+  }
+  if (const auto chunk = chunk_at(round.next++)) why.at_chunk({chunk->begin(), chunk->end()});
+  if (round.reading.size() > 0) why.at_bytes(round.reading.begin, round.reading.end);
+  round.report.bad.push_back(std::move(why));
+}
+
+Verifier::Verifier(const std::string& uri, StorageWaiting waiting) : Verifier(uri, nullptr, std::move(waiting)) {}
+
+Verifier::Verifier(const std::string& uri, Catalog::MakeStore make_store, StorageWaiting waiting)
+    : waiting_(std::move(waiting)) {
+  try {
+    array_ = ask_storage([uri, make_store] { return std::make_shared<StoredArray>(uri, make_store); }, waiting_);
+  } catch (Error& error) {
+    throw error.at_uri(uri);
+  }
+}
+
+std::int64_t Verifier::places() const noexcept {
+  return array_->places();
+}
+
+std::int64_t Verifier::places_per_shard() const noexcept {
+  return array_->places_per_shard();
+}
+
+// What hung keeps its round; the next one goes on behind it.
+VerifyReport Verifier::verify(std::int64_t first, std::int64_t count) const {
+  auto round = std::make_shared<Round>(Round{first, first + std::min(count, places() - first)});
+  for (;;) {
+    try {
+      call_storage([array = array_, round] { array->verify(*round); }, waiting_);
+      return std::move(round->report);
+    } catch (const Error& error) {
+      if (error.where().reason != "deadline") throw;
+      round =
+          std::make_shared<Round>(Round{round->next, round->last, round->report, round->shard_is_open, round->reading});
+      array_->give_up(*round, error);
+    }
   }
 }
 

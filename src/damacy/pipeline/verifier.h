@@ -1,12 +1,15 @@
-// Reads and decodes every stored chunk of an array and keeps what is wrong with them. Knows stored objects; makes no
-// batch and starts no thread: callers share the work out by places.
+// Reads and decodes every stored chunk of an array and keeps what is wrong with them: a chunk that storage does not
+// answer for, too. Knows stored objects; makes no batch, and works on one at a time: callers share places out among
+// threads.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "damacy/core/error.h"
+#include "damacy/io/storage_call.h"
 #include "damacy/zarr/catalog.h"
 
 namespace damacy {
@@ -23,24 +26,22 @@ struct VerifyReport {
 class Verifier {
  public:
   // Throws what opening the array throws.
-  explicit Verifier(const std::string& uri);
+  explicit Verifier(const std::string& uri, StorageWaiting waiting = {});
+  Verifier(const std::string& uri, Catalog::MakeStore make_store, StorageWaiting waiting);
 
   // How many places for chunks its shards have. Chunks of one shard are neighbours; places beyond the array's edge
   // count too.
-  std::int64_t places() const noexcept { return places_; }
-  std::int64_t places_per_shard() const noexcept { return static_cast<std::int64_t>(array_->chunks_per_shard()); }
+  std::int64_t places() const noexcept;
+  std::int64_t places_per_shard() const noexcept;
   // Checks the places [first, first + count), as far as there are any.
   VerifyReport verify(std::int64_t first, std::int64_t count) const;
 
  private:
-  struct Work;
-  void verify_in_shard(Work& work, std::int64_t shard, std::int64_t first, std::int64_t last) const;
-  void verify_chunk(Work& work, const Shard& shard, const Dims& chunk) const;
+  struct Round;
+  class StoredArray;
 
-  mutable Catalog catalog_;
-  std::shared_ptr<const Array> array_;
-  Dims chunks_in_shard_;
-  std::int64_t places_;
+  StorageWaiting waiting_;
+  std::shared_ptr<StoredArray> array_;  // shared with threads that storage holds
 };
 
 }  // namespace damacy

@@ -3,6 +3,7 @@
 #include "damacy/core/dtype.h"
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
+#include "damacy/io/storage_watch.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/outline.h"
 
@@ -53,7 +54,7 @@ ArrayInfo array_info(const std::string& uri, std::shared_ptr<Store> store) {
 }
 
 ArrayInfo array_info(const std::string& uri) {
-  return array_info(uri, make_file_store(path_of_uri(uri), 1));
+  return array_info(uri, make_watched_store(make_file_store(path_of_uri(uri), 1)));
 }
 
 }  // namespace damacy
