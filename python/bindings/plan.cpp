@@ -84,6 +84,7 @@ void bind_plan(nb::module_& m) {
           nb::arg("uri"))
       .def_prop_ro("places", &Verifier::places)
       .def_prop_ro("places_per_shard", &Verifier::places_per_shard)
+      .def("stop", &Verifier::stop)
       .def("verify", &verify_dict, nb::arg("first"), nb::arg("count"));
 }
 

@@ -11,6 +11,8 @@ import itertools
 import json
 import os
 import pathlib
+import queue
+import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -24,6 +26,7 @@ from damacy._console import AsJson, Threads, Uri, errors, fail, out, print_json,
 
 _SHOWN = 50  # bad chunks in the table; JSON has all
 _PLACES = 256  # of one task, at most
+_DEADLINE_S = 60  # of one look at a folder, as of any operation of storage
 _BLOCK_BYTES = 32 << 20  # of decoded chunks in one task, about
 
 
@@ -93,7 +96,7 @@ def find_arrays(uri: str) -> list[str]:
     root = pathlib.Path(urllib.parse.unquote(uri.removeprefix("file://")) if uri.startswith("file://") else uri)
     if not root.is_dir():
         damacy.open(uri)  # says what is wrong
-    return sorted(map(str, _arrays_below(root)), key=_natural)
+    return sorted(map(str, _walk(root)), key=_natural)
 
 
 def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = lambda done, places: None) -> Outcome:
@@ -114,6 +117,7 @@ def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = la
     with concurrent.futures.ThreadPoolExecutor(threads) as pool, contextlib.ExitStack() as stack:
         waiting = {pool.submit(verifier.verify, first, step) for first in itertools.islice(starts, 2 * threads)}
         stack.callback(lambda: [task.cancel() for task in waiting])  # leaving early, by Ctrl-C
+        stack.callback(verifier.stop)
         while waiting:
             finished, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
             for task in finished:
@@ -133,11 +137,42 @@ def _places_of_a_task(uri: str, verifier: Any) -> int:
     return max(1, min(_PLACES, _BLOCK_BYTES // max(chunk, 1)))
 
 
-def _arrays_below(root: pathlib.Path) -> Iterator[pathlib.Path]:
+def _walk(root: pathlib.Path) -> Iterator[pathlib.Path]:
+    """`_arrays_below` on a thread of its own, which is left alone when storage does not answer it."""
+    told: queue.SimpleQueue[pathlib.Path | Exception | None] = queue.SimpleQueue()
+
+    def walk() -> None:
+        try:
+            for path in _arrays_below(root):
+                told.put(path)
+            told.put(StopIteration())
+        except Exception as error:
+            told.put(error)
+
+    threading.Thread(target=walk, name="damacy-walk", daemon=True).start()
+    last: object = root
+    while True:
+        try:
+            found = told.get(timeout=_DEADLINE_S)
+        except queue.Empty:
+            message = f"cannot list: storage did not answer in {_DEADLINE_S} s, after {last}"
+            raise damacy.StorageError(message, what="verify", uri=str(root), reason="deadline") from None
+        if isinstance(found, StopIteration):
+            return
+        if isinstance(found, Exception):
+            raise found
+        if found is not None:
+            yield found
+            last = found
+
+
+def _arrays_below(root: pathlib.Path) -> Iterator[pathlib.Path | None]:
+    """None: another folder was looked at."""
     seen = set()
     folders = [root]
     while folders:
         folder = folders.pop()
+        yield None
         with contextlib.suppress(OSError):
             identity = (folder.stat().st_dev, folder.stat().st_ino)
             if identity in seen:  # a link to a folder above
@@ -145,8 +180,11 @@ def _arrays_below(root: pathlib.Path) -> Iterator[pathlib.Path]:
             seen.add(identity)
             if _is_array(folder):
                 yield folder
-            else:
-                folders += [entry for entry in folder.iterdir() if entry.is_dir()]
+                continue
+            for entry in folder.iterdir():
+                yield None
+                if entry.is_dir():
+                    folders.append(entry)
 
 
 def _is_array(folder: pathlib.Path) -> bool:

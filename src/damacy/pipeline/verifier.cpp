@@ -162,6 +162,9 @@ Verifier::Verifier(const std::string& uri, Catalog::MakeStore make_store, Storag
   } catch (Error& error) {
     throw error.at_uri(uri);
   }
+  waiting_.while_waiting = [stopped = stopped_] {
+    if (*stopped) throw Error(Status::shutdown, "the check was stopped", "closed");
+  };
 }
 
 std::int64_t Verifier::places() const noexcept {

@@ -3,6 +3,7 @@
 // threads.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -35,11 +36,14 @@ class Verifier {
   std::int64_t places_per_shard() const noexcept;
   // Checks the places [first, first + count), as far as there are any.
   VerifyReport verify(std::int64_t first, std::int64_t count) const;
+  // Calls of verify() under way, and later ones, throw Error(shutdown) soon, also those that storage holds.
+  void stop() noexcept { *stopped_ = true; }
 
  private:
   struct Round;
   class StoredArray;
 
+  std::shared_ptr<std::atomic<bool>> stopped_ = std::make_shared<std::atomic<bool>>(false);
   StorageWaiting waiting_;
   std::shared_ptr<StoredArray> array_;  // shared with threads that storage holds
 };

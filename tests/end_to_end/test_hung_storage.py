@@ -1,0 +1,100 @@
+"""Programs whose storage does not answer: they can be interrupted, and they end.
+
+The deadline itself is for C++ tests, which turn the clock.
+"""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from support import child
+from support.streaming import store
+
+HUNG_CALLS = pathlib.Path(__file__).resolve().parent.parent / "fakes" / "hung_calls.cpp"
+
+# The first argument is an array; the second names a file that appears when something hangs.
+START = """
+import os, signal, sys, threading, time
+import damacy
+path, mark = sys.argv[1:]
+def wait_until_hung():
+    while not os.path.exists(mark):
+        time.sleep(0.01)
+def interrupt_when_hung():
+    wait_until_hung()
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+@pytest.fixture(scope="session")
+def hung_calls(tmp_path_factory):
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler: calls that hang cannot be made")
+    library = tmp_path_factory.mktemp("hung") / "hung_calls.so"
+    subprocess.run(
+        [compiler, "-std=c++20", "-shared", "-fPIC", "-O1", HUNG_CALLS, "-o", library], check=True, timeout=60
+    )
+    return library
+
+
+@pytest.fixture
+def run(hung_calls, tmp_path):
+    """Runs a program over an array of four chunks, in which reads of objects that end in `hang` hang."""
+    array = store(tmp_path / "a.zarr", (4, 8), (1, 8), separator=".").path
+
+    def run(program: str, hang: str) -> child.Finished:
+        mark = tmp_path / "hung"
+        environ = {"LD_PRELOAD": str(hung_calls), "DAMACY_HANG": hang, "DAMACY_HANG_MARK": str(mark)}
+        finished = child.run(START + program, array, mark, environ=environ)
+        assert mark.exists(), "nothing hung"
+        assert finished.returncode == 0, finished.stderr
+        return finished
+
+    return run
+
+
+def test_opening_an_array_hears_ctrl_c(run):
+    program = """
+threading.Thread(target=interrupt_when_hung).start()
+try:
+    damacy.open(path)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    assert run(program, "zarr.json").stdout == "interrupted\n"
+
+
+def test_verifying_an_array_hears_ctrl_c(run):
+    program = """
+from damacy import _verify
+threading.Thread(target=interrupt_when_hung).start()
+try:
+    _verify.verify(path, threads=2)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    assert run(program, "c.2.0").stdout == "interrupted\n"
+
+
+def test_a_program_ends_while_a_read_of_zarr_pythons_hangs(run):
+    pytest.importorskip("zarr", minversion="3.1")
+    program = """
+import damacy.zarr, zarr
+def read():
+    with damacy.zarr.enable(strict=True):
+        zarr.open_array(path, mode="r")[:]
+threading.Thread(target=read, daemon=True).start()
+wait_until_hung()
+"""
+    run(program, "c.2.0")
+
+
+def test_a_program_ends_while_a_batch_hangs(run):
+    program = """
+p = damacy.Pipeline(damacy.Config(batch_size=1, device="cpu"))
+p.push([damacy.Sample(uri=path, aabb=[(2, 3), (0, 8)])])
+wait_until_hung()
+"""
+    run(program, "c.2.0")
