@@ -20,6 +20,9 @@ constexpr std::uint64_t kAloneBytes = 1 << 20;       // below this the caller wo
 constexpr std::uint64_t kStreamedBytes = 32u << 20;  // written by one run: what no cache keeps until it is read
 constexpr std::size_t kScratchBytes = 32768;         // of a tile at most
 
+using copy_detail::Place;
+using Addresses = std::span<const std::uint64_t>;
+
 struct SubBox {
   std::int64_t src_offset;
   std::int64_t dst_offset;
@@ -36,6 +39,25 @@ SubBox sub_box(const Piece& piece, std::uint32_t tile) {
     box.dst_offset += start * piece.axes[axis].dst_stride;
   }
   return box;
+}
+
+Place base_of(const Piece& piece, Addresses bases) {
+  return {reinterpret_cast<const std::byte*>(bases[piece.src_slot]),
+          reinterpret_cast<std::byte*>(bases[piece.dst_slot])};
+}
+
+// A tile, and where it begins in memory on the side that lies further apart.
+struct PlacedTile {
+  std::uint64_t address;
+  std::uint32_t piece;
+  std::uint32_t tile;
+};
+
+Place begin_of(const Phase& phase, const PlacedTile& tile, Addresses bases) {
+  const Piece& piece = phase.pieces[tile.piece];
+  const SubBox box = sub_box(piece, tile.tile);
+  const Place base = base_of(piece, bases);
+  return {base.src + box.src_offset, base.dst + box.dst_offset};
 }
 
 // Types of the same bits where nothing is converted, so that bits move.
@@ -107,23 +129,18 @@ void run_added(const Piece& piece, const SubBox& box, const std::byte* src, std:
   apply_box(piece, box, dst, scratch.data());
 }
 
-void run_tile(const Piece& piece, std::uint32_t tile, std::span<const std::uint64_t> bases, bool stream) {
-  const SubBox box = sub_box(piece, tile);
-  const auto* src = reinterpret_cast<const std::byte*>(bases[piece.src_slot]);
-  auto* dst = reinterpret_cast<std::byte*>(bases[piece.dst_slot]);
-  if (piece.add) return run_added(piece, box, src, dst);
+// `then` is the tile that comes next.
+void run_tile(const Phase& phase, const PlacedTile& tile, const PlacedTile& then, Addresses bases, bool stream) {
+  const Piece& piece = phase.pieces[tile.piece];
+  const SubBox box = sub_box(piece, tile.tile);
+  const Place base = base_of(piece, bases);
+  if (piece.add) return run_added(piece, box, base.src, base.dst);
   const BlockCopy block = block_of(piece, box);
-  if (stream || !copy_detail::move_rows_ahead(block, src, dst))
-    copy_detail::execute(block, src, dst, {copy_detail::best_isa(), stream && !piece.negate});
-  if (piece.negate) apply_box(piece, box, dst, nullptr);
+  const Place next = begin_of(phase, then, bases);
+  if (!copy_detail::move_narrow(block, base, next) && (stream || !copy_detail::move_rows_ahead(block, base, next)))
+    copy_detail::execute(block, base.src, base.dst, {copy_detail::best_isa(), stream && !piece.negate});
+  if (piece.negate) apply_box(piece, box, base.dst, nullptr);
 }
-
-// A tile, and where it begins in memory on the side that lies further apart.
-struct PlacedTile {
-  std::uint64_t address;
-  std::uint32_t piece;
-  std::uint32_t tile;
-};
 
 std::int64_t reach(const Piece& piece, std::int64_t CopyAxis::* stride) {
   std::int64_t bytes = 0;
@@ -141,7 +158,7 @@ bool is_scattered(const Piece& piece) {
   return run < 64;
 }
 
-PlacedTile placed(const Phase& phase, std::uint32_t index, std::uint32_t tile, std::span<const std::uint64_t> bases) {
+PlacedTile placed(const Phase& phase, std::uint32_t index, std::uint32_t tile, Addresses bases) {
   const Piece& piece = phase.pieces[index];
   const bool src = reach(piece, &CopyAxis::src_stride) >= reach(piece, &CopyAxis::dst_stride);
   const SubBox box = sub_box(piece, tile);
@@ -154,7 +171,7 @@ PlacedTile placed(const Phase& phase, std::uint32_t index, std::uint32_t tile, s
 }
 
 // As they come; where they are scattered, by address: opposite edges of an array lie side by side in lines and pages.
-std::vector<PlacedTile> ordered_tiles(const Phase& phase, std::span<const std::uint64_t> bases, bool large) {
+std::vector<PlacedTile> ordered_tiles(const Phase& phase, Addresses bases, bool large) {
   std::vector<PlacedTile> tiles;
   tiles.reserve(phase.tiles);
   bool scattered = false;
@@ -168,13 +185,13 @@ std::vector<PlacedTile> ordered_tiles(const Phase& phase, std::span<const std::u
 }
 
 // Takes tiles in runs of a few, until none is left.
-void run_tiles(const Phase& phase, std::span<const PlacedTile> tiles, std::span<const std::uint64_t> bases, bool stream,
+void run_tiles(const Phase& phase, std::span<const PlacedTile> tiles, Addresses bases, bool stream,
                std::atomic<std::size_t>& next) {
   constexpr std::size_t kRun = 16;
   const copy_detail::FloatsAsStandard floats(true);
   for (std::size_t first; (first = next.fetch_add(kRun)) < tiles.size();)
-    for (const PlacedTile& tile : tiles.subspan(first, std::min(kRun, tiles.size() - first)))
-      run_tile(phase.pieces[tile.piece], tile.tile, bases, stream);
+    for (std::size_t i = first; i < std::min(first + kRun, tiles.size()); ++i)
+      run_tile(phase, tiles[i], tiles[std::min(i + 1, tiles.size() - 1)], bases, stream);
 }
 
 }  // namespace

@@ -255,7 +255,7 @@ void run(const Layout& layout, const Emitter& emitter, const std::byte* src, std
 }  // namespace
 
 void execute(const BlockCopy& copy, const std::byte* src, std::byte* dst, const Manner& manner) {
-  if (move_narrow(copy, src, dst)) return;
+  if (const Place base{src, dst}; move_narrow(copy, base, base)) return;
   const auto element = static_cast<std::int64_t>(size_of(copy.op.from));
   const std::int64_t src_step = copy.rank == 0 ? element : copy.used().back().src_stride;
   const std::int64_t dst_step = copy.rank == 0 ? 0 : copy.used().back().dst_stride;

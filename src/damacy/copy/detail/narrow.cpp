@@ -11,11 +11,15 @@ namespace damacy::copy_detail {
 namespace {
 
 constexpr std::int64_t kWidth = 8;   // elements of the short axis at most
-constexpr std::int64_t kAhead = 16;  // steps of the long axis
+constexpr std::int64_t kAhead = 64;  // steps of the long axis
 constexpr std::int64_t kFar = 128;   // bytes a step, from which on lines are asked for
 
 bool is_move(const CopyOp& op) {
   return op.from == op.to && op.from != Dtype::boolean && (!op.swap_bytes || size_of(op.to) == 1);
+}
+
+Place begin_of(const BlockCopy& copy, const Place& base) {
+  return {base.src + copy.src_offset, base.dst + copy.dst_offset};
 }
 
 struct Plane {
@@ -23,30 +27,38 @@ struct Plane {
   CopyAxis across;
 };
 
+// Into the second cache: many more lines can be on their way there than to the first. Inlined, as GCC takes a function
+// that only asks for one without effect.
+[[gnu::always_inline]] inline void ask_for(const std::byte* line) {
+  __builtin_prefetch(line, /*to write=*/0, /*locality=*/2);
+}
+
 // A few elements lie in a line or two.
-template <int kToWrite>
-void ask_for_ends(const std::byte* first, std::int64_t to_last) {
-  __builtin_prefetch(first, kToWrite);
-  __builtin_prefetch(first + to_last, kToWrite);
+[[gnu::always_inline]] inline void ask_for_ends(const std::byte* first, std::int64_t to_last) {
+  ask_for(first);
+  ask_for(first + to_last);
 }
 
 template <class T, std::int64_t kCount>
-void move_plane(const Plane& plane, const std::byte* src, std::byte* dst) {
+void move_plane(const Plane& plane, Place at, const Place& next) {
   const std::int64_t count = kCount > 0 ? kCount : plane.across.extent;
   const std::int64_t src_step = plane.along.src_stride, dst_step = plane.along.dst_stride;
   const bool read_far = std::abs(src_step) >= kFar, write_far = std::abs(dst_step) >= kFar;
+  const std::int64_t last_ahead = std::max<std::int64_t>(plane.along.extent - kAhead, 0);
+  Place ahead{at.src + kAhead * src_step, at.dst + kAhead * dst_step};
   for (std::int64_t i = 0; i < plane.along.extent; ++i) {
-    if (read_far) ask_for_ends<0>(src + kAhead * src_step, (count - 1) * plane.across.src_stride);
-    if (write_far) ask_for_ends<1>(dst + kAhead * dst_step, (count - 1) * plane.across.dst_stride);
+    if (i == last_ahead) ahead = next;
+    if (read_far) ask_for_ends(ahead.src, (count - 1) * plane.across.src_stride);
+    if (write_far) ask_for_ends(ahead.dst, (count - 1) * plane.across.dst_stride);
     T values[kWidth];
-    for (std::int64_t k = 0; k < count; ++k) std::memcpy(&values[k], src + k * plane.across.src_stride, sizeof(T));
-    for (std::int64_t k = 0; k < count; ++k) std::memcpy(dst + k * plane.across.dst_stride, &values[k], sizeof(T));
-    src += src_step;
-    dst += dst_step;
+    for (std::int64_t k = 0; k < count; ++k) std::memcpy(&values[k], at.src + k * plane.across.src_stride, sizeof(T));
+    for (std::int64_t k = 0; k < count; ++k) std::memcpy(at.dst + k * plane.across.dst_stride, &values[k], sizeof(T));
+    at = {at.src + src_step, at.dst + dst_step};
+    ahead = {ahead.src + src_step, ahead.dst + dst_step};
   }
 }
 
-using PlaneMove = void (*)(const Plane&, const std::byte*, std::byte*);
+using PlaneMove = void (*)(const Plane&, Place, const Place&);
 
 template <class T>
 PlaneMove move_of_width(std::int64_t count) {
@@ -93,24 +105,19 @@ bool choose(std::span<const CopyAxis> axes, std::int64_t element, std::size_t& a
   return true;
 }
 
-// Where a walk over the rows of a block stands.
+// Where a walk over the outer axes of a block stands.
 struct Walk {
-  const std::byte* src;
-  std::byte* dst;
+  Place place;
   std::array<std::int64_t, kMaxRank> at{};
 
-  // Of `count` axes, outermost first; false: that was the last row. Without an `end` the outermost axis goes on.
-  bool step(const CopyAxis* axes, std::size_t count, bool end) {
+  // Of `count` axes, outermost first; false: that was the last.
+  bool step(const CopyAxis* axes, std::size_t count) {
     for (std::size_t i = count; i > 0; --i) {
       const CopyAxis& axis = axes[i - 1];
-      if (++at[i - 1] < axis.extent || (i == 1 && !end)) {
-        src += axis.src_stride;
-        dst += axis.dst_stride;
-        return true;
-      }
+      const std::int64_t steps = ++at[i - 1] < axis.extent ? 1 : 1 - axis.extent;
+      place = {place.src + steps * axis.src_stride, place.dst + steps * axis.dst_stride};
+      if (steps == 1) return true;
       at[i - 1] = 0;
-      src -= (axis.extent - 1) * axis.src_stride;
-      dst -= (axis.extent - 1) * axis.dst_stride;
     }
     return false;
   }
@@ -124,10 +131,10 @@ class Asking {
         src_(copy.axes[copy.rank - 2].src_stride != bytes),
         dst_(copy.axes[copy.rank - 2].dst_stride != bytes) {}
 
-  void operator()(const Walk& row) const {
+  [[gnu::always_inline]] void operator()(const Place& row) const {
     for (std::int64_t i = 0; i < bytes_; i += 64) {
-      if (src_) __builtin_prefetch(row.src + i, 0);
-      if (dst_) __builtin_prefetch(row.dst + i, 1);
+      if (src_) ask_for(row.src + i);
+      if (dst_) ask_for(row.dst + i);
     }
   }
 
@@ -139,30 +146,32 @@ class Asking {
 
 // Rows that are moved by `move_row`, inlined into a function that may carry an instruction set.
 template <class MoveRow>
-[[gnu::always_inline]] inline void walk_rows(const BlockCopy& copy, std::int64_t bytes, const std::byte* src,
-                                             std::byte* dst, const MoveRow& move_row) {
-  constexpr int kRowsAhead = 6;  // the next tile's first ones, too, which mostly are where this one's would go on
+[[gnu::always_inline]] inline void walk_rows(const BlockCopy& copy, std::int64_t bytes, const Place& begin,
+                                             const Place& next, const MoveRow& move_row) {
+  constexpr int kRowsAhead = 9;
   const std::size_t count = copy.rank - 1;
-  const Asking ask_for(copy, bytes);
-  Walk now{src + copy.src_offset, dst + copy.dst_offset};
-  Walk ahead = now;
-  for (int i = 0; i < kRowsAhead; ++i) ahead.step(copy.axes.data(), count, /*end=*/false);
+  const Asking ask_for_row(copy, bytes);
+  Walk now{begin}, ahead{begin};
+  const auto step_ahead = [&] {
+    if (!ahead.step(copy.axes.data(), count)) ahead = {next};
+  };
+  for (int i = 0; i < kRowsAhead; ++i) step_ahead();
   do {
-    ask_for(ahead);
-    ahead.step(copy.axes.data(), count, /*end=*/false);
-    move_row(now.dst, now.src);
-  } while (now.step(copy.axes.data(), count, /*end=*/true));
+    ask_for_row(ahead.place);
+    step_ahead();
+    move_row(now.place.dst, now.place.src);
+  } while (now.step(copy.axes.data(), count));
 }
 
-void walk_rows_plain(const BlockCopy& copy, std::int64_t bytes, const std::byte* src, std::byte* dst) {
-  walk_rows(copy, bytes, src, dst,
+void walk_rows_plain(const BlockCopy& copy, std::int64_t bytes, const Place& begin, const Place& next) {
+  walk_rows(copy, bytes, begin, next,
             [bytes](std::byte* to, const std::byte* from) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
 }
 
 #ifdef __x86_64__
 // Rows of a few lines: finding out how to move them takes memcpy a third of the time.
-[[gnu::target("avx")]] void walk_rows_avx(const BlockCopy& copy, std::int64_t bytes, const std::byte* src,
-                                          std::byte* dst) {
+[[gnu::target("avx")]] void walk_rows_avx(const BlockCopy& copy, std::int64_t bytes, const Place& begin,
+                                          const Place& next) {
   constexpr std::int64_t kStep = 64;
   using Vector [[gnu::vector_size(32)]] = char;
   const auto move_step = [](std::byte* to, const std::byte* from) __attribute__((always_inline)) {
@@ -172,7 +181,7 @@ void walk_rows_plain(const BlockCopy& copy, std::int64_t bytes, const std::byte*
     std::memcpy(to, &low, sizeof low);
     std::memcpy(to + sizeof low, &high, sizeof high);
   };
-  walk_rows(copy, bytes, src, dst, [&](std::byte* to, const std::byte* from) __attribute__((always_inline)) {
+  walk_rows(copy, bytes, begin, next, [&](std::byte* to, const std::byte* from) __attribute__((always_inline)) {
     for (std::int64_t i = 0; i + kStep <= bytes; i += kStep) move_step(to + i, from + i);
     move_step(to + bytes - kStep, from + bytes - kStep);
   });
@@ -181,23 +190,24 @@ void walk_rows_plain(const BlockCopy& copy, std::int64_t bytes, const std::byte*
 
 }  // namespace
 
-bool move_rows_ahead(const BlockCopy& copy, const std::byte* src, std::byte* dst) {
+bool move_rows_ahead(const BlockCopy& copy, const Place& base, const Place& next) {
   const auto element = static_cast<std::int64_t>(size_of(copy.op.to));
   if (!is_move(copy.op) || copy.rank < 2) return false;
   const CopyAxis& inner = copy.used().back();
   const std::int64_t bytes = inner.extent * element;
   if (inner.src_stride != element || inner.dst_stride != element || bytes < 128 || bytes > 4096) return false;
+  const Place begin = begin_of(copy, base);
 #ifdef __x86_64__
   if (best_isa() != Isa::plain) {
-    walk_rows_avx(copy, bytes, src, dst);
+    walk_rows_avx(copy, bytes, begin, next);
     return true;
   }
 #endif
-  walk_rows_plain(copy, bytes, src, dst);
+  walk_rows_plain(copy, bytes, begin, next);
   return true;
 }
 
-bool move_narrow(const BlockCopy& copy, const std::byte* src, std::byte* dst) {
+bool move_narrow(const BlockCopy& copy, const Place& base, const Place& next) {
   std::size_t along = 0, across = 0;
   const std::size_t bytes = size_of(copy.op.to);
   if (!is_move(copy.op) || copy.rank < 2 || !choose(copy.used(), static_cast<std::int64_t>(bytes), along, across))
@@ -205,25 +215,16 @@ bool move_narrow(const BlockCopy& copy, const std::byte* src, std::byte* dst) {
   const PlaneMove move = move_of(bytes, copy.axes[across].extent);
   const Plane plane{copy.axes[along], copy.axes[across]};
   std::array<CopyAxis, kMaxRank> outer;
-  std::array<std::int64_t, kMaxRank> at{};
   std::size_t count = 0;
   for (std::size_t i = 0; i < copy.rank; ++i)
     if (i != along && i != across) outer[count++] = copy.axes[i];
-  src += copy.src_offset;
-  dst += copy.dst_offset;
-  while (true) {
-    move(plane, src, dst);
-    std::size_t i = count;
-    for (; i > 0; --i) {
-      const CopyAxis& axis = outer[i - 1];
-      const std::int64_t steps = ++at[i - 1] < axis.extent ? 1 : 1 - axis.extent;
-      src += steps * axis.src_stride;
-      dst += steps * axis.dst_stride;
-      if (steps == 1) break;
-      at[i - 1] = 0;
-    }
-    if (i == 0) return true;
+  Walk walk{begin_of(copy, base)};
+  for (bool more = true; more;) {
+    const Place now = walk.place;
+    more = walk.step(outer.data(), count);
+    move(plane, now, more ? walk.place : next);
   }
+  return true;
 }
 
 }  // namespace damacy::copy_detail
