@@ -45,15 +45,12 @@ def specs_for(array, turns, width=3):
     ]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("wire", ["ndsl", "native"])
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_both_devices_pack_and_unpack_the_same_bytes(dtype, wire, order):
+def expect_the_same_bytes(shape, dtype, wire, order):
     vector = dtype not in ("bool", "uint8")
     for turns in range(4):
         sides = {}
         for device in ("cpu", "cuda"):
-            fields = [layouts((23, 23, 13), dtype, order, seed)[device == "cuda"] for seed in (1, 2)]
+            fields = [layouts(shape, dtype, order, seed)[device == "cuda"] for seed in (1, 2)]
             xs, ys = (specs_for(f, turns) for f in fields)
             get = halo.HaloDataTransformer.get
             with get(torch, xs, ys if vector else None, wire=wire, device=device) as t:
@@ -68,6 +65,20 @@ def test_both_devices_pack_and_unpack_the_same_bytes(dtype, wire, order):
                 sides[device] = [packed.cpu()] + [f.cpu() for f in fields]
         for host, device in zip(sides["cpu"], sides["cuda"]):
             assert torch.equal(host.contiguous().view(torch.uint8), device.contiguous().view(torch.uint8))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("wire", ["ndsl", "native"])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_both_devices_pack_and_unpack_the_same_bytes(dtype, wire, order):
+    expect_the_same_bytes((23, 23, 13), dtype, wire, order)
+
+
+# Rows long enough to go by windows, at all the alignments that 79 elements next to each other have.
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32"])
+@pytest.mark.parametrize("levels", [79, 80, 127])
+def test_long_rows_of_small_elements_are_the_same_bytes_at_any_alignment(dtype, levels):
+    expect_the_same_bytes((23, 23, levels), dtype, "ndsl", (0, 1, 2))
 
 
 def simple(n=1 << 22):

@@ -100,35 +100,28 @@ DAMACY_ELEMENT void do_elements(const TileWork& work, bool aligned, u32 thread) 
 }
 
 // Into `shared`, along the source: its rows one after the other, each with an element more, so that columns of words
-// fall on different banks. Several elements are on their way at once.
+// fall on different banks.
 template <class T>
 DAMACY_ELEMENT void take_transposed(const TileWork& work, T* shared, u32 thread) {
-  constexpr u32 kAtOnce = 8;
   const TileRecord& record = work.record;
-  const u32 count = work.count();
-  DAMACY_NO_UNROLL
-  for (u32 first = thread; first < count; first += kAtOnce * kPlanThreads) {
-    T values[kAtOnce];
-    u32 to[kAtOnce];
-    DAMACY_UNROLL
-    for (u32 k = 0; k < kAtOnce; ++k) {
-      const u32 unit = first + k * kPlanThreads;
-      const u32 line = divide(unit, record.by[1]);
-      const u32 plane = divide(line, record.by[2]);
-      const u32 outer = divide(plane, record.by[0]);
-      const auto c = static_cast<i32>(unit - line * record.extent[2]);
-      const auto i = static_cast<i32>(line - plane * record.extent[3]);
-      const auto b = static_cast<i32>(plane - outer * record.extent[1]);
-      const i64 outside =
-          product_and(static_cast<i32>(outer), record.src_stride[0], product_and(b, record.src_stride[1], 0));
-      const i64 offset = product_and(c, record.src_stride[2], product_and(i, record.src_stride[3], outside));
-      to[k] = line * (record.extent[2] + 1) + static_cast<u32>(c);
-      if (unit < count) values[k] = load<T>(work.src + static_cast<u64>(offset));
-    }
-    DAMACY_UNROLL
-    for (u32 k = 0; k < kAtOnce; ++k)
-      if (first + k * kPlanThreads < count) shared[to[k]] = values[k];
-  }
+  in_rounds<8>(
+      work.count(), thread,
+      [&](u32 unit, bool is_there) {
+        HeldPart<T, u32> held;
+        const u32 line = divide(unit, record.by[1]);
+        const u32 plane = divide(line, record.by[2]);
+        const u32 outer = divide(plane, record.by[0]);
+        const auto c = static_cast<i32>(unit - line * record.extent[2]);
+        const auto i = static_cast<i32>(line - plane * record.extent[3]);
+        const auto b = static_cast<i32>(plane - outer * record.extent[1]);
+        const i64 outside =
+            product_and(static_cast<i32>(outer), record.src_stride[0], product_and(b, record.src_stride[1], 0));
+        const i64 offset = product_and(c, record.src_stride[2], product_and(i, record.src_stride[3], outside));
+        held.to = line * (record.extent[2] + 1) + static_cast<u32>(c);
+        if (is_there) held.part = load<T>(work.src + static_cast<u64>(offset));
+        return held;
+      },
+      [&](const HeldPart<T, u32>& held) { shared[held.to] = held.part; });
 }
 
 // Out of it, along the destination.

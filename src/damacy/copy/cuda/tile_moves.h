@@ -59,103 +59,124 @@ DAMACY_ELEMENT Steps steps_of(const TileWork& work) {
   return {work.row_bytes() / static_cast<u32>(kBytes), kBytes == 16 ? record.by_16 : record.by_8, kBytes, kBytes};
 }
 
-// Several parts are on their way at once.
-template <class Part>
-DAMACY_ELEMENT void move_parts(const TileWork& work, u32 thread) {
-  constexpr u32 kAtOnce = 4;
-  const Steps steps = steps_of<Part>(work);
-  const Negation negation = negation_of(work.record);
-  const u32 units = work.record.rows * steps.count;
+// Units of work by number, several of a thread's on their way at once: `take(unit, is_there)` loads what `put` then
+// stores, where it is there.
+template <u32 kAtOnce, class Take, class Put>
+DAMACY_ELEMENT void in_rounds(u32 units, u32 thread, const Take& take, const Put& put) {
+  using Held = decltype(take(u32{}, bool{}));
   DAMACY_NO_UNROLL
   for (u32 first = thread; first < units; first += kAtOnce * kPlanThreads) {
-    Part parts[kAtOnce];
-    u64 to[kAtOnce];
+    Held held[kAtOnce];
     DAMACY_UNROLL
-    for (u32 k = 0; k < kAtOnce; ++k) {
-      const u32 unit = first + k * kPlanThreads;
-      const u32 row = divide(unit, steps.by);
-      const auto step = static_cast<i32>(unit - row * steps.count);
-      const Offsets at = row_offsets(work.record, row);
-      to[k] = work.dst + static_cast<u64>(product_and(step, steps.dst, at.dst));
-      if (unit < units) parts[k] = take_part<Part>(work.src + static_cast<u64>(product_and(step, steps.src, at.src)));
-    }
+    for (u32 k = 0; k < kAtOnce; ++k) held[k] = take(first + k * kPlanThreads, first + k * kPlanThreads < units);
     DAMACY_UNROLL
     for (u32 k = 0; k < kAtOnce; ++k)
-      if (first + k * kPlanThreads < units) put_part(to[k], parts[k], negation);
+      if (first + k * kPlanThreads < units) put(held[k]);
   }
 }
 
-// 16 bytes of a row that go to an aligned address, as the words that hold them.
+template <class Part, class To>
+struct HeldPart {
+  Part part;
+  To to;
+};
+
+template <class Part>
+DAMACY_ELEMENT void move_parts(const TileWork& work, u32 thread) {
+  const Steps steps = steps_of<Part>(work);
+  const Negation negation = negation_of(work.record);
+  in_rounds<4>(
+      work.record.rows * steps.count, thread,
+      [&](u32 unit, bool is_there) {
+        HeldPart<Part, u64> held;
+        const u32 row = divide(unit, steps.by);
+        const auto step = static_cast<i32>(unit - row * steps.count);
+        const Offsets at = row_offsets(work.record, row);
+        held.to = work.dst + static_cast<u64>(product_and(step, steps.dst, at.dst));
+        if (is_there) held.part = take_part<Part>(work.src + static_cast<u64>(product_and(step, steps.src, at.src)));
+        return held;
+      },
+      [&](const HeldPart<Part, u64>& held) { put_part(held.to, held.part, negation); });
+}
+
+// 16 aligned bytes of the destination, as the words of the source that hold them.
 struct Window {
-  u64 to = 0;  // 0: none
-  u32 bits;    // where in the first word they begin
+  u64 to = 0;     // 0: none
+  u32 bits;       // where in the first word they begin
+  u32 begin = 0;  // of the bytes that belong to the row
+  u32 end = 16;
   u32 words[5];
 };
 
-DAMACY_ELEMENT void take_window(Window& window, u64 src) {
+DAMACY_ELEMENT void take_words(Window& window, u64 src) {
   const u64 start = src & ~u64{3};
-  window.bits = static_cast<u32>(src & 3) * 8;
+  const u32 before = static_cast<u32>(src & 3);
+  window.bits = before * 8;
   DAMACY_UNROLL
-  for (u32 i = 0; i < 4; ++i) window.words[i] = load<u32>(start + 4 * i);
-  window.words[4] = window.bits == 0 ? 0 : load<u32>(start + 16);
+  for (u32 i = 0; i < 5; ++i) {
+    const bool holds_some = 4 * i + 4 > window.begin + before && 4 * i < window.end + before;
+    window.words[i] = holds_some ? load<u32>(start + 4 * i) : 0;
+  }
 }
 
-DAMACY_ELEMENT void put_window(const Window& window) {
-  u32 words[4];
-  DAMACY_UNROLL
-  for (u32 i = 0; i < 4; ++i) words[i] = word_across(window.words[i], window.words[i + 1], window.bits);
-  store_vector(window.to, words);
+DAMACY_ELEMENT u32 word_of(const Window& window, u32 i) {
+  return word_across(window.words[i], window.words[i + 1], window.bits);
 }
 
 // What of each row fills windows.
 DAMACY_ELEMENT void move_windows(const TileWork& work, u32 thread) {
-  constexpr u32 kAtOnce = 4;
-  const u32 most = work.row_bytes() / 16, units = work.record.rows * most;
-  DAMACY_NO_UNROLL
-  for (u32 first = thread; first < units; first += kAtOnce * kPlanThreads) {
-    Window windows[kAtOnce];
-    DAMACY_UNROLL
-    for (u32 k = 0; k < kAtOnce; ++k) {
-      const u32 unit = first + k * kPlanThreads;
-      const u32 row = divide(unit, work.record.by_16);
-      const Offsets at = row_offsets(work.record, row);
-      const u64 dst = work.dst + static_cast<u64>(at.dst);
-      const u64 to = ((dst + 15) & ~u64{15}) + 16 * u64{unit - row * most};
-      if (unit >= units || to + 16 > dst + work.row_bytes()) continue;
-      windows[k].to = to;
-      take_window(windows[k], work.src + static_cast<u64>(at.src) + (to - dst));
-    }
-    DAMACY_UNROLL
-    for (u32 k = 0; k < kAtOnce; ++k)
-      if (windows[k].to != 0) put_window(windows[k]);
-  }
+  const u32 most = work.row_bytes() / 16;
+  in_rounds<4>(
+      work.record.rows * most, thread,
+      [&](u32 unit, bool is_there) {
+        Window window;
+        const u32 row = divide(unit, work.record.by_16);
+        const Addresses first = row_addresses(work, row);
+        const u32 in_row = (0 - static_cast<u32>(first.dst)) % 16 + 16 * (unit - row * most);
+        if (!is_there || in_row + 16 > work.row_bytes()) return window;
+        window.to = first.dst + in_row;
+        take_words(window, first.src + in_row);
+        return window;
+      },
+      [](const Window& window) {
+        if (window.to == 0) return;
+        const u32 words[4] = {word_of(window, 0), word_of(window, 1), word_of(window, 2), word_of(window, 3)};
+        store_vector(window.to, words);
+      });
 }
 
-// And what of them does not: fewer than 16 bytes at each end. Threads next to each other take elements next to each
-// other; a thread an end was slower by half.
+// And what of them does not: fewer than 16 bytes at each end, whole parts.
 template <class Part>
 DAMACY_ELEMENT void move_row_ends(const TileWork& work, u32 thread) {
-  constexpr u32 kAtOnce = 4, kMost = 16 / sizeof(Part);  // places at an end
-  const u32 units = work.record.rows * 2 * kMost;
-  DAMACY_NO_UNROLL
-  for (u32 first = thread; first < units; first += kAtOnce * kPlanThreads) {
-    Part parts[kAtOnce];
-    u64 to[kAtOnce];
-    DAMACY_UNROLL
-    for (u32 k = 0; k < kAtOnce; ++k) {
-      const u32 unit = first + k * kPlanThreads, end_of_row = unit / kMost;
-      const Offsets at = row_offsets(work.record, end_of_row / 2);
-      const u64 dst = work.dst + static_cast<u64>(at.dst), end = dst + work.row_bytes();
-      const bool head = end_of_row % 2 == 0;
-      const u64 address = ((head ? dst : end) & ~u64{15}) + unit % kMost * sizeof(Part);
-      const bool there = head ? address >= dst && address < ((dst + 15) & ~u64{15}) : address < end;
-      to[k] = unit < units && there ? address : 0;
-      if (to[k] != 0) parts[k] = load<Part>(work.src + static_cast<u64>(at.src) + (address - dst));
-    }
-    DAMACY_UNROLL
-    for (u32 k = 0; k < kAtOnce; ++k)
-      if (to[k] != 0) store(to[k], parts[k]);
-  }
+  in_rounds<2>(
+      work.record.rows * 2, thread,
+      [&](u32 unit, bool is_there) {
+        Window window;
+        const Addresses first = row_addresses(work, unit / 2);
+        const bool is_head = unit % 2 == 0;
+        const u32 in_row = is_head ? 0 : work.row_bytes();
+        const u32 in_window = (static_cast<u32>(first.dst) + in_row) % 16;
+        if (!is_there || in_window == 0) return window;
+        (is_head ? window.begin : window.end) = in_window;
+        window.to = first.dst + in_row - in_window;
+        take_words(window, first.src + in_row - in_window);
+        return window;
+      },
+      [](const Window& window) {
+        constexpr u32 kBytes = sizeof(Part);
+        if (window.to == 0) return;
+        DAMACY_UNROLL
+        for (u32 i = 0; i < 4; ++i) {
+          const u32 word = word_of(window, i);
+          if (4 * i >= window.begin && 4 * i + 4 <= window.end) {
+            store(window.to + 4 * i, word);
+            continue;
+          }
+          DAMACY_UNROLL
+          for (u32 k = 4 * i; k < 4 * i + 4; k += kBytes)
+            if (k >= window.begin && k < window.end) store(window.to + k, static_cast<Part>(word >> (8 * (k % 4))));
+        }
+      });
 }
 
 // The ways that only move bits, or turn signs.

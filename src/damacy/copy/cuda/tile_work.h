@@ -99,4 +99,15 @@ DAMACY_ELEMENT Offsets row_offsets(const TileRecord& record, u32 row) {
   return {along(record.src_stride), along(record.dst_stride)};
 }
 
+struct Addresses {
+  u64 src;
+  u64 dst;
+};
+
+// Of a row's first element.
+DAMACY_ELEMENT Addresses row_addresses(const TileWork& work, u32 row) {
+  const Offsets at = row_offsets(work.record, row);
+  return {work.src + static_cast<u64>(at.src), work.dst + static_cast<u64>(at.dst)};
+}
+
 }  // namespace damacy::copy_cuda
