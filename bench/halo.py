@@ -5,7 +5,8 @@
 
 Case C is 10 fields of C192L79: 80 specs in one transformer, 14.8 MB. Knows cases and clocks; what is measured on is
 machine.py's. GPU time: events over 50 calls back to back, also after the L2 cache was flushed. Host time: from the call
-to the end of the stream's wait, median of 60. On the host, `cold` is with all of the case's memory out of the caches.
+to the end of the stream's wait, median of 60. On the host, calls and memcpy take turns; `cold` is with all of the
+case's memory out of the caches, `bound` how long a core needs to touch the lines of both sides (lines.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from bench import machine
+from bench.lines import Touching, addresses_of
 from damacy import _native, halo
 from damacy.halo import topology
 
@@ -63,7 +65,7 @@ def specs_of(fields, cells):
 
 
 class HostClock:
-    """Times of calls on one thread, each beside a memcpy; `cold` after 64 MiB of other memory was read."""
+    """Times of calls on one thread, in turns; `cold` after 64 MiB of other memory was read."""
 
     def __init__(self):
         self._other = np.ones(64 << 20, np.uint8)
@@ -72,21 +74,20 @@ class HostClock:
         source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)
         return lambda: ctypes.memmove(target.ctypes.data, source.ctypes.data, size)
 
-    def times(self, call, repeat=60):
-        out = {}
-        for name, before in (("warm", lambda: None), ("cold", lambda: self._other.sum())):
-            taken = []
-            for _ in range(repeat if name == "warm" else 12):
-                before()
-                start = time.perf_counter()
-                call()
-                taken.append(time.perf_counter() - start)
-            out[f"{name}_us"] = statistics.median(taken) * 1e6
-            out[f"{name}_best_us"] = min(taken) * 1e6
-        return out
-
-    def ratios(self, row, beside):
-        return {k.replace("_us", "_ratio"): row[k] / beside[k] for k in row}
+    def times(self, calls):
+        rows = {name: {} for name in calls}
+        for state, repeat in (("warm", 60), ("cold", 12)):
+            taken = {name: [] for name in calls}
+            for _ in range(repeat):
+                for name, call in calls.items():
+                    call() if state == "warm" else self._other.sum()
+                    start = time.perf_counter()
+                    call()
+                    taken[name].append((time.perf_counter() - start) * 1e6)
+            for name, row in rows.items():
+                row[f"{state}_us"] = statistics.median(taken[name])
+                row[f"{state}_best_us"] = min(taken[name])
+        return rows
 
 
 class GpuClock:
@@ -101,7 +102,10 @@ class GpuClock:
         target = self._torch.zeros_like(source)
         return lambda: target.copy_(source)
 
-    def times(self, call, repeat=50):
+    def times(self, calls):
+        return {name: self._times(call) for name, call in calls.items()}
+
+    def _times(self, call, repeat=50):
         torch = self._torch
         for _ in range(5):
             call()
@@ -135,8 +139,19 @@ class GpuClock:
         out["host_us"] = statistics.median(taken) * 1e6
         return out
 
-    def ratios(self, row, beside):
-        return {k.replace("_us", "_ratio"): row[k] / beside[k] for k in row}
+
+def ratios(row, beside, ending="_ratio"):
+    return {k.replace("_us", ending): row[k] / beside[k] for k in row}
+
+
+def touching(transformer, specs, arrays):
+    """The lines of packing and of unpacking: those of the boxes, and those of the buffer."""
+    bounds = {}
+    for name, buffer in (("pack", transformer.get_pack_buffer()), ("unpack", transformer.get_unpack_buffer())):
+        boxes = [array[getattr(spec, f"{name}_slices")] for spec, array in zip(specs, arrays)]
+        sides = [np.concatenate([addresses_of(box) for box in boxes]), addresses_of(buffer.array)]
+        bounds[name] = Touching(*(sides if name == "pack" else sides[::-1]))
+    return bounds
 
 
 def measure(device, clock, order, wire, dtype, cells, count):
@@ -147,29 +162,46 @@ def measure(device, clock, order, wire, dtype, cells, count):
     rows = []
     with halo.HaloDataTransformer.get(module, specs, wire=wire, **options) as t:
         size = t._plans[False].bytes
-        bound = t.bind(arrays)
-        beside = clock.times(clock.memcpy(size))
+        bound_arrays = t.bind(arrays)
         calls = {
-            "pack": bound.pack,
-            "unpack": bound.unpack,
+            "memcpy": clock.memcpy(size),
+            "pack": bound_arrays.pack,
+            "unpack": bound_arrays.unpack,
             "async_pack(list)": lambda: t.async_pack(arrays),
             "async_unpack(list)": lambda: t.async_unpack(arrays),
         }
-        for name, call in calls.items():
-            taken = clock.times(call)
-            rows.append(
-                {
-                    "case": f"{order}-cont. {wire} {dtype} {cells}x{cells} {count} fields",
-                    "what": name,
-                    "bytes": size,
-                    "launches": t._plans[name.startswith("async_unpack") or name == "unpack"].launches,
-                    **taken,
-                    "memcpy": beside,
-                    **clock.ratios(taken, beside),
-                    "target": TARGETS.get((device, order, wire, dtype)) if (cells, count) == (192, 10) else None,
-                }
-            )
+        bounds = touching(t, specs, arrays) if device == "cpu" else {}
+        ways = {(name, i): way for name, lines in bounds.items() for i, way in enumerate(lines.ways)}
+        times = clock.times(calls | ways)
+        for name in list(calls)[1:]:
+            unpacks = "unpack" in name
+            row = {
+                "case": f"{order}-cont. {wire} {dtype} {cells}x{cells} {count} fields",
+                "what": name,
+                "bytes": size,
+                "launches": t._plans[unpacks].launches,
+                **times[name],
+                "memcpy": times["memcpy"],
+                **ratios(times[name], times["memcpy"]),
+                "target": TARGETS.get((device, order, wire, dtype)) if (cells, count) == (192, 10) else None,
+            }
+            if bounds:
+                way = "unpack" if unpacks else "pack"
+                lines, taken = bounds[way], [times[key] for key in ways if key[0] == way]
+                bound = {what: min(row[what] for row in taken) for what in taken[0]}
+                row["bound"] = {"lines_read": lines.read_lines, "lines_written": lines.written_lines, **bound}
+                row |= ratios(bound, times["memcpy"], "_bound_ratio")
+            rows.append(row)
     return rows
+
+
+def rates_beside(wide, narrow):
+    """`narrow`, each row with its bytes a second over those of the row of `wide` that is the same for as many bytes."""
+    for row in narrow:
+        same = next(r for r in wide if (r["what"], r.get("bytes")) == (row["what"], row["bytes"]))
+        row["rate_ratio"] = same["gpu_us"] / row["gpu_us"]
+        row["target"] = {"rate_ratio": 0.85}
+    return narrow
 
 
 def compile_row():
@@ -228,6 +260,7 @@ def main():
     rows += measure(device, clock, "k", "ndsl", "float64", cells, 1)
     rows += measure(device, clock, "k", "ndsl", "float64", 48, 10)
     if device == "cuda":
+        rows += rates_beside(rows, measure(device, clock, "k", "ndsl", "bfloat16", cells, 40))
         rows.append(pad_row())
     for row in rows:
         times = {k: round(v, 2) for k, v in row.items() if k.endswith(("_us", "_ratio"))}
