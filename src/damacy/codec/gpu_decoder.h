@@ -97,10 +97,11 @@ class WaveDescriptors {
   alignas(64) std::atomic<bool> reserving_ = false;  // held for some ten nanoseconds: guards the next two
   WaveShape shape_;
   std::uint64_t scratch_ = 0;  // what shape_ takes at most
-  alignas(64) std::vector<gpu::Frame> frames_;
-  std::vector<GpuCodec> codecs_;
-  std::vector<gpu::Block> blocks_;
-  std::vector<gpu::Segment> segments_;
+  // As many as the limits allow; what no frame has taken is not initialized, so its pages are not there yet.
+  alignas(64) std::unique_ptr<gpu::Frame[]> frames_;
+  std::unique_ptr<GpuCodec[]> codecs_;
+  std::unique_ptr<gpu::Block[]> blocks_;
+  std::unique_ptr<gpu::Segment[]> segments_;
 };
 
 // The meaning of a frame's status word. `ask_host` is true when the frame may be good, but this decoder cannot say.

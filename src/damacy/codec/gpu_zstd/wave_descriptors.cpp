@@ -136,10 +136,10 @@ u64 scratch_bytes(const WaveShape& shape) noexcept {
 
 WaveDescriptors::WaveDescriptors(const WaveLimits& limits)
     : limits_(limits),
-      frames_(limits.frames),
-      codecs_(limits.frames),
-      blocks_(limits.blocks),
-      segments_(limits.blocks) {}
+      frames_(std::make_unique_for_overwrite<gpu::Frame[]>(limits.frames)),
+      codecs_(std::make_unique_for_overwrite<GpuCodec[]>(limits.frames)),
+      blocks_(std::make_unique_for_overwrite<gpu::Block[]>(limits.blocks)),
+      segments_(std::make_unique_for_overwrite<gpu::Segment[]>(limits.blocks)) {}
 
 bool WaveDescriptors::reserve(const WaveShape& more, WaveShape& base) {
   const u64 scratch = gpu::ScratchLayout(more, /*alignment=*/1).total;
@@ -196,7 +196,7 @@ void WaveDescriptors::put(const FrameScan& scan, const WaveShape& base) {
 void WaveDescriptors::write_image(std::span<std::byte> image) const {
   const gpu::ImageLayout layout(shape_);
   const auto put = [&](u64 at, const auto& items, u32 count) {
-    if (count != 0) std::memcpy(image.data() + at, items.data(), count * sizeof(items[0]));
+    if (count != 0) std::memcpy(image.data() + at, items.get(), count * sizeof(items[0]));
   };
   put(layout.frames, frames_, shape_.frames);
   put(layout.segments, segments_, shape_.segments);
