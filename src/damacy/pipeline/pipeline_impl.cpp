@@ -227,7 +227,9 @@ void Pipeline::Impl::await_due(const Deadline& deadline) {
   refuse_reentry("pop");
   const auto since = std::chrono::steady_clock::now();
   for (bool waited = false;; waited = true) {
-    refill(lock, nullptr);  // each time: batches of which every row was skipped leave by themselves
+    // Each time: batches of which every row was skipped leave by themselves. But what became ready meanwhile does not
+    // wait until samples were pulled.
+    if (!waited || !stream.is_due()) refill(lock, nullptr);
     check_usable();
     if (stream.has_due_error()) return;
     const SampleStream::Item* front = stream.front();
@@ -244,7 +246,8 @@ void Pipeline::Impl::await_due(const Deadline& deadline) {
           .in_stage("pop");
     const auto changed = [&] {
       const SampleStream::Item* now = stream.front();
-      return closed || now == nullptr || now->settled || (!now->started && !slots->held_batches().empty());
+      return closed || can_refill() || now == nullptr || now->settled ||
+             (!now->started && !slots->held_batches().empty());
     };
     if (!wait(lock, deadline, changed)) {
       front = stream.front();
@@ -316,12 +319,15 @@ void Pipeline::Impl::flush(const Deadline& deadline) {
   const auto quiet = [&] { return !stream.in_production() && !(stream.has_unstarted() && slots->any_free()); };
   for (;;) {
     refill(lock, nullptr);
-    const auto can_refill = [&] { return !refilling && stream.has_sources() && stream.room() > 0; };
     if (!wait(lock, deadline, [&] { return closed || can_refill() || quiet(); })) break;
     check_usable();
     if (!can_refill()) break;
   }
   board.record(&Stats::flush_wait, watch.elapsed(), 0, 0);
+}
+
+bool Pipeline::Impl::can_refill() const {
+  return !refilling && stream.has_sources() && stream.room() > 0;
 }
 
 bool Pipeline::Impl::pending() {

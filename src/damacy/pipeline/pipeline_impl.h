@@ -73,6 +73,7 @@ struct Pipeline::Impl {
     lock.lock();
   }
 
+  bool can_refill() const;
   void refill(Lock& lock, const QueuedSource* own);
   void refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& source, const QueuedSource* own);
   void pull(QueuedSource& source, std::int64_t room) const;

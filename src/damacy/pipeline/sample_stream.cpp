@@ -90,6 +90,10 @@ bool SampleStream::has_due_error() const noexcept {
   return !deferred_.empty() && (batches_.empty() || deferred_.front().place < batches_.front().job->end_sample());
 }
 
+bool SampleStream::is_due() const noexcept {
+  return has_due_error() || (!batches_.empty() && batches_.front().settled);
+}
+
 std::exception_ptr SampleStream::take_due_error() {
   if (!has_due_error()) return nullptr;
   auto error = std::move(deferred_.front().error);

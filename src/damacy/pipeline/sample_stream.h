@@ -71,6 +71,7 @@ class SampleStream {
   void drop_front();
   // An error whose place comes before the front batch's end; with no batch, any.
   bool has_due_error() const noexcept;
+  bool is_due() const noexcept;  // an error, or the front batch
   std::exception_ptr take_due_error();
   void put_back_error(std::exception_ptr error) { deferred_.push_front({0, std::move(error)}); }
   std::int64_t unbatched() const noexcept { return static_cast<std::int64_t>(run_.size()); }
