@@ -1,6 +1,6 @@
 // copy_cuda_check: the CUDA copier against the host's, then its speed. Prints a JSON object a line; exit code 1:
 // something was wrong. usage: copy_cuda_check [check|speed|all] [--seconds S] [--seed N] [--placements N] [--exact]
-// [--case BEGINNING]
+// [--case NAME]...
 #include <cstring>
 #include <string>
 
@@ -10,14 +10,15 @@
 int main(int argc, char** argv) {
   using namespace damacy::bench;
   CheckOptions options;
-  std::string what = "all", wanted;
+  std::string what = "all";
+  std::vector<std::string> wanted;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const bool has_value = i + 1 < argc;
     if (word == "--exact")
       options.exact = true;
     else if (word == "--case" && has_value)
-      wanted = argv[++i];
+      wanted.emplace_back(argv[++i]);
     else if (word == "--seconds" && has_value)
       options.seconds = std::atof(argv[++i]);
     else if (word == "--seed" && has_value)

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "runner.h"
 
 namespace damacy::bench {
 
-// All cases whose names begin so.
-bool time_all(Runner& runner, const std::string& wanted);
+// All cases, or those of these names.
+bool time_all(Runner& runner, const std::vector<std::string>& wanted);
 
 }  // namespace damacy::bench

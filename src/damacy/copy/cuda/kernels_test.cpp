@@ -66,12 +66,15 @@ void expect_as_on_host(const RandomPlacement& random) {
   EXPECT_TRUE(got == random.destination()) << random.text();
 }
 
-// Runs a placement both ways and returns the kernel that did it. What has no kernel of its own also runs in 64 bits.
+// Runs a placement both ways, each element stored once, and returns the kernel that did it. What has no kernel of its
+// own also runs in 64 bits.
 u32 compare(const RandomPlacement& random) {
   const Plan plan(std::span(&random.placement, 1));
   const Image image(plan, 1);
   const Launch& launch = plan.launches()[0];
+  stored_bytes = 0;
   run(launch, launch.kernel, image);
+  EXPECT_EQ(stored_bytes, random.placement.elements() * size_of(random.placement.op.to)) << random.text();
   expect_as_on_host(random);
   if (launch.kernel == kElements) {
     random.clear_destination();

@@ -6,9 +6,13 @@
 namespace damacy::copy_cuda {
 namespace {
 
+// Blocks of a multiprocessor that shall find registers.
+template <class Op>
+constexpr int kResident = kVectorOf<typename Op::To> * sizeof(typename Op::From) > 16 ? 3 : 4;
+
 // A block owns the tile of its number.
 template <class Op>
-__global__ void __launch_bounds__(kThreads, 4) place_rows(Group group) {
+__global__ void __launch_bounds__(kThreads, kResident<Op>) place_rows(Group group) {
   RowKernel<typename Op::From, typename Op::To>::run(group, blockIdx.x, threadIdx.x);
 }
 

@@ -40,17 +40,19 @@ struct RowKernel {
       spots[i] = find_spot<To, kCount>(rows, unit + i * kThreads);
       const u64 address = rows.src + static_cast<u64>(product_and(spots[i].first, kSize, spots[i].row));
       if (Span<kBytes>::is_inside(bounds, address)) {
-        spans[i].fetch_all(address);
+        spans[i].fetch(address);
       } else {
-        const Part part = part_of<kCount>(rows, spots[i].first);
-        spans[i].fetch_needed(address, part.low * kSize, part.high * kSize);
+        place_apart(rows, spots[i], address, swap);
+        spots[i].first = static_cast<i32>(rows.row_elements);
       }
     }
     DAMACY_UNROLL
     for (u32 i = 0; i < kAtOnce; ++i) {
+      const Part part = part_of<kCount>(rows, spots[i].first);
+      if (part.low >= part.high) continue;
       Elements vector = elements(spans[i]);
       vector.swap(swap);
-      vector.write(spots[i].dst, part_of<kCount>(rows, spots[i].first));
+      vector.write(spots[i].dst, part);
     }
   }
 
@@ -75,6 +77,17 @@ struct RowKernel {
     for (u32 k = 0; k < sizeof(From); ++k)
       raw = static_cast<Raw>(raw | static_cast<Raw>(load<u8>(address + k)) << (8 * k));
     return raw;
+  }
+
+  // Element by element: a vector so near an end of the box that its words would hold bytes of others.
+  DAMACY_ELEMENT static void place_apart(const Rows& rows, const Spot& spot, u64 address, u32 swap) {
+    const Part part = part_of<kCount>(rows, spot.first);
+    DAMACY_NO_UNROLL
+    for (i32 i = part.low; i < part.high; ++i) {
+      From value = bits_as<From>(load_bytes(address + static_cast<u64>(i64{i} * kSize)));
+      if (swap != 0) value = swapped(value, swap);
+      store_element<To>(spot.dst, i, value);
+    }
   }
 
   DAMACY_ELEMENT static void fill(const Rows& rows, u32 swap, u32 unit) {

@@ -1,7 +1,7 @@
 // Rows of a shuffled chunk whose elements are what the shuffle took for elements: the bytes of a vector's elements come
 // from as many planes as an element has bytes (eight times as many where bits were shuffled) and are put together in
-// registers. A vector that two blocks of the chunk share goes element by element. A block owns a tile of vectors, a
-// thread every 256th of them.
+// registers. A vector that two blocks of the chunk share, or at the very end of one, goes element by element. A block
+// owns a tile of vectors, a thread every 256th of them.
 #pragma once
 
 #include "damacy/copy/cuda/bit_planes.h"
@@ -59,19 +59,14 @@ struct ShuffledKernel {
   struct FromBytes {
     Span<kCount> spans[kSize];
 
-    DAMACY_ELEMENT void fetch(const Block<u32>& block, const Part& part, i32 first) {
+    DAMACY_ELEMENT bool fetch(const Block<u32>& block, const Part&, i32 first) {
       const Bounds bounds{block.address, block.address + u64{block.elements} * kSize};
       const u64 address = block.address + static_cast<u64>(i64{first});
       const u64 last = address + u64{block.elements} * (kSize - 1);
-      const bool inside = Span<kCount>::is_inside(bounds, address) && Span<kCount>::is_inside(bounds, last);
-      if (inside) {
-        DAMACY_UNROLL
-        for (int k = 0; k < kSize; ++k) spans[k].fetch_all(address + static_cast<u64>(k) * block.elements);
-      } else {
-        DAMACY_UNROLL
-        for (int k = 0; k < kSize; ++k)
-          spans[k].fetch_needed(address + static_cast<u64>(k) * block.elements, part.low, part.high);
-      }
+      if (!Span<kCount>::is_inside(bounds, address) || !Span<kCount>::is_inside(bounds, last)) return false;
+      DAMACY_UNROLL
+      for (int k = 0; k < kSize; ++k) spans[k].fetch(address + static_cast<u64>(k) * block.elements);
+      return true;
     }
 
     DAMACY_ELEMENT void read(Planes& planes) const {
@@ -84,10 +79,11 @@ struct ShuffledKernel {
   };
 
   struct FromBits {
-    Planes planes;
+    Planes planes = {};
 
-    DAMACY_ELEMENT void fetch(const Block<u32>& block, const Part& part, i32 first) {
+    DAMACY_ELEMENT bool fetch(const Block<u32>& block, const Part& part, i32 first) {
       BitPlanes<kCount, kSize>(block, part, first).fetch(planes);
+      return true;
     }
 
     DAMACY_ELEMENT void read(Planes& into) const {
@@ -118,9 +114,11 @@ struct ShuffledKernel {
                                         static_cast<u64>((spot.first + part.low) * i64{kSize}));
     const Block<u32> block = blocks.find(offset);
     const i32 first = static_cast<i32>(block.at / kSize) - part.low;  // of the vector, counted in its block
-    if (first + part.high > static_cast<i32>(block.elements)) return place_apart(record, spot.dst, part, offset);
-    job.first = spot.first;
-    job.source.fetch(block, part, first);
+    const bool in_block = first + part.high <= static_cast<i32>(block.elements);
+    if (in_block && job.source.fetch(block, part, first))
+      job.first = spot.first;
+    else
+      place_apart(record, spot.dst, part, offset);
   }
 
   DAMACY_ELEMENT static void finish(const Rows& rows, u32 swap, const Job& job) {
@@ -184,7 +182,7 @@ struct ShuffledKernel {
     for (i32 i = part.low; i < part.high; ++i, offset += kSize) {
       From value = bits_as<From>(static_cast<Raw>(bytes_at(record, offset, kSize)));
       if (record.swap != 0) value = swapped(value, record.swap);
-      store(dst + sizeof(To) * static_cast<u32>(i), bits_as<UnsignedOf<sizeof(To)>>(convert<To>(value)));
+      store_element<To>(dst, i, value);
     }
   }
 };

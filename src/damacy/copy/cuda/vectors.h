@@ -102,44 +102,43 @@ struct Bounds {
   u64 end;
 };
 
-// Four bytes, of which those in `bounds` are read.
-DAMACY_ELEMENT u32 load_within(const Bounds& bounds, u64 address) {
-  u32 word = 0;
-  DAMACY_NO_UNROLL
-  for (u32 k = 0; k < 4; ++k)
-    if (address + k >= bounds.begin && address + k < bounds.end)
-      word |= static_cast<u32>(load<u8>(address + k)) << (8 * k);
-  return word;
-}
-
-// kCount bytes from any address, a multiple of four, by way of aligned words.
+// kCount bytes from any address, a multiple of four, by way of aligned pieces: of four bytes, or of eight where there
+// are many.
 template <int kCount>
 struct Span {
   static constexpr int kWords = kCount / 4;
-  u32 words[kWords + 1];
+  static constexpr int kPiece = kCount >= 16 ? 8 : 4;
+  static constexpr int kFetched = kWords + kPiece / 4;  // words, from an aligned address on
+  u32 words[kFetched];
   u32 skip;
 
-  // Whether all words that hold one of those bytes lie in bounds.
+  // Whether all pieces that hold one of those bytes lie in bounds.
   DAMACY_ELEMENT static bool is_inside(const Bounds& bounds, u64 address) {
-    const u64 first = address & ~u64{3};
-    return first >= bounds.begin && first + 4 * (kWords + 1) <= bounds.end;
+    const u64 first = address & ~u64{kPiece - 1};
+    return first >= bounds.begin && first + 4 * kFetched <= bounds.end;
   }
 
-  DAMACY_ELEMENT void fetch_all(u64 address) {
-    skip = static_cast<u32>(address) & 3u;
+  DAMACY_ELEMENT void fetch(u64 address) {
+    skip = static_cast<u32>(address) & (kPiece - 1);
     DAMACY_UNROLL
-    for (int i = 0; i <= kWords; ++i) words[i] = load<u32>(address - skip + static_cast<u64>(4 * i));
+    for (int i = 0; i < kFetched; i += kPiece / 4) {
+      const u64 at = address - skip + static_cast<u64>(4 * i);
+      if constexpr (kPiece == 8) {
+        const u64 both = load<u64>(at);
+        words[i] = static_cast<u32>(both);
+        words[i + 1] = static_cast<u32>(both >> 32);
+      } else {
+        words[i] = load<u32>(at);
+      }
+    }
   }
 
-  // `low` and `high` in bytes.
-  DAMACY_ELEMENT void fetch_needed(u64 address, i32 low, i32 high) {
-    skip = static_cast<u32>(address) & 3u;
-    const Bounds needed{address + static_cast<u64>(i64{low}), address + static_cast<u64>(i64{high})};
-    DAMACY_UNROLL
-    for (int i = 0; i <= kWords; ++i) words[i] = load_within(needed, address - skip + static_cast<u64>(4 * i));
+  DAMACY_ELEMENT u32 word(int i) const {
+    if constexpr (kPiece == 4) return word_across(words[i], words[i + 1], 8 * skip);
+    const bool second = (skip & 4) != 0;
+    const u32 last = i + 2 < kFetched ? words[i + 2] : 0;  // not asked for
+    return word_across(second ? words[i + 1] : words[i], second ? last : words[i + 1], 8 * (skip & 3));
   }
-
-  DAMACY_ELEMENT u32 word(int i) const { return word_across(words[i], words[i + 1], 8 * skip); }
 };
 
 template <class T>
@@ -151,6 +150,11 @@ DAMACY_ELEMENT T swapped(T value, u32 part) {
       return bits_as<T>(static_cast<u64>(byte_swapped(static_cast<u32>(raw >> 32))) << 32 |
                         byte_swapped(static_cast<u32>(raw)));
   return bits_as<T>(byte_swapped(raw));
+}
+
+template <class To, class From>
+DAMACY_ELEMENT void store_element(u64 vector, i32 index, From value) {
+  store(vector + static_cast<u64>(i64{index}) * sizeof(To), bits_as<UnsignedOf<sizeof(To)>>(convert<To>(value)));
 }
 
 // The elements of a vector, and how they are stored.

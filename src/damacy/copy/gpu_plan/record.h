@@ -17,13 +17,16 @@ using u64 = std::uint64_t;
 using i32 = std::int32_t;
 using i64 = std::int64_t;
 
-inline constexpr u32 kThreads = 256;         // of a block
-inline constexpr u32 kVectorsPerThread = 8;  // of a tile that is stored by vectors
+inline constexpr u32 kThreads = 256;  // of a block
+// Of a tile that is stored by vectors. Small tiles pay: neighbours in a row of the destination are placed from
+// different chunks, and should not be written long after each other (measured: twice as many cost a third of the
+// speed).
+inline constexpr u32 kVectorsPerThread = 4;
 inline constexpr u32 kElementsPerThread = 16;
 inline constexpr u32 kTileVectors = kThreads * kVectorsPerThread;
 inline constexpr u32 kTileElements = kThreads * kElementsPerThread;
-inline constexpr u32 kNearOfRecord = 8;  // entries of Group::near at most, less one a launch
-inline constexpr u32 kOuterAxes = 6;     // around rows
+inline constexpr u32 kNearOfRecord = 32;  // entries of Group::near at most, less one a launch
+inline constexpr u32 kOuterAxes = 6;      // around rows
 
 // Division by a number that is known before: of anything below 2^31.
 struct Divisor {
