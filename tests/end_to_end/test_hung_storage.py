@@ -6,10 +6,14 @@ The deadline itself is for C++ tests, which turn the clock.
 import pathlib
 import shutil
 import subprocess
+import threading
 
 import pytest
 from support import child
 from support.streaming import store
+
+import damacy
+from damacy import _verify
 
 HUNG_CALLS = pathlib.Path(__file__).resolve().parent.parent / "fakes" / "hung_calls.cpp"
 
@@ -76,6 +80,23 @@ except KeyboardInterrupt:
     print("interrupted")
 """
     assert run(program, "c.2.0").stdout == "interrupted\n"
+
+
+def test_the_walk_for_arrays_ends_at_its_deadline(tmp_path, monkeypatch):
+    answered = threading.Event()
+
+    def is_array(folder):
+        answered.wait(60)
+        return True
+
+    monkeypatch.setattr(_verify, "_is_array", is_array)
+    monkeypatch.setattr(_verify, "_DEADLINE_S", 0.1)
+    try:
+        with pytest.raises(damacy.StorageError, match="did not answer") as raised:
+            _verify.find_arrays(str(tmp_path))
+        assert raised.value.reason == "deadline" and str(tmp_path) in str(raised.value)
+    finally:
+        answered.set()
 
 
 def test_a_program_ends_while_a_read_of_zarr_pythons_hangs(run):
