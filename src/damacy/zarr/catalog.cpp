@@ -182,11 +182,12 @@ class Catalog::Impl::Claim {
       return true;
     }
     lock.unlock();
+    StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
     {
-      const StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
       std::unique_lock again(impl_.mutex);
       impl_.load_ended.wait(again, [&] { return !impl_.loading.contains(name); });
     }
+    waiting.end();
     lock.lock();
     return false;
   }
