@@ -120,14 +120,14 @@ class Pipeline::Impl::Opening final : public StorageWork {
   std::size_t size() const noexcept { return in_order_.size(); }
 
   void ask(std::size_t question) noexcept override {
-    auto& [uri, result] = *in_order_[question];
     Opened opened;
     try {
+      const std::string uri = in_order_[question]->first;  // a thread that was abandoned still reads it
       opened.array = catalog_->array(uri);
     } catch (...) {
       opened.error = std::current_exception();
     }
-    if (!storage_abandoned()) result = std::move(opened);
+    if (!storage_abandoned()) in_order_[question]->second = std::move(opened);
   }
   void give_up(std::size_t question, const Error& why) noexcept override {
     auto& [uri, result] = *in_order_[question];
