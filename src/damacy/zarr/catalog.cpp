@@ -1,39 +1,21 @@
 #include "damacy/zarr/catalog.h"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
 #include <filesystem>
-#include <set>
+#include <mutex>
 #include <system_error>
+#include <unordered_map>
+#include <utility>
 
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
 #include "damacy/io/storage_watch.h"
-#include "damacy/zarr/detail/ledger.h"
-#include "damacy/zarr/detail/lru.h"
+#include "damacy/zarr/detail/metadata_cache.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/shard_reader.h"
 
 namespace damacy {
 namespace {
-
-constexpr std::uint64_t kEntryOverhead = 256;  // of lists, maps and allocations, about
-
-struct KeptArray {
-  Charge charge;
-  std::shared_ptr<const Array> array;
-  std::vector<ReadDocument> documents;  // the array's own, and those of groups it was found through
-};
-
-struct KeptIndex {
-  ReadIndex read;
-  Stamp object;
-  Stamp document;  // of the array whose layout the index was read by
-};
-
-using ArrayEntry = std::shared_ptr<const KeptArray>;
-using IndexEntry = std::shared_ptr<const KeptIndex>;
 
 std::uint64_t bytes_of(const Array& array) {
   std::uint64_t bytes = kEntryOverhead + sizeof(KeptArray) + sizeof(Array) + 2 * array.uri().size() +
@@ -90,117 +72,33 @@ std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object>
 
 }  // namespace
 
-namespace {
-
-Shard read_uncharged(const Array& array, std::string key, std::shared_ptr<Object> object, const ByteRange& bytes,
-                     std::size_t level, const Dims& chunk) {
-  const auto free_of_charge = [](std::uint64_t) { return Charge(); };
-  ReadIndex read = read_shard(array, level, {*object, bytes}, chunk, free_of_charge);
-  if (read.decoded) object = std::move(read.decoded);
-  return {std::move(key), std::move(object), std::move(read.index)};
-}
-
-}  // namespace
-
-Shard read_outermost_shard(const Array& array, std::string key, std::shared_ptr<Object> object) {
-  const ByteRange whole{0, object->stamp().size};
-  return read_uncharged(array, std::move(key), std::move(object), whole, 0, Dims(array.rank(), 0));
-}
-
-Shard read_inner_shard(const Array& array, const Shard& outer, std::size_t level, const Dims& chunk) {
-  const auto range = outer.index->find(array.entry_at(level - 1, chunk));
-  if (!range) return {outer.key, outer.object, ShardIndex()};
-  return read_uncharged(array, outer.key, outer.object, *range, level, chunk);
-}
-
-ShardIndex read_shard_index(const Array& array, Object& object) {
-  const auto free_of_charge = [](std::uint64_t) { return Charge(); };
-  const Dims first(array.rank(), 0);
-  return read_shard(array, 0, {object, {0, object.stamp().size}}, first, free_of_charge).index;
-}
-
 struct Catalog::Impl {
-  class Claim;
+  using Claim = MetadataCache::Claim;
 
   Impl(const Limits& limits_of, MakeStore make) : limits(limits_of), make_store(std::move(make)) {}
 
   std::shared_ptr<Store> store_of(const std::string& uri);
-  // Drops what has not been used for longest, and nobody holds, until `bytes` more fit. Throws Error(oom, "memory").
-  Charge reserve(std::uint64_t bytes);
-
-  // Null: not there, and now the caller's to load, as long as it keeps the claim. Waits while another thread loads it.
-  ArrayEntry find_array(const std::string& name, Claim& claim);
-  // With `wanted`, one that was read from another version does not count.
-  IndexEntry find_index(const std::string& name, const Array& array, const Stamp* wanted, Claim& claim);
   ArrayEntry load_array(const std::string& uri, std::shared_ptr<Store> store);
   IndexEntry load_index(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk);
   IndexEntry outermost_index(const Array& array, const std::shared_ptr<Object>& object, const Dims& chunk,
                              const std::string& key);
   IndexEntry index_of(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk,
                       const std::string& name);
-  void keep(const std::string& name, const ArrayEntry& loaded);
-  void keep(const std::string& name, const IndexEntry& loaded);
-  void drop_array(const std::string& name, const Array* array);
-  void drop_index(const std::string& name);
-
   void check_documents(const KeptArray& kept, const std::string& name);
   std::shared_ptr<const Shard> shard(const Array& array, const Dims& shard, std::string key);
 
   const Limits limits;
   const MakeStore make_store;
   LargeDocuments large_documents;
-  const std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
-  mutable std::mutex mutex;  // over all below; never held while a store is asked for something
-  std::uint64_t uses = 0;
-  Lru<ArrayEntry> arrays;
-  Lru<IndexEntry> indices;
-  std::set<std::string> loading;
-  std::condition_variable load_ended;
+  MetadataCache cache{limits};
+  std::mutex stores_mutex;  // over stores; never held while one is asked for something
   std::unordered_map<std::string, std::weak_ptr<Store>> stores;
-  Counts counts;
-};
-
-// That one thread loads something: the others wait for it.
-class Catalog::Impl::Claim {
- public:
-  explicit Claim(Impl& impl) : impl_(impl) {}
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
-  ~Claim() {
-    if (!name_) return;
-    {
-      const std::lock_guard lock(impl_.mutex);
-      impl_.loading.erase(*name_);
-    }
-    impl_.load_ended.notify_all();
-  }
-  // False: somebody else has it; waits until that has changed.
-  bool take(const std::string& name, std::unique_lock<std::mutex>& lock) {
-    std::string mine = name;  // before anybody waits for this: it may fail
-    if (impl_.loading.insert(name).second) {
-      name_ = std::move(mine);
-      return true;
-    }
-    lock.unlock();
-    StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
-    {
-      std::unique_lock again(impl_.mutex);
-      impl_.load_ended.wait(again, [&] { return !impl_.loading.contains(name); });
-    }
-    waiting.end();
-    lock.lock();
-    return false;
-  }
-
- private:
-  Impl& impl_;
-  std::optional<std::string> name_;
 };
 
 std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
   const std::string path = path_of_uri(uri);
   const std::string name = absolute(path) + '\0' + path;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(stores_mutex);
   if (stores.size() > 2 * limits.arrays)
     std::erase_if(stores, [](const auto& known) { return known.second.expired(); });
   auto& known = stores[name];
@@ -210,61 +108,13 @@ std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
   return store;
 }
 
-Charge Catalog::Impl::reserve(std::uint64_t bytes) {
-  const auto is_unused = [](const auto& entry) { return entry.use_count() == 1; };
-  const std::lock_guard lock(mutex);
-  while (ledger->used() + bytes > limits.bytes) {
-    const auto array = arrays.oldest(is_unused);
-    const auto index = indices.oldest(is_unused);
-    const bool has_array = array != arrays.end(), has_index = index != indices.end();
-    if (has_array && (!has_index || array->last_use < index->last_use))
-      arrays.take(array);
-    else if (has_index)
-      indices.take(index);
-    else
-      throw Error(Status::oom,
-                  text("metadata, and shards that are decoded as a whole: ", bytes, " bytes more, ", ledger->used(),
-                       " in use, limit ", limits.bytes),
-                  "memory");
-  }
-  return Charge(ledger, bytes);
-}
-
-ArrayEntry Catalog::Impl::find_array(const std::string& name, Claim& claim) {
-  std::unique_lock lock(mutex);
-  for (;;) {
-    if (const ArrayEntry* const kept = arrays.use(name, ++uses)) {
-      ++counts.array_hits;
-      return *kept;
-    }
-    if (!claim.take(name, lock)) continue;
-    ++counts.array_misses;
-    return nullptr;
-  }
-}
-
-IndexEntry Catalog::Impl::find_index(const std::string& name, const Array& array, const Stamp* wanted, Claim& claim) {
-  std::unique_lock lock(mutex);
-  for (;;) {
-    const IndexEntry* const kept = indices.use(name, ++uses);
-    if (kept != nullptr && (*kept)->document == array.document_stamp() &&
-        (wanted == nullptr || (*kept)->object == *wanted)) {
-      ++counts.shard_hits;
-      return *kept;
-    }
-    if (!claim.take(name, lock)) continue;
-    ++counts.shard_misses;
-    return nullptr;
-  }
-}
-
 ArrayEntry Catalog::Impl::load_array(const std::string& uri, std::shared_ptr<Store> store) {
   FoundArray found = damacy::find_array(uri, *store, large_documents);
   auto kept = std::make_shared<KeptArray>();
   kept->array = make_array(uri, std::move(store), found);
   kept->documents = std::move(found.through);
   kept->documents.push_back({std::move(found.key), found.stamp});
-  kept->charge = reserve(bytes_of(*kept->array));
+  kept->charge = cache.reserve(bytes_of(*kept->array));
   return kept;
 }
 
@@ -273,39 +123,15 @@ IndexEntry Catalog::Impl::load_index(const Array& array, std::size_t level, cons
   auto kept = std::make_shared<KeptIndex>();
   kept->object = place.object.stamp();
   kept->document = array.document_stamp();
-  kept->read =
-      read_shard(array, level, place, chunk, [this](std::uint64_t bytes) { return reserve(kEntryOverhead + bytes); });
+  kept->read = read_shard(array, level, place, chunk,
+                          [this](std::uint64_t bytes) { return cache.reserve(kEntryOverhead + bytes); });
   return kept;
-}
-
-void Catalog::Impl::keep(const std::string& name, const ArrayEntry& loaded) {
-  const std::lock_guard lock(mutex);
-  arrays.add(name, loaded, ++uses);
-  arrays.trim(limits.arrays);
-}
-
-void Catalog::Impl::keep(const std::string& name, const IndexEntry& loaded) {
-  const std::lock_guard lock(mutex);
-  indices.add(name, loaded, ++uses);
-  indices.trim(limits.shards);
-}
-
-void Catalog::Impl::drop_array(const std::string& name, const Array* array) {
-  const std::lock_guard lock(mutex);
-  const auto at = arrays.find(name);
-  if (at != arrays.end() && at->value->array.get() == array) arrays.take(at);
-}
-
-void Catalog::Impl::drop_index(const std::string& name) {
-  const std::lock_guard lock(mutex);
-  const auto at = indices.find(name);
-  if (at != indices.end()) indices.take(at);
 }
 
 void Catalog::Impl::check_documents(const KeptArray& kept, const std::string& name) {
   for (const ReadDocument& document : kept.documents)
     if (kept.array->store()->stamp(document.key) != document.stamp) {
-      drop_array(name, kept.array.get());
+      cache.drop_array(name, kept.array.get());
       throw changed(document.key);
     }
 }
@@ -313,26 +139,26 @@ void Catalog::Impl::check_documents(const KeptArray& kept, const std::string& na
 // Of a shard in a shard: one that is kept from another version of the object is nobody's any more.
 IndexEntry Catalog::Impl::index_of(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk,
                                    const std::string& name) {
-  Claim claim(*this);
-  IndexEntry entry = find_index(name, array, &place.object.stamp(), claim);
+  Claim claim(cache);
+  IndexEntry entry = cache.find_index(name, array, &place.object.stamp(), claim);
   if (entry) return entry;
   entry = load_index(array, level, place, chunk);
-  keep(name, entry);
+  cache.keep(name, entry);
   return entry;
 }
 
 IndexEntry Catalog::Impl::outermost_index(const Array& array, const std::shared_ptr<Object>& object, const Dims& chunk,
                                           const std::string& key) {
   const std::string name = index_name(array, key);
-  Claim claim(*this);
-  IndexEntry entry = find_index(name, array, nullptr, claim);
+  Claim claim(cache);
+  IndexEntry entry = cache.find_index(name, array, nullptr, claim);
   if (entry && (!object || object->stamp() != entry->object)) {
-    drop_index(name);
+    cache.drop_index(name);
     throw changed(key);
   }
   if (entry || !object) return entry;
   entry = load_index(array, 0, {*object, {0, object->stamp().size}}, chunk);
-  keep(name, entry);
+  cache.keep(name, entry);
   return entry;
 }
 
@@ -373,13 +199,13 @@ std::shared_ptr<const Array> Catalog::array(const std::string& uri) {
   const auto store = impl_->store_of(uri);
   try {
     const std::string name = absolute(uri);
-    Impl::Claim claim(*impl_);
-    ArrayEntry entry = impl_->find_array(name, claim);
+    Impl::Claim claim(impl_->cache);
+    ArrayEntry entry = impl_->cache.find_array(name, claim);
     if (entry) {
       impl_->check_documents(*entry, name);
     } else {
       entry = impl_->load_array(uri, store);
-      impl_->keep(name, entry);
+      impl_->cache.keep(name, entry);
     }
     return handed_out(std::move(entry));
   } catch (Error& e) {
@@ -395,7 +221,7 @@ std::shared_ptr<const Shard> Catalog::shard(const Array& array, const Dims& shar
 void Catalog::check_unchanged(const Array& array) {
   located(array, array.document_key(), [&] {
     if (array.store()->stamp(array.document_key()) == array.document_stamp()) return;
-    impl_->drop_array(absolute(array.uri()), &array);
+    impl_->cache.drop_array(absolute(array.uri()), &array);
     throw changed(array.document_key());
   });
 }
@@ -403,7 +229,7 @@ void Catalog::check_unchanged(const Array& array) {
 void Catalog::check_unchanged(const Array& array, const Shard& shard) {
   located(array, shard.key, [&] {
     if (array.store()->stamp(shard.key) == shard.object->stamp()) return;
-    impl_->drop_index(index_name(array, shard.key));
+    impl_->cache.drop_index(index_name(array, shard.key));
     throw changed(shard.key);
   });
 }
@@ -431,21 +257,15 @@ void Catalog::check_missing_chunk(const Array& array) {
 }
 
 Catalog::Counts Catalog::counts() const {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->counts;
+  return impl_->cache.counts();
 }
 
 void Catalog::reset_counts() {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->counts = {};
+  impl_->cache.reset_counts();
 }
 
 void Catalog::clear() {
-  Lru<ArrayEntry> arrays;  // freed outside the lock
-  Lru<IndexEntry> indices;
-  const std::lock_guard lock(impl_->mutex);
-  std::swap(arrays, impl_->arrays);
-  std::swap(indices, impl_->indices);
+  impl_->cache.clear();
 }
 
 }  // namespace damacy

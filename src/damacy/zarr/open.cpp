@@ -4,6 +4,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
+#include "damacy/io/storage_watch.h"
 #include "damacy/zarr/detail/opening.h"
 
 namespace damacy {
@@ -27,6 +28,14 @@ struct Source {
   LargeDocuments& large;
 };
 
+// Waits for those who have it: storage may hold one of them.
+std::unique_lock<LargeDocuments> turn_of(LargeDocuments& large) {
+  StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
+  std::unique_lock turn(large);
+  waiting.end();
+  return turn;
+}
+
 // Empty: absent. The size is compared with `limit` before anything is read.
 std::optional<Text> read_document(const Source& source, std::string key, std::uint64_t limit) {
   const auto object = source.store.open(key);
@@ -35,7 +44,7 @@ std::optional<Text> read_document(const Source& source, std::string key, std::ui
   if (size > limit)
     throw Error(Status::inval, text("document of ", size, " bytes, limit ", limit), "limit").at_key(key);
   Text document{std::move(key), object->stamp(), {}, {}};
-  if (size > Limits::array_document_bytes) document.turn = std::unique_lock(source.large);
+  if (size > Limits::array_document_bytes) document.turn = turn_of(source.large);
   document.characters.resize(size);
   object->read_exact(0, std::as_writable_bytes(std::span(document.characters)));
   return document;
