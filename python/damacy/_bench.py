@@ -14,7 +14,19 @@ import typer.core
 
 import damacy
 from damacy import _bench_crops
-from damacy._console import AsJson, Threads, extents, fail, fields_table, out, print_json, progress_bar, refuse, size
+from damacy._console import (
+    AsJson,
+    Threads,
+    extents,
+    fail,
+    failures_told,
+    fields_table,
+    out,
+    print_json,
+    progress_bar,
+    refuse,
+    size,
+)
 
 
 class _DefaultCommand(typer.core.TyperGroup):
@@ -59,7 +71,8 @@ def crops(
     if (uri is None) != synthetic:
         refuse("name either a URI or --synthetic", as_json)
     if uri is None:
-        uri = _synthetic(folder, as_json)
+        with failures_told(folder, as_json):
+            uri = _synthetic(folder, as_json)
     try:
         setting = _bench_crops.setting(uri, _numbers(crop), batch, seconds, threads, device)
     except damacy.DamacyError as error:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import rich.table
 import typer
 
-from damacy._console import AsJson, out, print_json
+from damacy._console import AsJson, failures_told, out, print_json
 
 MIB = 1 << 20
 
@@ -105,7 +105,8 @@ def bench_io(
     """Read a file whole and in random ranges, from the page cache and cold, beside plain system calls."""
     from damacy import cufile
 
-    rows = measure(folder, mib, rounds)
+    with failures_told(folder, as_json):
+        rows = measure(folder, mib, rounds)
     engine = "io_uring" if cufile.explain()["io_uring"]["usable"] else "pread"
     if as_json:
         print_json({"engine": engine, "rows": [dataclasses.asdict(row) | {"ratio": row.ratio} for row in rows]})

@@ -21,7 +21,7 @@ def parse_box(text: str, shape: tuple[int, ...]) -> Box:
     if parts.count("...") > 1:
         raise ValueError(f"the box {text!r} has more than one '...'")
     if len(parts) - parts.count("...") > len(shape):
-        raise ValueError(f"the box {text!r} has {len(parts)} axes, the array has {len(shape)}")
+        raise ValueError(f"the box {text!r} has {len(parts)} axes, the array has {len(shape)}: its shape is {shape}")
     if "..." not in parts:
         parts.append("...")
     at = parts.index("...")

@@ -13,7 +13,7 @@ import typer
 
 import damacy
 from damacy import _bench, _bench_io, _cat, _doctor, _plan, _preview, _verify
-from damacy._console import AsJson, Uri, extents, fail, fields_table, out, print_json, refuse
+from damacy._console import AsJson, Uri, extents, fail, failures_told, fields_table, out, print_json, refuse
 
 app = typer.Typer(
     name="damacy",
@@ -84,7 +84,8 @@ def demo(
         message = f"the demo needs the package {missing.name}: pip install 'damacy[demo]'"
         refuse(message, as_json)
     console = rich.console.Console(stderr=True) if as_json else out
-    outcome = job.run(folder, picture, threads, console)
+    with failures_told(folder, as_json):
+        outcome = job.run(folder, picture, threads, console)
     if as_json:
         print_json(outcome.as_dict())
     if outcome.mismatches:

@@ -6,7 +6,9 @@ a package is missing.
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from typing import Annotated, Any, NoReturn
 
 import rich.console
@@ -42,6 +44,17 @@ def fail_to_write(path: object, error: OSError, as_json: bool) -> NoReturn:
     else:
         errors.print(rich.markup.escape(message), soft_wrap=True)
     raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def failures_told(folder: object, as_json: bool) -> Iterator[None]:
+    """For work that reads and writes below a folder: what goes wrong is said, and the process left with status 1."""
+    try:
+        yield
+    except damacy.DamacyError as error:
+        fail(error, as_json)
+    except OSError as error:
+        fail_to_write(error.filename or folder, error, as_json)
 
 
 def refuse(message: str, as_json: bool = False) -> NoReturn:

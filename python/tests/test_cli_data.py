@@ -75,6 +75,17 @@ def test_an_output_changes_when_its_new_content_is_whole(sharded, tmp_path, valu
     assert sorted(path.name for path in tmp_path.iterdir()) == ["image", "link", "x.raw"]
 
 
+@pytest.mark.parametrize("command", [("bench", "io"), ("bench", "--synthetic"), ("demo",)], ids=" ".join)
+def test_a_folder_that_is_none_is_one_line(tmp_path, command):
+    if command == ("demo",):
+        pytest.importorskip("nibabel")
+    (tmp_path / "file").touch()
+    shown = damacy(*command, "--folder", tmp_path / "file" / "below")
+    assert shown.exit_code == 1
+    assert f"{tmp_path / 'file'}" in shown.stderr and "Not a directory" in shown.stderr
+    assert "Traceback" not in shown.output
+
+
 # -- verify ------------------------------------------------------------------------------------------------------------
 
 
