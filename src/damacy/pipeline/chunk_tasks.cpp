@@ -62,6 +62,7 @@ void ChunkTasks::give_up_shard(std::size_t shard, const Error& why) noexcept {
 }
 
 void ChunkTasks::find_chunks() {
+  shards_told_ = true;
   for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
     try {
       where_[c] = locate(shard_of_chunk_[c], plan_.chunks[c]);
@@ -177,8 +178,9 @@ void ChunkTasks::fail_rows(std::size_t first_chunk, std::size_t end_chunk, const
         job_->fail_without_memory(row);
 }
 
+// A plan that a close gave up has read nothing, and a shard of it may be opening still.
 void ChunkTasks::planned() noexcept {
-  end_read();
+  if (shards_told_) end_read();
   close_task();
 }
 
