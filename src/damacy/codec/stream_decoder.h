@@ -50,6 +50,8 @@ class StreamDecoder {
   virtual ~StreamDecoder() = default;
   // Takes frames as long as their scratch stays within `scratch_limit` bytes.
   virtual std::unique_ptr<FrameList> make_list(std::uint64_t scratch_limit) = 0;
+  // Bytes of scratch that a decoded byte usually takes: who shares out memory goes by it.
+  virtual double usual_scratch() const noexcept { return 2; }
   // The image is uploaded. Enqueues; the list may be cleared once this work is done.
   virtual void enqueue(Stream& stream, const FrameList& list, const WaveMemory& memory) = 0;
 };

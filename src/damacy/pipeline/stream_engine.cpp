@@ -9,36 +9,40 @@
 namespace damacy {
 namespace {
 
-constexpr std::size_t kWaves = 8;  // being read, going up, being decoded, waiting for a slot
+constexpr std::size_t kWaves = 10;  // being read, going up, being decoded, waiting for a slot
 
 // More would cost time when a pipeline is made, and give nothing: a slab of this size is enough for a decoder, and
 // staging memory holds more than what is kept warm for the crops of chunks that the host decodes alone.
-constexpr std::size_t kMostSlab = 128 << 20;
+constexpr std::size_t kMostSlab = 96 << 20;
+constexpr std::size_t kMostImages = 128 << 20;
 constexpr std::size_t kMostStaging = 512 << 20;
 
 constexpr std::size_t kBusy = 2;  // waves under way that keep a device busy
 
-// Sizes in bytes, from the two buffers alone.
+// Sizes in bytes, from the two buffers and what the decoder takes.
 struct WaveMemoryPlan {
   std::size_t staging, slab, destination, scratch, images, packed;
 
-  explicit WaveMemoryPlan(const Config& config) {
+  WaveMemoryPlan(const Config& config, const StreamDecoder& decoder) {
     const auto host = static_cast<std::size_t>(config.host_buffer_bytes);
     const auto device = static_cast<std::size_t>(config.device_buffer_bytes);
     const auto whole = [](std::size_t bytes) { return std::max<std::size_t>(bytes / 4096 * 4096, 4096); };
     staging = whole(std::min(host / 2, kMostStaging));
-    images = whole(std::min(host / 8, kMostSlab));
-    slab = whole(std::min(device / 4 / kWaves, images));
+    images = whole(std::min(host / 8, kMostImages));
+    slab = whole(std::min({device / 4 / kWaves, kMostSlab, images}));
     packed = host;  // ordinary memory, taken as it is used
-    scratch = whole(device * 3 / 8);
-    destination = whole((device - scratch - std::min(device / 2, kWaves * (slab + 4096))) / kWaves);
+    // Every wave has room for what it decodes, those that are decoded at once have scratch, too.
+    const std::size_t rest = device - std::min(device / 2, kWaves * (slab + 4096));
+    const double scratches = static_cast<double>(WaveRunner::kDecodesAtOnce) * decoder.usual_scratch();
+    destination = whole(static_cast<std::size_t>(static_cast<double>(rest) / (kWaves + scratches)));
+    scratch = whole(rest - kWaves * destination);
   }
 };
 
 class StreamEngine final : public BatchEngine {
  public:
   StreamEngine(const Config& config, StreamEngineParts parts, std::shared_ptr<Catalog> catalog, StatsBoard& board)
-      : plan_(config),
+      : plan_(config, *parts.decoder),
         parts_(std::move(parts)),
         catalog_(std::move(catalog)),
         board_(board),

@@ -19,7 +19,7 @@ namespace damacy {
 
 class WaveRunner final : public RowWriter, public WaveWatcher {
  public:
-  static constexpr std::size_t kDecodesAtOnce = 3;  // one wave alone leaves the device half idle
+  static constexpr std::size_t kDecodesAtOnce = 4;  // one wave alone leaves the device half idle
   struct Memory {
     Arena& device;            // decoder scratch, images, status words
     Arena& pinned;            // images, status words
