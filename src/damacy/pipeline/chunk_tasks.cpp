@@ -237,7 +237,8 @@ void ChunkTasks::compare_stamps() {
     if (shard_failed_[s]) continue;
     try {
       if (errors[plan_.shards[s].array]) throw Error(*errors[plan_.shards[s].array]);
-      if (shards_[s]) with_.catalog->check_unchanged(array_of(s), *shards_[s]);
+      const auto shard = shards_[s];  // a thread that was abandoned still reads it
+      if (shard) with_.catalog->check_unchanged(array_of(s), *shard);
     } catch (...) {
       if (!storage_abandoned()) fail_shard_in_flight(s);
     }
