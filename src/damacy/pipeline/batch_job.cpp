@@ -15,6 +15,12 @@ const std::shared_ptr<const Error>& no_memory() {
   return error;
 }
 
+// What names no chunk comes behind what does.
+bool is_of_earlier_chunk(const Error& one, const Error& other) {
+  const auto& chunk = one.where().chunk;
+  return chunk && (!other.where().chunk || *chunk < *other.where().chunk);
+}
+
 }  // namespace
 
 BatchJob::BatchJob(Shape shape, std::size_t row_count)
@@ -78,7 +84,7 @@ void BatchJob::fail_without_memory(std::size_t row) noexcept {
 void BatchJob::keep_failure(std::size_t row, std::shared_ptr<const Error> error) noexcept {
   const std::lock_guard lock(mutex_);
   any_failed_ = true;
-  if (!errors_[row]) errors_[row] = std::move(error);
+  if (!errors_[row] || is_of_earlier_chunk(*error, *errors_[row])) errors_[row] = std::move(error);
 }
 
 void BatchJob::fail_in_flight(std::size_t row) noexcept {

@@ -73,7 +73,8 @@ class BatchJob {
   void placed(std::size_t row, std::int64_t elements) noexcept {
     placed_[row].fetch_add(elements, std::memory_order_relaxed);
   }
-  // The first failure of a row counts. Without memory for it, that is what is told.
+  // Of a row's failures the one of its first chunk counts, whenever it came: the same input, the same error. Without
+  // memory for it, that is what is told.
   void fail(std::size_t row, const Error& error) noexcept;
   void fail_without_memory(std::size_t row) noexcept;
   void fail_in_flight(std::size_t row) noexcept;  // with the exception in flight
