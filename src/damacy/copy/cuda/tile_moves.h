@@ -99,28 +99,26 @@ DAMACY_ELEMENT void move_parts(const TileWork& work, u32 thread) {
       [&](const HeldPart<Part, u64>& held) { put_part(held.to, held.part, negation); });
 }
 
-// 16 aligned bytes of the destination, as the words of the source that hold them.
+// 16 bytes that go to an aligned address, as the words that hold them.
 struct Window {
-  u64 to = 0;     // 0: none
-  u32 bits;       // where in the first word they begin
-  u32 begin = 0;  // of the bytes that belong to the row
-  u32 end = 16;
+  u64 to = 0;  // 0: none
+  u32 bits;    // where in the first word they begin
   u32 words[5];
 };
 
-DAMACY_ELEMENT void take_words(Window& window, u64 src) {
+DAMACY_ELEMENT void take_window(Window& window, u64 src) {
   const u64 start = src & ~u64{3};
-  const u32 before = static_cast<u32>(src & 3);
-  window.bits = before * 8;
+  window.bits = static_cast<u32>(src & 3) * 8;
   DAMACY_UNROLL
-  for (u32 i = 0; i < 5; ++i) {
-    const bool holds_some = 4 * i + 4 > window.begin + before && 4 * i < window.end + before;
-    window.words[i] = holds_some ? load<u32>(start + 4 * i) : 0;
-  }
+  for (u32 i = 0; i < 4; ++i) window.words[i] = load<u32>(start + 4 * i);
+  window.words[4] = window.bits == 0 ? 0 : load<u32>(start + 16);
 }
 
-DAMACY_ELEMENT u32 word_of(const Window& window, u32 i) {
-  return word_across(window.words[i], window.words[i + 1], window.bits);
+DAMACY_ELEMENT void put_window(const Window& window) {
+  u32 words[4];
+  DAMACY_UNROLL
+  for (u32 i = 0; i < 4; ++i) words[i] = word_across(window.words[i], window.words[i + 1], window.bits);
+  store_vector(window.to, words);
 }
 
 // What of each row fills windows.
@@ -135,47 +133,65 @@ DAMACY_ELEMENT void move_windows(const TileWork& work, u32 thread) {
         const u32 in_row = (0 - static_cast<u32>(first.dst)) % 16 + 16 * (unit - row * most);
         if (!is_there || in_row + 16 > work.row_bytes()) return window;
         window.to = first.dst + in_row;
-        take_words(window, first.src + in_row);
+        take_window(window, first.src + in_row);
         return window;
       },
       [](const Window& window) {
-        if (window.to == 0) return;
-        const u32 words[4] = {word_of(window, 0), word_of(window, 1), word_of(window, 2), word_of(window, 3)};
-        store_vector(window.to, words);
+        if (window.to != 0) put_window(window);
       });
 }
 
-// And what of them does not: fewer than 16 bytes at each end, whole parts.
+// A word that goes to an aligned address, of which bytes `begin` to `end` are the row's.
+struct EndWord {
+  u64 to;
+  u32 begin;
+  u32 end = 0;  // 0: none of it
+  u32 bits;     // where in `low` it begins
+  u32 low = 0;
+  u32 high = 0;
+};
+
+DAMACY_ELEMENT void take_end_word(EndWord& word, u64 src) {
+  const u64 start = src & ~u64{3};
+  const u32 before = static_cast<u32>(src & 3);
+  word.bits = before * 8;
+  if (word.begin + before < 4) word.low = load<u32>(start);
+  if (word.end + before > 4) word.high = load<u32>(start + 4);
+}
+
+template <class Part>
+DAMACY_ELEMENT void put_end_word(const EndWord& word) {
+  const u32 value = word_across(word.low, word.high, word.bits);
+  if (word.end - word.begin == 4) return store(word.to, value);
+  DAMACY_UNROLL
+  for (u32 k = 0; k < 4; k += sizeof(Part))
+    if (k >= word.begin && k < word.end) store(word.to + k, static_cast<Part>(value >> (8 * k)));
+}
+
+// And what of them does not: fewer than 16 bytes at each end, in whole parts. A word of them a thread, so that those of
+// threads next to each other are in few lines.
 template <class Part>
 DAMACY_ELEMENT void move_row_ends(const TileWork& work, u32 thread) {
-  in_rounds<2>(
-      work.record.rows * 2, thread,
+  constexpr u32 kWords = 4;  // places at an end
+  in_rounds<4>(
+      work.record.rows * 2 * kWords, thread,
       [&](u32 unit, bool is_there) {
-        Window window;
-        const Addresses first = row_addresses(work, unit / 2);
-        const bool is_head = unit % 2 == 0;
-        const u32 in_row = is_head ? 0 : work.row_bytes();
-        const u32 in_window = (static_cast<u32>(first.dst) + in_row) % 16;
-        if (!is_there || in_window == 0) return window;
-        (is_head ? window.begin : window.end) = in_window;
-        window.to = first.dst + in_row - in_window;
-        take_words(window, first.src + in_row - in_window);
-        return window;
+        EndWord word;
+        const Addresses first = row_addresses(work, unit / (2 * kWords));
+        const bool is_head = unit / kWords % 2 == 0;
+        const u32 from_end = is_head ? 0 : work.row_bytes();
+        const u32 in_window = (static_cast<u32>(first.dst) + from_end) % 16, at = unit % kWords * 4;
+        if (!is_there || in_window == 0 || (is_head ? at + 4 <= in_window : at >= in_window)) return word;
+        const u32 cut = in_window - at;  // where in the word the row begins or ends, if it does
+        word.begin = is_head && at < in_window ? cut : 0;
+        word.end = is_head || cut > 4 ? 4 : cut;
+        const i64 in_row = i64{from_end} - static_cast<i32>(cut);
+        word.to = first.dst + static_cast<u64>(in_row);
+        take_end_word(word, first.src + static_cast<u64>(in_row));
+        return word;
       },
-      [](const Window& window) {
-        constexpr u32 kBytes = sizeof(Part);
-        if (window.to == 0) return;
-        DAMACY_UNROLL
-        for (u32 i = 0; i < 4; ++i) {
-          const u32 word = word_of(window, i);
-          if (4 * i >= window.begin && 4 * i + 4 <= window.end) {
-            store(window.to + 4 * i, word);
-            continue;
-          }
-          DAMACY_UNROLL
-          for (u32 k = 4 * i; k < 4 * i + 4; k += kBytes)
-            if (k >= window.begin && k < window.end) store(window.to + k, static_cast<Part>(word >> (8 * (k % 4))));
-        }
+      [](const EndWord& word) {
+        if (word.end != 0) put_end_word<Part>(word);
       });
 }
 
