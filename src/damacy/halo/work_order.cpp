@@ -9,7 +9,7 @@ void WorkOrder::run(Stream& stream, std::span<Stream* const> others, std::span<S
     const bool capturing = stream.is_capturing();
     for (Stream* other : others) stream.wait(other->record());
     for (Stream* other : after) stream.wait(other->record());
-    if (!capturing) {  // a graph must not wait for what is outside of it
+    if (!capturing) {                          // a graph must not wait for what is outside of it
       if (!done_.ready()) stream.wait(done_);  // a wait that a device need not see starts it sooner
       for (const Event& event : before_) stream.wait(event);
       before_.clear();
