@@ -23,7 +23,7 @@ FAULTS = [  # what is left out, where in the pipeline layer, its text, what stan
     ("a repair is not waited for", "wave_runner.cpp", "    repair_->record().wait();\n", ""),
     ("a piece goes up before it is read", "wave.cpp", "piece.open > 0 || ", ""),
     ("a piece goes up while it is filled", "wave.cpp", "!piece.full || ", ""),
-    ("staging memory is used again before it is up", "wave_runner.cpp", "      next->piece->ended.wait();\n", ""),
+    ("staging memory is used again before it is up", "wave_runner.cpp", "      piece.ended.wait();\n", ""),
     ("a wave goes before its reads ended", "wave.cpp", "  if (sealed_ && open_ranges_ == 0)", "  if (sealed_)"),
 ]
 DEVICE_READ_FAULTS = [  # single reads of zarr-python's, and device arrays
