@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 import zlib
 
@@ -73,6 +74,43 @@ def test_an_output_changes_when_its_new_content_is_whole(sharded, tmp_path, valu
     assert wanted.read_bytes() == values[0:1].tobytes()
     assert damacy("cat", sharded, "0:1", "--out", "/dev/null").exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["image", "link", "x.raw"]
+
+
+def test_an_output_keeps_the_permissions_of_the_file_whose_name_it_takes(sharded, tmp_path):
+    private = tmp_path / "private.raw"
+    private.touch(mode=0o600)
+    assert damacy("cat", sharded, "0:1", "--out", private).exit_code == 0
+    assert private.stat().st_size and private.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_output_may_have_the_longest_name_that_a_file_can_have(sharded, tmp_path):
+    longest = tmp_path / ("\u5b57" * 85)  # 255 bytes
+    assert damacy("cat", sharded, "0:1", "--out", longest).exit_code == 0
+    assert longest.stat().st_size
+
+
+def test_an_output_that_is_a_link_to_itself_is_one_line(sharded, tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    shown = damacy("cat", sharded, "0:1", "--out", tmp_path / "loop")
+    assert shown.exit_code == 1
+    assert shown.stderr.rstrip() == f"{tmp_path / 'loop'}: Too many levels of symbolic links"
+
+
+@pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}"])
+def test_an_output_that_is_open_already_is_written_on(sharded, tmp_path, values, name):
+    with open(tmp_path / "open.raw", "w+b", buffering=0) as file:
+        file.write(b"before")
+        assert damacy("cat", sharded, "0:1", "--out", name.format(file.fileno())).exit_code == 0
+        file.write(b"after")
+    assert (tmp_path / "open.raw").read_bytes() == b"before" + values[0:1].tobytes() + b"after"
+
+
+def test_an_output_may_be_a_pipe_that_is_open(sharded, values):
+    reading, writing = os.pipe()
+    with open(reading, "rb") as pipe:
+        assert damacy("cat", sharded, "0:1", "--out", f"/dev/fd/{writing}").exit_code == 0
+        os.close(writing)
+        assert pipe.read() == values[0:1].tobytes()
 
 
 @pytest.mark.parametrize("command", [("bench", "io"), ("bench", "--synthetic"), ("demo",)], ids=" ".join)
