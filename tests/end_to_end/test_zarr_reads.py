@@ -6,6 +6,7 @@ import itertools
 import pickle
 
 import hypothesis.strategies as st
+import numcodecs
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -261,6 +262,23 @@ def test_what_cannot_be_read_natively_falls_back_and_strict_refuses(tmp_path):
     assert not damacy.zarr.support(ours).native and damacy.zarr.support(ours).reason
     with pytest.raises(damacy.UnsupportedFormat):
         opened(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"zarr_format": 2, "compressors": numcodecs.Blosc("blosclz", shuffle=numcodecs.Blosc.SHUFFLE)},
+        {"compressors": BloscCodec(cname="blosclz", typesize=2)},
+        {"compressors": BloscCodec(cname="blosclz", typesize=2), "shards": SHARDS},
+    ],
+    ids=["v2", "v3", "sharded"],
+)
+def test_blosc_with_a_compressor_that_is_not_built_falls_back_and_strict_refuses(tmp_path, layout):
+    stock = write(tmp_path, **layout)
+    same(opened(tmp_path, strict=False)[:], stock[:])
+    assert "blosclz" in damacy.zarr.support(opened(tmp_path, strict=False)).reason
+    with pytest.raises(damacy.UnsupportedFormat, match="blosclz"):
+        opened(tmp_path)
 
 
 def test_what_one_call_wrote_the_next_one_reads(tmp_path):

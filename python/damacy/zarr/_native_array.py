@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 _HOMES = ("zarr.", "numcodecs.")
+_NOT_DECODED = ("blosclz", "snappy")  # compressors inside blosc; the native parser looks at chunks only
 
 
 def codecs_of(metadata: Any) -> Iterator[Any]:
@@ -52,16 +53,23 @@ def dtype_of(metadata: Any) -> np.dtype[Any]:
     return np.dtype(data_type.to_native_dtype()).newbyteorder("=")
 
 
+def _why_not(codec: Any) -> str | None:
+    """What the native parser does not see of a codec object: whose class it is, and what blosc was told to write."""
+    kind = type(codec)
+    if not kind.__module__.startswith(_HOMES):
+        return f"the codec class {kind.__module__}.{kind.__qualname__} is neither zarr's nor ours"
+    inside = getattr(codec, "cname", None) or getattr(codec, "codec_config", {}).get("cname")
+    inside = getattr(inside, "value", inside)
+    return f"blosc: codec {inside!r} is not supported" if inside in _NOT_DECODED else None
+
+
 def native_array(metadata: Any, uri: str) -> tuple[Any, str | None]:
     """The native view of an array and None; or None and the reason why there is none."""
     from damacy import DamacyError, _native
 
-    for codec in codecs_of(metadata):
-        if not type(codec).__module__.startswith(_HOMES):
-            return (
-                None,
-                f"the codec class {type(codec).__module__}.{type(codec).__qualname__} is neither zarr's nor ours",
-            )
+    reason = next(filter(None, map(_why_not, codecs_of(metadata))), None)
+    if reason is not None:
+        return None, reason
     try:
         array = _native.stored_array(uri, document_of(metadata), metadata.zarr_format)
         dtype = dtype_of(metadata)
