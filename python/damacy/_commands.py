@@ -17,11 +17,25 @@ from damacy._console import AsJson, Uri, extents, fail, failures_told, fields_ta
 
 app = typer.Typer(
     name="damacy",
-    help="Crops of chunked, compressed arrays, streamed into batches.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"damacy {damacy.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def damacy_itself(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Crops of chunked, compressed arrays, streamed into batches."""
 
 
 @app.command()
@@ -81,7 +95,7 @@ def demo(
     try:
         from damacy import demo as job
     except ModuleNotFoundError as missing:
-        message = f"the demo needs the package {missing.name}: pip install 'damacy[demo]'"
+        message = f"the demo needs the package {missing.name}: pip install {missing.name}"
         refuse(message, as_json)
     console = rich.console.Console(stderr=True) if as_json else out
     with failures_told(folder, as_json):

@@ -26,6 +26,9 @@ class Sample:
     >>> Sample(uri="cell.zarr", aabb=[64, 256, 256])
     Traceback (most recent call last):
     TypeError: aabb axis 0: expected slice or (start, stop) tuple; got int
+    >>> Sample(uri="cell.zarr", aabb=slice(0, 64))
+    Traceback (most recent call last):
+    TypeError: aabb must be an iterable of slices or (start, stop) tuples (got slice; of one axis: [(start, stop)])
     """
 
     uri: str
@@ -49,8 +52,9 @@ def _box(aabb: Iterable[Axis]) -> tuple[tuple[int, int], ...]:
     try:
         axes = iter(aabb)
     except TypeError:
+        one_axis = "; of one axis: [(start, stop)]" if isinstance(aabb, slice) else ""
         raise TypeError(
-            f"aabb must be an iterable of slices or (start, stop) tuples (got {type(aabb).__name__})"
+            f"aabb must be an iterable of slices or (start, stop) tuples (got {type(aabb).__name__}{one_axis})"
         ) from None
     return tuple(_axis(k, axis) for k, axis in enumerate(axes))
 

@@ -1,5 +1,6 @@
 """The command line, run as people run it."""
 
+import importlib
 import json
 import os
 import pathlib
@@ -36,6 +37,12 @@ def array(tmp_path_factory):
 def test_without_arguments_it_lists_its_commands():
     shown = damacy()
     assert all(command in shown.stdout + shown.stderr for command in ("info", "doctor", "demo"))
+
+
+def test_it_says_its_version():
+    shown = damacy("--version")
+    assert shown.returncode == 0
+    assert shown.stdout.split() == ["damacy", importlib.import_module("damacy").__version__]
 
 
 def test_info_describes_an_array(array):
