@@ -11,6 +11,7 @@ import pathlib
 import re
 import tomllib
 from collections.abc import Iterator
+from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -94,8 +95,9 @@ def commands_page() -> str:
     for path, command in _commands("damacy", group):
         lines += [f"## {path}", "", _cell(" ".join((command.help or "").split())), "", "| | |", "| --- | --- |"]
         for parameter in command.params:
-            names = ", ".join(parameter.opts) if parameter.param_type_name == "option" else parameter.name.upper()
-            lines.append(f"| `{names}` | {_cell(getattr(parameter, 'help', None) or '')} |")
+            lines.append(
+                f"| `{_names(parameter)}` | {_cell(getattr(parameter, 'help', None) or '')}{_default(parameter)} |"
+            )
         lines.append("")
     return "\n".join(lines)
 
@@ -119,6 +121,19 @@ def _commands(path: str, group: object) -> Iterator[tuple[str, object]]:
             yield from _commands(f"{path} {name}", command)
         elif not command.hidden:
             yield f"{path} {name}", command
+
+
+def _names(parameter: Any) -> str:
+    if parameter.param_type_name != "option":
+        return str(parameter.name).upper()
+    return ", ".join([*parameter.opts, *parameter.secondary_opts])
+
+
+def _default(parameter: Any) -> str:
+    """What an option is when it is left out; switches, and options whose help says it, need none."""
+    if parameter.param_type_name != "option" or isinstance(parameter.default, bool) or parameter.default in (None, ""):
+        return ""
+    return f" Default: `{parameter.default}`."
 
 
 def _story(path: pathlib.Path) -> str:

@@ -102,6 +102,8 @@ def test_every_command_is_listed_with_its_options():
     for command in ("info", "doctor", "demo", "verify", "bench", "preview", "plan", "cat"):
         assert f"## damacy {command}" in page
     assert "| `--json` |" in page
+    assert "| `--peers, --no-peers` |" in page
+    assert re.search(r"\| `--batch` \| .* Default: `8`\. \|", page)
 
 
 def test_the_public_headers_are_listed_with_what_they_are_for():
