@@ -100,7 +100,7 @@ def _synthetic(folder: pathlib.Path, as_json: bool) -> str:
     try:
         from damacy import synthetic
     except ModuleNotFoundError as missing:
-        refuse(f"a synthetic image needs the package {missing.name}: pip install 'damacy[zarr]'", as_json)
+        refuse(f"a synthetic image needs the package {missing.name}: pip install {missing.name}", as_json)
     path = folder / "synthetic.zarr"
     if not path.exists():
         unfinished = folder / "unfinished.zarr"

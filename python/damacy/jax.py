@@ -9,7 +9,7 @@ from collections.abc import Iterator
 try:
     import jax
 except ModuleNotFoundError as missing:
-    message = f"damacy.jax needs the package {missing.name}: pip install 'damacy[jax]'"
+    message = f"damacy.jax needs the package {missing.name}: pip install {missing.name}"
     raise ModuleNotFoundError(message, name=missing.name) from None
 
 from damacy.training import Loader

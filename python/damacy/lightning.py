@@ -9,7 +9,7 @@ from typing import Any
 try:
     import lightning
 except ModuleNotFoundError as missing:
-    message = f"damacy.lightning needs the package {missing.name}: pip install 'damacy[lightning]'"
+    message = f"damacy.lightning needs the package {missing.name}: pip install {missing.name}"
     raise ModuleNotFoundError(message, name=missing.name) from None
 
 from damacy.torch import IterableDataset

@@ -11,7 +11,7 @@ import numpy as np
 try:
     import zarr
 except ModuleNotFoundError as missing:
-    message = f"damacy.synthetic needs the package {missing.name}: pip install 'damacy[zarr]'"
+    message = f"damacy.synthetic needs the package {missing.name}: pip install {missing.name}"
     raise ModuleNotFoundError(message, name=missing.name) from None
 
 _AXES = ("z", "y", "x")

@@ -12,7 +12,7 @@ try:
     import torch.distributed
     import torch.utils.data
 except ModuleNotFoundError as missing:
-    message = f"damacy.torch needs the package {missing.name}: pip install 'damacy[torch]'"
+    message = f"damacy.torch needs the package {missing.name}: pip install {missing.name}"
     raise ModuleNotFoundError(message, name=missing.name) from None
 
 from damacy.training import Loader

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def _choose() -> Any:
-    serves = "zarr-python 2.13 to 2.18 and 3.1 or later serve: pip install 'damacy[zarr]'"
+    serves = "zarr-python 2.13 to 2.18 and 3.1 or later serve: pip install 'zarr>=3.1', or the extra damacy[zarr]"
     try:
         import zarr
     except ImportError as error:

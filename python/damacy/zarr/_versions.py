@@ -13,7 +13,7 @@ def _numbers(version: str) -> tuple[int, int]:
 
 def require_zarr(what: str) -> tuple[int, int]:
     """Imports zarr and gives its major and minor version; `ImportError` naming `what` if there is none that serves."""
-    serves = "zarr-python 3.1 to 3.4 serves: pip install 'damacy[zarr]'"
+    serves = "zarr-python 3.1 to 3.4 serves: pip install 'zarr>=3.1', or the extra damacy[zarr]"
     try:
         import zarr
     except ImportError as error:

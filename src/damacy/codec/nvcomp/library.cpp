@@ -15,7 +15,8 @@ struct Properties {
   std::uint32_t cuda_version;
 };
 
-constexpr const char* kCure = "pip install 'damacy[nvcomp]', or nvidia-libnvcomp-cu13 for a driver of CUDA 13";
+constexpr const char* kCure =
+    "pip install nvidia-libnvcomp-cu12 (the extra damacy[nvcomp]), or nvidia-libnvcomp-cu13 for a driver of CUDA 13";
 
 Error refusal(std::string_view what) {
   return {Status::inval, text("gpu_decoder='nvcomp': ", what, "; ", kCure), "arguments"};
