@@ -101,12 +101,6 @@ class DeviceArray:
     def _is_host(self) -> bool:
         return self._device == "cpu"
 
-    @property
-    def _host_memory(self) -> memory.Array:
-        if not self._is_host:
-            raise AttributeError("the memory is not the host's")
-        return self._array
-
     def _read(self) -> memory.Array:
         """The elements on the host: this memory itself, or a copy."""
         return self._array if self._is_host else memory.download(self._device, self._array)

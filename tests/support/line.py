@@ -1,6 +1,5 @@
 """A line of numbers: a 1-D array whose element k is k + 1, so a batch of one-element rows says what it holds."""
 
-import collections
 import itertools
 import pathlib
 from collections.abc import Iterable, Iterator
@@ -79,7 +78,3 @@ class Source:
 
 def endless(line: Line) -> Iterator[damacy.Sample]:
     return (line.at(k % LENGTH) for k in itertools.count())
-
-
-def exhaust(iterator: Iterator) -> None:
-    collections.deque(iterator, maxlen=0)

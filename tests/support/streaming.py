@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 
 import damacy
-from support import convert_model, naive_reader, writers
+from support import convert_model, writers
 from support.element_types import OUTPUT, as_bits, from_bits
 from support.layout import Layout
 
@@ -67,10 +67,6 @@ def store(path, shape, chunks, dtype="uint16", *, writer=writers.BY_HAND, bits=N
         bits = as_bits(numbers.astype(from_bits(np.zeros((), writers.bits_type(dtype)), dtype).dtype), dtype)
     writer.write(layout, from_bits(bits, dtype), path)
     return Stored(pathlib.Path(path), layout, bits)
-
-
-def stored_by_others(path) -> np.ndarray:
-    return naive_reader.read(path)
 
 
 def row_bits(batch: damacy.Batch, output: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from damacy._cuda_interface import parse_interface
-from damacy.halo._dtypes import CODES, ITEMSIZE, NAMES, code_of
+from damacy.halo._dtypes import ITEMSIZE, NAMES, code_of
 from damacy.halo._errors import DtypeMismatch
 
 
@@ -165,6 +165,3 @@ def _torch_stream(device: int) -> Callable[[], int]:
 def stream_of(array: Any) -> int:
     """The stream on which `array` is worked on now."""
     return current_stream_of(array)()
-
-
-BFLOAT16 = CODES["bfloat16"]

@@ -9,8 +9,10 @@ void WorkOrder::run(Stream& stream, std::span<Stream* const> others, std::span<S
     const bool capturing = stream.is_capturing();
     for (Stream* other : others) stream.wait(other->record());
     for (Stream* other : after) stream.wait(other->record());
-    if (!capturing) {                          // a graph must not wait for what is outside of it
-      if (!done_.ready()) stream.wait(done_);  // a wait that a device need not see starts it sooner
+    // A graph must not wait for what is outside of it.
+    if (!capturing) {
+      // A wait that a device need not see starts it sooner.
+      if (!done_.ready()) stream.wait(done_);
       for (const Event& event : before_) stream.wait(event);
       before_.clear();
     }

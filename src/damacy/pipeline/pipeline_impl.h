@@ -87,8 +87,6 @@ struct Pipeline::Impl {
   class Opening;
   void admit_front(QueuedSource& source, const OpenedByUri& opened);
   void make_slots(const PlannedSample& first);
-  // What ended a source: thrown at once, or kept for its place in the stream.
-  void deliver_error(Lock& lock, bool at_once, std::exception_ptr error);
   void refuse_reentry(std::string_view stage) const;
   static Error closed_error();
 

@@ -139,7 +139,6 @@ inline constexpr u32 kFirstShuffled = kFirstRows + RowOps::kCount;
 inline constexpr u32 kFirstBitShuffled = kFirstShuffled + ShuffledOps::kCount;
 inline constexpr u32 kElements = kFirstBitShuffled + BitShuffledOps::kCount;
 inline constexpr u32 kHugeElements = kElements + 1;  // where 32 bits do not do
-inline constexpr u32 kKernels = kHugeElements + 1;
 
 // Elements that one thread stores at once: of 16 bytes, or of 32 where that would be too few for a word of each plane.
 template <class To>
