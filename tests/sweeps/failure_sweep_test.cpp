@@ -11,10 +11,14 @@
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
 #include "damacy/io/faulty_store.h"
+#include "fakes/failing_alloc.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/failing_threads.h"
+#include "sweeps/footprint.h"
+#include "sweeps/guarded_alloc.h"
 #include "sweeps/scenario.h"
 #include "sweeps/spared_device.h"
+#include "sweeps/stored_arrays.h"
 
 namespace damacy::testing {
 namespace {

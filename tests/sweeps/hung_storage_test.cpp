@@ -10,8 +10,11 @@
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
+#include "damacy/pipeline/pipeline.h"
 #include "fakes/hung_store.h"
-#include "sweeps/scenario.h"
+#include "sweeps/footprint.h"
+#include "sweeps/guarded_alloc.h"
+#include "sweeps/stored_arrays.h"
 
 namespace damacy::testing {
 namespace {

@@ -15,7 +15,9 @@
 #include "damacy/device/host_device.h"
 #include "damacy/io/faulty_store.h"
 #include "damacy/pipeline/dlpack_abi.h"
-#include "sweeps/scenario.h"
+#include "damacy/pipeline/pipeline.h"
+#include "sweeps/footprint.h"
+#include "sweeps/stored_arrays.h"
 
 namespace damacy::testing {
 namespace {

@@ -22,23 +22,4 @@ void PageAlloc::give(std::byte* memory, std::size_t bytes) noexcept {
   ::munmap(memory, bytes);
 }
 
-std::byte* AccountingAlloc::take(std::size_t bytes) {
-  std::byte* memory = inner_->take(bytes);
-  ++takes_;
-  bytes_held_ += bytes;
-  return memory;
-}
-
-void AccountingAlloc::give(std::byte* memory, std::size_t bytes) noexcept {
-  inner_->give(memory, bytes);
-  bytes_held_ -= bytes;
-}
-
-std::byte* FailingAlloc::take(std::size_t bytes) {
-  const std::uint64_t n = ++takes_;
-  if (fail_at_ != 0 && (for_ever_ ? n >= fail_at_ : n == fail_at_))
-    throw Error(Status::oom, text("no memory for a buffer of ", bytes, " bytes (injected)"), "memory");
-  return inner_->take(bytes);
-}
-
 }  // namespace damacy

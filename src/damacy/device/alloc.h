@@ -1,12 +1,11 @@
-// Where buffers come from: the seam that counts every buffer, and that tests make fail.
+// Where buffers come from: a seam, so that tests count buffers and make one fail.
 // Knows sizes and alignment; does not know what a buffer is for.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace damacy {
 
@@ -24,38 +23,6 @@ class PageAlloc final : public Alloc {
  public:
   std::byte* take(std::size_t bytes) override;
   void give(std::byte* memory, std::size_t bytes) noexcept override;
-};
-
-// Counts what passes through to another allocator.
-class AccountingAlloc final : public Alloc {
- public:
-  explicit AccountingAlloc(std::shared_ptr<Alloc> inner) : inner_(std::move(inner)) {}
-  std::byte* take(std::size_t bytes) override;
-  void give(std::byte* memory, std::size_t bytes) noexcept override;
-
-  std::uint64_t takes() const noexcept { return takes_; }
-  std::uint64_t bytes_held() const noexcept { return bytes_held_; }
-
- private:
-  std::shared_ptr<Alloc> inner_;
-  std::atomic<std::uint64_t> takes_{0};
-  std::atomic<std::uint64_t> bytes_held_{0};
-};
-
-// Fails the n-th take (from 1), once or from then on; 0 never fails.
-class FailingAlloc final : public Alloc {
- public:
-  FailingAlloc(std::shared_ptr<Alloc> inner, std::uint64_t fail_at, bool for_ever)
-      : inner_(std::move(inner)), fail_at_(fail_at), for_ever_(for_ever) {}
-  std::byte* take(std::size_t bytes) override;
-  void give(std::byte* memory, std::size_t bytes) noexcept override { inner_->give(memory, bytes); }
-  std::uint64_t takes() const noexcept { return takes_; }
-
- private:
-  std::shared_ptr<Alloc> inner_;
-  std::uint64_t fail_at_;
-  bool for_ever_;
-  std::atomic<std::uint64_t> takes_{0};
 };
 
 // Owns one allocation.

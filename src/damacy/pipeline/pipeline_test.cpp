@@ -10,6 +10,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/pipeline/dlpack_abi.h"
+#include "fakes/failing_alloc.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {
@@ -180,7 +181,7 @@ TEST_F(OneArray, close_wakes_a_waiting_pop) {
 }
 
 TEST_F(OneArray, steady_state_takes_no_buffer) {
-  const auto alloc = std::make_shared<AccountingAlloc>(std::make_shared<PageAlloc>());
+  const auto alloc = std::make_shared<FailingAlloc>(std::make_shared<PageAlloc>(), /*fail_at=*/0, /*for_ever=*/false);
   Surroundings around;
   around.alloc = alloc;
   Pipeline pipeline(small_config(2), around);
