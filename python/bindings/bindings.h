@@ -56,6 +56,14 @@ class Unleavable {
 // On the main thread: a function that lets signal handlers run, and throws what they raise. Elsewhere empty.
 std::function<void()> signal_checker();
 
+// Of numbers, or of texts.
+template <class Values>
+nb::tuple tuple_of(const Values& values) {
+  nb::list list;
+  for (const auto& value : values) list.append(value);
+  return nb::tuple(list);
+}
+
 // What `work` finds out from storage below `uri`; without the GIL, and until a signal handler raises.
 template <class Work>
 auto ask_without_gil(const std::string& uri, Work work) {

@@ -7,6 +7,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "cufile.h"
@@ -91,6 +92,52 @@ void end_with_python() {
   python_ends = true;
 }
 
+nb::dict cufile_probe_dict() {
+  const auto& library = cufile::process_library();
+  nb::list tried;
+  for (const auto& [name, outcome] : library.tried) tried.append(nb::make_tuple(name, outcome));
+  nb::dict out;
+  out["usable"] = library.loaded;
+  out["library"] = library.name;
+  out["version"] = library.version;
+  out["reason"] = library.why;
+  out["tried"] = tried;
+  return out;
+}
+
+ssize_t plain_pread(int fd, nb::handle buf, nb::handle size, nb::handle file_offset) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(buf.ptr(), &view, PyBUF_INDIRECT) != 0) throw nb::python_error();
+  const std::uint64_t bytes = natural(size, "size", static_cast<std::uint64_t>(view.len));
+  const std::uint64_t offset = natural(file_offset, "file_offset", 0);
+  ssize_t n = 0;
+  {
+    const Unlocked unlocked;
+    n = ::pread(fd, view.buf, bytes, static_cast<off_t>(offset));
+  }
+  PyBuffer_Release(&view);
+  return n;
+}
+
+void register_memory(nb::handle buf, bool registers) {
+  HeldBuffer held;
+  held.take(buf, nb::none());
+  const Unlocked unlocked;
+  if (registers)
+    register_with_cufile(held.memory());
+  else
+    deregister_from_cufile(held.memory());
+}
+
+nb::tuple cached_pages_tuple(int fd, std::uint64_t offset, std::uint64_t length) {
+  CachedPages found;
+  {
+    const Unlocked unlocked;
+    found = cached_pages(fd, offset, length);
+  }
+  return nb::make_tuple(found.resident, found.total);
+}
+
 }  // namespace
 
 nb::dict counters_dict(const IoCounters& c) {
@@ -126,18 +173,7 @@ void bind_io_process(nb::module_& m) {
     const auto& found = cufile::compat_preference();
     return nb::make_tuple(found.compat, found.why);
   });
-  m.def("cufile_probe", [] {
-    const auto& library = cufile::process_library();
-    nb::list tried;
-    for (const auto& [name, outcome] : library.tried) tried.append(nb::make_tuple(name, outcome));
-    nb::dict out;
-    out["usable"] = library.loaded;
-    out["library"] = library.name;
-    out["version"] = library.version;
-    out["reason"] = library.why;
-    out["tried"] = tried;
-    return out;
-  });
+  m.def("cufile_probe", &cufile_probe_dict);
   m.def("io_uring_probe", [] {
     const auto& probe = probe_uring();
     nb::dict out;
@@ -153,51 +189,15 @@ void bind_io_process(nb::module_& m) {
     const Unlocked unlocked;
     IoPool::process().replace_workers();
   });
-  m.def(
-      "plain_pread",
-      [](int fd, nb::handle buf, nb::handle size, nb::handle file_offset) {
-        Py_buffer view;
-        if (PyObject_GetBuffer(buf.ptr(), &view, PyBUF_INDIRECT) != 0) throw nb::python_error();
-        const std::uint64_t bytes = natural(size, "size", static_cast<std::uint64_t>(view.len));
-        const std::uint64_t offset = natural(file_offset, "file_offset", 0);
-        ssize_t n = 0;
-        {
-          const Unlocked unlocked;
-          n = ::pread(fd, view.buf, bytes, static_cast<off_t>(offset));
-        }
-        PyBuffer_Release(&view);
-        return n;
-      },
-      nb::arg("fd"), nb::arg("buf"), nb::arg("size").none() = nb::none(), nb::arg("file_offset") = 0,
-      "One pread and no more: what a bound function costs at least, for the benchmark.");
+  m.def("plain_pread", &plain_pread, nb::arg("fd"), nb::arg("buf"), nb::arg("size").none() = nb::none(),
+        nb::arg("file_offset") = 0, "One pread and no more: what a bound function costs at least, for the benchmark.");
   m.def("dlpack_memory", &dlpack_memory, nb::arg("capsule"));
-  m.def(
-      "io_register_memory",
-      [](nb::handle buf, bool registers) {
-        HeldBuffer held;
-        held.take(buf, nb::none());
-        const Unlocked unlocked;
-        if (registers)
-          register_with_cufile(held.memory());
-        else
-          deregister_from_cufile(held.memory());
-      },
-      nb::arg("buf"), nb::arg("registers"));
+  m.def("io_register_memory", &register_memory, nb::arg("buf"), nb::arg("registers"));
   m.def("free_staging", [] {
     const Unlocked unlocked;
     return StagingPool::process().free_idle();
   });
-  m.def(
-      "cached_pages",
-      [](int fd, std::uint64_t offset, std::uint64_t length) {
-        CachedPages found;
-        {
-          const Unlocked unlocked;
-          found = cached_pages(fd, offset, length);
-        }
-        return nb::make_tuple(found.resident, found.total);
-      },
-      nb::arg("fd"), nb::arg("offset"), nb::arg("length"));
+  m.def("cached_pages", &cached_pages_tuple, nb::arg("fd"), nb::arg("offset"), nb::arg("length"));
   m.def("drop_cached_pages", &drop_cached_pages, nb::arg("fd"), nb::arg("offset"), nb::arg("length"),
         nb::arg("sync_first"), nb::call_guard<Unlocked>());
   m.def("io_counters", [] { return counters_dict(process_counters()); });

@@ -24,12 +24,6 @@ const char* kind_name(ErrorKind kind) {
   return "plain";
 }
 
-nb::tuple tuple_of(std::span<const std::int64_t> values) {
-  nb::list list;
-  for (const auto v : values) list.append(v);
-  return nb::tuple(list);
-}
-
 nb::dict attributes_of(const Error& error) {
   const ErrorWhere& where = error.where();
   nb::dict out;

@@ -19,12 +19,6 @@ constexpr std::int32_t kMostAxes = 64;  // NumPy has as many
   throw nb::python_error();
 }
 
-nb::tuple tuple_of(const std::int64_t* values, std::int32_t count) {
-  nb::list list;
-  for (std::int32_t i = 0; i < count; ++i) list.append(values[i]);
-  return nb::tuple(list);
-}
-
 std::uint64_t item_bytes_of(const DLDataType& type) {
   const std::uint32_t bits = std::uint32_t{type.bits} * type.lanes;
   if (type.bits == 0 || type.lanes == 0 || type.bits % 8 != 0)
@@ -68,8 +62,11 @@ ForeignTensor checked(const DLTensor& tensor) {
   const auto address = checked_add(data, tensor.byte_offset);
   if (!address || !checked_add(*address, bytes) || (data == 0 && bytes != 0))
     refuse(PyExc_ValueError, text("DLPack: ", bytes, " bytes at address ", data, " + ", tensor.byte_offset));
-  const auto strides = tensor.strides == nullptr ? nb::object(nb::none()) : tuple_of(tensor.strides, tensor.ndim);
-  return {*address, bytes, item_bytes, tuple_of(tensor.shape, tensor.ndim), strides};
+  const auto axes = [&](const std::int64_t* of) {
+    return tuple_of(std::span(of, static_cast<std::size_t>(tensor.ndim)));
+  };
+  return {*address, bytes, item_bytes, axes(tensor.shape),
+          tensor.strides == nullptr ? nb::object(nb::none()) : axes(tensor.strides)};
 }
 
 }  // namespace damacy::python

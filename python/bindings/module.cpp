@@ -1,5 +1,4 @@
 // The extension damacy._native: what Python needs of the C++ library, and nothing that decides anything.
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
@@ -9,28 +8,17 @@
 namespace damacy::python {
 namespace {
 
-nb::object tuple_or_none(const std::optional<Dims>& dims) {
-  if (!dims) return nb::none();
-  nb::list list;
-  for (const auto v : *dims) list.append(v);
-  return nb::tuple(list);
-}
-
 nb::dict open_array_dict(const std::string& uri) {
   const ArrayInfo info = ask_without_gil(uri, [uri] { return array_info(uri); });
   nb::dict out;
   out["uri"] = info.uri;
-  out["shape"] = tuple_or_none(std::optional(info.shape));
+  out["shape"] = tuple_of(info.shape);
   out["dtype"] = info.dtype;
-  out["chunks"] = tuple_or_none(std::optional(info.chunks));
-  out["shards"] = tuple_or_none(info.shards);
+  out["chunks"] = tuple_of(info.chunks);
+  out["shards"] = info.shards ? nb::object(tuple_of(*info.shards)) : nb::none();
   out["zarr_format"] = info.zarr_format;
-  nb::list codecs;
-  for (const auto& name : info.codecs) codecs.append(name);
-  out["codecs"] = nb::tuple(codecs);
-  nb::list levels;
-  for (const auto& path : info.levels) levels.append(path);
-  out["levels"] = nb::tuple(levels);
+  out["codecs"] = tuple_of(info.codecs);
+  out["levels"] = tuple_of(info.levels);
   out["supported"] = info.supported;
   out["why_not"] = info.why_not;
   return out;

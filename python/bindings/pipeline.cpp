@@ -151,21 +151,12 @@ nb::dict explanation_dict(const Explanation& explanation) {
 nb::dict info_dict(const Batch& batch) {
   const BatchInfo info = batch.info();
   nb::dict out;
-  nb::list shape;
-  for (const auto v : info.shape) shape.append(v);
   out["device_ptr"] = info.device_ptr;
-  out["shape"] = nb::tuple(shape);
+  out["shape"] = tuple_of(info.shape);
   out["dtype"] = static_cast<int>(info.dtype);
   out["ready_stream"] = info.ready_stream;
   out["batch_id"] = info.batch_id;
   return out;
-}
-
-template <class Values>
-nb::tuple tuple_of(const Values& values) {
-  nb::list out;
-  for (const auto v : values) out.append(v);
-  return nb::tuple(out);
 }
 
 void bind_batch(nb::module_& m) {

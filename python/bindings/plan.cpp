@@ -9,12 +9,6 @@
 namespace damacy::python {
 namespace {
 
-nb::tuple tuple_of(const Dims& dims) {
-  nb::list list;
-  for (const auto v : dims) list.append(v);
-  return nb::tuple(list);
-}
-
 nb::dict read_dict(const PlannedRead& read) {
   nb::list chunks;
   for (const Dims& chunk : read.chunks) chunks.append(tuple_of(chunk));

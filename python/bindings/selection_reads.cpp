@@ -168,12 +168,6 @@ std::shared_ptr<const Array> stored_array(const std::string& uri, nb::bytes docu
   return std::make_shared<const Array>(uri, nullptr, "", "", Stamp{}, std::move(metadata), std::vector<std::string>{});
 }
 
-nb::tuple tuple_of(const Dims& dims) {
-  nb::list list;
-  for (const auto v : dims) list.append(v);
-  return nb::tuple(list);
-}
-
 // Of the index that leads to chunks by itself; 0: there is none, and another store is asked for the whole object.
 std::uint64_t index_bytes(const Array& array) {
   const auto& shards = array.metadata().shards;
