@@ -16,15 +16,41 @@ constexpr std::size_t kRepairImage = 256 << 10;
 constexpr std::size_t kRepairFill = kAligned;
 constexpr std::size_t kRepairAtOnce = 256;  // placements
 
-// Where the parts of a wave's images, and its status words, lie in one piece of memory; those of placements follow.
+// Where the image of a wave's frames, its status words and the images of its placements lie in one piece of memory; on
+// the device its decoder's scratch comes behind them.
 struct ImageLayout {
-  std::size_t frames, status, placements, end;
-  ImageLayout(std::size_t frame_image, std::size_t status_bytes)
-      : frames(0),
-        status(round_up(frame_image, kAligned)),
+  std::size_t frame_bytes, status_bytes, scratch_bytes;
+  std::size_t status, placements, end;
+  explicit ImageLayout(const FrameList& frames)
+      : frame_bytes(frames.image_bytes()),
+        status_bytes(std::size_t{4} * frames.count()),
+        scratch_bytes(round_up<std::size_t>(frames.scratch_bytes(), kAligned)),
+        status(round_up(frame_bytes, kAligned)),
         placements(status + round_up(status_bytes, kAligned)),
         end(placements) {}
 };
+
+// Takes the memory, and gives each share's placements their part of it while there is room.
+ImageLayout take_images(Wave& wave, const Copier& copier, const WaveRunner::Memory& memory) {
+  ImageLayout at(*wave.slot().frames);
+  const std::size_t most = std::min(memory.pinned.size(), memory.device.size() - at.scratch_bytes);
+  for (WaveShare& share : wave.shares()) {
+    const std::size_t bytes = round_up(copier.image_bytes(share.placements), kAligned);
+    share.few_at_a_time = at.end + bytes > most;
+    if (!share.few_at_a_time) at.end += bytes;
+  }
+  wave.pinned = memory.pinned.take(std::max<std::size_t>(at.end, 1), {});
+  wave.scratch = memory.device.take(std::max<std::size_t>(at.end + at.scratch_bytes, 1), {});
+  std::size_t image = at.placements;
+  for (WaveShare& share : wave.shares()) {
+    if (share.few_at_a_time) continue;
+    const std::size_t bytes = copier.image_bytes(share.placements);
+    share.host_image = wave.pinned.bytes().subspan(image, bytes);
+    share.image = wave.scratch.bytes().subspan(image, bytes);
+    image += round_up(bytes, kAligned);
+  }
+  return at;
+}
 
 std::uint64_t address_of(const BatchJob& job) {
   return reinterpret_cast<std::uint64_t>(job.row_memory(0).data());
@@ -166,42 +192,24 @@ void WaveRunner::upload(Wave& wave, StagedPiece& piece) {
 
 // All of the wave is on its way up, and its frames and placements are known.
 void WaveRunner::decode(Wave& wave) {
-  WaveSlot& slot = wave.slot();
-  const std::size_t frame_image = slot.frames->image_bytes();
-  const std::size_t status_bytes = std::size_t{4} * slot.frames->count();
-  const std::size_t decoder_scratch = round_up<std::size_t>(slot.frames->scratch_bytes(), kAligned);
-  const std::size_t most = std::min(memory_.pinned.size(), memory_.device.size() - decoder_scratch);
-  ImageLayout at(frame_image, status_bytes);
-  for (WaveShare& share : wave.shares()) {
-    const std::size_t bytes = round_up(copier_.image_bytes(share.placements), kAligned);
-    share.few_at_a_time = at.end + bytes > most;
-    if (!share.few_at_a_time) at.end += bytes;
-  }
-  wave.pinned = memory_.pinned.take(std::max<std::size_t>(at.end, 1), {});
-  wave.scratch = memory_.device.take(std::max<std::size_t>(at.end + decoder_scratch, 1), {});
+  const WaveSlot& slot = wave.slot();
+  const ImageLayout at = take_images(wave, copier_, memory_);
   const std::span<std::byte> host = wave.pinned.bytes();
   const std::span<std::byte> device = wave.scratch.bytes();
-  std::size_t image = at.placements;
-  for (WaveShare& share : wave.shares()) {
-    if (share.few_at_a_time) continue;
-    const std::size_t bytes = copier_.image_bytes(share.placements);
-    share.host_image = host.subspan(image, bytes);
-    share.image = device.subspan(image, bytes);
-    image += round_up(bytes, kAligned);
-  }
-  slot.frames->write_image(host.subspan(at.frames, frame_image));
-  if (frame_image > 0) up_->copy(device.subspan(at.frames, frame_image), host.subspan(at.frames, frame_image));
+  const std::span<std::byte> frames = device.first(at.frame_bytes);
+  slot.frames->write_image(host.first(at.frame_bytes));
+  if (!frames.empty()) up_->copy(frames, host.first(at.frame_bytes));
   const Event up = up_->record();
 
   Stream& stream = *decode_[turn_++ % decode_.size()];
   stream.wait(up);
   wave.decoding = stream.record(true);
-  if (status_bytes > 0) {
-    const std::span<std::byte> status = device.subspan(at.status, status_bytes);
-    decoder_.enqueue(stream, *slot.frames,
-                     {slot.source.bytes(), slot.destination.bytes(), device.subspan(at.end, decoder_scratch),
-                      device.subspan(at.frames, frame_image), status});
-    wave.host_status = host.subspan(at.status, status_bytes);
+  if (at.status_bytes > 0) {
+    const std::span<std::byte> status = device.subspan(at.status, at.status_bytes);
+    decoder_.enqueue(
+        stream, *slot.frames,
+        {slot.source.bytes(), slot.destination.bytes(), device.subspan(at.end, at.scratch_bytes), frames, status});
+    wave.host_status = host.subspan(at.status, at.status_bytes);
     stream.copy(wave.host_status, status);
   }
   wave.decoded = stream.record(true);
