@@ -5,6 +5,7 @@
 #include <string>
 
 #include "damacy/core/limits.h"
+#include "damacy/core/text.h"
 #include "damacy/zarr/detail/for_tests.h"
 
 namespace damacy::json {
@@ -133,10 +134,10 @@ TEST(Json, refuses_a_name_that_occurs_twice_where_it_is_looked_into) {
 TEST(Json, finds_a_name_that_occurs_twice_among_many) {
   for (const std::size_t count : {2, 15, 16, 17, 18, 100}) {
     for (const std::size_t twin : {std::size_t{0}, count / 2, count - 1}) {
-      std::string members = "\"" + std::to_string(twin) + "\":[1]";
-      for (std::size_t i = 0; i < count; ++i) members.insert(0, "\"" + std::to_string(i) + "\":{},");
-      const auto document = Document::parse("{" + members + "}", Form::plain);
-      EXPECT_EQ(refusal_of([&] { document.root().find("x"); }), wrong("duplicate-key", "/" + std::to_string(twin)));
+      std::string members = text("\"", twin, "\":[1]");
+      for (std::size_t i = 0; i < count; ++i) members.insert(0, text("\"", i, "\":{},"));
+      const auto document = Document::parse(text("{", members, "}"), Form::plain);
+      EXPECT_EQ(refusal_of([&] { document.root().find("x"); }), wrong("duplicate-key", text("/", twin)));
     }
   }
 }
