@@ -89,4 +89,22 @@ inline void mutate(FuzzedDataProvider& data, Bytes& bytes) {
     bytes.resize(data.ConsumeIntegralInRange<std::size_t>(0, bytes.size() - 1));
 }
 
+// Frames that `good_frame` makes, one after another, and mutated; or any bytes. `size`: what they are said to decode
+// to.
+template <class GoodFrame>
+Bytes frames_or_noise(FuzzedDataProvider& data, std::size_t most, GoodFrame good_frame, std::size_t& size) {
+  Bytes encoded;
+  if (data.ConsumeBool()) {
+    for (int frames = data.ConsumeIntegralInRange(1, 3); frames > 0; --frames) {
+      const Bytes frame = good_frame(data, size);
+      encoded.insert(encoded.end(), frame.begin(), frame.end());
+    }
+    mutate(data, encoded);
+  } else {
+    size = data.ConsumeIntegral<std::uint16_t>();
+    encoded = taken(data, most);
+  }
+  return encoded;
+}
+
 }  // namespace damacy::fuzz

@@ -44,17 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t cou
   static fuzz::GuardedBuffer in_buffer(16 * kMost);
   const auto needed = data.ConsumeIntegral<std::uint16_t>();
   std::size_t size = 0;
-  Bytes encoded;
-  if (data.ConsumeBool()) {
-    for (int frames = data.ConsumeIntegralInRange(1, 3); frames > 0; --frames) {
-      const Bytes frame = good_frame(data, size);
-      codec_test::append(encoded, frame);
-    }
-    fuzz::mutate(data, encoded);
-  } else {
-    size = data.ConsumeIntegral<std::uint16_t>();
-    encoded = fuzz::taken(data, kMost);
-  }
+  const Bytes encoded = fuzz::frames_or_noise(data, kMost, good_frame, size);
   check(in_buffer.copy_of(encoded), size, needed);
   return 0;
 }

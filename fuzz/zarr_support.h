@@ -183,4 +183,12 @@ class Choices {
   std::size_t at_ = 0;
 };
 
+// Runs an input that is a document as it is, and any other as the choices a document is put together by.
+template <class Document, class Run>
+void run_document(std::string_view bytes, Document document, Run run) {
+  if (bytes.starts_with('{')) return run(bytes);
+  Choices choices(bytes);
+  run(document(choices));
+}
+
 }  // namespace damacy::fuzz

@@ -57,12 +57,6 @@ void run(std::string_view json) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  if (bytes.starts_with('{')) {
-    run(bytes);
-  } else {
-    Choices choices(bytes);
-    run(document(choices));
-  }
+  fuzz::run_document({reinterpret_cast<const char*>(data), size}, document, run);
   return 0;
 }
