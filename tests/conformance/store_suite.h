@@ -15,20 +15,9 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/io/store.h"
+#include "support/error_of.h"
 
 namespace damacy {
-
-// What `call` throws, or a failure of the test.
-template <class Call>
-Error error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(Status::ok, "nothing was thrown");
-}
 
 inline std::string read_text(Object& object, std::uint64_t offset, std::size_t size) {
   std::string bytes(size, '?');

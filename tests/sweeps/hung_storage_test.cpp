@@ -1,17 +1,17 @@
 // Storage that never answers: an operation is reported at its deadline, other samples are delivered, a close does not
 // wait, and what a hung read still may write to belongs to nobody else until it has ended.
+#include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
-#include "damacy/core/log.h"
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/pipeline.h"
 #include "fakes/hung_store.h"
+#include "support/log_records.h"
 #include "sweeps/footprint.h"
 #include "sweeps/guarded_alloc.h"
 #include "sweeps/stored_arrays.h"
@@ -24,26 +24,6 @@ using Call = HungStore::Call;
 struct Engine {
   std::string name;
   std::optional<HostOrder> device;
-};
-
-// The records that are told while it lives.
-class Records {
- public:
-  Records() {
-    set_log_listener([this](LogLevel level, std::string_view line) {
-      const std::lock_guard lock(mutex_);
-      if (level == LogLevel::warn) lines_ += line;
-    });
-  }
-  ~Records() { set_log_listener({}); }
-  std::string lines() {
-    const std::lock_guard lock(mutex_);
-    return lines_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::string lines_;
 };
 
 class HungStorage : public ::testing::TestWithParam<Engine> {
@@ -194,7 +174,7 @@ TEST_P(HungStorage, more_reads_may_hang_than_there_are_threads) {
 }
 
 TEST_P(HungStorage, a_close_leaves_a_hung_read_behind_and_says_so) {
-  Records records;
+  LogRecords records;
   {
     Pipeline pipeline = make(2);
     store_->hang(Call::read, "c.1.0");
@@ -204,7 +184,11 @@ TEST_P(HungStorage, a_close_leaves_a_hung_read_behind_and_says_so) {
     pipeline.close();
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   }
-  EXPECT_NE(records.lines().find("closed without waiting for reads that hang"), std::string::npos) << records.lines();
+  const auto says_so = [](const LogRecords::Record& record) {
+    return record.first == LogLevel::warn &&
+           record.second.find("closed without waiting for reads that hang") != std::string::npos;
+  };
+  EXPECT_EQ(std::ranges::count_if(records.all(), says_so), 1);
   if (!GetParam().device) {
     EXPECT_GT(alloc_->held(), 0u);
   }

@@ -1,16 +1,14 @@
 // From an uri to an array.
 #include <gtest/gtest.h>
 
-#include <mutex>
-
 #include "damacy/core/limits.h"
-#include "damacy/core/log.h"
 #include "damacy/io/memory_store.h"
 #include "damacy/io/metered_store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/written_documents.h"
+#include "support/log_records.h"
 
 namespace damacy {
 namespace {
@@ -40,26 +38,6 @@ std::optional<Error> error_of(std::shared_ptr<Store> store, const std::string& u
   return std::nullopt;
 }
 
-// Records of the log while it lives.
-class Logged {
- public:
-  Logged() {
-    set_log_listener([this](LogLevel level, std::string_view line) {
-      const std::lock_guard lock(mutex_);
-      records_.emplace_back(level, line);
-    });
-  }
-  ~Logged() { set_log_listener({}); }
-  std::vector<std::pair<LogLevel, std::string>> records() {
-    const std::lock_guard lock(mutex_);
-    return records_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::pair<LogLevel, std::string>> records_;
-};
-
 TEST(OpenArray, opens_an_array_of_either_version) {
   const auto v3 = open_array("a.zarr", store_with({{"zarr.json", v3_document({})}}));
   EXPECT_EQ(v3->document_key(), "zarr.json");
@@ -71,11 +49,11 @@ TEST(OpenArray, opens_an_array_of_either_version) {
 }
 
 TEST(OpenArray, v3_wins_with_one_warning) {
-  Logged logged;
+  testing::LogRecords logged;
   const auto store = store_with({{"zarr.json", v3_document({})}, {".zarray", v2_document({})}, {".zgroup", kV2Group}});
   EXPECT_EQ(open_array("a.zarr", store)->metadata().zarr_format, 3);
-  ASSERT_EQ(logged.records().size(), 1u);
-  EXPECT_EQ(logged.records()[0].first, LogLevel::warn);
+  ASSERT_EQ(logged.all().size(), 1u);
+  EXPECT_EQ(logged.all()[0].first, LogLevel::warn);
 }
 
 TEST(OpenArray, an_array_wins_over_a_group_in_v2) {
@@ -110,13 +88,13 @@ TEST(OpenArray, takes_level_0_of_an_image) {
 }
 
 TEST(OpenArray, of_several_images_the_first_is_used_and_said) {
-  Logged logged;
+  testing::LogRecords logged;
   const std::string two = R"({"multiscales":[{"datasets":[{"path":"0"}]},{"datasets":[{"path":"1"}]}]})";
   EXPECT_EQ(
       open_array("a.zarr", store_with({{"zarr.json", v3_group_with(two)}, {"0/zarr.json", v3_document({})}}))->path(),
       "0");
-  ASSERT_EQ(logged.records().size(), 1u);
-  EXPECT_EQ(logged.records()[0].first, LogLevel::info);
+  ASSERT_EQ(logged.all().size(), 1u);
+  EXPECT_EQ(logged.all()[0].first, LogLevel::info);
 }
 
 TEST(OpenArray, groups_may_have_several_large_documents) {
@@ -209,22 +187,22 @@ TEST(GroupError, takes_the_list_from_consolidated_metadata) {
 }
 
 TEST(GroupError, walks_with_one_warning_when_consolidated_metadata_are_malformed) {
-  Logged logged;
+  testing::LogRecords logged;
   EXPECT_EQ(group_text(store_with({{".zgroup", kV2Group}, {".zmetadata", "["}, {"q/.zarray", v2_document({})}})),
             "is a group, not an array; arrays inside: q");
-  ASSERT_EQ(logged.records().size(), 1u);
-  EXPECT_EQ(logged.records()[0].first, LogLevel::warn);
+  ASSERT_EQ(logged.all().size(), 1u);
+  EXPECT_EQ(logged.all()[0].first, LogLevel::warn);
 }
 
 TEST(OpenArray, a_malformed_map_of_an_images_group_is_ignored_with_one_warning) {
-  Logged logged;
+  testing::LogRecords logged;
   const auto store = store_with(
       {{"zarr.json", text(R"({"zarr_format":3,"node_type":"group","attributes":)", kTwoLevels,
                           R"(,"consolidated_metadata":{"kind":"other","must_understand":false,"metadata":{}}})")},
        {"s/0/zarr.json", v3_document({})}});
   EXPECT_EQ(open_array("a.zarr", store)->path(), "s/0");
-  ASSERT_EQ(logged.records().size(), 1u);
-  EXPECT_EQ(logged.records()[0].first, LogLevel::warn);
+  ASSERT_EQ(logged.all().size(), 1u);
+  EXPECT_EQ(logged.all()[0].first, LogLevel::warn);
 }
 
 TEST(GroupError, says_that_an_image_inside_must_be_named) {

@@ -8,6 +8,7 @@
 #include "damacy/device/cuda/cuda_device.h"
 #include "damacy/device/cuda/event.h"
 #include "fakes/libcuda/fake_cuda.h"
+#include "support/error_of.h"
 
 namespace damacy {
 namespace {
@@ -38,17 +39,6 @@ class CudaTest : public ::testing::Test {
     return context;
   }
 };
-
-template <class Call>
-Error error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(Status::ok, "nothing was thrown");
-}
 
 TEST(CudaProbe, tells_what_is_missing) {
   const FakeCuda fake;
