@@ -74,6 +74,9 @@ class Batch:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._native.dlpack_device()
 
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a Batch does not become a NumPy array by itself: call .numpy()")
+
     def __enter__(self) -> Batch:
         return self
 

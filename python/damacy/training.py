@@ -40,6 +40,12 @@ class Loader:
     """
 
     def __init__(self, sampler: Sampler, config: Config, *, rank: int = 0, ranks: int = 1, tail: Tail = "drop") -> None:
+        if not hasattr(sampler, "sample"):
+            raise TypeError(
+                f"sampler must have sample(epoch, index), a length and a seed (got {type(sampler).__name__})"
+            )
+        if not isinstance(config, Config):
+            raise TypeError(f"config must be a Config (got {type(config).__name__})")
         self._sampler = sampler
         self._config = config
         self._rank, self._ranks = as_int(rank, "rank"), as_int(ranks, "ranks")

@@ -53,6 +53,16 @@ def steps(loaders, count):
     return found, [state[0] for state in states]
 
 
+def test_arguments_in_the_wrong_place_are_told_by_name(arrays):
+    sampler = RandomCrops(arrays, (3, 4), length=14)
+    with pytest.raises(TypeError, match=r"^sampler must have sample.* \(got Config\)"):
+        Loader(config(2), sampler)
+    with pytest.raises(TypeError, match=r"^sampler must have sample.* \(got list\)"):
+        Loader([sampler.sample(0, 0)], config(2))
+    with pytest.raises(TypeError, match=r"^config must be a Config \(got int\)"):
+        Loader(sampler, 2)
+
+
 @pytest.mark.parametrize("tail", ["drop", "wrap"])
 @pytest.mark.parametrize("make", ["random", "grid"])
 def test_a_run_resumed_at_any_step_on_any_ranks_delivers_the_same_samples(arrays, make, tail):

@@ -30,6 +30,12 @@ def rows_of(volume) -> np.ndarray:
     return np.stack([volume.row(((0, 4), (0, 6))), volume.row(((14, 18), (13, 19)))])
 
 
+def test_a_batch_does_not_become_an_array_of_one_object(batch):
+    for make in (np.asarray, np.array, np.mean):
+        with pytest.raises(TypeError, match=r"call \.numpy\(\)"):
+            make(batch)
+
+
 # --- info, repr, release ----------------------------------------------------------------------------------------------
 
 

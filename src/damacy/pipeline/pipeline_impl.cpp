@@ -242,7 +242,10 @@ void Pipeline::Impl::await_due(const Deadline& deadline) {
       return;
     }
     if (const auto held = slots->held_batches(); !held.empty() && !front->started)
-      throw Error(Status::again, text("every slot is held by the consumer: release batch ", list_text(held)), "held")
+      throw Error(Status::again,
+                  text("every slot is held by the consumer: release batch ", list_text(held),
+                       " and drop their tensors, or raise n_batches"),
+                  "held")
           .in_stage("pop");
     const auto changed = [&] {
       const SampleStream::Item* now = stream.front();
