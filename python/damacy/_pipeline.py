@@ -23,6 +23,8 @@ from damacy._stats import Stats, stats_from
 if TYPE_CHECKING:
     from types import TracebackType
 
+_LOOK_S = 0.005  # how late what another thread has read may be seen by an iteration
+
 
 class Pipeline:
     """Reads, decodes and places boxes of chunked arrays into batches while you work on the batch before.
@@ -180,6 +182,9 @@ class _AllBatches(Iterator[Batch]):
 
     def __next__(self) -> Batch:
         batch = self._pop()
+        while batch is None and self._pipeline.pending:  # another thread reads a source: its samples are not the last
+            time.sleep(_LOOK_S)
+            batch = self._pop()
         if batch is None:
             self._pipeline.flush()
             batch = self._pop()

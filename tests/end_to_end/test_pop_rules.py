@@ -2,7 +2,9 @@
 
 import itertools
 import re
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.line import Source, drained, endless, numbers, popped
@@ -11,6 +13,7 @@ from support.slow import slow_sample
 from support.streaming import pipeline
 
 import damacy
+from damacy import _pipeline
 
 
 def try_again(p, reason) -> damacy.TryAgain:
@@ -232,3 +235,21 @@ def test_a_refused_sample_has_no_stream_index(line):
         with p.pop() as batch:
             assert batch.sample_indices == (0, 1)
         assert drained(p) == []
+
+
+def test_an_iteration_goes_on_while_another_thread_reads_the_source(line, monkeypatch):
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def slow():
+        begun.set()
+        may_go_on.wait(30)
+        yield from line.all(range(4))
+
+    monkeypatch.setattr(_pipeline.time, "sleep", lambda seconds: may_go_on.set())
+    with pipeline() as p, ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(p.push, slow())
+        assert begun.wait(30)
+        rows = [numbers(batch) for batch in p]
+        may_go_on.set()
+        reader.result(30)
+    assert rows == [[0, 1], [2, 3]]
