@@ -1,5 +1,6 @@
 #include "damacy/io/storage_call.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -20,6 +21,8 @@ namespace {
 constexpr auto kLook = std::chrono::milliseconds(50);
 constexpr auto kDeadline = std::chrono::seconds(Limits::storage_operation_s);
 
+std::atomic<int> left_alone = 0;  // threads that storage holds still; others may wait for what they have
+
 class StorageCall final : public Abandonable {
  public:
   StorageCall(std::function<void()> work, std::shared_ptr<const Clock> clock)
@@ -36,16 +39,22 @@ class StorageCall final : public Abandonable {
     } catch (...) {
       failure = std::current_exception();
     }
-    if (!watch_.abandoned()) end(std::move(failure));
+    if (watch_.abandoned())
+      --left_alone;
+    else
+      end(std::move(failure));
   }
-  void abandon(const Error& why) noexcept override { end(std::make_exception_ptr(why)); }
+  void abandon(const Error& why) noexcept override {
+    ++left_alone;
+    end(std::make_exception_ptr(why));
+  }
 
   // The caller's. False: not yet.
   bool wait() {
     std::unique_lock lock(mutex_);
     return ended_.wait_for(lock, kLook, [this] { return is_ended_; });
   }
-  bool give_up_overdue() noexcept { return watch_.abandon(kDeadline, false, {}); }
+  bool give_up_overdue() noexcept { return watch_.abandon(kDeadline, left_alone > 0, {}); }
   bool give_up() noexcept { return watch_.abandon(Clock::Time{0}, true, ": the call was interrupted"); }
   void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);

@@ -1,5 +1,7 @@
 #include "damacy/io/storage_call.h"
 
+#include <atomic>
+#include <future>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -59,6 +61,44 @@ TEST_F(StorageCalls, end_at_the_deadline_of_an_operation_and_leave_its_memory_al
   EXPECT_EQ(bytes_->front(), std::byte{1});
   hung_->let_go();  // writes to what the work keeps
   EXPECT_EQ(bytes_->front(), HungStore::kLate);
+}
+
+TEST_F(StorageCalls, end_when_they_wait_for_what_one_has_that_storage_holds) {
+  hung_->hang(HungStore::Call::read, "a");
+  std::promise<void> waits;
+  const auto given_back = std::make_shared<std::promise<void>>();
+  const auto wait_behind = [&waits, given_back] {
+    StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
+    waits.set_value();
+    given_back->get_future().wait();
+    waiting.end();
+  };
+  std::atomic<int> looks_left = 3;
+  std::atomic<bool> holder_ended = false;
+  struct LookedInVain {};
+  const auto look = [&] {
+    if (holder_ended && --looks_left < 0) throw LookedInVain();
+  };
+  std::thread holder([&] {
+    EXPECT_THROW(ask_storage(reading(), waiting()), Error);
+    holder_ended = true;
+  });
+  std::thread turns([&] {
+    hung_->wait_until_hung();
+    waits.get_future().wait();
+    clock_->advance(std::chrono::seconds(60));
+  });
+  try {
+    call_storage(wait_behind, {look, clock_});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where().reason, "deadline");
+  } catch (const LookedInVain&) {
+    ADD_FAILURE() << "it goes on waiting";
+  }
+  holder.join();
+  turns.join();
+  given_back->set_value();
 }
 
 TEST_F(StorageCalls, end_when_the_caller_is_interrupted) {
