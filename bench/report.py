@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def table(result: dict) -> None:
 
 
 def saved(path: Path) -> None:
-    _console.print(f"written: {path.name}", highlight=False)
+    _console.print(f"written: {os.path.relpath(path)}", highlight=False, soft_wrap=True)
 
 
 def _share(result: dict, stage: str) -> str:
