@@ -16,11 +16,11 @@ from damacy.halo import _plans
 from damacy.halo import topology as topologies
 from damacy.halo._arrays import layout_of, whole
 from damacy.halo._dtypes import NAMES, UNSIGNED
-from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument, OutsideAllocation
+from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
 from damacy.halo._specs import dims_kind
 from damacy.halo.constants import INTERFACE_DIMS
 from damacy.halo.rotate import horizontal_axes
-from damacy.halo.topology import Link, boundary_slice
+from damacy.halo.topology import Link, boundary_slice, check_inside
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,9 +85,7 @@ class Field:
                     start, stop = start + 1, stop + 1
                 elif staggered and end == 0:
                     stop += 1
-            for wrong, name in ((first + start < 0, "start"), (first + stop > length, "end")):
-                if wrong:
-                    raise OutsideAllocation(f"Boundary slice extends past {name} of domain on dimension {dim}")
+            check_inside(dim, first + start, first + stop, length)
             starts.append(first + start)
             stops.append(first + stop)
         return tuple(starts), tuple(stops)

@@ -72,11 +72,18 @@ def boundary_slice(
             )
         elif end:
             start, stop = (first - n_halo, first) if end < 0 else (stop, stop + n_halo)
-        for wrong, name in ((start < 0, "start"), (stop > length, "end")):
-            if wrong:
-                raise OutsideAllocation(f"Boundary slice extends past {name} of domain on dimension {dim}")
+        check_inside(dim, start, stop, length)
         out.append(slice(start, stop))
     return tuple(out)
+
+
+def check_inside(dim: str, start: int, stop: int, length: int) -> None:
+    """`OutsideAllocation` if `start` to `stop` leave the `length` elements that the array has along `dim`."""
+    for wrong, name in ((start < 0, "start"), (stop > length, "end")):
+        if wrong:
+            raise OutsideAllocation(
+                f"Boundary slice extends past {name} of domain on dimension {dim}: {start}:{stop} of {length} elements"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
