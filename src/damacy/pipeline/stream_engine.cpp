@@ -35,7 +35,7 @@ struct WaveMemoryPlan {
     const std::size_t rest = device - std::min(device / 2, kWaves * (slab + 4096));
     const double scratches = static_cast<double>(WaveRunner::kDecodesAtOnce) * decoder.usual_scratch();
     destination = whole(static_cast<std::size_t>(static_cast<double>(rest) / (kWaves + scratches)));
-    scratch = whole(rest - kWaves * destination);
+    scratch = whole(rest - std::min(rest, kWaves * destination));
   }
 };
 

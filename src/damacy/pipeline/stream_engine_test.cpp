@@ -130,6 +130,33 @@ TEST_P(OnDevice, missing_chunks_are_fill_and_short_ones_fail_their_batch_alone) 
   expect_row(pipeline.pop(), 0, crop(10, 20));
 }
 
+TEST_P(OnDevice, buffers_that_hold_no_chunk_refuse_samples_and_take_no_more_memory_than_pages) {
+  for (const std::int64_t bytes : {1, 4096, 40'000, 100'000}) {
+    Config config = small_config(1);
+    config.host_buffer_bytes = config.device_buffer_bytes = bytes;
+    Pipeline pipeline = make(config);
+    try {
+      pipeline.push({crop(0, 0)});
+      ADD_FAILURE() << "accepted with buffers of " << bytes << " bytes";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.where().reason, "buffers") << error.what();
+    }
+    EXPECT_LT(pipeline.stats().gpu_bytes_committed, 1 << 20);
+  }
+}
+
+TEST_P(OnDevice, the_smallest_buffers_that_hold_a_chunk_do) {
+  for (const bool packed : {false, true}) {
+    if (packed) compress();
+    Config config = small_config(4);
+    config.host_buffer_bytes = config.device_buffer_bytes = 2 * 256 + (128 << 10);
+    Pipeline pipeline = make(config);
+    for (int n = 0; n < 20; ++n) pipeline.push(std::vector<Sample>(4, crop(n, n)));
+    pipeline.flush();
+    for (int n = 0; n < 20; ++n) expect_row(pipeline.pop(), 3, crop(n, n));
+  }
+}
+
 // What headers do not show the decoder finds; the host words it.
 TEST_P(OnDevice, a_frame_that_does_not_decode_fails_its_batch_alone) {
   compress();
