@@ -70,7 +70,7 @@ def test_a_point_below_a_roof_is_drawn_below_it():
     assert cast < decode < point  # y grows downwards
 
 
-@pytest.mark.parametrize("name", ["host-2-cores", "pipeline-h200-1", "throughput-h200-1", "pipeline-peers-h200-1"])
+@pytest.mark.parametrize("name", ["host-2-cores", "pipeline-peers-h200-1"])
 def test_results_without_times_of_single_batches_give_a_page_that_says_so(name):
     page = report_html.page(json.loads((RESULTS / f"{name}.json").read_text()))
     assert "No times of single batches were kept" in page
