@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import itertools
 import pickle
 import threading
 
@@ -301,15 +302,14 @@ def test_a_batch_may_be_exported_any_number_of_times_and_deleted_in_any_order(li
                 del thing
 
 
-def test_release_deletion_and_close_in_any_order_and_number(line):
-    import itertools
-
+def test_release_deletion_and_close_in_any_order_and_number_leave_an_array_whole(line):
     actions = ("release", "delete", "close", "capsule")
     for order in itertools.permutations(actions):
         p = pipeline()
         p.push(line.all(range(8)))
         held = {"batch": p.pop()}
         held["capsule"] = held["batch"].__dlpack__()
+        array = held["batch"].numpy()
         for action in order:
             if action == "release" and "batch" in held:
                 held["batch"].release()
@@ -321,6 +321,7 @@ def test_release_deletion_and_close_in_any_order_and_number(line):
                 p.close()
             else:
                 held.pop("capsule", None)
+            assert array[:, 0].tolist() == [1, 2], (order, action)
         p.close()
 
 
