@@ -1,8 +1,5 @@
 // What file I/O is for the whole process: settings, workers, counters, engines, page cache.
-#include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <optional>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

@@ -4,7 +4,6 @@
 //
 // Every byte is compared with a model. Meant for a build with a sanitizer; --fork forks with I/O in flight.
 // Prints totals and ends with 0, or says what it found and aborts.
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,6 @@
 // System calls that now and then stop short, are interrupted, ask to come again or fail. Knows a seed.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>

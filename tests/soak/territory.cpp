@@ -8,7 +8,6 @@
 #include <cstring>
 #include <fstream>
 #include <latch>
-#include <stdexcept>
 
 #include <fcntl.h>
 #include <unistd.h>

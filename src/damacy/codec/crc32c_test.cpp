@@ -1,7 +1,6 @@
 // CRC-32C against the check values everybody prints.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <string_view>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include "damacy/codec/shuffle_kernels.h"
 
 #include <cstdint>
-#include <cstring>
 
 #if defined(__x86_64__)
 #include <immintrin.h>

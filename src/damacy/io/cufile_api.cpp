@@ -1,7 +1,6 @@
 // Looking for the library, and its codes in words.
 #include "damacy/io/cufile_api.h"
 
-#include <cerrno>
 #include <cstdlib>
 #include <mutex>
 #include <utility>

@@ -1,9 +1,6 @@
 // Device requests through cuFile: a handle a file, transfers straight to and from device memory.
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <functional>
-#include <optional>
 #include <span>
 
 #include "damacy/core/fork.h"

@@ -1,4 +1,3 @@
-#include <latch>
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <latch>
-#include <map>
 #include <random>
 #include <thread>
 

@@ -1,7 +1,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <mutex>
 
 #include <fcntl.h>

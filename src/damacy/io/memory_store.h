@@ -2,7 +2,6 @@
 // version: who opened the one before reads on in that.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>

@@ -2,7 +2,6 @@
 #include "damacy/io/operation.h"
 
 #include <algorithm>
-#include <deque>
 #include <thread>
 #include <utility>
 

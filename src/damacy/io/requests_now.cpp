@@ -1,8 +1,6 @@
 // Requests of one part in host memory, wholly on the calling thread: no queue, no allocation.
 #include "damacy/io/file_requests.h"
 
-#include <utility>
-
 #include <sys/uio.h>
 
 #include "damacy/io/detail/file_parts.h"

@@ -2,7 +2,6 @@
 // written again, and a stream for their copies. Knows how many bytes are pinned; not files.
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>

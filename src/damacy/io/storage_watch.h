@@ -3,7 +3,6 @@
 // and times; not what is asked, nor who waits.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string_view>

@@ -1,7 +1,6 @@
 #include "damacy/pipeline/chunk_reads.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "damacy/device/trace.h"

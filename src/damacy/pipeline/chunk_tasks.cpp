@@ -1,8 +1,5 @@
 #include "damacy/pipeline/chunk_tasks.h"
 
-#include <algorithm>
-#include <exception>
-
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/pipeline/place.h"

@@ -1,8 +1,6 @@
 #include "damacy/pipeline/pipeline.h"
 
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include <gtest/gtest.h>

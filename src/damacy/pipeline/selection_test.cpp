@@ -1,7 +1,5 @@
 #include "damacy/pipeline/selection.h"
 
-#include <numeric>
-
 #include <gtest/gtest.h>
 
 namespace damacy {

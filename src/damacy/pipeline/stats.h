@@ -1,7 +1,6 @@
 // What the stages did: cumulative times, and counters that are exact. Safe for several threads.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <mutex>

@@ -1,7 +1,6 @@
 #include "damacy/pipeline/worker_requests.h"
 
 #include <algorithm>
-#include <exception>
 
 #include "damacy/pipeline/chunk_reads.h"
 #include "damacy/pipeline/place.h"

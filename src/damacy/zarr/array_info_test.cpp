@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <tuple>
-
 #include "damacy/io/memory_store.h"
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/detail/written_documents.h"

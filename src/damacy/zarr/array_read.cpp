@@ -1,5 +1,4 @@
 // Elements of a box, straight from the store: for types that no batch holds, and for tools.
-#include <algorithm>
 #include <vector>
 
 #include "damacy/copy/block_copy.h"

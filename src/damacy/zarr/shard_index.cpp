@@ -1,8 +1,5 @@
 #include "damacy/zarr/shard_index.h"
 
-#include <bit>
-#include <cstring>
-
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"

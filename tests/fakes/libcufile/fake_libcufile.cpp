@@ -3,7 +3,6 @@
 #include "fakes/libcufile/fake_libcufile.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <map>

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 
 #include <sys/stat.h>
 #include <sys/types.h>

@@ -3,7 +3,6 @@
 #include <bit>
 #include <charconv>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string_view>
 

@@ -1,7 +1,5 @@
 #include "damacy/zarr/detail/outline.h"
 
-#include <algorithm>
-
 #include "damacy/core/error.h"
 #include "damacy/zarr/detail/chunk_grid.h"
 #include "damacy/zarr/detail/codecs.h"
