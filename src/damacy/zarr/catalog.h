@@ -1,5 +1,5 @@
-// What has been learnt of stores and is kept for a while: opened arrays and shard indices, each in an LRU cache with a
-// cap on entries, together under a cap on bytes. Safe for several threads; what is loaded twice at once is kept once.
+// Opened arrays and shards by name: kept ones (detail/metadata_cache) while they are what the store has, else read.
+// Knows stores, and what has changed; what is kept, and for how long, is the cache's. Safe for several threads.
 #pragma once
 
 #include <cstdint>
