@@ -97,7 +97,7 @@ def demo(
     except ModuleNotFoundError as missing:
         message = f"the demo needs the package {missing.name}: pip install {missing.name}"
         refuse(message, as_json)
-    console = rich.console.Console(stderr=True) if as_json else out
+    console = rich.console.Console(stderr=True, emoji=False) if as_json else out
     with failures_told(folder, as_json):
         outcome = job.run(folder, picture, threads, console)
     if as_json:

@@ -19,8 +19,8 @@ import typer
 
 import damacy
 
-out = rich.console.Console()
-errors = rich.console.Console(stderr=True)
+out = rich.console.Console(emoji=False)
+errors = rich.console.Console(stderr=True, emoji=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing else.")]
 Uri = Annotated[str, typer.Argument(help="Path or file:// uri of an array or an image.")]
@@ -55,6 +55,11 @@ def failures_told(folder: object, as_json: bool) -> Iterator[None]:
         fail(error, as_json)
     except OSError as error:
         fail_to_write(error.filename or folder, error, as_json)
+
+
+def plain(name: str) -> str:
+    """A name from a file system as it can be printed: no markup of rich's in it, and what is no text escaped."""
+    return rich.markup.escape(name.encode(errors="backslashreplace").decode())
 
 
 def refuse(message: str, as_json: bool = False) -> NoReturn:

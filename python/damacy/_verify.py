@@ -22,7 +22,7 @@ import rich.markup
 
 import damacy
 from damacy import _log
-from damacy._console import AsJson, Threads, Uri, errors, fail, out, print_json, progress_bar, refuse, size
+from damacy._console import AsJson, Threads, Uri, errors, fail, out, plain, print_json, progress_bar, refuse, size
 
 _SHOWN = 50  # bad chunks in the table; JSON has all
 _PLACES = 256  # of one task, at most
@@ -73,7 +73,7 @@ def command(uri: Uri, threads: Threads = 0, as_json: AsJson = False) -> None:
     outcomes = []
     with progress_bar(as_json) as progress:
         for found in uris:
-            task = progress.add_task(rich.markup.escape(found[-40:]), total=None)
+            task = progress.add_task(plain(found[-40:]), total=None)
             outcomes.append(
                 verify(found, threads, lambda done, all_, t=task: progress.update(t, completed=done, total=all_))
             )
@@ -105,13 +105,14 @@ def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = la
 
     outcome = Outcome(uri)
     try:
+        info = damacy.open(uri)
         with _log.drained():
             verifier = _native.Verifier(uri)
     except damacy.DamacyError as error:
         outcome.refused = error
         return outcome
     threads = threads or len(os.sched_getaffinity(0))
-    step = _places_of_a_task(uri, verifier)
+    step = _places_of_a_task(info, verifier)
     starts = iter(range(0, verifier.places, step))
     done = 0
     with concurrent.futures.ThreadPoolExecutor(threads) as pool, contextlib.ExitStack() as stack:
@@ -129,8 +130,7 @@ def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = la
     return outcome
 
 
-def _places_of_a_task(uri: str, verifier: Any) -> int:
-    info = damacy.open(uri)
+def _places_of_a_task(info: damacy.ArrayInfo, verifier: Any) -> int:
     chunk = 8  # bytes an element, at most nearly always
     for extent in info.chunks:
         chunk *= extent
@@ -217,7 +217,7 @@ def _show(outcomes: list[Outcome], seconds: float) -> None:
             counts += f", [red]{len(outcome.bad):,} bad[/]"
         if outcome.refused is not None:
             counts = "[red]not checked[/]"
-        out.print(f"{mark} {rich.markup.escape(outcome.uri)}: {counts}", soft_wrap=True)
+        out.print(f"{mark} {plain(outcome.uri)}: {counts}", soft_wrap=True)
     bad = [error for outcome in outcomes for error in outcome.bad]
     refused = [outcome.refused for outcome in outcomes if outcome.refused is not None]
     for error in (refused + bad)[:_SHOWN]:

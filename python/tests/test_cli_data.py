@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import sys
 import zlib
 
@@ -125,6 +126,14 @@ def test_a_folder_that_is_none_is_one_line(tmp_path, command):
 
 
 # -- verify ------------------------------------------------------------------------------------------------------------
+
+
+def test_verify_goes_on_behind_an_array_whose_name_is_no_text(sharded, tmp_path):
+    sharded.rename(tmp_path / os.fsdecode(b"\xff.zarr"))
+    shutil.copytree(tmp_path / os.fsdecode(b"\xff.zarr"), tmp_path / "s3:x")
+    found = document("verify", tmp_path, status=1)["arrays"]
+    assert [array["refused"] and array["refused"]["reason"] for array in found] == [None, "uri"]
+    assert f"{tmp_path / 's3:x'}: " in damacy("verify", tmp_path).output  # and no picture for what is in colons
 
 
 def test_verify_decodes_every_chunk_of_every_array_below(sharded, plain):
