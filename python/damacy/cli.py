@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
@@ -14,4 +15,5 @@ def main() -> None:
         if missing.name is None or missing.name.partition(".")[0] not in ("typer", "rich", "click"):
             raise
         sys.exit(f"damacy's command line needs the package {missing.name}: pip install typer rich")
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # as Ctrl-C: unfinished files go
     app(prog_name="damacy")  # not `python -m damacy`, by which the command of a checkout starts it

@@ -82,6 +82,24 @@ except KeyboardInterrupt:
     assert run(program, "c.2.0").stdout == "interrupted\n"
 
 
+def test_a_command_that_is_terminated_leaves_no_unfinished_file(run):
+    pytest.importorskip("typer")
+    program = """
+from damacy import cli
+def terminate_when_hung():
+    wait_until_hung()
+    os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=terminate_when_hung).start()
+folder = os.path.dirname(path)
+sys.argv = ["damacy", "cat", path, "--out", os.path.join(folder, "x.raw")]
+try:
+    cli.main()
+except SystemExit as end:
+    print(end.code, *sorted(os.listdir(folder)))
+"""
+    assert run(program, "c.2.0").stdout == "143 a.zarr hung\n"
+
+
 def test_the_walk_for_arrays_ends_at_its_deadline(tmp_path, monkeypatch):
     answered = threading.Event()
 
