@@ -111,8 +111,9 @@ Error Context::error(CUresult result, const char* call) const {
 void Context::check(CUresult result, const char* call) const {
   if (result == CUDA_SUCCESS) return;
   const Error failed = error(result, call);
-  if (failed.sticky()) health().lose(failed);
-  throw failed;
+  if (!failed.sticky()) throw failed;
+  health().lose(failed);
+  throw health().error();  // another thread may have been first
 }
 
 void Context::note(CUresult result, const char* call) const noexcept {

@@ -246,6 +246,21 @@ TEST_F(CudaTest, after_a_sticky_error_no_call_is_made_and_memory_stays) {
   EXPECT_EQ(fake.stack_depth(), 0);
 }
 
+TEST_F(CudaTest, who_finds_a_device_lost_second_says_what_the_first_said) {
+  const auto device = cuda::bind_primary(api, 0);
+  const auto stream = device->make_stream();
+  std::optional<Error> first;
+  Work work;
+  work.launch = [&](std::uint64_t) {
+    fake.fail("cuEventCreate", 1, CUDA_ERROR_CONTEXT_IS_DESTROYED, true);
+    first = error_of([&] { (void)stream->record(); });
+    return static_cast<int>(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  };
+  const Error second = error_of([&] { stream->enqueue(std::move(work)); });
+  EXPECT_NE(second.message().find("cuEventCreate"), std::string::npos) << second.message();
+  EXPECT_EQ(second.message(), first->message());
+}
+
 TEST_F(CudaTest, a_lost_device_is_lost_for_every_later_pipeline_and_others_are_not) {
   const auto device = cuda::bind_primary(api, 0);
   const auto stream = device->make_stream();
