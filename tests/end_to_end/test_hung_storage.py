@@ -21,6 +21,7 @@ HUNG_CALLS = pathlib.Path(__file__).resolve().parent.parent / "fakes" / "hung_ca
 START = """
 import os, signal, sys, threading, time
 import damacy
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is born ignoring it
 path, mark = sys.argv[1:]
 def wait_until_hung():
     while not os.path.exists(mark):
