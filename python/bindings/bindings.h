@@ -31,7 +31,8 @@ class Unlocked {
   PyThreadState* state_;
 };
 
-// Takes the GIL on a thread of the library's own; when the interpreter has ended, the thread stops here for ever.
+// Takes the GIL where nothing may be thrown; when the interpreter has ended, a thread that is not the main one stops
+// here for ever.
 class HeldGil {
  public:
   HeldGil();

@@ -191,7 +191,7 @@ std::function<void()> signal_checker() {
 }
 
 HeldGil::HeldGil() {
-  while (interpreter_ends()) ::pause();
+  while (std::this_thread::get_id() != main_thread && interpreter_ends()) ::pause();
   try {
     state_ = PyGILState_Ensure();
   } catch (...) {  // as below

@@ -106,7 +106,7 @@ HeldObject::~HeldObject() {
     object_.release();
     return;
   }
-  const nb::gil_scoped_acquire gil;
+  const HeldGil gil;  // the interpreter may end on the way to it
   among_->objects_.erase(among_->objects_.find(object_.ptr()));
   object_.reset();
 }
