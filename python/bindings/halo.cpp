@@ -25,7 +25,7 @@ Dims dims_of(nb::handle sequence) {
   return dims;
 }
 
-// (dtype, shape, strides, i_axis, j_axis)
+// (dtype, shape, strides, i_axis, j_axis), and where other strides rank the axes on a native wire: those
 halo::Field field_of(nb::handle tuple) {
   halo::Field field;
   field.dtype = static_cast<Dtype>(nb::cast<int>(tuple[0]));
@@ -33,6 +33,7 @@ halo::Field field_of(nb::handle tuple) {
   field.strides = dims_of(tuple[2]);
   field.i_axis = nb::cast<int>(tuple[3]);
   field.j_axis = nb::cast<int>(tuple[4]);
+  if (nb::len(tuple) > 5) field.ranking = dims_of(tuple[5]);
   return field;
 }
 

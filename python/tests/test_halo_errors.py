@@ -146,6 +146,17 @@ def test_boxes_that_overlap_in_one_array_are_refused_for_that_pattern_only():
         t.async_unpack([a, b])
 
 
+def test_what_is_known_of_an_array_does_not_hold_for_another_one_at_its_address():
+    top, bottom = (slice(0, 2), slice(None)), (slice(2, 4), slice(None))
+    square = np.zeros((4, 4))
+    with get([spec(square, unpack=top), spec(square, unpack=bottom)]) as t:
+        t.async_unpack([square, square])
+        refused(ValueError, "overlap", lambda: t.async_unpack([square, square.T]))
+        frozen = square.view()
+        frozen.flags.writeable = False
+        refused(ValueError, "read-only", lambda: t.async_unpack([square, frozen]))
+
+
 def test_after_finalize_there_is_nothing():
     t = get([spec()])
     assert t.ready()

@@ -130,6 +130,21 @@ def test_unpacking_is_the_oracles_byte_for_byte(cases):
                 assert [a.tobytes() for a in got] == [a.tobytes() for a in want], seed
 
 
+def test_arrays_that_lie_otherwise_than_their_specs_say_are_on_the_wire_as_the_specs_say():
+    for seed in range(200):
+        case, rng = Case(seed), random.Random(seed)
+        others = [[laid_out(rng, a) for a in arrays] for arrays in case.quantities()]
+        with case.transformer() as transformer:
+            transformer.async_pack(*others)
+            assert transformer.get_pack_buffer().array.tobytes() == case.wire(), seed
+            buffer = transformer.get_unpack_buffer().array
+            buffer[...] = values(rng, buffer.shape, case.dtype)
+            wanted = case.unpacked(buffer.tobytes())
+            transformer.async_unpack(*others)
+            for got, want in zip(others, wanted):
+                assert [a.tobytes() for a in got] == [a.tobytes() for a in want], seed
+
+
 @pytest.mark.parametrize(
     ("r", "wanted"),
     [(0, [0, 1, 2, 3, 4, 5]), (1, [3, 0, 4, 1, 5, 2]), (2, [5, 4, 3, 2, 1, 0]), (3, [2, 5, 1, 4, 0, 3])],

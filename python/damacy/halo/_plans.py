@@ -24,8 +24,9 @@ def halo_plan(
 ) -> Any:
     """The plan of these messages.
 
-    `fields`: (dtype, shape, strides, i axis, j axis); messages: (entries, whether native), an entry being (x box, y box
-    or None, quarter turns), a box (field, start, stop); directs: (entry, x box, y box or None). The key is all of it.
+    `fields`: (dtype, shape, strides, i axis, j axis, and the strides that rank a native wire's axes if others do);
+    messages: (entries, whether native), an entry being (x box, y box or None, quarter turns), a box (field, start,
+    stop); directs: (entry, x box, y box or None). The key is all of it.
     """
     key = (fields, messages, directs, unpack, adjoint)
     with _lock:

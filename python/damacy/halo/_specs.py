@@ -109,8 +109,8 @@ def check(spec: HaloExchangeSpec) -> None:
 
 
 def native_field(spec: HaloExchangeSpec, strides: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """The spec's array, or one with other strides, as the native library takes it."""
-    return (spec._code, spec._shape, strides or spec._strides, *spec._axes)
+    """The spec's array, or one with other strides, as the native library takes it. A native wire is by the spec's."""
+    return (spec._code, spec._shape, strides or spec._strides, *spec._axes, spec._strides)
 
 
 def native_box(spec: HaloExchangeSpec, field: int, unpack: bool) -> tuple[Any, ...]:

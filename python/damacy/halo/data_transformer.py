@@ -88,7 +88,7 @@ class HaloDataTransformer(abc.ABC):
         self._specs = self._x + (self._y or [])
         self._own_strides = tuple(spec._strides for spec in self._specs)
         self._plans = {False: self._plan(False, self._own_strides), True: self._plan(True, self._own_strides)}
-        self._checked: list[int] = []  # addresses whose aliasing is known to be sound
+        self._checked: Any = None  # (plan, addresses) whose aliasing is known to be sound
         allocator, dtype = _modules.allocator(np_module, self._on_device, device, self._x[0].specification.dtype)
         itemsize = self._x[0].specification.itemsize
         self._pack_buffer = self._take(allocator, self._plans[False].buffer_bytes[0] // itemsize, dtype)
@@ -159,10 +159,11 @@ class HaloDataTransformer(abc.ABC):
 
     def _bases(self, unpack: bool, arrays: Arrays, plan: Any) -> list[int]:
         bases = [*arrays.addresses, self._buffer(unpack).address]
-        if unpack and bases != self._checked:
+        if unpack:
             arrays.check_writable()
-            plan.check_overlaps(bases)
-            self._checked = bases
+            if self._checked != (plan, bases):
+                plan.check_overlaps(bases)
+                self._checked = plan, bases
         return bases
 
     @abc.abstractmethod

@@ -185,12 +185,12 @@ class Compiler {
 
   // Of a dense block in the buffer; `own` ranks the axes.
   static Dims written_strides(const Dims& extents, const Field& own, Wire wire, std::int64_t bytes) {
+    const Dims& ranking = own.ranking.size() == extents.size() ? own.ranking : own.strides;
     std::array<std::size_t, kMaxRank> order;
     for (std::size_t i = 0; i < extents.size(); ++i) order[i] = i;
     if (wire == Wire::native)
-      std::stable_sort(
-          order.begin(), order.begin() + static_cast<std::ptrdiff_t>(extents.size()),
-          [&](std::size_t a, std::size_t b) { return std::abs(own.strides[a]) > std::abs(own.strides[b]); });
+      std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(extents.size()),
+                       [&](std::size_t a, std::size_t b) { return std::abs(ranking[a]) > std::abs(ranking[b]); });
     Dims strides(extents.size(), 0);
     for (std::size_t i = extents.size(); i > 0; --i) {
       strides[order[i - 1]] = bytes;
