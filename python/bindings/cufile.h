@@ -24,8 +24,6 @@
 
 namespace damacy::python {
 
-[[noreturn]] void raise(PyObject* type, const std::string& message);
-
 // ValueError when more is asked than there is; OverflowError when the end is above 2^63 - 1; ValueError for read-only.
 std::uint64_t size_within(nb::handle size, std::uint64_t available);
 void check_end(std::uint64_t offset, std::uint64_t size);

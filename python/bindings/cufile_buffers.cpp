@@ -15,11 +15,6 @@
 namespace damacy::python {
 namespace {
 
-[[noreturn]] void raise(PyObject* type, const std::string& message) {
-  PyErr_SetString(type, message.c_str());
-  throw nb::python_error();
-}
-
 // Strides of dimensions of size 0 or 1 say nothing.
 bool is_dense(const Py_buffer& view, bool c_order) {
   if (view.strides == nullptr || view.len == 0) return true;
@@ -61,32 +56,17 @@ void check_holds_no_objects(nb::handle object, const Py_buffer& view) {
 
 }  // namespace
 
-HeldBuffer::HeldBuffer(HeldBuffer&& other) noexcept
-    : view_(other.view_),
-      has_view_(std::exchange(other.has_view_, false)),
-      read_only_(other.read_only_),
-      stream_(other.stream_),
-      owner_(std::move(other.owner_)),
-      memory_(std::move(other.memory_)) {}
-
-void HeldBuffer::release() noexcept {
-  if (std::exchange(has_view_, false)) PyBuffer_Release(&view_);
-  owner_.reset();
-  memory_ = {};
-}
-
 bool HeldBuffer::take_view(nb::handle object) {
   if (PyObject_CheckBuffer(object.ptr()) == 0) return false;
-  if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_INDIRECT) != 0) throw nb::python_error();
-  has_view_ = true;
-  check_holds_no_objects(object, view_);
-  if (view_.suboffsets != nullptr) {
-    for (int i = 0; i < view_.ndim; ++i)
-      if (view_.suboffsets[i] >= 0) raise(PyExc_NotImplementedError, "buffers with suboffsets are not supported");
+  if (!view_.take(object, PyBUF_INDIRECT)) throw nb::python_error();
+  check_holds_no_objects(object, *view_);
+  if (view_->suboffsets != nullptr) {
+    for (int i = 0; i < view_->ndim; ++i)
+      if (view_->suboffsets[i] >= 0) raise(PyExc_NotImplementedError, "buffers with suboffsets are not supported");
   }
-  if (!is_dense(view_, true) && !is_dense(view_, false)) raise(PyExc_ValueError, "Array must be contiguous");
-  read_only_ = view_.readonly != 0;
-  memory_ = {static_cast<std::byte*>(view_.buf), static_cast<std::uint64_t>(view_.len), nullptr};
+  if (!is_dense(*view_, true) && !is_dense(*view_, false)) raise(PyExc_ValueError, "Array must be contiguous");
+  read_only_ = view_->readonly != 0;
+  memory_ = {view_.bytes().data(), view_.bytes().size(), nullptr};
   return true;
 }
 

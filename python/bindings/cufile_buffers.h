@@ -3,24 +3,21 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "bindings.h"
+#include "buffer_view.h"
 #include "damacy/io/file_memory.h"
 
 namespace damacy::python {
 
-// One buffer, held until release().
+// One buffer, held until this goes.
 class HeldBuffer {
  public:
   HeldBuffer() = default;
-  HeldBuffer(HeldBuffer&& other) noexcept;
-  HeldBuffer& operator=(HeldBuffer&& other) = delete;
-  ~HeldBuffer() { release(); }
-
   // Throws for what is no contiguous memory. `stream`: the user's, None if not named.
   void take(nb::handle object, nb::handle stream);
-  void release() noexcept;
 
   std::byte* data() const noexcept { return memory_.data; }
   std::uint64_t size() const noexcept { return memory_.size; }
@@ -33,8 +30,7 @@ class HeldBuffer {
   bool take_view(nb::handle object);
   void take_with_python(nb::handle object, nb::handle stream);
 
-  Py_buffer view_{};
-  bool has_view_ = false;
+  BufferView view_;
   bool read_only_ = false;
   std::uint64_t stream_ = 0;
   nb::object owner_;  // what else keeps the memory
@@ -44,7 +40,7 @@ class HeldBuffer {
 // The buffers of one request, released together: by who gets the result, or by the callback thread.
 struct HeldBuffers {
   std::vector<HeldBuffer> all;
-  void release() noexcept { all.clear(); }
+  void release() noexcept { const auto gone = std::exchange(all, {}); }  // which may run Python code
 };
 
 // What a DLPack capsule holds, as damacy._io_memory wants it: (pointer, bytes, read only, shape, strides or None, item

@@ -86,32 +86,25 @@ IoHandle* begin_many(nb::handle requests, bool exact, nb::handle stream) {
 class Int64Array {
  public:
   Int64Array(nb::handle object, const char* name) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS) != 0) {
+    if (!view_.take(object, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS)) {
       PyErr_Clear();
       raise(PyExc_TypeError, text(name, ": expected an array of int64"));
     }
-    held_ = true;
-    const std::string_view format = view_.format != nullptr ? view_.format : "";
-    const bool is_int64 = view_.itemsize == 8 && (format == "l" || format == "q" || format == "<q" || format == "<l" ||
-                                                  format == "=q" || format == "@l");
+    const std::string_view format = view_->format != nullptr ? view_->format : "";
+    const bool is_int64 = view_->itemsize == 8 && (format == "l" || format == "q" || format == "<q" || format == "<l" ||
+                                                   format == "=q" || format == "@l");
     if (!is_int64) raise(PyExc_TypeError, text(name, ": expected an array of int64 (got format \"", format, "\")"));
     name_ = name;
   }
-  Int64Array(const Int64Array&) = delete;
-  Int64Array& operator=(const Int64Array&) = delete;
-  ~Int64Array() {
-    if (held_) PyBuffer_Release(&view_);
-  }
-  std::size_t size() const noexcept { return static_cast<std::size_t>(view_.len) / 8; }
+  std::size_t size() const noexcept { return view_.bytes().size() / 8; }
   std::uint64_t operator[](std::size_t i) const {
-    const std::int64_t value = static_cast<const std::int64_t*>(view_.buf)[i];
+    const std::int64_t value = static_cast<const std::int64_t*>(view_->buf)[i];
     if (value < 0) raise(PyExc_OverflowError, text("negative value: ", name_, "[", i, "]"));
     return static_cast<std::uint64_t>(value);
   }
 
  private:
-  Py_buffer view_{};
-  bool held_ = false;
+  BufferView view_;
   const char* name_ = "";
 };
 

@@ -103,17 +103,11 @@ nb::dict cufile_probe_dict() {
 }
 
 ssize_t plain_pread(int fd, nb::handle buf, nb::handle size, nb::handle file_offset) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(buf.ptr(), &view, PyBUF_INDIRECT) != 0) throw nb::python_error();
-  const std::uint64_t bytes = natural(size, "size", static_cast<std::uint64_t>(view.len));
+  const BufferView view(buf, PyBUF_WRITABLE);
+  const std::uint64_t bytes = size_within(size, view.bytes().size());
   const std::uint64_t offset = natural(file_offset, "file_offset", 0);
-  ssize_t n = 0;
-  {
-    const Unlocked unlocked;
-    n = ::pread(fd, view.buf, bytes, static_cast<off_t>(offset));
-  }
-  PyBuffer_Release(&view);
-  return n;
+  const Unlocked unlocked;
+  return ::pread(fd, view.bytes().data(), bytes, static_cast<off_t>(offset));
 }
 
 void register_memory(nb::handle buf, bool registers) {

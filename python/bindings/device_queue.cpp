@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "buffer_view.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/text.h"
 #include "damacy/device/cuda_device.h"
@@ -122,22 +123,6 @@ void copy_strided(DeviceQueue& queue, std::uint64_t src, std::uint64_t dst, std:
   queue.copy(copy, bytes_at(src + static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high - low)), dst);
 }
 
-class HeldBuffer {
- public:
-  HeldBuffer(nb::handle object, int flags) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
-  }
-  HeldBuffer(const HeldBuffer&) = delete;
-  HeldBuffer& operator=(const HeldBuffer&) = delete;
-  ~HeldBuffer() { PyBuffer_Release(&view_); }
-  std::span<std::byte> bytes() const {
-    return {static_cast<std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
-  }
-
- private:
-  Py_buffer view_{};
-};
-
 MemoryBlock device_block(const std::shared_ptr<DeviceQueue>& queue, std::uint64_t size) {
   release_waiting();
   const Unlocked unlocked;
@@ -152,13 +137,13 @@ void bind_device_queue(nb::module_& m) {
   nb::class_<DeviceQueue>(m, "DeviceQueue")
       .def("upload",
            [](DeviceQueue& queue, std::uint64_t dst, nb::handle src) {
-             const HeldBuffer held(src, PyBUF_SIMPLE);
+             const BufferView held(src, PyBUF_SIMPLE);
              const Unlocked unlocked;
              queue.upload(bytes_at(dst, held.bytes().size()), held.bytes());
            })
       .def("download",
            [](DeviceQueue& queue, nb::handle dst, std::uint64_t src) {
-             const HeldBuffer held(dst, PyBUF_WRITABLE);
+             const BufferView held(dst, PyBUF_WRITABLE);
              const Unlocked unlocked;
              queue.download(held.bytes(), bytes_at(src, held.bytes().size()));
            })

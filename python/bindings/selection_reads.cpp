@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "bindings.h"
+#include "buffer_view.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
@@ -142,22 +143,17 @@ class GivenStore final : public Store {
   std::vector<Entry> list(std::string_view) override { return {}; }
 
   void put(const std::string& key, std::uint64_t offset, nb::object bytes, std::uint64_t size) {
-    auto view = std::make_unique<Py_buffer>();
-    if (PyObject_GetBuffer(bytes.ptr(), view.get(), PyBUF_SIMPLE) != 0) throw nb::python_error();
+    const BufferView& view = views_.emplace_back(bytes, PyBUF_SIMPLE);
     auto& object = objects_[key];
     if (!object) object = std::make_shared<GivenObject>(key);
-    object->put(offset, {static_cast<const std::byte*>(view->buf), static_cast<std::size_t>(view->len)}, size);
-    views_.push_back(std::move(view));
+    object->put(offset, view.bytes(), size);
   }
-  void release() {
-    for (auto& view : views_) PyBuffer_Release(view.get());
-    views_.clear();
-  }
+  void release() { views_.clear(); }
 
  private:
   std::string name_;
   std::map<std::string, std::shared_ptr<GivenObject>, std::less<>> objects_;
-  std::vector<std::unique_ptr<Py_buffer>> views_;
+  std::vector<BufferView> views_;
 };
 
 // An array as large as one of its stored objects: what a read needs to know whatever the array's shape is now.

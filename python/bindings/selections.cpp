@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "buffer_view.h"
+
 namespace damacy::python {
 namespace {
 
@@ -21,23 +23,11 @@ struct Axis {
   }
 };
 
-class BufferView {  // releases what it looked at
- public:
-  explicit BufferView(nb::handle object) {
-    held_ = PyObject_GetBuffer(object.ptr(), &view_, PyBUF_FULL_RO) == 0;
-    if (!held_) PyErr_Clear();
-  }
-  BufferView(const BufferView&) = delete;
-  BufferView& operator=(const BufferView&) = delete;
-  ~BufferView() {
-    if (held_) PyBuffer_Release(&view_);
-  }
-  const Py_buffer* get() const { return held_ ? &view_ : nullptr; }
-
- private:
-  Py_buffer view_{};
-  bool held_ = false;
-};
+bool take_view(BufferView& view, nb::handle object) {
+  if (view.take(object, PyBUF_FULL_RO)) return true;
+  PyErr_Clear();
+  return false;
+}
 
 // Of an array with at most one axis longer than 1, which is `axis`.
 bool is_along(const Py_buffer& view, int axis) {
@@ -122,11 +112,11 @@ std::optional<std::vector<Axis>> axes_of(nb::handle selection, std::span<const s
     const nb::handle entry = entries[i];
     std::optional<Axis> axis;
     if (is_array(entry)) {
-      const BufferView view(entry);
-      if (view.get() == nullptr) return std::nullopt;
-      const bool is_ix = arrays == given && view.get()->ndim == static_cast<int>(given);
-      if (!is_ix && !(arrays == 1 && view.get()->ndim == 1)) return std::nullopt;
-      axis = list_of(*view.get(), is_ix ? static_cast<int>(i) : 0, shape[i]);
+      BufferView view;
+      if (!take_view(view, entry)) return std::nullopt;
+      const bool is_ix = arrays == given && view->ndim == static_cast<int>(given);
+      if (!is_ix && !(arrays == 1 && view->ndim == 1)) return std::nullopt;
+      axis = list_of(*view, is_ix ? static_cast<int>(i) : 0, shape[i]);
       array_at = static_cast<std::ptrdiff_t>(i);
     } else {
       axis = PySlice_Check(entry.ptr()) ? slice_of(entry, shape[i]) : index_of(entry, shape[i]);
@@ -151,9 +141,9 @@ std::optional<std::vector<Axis>> points_of(nb::handle selection, std::span<const
   std::vector<Axis> axes;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (!is_array(entries[i])) return std::nullopt;
-    const BufferView view(entries[i]);
-    if (view.get() == nullptr || view.get()->ndim != 1) return std::nullopt;
-    auto axis = list_of(*view.get(), 0, shape[i]);
+    BufferView view;
+    if (!take_view(view, entries[i]) || view->ndim != 1) return std::nullopt;
+    auto axis = list_of(*view, 0, shape[i]);
     if (!axis || axis->count == 0 || axis->count != (i == 0 ? axis->count : axes[0].count)) return std::nullopt;
     axes.push_back(std::move(*axis));
   }

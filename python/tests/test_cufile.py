@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import damacy
-from damacy import cufile, defaults
+from damacy import _native, cufile, defaults
 from damacy.cufile import CuFile
 
 DATA = np.random.default_rng(1).integers(0, 256, 300_000, dtype=np.uint8)
@@ -301,6 +301,27 @@ def test_a_buffer_is_held_until_the_end_and_no_longer(path):
 
 
 # -- futures -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_refused_call_holds_no_buffer(path):
+    with CuFile(path) as file, open(path, "rb") as plain:
+        calls = {
+            "size": lambda held: file.pread(held, "a"),
+            "offset": lambda held: file.pread(held, None, 1.5),
+            "a later buffer": lambda held: file.pread([held, None]),
+            "range": lambda held: file.preadv([(held, None, "a")]),
+            "packed sizes": lambda held: file.preadv_packed(bytearray(8), held, held),
+            "bound pread": lambda held: _native.plain_pread(plain.fileno(), held, "a"),
+            "bound pread, offset": lambda held: _native.plain_pread(plain.fileno(), held, None, 1.5),
+        }
+        for name, call in calls.items():
+            held = bytearray(64)
+            with pytest.raises(TypeError):
+                call(held)
+            held.extend(b"free")  # BufferError while held
+            assert len(held) == 68, name
+        with pytest.raises(ValueError, match="Size is greater"):
+            _native.plain_pread(plain.fileno(), bytearray(64), 65)
 
 
 def test_a_future_gives_the_same_again_and_again(path):
