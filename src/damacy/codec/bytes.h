@@ -7,7 +7,7 @@
 #include <span>
 
 #include "damacy/codec/status.h"
-#include "damacy/core/host_device.h"
+#include "damacy/core/host_device_macro.h"
 
 namespace damacy::detail {
 

@@ -8,7 +8,7 @@
 
 #include "damacy/codec/bytes.h"
 #include "damacy/codec/status.h"
-#include "damacy/core/host_device.h"
+#include "damacy/core/host_device_macro.h"
 #include "damacy/core/limits.h"
 
 namespace damacy {

@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "damacy/core/dtype.h"
-#include "damacy/core/host_device.h"
+#include "damacy/core/host_device_macro.h"
 
 // Inlined always: a caller compiled for wider vectors than this file must not be given a plain copy to call.
 #define DAMACY_ELEMENT DAMACY_HOST_DEVICE [[gnu::always_inline]] inline

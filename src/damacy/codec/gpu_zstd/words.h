@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "damacy/core/host_device.h"
+#include "damacy/core/host_device_macro.h"
 
 namespace damacy::gpu {
 
