@@ -89,7 +89,7 @@ class SlabRead final : public Request {
 };
 
 // Staging memory that readers fill and a device empties again and again stays in the processor's cache when there is
-// little of it: then reading costs half the time, and the copies read no memory (docs/design/01).
+// little of it: then reading costs half the time, and the copies read no memory (docs/design/two-engines.md).
 constexpr std::uint64_t kWarmStaging = 128 << 20;
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
