@@ -59,6 +59,26 @@ bool is_document(std::string_view key) {
   return name == "zarr.json" || name.starts_with(".z");
 }
 
+// Whether a key ends in these coordinates, whatever stands between them.
+bool ends_in(std::string_view key, const std::vector<std::int64_t>& coordinates) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (auto at = coordinates.rbegin(); at != coordinates.rend(); ++at) {
+    while (at != coordinates.rbegin() && !key.empty() && !is_digit(key.back())) key.remove_suffix(1);
+    const std::string number = text(*at);
+    if (!key.ends_with(number)) return false;
+    key.remove_suffix(number.size());
+    if (!key.empty() && is_digit(key.back())) return false;
+  }
+  return true;
+}
+
+// A document by its name. A shard is known by a chunk with other coordinates; what else there is may be a lone chunk.
+std::string object_text(const ErrorWhere& where) {
+  if (is_document(where.key)) return where.key;
+  const bool holds_chunk = where.chunk && !ends_in(where.key, *where.chunk);
+  return text(holds_chunk ? "shard " : "object ", where.key);
+}
+
 void escape_byte(std::string& out, unsigned char byte) {
   constexpr char kHex[] = "0123456789abcdef";
   out += "\\x";
@@ -130,7 +150,7 @@ std::string describe(Status status, std::string_view message, const ErrorWhere& 
   add(without_secrets(where.uri.empty() ? where.store : where.uri));
   if (!where.uri.empty() && !where.store.empty() && where.store != where.uri)
     add(text("store ", without_secrets(where.store)));
-  if (!where.key.empty()) add(is_document(where.key) ? where.key : text("shard ", where.key));
+  if (!where.key.empty()) add(object_text(where));
   add(where.pointer);
   if (where.chunk) add(text("chunk ", tuple_text(*where.chunk)));
   if (where.byte_range) add(text("bytes ", where.byte_range->first, "-", where.byte_range->second));

@@ -34,7 +34,7 @@ struct ErrorWhere {
   std::string what;  // stage: create push pop flush release closed forked
   std::string uri;
   std::string store;
-  std::string key;      // object below the store: a metadata document, or a shard (a lone chunk is a shard of one)
+  std::string key;      // object below the store: a metadata document, a shard, a lone chunk
   std::string pointer;  // JSON pointer into a metadata document
   std::optional<std::vector<std::int64_t>> chunk;
   std::optional<std::pair<std::uint64_t, std::uint64_t>> byte_range;

@@ -25,6 +25,21 @@ TEST(Error, a_metadata_document_is_no_shard) {
   EXPECT_STREQ(error.what(), "vol.zarr: zarr.json: /codecs/1: codec 'zfp' is not supported (decode error, codec)");
 }
 
+TEST(Error, only_what_holds_other_chunks_is_a_shard) {
+  const auto line = [](std::string_view key, std::optional<std::vector<std::int64_t>> chunk) {
+    ErrorWhere where;
+    where.key = key;
+    where.chunk = std::move(chunk);
+    return describe(Status::io, "gone", where);
+  };
+  EXPECT_EQ(line("c/0/12", {{0, 12}}), "object c/0/12: chunk (0, 12): gone (io error)");
+  EXPECT_EQ(line("s0/3.12", {{3, 12}}), "object s0/3.12: chunk (3, 12): gone (io error)");
+  EXPECT_EQ(line("c/0/12", {{0, 2}}), "shard c/0/12: chunk (0, 2): gone (io error)");
+  EXPECT_EQ(line("c/0/12", {{1, 0, 12}}), "shard c/0/12: chunk (1, 0, 12): gone (io error)");
+  EXPECT_EQ(line("c", {std::vector<std::int64_t>{}}), "object c: chunk (): gone (io error)");
+  EXPECT_EQ(line("c/0/12", std::nullopt), "object c/0/12: gone (io error)");
+}
+
 TEST(Error, the_first_to_know_where_knew_best) {
   Error error(Status::io, "gone");
   error.at_key("c/0").at_key("c/1");
