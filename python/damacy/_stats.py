@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Metric:
-    """One stage: wall time added up, the best single observation (1e30 before the first), bytes, observations."""
+    """One stage: wall time added up, the best single observation (1e30 before the first), bytes, observations.
+
+    >>> Metric("io", ms=3.5, best_ms=0.25, input_bytes=2e6, output_bytes=1.5e6, count=12)
+    <Metric io: 12 in 3.50 ms, best 0.250 ms, 2.00 MB in, 1.50 MB out>
+    """
 
     name: str
     ms: float
@@ -18,10 +22,23 @@ class Metric:
     output_bytes: float
     count: int
 
+    def __str__(self) -> str:
+        if self.count == 0:
+            return f"{self.name}: none yet"
+        sizes = [(self.input_bytes, "in"), (self.output_bytes, "out")]
+        moved = "".join(f", {size / 1e6:.2f} MB {way}" for size, way in sizes if size)
+        return f"{self.name}: {self.count} in {self.ms:.2f} ms, best {self.best_ms:.3f} ms{moved}"
 
-@dataclasses.dataclass(frozen=True, slots=True)
+    def __repr__(self) -> str:
+        return f"<Metric {self}>"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Stats:
-    """Counts of one pipeline since it was made, or since `stats_reset`; the two `*_committed` are gauges."""
+    """Counts of one pipeline since it was made, or since `stats_reset`; the two `*_committed` are gauges.
+
+    Printed, they are what is not 0; `dataclasses.asdict` gives all.
+    """
 
     plan: Metric
     io: Metric
@@ -47,6 +64,12 @@ class Stats:
     samples_filled: int = 0
     host_bytes_committed: int = 0
     chunks_decoded_on_host: int = 0
+
+    def __repr__(self) -> str:
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        lines = [str(value) for value in values.values() if isinstance(value, Metric) and value.count]
+        lines += [f"{name}: {value}" for name, value in values.items() if isinstance(value, int) and value]
+        return "\n  ".join(["Stats:", *lines])
 
 
 METRICS = tuple(field.name for field in dataclasses.fields(Stats))[:8]

@@ -56,6 +56,16 @@ def test_fields_names_and_types():
         stats.bytes_read = 3
 
 
+def test_printed_statistics_are_what_was_counted(volume):
+    with pipeline(batch_size=4) as p:
+        assert "1e+30" not in str(p.stats()) and str(p.stats().io) == "io: none yet"
+        stats = run(p, [volume.sample((0, 8), (0, 8))] * 4)
+    lines = [line.strip() for line in str(stats).splitlines()]
+    assert f"bytes_read: {stats.bytes_read}" in lines and "batches_emitted: 1" in lines
+    assert any(line.startswith(f"io: {stats.io.count} in ") for line in lines)
+    assert not any(line.startswith(("h2d", "batches_truncated")) for line in lines)
+
+
 def test_each_distinct_chunk_of_a_batch_is_read_and_decoded_once(volume):
     with pipeline(batch_size=4) as p:
         # All four boxes lie in the same four chunks; two more chunks are touched by one each.
