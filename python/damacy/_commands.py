@@ -58,9 +58,15 @@ def info(uri: Uri, as_json: AsJson = False) -> None:
     table.add_row("codecs", ", ".join(found.codecs))
     if found.levels:
         table.add_row("levels", rich.markup.escape(", ".join(found.levels)))
-    why_not = rich.markup.escape(found.why_not or "")
-    table.add_row("readable", "[green]yes[/]" if found.supported else f"[red]no[/]: {why_not}")
+    table.add_row("readable", _readable(found))
     out.print(table)
+
+
+def _readable(found: damacy.ArrayInfo) -> str:
+    if not found.supported:
+        return f"[red]no[/]: {rich.markup.escape(found.why_not or '')}"
+    blosc = any("blosc" in codec for codec in found.codecs)
+    return "[green]yes[/]" + (", unless a chunk says it holds blosclz or snappy" if blosc else "")
 
 
 @app.command()

@@ -40,6 +40,7 @@ class ArrayInfo:
     """An array as its metadata describe it, enough to draw samples from.
 
     `chunks` is the inner chunk, `shards` None where there are none; `levels` are the paths of an image, finest first.
+    `supported` is what metadata can tell: which compressor a blosc chunk holds, it says itself when it is read.
     """
 
     uri: str
