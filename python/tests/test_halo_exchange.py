@@ -157,6 +157,40 @@ def test_scalars_and_vectors_cross_the_cubed_sphere_as_by_folding(layout, n, h, 
             assert np.array_equal(got[k], want[k]), (rank, k, got[k], want[k])
 
 
+def vector_at(position):
+    """Three numbers that no other point has."""
+    return np.array([1, 1000, 10**6]) * (7 + (position + 20) @ [1, 50, 2500])
+
+
+@pytest.mark.parametrize("wire", ["ndsl", "native"])
+@pytest.mark.parametrize("staggered", [((1, 0), (0, 1)), ((0, 1), (1, 0))])  # (j, i) of x, of y
+@pytest.mark.parametrize(("layout", "n", "h"), [(1, 4, 2), (2, 3, 1)])
+def test_vectors_on_interfaces_cross_the_cubed_sphere_as_by_folding(layout, n, h, staggered, wire):
+    sphere, size = CubedSphere(layout), layout * n
+    plans, arrays, wanted = [], [], []
+    for rank in range(sphere.size):
+        tile, row, col = sphere.place(rank)
+        fields = []
+        for component, more in enumerate(staggered):
+            got = np.zeros([n + m + 2 * h for m in more])
+            want = np.zeros_like(got)
+            for at in np.ndindex(*got.shape):
+                local = [k - h for k in at]
+                b, a = (2 * (k + n * o) + 1 - m - size for k, o, m in zip(local, (row, col), more))
+                if abs(a) <= size or abs(b) <= size:
+                    position, *axes = cube.place(tile, b, a, size)
+                    want[at] = vector_at(position) @ axes[component]
+                if all(0 <= k < n + m for k, m in zip(local, more)):
+                    got[at] = want[at]
+            names = [d + "_interface" * m for d, m in zip("ji", more)]
+            fields.append(Field.like(got, names, (h, h), [n + m for m in more]))
+            arrays.append(got)
+            wanted.append(want)
+        plans.append(halo.compile(fields, sphere, rank, h, vectors=[(0, 1)], wire=wire))
+    exchange_all(plans, list(zip(arrays[::2], arrays[1::2])))
+    assert all(np.array_equal(got, want) for got, want in zip(arrays, wanted))
+
+
 @pytest.mark.parametrize("fill", ["x", "y"])
 def test_cells_beyond_a_cube_corner_are_filled_when_asked_for(fill):
     n, h = 4, 2

@@ -40,3 +40,15 @@ def fold(tile, j, i, n):
     to_index = lambda axis: (int(position @ axis) + n - 1) // 2  # noqa: E731
     turned = [(int(carry(v) @ new_i), int(carry(v) @ new_j)) for v in (along_i, along_j)]
     return new, to_index(new_j), to_index(new_i), *turned
+
+
+def place(tile, b, a, n):
+    """Where in space the point at `a` along I and `b` along J is (from -n to n, or beyond one edge: folded), and the
+    directions there in which the tile's axes go on."""
+    normal, along_i, along_j = TILES[tile]
+    for value, axis, other in ((a, along_i, b * along_j), (b, along_j, a * along_i)):
+        if abs(value) > n:
+            position = np.sign(value) * n * axis + (2 * n - abs(value)) * normal + other
+            carried = -np.sign(value) * normal
+            return position, *((carried, along_j) if axis is along_i else (along_i, carried))
+    return n * normal + a * along_i + b * along_j, along_i, along_j

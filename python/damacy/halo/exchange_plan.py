@@ -142,20 +142,20 @@ class ExchangePlan:
         return tuple(out)
 
     def _described(self, entry: Any, turned: bool) -> Any:
-        parts = []
+        """Field, type, dims, ranking and extents of each slot, as it is in the message."""
         x, y, rotation = entry[:3]
-        for box in (x, y):
-            if box is None:
-                continue
-            own = self.fields[box[0]]
-            extents = [b - a for a, b in zip(box[1], box[2])]
-            i_axis, j_axis = horizontal_axes(own.dims)
-            if turned and rotation % 2 and i_axis >= 0 and j_axis >= 0:
-                extents[i_axis], extents[j_axis] = extents[j_axis], extents[i_axis]
-            ranks = sorted(range(len(extents)), key=lambda a, f=own: (-abs(f.strides[a]), a))
-            parts.append((box[0], NAMES[own.dtype], dims_kind(own.dims), ranks if self.wire == "native" else None))
-            parts.append(sorted(extents) if y is not None else extents)
-        return parts
+        odd = turned and rotation % 2 == 1
+        slots = [(x, x)] if y is None else [(x, y), (y, x)] if odd else [(x, x), (y, y)]  # whose place, what is there
+        return [self._slot(place[0], box, odd) for place, box in slots]
+
+    def _slot(self, number: int, box: Any, odd: bool) -> Any:
+        own = self.fields[number]
+        extents = [b - a for a, b in zip(box[1], box[2])]
+        i_axis, j_axis = horizontal_axes(self.fields[box[0]].dims)
+        if odd and i_axis >= 0 and j_axis >= 0:
+            extents[i_axis], extents[j_axis] = extents[j_axis], extents[i_axis]
+        ranks = sorted(range(len(extents)), key=lambda axis: (-abs(own.strides[axis]), axis))
+        return number, NAMES[own.dtype], dims_kind(own.dims), ranks if self.wire == "native" else None, extents
 
 
 def compile(  # noqa: A001  called as halo.compile
