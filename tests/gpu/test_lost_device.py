@@ -25,14 +25,14 @@ def error_of(call):
         return error
     raise AssertionError("no error")
 def pops_until_it_shows(running):
-    for _ in range(200):
+    for _ in range(1 << 15):  # a GPU that others use, too, may not have come to it yet
         running.pop().release()
 def check_the_end(running, held, device):
     first = error_of(lambda: pops_until_it_shows(running))
     assert first.sticky and first.status == damacy.Status.CUDA, first
     assert "restart" in str(first), first
     again = error_of(running.pop)
-    assert again.sticky and again.status == damacy.Status.CUDA
+    assert again.sticky and again.status == damacy.Status.CUDA, again
     other = error_of(lambda: pipeline(0))
     assert other.sticky and again.args == first.args == other.args, (first, again, other)
     start = time.monotonic()
@@ -42,7 +42,8 @@ def check_the_end(running, held, device):
     running.close()
     del running, held, batch
     gc.collect()
-    assert time.monotonic() - start < 5
+    took = time.monotonic() - start
+    assert took < 5, f"{took} s"
     with pipeline("cpu") as host:  # the host back end needs no device
         host.push([sample(0)])
         assert host.pop().numpy()[0, 0, 0, 0] == 1
