@@ -32,9 +32,13 @@ def written_whole(path: pathlib.Path) -> Iterator[BinaryIO]:
     target = path.resolve()  # a link stays a link
     unfinished = target.with_name(f".damacy-{secrets.token_hex(8)}.partial")
     mode = 0o600 if there else 0o666
+    nameless = _open_nameless(target.parent, mode)
     try:
-        with open(unfinished, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with nameless or open(unfinished, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
+            file.flush()
+            if nameless:  # the descriptor of a folder makes os.link follow the link that /proc has
+                os.link(f"/proc/self/fd/{file.fileno()}", unfinished, src_dir_fd=file.fileno())
         if there:
             with contextlib.suppress(PermissionError):
                 os.chown(unfinished, there.st_uid, there.st_gid)
@@ -43,6 +47,14 @@ def written_whole(path: pathlib.Path) -> Iterator[BinaryIO]:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def _open_nameless(folder: pathlib.Path, mode: int) -> BinaryIO | None:
+    """A file that goes with the process, however that ends, until it has a name; None where there are none."""
+    try:
+        return open(os.open(folder, os.O_TMPFILE | os.O_WRONLY, mode), "wb")
+    except OSError:
+        return None
 
 
 def _stat_if_there(path: pathlib.Path) -> os.stat_result | None:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import shutil
+import subprocess
 import sys
 import zlib
 
@@ -16,7 +17,7 @@ zarr = pytest.importorskip("zarr")
 from typer.testing import CliRunner  # noqa: E402
 
 import damacy as damacy_package  # noqa: E402
-from damacy import _bench  # noqa: E402
+from damacy import _bench, _output  # noqa: E402
 from damacy._commands import app  # noqa: E402
 
 
@@ -60,7 +61,10 @@ def test_an_output_that_cannot_be_written_is_one_line(sharded, tmp_path):
         assert document(command, sharded, "--out", nowhere, status=1)["reason"] == "output"
 
 
-def test_an_output_changes_when_its_new_content_is_whole(sharded, tmp_path, values):
+@pytest.mark.parametrize("nameless", [True, False])
+def test_an_output_changes_when_its_new_content_is_whole(sharded, tmp_path, values, nameless, monkeypatch):
+    if not nameless:  # as where the file system has no such files
+        monkeypatch.setattr(_output, "_open_nameless", lambda folder, mode: None)
     wanted = tmp_path / "x.raw"
     wanted.write_bytes(b"precious")
     shard = sharded / "c" / "0" / "0" / "0"
@@ -75,6 +79,23 @@ def test_an_output_changes_when_its_new_content_is_whole(sharded, tmp_path, valu
     assert wanted.read_bytes() == values[0:1].tobytes()
     assert damacy("cat", sharded, "0:1", "--out", "/dev/null").exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["image", "link", "x.raw"]
+
+
+def test_a_command_that_is_killed_leaves_nothing_behind(tmp_path):
+    if not _output._open_nameless(tmp_path, 0o600):
+        pytest.skip("files without a name are unknown to this file system")
+    program = """
+import os, pathlib, sys
+from damacy._output import written_whole
+with written_whole(pathlib.Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), 9)
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.run([sys.executable, "-c", program, tmp_path / "x.raw"], env=environment, timeout=60)
+    assert killed.returncode == -9
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_output_keeps_the_permissions_of_the_file_whose_name_it_takes(sharded, tmp_path):
