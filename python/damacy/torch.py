@@ -27,9 +27,10 @@ _IN_A_WORKER = (
 class IterableDataset(torch.utils.data.IterableDataset):
     """The batches of a `damacy.training.Loader` as tensors, on the loader's device, without a copy.
 
-    Iterate it once an epoch, itself or in `DataLoader(dataset, batch_size=None)`. A tensor keeps its slot until it is
-    gone; with the default `Config.n_batches` one may be kept while the next is made. In a worker process it raises
-    `RuntimeError`, which says what to do instead.
+    Iterate it once an epoch, itself or in `DataLoader(dataset, batch_size=None)`; without `batch_size=None` a
+    `DataLoader` copies each batch and puts an axis in front of it. A tensor keeps its slot until it is gone; with the
+    default `Config.n_batches` one may be kept while the next is made. In a worker process it raises `RuntimeError`,
+    which says what to do instead.
     """
 
     def __init__(self, loader: Loader) -> None:
