@@ -53,15 +53,17 @@ class _Round:
 
     def copies(self, fields: tuple[int, ...]) -> tuple[Any, Any]:
         """Packing and unpacking at these addresses; None where there is nothing to do."""
-        return tuple(
-            plan.bind([*fields, *self._buffer_bases(plan, buffers)]) if plan.launches else None
-            for plan, buffers in ((self.pack, self.send), (self.unpack, self.receive))
-        )
+        return self._bound(self.pack, fields, self.send), self._bound(self.unpack, fields, self.receive)
 
     @staticmethod
-    def _buffer_bases(plan: Any, buffers: dict[int, Any]) -> list[int]:
+    def _bound(plan: Any, fields: tuple[int, ...], buffers: dict[int, Any]) -> Any:
+        if not plan.launches:
+            return None
         addresses = [layout_of(b).address for _, b in sorted(buffers.items())]
-        return [addresses[m] for m in plan.message_of_slot]
+        bases = [*fields, *(addresses[m] for m in plan.message_of_slot)]
+        if len(fields) > 1:  # which may share memory
+            plan.check_overlaps(bases)
+        return plan.bind(bases)
 
 
 class Token:
@@ -157,12 +159,14 @@ class Exchanger:
     @staticmethod
     def _address(n: int, array: Any, field: Field) -> int:
         layout = layout_of(array)
-        if (layout.shape, layout.strides, layout.device) != (field.shape, field.strides, field.device):
+        if layout.dtype != field.dtype:
+            raise DtypeMismatch(f"array {n} is of {NAMES[layout.dtype]}, expected {NAMES[field.dtype]}")
+        if (layout.shape, layout.strides) != (field.shape, field.strides):
             raise InvalidArgument(
                 f"array {n} has shape {layout.shape}, strides {layout.strides}, expected {field.shape}, {field.strides}"
             )
-        if layout.dtype != field.dtype:
-            raise DtypeMismatch(f"array {n} is of {NAMES[layout.dtype]}, expected {NAMES[field.dtype]}")
+        if layout.device != field.device:
+            raise InvalidArgument(f"array {n} is on device {layout.device}, expected {field.device} (None: the host)")
         if not layout.writable:
             raise InvalidArgument(f"array {n} is read-only")
         return layout.address

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import itertools
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from damacy.halo import _plans
@@ -66,7 +67,7 @@ class Field:
         """Starts and stops of what goes over a link, absolute in the allocation."""
         given = link.send if interior else link.receive
         if given is None:
-            if not isinstance(width, int):
+            if not isinstance(width, Integral):
                 raise InvalidArgument(f"width {width!r}: these links take one number")
             slices = boundary_slice(self.dims, self.origin, self.extent, self.shape, link.side, width, interior)
             return tuple(s.start for s in slices), tuple(s.stop for s in slices)
@@ -177,8 +178,7 @@ def compile(  # noqa: A001  called as halo.compile
     if wire not in ("ndsl", "native"):
         raise InvalidArgument(f"wire {wire!r}: expected 'ndsl' or 'native'")
     pairs = _pairs(fields, vectors)
-    if isinstance(topology, topologies.Cartesian):
-        topology = topology.with_sizes(_cells(fields[0], topology.dims))
+    topology = _sized(topology, fields, rank)
     links = topology.links(rank, width) if not isinstance(topology, topologies.Links) else topology.links(rank)
     if len({(f.library, f.device) for f in fields}) > 1:
         raise InvalidArgument("fields of several libraries or devices in one exchange")
@@ -192,6 +192,9 @@ def compile(  # noqa: A001  called as halo.compile
 
 
 def _pairs(fields: Sequence[Field], vectors: Sequence[tuple[int, int]]) -> list[tuple[int, int | None]]:
+    named = [n for pair in vectors for n in pair]
+    if len(set(named)) < len(named) or any(not 0 <= n < len(fields) for n in named):
+        raise InvalidArgument(f"vectors {vectors}: expected pairs of different numbers of the {len(fields)} fields")
     second = {y for _, y in vectors}
     first = dict(vectors)
     for x, y in first.items():
@@ -205,10 +208,27 @@ def _cells(field: Field, dims: Sequence[str]) -> list[int]:
     out = []
     for dim in dims:
         if dim not in kinds:
-            raise InvalidArgument(f"dimension {dim} is decomposed, and field has {field.dims}")
+            raise InvalidArgument(f"dimension {dim} is decomposed, and a field has {field.dims}")
         axis = kinds.index(dim)
         out.append(field.extent[axis] - (field.dims[axis] in INTERFACE_DIMS))
     return out
+
+
+def _sized(topology: Any, fields: Sequence[Field], rank: int) -> Any:
+    """The topology, with blocks of the fields' size if it was given none. ValueError for fields of other sizes, and for
+    those that lack a decomposed dimension."""
+    grid = getattr(topology, "grid", topology.dims)
+    if len(topology.dims) != len(grid):
+        raise InvalidArgument(f"grid {grid} over dimensions {topology.dims}: give a name for each (dims=)")
+    cells = [_cells(field, topology.dims) for field in fields]
+    if not isinstance(topology, topologies.Cartesian):
+        return topology
+    topology = topology.with_sizes(cells[0])
+    block = [sizes[at] for sizes, at in zip(topology.sizes, topology.coordinates(rank))]
+    for n, own in enumerate(cells):
+        if own != block:
+            raise InvalidArgument(f"field {n} has {own} cells along {topology.dims}, the block of rank {rank} {block}")
+    return topology
 
 
 class _Maker:

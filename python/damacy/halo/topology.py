@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 from damacy.halo._errors import HaloError, InvalidArgument, OutsideAllocation, Unsupported
@@ -60,6 +61,10 @@ def boundary_slice(
     """
     if side not in BOUNDARIES:
         raise InvalidArgument(f"side {side!r}: expected one of 0 to 7")
+    if n_halo < 0:
+        raise InvalidArgument(f"{n_halo} cells of halo")
+    if not len(dims) == len(origin) == len(extent) == len(shape):
+        raise InvalidArgument(f"dimensions {tuple(dims)} with origin {origin}, extent {extent}, shape {shape}")
     i_end, j_end = SIDE_ENDS[side]
     out = []
     for dim, first, count, length in zip(dims, origin, extent, shape):
@@ -120,8 +125,15 @@ class Links:
 
 
 def _halves(width: Any, count: int) -> list[tuple[int, int]]:
-    widths = [width] * count if isinstance(width, int) else list(width)
-    return [(w, w) if isinstance(w, int) else tuple(w) for w in widths]
+    """Cells before and behind a block, a dimension each."""
+    try:
+        widths = [width] * count if isinstance(width, Integral) else list(width)
+        pairs = [(w, w) if isinstance(w, Integral) else tuple(w) for w in widths]
+    except TypeError:
+        pairs = []
+    if len(pairs) != count or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
+        raise InvalidArgument(f"width {width!r}: expected cells, or a number or a pair for each of {count} dimensions")
+    return pairs
 
 
 class Cartesian:
@@ -129,7 +141,8 @@ class Cartesian:
 
     `grid`: ranks a dimension. `periodic`: for each, or for all. `sizes`: cells of each block along each dimension, e.g.
     `[(5, 4), (3, 3, 2)]`; else blocks are equal and their size is the fields'. `corners`: "direct", "none" or
-    "sequential" (dimension after dimension, later phases carrying filled halos).
+    "sequential" (dimension after dimension, later phases carrying filled halos). `dims`: names of the decomposed
+    dimensions; of one to three they are the last of k, j, i if not given.
     """
 
     def __init__(
@@ -148,15 +161,15 @@ class Cartesian:
         if corners not in ("direct", "none", "sequential"):
             raise InvalidArgument(f"corners {corners!r}: expected 'direct', 'none' or 'sequential'")
         self.corners = corners
-        self.dims = tuple(dims) if dims is not None else ("j", "i")[-len(self.grid) :] if len(self.grid) <= 2 else ()
+        self.dims = tuple(dims) if dims is not None else ("k", "j", "i")[-len(self.grid) :]
         self.sizes = None if sizes is None else self._checked(sizes)
         self.size = 1
         for n in self.grid:
             self.size *= n
 
     def _checked(self, sizes: Sequence[Sequence[int] | int]) -> tuple[tuple[int, ...], ...]:
-        out = tuple((s,) * n if isinstance(s, int) else tuple(s) for s, n in zip(sizes, self.grid, strict=True))
-        if any(len(s) != n or min(s) < 0 for s, n in zip(out, self.grid)):
+        out = tuple((s,) * n if isinstance(s, Integral) else tuple(s) for s, n in zip(sizes, self.grid))
+        if len(sizes) != len(self.grid) or any(len(s) != n or min(s) < 0 for s, n in zip(out, self.grid)):
             raise InvalidArgument(f"sizes {sizes} for grid {self.grid}")
         return out
 

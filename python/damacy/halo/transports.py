@@ -27,7 +27,7 @@ class Local:
         self.size = n
         self._changed = threading.Condition()
         self._mail: dict[tuple[Any, ...], deque[Any]] = defaultdict(deque)
-        self._registry: dict[tuple[int, int], dict[int, Any]] = {}  # digests of those that are open
+        self._registry: dict[tuple[int, int], dict[int, Any]] = {}  # digests of those that may have to be compared
         self._opened: dict[int, int] = defaultdict(int)
 
     def open(self, rank: int, rounds: Any) -> _LocalChannels:
@@ -97,8 +97,9 @@ class _LocalChannels:
         """Messages are copies: nothing to wait for."""
 
     def close(self) -> None:
-        with self._local._changed:
-            self._local._registry.pop((self._rank, self._generation), None)
+        if self._shaken:  # else peers that open or exchange later are to find out
+            with self._local._changed:
+                self._local._registry.pop((self._rank, self._generation), None)
 
 
 def _host_view(buffer: Any) -> np.ndarray:
