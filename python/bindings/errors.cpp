@@ -49,9 +49,15 @@ nb::dict attributes_of(const Error& error) {
   return out;
 }
 
+// Of any object. Bytes of names that are no UTF-8 come back as they were; what else cannot be encoded is escaped.
 std::string text_of(nb::handle value) {
-  const nb::bytes bytes = nb::steal<nb::bytes>(PyUnicode_AsEncodedString(value.ptr(), "utf-8", "surrogateescape"));
-  return {bytes.c_str(), bytes.size()};
+  const nb::str shown(value);
+  for (const char* unencodable : {"surrogateescape", "backslashreplace"}) {
+    const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(shown.ptr(), "utf-8", unencodable));
+    if (bytes.is_valid()) return {PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr()))};
+    PyErr_Clear();
+  }
+  return "?";
 }
 
 std::vector<std::int64_t> integers_of(nb::handle sequence) {
@@ -60,7 +66,7 @@ std::vector<std::int64_t> integers_of(nb::handle sequence) {
   return out;
 }
 
-std::string describe_error(int status, const std::string& message, const nb::dict& attributes) {
+std::string describe_error(int status, const nb::str& message, const nb::dict& attributes) {
   ErrorWhere where;
   for (const auto& [name, value] : attributes) {
     if (value.is_none()) continue;
@@ -79,7 +85,7 @@ std::string describe_error(int status, const std::string& message, const nb::dic
     if (field == "batch_id") where.batch_id = nb::cast<std::int64_t>(value);
     if (field == "lost") where.lost = integers_of(value);
   }
-  return describe(static_cast<Status>(status), message, where);
+  return describe(static_cast<Status>(status), text_of(message), where);
 }
 
 void translate(const std::exception_ptr& thrown, void*) {

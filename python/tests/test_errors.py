@@ -102,6 +102,8 @@ def test_the_line_shows_every_attribute_that_is_set(cls):
     start = "pop: batch 12: sample 99: /data/a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: short read: 12 of 40 bytes"
     assert line.startswith(start)
     assert "short-read" in line
+    assert "sample 3 of its source" in line
+    assert "(99, 100)" in line
     assert "\n" not in line
 
 
@@ -120,6 +122,18 @@ def test_hostile_names_stay_on_one_line():
     line = str(damacy.NotFound("no metadata", uri="a\nb\x1b[31m\udcff.zarr"))
     assert line.isprintable()
     assert "a\\x0ab\\x1b[31m\\xff.zarr" in line
+
+
+@pytest.mark.parametrize("separator", ["\x85", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x9b"], ids=ascii)
+def test_what_ends_a_line_for_python_is_escaped(separator):
+    line = str(damacy.DecodeError(f"a{separator}b", key=f"c{separator}0"))
+    assert line.splitlines() == [line]
+    assert separator not in line
+
+
+def test_attributes_and_messages_of_other_types_are_shown_all_the_same(tmp_path):
+    assert str(damacy.NotFound(tmp_path, uri=tmp_path, reason=3)) == f"{tmp_path}: {tmp_path} (not found, 3)"
+    assert str(damacy.NotFound("\ud800\udcff", uri="\ud800")) == "\\ud800: \\ud800\\udcff (not found)"
 
 
 @pytest.mark.parametrize("status", CLASS_BY_STATUS)

@@ -54,6 +54,14 @@ std::size_t utf8_length(std::string_view raw, std::size_t at) {
   return length;
 }
 
+// Controls and line ends, of ASCII and beyond: U+0080 to U+009F, U+2028 and U+2029.
+bool breaks_line(std::string_view character) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7f;
+  if (character.size() == 2) return byte(0) == 0xc2 && byte(1) < 0xa0;
+  return character == "\xe2\x80\xa8" || character == "\xe2\x80\xa9";
+}
+
 bool is_document(std::string_view key) {
   const std::string_view name = key.substr(key.rfind('/') + 1);
   return name == "zarr.json" || name.starts_with(".z");
@@ -79,11 +87,14 @@ std::string object_text(const ErrorWhere& where) {
   return text(holds_chunk ? "shard " : "object ", where.key);
 }
 
-void escape_byte(std::string& out, unsigned char byte) {
+void escape(std::string& out, std::string_view bytes) {
   constexpr char kHex[] = "0123456789abcdef";
-  out += "\\x";
-  out += kHex[byte >> 4];
-  out += kHex[byte & 15];
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += "\\x";
+    out += kHex[byte >> 4];
+    out += kHex[byte & 15];
+  }
 }
 
 }  // namespace
@@ -92,15 +103,13 @@ std::string one_line(std::string_view raw, std::size_t limit) {
   std::string out;
   out.reserve(raw.size());
   for (std::size_t at = 0; at < raw.size();) {
-    const auto byte = static_cast<unsigned char>(raw[at]);
     const std::size_t length = utf8_length(raw, at);
-    if (length == 0 || byte < 0x20 || byte == 0x7f) {
-      escape_byte(out, byte);
-      ++at;
-    } else {
-      out.append(raw.substr(at, length));
-      at += length;
-    }
+    const std::string_view character = raw.substr(at, std::max<std::size_t>(length, 1));
+    if (length == 0 || breaks_line(character))
+      escape(out, character);
+    else
+      out.append(character);
+    at += character.size();
   }
   if (out.size() <= limit) return out;
   std::size_t head = (limit - 5) / 2;
@@ -129,6 +138,8 @@ Error current_error() {
     return error;
   } catch (const std::bad_alloc&) {
     return Error(Status::oom, "no memory left on the host", "memory");
+  } catch (const std::length_error&) {  // more elements than addresses
+    return Error(Status::oom, "no memory could hold so much", "memory");
   } catch (const std::exception& error) {
     return Error(Status::io, text("internal: ", std::string_view(error.what())), "io");
   }
@@ -158,6 +169,7 @@ std::string describe(Status status, std::string_view message, const ErrorWhere& 
   line += text(" (", status_words(status));
   if (!where.reason.empty()) line += text(", ", one_line(where.reason, 64));
   line += ')';
+  if (where.stream_index && where.sample_index) line += text(" [sample ", *where.sample_index, " of its source]");
   if (!where.lost.empty()) {
     std::vector<std::int64_t> shown(where.lost.begin(),
                                     where.lost.begin() + std::min<std::size_t>(where.lost.size(), 8));

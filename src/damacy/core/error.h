@@ -98,7 +98,8 @@ class Error : public std::runtime_error {
 // A uri with a scheme without user-info, query and fragment; anything else as it is.
 [[nodiscard]] std::string without_secrets(std::string_view uri);
 
-// Control characters, line ends and invalid UTF-8 become \xNN; longer than `limit` is cut in the middle.
+// Control characters, line ends (Unicode's, too) and invalid UTF-8 become \xNN; longer than `limit` is cut in the
+// middle.
 [[nodiscard]] std::string one_line(std::string_view raw, std::size_t limit);
 
 }  // namespace damacy

@@ -54,6 +54,13 @@ TEST(OneLine, escapes_controls_and_bad_utf8) {
   EXPECT_EQ(one_line("\xc3\xa4\xed\xa0\x80", 100), "\xc3\xa4\\xed\\xa0\\x80");
 }
 
+TEST(OneLine, escapes_controls_and_line_ends_beyond_ascii) {
+  EXPECT_EQ(one_line("a\xc2\x85"
+                     "b\xe2\x80\xa8\xe2\x80\xa9\xc2\xa0\xe2\x80\xaa",
+                     100),
+            "a\\xc2\\x85b\\xe2\\x80\\xa8\\xe2\\x80\\xa9\xc2\xa0\xe2\x80\xaa");
+}
+
 TEST(Error, a_uri_keeps_its_secrets_to_itself) {
   EXPECT_EQ(without_secrets("https://user:hunter2@host/a?token=hunter2#x"), "https://host/a");
   EXPECT_EQ(without_secrets("https://host?token=hunter2"), "https://host");
