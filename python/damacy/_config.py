@@ -134,8 +134,11 @@ def _device(value: object) -> int | str | None:
         if number >= 0:
             return _below_2_63("device", number)
         value = number
-    got = shown(value) if isinstance(value, int) else repr(value)
-    raise ValueError(f"device must be None, an int >= 0, 'cpu', 'cuda' or 'cuda:N' (got {got})")
+    raise ValueError(f"device must be None, an int >= 0, 'cpu', 'cuda' or 'cuda:N' (got {_given(value)})")
+
+
+def _given(value: object) -> str:
+    return shown(value) if isinstance(value, int) else repr(value)
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -151,9 +154,9 @@ def _timeout(value: object) -> float | None:
         return None
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         try:
-            value = float(value)
+            seconds = float(value)
         except OverflowError:
-            value = math.inf
-        if math.isfinite(value) and value >= 0:
-            return value
-    raise ValueError(f"pop_timeout_s must be None or a finite number >= 0 (got {value!r})")
+            seconds = math.inf
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    raise ValueError(f"pop_timeout_s must be None or a finite number >= 0 (got {_given(value)})")

@@ -5,7 +5,6 @@ import dataclasses
 import inspect
 import math
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -182,9 +181,12 @@ def test_a_timeout_is_none_or_finite(value):
 
 
 @pytest.mark.parametrize("value", [-1, -0.5, math.inf, math.nan, "1", True, 10**400])
-def test_another_timeout_is_refused(value):
-    text = refusal(pop_timeout_s=value)
-    assert re.fullmatch(r"pop_timeout_s must be None or a finite number >= 0 \(got .+\)", text)
+def test_another_timeout_is_refused_as_it_was_given(value):
+    assert refusal(pop_timeout_s=value) == f"pop_timeout_s must be None or a finite number >= 0 (got {value!r})"
+
+
+def test_a_timeout_of_any_length_can_be_refused():
+    assert "pop_timeout_s must be None or a finite number" in refusal(pop_timeout_s=10**6000)
 
 
 def test_dtype_is_coerced_with_its_own_text():
