@@ -3,6 +3,7 @@
 #include "damacy/pipeline/dlpack_abi.h"
 
 #include <optional>
+#include <utility>
 
 #include "bindings.h"
 
@@ -27,33 +28,48 @@ void drop_versioned_capsule(PyObject* capsule) {
   tensor->deleter(tensor);
 }
 
+bool is_pair(const nb::object& value) {
+  return PyTuple_Check(value.ptr()) && PyTuple_Size(value.ptr()) == 2;
+}
+
+// Empty for what is no integer of 64 bits.
+std::optional<std::int64_t> integer_of(nb::handle value) {
+  if (!PyLong_Check(value.ptr()) || PyBool_Check(value.ptr())) return std::nullopt;
+  int beyond = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &beyond);
+  if (beyond != 0) return std::nullopt;
+  return number;
+}
+
 bool wants_versioned(const nb::object& max_version) {
   if (max_version.is_none()) return false;
-  if (!PyTuple_Check(max_version.ptr()) || PyTuple_Size(max_version.ptr()) != 2)
-    throw nb::type_error("max_version: expected None or a tuple (major, minor)");
-  for (const nb::handle part : max_version)
-    if (!PyLong_Check(part.ptr()) || PyBool_Check(part.ptr())) throw nb::type_error("max_version: expected integers");
-  return nb::cast<std::int64_t>(max_version[0]) >= 1;
+  if (!is_pair(max_version)) throw nb::type_error("max_version: expected None or a tuple (major, minor)");
+  const auto major = integer_of(max_version[0]);
+  const auto minor = integer_of(max_version[1]);
+  if (!major || !minor || *major < 0 || *minor < 0)
+    throw nb::type_error("max_version: expected integers that are not negative");
+  return *major >= 1;
 }
 
 // The consumer's stream, numbered as by DLPack.
 std::optional<std::uint64_t> stream_of(const nb::object& stream, bool on_host) {
   if (stream.is_none()) return std::nullopt;
   if (on_host) buffer_error("stream: a batch in host memory takes None only");
-  if (!PyLong_Check(stream.ptr()) || PyBool_Check(stream.ptr())) buffer_error("stream: expected None or an integer");
-  const long long number = PyLong_AsLongLong(stream.ptr());
-  if (number == -1 && PyErr_Occurred() == nullptr) return Batch::kAnyStream;
-  if (PyErr_Occurred() != nullptr || number < 0) {
-    PyErr_Clear();
-    buffer_error("stream: expected None, -1, 0, 1, 2 or a handle");
-  }
-  return static_cast<std::uint64_t>(number);
+  const auto number = integer_of(stream);
+  if (!number) buffer_error("stream: expected None or an integer");
+  if (*number == -1) return Batch::kAnyStream;
+  if (*number < 0) buffer_error("stream: expected None, -1, 0, 1, 2 or a handle");
+  return static_cast<std::uint64_t>(*number);
 }
 
-DlDevice device_of(const nb::object& dl_device) {
-  if (!PyTuple_Check(dl_device.ptr()) || PyTuple_Size(dl_device.ptr()) != 2)
-    buffer_error("dl_device: expected None or a tuple (type, index)");
-  return {nb::cast<std::int32_t>(nb::int_(dl_device[0])), nb::cast<std::int32_t>(nb::int_(dl_device[1]))};
+// Empty: a device that DLPack cannot name.
+std::optional<DlDevice> device_of(const nb::object& dl_device) {
+  if (!is_pair(dl_device)) buffer_error("dl_device: expected None or a tuple (type, index)");
+  const auto type = integer_of(dl_device[0]);
+  const auto index = integer_of(dl_device[1]);
+  if (!type || !index || !std::in_range<std::int32_t>(*type) || !std::in_range<std::int32_t>(*index))
+    return std::nullopt;
+  return DlDevice{static_cast<std::int32_t>(*type), static_cast<std::int32_t>(*index)};
 }
 
 Batch::Export export_of(const Batch& batch, const nb::object& stream, const nb::object& dl_device,
@@ -61,7 +77,7 @@ Batch::Export export_of(const Batch& batch, const nb::object& stream, const nb::
   const DlDevice own = batch.device();
   Batch::Export how;
   how.stream = stream_of(stream, batch.on_host());
-  const DlDevice asked = dl_device.is_none() ? own : device_of(dl_device);
+  const std::optional<DlDevice> asked = dl_device.is_none() ? own : device_of(dl_device);
   if (asked != own) {
     if (asked != DlDevice{1, 0})
       buffer_error("dl_device: a batch is exported to its own device, or to the host (1, 0)");

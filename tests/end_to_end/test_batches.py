@@ -164,10 +164,14 @@ def test_device_is_the_cpu(batch):
         assert dlpack_struct.view(capsule).address == batch.info.device_ptr
 
 
-@pytest.mark.parametrize("device", [(2, 0), (1, 1), (3, 0), (10, 0)])
+NO_DEVICES = [("x", 0), (None, 0), (1.5, 0), (True, 0), (1, 2**70), (2**40, 0), (1,), [1, 0], "cpu"]
+
+
+@pytest.mark.parametrize("device", [(2, 0), (1, 1), (3, 0), (10, 0), *NO_DEVICES], ids=repr)
 def test_other_devices_are_buffer_errors(batch, device):
-    with pytest.raises(BufferError):
+    with pytest.raises(BufferError) as caught:
         batch.__dlpack__(dl_device=device)
+    assert type(caught.value) is BufferError
 
 
 @pytest.mark.parametrize("stream", [0, 1, 2, -1, 7, "s"])
@@ -177,7 +181,7 @@ def test_the_host_takes_no_stream(batch, stream):
     assert dlpack_struct.view(batch.__dlpack__(stream=None)).name == "dltensor"
 
 
-@pytest.mark.parametrize("version", [1, "1.0", (1,), (1, 0, 0), ("1", "0"), (1.0, 0)], ids=repr)
+@pytest.mark.parametrize("version", [1, "1.0", (1,), (1, 0, 0), ("1", "0"), (1.0, 0), (-1, 0), (1, -1)], ids=repr)
 def test_a_max_version_of_another_form_is_a_type_error(batch, version):
     with pytest.raises(TypeError):
         batch.__dlpack__(max_version=version)

@@ -270,7 +270,8 @@ batch = p.pop()
 iterator = p.batches(5)
 def in_child():
     for call in (lambda: p.push([]), p.pop, p.flush, p.stats, p.stats_reset, lambda: p.device, lambda: p.pending,
-                 lambda: next(iterator), lambda: batch.info, batch.numpy, batch.__dlpack__, batch.__dlpack_device__):
+                 lambda: next(iterator), lambda: batch.info, batch.numpy, batch.__dlpack__, batch.__dlpack_device__,
+                 lambda: batch.valid, lambda: batch.sample_indices):
         try:
             call()
         except damacy.ShutdownError as error:

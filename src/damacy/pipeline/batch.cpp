@@ -112,9 +112,12 @@ struct Batch::State {
   template <class Managed>
   Managed* to_tensor(const Export& how) const;
 
-  std::shared_ptr<SlotLoan> held() const {
+  void check_not_forked() const {
     if (epoch != fork_epoch())
       throw Error(Status::shutdown, "the batch belongs to the parent process", "forked").in_stage("forked");
+  }
+  std::shared_ptr<SlotLoan> held() const {
+    check_not_forked();
     const std::lock_guard lock(mutex);
     if (!loan)
       throw Error(Status::inval, "the batch was released", "arguments").in_stage("release").at_batch(info.batch_id, {});
@@ -145,10 +148,12 @@ BatchInfo Batch::info() const {
 std::int64_t Batch::batch_id() const noexcept {
   return state_->info.batch_id;
 }
-const std::vector<bool>& Batch::valid() const noexcept {
+const std::vector<bool>& Batch::valid() const {
+  state_->check_not_forked();
   return state_->valid;
 }
-const std::vector<std::int64_t>& Batch::sample_indices() const noexcept {
+const std::vector<std::int64_t>& Batch::sample_indices() const {
+  state_->check_not_forked();
   return state_->sample_indices;
 }
 

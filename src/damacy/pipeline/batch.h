@@ -49,8 +49,8 @@ class Batch {
   // Error(inval, "arguments") after release.
   BatchInfo info() const;
   std::int64_t batch_id() const noexcept;
-  const std::vector<bool>& valid() const noexcept;                   // by row; false where fill replaced a failure
-  const std::vector<std::int64_t>& sample_indices() const noexcept;  // stream indices of the rows
+  const std::vector<bool>& valid() const;                   // by row; false where fill replaced a failure
+  const std::vector<std::int64_t>& sample_indices() const;  // stream indices of the rows
   DlDevice device() const;
   bool released() const;
   bool on_host() const noexcept;  // also after release
