@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
+#include "damacy/core/text.h"
 
 namespace damacy::python {
 namespace {
@@ -62,30 +63,39 @@ class PythonSource final : public SampleSource {
       throw nb::type_error(("sample " + std::to_string(position) + ": expected Sample, got " + type_name(item) +
                             ": write damacy.Sample(uri, aabb)")
                                .c_str());
+    try {
+      return sample_of(item);
+    } catch (Error& error) {
+      throw error.at_sample(position).in_stage("push");
+    }
+  }
+
+  static Sample sample_of(const nb::object& item) {
     Sample sample;
     const nb::object uri = item.attr("uri");
     const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(uri.ptr()));
     if (!encoded.is_valid()) {
       PyErr_Clear();
-      throw Error(Status::inval, "the uri cannot be encoded for the file system", "uri")
-          .at_sample(position)
-          .in_stage("push");
+      throw Error(Status::inval, "the uri cannot be encoded for the file system", "uri");
     }
     sample.uri.assign(PyBytes_AsString(encoded.ptr()), static_cast<std::size_t>(PyBytes_Size(encoded.ptr())));
     for (const nb::handle axis : item.attr("aabb"))
-      sample.aabb.emplace_back(bound_of(axis[0], position), bound_of(axis[1], position));
+      sample.aabb.emplace_back(bound_of(axis[0], sample), bound_of(axis[1], sample));
     return sample;
   }
 
   static std::string type_name(const nb::object& item) { return nb::cast<std::string>(item.type().attr("__name__")); }
 
-  static std::int64_t bound_of(const nb::object& value, std::int64_t position) {
+  // Of the next axis of `sample`.
+  static std::int64_t bound_of(const nb::object& value, const Sample& sample) {
     const long long bound = PyLong_AsLongLong(value.ptr());
-    if (bound == -1 && PyErr_Occurred()) {
-      PyErr_Clear();
-      throw Error(Status::inval, "an aabb bound does not fit 64 bits", "aabb").at_sample(position).in_stage("push");
-    }
-    return bound;
+    if (bound != -1 || !PyErr_Occurred()) return bound;
+    PyErr_Clear();
+    const nb::object shown = nb::module_::import_("damacy._integers").attr("shown")(value);
+    throw Error(Status::inval,
+                text("aabb axis ", sample.aabb.size(), ": ", nb::cast<std::string>(shown), " does not fit 64 bits"),
+                "aabb")
+        .at_uri(sample.uri);
   }
 
   bool has_length_;

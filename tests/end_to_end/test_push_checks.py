@@ -49,6 +49,16 @@ def test_a_relative_path_is_taken_from_the_working_directory_at_push(line, monke
         assert drained(p) == [[3, 4]]
 
 
+def test_the_working_directory_at_push_holds_for_samples_that_are_pulled_later(line, tmp_path, monkeypatch):
+    (tmp_path / "other").mkdir()
+    decoy = store(tmp_path / "other" / "line.zarr", (60,), (60,), "uint16", bits=np.zeros(60, "u2"))
+    monkeypatch.chdir(tmp_path)
+    with pipeline(batch_size=2, lookahead_batches=2) as p:
+        p.push(damacy.Sample(uri="line.zarr", aabb=[(k, k + 1)]) for k in range(40))
+        monkeypatch.chdir(decoy.path.parent)
+        assert drained(p) == [[k, k + 1] for k in range(0, 40, 2)]
+
+
 def test_a_path_is_literal_and_a_file_uri_is_percent_decoded_once(tmp_path):
     make_line(tmp_path / "a%20b.zarr")
     spaced = make_line(tmp_path / "a b.zarr")
@@ -68,6 +78,16 @@ def test_a_path_that_does_not_exist_is_not_found_naming_it(tmp_path):
     assert error.uri == str(tmp_path / "none.zarr")
     assert "none.zarr" in str(error)
     assert "zarr.json" in str(error) and ".zarray" in str(error)
+
+
+@pytest.mark.parametrize("bound", [2**63, -(2**63) - 1, 10**5000], ids=["above", "below", "long"])
+def test_a_bound_beyond_64_bits_is_refused_with_its_axis_and_value(line, bound):
+    with pipeline() as p:
+        error = refused(p, damacy.Sample(uri=line.path, aabb=[(0, 1), (0, bound)]), damacy.InvalidArgument)
+    assert error.reason == "aabb"
+    assert error.uri == str(line.path)
+    assert "axis 1" in str(error)
+    assert (str(bound) if bound < 2**64 else "2**16609") in str(error)
 
 
 def test_more_than_32_axes_or_another_number_than_the_first_sample_has_is_a_rank_mismatch(line, volume):

@@ -61,6 +61,13 @@ def test_push_takes_no_more_than_queue_and_slots_have_room_for(line):
         assert [numbers(b) for b in held] == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
+@pytest.mark.parametrize("lookahead", [2**62, 2**63 - 1])
+def test_a_queue_may_be_deeper_than_any_source(line, lookahead):
+    with pipeline(batch_size=4, lookahead_batches=lookahead) as p:
+        p.push(line.all(range(8)))
+        assert drained(p) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
 def test_sources_are_advanced_on_the_calling_thread_inside_calls_only(line):
     import threading
 

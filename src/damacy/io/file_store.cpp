@@ -17,14 +17,6 @@ namespace {
 
 using detail::FileName;
 
-// A relative root means the working directory of now, whatever becomes of it later.
-std::string absolute(const std::string& root) {
-  if (root.starts_with('/')) return root;
-  std::error_code failed;
-  const auto here = std::filesystem::current_path(failed);
-  return failed ? root : (here / root).string();
-}
-
 // The first part of a path that is not there, or is there and no directory; empty for a directory.
 std::string why_no_directory(const std::filesystem::path& path) {
   std::error_code failed;
@@ -65,7 +57,7 @@ std::vector<Entry> entries_of(DIR* directory, const FileName& name) {
 class FileStore final : public Store {
  public:
   FileStore(std::string root, std::shared_ptr<OpenFiles> files)
-      : name_(std::move(root)), root_(absolute(name_)), files_(std::move(files)) {}
+      : name_(std::move(root)), root_(absolute_path(name_)), files_(std::move(files)) {}
 
   std::string name() const override { return name_; }
   std::string why_absent() override {

@@ -1,7 +1,9 @@
-// What a key and an uri may look like. Knows their spelling; opens nothing.
+// What a key and an uri may look like. Knows their spelling and the working directory; opens nothing.
 #include "damacy/io/store.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "damacy/core/error.h"
 #include "damacy/core/limits.h"
@@ -91,6 +93,17 @@ std::string path_of_uri(std::string_view uri) {
   const std::string_view rest = uri.substr(scheme.size() + 3);
   if (rest.empty() || rest[0] != '/') refuse_uri(uri, "names a host; a file is file:///path");
   return percent_decoded(uri, rest);
+}
+
+bool is_relative_path(std::string_view uri) {
+  return !uri.empty() && uri[0] != '/' && scheme_of(uri).empty();
+}
+
+std::string absolute_path(const std::string& path) {
+  if (path.starts_with('/')) return path;
+  std::error_code failed;
+  const auto here = std::filesystem::current_path(failed);
+  return failed ? path : (here / path).string();
 }
 
 }  // namespace damacy

@@ -68,5 +68,9 @@ std::shared_ptr<Store> make_file_store(std::string root, std::shared_ptr<OpenFil
 // An uri: a path taken literally, or file:///path percent-decoded once. Gives the path.
 // Throws Error(inval, "uri"): empty, NUL, too long, other scheme.
 [[nodiscard]] std::string path_of_uri(std::string_view uri);
+// Whether an uri means another path when the working directory is another.
+[[nodiscard]] bool is_relative_path(std::string_view uri);
+// A path below the working directory of now, if it is relative; as it is when that directory is gone.
+[[nodiscard]] std::string absolute_path(const std::string& path);
 
 }  // namespace damacy

@@ -1,6 +1,7 @@
 #include "damacy/pipeline/pipeline.h"
 
 #include <new>
+#include <stdexcept>
 
 #include "damacy/core/error.h"
 #include "damacy/pipeline/pipeline_impl.h"
@@ -14,12 +15,14 @@ Pipeline::Deadline after(const std::optional<double>& seconds) {
   return std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<std::int64_t>(capped * 1e9));
 }
 
-// Every failed allocation is an Error(oom).
+// Every failed allocation is an Error(oom), also one of more than there are addresses.
 template <class Call>
 auto with_memory(std::string_view stage, Call call) {
   try {
     return call();
   } catch (const std::bad_alloc&) {
+    throw current_error().in_stage(stage);
+  } catch (const std::length_error&) {
     throw current_error().in_stage(stage);
   }
 }

@@ -69,8 +69,6 @@ Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
     planner = std::thread([this] { plan_batches(stopping.get_token()); });
   } catch (Error& error) {
     throw error.in_stage("create");
-  } catch (const std::bad_alloc&) {
-    throw current_error().in_stage("create");
   } catch (const std::system_error& error) {
     throw Error(Status::oom, text("no thread could be started: ", std::string_view(error.what())), "memory")
         .in_stage("create");

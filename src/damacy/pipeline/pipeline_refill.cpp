@@ -9,6 +9,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
+#include "damacy/io/store.h"
 #include "damacy/pipeline/admission.h"
 #include "damacy/pipeline/pipeline_impl.h"
 #include "damacy/pipeline/readers.h"
@@ -19,6 +20,7 @@ void Pipeline::Impl::push(std::shared_ptr<SampleSource> samples) {
   if (forked()) check_usable();
   const auto own = std::make_shared<QueuedSource>();  // before the lock: a source's end may need a lock of the user's
   own->samples = std::move(samples);
+  own->directory = absolute_path("");
   Lock lock(wakeup->mutex);
   check_usable();
   refuse_reentry("push");
@@ -97,11 +99,13 @@ void Pipeline::Impl::pull(QueuedSource& source, std::int64_t room) const {
         source.exhausted = true;
         return;
       }
-      auto sample = source.samples->next();
-      if (sample)
+      if (auto sample = source.samples->next()) {
+        if (is_relative_path(sample->uri) && source.directory != absolute_path(""))
+          sample->uri.insert(0, source.directory);
         source.pulled.push_back(std::move(*sample));
-      else
+      } else {
         source.exhausted = true;
+      }
       if (bounded) ++source.after_flush;
     }
   } catch (...) {

@@ -1,8 +1,17 @@
 #include "damacy/pipeline/sample_stream.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "damacy/core/checked.h"
 
 namespace damacy {
+
+SampleStream::SampleStream(const Config& config)
+    : config_(config),
+      queue_depth_(
+          checked_mul(config.lookahead_batches, config.batch_size).value_or(std::numeric_limits<std::int64_t>::max())) {
+}
 
 void SampleStream::end_first_source(std::exception_ptr error) {
   if (sources_.front()->ends_run) form_batch();

@@ -9,6 +9,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace damacy {
 // A pushed source and what was already taken from it.
 struct QueuedSource {
   std::shared_ptr<SampleSource> samples;
+  std::string directory;         // at push the working directory: relative paths are below it
   std::deque<Sample> pulled;     // not yet admitted
   std::int64_t admitted = 0;     // position of pulled.front()
   std::int64_t after_flush = 0;  // taken since the flush that limits it
@@ -33,7 +35,7 @@ struct QueuedSource {
 
 class SampleStream {
  public:
-  explicit SampleStream(const Config& config) : config_(config) {}
+  explicit SampleStream(const Config& config);
 
   // Sources.
   void add_source(std::shared_ptr<QueuedSource> source) { sources_.push_back(std::move(source)); }
@@ -42,7 +44,7 @@ class SampleStream {
   // `error`, if any, waits for its place behind what the source gave.
   void end_first_source(std::exception_ptr error);
   std::list<std::shared_ptr<QueuedSource>> take_sources() noexcept { return std::exchange(sources_, {}); }
-  std::int64_t room() const noexcept { return config_.lookahead_batches * config_.batch_size - queued_; }
+  std::int64_t room() const noexcept { return queue_depth_ - queued_; }
 
   // Samples. The first one accepted fixes the extents of all.
   const std::optional<Dims>& extents() const noexcept { return extents_; }
@@ -83,6 +85,7 @@ class SampleStream {
   void leave_queue(const Item& item) noexcept;
 
   const Config& config_;
+  const std::int64_t queue_depth_;  // samples
   std::list<std::shared_ptr<QueuedSource>> sources_;
   std::optional<Dims> extents_;
   std::vector<PlannedSample> run_;  // of the batch being filled

@@ -1,9 +1,7 @@
 #include "damacy/zarr/catalog.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <mutex>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -28,14 +26,6 @@ std::uint64_t bytes_of(const Array& array) {
 
 Error changed(std::string_view key) {
   return Error(Status::io, "the object is not the version that was opened", "changed").at_key(key);
-}
-
-// A relative path means another array once the working directory is another.
-std::string absolute(std::string path) {
-  if (path.starts_with('/')) return path;
-  std::error_code failed;
-  const auto here = std::filesystem::current_path(failed);
-  return failed ? path : (here / path).string();
 }
 
 std::string index_name(const Array& array, std::string_view key) {
@@ -97,7 +87,7 @@ struct Catalog::Impl {
 
 std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
   const std::string path = path_of_uri(uri);
-  const std::string name = absolute(path) + '\0' + path;
+  const std::string name = absolute_path(path) + '\0' + path;
   const std::lock_guard lock(stores_mutex);
   if (stores.size() > 2 * limits.arrays)
     std::erase_if(stores, [](const auto& known) { return known.second.expired(); });
@@ -198,7 +188,7 @@ Catalog::Catalog(const Limits& limits, MakeStore make_store)
 std::shared_ptr<const Array> Catalog::array(const std::string& uri) {
   const auto store = impl_->store_of(uri);
   try {
-    const std::string name = absolute(uri);
+    const std::string name = absolute_path(uri);
     Impl::Claim claim(impl_->cache);
     ArrayEntry entry = impl_->cache.find_array(name, claim);
     if (entry) {
@@ -221,7 +211,7 @@ std::shared_ptr<const Shard> Catalog::shard(const Array& array, const Dims& shar
 void Catalog::check_unchanged(const Array& array) {
   located(array, array.document_key(), [&] {
     if (array.store()->stamp(array.document_key()) == array.document_stamp()) return;
-    impl_->cache.drop_array(absolute(array.uri()), &array);
+    impl_->cache.drop_array(absolute_path(array.uri()), &array);
     throw changed(array.document_key());
   });
 }
