@@ -49,6 +49,27 @@ def test_physical_edges_get_zeros_or_stay():
     assert (pad(inside, alone(periodic=False), boundary="keep")[:, :, 0] == 7).all()
 
 
+def test_a_copy_has_zeros_at_physical_edges_whatever_is_kept():
+    x = torch.randn(1, 2, 4, 4)
+    assert torch.equal(pad(x, alone(periodic=False), boundary="keep"), torch.nn.functional.pad(x, (1, 1, 1, 1)))
+
+
+def test_halos_that_reach_over_their_neighbours_end_in_zeros():
+    full = torch.arange(1.0, 6).reshape(1, 1, 5)
+    topology, local = halo.Cartesian((3,), False, sizes=[(1, 3, 1)], dims=("w",)), halo.Local(3)
+    parts = in_threads(
+        3, lambda r: pad(full.split((1, 3, 1), 2)[r], padding(topology, r, (3, 2), local, dims="ncw"), boundary="keep")
+    )
+    wanted = torch.nn.functional.pad(full, (3, 2))
+    assert all(torch.equal(part, wanted[..., a : a + n + 5]) for part, a, n in zip(parts, (0, 1, 4), (1, 3, 1)))
+
+
+def test_widths_are_of_dimensions_that_are_there():
+    for change in ({"width": -1}, {"width": {"x": 1}}, {"dims": "ncw"}):
+        with pytest.raises(ValueError, match="width|dimensions"):
+            alone(**change)
+
+
 def test_an_interior_is_not_copied_and_other_tensors_once():
     plan = alone()
     inside = empty_padded((1, 2, 4, 4), plan, dtype=torch.float64)

@@ -124,7 +124,7 @@ class Links:
         return list(self._links)
 
 
-def _halves(width: Any, count: int) -> list[tuple[int, int]]:
+def halves(width: Any, count: int) -> list[tuple[int, int]]:
     """Cells before and behind a block, a dimension each."""
     try:
         widths = [width] * count if isinstance(width, Integral) else list(width)
@@ -214,7 +214,7 @@ class Cartesian:
     def links(self, rank: int, width: Any) -> list[Link]:
         """What `rank` receives into its ghost cells and what it sends into others'; widths a dimension, or a pair."""
         here = self.coordinates(rank)
-        widths = _halves(width, len(self.grid))
+        widths = halves(width, len(self.grid))
         received = {r: self._received(r, widths) for r in range(self.size)}
         out = []
         for owner, offset, box, phase in received[rank]:

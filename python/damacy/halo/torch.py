@@ -20,7 +20,7 @@ from damacy.halo._errors import HaloError, InvalidArgument
 from damacy.halo.exchange import BoundExchange, Exchanger
 from damacy.halo.exchange_plan import ExchangePlan, Field, Phase
 from damacy.halo.exchange_plan import compile as compile_exchange
-from damacy.halo.topology import Cartesian
+from damacy.halo.topology import Cartesian, halves
 
 
 @dataclasses.dataclass
@@ -65,12 +65,15 @@ def padding(
     """The plan of one rank. `dims`: a name for each dimension of the tensors, e.g. "ncdhw"; `topology` names those that
     are decomposed. `width`: cells a decomposed dimension, or one number (or pair) for each by name."""
     dims = tuple(dims)
+    unknown = [name for name in (*topology.dims, *(width if isinstance(width, Mapping) else ())) if name not in dims]
+    if unknown:
+        raise InvalidArgument(f"dimensions {unknown} are none of the tensors' {dims}")
     widths = []
     for name in dims:
         given = width.get(name, 0) if isinstance(width, Mapping) else width if name in topology.dims else 0
         if given and name not in topology.dims:
             raise InvalidArgument(f"dimension {name} is padded and not decomposed over {topology.dims}")
-        widths.append((given, given) if isinstance(given, int) else tuple(given))
+        widths += halves([given], 1)
     return PadPlan(dims, tuple(widths), topology, rank, transport)
 
 
@@ -113,16 +116,17 @@ class _Kind:
         self.physical = self._physical(plan, topology, decomposed)
 
     @staticmethod
-    def _physical(plan: PadPlan, topology: Cartesian, decomposed: list[int]) -> list[tuple[int, bool]]:
-        """(dimension, whether at its end) of the sides beyond which there is nobody."""
+    def _physical(plan: PadPlan, topology: Cartesian, decomposed: list[int]) -> list[tuple[int, int, int]]:
+        """(dimension, first cell of the padded tensor, cells) beyond the domain's ends, where there is nobody."""
         out = []
-        for axis, (at, count, periodic) in zip(
-            decomposed, zip(topology.coordinates(plan.rank), topology.grid, topology.periodic)
-        ):
-            if not periodic and at == 0 and plan.widths[axis][0]:
-                out.append((axis, False))
-            if not periodic and at == count - 1 and plan.widths[axis][1]:
-                out.append((axis, True))
+        places = zip(decomposed, topology.coordinates(plan.rank), topology.sizes, topology.periodic)
+        for axis, at, sizes, periodic in places:
+            before, after = plan.widths[axis]
+            nobody_before, nobody_after = before - sum(sizes[:at]), after - sum(sizes[at + 1 :])
+            if not periodic and nobody_before > 0:
+                out.append((axis, 0, nobody_before))
+            if not periodic and nobody_after > 0:
+                out.append((axis, before + sizes[at] + after - nobody_after, nobody_after))
         return out
 
 
@@ -159,7 +163,8 @@ class _Room:
         if self._filled is None:
             self._kind = self.plan.kind(padded, tuple(self._place[1]))
             self._filled = self._kind.forward.bind([padded])
-        _fill_edges(padded, self.plan, self._kind, boundary)
+        if boundary == "zeros":
+            _clear_edges(padded, self._kind)
         self._filled.exchange()
         return padded
 
@@ -181,7 +186,7 @@ def _padded(x: torch.Tensor, plan: PadPlan, boundary: str) -> torch.Tensor:
         return room.fill(boundary)
     padded = _new_storage(x.detach(), plan)
     kind = plan.kind(padded, tuple(x.shape))
-    _fill_edges(padded, plan, kind, boundary)
+    _clear_edges(padded, kind)  # whatever the boundary: there is nothing to keep
     kind.forward.exchange([padded])
     return padded
 
@@ -199,12 +204,9 @@ def _new_storage(x: torch.Tensor, plan: PadPlan) -> torch.Tensor:
     return padded
 
 
-def _fill_edges(padded: torch.Tensor, plan: PadPlan, kind: _Kind, boundary: str) -> None:
-    if boundary != "zeros":
-        return
-    for axis, end in kind.physical:
-        before, after = plan.widths[axis]
-        padded.narrow(axis, padded.shape[axis] - after if end else 0, after if end else before).zero_()
+def _clear_edges(padded: torch.Tensor, kind: _Kind) -> None:
+    for axis, first, cells in kind.physical:
+        padded.narrow(axis, first, cells).zero_()
 
 
 class _Pad(torch.autograd.Function):
@@ -236,7 +238,7 @@ class _PadBackward(torch.autograd.Function):
 
 def pad(x: torch.Tensor, plan: PadPlan, *, boundary: str = "zeros") -> torch.Tensor:
     """The padded tensor. If `x` is what `empty_padded` gave, its halo is filled in place and `x` is not copied; else it
-    is copied once. Memory order is kept. At physical edges: zeros, or what is there (`boundary="keep"`).
+    is copied once. Memory order is kept. At physical edges: zeros, or what an interior has there (`boundary="keep"`).
 
     The gradient is the exact adjoint, and can be differentiated in turn."""
     if boundary not in ("zeros", "keep"):
