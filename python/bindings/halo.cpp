@@ -192,6 +192,10 @@ void bind_halo(nb::module_& m) {
       .def("make_wait", &HaloQueue::make_wait)
       .def("idle", &HaloQueue::idle)
       .def("comes_after", &HaloQueue::comes_after);
+  m.def("device_of_pointer", [](std::uint64_t pointer) {  // CUDA's ordinal; 0 for memory that is not CUDA's
+    const auto device = bind_pointer(pointer);
+    return device == nullptr ? 0 : device->index();
+  });
   m.def("compile_halo", &compile_halo, nb::arg("fields"), nb::arg("messages"), nb::arg("directs"), nb::arg("unpack"),
         nb::arg("adjoint") = false);
   m.def("compile_copies", &compile_copies, nb::arg("slots"), nb::arg("copies"));

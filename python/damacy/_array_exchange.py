@@ -48,7 +48,8 @@ def from_cuda_interface(x: Any, interface: Any) -> tuple[Any, Any, str]:
     return array, block, device
 
 
-def _capsule_of(x: Any, stream: int | None) -> Any:
+def capsule_of(x: Any, stream: int | None) -> Any:
+    """What `__dlpack__` gives, versioned if it can be."""
     try:
         return x.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:
@@ -74,7 +75,7 @@ def from_dlpack(x: Any) -> tuple[Any, Any, str]:
     from damacy import _native
 
     device = f"cuda:{int(x.__dlpack_device__()[1])}"
-    capsule = _capsule_of(x, memory.queue_of(device).stream)
+    capsule = capsule_of(x, memory.queue_of(device).stream)
     block, _, _, code, bits, lanes, shape, strides, read_only = _native.from_dlpack(capsule)
     dtype = _dtype_of_code(code, bits, lanes)
     if strides is not None:

@@ -9,9 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from damacy import _native
+from damacy._array_exchange import capsule_of
 from damacy._cuda_interface import parse_interface
-from damacy.halo._dtypes import ITEMSIZE, NAMES, code_of
-from damacy.halo._errors import DtypeMismatch
+from damacy.halo._dtypes import CODES, ITEMSIZE, NAMES, code_of
+from damacy.halo._errors import DtypeMismatch, InvalidArgument, Unsupported
+
+_LEGACY_STREAM = 1
+_DLPACK_HOST, _DLPACK_CUDA = (1, 3), (2, 13)  # CPU and CUDA host; CUDA and CUDA managed
+_DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 
 
 class Layout(NamedTuple):
@@ -23,7 +29,8 @@ class Layout(NamedTuple):
     dtype: int  # a number of _dtypes.CODES
     device: int | None  # CUDA ordinal; None: host memory
     writable: bool
-    stream: int | None  # named by __cuda_array_interface__
+    stream: int | None  # that the array's protocol names
+    owner: Any  # keeps the memory
 
 
 def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -34,15 +41,20 @@ def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+@functools.lru_cache(maxsize=256)
+def _is_torch_class(cls: type) -> bool:
+    return hasattr(cls, "data_ptr") and any(c.__module__.partition(".")[0] == "torch" for c in cls.__mro__)
+
+
 def _is_torch(thing: Any) -> bool:
-    return type(thing).__module__.partition(".")[0] == "torch" and hasattr(thing, "data_ptr")
+    return _is_torch_class(type(thing))
 
 
 def exports(thing: Any) -> bool:
     """Whether `thing` gives its memory by a protocol."""
     if isinstance(thing, np.ndarray) or _is_torch(thing):
         return True
-    if any(hasattr(thing, name) for name in ("__cuda_array_interface__", "__dlpack__", "__array_interface__")):
+    if any(hasattr(thing, name) for name in ("__cuda_array_interface__", "__dlpack_device__", "__array_interface__")):
         return True
     try:
         memoryview(thing).release()
@@ -67,7 +79,7 @@ def whole(quantity: Any) -> Any:
     return data
 
 
-def _of_numpy(array: np.ndarray) -> Layout:
+def _of_numpy(array: np.ndarray, owner: Any = None) -> Layout:
     return Layout(
         array.__array_interface__["data"][0] if array.size else 0,
         array.shape,
@@ -76,20 +88,27 @@ def _of_numpy(array: np.ndarray) -> Layout:
         None,
         array.flags.writeable,
         None,
+        array if owner is None else owner,
     )
 
 
 def _of_torch(tensor: Any) -> Layout:
     itemsize = tensor.element_size()
     device = tensor.device
+    if tensor.is_conj() or tensor.is_neg():  # bits on the tensor that its memory does not know of
+        raise InvalidArgument("a conjugate or negative that torch has not computed yet: resolve_conj(), resolve_neg()")
+    address = tensor.data_ptr() if device.type in ("cpu", "cuda") and str(tensor.layout) == "torch.strided" else 0
+    if address == 0 and tensor.numel():
+        raise DtypeMismatch(f"a {tensor.layout} tensor on {device} has no memory that can be read here")
     return Layout(
-        tensor.data_ptr(),
+        address,
         tuple(tensor.shape),
         tuple(s * itemsize for s in tensor.stride()),
         code_of(tensor.dtype),
         None if device.type == "cpu" else device.index or 0,
         True,
         None,
+        tensor,
     )
 
 
@@ -106,14 +125,34 @@ def _of_cuda_interface(array: Any) -> Layout:
         said.shape,
         _c_strides(said.shape, said.itemsize) if said.strides is None else said.strides,
         code,
-        ordinal if isinstance(ordinal, int) else _ordinal_of(said.pointer),
+        ordinal if isinstance(ordinal, int) else _native.device_of_pointer(said.pointer),
         not said.read_only,
         said.stream,
+        array,
     )
 
 
-def _ordinal_of(address: int) -> int:
-    return 0
+def _of_dlpack(array: Any) -> Layout:
+    """What the array exports, in order before the legacy stream if it is on a device."""
+    kind, ordinal = (int(n) for n in array.__dlpack_device__())
+    if kind not in _DLPACK_HOST + _DLPACK_CUDA:
+        raise Unsupported(f"DLPack device type {kind}: known are CPU, CUDA, CUDA host and CUDA managed")
+    stream = _LEGACY_STREAM if kind in _DLPACK_CUDA else None
+    block, _, _, code, bits, lanes, shape, strides, read_only = _native.from_dlpack(capsule_of(array, stream))
+    name = _DLPACK_KINDS.get(code, "") + (str(bits) if (code, bits) != (6, 8) else "")
+    if lanes != 1 or name not in CODES:
+        raise DtypeMismatch(f"DLPack type {code} of {bits} bits, {lanes} lanes, is no element type of a halo exchange")
+    itemsize = ITEMSIZE[CODES[name]]
+    return Layout(
+        block.address if 0 not in shape else 0,
+        shape,
+        _c_strides(shape, itemsize) if strides is None else tuple(s * itemsize for s in strides),
+        CODES[name],
+        None if stream is None else ordinal,
+        not read_only,
+        stream,
+        block,
+    )
 
 
 def layout_of(array: Any) -> Layout:
@@ -125,12 +164,13 @@ def layout_of(array: Any) -> Layout:
     if hasattr(array, "__cuda_array_interface__"):
         return _of_cuda_interface(array)
     if hasattr(array, "__array_interface__"):
-        return _of_numpy(np.asarray(array))
+        return _of_numpy(np.asarray(array), array)
+    if hasattr(array, "__dlpack_device__"):
+        return _of_dlpack(array)
     try:
-        view = memoryview(array)
+        return _of_numpy(np.asarray(memoryview(array)))
     except TypeError:
-        return _of_numpy(np.from_dlpack(array))
-    return _of_numpy(np.asarray(view))
+        raise DtypeMismatch(f"a {type(array).__name__} gives no array") from None
 
 
 def current_stream_of(array: Any) -> Callable[[], int]:

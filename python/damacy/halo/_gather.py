@@ -54,16 +54,15 @@ def gather(specs: Sequence[HaloExchangeSpec], quantities: Sequence[Any]) -> Arra
         found = known.get(id(quantity))
         if found is None:
             dims = getattr(quantity, "dims", None)
-            array = whole(quantity)
-            found = known[id(quantity)] = None if dims is None else tuple(dims), array, layout_of(array)
-        dims, array, layout = found
+            found = known[id(quantity)] = None if dims is None else tuple(dims), layout_of(whole(quantity))
+        dims, layout = found
         if dims is not None and dims != spec._dims:
             raise InvalidArgument(f"quantity {index} has dims {dims}, expected {spec._dims}")
         if layout.shape != spec._shape:
             raise InvalidArgument(f"quantity {index} has shape {layout.shape}, expected {spec._shape}")
         if layout.dtype != spec._code:
             raise DtypeMismatch(f"quantity {index} is of {NAMES[layout.dtype]}, expected {NAMES[spec._code]}")
-        held.append(array)
+        held.append(layout.owner)
         addresses.append(layout.address)
         strides.append(layout.strides)
         devices.append(layout.device)

@@ -23,7 +23,7 @@ def is_on_device(np_module: Any, device: Any) -> bool:
     if name == "cupy":
         return True
     if name == "torch":
-        return np_module.device(device or np_module.get_default_device()).type != "cpu"
+        return np_module.device(np_module.get_default_device() if device is None else device).type != "cpu"
     try:
         sample = np_module.zeros(1)
     except Exception:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from damacy.halo._arrays import layout_of, whole
+from damacy.halo._arrays import Layout, layout_of, whole
 from damacy.halo._dtypes import NAMES
 from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
 from damacy.halo._gather import Arrays
@@ -150,15 +150,15 @@ class Exchanger:
             raise HaloError(f"Quantities count: {len(arrays)} for {len(self.plan.fields)} fields")
         held, addresses = [], []
         for n, (array, field) in enumerate(zip(arrays, self.plan.fields)):
-            array = whole(array)
-            addresses.append(self._address(n, array, field))
-            held.append(array)
+            layout = layout_of(whole(array))
+            self._check(n, layout, field)
+            addresses.append(layout.address)
+            held.append(layout.owner)
         strides = tuple(field.strides for field in self.plan.fields)
         return BoundExchange(self, Arrays(held, addresses, strides, self.plan.fields[0].device, [], []))
 
     @staticmethod
-    def _address(n: int, array: Any, field: Field) -> int:
-        layout = layout_of(array)
+    def _check(n: int, layout: Layout, field: Field) -> None:
         if layout.dtype != field.dtype:
             raise DtypeMismatch(f"array {n} is of {NAMES[layout.dtype]}, expected {NAMES[field.dtype]}")
         if (layout.shape, layout.strides) != (field.shape, field.strides):
@@ -169,7 +169,6 @@ class Exchanger:
             raise InvalidArgument(f"array {n} is on device {layout.device}, expected {field.device} (None: the host)")
         if not layout.writable:
             raise InvalidArgument(f"array {n} is read-only")
-        return layout.address
 
     def _copies(self, slot: int, arrays: Arrays) -> Any:
         """Of each phase; remembered for the arrays that come again and again."""

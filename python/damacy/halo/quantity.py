@@ -10,6 +10,8 @@ from damacy.halo._arrays import layout_of, whole
 from damacy.halo._errors import InvalidArgument
 from damacy.halo.constants import HORIZONTAL_DIMS
 
+_PROTOCOLS = ("__cuda_array_interface__", "__array_interface__", "__array__", "__dlpack__", "__dlpack_device__")
+
 
 @dataclasses.dataclass
 class QuantityHaloSpec:
@@ -103,7 +105,7 @@ class Quantity:
         self.data[index] = value
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("__cuda_array_interface__", "__array_interface__", "__dlpack__", "__dlpack_device__"):
+        if name in _PROTOCOLS:
             return getattr(self.data, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

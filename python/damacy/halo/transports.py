@@ -50,6 +50,7 @@ class _LocalChannels:
         self._mine = mine
         with self._local._changed:
             self._local._registry[(self._rank, self._generation)] = mine
+            self._local._changed.notify_all()
             return self._known()
 
     def _known(self) -> dict[int, Any]:
@@ -62,6 +63,7 @@ class _LocalChannels:
         return out
 
     def _check(self) -> None:
+        """RuntimeError as soon as a peer is known to disagree."""
         if self._shaken:
             return
         known = self._known()
@@ -88,9 +90,8 @@ class _LocalChannels:
         for peer, buffer in self._rounds[slot][phase].receive.items():
             mail = self._local._mail[(self._generation, peer, self._rank, phase)]
             with self._local._changed:
-                if not self._local._changed.wait_for(lambda m=mail: m, LOCAL_TIMEOUT_S):
+                if not self._local._changed.wait_for(lambda m=mail: self._check() or m, LOCAL_TIMEOUT_S):
                     raise HaloError(f"rank {self._rank} waited {LOCAL_TIMEOUT_S:.0f} s for a message of rank {peer}")
-                self._check()
                 buffer[...] = mail.popleft()
 
     def wait_sent(self, slot: int, phase: int) -> None:

@@ -1,0 +1,77 @@
+"""What arrays say of their memory, by each protocol, and what is not believed."""
+
+import numpy as np
+import pytest
+
+from damacy import halo
+from damacy.halo._arrays import layout_of, whole
+
+
+class Exporter:
+    """Memory that nothing but DLPack tells of; on whichever device it says."""
+
+    def __init__(self, array, device=(1, 0)):
+        self._array, self._device, self.streams = array, device, []
+
+    def __dlpack_device__(self):
+        return self._device
+
+    def __dlpack__(self, *, stream=None, **_):
+        self.streams.append(stream)
+        return self._array.__dlpack__()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float32", "complex128"])
+def test_dlpack_tells_all_there_is_to_know(dtype):
+    array = np.zeros((4, 6), dtype)[:, ::2]
+    assert layout_of(Exporter(array))[:7] == layout_of(array)[:7]
+
+
+def test_memory_on_a_device_is_asked_for_in_order_before_the_legacy_stream():
+    exporter = Exporter(np.zeros(3), (2, 1))
+    layout = layout_of(exporter)
+    assert (layout.device, layout.stream, exporter.streams) == (1, 1, [1])
+    assert layout_of(Exporter(np.zeros(3), (3, 0))).device is None  # pinned memory of the host
+    with pytest.raises(NotImplementedError, match="device type 10"):
+        layout_of(Exporter(np.zeros(3), (10, 0)))
+
+
+def test_what_exports_nothing_is_no_array():
+    for nothing in ([1, 2], None, "ab", object()):
+        with pytest.raises(TypeError, match="gives no array"):
+            layout_of(whole(nothing))
+    with pytest.raises(TypeError, match="gives no array"):
+        halo.send_buffer(np.zeros, [1, 2]).__enter__()
+
+
+def test_a_quantity_is_what_its_data_is_to_numpy():
+    array = np.arange(6.0).reshape(2, 3)
+    assert np.shares_memory(np.asarray(halo.Quantity(array, ("j", "i"))), array)
+
+
+def test_tensors_whose_memory_is_not_their_value_are_refused():
+    torch = pytest.importorskip("torch")
+    values = torch.ones(3, dtype=torch.complex64) * 1j
+    for lazy in (values.conj(), values.conj().imag):
+        with pytest.raises(ValueError, match="resolve_conj"):
+            layout_of(lazy)
+    for elsewhere in (torch.zeros(3, device="meta"), torch.zeros(3).to_sparse()):
+        with pytest.raises(TypeError, match="has no memory"):
+            layout_of(elsewhere)
+    assert np.asarray(halo.Quantity(torch.ones(3), ("i",))).tolist() == [1, 1, 1]
+
+
+def test_tensors_of_other_peoples_classes_are_tensors():
+    torch = pytest.importorskip("torch")
+    mine = type("Mine", (torch.Tensor,), {})
+    tensor = torch.ones(3, dtype=torch.bfloat16)
+    assert layout_of(tensor.as_subclass(mine))[:7] == layout_of(tensor)[:7]
+
+
+def test_a_device_of_torch_may_be_a_number():
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("needs a machine where device 0 is not there")
+    spec = halo.HaloExchangeSpec(halo.Quantity(torch.zeros(3), ("i",)).halo_spec(0), (slice(None),), 0, (slice(None),))
+    with pytest.raises(RuntimeError):
+        halo.HaloDataTransformer.get(torch, [spec], device=0)
