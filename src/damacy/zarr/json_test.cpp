@@ -31,6 +31,19 @@ TEST(Json, keeps_numbers_as_they_are_written) {
     EXPECT_EQ(number_at("[ " + number + " ]"), number);
 }
 
+TEST(Json, keeps_of_a_long_list_the_beginning_and_the_length) {
+  std::string items = "0";
+  for (int i = 1; i < 500; ++i) items += text(',', i);
+  const auto document = Document::parse(text(R"({"a":[)", items, "],\"b\":1}"), Form::plain);
+  const Value list = document.root().at("a");
+  EXPECT_EQ(list.size(), 500u);
+  std::int64_t kept = 0;
+  for (const Value item : list) EXPECT_EQ(item.integer(0), kept++);
+  EXPECT_GE(kept, 2 * static_cast<std::int64_t>(Limits::rank));
+  EXPECT_LT(kept, 500);
+  EXPECT_EQ(document.root().at("b").integer(0), 1);
+}
+
 TEST(Json, refuses_what_is_no_number_in_rfc_8259) {
   for (const std::string number :
        {"01",  "+1",  "1.", ".5",  "1e",   "1e+", "-",   "--1", "0x10", "1_0",  "1 2",

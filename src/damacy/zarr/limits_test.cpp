@@ -5,6 +5,7 @@
 
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/metadata.h"
+#include "support/error_of.h"
 
 namespace damacy {
 namespace {
@@ -198,6 +199,12 @@ TEST(Limits, codecs_of_an_array_whatever_list_they_are_in) {
   };
   EXPECT_EQ(filters(Limits::codecs), accepted());
   EXPECT_EQ(filters(Limits::codecs + 1), over_limit("/filters"));
+
+  for (const std::size_t many : {Limits::codecs + 1, std::uint64_t{1000}}) {
+    const std::string numbers = text(many, " codecs, limit ", Limits::codecs);
+    EXPECT_NE(error_of([&] { parse_v3_array(v3_document({{"codecs", chain(many)}})); }).message().find(numbers),
+              std::string::npos);
+  }
 }
 
 }  // namespace

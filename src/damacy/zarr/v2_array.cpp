@@ -47,8 +47,10 @@ void parse_codecs(const Value& root, ArrayMetadata& array) {
   };
   const auto filters = root.find("filters");
   const bool has_filters = filters && !filters->is(Kind::null);
-  if (has_filters)
-    for (const Value filter : filters->expect(Kind::array)) add(filter);
+  if (has_filters) {
+    check_codec_count(filters->expect(Kind::array).size(), *filters);
+    for (const Value filter : *filters) add(filter);
+  }
   const auto compressor = root.find("compressor");
   const bool has_compressor = compressor && !compressor->is(Kind::null);
   if (has_compressor) add(*compressor);

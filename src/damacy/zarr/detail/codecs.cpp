@@ -216,8 +216,9 @@ bool parse_big_endian(const Extension& bytes, std::size_t scalar_bytes) {
 }
 
 V3Chain parse_v3_codecs(const Value& list, const ChainPlace& place) {
+  check_codec_count(list.expect(Kind::array).size(), list);
   ChainReader reader(place);
-  for (const Value codec : list.expect(Kind::array)) reader.add(codec);
+  for (const Value codec : list) reader.add(codec);
   return reader.finish(list);
 }
 

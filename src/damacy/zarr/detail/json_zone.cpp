@@ -4,6 +4,7 @@ namespace damacy::json {
 namespace {
 
 // Beyond these, what is inside is checked but no longer kept: no writer gets there within the limit on documents.
+constexpr std::uint32_t kItemsKept = 64;  // of a list in an array's document: twice the limits on axes and codecs
 constexpr std::uint32_t kDatasetsKept = 4096;
 constexpr std::uint32_t kDocumentsKept = 1 << 20;
 
@@ -120,7 +121,7 @@ Zone zone_of_member(Zone parent, std::string_view name, std::uint32_t index) noe
 Zone zone_of_item(Zone parent, std::uint32_t index) noexcept {
   switch (parent) {
     case Zone::plain:
-      return Zone::plain;
+      return index < kItemsKept ? Zone::plain : Zone::dropped;
     case Zone::multiscales:
       return index == 0 ? Zone::multiscale : Zone::free;
     case Zone::datasets:

@@ -11,7 +11,7 @@
 namespace damacy::json {
 
 enum class Zone : std::uint8_t {
-  plain,         // kept, all limits hold
+  plain,         // kept but for the ends of long lists, all limits hold
   dropped,       // not kept, all limits hold
   free,          // not kept, inside attributes: no limits but nesting
   scalar,        // kept, but nothing inside
