@@ -72,6 +72,14 @@ def test_names(store, tmp_path):
     assert GDSStore(tmp_path / "store", normalize_keys=True, output="host")["B"].tobytes() == b"y"
 
 
+def test_nested_chunks_are_listed_under_dotted_names(tmp_path):
+    nested = GDSStore(tmp_path / "n", dimension_separator="/", output="host")
+    zarr.create((4, 4), chunks=(2, 2), store=nested)[:] = 1
+    (tmp_path / "n" / "0" / ".damacy-0f.partial").write_bytes(b"half")
+    assert nested.listdir() == [".zarray", "0.0", "0.1", "1.0", "1.1"]
+    assert sorted(nested) == [".zarray", "0/0", "0/1", "1/0", "1/1"]
+
+
 def test_many_objects_at_once(store):
     for k in range(20):
         store[f"c/{k}"] = bytes([k]) * k

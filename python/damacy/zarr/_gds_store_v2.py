@@ -161,13 +161,23 @@ class GDSStore(DirectoryStore):
         return sum(1 for _ in self.keys())
 
     def listdir(self, path: str | None = None) -> list[str]:
-        """Names directly below a path, as `DirectoryStore` shows them."""
-        return [name for name in super().listdir(path) if not _store_files.is_partial(name)]
+        """Names directly below a path; with the separator "/" an array's chunks by all their coordinates, with dots.
+
+        Versions of `DirectoryStore` differ in what they put between those.
+        """
+        slashed = self._dimension_separator == "/"
+        names = super().listdir(path)
+        return [name.replace("/", ".") if slashed else name for name in names if not _is_partial_below(name)]
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.path == other.path  # type: ignore[attr-defined]
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _is_partial_below(name: str) -> bool:
+    """Also where `DirectoryStore` has put dots between the folders and the file."""
+    return _store_files.is_partial(name[max(name.find(_store_files.PARTIAL_PREFIX), 0) :])
 
 
 def _cupy_empty(size: int) -> Any:
