@@ -124,7 +124,7 @@ Parsed parse_raw(NativeFile& file, Direction direction, nb::handle buf, nb::hand
   Parsed out;
   HeldBuffer& buffer = out.held->all.emplace_back();
   buffer.take(buf, stream);
-  if (!buffer.on_device() && buffer.size() > 0) raise(PyExc_ValueError, "Non-CUDA buffers not supported");
+  if (buffer.is_host()) raise(PyExc_ValueError, "Non-CUDA buffers not supported");
   check_target(buffer, direction);
   const std::uint64_t skipped = natural(dev_offset, "dev_offset", 0);
   if (skipped > buffer.size())
@@ -295,7 +295,7 @@ void bind_file(nb::module_& m) {
       .def("is_direct_io_supported",
            [](NativeFile& f) {
              const FileUse use(f.shared());
-             return use->direct_descriptor() >= 0;
+             return use->may_be_direct() && use->direct_descriptor() >= 0;
            })
       .def("facts", &facts_of)
       .def("counters", [](NativeFile& f) { return counters_dict(f->counters()); });

@@ -81,11 +81,14 @@ void HeldBuffer::take_with_python(nb::handle object, nb::handle stream) {
   read_only_ = nb::cast<bool>(described.attr("read_only"));
   stream_ = nb::cast<std::uint64_t>(described.attr("stream"));
   owner_ = described.attr("owner");
-  if (memory_.size == 0 || !nb::cast<bool>(described.attr("on_device"))) return;
+  is_host_ = !nb::cast<bool>(described.attr("on_device"));
+  if (memory_.size == 0 || is_host_) return;
   auto device = bind_pointer(pointer);
   if (device == nullptr) {
-    if (probe_cuda().state == CudaState::usable) return;  // host memory that devices reach
-    raise(PyExc_TypeError, text("device memory without a usable GPU: ", probe_cuda().why));
+    if (probe_cuda().state != CudaState::usable)
+      raise(PyExc_TypeError, text("device memory without a usable GPU: ", probe_cuda().why));
+    is_host_ = true;  // that devices reach
+    return;
   }
   device->check_usable();
   const auto before = device->try_fence(stream_);

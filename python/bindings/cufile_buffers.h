@@ -22,6 +22,7 @@ class HeldBuffer {
   std::byte* data() const noexcept { return memory_.data; }
   std::uint64_t size() const noexcept { return memory_.size; }
   bool on_device() const noexcept { return memory_.device != nullptr; }
+  bool is_host() const noexcept { return is_host_; }  // a device's memory of no bytes is neither
   bool read_only() const noexcept { return read_only_; }
   const FileMemory& memory() const noexcept { return memory_; }
   std::uint64_t stream() const noexcept { return stream_; }  // that orders device memory
@@ -32,6 +33,7 @@ class HeldBuffer {
 
   BufferView view_;
   bool read_only_ = false;
+  bool is_host_ = true;
   std::uint64_t stream_ = 0;
   nb::object owner_;  // what else keeps the memory
   FileMemory memory_;

@@ -76,8 +76,10 @@ IoHandle* begin_many(nb::handle requests, bool exact, nb::handle stream) {
   gather.request.options.exact = exact;
   for (const nb::handle one : requests) {
     expect_length(one, 4, "(file, buf, size or None, file_offset)");
-    const std::uint32_t file = gather.file_index(nb::cast<NativeFile&>(nb::object(one[0])).shared());
-    gather.add(file, nb::object(one[1]), nb::object(one[2]), nb::object(one[3]), stream);
+    const nb::object file = one[0];
+    if (!nb::isinstance<NativeFile>(file)) raise(PyExc_TypeError, "each request: expected a CuFile first");
+    gather.add(gather.file_index(nb::cast<NativeFile&>(file).shared()), nb::object(one[1]), nb::object(one[2]),
+               nb::object(one[3]), stream);
   }
   return gather.begin();
 }

@@ -108,6 +108,9 @@ def test_many_files_are_one_submission(tmp_path):
         f.close()
     with pytest.raises(cufile.ClosedFileError):
         cufile.preadv_many(requests)
+    for no_file in (None, str(tmp_path / "0")):
+        with pytest.raises(TypeError, match="CuFile"):
+            cufile.preadv_many([(no_file, bytearray(8), None, 0)])
 
 
 def test_the_page_cache_is_seen_and_dropped(path):
@@ -175,11 +178,25 @@ def test_files_and_the_process_explain_themselves(path):
 def test_host_memory_is_not_for_raw_calls(path):
     with CuFile(path, "r+") as f:
         for call in (f.raw_read, f.raw_write, lambda b: f.raw_read_async(b, 0), lambda b: f.raw_write_async(b, 0)):
-            with pytest.raises(ValueError, match="Non-CUDA buffers not supported"):
-                call(bytearray(8))
+            for buffer in (bytearray(8), bytearray(0)):
+                with pytest.raises(ValueError, match="Non-CUDA buffers not supported"):
+                    call(buffer)
     cufile.memory_register(bytearray(8))
     cufile.memory_deregister(bytearray(8))
     assert cufile.bounce_buffer_free() == 0
+
+
+def test_direct_io_is_supported_where_the_settings_allow_it(path):
+    with CuFile(path, direct_io=False) as buffered, CuFile(path, direct_io=True) as direct:
+        assert not buffered.is_direct_io_supported()
+        assert direct.is_direct_io_supported() == bool(_descriptor_or_none(direct))
+
+
+def _descriptor_or_none(file):
+    try:
+        return file.fileno(direct=True)
+    except ValueError:
+        return None
 
 
 def test_direct_io_gives_the_same_bytes(path):

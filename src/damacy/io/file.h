@@ -88,6 +88,7 @@ class File {
   void give_up_direct(std::string_view why);  // the file system refused a direct transfer
   std::uint32_t direct_memory_alignment() const noexcept { return memory_alignment_; }
   std::uint32_t direct_offset_alignment() const noexcept { return offset_alignment_; }
+  bool may_be_direct() const noexcept { return direct_read_ != DirectIo::off || direct_write_ != DirectIo::off; }
   bool wants_direct(bool writing) const noexcept { return (writing ? direct_write_ : direct_read_) == DirectIo::on; }
 
   const std::string& path() const noexcept { return path_; }
