@@ -178,9 +178,13 @@ FileOptions options_of(std::optional<int> compat_mode, const std::optional<std::
   return options;
 }
 
-// With compatibility mode OFF a file that cuFile does not take is refused here.
-std::shared_ptr<File> ready(std::shared_ptr<File> file) {
-  if (file->compat_mode() == CompatMode::off) register_with_cufile(*file);
+// With compatibility mode OFF, what cuFile does not take is refused: without cuFile before `open` empties a file.
+template <class Open>
+std::shared_ptr<File> opened(const FileOptions& options, const std::string& path, Open open) {
+  const bool needs_cufile = options.compat_mode.value_or(io_settings().compat_mode) == CompatMode::off;
+  if (needs_cufile) check_cufile(path);
+  std::shared_ptr<File> file = open();
+  if (needs_cufile) register_with_cufile(*file);
   return file;
 }
 
@@ -193,11 +197,11 @@ void open_file(NativeFile* self, nb::object file, const std::string& flags, int 
                       dir_fd.value_or(AT_FDCWD),
                       static_cast<mode_t>(mode)};
     const Unlocked unlocked;
-    new (self) NativeFile(ready(File::open(place, how, options)));
+    new (self) NativeFile(opened(options, place.path, [&] { return File::open(place, how, options); }));
   } else {
     const int fd = nb::cast<int>(file);
     const Unlocked unlocked;
-    new (self) NativeFile(ready(File::adopt(fd, how, options)));
+    new (self) NativeFile(opened(options, text("descriptor ", fd), [&] { return File::adopt(fd, how, options); }));
   }
 }
 

@@ -66,3 +66,23 @@ def test_import_host_files_and_zarr_neither_load_nor_look_for_a_library_of_cudas
     looked = "".join(log.read_text(errors="replace") for log in tmp_path.glob("looked.*"))
     assert "_native" in looked, "the loader says nothing here"
     assert "libcuda" not in looked and "libcufile" not in looked
+
+
+REFUSED = """
+import sys
+from damacy import cufile
+
+with open(sys.argv[1], "wb") as file:
+    file.write(b"precious")
+try:
+    cufile.CuFile(sys.argv[1], "w", compat_mode="OFF")
+except cufile.CuFileLibraryError as error:
+    assert "cuFile error" in str(error) and error.path == sys.argv[1], error
+    assert open(sys.argv[1], "rb").read() == b"precious"
+    print("refused")
+"""
+
+
+def test_without_cufile_a_file_that_wants_nothing_else_is_refused_before_it_is_emptied(tmp_path):
+    done = run("-c", REFUSED, str(tmp_path / "x"), DAMACY_LIBCUFILE="/nowhere/libcufile.so.0")
+    assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr

@@ -145,6 +145,21 @@ const std::string& open_driver() {
   return *why;
 }
 
+const std::string& why_not_direct() {
+  static const auto* why = [] {
+    if (const std::string& closed = open_driver(); !closed.empty()) return new std::string(closed);
+    struct Properties {
+      unsigned nvfs_major = 0;
+      unsigned rest[64] = {};
+    } properties;
+    const auto ask = process_library().calls.cuFileDriverGetProperties;
+    // Without its kernel driver cuFile would bounce through host memory itself, and we do that faster.
+    const bool is_direct = ask != nullptr && ask(&properties).err == 0 && properties.nvfs_major != 0;
+    return new std::string(is_direct ? "" : "cuFile would bounce through host memory");
+  }();
+  return *why;
+}
+
 std::string name_of_code(int code) {
   const int at = code - kFirstCode;
   if (at >= 0 && at < static_cast<int>(std::size(kCodes))) return text("CU_FILE_", kCodes[at], " (", code, ")");

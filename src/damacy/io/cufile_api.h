@@ -73,8 +73,10 @@ struct Preference {
 };
 const Preference& compat_preference();
 
-// Opens cuFile's driver, once for the process; empty: it is open, else why not. A context is current.
+// Opens cuFile's driver, once for the process; empty: it is open, else why not. There is a CUDA context.
 const std::string& open_driver();
+// Opens the driver, and asks it once. Empty: it moves bytes past host memory; else why not.
+const std::string& why_not_direct();
 
 // The words of a code, and an error for it.
 [[nodiscard]] std::string name_of_code(int code);

@@ -1,10 +1,13 @@
 // Device requests through cuFile: a handle a file, transfers straight to and from device memory.
 #include <cerrno>
 #include <functional>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "damacy/core/fork.h"
 #include "damacy/core/text.h"
+#include "damacy/device/cuda_device.h"
 #include "damacy/io/cufile_api.h"
 #include "damacy/io/detail/slices.h"
 #include "damacy/io/engine_choice.h"
@@ -13,42 +16,77 @@
 namespace damacy {
 namespace {
 
-// One registered descriptor. Belongs to a File, which lets go of it before it closes the descriptor.
-class CuFileHandle final : public File::Attachment {
+// What cuFile has of a file: a registered descriptor, or, under AUTO, nothing and why. Belongs to a File, which lets go
+// of it before it closes the descriptor.
+class Registration final : public File::Attachment {
  public:
-  explicit CuFileHandle(cufile::Handle handle) noexcept : handle_(handle) {}
-  ~CuFileHandle() override {
-    if (epoch_ == fork_epoch()) cufile::process_library().calls.cuFileHandleDeregister(handle_);
+  Registration(cufile::Handle handle, std::string why) : handle_(handle), why_not_(std::move(why)) {}
+  ~Registration() override {
+    if (handle_ != nullptr && epoch_ == fork_epoch()) cufile::process_library().calls.cuFileHandleDeregister(handle_);
   }
-  CuFileHandle(const CuFileHandle&) = delete;
-  CuFileHandle& operator=(const CuFileHandle&) = delete;
-  cufile::Handle get() const noexcept { return handle_; }
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+  cufile::Handle handle() const noexcept { return handle_; }
+  const std::string& why_not() const noexcept { return why_not_; }
 
  private:
   const cufile::Handle handle_;
+  const std::string why_not_;
   const std::uint64_t epoch_ = fork_epoch();
 };
 
-}  // namespace
+std::shared_ptr<const Registration> registration_of(const File& file) {
+  return std::static_pointer_cast<const Registration>(file.attachment());
+}
 
-namespace {
+// cuFile wants a CUDA context to be there: the caller's, or else the first device's, which stays.
+void make_context() {
+  static const bool made = [] {
+    if (cufile::process_library().loaded && probe_cuda().state == CudaState::usable &&
+        bind_current_context() == nullptr)
+      static_cast<void>(new auto(bind_primary_context(0)));
+    return true;
+  }();
+  static_cast<void>(made);
+}
 
+// Of the process. Empty: cuFile may be used. There is a CUDA context, but for ON.
 std::string why_not(CompatMode mode) {
   if (mode == CompatMode::on) return "compatibility mode is ON";
-  if (mode == CompatMode::automatic) {
-    if (cufile::compat_preference().compat) return cufile::compat_preference().why;
-    // Without its kernel driver cuFile would bounce through host memory itself, and we do that faster.
-    const auto& library = cufile::process_library();
-    struct Properties {
-      unsigned nvfs_major = 0;
-      unsigned rest[64] = {};
-    } properties;
-    if (library.calls.cuFileDriverGetProperties == nullptr ||
-        library.calls.cuFileDriverGetProperties(&properties).err != 0 || properties.nvfs_major == 0)
-      return "cuFile would bounce through host memory";
-    return {};
+  if (mode == CompatMode::off) return cufile::process_library().why;
+  return cufile::compat_preference().compat ? cufile::compat_preference().why : cufile::why_not_direct();
+}
+
+void check_driver(const std::string& place) {
+  const auto& library = cufile::process_library();
+  if (!library.loaded) throw cufile::library_error(library.why, {5007, 0}, place);
+  if (const std::string& why = cufile::open_driver(); !why.empty()) throw cufile::library_error(why, {5001, 0}, place);
+}
+
+cufile::Handle registered(File& file) {
+  check_driver(file.path());
+  const int direct = file.direct_descriptor();
+  cufile::Descriptor descriptor{1, {direct >= 0 ? direct : file.descriptor()}, nullptr};
+  cufile::Handle handle = nullptr;
+  const cufile::Status status = cufile::process_library().calls.cuFileHandleRegister(&handle, &descriptor);
+  if (status.err != 0) throw cufile::library_error("cuFileHandleRegister", status, file.path());
+  return handle;
+}
+
+// Settles at the first call whether cuFile has the file. Throws FileError under OFF, which knows no other way.
+std::shared_ptr<const Registration> settle(File& file) {
+  if (auto known = registration_of(file)) return known;
+  cufile::Handle handle = nullptr;
+  std::string why;
+  try {
+    if (file.compat_mode() == CompatMode::automatic) why = why_not(CompatMode::automatic);
+    if (why.empty()) handle = registered(file);
+  } catch (const FileError& refused) {
+    if (file.compat_mode() == CompatMode::off) throw;
+    why = refused.message();
   }
-  return cufile::process_library().why;
+  file.attach(std::make_shared<Registration>(handle, std::move(why)));
+  return registration_of(file);
 }
 
 // Calls `call` here and now, with the device's context current, after all that was enqueued for it.
@@ -69,7 +107,7 @@ void change_registration(const FileMemory& memory, std::string_view name,
                          const std::function<cufile::Status(std::span<std::byte>)>& call) {
   if (memory.device == nullptr || memory.size == 0 || !why_not(io_settings().compat_mode).empty()) return;
   const std::string place = text("device memory at address ", reinterpret_cast<std::uint64_t>(memory.data));
-  if (const std::string& why = cufile::open_driver(); !why.empty()) throw cufile::library_error(why, {5001, 0}, place);
+  check_driver(place);
   Device& device = *memory.device->device;
   const std::span<std::byte> all = device.allocation_of({memory.data, static_cast<std::size_t>(memory.size)});
   cufile::Status status{0, 0};
@@ -80,6 +118,9 @@ void change_registration(const FileMemory& memory, std::string_view name,
 }  // namespace
 
 std::string why_no_cufile(const File& file) {
+  if (file.compat_mode() == CompatMode::on) return why_not(CompatMode::on);
+  if (const auto known = registration_of(file)) return known->why_not();
+  if (file.compat_mode() == CompatMode::automatic && !cufile::compat_preference().compat) make_context();
   return why_not(file.compat_mode());
 }
 
@@ -95,25 +136,24 @@ void deregister_from_cufile(const FileMemory& memory) {
   });
 }
 
+void check_cufile(const std::string& path) {
+  make_context();
+  check_driver(path);
+}
+
 void register_with_cufile(File& file) {
-  if (file.attachment() != nullptr) return;
-  const auto& library = cufile::process_library();
-  if (!library.loaded) throw cufile::library_error(library.why, {5007, 0}, file.path());
-  if (const std::string& why = cufile::open_driver(); !why.empty())
-    throw cufile::library_error(why, {5001, 0}, file.path());
-  const int direct = file.direct_descriptor();
-  cufile::Descriptor descriptor{1, {direct >= 0 ? direct : file.descriptor()}, nullptr};
-  cufile::Handle handle = nullptr;
-  const cufile::Status status = library.calls.cuFileHandleRegister(&handle, &descriptor);
-  if (status.err != 0) throw cufile::library_error("cuFileHandleRegister", status, file.path());
-  file.attach(std::make_shared<CuFileHandle>(handle));
+  make_context();
+  settle(file);
 }
 
 namespace detail {
 
+bool goes_by_cufile(File& file) {
+  return file.compat_mode() != CompatMode::on && settle(file)->why_not().empty();
+}
+
 RunResult move_by_cufile(File& file, Way way, std::uint64_t offset, const Slice& slice) {
-  register_with_cufile(file);
-  const auto attached = std::static_pointer_cast<CuFileHandle>(file.attachment());
+  const auto registration = settle(file);
   const cufile::Calls& calls = cufile::process_library().calls;
   RunResult all{.bytes = 0, .error = 0, .way = IoWay::cufile};
   Moved moved;
@@ -125,8 +165,8 @@ RunResult move_by_cufile(File& file, Way way, std::uint64_t offset, const Slice&
       const auto at = static_cast<off_t>(offset + moved.bytes);
       const std::size_t left = slice.size - moved.bytes;
       const auto into = static_cast<off_t>(moved.bytes);
-      n = way == Way::read ? calls.cuFileRead(attached->get(), slice.data, left, at, into)
-                           : calls.cuFileWrite(attached->get(), slice.data, left, at, into);
+      n = way == Way::read ? calls.cuFileRead(registration->handle(), slice.data, left, at, into)
+                           : calls.cuFileWrite(registration->handle(), slice.data, left, at, into);
       number = errno;
     });
     ++moved.calls;

@@ -140,6 +140,25 @@ TEST_F(CuFileEngineTest, a_file_that_it_does_not_take_is_refused) {
   EXPECT_EQ(handles(), 1);
 }
 
+TEST_F(CuFileEngineTest, its_driver_is_open_before_it_is_asked_whether_it_is_direct) {
+  EXPECT_EQ(cufile::why_not_direct(), "");
+  EXPECT_EQ(calls("cuFileDriverGetProperties"), 1U);
+}
+
+TEST_F(CuFileEngineTest, left_to_choose_a_file_that_it_does_not_take_goes_round_it) {
+  if (cufile::compat_preference().compat) GTEST_SKIP() << cufile::compat_preference().why;
+  fail("cuFileHandleRegister", 1, 5018);
+  const auto refused = open(CompatMode::automatic);
+  EXPECT_EQ(transfer(refused, Direction::read, 0, 100'000)->count(), 100'000U);
+  EXPECT_NE(why_no_cufile(*refused).find("cuFileHandleRegister"), std::string::npos);
+  EXPECT_EQ(transfer(refused, Direction::read, 0, 100'000)->count(), 100'000U);
+  EXPECT_EQ(calls("cuFileHandleRegister"), 1U);
+  EXPECT_EQ(calls("cuFileRead"), 0U);
+  const auto taken = open(CompatMode::automatic);
+  EXPECT_EQ(transfer(taken, Direction::read, 0, 100'000)->count(), 100'000U);
+  EXPECT_EQ(calls("cuFileRead"), 1U);
+}
+
 TEST_F(CuFileEngineTest, memory_is_registered_where_it_serves_and_nowhere_else) {
   const FileMemory on_device{memory.data(), 1000, std::make_shared<OnDevice>(OnDevice{device, {}})};
   change_io_settings([](IoSettings& s) { s.compat_mode = CompatMode::on; });

@@ -18,7 +18,8 @@ const UringProbe& probe_uring();
 
 // Empty: device requests of this file go through cuFile; else why not. Loads libcufile unless the mode is ON.
 std::string why_no_cufile(const File& file);
-void register_with_cufile(File& file);  // once; throws FileError
+void check_cufile(const std::string& path);  // throws FileError unless libcufile is there and its driver opens
+void register_with_cufile(File& file);       // once; throws FileError
 
 // The whole allocation that device memory lies in, so that cuFile need not stage transfers to it. Without cuFile, and
 // for host memory, these do nothing. Throw FileError.

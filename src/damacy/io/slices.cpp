@@ -198,7 +198,7 @@ RunResult move_run(File& file, Way way, std::uint64_t offset, std::span<const Sl
     const auto some = slices.subspan(first, last - first);
     RunResult moved;
     if (on_device && slices[first].data != nullptr && slices[first].size >= io_settings().gds_threshold &&
-        why_no_cufile(file).empty()) {
+        goes_by_cufile(file)) {
       last = first + 1;
       size = slices[first].size;
       moved = move_by_cufile(file, way, offset + all.bytes, slices[first]);

@@ -36,6 +36,7 @@ struct Fake {
   std::uint64_t left = 0;
   int code = 0;
   bool for_ever = false;
+  bool is_open = false;
   std::int64_t handles = 0, buffers = 0;
   std::uint64_t most_bytes = ~std::uint64_t{0};
 };
@@ -95,13 +96,22 @@ void fake_cufile_most_bytes(std::uint64_t bytes) {
 }
 
 Status cuFileDriverOpen() {
-  return status_of(counted("cuFileDriverOpen"));
+  const int code = counted("cuFileDriverOpen");
+  fake().is_open = code == 0;
+  return status_of(code);
+}
+Status cuFileDriverGetProperties(unsigned* nvfs_major) {
+  const int code = counted("cuFileDriverGetProperties");
+  if (code != 0 || !fake().is_open) return status_of(code != 0 ? code : 5001);
+  *nvfs_major = 2;
+  return {0, 0};
 }
 Status cuFileDriverClose() {
   return status_of(counted("cuFileDriverClose"));
 }
 Status cuFileHandleRegister(void** handle, Descriptor* descriptor) {
   if (const int code = counted("cuFileHandleRegister"); code != 0) return status_of(code);
+  if (!fake().is_open) return {5001, 0};
   if (descriptor->type != 1) return {5018, 0};
   // Any alignment will do, as with the real one: a descriptor of its own is buffered.
   const std::string name = "/proc/self/fd/" + std::to_string(descriptor->handle.fd);

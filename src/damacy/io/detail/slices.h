@@ -50,6 +50,8 @@ struct DeviceRun {
 };
 std::vector<RunResult> move_staged(File& file, Way way, std::span<const DeviceRun> runs, Operation& operation);
 
+// Whether device requests of that file go through cuFile, which the first of them settles. Throws FileError.
+bool goes_by_cufile(File& file);
 // One stretch of device memory; done on return. Throws FileError.
 RunResult move_by_cufile(File& file, Way way, std::uint64_t offset, const Slice& slice);
 
