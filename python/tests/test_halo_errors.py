@@ -45,6 +45,7 @@ def refused(kind, text, call):
         (ValueError, "itemsize", {"itemsize": 4}),
         (ValueError, "stride of 0", {"strides": (0, 8)}),
         (TypeError, "element type", {"dtype": "datetime64[s]", "itemsize": 8}),
+        (TypeError, "element type", {"dtype": None}),
         (NotImplementedError, "byte order", {"dtype": np.dtype(">f8")}),
         (ValueError, "more than one", {"dims": ("i", "i_interface"), "r": 1}),
     ],
@@ -133,6 +134,29 @@ def test_quantities_are_checked_before_anything_is_written():
     with get([spec()], [spec()]) as t:
         refused(RuntimeError, "^Quantities count", lambda: t.async_pack([target]))
         refused(RuntimeError, "^Quantities count", lambda: t.async_pack([target], [target] * 2))
+
+
+def test_of_a_vector_it_is_said_which_component_is_wrong():
+    good, bad = np.zeros((4, 5)), np.zeros((5, 4))
+    with get([spec()] * 2, [spec()] * 2) as t:
+        refused(ValueError, "quantity 1 has shape", lambda: t.async_pack([good, bad], [good, good]))
+        refused(ValueError, "quantity 1 of y has shape", lambda: t.async_pack([good, good], [good, bad]))
+
+
+def test_a_transformer_packs_once_at_a_time():
+    with get([spec()]) as t:
+        twice = [(t, [np.zeros((4, 5))], None)] * 2
+        refused(ValueError, "twice", lambda: halo.pack_many(twice))
+        refused(ValueError, "threads", lambda: halo.set_num_threads(0))
+        with pytest.raises(TypeError):
+            halo.set_num_threads(1.5)
+
+
+def test_turns_that_numbers_do_not_have_are_refused():
+    x = np.ones((2, 3), "u1")
+    refused(TypeError, "cannot negate", lambda: halo.rotate_vector_data(x, x, 2, DIMS, np))
+    refused(ValueError, "dims", lambda: halo.rotate_scalar_data(x, ("j",), np, 1))
+    assert halo.rotate_vector_data(x, x, 4, DIMS, np)[0] is x
 
 
 def test_boxes_that_overlap_in_one_array_are_refused_for_that_pattern_only():

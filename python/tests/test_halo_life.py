@@ -93,6 +93,29 @@ def test_idle_bytes_stay_under_the_limit(monkeypatch):
     assert idle == lent[1:]
 
 
+@pytest.mark.parametrize("empty", [lambda key: halo.BUFFER_CACHE[key].clear(), lambda key: halo.BUFFER_CACHE.pop(key)])
+def test_idle_bytes_are_counted_once_if_lists_are_emptied_by_hand(empty):
+    buffer = halo.Buffer.pop_from_cache(np.zeros, [3], "f8")
+    for _ in range(3):
+        halo.Buffer.push_to_cache(buffer)
+        assert buffers._idle_bytes[None] == 24
+        empty(buffer._key)
+
+
+def test_keys_of_buffers_that_never_came_back_are_forgotten():
+    held = [halo.Buffer.pop_from_cache(np.empty, (n,), "u1") for n in range(100)]
+    for n in range(100, 2 * buffers.MOST_KEYS):
+        halo.Buffer.pop_from_cache(np.empty, (n,), "u1")
+    assert len(halo.BUFFER_CACHE) <= buffers.MOST_KEYS
+    assert all(buffer._key in halo.BUFFER_CACHE for buffer in held)
+
+
+def test_a_limit_that_is_no_number_is_named(monkeypatch):
+    monkeypatch.setenv("DAMACY_HALO_POOL_BYTES", "1 GB")
+    with pytest.raises(ValueError, match="DAMACY_HALO_POOL_BYTES='1 GB'"):
+        halo.Buffer.push_to_cache(halo.Buffer.pop_from_cache(np.zeros, (3,), "f8"))
+
+
 def test_a_transformer_returns_only_what_is_still_its_own():
     t = transformer()
     pack = t._pack_buffer

@@ -14,13 +14,21 @@ This module is a table of contents.
 
 from damacy.halo.buffer import BUFFER_CACHE, Buffer, array_buffer, recv_buffer, send_buffer
 from damacy.halo.constants import (
+    BOUNDARIES,
+    CORNERS,
     EAST,
+    EDGES,
+    HORIZONTAL_DIMS,
+    I_DIMS,
+    INTERFACE_DIMS,
+    J_DIMS,
     NORTH,
     NORTHEAST,
     NORTHWEST,
     SOUTH,
     SOUTHEAST,
     SOUTHWEST,
+    TILE_DIM,
     WEST,
     X_DIM,
     X_INTERFACE_DIM,
@@ -43,26 +51,34 @@ from damacy.halo.data_transformer import (
 from damacy.halo.exchange import BoundExchange, Exchanger, Token
 from damacy.halo.exchange_plan import ExchangePlan, Field
 from damacy.halo.exchange_plan import compile as compile  # noqa: A004  not in __all__
+from damacy.halo.interfaces import synchronize_vector_interfaces
 from damacy.halo.quantity import Quantity, QuantityHaloSpec
 from damacy.halo.rotate import rotate_scalar_data, rotate_vector_data
 from damacy.halo.topology import Cartesian, CubedSphere, Link, Links, boundary_slice
 from damacy.halo.transports import MPI, Local, TorchDistributed
 
 __all__ = [
+    "BOUNDARIES",
     "BUFFER_CACHE",
     "BoundExchange",
     "Buffer",
     "Cartesian",
+    "CORNERS",
     "CubedSphere",
     "EAST",
+    "EDGES",
     "ExchangePlan",
     "Exchanger",
     "Field",
+    "HORIZONTAL_DIMS",
     "HaloDataTransformer",
     "HaloDataTransformerCPU",
     "HaloDataTransformerGPU",
     "HaloExchangeSpec",
     "INDICES_CACHE",
+    "INTERFACE_DIMS",
+    "I_DIMS",
+    "J_DIMS",
     "Link",
     "Links",
     "Local",
@@ -76,6 +92,7 @@ __all__ = [
     "SOUTHEAST",
     "SOUTHWEST",
     "STREAM_POOL",
+    "TILE_DIM",
     "Token",
     "TorchDistributed",
     "WEST",
@@ -93,5 +110,6 @@ __all__ = [
     "rotate_vector_data",
     "send_buffer",
     "set_num_threads",
+    "synchronize_vector_interfaces",
     "unpack_many",
 ]

@@ -31,7 +31,8 @@ CODES = {
 NAMES = {code: name for name, code in CODES.items()}
 _BYTES = {"bfloat16": 2, "bool": 1}
 ITEMSIZE = {code: _BYTES.get(name) or np.dtype(name).itemsize for name, code in CODES.items()}
-UNSIGNED = frozenset(CODES[name] for name in ("uint8", "uint16", "uint32", "uint64", "bool"))
+UNSIGNED_NAMES = frozenset(("uint8", "uint16", "uint32", "uint64", "bool"))
+UNSIGNED = frozenset(CODES[name] for name in UNSIGNED_NAMES)
 
 
 @functools.lru_cache(maxsize=256)
@@ -44,7 +45,7 @@ def code_of(dtype: Any) -> int:
         name = text
     else:
         try:
-            known = np.dtype(dtype)
+            known = np.dtype("none" if dtype is None else dtype)  # None alone is float64 to NumPy
         except TypeError:
             raise DtypeMismatch(f"dtype {dtype!r} is no element type of a halo exchange") from None
         if known.byteorder == (">" if sys.byteorder == "little" else "<"):

@@ -20,7 +20,7 @@ class Arrays:
     addresses: list[int]
     strides: tuple[tuple[int, ...], ...]
     device: int | None
-    read_only: list[int]  # indices
+    read_only: list[str]  # which
     streams: list[int]  # named by the arrays, each once
 
     @property
@@ -29,7 +29,7 @@ class Arrays:
 
     def check_writable(self) -> None:
         if self.read_only:
-            raise InvalidArgument(f"quantity {self.read_only[0]} is read-only")
+            raise InvalidArgument(f"{self.read_only[0]} is read-only")
 
     @staticmethod
     def joined(parts: Sequence[Arrays]) -> Arrays:
@@ -45,8 +45,14 @@ class Arrays:
         )
 
 
-def gather(specs: Sequence[HaloExchangeSpec], quantities: Sequence[Any]) -> Arrays:
-    """The arrays of `quantities`, each as its spec says; ValueError or TypeError with index, seen and expected."""
+def gather(specs: Sequence[HaloExchangeSpec], quantities: Sequence[Any], count_x: int) -> Arrays:
+    """The arrays of `quantities`, each as its spec says; ValueError or TypeError with index, seen and expected.
+
+    The first `count_x` are the x components, what follows the y components."""
+
+    def name(index: int) -> str:
+        return f"quantity {index}" if index < count_x else f"quantity {index - count_x} of y"
+
     held, addresses, strides, devices, read_only = [], [], [], [], []
     streams: dict[int, None] = {}
     known: dict[int, Any] = {}  # by id, within this call: exchanges name the same few arrays for each side
@@ -57,17 +63,17 @@ def gather(specs: Sequence[HaloExchangeSpec], quantities: Sequence[Any]) -> Arra
             found = known[id(quantity)] = None if dims is None else tuple(dims), layout_of(whole(quantity))
         dims, layout = found
         if dims is not None and dims != spec._dims:
-            raise InvalidArgument(f"quantity {index} has dims {dims}, expected {spec._dims}")
+            raise InvalidArgument(f"{name(index)} has dims {dims}, expected {spec._dims}")
         if layout.shape != spec._shape:
-            raise InvalidArgument(f"quantity {index} has shape {layout.shape}, expected {spec._shape}")
+            raise InvalidArgument(f"{name(index)} has shape {layout.shape}, expected {spec._shape}")
         if layout.dtype != spec._code:
-            raise DtypeMismatch(f"quantity {index} is of {NAMES[layout.dtype]}, expected {NAMES[spec._code]}")
+            raise DtypeMismatch(f"{name(index)} is of {NAMES[layout.dtype]}, expected {NAMES[spec._code]}")
         held.append(layout.owner)
         addresses.append(layout.address)
         strides.append(layout.strides)
         devices.append(layout.device)
         if not layout.writable:
-            read_only.append(index)
+            read_only.append(name(index))
         if layout.stream is not None:
             streams[layout.stream] = None
     if len(set(devices)) > 1:

@@ -10,8 +10,18 @@ from damacy import _native
 
 MOST_PLANS = 1024
 
-INDICES_CACHE: OrderedDict[Any, Any] = OrderedDict()
 _lock = threading.Lock()
+
+
+class _Cache(OrderedDict):
+    """Keys to plans, the longest unused first. May be cleared by anybody at any time."""
+
+    def clear(self) -> None:
+        with _lock:
+            super().clear()
+
+
+INDICES_CACHE: OrderedDict[Any, Any] = _Cache()
 
 
 def halo_plan(

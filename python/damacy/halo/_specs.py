@@ -85,7 +85,9 @@ def check(spec: HaloExchangeSpec) -> None:
     rank = len(q.shape)
     for name in ("strides", "origin", "extent", "dims"):
         if len(getattr(q, name)) != rank:
-            raise InvalidArgument(f"{name} has {len(getattr(q, name))} entries for shape {tuple(q.shape)}")
+            raise InvalidArgument(
+                f"{name} has {len(getattr(q, name))} entries for shape {tuple(q.shape)}, dimensions {tuple(q.dims)}"
+            )
     dims = tuple(q.dims)
     shape = tuple(operator.index(n) for n in q.shape)
     for dim, length in zip(dims, shape):

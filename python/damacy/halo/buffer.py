@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import os
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import numpy as np
 
 from damacy.halo._arrays import _c_strides, layout_of
 from damacy.halo._dtypes import ITEMSIZE
-from damacy.halo._errors import HaloError, InvalidArgument
+from damacy.halo._errors import HaloError, InvalidArgument, number_from_environment
 
 POOL_BYTES = 512 << 20
 MOST_KEYS = 4096
@@ -25,6 +24,7 @@ _lent: Counter[Any] = Counter()
 _idle: OrderedDict[int, Buffer] = OrderedDict()  # by id, the longest idle first
 _idle_bytes: Counter[Any] = Counter()  # by device; None: host
 _tokens = itertools.count(1)
+_swept_keys = 0  # the next sweep for unused keys is above this many
 
 
 class _Cache(dict):
@@ -38,10 +38,6 @@ class _Cache(dict):
 
 
 BUFFER_CACHE: dict[Any, list[Buffer]] = _Cache()
-
-
-def _limit() -> int:
-    return int(os.environ.get("DAMACY_HALO_POOL_BYTES", POOL_BYTES))
 
 
 def _library(array: Any) -> str:
@@ -113,13 +109,14 @@ class Buffer:
     @classmethod
     def pop_from_cache(cls, allocator: Callable[..., Any], shape: Any, dtype: Any) -> Buffer:
         """The newest idle buffer of this key, contents as left, or a new one."""
-        key = (allocator, shape, dtype)
+        key = (allocator, tuple(shape) if isinstance(shape, list) else shape, dtype)
         with _lock:
             idle = BUFFER_CACHE.setdefault(key, [])
             buffer = idle.pop() if idle else None
             if buffer is not None:
                 _forget(buffer)
             _lent[key] += 1
+            _drop_keys()
         if buffer is None:
             try:
                 buffer = cls(key, _allocate(allocator, shape, dtype))
@@ -141,6 +138,7 @@ class Buffer:
                 buffer._token = 0
                 _end_loan(buffer._key)
             idle.append(buffer)
+            _forget(buffer)  # somebody may have taken it out of its list by hand
             _idle[id(buffer)] = buffer
             _idle_bytes[buffer._device] += buffer._bytes
             _evict(buffer._device)
@@ -197,7 +195,7 @@ def _forget(buffer: Buffer) -> None:
 
 
 def _evict(device: Any) -> None:
-    limit = _limit()
+    limit = number_from_environment("DAMACY_HALO_POOL_BYTES", POOL_BYTES, 0)
     for buffer in list(_idle.values()) if _idle_bytes[device] > limit else ():
         if _idle_bytes[device] <= limit:
             return
@@ -208,9 +206,11 @@ def _evict(device: Any) -> None:
 
 
 def _drop_keys() -> None:
-    if len(BUFFER_CACHE) > MOST_KEYS:
+    global _swept_keys
+    if len(BUFFER_CACHE) > max(MOST_KEYS, _swept_keys):
         for key in [k for k, idle in BUFFER_CACHE.items() if not idle and k not in _lent]:
             del BUFFER_CACHE[key]
+        _swept_keys = len(BUFFER_CACHE) * 9 // 8  # looking through all of them at each call would take its time
     while len(BUFFER_CACHE) > 2 * MOST_KEYS and _idle:  # idle buffers alone must not make it grow for ever
         buffer = next(iter(_idle.values()))
         _forget(buffer)

@@ -11,13 +11,13 @@ with HaloDataTransformer.get(numpy, specs) as transformer:
 from __future__ import annotations
 
 import abc
-import os
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from damacy.halo import _modules
 from damacy.halo._dtypes import UNSIGNED
-from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument, Unsupported
+from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument, Unsupported, number_from_environment
 from damacy.halo._gather import Arrays, gather
 from damacy.halo._plans import INDICES_CACHE, halo_plan
 from damacy.halo._specs import HaloExchangeSpec, check, dims_kind, native_box, native_field
@@ -26,15 +26,15 @@ from damacy.halo.buffer import Buffer
 # Idle streams for copies between host and device.
 STREAM_POOL: list[Any] = []
 
-_threads = int(os.environ.get("DAMACY_HALO_THREADS", "1"))
+_threads = number_from_environment("DAMACY_HALO_THREADS", 1, 1)
 
 
 def set_num_threads(n: int) -> None:
     """Threads that one CPU transformer's call may use, its caller included."""
     global _threads
-    if n < 1:
+    if operator.index(n) < 1:
         raise InvalidArgument(f"threads: {n}")
-    _threads = n
+    _threads = operator.index(n)
 
 
 def num_threads() -> int:
@@ -149,10 +149,10 @@ class HaloDataTransformer(abc.ABC):
             asked = "none are asked for" if self._y is None else f"{len(self._y)} are asked for"
             raise HaloError(f"Quantities count: y {'missing' if quantities_y is None else 'given'}, {asked}")
         if self._y is None:
-            return gather(self._specs, quantities_x)
+            return gather(self._specs, quantities_x, len(self._x))
         if len(quantities_y) != len(self._y):
             raise HaloError(f"Quantities count: {len(quantities_y)} for {len(self._y)} specs in y")
-        return gather(self._specs, [*quantities_x, *quantities_y])
+        return gather(self._specs, [*quantities_x, *quantities_y], len(self._x))
 
     def _buffer(self, unpack: bool) -> Buffer:
         return self._unpack_buffer if unpack else self._pack_buffer
@@ -345,6 +345,8 @@ def _many(items: Sequence[tuple[Any, Any, Any]], unpack: bool, stream: Any, afte
     gathered = [(t, t._gather(x, y)) for t, x, y in items]
     if not gathered:
         return
+    if not unpack and len({id(t) for t, _ in gathered}) < len(gathered):
+        raise InvalidArgument("one transformer is to pack twice into its buffer at once")
     fields: tuple[Any, ...] = ()
     messages = []
     for t, arrays in gathered:

@@ -6,6 +6,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from damacy.halo._dtypes import UNSIGNED_NAMES
+from damacy.halo._errors import DtypeMismatch, InvalidArgument
 from damacy.halo.constants import I_DIMS, J_DIMS
 
 
@@ -39,6 +41,8 @@ def rotate_scalar_data(data: Any, dims: Sequence[str], numpy: Any, n_clockwise_r
     [[2, 5], [1, 4], [0, 3]]
     """
     n = operator.index(n_clockwise_rotations) % 4
+    if len(dims) != len(data.shape):
+        raise InvalidArgument(f"data of shape {tuple(data.shape)} with dims {tuple(dims)}")
     i_axis, j_axis = horizontal_axes(dims)
     flips = [axis for axis, unless in ((i_axis, 3), (j_axis, 1)) if axis >= 0 and n not in (0, unless)]
     if flips:
@@ -58,4 +62,8 @@ def rotate_vector_data(
     x_dims, y_dims = (dims, dims) if all(isinstance(d, str) for d in dims) else dims
     x = rotate_scalar_data(x_data, x_dims, numpy, n_clockwise_rotations)
     y = rotate_scalar_data(y_data, y_dims, numpy, n_clockwise_rotations)
-    return [[x, y], [y, -x], [-x, -y], [-y, x]][n_clockwise_rotations % 4]
+    n = n_clockwise_rotations % 4
+    for data in (x_data, y_data) if n else ():
+        if str(getattr(data, "dtype", "")).removeprefix("torch.") in UNSIGNED_NAMES:
+            raise DtypeMismatch(f"cannot negate {data.dtype}: a vector is turned")
+    return [x, y] if n == 0 else [y, -x] if n == 1 else [-x, -y] if n == 2 else [-y, x]
