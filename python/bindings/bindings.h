@@ -31,6 +31,13 @@ class Unlocked {
   PyThreadState* state_;
 };
 
+// What `work` gives, which may block and touches no Python object.
+template <class Work>
+auto without_gil(Work work) {
+  const Unlocked unlocked;
+  return work();
+}
+
 // Takes the GIL where nothing may be thrown; when the interpreter has ended, a thread that is not the main one stops
 // here for ever.
 class HeldGil {

@@ -208,7 +208,7 @@ void open_file(NativeFile* self, nb::object file, const std::string& flags, int 
 int descriptor_of(NativeFile& file, bool direct) {
   const FileUse use(file.shared());
   if (!direct) return use->descriptor();
-  const int fd = use->direct_descriptor();
+  const int fd = without_gil([&] { return use->direct_descriptor(); });
   if (fd < 0) raise(PyExc_ValueError, text("there is no direct descriptor: ", use->why_not_direct()));
   return fd;
 }
@@ -217,14 +217,14 @@ int descriptor_of(NativeFile& file, bool direct) {
 nb::dict facts_of(NativeFile& file) {
   const FileUse use(file.shared());
   nb::dict out;
-  out["filesystem"] = use->filesystem();
+  out["filesystem"] = without_gil([&] { return use->filesystem(); });
   out["dio_alignment"] = nb::make_tuple(use->direct_memory_alignment(), use->direct_offset_alignment());
   out["compat_mode"] = static_cast<int>(use->compat_mode());
   out["engine"] = std::string(name_of(use->engine()));
   out["direct_io_read"] = use->wants_direct(false);
   out["direct_io_write"] = use->wants_direct(true);
   out["why_not_direct"] = use->why_not_direct();
-  out["why_not_cufile"] = why_no_cufile(*use);
+  out["why_not_cufile"] = without_gil([&] { return why_no_cufile(*use); });
   return out;
 }
 
@@ -299,7 +299,7 @@ void bind_file(nb::module_& m) {
       .def("is_direct_io_supported",
            [](NativeFile& f) {
              const FileUse use(f.shared());
-             return use->may_be_direct() && use->direct_descriptor() >= 0;
+             return use->may_be_direct() && without_gil([&] { return use->direct_descriptor(); }) >= 0;
            })
       .def("facts", &facts_of)
       .def("counters", [](NativeFile& f) { return counters_dict(f->counters()); });

@@ -83,7 +83,7 @@ void HeldBuffer::take_with_python(nb::handle object, nb::handle stream) {
   owner_ = described.attr("owner");
   is_host_ = !nb::cast<bool>(described.attr("on_device"));
   if (memory_.size == 0 || is_host_) return;
-  auto device = bind_pointer(pointer);
+  auto device = without_gil([&] { return bind_pointer(pointer); });  // which opens the driver at first
   if (device == nullptr) {
     if (probe_cuda().state != CudaState::usable)
       raise(PyExc_TypeError, text("device memory without a usable GPU: ", probe_cuda().why));

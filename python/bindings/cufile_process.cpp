@@ -90,7 +90,7 @@ void end_with_python() {
 }
 
 nb::dict cufile_probe_dict() {
-  const auto& library = cufile::process_library();
+  const auto& library = *without_gil([] { return &cufile::process_library(); });
   nb::list tried;
   for (const auto& [name, outcome] : library.tried) tried.append(nb::make_tuple(name, outcome));
   nb::dict out;
@@ -121,11 +121,7 @@ void register_memory(nb::handle buf, bool registers) {
 }
 
 nb::tuple cached_pages_tuple(int fd, std::uint64_t offset, std::uint64_t length) {
-  CachedPages found;
-  {
-    const Unlocked unlocked;
-    found = cached_pages(fd, offset, length);
-  }
+  const CachedPages found = without_gil([&] { return cached_pages(fd, offset, length); });
   return nb::make_tuple(found.resident, found.total);
 }
 
@@ -161,12 +157,12 @@ void bind_io_process(nb::module_& m) {
       "cufile_look_in", [](std::vector<std::string> packages) { cufile::set_packages(std::move(packages)); },
       nb::arg("packages"), "Folders of Python packages, where libcufile may lie.");
   m.def("cufile_preference", [] {
-    const auto& found = cufile::compat_preference();
+    const auto& found = *without_gil([] { return &cufile::compat_preference(); });
     return nb::make_tuple(found.compat, found.why);
   });
   m.def("cufile_probe", &cufile_probe_dict);
   m.def("io_uring_probe", [] {
-    const auto& probe = probe_uring();
+    const auto& probe = *without_gil([] { return &probe_uring(); });
     nb::dict out;
     out["usable"] = probe.usable;
     out["reason"] = probe.why;
@@ -184,10 +180,7 @@ void bind_io_process(nb::module_& m) {
         nb::arg("file_offset") = 0, "One pread and no more: what a bound function costs at least, for the benchmark.");
   m.def("dlpack_memory", &dlpack_memory, nb::arg("capsule"));
   m.def("io_register_memory", &register_memory, nb::arg("buf"), nb::arg("registers"));
-  m.def("free_staging", [] {
-    const Unlocked unlocked;
-    return StagingPool::process().free_idle();
-  });
+  m.def("free_staging", [] { return StagingPool::process().free_idle(); }, nb::call_guard<Unlocked>());
   m.def("cached_pages", &cached_pages_tuple, nb::arg("fd"), nb::arg("offset"), nb::arg("length"));
   m.def("drop_cached_pages", &drop_cached_pages, nb::arg("fd"), nb::arg("offset"), nb::arg("length"),
         nb::arg("sync_first"), nb::call_guard<Unlocked>());

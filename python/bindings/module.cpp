@@ -25,7 +25,7 @@ nb::dict open_array_dict(const std::string& uri) {
 }
 
 nb::dict backend_info() {
-  const CudaProbe probe = probe_cuda();
+  const CudaProbe probe = without_gil([] { return probe_cuda(); });
   nb::dict out;
   out["version"] = DAMACY_VERSION;
   out["cuda"] = probe.state == CudaState::usable;
@@ -50,6 +50,6 @@ NB_MODULE(_native, m) {
   bind_cufile(m);
   m.def("open_array", &open_array_dict, nb::arg("uri"));
   m.def("backend_info", &backend_info);
-  m.def("cuda_init_primary", &damacy::make_primary_current, nb::arg("device") = 0,
+  m.def("cuda_init_primary", &damacy::make_primary_current, nb::arg("device") = 0, nb::call_guard<Unlocked>(),
         "Makes the primary context of `device` current on this thread unless one is; False without a usable GPU.");
 }
