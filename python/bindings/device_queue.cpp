@@ -21,6 +21,10 @@
 namespace damacy::python {
 namespace {
 
+std::shared_ptr<DeviceQueue> new_queue(int device) {
+  return std::make_shared<DeviceQueue>(bind_primary_context(device), make_cuda_copier());
+}
+
 // One a device and process, for ever.
 std::shared_ptr<DeviceQueue> queue_of(int device) {
   struct All {
@@ -33,7 +37,7 @@ std::shared_ptr<DeviceQueue> queue_of(int device) {
   if (all->epoch != fork_epoch())
     throw Error(Status::shutdown, "device arrays belong to the process this one was forked from", "forked");
   auto& queue = all->queues[device];
-  if (!queue) queue = std::make_shared<DeviceQueue>(bind_primary_context(device), make_cuda_copier());
+  if (!queue) queue = new_queue(device);
   return queue;
 }
 
@@ -158,6 +162,8 @@ void bind_device_queue(nb::module_& m) {
       .def_prop_ro("stream", &DeviceQueue::native_handle);
   m.def("device_queue", &queue_of, nb::arg("device"), nb::call_guard<Unlocked>(),
         "The queue of a CUDA device. Raises InvalidArgument where there is none.");
+  m.def("new_device_queue", &new_queue, nb::arg("device"), nb::call_guard<Unlocked>(),
+        "A queue of its own, as long as it is held.");
   nb::class_<DeviceReads>(m, "DeviceReads");
   m.def(
       "device_reads", [](int device) { return all_reads().get(device); }, nb::arg("device"), nb::call_guard<Unlocked>(),

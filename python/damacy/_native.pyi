@@ -149,6 +149,9 @@ def device_queue(device: int) -> DeviceQueue:
     The queue of a CUDA device. Raises InvalidArgument where there is none.
     """
 
+def new_device_queue(device: int) -> DeviceQueue:
+    """A queue of its own, as long as it is held."""
+
 class DeviceReads:
     pass
 

@@ -161,6 +161,55 @@ def test_the_gpu_class_refuses_host_arrays():
             t.async_pack([torch.zeros(16, dtype=torch.float64)])
 
 
+def test_messages_on_the_host_are_packed_on_the_device_and_cross_once():
+    fields = [layouts((23, 23, 13), "float32", (0, 1, 2), seed)[1] for seed in (1, 2)]
+    xs, ys = (specs_for(f, 1) for f in fields)
+    x, y = ([f] * 2 for f in fields)
+    with halo.HaloDataTransformer.get(torch, xs, ys, device="cuda") as near:
+        with halo.HaloDataTransformerCPU(np, xs, ys) as far, torch.cuda.stream(torch.cuda.Stream()):
+            torch.cuda._sleep(20_000_000)
+            fields[0].mul_(2)
+            far.async_pack(x, y)
+            packed = far.get_pack_buffer().array
+            assert isinstance(packed, np.ndarray)
+            near.async_pack(x, y)
+            assert near.get_pack_buffer().array.cpu().numpy().tobytes() == packed.tobytes()
+            received = np.arange(far.get_unpack_buffer().array.size, dtype="f4")
+            far.get_unpack_buffer().array[:] = received
+            far.async_unpack(x, y)
+            got = [f.clone() for f in fields]
+            near.get_unpack_buffer().array.copy_(torch.from_numpy(received))
+            near.async_unpack(x, y)
+            near.synchronize()
+            assert all(torch.equal(a, b) for a, b in zip(got, fields))
+        assert 1 <= len(halo.STREAM_POOL) <= 32
+
+
+class OnlyDlpack:
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def __dlpack_device__(self):
+        return self._tensor.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        return self._tensor.__dlpack__(**keywords)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_arrays_that_only_dlpack_tells_of_are_packed_behind_what_made_them(dtype):
+    array = torch.zeros(1 << 20, dtype=dtype, device="cuda")
+    q = halo.QuantityHaloSpec(
+        0, (array.element_size(),), array.element_size(), array.shape, (0,), array.shape, ("k",), torch, dtype
+    )
+    spec = halo.HaloExchangeSpec(q, (slice(None),), 0, (slice(None),))
+    with halo.HaloDataTransformer.get(torch, [spec], device="cuda") as t, torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda._sleep(20_000_000)
+        array.fill_(5)
+        t.async_pack([OnlyDlpack(array)])
+        assert (t.get_pack_buffer().array == 5).all()
+
+
 def test_one_launch_for_all_fields_and_edges():
     fields = [layouts((40, 40, 20), "float64", (0, 1, 2), seed)[1] for seed in range(5)]
     specs = [s for f in fields for s in specs_for(f, 1)]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from damacy import _native
 from damacy.halo._arrays import exports, layout_of
 from damacy.halo._dtypes import NAMES, code_of
-from damacy.halo._errors import Unsupported
+from damacy.halo._errors import DtypeMismatch, Unsupported
 
 
 def _name(np_module: Any) -> str:
@@ -41,12 +43,16 @@ def _torch_zeros(device: str) -> Any:
 
 
 def allocator(np_module: Any, on_device: bool, device: Any, dtype: Any) -> tuple[Any, Any]:
-    """What allocates a buffer of this module, and the dtype as the module spells it."""
+    """What allocates a buffer on this side, of this module if it has memory there, and the dtype as that spells it."""
     name = _name(np_module)
     spelled = NAMES[code_of(dtype)]
     if name == "torch":
-        chosen = str(np_module.device(device or ("cuda" if on_device else "cpu")))
-        return _torch_zeros(chosen), getattr(np_module, spelled)
+        near = "cpu" if not on_device else "cuda" if device is None else device
+        return _torch_zeros(str(np_module.device(near))), getattr(np_module, spelled)
+    if not on_device and is_on_device(np_module, device):
+        np_module = np
+    elif on_device and not is_on_device(np_module, device):
+        raise DtypeMismatch(f"the GPU transformer got module {name}, whose arrays are in host memory")
     if spelled == "bfloat16":
         import ml_dtypes  # NumPy's and CuPy's bfloat16
 

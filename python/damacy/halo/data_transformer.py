@@ -11,34 +11,19 @@ with HaloDataTransformer.get(numpy, specs) as transformer:
 from __future__ import annotations
 
 import abc
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from damacy.halo import _modules
+from damacy.halo._crossing import STREAM_POOL, Crossing
 from damacy.halo._dtypes import UNSIGNED
-from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument, Unsupported, number_from_environment
+from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument, Unsupported
 from damacy.halo._gather import Arrays, gather
+from damacy.halo._many import pack_many, unpack_many
 from damacy.halo._plans import INDICES_CACHE, halo_plan
 from damacy.halo._specs import HaloExchangeSpec, check, dims_kind, native_box, native_field
+from damacy.halo._threads import num_threads, set_num_threads
 from damacy.halo.buffer import Buffer
-
-# Idle streams for copies between host and device.
-STREAM_POOL: list[Any] = []
-
-_threads = number_from_environment("DAMACY_HALO_THREADS", 1, 1)
-
-
-def set_num_threads(n: int) -> None:
-    """Threads that one CPU transformer's call may use, its caller included."""
-    global _threads
-    if operator.index(n) < 1:
-        raise InvalidArgument(f"threads: {n}")
-    _threads = operator.index(n)
-
-
-def num_threads() -> int:
-    return _threads
 
 
 def _check_pairs(x: Sequence[HaloExchangeSpec], y: Sequence[HaloExchangeSpec] | None) -> None:
@@ -79,6 +64,7 @@ class HaloDataTransformer(abc.ABC):
         self._pack_buffer: Buffer | None = None
         self._unpack_buffer: Buffer | None = None
         self._finalized = False
+        self._prepare()
         self._x = list(exchange_descriptors_x)
         self._y = None if exchange_descriptors_y is None else list(exchange_descriptors_y)
         _check_pairs(self._x, self._y)
@@ -96,6 +82,10 @@ class HaloDataTransformer(abc.ABC):
         self._tokens = (self._pack_buffer._token, self._unpack_buffer._token)
 
     _on_device = False
+
+    @abc.abstractmethod
+    def _prepare(self) -> None:
+        """Makes what a class has of its own."""
 
     @staticmethod
     def get(
@@ -158,13 +148,16 @@ class HaloDataTransformer(abc.ABC):
         return self._unpack_buffer if unpack else self._pack_buffer
 
     def _bases(self, unpack: bool, arrays: Arrays, plan: Any) -> list[int]:
-        bases = [*arrays.addresses, self._buffer(unpack).address]
+        bases = [*arrays.addresses, self._message_address(unpack, arrays)]
         if unpack:
             arrays.check_writable()
             if self._checked != (plan, bases):
                 plan.check_overlaps(bases)
                 self._checked = plan, bases
         return bases
+
+    def _message_address(self, unpack: bool, arrays: Arrays) -> int:
+        return self._buffer(unpack).address
 
     @abc.abstractmethod
     def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: list[int], stream: Any, after: Any) -> None:
@@ -299,17 +292,40 @@ class Bound:
 
 
 class HaloDataTransformerCPU(HaloDataTransformer):
-    """For arrays in host memory: work is complete when a call returns."""
+    """For messages in host memory: work is complete when a call returns. Arrays in device memory are packed there, and
+    the message is copied once."""
+
+    def _prepare(self) -> None:
+        self._crossings: dict[tuple[bool, int], Crossing] = {}  # by direction and device
 
     def _check_place(self, arrays: Arrays) -> None:
-        if arrays.device is not None:
-            raise DtypeMismatch("the CPU transformer got arrays in device memory")
+        """Any will do."""
+
+    def _crossing(self, unpack: bool, device: int) -> Crossing:
+        found = self._crossings.get((unpack, device))
+        if found is None:
+            found = self._crossings[unpack, device] = Crossing(device, self._buffer(unpack))
+        return found
+
+    def _message_address(self, unpack: bool, arrays: Arrays) -> int:
+        near = self._buffer(unpack) if arrays.device is None else self._crossing(unpack, arrays.device)
+        return near.address
 
     def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: list[int], stream: Any, after: Any) -> None:
-        plan.run(bases, _threads)
+        if arrays.device is None:
+            plan.run(bases, num_threads())
+        else:
+            self._bound(unpack, arrays, plan.bind(bases))(stream, after)
 
     def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
-        return lambda stream, after: copies.run(_threads)
+        if arrays.device is None:
+            return lambda stream, after: copies.run(num_threads())
+        crossing = self._crossing(unpack, arrays.device)
+        return crossing.unpacking(arrays, copies) if unpack else crossing.packing(arrays, copies)
+
+    def finalize(self) -> None:
+        super().finalize()
+        self._crossings.clear()
 
 
 class HaloDataTransformerGPU(HaloDataTransformer):
@@ -317,9 +333,8 @@ class HaloDataTransformerGPU(HaloDataTransformer):
 
     _on_device = True
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def _prepare(self) -> None:
         self._queue = _modules.device_queue()
-        super().__init__(*arguments, **options)
 
     def _check_place(self, arrays: Arrays) -> None:
         if arrays.device is None:
@@ -339,47 +354,6 @@ class HaloDataTransformerGPU(HaloDataTransformer):
             self._queue.synchronize()
         else:
             self._queue.make_wait(stream)
-
-
-def _many(items: Sequence[tuple[Any, Any, Any]], unpack: bool, stream: Any, after: Any) -> None:
-    gathered = [(t, t._gather(x, y)) for t, x, y in items]
-    if not gathered:
-        return
-    if not unpack and len({id(t) for t, _ in gathered}) < len(gathered):
-        raise InvalidArgument("one transformer is to pack twice into its buffer at once")
-    fields: tuple[Any, ...] = ()
-    messages = []
-    for t, arrays in gathered:
-        t._check_place(arrays)
-        messages.append(t._message(unpack, len(fields)))
-        fields += t._fields(arrays.strides)
-    plan = halo_plan(fields, tuple(messages), unpack=unpack)
-    joined = Arrays.joined([arrays for _, arrays in gathered])
-    bases = [*joined.addresses, *(t._buffer(unpack).address for t, _ in gathered)]
-    if unpack:
-        joined.check_writable()
-        plan.check_overlaps(bases)
-    first = gathered[0][0]
-    if any(type(t) is not type(first) for t, _ in gathered):
-        raise InvalidArgument("transformers of host and of device arrays cannot be run together")
-    if not first._on_device:
-        return first._run(unpack, joined, plan, bases, stream, after)
-    others = [t for t, _ in gathered if t is not first]
-    for t in others:
-        t._queue.precedes(first._queue)
-    first._run(unpack, joined, plan, bases, stream, after)
-    for t in others:
-        t._queue.joins(first._queue, t._buffer(unpack))
-
-
-def pack_many(items: Sequence[tuple[Any, Any, Any]], *, stream: Any = None) -> None:
-    """Packs for several (transformer, quantities_x, quantities_y) at once: one launch for all of them."""
-    _many(items, False, stream, None)
-
-
-def unpack_many(items: Sequence[tuple[Any, Any, Any]], *, stream: Any = None, after: Any = None) -> None:
-    """Unpacks for several (transformer, quantities_x, quantities_y) at once: one launch for all of them."""
-    _many(items, True, stream, after)
 
 
 __all__ = [

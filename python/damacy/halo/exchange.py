@@ -17,6 +17,7 @@ from damacy.halo._arrays import Layout, layout_of, whole
 from damacy.halo._dtypes import NAMES
 from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
 from damacy.halo._gather import Arrays
+from damacy.halo._threads import num_threads
 from damacy.halo.exchange_plan import ExchangePlan, Field, Phase
 
 MOST_LAYOUTS_OF_ADDRESSES = 32  # arrays that an exchanger remembers plans for
@@ -187,8 +188,6 @@ class Exchanger:
         if copies is None:
             return None
         if arrays.device is None:
-            from damacy.halo.data_transformer import num_threads
-
             return lambda stream: copies.run(num_threads())
         if self._queue is None:
             from damacy.halo._queue import Queue

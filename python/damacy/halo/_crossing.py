@@ -1,0 +1,83 @@
+"""Messages of device arrays in buffers on the host: packed on the device, then one copy. Knows the memory they are
+packed in and the streams that bytes cross on; not plans."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from damacy import _native
+from damacy._device_memory import geometry
+from damacy.halo import _modules
+from damacy.halo._gather import Arrays
+
+MOST_STREAMS = 32  # idle ones, of a device
+
+# Idle streams for copies between host and device, the last one used at the end. May be cleared at any time.
+STREAM_POOL: list[CopyStream] = []
+_lock = threading.Lock()
+
+
+class CopyStream:
+    """A non-blocking stream of a device."""
+
+    def __init__(self, device: int) -> None:
+        self.device = device
+        self.native = _native.new_device_queue(device)
+
+
+@contextlib.contextmanager
+def borrowed_stream(device: int) -> Iterator[Any]:
+    """The native queue of an idle stream, or of a new one."""
+    with _lock:
+        stream = next((s for s in reversed(STREAM_POOL) if s.device == device), None)
+        with contextlib.suppress(ValueError):
+            STREAM_POOL.remove(stream)  # type: ignore[arg-type]
+    stream = stream or CopyStream(device)
+    yield stream.native  # not given back after an error: work may be left on it
+    with _lock:
+        if sum(s.device == device for s in STREAM_POOL) < MOST_STREAMS:
+            STREAM_POOL.append(stream)
+
+
+class Crossing:
+    """Memory on `device` of the size of a host buffer, and the order of work on it. Calls return when all is done."""
+
+    def __init__(self, device: int, buffer: Any) -> None:
+        self._queue = _modules.device_queue()
+        self._device = device
+        self._host = geometry(buffer.address, np.uint8, (buffer._bytes,), None, False, buffer.array)
+        self._last_use: Any = None  # as a buffer's
+        with borrowed_stream(device) as stream:
+            self._block = _native.device_block(stream, buffer._bytes)
+            stream.upload(self._block.address, self._host)  # the gaps of a native wire
+        self.address = self._block.address
+
+    def packing(self, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
+        """What packs and brings the message to the host, given a stream."""
+        pack = self._queue.bound(arrays, copies, self)
+
+        def run(stream: Any, after: Any) -> None:
+            pack(stream, after)
+            with borrowed_stream(self._device) as crossing:
+                self._queue.make_wait(crossing.stream)
+                crossing.download(self._host, self.address)
+            self._queue.synchronize()
+
+        return run
+
+    def unpacking(self, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
+        """What brings the message to the device and unpacks it, given a stream and streams to wait for."""
+        unpack = self._queue.bound(arrays, copies, self)
+
+        def run(stream: Any, after: Any) -> None:
+            with borrowed_stream(self._device) as crossing:
+                crossing.upload(self.address, self._host)
+            unpack(stream, after)
+            self._queue.synchronize()
+
+        return run
