@@ -9,11 +9,12 @@
 namespace damacy::python {
 namespace {
 
-// As operator.length_hint(x, -1) >= 0; what a hint raises is no business of ours.
+// As operator.length_hint(x, -1) >= 0; an Exception that a hint raises is no business of ours.
 bool tells_length(const nb::object& iterable) {
   try {
     return nb::cast<std::int64_t>(nb::module_::import_("operator").attr("length_hint")(iterable, -1)) >= 0;
-  } catch (const nb::python_error&) {
+  } catch (const nb::python_error& error) {
+    if (!error.matches(PyExc_Exception)) throw;
     return false;
   }
 }

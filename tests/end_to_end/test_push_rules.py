@@ -173,6 +173,25 @@ def test_an_exception_from_iter_itself_propagates(line):
         assert p.pending is False
 
 
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit])
+def test_what_a_length_hint_raises_matters_only_if_it_is_no_exception(line, kind):
+    class Hinting:
+        def __iter__(self):
+            return iter(line.all([1, 2]))
+
+        def __length_hint__(self):
+            raise kind
+
+    with pipeline() as p:
+        if issubclass(kind, Exception):
+            p.push(Hinting())
+            assert drained(p) == [[1, 2]]
+        else:
+            with pytest.raises(kind):
+                p.push(Hinting())
+            assert p.pending is False
+
+
 MANY = 100  # more samples than queue and slots hold, so that what follows is found by a later refill
 
 
