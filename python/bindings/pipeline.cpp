@@ -2,7 +2,6 @@
 #include "damacy/pipeline/pipeline.h"
 
 #include <charconv>
-#include <thread>
 
 #include <dlfcn.h>
 #include <nanobind/stl/optional.h>
@@ -17,12 +16,15 @@
 namespace damacy::python {
 namespace {
 
-std::thread::id main_thread;  // the one that imported us
+// Of the process, also of a child that another thread forked. It runs handlers of signals, and ends the interpreter.
+bool on_main_thread() {
+  return ::gettid() == ::getpid();
+}
 
 // Lets signal handlers run while a call waits; what they raise leaves the call.
 // Only the main thread runs them.
 void run_signal_handlers() {
-  if (std::this_thread::get_id() != main_thread || !Py_IsInitialized()) return;
+  if (!on_main_thread() || !Py_IsInitialized()) return;
   const nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
@@ -35,6 +37,11 @@ bool interpreter_ends() {
     return reinterpret_cast<Question>(known != nullptr ? known : ::dlsym(RTLD_DEFAULT, "_Py_IsFinalizing"));
   }();
   return ask != nullptr && ask() != 0;
+}
+
+// Another thread than the one that ends the interpreter must not take the GIL any more: it stops here for ever.
+void stop_if_interpreter_ends() {
+  while (interpreter_ends() && !on_main_thread()) ::pause();
 }
 
 // Torch, if it is imported and sees a GPU, puts the context of its current device on this thread. We import no torch.
@@ -186,12 +193,12 @@ void bind_batch(nb::module_& m) {
 }  // namespace
 
 std::function<void()> signal_checker() {
-  if (std::this_thread::get_id() != main_thread) return {};
+  if (!on_main_thread()) return {};
   return run_signal_handlers;
 }
 
 HeldGil::HeldGil() {
-  while (std::this_thread::get_id() != main_thread && interpreter_ends()) ::pause();
+  stop_if_interpreter_ends();
   try {
     state_ = PyGILState_Ensure();
   } catch (...) {  // as below
@@ -200,11 +207,11 @@ HeldGil::HeldGil() {
 }
 
 Unleavable::~Unleavable() {
-  while (std::this_thread::get_id() != main_thread && interpreter_ends()) ::pause();
+  stop_if_interpreter_ends();
 }
 
 Unlocked::~Unlocked() {
-  while (interpreter_ends()) ::pause();
+  stop_if_interpreter_ends();
   try {
     PyEval_RestoreThread(state_);
   } catch (...) {  // the interpreter ended while we waited for the GIL, and unwinds this thread: it must not leave
@@ -275,7 +282,6 @@ nb::object take_due(BoundPipeline& pipeline) {
 }  // namespace
 
 void bind_pipeline(nb::module_& m) {
-  main_thread = std::this_thread::get_id();
   bind_batch(m);
   nb::class_<BoundPipeline>(m, "Pipeline", nb::type_slots(collectable))
       .def(

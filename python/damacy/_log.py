@@ -43,8 +43,10 @@ def set_log_quiet(quiet: bool) -> None:
 
 def drain() -> None:
     """Hand the native records queued so far to the Python logger."""
-    from damacy import _native
-
+    try:
+        from damacy import _native
+    except ImportError:  # the interpreter ends, and modules are gone: nobody listens
+        return
     for level, text in _native.drain_log_records():
         _logger.log(_PYTHON_LEVELS[level], "%s", text)
 

@@ -111,6 +111,26 @@ def test_exit(line, moment, end):
     assert finished.seconds < EXIT_LIMIT_S + 5  # starting the interpreter on a busy machine included
 
 
+@pytest.mark.parametrize("last", ["p.close()", "p.stats(), p.pending, repr(p)", "p.flush()", "batch.release()"])
+def test_a_finalizer_that_runs_while_the_interpreter_ends(line, last):
+    program = f"""
+class Owner:
+    def __init__(self):
+        self.p = pipeline()
+        self.p.push(samples())
+        self.batch = self.p.pop()
+        self.cycle = self  # modules are cleared before it is found
+    def __del__(self, write=os.write):
+        p, batch = self.p, self.batch
+        {last}
+        write(1, b"finalized")
+owner = Owner()
+"""
+    finished = child.run_well(START + program, line.path)
+    assert finished.stdout == "finalized"
+    assert finished.seconds < EXIT_LIMIT_S + 5
+
+
 FORK = """
 import warnings
 warnings.simplefilter("ignore")

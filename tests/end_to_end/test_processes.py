@@ -243,6 +243,29 @@ assert popped(p) == [1, 2]
     child.run_well(START + INTERRUPT + program, line.path)
 
 
+def test_ctrl_c_is_heard_when_another_thread_was_the_first_to_use_the_library(line):
+    program = """
+assert "damacy._native" not in sys.modules
+made, inside, leave = [], threading.Event(), threading.Event()
+def source():
+    inside.set()
+    leave.wait(20)
+    yield sample(1)
+def first():
+    made.append(pipeline())
+    made[0].push(source())
+thread = threading.Thread(target=first)
+thread.start()
+inside.wait(20)
+late = timed(lambda: made[0].push([sample(2)]))
+leave.set()
+thread.join()
+assert late is not None and late < 0.3, late
+assert popped(made[0]) == [1, 2]
+"""
+    child.run_well(START + INTERRUPT + program, line.path)
+
+
 def test_a_storm_of_signals_loses_no_batch(line):
     program = """
 hits = []
