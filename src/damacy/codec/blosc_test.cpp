@@ -159,10 +159,16 @@ TEST(Blosc, wrong_header_fields_are_refused) {
   EXPECT_EQ(status_of(changed(frame, 12, frame.size() + 1, 4), 2000), DecodeStatus::frame);
 }
 
-TEST(Blosc, more_blocks_than_64_byte_ones_are_over_the_limit) {
-  EXPECT_EQ(status_of(blosc_packed(image(640), {.blocksize = 64}), 640), DecodeStatus::ok);
-  EXPECT_EQ(status_of(blosc_packed(image(641), {.blocksize = 64}), 641), DecodeStatus::ok);
-  EXPECT_EQ(status_of(blosc_packed(image(640), {.blocksize = 58}), 640), DecodeStatus::limit);
+TEST(Blosc, blocks_may_be_as_small_as_a_byte) {
+  for (const std::uint32_t blocksize : {1u, 2u, 3u, 16u, 63u})
+    for (const unsigned filter : {0u, 1u, 4u})
+      expect_decodes(blosc_packed(image(640), {.typesize = 2, .blocksize = blocksize, .filter_flags = filter}),
+                     image(640));
+}
+
+TEST(Blosc, more_blocks_than_16_byte_ones_and_4096_are_over_the_limit) {
+  EXPECT_EQ(status_of(blosc_packed(image(4369), {.blocksize = 1}), 4369), DecodeStatus::ok);
+  EXPECT_EQ(status_of(blosc_packed(image(4370), {.blocksize = 1}), 4370), DecodeStatus::limit);
 }
 
 TEST(Blosc, a_start_outside_the_blocks_is_refused) {

@@ -39,8 +39,9 @@ struct Limits {
   static constexpr std::uint64_t encoded_chunk_bytes(std::uint64_t decoded) noexcept {
     return 2 * decoded + (64 << 10);
   }
-  static constexpr std::uint64_t zstd_blocks(std::uint64_t decoded) noexcept { return decoded + 16; }
-  static constexpr std::uint64_t blosc_blocks(std::uint64_t decoded) noexcept { return decoded / 64 + 1; }
+  // Small chunks may hold blocks of any size: files made by hand do.
+  static constexpr std::uint64_t zstd_blocks(std::uint64_t decoded) noexcept { return decoded + 4096; }
+  static constexpr std::uint64_t blosc_blocks(std::uint64_t decoded) noexcept { return decoded / 16 + 4096; }
 };
 
 }  // namespace damacy

@@ -13,6 +13,9 @@ constexpr std::uint64_t kCrcBytes = 4;
 // Larger streams are slower on a device than on a core: they are decoded serially.
 constexpr std::uint64_t kMaxDeviceChunk = std::uint64_t{64} << 20;
 
+// Smaller blocks of blosc, which no writer makes, are not worth their descriptors.
+constexpr std::uint64_t kMinDeviceBlock = 64;
+
 bool has_kernel(CodecId id) noexcept {
   return id == CodecId::zstd || id == CodecId::blosc || id == CodecId::lz4;
 }
@@ -120,7 +123,8 @@ DecodeResult stage_blosc(Staging& staging) {
     in_place(staging, BloscHeader::kBytes);
     return {};
   }
-  if (header.codec != BloscCodec::lz4 && header.codec != BloscCodec::zstd) {
+  const bool decodes = header.codec == BloscCodec::lz4 || header.codec == BloscCodec::zstd;
+  if (!decodes || (header.blocksize < kMinDeviceBlock && header.block_count > 1)) {
     staging.found.host = true;
     return {};
   }
