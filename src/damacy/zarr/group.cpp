@@ -52,8 +52,8 @@ bool names_images(const Value& attributes) {
   return attributes.find("plate") || attributes.find("well") || attributes.find("bioformats2raw.layout");
 }
 
-void parse_image(const Value& attributes, GroupMetadata& group) {
-  auto ome = attributes.find("ome");
+// `ome`: the member of that name, which v3 has, and which is asked first.
+void parse_image(const Value& attributes, std::optional<Value> ome, GroupMetadata& group) {
   if (ome && !ome->is(Kind::object)) ome.reset();
   group.names_images_inside = names_images(attributes) || (ome && names_images(*ome));
   auto multiscales = ome ? find_multiscales(*ome) : std::nullopt;
@@ -101,7 +101,7 @@ void parse_v3_member(const Value& member, GroupMetadata& group) {
   const auto name = member.name();
   if (name == "attributes") {
     check_attributes(member);
-    if (member.is(Kind::object)) parse_image(member, group);
+    if (member.is(Kind::object)) parse_image(member, member.find("ome"), group);
   } else if (name == "consolidated_metadata") {
     if (!member.is(Kind::null)) or_malformed(group, [&] { parse_v3_consolidated(member, group); });
   } else if (name != "zarr_format" && name != "node_type") {
@@ -132,7 +132,8 @@ GroupMetadata parse_v2_group(std::string_view document, std::string_view attribu
   const auto parsed = json::Document::parse(document, json::Form::v2_group);
   check_format(parsed.root(), 2);
   GroupMetadata group;
-  if (!attributes.empty()) parse_image(json::Document::parse(attributes, json::Form::attributes).root(), group);
+  if (!attributes.empty())
+    parse_image(json::Document::parse(attributes, json::Form::attributes).root(), std::nullopt, group);
   if (!consolidated.empty())
     or_malformed(group, [&] {
       check_document_size(consolidated, Limits::group_document_bytes);

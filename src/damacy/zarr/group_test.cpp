@@ -58,6 +58,13 @@ TEST(Group, says_when_there_are_images_inside) {
   EXPECT_FALSE(v3_group(R"({"plates":{},"x":{"plate":1}})").names_images_inside);
 }
 
+TEST(Group, v2_has_its_multiscales_at_the_top_only) {
+  EXPECT_FALSE(v2_group(R"({"ome":{"multiscales":[{"datasets":[{"path":"a"}]}]}})").has_multiscales);
+  const auto both =
+      v2_group(R"({"ome":{"multiscales":[{"datasets":[{"path":"a"}]}]},"multiscales":[{"datasets":[{"path":"b"}]}]})");
+  EXPECT_EQ(both.level_paths, (std::vector<std::string>{"b"}));
+}
+
 TEST(Group, the_path_of_the_first_level_stays_below_the_group) {
   const auto with_path = [](std::string path) {
     return refusal_of([&] { v3_group(text(R"({"multiscales":[{"datasets":[{"path":)", path, "}]}]}")); });
