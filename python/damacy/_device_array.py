@@ -14,7 +14,6 @@ import numpy as np
 
 from damacy import _array_exchange as exchange
 from damacy import _device_memory as memory
-from damacy._device_memory import default_device as default_device
 
 _NO_ARRAY = "a DeviceArray does not become a NumPy array by itself: call .numpy()"
 
@@ -177,22 +176,24 @@ class DeviceArray:
     # Other shapes of the same memory.
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> DeviceArray:
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
+        order = _index_order(self._array, order)
         if copy is not True:
             view = _reshaped_view(self._array, wanted, order)
             if view is not None:
                 return self._view_of(view)
             if copy is False:
                 raise ValueError("Unable to avoid creating a copy while reshaping.")
-        packed = self.copy(order=order if order in ("C", "F") else "K")
+        packed = self.copy(order=order)
         view = _reshaped_view(packed._array, wanted, order)
         if view is None:
             raise ValueError(f"cannot reshape array of size {self.size} into shape {wanted}")
         return packed._view_of(view)
 
     def ravel(self, order: str = "C") -> DeviceArray:
-        if order == "K":
-            order = "C" if self.flags.c_contiguous or not self.flags.f_contiguous else "F"
-        return self.reshape(-1, order="F" if order == "F" else "C")
+        if order == "K":  # as the elements lie in memory
+            strides = memory.ordered_strides(self._array, self.dtype, "K")
+            return self.transpose(sorted(range(self.ndim), key=lambda axis: -strides[axis])).reshape(-1)
+        return self.reshape(-1, order=order)
 
     def transpose(self, *axes: Any) -> DeviceArray:
         return self._view_of(self._array.transpose(*axes))
@@ -204,7 +205,7 @@ class DeviceArray:
     def astype(self, dtype: Any, order: str = "K", copy: bool = True) -> DeviceArray:
         dtype = _check_dtype(dtype)
         strides = memory.ordered_strides(self._array, dtype, order)
-        if not copy and dtype == self.dtype and (order == "K" or strides == self.strides):
+        if not copy and dtype == self.dtype and _lies_in(self._array, order):
             return self
         if dtype.itemsize == 0:  # a string or bytes as long as the longest element
             return self._from_host(self._read().astype(dtype), order)
@@ -256,8 +257,11 @@ class DeviceArray:
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func not in (np.asanyarray, np.asarray, np.array) or not args:
             return NotImplemented
+        found = wrap(args[0])
+        if found is None:
+            return asarray(func(*args, **kwargs), device=self._device)
         dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
-        return asarray(args[0], dtype, device=self._device)
+        return asarray(found, dtype, device=self._device, copy=kwargs.get("copy", func is np.array))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -288,11 +292,23 @@ DeviceArray.__module__ = "damacy"
 _RESHAPE_SAYS_WHEN_IT_COPIES = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 
+def _index_order(array: memory.Array, order: str) -> str:
+    """The order in which `reshape` takes the elements: "A" is "F" for what lies in that order and no other."""
+    if order == "A":
+        return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    if order not in ("C", "F"):
+        raise ValueError(f"order must be 'C', 'F' or 'A' (got {order!r})")
+    return order
+
+
+def _lies_in(array: memory.Array, order: str) -> bool:
+    is_c, is_f = array.flags.c_contiguous, array.flags.f_contiguous
+    return {"C": is_c, "F": is_f, "A": is_c or is_f}.get(order, True)
+
+
 def _reshaped_view(array: memory.Array, shape: Any, order: str) -> memory.Array | None:
     """None where only a copy has that shape, or nothing has. Reads nothing."""
     wanted = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    if order not in ("C", "F"):
-        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
     try:
         if _RESHAPE_SAYS_WHEN_IT_COPIES:
             return array.reshape(wanted, order=order, copy=False)  # type: ignore[call-overload,no-any-return]
@@ -313,17 +329,6 @@ def wrap(x: Any) -> DeviceArray | None:
     return x if isinstance(x, DeviceArray) else _wrapped(x)
 
 
-def _checked_device(device: Any) -> str:
-    if device is None:
-        return default_device()
-    text = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
-    if text != "cpu" and not (text.startswith("cuda:") and text[5:].isdigit()):
-        from damacy._errors import InvalidArgument
-
-        raise InvalidArgument(f"device {device!r}: expected 'cuda:<n>', n, 'cpu' or None", reason="arguments")
-    return text
-
-
 def empty(shape: SupportsIndex | tuple[int, ...], dtype: Any, order: str = "C", device: Any = None) -> DeviceArray:
     """New memory, not initialised, aligned to 256 bytes.
 
@@ -331,7 +336,9 @@ def empty(shape: SupportsIndex | tuple[int, ...], dtype: Any, order: str = "C", 
     >>> damacy.empty((2, 3), "f4", device="cpu")
     DeviceArray(shape=(2, 3), dtype=float32, device='cpu')
     """
-    where = _checked_device(device)
+    where = memory.device_named(device)
+    if order not in ("C", "F"):
+        raise ValueError(f"order must be 'C' or 'F' (got {order!r})")
     extents = shape if isinstance(shape, (tuple, list)) else (operator.index(shape),)
     return DeviceArray._of(*memory.new_array(where, extents, _check_dtype(dtype), order), where)
 
@@ -343,7 +350,7 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
     found = wrap(x)
     wanted = None if dtype is None else _check_dtype(dtype)
     if found is not None:
-        where = found.device if device is None else _checked_device(device)
+        where = found.device if device is None else memory.device_named(device)
         if where == found.device and (wanted is None or wanted == found.dtype):
             return found.copy(order="K") if copy else found
         if copy is False:
@@ -353,7 +360,7 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
         host = found.numpy()
     else:
         host = np.asarray(x) if dtype is None or copy is False else np.asarray(x, wanted)
-        where = _checked_device(device)
+        where = memory.device_named(device)
     _check_dtype(host.dtype)
     if copy is False:
         if where != "cpu" or not isinstance(x, np.ndarray) or (wanted is not None and wanted != host.dtype):

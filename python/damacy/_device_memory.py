@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -66,7 +67,17 @@ def default_device() -> str:
     current = _native.current_cuda_device()
     if current < 0:
         return "cpu"
-    return f"cuda:{current}" if chosen is None else f"cuda:{str(chosen).removeprefix('cuda:')}"
+    return f"cuda:{current}" if chosen is None else device_named(chosen)
+
+
+def device_named(device: str | int | None) -> str:
+    """The device of what users write: "cpu", "cuda:<n>", n, or None for the default. `InvalidArgument` for another."""
+    if device is None:
+        return default_device()
+    text = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
+    if text != "cpu" and not re.fullmatch("cuda:[0-9]+", text):
+        raise InvalidArgument(f"device {device!r}: expected 'cuda:<n>', n, 'cpu' or None", reason="arguments")
+    return text
 
 
 def queue_of(device: str) -> Any:

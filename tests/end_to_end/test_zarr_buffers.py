@@ -79,11 +79,17 @@ def test_shapes_and_orders_are_numpys(data, model):
     ours = device(model)
     assert ours.strides == model.strides
     same(ours.T, model.T)
-    for order in "CF":
-        same(ours.ravel(order), model.ravel(order))
+    axes = data.draw(st.permutations(range(model.ndim)))
+    backwards = (..., *[slice(None, None, -1)] * min(model.ndim, 1))
+    crooked, model_crooked = ours[backwards].transpose(axes), model[backwards].transpose(axes)  # often in no order
+    for order in "CFAK":
         same(ours.T.copy(order), model.T.copy(order))
         assert ours.T.copy(order).strides == model.T.copy(order).strides or 0 in model.shape or 1 in model.shape
-        same(ours.T.reshape(-1, order=order), model.T.reshape(-1, order=order))
+        for a, b in ((ours.T, model.T), (crooked, model_crooked)):
+            same(a.ravel(order), b.ravel(order))
+            assert (a.astype(a.dtype, order, copy=False) is a) == (b.astype(b.dtype, order, copy=False) is b)
+            if order != "K":
+                same(a.reshape(-1, order=order), b.reshape(-1, order=order))
     assert ours.tobytes("F") == model.tobytes("F")
     assert (ours.flags.c_contiguous, ours.flags.f_contiguous) == (
         model.flags.c_contiguous,
@@ -127,8 +133,28 @@ def test_it_does_not_become_a_numpy_array_by_itself():
         hash(ours)
     with pytest.raises(TypeError):
         len(ours[0])
-    assert isinstance(np.asanyarray(5.0, like=ours), damacy.DeviceArray)
     assert repr(ours) == "DeviceArray(shape=(2,), dtype=int64, device='cpu')"
+
+
+def test_numpy_makes_arrays_like_it():
+    ours = device([1, 2])
+    for make in (np.asanyarray, np.asarray, np.array):
+        same(make(5.0, like=ours), np.array(5.0))
+        same(make([1, 2], "f4", like=ours), np.array([1, 2], "f4"))
+    same(np.array([[1, 2]], order="F", ndmin=3, like=ours), np.array([[1, 2]], ndmin=3))
+    assert np.asarray(ours, like=ours) is ours
+    np.array(ours, like=ours).fill(7)  # a copy, as ever
+    assert ours.numpy().tolist() == [1, 2]
+
+
+def test_orders_and_devices_that_are_none_are_refused():
+    with pytest.raises(ValueError, match="order"):
+        device([1, 2]).reshape(2, 1, order="Z")
+    with pytest.raises(ValueError, match="order"):
+        damacy.empty(3, "f4", order="K")
+    for name in ("gpu", "cuda", "cuda:x", "cuda:²", "cpu:0", -1, True, 1.5):
+        with pytest.raises(damacy.InvalidArgument, match="device"):
+            damacy.empty(3, "f4", device=name)
 
 
 def test_numpy_gets_host_memory_by_dlpack_without_a_copy():

@@ -6,21 +6,11 @@ import logging
 import warnings
 from typing import Any, Literal
 
-from damacy._errors import InvalidArgument
-
 _PIPELINE = "damacy.zarr.CodecPipeline"
 _BUFFER = "damacy.zarr.buffer.gpu.Buffer"
 _NDBUFFER = "damacy.zarr.buffer.gpu.NDBuffer"
 _warned_newer = False
 _log = logging.getLogger("damacy")
-
-
-def _check_device(device: Any) -> None:
-    text = str(device)
-    number = text.removeprefix("cuda:")
-    known = device is None or text == "cpu" or (not isinstance(device, bool) and number.isascii() and number.isdigit())
-    if not known:
-        raise InvalidArgument(f"device {device!r}: expected 'cuda:<n>', n, 'cpu' or None", reason="arguments")
 
 
 def _warn_if_newer() -> None:
@@ -38,7 +28,7 @@ def backend() -> Literal["host", "cuda"]:
 
     if zarr.config.get("ndbuffer") != _NDBUFFER:
         return "host"
-    from damacy._device_array import default_device
+    from damacy._device_memory import default_device
 
     return "host" if default_device() == "cpu" else "cuda"
 
@@ -56,13 +46,15 @@ def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, de
     `device`: "cuda:<n>", n, "cpu", or None for the device that is current. Raises `InvalidArgument` for another one.
     """
     _warn_if_newer()
-    _check_device(device)
     import zarr
     from zarr.registry import register_buffer, register_ndbuffer, register_pipeline
 
     import damacy.zarr
+    from damacy._device_memory import device_named
     from damacy.zarr.buffer import gpu as buffers
 
+    if device is not None:
+        device_named(device)
     register_pipeline(damacy.zarr.CodecPipeline)
     register_buffer(buffers.Buffer)
     register_ndbuffer(buffers.NDBuffer)
