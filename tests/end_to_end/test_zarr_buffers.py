@@ -230,6 +230,7 @@ def test_host_arrays_warn_and_name_the_caller():
     category = getattr(zarr.errors, "ZarrUserWarning", UserWarning)
     for make, name, kind in [
         (lambda: gpu.Buffer(np.zeros(3, "u1")), "Buffer", category),
+        (lambda: gpu.Buffer.from_array_like(np.zeros(3, "u1")), "Buffer", category),
         (lambda: gpu.Buffer.from_buffer(cpu.Buffer.from_bytes(b"x")), "Buffer", category),
         (lambda: gpu.Buffer.from_bytes(b"y") + cpu.Buffer.from_bytes(b"x"), "Buffer", category),
         (lambda: gpu.NDBuffer(np.zeros((2, 2))), "NDBuffer", UserWarning),

@@ -68,6 +68,10 @@ class Buffer(_ZarrBuffer):
         self._data = _on_device(array_like, "Buffer", _BUFFER_WARNING) if found is None else found
 
     @classmethod
+    def from_array_like(cls, array_like: Any) -> Any:  # zarr's does the same, and a warning would name its line
+        return cls(array_like)
+
+    @classmethod
     def create_zero_length(cls) -> Any:
         return cls(arrays.empty((0,), _BYTE))
 
