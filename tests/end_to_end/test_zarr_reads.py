@@ -17,7 +17,7 @@ zarr = pytest.importorskip("zarr", minversion="3.1")
 pytestmark = pytest.mark.timeout(120)
 
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec  # noqa: E402
-from zarr.storage import LocalStore, MemoryStore, WrapperStore, ZipStore  # noqa: E402
+from zarr.storage import LocalStore, MemoryStore, StorePath, WrapperStore, ZipStore  # noqa: E402
 
 SHAPE = (13, 20, 11)
 CHUNKS = (4, 8, 6)
@@ -309,7 +309,7 @@ def test_statuses_say_which_store_objects_are_missing(tmp_path):
     out = prototype.nd_buffer.create(shape=(16, 16, 12), dtype="u2")
     items = [
         (
-            ours.store_path / z.metadata.encode_chunk_key((i, 0, 0)),
+            StorePath(LocalStore(tmp_path / "a"), z.metadata.encode_chunk_key((i, 0, 0))),  # equal stores are one
             z.metadata.get_chunk_spec((i, 0, 0), ours.config, prototype),
             (slice(0, 8), slice(0, 16), slice(0, 12)),
             (slice(8 * i, 8 * i + 8), slice(0, 16), slice(0, 12)),

@@ -125,7 +125,7 @@ class CodecPipeline(_ZarrPipeline):
 
         store = items[0][0].store if isinstance(items[0][0], StorePath) else None
         for getter, spec, *_ in items:
-            if not isinstance(getter, StorePath) or getter.store is not store:
+            if not isinstance(getter, StorePath) or (getter.store is not store and getter.store != store):
                 return "chunks that are not named by paths of one store"
             if spec.shape != self._array.shape:
                 return f"a chunk of shape {spec.shape}, the grid has {self._array.shape}"
