@@ -74,7 +74,7 @@ class HaloDataTransformer(abc.ABC):
         self._specs = self._x + (self._y or [])
         self._own_strides = tuple(spec._strides for spec in self._specs)
         self._plans = {False: self._plan(False, self._own_strides), True: self._plan(True, self._own_strides)}
-        self._checked: Any = None  # (plan, addresses) whose aliasing is known to be sound
+        self._checked: list[Any] = []  # (plan, addresses) whose aliasing is known to be sound
         allocator, dtype = _modules.allocator(np_module, self._on_device, device, self._x[0].specification.dtype)
         itemsize = self._x[0].specification.itemsize
         self._pack_buffer = self._take(allocator, self._plans[False].buffer_bytes[0] // itemsize, dtype)
@@ -151,9 +151,9 @@ class HaloDataTransformer(abc.ABC):
         bases = [*arrays.addresses, self._message_address(unpack, arrays)]
         if unpack:
             arrays.check_writable()
-            if self._checked != (plan, bases):
+            if (plan, bases) not in self._checked:
                 plan.check_overlaps(bases)
-                self._checked = plan, bases
+                self._checked = [*self._checked[-7:], (plan, bases)]
         return bases
 
     def _message_address(self, unpack: bool, arrays: Arrays) -> int:

@@ -123,6 +123,17 @@ TEST(CopyPlan, given_arrays_may_overlap_though_their_slots_do_not) {
   EXPECT_THROW(check_overlaps(*plan, std::vector<std::uint64_t>{0x1000, 0x2000, 0x200c}), Error);
 }
 
+TEST(CopyPlan, arrays_that_interleave_pass_each_other_and_those_a_little_closer_do_not) {
+  const Slot every_second{Dtype::i32, {8}, {8}, true};
+  const auto to = [](std::uint32_t slot) { return Copy{{0, 0, {4}}, {slot, 0, {8}}, {8}, {}}; };
+  const auto plan = compile({line(8), every_second, every_second}, {to(1), to(2)});
+  const auto check = [&](std::uint64_t a, std::uint64_t b) {
+    check_overlaps(*plan, std::vector<std::uint64_t>{0x1000, a, b});
+  };
+  for (const std::uint64_t odd : {0x2004, 0x201c, 0x1ffc}) EXPECT_NO_THROW(check(0x2000, odd));
+  for (const std::uint64_t wrong : {0x2003, 0x2005, 0x1ffd, 0x2008}) EXPECT_THROW(check(0x2000, wrong), Error);
+}
+
 TEST(CopyPlan, unsigned_numbers_are_not_negated) {
   Copy copy{{0, 0, {1}}, {1, 0, {1}}, {4}, {true, false}};
   EXPECT_THROW(compile({{Dtype::u8, {4}, {1}}, {Dtype::u8, {4}, {1}}}, {copy}), Error);

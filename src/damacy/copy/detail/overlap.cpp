@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 
 #include "damacy/core/checked.h"
@@ -191,6 +192,21 @@ class Finder {
     return out;
   }
 
+  // Whether all strides are multiples of one number and the elements lie beside each other modulo that, as those of
+  // interleaved arrays do.
+  bool pass_each_other(const Region& a, const Region& b) const {
+    std::int64_t step = 0;
+    for (const Region* region : {&a, &b})
+      for (std::size_t axis = 0; axis < copies_[region->copy].extents.size(); ++axis)
+        if (copies_[region->copy].extents[axis] > 1) step = std::gcd(step, side(*region).strides[axis]);
+    if (step == 0) return false;
+    const auto distance = static_cast<std::int64_t>(b.base + static_cast<std::uint64_t>(side(b).offset) - a.base -
+                                                    static_cast<std::uint64_t>(side(a).offset));
+    const std::int64_t apart = (distance % step + step) % step;
+    return apart >= static_cast<std::int64_t>(bytes(side(a))) &&
+           apart + static_cast<std::int64_t>(bytes(side(b))) <= step;
+  }
+
   bool share_elements(const Region& a, const Region& b) const {
     const auto total = checked_add(element_count(copies_[a.copy].extents), element_count(copies_[b.copy].extents));
     if (!total || *total > kMostEnumerated)
@@ -198,6 +214,7 @@ class Finder {
                   " overlap cannot be told: their layouts differ, and "
                   "together they have more than ",
                   kMostEnumerated, " elements"));
+    if (pass_each_other(a, b)) return false;
     const auto first = addresses(a);
     const auto second = addresses(b);
     const std::uint64_t first_bytes = bytes(side(a)), second_bytes = bytes(side(b));
