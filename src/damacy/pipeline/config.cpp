@@ -34,6 +34,9 @@ void check_config(const Config& c) {
                      c.device_buffer_bytes, ")"),
                 "arguments");
   at_least("max_chunk_uncompressed_bytes", c.max_chunk_uncompressed_bytes, 0);
+  if (!is_batch_dtype(c.dtype))
+    throw Error(Status::inval, text("dtype must be one that batches have (got ", static_cast<int>(c.dtype), ")"),
+                "arguments");
   at_least("n_zarrs_meta_cache", c.n_zarrs_meta_cache, 1);
   at_least("n_shards_meta_cache", c.n_shards_meta_cache, 1);
   at_least("max_gpu_memory_bytes", c.max_gpu_memory_bytes, 0);

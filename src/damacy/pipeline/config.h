@@ -28,10 +28,10 @@ struct Config {
   std::int64_t max_chunk_uncompressed_bytes = 0;
   std::int64_t max_gpu_memory_bytes = 0;
   std::int64_t max_bytes_per_element = 0;
-  DeviceChoice device;
+  DeviceChoice device = {};
   std::int64_t n_batches = 2;
   OnError on_error = OnError::raise;
-  std::optional<double> pop_timeout_s;
+  std::optional<double> pop_timeout_s = {};
   std::int64_t cache_bytes = 0;
   GpuDecoderChoice gpu_decoder = GpuDecoderChoice::automatic;
 };

@@ -50,6 +50,9 @@ Pipeline::~Pipeline() {
 void Pipeline::push(std::vector<Sample> samples) {
   with_memory("push", [&] { impl_->push(std::make_shared<VectorSource>(std::move(samples))); });
 }
+void Pipeline::push(std::function<std::optional<Sample>()> next) {
+  with_memory("push", [&] { impl_->push(std::make_shared<CallableSource>(std::move(next))); });
+}
 void Pipeline::push(std::shared_ptr<SampleSource> source) {
   with_memory("push", [&] { impl_->push(std::move(source)); });
 }

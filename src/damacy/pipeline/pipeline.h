@@ -3,11 +3,14 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "damacy/core/clock.h"
@@ -49,6 +52,16 @@ class Pipeline {
   ~Pipeline();  // closes
 
   void push(std::vector<Sample> samples);
+  template <std::ranges::input_range Range>
+    requires std::constructible_from<Sample, std::ranges::range_reference_t<Range>>
+  void push(Range&& range) {
+    std::vector<Sample> samples;
+    for (auto&& sample : range) samples.emplace_back(std::forward<decltype(sample)>(sample));
+    push(std::move(samples));
+  }
+  // Those that come from a callable, until it gives none, or from a source: asked inside push, pop and flush only, for
+  // as many as there is room for.
+  void push(std::function<std::optional<Sample>()> next);
   void push(std::shared_ptr<SampleSource> source);
 
   Batch pop();                                  // waits at most Config::pop_timeout_s

@@ -1,6 +1,9 @@
 #include "damacy/pipeline/pipeline.h"
 
+#include <array>
 #include <filesystem>
+#include <optional>
+#include <ranges>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -9,6 +12,7 @@
 #include "damacy/core/error.h"
 #include "damacy/pipeline/dlpack_abi.h"
 #include "fakes/failing_alloc.h"
+#include "support/error_of.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {
@@ -54,6 +58,24 @@ TEST_F(OneArray, batches_are_the_boxes_in_push_order) {
     for (std::size_t row = 0; row < 3; ++row) expect_row(batch, row, samples[b * 3 + row]);
   }
   EXPECT_FALSE(pipeline.pending());
+}
+
+TEST_F(OneArray, samples_come_from_any_range_and_from_callables) {
+  Pipeline pipeline(small_config(2));
+  const std::array<Sample, 2> array{crop(0, 0), crop(1, 1)};
+  pipeline.push(array);
+  pipeline.push(std::views::iota(2, 4) | std::views::transform([&](int i) { return crop(i, i); }));
+  int next = 4;
+  pipeline.push([&]() -> std::optional<Sample> {
+    if (next == 6) return std::nullopt;
+    ++next;
+    return crop(next - 1, next - 1);
+  });
+  for (std::int64_t b = 0; b < 3; ++b) {
+    const Batch batch = pipeline.pop();
+    for (std::int64_t row = 0; row < 2; ++row)
+      expect_row(batch, static_cast<std::size_t>(row), crop(2 * b + row, 2 * b + row));
+  }
 }
 
 TEST_F(OneArray, a_flush_ends_the_run_with_a_short_batch) {
@@ -167,12 +189,20 @@ TEST_F(OneArray, fill_replaces_a_failed_row_and_skip_leaves_it_out) {
   }
 }
 
+TEST_F(OneArray, batches_of_what_is_no_element_type_of_batches_are_refused) {
+  for (const auto dtype : {Dtype::complex64, static_cast<Dtype>(77)}) {
+    Config config = small_config(1);
+    config.dtype = dtype;
+    EXPECT_EQ(error_of([&] { Pipeline pipeline(config); }).status(), Status::inval);
+  }
+}
+
 TEST_F(OneArray, close_wakes_a_waiting_pop) {
   Config config = small_config(1);
   config.n_batches = 1;
   Pipeline pipeline(config);
   int served = 0;
-  pipeline.push(std::make_shared<CallableSource>([&]() -> std::optional<Sample> { return crop(served++ % 15, 0); }));
+  pipeline.push([&]() -> std::optional<Sample> { return crop(served++ % 15, 0); });
   std::thread closer([&] { pipeline.close(); });
   EXPECT_THROW(for (;;) { pipeline.pop(); }, Error);
   closer.join();
