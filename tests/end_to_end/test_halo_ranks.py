@@ -86,6 +86,37 @@ except RuntimeError as error:
     assert run(*MPIRUN, "2", sys.executable, "-c", program).count("told") == 2  # lines of two processes may mix
 
 
+@needs_mpi
+@pytest.mark.parametrize("end", ["exchanger.close()", "del exchanger, token"])
+def test_an_exchange_over_mpi_may_be_given_up_in_flight(end):
+    """What MPI still reads stays, and what it would still write to is taken back."""
+    program = f"""
+import numpy as np
+from mpi4py import MPI
+from damacy import halo
+comm = MPI.COMM_WORLD
+array = np.full((200_000, 4), 5.0)  # too much for MPI to send before it is received
+field = halo.Field.like(array, ("k", "i"), (0, 1), (200_000, 2))
+plan = halo.compile([field], halo.Cartesian((2,), True, dims=("i",)), comm.Get_rank(), 1)
+exchanger = halo.Exchanger(plan, halo.MPI(comm))
+if comm.Get_rank() == 0:
+    token = exchanger.start([array])
+    {end}
+    later = [np.full(400_000, 7.0) for _ in range(10)]
+comm.Barrier()
+if comm.Get_rank() == 1:
+    token = exchanger.start([array])
+    while not exchanger._channels._rounds[0][0][3][0].Test():
+        pass
+    assert (exchanger._rounds[0][0].receive[0].view("f8") == 5).all()
+    exchanger.close()
+comm.Barrier()
+assert comm.Get_rank() or all((memory == 7).all() for memory in later)
+print("whole")
+"""
+    assert run(*MPIRUN, "2", sys.executable, "-c", program).count("whole") == 2
+
+
 @needs_torch
 def test_gloo_ranks_do_what_one_process_does(tmp_path):
     program = tmp_path / "ranks.py"

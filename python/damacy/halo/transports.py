@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import warnings
 from collections import defaultdict, deque
@@ -153,6 +154,9 @@ class _Staged:
             self._host.copy_(self.buffer) if hasattr(self.buffer, "copy_") else self.buffer.get(out=self._host)
 
 
+_unsent: list[Any] = []  # buffers that MPI may read for as long as there is a process
+
+
 class _MpiChannels:
     """Persistent requests of every slot and phase."""
 
@@ -160,7 +164,7 @@ class _MpiChannels:
         from mpi4py import MPI as mpi
 
         self._mpi, self._comm = mpi, comm
-        self._rounds = []
+        self._rounds: list[Any] = []
         for slot, phases in enumerate(rounds):
             self._rounds.append([])
             for phase, this in enumerate(phases):
@@ -226,11 +230,21 @@ class _MpiChannels:
         self._mpi.Request.Waitall(self._rounds[slot][phase][2])
 
     def close(self) -> None:
-        for phases in self._rounds:
-            for _, _, sends, receives in phases:
-                for request in (*sends, *receives):
-                    request.Free()
-        self._rounds = []
+        """Messages in flight are given up, and with them what peers get from this communicator."""
+        rounds, self._rounds = self._rounds, []
+        if self._mpi.Is_finalized():
+            return
+        for sent, _, sends, receives in itertools.chain.from_iterable(rounds):
+            for request in receives:
+                if not request.Test():
+                    request.Cancel()
+                    request.Wait()
+            if not all([request.Test() for request in sends]):
+                _unsent.append(sent)
+            for request in (*sends, *receives):
+                request.Free()
+
+    __del__ = close
 
 
 class TorchDistributed:
@@ -239,7 +253,7 @@ class TorchDistributed:
     def __init__(self, group: Any = None) -> None:
         import torch.distributed as dist
 
-        if group is None:
+        if group is None or group is dist.group.WORLD:
             warnings.warn(
                 "halo exchanges on the default process group share it with everybody else's collectives; "
                 "give a group of their own",
