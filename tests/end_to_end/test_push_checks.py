@@ -284,6 +284,12 @@ def test_the_host_is_called_cpu(device, line):
         assert drained(p) == [[1, 2]]
 
 
+def test_device_memory_is_only_a_cap_on_the_host(line):
+    with pipeline(device_buffer_bytes=2**62) as p:
+        p.push(line.all([1, 2]))
+        assert drained(p) == [[1, 2]]
+
+
 def test_config_and_device_are_readable(line):
     p = pipeline(batch_size=3)
     assert p.config.batch_size == 3 and p.device == "cpu"

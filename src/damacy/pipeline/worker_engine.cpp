@@ -2,18 +2,31 @@
 
 #include <algorithm>
 
+#include "damacy/core/checked.h"
 #include "damacy/pipeline/place.h"
 #include "damacy/pipeline/plan_portions.h"
 #include "damacy/pipeline/worker_requests.h"
 
 namespace damacy {
+namespace {
+
+// One chunk a reader, and none is larger than those admitted: of what the cap allows beyond that nothing is reserved.
+std::size_t scratch_bytes(const Config& config) {
+  const auto largest = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(std::min(chunk_bytes_buffers_hold(config), chunk_bytes_allowed(config)), 1));
+  const auto readers = static_cast<std::uint64_t>(config.n_io_threads + config.n_compute_threads);
+  return std::min(static_cast<std::uint64_t>(config.device_buffer_bytes),
+                  readers * round_up<std::uint64_t>(largest, Arena::kPieceAlignment));
+}
+
+}  // namespace
 
 WorkerEngine::WorkerEngine(const Config& config, const std::shared_ptr<Alloc>& alloc, std::shared_ptr<Catalog> catalog,
                            StatsBoard& board, const std::shared_ptr<const Clock>& clock)
     : catalog_(std::move(catalog)),
       board_(board),
       staging_(alloc, static_cast<std::size_t>(config.host_buffer_bytes)),
-      scratch_(alloc, static_cast<std::size_t>(config.device_buffer_bytes)),
+      scratch_(alloc, scratch_bytes(config)),
       readers_(config, clock) {}
 
 void HostRows::fill_row(BatchJob& job, std::size_t row) {
