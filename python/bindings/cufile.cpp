@@ -221,8 +221,8 @@ nb::dict facts_of(NativeFile& file) {
   out["dio_alignment"] = nb::make_tuple(use->direct_memory_alignment(), use->direct_offset_alignment());
   out["compat_mode"] = static_cast<int>(use->compat_mode());
   out["engine"] = std::string(name_of(use->engine()));
-  out["direct_io_read"] = use->wants_direct(false);
-  out["direct_io_write"] = use->wants_direct(true);
+  out["direct_io_read"] = direct_object(use->direct_io(/*writing=*/false));
+  out["direct_io_write"] = direct_object(use->direct_io(/*writing=*/true));
   out["why_not_direct"] = use->why_not_direct();
   out["why_not_cufile"] = without_gil([&] { return why_no_cufile(*use); });
   return out;

@@ -172,5 +172,6 @@ void bind_gather(nb::class_<NativeFile>& file, nb::module_& m);
 void bind_io_process(nb::module_& m);
 
 nb::dict counters_dict(const IoCounters& counters);
+nb::object direct_object(DirectIo value);  // True, False or "auto"
 
 }  // namespace damacy::python

@@ -19,11 +19,6 @@
 namespace damacy::python {
 namespace {
 
-nb::object direct_object(DirectIo value) {
-  if (value == DirectIo::automatic) return nb::str("auto");
-  return nb::bool_(value == DirectIo::on);
-}
-
 nb::dict settings_dict() {
   const IoSettings& s = io_settings();
   nb::dict out;
@@ -126,6 +121,11 @@ nb::tuple cached_pages_tuple(int fd, std::uint64_t offset, std::uint64_t length)
 }
 
 }  // namespace
+
+nb::object direct_object(DirectIo value) {
+  if (value == DirectIo::automatic) return nb::str("auto");
+  return nb::bool_(value == DirectIo::on);
+}
 
 nb::dict counters_dict(const IoCounters& c) {
   nb::dict out;

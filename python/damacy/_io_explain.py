@@ -34,14 +34,13 @@ def of_file(file: Any) -> dict[str, Any]:
         reasons["io_uring"] = uring["reason"]
     elif facts["engine"] == "pread":
         reasons["io_uring"] = "the engine is pread"
-    mode = defaults.CompatMode(facts["compat_mode"])
     if facts["why_not_cufile"]:
         reasons["cufile"] = facts["why_not_cufile"]
-    if not (facts["direct_io_read"] or facts["direct_io_write"]):
-        reasons["direct"] = facts["why_not_direct"] or "the settings are buffered"
-    elif facts["why_not_direct"]:
+    if facts["why_not_direct"]:
         reasons["direct"] = facts["why_not_direct"]
-    if facts["direct_io_read"] and "io_uring" not in reasons:
+    elif True not in (facts["direct_io_read"], facts["direct_io_write"]):
+        reasons["direct"] = "the settings are buffered"
+    if facts["direct_io_read"] is True and "io_uring" not in reasons:
         reasons["io_uring"] = "direct transfers are plain calls"
     host = "pread" if "io_uring" in reasons else "io_uring"
     if host == "io_uring":
@@ -55,10 +54,17 @@ def of_file(file: Any) -> dict[str, Any]:
         "engine_host": host,
         "engine_device": "staging" if "cufile" in reasons else "cufile",
         "reasons": reasons,
-        "settings": _settings() | {"compat_mode": mode.name, "engine": facts["engine"]},
+        "settings": _settings()
+        | {
+            "compat_mode": defaults.CompatMode(facts["compat_mode"]).name,
+            "engine": facts["engine"],
+            "auto_direct_io_read": facts["direct_io_read"],
+            "auto_direct_io_write": facts["direct_io_write"],
+        },
         "counters": file.counters(),
     }
 
 
 def _settings() -> dict[str, Any]:
-    return {key: value for key, value in _native.io_settings().items() if key != "num_threads_set"}
+    settings = {key: value for key, value in _native.io_settings().items() if key != "num_threads_set"}
+    return settings | {"compat_mode": defaults.CompatMode(settings["compat_mode"]).name}

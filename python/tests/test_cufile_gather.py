@@ -165,6 +165,11 @@ def test_files_and_the_process_explain_themselves(path):
         f.read(bytearray(100))
         assert f.counters()["inline_read_bytes"] == 100
         assert f.counters()["inline_read_calls"] == f.counters()["parts"] == 1
+        f.pread(bytearray(100)).get()  # as likely as not at once
+        assert f.counters()["parts"] == sum(f.counters()["part_us_log2"]) == 2
+        assert (found["settings"]["compat_mode"], found["settings"]["auto_direct_io_read"]) == ("ON", "auto")
+    with CuFile(path, direct_io=False) as f:
+        assert f.explain()["settings"]["auto_direct_io_write"] is False
     if cufile.explain()["io_uring"]["usable"]:
         with CuFile(path, engine="io_uring") as f:
             assert f.explain()["engine_host"] == "io_uring" and "gathers" in f.explain()["reasons"]["pread"]

@@ -89,7 +89,8 @@ class File {
   std::uint32_t direct_memory_alignment() const noexcept { return memory_alignment_; }
   std::uint32_t direct_offset_alignment() const noexcept { return offset_alignment_; }
   bool may_be_direct() const noexcept { return direct_read_ != DirectIo::off || direct_write_ != DirectIo::off; }
-  bool wants_direct(bool writing) const noexcept { return (writing ? direct_write_ : direct_read_) == DirectIo::on; }
+  DirectIo direct_io(bool writing) const noexcept { return writing ? direct_write_ : direct_read_; }
+  bool wants_direct(bool writing) const noexcept { return direct_io(writing) == DirectIo::on; }
 
   const std::string& path() const noexcept { return path_; }
   const OpenFlags& flags() const noexcept { return flags_; }

@@ -66,6 +66,7 @@ void count_short_read(File& file) noexcept {
 }
 
 PartClock::~PartClock() {
+  if (!counts_) return;
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began_);
   for (IoCounters* counters : {&file_.counters(), &process_counters()})
     counters->part_took(static_cast<std::uint64_t>(took.count()));

@@ -70,16 +70,17 @@ std::optional<std::uint64_t> read_if_resident(File& file, std::span<std::byte> d
   detail::check_mode(file, Direction::read);
   if (dst.empty()) return 0;
   const BriefUse use(file);
+  detail::PartClock clock(file);
   const iovec one{dst.data(), dst.size()};
   const ssize_t n = file.calls().preadv2(file.descriptor(), &one, 1, static_cast<off_t>(offset), RWF_NOWAIT);
   const bool whole = n == static_cast<ssize_t>(dst.size());
   for (IoCounters* counters : {&file.counters(), &process_counters()}) {
     IoCounters::add(whole ? counters->resident_bytes : counters->cold_bytes, dst.size());
     if (whole) counters->moved(IoWay::inline_, /*writing=*/false, dst.size(), 1);
-    if (whole) IoCounters::add(counters->parts, 1);
   }
-  if (!whole) return std::nullopt;
-  return dst.size();
+  if (whole) return dst.size();
+  clock.stop_counting();
+  return std::nullopt;
 }
 
 }  // namespace damacy

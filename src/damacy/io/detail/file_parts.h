@@ -39,9 +39,11 @@ class PartClock {
   PartClock(const PartClock&) = delete;
   PartClock& operator=(const PartClock&) = delete;
   ~PartClock();
+  void stop_counting() noexcept { counts_ = false; }  // it was no part
 
  private:
   File& file_;
+  bool counts_ = true;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
