@@ -42,6 +42,22 @@ def store(tmp_path):
     return store
 
 
+@pytest.mark.parametrize("version", [None, "2.12.0", "3.0.8"])
+def test_without_a_zarr_that_serves_the_name_says_what_does(version):
+    there = f"types.SimpleNamespace(__version__={version!r})" if version else None
+    program = f"""
+import sys, types
+sys.modules["zarr"] = {there}
+import damacy.zarr
+try:
+    damacy.zarr.GDSStore
+except ImportError as error:
+    print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stdout
+    assert "damacy[zarr]" in said and "2.13 to 2.18 and 3.1 or later" in said and (version or "cannot") in said
+
+
 def test_its_name_and_its_kin(tmp_path):
     store = GDSStore(str(tmp_path))
     assert GDSStore.__module__ == "damacy.zarr" and GDSStore is damacy.zarr.GDSStore
