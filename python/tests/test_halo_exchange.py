@@ -236,6 +236,21 @@ def test_mixed_types_and_several_exchanges_in_flight_travel_in_one_message():
         exchangers[0].finish(second[1])
 
 
+def test_exchanges_in_flight_are_finished_in_any_order():
+    field = Field.like(np.zeros(6), ("i",), (1,), (4,))
+    plans = [halo.compile([field], Cartesian((2,), True, dims=("i",)), rank, 1) for rank in range(2)]
+    local = Local(2)
+    exchangers = [Exchanger(plan, local) for plan in plans]
+    for first in (0, 2):
+        arrays = [[np.full(6, 10.0 * n + rank) for n in (first, first + 1)] for rank in range(2)]
+        tokens = [[e.start([a]) for a in own] for e, own in zip(exchangers, arrays)]
+        for rank, order in ((0, (1, 0)), (1, (0, 1))):
+            for n in order:
+                exchangers[rank].finish(tokens[rank][n])
+                assert arrays[rank][n][0] == arrays[rank][n][5] == 10 * (first + n) + 1 - rank
+    assert not local._mail
+
+
 def test_peers_that_disagree_are_told_on_both_sides():
     topology = Cartesian((2,), True, sizes=[4], dims=("i",))
     ours = halo.compile([Field.like(np.zeros(6), ("i",), (1,), (4,))], topology, 0, 1)

@@ -56,6 +56,12 @@ def compare(rank, transport):
         with halo.Exchanger(plan(rank, mine, corners), transport) as e:
             first, second = e.start(mine), e.start(mine)
             e.finish(first); e.finish(second)
+            flights = [[a * n for a in mine] for n in (1, 2, 3, 4)]
+            for pair in (flights[:2], flights[2:]):
+                tokens = [e.start(flight) for flight in pair]
+                backwards = corners != "sequential" and rank % 2
+                for token in (tokens[::-1] if backwards else tokens): e.finish(token)
+        assert all(np.array_equal(a, b * n) for n, flight in zip((1, 2, 3, 4), flights) for a, b in zip(flight, mine))
         for a, b in zip(mine, alone(corners)[rank]):
             assert np.array_equal(a, b), (rank, corners)
 """

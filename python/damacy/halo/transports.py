@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import warnings
-from collections import defaultdict, deque
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ class Local:
             raise InvalidArgument(f"{n} ranks")
         self.size = n
         self._changed = threading.Condition()
-        self._mail: dict[tuple[Any, ...], deque[Any]] = defaultdict(deque)
+        self._mail: dict[tuple[int, ...], Any] = {}  # messages that wait for their receivers
         self._registry: dict[tuple[int, int], dict[int, Any]] = {}  # digests of those that may have to be compared
         self._opened: dict[int, int] = defaultdict(int)
 
@@ -45,6 +45,8 @@ class _LocalChannels:
         self._local, self._rank, self._generation, self._rounds = local, rank, generation, rounds
         self._mine: dict[int, Any] = {}
         self._shaken = False
+        self._begun: dict[int, int] = defaultdict(int)  # exchanges, by phase
+        self._number: dict[tuple[int, int], int] = {}  # of the exchange that a slot and phase is in
 
     def exchange_digests(self, mine: dict[int, Any]) -> dict[int, Any]:
         """Those of peers that are open; who opens later finds ours, and we compare when the first message goes."""
@@ -76,24 +78,30 @@ class _LocalChannels:
     def post_receives(self, slot: int, phase: int) -> None:
         with self._local._changed:
             self._check()
+        self._number[slot, phase] = self._begun[phase]
+        self._begun[phase] += 1
 
     def abandon(self, slot: int, phase: int) -> None:
-        """Nothing was posted."""
+        self._begun[phase] -= 1
+
+    def _address(self, source: int, target: int, slot: int, phase: int) -> tuple[int, ...]:
+        return self._generation, source, target, phase, self._number[slot, phase]
 
     def send(self, slot: int, phase: int, stream: Any) -> None:
         with self._local._changed:
             for peer, buffer in self._rounds[slot][phase].send.items():
                 sent = buffer.clone() if hasattr(buffer, "clone") else buffer.copy()
-                self._local._mail[(self._generation, self._rank, peer, phase)].append(sent)
+                self._local._mail[self._address(self._rank, peer, slot, phase)] = sent
             self._local._changed.notify_all()
 
     def wait_received(self, slot: int, phase: int, stream: Any) -> None:
+        mail = self._local._mail
         for peer, buffer in self._rounds[slot][phase].receive.items():
-            mail = self._local._mail[(self._generation, peer, self._rank, phase)]
+            address = self._address(peer, self._rank, slot, phase)
             with self._local._changed:
-                if not self._local._changed.wait_for(lambda m=mail: self._check() or m, LOCAL_TIMEOUT_S):
+                if not self._local._changed.wait_for(lambda a=address: self._check() or a in mail, LOCAL_TIMEOUT_S):
                     raise HaloError(f"rank {self._rank} waited {LOCAL_TIMEOUT_S:.0f} s for a message of rank {peer}")
-                buffer[...] = mail.popleft()
+                buffer[...] = mail.pop(address)
 
     def wait_sent(self, slot: int, phase: int) -> None:
         """Messages are copies: nothing to wait for."""
@@ -158,25 +166,25 @@ _unsent: list[Any] = []  # buffers that MPI may read for as long as there is a p
 
 
 class _MpiChannels:
-    """Persistent requests of every slot and phase."""
+    """Persistent requests of every slot and phase. Messages of one phase meet in the order in which they are started,
+    which is one on all ranks; the slots that they use are not."""
 
     def __init__(self, comm: Any, rounds: Any, cuda_aware: bool) -> None:
         from mpi4py import MPI as mpi
 
         self._mpi, self._comm = mpi, comm
         self._rounds: list[Any] = []
-        for slot, phases in enumerate(rounds):
+        for phases in rounds:
             self._rounds.append([])
             for phase, this in enumerate(phases):
-                tag = slot * len(phases) + phase
                 sends = {p: _Staged(b, cuda_aware) for p, b in this.send.items()}
                 receives = {p: _Staged(b, cuda_aware) for p, b in this.receive.items()}
                 self._rounds[-1].append(
                     (
                         sends,
                         receives,
-                        [comm.Send_init([b.seen, mpi.BYTE], dest=p, tag=tag) for p, b in sends.items()],
-                        [comm.Recv_init([b.seen, mpi.BYTE], source=p, tag=tag) for p, b in receives.items()],
+                        [comm.Send_init([b.seen, mpi.BYTE], dest=p, tag=phase) for p, b in sends.items()],
+                        [comm.Recv_init([b.seen, mpi.BYTE], source=p, tag=phase) for p, b in receives.items()],
                     )
                 )
 
