@@ -272,6 +272,21 @@ def test_links_may_be_given_by_hand():
     assert a.tolist() == [4, 1, 2, 3, 4, -1]
 
 
+def test_links_with_boxes_and_without_may_be_mixed():
+    field = Field.like(np.zeros((6, 6)), ("j", "i"), (1, 1), (4, 4))
+    whole = (0, 4)
+    by_hand = Link(1, halo.WEST, halo.EAST, 0, (whole, (0, 1)), (whole, (-1, 0)))
+
+    def compiled(*links):
+        return halo.compile([field], Links(links, ("j", "i")), 0, 1).phases[0]
+
+    east = Link(1, halo.EAST, halo.WEST)
+    mixed, plain = compiled(east, by_hand), compiled(east, Link(1, halo.WEST, halo.EAST))
+    assert (mixed.sends, mixed.receives) == (plain.sends, plain.receives)
+    with pytest.raises(RuntimeError, match="does not send"):
+        compiled(Link(0, halo.EAST, halo.WEST, 0, None, (whole, (4, 5))))
+
+
 def test_boundaries_are_those_of_the_table():
     shape, origin, extent = (11, 10), (3, 3), (5, 4)
     dims = ("j_interface", "i")

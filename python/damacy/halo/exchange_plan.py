@@ -81,7 +81,7 @@ class Field:
                 start, stop = given[axis]
                 staggered = dim in INTERFACE_DIMS
                 # The receiver's end: there the boundary itself, which both have, stays out of it.
-                end = link.side[axis] if not interior else -link.side[axis]
+                end = _end(link.side, axis, kind) * (-1 if interior else 1)
                 if staggered and end > 0:
                     start, stop = start + 1, stop + 1
                 elif staggered and end == 0:
@@ -90,6 +90,13 @@ class Field:
             starts.append(first + start)
             stops.append(first + stop)
         return tuple(starts), tuple(stops)
+
+
+def _end(side: Any, axis: int, kind: str) -> int:
+    """Which end of a dimension a side touches: negative its start, positive its end."""
+    if isinstance(side, tuple):
+        return side[axis]
+    return topologies.SIDE_ENDS[side]["ij".index(kind)] if kind in ("i", "j") else 0
 
 
 def _order(side: Any) -> Any:
@@ -250,16 +257,18 @@ class _Maker:
         return out
 
     def fill(self, phase: Phase, links: list[Link]) -> None:
-        explicit = any(link.send is not None or link.receive is not None for link in links)
-        sends = [link for link in links if not explicit or link.send is not None]
-        receives = [link for link in links if not explicit or link.receive is not None]
+        sends = [link for link in links if link.send is not None or link.receive is None]
+        receives = [link for link in links if link.receive is not None or link.send is None]
         here = [link for link in receives if link.peer == self.rank]
         for link in sorted((s for s in sends if s.peer != self.rank), key=lambda s: _order(s.side)):
             phase.sends.setdefault(link.peer, []).extend(self._entries(link, True))
         for link in sorted((r for r in receives if r.peer != self.rank), key=lambda r: _order(r.peer_side)):
             phase.receives.setdefault(link.peer, []).extend(self._entries(link, False))
         for to in here:
-            source = next(s for s in sends if s.peer == self.rank and s.side == to.peer_side and s.peer_side == to.side)
+            own = [s for s in sends if s.peer == self.rank and (s.side, s.peer_side) == (to.peer_side, to.side)]
+            if not own:
+                raise HaloError(f"rank {self.rank} receives at side {to.side} what it does not send at {to.peer_side}")
+            source = own[0]
             for entry, target in zip(self._entries(source, True), self._entries(to, False)):
                 phase.directs.append((entry, target[0], target[1]))
 
