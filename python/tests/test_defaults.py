@@ -1,6 +1,8 @@
 """damacy.defaults: keys, values, precedence, and KvikIO's functions."""
 
 import os
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -60,6 +62,13 @@ def test_the_built_in_values():
     assert eval(fresh(f"[defaults.get(k) if k != 'compat_mode' else int(defaults.get(k)) for k in {keys}]")) == [
         int(v) if isinstance(v, CompatMode) else v for v in BUILT_IN.values()
     ]
+
+
+def test_the_documents_name_every_setting():
+    page = (pathlib.Path(__file__).parents[2] / "docs/reference/files.md").read_text(encoding="utf-8")
+    table = page.partition("| setting |")[2].partition("\n\n")[0]
+    named = [name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(named) == sorted(BUILT_IN)
 
 
 @pytest.mark.parametrize(
