@@ -10,8 +10,10 @@
 
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
+#include "damacy/io/engine.h"
 #include "damacy/io/faulty_store.h"
 #include "fakes/failing_alloc.h"
+#include "support/error_of.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/failing_threads.h"
 #include "sweeps/footprint.h"
@@ -167,6 +169,13 @@ TEST_P(FailureSweep, a_thread_cannot_be_started) {
             fail_thread_start(0, false);
             return met;
           });
+}
+
+TEST(ThreadsThatDoNotStart, are_told_by_their_number) {
+  fail_thread_start(3, false);
+  const Error error = error_of([] { make_thread_engine(8); });
+  fail_thread_start(0, false);
+  EXPECT_NE(error.message().find("thread 3 of 8"), std::string::npos) << error.what();
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, FailureSweep,

@@ -131,9 +131,10 @@ class ThreadEngine final : public Engine {
     try {
       for (std::size_t i = 0; i < count_; ++i) seats_.push_back(start(i));
     } catch (const std::system_error& error) {
+      const std::size_t started = seats_.size();
       end();
-      throw Error(Status::oom,
-                  text("cannot start reader thread ", seats_.size() + 1, " of ", count_, ": ", error.what()), "memory")
+      throw Error(Status::oom, text("cannot start reader thread ", started + 1, " of ", count_, ": ", error.what()),
+                  "memory")
           .with_errno(error.code().value());
     } catch (...) {
       end();
