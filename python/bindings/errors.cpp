@@ -24,13 +24,15 @@ const char* kind_name(ErrorKind kind) {
   return "plain";
 }
 
+nb::object str_of(const std::string& bytes) {
+  return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
+}
+
 nb::dict attributes_of(const Error& error) {
   const ErrorWhere& where = error.where();
   nb::dict out;
   const auto set_text = [&](const char* name, const std::string& value) {
-    if (!value.empty())
-      out[name] =
-          nb::steal(PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "surrogateescape"));
+    if (!value.empty()) out[name] = str_of(value);
   };
   set_text("what", where.what);
   set_text("uri", where.uri);
@@ -114,16 +116,16 @@ void translate(const std::exception_ptr& thrown, void*) {
 nb::object exception_of(const Error& error) {
   const Unleavable stays;
   const nb::object make = nb::module_::import_("damacy._errors").attr("make_error");
-  return make(static_cast<int>(error.status()), kind_name(error.kind()),
-              nb::steal(PyUnicode_DecodeUTF8(error.message().data(), static_cast<Py_ssize_t>(error.message().size()),
-                                             "surrogateescape")),
-              attributes_of(error));
+  return make(static_cast<int>(error.status()), kind_name(error.kind()), str_of(error.message()), attributes_of(error));
 }
 
 void bind_errors(nb::module_& m) {
   nb::register_exception_translator(translate);
   m.def("describe_error", &describe_error, nb::arg("status"), nb::arg("message"), nb::arg("attributes"),
         "The one line of an error, made as the C++ library makes it.");
+  m.def(
+      "without_secrets", [](const nb::str& uri) { return str_of(without_secrets(text_of(uri))); }, nb::arg("uri"),
+      "A uri with a scheme without user-info, query and fragment; anything else as it is.");
   m.def("fork_epoch", &fork_epoch, "A number that differs between a process and its forked children.");
 }
 

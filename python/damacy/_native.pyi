@@ -4,6 +4,11 @@ from typing import Final
 def describe_error(status: int, message: str, attributes: dict) -> str:
     """The one line of an error, made as the C++ library makes it."""
 
+def without_secrets(uri: str) -> object:
+    """
+    A uri with a scheme without user-info, query and fragment; anything else as it is.
+    """
+
 def fork_epoch() -> int:
     """A number that differs between a process and its forked children."""
 

@@ -39,6 +39,9 @@ class Sample:
         object.__setattr__(self, "uri", uri_text(uri))
         object.__setattr__(self, "aabb", _box(aabb))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}(uri={_without_secrets(self.uri)!r}, aabb={self.aabb!r})"
+
 
 def uri_text(uri: str | os.PathLike[str]) -> str:
     """A uri as plain `str`; `TypeError` for what is neither `str` nor a path."""
@@ -46,6 +49,14 @@ def uri_text(uri: str | os.PathLike[str]) -> str:
     if not isinstance(path, str):
         raise TypeError(f"uri must be a str or an os.PathLike of str (got {type(uri).__name__})")
     return str.__str__(path)
+
+
+def _without_secrets(uri: str) -> str:
+    if "://" not in uri:
+        return uri
+    from damacy import _native
+
+    return _native.without_secrets(uri)
 
 
 def _box(aabb: Iterable[Axis]) -> tuple[tuple[int, int], ...]:

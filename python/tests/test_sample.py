@@ -98,3 +98,11 @@ def test_it_is_immutable_and_travels():
     assert not hasattr(sample, "__dict__")
     for twin in (pickle.loads(pickle.dumps(sample)), copy.copy(sample), copy.deepcopy(sample)):
         assert twin == sample
+
+
+def test_its_text_is_what_makes_it_but_for_secrets():
+    sample = Sample("dir/a.zarr", BOX)
+    assert eval(repr(sample)) == sample
+    secret = Sample("https://user:hunter2@host/a.zarr?token=hunter2#hunter2", [(0, 1)])
+    assert repr(secret) == "Sample(uri='https://host/a.zarr', aabb=((0, 1),))"
+    assert repr(Sample("s3://\udcff", [])) == "Sample(uri='s3://\\udcff', aabb=())"
