@@ -95,9 +95,10 @@ def _of_numpy(array: np.ndarray, owner: Any = None) -> Layout:
 def _of_torch(tensor: Any) -> Layout:
     itemsize = tensor.element_size()
     device = tensor.device
+    kind = device.type
     if tensor.is_conj() or tensor.is_neg():  # bits on the tensor that its memory does not know of
         raise InvalidArgument("a conjugate or negative that torch has not computed yet: resolve_conj(), resolve_neg()")
-    address = tensor.data_ptr() if device.type in ("cpu", "cuda") and str(tensor.layout) == "torch.strided" else 0
+    address = tensor.data_ptr() if kind in ("cpu", "cuda") and str(tensor.layout) == "torch.strided" else 0
     if address == 0 and tensor.numel():
         raise DtypeMismatch(f"a {tensor.layout} tensor on {device} has no memory that can be read here")
     return Layout(
@@ -105,7 +106,7 @@ def _of_torch(tensor: Any) -> Layout:
         tuple(tensor.shape),
         tuple(s * itemsize for s in tensor.stride()),
         code_of(tensor.dtype),
-        None if device.type == "cpu" else device.index or 0,
+        None if kind == "cpu" else device.index or 0,
         True,
         None,
         tensor,
