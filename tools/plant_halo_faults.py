@@ -27,6 +27,8 @@ FAULTS = {
     "a sign dropped": (WIRE, "copy.op = {block.negate, adjoint_};", "copy.op = {false, adjoint_};"),
     "Fortran order on the wire": (WIRE, "for (std::size_t i = extents.size(); i > 0; --i) {\n      strides",
                                   "for (std::size_t n = 0, i = 1; n < extents.size(); ++n, ++i) {\n      strides"),
+    "a native wire by the strides at hand": (WIRE, "own.ranking.size() == extents.size() ? own.ranking : own.strides",
+                                             "own.strides"),
     "no direction in the cache's key": (PLANS, "directs, unpack, adjoint)\n    with", "directs, adjoint)\n    with"),
     "no dims in the cache's key": (PLANS, "key = (fields,", "key = (tuple(f[:3] for f in fields),"),
     "the receive buffer has the size of the send buffer": (
