@@ -110,6 +110,17 @@ def test_keys_of_buffers_that_never_came_back_are_forgotten():
     assert all(buffer._key in halo.BUFFER_CACHE for buffer in held)
 
 
+def test_above_many_keys_none_is_unused(monkeypatch):
+    monkeypatch.setattr(buffers, "MOST_KEYS", 10)
+    monkeypatch.setenv("DAMACY_HALO_POOL_BYTES", "300")
+    held = [halo.Buffer.pop_from_cache(np.empty, (n,), "u1") for n in range(8)]
+    for n in range(8, 60):
+        with halo.array_buffer(np.empty, (n,), "u1"):
+            unused = [k for k, idle in halo.BUFFER_CACHE.items() if not idle and k not in buffers._lent]
+            assert len(halo.BUFFER_CACHE) <= 10 or not unused
+    del held
+
+
 def test_a_limit_that_is_no_number_is_named(monkeypatch):
     monkeypatch.setenv("DAMACY_HALO_POOL_BYTES", "1 GB")
     with pytest.raises(ValueError, match="DAMACY_HALO_POOL_BYTES='1 GB'"):

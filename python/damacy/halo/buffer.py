@@ -24,7 +24,6 @@ _lent: Counter[Any] = Counter()
 _idle: OrderedDict[int, Buffer] = OrderedDict()  # by id, the longest idle first
 _idle_bytes: Counter[Any] = Counter()  # by device; None: host
 _tokens = itertools.count(1)
-_swept_keys = 0  # the next sweep for unused keys is above this many
 
 
 class _Cache(dict):
@@ -116,7 +115,7 @@ class Buffer:
             if buffer is not None:
                 _forget(buffer)
             _lent[key] += 1
-            _drop_keys()
+            _bound_keys()
         if buffer is None:
             try:
                 buffer = cls(key, _allocate(allocator, shape, dtype))
@@ -134,15 +133,15 @@ class Buffer:
             idle = BUFFER_CACHE.setdefault(buffer._key, [])
             if any(b is buffer for b in idle):
                 return
+            idle.append(buffer)
             if buffer._token:
                 buffer._token = 0
                 _end_loan(buffer._key)
-            idle.append(buffer)
             _forget(buffer)  # somebody may have taken it out of its list by hand
             _idle[id(buffer)] = buffer
             _idle_bytes[buffer._device] += buffer._bytes
             _evict(buffer._device)
-            _drop_keys()
+            _bound_keys()
 
     def _give_back(self, token: int) -> None:
         """For who popped it with this token: nothing happens if it went on to somebody else meanwhile."""
@@ -187,11 +186,20 @@ def _end_loan(key: Any) -> None:
     _lent[key] -= 1
     if _lent[key] <= 0:
         del _lent[key]
+        _drop_if_unused(key)
 
 
 def _forget(buffer: Buffer) -> None:
     if _idle.pop(id(buffer), None) is not None:
         _idle_bytes[buffer._device] -= buffer._bytes
+
+
+def _take_out(buffer: Buffer) -> None:
+    """Of its list, for good."""
+    _forget(buffer)
+    idle = BUFFER_CACHE.get(buffer._key, [])
+    idle[:] = [b for b in idle if b is not buffer]
+    _drop_if_unused(buffer._key)
 
 
 def _evict(device: Any) -> None:
@@ -200,24 +208,23 @@ def _evict(device: Any) -> None:
         if _idle_bytes[device] <= limit:
             return
         if buffer._device == device:
-            _forget(buffer)
-            idle = BUFFER_CACHE.get(buffer._key, [])
-            idle[:] = [b for b in idle if b is not buffer]
+            _take_out(buffer)
 
 
-def _drop_keys() -> None:
-    global _swept_keys
-    if len(BUFFER_CACHE) > max(MOST_KEYS, _swept_keys):
-        for key in [k for k, idle in BUFFER_CACHE.items() if not idle and k not in _lent]:
-            del BUFFER_CACHE[key]
-        _swept_keys = len(BUFFER_CACHE) * 9 // 8  # looking through all of them at each call would take its time
+def _drop_if_unused(key: Any) -> None:
+    """A key without idle buffers and without buffers on loan, if there are many."""
+    if len(BUFFER_CACHE) > MOST_KEYS and key not in _lent and not BUFFER_CACHE.get(key, True):
+        BUFFER_CACHE.pop(key, None)
+
+
+def _bound_keys() -> None:
+    """To be called when there may be one more."""
+    if len(BUFFER_CACHE) == MOST_KEYS + 1:  # above that, keys go as soon as they are unused
+        # Over a copy: buffers that are collected meanwhile take out keys, too.
+        for key in [k for k in list(BUFFER_CACHE) if not BUFFER_CACHE.get(k, True) and k not in _lent]:
+            BUFFER_CACHE.pop(key, None)
     while len(BUFFER_CACHE) > 2 * MOST_KEYS and _idle:  # idle buffers alone must not make it grow for ever
-        buffer = next(iter(_idle.values()))
-        _forget(buffer)
-        idle = BUFFER_CACHE.get(buffer._key, [])
-        idle[:] = [b for b in idle if b is not buffer]
-        if not idle and buffer._key not in _lent:
-            BUFFER_CACHE.pop(buffer._key, None)
+        _take_out(next(iter(_idle.values())))
 
 
 @contextlib.contextmanager
