@@ -47,6 +47,8 @@ def test_what_exports_nothing_is_no_array():
 def test_a_quantity_is_what_its_data_is_to_numpy():
     array = np.arange(6.0).reshape(2, 3)
     assert np.shares_memory(np.asarray(halo.Quantity(array, ("j", "i"))), array)
+    mine = type("Mine", (np.ndarray,), {})
+    assert halo.Quantity(array.view(mine), ("j", "i")).np is np
 
 
 def test_tensors_whose_memory_is_not_their_value_are_refused():
@@ -66,6 +68,7 @@ def test_tensors_of_other_peoples_classes_are_tensors():
     mine = type("Mine", (torch.Tensor,), {})
     tensor = torch.ones(3, dtype=torch.bfloat16)
     assert layout_of(tensor.as_subclass(mine))[:7] == layout_of(tensor)[:7]
+    assert halo.Field.like(tensor.as_subclass(mine), ("i",), (0,), (3,)).library == "torch"
 
 
 def test_a_device_of_torch_may_be_a_number():

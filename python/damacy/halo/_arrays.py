@@ -42,12 +42,18 @@ def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def _is_torch_class(cls: type) -> bool:
-    return hasattr(cls, "data_ptr") and any(c.__module__.partition(".")[0] == "torch" for c in cls.__mro__)
+def _library_of_class(cls: type) -> str:
+    roots = [c.__module__.partition(".")[0] for c in cls.__mro__]
+    return next((root for root in roots if root in ("numpy", "cupy", "torch")), roots[0])
+
+
+def library_of(array: Any) -> str:
+    """The package of an array's class, or the array library that the class is derived from."""
+    return _library_of_class(type(array))
 
 
 def _is_torch(thing: Any) -> bool:
-    return _is_torch_class(type(thing))
+    return library_of(thing) == "torch" and hasattr(thing, "data_ptr")
 
 
 def exports(thing: Any) -> bool:
@@ -181,7 +187,7 @@ def current_stream_of(array: Any) -> Callable[[], int]:
     if named is not None and named.get("stream") is not None:
         handle = named["stream"]
         return lambda: handle
-    library = type(array).__module__.partition(".")[0]
+    library = library_of(array)
     if library == "torch":
         return _torch_stream(array.device.index or 0)
     if library == "cupy":

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from damacy.halo._arrays import _c_strides, layout_of
+from damacy.halo._arrays import _c_strides, layout_of, library_of
 from damacy.halo._dtypes import ITEMSIZE
 from damacy.halo._errors import HaloError, InvalidArgument, number_from_environment
 
@@ -39,10 +39,6 @@ class _Cache(dict):
 BUFFER_CACHE: dict[Any, list[Buffer]] = _Cache()
 
 
-def _library(array: Any) -> str:
-    return type(array).__module__.partition(".")[0]
-
-
 def _allocate(allocator: Callable[..., Any], shape: Any, dtype: Any) -> Any:
     name = getattr(allocator, "__module__", "") or ""
     if name.partition(".")[0] == "cupy":
@@ -52,7 +48,7 @@ def _allocate(allocator: Callable[..., Any], shape: Any, dtype: Any) -> Any:
             array = allocator(shape, dtype=dtype)
     else:
         array = allocator(shape, dtype=dtype)
-    if _library(array) == "cupy":
+    if library_of(array) == "cupy":
         import cupy
 
         if allocator not in (cupy.empty, cupy.zeros):
@@ -68,7 +64,7 @@ def _allocate(allocator: Callable[..., Any], shape: Any, dtype: Any) -> Any:
 
 def _to_library_of(destination: Any, source: Any) -> Any:
     """`source`, on the other side of the bus if `destination` is there."""
-    ours, theirs = _library(destination), _library(source)
+    ours, theirs = library_of(destination), library_of(source)
     if ours == theirs:
         return source
     if ours == "cupy":
@@ -171,7 +167,7 @@ class Buffer:
         """Waits for work on this buffer."""
         if self._last_use is not None:
             self._last_use.synchronize()
-        library = _library(self.array)
+        library = library_of(self.array)
         if library == "cupy":
             import cupy
 

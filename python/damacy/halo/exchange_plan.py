@@ -15,7 +15,7 @@ from typing import Any
 
 from damacy.halo import _plans
 from damacy.halo import topology as topologies
-from damacy.halo._arrays import layout_of, whole
+from damacy.halo._arrays import layout_of, library_of, whole
 from damacy.halo._dtypes import NAMES, UNSIGNED
 from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
 from damacy.halo._specs import dims_kind
@@ -47,7 +47,7 @@ class Field:
         for dim, first, count, length in zip(dims, origin, extent, layout.shape):
             if first < 0 or count < 0 or first + count > length:
                 raise InvalidArgument(f"dimension {dim}: origin {first}, extent {count} in {length} cells")
-        library = type(held).__module__.partition(".")[0]
+        library = library_of(held)
         return Field(
             tuple(dims),
             tuple(origin),

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from damacy.halo._arrays import layout_of, whole
+from damacy.halo._arrays import layout_of, library_of, whole
 from damacy.halo._errors import InvalidArgument
 from damacy.halo.constants import HORIZONTAL_DIMS
 
@@ -92,7 +92,7 @@ class Quantity:
         """The array's module: numpy, cupy, torch …"""
         import importlib
 
-        return importlib.import_module(type(self.data).__module__.partition(".")[0])
+        return importlib.import_module(library_of(self.data))
 
     @property
     def view(self) -> _DomainView:
