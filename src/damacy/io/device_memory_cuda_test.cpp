@@ -71,9 +71,9 @@ TEST_F(DeviceMemoryTest, any_failing_call_is_an_error_or_no_matter_and_leaves_no
   HostBuffer memory(device->device_memory(), 300'000);
   EXPECT_EQ(read(device, memory.data(), 300'000)->count(), 300'000U);
   StagingPool::process().free_idle();
-  const auto live = fake.live();
   std::uint64_t n = 1;
   for (; n < 400; ++n) {
+    const auto live = fake.live();
     fake.fail("", n, CUDA_ERROR_OUT_OF_MEMORY, /*for_ever=*/false);
     try {
       const auto operation = read(device, memory.data(), 300'000);
