@@ -16,6 +16,8 @@
 namespace damacy {
 namespace {
 
+constexpr const char* kModeIsOn = "compatibility mode is ON";
+
 // What cuFile has of a file: a registered descriptor, or, under AUTO, nothing and why. Belongs to a File, which lets go
 // of it before it closes the descriptor.
 class Registration final : public File::Attachment {
@@ -52,7 +54,7 @@ void make_context() {
 
 // Of the process. Empty: cuFile may be used. There is a CUDA context, but for ON.
 std::string why_not(CompatMode mode) {
-  if (mode == CompatMode::on) return "compatibility mode is ON";
+  if (mode == CompatMode::on) return kModeIsOn;
   if (mode == CompatMode::off) return cufile::process_library().why;
   return cufile::compat_preference().compat ? cufile::compat_preference().why : cufile::why_not_direct();
 }
@@ -118,10 +120,9 @@ void change_registration(const FileMemory& memory, std::string_view name,
 }  // namespace
 
 std::string why_no_cufile(const File& file) {
-  if (file.compat_mode() == CompatMode::on) return why_not(CompatMode::on);
+  if (file.compat_mode() == CompatMode::on) return kModeIsOn;
   if (const auto known = registration_of(file)) return known->why_not();
-  if (file.compat_mode() == CompatMode::automatic && !cufile::compat_preference().compat) make_context();
-  return why_not(file.compat_mode());
+  return file.compat_mode() == CompatMode::off ? cufile::process_library().why : cufile::compat_preference().why;
 }
 
 void register_with_cufile(const FileMemory& memory) {

@@ -16,7 +16,8 @@ struct UringProbe {
 // Set up once, asked for its operations, and closed. The answer stays.
 const UringProbe& probe_uring();
 
-// Empty: device requests of this file go through cuFile; else why not. Loads libcufile unless the mode is ON.
+// Empty: device requests of this file go through cuFile; else why not. Under AUTO the first of them settles that: until
+// then, whether it will be tried. Loads libcufile unless the mode is ON.
 std::string why_no_cufile(const File& file);
 void check_cufile(const std::string& path);  // throws FileError unless libcufile is there and its driver opens
 void register_with_cufile(File& file);       // once; throws FileError
