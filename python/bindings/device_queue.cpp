@@ -35,7 +35,8 @@ std::shared_ptr<DeviceQueue> queue_of(int device) {
   static auto* const all = new All;
   const std::lock_guard lock(all->mutex);
   if (all->epoch != fork_epoch())
-    throw Error(Status::shutdown, "device arrays belong to the process this one was forked from", "forked");
+    throw Error(Status::shutdown, "device arrays belong to the process this one was forked from", "forked")
+        .in_stage("forked");
   auto& queue = all->queues[device];
   if (!queue) queue = new_queue(device);
   return queue;

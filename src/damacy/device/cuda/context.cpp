@@ -97,7 +97,7 @@ bool Context::is_silent() const noexcept {
 
 void Context::check_usable() const {
   if (damacy::fork_epoch() != api_->fork_epoch)
-    throw Error(Status::shutdown, "CUDA was in use before this process was forked", "forked");
+    throw Error(Status::shutdown, "CUDA was in use before this process was forked", "forked").in_stage("forked");
   if (health().is_lost()) throw health().error();
 }
 

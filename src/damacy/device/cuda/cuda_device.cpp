@@ -123,7 +123,7 @@ void check_free(const DriverApi& api, CUresult result, const char* call) {
 
 void check_process(const DriverApi& api) {
   if (damacy::fork_epoch() != api.fork_epoch)
-    throw Error(Status::shutdown, "CUDA was in use before this process was forked", "forked");
+    throw Error(Status::shutdown, "CUDA was in use before this process was forked", "forked").in_stage("forked");
 }
 
 CUdevice usable_device(const DriverApi& api, int index) {

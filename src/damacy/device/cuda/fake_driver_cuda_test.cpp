@@ -422,7 +422,7 @@ TEST_F(CudaTest, a_forked_child_makes_no_call) {
       try {
         call();
       } catch (const Error& error) {
-        return error.status() == Status::shutdown && error.where().reason == "forked";
+        return error.status() == Status::shutdown && error.where().reason == "forked" && error.where().what == "forked";
       }
       return false;
     };
