@@ -104,8 +104,9 @@ def test_what_is_no_file_is_missing(store, tmp_path):
         assert run(store.get(key, default_buffer_prototype())) is None
     assert run(store.exists("a/b")) and not run(store.exists("a"))
     assert run(store.getsize("a/b")) == len(BYTES)
-    with pytest.raises(FileNotFoundError):
-        run(store.getsize("missing"))
+    for key in ("missing", "a/b/c"):
+        with pytest.raises(FileNotFoundError):
+            run(store.getsize(key))
     run(store.delete("missing"))
     store.delete_sync("a/b")
     assert store.get_sync("a/b") is None
@@ -122,6 +123,8 @@ def test_nothing_outside_the_root_can_be_named(store, key):
         lambda: run(store.exists(key)),
         lambda: run(store.getsize(key)),
         lambda: run(store.get_partial_values(default_buffer_prototype(), [(key, None)])),
+        lambda: store.get_ranges_sync(key, [], prototype=default_buffer_prototype()),
+        lambda: run(everything(store.get_ranges(key, [None], prototype=default_buffer_prototype()))),
     ):
         with pytest.raises(ValueError):
             call()

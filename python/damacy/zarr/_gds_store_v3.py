@@ -236,8 +236,9 @@ class GDSStore(zarr.storage.LocalStore):
     ) -> AsyncIterator[Sequence[tuple[int, Buffer | None]]]:
         """Many ranges of one object: one open, one batch. Yields sequences of (index, buffer), each index once.
 
-        A missing object, or a failure, is an `ExceptionGroup` that holds it.
+        A missing object, or a failure, is an `ExceptionGroup` that holds it; a key that leaves the root a `ValueError`.
         """
+        self._path(key)
         wanted = list(byte_ranges)
         if not wanted:
             return
@@ -259,6 +260,7 @@ class GDSStore(zarr.storage.LocalStore):
         max_coalesced_bytes: int = 16 << 20,
     ) -> list[tuple[int, Buffer | None]]:
         """As `get_ranges`, on the calling thread: the whole list."""
+        self._path(key)
         wanted = list(byte_ranges)
         if not wanted:
             return []
@@ -345,7 +347,10 @@ class GDSStore(zarr.storage.LocalStore):
 
     async def getsize(self, key: str) -> int:
         """Bytes of an object; `FileNotFoundError` if it is missing."""
-        return (await _off_the_loop(os.stat, self._path(key))).st_size
+        try:
+            return (await _off_the_loop(os.stat, self._path(key))).st_size
+        except NotADirectoryError as error:  # a file in a parent's place
+            raise FileNotFoundError(key) from error
 
     async def list(self) -> AsyncIterator[str]:
         """All keys."""
