@@ -14,6 +14,7 @@ import numpy as np
 from damacy._errors import DamacyError, StorageError
 
 _GAP, _CAP = 1 << 20, 16 << 20
+Bytes = np.ndarray[Any, Any]
 
 
 def is_of_files(store: Any) -> bool:
@@ -60,9 +61,10 @@ def _prototype_to_ask(prototype: Any) -> Any:
 
 
 class Fetched:
-    """The objects of one read, asked from a store and handed to native code."""
+    """The objects of one read, asked from a store and handed to native code. No more requests than zarr's
+    `async.concurrency` are under way at a time."""
 
-    def __init__(self, store: Any, prototype: Any) -> None:
+    def __init__(self, store: Any, prototype: Any, objects: int) -> None:
         import zarr
 
         from damacy import _native
@@ -70,7 +72,9 @@ class Fetched:
         self.given = _native.GivenStore(str(store))
         self._store = store
         self._prototype = _prototype_to_ask(prototype)
-        self._slots = asyncio.Semaphore(zarr.config.get("async.concurrency"))
+        concurrency = zarr.config.get("async.concurrency")
+        self._slots = asyncio.Semaphore(concurrency)
+        self._each = max(1, concurrency // objects)  # requests of an object, whose ranges the store itself asks for
         self._gap = zarr.config.get("array.sharding_coalesce_max_gap_bytes", _GAP)
         self._cap = zarr.config.get("array.sharding_coalesce_max_bytes", _CAP)
 
@@ -96,12 +100,9 @@ class Fetched:
             error.key, error.store = getter.path, str(self._store)
             raise
         self.given.put(getter.path, unknown - size if at_end else 0, index, unknown)
-        pieces = await asyncio.gather(
-            *(self._get(getter, RangeByteRequest(offset, offset + length)) for offset, length in ranges)
-        )
-        for (offset, length), piece in zip(ranges, pieces):
-            if piece is None:
-                continue
+        requests = [RangeByteRequest(offset, offset + length) for offset, length in ranges]
+        for index, piece in await self._pieces(getter, requests):
+            offset, length = ranges[index]
             if len(piece) > length:  # too few bytes are a short read of the chunks that lack them
                 raise StorageError(
                     f"the store gave {len(piece)} bytes for a range of {length}",
@@ -112,17 +113,42 @@ class Fetched:
                 )
             self.given.put(getter.path, offset, piece, unknown)
 
-    async def _get(self, getter: Any, byte_range: Any) -> np.ndarray[Any, Any] | None:
+    async def _pieces(self, getter: Any, requests: Sequence[Any]) -> list[tuple[int, Bytes]]:
+        """Ranges of an object by their numbers, of which an object that is gone has none."""
+        if not hasattr(getter.store, "get_ranges"):
+            pieces = await asyncio.gather(*(self._get(getter, request) for request in requests))
+            return [(index, piece) for index, piece in enumerate(pieces) if piece is not None]
+        limits = {
+            "max_concurrency": self._each,
+            "max_gap_bytes": self._gap,
+            "max_coalesced_bytes": self._cap,
+        }
+        found: list[tuple[int, Bytes]] = []
+        async with self._slots:
+            try:
+                async for group in getter.store.get_ranges(getter.path, requests, prototype=self._prototype, **limits):
+                    found += [(index, _bytes_of(piece)) for index, piece in group if piece is not None]
+            except BaseExceptionGroup as failures:
+                others = failures.split(FileNotFoundError)[1]
+                if others is not None:
+                    raise others from None
+        return found
+
+    async def _get(self, getter: Any, byte_range: Any) -> Bytes | None:
         async with self._slots:
             found = await getter.get(self._prototype, byte_range)
-        return None if found is None else np.ascontiguousarray(found.as_numpy_array())
+        return None if found is None else _bytes_of(found)
+
+
+def _bytes_of(buffer: Any) -> Bytes:
+    return np.ascontiguousarray(buffer.as_numpy_array())
 
 
 async def fetch(items: Sequence[Any], plan: Any, array: Any) -> Fetched:
     """Everything that the items of a read need, each object once."""
     first, spec = items[0][:2]
-    fetched = Fetched(first.store, spec.prototype)
     getters = {getter.path: getter for getter, *_ in items}
+    fetched = Fetched(first.store, spec.prototype, len(getters))
     if array.index_bytes:
         await asyncio.gather(*(fetched.shard(getter, plan, array) for getter in getters.values()))
     else:
