@@ -84,6 +84,14 @@ test: all-host  ## all tests: C++ and Python
 test-gpu: extension  ## the tests that need a GPU
 	$(PY) -m pytest -m gpu || (( $$? == 5 ))
 
+# zarr 3.2 and later need Python 3.12.
+ZARR_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python) $(shell command -v python3.12))
+
+.PHONY: test-zarr
+test-zarr: | apt  ## the tests of damacy.zarr with the last zarr-python 3.2, 3.3 and 3.4
+	@if [[ -n "$(ZARR_PYTHON)" ]]; then tools/test_zarr_versions.sh "$(ZARR_PYTHON)"; \
+	else echo "SKIPPED: zarr 3.2 to 3.4 need Python 3.12: make test-zarr ZARR_PYTHON=/path/to/python3.12"; fi
+
 .PHONY: bench
 bench: extension  ## named scenarios beside other readers; arguments in ARGS=
 	$(PY) -m bench $(ARGS)

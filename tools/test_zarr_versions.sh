@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The tests of damacy.zarr with the last release of each minor version of zarr-python that needs a later Python than
+# the tests at large have. Knows how to make that Python an environment and an extension; not what is tested.
+# usage: tools/test_zarr_versions.sh PYTHON [VERSION...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=$1
+shift
+versions=("$@")
+((${#versions[@]})) || versions=(3.2 3.3 3.4)
+venv=build/zarr-venv
+packages=(hypothesis ml_dtypes nanobind pytest pytest-timeout)
+
+[[ -x $venv/bin/python ]] || "$python" -m venv "$venv"
+pip() { "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-input "$@"; }
+pip -c requirements-dev.txt "${packages[@]}"
+cmake --preset host -B build/zarr -DDAMACY_TESTS=OFF -DPython_EXECUTABLE="$PWD/$venv/bin/python" >/dev/null
+cmake --build build/zarr --target _native -j "$(nproc)"
+for version in "${versions[@]}"; do
+  pip "zarr==$version.*"
+  echo "zarr-python $("$venv/bin/python" -c 'import zarr; print(zarr.__version__)'):"
+  PYTHONPATH=python "$venv/bin/python" -m pytest -q -p no:cacheprovider \
+    tests/end_to_end/test_zarr_reads.py tests/end_to_end/test_zarr_buffers.py python/tests/test_gds_store.py
+done
