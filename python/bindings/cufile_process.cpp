@@ -115,9 +115,16 @@ void register_memory(nb::handle buf, bool registers) {
     deregister_from_cufile(held.memory());
 }
 
-nb::tuple cached_pages_tuple(int fd, std::uint64_t offset, std::uint64_t length) {
-  const CachedPages found = without_gil([&] { return cached_pages(fd, offset, length); });
+nb::tuple cached_pages_tuple(int fd, nb::handle offset, nb::handle length) {
+  const std::uint64_t from = natural(offset, "offset", 0), size = natural(length, "length", 0);
+  const CachedPages found = without_gil([&] { return cached_pages(fd, from, size); });
   return nb::make_tuple(found.resident, found.total);
+}
+
+void drop_pages(int fd, nb::handle offset, nb::handle length, bool sync_first) {
+  const std::uint64_t from = natural(offset, "offset", 0), size = natural(length, "length", 0);
+  const Unlocked unlocked;
+  drop_cached_pages(fd, from, size, sync_first);
 }
 
 }  // namespace
@@ -182,8 +189,7 @@ void bind_io_process(nb::module_& m) {
   m.def("io_register_memory", &register_memory, nb::arg("buf"), nb::arg("registers"));
   m.def("free_staging", [] { return StagingPool::process().free_idle(); }, nb::call_guard<Unlocked>());
   m.def("cached_pages", &cached_pages_tuple, nb::arg("fd"), nb::arg("offset"), nb::arg("length"));
-  m.def("drop_cached_pages", &drop_cached_pages, nb::arg("fd"), nb::arg("offset"), nb::arg("length"),
-        nb::arg("sync_first"), nb::call_guard<Unlocked>());
+  m.def("drop_cached_pages", &drop_pages, nb::arg("fd"), nb::arg("offset"), nb::arg("length"), nb::arg("sync_first"));
   m.def("io_counters", [] { return counters_dict(process_counters()); });
   m.def("io_end_with_python", &end_with_python);
 }

@@ -130,6 +130,16 @@ def test_the_page_cache_is_seen_and_dropped(path):
         cufile.drop_file_page_cache(path + ".missing")
 
 
+def test_pages_are_counted_from_0(path):
+    for call in (cufile.get_page_cache_info, cufile.drop_file_page_cache):
+        with pytest.raises(OverflowError, match="negative value: offset"):
+            call(path, -1)
+        with pytest.raises(OverflowError, match="negative value: length"):
+            call(path, 0, -1)
+        with pytest.raises(TypeError, match="integer"):
+            call(path, 1.5)
+
+
 @pytest.mark.parametrize("task_size", [None, 100_000, 1 << 30])
 def test_bulk_reads_go_through_a_ring_where_there_is_one(tmp_path, task_size):
     data = np.random.default_rng(3).integers(0, 256, 9_000_001, dtype=np.uint8)
