@@ -215,19 +215,23 @@ class Cartesian:
         """What `rank` receives into its ghost cells and what it sends into others'; widths a dimension, or a pair."""
         here = self.coordinates(rank)
         widths = halves(width, len(self.grid))
-        received = {r: self._received(r, widths) for r in range(self.size)}
         out = []
-        for owner, offset, box, phase in received[rank]:
+        for owner, offset, box, phase in self._received(rank, widths):
             out.append(Link(owner, offset, tuple(-o for o in offset), 0, None, box, phase))
-        for other in range(self.size):
-            there = self.coordinates(other)
-            for owner, offset, box, phase in received[other]:
+        for there in itertools.product(*(self._near(axis, at, widths[axis]) for axis, at in enumerate(here))):
+            other = self.rank_of(there)
+            for owner, offset, box, phase in self._received(other, widths):
                 if owner != rank:
                     continue
                 shift = [self._shift(axis, there[axis], here[axis], offset[axis]) for axis in range(len(self.grid))]
                 sent = tuple((a + s, b + s) for (a, b), s in zip(box, shift))
                 out.append(Link(other, tuple(-o for o in offset), offset, 0, sent, None, phase))
         return out
+
+    def _near(self, axis: int, here: int, width: tuple[int, int]) -> list[int]:
+        """The blocks that reach block `here` with their ghost cells, and itself."""
+        reached = ((n, self._pieces(axis, n, -width[0], size + width[1])) for n, size in enumerate(self.sizes[axis]))
+        return [n for n, pieces in reached if n == here or any(owner == here for owner, _, _ in pieces)]
 
     def _shift(self, axis: int, there: int, here: int, image: int) -> int:
         sizes = self.sizes[axis]
