@@ -78,3 +78,17 @@ def test_a_device_of_torch_may_be_a_number():
     spec = halo.HaloExchangeSpec(halo.Quantity(torch.zeros(3), ("i",)).halo_spec(0), (slice(None),), 0, (slice(None),))
     with pytest.raises(RuntimeError):
         halo.HaloDataTransformer.get(torch, [spec], device=0)
+
+
+def test_arrays_that_cannot_change_are_packed_and_not_unpacked_into():
+    jnp = pytest.importorskip("jax.numpy")
+    for dtype in ("float32", "bfloat16"):  # by the buffer protocol, by DLPack
+        array = jnp.arange(3, dtype=dtype)
+        itemsize = array.dtype.itemsize
+        q = halo.QuantityHaloSpec(0, (itemsize,), itemsize, (3,), (0,), (3,), ("i",), jnp, array.dtype)
+        with halo.HaloDataTransformer.get(jnp, [halo.HaloExchangeSpec(q, (slice(None),), 2, (slice(None),))]) as t:
+            assert isinstance(t.get_pack_buffer().array, np.ndarray)
+            t.async_pack([array])
+            assert t.get_pack_buffer().array.tolist() == [2, 1, 0]
+            with pytest.raises(ValueError, match="read-only"):
+                t.async_unpack([array])

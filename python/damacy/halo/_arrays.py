@@ -156,7 +156,7 @@ def _of_dlpack(array: Any) -> Layout:
         _c_strides(shape, itemsize) if strides is None else tuple(s * itemsize for s in strides),
         CODES[name],
         None if stream is None else ordinal,
-        not read_only,
+        not read_only and library_of(array) not in ("jax", "jaxlib"),  # whose arrays do not change, and do not say so
         stream,
         block,
     )
@@ -172,12 +172,12 @@ def layout_of(array: Any) -> Layout:
         return _of_cuda_interface(array)
     if hasattr(array, "__array_interface__"):
         return _of_numpy(np.asarray(array), array)
-    if hasattr(array, "__dlpack_device__"):
-        return _of_dlpack(array)
     try:
         return _of_numpy(np.asarray(memoryview(array)))
-    except TypeError:
-        raise DtypeMismatch(f"a {type(array).__name__} gives no array") from None
+    except (TypeError, BufferError):
+        if hasattr(array, "__dlpack_device__"):
+            return _of_dlpack(array)
+    raise DtypeMismatch(f"a {type(array).__name__} gives no array")
 
 
 def current_stream_of(array: Any) -> Callable[[], int]:

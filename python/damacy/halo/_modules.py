@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from damacy import _native
-from damacy.halo._arrays import exports, layout_of
+from damacy.halo._arrays import Layout, exports, layout_of
 from damacy.halo._dtypes import NAMES, code_of
 from damacy.halo._errors import DtypeMismatch, Unsupported
 
@@ -26,13 +26,17 @@ def is_on_device(np_module: Any, device: Any) -> bool:
         return True
     if name == "torch":
         return np_module.device(np_module.get_default_device() if device is None else device).type != "cpu"
+    return _layout_of_zeros(np_module).device is not None
+
+
+def _layout_of_zeros(np_module: Any) -> Layout:
     try:
         sample = np_module.zeros(1)
     except Exception:
         sample = None
     if sample is None or not exports(sample):
-        raise Unsupported(f"Quantity module {name} has no HaloDataTransformer implemented")
-    return layout_of(sample).device is not None
+        raise Unsupported(f"Quantity module {_name(np_module)} has no HaloDataTransformer implemented")
+    return layout_of(sample)
 
 
 @functools.lru_cache(maxsize=64)
@@ -43,13 +47,14 @@ def _torch_zeros(device: str) -> Any:
 
 
 def allocator(np_module: Any, on_device: bool, device: Any, dtype: Any) -> tuple[Any, Any]:
-    """What allocates a buffer on this side, of this module if it has memory there, and the dtype as that spells it."""
+    """What allocates a buffer on this side, of this module if it has memory there that can be written, and the dtype as
+    that spells it."""
     name = _name(np_module)
     spelled = NAMES[code_of(dtype)]
     if name == "torch":
         near = "cpu" if not on_device else "cuda" if device is None else device
         return _torch_zeros(str(np_module.device(near))), getattr(np_module, spelled)
-    if not on_device and is_on_device(np_module, device):
+    if not on_device and (is_on_device(np_module, device) or not _layout_of_zeros(np_module).writable):
         np_module = np
     elif on_device and not is_on_device(np_module, device):
         raise DtypeMismatch(f"the GPU transformer got module {name}, whose arrays are in host memory")
