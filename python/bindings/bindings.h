@@ -38,8 +38,8 @@ auto without_gil(Work work) {
   return work();
 }
 
-// Takes the GIL where nothing may be thrown; when the interpreter has ended, a thread that is not the main one stops
-// here for ever.
+// Takes the GIL; when the interpreter ends, a thread that is not the main one stops here for ever. (nanobind's own
+// guard is noexcept: a thread that the interpreter unwinds there ends the process.)
 class HeldGil {
  public:
   HeldGil();

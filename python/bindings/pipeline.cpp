@@ -25,7 +25,7 @@ bool on_main_thread() {
 // Only the main thread runs them.
 void run_signal_handlers() {
   if (!on_main_thread() || !Py_IsInitialized()) return;
-  const nb::gil_scoped_acquire gil;
+  const HeldGil gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
@@ -46,7 +46,7 @@ void stop_if_interpreter_ends() {
 
 // Torch, if it is imported and sees a GPU, puts the context of its current device on this thread. We import no torch.
 bool make_torch_context_current() {
-  const nb::gil_scoped_acquire gil;
+  const HeldGil gil;
   const nb::dict modules = nb::borrow<nb::dict>(nb::module_::import_("sys").attr("modules"));
   if (!modules.contains("torch")) return false;
   const nb::object cuda = nb::object(modules["torch"]).attr("cuda");

@@ -31,9 +31,8 @@ class PythonSource final : public SampleSource {
       : has_length_(tells_length(iterable)), among_(std::move(among)), iterator_(among_, iterator_of(iterable)) {}
 
   std::optional<Sample> next() override {
-    const Unleavable outside;  // the interpreter may end on the way to the GIL, or in the user's code
-    const nb::gil_scoped_acquire gil;
-    const Unleavable inside;
+    const HeldGil gil;
+    const Unleavable inside;  // the interpreter may end in the user's code
     try {
       const nb::object item = nb::steal(PyIter_Next(iterator_.get().ptr()));
       if (item.is_valid()) return sample_of(item, position_++);
@@ -48,7 +47,7 @@ class PythonSource final : public SampleSource {
     try {
       std::rethrow_exception(thrown);
     } catch (const SourceFailure& failure) {
-      const nb::gil_scoped_acquire gil;
+      const HeldGil gil;
       if (PyErr_GivenExceptionMatches(failure.raised->get().ptr(), PyExc_Exception) == 0) return false;
       nb::module_::import_("damacy._sources").attr("let_go_of_frames")(failure.raised->get());
       return true;

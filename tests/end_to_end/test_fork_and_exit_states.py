@@ -111,6 +111,21 @@ def test_exit(line, moment, end):
     assert finished.seconds < EXIT_LIMIT_S + 5  # starting the interpreter on a busy machine included
 
 
+def test_daemon_threads_that_go_from_source_to_batch_and_back_while_the_interpreter_ends(line):
+    program = """
+def work(p):
+    for batch in p.batches(10**9):
+        batch.release()
+for _ in range(6):
+    p = pipeline(n_io_threads=1)
+    p.push(samples())
+    threading.Thread(target=work, args=(p,), daemon=True).start()
+time.sleep(0.05)
+"""
+    for _ in range(4):  # one alone ended the process with abort in most runs
+        assert child.run_well(START + program, line.path).seconds < EXIT_LIMIT_S + 5
+
+
 @pytest.mark.parametrize("last", ["p.close()", "p.stats(), p.pending, repr(p)", "p.flush()", "batch.release()"])
 def test_a_finalizer_that_runs_while_the_interpreter_ends(line, last):
     program = f"""
