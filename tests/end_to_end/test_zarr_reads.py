@@ -4,6 +4,8 @@ zarr writes everything and is the model. Knows nothing of how chunks are decoded
 import asyncio
 import itertools
 import pickle
+import threading
+from typing import ClassVar
 
 import hypothesis.strategies as st
 import numcodecs
@@ -19,7 +21,10 @@ pytestmark = pytest.mark.timeout(120)
 from zarr.abc.store import Store  # noqa: E402
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec  # noqa: E402
 from zarr.core.array_spec import ArraySpec  # noqa: E402
+from zarr.core.buffer import BufferPrototype  # noqa: E402
 from zarr.storage import LocalStore, MemoryStore, StorePath, WrapperStore, ZipStore  # noqa: E402
+
+from damacy.zarr.buffer import gpu  # noqa: E402
 
 SHAPE = (13, 20, 11)
 CHUNKS = (4, 8, 6)
@@ -263,6 +268,41 @@ def test_out_of_any_layout_is_written_in_place(tmp_path):
     ]:
         ours.get_basic_selection(np.s_[:], out=NDBuffer(out))
         assert np.array_equal(out, stock[:])
+
+
+class Noting(gpu.NDBuffer):
+    """Keeps which threads its elements are copied in."""
+
+    threads: ClassVar[list[str]] = []
+
+    def __setitem__(self, key, value):
+        self.threads.append(threading.current_thread().name)
+        super().__setitem__(key, value)
+
+    def as_numpy_array(self):
+        self.threads.append(threading.current_thread().name)
+        return super().as_numpy_array()
+
+
+def test_what_is_copied_beside_native_reads_is_copied_off_the_loop(tmp_path):
+    stock = write(tmp_path / "a")[:]
+    cast = Noting.create(shape=SHAPE, dtype="f8")
+    opened(tmp_path / "a").get_basic_selection(Ellipsis, out=cast)
+    same(cast.as_numpy_array(), stock.astype("f8"))
+    write(tmp_path / "b", zarr_format=2, compressors=numcodecs.LZMA())
+    with damacy.zarr.enable(gpu=True, device="cpu"):
+        fallback = zarr.open_array(tmp_path / "b", mode="r+")
+        prototype = BufferPrototype(buffer=gpu.Buffer, nd_buffer=Noting)
+        same(fallback.get_basic_selection(Ellipsis, prototype=prototype).numpy(), stock)
+        fallback.set_basic_selection(Ellipsis, stock + 1, prototype=prototype)
+    same(zarr.open_array(tmp_path / "b")[:], stock + 1)
+    loop = zarr.core.sync._get_loop()
+    name = asyncio.run_coroutine_threadsafe(name_of_thread(), loop).result()
+    assert len(Noting.threads) >= 4 and name not in Noting.threads
+
+
+async def name_of_thread():
+    return threading.current_thread().name
 
 
 def test_what_cannot_be_read_natively_falls_back_and_strict_refuses(tmp_path):

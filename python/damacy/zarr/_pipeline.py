@@ -115,7 +115,7 @@ class CodecPipeline(_ZarrPipeline):
             plan = await self._plan(items, target, drop_axes)
             if plan is not None:
                 missing = await self._run(plan, items, target)
-                target.finish(items)
+                await target.finish(items)
                 return tuple({"status": "missing" if m else "present"} for m in missing)
             why_not = "a form of selection that is not read natively"
         return await self._read_stock(why_not, items, out, drop_axes)

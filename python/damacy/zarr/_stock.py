@@ -3,6 +3,7 @@ keep our device arrays out of codecs that take NumPy only."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -32,7 +33,7 @@ def _host_standing_in() -> Iterator[None]:
 
 
 def is_ours(prototype: Any) -> bool:
-    return prototype.nd_buffer.__module__.startswith("damacy.zarr.buffer")
+    return any(base.__module__ == "damacy.zarr.buffer.gpu" for base in prototype.nd_buffer.__mro__)
 
 
 def _is_sharded(metadata: Any) -> bool:
@@ -67,24 +68,29 @@ async def read(pipeline: Any, metadata: Any, items: Sequence[Any], out: Any, dro
     host = cpu.NDBuffer.from_numpy_array(np.empty(out.shape, out.dtype))
     with _host_standing_in():
         statuses = await pipeline.read(on_cpu(items), host, drop_axes=drop_axes)
-    assign(out, host.as_numpy_array(), items)
+    await assign(out, host.as_numpy_array(), items)
     return statuses
 
 
-def assign(out: Any, host: np.ndarray[Any, Any], items: Sequence[Any]) -> None:
-    """What the items have read goes from host memory to `out`: at once if it is all of it."""
-    if sum(host[item[3]].size for item in items) == host.size:
-        out[...] = host
-        return
-    for item in items:
-        out[item[3]] = host[item[3]]
+async def assign(out: Any, host: np.ndarray[Any, Any], items: Sequence[Any]) -> None:
+    """What the items have read goes from host memory to `out`: at once if it is all of it. Not on the loop, which other
+    reads need."""
+
+    def copy() -> None:
+        if sum(host[item[3]].size for item in items) == host.size:
+            out[...] = host
+            return
+        for item in items:
+            out[item[3]] = host[item[3]]
+
+    await asyncio.to_thread(copy)
 
 
 async def write(pipeline: Any, metadata: Any, items: Sequence[Any], value: Any, drop_axes: tuple[int, ...]) -> None:
     if must_substitute(metadata, items):
         from zarr.core.buffer import cpu
 
-        value = cpu.NDBuffer.from_numpy_array(value.as_numpy_array())
+        value = cpu.NDBuffer.from_numpy_array(await asyncio.to_thread(value.as_numpy_array))
         with _host_standing_in():
             return await pipeline.write(on_cpu(items), value, drop_axes=drop_axes)
     return await pipeline.write(items, value, drop_axes=drop_axes)

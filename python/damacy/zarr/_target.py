@@ -49,6 +49,6 @@ class Target:
         queue = await asyncio.to_thread(_device_memory.queue_of, self._device)
         return await asyncio.to_thread(_native.device_reads, index), queue
 
-    def finish(self, items: Sequence[Any]) -> None:
+    async def finish(self, items: Sequence[Any]) -> None:
         if not self._is_direct:
-            _stock.assign(self._out, self.memory, items)
+            await _stock.assign(self._out, self.memory, items)
