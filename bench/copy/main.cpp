@@ -1,10 +1,12 @@
-// copy_cuda_check: the CUDA copier against the host's, then its speed. Prints a JSON object a line; exit code 1:
-// something was wrong. usage: copy_cuda_check [check|speed|all] [--seconds S] [--seed N] [--placements N] [--exact]
+// copy_cuda_check: the CUDA copier against the host's, then its speed and that of copy plans. Prints a JSON object a
+// line; exit code 1: something was wrong. usage: copy_cuda_check [check|speed|plans|all] [--seconds S] [--seed N]
+// [--placements N] [--exact]
 // [--case NAME]...
 #include <cstring>
 #include <string>
 
 #include "check.h"
+#include "plans.h"
 #include "speed.h"
 
 int main(int argc, char** argv) {
@@ -32,9 +34,12 @@ int main(int argc, char** argv) {
   check(cudaFree(nullptr), "context");
   Runner runner;
   bool right = true;
-  if (what != "speed") right = check_random(runner, options);
-  if (what != "speed" && !options.exact) right = check_every_value(runner) && check_every_pair(runner) && right;
-  if (what != "check") right = time_all(runner, wanted) && right;
+  const bool all = what == "all";
+  if (all || what == "check") right = check_random(runner, options);
+  if ((all || what == "check") && !options.exact)
+    right = check_every_value(runner) && check_every_pair(runner) && right;
+  if (all || what == "speed") right = time_all(runner, wanted) && right;
+  if (all || what == "plans") right = time_plans(runner) && right;
   std::printf("{\"all_right\": %s}\n", right ? "true" : "false");
   return right ? 0 : 1;
 }

@@ -35,6 +35,7 @@ class Runner {
   }
 
   cudaStream_t handle() const { return reinterpret_cast<cudaStream_t>(stream_->native_handle()); }
+  Stream& stream() { return *stream_; }
   Copier& copier() { return *copier_; }
 
  private:

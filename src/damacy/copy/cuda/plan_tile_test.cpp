@@ -65,14 +65,14 @@ TEST(PlanTiles, do_what_element_loops_do_at_any_alignment) {
     EXPECT_TRUE(ways.contains(way)) << static_cast<int>(way);
 }
 
-// Rows of small elements that begin at every address modulo 16 on both sides.
+// Rows of small elements that begin at every address modulo 16 on both sides; `apart`: bytes between them there.
 template <class T>
-void move_rows_at_all_alignments(Dtype dtype) {
+void move_rows_at_all_alignments(Dtype dtype, std::int64_t apart) {
   constexpr std::int64_t kBytes = sizeof(T), kMost = 16 / kBytes, kRow = 92 / kBytes;
   const copy::Slot line{dtype, {600}, {kBytes}, true};
   for (std::int64_t from = 0; from <= kMost; ++from)
     for (std::int64_t to = 0; to <= kMost; ++to) {
-      const copy::Copy copy{{0, kBytes * from, {92, kBytes}}, {1, kBytes * to, {100, kBytes}}, {5, kRow}, {}};
+      const copy::Copy copy{{0, kBytes * from, {92, kBytes}}, {1, kBytes * to, {apart, kBytes}}, {5, kRow}, {}};
       const auto plan = copy::compile({line, line}, {copy});
       alignas(16) T src[600], got[600] = {}, want[600] = {};
       for (u32 i = 0; i < 600; ++i) src[i] = static_cast<T>(i % 251 + 1);
@@ -85,9 +85,28 @@ void move_rows_at_all_alignments(Dtype dtype) {
 }
 
 TEST(PlanTiles, move_rows_between_any_two_alignments) {
-  move_rows_at_all_alignments<u32>(Dtype::u32);
-  move_rows_at_all_alignments<u16>(Dtype::u16);
-  move_rows_at_all_alignments<u8>(Dtype::u8);
+  for (const std::int64_t apart : {100, 96, 92}) {  // the last: end to end
+    move_rows_at_all_alignments<u32>(Dtype::u32, apart);
+    move_rows_at_all_alignments<u16>(Dtype::u16, apart);
+    move_rows_at_all_alignments<u8>(Dtype::u8, apart);
+  }
+}
+
+// Of memory that ends with the first and the last row, so that a sanitizer sees what is read beyond.
+TEST(PlanTiles, read_nothing_around_the_rows) {
+  for (const bool turned : {false, true})
+    for (std::int64_t before = 0; before < 16; before += 4) {
+      const std::vector<u8> src(static_cast<std::size_t>(before + 3 * 100 + 92), 7);
+      std::vector<u8> got(4 * 92);
+      const std::int64_t first = turned ? before + 300 : before, stride = turned ? -100 : 100;
+      const copy::Slot line{Dtype::u8, {static_cast<std::int64_t>(src.size())}, {1}, true};
+      const copy::Copy copy{{0, first, {stride, 1}}, {1, 0, {92, 1}}, {4, 92}, {}};
+      std::set<Way> ways;
+      run(*copy::compile({line, line}, {copy}),
+          std::vector{reinterpret_cast<u64>(src.data()), reinterpret_cast<u64>(got.data())}, ways);
+      EXPECT_EQ(ways, std::set{Way::windows});
+      EXPECT_EQ(got, std::vector<u8>(4 * 92, 7));
+    }
 }
 
 TEST(PlanTiles, reach_strides_and_offsets_beyond_32_bits) {

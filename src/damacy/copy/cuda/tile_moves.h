@@ -2,6 +2,8 @@
 // in windows, where rows of small elements lie at any alignment. One source for host and device. Knows one tile.
 #pragma once
 
+#include <bit>
+
 #include "damacy/copy/cuda/tile_work.h"
 
 namespace damacy::copy_cuda {
@@ -99,100 +101,177 @@ DAMACY_ELEMENT void move_parts(const TileWork& work, u32 thread) {
       [&](const HeldPart<Part, u64>& held) { put_part(held.to, held.part, negation); });
 }
 
-// 16 bytes that go to an aligned address, as the words that hold them.
-struct Window {
-  u64 to = 0;  // 0: none
-  u32 bits;    // where in the first word they begin
-  u32 words[5];
+// What lies between the first byte that a tile reads and the last may be fetched by the vector.
+struct Reach {
+  u64 begin;
+  u64 bytes;
 };
 
-DAMACY_ELEMENT void take_window(Window& window, u64 src) {
-  const u64 start = src & ~u64{3};
-  window.bits = static_cast<u32>(src & 3) * 8;
+DAMACY_ELEMENT Reach reach_of(const TileWork& work) {
+  Reach reach{work.src, work.row_bytes()};
   DAMACY_UNROLL
-  for (u32 i = 0; i < 4; ++i) window.words[i] = load<u32>(start + 4 * i);
-  window.words[4] = window.bits == 0 ? 0 : load<u32>(start + 16);
+  for (u32 i = 0; i < TileRecord::kAxes - 1; ++i) {
+    const i64 length = product_and(static_cast<i32>(work.record.extent[i] - 1), work.record.src_stride[i], 0);
+    if (length < 0) reach.begin += static_cast<u64>(length);
+    reach.bytes += static_cast<u64>(length < 0 ? -length : length);
+  }
+  return reach;
 }
 
-DAMACY_ELEMENT void put_window(const Window& window) {
-  u32 words[4];
+// Of an aligned vector the words that hold what may be read.
+DAMACY_ELEMENT Words load_within(const Reach& reach, u64 address) {
+  Words words{};
   DAMACY_UNROLL
-  for (u32 i = 0; i < 4; ++i) words[i] = word_across(window.words[i], window.words[i + 1], window.bits);
-  store_vector(window.to, words);
+  for (u32 i = 0; i < 4; ++i) {
+    const u64 at = address + 4 * i;
+    if (at + 4 > reach.begin && at < reach.begin + reach.bytes) words.at[i] = load<u32>(at);
+  }
+  return words;
 }
 
-// What of each row fills windows.
-DAMACY_ELEMENT void move_windows(const TileWork& work, u32 thread) {
+// 16 bytes on their way, as the two vectors that they lie in.
+struct Window {
+  u32 shift;  // bytes into the first
+  Words low;
+  Words high;
+};
+
+DAMACY_ELEMENT Window load_window(u64 src, const Reach& reach) {
+  const u64 start = src & ~u64{15};
+  if (start - reach.begin <= reach.bytes - 32)  // a row has 64 bytes at least
+    return {static_cast<u32>(src & 15), load_vector(start), load_vector(start + 16)};
+  return {static_cast<u32>(src & 15), load_within(reach, start), load_within(reach, start + 16)};
+}
+
+DAMACY_ELEMENT Words bytes_in(const Window& window) {
+  const Words &low = window.low, &high = window.high;
+  const bool by_two = (window.shift & 8) != 0, by_one = (window.shift & 4) != 0;
+  const u32 twice[6] = {by_two ? low.at[2] : low.at[0],   by_two ? low.at[3] : low.at[1],
+                        by_two ? high.at[0] : low.at[2],  by_two ? high.at[1] : low.at[3],
+                        by_two ? high.at[2] : high.at[0], by_two ? high.at[3] : high.at[1]};
+  u32 once[5];
+  DAMACY_UNROLL
+  for (u32 i = 0; i < 5; ++i) once[i] = by_one ? twice[i + 1] : twice[i];
+  Words words;
+  DAMACY_UNROLL
+  for (u32 i = 0; i < 4; ++i) words.at[i] = word_across(once[i], once[i + 1], window.shift % 4 * 8);
+  return words;
+}
+
+// The first `count` bytes of one, then those of the other.
+DAMACY_ELEMENT Words joined(const Words& first, const Words& then, u32 count) {
+  Words words;
+  DAMACY_UNROLL
+  for (u32 i = 0; i < 4; ++i) {
+    const u32 of_first = count < 4 * i ? 0 : count - 4 * i;
+    const u32 mask = of_first < 4 ? (u32{1} << (8 * of_first)) - 1 : ~u32{0};
+    words.at[i] = (first.at[i] & mask) | (then.at[i] & ~mask);
+  }
+  return words;
+}
+
+// Bytes `begin` to `end` of a vector, part by part.
+template <class Part>
+DAMACY_ELEMENT void store_parts(u64 vector, const Words& words, u32 begin, u32 end) {
+  DAMACY_UNROLL
+  for (u32 at = 0; at < 16; at += sizeof(Part))
+    if (at >= begin && at < end) store(vector + at, static_cast<Part>(words.at[at / 4] >> (at % 4 * 8)));
+}
+
+struct HeldWindow {
+  u64 to = 0;  // 0: none
+  Window window;
+};
+
+// What of each row goes to whole vectors.
+DAMACY_ELEMENT void move_windows(const TileWork& work, const Reach& reach, u32 thread) {
   const u32 most = work.row_bytes() / 16;
-  in_rounds<4>(
+  in_rounds<2>(
       work.record.rows * most, thread,
       [&](u32 unit, bool is_there) {
-        Window window;
+        HeldWindow held;
         const u32 row = divide(unit, work.record.by_16);
         const Addresses first = row_addresses(work, row);
         const u32 in_row = (0 - static_cast<u32>(first.dst)) % 16 + 16 * (unit - row * most);
-        if (!is_there || in_row + 16 > work.row_bytes()) return window;
-        window.to = first.dst + in_row;
-        take_window(window, first.src + in_row);
-        return window;
+        if (!is_there || in_row + 16 > work.row_bytes()) return held;
+        held.to = first.dst + in_row;
+        held.window = load_window(first.src + in_row, reach);
+        return held;
       },
-      [](const Window& window) {
-        if (window.to != 0) put_window(window);
+      [](const HeldWindow& held) {
+        if (held.to != 0) store_vector(held.to, bytes_in(held.window).at);
       });
 }
 
-// A word that goes to an aligned address, of which bytes `begin` to `end` are the row's.
-struct EndWord {
-  u64 to;
-  u32 begin;
-  u32 end = 0;  // 0: none of it
-  u32 bits;     // where in `low` it begins
-  u32 low = 0;
-  u32 high = 0;
-};
-
-DAMACY_ELEMENT void take_end_word(EndWord& word, u64 src) {
-  const u64 start = src & ~u64{3};
-  const u32 before = static_cast<u32>(src & 3);
-  word.bits = before * 8;
-  if (word.begin + before < 4) word.low = load<u32>(start);
-  if (word.end + before > 4) word.high = load<u32>(start + 4);
-}
-
-template <class Part>
-DAMACY_ELEMENT void put_end_word(const EndWord& word) {
-  const u32 value = word_across(word.low, word.high, word.bits);
-  if (word.end - word.begin == 4) return store(word.to, value);
-  DAMACY_UNROLL
-  for (u32 k = 0; k < 4; k += sizeof(Part))
-    if (k >= word.begin && k < word.end) store(word.to + k, static_cast<Part>(value >> (8 * k)));
-}
-
-// And what of them does not: fewer than 16 bytes at each end, in whole parts. A word of them a thread, so that those of
-// threads next to each other are in few lines.
+// And what of them does not: fewer than 16 bytes at each end, a Part a thread, so that what is stored at once is in few
+// lines. A thread keeps its place in the row: first all of the end, then all of the beginning.
 template <class Part>
 DAMACY_ELEMENT void move_row_ends(const TileWork& work, u32 thread) {
-  constexpr u32 kWords = 4;  // places at an end
+  constexpr u32 kParts = 16 / sizeof(Part), kPartBits = std::bit_width(kParts) - 1;  // places at an end
+  const bool has_heads = ((static_cast<u32>(work.dst) & 15) | work.record.dst_bits) != 0;
+  const u32 places = has_heads ? 2 * kParts : kParts, by_places = has_heads ? kPartBits + 1 : kPartBits;
+  const u32 place = thread % places, from = place < kParts ? work.row_bytes() : 0;
+  const u32 in_vector = place % kParts * static_cast<u32>(sizeof(Part));
   in_rounds<4>(
-      work.record.rows * 2 * kWords, thread,
+      work.record.rows * places, thread,
       [&](u32 unit, bool is_there) {
-        EndWord word;
-        const Addresses first = row_addresses(work, unit / (2 * kWords));
-        const bool is_head = unit / kWords % 2 == 0;
-        const u32 from_end = is_head ? 0 : work.row_bytes();
-        const u32 in_window = (static_cast<u32>(first.dst) + from_end) % 16, at = unit % kWords * 4;
-        if (!is_there || in_window == 0 || (is_head ? at + 4 <= in_window : at >= in_window)) return word;
-        const u32 cut = in_window - at;  // where in the word the row begins or ends, if it does
-        word.begin = is_head && at < in_window ? cut : 0;
-        word.end = is_head || cut > 4 ? 4 : cut;
-        const i64 in_row = i64{from_end} - static_cast<i32>(cut);
-        word.to = first.dst + static_cast<u64>(in_row);
-        take_end_word(word, first.src + static_cast<u64>(in_row));
-        return word;
+        HeldPart<Part, u64> held;
+        held.to = 0;
+        const Addresses first = row_addresses(work, unit >> by_places);
+        const u32 border = (static_cast<u32>(first.dst) + from) % 16;
+        if (!is_there || border == 0 || (in_vector < border) != (place < kParts)) return held;
+        const u64 in_row = u64{from} - border + in_vector;
+        held.to = first.dst + in_row;
+        held.part = load<Part>(first.src + in_row);
+        return held;
       },
-      [](const EndWord& word) {
-        if (word.end != 0) put_end_word<Part>(word);
+      [](const HeldPart<Part, u64>& held) {
+        if (held.to != 0) store(held.to, held.part);
       });
+}
+
+// Whether rows lie end to end in the destination.
+DAMACY_ELEMENT bool is_dense(const TileWork& work) {
+  u32 bytes = work.row_bytes();
+  bool dense = true;
+  DAMACY_UNROLL
+  for (u32 i = TileRecord::kAxes - 1; i-- > 0;) {
+    const u32 extent = work.record.extent[i];
+    dense = dense && (extent == 1 || static_cast<u32>(work.record.dst_stride[i]) == bytes);
+    bytes *= extent;
+  }
+  return dense;
+}
+
+// There, instead: vectors that hold the end of a row and the beginning of the next. Stored at once, as a device has to
+// read what is stored piece by piece.
+template <class Part>
+DAMACY_ELEMENT void move_seams(const TileWork& work, const Reach& reach, u32 thread) {
+  const u32 row_bytes = work.row_bytes(), rows = work.record.rows;
+  DAMACY_NO_UNROLL
+  for (u32 row = thread; row <= rows; row += kPlanThreads) {
+    const u64 begin = work.dst + row * row_bytes;
+    const u32 border = static_cast<u32>(begin) % 16;
+    if (border == 0) continue;
+    Window last, next;
+    if (row > 0) last = load_window(row_addresses(work, row - 1).src + row_bytes - border, reach);
+    if (row < rows) next = load_window(row_addresses(work, row).src - border, reach);
+    if (row == 0)
+      store_parts<Part>(begin - border, bytes_in(next), border, 16);
+    else if (row == rows)
+      store_parts<Part>(begin - border, bytes_in(last), 0, border);
+    else
+      store_vector(begin - border, joined(bytes_in(last), bytes_in(next), border).at);
+  }
+}
+
+// Rows of small elements at any alignment.
+template <class Part>
+DAMACY_ELEMENT void move_rows(const TileWork& work, u32 thread) {
+  const Reach reach = reach_of(work);
+  move_windows(work, reach, thread);
+  if (is_dense(work)) return move_seams<Part>(work, reach, thread);
+  move_row_ends<Part>(work, thread);
 }
 
 // The ways that only move bits, or turn signs.
@@ -209,9 +288,8 @@ DAMACY_ELEMENT void move_tile(const TileWork& work, Way way, u32 thread) {
     case Way::parts_16:
       return move_parts<Words>(work, thread);
     default:
-      move_windows(work, thread);
-      if (work.record.to_bytes == 4) return move_row_ends<u32>(work, thread);
-      return work.record.to_bytes == 2 ? move_row_ends<u16>(work, thread) : move_row_ends<u8>(work, thread);
+      if (work.record.to_bytes == 4) return move_rows<u32>(work, thread);
+      return work.record.to_bytes == 2 ? move_rows<u16>(work, thread) : move_rows<u8>(work, thread);
   }
 }
 
