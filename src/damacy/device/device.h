@@ -79,6 +79,8 @@ class Stream {
   virtual void together(const std::function<void()>& body) { body(); }
   virtual std::uint64_t native_handle() const noexcept = 0;  // a CUstream; 0 on the host
   virtual bool is_capturing() { return false; }              // into a graph: nothing may be waited for on the host
+  // The device's default stream: one and the same for as long as the device is there.
+  virtual bool is_default() const noexcept { return false; }
 };
 
 class Device {

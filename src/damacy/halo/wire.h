@@ -28,7 +28,7 @@ struct Field {
   Dims strides;  // bytes, signed
   int i_axis = -1;
   int j_axis = -1;
-  Dims ranking;  // strides that rank the axes on a native wire: both ends know these; empty: the array's own
+  Dims ranking{};  // strides that rank the axes on a native wire: both ends know these; empty: the array's own
 };
 
 struct FieldBox {

@@ -1,27 +1,34 @@
 // Every wait of a run stands here, once.
 #include "damacy/halo/work_order.h"
 
+#include <functional>
+
 namespace damacy::halo {
 
 void WorkOrder::run(Stream& stream, std::span<Stream* const> others, std::span<Stream* const> after, int device,
                     std::shared_ptr<const copy::Plan> plan, copy::Bases bases) {
-  stream.together([&] {
+  const auto run = [&] {
     const bool capturing = stream.is_capturing();
     for (Stream* other : others) stream.wait(other->record());
     for (Stream* other : after) stream.wait(other->record());
     // A graph must not wait for what is outside of it.
     if (!capturing) {
-      // A wait that a device need not see starts it sooner.
-      if (!done_.ready()) stream.wait(done_);
+      // A wait that a device need not see starts it sooner, and so does a question that it is not asked.
+      const bool in_order = was_default_ && stream.is_default();
+      if (!in_order && !done_.ready()) stream.wait(done_);
       for (const Event& event : before_) stream.wait(event);
       before_.clear();
     }
     copy::enqueue(stream, device, std::move(plan), std::move(bases));
-    if (!capturing) stream.record_again(done_);
+    if (!capturing) {
+      stream.record_again(done_);
+      was_default_ = stream.is_default();
+    }
     if (others.empty()) return;
     const Event done = capturing ? stream.record() : done_;
     for (Stream* other : others) other->wait(done);
-  });
+  };
+  stream.together(std::ref(run));
 }
 
 void WorkOrder::comes_after(const Event& event) {

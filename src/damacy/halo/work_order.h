@@ -36,6 +36,7 @@ class WorkOrder {
 
  private:
   Event done_;
+  bool was_default_ = false;  // the last run was on the default stream
   std::vector<Event> before_;
 };
 

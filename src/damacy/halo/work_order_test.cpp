@@ -38,6 +38,28 @@ class OnLazyDevice : public ::testing::Test {
   Line field_{}, buffer_{}, received_{};
 };
 
+// The device's default stream, and how often it was told to wait.
+class DefaultStream final : public Stream {
+ public:
+  explicit DefaultStream(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
+  void copy(std::span<std::byte> dst, std::span<const std::byte> src) override { stream_->copy(dst, src); }
+  void fill(std::span<std::byte> dst, std::byte value) override { stream_->fill(dst, value); }
+  void host_task(std::function<void()> task) override { stream_->host_task(std::move(task)); }
+  void enqueue(Work work) override { stream_->enqueue(std::move(work)); }
+  void wait(const Event& event) override {
+    ++waits;
+    stream_->wait(event);
+  }
+  Event record(bool timed) override { return stream_->record(timed); }
+  std::uint64_t native_handle() const noexcept override { return 0; }
+  bool is_default() const noexcept override { return true; }
+
+  int waits = 0;
+
+ private:
+  std::unique_ptr<Stream> stream_;
+};
+
 TEST_F(OnLazyDevice, packing_follows_a_producer_on_another_stream) {
   write(*other_, field_, 7);
   std::array<Stream*, 1> others{other_.get()};
@@ -98,6 +120,18 @@ TEST_F(OnLazyDevice, nothing_runs_before_somebody_waits) {
   EXPECT_EQ(buffer_[0], 0);
   order_.synchronize();
   EXPECT_EQ(buffer_[0], 6);
+}
+
+TEST_F(OnLazyDevice, runs_on_the_default_stream_are_in_its_order_and_wait_for_runs_elsewhere) {
+  DefaultStream stream(device_->make_stream());
+  const auto run_on = [&](Stream& where) { order_.run(where, {}, {}, 0, plan_, {address(field_), address(buffer_)}); };
+  run_on(stream);
+  run_on(stream);
+  EXPECT_EQ(stream.waits, 0);
+  run_on(*other_);
+  run_on(stream);
+  EXPECT_EQ(stream.waits, 1);
+  order_.synchronize();
 }
 
 }  // namespace

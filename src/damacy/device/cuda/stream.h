@@ -24,6 +24,7 @@ class CudaStream final : public Stream {
   void together(const std::function<void()>& body) override;
   std::uint64_t native_handle() const noexcept override;
   bool is_capturing() override;
+  bool is_default() const noexcept override { return handle_ == nullptr || handle_ == CU_STREAM_LEGACY; }
 
  private:
   const std::shared_ptr<const Context> context_;
