@@ -138,7 +138,7 @@ class HaloQueue {
     order_.synchronize();
   }
   void make_wait(std::uint64_t stream) { order_.make_wait(borrow(stream)); }
-  bool idle() { return order_.done().ready(); }
+  Event mark() { return order_.mark(); }
   void comes_after(const HaloQueue& other) { order_.comes_after(other.order_.done()); }
 
  private:
@@ -183,6 +183,7 @@ void bind_halo(nb::module_& m) {
       .def("launch", [](const BoundCopies& b, int device, std::uint64_t stream) {
         launch_plan(b.plan, *b.bases, device, stream);
       });
+  nb::class_<Event>(m, "Mark").def("ready", &Event::ready);
   nb::class_<HaloQueue>(m, "HaloQueue")
       .def(nb::init<int>())
       .def("run", &HaloQueue::run)
@@ -190,7 +191,7 @@ void bind_halo(nb::module_& m) {
       .def("run_bound", &HaloQueue::run_bound)
       .def("synchronize", &HaloQueue::synchronize)
       .def("make_wait", &HaloQueue::make_wait)
-      .def("idle", &HaloQueue::idle)
+      .def("mark", &HaloQueue::mark)
       .def("comes_after", &HaloQueue::comes_after);
   m.def("device_of_pointer", [](std::uint64_t pointer) {  // CUDA's ordinal; 0 for memory that is not CUDA's
     const auto device = bind_pointer(pointer);

@@ -13,10 +13,11 @@ class Recorder:
     """In the place of the native queue."""
 
     def __init__(self, device):
-        self.device, self.asked = device, []
+        self.device, self.asked, self.marks = device, [], []
 
-    def idle(self):
-        return True
+    def mark(self):
+        self.marks.append(Mark())
+        return self.marks[-1]
 
     def __getattr__(self, name):
         return lambda *arguments: self.asked.append((name, *arguments))
@@ -27,8 +28,23 @@ def recorders(monkeypatch):
     monkeypatch.setattr(_queue._native, "HaloQueue", Recorder)
 
 
-def arrays(*named):
-    return Arrays([np.zeros(1)], [0], ((8,),), 0, [], list(named))
+def arrays(*named, unnamed=None):
+    array = np.zeros(1)
+    return Arrays([array], [0], ((8,),), 0, [], list(named), unnamed or ([] if named else [array]))
+
+
+class Mark:
+    passed = False
+
+    def ready(self):
+        return self.passed
+
+
+class Named:
+    """An array whose library says which stream it is worked on now."""
+
+    def __init__(self, stream):
+        self.__cuda_array_interface__ = {"stream": stream}
 
 
 def buffer():
@@ -55,6 +71,13 @@ def test_streams_that_arrays_name_wait_and_are_waited_for():
     call(8, [5, 6])
     runs = [("run_bound", "copies", 7, [8], []), ("run_bound", "copies", 9, [7, 8], [])]
     assert asked(queue) == [*runs, ("run_bound", "copies", 8, [7], [5, 6])]
+
+
+def test_arrays_of_two_libraries_are_ordered_with_the_streams_of_both():
+    queue = _queue.Queue()
+    queue.bound(arrays(7, unnamed=[Named(3)]), "copies", buffer())()
+    queue.bound(arrays(unnamed=[Named(3), Named(4)]), "copies", buffer())()
+    assert asked(queue) == [("run_bound", "copies", 7, [3], []), ("run_bound", "copies", 3, [4], [])]
 
 
 def test_an_exchange_on_another_stream_is_ordered_with_the_current_one():
@@ -91,3 +114,13 @@ def test_arrays_are_held_until_their_work_is_waited_for():
     assert queue._held == [mine]
     queue.synchronize()
     assert queue._held == []
+
+
+def test_a_queue_that_is_never_idle_lets_arrays_of_ended_runs_go():
+    queue = _queue.Queue()
+    for _ in range(100):
+        queue.bound(arrays(), "copies", buffer())()
+        for mark in queue._queue.marks[:-2]:
+            mark.passed = True
+    assert len(queue._queue.marks) == 12
+    assert sum(len(held) for held, _ in queue._past) + len(queue._held) <= 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from damacy.halo._arrays import layout_of, whole
@@ -22,6 +22,7 @@ class Arrays:
     device: int | None
     read_only: list[str]  # which
     streams: list[int]  # named by the arrays, each once
+    unnamed: list[Any]  # of those that name none, one a type
 
     @property
     def writable(self) -> bool:
@@ -42,7 +43,13 @@ class Arrays:
             parts[0].device,
             [i for part in parts for i in part.read_only],
             list(dict.fromkeys(s for part in parts for s in part.streams)),
+            one_a_type(a for part in parts for a in part.unnamed),
         )
+
+
+def one_a_type(arrays: Iterable[Any]) -> list[Any]:
+    """The last array of each type: what tells the streams that they are worked on."""
+    return list({type(array): array for array in arrays}.values())
 
 
 def gather(specs: Sequence[HaloExchangeSpec], quantities: Sequence[Any], count_x: int) -> Arrays:
@@ -78,4 +85,5 @@ def gather(specs: Sequence[HaloExchangeSpec], quantities: Sequence[Any], count_x
             streams[layout.stream] = None
     if len(set(devices)) > 1:
         raise InvalidArgument(f"arrays of several devices in one exchange: {sorted(map(str, set(devices)))}")
-    return Arrays(held, addresses, tuple(strides), devices[0], read_only, list(streams))
+    unnamed = one_a_type(layout.owner for _, layout in known.values() if layout.stream is None)
+    return Arrays(held, addresses, tuple(strides), devices[0], read_only, list(streams), unnamed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,8 @@ class Queue:
     def __init__(self) -> None:
         self._device: int | None = None
         self._queue: Any = None
-        self._held: list[Any] = []
+        self._held: list[Any] = []  # of the latest runs
+        self._past: collections.deque[Any] = collections.deque()  # of runs before these, and what tells their end
 
     def _of(self, device: int) -> Any:
         if self._queue is None:
@@ -47,12 +49,15 @@ class Queue:
     def bound(self, arrays: Arrays, copies: Any, buffer: Any) -> Callable[[Any, Any], None]:
         """What enqueues these copies, with all that does not change from call to call found out before.
 
+        Arrays that name streams, or are of several libraries, are used on several: a run is ordered with all of them.
         Without a buffer of ours, other work on messages is on the stream that is current: a run elsewhere comes after
         that, and before what is next there."""
         queue = self._of(arrays.device)
         named = arrays.streams
-        current = (lambda: named[0]) if named else current_stream_of(arrays.held[0])
-        beside = (lambda: named) if named else (lambda: (current(),)) if buffer is None else tuple
+        told = [current_stream_of(a) for a in arrays.unnamed]
+        several = len(named) + len(told) > 1 or bool(named)
+        current = (lambda: named[0]) if named else told[0]
+        beside = (lambda: [*named, *(tell() for tell in told)]) if several or buffer is None else tuple
         run_alone, run, held = queue.run_alone, queue.run_bound, self._held
 
         def enqueue(stream: Any = None, after: Any = None) -> None:
@@ -60,11 +65,11 @@ class Queue:
                 if buffer._last_use is not None:
                     queue.comes_after(buffer._last_use)
                 buffer._last_use = queue
-            if stream is None and after is None and not named:
+            if stream is None and after is None and not several:
                 run_alone(copies, current())
             else:
                 chosen = current() if stream is None else _handle(stream)
-                run(copies, chosen, [s for s in beside() if s != chosen], _handles(after))
+                run(copies, chosen, [s for s in dict.fromkeys(beside()) if s != chosen], _handles(after))
             if not held or held[-1] is not arrays:
                 self._hold(arrays)
 
@@ -81,14 +86,18 @@ class Queue:
             other._of(self._device).comes_after(self._queue)
 
     def _hold(self, arrays: Any) -> None:
-        if len(self._held) > 8 and self._queue.idle():
-            self._held.clear()
         self._held.append(arrays)
+        if len(self._held) == 8:
+            self._past.append((self._held.copy(), self._queue.mark()))
+            self._held.clear()
+        while self._past and self._past[0][1].ready():
+            self._past.popleft()
 
     def synchronize(self) -> None:
         if self._queue is not None:
             self._queue.synchronize()
             self._held.clear()
+            self._past.clear()
 
     def make_wait(self, stream: Any) -> None:
         if self._queue is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from damacy.halo._arrays import Layout, layout_of, whole
 from damacy.halo._dtypes import NAMES
 from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
-from damacy.halo._gather import Arrays
+from damacy.halo._gather import Arrays, one_a_type
 from damacy.halo._threads import num_threads
 from damacy.halo.exchange_plan import ExchangePlan, Field, Phase
 
@@ -156,7 +156,9 @@ class Exchanger:
             addresses.append(layout.address)
             held.append(layout.owner)
         strides = tuple(field.strides for field in self.plan.fields)
-        return BoundExchange(self, Arrays(held, addresses, strides, self.plan.fields[0].device, [], []))
+        return BoundExchange(
+            self, Arrays(held, addresses, strides, self.plan.fields[0].device, [], [], one_a_type(held))
+        )
 
     @staticmethod
     def _check(n: int, layout: Layout, field: Field) -> None:

@@ -21,7 +21,11 @@ void WorkOrder::run(Stream& stream, std::span<Stream* const> others, std::span<S
     }
     copy::enqueue(stream, device, std::move(plan), std::move(bases));
     if (!capturing) {
-      stream.record_again(done_);
+      if (is_marked_)
+        done_ = stream.record();
+      else
+        stream.record_again(done_);
+      is_marked_ = false;
       was_default_ = stream.is_default();
     }
     if (others.empty()) return;

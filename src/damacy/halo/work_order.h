@@ -27,6 +27,11 @@ class WorkOrder {
 
   // Of the last run; on CUDA the event of an earlier run moves on to the later ones.
   const Event& done() const noexcept { return done_; }
+  // The same, as a point that later runs do not move.
+  Event mark() noexcept {
+    is_marked_ = true;
+    return done_;
+  }
   void synchronize() const;
   // What comes next on `stream` waits for the runs so far.
   void make_wait(Stream& stream) const;
@@ -36,6 +41,7 @@ class WorkOrder {
 
  private:
   Event done_;
+  bool is_marked_ = false;    // somebody keeps it as it is
   bool was_default_ = false;  // the last run was on the default stream
   std::vector<Event> before_;
 };

@@ -134,5 +134,15 @@ TEST_F(OnLazyDevice, runs_on_the_default_stream_are_in_its_order_and_wait_for_ru
   order_.synchronize();
 }
 
+TEST_F(OnLazyDevice, a_mark_stays_where_it_was_put) {
+  const auto run = [&] { order_.run(*stream_, {}, {}, 0, plan_, {address(field_), address(buffer_)}); };
+  run();
+  const Event mark = order_.mark();
+  run();
+  EXPECT_NE(mark.state(), order_.done().state());
+  mark.wait();
+  order_.synchronize();
+}
+
 }  // namespace
 }  // namespace damacy::halo
