@@ -18,10 +18,10 @@ TRANSFORMER, PLANS = "python/damacy/halo/data_transformer.py", "python/damacy/ha
 FAULTS = {
     "no wait for other streams": (ORDER, "for (Stream* other : others) stream.wait(other->record());", ";"),
     "no wait for streams named after": (ORDER, "for (Stream* other : after) stream.wait(other->record());", ";"),
-    "no wait for the run before": (ORDER, "if (!done_.ready()) stream.wait(done_);", ";"),
+    "no wait for the run before": (ORDER, "if (!in_order && !done_.ready()) stream.wait(done_);", ";"),
     "no wait for the buffer's last user": (ORDER, "for (const Event& event : before_) stream.wait(event);", ";"),
     "others do not wait": (ORDER, "for (Stream* other : others) other->wait(done);", ";"),
-    "the last run is forgotten": (ORDER, "if (!capturing) stream.record_again(done_);", ";"),
+    "the last run is forgotten": (ORDER, "stream.record_again(done_);", ";"),
     "turns by +r": (WIRE, "modulo_4(-modulo_4(entry.rotation))", "modulo_4(entry.rotation)"),
     "slots exchanged": (WIRE, "return {{true, false}, {false, true}};", "return {{false, true}, {true, false}};"),
     "a sign dropped": (WIRE, "copy.op = {block.negate, adjoint_};", "copy.op = {false, adjoint_};"),

@@ -51,6 +51,10 @@ class HeldGil {
   PyGILState_STATE state_;
 };
 
+// What a module of the package has by that name. It is kept: while the interpreter ends nothing can be imported any
+// more.
+nb::object python_part(const std::string& module, const std::string& name);
+
 // Around Python code that runs below our frames. When the interpreter ends meanwhile and unwinds the thread, it stops
 // here for ever: a foreign exception must not be caught in some of them, nor leave others.
 class Unleavable {

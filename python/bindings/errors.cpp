@@ -115,7 +115,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 
 nb::object exception_of(const Error& error) {
   const Unleavable stays;
-  const nb::object make = nb::module_::import_("damacy._errors").attr("make_error");
+  const nb::object make = python_part("damacy._errors", "make_error");
   return make(static_cast<int>(error.status()), kind_name(error.kind()), str_of(error.message()), attributes_of(error));
 }
 

@@ -1,4 +1,7 @@
 // The extension damacy._native: what Python needs of the C++ library, and nothing that decides anything.
+#include <map>
+#include <utility>
+
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
@@ -34,6 +37,14 @@ nb::dict backend_info() {
 }
 
 }  // namespace
+
+nb::object python_part(const std::string& module, const std::string& name) {
+  static auto& known = *new std::map<std::pair<std::string, std::string>, PyObject*>;  // for ever
+  PyObject*& part = known[{module, name}];
+  if (part == nullptr) part = nb::object(nb::module_::import_(module.c_str()).attr(name.c_str())).release().ptr();
+  return nb::borrow(part);
+}
+
 }  // namespace damacy::python
 
 NB_MODULE(_native, m) {

@@ -222,6 +222,14 @@ Unlocked::~Unlocked() {
 namespace {
 
 // The native pipeline and what of Python's it holds.
+// What a finalizer may need that runs while the interpreter ends, and pulls samples or meets an error.
+void keep_python_parts() {
+  python_part("damacy._sample", "Sample");
+  python_part("damacy._errors", "make_error");
+  python_part("damacy._sources", "let_go_of_frames");
+  python_part("damacy._integers", "shown");
+}
+
 struct BoundPipeline {
   Pipeline native;
   std::shared_ptr<HeldObjects> held = std::make_shared<HeldObjects>();
@@ -287,6 +295,7 @@ void bind_pipeline(nb::module_& m) {
       .def(
           "__init__",
           [](BoundPipeline* self, const nb::dict& fields) {
+            keep_python_parts();
             const Config config = config_of(fields);
             Surroundings around;
             around.while_waiting = run_signal_handlers;

@@ -49,7 +49,7 @@ class PythonSource final : public SampleSource {
     } catch (const SourceFailure& failure) {
       const HeldGil gil;
       if (PyErr_GivenExceptionMatches(failure.raised->get().ptr(), PyExc_Exception) == 0) return false;
-      nb::module_::import_("damacy._sources").attr("let_go_of_frames")(failure.raised->get());
+      python_part("damacy._sources", "let_go_of_frames")(failure.raised->get());
       return true;
     } catch (...) {
       return true;
@@ -58,7 +58,7 @@ class PythonSource final : public SampleSource {
 
  private:
   static Sample sample_of(const nb::object& item, std::int64_t position) {
-    const nb::object type = nb::module_::import_("damacy._sample").attr("Sample");
+    const nb::object type = python_part("damacy._sample", "Sample");
     if (!nb::isinstance(item, type))
       throw nb::type_error(("sample " + std::to_string(position) + ": expected Sample, got " + type_name(item) +
                             ": write damacy.Sample(uri, aabb)")
@@ -91,7 +91,7 @@ class PythonSource final : public SampleSource {
     const long long bound = PyLong_AsLongLong(value.ptr());
     if (bound != -1 || !PyErr_Occurred()) return bound;
     PyErr_Clear();
-    const nb::object shown = nb::module_::import_("damacy._integers").attr("shown")(value);
+    const nb::object shown = python_part("damacy._integers", "shown")(value);
     throw Error(Status::inval,
                 text("aabb axis ", sample.aabb.size(), ": ", nb::cast<std::string>(shown), " does not fit 64 bits"),
                 "aabb")

@@ -126,6 +126,21 @@ time.sleep(0.05)
         assert child.run_well(START + program, line.path).seconds < EXIT_LIMIT_S + 5
 
 
+def test_samples_are_pulled_and_errors_raised_when_nothing_can_be_imported_any_more(line):
+    program = """
+p = pipeline(n_batches=2)
+p.push(samples())
+for name in [name for name in sys.modules if name.startswith("damacy.")]:
+    del sys.modules[name]
+sys.meta_path = None
+p.pop().release(); p.pop().release(); p.pop().release()
+p.close()
+try: p.pop()
+except damacy.DamacyError as error: print(type(error).__name__)
+"""
+    assert child.run_well(START + program, line.path).stdout == "ShutdownError\n"
+
+
 @pytest.mark.parametrize("last", ["p.close()", "p.stats(), p.pending, repr(p)", "p.flush()", "batch.release()"])
 def test_a_finalizer_that_runs_while_the_interpreter_ends(line, last):
     program = f"""
