@@ -62,7 +62,8 @@ class HostCopier final : public Copier {
  public:
   std::size_t image_bytes(const PlacementList& list) const override { return list.placements().size_bytes(); }
   void write_image(const PlacementList& list, std::span<std::byte> image) const override {
-    std::memcpy(image.data(), list.placements().data(), list.placements().size_bytes());
+    const auto bytes = std::as_bytes(list.placements());
+    std::ranges::copy(bytes, image.begin());
   }
   void enqueue(Stream& stream, const PlacementList&, std::span<const std::byte> image) override {
     stream.enqueue({[image] {
