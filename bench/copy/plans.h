@@ -6,7 +6,7 @@
 
 namespace damacy::bench {
 
-// Whether all bytes were as on the host. Prints a line a row; some of section "halo" of the benchmark's table.
+// Prints a JSON object a row. Returns whether all bytes were as on the host.
 bool time_plans(Runner& runner);
 
 }  // namespace damacy::bench
