@@ -207,8 +207,3 @@ def _torch_stream(device: int) -> Callable[[], int]:
     if raw is not None:
         return functools.partial(raw, device)
     return lambda: torch.cuda.current_stream(device).cuda_stream
-
-
-def stream_of(array: Any) -> int:
-    """The stream on which `array` is worked on now."""
-    return current_stream_of(array)()
