@@ -53,11 +53,10 @@ class Queue:
         Without a buffer of ours, other work on messages is on the stream that is current: a run elsewhere comes after
         that, and before what is next there."""
         queue = self._of(arrays.device)
-        named = arrays.streams
-        told = [current_stream_of(a) for a in arrays.unnamed]
-        several = len(named) + len(told) > 1 or bool(named)
-        current = (lambda: named[0]) if named else told[0]
-        beside = (lambda: [*named, *(tell() for tell in told)]) if several or buffer is None else tuple
+        told = [*((lambda handle=h: handle) for h in arrays.streams), *map(current_stream_of, arrays.unnamed)]
+        current, is_one = told[0], len(told) == 1
+        joins_all = not is_one or arrays.streams or buffer is None
+        beside = (lambda: [tell() for tell in told]) if joins_all else tuple
         run_alone, run, held = queue.run_alone, queue.run_bound, self._held
 
         def enqueue(stream: Any = None, after: Any = None) -> None:
@@ -65,7 +64,7 @@ class Queue:
                 if buffer._last_use is not None:
                     queue.comes_after(buffer._last_use)
                 buffer._last_use = queue
-            if stream is None and after is None and not several:
+            if stream is None and after is None and is_one:
                 run_alone(copies, current())
             else:
                 chosen = current() if stream is None else _handle(stream)
