@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from damacy._dtype import Dtype
+from damacy._foreign_values import device_of, dtype_of
 from damacy._integers import as_int, shown
 
 MAX_CHUNK_UNCOMPRESSED_BYTES = 1 << 30
@@ -33,9 +34,9 @@ class Config:
         batch_size: samples per batch.
         host_buffer_bytes: staging memory for reads, a hard cap; page-locked on the CUDA back end.
         device_buffer_bytes: memory for encoded and decoded chunks, a hard cap; on the host back end a cap on scratch.
-        dtype: element type of batches: a `Dtype`, its name or number. Names count bits: `"float32"` or `"f32"`,
-            `"uint16"` or `"u16"`; of a NumPy dtype give its `.name`. What does not fit an integer becomes the nearest
-            that does.
+        dtype: element type of batches: a `Dtype`, its name or number, a NumPy dtype or scalar type, or a type of
+            ml_dtypes, torch or JAX. Names count bits: `"float32"` or `"f32"`, `"uint16"` or `"u16"`. Other byte orders,
+            and Python's own `float` and `int`, are refused. What does not fit an integer becomes the nearest that does.
         lookahead_batches: depth of the queue of accepted samples, in batches.
         n_io_threads: reader threads; on the host back end they also decode and place what they read.
         n_compute_threads: workers beside them; 0 is none.
@@ -45,7 +46,7 @@ class Config:
         max_gpu_memory_bytes: hard cap on all device memory of the pipeline; 0 is none.
         max_bytes_per_element: largest source element accepted; 0 is 8.
         device: where batches live: None (the current CUDA context, or the host where there is no GPU), a device number,
-            `"cpu"`, `"cuda"` or `"cuda:N"`.
+            `"cpu"`, `"cuda"` or `"cuda:N"`, or a device of torch, JAX or CuPy.
         n_batches: slots: how many batches can be held or in production.
         on_error: what becomes of a sample that fails after acceptance: `"raise"`, `"skip"` or `"fill"`.
         pop_timeout_s: longest wait inside one `pop`; None waits as long as it takes, 0 never waits.
@@ -82,12 +83,12 @@ class Config:
         self._keep_int("n_compute_threads", 0)
         self._keep_buffers()
         self._keep_int("max_chunk_uncompressed_bytes", 0)
-        self._keep("dtype", Dtype.coerce(self.dtype))
+        self._keep("dtype", dtype_of(self.dtype))
         self._keep_int("n_zarrs_meta_cache", 1)
         self._keep_int("n_shards_meta_cache", 1)
         self._keep_int("max_gpu_memory_bytes", 0)
         self._keep_int("max_bytes_per_element", 0)
-        self._keep("device", _device(self.device))
+        self._keep("device", _device(device_of(self.device)))
         self._keep_int("n_batches", 1)
         self._keep("on_error", _one_of("on_error", self.on_error, _ON_ERROR))
         self._keep("pop_timeout_s", _timeout(self.pop_timeout_s))
