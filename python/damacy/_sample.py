@@ -5,19 +5,27 @@ from __future__ import annotations
 import dataclasses
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from types import EllipsisType
+from typing import Any
 
 from damacy._integers import as_int
+from damacy._opened_arrays import opened
 
-Axis = slice | tuple[int, int]
+Axis = slice | tuple[int, int] | Sequence[int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sample:
     """A box of an array: `aabb` is half-open, in level-0 voxels, one axis per axis of the array in stored order.
 
-    An axis is a `slice` or a `(start, stop)` tuple; equal boxes are equal however they were spelled. The shape is not
-    looked up, so a slice needs its stop, and negative numbers do not count from the end: `push` refuses them.
+    An axis is a `slice`, or a tuple or list `(start, stop)`; an integer array of shape (n, 2) is a box, too. Equal
+    boxes are equal however they were spelled. The shape of a uri is not looked up, so a slice needs its stop, and
+    negative numbers do not count from the end: `push` refuses them.
+
+    In place of a uri, an array that is open already: a `damacy.ArrayInfo`, a `zarr.Array` on a local disk, or an
+    `xarray.DataArray` that is a whole one of those (`TypeError` for any other). Its shape is known: slices may leave
+    out their stop, and `...` and axes left out at the end are whole.
 
     >>> a = Sample(uri="cell.zarr", aabb=[(0, 64), (0, 256), (0, 256)])
     >>> b = Sample(uri="cell.zarr", aabb=[slice(None, 64), slice(0, 256), slice(0, 256)])
@@ -35,16 +43,19 @@ class Sample:
     aabb: tuple[tuple[int, int], ...]
 
     # The fields are what is stored; this is what is taken.
-    def __init__(self, uri: str | os.PathLike[str], aabb: Iterable[Axis]) -> None:
-        object.__setattr__(self, "uri", uri_text(uri))
-        object.__setattr__(self, "aabb", _box(aabb))
+    def __init__(self, uri: Any, aabb: Iterable[Axis | EllipsisType]) -> None:
+        array = None if isinstance(uri, str) else opened(uri)  # a sampler makes many samples of one uri
+        object.__setattr__(self, "uri", uri_text(uri) if array is None else array.uri)
+        object.__setattr__(self, "aabb", _box(aabb) if array is None else _box(_closed(aabb, array.shape)))
 
     def __repr__(self) -> str:
         return f"{type(self).__qualname__}(uri={_without_secrets(self.uri)!r}, aabb={self.aabb!r})"
 
 
-def uri_text(uri: str | os.PathLike[str]) -> str:
-    """A uri as plain `str`; `TypeError` for what is neither `str` nor a path."""
+def uri_text(uri: Any) -> str:
+    """A uri as plain `str`, also of an array that is open already; `TypeError` for what has none."""
+    if not isinstance(uri, str) and (array := opened(uri)) is not None:
+        return array.uri
     path = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
     if not isinstance(path, str):
         raise TypeError(f"uri must be a str or an os.PathLike of str (got {type(uri).__name__})")
@@ -59,29 +70,57 @@ def _without_secrets(uri: str) -> str:
     return _native.without_secrets(uri)
 
 
-def _box(aabb: Iterable[Axis]) -> tuple[tuple[int, int], ...]:
+def _box(aabb: Iterable[Any]) -> tuple[tuple[int, int], ...]:
+    return tuple(_axis(k, axis) for k, axis in enumerate(_axes(aabb)))
+
+
+def _axes(aabb: Iterable[Any]) -> Iterable[Any]:
+    if getattr(aabb, "ndim", None) == 2 and hasattr(aabb, "tolist"):  # an array of NumPy's or of another library
+        return aabb.tolist()
     try:
-        axes = iter(aabb)
+        return iter(aabb)
     except TypeError:
         one_axis = "; of one axis: [(start, stop)]" if isinstance(aabb, slice) else ""
         raise TypeError(
             f"aabb must be an iterable of slices or (start, stop) tuples (got {type(aabb).__name__}{one_axis})"
         ) from None
-    return tuple(_axis(k, axis) for k, axis in enumerate(axes))
 
 
-def _axis(k: int, axis: Axis) -> tuple[int, int]:
+def _closed(aabb: Any, shape: tuple[int, ...]) -> list[Any]:
+    """The axes of a box of an array of that shape, with what was left open filled in."""
+    axes = [aabb] if isinstance(aabb, (slice, EllipsisType)) else list(_axes(aabb))
+    dots = [k for k, axis in enumerate(axes) if axis is ...]
+    if len(dots) > 1:
+        raise ValueError("aabb has more than one '...'")
+    if len(axes) - len(dots) > len(shape):
+        return axes  # too many: push says so
+    at = dots[0] if dots else len(axes)
+    axes[at : at + 1] = [slice(None)] * (len(shape) - len(axes) + len(dots))
+    return [
+        slice(axis.start, size, axis.step) if isinstance(axis, slice) and axis.stop is None else axis
+        for axis, size in zip(axes, shape)
+    ]
+
+
+def _axis(k: int, axis: Any) -> tuple[int, int]:
     if isinstance(axis, slice):
         if not _is_unit_step(axis.step):
             raise ValueError(f"aabb axis {k}: slice step must be 1 or omitted (got step={axis.step})")
         if axis.stop is None:
             raise ValueError(f"aabb axis {k}: slice stop is required (got {axis!r})")
         start, stop = 0 if axis.start is None else axis.start, axis.stop
-    elif isinstance(axis, tuple) and len(axis) == 2:
+    elif _is_pair(axis):
         start, stop = axis
     else:
         raise TypeError(f"aabb axis {k}: expected slice or (start, stop) tuple; got {type(axis).__name__}")
     return as_int(start, f"aabb axis {k}: start"), as_int(stop, f"aabb axis {k}: stop")
+
+
+def _is_pair(axis: Any) -> bool:
+    """A tuple or list of two, or a row of an integer array."""
+    if isinstance(axis, (tuple, list)):
+        return len(axis) == 2
+    return getattr(axis, "shape", None) == (2,) and hasattr(axis, "tolist")
 
 
 def _is_unit_step(step: object) -> bool:

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from damacy import _counter_rng
 from damacy._integers import as_int
+from damacy._opened_arrays import opened
 from damacy._sample import Sample, uri_text
 
 Uri = str | os.PathLike[str]
@@ -134,7 +135,7 @@ def _box_at(uri: str, starts: Sequence[int], extents: tuple[int, ...]) -> Sample
 
 def _shapes(arrays: Arrays, extents: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     """By uri, in the order given; looks at the arrays whose shapes were not."""
-    if isinstance(arrays, (str, os.PathLike)):
+    if isinstance(arrays, (str, os.PathLike)) or opened(arrays) is not None:
         arrays = [arrays]
     if isinstance(arrays, Mapping):
         found = {uri_text(uri): tuple(as_int(size, "shape") for size in shape) for uri, shape in arrays.items()}

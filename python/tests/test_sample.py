@@ -32,6 +32,10 @@ class Index:
         np.s_[0:64:1, 3:256:None],
         [slice(None, 64), (np.int64(3), np.uint8(255) + np.uint16(1))],
         iter([(Index(0), Index(64)), slice(Index(3), Index(256), Index(1))]),
+        [[0, 64], [3, 256]],
+        np.array(BOX),
+        np.array(BOX, dtype="u2"),
+        [np.array([0, 64]), [np.int8(3), np.uint8(255) + np.uint16(1)]],
     ],
 )
 def test_equal_boxes_are_equal_however_spelled(spelled):
@@ -68,7 +72,8 @@ def test_a_zero_dimensional_box_is_a_box():
         (slice(0, None, -1), ValueError, "aabb axis 1: slice step must be 1 or omitted (got step=-1)"),
         (slice(0, None), ValueError, "aabb axis 1: slice stop is required (got slice(0, None, None))"),
         (5, TypeError, "aabb axis 1: expected slice or (start, stop) tuple; got int"),
-        ([0, 5], TypeError, "aabb axis 1: expected slice or (start, stop) tuple; got list"),
+        ([0, 5, 1], TypeError, "aabb axis 1: expected slice or (start, stop) tuple; got list"),
+        (np.arange(3), TypeError, "aabb axis 1: expected slice or (start, stop) tuple; got ndarray"),
         ((0, 5, 1), TypeError, "aabb axis 1: expected slice or (start, stop) tuple; got tuple"),
         (None, TypeError, "aabb axis 1: expected slice or (start, stop) tuple; got NoneType"),
     ],
@@ -80,7 +85,11 @@ def test_an_axis_that_is_none_is_named(axis, kind, text):
     assert type(caught.value) is kind
 
 
-@pytest.mark.parametrize("axis", [(0, 1.5), ("0", 1), (False, 1), slice(0, True), slice(0.0, 3), (None, 3)], ids=repr)
+@pytest.mark.parametrize(
+    "axis",
+    [(0, 1.5), ("0", 1), (False, 1), slice(0, True), slice(0.0, 3), (None, 3), [0, 1.5], np.array([0.0, 1.0])],
+    ids=repr,
+)
 def test_a_bound_that_is_no_integer_names_its_axis(axis):
     with pytest.raises(TypeError, match=r"aabb axis 1: (start|stop)"):
         Sample("a", [(0, 1), axis])

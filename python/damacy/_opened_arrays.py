@@ -1,0 +1,81 @@
+"""Arrays that another object has open already: `ArrayInfo`, zarr-python's `Array`, xarray's `DataArray`.
+
+Finds the path of the stored array, and its shape, where the object is a whole array on a local disk; refuses views,
+copies in memory and other stores. Knows attributes of those libraries by name; imports none of them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+
+class Opened(NamedTuple):
+    """Where the array lies, and its shape."""
+
+    uri: str
+    shape: tuple[int, ...]
+
+
+def opened(value: object) -> Opened | None:
+    """None for anything that is not an array. `TypeError` for an array whose elements are not a whole stored array."""
+    for kind in type(value).__mro__:
+        match kind.__module__.partition(".")[0], kind.__name__:
+            case "damacy", "ArrayInfo":
+                return Opened(value.uri, value.shape)  # type: ignore[attr-defined]
+            case "zarr", "Array":
+                return _of_zarr(value)
+            case "xarray", "DataArray":
+                return _of_xarray(value)
+    return None
+
+
+def _of_zarr(array: Any) -> Opened:
+    return Opened(_path_of_zarr(array, "the zarr.Array"), tuple(map(int, array.shape)))
+
+
+def _path_of_zarr(array: Any, what: str) -> str:
+    store = array.store
+    if not any(kind.__name__ == "LocalStore" for kind in type(store).__mro__):
+        raise TypeError(f"{what} lies in a {type(store).__name__}, not in a LocalStore: give the uri of a local array")
+    return os.path.join(os.fspath(store.root), array.path)
+
+
+# What opening a dataset wraps a stored array in without changing an element or leaving one out.
+_PLAIN_WRAPPERS = ("CopyOnWriteArray", "MemoryCachedArray", "LazilyIndexedArray")
+_IN_MEMORY = ("ndarray", "NumpyIndexingAdapter", "PandasIndexingAdapter", "PandasMultiIndexingAdapter")
+
+
+def _of_xarray(array: Any) -> Opened:
+    data = array.variable._data
+    while _module(data).startswith("xarray.core") and type(data).__name__ in _PLAIN_WRAPPERS:
+        if not _is_whole(data):
+            raise _not_whole("a selection of it")
+        data = data.array
+    if _module(data).startswith("xarray.") and type(data).__name__ == "ZarrArrayWrapper":
+        return Opened(_path_of_zarr(data._array, "the DataArray"), tuple(map(int, array.shape)))
+    if type(data).__name__ in _IN_MEMORY:
+        raise _not_whole("its elements are in memory")
+    if _module(data).startswith("xarray.coding"):
+        raise _not_whole("it decodes elements, and stored ones are delivered: open it with decode_cf=False")
+    if _module(data).startswith("xarray.core"):
+        raise _not_whole("a selection of it")
+    raise _not_whole(f"it holds a {_module(data).partition('.')[0]} {type(data).__name__}")
+
+
+def _is_whole(wrapper: Any) -> bool:
+    """Whether the wrapper's key, where it has one, takes every element in stored order."""
+    key = getattr(wrapper, "key", None)
+    if key is None:
+        return True
+    sizes = wrapper.array.shape
+    return len(key.tuple) == len(sizes) and all(
+        isinstance(axis, slice) and axis.indices(size) == (0, size, 1) for axis, size in zip(key.tuple, sizes)
+    )
+
+
+def _module(value: object) -> str:
+    return type(value).__module__
+
+
+def _not_whole(why: str) -> TypeError:
+    return TypeError(f"the DataArray is no whole stored array ({why}): give its uri and a box")
