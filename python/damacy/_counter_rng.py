@@ -24,12 +24,13 @@ def hash64(*key: int) -> int:
     return state
 
 
-def draws(*key: int) -> Iterator[int]:
-    """An endless row of 64-bit numbers for the key."""
-    state = hash64(*key)
-    while True:
-        state = state + _GOLDEN & _MASK
-        yield _mix(state)
+def draw(state: int, purpose: int) -> int:
+    """64 bits for one of the purposes of a key that `hash64` made into `state`. No purpose's bits depend on another's.
+
+    >>> draw(hash64(1, 2), 3) == draw(hash64(1, 2), 3), draw(hash64(1, 2), 3) == draw(hash64(1, 2), 4)
+    (True, False)
+    """
+    return _mix(state + _GOLDEN * (purpose + 1) & _MASK)
 
 
 def below(bits: int, bound: int) -> int:

@@ -48,6 +48,10 @@ class RandomCrops:
     an array is drawn as often as it has room for places, so every place of every array is as likely. `align`: crops
     start at multiples of these, so that one that matches the chunks reads no more than it needs. An epoch is `length`
     samples.
+
+    `stream` is the way places are drawn; what a number stands for never changes. 2 numbers the axes from the last one,
+    so crops of an image with a channel axis in front and of its label without one are at the same place, given one
+    seed. 1 is what there was before, which numbers them from the first: a state that was saved then needs it.
     """
 
     def __init__(
@@ -59,8 +63,12 @@ class RandomCrops:
         seed: int = 0,
         weights: Sequence[float] | None = None,
         align: int | Sequence[int] = 1,
+        stream: int = 2,
     ) -> None:
         self.seed = as_int(seed, "seed")
+        self.stream = as_int(stream, "stream")
+        if self.stream not in (1, 2):
+            raise ValueError(f"stream must be 1 or 2 (got {self.stream})")
         self._length = _positive(length, "length")
         self._extents = _extents(extents)
         self._align = _per_axis(align, self._extents, "align")
@@ -78,9 +86,11 @@ class RandomCrops:
     def sample(self, epoch: int, index: int) -> Sample:
         """Sample `index` of an epoch: 0 <= index < len(self), else `IndexError`."""
         _check_index(index, self._length)
-        bits = _counter_rng.draws(self.seed, epoch, index)
-        which = bisect.bisect_right(self._limits, _counter_rng.below(next(bits), self._limits[-1]))
-        starts = [_counter_rng.below(next(bits), places) for places in self._places[which]]
+        state = _counter_rng.hash64(self.seed, epoch, index)
+        which = bisect.bisect_right(self._limits, _counter_rng.below(_counter_rng.draw(state, 0), self._limits[-1]))
+        places = self._places[which]
+        numbers = range(1, len(places) + 1) if self.stream == 1 else range(len(places), 0, -1)
+        starts = [_counter_rng.below(_counter_rng.draw(state, number), count) for number, count in zip(numbers, places)]
         return _box_at(self._uris[which], [k * align for k, align in zip(starts, self._align)], self._extents)
 
 

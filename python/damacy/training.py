@@ -86,18 +86,23 @@ class Loader:
     def state_dict(self) -> dict[str, int]:
         """Where the run is: behind the last batch that the loop was given. The same on every rank, for any number of
         ranks."""
-        return {
+        state = {
             "epoch": self._epoch,
             "samples": self._samples,
             "seed": self._sampler.seed,
             "length": len(self._sampler),
         }
+        stream = _stream_of(self._sampler)
+        return state if stream == 1 else state | {"stream": stream}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Go on where the state says; the number of ranks and the batch size may be others than they were.
 
-        `ValueError` if the state is of a sampler with another seed or length.
+        `ValueError` if the state is of a sampler with another seed, length or random stream.
         """
+        of, own = state.get("stream", 1), _stream_of(self._sampler)
+        if of != own:
+            raise ValueError(f"the state is of random stream {of}, this sampler has {own}: make it with stream={of}")
         for name, now in (("seed", self._sampler.seed), ("length", len(self._sampler))):
             if state[name] != now:
                 raise ValueError(f"the state is of a sampler with {name} {state[name]}, this one has {now}")
@@ -170,3 +175,8 @@ class Loader:
     def _steps_left(self, samples: int) -> int:
         left = max(0, len(self._sampler) - samples)
         return left // self._step_samples if self._tail == "drop" else -(-left // self._step_samples)
+
+
+def _stream_of(sampler: Sampler) -> int:
+    """1 for samplers that know of no other."""
+    return getattr(sampler, "stream", 1)

@@ -1,0 +1,153 @@
+"""Random streams are frozen: what a seed drew once it draws for ever, and pairs of one seed lie at one place.
+
+The golden files were written by the release that introduced each stream; they are never written again."""
+
+import hashlib
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+import damacy
+from damacy.samplers import RandomCrops, SlidingGrid
+from damacy.training import Loader
+
+GOLDEN = {
+    stream: json.loads((pathlib.Path(__file__).parent / "golden" / f"crops_stream_{stream}.json").read_text())
+    for stream in (1, 2)
+}
+SMALL = {"host_buffer_bytes": 1 << 20, "device_buffer_bytes": 1 << 20, "n_io_threads": 1, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def arrays(tmp_path_factory):
+    """The arrays that the golden loaders read: every element is another."""
+    zarr = pytest.importorskip("zarr")
+    folder = tmp_path_factory.mktemp("streams")
+    for name, shape, first in (("a", (12, 10), 0), ("b", (9, 16), 1000)):
+        array = zarr.create_array(folder / f"{name}.zarr", shape=shape, chunks=(4, 5), dtype="i4")
+        array[:] = first + np.arange(np.prod(shape)).reshape(shape)
+    return {folder / "a.zarr": (12, 10), folder / "b.zarr": (9, 16)}
+
+
+def crops(arguments, **more):
+    named = dict(arguments)
+    return RandomCrops(named.pop("arrays"), named.pop("extents"), **named, **more)
+
+
+def shown(sampler, epoch, index):
+    sample = sampler.sample(epoch, index)
+    return [epoch, index, sample.uri, [list(axis) for axis in sample.aabb]]
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_draws_are_those_of_the_golden_file(stream):
+    for case in GOLDEN[stream]["crops"]:
+        sampler = crops(case["arguments"], stream=stream)
+        assert [shown(sampler, epoch, index) for epoch, index, _, _ in case["samples"]] == case["samples"]
+
+
+def test_stream_2_is_one_number_per_purpose():
+    """Purpose 0 is the array, 1 + k the k-th axis from the last; written out once more, without the library."""
+    mask, golden = (1 << 64) - 1, 0x9E3779B97F4A7C15
+
+    def mix(bits):
+        bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & mask
+        bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & mask
+        return bits ^ bits >> 31
+
+    def draw(key, purpose, bound):
+        state = len(key)
+        for number in key:
+            state = mix((state ^ number) + golden & mask)
+        return mix(state + golden * (purpose + 1) & mask) * bound >> 64
+
+    sampler = RandomCrops({"a": (3, 40, 50), "b": (3, 40, 50)}, (3, 8, 9), length=50, seed=5)
+    for index in range(50):
+        key = (5, 2, index)
+        starts = [0, draw(key, 2, 33), draw(key, 1, 42)]
+        expected = [[start, start + extent] for start, extent in zip(starts, (3, 8, 9))]
+        assert shown(sampler, 2, index) == [2, index, "ab"[draw(key, 0, 2)], expected]
+
+
+def test_the_order_of_a_shuffled_grid_is_that_of_the_golden_file():
+    grid = SlidingGrid({"a": (40, 30), "b": (9, 16)}, (8, 8), stride=5, seed=11)
+    expected = GOLDEN[1]["shuffled_grid"]
+    assert [shown(grid, epoch, index) for epoch, index, _, _ in expected] == expected
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+@pytest.mark.parametrize("case", range(4))
+def test_batches_and_states_are_those_of_the_golden_file(arrays, stream, case):
+    golden = GOLDEN[stream]["loaders"][case]
+    sampler = RandomCrops(arrays, (3, 4), length=14, seed=5, stream=stream)
+    config = damacy.Config(batch_size=4 // golden["ranks"], dtype="i32", **SMALL)
+    place = {name: golden[name] for name in ("rank", "ranks", "tail")}
+    found = []
+    with Loader(sampler, config, **place) as loader:
+        while len(found) < len(golden["steps"]):
+            for batch in loader:
+                with batch as lent:
+                    found.append([hashlib.sha256(lent.numpy().tobytes()).hexdigest(), loader.state_dict()])
+    assert found[: len(golden["steps"])] == golden["steps"]
+
+
+def test_the_default_is_stream_2():
+    assert crops(GOLDEN[2]["crops"][0]["arguments"]).stream == 2
+    with pytest.raises(ValueError, match=r"^stream must be 1 or 2 \(got 3\)$"):
+        RandomCrops({"a": (5,)}, (1,), length=1, stream=3)
+
+
+@pytest.mark.parametrize(
+    ("image", "image_crop", "label", "label_crop"),
+    [
+        ((2, 16, 192, 192), (2, 8, 48, 48), (16, 192, 192), (8, 48, 48)),
+        ((3, 64, 64), (1, 16, 16), (64, 64), (16, 16)),  # one of three channels
+        ((1, 4, 16, 64, 64), (1, 1, 8, 16, 16), (16, 64, 64), (8, 16, 16)),
+        ((16, 64, 64), (8, 16, 16), (16, 64, 64), (8, 16, 16)),
+    ],
+)
+def test_one_seed_draws_one_place_from_the_last_axis(image, image_crop, label, label_crop):
+    images = RandomCrops({"i0": image, "i1": image}, image_crop, length=40, seed=1)
+    labels = RandomCrops({"l0": label, "l1": label}, label_crop, length=40, seed=1)
+    pairs = [(images.sample(0, k), labels.sample(0, k)) for k in range(40)]
+    assert sum(a.aabb[-len(label) :] == b.aabb and a.uri[1] == b.uri[1] for a, b in pairs) == 40
+    assert len({b.aabb for _, b in pairs}) > 30
+
+
+def test_the_documented_pair_reads_one_place(tmp_path):
+    """The recipe of the documentation, end to end: an image of two channels, a label without a channel axis."""
+    zarr = pytest.importorskip("zarr")
+    places = np.arange(6 * 40 * 40, dtype="i4").reshape(6, 40, 40)
+    image = zarr.create_array(tmp_path / "image.zarr", shape=(2, 6, 40, 40), chunks=(1, 3, 16, 16), dtype="i4")
+    image[:] = np.stack([places, places + 1_000_000])
+    label = zarr.create_array(tmp_path / "label.zarr", shape=(6, 40, 40), chunks=(6, 20, 20), dtype="i4")
+    label[:] = places
+    config = damacy.Config(batch_size=4, dtype="i32", **SMALL)
+    images = Loader(RandomCrops([tmp_path / "image.zarr"], (2, 2, 8, 8), length=40, seed=1), config)
+    labels = Loader(RandomCrops([tmp_path / "label.zarr"], (2, 8, 8), length=40, seed=1), config)
+    paired = 0
+    with images, labels:
+        for x, y in zip(images, labels):
+            with x, y:
+                for row, truth in zip(x.numpy(), y.numpy()):
+                    paired += bool((row[0] == truth).all() and (row[1] == truth + 1_000_000).all())
+    assert paired == 40
+
+
+@pytest.mark.parametrize("made", [1, 2])
+def test_a_state_of_another_stream_is_refused(made):
+    def loader(stream):
+        sampler = RandomCrops({"a": (9, 9)}, (3, 3), length=8, seed=1, stream=stream)
+        return Loader(sampler, damacy.Config(batch_size=2, **SMALL))
+
+    state = loader(made).state_dict()
+    assert state.get("stream", 1) == made
+    loader(made).load_state_dict(state)
+    other = 3 - made
+    with pytest.raises(ValueError) as refused:
+        loader(other).load_state_dict(state)
+    assert str(refused.value) == (
+        f"the state is of random stream {made}, this sampler has {other}: make it with stream={made}"
+    )
