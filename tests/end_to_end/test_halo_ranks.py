@@ -123,6 +123,45 @@ print("whole")
     assert run(*MPIRUN, "2", sys.executable, "-c", program).count("whole") == 2
 
 
+@needs_mpi
+def test_a_retried_exchange_over_mpi_gets_the_messages_of_a_peer_that_is_ahead():
+    program = """
+import numpy as np
+from mpi4py import MPI
+from damacy import halo
+comm = MPI.COMM_WORLD
+rank = comm.Get_rank()
+field = halo.Field.like(np.zeros(6), ("i",), (1,), (4,))
+plan = halo.compile([field], halo.Cartesian((2,), True, dims=("i",)), rank, 1)
+exchanger = halo.Exchanger(plan, halo.MPI(comm))
+steps = [np.full(6, 100.0 * rank + n) for n in range(3)]
+if rank == 1:
+    token = exchanger.start([steps[0]])
+comm.Barrier()  # rank 1 is ahead: its first message has been sent
+if rank == 0:
+    make = exchanger._way
+    exchanger._way = lambda *_: lambda stream: 1 / 0
+    for _ in range(2):
+        try:
+            exchanger.start([steps[0]])
+        except ZeroDivisionError:
+            pass
+    comm.Send(np.zeros(1), 1)  # by now MPI has matched what it was going to match
+    exchanger._way = make
+    token = exchanger.start([steps[0]])
+else:
+    comm.Recv(np.zeros(1), 0)
+for n in range(3):
+    exchanger.finish(token)
+    if n < 2:
+        token = exchanger.start([steps[n + 1]])
+got = [a[0] == a[5] == 100.0 * (1 - rank) + n for n, a in enumerate(steps)]
+print("right" if all(got) else steps)
+exchanger.close()
+"""
+    assert run(*MPIRUN, "2", sys.executable, "-c", program).count("right") == 2
+
+
 @needs_torch
 def test_gloo_ranks_do_what_one_process_does(tmp_path):
     program = tmp_path / "ranks.py"

@@ -92,12 +92,8 @@ class BoundExchange:
 
     def start(self, *, stream: Any = None) -> Token:
         """As `Exchanger.start`."""
-        slot = self._exchanger._take_slot()
-        try:
-            self._exchanger._begin(slot, 0, self._ways_of(slot)[0][0], stream)
-        except BaseException:
-            self._exchanger._give_back(slot)
-            raise
+        slot = self._exchanger._next_slot()
+        self._exchanger._begin(slot, 0, self._ways_of(slot)[0][0], stream)
         return Token(self, slot, stream)
 
     def finish(self, token: Token, *, stream: Any = None) -> None:
@@ -113,8 +109,9 @@ class Exchanger:
     """Runs a plan over a transport, with up to `depth` exchanges in flight. RuntimeError at construction if a peer has
     another idea of the messages.
 
-    An exchange that fails before its messages left can be tried again. One that fails later leaves peers with messages
-    of it: from then on this exchanger refuses everything but `close`."""
+    An exchange that fails before its messages left can be retried: its receives stay posted, and messages of peers that
+    are ahead are kept for the next `start`. One that fails later leaves peers with messages of it: from then on this
+    exchanger refuses everything but `close`."""
 
     def __init__(self, plan: ExchangePlan, transport: Any, *, depth: int = 2) -> None:
         if depth < 1:
@@ -125,6 +122,7 @@ class Exchanger:
         self._channels = transport.open(plan.rank, self._rounds)
         self._talks = bool(plan.peers)
         self._free = list(range(depth - 1, -1, -1))
+        self._posted: int | None = None  # slot of an exchange that has not sent yet, whose receives may be posted
         self._refuses = ""
         self._remembered: OrderedDict[Any, Any] = OrderedDict()
         self._queue: Any = None
@@ -197,29 +195,30 @@ class Exchanger:
             self._queue = Queue()
         return self._queue.bound(arrays, copies, None)
 
-    def _take_slot(self) -> int:
+    def _next_slot(self) -> int:
+        """The slot of the next exchange. A retry uses the slot of the failed exchange, because messages match receives
+        in the order in which the receives were posted."""
         self._check_open()
+        if self._posted is not None:
+            return self._posted
         if not self._free:
             raise HaloError(f"{len(self._rounds)} exchanges are in flight already: finish one, or ask for more depth")
-        return self._free.pop()
-
-    def _give_back(self, slot: int) -> None:
-        self._free.append(slot)
+        return self._free[-1]
 
     def _begin(self, slot: int, phase: int, pack: Any, stream: Any) -> None:
-        if not self._talks:
-            if pack is not None:
-                pack(stream)
-            return
-        self._channels.post_receives(slot, phase)
+        """Posts the receives of a phase, packs, and sends. From the sending of phase 0 on the slot is in flight."""
+        if self._talks:
+            if phase == 0:
+                self._posted = slot
+            self._channels.post_receives(slot, phase)
+        if pack is not None:
+            pack(stream)
         try:
-            if pack is not None:
-                pack(stream)
-        except BaseException:
-            self._channels.abandon(slot, phase)
-            raise
-        try:
-            self._channels.send(slot, phase, stream)
+            if phase == 0:
+                self._posted = None
+                self._free.remove(slot)
+            if self._talks:
+                self._channels.send(slot, phase, stream)
         except BaseException as error:
             self._refuse_after(error)
             raise

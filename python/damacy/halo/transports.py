@@ -45,7 +45,7 @@ class _LocalChannels:
         self._local, self._rank, self._generation, self._rounds = local, rank, generation, rounds
         self._mine: dict[int, Any] = {}
         self._shaken = False
-        self._begun: dict[int, int] = defaultdict(int)  # exchanges, by phase
+        self._begun: dict[int, int] = defaultdict(int)  # exchanges that were sent, by phase
         self._number: dict[tuple[int, int], int] = {}  # of the exchange that a slot and phase is in
 
     def exchange_digests(self, mine: dict[int, Any]) -> dict[int, Any]:
@@ -79,15 +79,12 @@ class _LocalChannels:
         with self._local._changed:
             self._check()
         self._number[slot, phase] = self._begun[phase]
-        self._begun[phase] += 1
-
-    def abandon(self, slot: int, phase: int) -> None:
-        self._begun[phase] -= 1
 
     def _address(self, source: int, target: int, slot: int, phase: int) -> tuple[int, ...]:
         return self._generation, source, target, phase, self._number[slot, phase]
 
     def send(self, slot: int, phase: int, stream: Any) -> None:
+        self._begun[phase] += 1
         with self._local._changed:
             for peer, buffer in self._rounds[slot][phase].send.items():
                 sent = buffer.clone() if hasattr(buffer, "clone") else buffer.copy()
@@ -173,6 +170,7 @@ class _MpiChannels:
         from mpi4py import MPI as mpi
 
         self._mpi, self._comm = mpi, comm
+        self._posted: set[tuple[int, int]] = set()  # slots and phases whose exchange has not sent yet
         self._rounds: list[Any] = []
         for phases in rounds:
             self._rounds.append([])
@@ -196,19 +194,18 @@ class _MpiChannels:
         return theirs
 
     def post_receives(self, slot: int, phase: int) -> None:
+        """Does nothing for a retry: the receives of the failed exchange stay posted, because cancelling one that has
+        matched a message would lose the message."""
+        if (slot, phase) in self._posted:
+            return
         receives = self._rounds[slot][phase][1]
         if not any(staged.staged for staged in receives.values()):
             self._wait_for_device(receives)  # the slot's last messages may still be being unpacked
         self._mpi.Prequest.Startall(self._rounds[slot][phase][3])
-
-    def abandon(self, slot: int, phase: int) -> None:
-        """Takes the receives back: no peer has a message of ours that it could answer."""
-        receives = self._rounds[slot][phase][3]
-        for request in receives:
-            request.Cancel()
-        self._mpi.Request.Waitall(receives)
+        self._posted.add((slot, phase))
 
     def send(self, slot: int, phase: int, stream: Any) -> None:
+        self._posted.discard((slot, phase))
         sends = self._rounds[slot][phase][0]
         for staged in sends.values():
             staged.down()
@@ -325,9 +322,6 @@ class _TorchChannels:
 
     def post_receives(self, slot: int, phase: int) -> None:
         """Receives go with the sends, in one batch: nccl groups them."""
-
-    def abandon(self, slot: int, phase: int) -> None:
-        """Nothing was posted."""
 
     def send(self, slot: int, phase: int, stream: Any) -> None:
         operations = self._operations[slot][phase]

@@ -1,0 +1,93 @@
+"""Exchanges over MPI that fail while packing and are retried, by ranks of one process over a stand-in for mpi4py.
+What needs a real MPI is in tests/end_to_end/test_halo_ranks.py."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from damacy import halo
+from tests.support import fake_mpi
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def exchangers(monkeypatch):
+    """Of two ranks, each with one cell of the other's at either end."""
+    monkeypatch.setitem(sys.modules, "mpi4py", fake_mpi.module())
+    field = halo.Field.like(np.zeros(6), ("i",), (1,), (4,))
+    plans = [halo.compile([field], halo.Cartesian((2,), True, dims=("i",)), rank, 1) for rank in range(2)]
+    comms = fake_mpi.Comm.world(2)
+    with ThreadPoolExecutor(2) as pool:  # construction compares digests: each rank waits for the other's
+        made = list(pool.map(lambda rank: halo.Exchanger(plans[rank], halo.MPI(comms[rank])), range(2)))
+    yield made
+    for exchanger in made:
+        exchanger.close()
+
+
+def sends(rank, step):
+    return 100.0 * rank + step
+
+
+def array(rank, step):
+    return np.full(6, sends(rank, step))
+
+
+def fail_to_pack(exchanger, arrays, monkeypatch):
+    def broken(stream):
+        raise MemoryError("no memory to pack")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(exchanger, "_way", lambda *_: broken)
+        with pytest.raises(MemoryError, match="no memory to pack"):
+            exchanger.start(arrays)
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_a_retried_exchange_gets_the_messages_of_a_peer_that_is_ahead(exchangers, monkeypatch, tries):
+    steps = [[array(rank, step) for step in range(4)] for rank in range(2)]
+    behind, ahead = exchangers
+    tokens = [ahead.start([steps[1][0]])]
+    for _ in range(tries):
+        fail_to_pack(behind, [steps[0][0]], monkeypatch)
+    for step in range(4):
+        mine = behind.start([steps[0][step]])
+        if step:
+            tokens.append(ahead.start([steps[1][step]]))
+        behind.finish(mine)
+        ahead.finish(tokens[-1])
+        for rank in range(2):
+            assert steps[rank][step].tolist() == [
+                sends(1 - rank, step),
+                *[sends(rank, step)] * 4,
+                sends(1 - rank, step),
+            ]
+
+
+def test_a_retry_keeps_its_place_when_another_exchange_finishes_first(exchangers, monkeypatch):
+    """The receives that wait for the second message must not be posted behind those of the third."""
+    steps = [[array(rank, step) for step in range(4)] for rank in range(2)]
+    behind, ahead = exchangers
+    theirs = [ahead.start([steps[1][0]]), ahead.start([steps[1][1]])]
+    first = behind.start([steps[0][0]])
+    fail_to_pack(behind, [steps[0][1]], monkeypatch)
+    behind.finish(first)
+    ahead.finish(theirs[0])
+    second = behind.start([steps[0][1]])
+    third = behind.start([steps[0][2]])
+    ahead.finish(theirs[1])
+    theirs.append(ahead.start([steps[1][2]]))
+    for token in (second, third):
+        behind.finish(token)
+    ahead.finish(theirs[2])
+    for step in range(3):
+        assert [steps[rank][step][0] for rank in range(2)] == [sends(1, step), sends(0, step)]
+
+
+def test_an_exchanger_closes_with_receives_of_a_failed_exchange_posted(exchangers, monkeypatch):
+    fail_to_pack(exchangers[0], [array(0, 0)], monkeypatch)
+    exchangers[0].close()
+    with pytest.raises(RuntimeError, match="closed"):
+        exchangers[0].start([array(0, 0)])
