@@ -7,16 +7,23 @@ import dataclasses
 import math
 import numbers
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from damacy._dtype import Dtype
 from damacy._foreign_values import device_of, dtype_of
 from damacy._integers import as_int, shown
 
+if TYPE_CHECKING:
+    from damacy.typing import Device, DtypeLike, GpuDecoder, OnError
+
 MAX_CHUNK_UNCOMPRESSED_BYTES = 1 << 30
 
 _ON_ERROR = ("raise", "skip", "fill")
 _GPU_DECODER = ("auto", "own", "nvcomp")
+
+
+class Unset(int):
+    """A default that the caller did not set. Equals the number, and stays known as a default in copies and pickles."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,25 +64,72 @@ class Config:
     """
 
     batch_size: int
-    host_buffer_bytes: int = 1 << 30
-    device_buffer_bytes: int = 4 << 30
-    dtype: Dtype = Dtype.F32
-    lookahead_batches: int = 2
-    n_io_threads: int = 4
-    n_compute_threads: int = 0
-    n_zarrs_meta_cache: int = 64
-    n_shards_meta_cache: int = 256
-    max_chunk_uncompressed_bytes: int = 0
-    max_gpu_memory_bytes: int = 0
-    max_bytes_per_element: int = 0
-    device: int | str | None = None
-    n_batches: int = 2
-    on_error: str = "raise"
-    pop_timeout_s: float | None = None
-    cache_bytes: int = 0
-    gpu_decoder: str = "auto"
+    host_buffer_bytes: int
+    device_buffer_bytes: int
+    dtype: Dtype
+    lookahead_batches: int
+    n_io_threads: int
+    n_compute_threads: int
+    n_zarrs_meta_cache: int
+    n_shards_meta_cache: int
+    max_chunk_uncompressed_bytes: int
+    max_gpu_memory_bytes: int
+    max_bytes_per_element: int
+    device: int | str | None
+    n_batches: int
+    on_error: OnError
+    pop_timeout_s: float | None
+    cache_bytes: int
+    gpu_decoder: GpuDecoder
 
-    def __post_init__(self) -> None:
+    # The fields are what is stored; this is what is taken.
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        host_buffer_bytes: int = Unset(1 << 30),
+        device_buffer_bytes: int = Unset(4 << 30),
+        dtype: DtypeLike = Dtype.F32,
+        lookahead_batches: int = 2,
+        n_io_threads: int = Unset(4),
+        n_compute_threads: int = Unset(0),
+        n_zarrs_meta_cache: int = 64,
+        n_shards_meta_cache: int = 256,
+        max_chunk_uncompressed_bytes: int = 0,
+        max_gpu_memory_bytes: int = 0,
+        max_bytes_per_element: int = 0,
+        device: Device = None,
+        n_batches: int = Unset(2),
+        on_error: OnError = "raise",
+        pop_timeout_s: float | None = None,
+        cache_bytes: int = 0,
+        gpu_decoder: GpuDecoder = "auto",
+    ) -> None:
+        for name, value in list(locals().items()):
+            if name != "self":
+                self._keep(name, value)
+        self._check()
+
+    @classmethod
+    def for_this_machine(cls, batch_size: int, **fields: Any) -> Config:
+        """A configuration whose threads, buffers and slots follow from this machine where `fields` do not say.
+
+        Counts the cores and the free memory that this process may use, shared out among the ranks on this host
+        (`LOCAL_WORLD_SIZE`, or Slurm's tasks a node). Asks the driver whether there is a GPU, unless `device="cpu"`.
+        `damacy doctor` prints what it would choose, and why.
+
+        >>> Config.for_this_machine(8, device="cpu", n_io_threads=3).n_io_threads
+        3
+        """
+        from damacy._machine_settings import completed
+
+        return completed(cls(batch_size=batch_size, **fields))
+
+    def _unset_fields(self) -> tuple[str, ...]:
+        """Names of those that a machine decides and the caller did not."""
+        return tuple(field.name for field in dataclasses.fields(self) if isinstance(getattr(self, field.name), Unset))
+
+    def _check(self) -> None:
         # The order of these lines is the order in which failures are reported.
         self._keep_int("batch_size", 1)
         self._keep_int("lookahead_batches", 2)
@@ -99,10 +153,11 @@ class Config:
         object.__setattr__(self, name, value)  # frozen for everybody else
 
     def _keep_int(self, name: str, least: int) -> None:
-        value = as_int(getattr(self, name), name)
+        given = getattr(self, name)
+        value = as_int(given, name)
         if value < least:
             raise ValueError(f"{name} must be >= {least} (got {shown(value)})")
-        self._keep(name, _below_2_63(name, value))
+        self._keep(name, given if isinstance(given, Unset) else _below_2_63(name, value))
 
     def _keep_buffers(self) -> None:
         host = as_int(self.host_buffer_bytes, "host_buffer_bytes")
@@ -111,8 +166,8 @@ class Config:
             raise ValueError(
                 f"host_buffer_bytes and device_buffer_bytes must be > 0 (got {shown(host)} and {shown(device)})"
             )
-        self._keep("host_buffer_bytes", _below_2_63("host_buffer_bytes", host))
-        self._keep("device_buffer_bytes", _below_2_63("device_buffer_bytes", device))
+        self._keep_int("host_buffer_bytes", 1)
+        self._keep_int("device_buffer_bytes", 1)
 
 
 def _below_2_63(name: str, value: int) -> int:

@@ -1,5 +1,6 @@
-"""What a machine offers damacy: versions, back ends, cores, memory, limits, optional packages. Looks only; starts no
-thread, touches no GPU, imports none of the packages it lists."""
+"""What a machine offers damacy: versions, back ends, cores, memory, limits, settings that follow, optional packages.
+
+Looks only; starts no thread, makes no CUDA context, imports none of the packages it lists."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ import os
 import platform
 import resource
 from typing import Any, Literal
+
+from damacy._machine import Machine, this_machine
+from damacy._machine_settings import choices
 
 Verdict = Literal["ok", "note", "bad"]
 
@@ -52,7 +56,9 @@ def examine() -> Report:
     """Everything worth knowing before asking why something is slow or refused."""
     python = platform.python_version()
     lines = [Line("python", "ok", f"{python}, {platform.system()} {platform.machine()}", python)]
-    return Report((*lines, *_native(), _cores(), _memory(), _open_files(), *_file_io(), *_packages()))
+    machine = this_machine()
+    lines += [*_native(), _cores(machine), _memory(machine), _open_files(), *_settings(machine)]
+    return Report((*lines, *_file_io(), *_packages()))
 
 
 def _native() -> list[Line]:
@@ -67,30 +73,28 @@ def _native() -> list[Line]:
     return [version, Line("backend", "note", f"the host only: {backend['cuda_reason']}", backend)]
 
 
-def _cores() -> Line:
-    cores = len(os.sched_getaffinity(0))
-    return Line("cores", "ok", f"{cores} usable of {os.cpu_count()}", cores)
+def _cores(machine: Machine) -> Line:
+    return Line("cores", "ok", f"{machine.cores} usable of {os.cpu_count()}: {machine.why_cores}", machine.cores)
 
 
-def _memory() -> Line:
+def _memory(machine: Machine) -> Line:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    available = _available_bytes() or total
+    available = machine.host_bytes
     verdict: Verdict = "ok" if available >= 2 << 30 else "note"
-    text = f"{available / 2**30:.1f} GiB available of {total / 2**30:.1f} GiB"
+    text = f"{available / 2**30:.1f} GiB {machine.why_memory}, of {total / 2**30:.1f} GiB"
+    if machine.ranks > 1:
+        text += f", for each of {machine.ranks} ranks"
     if verdict == "note":
         text += "; choose smaller host_buffer_bytes and device_buffer_bytes"
     return Line("memory", verdict, text, {"total_bytes": total, "available_bytes": available})
 
 
-def _available_bytes() -> int | None:
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
+def _settings(machine: Machine) -> list[Line]:
+    """What `Config.for_this_machine` would choose."""
+    return [
+        Line(name, "ok", f"{choice.value}: {choice.why}", {"value": choice.value, "why": choice.why})
+        for name, choice in choices(machine).items()
+    ]
 
 
 def _open_files() -> Line:

@@ -21,6 +21,7 @@ from damacy._batch import Batch
 from damacy._config import Config
 from damacy._errors import DamacyError
 from damacy._integers import as_int
+from damacy._machine_settings import completed
 from damacy._pipeline import Pipeline
 from damacy._sample import Sample
 from damacy.samplers import Sampler
@@ -34,6 +35,9 @@ class Loader:
     A step takes `ranks * config.batch_size` samples of the epoch, in order; this rank gets the `rank`-th part of them.
     All ranks make the same number of steps, whole batches all: what is left at an epoch's end is dropped, or, with
     `tail="wrap"`, filled up from the epoch's beginning.
+
+    Threads, buffers and slots that `config` leaves at their defaults follow from the machine, as in
+    `Config.for_this_machine`.
 
     After `break` the next `for` goes on in the same epoch. An error of a batch (`on_error="raise"`) leaves the `for`;
     the next one goes on behind that batch.
@@ -66,6 +70,7 @@ class Loader:
 
     @property
     def config(self) -> Config:
+        """As it was given; what it leaves open is chosen when reading begins."""
         return self._config
 
     @property
@@ -146,7 +151,7 @@ class Loader:
         return batch
 
     def _start(self) -> Pipeline:
-        self._pipeline = Pipeline(self._config)
+        self._pipeline = Pipeline(completed(self._config))
         self._delivered = 0
         self._refused = None
         try:

@@ -1,0 +1,75 @@
+"""Types of what `damacy` takes, for annotations of programs that hand values on.
+
+>>> def config_for(dtype: DtypeLike, device: Device) -> "damacy.Config": ...
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, Union
+
+from damacy._dtype import Dtype
+
+if TYPE_CHECKING:
+    from damacy._info import ArrayInfo
+
+__all__ = ["Box", "Device", "DtypeLike", "GpuDecoder", "OnError", "Source", "Tail"]
+
+OnError = Literal["raise", "skip", "fill"]
+"""What becomes of a sample that fails after acceptance."""
+
+GpuDecoder = Literal["auto", "own", "nvcomp"]
+"""Who decodes zstd and LZ4 frames on a GPU."""
+
+Tail = Literal["drop", "wrap"]
+"""What becomes of the samples at an epoch's end that fill no whole step."""
+
+
+class _ElementType(Protocol):
+    """A `numpy.dtype` or `torch.dtype`."""
+
+    @property
+    def itemsize(self) -> int: ...
+
+
+class _TorchDevice(Protocol):
+    @property
+    def type(self) -> str: ...
+
+
+class _NumberedDevice(Protocol):
+    """A device of JAX or CuPy."""
+
+    @property
+    def id(self) -> int: ...
+
+
+class _ZarrArray(Protocol):
+    @property
+    def store(self) -> Any: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def shape(self) -> Any: ...
+
+
+class _DataArray(Protocol):
+    @property
+    def variable(self) -> Any: ...
+    @property
+    def shape(self) -> Any: ...
+
+
+DtypeLike = Dtype | str | int | type[Any] | _ElementType
+"""An element type of batches: `Config.dtype` says which values of these types are taken."""
+
+Device = int | str | None | _TorchDevice | _NumberedDevice
+"""Where batches live, as `Config.device` takes it."""
+
+Source = Union[str, "os.PathLike[str]", "ArrayInfo", _ZarrArray, _DataArray]
+"""A stored array: its uri, or an object that has it open."""
+
+Box = Iterable[Union[slice, "tuple[SupportsIndex, SupportsIndex]", Sequence[SupportsIndex], EllipsisType]]
+"""The axes of a box; `...` and open slices where the source has its array open."""
