@@ -12,11 +12,14 @@ project = "damacy"
 version = release = re.search(r"project\(damacy VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 project_copyright = "the damacy authors"
 
-extensions = ["from_code", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["from_code", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["_build", "_ext", "_generated", "requirements.txt"]
 html_theme = "furo"
 html_title = f"damacy {version}"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+smartquotes = False  # `--` of a command must not become a dash
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3

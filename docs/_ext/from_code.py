@@ -103,16 +103,29 @@ def commands_page() -> str:
 
 
 def quick_start() -> str:
-    """The programs under "Quick start" in the README, as they are printed there; a test of the package runs them."""
-    section = (ROOT / "README.md").read_text().partition("\n## Quick start\n")[2].partition("\n## ")[0]
-    programs = re.findall(r"^```python\n.*?^```$", section, re.M | re.S)
-    if len(programs) != 2:
-        raise ValueError(f"README.md: 2 programs under Quick start were expected, there are {len(programs)}")
-    words = (
-        "The program you will write first, with the arrays you have:",
-        "One that makes its own data, and checks itself:",
+    """The install command and the programs under "Quick start" of the README, unchanged; a test of the package runs
+    the programs."""
+    install = re.findall(r"^```sh\n.*?^```$", _section("Install"), re.M | re.S)
+    programs = re.findall(r"^```python\n.*?^```$", _section("Quick start"), re.M | re.S)
+    if not install or len(programs) != 2:
+        raise ValueError(
+            f"README.md: expected a command under Install and 2 programs under Quick start, found {len(install)} "
+            f"and {len(programs)}"
+        )
+    parts = (
+        "Install it from a checkout, on Linux with Python 3.11 or newer:",
+        install[0],
+        "This program makes its own data, needs only NumPy, and checks its result:",
+        programs[0],
+        "With your own arrays and PyTorch:",
+        programs[1],
     )
-    return "\n\n".join(part for pair in zip(words, programs) for part in pair) + "\n"
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(title: str) -> str:
+    """The text of the README between the heading `title` and the next heading of its level."""
+    return (ROOT / "README.md").read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def _commands(path: str, group: object) -> Iterator[tuple[str, object]]:

@@ -110,3 +110,22 @@ def test_the_public_headers_are_listed_with_what_they_are_for():
     page = from_code.headers_page()
     for header in re.findall(r'#include "(damacy/[^"]+)"', (from_code.SOURCES / "damacy.h").read_text()):
         assert re.search(rf"\| `{re.escape(header)}` \| .+ \|", page), header
+
+
+def test_each_page_is_in_the_sidebar_once():
+    docs = ROOT / "docs"
+    listed = []
+    for tree in re.findall(r"^```\{toctree\}\n(.*?)^```$", (docs / "index.md").read_text(), re.M | re.S):
+        for entry in (line for line in tree.splitlines() if line and not line.startswith(":")):
+            listed += sorted(path.relative_to(docs).as_posix() for path in docs.glob(entry + ".md"))
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
+    pages = {page for page in pages if not page.startswith("_")} - {"index.md"}
+    assert sorted(listed) == sorted(pages)
+
+
+def test_the_first_page_begins_with_an_install_command_and_a_program_that_runs():
+    page = from_code.quick_start()
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", page, re.M | re.S)
+    assert [language for language, _ in blocks] == ["sh", "python", "python"]
+    assert "pip install" in blocks[0][1]
+    assert "tempfile" in blocks[1][1]  # makes its own data; python/tests/test_package.py runs it
