@@ -32,7 +32,7 @@ bool kernels_decode(std::span<const std::byte> block, std::size_t lead, std::siz
   const std::size_t padded = (lead + block.size() + 15) / 16 * 16 + WaveBuffers::kSourcePadding;
   const gpu::DeviceMemory source(padded, std::byte{0xee}), destination(out.size(), std::byte{0xab});
   std::memcpy(source.data() + lead, block.data(), block.size());
-  auto shapes = gpu::StageShapes::choose(wave.shape(), 1);
+  auto shapes = gpu::StageShapes::choose(wave.shape(), {.multiprocessors = 1});
   shapes.lz4_warps = 4u << lead % 3;  // as for many frames, or few
   if (gpu::decode_wave_on_host(wave, source, destination, shapes, lead + needed)[0] != 0) return false;
   std::memcpy(out.data(), destination.data(), out.size());

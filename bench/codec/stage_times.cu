@@ -49,11 +49,10 @@ class SerialLauncher {
   const CudaStream& stream_;
 };
 
-gpu::u32 multiprocessors() {
-  int device = 0, count = 0;
-  check(cudaGetDevice(&device), "device");
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "attribute");
-  return static_cast<gpu::u32>(count);
+gpu::GpuLimits limits() {
+  gpu::GpuLimits limits;
+  check(gpu::read_limits(limits), "attribute");
+  return limits;
 }
 
 gpu::StageShapes shapes_of(unsigned choice) {
@@ -93,7 +92,7 @@ std::string readable(const std::string& mangled) {
 }  // namespace
 
 StageTimes stage_times(const Batch& batch) {
-  const auto shapes = gpu::StageShapes::choose(batch.shape(), multiprocessors());
+  const auto shapes = gpu::StageShapes::choose(batch.shape(), limits());
   const gpu::WaveView view = gpu::view_of(batch.shape(), batch.buffers());
   StageTimes median;
   std::vector<StageTimes> runs;
@@ -113,7 +112,7 @@ StageTimes stage_times(const Batch& batch) {
 }
 
 std::string launch_shapes(const WaveShape& shape) {
-  return described(gpu::StageShapes::choose(shape, multiprocessors()));
+  return described(gpu::StageShapes::choose(shape, limits()));
 }
 
 std::string shape_choice(unsigned choice) {

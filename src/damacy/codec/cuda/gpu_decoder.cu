@@ -19,7 +19,11 @@ template <class Function>
 Function driver_function(const char* name) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
   require(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found), name);
+#else  // the version is that of the toolkit; what is asked for here has been the same since CUDA 4
+  require(cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found), name);
+#endif
   if (found != cudaDriverEntryPointSuccess) throw Error(Status::cuda, text("GPU decoder: the driver has no ", name));
   return reinterpret_cast<Function>(function);
 }
@@ -70,11 +74,10 @@ class SideEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-gpu::u32 multiprocessors_here() {
-  int device = 0, count = 0;
-  require(cudaGetDevice(&device), "device");
-  require(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "attribute");
-  return static_cast<gpu::u32>(count);
+gpu::GpuLimits limits_here() {
+  gpu::GpuLimits limits;
+  require(gpu::read_limits(limits), "attribute");
+  return limits;
 }
 
 }  // namespace
@@ -99,7 +102,7 @@ struct GpuDecoder::Side {
 
   HomeContext home;
   std::unique_ptr<Handles> handles = std::make_unique<Handles>();
-  gpu::u32 multiprocessors = multiprocessors_here();
+  gpu::GpuLimits limits = limits_here();
 };
 
 namespace {
@@ -164,7 +167,7 @@ GpuDecoder& GpuDecoder::operator=(GpuDecoder&&) noexcept = default;
 int GpuDecoder::decode_wave(std::uint64_t stream, const WaveShape& shape, const WaveBuffers& buffers) {
   if (shape.frames == 0) return 0;
   CudaLauncher launcher(reinterpret_cast<cudaStream_t>(stream), *side_->handles);
-  const auto shapes = gpu::StageShapes::choose(shape, side_->multiprocessors);
+  const auto shapes = gpu::StageShapes::choose(shape, side_->limits);
   gpu::Stages(launcher, gpu::view_of(shape, buffers), shape, shapes).run();
   return static_cast<int>(launcher.error());
 }

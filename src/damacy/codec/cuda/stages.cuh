@@ -1,4 +1,4 @@
-// Which kernels a wave takes, in what shapes, and in what order. The launcher knows how: on CUDA streams, or on the
+// Which kernels a wave takes, and in what order. The launcher knows how: on CUDA streams, or on the
 // host.
 #pragma once
 
@@ -7,43 +7,9 @@
 #include "damacy/codec/cuda/literals.cuh"
 #include "damacy/codec/cuda/lz4.cuh"
 #include "damacy/codec/cuda/sequences.cuh"
+#include "damacy/codec/cuda/stage_shapes.h"
 
 namespace damacy::gpu {
-
-// Launch shapes by how much there is to do, as measured: few blocks are spread over warps, many share one.
-struct StageShapes {
-  u32 sequence_lanes;
-  u32 zstd_warps;
-  u32 lz4_warps;
-  bool dense;  // less than 8 bytes a sequence
-
-  static StageShapes choose(const WaveShape& shape, u32 multiprocessors) {
-    StageShapes shapes{};
-    shapes.sequence_lanes = lanes_for(shape.sequence_blocks, multiprocessors);
-    shapes.zstd_warps = warps(shape.zstd_frames, multiprocessors);
-    shapes.lz4_warps = warps(shape.lz4_frames, multiprocessors);
-    shapes.dense = shape.sequences * 8 > shape.zstd_bytes;
-    return shapes;
-  }
-
- private:
-  // Few blocks: one warp a scheduler. Many: whichever of 4 warps of 10 lanes and 3 of 14 leaves the fuller last round.
-  static u32 lanes_for(u32 blocks, u32 multiprocessors) {
-    if (blocks <= multiprocessors * 40) return up_to(blocks, multiprocessors * 4, {1, 2, 4, 5, 8, 10});
-    const u32 rounds_of_10 = (blocks - 1) / (multiprocessors * 40),
-              rounds_of_14 = (blocks - 1) / (multiprocessors * 42);
-    return rounds_of_14 < rounds_of_10 ? 14 : 10;
-  }
-  // The smallest choice with which `count` items need at most `warps` warps.
-  static u32 up_to(u32 count, u32 warps, const u32 (&choices)[6]) {
-    for (const u32 choice : choices)
-      if (count <= u64{warps} * choice) return choice;
-    return choices[5];
-  }
-  static u32 warps(u32 frames, u32 multiprocessors) {
-    return frames <= multiprocessors * 2 ? 16 : frames <= multiprocessors * 8 ? 8 : 4;
-  }
-};
 
 inline u32 groups_of(u32 count, u32 each) {
   return (count + each - 1) / each;
