@@ -269,8 +269,10 @@ TYPED_TEST_P(DeviceSuite, foreign_streams_can_be_fenced_and_made_to_wait) {
   EXPECT_TRUE(this->device->try_fence(0).value().wait());
   const Event all = this->device->fence_all(/*spare_captures=*/false);
   EXPECT_TRUE(all.wait());
-  ours->wait(all);
-  EXPECT_TRUE(ours->record().wait());
+  if (all.for_streams()) {  // drivers before CUDA 12.5 have one for the host only
+    ours->wait(all);
+    EXPECT_TRUE(ours->record().wait());
+  }
   const Event spared = this->device->fence_all(/*spare_captures=*/true);
   EXPECT_TRUE(spared.wait());
   EXPECT_TRUE(spared.ready());

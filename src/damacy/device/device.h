@@ -117,7 +117,8 @@ class Device {
   // All work of the context so far. By cuCtxRecordEvent, which breaks every capture under way in the context, whatever
   // its mode, and nothing tells beforehand (measured, driver 580). With `spare_captures` by a thread of ours that waits
   // in the driver: other threads' launches stall meanwhile, captures stay whole, and the event is for the host alone:
-  // streams refuse to wait for it. It takes that way by itself where a capture shows.
+  // streams refuse to wait for it. It takes that way by itself where a capture shows, and under drivers before
+  // CUDA 12.5, which have no cuCtxRecordEvent.
   virtual Event fence_all(bool spare_captures) = 0;
   virtual void make_wait(std::uint64_t stream, const Event& event) = 0;  // later work there waits
 };

@@ -14,12 +14,13 @@ namespace damacy {
 
 class FakeCuda {
  public:
-  FakeCuda() : library_(::dlopen(DAMACY_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL)) {
+  explicit FakeCuda(const char* path = DAMACY_FAKE_CUDA)
+      : path_(path), library_(::dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
     if (library_ == nullptr) throw std::runtime_error(::dlerror());
     control<decltype(fake_cuda_reset)>("fake_cuda_reset")();
   }
 
-  cuda::OpenedDriver open() const { return cuda::open_driver(DAMACY_FAKE_CUDA); }
+  cuda::OpenedDriver open() const { return cuda::open_driver(path_); }
   std::shared_ptr<cuda::DriverApi> api() const {
     auto opened = open();
     if (opened.api == nullptr) throw std::runtime_error(opened.probe.why);
@@ -58,6 +59,7 @@ class FakeCuda {
     if (found == nullptr) throw std::runtime_error(name);
     return found;
   }
+  const char* path_;
   void* library_;
 };
 

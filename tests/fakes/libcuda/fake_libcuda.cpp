@@ -298,6 +298,7 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   *device = stack.back()->device;
   return CUDA_SUCCESS;
 }
+#ifndef FAKE_OLD_CUDA  // came with CUDA 12.5
 CUresult cuCtxRecordEvent(CUcontext context, CUevent event) {
   FAKE_BEGIN(cuCtxRecordEvent);
   FAKE_CHECK(event);
@@ -309,6 +310,7 @@ CUresult cuCtxRecordEvent(CUcontext context, CUevent event) {
   event->at = std::chrono::steady_clock::now();
   return CUDA_SUCCESS;
 }
+#endif
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   std::swap(*mode, capture_mode);
   return CUDA_SUCCESS;
@@ -455,6 +457,7 @@ CUresult cuEventQuery(CUevent event) {
   FAKE_CHECK(event);
   return event->queries++ < knob("queries", 0) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
+#undef cuEventElapsedTime  // newer headers mean the later one, of CUDA 12.8
 CUresult cuEventElapsedTime(float* ms, CUevent begin, CUevent end) {
   FAKE_IN_CONTEXT(cuEventElapsedTime);
   FAKE_CHECK(begin);
@@ -463,6 +466,11 @@ CUresult cuEventElapsedTime(float* ms, CUevent begin, CUevent end) {
   *ms = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
   return CUDA_SUCCESS;
 }
+#ifndef FAKE_OLD_CUDA
+CUresult cuEventElapsedTime_v2(float* ms, CUevent begin, CUevent end) {
+  return cuEventElapsedTime(ms, begin, end);
+}
+#endif
 
 }  // extern "C"
 

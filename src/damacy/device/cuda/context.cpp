@@ -21,6 +21,11 @@ int attribute(const DriverApi& api, CUdevice device, CUdevice_attribute which) {
   return api.calls.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
 }
 
+std::string name_of(const DriverApi& api, CUdevice device) {
+  char name[256] = "";
+  return api.calls.cuDeviceGetName(name, sizeof name, device) == CUDA_SUCCESS ? name : "unknown GPU";
+}
+
 thread_local const Use* innermost = nullptr;  // of those that pushed
 
 }  // namespace
@@ -58,9 +63,9 @@ std::string why_unusable(const DriverApi& api, int ordinal) {
     return text("device ", ordinal, ": ", described(api.calls, found));
   const int major = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   const int minor = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-  if (10 * major + minor < DAMACY_CUDA_OLDEST_ARCH)
-    return text("device ", ordinal, " has compute capability ", major, ".", minor, ", needed is ",
-                DAMACY_CUDA_OLDEST_ARCH / 10, ".", DAMACY_CUDA_OLDEST_ARCH % 10);
+  if (const std::string why = why_no_kernels(api.kernels, 10 * major + minor, api.version); !why.empty())
+    return text("device ", ordinal, " (", name_of(api, device), ") has compute capability ", major, ".", minor, ": ",
+                why);
   if (attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
     return text("device ", ordinal, " is in prohibited mode");
   return {};

@@ -86,7 +86,7 @@ class CudaDevice final : public Device {
   Event fence_all(bool spare_captures) override {
     const Use use(*context_);
     // Captures on non-blocking streams do not show there.
-    if (!spare_captures && !is_capturing(*context_, CU_STREAM_LEGACY)) {
+    if (calls().cuCtxRecordEvent != nullptr && !spare_captures && !is_capturing(*context_, CU_STREAM_LEGACY)) {
       auto event = std::make_shared<CudaEvent>(context_, /*timed=*/false);
       const CUresult result = calls().cuCtxRecordEvent(context_->handle(), event->handle());
       if (result == CUDA_SUCCESS) return Event(std::move(event));

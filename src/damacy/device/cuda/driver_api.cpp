@@ -2,6 +2,7 @@
 #include "damacy/device/cuda/driver_api.h"
 
 #include <cstdlib>
+#include <type_traits>
 
 #include <dlfcn.h>
 
@@ -12,11 +13,16 @@
 namespace damacy::cuda {
 namespace {
 
-// Kernels are machine code of this toolkit's major version; older drivers do not take it.
-constexpr int kOldestDriver = CUDA_VERSION / 1000 * 1000;
-
-std::string version_text(int version) {
-  return text(version / 1000, ".", version % 1000 / 10);
+// The driver's own number, as people know it, of the first driver for that CUDA version.
+std::string first_driver_of(int version) {
+  switch (version) {
+    case 12000:
+      return " (driver 525 or newer)";
+    case 13000:
+      return " (driver 580 or newer)";
+    default:
+      return {};
+  }
 }
 
 CudaProbe refusal(CudaState state, std::string why) {
@@ -43,7 +49,13 @@ const char* load_calls(void* library, Calls& calls) {
   if (calls.name == nullptr) return DAMACY_SYMBOL(name);
   DAMACY_DRIVER_CALLS(DAMACY_LOAD)
 #undef DAMACY_LOAD
-  return nullptr;
+  const auto load = [library](auto& call, const char* name) {
+    if (call == nullptr) call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(::dlsym(library, name));
+  };
+  load(calls.cuCtxRecordEvent, "cuCtxRecordEvent");
+  load(calls.cuEventElapsedTime, "cuEventElapsedTime_v2");
+  load(calls.cuEventElapsedTime, "cuEventElapsedTime");
+  return calls.cuEventElapsedTime != nullptr ? nullptr : "cuEventElapsedTime";
 }
 
 std::string error_name(const Calls& calls, CUresult result) {
@@ -53,11 +65,11 @@ std::string error_name(const Calls& calls, CUresult result) {
 }
 
 CudaProbe start(DriverApi& api) {
-  int version = 0;
-  const CUresult asked = api.calls.cuDriverGetVersion(&version);
+  const CUresult asked = api.calls.cuDriverGetVersion(&api.version);
   if (asked != CUDA_SUCCESS) return no_driver(text("cuDriverGetVersion says ", error_name(api.calls, asked)));
-  if (version < kOldestDriver)
-    return too_old(text("it is for CUDA ", version_text(version), ", needed is ", version_text(kOldestDriver)));
+  if (const int oldest = api.kernels.oldest_driver; api.version < oldest)
+    return too_old(text("it is for CUDA ", version_text(api.version), ", needed is ", version_text(oldest),
+                        first_driver_of(oldest)));
   const CUresult begun = api.calls.cuInit(0);
   if (begun == CUDA_ERROR_STUB_LIBRARY) return no_driver("the library found is a stub");
   if (begun != CUDA_SUCCESS) return no_device(text("cuInit says ", error_name(api.calls, begun)));
@@ -77,13 +89,14 @@ CudaProbe start(DriverApi& api) {
 DriverApi::DriverApi() : fork_epoch(damacy::fork_epoch()) {}
 DriverApi::~DriverApi() = default;
 
-OpenedDriver open_driver(const std::string& library) {
+OpenedDriver open_driver(const std::string& library, const BuiltKernels& kernels) {
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* seen = ::dlerror();
     return {nullptr, no_driver(seen != nullptr ? seen : library)};
   }
   auto api = std::make_shared<DriverApi>();
+  api->kernels = kernels;
   if (const char* missing = load_calls(handle, api->calls)) return {nullptr, too_old(text("it lacks ", missing))};
   CudaProbe probe = start(*api);
   if (probe.state != CudaState::usable) return {nullptr, std::move(probe)};

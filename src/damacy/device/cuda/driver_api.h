@@ -1,5 +1,5 @@
 // The table of driver functions: opened at run time, so that nothing links libcuda and a test library can stand in its
-// place. Knows names and versions; not what the calls are for.
+// place. Knows names, versions and which calls an old driver may lack; not what they are for.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include <cuda.h>
 
+#include "damacy/device/cuda/architectures.h"
 #include "damacy/device/cuda_device.h"
 
 namespace damacy::cuda {
@@ -32,7 +33,6 @@ namespace damacy::cuda {
   CALL(cuCtxGetCurrent)                    \
   CALL(cuCtxSetCurrent)                    \
   CALL(cuCtxGetDevice)                     \
-  CALL(cuCtxRecordEvent)                   \
   CALL(cuThreadExchangeStreamCaptureMode)  \
   CALL(cuMemAlloc)                         \
   CALL(cuMemFree)                          \
@@ -52,14 +52,16 @@ namespace damacy::cuda {
   CALL(cuEventCreate)                      \
   CALL(cuEventDestroy)                     \
   CALL(cuEventRecord)                      \
-  CALL(cuEventQuery)                       \
-  CALL(cuEventElapsedTime)
+  CALL(cuEventQuery)
 // clang-format on
 
 struct Calls {
 #define DAMACY_DECLARE(name) decltype(&::name) name = nullptr;
   DAMACY_DRIVER_CALLS(DAMACY_DECLARE)
 #undef DAMACY_DECLARE
+  // Declared here, as older toolkits do not know them.
+  CUresult (*cuCtxRecordEvent)(CUcontext, CUevent) = nullptr;                       // null before CUDA 12.5
+  CUresult (*cuEventElapsedTime)(float* ms, CUevent begin, CUevent end) = nullptr;  // the later one from CUDA 12.8 on
 };
 
 class DeviceHealth;
@@ -67,6 +69,8 @@ class DeviceHealth;
 // An opened driver with its devices. Never closed: work may be in flight until the process is gone.
 struct DriverApi {
   Calls calls;
+  BuiltKernels kernels;
+  int version = 0;  // of CUDA that the driver is for, such as 12040
   int device_count = 0;
   std::vector<std::unique_ptr<DeviceHealth>> health;  // by ordinal
   std::uint64_t fork_epoch = 0;                       // of the process that opened it
@@ -82,8 +86,8 @@ struct OpenedDriver {
   CudaProbe probe;
 };
 
-// Opens the library of that path and looks for devices. Pure but for the library.
-OpenedDriver open_driver(const std::string& library);
+// Opens the library of that path and looks for devices that these kernels run on. Pure except for the library.
+OpenedDriver open_driver(const std::string& library, const BuiltKernels& kernels = built_kernels());
 
 // The process's own, opened at the first call.
 const OpenedDriver& process_driver();

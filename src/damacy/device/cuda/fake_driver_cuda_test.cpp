@@ -28,6 +28,12 @@ struct SlowFixture {
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(SlowFakeCuda, DeviceSuite, SlowFixture);
 
+// A driver of CUDA 12.0, which lacks calls that came later.
+struct OldFixture {
+  static std::shared_ptr<Device> make() { return cuda::bind_primary(FakeCuda(DAMACY_FAKE_OLD_CUDA).api(), 0); }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(OldFakeCuda, DeviceSuite, OldFixture);
+
 class CudaTest : public ::testing::Test {
  protected:
   FakeCuda fake;
@@ -53,9 +59,9 @@ TEST(CudaProbe, tells_what_is_missing) {
   EXPECT_EQ(foreign.probe.state, CudaState::driver_too_old);
   EXPECT_EQ(foreign.probe.why, "driver too old: it lacks cuInit");
 
-  fake.set("version", 12040);
+  fake.set("version", 11080);
   EXPECT_EQ(fake.open().probe.state, CudaState::driver_too_old);
-  EXPECT_TRUE(fake.open().probe.why.starts_with("driver too old: it is for CUDA 12.4, needed is "))
+  EXPECT_TRUE(fake.open().probe.why.starts_with("driver too old: it is for CUDA 11.8, needed is "))
       << fake.open().probe.why;
   fake.set("version", CUDA_VERSION);
 
@@ -63,8 +69,10 @@ TEST(CudaProbe, tells_what_is_missing) {
   EXPECT_EQ(fake.open().probe.state, CudaState::no_device);
   EXPECT_TRUE(fake.open().probe.has_driver);
   fake.set("devices", 1);
-  fake.set("capability", 75);
-  EXPECT_EQ(fake.open().probe.why, "no device: device 0 has compute capability 7.5, needed is 9.0");
+  fake.set("capability", 70);
+  EXPECT_TRUE(
+      fake.open().probe.why.starts_with("no device: device 0 (Fake GPU) has compute capability 7.0: this build "))
+      << fake.open().probe.why;
   fake.set("capability", 90);
   fake.set("init", CUDA_ERROR_NO_DEVICE);
   EXPECT_EQ(fake.open().probe.state, CudaState::no_device);
@@ -363,6 +371,15 @@ TEST_F(CudaTest, a_fence_for_the_host_alone_is_refused_by_streams_and_tells_what
   const Event lost = device->fence_all(/*spare_captures=*/true);
   EXPECT_TRUE(error_of([&] { lost.wait(); }).sticky());
   EXPECT_TRUE(error_of([&] { lost.ready(); }).sticky());
+}
+
+TEST(OldCuda, a_fence_of_everything_is_for_the_host_alone_where_the_driver_records_no_context) {
+  const FakeCuda old(DAMACY_FAKE_OLD_CUDA);
+  const auto device = cuda::bind_primary(old.api(), 0);
+  const Event fence = device->fence_all(/*spare_captures=*/false);
+  EXPECT_FALSE(fence.for_streams());
+  EXPECT_TRUE(fence.wait());
+  EXPECT_EQ(old.calls("cuMemHostUnregister"), 1u);
 }
 
 TEST_F(CudaTest, a_foreign_event_becomes_one_of_ours) {
