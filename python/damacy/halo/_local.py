@@ -1,0 +1,104 @@
+"""Messages between ranks of one process. Knows ranks, buffers and who waits for whom; not what is in a message."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import Any
+
+from damacy.halo._errors import HaloError, InvalidArgument
+
+LOCAL_TIMEOUT_S = 60.0
+
+
+class Local:
+    """All ranks in one process, `n` of them: each rank's exchanger opens the same `Local`.
+
+    One thread may start the exchanges of all ranks and then finish them; with a thread a rank, `exchange` works too.
+    """
+
+    def __init__(self, n: int) -> None:
+        if n < 1:
+            raise InvalidArgument(f"{n} ranks")
+        self.size = n
+        self._changed = threading.Condition()
+        self._mail: dict[tuple[int, ...], Any] = {}  # messages that wait for their receivers
+        self._registry: dict[tuple[int, int], dict[int, Any]] = {}  # digests of those that may have to be compared
+        self._opened: dict[int, int] = defaultdict(int)
+
+    def open(self, rank: int, rounds: Any) -> _LocalChannels:
+        if not 0 <= rank < self.size:
+            raise InvalidArgument(f"rank {rank} of {self.size}")
+        with self._changed:
+            generation = self._opened[rank]
+            self._opened[rank] += 1
+        return _LocalChannels(self, rank, generation, rounds)
+
+
+class _LocalChannels:
+    def __init__(self, local: Local, rank: int, generation: int, rounds: Any) -> None:
+        self._local, self._rank, self._generation, self._rounds = local, rank, generation, rounds
+        self._mine: dict[int, Any] = {}
+        self._shaken = False
+        self._begun: dict[int, int] = defaultdict(int)  # exchanges that were sent, by phase
+        self._number: dict[tuple[int, int], int] = {}  # of the exchange that a slot and phase is in
+
+    def exchange_digests(self, mine: dict[int, Any]) -> dict[int, Any]:
+        """Those of peers that are open; who opens later finds ours, and we compare when the first message goes."""
+        self._mine = mine
+        with self._local._changed:
+            self._local._registry[(self._rank, self._generation)] = mine
+            self._local._changed.notify_all()
+            return self._known()
+
+    def _known(self) -> dict[int, Any]:
+        registry = self._local._registry
+        out = {}
+        for peer in self._mine:
+            theirs = registry.get((peer, self._generation))
+            if theirs is not None:
+                out[peer] = theirs.get(self._rank, (b"", b""))
+        return out
+
+    def _check(self) -> None:
+        """RuntimeError as soon as a peer is known to disagree."""
+        if self._shaken:
+            return
+        known = self._known()
+        for peer, (sent, expected) in known.items():
+            if (expected, sent) != tuple(self._mine[peer]):
+                raise HaloError(f"rank {self._rank} and rank {peer} do not agree on fields, types, wire or links")
+        self._shaken = len(known) == len(self._mine)
+
+    def post_receives(self, slot: int, phase: int) -> None:
+        with self._local._changed:
+            self._check()
+        self._number[slot, phase] = self._begun[phase]
+
+    def _address(self, source: int, target: int, slot: int, phase: int) -> tuple[int, ...]:
+        return self._generation, source, target, phase, self._number[slot, phase]
+
+    def send(self, slot: int, phase: int, stream: Any) -> None:
+        self._begun[phase] += 1
+        with self._local._changed:
+            for peer, buffer in self._rounds[slot][phase].send.items():
+                sent = buffer.clone() if hasattr(buffer, "clone") else buffer.copy()
+                self._local._mail[self._address(self._rank, peer, slot, phase)] = sent
+            self._local._changed.notify_all()
+
+    def wait_received(self, slot: int, phase: int, stream: Any) -> None:
+        mail = self._local._mail
+        for peer, buffer in self._rounds[slot][phase].receive.items():
+            address = self._address(peer, self._rank, slot, phase)
+            with self._local._changed:
+                if not self._local._changed.wait_for(lambda a=address: self._check() or a in mail, LOCAL_TIMEOUT_S):
+                    raise HaloError(f"rank {self._rank} waited {LOCAL_TIMEOUT_S:.0f} s for a message of rank {peer}")
+                buffer[...] = mail.pop(address)
+
+    def wait_sent(self, slot: int, phase: int) -> None:
+        """Messages are copies: nothing to wait for."""
+
+    def close(self) -> None:
+        if self._shaken:  # else peers that open or exchange later are to find out
+            with self._local._changed:
+                self._local._registry.pop((self._rank, self._generation), None)
