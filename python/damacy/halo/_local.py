@@ -1,4 +1,5 @@
-"""Messages between ranks of one process. Knows ranks, buffers and who waits for whom; not what is in a message."""
+"""Messages between ranks of one process. Knows ranks, buffers and who waits for whom; not what is in a message, nor how
+its bytes are copied (`_message_copies`)."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import threading
 from collections import defaultdict
 from typing import Any
 
+from damacy.halo import _message_copies
 from damacy.halo._errors import HaloError, InvalidArgument
 
 LOCAL_TIMEOUT_S = 60.0
@@ -15,6 +17,8 @@ class Local:
     """All ranks in one process, `n` of them: each rank's exchanger opens the same `Local`.
 
     One thread may start the exchanges of all ranks and then finish them; with a thread a rank, `exchange` works too.
+    Each rank may use CUDA streams of its own, the current one or `stream=`: messages are ordered between them by
+    events, and the host does not wait.
     """
 
     def __init__(self, n: int) -> None:
@@ -42,6 +46,11 @@ class _LocalChannels:
         self._shaken = False
         self._begun: dict[int, int] = defaultdict(int)  # exchanges that were sent, by phase
         self._number: dict[tuple[int, int], int] = {}  # of the exchange that a slot and phase is in
+        self._like = next(
+            (b for phases in rounds for r in phases for b in (*r.send.values(), *r.receive.values())), None
+        )
+        self._copies = _message_copies.copies_for(self._like)
+        self._last_use: dict[tuple[int, int], Any] = {}  # marks, by slot and phase: the last use of its buffers so far
 
     def exchange_digests(self, mine: dict[int, Any]) -> dict[int, Any]:
         """Those of peers that are open; who opens later finds ours, and we compare when the first message goes."""
@@ -74,31 +83,50 @@ class _LocalChannels:
         with self._local._changed:
             self._check()
         self._number[slot, phase] = self._begun[phase]
+        self._follow(slot, phase)
+
+    def _follow(self, slot: int, phase: int) -> None:
+        """The current stream waits for the last use of the buffers, which may have been on another stream."""
+        if (slot, phase) in self._last_use:
+            self._copies.wait(self._last_use[slot, phase], self._like)
+
+    def _used(self, slot: int, phase: int) -> Any:
+        mark = self._last_use[slot, phase] = self._copies.record(self._like)
+        return mark
 
     def _address(self, source: int, target: int, slot: int, phase: int) -> tuple[int, ...]:
         return self._generation, source, target, phase, self._number[slot, phase]
 
     def send(self, slot: int, phase: int, stream: Any) -> None:
+        """Packing has ordered itself before what comes next on the current stream."""
         self._begun[phase] += 1
+        sends = self._rounds[slot][phase].send
+        messages = {peer: self._copies.clone(buffer) for peer, buffer in sends.items()}
+        mark = self._used(slot, phase)
         with self._local._changed:
-            for peer, buffer in self._rounds[slot][phase].send.items():
-                sent = buffer.clone() if hasattr(buffer, "clone") else buffer.copy()
-                self._local._mail[self._address(self._rank, peer, slot, phase)] = sent
+            for peer, message in messages.items():
+                self._local._mail[self._address(self._rank, peer, slot, phase)] = message, mark
             self._local._changed.notify_all()
 
     def wait_received(self, slot: int, phase: int, stream: Any) -> None:
+        """The current stream waits, not the host; unpacking orders itself behind what is on it."""
         mail = self._local._mail
+        self._follow(slot, phase)
         for peer, buffer in self._rounds[slot][phase].receive.items():
             address = self._address(peer, self._rank, slot, phase)
             with self._local._changed:
                 if not self._local._changed.wait_for(lambda a=address: self._check() or a in mail, LOCAL_TIMEOUT_S):
                     raise HaloError(f"rank {self._rank} waited {LOCAL_TIMEOUT_S:.0f} s for a message of rank {peer}")
-                buffer[...] = mail.pop(address)
+                message, mark = mail.pop(address)
+            self._copies.wait(mark, message, buffer)
+            self._copies.place(message, buffer)
 
     def wait_sent(self, slot: int, phase: int) -> None:
-        """Messages are copies: nothing to wait for."""
+        """Messages are copies: there is nothing to wait for. Unpacking was the last use of the buffers."""
+        self._used(slot, phase)
 
     def close(self) -> None:
+        self._copies.close()
         if self._shaken:  # else peers that open or exchange later are to find out
             with self._local._changed:
                 self._local._registry.pop((self._rank, self._generation), None)
