@@ -13,6 +13,7 @@
 #include "damacy/io/storage_call.h"
 #include "damacy/pipeline/batch.h"
 #include "damacy/pipeline/sample.h"
+#include "sample_objects.h"
 
 namespace damacy::python {
 
@@ -135,8 +136,9 @@ struct SourceFailure : std::exception {
   std::shared_ptr<const HeldObject> raised;
 };
 
-// Reads Python iterables with the GIL held, and only inside the calls that pull.
-std::shared_ptr<SampleSource> source_of(nb::object iterable, const std::shared_ptr<HeldObjects>& among);
+// Reads Python iterables with the GIL held, and only inside the calls that pull. What it reads is carried by `samples`.
+std::shared_ptr<SampleSource> source_of(nb::object iterable, const std::shared_ptr<HeldObjects>& among,
+                                        const std::shared_ptr<SampleObjects>& samples);
 
 // __dlpack__ of a batch: checks the arguments, gives a capsule.
 nb::object dlpack_capsule(const Batch& batch, nb::object stream, nb::object max_version, nb::object dl_device,

@@ -2,6 +2,8 @@
 #include "damacy/pipeline/pipeline.h"
 
 #include <charconv>
+#include <utility>
+#include <vector>
 
 #include <dlfcn.h>
 #include <nanobind/stl/optional.h>
@@ -166,26 +168,54 @@ nb::dict info_dict(const Batch& batch) {
   return out;
 }
 
+// A batch, and the samples that its rows were pushed as.
+struct BoundBatch {
+  Batch native;
+  std::vector<nb::object> samples;
+};
+
+int traverse_batch(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  for (const nb::object& sample : nb::inst_ptr<BoundBatch>(self)->samples) Py_VISIT(sample.ptr());
+  return 0;
+}
+
+int clear_batch(PyObject* self) {
+  if (nb::inst_ready(self)) static_cast<void>(std::exchange(nb::inst_ptr<BoundBatch>(self)->samples, {}));
+  return 0;
+}
+
+PyType_Slot collectable_batch[] = {{Py_tp_traverse, reinterpret_cast<void*>(&traverse_batch)},
+                                   {Py_tp_clear, reinterpret_cast<void*>(&clear_batch)},
+                                   {0, nullptr}};
+
 void bind_batch(nb::module_& m) {
-  nb::class_<Batch>(m, "Batch")
-      .def("info", &info_dict)
-      .def_prop_ro("batch_id", &Batch::batch_id)
-      .def_prop_ro("released", &Batch::released)
+  nb::class_<BoundBatch>(m, "Batch", nb::type_slots(collectable_batch))
+      .def("info", [](const BoundBatch& b) { return info_dict(b.native); })
+      .def_prop_ro("batch_id", [](const BoundBatch& b) { return b.native.batch_id(); })
+      .def_prop_ro("released", [](const BoundBatch& b) { return b.native.released(); })
       .def_prop_ro("valid",
-                   [](const Batch& b) {
+                   [](const BoundBatch& b) {
                      nb::list out;
-                     for (const bool v : b.valid()) out.append(nb::bool_(v));
+                     for (const bool v : b.native.valid()) out.append(nb::bool_(v));
                      return nb::tuple(out);
                    })
-      .def_prop_ro("sample_indices", [](const Batch& b) { return tuple_of(b.sample_indices()); })
+      .def_prop_ro("sample_indices", [](const BoundBatch& b) { return tuple_of(b.native.sample_indices()); })
+      .def_prop_ro("samples", [](const BoundBatch& b) { return tuple_of(b.samples); })
       .def(
-          "release", [](Batch& b, std::optional<std::uint64_t> stream) { b.release(stream); },
+          "release", [](BoundBatch& b, std::optional<std::uint64_t> stream) { b.native.release(stream); },
           nb::arg("stream") = nb::none())
-      .def("dlpack", &dlpack_capsule, nb::arg("stream").none(), nb::arg("max_version").none(),
-           nb::arg("dl_device").none(), nb::arg("copy").none())
-      .def_prop_ro("on_host", [](const Batch& b) { return b.on_host(); })
-      .def("dlpack_device", [](const Batch& b) {
-        const DlDevice device = b.device();
+      .def(
+          "dlpack",
+          [](const BoundBatch& b, nb::object stream, nb::object max_version, nb::object dl_device, nb::object copy) {
+            return dlpack_capsule(b.native, std::move(stream), std::move(max_version), std::move(dl_device),
+                                  std::move(copy));
+          },
+          nb::arg("stream").none(), nb::arg("max_version").none(), nb::arg("dl_device").none(), nb::arg("copy").none())
+      .def_prop_ro("on_host", [](const BoundBatch& b) { return b.native.on_host(); })
+      .def("dlpack_device", [](const BoundBatch& b) {
+        const DlDevice device = b.native.device();
         return nb::make_tuple(device.type, device.index);
       });
 }
@@ -227,22 +257,36 @@ void keep_python_parts() {
   python_part("damacy._sample", "Sample");
   python_part("damacy._errors", "make_error");
   python_part("damacy._sources", "let_go_of_frames");
+  python_part("damacy._sources", "EndsBatch");
   python_part("damacy._integers", "shown");
 }
 
 struct BoundPipeline {
+  // Outlives the pipeline, whose end drops samples.
+  std::shared_ptr<SampleObjects> samples = std::make_shared<SampleObjects>();
   Pipeline native;
   std::shared_ptr<HeldObjects> held = std::make_shared<HeldObjects>();
 };
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  return nb::inst_ready(self) ? nb::inst_ptr<BoundPipeline>(self)->held->visit(visit, arg) : 0;
+  if (!nb::inst_ready(self)) return 0;
+  const auto* const pipeline = nb::inst_ptr<BoundPipeline>(self);
+  if (const int stop = pipeline->samples->visit(visit, arg)) return stop;
+  return pipeline->held->visit(visit, arg);
 }
 
-// A source, or what one raised, refers to the pipeline that holds it, and nobody else does.
+void close(BoundPipeline& pipeline) {
+  pipeline.native.close();
+  pipeline.samples->release_all();
+}
+
+// A source, a sample, or what a source raised, refers to the pipeline that holds it, and nothing else does.
 int clear(PyObject* self) {
-  if (nb::inst_ready(self)) nb::inst_ptr<BoundPipeline>(self)->native.close();
+  try {
+    if (nb::inst_ready(self)) close(*nb::inst_ptr<BoundPipeline>(self));
+  } catch (const std::bad_alloc&) {  // the next collection tries again
+  }
   return 0;
 }
 
@@ -279,10 +323,13 @@ std::optional<Batch> take_or_raise(Pipeline& pipeline) {
 // The batch that is due, or what is due in its place is raised; None: nothing is due any more. The object is made
 // first, so that a batch taken is a batch had.
 nb::object take_due(BoundPipeline& pipeline) {
-  nb::object out = nb::inst_alloc(nb::type<Batch>());
+  nb::object out = nb::inst_alloc(nb::type<BoundBatch>());
+  std::vector<nb::object> samples;
+  samples.reserve(static_cast<std::size_t>(pipeline.native.config().batch_size));
   std::optional<Batch> batch = take_or_raise(pipeline.native);
   if (!batch) return nb::none();
-  new (nb::inst_ptr<Batch>(out)) Batch(std::move(*batch));
+  for (const auto& origin : batch->origins()) samples.push_back(SampleObjects::take(origin));
+  new (nb::inst_ptr<BoundBatch>(out)) BoundBatch{std::move(*batch), std::move(samples)};
   nb::inst_mark_ready(out);
   return out;
 }
@@ -307,26 +354,37 @@ void bind_pipeline(nb::module_& m) {
             if (fields.contains("nvcomp_files"))
               around.nvcomp_files = nb::cast<std::vector<std::string>>(fields["nvcomp_files"]);
             const Unlocked unlocked;
-            new (self) BoundPipeline{Pipeline(config, std::move(around))};
+            new (self) BoundPipeline{.native = Pipeline(config, std::move(around))};
           },
           nb::arg("fields"))
       .def(
           "push",
           [](BoundPipeline& p, nb::object samples) {
-            auto source = source_of(std::move(samples), p.held);
+            p.samples->release_dropped();
+            auto source = source_of(std::move(samples), p.held, p.samples);
             const Unlocked unlocked;
             p.native.push(std::move(source));
           },
           nb::arg("samples"))
       .def(
-          "await_due", [](BoundPipeline& p, std::optional<double> until) { p.native.await_due(deadline_at(until)); },
-          nb::arg("until").none(), nb::call_guard<Unlocked>(),
-          "Waits until `due` has something, at most until that time of the monotonic clock.")
+          "await_due",
+          [](BoundPipeline& p, std::optional<double> until) {
+            p.samples->release_dropped();
+            const Unlocked unlocked;
+            p.native.await_due(deadline_at(until));
+          },
+          nb::arg("until").none(), "Waits until `due` has something, at most until that time of the monotonic clock.")
       .def_prop_ro("due", &take_due, "Takes the batch that is due, raises the error that is, or gives None.")
       .def(
           "flush", [](BoundPipeline& p) { p.native.flush(); }, nb::call_guard<Unlocked>())
-      .def(
-          "close", [](BoundPipeline& p) { p.native.close(); }, nb::call_guard<Unlocked>())
+      .def("close",
+           [](BoundPipeline& p) {
+             {
+               const Unlocked unlocked;
+               p.native.close();
+             }
+             p.samples->release_all();
+           })
       .def_prop_ro(
           "pending", [](const BoundPipeline& p) { return p.native.pending(); }, nb::call_guard<Unlocked>())
       .def("stats",

@@ -27,15 +27,19 @@ nb::object iterator_of(const nb::object& iterable) {
 
 class PythonSource final : public SampleSource {
  public:
-  PythonSource(const nb::object& iterable, std::shared_ptr<HeldObjects> among)
-      : has_length_(tells_length(iterable)), among_(std::move(among)), iterator_(among_, iterator_of(iterable)) {}
+  PythonSource(const nb::object& iterable, std::shared_ptr<HeldObjects> among, std::shared_ptr<SampleObjects> samples)
+      : has_length_(tells_length(iterable)),
+        among_(std::move(among)),
+        samples_(std::move(samples)),
+        iterator_(among_, iterator_of(iterable)) {}
 
   std::optional<Sample> next() override {
     const HeldGil gil;
     const Unleavable inside;  // the interpreter may end in the user's code
     try {
+      samples_->release_dropped();
       const nb::object item = nb::steal(PyIter_Next(iterator_.get().ptr()));
-      if (item.is_valid()) return sample_of(item, position_++);
+      if (item.is_valid()) return next_of(item);
       if (PyErr_Occurred()) throw nb::python_error();
       return std::nullopt;
     } catch (nb::python_error& error) {
@@ -57,6 +61,15 @@ class PythonSource final : public SampleSource {
   }
 
  private:
+  Sample next_of(const nb::object& item) {
+    const bool ends_batch = item.type().is(python_part("damacy._sources", "EndsBatch"));
+    nb::object object = ends_batch ? nb::object(item.attr("sample")) : item;
+    Sample sample = sample_of(object, position_++);
+    sample.ends_batch = ends_batch;
+    sample.origin = samples_->carry(std::move(object));
+    return sample;
+  }
+
   static Sample sample_of(const nb::object& item, std::int64_t position) {
     const nb::object type = python_part("damacy._sample", "Sample");
     if (!nb::isinstance(item, type))
@@ -100,6 +113,7 @@ class PythonSource final : public SampleSource {
 
   bool has_length_;
   std::shared_ptr<HeldObjects> among_;
+  std::shared_ptr<SampleObjects> samples_;
   HeldObject iterator_;
   std::int64_t position_ = 0;
 };
@@ -121,8 +135,9 @@ HeldObject::~HeldObject() {
   object_.reset();
 }
 
-std::shared_ptr<SampleSource> source_of(nb::object iterable, const std::shared_ptr<HeldObjects>& among) {
-  return std::make_shared<PythonSource>(iterable, among);
+std::shared_ptr<SampleSource> source_of(nb::object iterable, const std::shared_ptr<HeldObjects>& among,
+                                        const std::shared_ptr<SampleObjects>& samples) {
+  return std::make_shared<PythonSource>(iterable, among, samples);
 }
 
 }  // namespace damacy::python

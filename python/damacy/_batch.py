@@ -9,6 +9,7 @@ from damacy import _log
 from damacy._dtype import Dtype
 from damacy._errors import InvalidArgument, ShutdownError
 from damacy._info import BatchInfo, batch_info_from
+from damacy._sample import Sample
 from damacy._streams import stream_handle
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Batch:
     made from it is gone.
     """
 
-    __slots__ = ("__weakref__", "_native")
+    __slots__ = ("__weakref__", "_native", "_padded_from")
 
     def __init__(self, native: Any) -> None:
         from damacy import _native
@@ -34,6 +35,14 @@ class Batch:
         if not isinstance(native, _native.Batch):
             raise TypeError("batches come from Pipeline.pop")
         self._native = native
+        self._padded_from = None
+
+    @classmethod
+    def _empty(cls) -> Batch:
+        """For `_native` to be put in."""
+        batch = cls.__new__(cls)
+        batch._padded_from = None
+        return batch
 
     @property
     def info(self) -> BatchInfo:
@@ -42,8 +51,15 @@ class Batch:
 
     @property
     def valid(self) -> tuple[bool, ...]:
-        """False, by row, only where `on_error="fill"` filled it."""
-        return self._native.valid
+        """By row: False where `on_error="fill"` filled it, and where a loader with `tail="pad"` added it."""
+        valid = self._native.valid
+        end = self._padded_from  # the first sample that was added, as `sample_indices` counts
+        return valid if end is None else tuple(ok and k < end for ok, k in zip(valid, self.sample_indices))
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """By row the `Sample` that was pushed, the same object; also after release."""
+        return self._native.samples
 
     @property
     def sample_indices(self) -> tuple[int, ...]:

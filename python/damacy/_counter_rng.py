@@ -16,7 +16,15 @@ def hash64(*key: int) -> int:
     >>> hash64(1, 2) == hash64(1, 2), hash64(1, 2) == hash64(2, 1), hash64(0) < 1 << 64
     (True, False, True)
     """
-    state = len(key)
+    return extended(len(key), *key)
+
+
+def extended(state: int, *key: int) -> int:
+    """The hash of a longer key, from that of its beginning.
+
+    >>> extended(extended(3, 5, 6), 7) == hash64(5, 6, 7)  # it begins with the length of the whole key
+    True
+    """
     for number in key:
         state = _mix((state ^ (number & _MASK)) + _GOLDEN & _MASK)
         for high in _words_above_64(number):

@@ -75,7 +75,7 @@ class Pipeline:
     def pop(self) -> Batch:
         """The next batch, complete. `TryAgain` if there is none to wait for."""
         until = self._deadline()
-        batch: Batch = Batch.__new__(Batch)
+        batch = Batch._empty()
         while True:
             self._await_due(until)
             # A handler of a signal may run, and raise, where something is called. From taking the batch to returning
@@ -156,7 +156,7 @@ class _Batches(Iterator[Batch]):
     def __next__(self) -> Batch:
         pipeline = self._pipeline
         until = pipeline._deadline()
-        batch: Batch = Batch.__new__(Batch)
+        batch = Batch._empty()
         while self._left > 0:
             pipeline._await_due(until)
             if self._left <= 0:

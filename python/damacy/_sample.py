@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import operator
 import os
@@ -27,6 +28,8 @@ class Sample:
     `xarray.DataArray` that is a whole one of those (`TypeError` for any other). Its shape is known: slices may leave
     out their stop, and `...` and axes left out at the end are whole.
 
+    `row_key` is `(epoch, index)` where a sampler made the sample, else None; equality and hash leave it out.
+
     >>> a = Sample(uri="cell.zarr", aabb=[(0, 64), (0, 256), (0, 256)])
     >>> b = Sample(uri="cell.zarr", aabb=[slice(None, 64), slice(0, 256), slice(0, 256)])
     >>> a == b, hash(a) == hash(b), a.aabb
@@ -41,15 +44,44 @@ class Sample:
 
     uri: str
     aabb: tuple[tuple[int, int], ...]
+    row_key: tuple[int, int] | None = dataclasses.field(default=None, compare=False)
 
     # The fields are what is stored; this is what is taken.
-    def __init__(self, uri: Any, aabb: Iterable[Axis | EllipsisType]) -> None:
+    def __init__(
+        self, uri: Any, aabb: Iterable[Axis | EllipsisType], *, row_key: tuple[int, int] | None = None
+    ) -> None:
         array = None if isinstance(uri, str) else opened(uri)  # a sampler makes many samples of one uri
         object.__setattr__(self, "uri", uri_text(uri) if array is None else array.uri)
         object.__setattr__(self, "aabb", _box(aabb) if array is None else _box(_closed(aabb, array.shape)))
+        object.__setattr__(self, "row_key", None if row_key is None else _pair_of_ints(row_key))
 
     def __repr__(self) -> str:
-        return f"{type(self).__qualname__}(uri={_without_secrets(self.uri)!r}, aabb={self.aabb!r})"
+        key = "" if self.row_key is None else f", row_key={self.row_key!r}"
+        return f"{type(self).__qualname__}(uri={_without_secrets(self.uri)!r}, aabb={self.aabb!r}{key})"
+
+
+def made_sample(uri: str, aabb: tuple[tuple[int, int], ...], row_key: tuple[int, int]) -> Sample:
+    """A `Sample` of values that are what its fields store, without looking at them."""
+    sample = object.__new__(Sample)
+    object.__setattr__(sample, "uri", uri)
+    object.__setattr__(sample, "aabb", aabb)
+    object.__setattr__(sample, "row_key", row_key)
+    return sample
+
+
+def with_row_key(sample: Any, row_key: tuple[int, int]) -> Any:
+    """The sample itself where it has that key, else a copy that has. What is no `Sample` is left for push to refuse."""
+    if not isinstance(sample, Sample) or sample.row_key == row_key:
+        return sample
+    copied = copy.copy(sample)
+    object.__setattr__(copied, "row_key", row_key)
+    return copied
+
+
+def _pair_of_ints(row_key: Any) -> tuple[int, int]:
+    if not isinstance(row_key, (tuple, list)) or len(row_key) != 2:
+        raise TypeError(f"row_key must be (epoch, index) or None (got {row_key!r})")
+    return as_int(row_key[0], "row_key[0]"), as_int(row_key[1], "row_key[1]")
 
 
 def uri_text(uri: Any) -> str:

@@ -1,8 +1,19 @@
-"""What a source of samples raised, while it waits for its place in the stream. Called by the native module."""
+"""What a source of samples raised, while it waits for its place in the stream; and what our own sources may yield
+beside a sample. Used by the native module."""
 
 from __future__ import annotations
 
+import dataclasses
 import traceback
+
+from damacy._sample import Sample
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EndsBatch:
+    """A sample with which its batch is complete, however few samples it has."""
+
+    sample: Sample
 
 
 def let_go_of_frames(raised: BaseException) -> None:

@@ -23,7 +23,7 @@ from typing import Protocol
 from damacy import _counter_rng
 from damacy._integers import as_int
 from damacy._opened_arrays import opened
-from damacy._sample import Sample, uri_text
+from damacy._sample import Sample, made_sample, uri_text
 
 Uri = str | os.PathLike[str]
 Arrays = Mapping[Uri, Sequence[int]] | Iterable[Uri]
@@ -86,12 +86,24 @@ class RandomCrops:
     def sample(self, epoch: int, index: int) -> Sample:
         """Sample `index` of an epoch: 0 <= index < len(self), else `IndexError`."""
         _check_index(index, self._length)
-        state = _counter_rng.hash64(self.seed, epoch, index)
-        which = bisect.bisect_right(self._limits, _counter_rng.below(_counter_rng.draw(state, 0), self._limits[-1]))
+        return self._drawn(_counter_rng.hash64(self.seed, epoch, index), (epoch, index))
+
+    def samples(self, epoch: int, start: int, stop: int) -> list[Sample]:
+        """Samples [start, stop) of an epoch, as `sample` gives them; sooner."""
+        _check_range(start, stop, self._length)
+        state = _counter_rng.extended(3, self.seed, epoch)
+        return [self._drawn(_counter_rng.extended(state, index), (epoch, index)) for index in range(start, stop)]
+
+    def _drawn(self, state: int, row_key: tuple[int, int]) -> Sample:
+        draw, below = _counter_rng.draw, _counter_rng.below
+        which = bisect.bisect_right(self._limits, below(draw(state, 0), self._limits[-1]))
         places = self._places[which]
         numbers = range(1, len(places) + 1) if self.stream == 1 else range(len(places), 0, -1)
-        starts = [_counter_rng.below(_counter_rng.draw(state, number), count) for number, count in zip(numbers, places)]
-        return _box_at(self._uris[which], [k * align for k, align in zip(starts, self._align)], self._extents)
+        box = []
+        for number, count, align, extent in zip(numbers, places, self._align, self._extents):
+            start = below(draw(state, number), count) * align
+            box.append((start, start + extent))
+        return made_sample(self._uris[which], tuple(box), row_key)
 
 
 class SlidingGrid:
@@ -127,20 +139,24 @@ class SlidingGrid:
     def sample(self, epoch: int, index: int) -> Sample:
         """Sample `index` of an epoch: 0 <= index < len(self), else `IndexError`."""
         _check_index(index, len(self))
-        if self._shuffle:
-            index = _counter_rng.shuffled(index, len(self), self.seed, epoch)
-        which = bisect.bisect_right(self._ends, index)
-        at = index - (self._ends[which - 1] if which else 0)
+        return self._cell(epoch, index)
+
+    def samples(self, epoch: int, start: int, stop: int) -> list[Sample]:
+        """Samples [start, stop) of an epoch, as `sample` gives them."""
+        _check_range(start, stop, len(self))
+        return [self._cell(epoch, index) for index in range(start, stop)]
+
+    def _cell(self, epoch: int, index: int) -> Sample:
+        place = _counter_rng.shuffled(index, len(self), self.seed, epoch) if self._shuffle else index
+        which = bisect.bisect_right(self._ends, place)
+        at = place - (self._ends[which - 1] if which else 0)
         uri, shape = self._arrays[which]
         starts = []
         for k in reversed(range(len(shape))):
             at, cell = divmod(at, self._grids[which][k])
             starts.append(min(cell * self._stride[k], shape[k] - self._extents[k]))
-        return _box_at(uri, starts[::-1], self._extents)
-
-
-def _box_at(uri: str, starts: Sequence[int], extents: tuple[int, ...]) -> Sample:
-    return Sample(uri, [(start, start + extent) for start, extent in zip(starts, extents)])
+        box = tuple((start, start + extent) for start, extent in zip(reversed(starts), self._extents))
+        return made_sample(uri, box, (epoch, index))
 
 
 def _shapes(arrays: Arrays, extents: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
@@ -193,6 +209,11 @@ def _positive(value: int, name: str) -> int:
     if number < 1:
         raise ValueError(f"{name} must be >= 1 (got {number})")
     return number
+
+
+def _check_range(start: int, stop: int, length: int) -> None:
+    if not 0 <= start <= stop <= length:
+        raise IndexError(f"samples [{start}, {stop}) of an epoch of {length}")
 
 
 def _check_index(index: int, length: int) -> None:

@@ -93,6 +93,28 @@ def test_batches_and_states_are_those_of_the_golden_file(arrays, stream, case):
     assert found[: len(golden["steps"])] == golden["steps"]
 
 
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        RandomCrops({"a": (9, 40, 30), "b": (9, 16, 41)}, (3, 8, 8), length=50, seed=3),
+        RandomCrops({"a": (9, 40, 30)}, (3, 8, 8), length=50, seed=-(1 << 70), stream=1, align=(1, 4, 2)),
+        SlidingGrid({"a": (40, 30), "b": (9, 16)}, (8, 8), stride=5, seed=11),
+        SlidingGrid({"a": (40, 30), "b": (9, 16)}, (8, 8)),
+    ],
+)
+def test_many_samples_are_those_of_one_at_a_time(sampler):
+    for epoch in (0, 3, 1 << 66):
+        one_by_one = [sampler.sample(epoch, index) for index in range(len(sampler))]
+        for start, stop in ((0, len(sampler)), (0, 0), (7, 19), (len(sampler), len(sampler))):
+            portion = sampler.samples(epoch, start, stop)
+            assert portion == one_by_one[start:stop]
+            assert [sample.row_key for sample in portion] == [(epoch, index) for index in range(start, stop)]
+            assert [sample.row_key for sample in one_by_one[start:stop]] == [sample.row_key for sample in portion]
+    for start, stop in ((-1, 2), (3, 2), (0, len(sampler) + 1)):
+        with pytest.raises(IndexError, match=rf"^samples \[{start}, {stop}\) of an epoch of {len(sampler)}$"):
+            sampler.samples(0, start, stop)
+
+
 def test_the_default_is_stream_2():
     assert crops(GOLDEN[2]["crops"][0]["arguments"]).stream == 2
     with pytest.raises(ValueError, match=r"^stream must be 1 or 2 \(got 3\)$"):

@@ -94,7 +94,7 @@ PlannedSample admit(const Sample& sample, const Config& config, const std::optio
     check_type(array->metadata(), config);
     check_place(*array, box);
     check_chunk(array->metadata(), config);
-    return {std::move(array), box};
+    return {std::move(array), box, sample.origin};
   } catch (const Error& error) {  // may be shared with other samples of the same array
     throw Error(error).at_uri(sample.uri);
   }

@@ -102,6 +102,7 @@ struct Batch::State {
   std::shared_ptr<Device> device;  // null: the host
   std::vector<bool> valid;
   std::vector<std::int64_t> sample_indices;
+  std::vector<std::shared_ptr<const void>> origins;
   mutable std::mutex mutex;
   std::shared_ptr<SlotLoan> loan;  // null: released
   std::uint64_t epoch = fork_epoch();
@@ -126,13 +127,14 @@ struct Batch::State {
 };
 
 Batch::Batch(BatchInfo info, std::shared_ptr<Device> device, std::shared_ptr<SlotLoan> loan, std::vector<bool> valid,
-             std::vector<std::int64_t> sample_indices)
+             std::vector<std::int64_t> sample_indices, std::vector<std::shared_ptr<const void>> origins)
     : state_(std::make_unique<State>()) {
   state_->info = info;
   state_->loan = std::move(loan);
   state_->device = std::move(device);
   state_->valid = std::move(valid);
   state_->sample_indices = std::move(sample_indices);
+  state_->origins = std::move(origins);
 }
 Batch::Batch(Batch&&) noexcept = default;
 Batch& Batch::operator=(Batch&&) noexcept = default;
@@ -156,7 +158,10 @@ const std::vector<std::int64_t>& Batch::sample_indices() const {
   state_->check_not_forked();
   return state_->sample_indices;
 }
-
+const std::vector<std::shared_ptr<const void>>& Batch::origins() const {
+  state_->check_not_forked();
+  return state_->origins;
+}
 DlDevice Batch::device() const {
   const auto held = state_->held();
   return state_->device ? DlDevice{2, state_->device->index()} : DlDevice{};

@@ -41,7 +41,7 @@ class Batch {
  public:
   // `device`: null for host memory.
   Batch(BatchInfo info, std::shared_ptr<Device> device, std::shared_ptr<SlotLoan> loan, std::vector<bool> valid,
-        std::vector<std::int64_t> sample_indices);
+        std::vector<std::int64_t> sample_indices, std::vector<std::shared_ptr<const void>> origins = {});
   Batch(Batch&&) noexcept;
   Batch& operator=(Batch&&) noexcept;
   ~Batch();
@@ -49,8 +49,9 @@ class Batch {
   // Error(inval, "arguments") after release.
   BatchInfo info() const;
   std::int64_t batch_id() const noexcept;
-  const std::vector<bool>& valid() const;                   // by row; false where fill replaced a failure
-  const std::vector<std::int64_t>& sample_indices() const;  // stream indices of the rows
+  const std::vector<bool>& valid() const;                           // by row; false where fill replaced a failure
+  const std::vector<std::int64_t>& sample_indices() const;          // stream indices of the rows
+  const std::vector<std::shared_ptr<const void>>& origins() const;  // Sample::origin of the rows; also after release
   DlDevice device() const;
   bool released() const;
   bool on_host() const noexcept;  // also after release

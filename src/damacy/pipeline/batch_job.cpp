@@ -104,6 +104,14 @@ bool BatchJob::row_failed(std::size_t row) const {
   return errors_[row] != nullptr;
 }
 
+std::vector<std::shared_ptr<const void>> BatchJob::origins() const {
+  std::vector<std::shared_ptr<const void>> origins;
+  origins.reserve(indices_.size());
+  for (const std::int64_t index : indices_)
+    origins.push_back(rows_[static_cast<std::size_t>(index - shape_.first_sample)].origin);
+  return origins;
+}
+
 void BatchJob::settle(StatsBoard& board) noexcept {
   try {
     fail_incomplete_rows();

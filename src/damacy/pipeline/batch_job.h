@@ -86,6 +86,7 @@ class BatchJob {
   std::int64_t delivered_rows() const noexcept { return static_cast<std::int64_t>(indices_.size()); }
   const std::vector<std::int64_t>& sample_indices() const noexcept { return indices_; }
   const std::vector<bool>& valid() const noexcept { return valid_; }
+  std::vector<std::shared_ptr<const void>> origins() const;  // of the rows delivered
   const std::shared_ptr<SlotLoan>& loan() const noexcept { return loan_; }
   std::shared_ptr<SlotLoan> take_loan() noexcept { return std::move(loan_); }
 

@@ -292,7 +292,7 @@ std::optional<Batch> Pipeline::Impl::take_due() {
   info.dtype = job->shape().dtype;
   info.batch_id = job->shape().id;
   info.ready_stream = batch_device ? engine->ready_stream() : 0;
-  Batch batch(info, batch_device, job->loan(), job->valid(), job->sample_indices());
+  Batch batch(info, batch_device, job->loan(), job->valid(), job->sample_indices(), job->origins());
   slots->hold(job->loan()->slot());
   stream.drop_front();
   static_cast<void>(job->take_loan());  // the batch has it

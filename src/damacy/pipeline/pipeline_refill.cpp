@@ -195,7 +195,7 @@ void Pipeline::Impl::admit_front(QueuedSource& source, const OpenedByUri& opened
     };
     PlannedSample planned = admit(sample, config, stream.extents(), open);
     if (!slots->allocated()) make_slots(planned);
-    stream.accept(std::move(planned));
+    stream.accept(std::move(planned), sample.ends_batch);
   } catch (const Error& error) {
     throw Error(error).at_sample(source.admitted).in_stage("push");
   }

@@ -89,6 +89,37 @@ TEST_F(OneArray, a_flush_ends_the_run_with_a_short_batch) {
   EXPECT_EQ(pipeline.stats().batches_truncated, 1);
 }
 
+TEST_F(OneArray, a_sample_that_ends_its_batch_makes_it_short_at_once) {
+  Pipeline pipeline(small_config(2));
+  std::vector<Sample> samples{crop(0, 0), crop(1, 1), crop(2, 2), crop(3, 3), crop(4, 4)};
+  samples[2].ends_batch = true;
+  pipeline.push(samples);
+  EXPECT_EQ(pipeline.pop().sample_indices(), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(pipeline.pop().sample_indices(), (std::vector<std::int64_t>{2}));
+  const Batch behind = pipeline.pop();
+  EXPECT_EQ(behind.sample_indices(), (std::vector<std::int64_t>{3, 4}));
+  expect_row(behind, 1, samples[4]);
+  EXPECT_EQ(pipeline.stats().batches_truncated, 1);
+}
+
+TEST_F(OneArray, a_batch_gives_back_what_its_samples_were_made_from) {
+  std::vector<std::weak_ptr<const void>> given;
+  {
+    Pipeline pipeline(small_config(2));
+    std::vector<Sample> samples{crop(0, 0), crop(1, 1), crop(2, 2), crop(3, 3), crop(4, 4)};
+    for (Sample& sample : samples) given.push_back(sample.origin = std::make_shared<int>(0));
+    pipeline.push(std::move(samples));
+    pipeline.pop();
+    Batch batch = pipeline.pop();
+    pipeline.close();
+    batch.release();
+    ASSERT_EQ(batch.origins().size(), 2);
+    EXPECT_EQ(batch.origins()[0], given[2].lock());
+    EXPECT_EQ(batch.origins()[1], given[3].lock());
+  }
+  for (const auto& origin : given) EXPECT_TRUE(origin.expired());
+}
+
 TEST_F(OneArray, nothing_to_pop_is_said_at_once) {
   Pipeline pipeline(small_config(4));
   pipeline.push({crop(0, 0)});

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +17,11 @@ struct Sample {
   std::string uri;
   // One (start, stop) an axis, half-open, in level-0 elements. Any length: judged at push.
   std::vector<std::pair<std::int64_t, std::int64_t>> aabb;
+  // Its batch is complete with it, however few samples it has.
+  bool ends_batch = false;
+  // What the caller made it from: Batch::origins() has it, row by row. Without a batch it is dropped: on any thread,
+  // also under locks of the pipeline, so its destructor must neither wait nor call back.
+  std::shared_ptr<const void> origin = nullptr;
 };
 
 // Advanced only inside push, pop and flush, on the calling thread, one call at a time.

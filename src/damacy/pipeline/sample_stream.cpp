@@ -19,12 +19,12 @@ void SampleStream::end_first_source(std::exception_ptr error) {
   sources_.pop_front();
 }
 
-void SampleStream::accept(PlannedSample sample) {
+void SampleStream::accept(PlannedSample sample, bool ends_batch) {
   if (!extents_) extents_ = sample.box.extents();
   run_.push_back(std::move(sample));
   ++accepted_;
   ++queued_;
-  if (static_cast<std::int64_t>(run_.size()) < config_.batch_size) return;
+  if (!ends_batch && static_cast<std::int64_t>(run_.size()) < config_.batch_size) return;
   try {
     form_batch();
   } catch (...) {

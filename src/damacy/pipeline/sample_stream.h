@@ -48,7 +48,7 @@ class SampleStream {
 
   // Samples. The first one accepted fixes the extents of all.
   const std::optional<Dims>& extents() const noexcept { return extents_; }
-  void accept(PlannedSample sample);
+  void accept(PlannedSample sample, bool ends_batch);
   struct Deferred {
     std::int64_t place;  // samples accepted before it
     std::exception_ptr error;

@@ -16,6 +16,7 @@ namespace damacy {
 struct PlannedSample {
   std::shared_ptr<const Array> array;
   Box box;
+  std::shared_ptr<const void> origin = nullptr;  // the caller's, for the batch
 };
 
 struct PlannedShard {
