@@ -13,8 +13,10 @@ std::atomic<std::uint64_t> count{0};
 std::atomic<std::uint64_t> fail_at{0};
 std::atomic<std::int64_t> live{0};
 thread_local int spared = 0;
+thread_local int starved = 0;
 
 bool fails() noexcept {
+  if (starved > 0) return true;
   if (!armed.load(std::memory_order_relaxed) || spared > 0) return false;
   if (count.fetch_add(1) + 1 != fail_at.load(std::memory_order_relaxed)) return false;
   failed = true;
@@ -100,6 +102,13 @@ Spared::Spared() noexcept {
 }
 Spared::~Spared() {
   --spared;
+}
+
+Starved::Starved() noexcept {
+  ++starved;
+}
+Starved::~Starved() {
+  --starved;
 }
 
 }  // namespace damacy::testing

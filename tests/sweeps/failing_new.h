@@ -23,4 +23,13 @@ class Spared {
   Spared& operator=(const Spared&) = delete;
 };
 
+// While one lives, every allocation of this thread throws std::bad_alloc.
+class Starved {
+ public:
+  Starved() noexcept;
+  ~Starved();
+  Starved(const Starved&) = delete;
+  Starved& operator=(const Starved&) = delete;
+};
+
 }  // namespace damacy::testing

@@ -12,6 +12,7 @@
 #include "damacy/pipeline/pipeline.h"
 #include "fakes/hung_store.h"
 #include "support/log_records.h"
+#include "sweeps/failing_new.h"
 #include "sweeps/footprint.h"
 #include "sweeps/guarded_alloc.h"
 #include "sweeps/stored_arrays.h"
@@ -106,6 +107,36 @@ TEST_P(HungStorage, a_read_fails_its_sample_at_the_deadline_and_no_other) {
       pipeline.push({row(n)});
       expect_row(pipeline.pop(), n);
     }
+  }
+  EXPECT_TRUE(nothing_is_kept());
+}
+
+TEST_P(HungStorage, a_read_is_given_up_at_its_deadline_also_without_memory) {
+  {
+    Pipeline pipeline = make(1);
+    store_->hang(Call::read, "c.1.0", 1);
+    pipeline.push({row(0), row(8)});
+    expect_row(pipeline.pop(), 0);
+    pass_deadline();
+    bool starved = false;
+    {
+      const Starved without_memory;
+      try {
+        pipeline.pop(std::chrono::nanoseconds(0));
+      } catch (const std::bad_alloc&) {  // no memory for this call's own error either
+        starved = true;
+      }
+    }
+    EXPECT_TRUE(starved);
+    const auto error = error_of([&] { pipeline.pop(); });
+    ASSERT_TRUE(error);  // out of memory where the text of the timeout could not be kept
+    EXPECT_TRUE(error->status() == Status::oom || error->where().reason == "deadline") << error->what();
+    for (std::int64_t n = 16; n < 24; ++n) {
+      pipeline.push({row(n)});
+      expect_row(pipeline.pop(), n);
+    }
+    pipeline.push({row(9)});  // the same chunk: asked anew
+    expect_row(pipeline.pop(), 9);
   }
   EXPECT_TRUE(nothing_is_kept());
 }

@@ -82,6 +82,13 @@ void log(LogLevel level, std::string_view line) noexcept {
   }
 }
 
+void log_current_error(LogLevel level) noexcept {
+  try {
+    tell(level, current_error().what());
+  } catch (...) {
+  }
+}
+
 void log_some(LogLevel level, std::string_view kind, std::string_view line) noexcept {
   try {
     tell_summaries(false);

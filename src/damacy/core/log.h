@@ -11,6 +11,8 @@ enum class LogLevel : int { trace = 0, debug = 1, info = 2, warn = 3, error = 4,
 
 // Never throws: a record that cannot be made is lost.
 void log(LogLevel level, std::string_view line) noexcept;
+// Logs the exception in flight; call it inside a catch block.
+void log_current_error(LogLevel level) noexcept;
 
 // The same for what may come in floods: ten of one kind a second, then a summary with the next record or the next
 // log_summaries(). `now_or_never`: also of what was kept back a moment ago.

@@ -67,7 +67,18 @@ class WatchedStore final : public Store {
 
 }  // namespace
 
-StorageWatch::StorageWatch(std::shared_ptr<const Clock> clock) : clock_(std::move(clock)) {}
+// Made before the first wait, because they serve when there is no memory to make an error.
+struct StorageWatch::BriefErrors {
+  const Error late{Status::io, "storage did not answer in time; no memory was left to say which object", "deadline"};
+  const Error closed{Status::shutdown, "storage had not answered; no memory was left to say which object", "closed"};
+  static const BriefErrors& instance() {
+    static const auto* const made = new BriefErrors;  // never destroyed: threads may be stuck while the process exits
+    return *made;
+  }
+};
+
+StorageWatch::StorageWatch(std::shared_ptr<const Clock> clock)
+    : clock_(std::move(clock)), brief_(BriefErrors::instance()) {}
 
 StorageWatch* StorageWatch::current() noexcept {
   return of_this_thread;
@@ -123,20 +134,19 @@ Operation::~Operation() {
   if (watch_ != nullptr) watch_->end();
 }
 
-// Without memory for the words, fewer of them.
-Error StorageWatch::describe(std::string_view why) const noexcept {
-  const std::string_view reason = why.empty() ? "deadline" : "closed";
-  const Status status = why.empty() ? Status::io : Status::shutdown;
-  for (;;) {
-    try {
-      if (store_ == nullptr)
-        return Error(status, text("waited in vain for what operations without an answer hold", why),
-                     std::string(reason));
-      return Error(status, text("cannot ", verb_, ": storage did not answer in time", why), std::string(reason))
-          .at_key(key_)
-          .at_store(store_->name());
-    } catch (const std::bad_alloc&) {  // somebody else gives memory back: there is no other way out of here
-    }
+// Empty when there is no memory for the text.
+std::optional<Error> StorageWatch::describe(std::string_view why) const noexcept {
+  const bool is_late = why.empty();
+  const Status status = is_late ? Status::io : Status::shutdown;
+  const std::string_view reason = is_late ? "deadline" : "closed";
+  try {
+    if (store_ == nullptr)
+      return Error(status, text("waited in vain for what operations without an answer hold", why), std::string(reason));
+    return Error(status, text("cannot ", verb_, ": storage did not answer in time", why), std::string(reason))
+        .at_key(key_)
+        .at_store(store_->name());
+  } catch (...) {  // std::bad_alloc, or what a store's name() throws
+    return std::nullopt;
   }
 }
 
@@ -148,7 +158,8 @@ bool StorageWatch::abandon(Clock::Time age, bool stuck, std::string_view why) no
   for (const Scope* scope = innermost_; scope != nullptr; scope = scope->outer_)
     if (scope->work_ == nullptr) return false;
   abandoned_ = true;
-  const Error error = describe(why);
+  const std::optional<Error> described = describe(why);
+  const Error& error = described ? *described : why.empty() ? brief_.late : brief_.closed;
   for (const Scope* scope = innermost_; scope != nullptr; scope = scope->outer_) scope->work_->abandon(error);
   return true;
 }

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 #include "damacy/core/clock.h"
@@ -75,9 +76,11 @@ class StorageWatch {
  private:
   void begin(std::string_view verb, const Store* store, std::string_view key);
   bool end() noexcept;  // false: it was abandoned
-  Error describe(std::string_view why) const noexcept;
+  std::optional<Error> describe(std::string_view why) const noexcept;
 
+  struct BriefErrors;
   const std::shared_ptr<const Clock> clock_;
+  const BriefErrors& brief_;
   mutable std::mutex mutex_;
   Scope* innermost_ = nullptr;
   bool asking_ = false;

@@ -242,7 +242,7 @@ class ThreadEngine final : public Engine {
         return;
       }
     } catch (...) {
-      log(LogLevel::warn, current_error().what());
+      log_current_error(LogLevel::warn);
     }
     if (!std::all_of(seats_.begin(), seats_.end(), [](const auto& one) { return one->left; })) return;
     refuse(unanswered_);

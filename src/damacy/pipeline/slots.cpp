@@ -88,7 +88,7 @@ void Slots::fence(std::size_t slot) noexcept {
       if (queued) use.last.fences.push_back(std::move(*queued));
     }
   } catch (...) {  // the device is lost: the next write will say so
-    log(LogLevel::warn, current_error().what());
+    log_current_error(LogLevel::warn);
   }
 }
 

@@ -1,0 +1,84 @@
+// A watched operation that is given up while no allocation succeeds.
+#include "damacy/io/storage_watch.h"
+
+#include <future>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "damacy/io/memory_store.h"
+#include "sweeps/failing_new.h"
+
+namespace damacy::testing {
+namespace {
+
+// Keeps what it was told, without allocating.
+class Told final : public Abandonable {
+ public:
+  void abandon(const Error& why) noexcept override {
+    status_ = why.status();
+    has_text_ = *why.what() != '\0';
+    is_late_ = why.where().reason == "deadline";
+  }
+  Status status_ = Status::ok;
+  bool has_text_ = false;
+  bool is_late_ = false;
+};
+
+class StorageWatchWithoutMemory : public ::testing::Test {
+ protected:
+  // Gives up an operation of another thread while this thread can allocate nothing.
+  bool give_up(std::string_view why, bool behind) {
+    std::promise<void> asks, over;
+    std::thread asking([&] {
+      watch_.sit_down();
+      const StorageWatch::Scope scope(&told_);
+      const auto hold = [&] {
+        asks.set_value();
+        over.get_future().wait();
+      };
+      if (behind) {
+        const StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
+        hold();
+      } else {
+        const StorageWatch::Operation reading("read", store_, "a key that is longer than a short string");
+        hold();
+      }
+    });
+    asks.get_future().wait();
+    bool abandoned = false;
+    {
+      const Starved without_memory;
+      abandoned = watch_.abandon(Clock::Time{0}, /*stuck=*/true, why);
+    }
+    over.set_value();
+    asking.join();
+    return abandoned;
+  }
+
+  MemoryStore store_{"memory"};
+  StorageWatch watch_{std::make_shared<ManualClock>()};
+  Told told_;
+};
+
+TEST_F(StorageWatchWithoutMemory, gives_up_an_operation_that_is_late) {
+  EXPECT_TRUE(give_up({}, /*behind=*/false));
+  EXPECT_EQ(told_.status_, Status::io);
+  EXPECT_TRUE(told_.is_late_);
+  EXPECT_TRUE(told_.has_text_);
+}
+
+TEST_F(StorageWatchWithoutMemory, gives_up_an_operation_of_a_pipeline_that_closes) {
+  EXPECT_TRUE(give_up(": the pipeline was closed", /*behind=*/false));
+  EXPECT_EQ(told_.status_, Status::shutdown);
+  EXPECT_FALSE(told_.is_late_);
+}
+
+TEST_F(StorageWatchWithoutMemory, gives_up_an_operation_that_waits_behind_others) {
+  EXPECT_TRUE(give_up({}, /*behind=*/true));
+  EXPECT_EQ(told_.status_, Status::io);
+  EXPECT_TRUE(told_.has_text_);
+}
+
+}  // namespace
+}  // namespace damacy::testing
