@@ -124,13 +124,18 @@ def test_a_rank_may_change_its_stream_within_an_exchange(depth):
 def test_the_host_does_not_wait_for_messages():
     stream = torch.cuda.Stream()
     arrays = [new_array() for _ in range(2)]
-    made = exchangers(arrays[0])
-    torch.cuda.synchronize()
-    with torch.cuda.stream(stream):
-        torch.cuda._sleep(2_000_000_000)
-        late = stream.record_event()
+    made = exchangers(arrays[0], depth=1)
+
+    def exchange():
         tokens = [made[rank].start([arrays[rank]]) for rank in range(2)]
         for rank in range(2):
             made[rank].finish(tokens[rank])
+
+    with torch.cuda.stream(stream):
+        exchange()  # takes memory and uploads plans, which may wait
+        torch.cuda.synchronize()
+        torch.cuda._sleep(2_000_000_000)
+        late = stream.record_event()
+        exchange()
         assert not late.query()
     torch.cuda.synchronize()
