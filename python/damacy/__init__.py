@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from damacy._batch import Batch
+from damacy._batch_rows import BatchRows
 from damacy._config import MAX_CHUNK_UNCOMPRESSED_BYTES, Config
 from damacy._dtype import Dtype
 from damacy._errors import (
@@ -53,6 +54,7 @@ __all__ = [
     "MAX_CHUNK_UNCOMPRESSED_BYTES",
     "Batch",
     "BatchInfo",
+    "BatchRows",
     "Config",
     "DamacyError",
     "DecodeError",

@@ -4,7 +4,8 @@ Knows JAX and `damacy.training.Loader`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 try:
     import jax
@@ -12,20 +13,42 @@ except ModuleNotFoundError as missing:
     message = f"damacy.jax needs the package {missing.name}: pip install {missing.name}"
     raise ModuleNotFoundError(message, name=missing.name) from None
 
+from damacy._batch import Batch
+from damacy._batch_rows import rows_of, warn_of_unknown_rows
+from damacy._dtype import Dtype
 from damacy.training import Loader
 
+_WIDE = {Dtype.F64: "f32", Dtype.I64: "i32", Dtype.U64: "u32"}
 
-def batches(loader: Loader, sharding: jax.sharding.Sharding | None = None) -> Iterator[jax.Array]:
+
+def batches(loader: Loader, sharding: jax.sharding.Sharding | None = None, *, info: bool = False) -> Iterator[Any]:
     """The batches that are left of the loader's epoch, as arrays on the loader's device, without a copy.
 
     With `sharding` each becomes this process's part of a global array, as `jax.make_array_from_process_local_data`
     puts it together; every process is then a rank of its own. An array keeps its slot until it is gone; with the
     default `Config.n_batches` one may be kept while the next is made.
+
+    With `info=True` it gives pairs of an array and a `damacy.BatchRows`, which says which samples the rows are.
+
+    `TypeError`, at the first batch, for elements of 64 bits unless `jax_enable_x64` allows them.
     """
-    for batch in loader:
+    warn_of_unknown_rows(loader.config, info)
+
+    def array(batch: Batch) -> Any:
         with batch as lent:
-            array = jax.dlpack.from_dlpack(lent)
+            made = jax.dlpack.from_dlpack(lent)
         if sharding is not None:
-            array = jax.make_array_from_process_local_data(sharding, array)
-        yield array
-        del array
+            made = jax.make_array_from_process_local_data(sharding, made)
+        return (made, rows_of(batch)) if info else made
+
+    return _checked(loader, array)
+
+
+def _checked(loader: Loader, array: Callable[[Batch], Any]) -> Iterator[Any]:
+    dtype = loader.config.dtype
+    if dtype in _WIDE and not jax.config.jax_enable_x64:
+        raise TypeError(
+            f'jax has no {dtype.name.lower()} unless jax_enable_x64 is set: jax.config.update("jax_enable_x64", True), '
+            f'or Config(dtype="{_WIDE[dtype]}")'
+        )
+    yield from loader._given_as(array)

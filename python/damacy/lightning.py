@@ -4,6 +4,8 @@ Knows Lightning's hooks and `damacy.torch.IterableDataset`."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from typing import Any
 
 try:
@@ -12,54 +14,116 @@ except ModuleNotFoundError as missing:
     message = f"damacy.lightning needs the package {missing.name}: pip install {missing.name}"
     raise ModuleNotFoundError(message, name=missing.name) from None
 
+from damacy._config import Config
+from damacy._ranks import rank_and_ranks
+from damacy.samplers import Sampler
 from damacy.torch import IterableDataset
 from damacy.training import Loader
 
+_logger = logging.getLogger("damacy")
+
 
 class DataModule(lightning.LightningDataModule):
-    """Loaders for the stages of a `Trainer`. Its state, the positions of the loaders, is in every checkpoint.
+    """Loaders for the stages of a `Trainer`. The position of `train` is in every checkpoint.
 
-    The trainer need not shard anything: give each rank its own `Loader(..., rank=, ranks=)`.
+    Give it samplers, with the `Config` for their batches: in `setup` it makes a loader of each, of the trainer's rank
+    and number of ranks. `train` drops what fills no whole step. The others see every sample: their last batch is short
+    on one rank; on more it is filled up with rows of which `BatchRows.valid` is False, see `info`.
+
+    Or give it a `Loader` for a stage, whose ranks must be the trainer's; `Loader(ranks="auto")` takes them over.
+
+    Every validation, test and prediction begins the same epoch again, so that the sanity check, `limit_val_batches` and
+    repeated validation see the same samples. With `info=True` batches are pairs of a tensor and a `damacy.BatchRows`.
     """
 
     def __init__(
         self,
-        train: Loader | None = None,
-        validation: Loader | None = None,
-        test: Loader | None = None,
-        predict: Loader | None = None,
+        train: Loader | Sampler | None = None,
+        validation: Loader | Sampler | None = None,
+        test: Loader | Sampler | None = None,
+        predict: Loader | Sampler | None = None,
+        *,
+        config: Config | None = None,
+        info: bool = False,
     ) -> None:
         super().__init__()
         given = {"train": train, "validation": validation, "test": test, "predict": predict}
-        self._loaders = {stage: loader for stage, loader in given.items() if loader is not None}
+        self._given = {stage: source for stage, source in given.items() if source is not None}
+        for stage, source in self._given.items():
+            if not isinstance(source, Loader) and not hasattr(source, "sample"):
+                raise TypeError(f"{stage} must be a Loader or a sampler (got {type(source).__name__})")
+            if not isinstance(source, Loader) and config is None:
+                raise TypeError(f"{stage} is a sampler: say config=, for the batches of its loader")
+        self._config = config
+        self._info = bool(info)
+        self._datasets: dict[str, IterableDataset] = {}
+        self._state: Mapping[str, int] | None = None  # of train, until it has a loader
+
+    def setup(self, stage: str) -> None:
+        """Makes the loaders of samplers, and compares the ranks of those that were given with the trainer's.
+
+        `ValueError` where they differ.
+        """
+        place = rank_and_ranks() if self.trainer is None else (self.trainer.global_rank, self.trainer.world_size)
+        for name, source in self._given.items():
+            known = self._datasets.get(name)
+            if known is None or (known.loader.rank, known.loader.ranks) != place:
+                self._datasets[name] = IterableDataset(self._loader(name, source, *place), info=self._info)
+        if self._state is not None:
+            self.load_state_dict({"train": self._state})
 
     def train_dataloader(self) -> Any:
-        return self._tensors("train")
+        return self._dataset("train")
 
     def val_dataloader(self) -> Any:
-        return self._tensors("validation")
+        return self._dataset("validation")
 
     def test_dataloader(self) -> Any:
-        return self._tensors("test")
+        return self._dataset("test")
 
     def predict_dataloader(self) -> Any:
-        return self._tensors("predict")
+        return self._dataset("predict")
 
     def state_dict(self) -> dict[str, dict[str, int]]:
-        """By stage, as `Loader.state_dict`."""
-        return {stage: loader.state_dict() for stage, loader in self._loaders.items()}
+        """Under `"train"`, as `Loader.state_dict`."""
+        if "train" in self._datasets:
+            return {"train": self._datasets["train"].state_dict()}
+        return {} if self._state is None else {"train": dict(self._state)}
 
-    def load_state_dict(self, state_dict: dict[str, dict[str, int]]) -> None:
-        """As `Loader.load_state_dict`, for the stages that have a loader."""
-        for stage, loader in self._loaders.items():
-            if stage in state_dict:
-                loader.load_state_dict(state_dict[stage])
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As `Loader.load_state_dict`, for `train`. What older versions wrote of other stages is ignored."""
+        if "train" not in state_dict or "train" not in self._given:
+            return
+        self._state = state_dict["train"]
+        if "train" in self._datasets:
+            self._datasets["train"].load_state_dict(state_dict["train"])
+            self._state = None
 
     def teardown(self, stage: str) -> None:
-        for loader in self._loaders.values():
-            loader.close()
+        for dataset in self._datasets.values():
+            dataset.loader.close()
 
-    def _tensors(self, stage: str) -> Any:
-        if stage not in self._loaders:
+    def _dataset(self, stage: str) -> Any:
+        if stage not in self._given:
             return []
-        return IterableDataset(self._loaders[stage])
+        if stage not in self._datasets:  # without a trainer
+            self.setup(stage)
+        return self._datasets[stage]
+
+    def _loader(self, stage: str, source: Loader | Sampler, rank: int, ranks: int) -> Loader:
+        if isinstance(source, Loader):
+            source._take_ranks(rank, ranks)
+            if stage != "train":
+                source._restart = True
+            return source
+        assert self._config is not None
+        if stage == "train":
+            return Loader(source, self._config, rank=rank, ranks=ranks)
+        if ranks > 1 and not self._info:
+            _logger.info(
+                "%s: the last step of %d ranks may have rows that were seen before: with DataModule(info=True) "
+                "BatchRows.valid is False for them",
+                stage,
+                ranks,
+            )
+        return Loader(source, self._config, rank=rank, ranks=ranks, tail="short" if ranks == 1 else "pad", restart=True)

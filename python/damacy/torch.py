@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 try:
     import torch
-    import torch.distributed
     import torch.utils.data
 except ModuleNotFoundError as missing:
     message = f"damacy.torch needs the package {missing.name}: pip install {missing.name}"
     raise ModuleNotFoundError(message, name=missing.name) from None
 
+from damacy._batch import Batch
+from damacy._batch_rows import rows_of, warn_of_unknown_rows
+from damacy._ranks import rank_and_ranks as rank_and_ranks
 from damacy.training import Loader
 
 _IN_A_WORKER = (
@@ -22,32 +25,39 @@ _IN_A_WORKER = (
     "DataLoader(dataset, batch_size=None, num_workers=0), or iterate the dataset itself, and set "
     "Config.n_io_threads to the number of workers you had"
 )
+_IN_A_DATA_LOADER = {
+    "batch_size": "batches are made by the loader, whose Config has their size",
+    "num_workers": "the loader reads with threads of its own, see Config.n_io_threads",
+}
 
 
 class IterableDataset(torch.utils.data.IterableDataset):
     """The batches of a `damacy.training.Loader` as tensors, on the loader's device, without a copy.
 
-    Iterate it once an epoch, itself or in `DataLoader(dataset, batch_size=None)`; without `batch_size=None` a
-    `DataLoader` copies each batch and puts an axis in front of it. A tensor keeps its slot until it is gone; with the
-    default `Config.n_batches` one may be kept while the next is made. In a worker process it raises `RuntimeError`,
-    which says what to do instead.
+    Iterate it once an epoch, itself or in `dataloader(loader)`; a `DataLoader` with a batch size copies each batch and
+    puts an axis in front of it. A tensor keeps its slot until it is gone; with the default `Config.n_batches` one may
+    be kept while the next is made. In a worker process it raises `RuntimeError`, which says what to do instead.
+
+    With `info=True` it gives pairs of a tensor and a `damacy.BatchRows`, which says which samples the rows are.
     """
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader, *, info: bool = False) -> None:
         self.loader = loader
+        self._info = bool(info)
+        warn_of_unknown_rows(loader.config, self._info)
 
-    def __iter__(self) -> Iterator[torch.Tensor]:
+    def __iter__(self) -> Iterator[Any]:
         if torch.utils.data.get_worker_info() is not None:
             raise RuntimeError(_IN_A_WORKER)
-        for batch in self.loader:
-            with batch as lent:
-                tensor = torch.from_dlpack(lent)
-            yield tensor
-            del tensor
+        return self.loader._given_as(self._tensor)
 
     def __len__(self) -> int:
         """Steps of a whole epoch."""
         return len(self.loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        """As `Loader.set_epoch`."""
+        self.loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, int]:
         """As `Loader.state_dict`."""
@@ -57,12 +67,22 @@ class IterableDataset(torch.utils.data.IterableDataset):
         """As `Loader.load_state_dict`."""
         self.loader.load_state_dict(state)
 
+    def _tensor(self, batch: Batch) -> Any:
+        with batch as lent:
+            tensor = torch.from_dlpack(lent)
+        return (tensor, rows_of(batch)) if self._info else tensor
 
-def rank_and_ranks() -> tuple[int, int]:
-    """Of the default process group, or of the environment that `torchrun` makes, or (0, 1)."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
+def dataloader(loader: Loader | IterableDataset, **arguments: Any) -> torch.utils.data.DataLoader[Any]:
+    """A `DataLoader` of a loader's batches, for code that wants one: without a batch size and without workers.
+
+    `arguments` are its other ones. With `pin_memory=True` host batches are copied to pinned memory, by torch.
+    """
+    for name, only in (("batch_size", None), ("num_workers", 0)):
+        if arguments.setdefault(name, only) != only:
+            raise ValueError(f"{name} must be {only} (got {arguments[name]!r}): {_IN_A_DATA_LOADER[name]}")
+    dataset = loader if isinstance(loader, IterableDataset) else IterableDataset(loader)
+    return torch.utils.data.DataLoader(dataset, **arguments)
 
 
 def local_device() -> str:

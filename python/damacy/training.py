@@ -13,9 +13,9 @@ Knows which samples of a `damacy.samplers.Sampler` each step and rank gets. Know
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal, cast, get_args
 
 from damacy._batch import Batch
 from damacy._config import Config
@@ -23,27 +23,45 @@ from damacy._errors import DamacyError
 from damacy._integers import as_int
 from damacy._machine_settings import completed
 from damacy._pipeline import Pipeline
+from damacy._ranks import rank_and_ranks
 from damacy._sample import Sample
+from damacy._schedule import Schedule
 from damacy.samplers import Sampler
-
-Tail = Literal["drop", "wrap"]
+from damacy.typing import Tail as Tail
 
 
 class Loader:
     """Iterate it once an epoch; reading goes on ahead, also across the border of epochs.
 
     A step takes `ranks * config.batch_size` samples of the epoch, in order; this rank gets the `rank`-th part of them.
-    All ranks make the same number of steps, whole batches all: what is left at an epoch's end is dropped, or, with
-    `tail="wrap"`, filled up from the epoch's beginning.
+    All ranks make the same number of steps. `rank="auto", ranks="auto"`: those of this process, as
+    `damacy.torch.rank_and_ranks` finds them at the first batch or `len`.
+
+    `tail` says what becomes of the samples at an epoch's end that fill no whole step: `"drop"` leaves them out;
+    `"wrap"` fills the step up from the epoch's beginning; `"pad"` does, too, and tells: `Batch.valid` is False for the
+    rows added, so each sample counts once; `"short"`, on one rank only, makes the last batch short.
 
     Threads, buffers and slots that `config` leaves at their defaults follow from the machine, as in
     `Config.for_this_machine`.
 
     After `break` the next `for` goes on in the same epoch. An error of a batch (`on_error="raise"`) leaves the `for`;
-    the next one goes on behind that batch.
+    the next one goes on behind that batch. With `restart=True` every `for` begins the same epoch again: for validation.
+
+    `transform` is called, in order and on the consumer's thread, with what the loop would get, which gets its result:
+    a `Batch` here, a tensor from `damacy.torch`, an array from `damacy.jax`, with `info=True` the pair.
     """
 
-    def __init__(self, sampler: Sampler, config: Config, *, rank: int = 0, ranks: int = 1, tail: Tail = "drop") -> None:
+    def __init__(
+        self,
+        sampler: Sampler,
+        config: Config,
+        *,
+        rank: int | Literal["auto"] = 0,
+        ranks: int | Literal["auto"] = 1,
+        tail: Tail = "drop",
+        restart: bool = False,
+        transform: Callable[[Any], Any] | None = None,
+    ) -> None:
         if not hasattr(sampler, "sample"):
             raise TypeError(
                 f"sampler must have sample(epoch, index), a length and a seed (got {type(sampler).__name__})"
@@ -52,21 +70,23 @@ class Loader:
             raise TypeError(f"config must be a Config (got {type(config).__name__})")
         self._sampler = sampler
         self._config = config
-        self._rank, self._ranks = as_int(rank, "rank"), as_int(ranks, "ranks")
-        if not 0 <= self._rank < self._ranks:
-            raise ValueError(f"rank must be >= 0 and below ranks (got {rank} of {ranks})")
-        if tail not in ("drop", "wrap"):
-            raise ValueError(f"tail must be 'drop' or 'wrap' (got {tail!r})")
-        if self._ranks > 1 and config.on_error == "skip":
-            raise ValueError("on_error='skip' would give ranks unequal batches: choose 'raise' or 'fill'")
-        self._tail = tail
-        self._step_samples = self._ranks * config.batch_size
+        self._is_auto = _is_auto(rank, ranks)
+        if tail not in get_args(Tail):
+            raise ValueError(f"tail must be 'drop', 'wrap', 'pad' or 'short' (got {tail!r})")
+        if transform is not None and not callable(transform):
+            raise TypeError(f"transform must be callable (got {type(transform).__name__})")
+        self._tail: Tail = tail
+        self._restart = bool(restart)
+        self._transform = transform
         self._epoch = self._samples = 0
+        self._passes = 0  # ends of an epoch that were reached
         self._delivered = 0  # batch ids of the pipeline below this one have had their turn
         self._pipeline: Pipeline | None = None
         self._refused: DamacyError | None = None  # by the pipeline's push
-        if len(self) == 0:
-            raise ValueError(f"an epoch of {len(sampler)} samples has no whole step of {self._step_samples}")
+        self._early: Batch | None = None  # of the next pass: the last batches of this one were skipped
+        self._schedule: Schedule | None = None  # until the ranks are known
+        if not self._is_auto:
+            self._set_ranks(as_int(rank, "rank"), as_int(ranks, "ranks"))
 
     @property
     def config(self) -> Config:
@@ -78,15 +98,35 @@ class Loader:
         """Of the next batch, from 0."""
         return self._epoch
 
+    @property
+    def rank(self) -> int:
+        """Of this loader among `ranks`; `"auto"` is looked up now."""
+        return self._known_schedule().rank
+
+    @property
+    def ranks(self) -> int:
+        """How many loaders read a step together; `"auto"` is looked up now."""
+        return self._known_schedule().ranks
+
     def __len__(self) -> int:
         """Steps of a whole epoch, alike on every rank."""
-        return self._steps_left(0)
+        return self._known_schedule().steps_left(0)
 
-    def __iter__(self) -> Iterator[Batch]:
-        """The batches that are left of the current epoch."""
-        epoch = self._epoch
-        while self._epoch == epoch:
-            yield self._next()
+    def __iter__(self) -> Iterator[Any]:
+        """The batches that are left of the current epoch, or, with `restart=True`, all of them."""
+        return self._given_as(lambda batch: batch)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next `for` is that epoch from its start. At a position inside of it, as after resuming, nothing changes.
+
+        Not needed where epochs follow one another: the loader counts them.
+        """
+        number = as_int(epoch, "epoch")
+        if number < 0:
+            raise ValueError(f"epoch must be >= 0 (got {number})")
+        if number != self._epoch:
+            self.close()
+            self._epoch, self._samples = number, 0
 
     def state_dict(self) -> dict[str, int]:
         """Where the run is: behind the last batch that the loop was given. The same on every rank, for any number of
@@ -113,11 +153,12 @@ class Loader:
                 raise ValueError(f"the state is of a sampler with {name} {state[name]}, this one has {now}")
         self.close()
         self._epoch, self._samples = as_int(state["epoch"], "epoch"), as_int(state["samples"], "samples")
-        if self._steps_left(self._samples) == 0:  # with larger steps than those that were made
-            self._epoch, self._samples = self._epoch + 1, 0
+        if self._schedule is not None:
+            self._leave_epoch_at_its_end()
 
     def close(self) -> None:
         """Stop reading. Batches and tensors stay valid; iterating starts again where it was."""
+        self._early = None
         if self._pipeline is not None:
             self._pipeline.close()
             self._pipeline = None
@@ -131,15 +172,76 @@ class Loader:
         self.close()
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_pipeline": None, "_refused": None}
+        there = {"_pipeline": None, "_refused": None, "_early": None}
+        return self.__dict__ | (there | {"_schedule": None} if self._is_auto else there)
 
-    def _next(self) -> Batch:
+    def _set_ranks(self, rank: int, ranks: int) -> None:
+        if not 0 <= rank < ranks:
+            raise ValueError(f"rank must be >= 0 and below ranks (got {rank} of {ranks})")
+        if ranks > 1 and self._config.on_error == "skip":
+            raise ValueError("on_error='skip' would give ranks unequal batches: choose 'raise' or 'fill'")
+        if ranks > 1 and self._tail == "short":
+            raise ValueError("tail='short' would give ranks unequal steps: choose 'pad'")
+        schedule = Schedule(self._sampler, self._config.batch_size, rank, ranks, self._tail)
+        if schedule.steps_left(0) == 0:
+            raise ValueError(f"an epoch of {len(self._sampler)} samples has no whole step of {schedule.step_samples}")
+        self._schedule = schedule
+        self._leave_epoch_at_its_end()
+
+    def _take_ranks(self, rank: int, ranks: int) -> None:
+        """Those of a trainer: of a loader that looks them up it is told; others must have them."""
+        if self._is_auto:
+            if self._schedule is None or (self.rank, self.ranks) != (rank, ranks):
+                self.close()
+                self._set_ranks(rank, ranks)
+            return
+        help_text = "give DataModule a sampler, or Loader(ranks='auto')"
+        if self.ranks != ranks:
+            own = "1 rank" if self.ranks == 1 else f"{self.ranks} ranks"
+            raise ValueError(f"the loader is of {own}, the trainer has {ranks}: {help_text}")
+        if self.rank != rank:
+            raise ValueError(f"the loader is of rank {self.rank}, the trainer's is {rank}: {help_text}")
+
+    def _known_schedule(self) -> Schedule:
+        if self._schedule is None:
+            self._set_ranks(*rank_and_ranks())
+        assert self._schedule is not None
+        return self._schedule
+
+    def _given_as(self, form: Callable[[Batch], Any]) -> Iterator[Any]:
+        """As `__iter__`, in the form that a framework takes: what `transform` is called with."""
+        transform = self._transform
+        return _Pass(self, form if transform is None else lambda batch: transform(form(batch)))
+
+    def _begin_pass(self) -> None:
+        self._known_schedule()
+        if self._restart and self._samples > 0:
+            self.close()
+            self._samples = 0
+
+    def _next(self) -> Batch | None:
+        """None where the epoch ended without another batch."""
+        passes, batch = self._passes, self._early
+        if batch is None:
+            batch = self._pop()
+        self._early = None
+        batch_id, schedule = batch.info.batch_id, self._known_schedule()
+        self._advance_to(batch_id)
+        if self._passes != passes:
+            self._early = batch
+            return None
+        if self._tail == "pad" and (own := schedule.own_rows(self._samples)) < schedule.batch_size:
+            batch._padded_from = batch_id * schedule.batch_size + own  # all batches are whole
+        self._advance_to(batch_id + 1)
+        return batch
+
+    def _pop(self) -> Batch:
         pipeline = self._pipeline or self._start()
         try:
-            batch = pipeline.pop()
+            return pipeline.pop()
         except DamacyError as error:
             if error.batch_id is not None:
-                self._advance_behind(error.batch_id)
+                self._advance_to(error.batch_id + 1)
             elif error.what == "push":  # ended the source: there is nothing behind it
                 self.close()
             elif error.reason == "empty" and self._refused is not None:
@@ -147,39 +249,67 @@ class Loader:
                 self.close()
                 raise refused from None
             raise
-        self._advance_behind(batch.info.batch_id)
-        return batch
 
     def _start(self) -> Pipeline:
         self._pipeline = Pipeline(completed(self._config))
         self._delivered = 0
         self._refused = None
         try:
-            self._pipeline.push(self._source())
+            samples = self._known_schedule().stream(self._epoch, self._samples, repeat=self._restart)
+            self._pipeline.push(cast("Iterator[Sample]", samples))  # among them some that end their batch
         except DamacyError as error:
             self._refused = error  # its turn comes behind the batches before it
         return self._pipeline
 
-    def _advance_behind(self, batch_id: int) -> None:
-        for _ in range(batch_id + 1 - self._delivered):  # more than one where a whole batch was skipped
-            self._samples += self._step_samples
-            if self._steps_left(self._samples) == 0:
-                self._epoch, self._samples = self._epoch + 1, 0
-        self._delivered = batch_id + 1
+    def _advance_to(self, batch_id: int) -> None:
+        for _ in range(batch_id - self._delivered):  # more than one where a whole batch was skipped
+            self._samples += self._known_schedule().step_samples
+            self._leave_epoch_at_its_end()
+        self._delivered = max(self._delivered, batch_id)
 
-    def _source(self) -> Iterator[Sample]:
-        """This rank's samples, from here on and for ever."""
-        epoch, start = self._epoch, self._samples
-        while True:
-            for step in range(self._steps_left(start)):
-                first = start + step * self._step_samples + self._rank * self._config.batch_size
-                for index in range(first, first + self._config.batch_size):
-                    yield self._sampler.sample(epoch, index % len(self._sampler))
-            epoch, start = epoch + 1, 0
+    def _leave_epoch_at_its_end(self) -> None:
+        """Also with larger steps than those that were made."""
+        if self._known_schedule().steps_left(self._samples) == 0:
+            self._samples = 0
+            self._passes += 1
+            if not self._restart:
+                self._epoch += 1
 
-    def _steps_left(self, samples: int) -> int:
-        left = max(0, len(self._sampler) - samples)
-        return left // self._step_samples if self._tail == "drop" else -(-left // self._step_samples)
+
+class _Pass(Iterator[Any]):
+    """One `for` over a loader. Keeps no reference to what it gave; ends with an error, as a generator does."""
+
+    def __init__(self, loader: Loader, form: Callable[[Batch], Any]) -> None:
+        self._loader = loader
+        self._form = form
+        self._place: tuple[int, int] | None = None
+        self._ended = False
+
+    def __next__(self) -> Any:
+        loader = self._loader
+        if self._ended:
+            raise StopIteration
+        self._ended = True  # unless this gives something
+        if self._place is None:
+            loader._begin_pass()
+            self._place = loader._epoch, loader._passes
+        if (loader._epoch, loader._passes) != self._place or (batch := loader._next()) is None:
+            raise StopIteration
+        given = self._form(batch)
+        self._ended = False
+        return given
+
+
+def _is_auto(rank: int | Literal["auto"], ranks: int | Literal["auto"]) -> bool:
+    """True where they are to be looked up; one that is "auto" stands for both."""
+    for name, value in (("rank", rank), ("ranks", ranks)):
+        if isinstance(value, str) and value != "auto":
+            raise ValueError(f"{name} must be an integer or 'auto' (got {value!r})")
+    if not isinstance(rank, str) and not isinstance(ranks, str):
+        return False
+    if (rank, ranks) not in (("auto", "auto"), ("auto", 1), (0, "auto")):
+        raise ValueError(f"rank and ranks must both be integers, or both 'auto' (got {rank!r} and {ranks!r})")
+    return True
 
 
 def _stream_of(sampler: Sampler) -> int:

@@ -23,7 +23,7 @@ OnError = Literal["raise", "skip", "fill"]
 GpuDecoder = Literal["auto", "own", "nvcomp"]
 """Who decodes zstd and LZ4 frames on a GPU."""
 
-Tail = Literal["drop", "wrap"]
+Tail = Literal["drop", "wrap", "pad", "short"]
 """What becomes of the samples at an epoch's end that fill no whole step."""
 
 

@@ -30,7 +30,7 @@ NEEDED = {
     "jax": "jax",
     "synthetic": "zarr",
 }
-EXPORTS = """Pipeline Config Sample Batch BatchInfo Metric Stats Dtype Status DamacyError TryAgain PopTimeout
+EXPORTS = """Pipeline Config Sample Batch BatchInfo BatchRows Metric Stats Dtype Status DamacyError TryAgain PopTimeout
 InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
 OutOfMemory ShutdownError set_log_level MAX_CHUNK_UNCOMPRESSED_BYTES __version__""".split()
 

@@ -180,7 +180,7 @@ def test_a_state_goes_on_with_another_batch_size(arrays):
     [
         ({"rank": 1}, "below ranks"),
         ({"rank": -1, "ranks": 2}, "below ranks"),
-        ({"tail": "keep"}, "'drop' or 'wrap'"),
+        ({"tail": "keep"}, "'pad' or 'short'"),
         ({"ranks": 5}, "no whole step of 10"),
     ],
 )

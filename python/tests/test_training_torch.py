@@ -2,14 +2,16 @@
 
 import importlib
 import pathlib
+import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 
 import damacy
-from damacy.samplers import RandomCrops
+from damacy.samplers import RandomCrops, SlidingGrid
 from damacy.training import Loader
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
@@ -102,6 +104,140 @@ def test_a_dataset_resumes(array):
     same([tensor.clone() for tensor in again], expected(array)[1:])
 
 
+def test_a_dataset_jumps_to_an_epoch(array):
+    pytest.importorskip("torch")
+    from damacy.torch import IterableDataset
+
+    with loader(array) as each:
+        dataset = IterableDataset(each, info=True)
+        dataset.set_epoch(5)
+        assert [rows.epoch for _, rows in dataset] == [5] * 4
+
+
+def test_rows_travel_beside_tensors_also_through_a_data_loader(array):
+    torch = pytest.importorskip("torch")
+    from damacy.torch import IterableDataset, dataloader
+
+    for wrap in (lambda dataset: dataset, dataloader, lambda dataset: dataloader(dataset, pin_memory=False)):
+        with loader(array, rank=1, ranks=2, tail="pad") as each:
+            found = [(tensor.clone(), rows) for tensor, rows in wrap(IterableDataset(each, info=True))]
+        stored = torch.arange(120).reshape(12, 10)
+        assert [rows.indices for _, rows in found] == [(2, 3), (6, 7)]
+        for tensor, rows in found:
+            assert isinstance(rows, damacy.BatchRows)
+            assert (rows.epoch, rows.valid) == (0, (True, True))
+            for row, sample, index in zip(tensor, rows.samples, rows.indices):
+                assert sample == each._sampler.sample(0, index)
+                assert (row == stored[tuple(slice(*axis) for axis in sample.aabb)]).all()
+
+
+def test_rows_that_a_tail_added_are_told(array):
+    pytest.importorskip("torch")
+    from damacy.torch import IterableDataset
+
+    config = damacy.Config(batch_size=3, host_buffer_bytes=1 << 20, device_buffer_bytes=1 << 20, device="cpu")
+    with Loader(RandomCrops([array], (3, 4), length=8, seed=3), config, tail="pad") as each:
+        found = [rows for _, rows in IterableDataset(each, info=True)]
+    assert [rows.valid for rows in found] == [(True,) * 3, (True,) * 3, (True, True, False)]
+    assert found[-1].indices == (6, 7, 0)
+
+
+def test_rows_may_be_pickled_and_no_library_takes_them_apart(array):
+    import collections.abc
+    import dataclasses
+
+    rows = damacy.BatchRows(
+        samples=(damacy.Sample("a", [(0, 1)], row_key=(2, 7)),), epoch=2, indices=(7,), valid=(True,)
+    )
+    again = pickle.loads(pickle.dumps(rows))
+    assert (again, again.samples[0].row_key) == (rows, (2, 7))
+    assert rows != damacy.BatchRows(samples=rows.samples, epoch=2, indices=(7,), valid=(False,))
+    assert not isinstance(rows, (tuple, collections.abc.Mapping, collections.abc.Iterable))
+    assert not dataclasses.is_dataclass(rows)
+    torch = pytest.importorskip("torch")
+    assert torch.utils.data.default_convert(rows) is rows
+    lightning = pytest.importorskip("lightning")
+    assert lightning.pytorch.utilities.move_data_to_device([rows], "cpu")[0] is rows
+
+
+def test_a_transform_gets_what_the_dataset_would_give(array):
+    torch = pytest.importorskip("torch")
+    from damacy.torch import IterableDataset
+
+    with loader(array, transform=lambda x: x[:, None] / 2) as each:
+        found = [tensor.clone() for tensor in IterableDataset(each)]
+        same([tensor[:, 0] * 2 for tensor in found], expected(array))
+    with loader(array, transform=lambda pair: (pair[0].shape, pair[1].indices)) as each:
+        found = list(IterableDataset(each, info=True))
+        assert found[0] == (torch.Size([2, 3, 4]), (0, 1))
+
+
+SKIPPED_UNSEEN = (
+    "on_error='skip' drops rows and whole batches, and nothing here says which: two loaders in step would pair wrong "
+    "rows; use one with two arrays, 'fill', or info=True"
+)
+
+
+def skipping(array):
+    config = damacy.Config(
+        batch_size=2, host_buffer_bytes=1 << 20, device_buffer_bytes=1 << 20, device="cpu", on_error="skip"
+    )
+    return Loader(RandomCrops([array], (3, 4), length=8, seed=3), config)
+
+
+def test_skipping_without_telling_which_rows_warns_once(array):
+    pytest.importorskip("torch")
+    from damacy.torch import IterableDataset
+
+    with warnings.catch_warnings(record=True) as seen, skipping(array) as each:
+        warnings.simplefilter("always")
+        dataset = IterableDataset(each)
+        for _ in range(2):
+            for _ in dataset:
+                pass
+        IterableDataset(each, info=True)
+    assert [(warning.category, str(warning.message)) for warning in seen] == [(UserWarning, SKIPPED_UNSEEN)]
+    assert seen[0].filename == __file__
+
+
+def test_two_datasets_that_skip_are_paired_by_their_rows(tmp_path):
+    """What the warning asks for: by `info=True` rows that one side lacks can be left out on the other."""
+    pytest.importorskip("torch")
+    zarr = pytest.importorskip("zarr")
+    from damacy.torch import IterableDataset
+
+    stored = np.arange(16 * 4, dtype="f4").reshape(16, 4)
+    for name, bad in (("image", 3), ("label", 9)):
+        array = zarr.create_array(tmp_path / name, shape=(16, 4), chunks=(1, 4), dtype="f4", fill_value=-1)
+        array[:] = stored
+        (tmp_path / name / "c" / str(bad) / "0").write_bytes(b"broken")
+    config = damacy.Config(
+        batch_size=4, host_buffer_bytes=1 << 20, device_buffer_bytes=1 << 20, device="cpu", on_error="skip"
+    )
+
+    def rows_by_index(name):
+        with Loader(SlidingGrid([tmp_path / name], (1, 4), seed=1), config) as each:
+            pairs = [(tensor.clone(), rows) for tensor, rows in IterableDataset(each, info=True)]
+        return {index: row for tensor, rows in pairs for row, index in zip(tensor, rows.indices)}
+
+    images, labels = rows_by_index("image"), rows_by_index("label")
+    both = images.keys() & labels.keys()
+    assert (len(images), len(labels), len(both)) == (15, 15, 14)
+    assert all((images[index] == labels[index]).all() for index in both)
+
+
+def test_a_data_loader_with_a_batch_size_or_workers_is_refused(array):
+    pytest.importorskip("torch")
+    from damacy.torch import dataloader
+
+    with loader(array) as each:
+        with pytest.raises(ValueError, match=r"^batch_size must be None \(got 8\): batches are made by the loader"):
+            dataloader(each, batch_size=8)
+        with pytest.raises(ValueError, match=r"^num_workers must be 0 \(got 2\): the loader reads with threads"):
+            dataloader(each, num_workers=2)
+        same([tensor.clone() for tensor in dataloader(each, batch_size=None)], expected(array))
+
+
 def test_rank_and_device_come_from_the_environment(monkeypatch):
     torch = pytest.importorskip("torch")
     from damacy import torch as ours
@@ -191,3 +327,44 @@ def test_jax_gets_the_batches_as_arrays(array):
     with loader(array) as each:
         found = [np.array(jax.numpy.copy(x)) for x in batches(each, sharding)]
         same(found, expected(array))
+
+
+def test_jax_gets_rows_beside_arrays_and_transforms(array):
+    pytest.importorskip("jax")
+    from damacy.jax import batches
+
+    with loader(array) as each:
+        assert [rows.indices for _, rows in batches(each, info=True)] == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    with loader(array, transform=lambda x: x.shape) as each:
+        assert list(batches(each)) == [(2, 3, 4)] * 4
+    with warnings.catch_warnings(record=True) as seen, skipping(array) as each:
+        warnings.simplefilter("always")
+        for found in (batches(each), batches(each, info=True)):
+            for _ in found:
+                pass
+    assert [str(warning.message) for warning in seen if warning.category is UserWarning] == [SKIPPED_UNSEEN]
+
+
+@pytest.mark.parametrize(("dtype", "narrow"), [("f64", "f32"), ("i64", "i32"), ("u64", "u32")])
+def test_jax_refuses_wide_elements_at_the_first_batch_unless_it_may_have_them(array, dtype, narrow):
+    jax = pytest.importorskip("jax")
+    from damacy.jax import batches
+
+    config = damacy.Config(
+        batch_size=2, host_buffer_bytes=1 << 20, device_buffer_bytes=1 << 20, device="cpu", dtype=dtype
+    )
+    with Loader(RandomCrops([array], (3, 4), length=8, seed=3), config) as each:
+        found = batches(each)
+        with pytest.raises(TypeError) as refused:
+            next(found)
+        assert str(refused.value) == (
+            f"jax has no {dtype} unless jax_enable_x64 is set: "
+            f'jax.config.update("jax_enable_x64", True), or Config(dtype="{narrow}")'
+        )
+        assert each.state_dict()["samples"] == 0
+        jax.config.update("jax_enable_x64", True)
+        try:
+            array = next(batches(each))
+            assert (array.dtype.itemsize, array.shape) == (8, (2, 3, 4))
+        finally:
+            jax.config.update("jax_enable_x64", False)
