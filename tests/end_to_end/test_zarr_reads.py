@@ -5,6 +5,7 @@ import asyncio
 import itertools
 import pickle
 import threading
+import warnings
 from typing import ClassVar
 
 import hypothesis.strategies as st
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.timeout(120)
 
 from zarr.abc.store import Store  # noqa: E402
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec  # noqa: E402
-from zarr.core.array_spec import ArraySpec  # noqa: E402
+from zarr.core.array_spec import ArrayConfig, ArraySpec  # noqa: E402
 from zarr.core.buffer import BufferPrototype  # noqa: E402
 from zarr.storage import LocalStore, MemoryStore, StorePath, WrapperStore, ZipStore  # noqa: E402
 
@@ -425,9 +426,9 @@ class Ranged(WrapperStore):
 def test_a_store_that_takes_ranges_is_asked_for_the_chunks_of_a_shard_at_once():
     store = Ranged(MemoryStore())
     stock = write(store._store, shards=SHARDS, compressors=None)
-    ours = opened(store)
     gap = "array.sharding_coalesce_max_gap_bytes"
     with zarr.config.set({gap: 0, "async.concurrency": 4}):
+        ours = opened(store)
         same(ours[0:13:12, :, ::10], stock[0:13:12, :, ::10])
     limits = {"max_concurrency": 1, "max_gap_bytes": 0, "max_coalesced_bytes": 16 << 20}
     assert sorted(store.asked, key=str) == [(f"c/{i}/{j}/0", limits) for i in range(2) for j in range(2)]
@@ -438,6 +439,36 @@ def test_a_store_that_takes_ranges_is_asked_for_the_chunks_of_a_shard_at_once():
     store.failure = FileNotFoundError("deleted behind the index")
     with pytest.raises(damacy.StorageError):
         ours[:]
+
+
+@pytest.mark.skipif(not hasattr(ArrayConfig, "sharding_coalesce_max_gap_bytes"), reason="zarr 3.3 and later")
+def test_an_array_says_itself_how_ranges_of_its_shards_are_merged():
+    store = Ranged(MemoryStore())
+    stock = write(store._store, shards=SHARDS, compressors=None)
+    own = {"sharding_coalesce_max_gap_bytes": 7, "sharding_coalesce_max_bytes": 4096}
+    with damacy.zarr.enable(strict=True):
+        ours = zarr.open_array(store, mode="r", config=own)
+    same(ours[0:13:12, :, ::10], stock[0:13:12, :, ::10])
+    asked = [limits for _, limits in store.asked]
+    assert {(limits["max_gap_bytes"], limits["max_coalesced_bytes"]) for limits in asked} == {(7, 4096)}
+    store.asked.clear()
+    with damacy.zarr.enable(strict=True):
+        zarr.open_array(store, mode="r")[:]
+    assert {limits["max_gap_bytes"] for _, limits in store.asked} == {1 << 20}
+
+
+def test_what_zarr_warns_about_codecs_comes_when_the_array_is_opened(tmp_path):
+    codecs = [zarr.codecs.ShardingCodec(chunk_shape=(4, 4)), zarr.codecs.GzipCodec()]
+    with pytest.warns(UserWarning, match="Combining a `sharding_indexed` codec"):
+        zarr.create(store=tmp_path / "a", shape=(8, 8), chunks=(8, 8), dtype="u2", zarr_format=3, codecs=codecs)
+    with pytest.warns(UserWarning, match="Combining a `sharding_indexed` codec") as warned:
+        ours = opened(tmp_path / "a", strict=False)
+    assert len(warned) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours[:] = 3
+        assert (ours[2:5] == 3).all()
+        pickle.loads(pickle.dumps(ours))
 
 
 class Careless(Getting):

@@ -1,7 +1,7 @@
 """Native reads under an event loop: starts them, and wakes who awaits them. Knows loops and futures; not arrays.
 
-No native thread takes the GIL: it rings a bell, a file descriptor that the loop watches. Once a loop is closed, a thread
-watches the bell instead, until the last read has ended."""
+No native thread takes the GIL: it rings a bell, a file descriptor that the loop watches. Once a loop is closed, a
+thread watches the bell instead, until the last read has ended."""
 
 from __future__ import annotations
 

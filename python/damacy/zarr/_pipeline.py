@@ -40,7 +40,10 @@ class CodecPipeline(_ZarrPipeline):
     def from_array_metadata_and_store(cls, array_metadata: Any, store: Any) -> CodecPipeline:
         import zarr
 
-        return cls(array_metadata, store, bool(zarr.config.get("damacy.strict", False)))
+        pipeline = cls(array_metadata, store, bool(zarr.config.get("damacy.strict", False)))
+        if _stock.warns_when_made(array_metadata):
+            _ = pipeline._stock
+        return pipeline
 
     @classmethod
     def from_codecs(cls, codecs: Iterable[Any], **options: Any) -> Any:

@@ -21,6 +21,11 @@ def stock_pipeline(metadata: Any) -> Any:
     return BatchedCodecPipeline.from_codecs([V2Codec(filters=metadata.filters, compressor=metadata.compressor)])
 
 
+def warns_when_made(metadata: Any) -> bool:
+    """Whether zarr warns about these codecs when it makes their pipeline, which it does when an array is opened."""
+    return _is_sharded(metadata) and len(metadata.codecs) > 1
+
+
 @contextlib.contextmanager
 def _host_standing_in() -> Iterator[None]:
     from damacy.zarr.buffer._gpu import host_stands_in

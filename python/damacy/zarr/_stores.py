@@ -21,6 +21,8 @@ def is_of_files(store: Any) -> bool:
     """Files in a directory, by exactly the classes whose keys are known to be paths."""
     from zarr.storage import LocalStore
 
+    if getattr(store, "normalize_keys", False):
+        return False
     return type(store) is LocalStore or (type(store).__module__, type(store).__name__) in (
         ("damacy.zarr", "GDSStore"),
         ("damacy.zarr._gds_store", "GDSStore"),
@@ -60,23 +62,31 @@ def _prototype_to_ask(prototype: Any) -> Any:
     return cpu.buffer_prototype if known else prototype
 
 
+def _coalescing(config: Any, name: str, default: int) -> int:
+    """The array's own setting (zarr 3.3 and later), else zarr's, else ours."""
+    import zarr
+
+    chosen = getattr(config, name, None)
+    return int(zarr.config.get(f"array.{name}", default) if chosen is None else chosen)
+
+
 class Fetched:
     """The objects of one read, asked from a store and handed to native code. No more requests than zarr's
     `async.concurrency` are under way at a time."""
 
-    def __init__(self, store: Any, prototype: Any, objects: int) -> None:
+    def __init__(self, store: Any, spec: Any, objects: int) -> None:
         import zarr
 
         from damacy import _native
 
         self.given = _native.GivenStore(str(store))
         self._store = store
-        self._prototype = _prototype_to_ask(prototype)
+        self._prototype = _prototype_to_ask(spec.prototype)
         concurrency = zarr.config.get("async.concurrency")
         self._slots = asyncio.Semaphore(concurrency)
         self._each = max(1, concurrency // objects)  # requests of an object, whose ranges the store itself asks for
-        self._gap = zarr.config.get("array.sharding_coalesce_max_gap_bytes", _GAP)
-        self._cap = zarr.config.get("array.sharding_coalesce_max_bytes", _CAP)
+        self._gap = _coalescing(spec.config, "sharding_coalesce_max_gap_bytes", _GAP)
+        self._cap = _coalescing(spec.config, "sharding_coalesce_max_bytes", _CAP)
 
     def __del__(self) -> None:
         self.given.release()
@@ -148,7 +158,7 @@ async def fetch(items: Sequence[Any], plan: Any, array: Any) -> Fetched:
     """Everything that the items of a read need, each object once."""
     first, spec = items[0][:2]
     getters = {getter.path: getter for getter, *_ in items}
-    fetched = Fetched(first.store, spec.prototype, len(getters))
+    fetched = Fetched(first.store, spec, len(getters))
     if array.index_bytes:
         await asyncio.gather(*(fetched.shard(getter, plan, array) for getter in getters.values()))
     else:
