@@ -70,9 +70,33 @@ def test_its_name_and_its_kin(tmp_path):
     for wrong in (None, 1, b"x"):
         with pytest.raises(TypeError):
             GDSStore(wrong)
-    for older in ("normalize_keys", "dimension_separator"):
-        with pytest.raises(TypeError, match="zarr 3"):
-            GDSStore(tmp_path, **{older: True})
+
+
+def test_the_arguments_of_the_store_for_zarr_2_are_taken(tmp_path):
+    for store in (GDSStore(path=tmp_path), GDSStore(tmp_path, False, "/"), GDSStore(tmp_path, dimension_separator=".")):
+        assert store == GDSStore(tmp_path) and store.root == tmp_path
+    for arguments in ({}, {"root": tmp_path, "path": tmp_path}):
+        with pytest.raises(TypeError, match="`root` or as `path`"):
+            GDSStore(**arguments)
+    with pytest.raises(ValueError, match="dimension_separator: expected '.', '/' or None"):
+        GDSStore(tmp_path, dimension_separator="-")
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        GDSStore(tmp_path, normalise=True)
+
+
+def test_keys_are_lower_case_where_a_store_normalizes_them(tmp_path):
+    store = GDSStore(tmp_path, normalize_keys=True)
+    assert store != GDSStore(tmp_path) and pickle.loads(pickle.dumps(store)) == store
+    assert store.with_read_only(True).normalize_keys and store.with_read_only(True).read_only
+    group = zarr.create_group(store)
+    group.create_array("Cells", shape=(4,), chunks=(2,), dtype="u2")[:] = [1, 2, 3, 4]
+    assert sorted(os.listdir(tmp_path)) == ["cells", "zarr.json"]
+    with damacy.zarr.enable(strict=True):
+        for name in ("Cells", "cells", "CELLS"):
+            assert zarr.open_group(store)[name][:].tolist() == [1, 2, 3, 4]
+    assert run(everything(store.list_prefix("CELLS/c"))) == ["cells/c/0", "cells/c/1"]
+    run(store.delete("Cells/c/0"))
+    assert not run(store.exists("cells/c/0"))
 
 
 @pytest.mark.parametrize("sync", [False, True])

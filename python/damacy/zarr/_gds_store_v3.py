@@ -115,25 +115,40 @@ class GDSStore(zarr.storage.LocalStore):
     """A store of files that are read and written by this library's own I/O, into and from GPU memory without a copy in
     between where the prototype asks for it.
 
+    `path` is another name of `root`. `normalize_keys` makes keys lower case. `dimension_separator` is kept and has no
+    effect: under zarr 3 an array's own document separates its chunk keys (`chunk_key_encoding` of `create_array`).
+
     Raises `ValueError` for keys that leave the root.
     """
 
-    def __init__(self, root: Path | str, *, read_only: bool = False, **older: Any) -> None:
-        for name, now in (
-            ("normalize_keys", "keys are used as they are"),
-            ("dimension_separator", "give chunk_key_encoding to zarr.create_array"),
-        ):
-            if name in older:
-                raise TypeError(f"GDSStore takes {name} under zarr 2 only; with zarr 3 {now}")
-        if older:
-            raise TypeError(f"GDSStore() got an unexpected keyword argument {next(iter(older))!r}")
-        super().__init__(root, read_only=read_only)
+    def __init__(
+        self,
+        root: Path | str | None = None,
+        normalize_keys: bool = False,
+        dimension_separator: str | None = None,
+        *,
+        read_only: bool = False,
+        path: Path | str | None = None,
+    ) -> None:
+        if (root is None) == (path is None):
+            raise TypeError("GDSStore takes its directory as `root` or as `path`: give one of them")
+        if dimension_separator not in (None, ".", "/"):
+            raise ValueError(f"dimension_separator: expected '.', '/' or None (got {dimension_separator!r})")
+        super().__init__(path if root is None else root, read_only=read_only)  # type: ignore[arg-type]
+        self.normalize_keys = bool(normalize_keys)
+        self.dimension_separator = dimension_separator
+
+    def with_read_only(self, read_only: bool = False) -> GDSStore:
+        return type(self)(self.root, self.normalize_keys, self.dimension_separator, read_only=read_only)
 
     def __repr__(self) -> str:
         return f"GDSStore('{self}')"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.root == other.root  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._identity() == other._identity()  # type: ignore[attr-defined]
+
+    def _identity(self) -> tuple[Any, ...]:
+        return self.root, self.normalize_keys
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -142,13 +157,13 @@ class GDSStore(zarr.storage.LocalStore):
             raise TypeError(f"key: expected text (got {type(key).__name__})")
         if not _store_files.names_something_inside(key):
             raise ValueError(f"key {key!r} names nothing below the root of the store")
-        return os.path.join(self.root, key)
+        return os.path.join(self.root, key.lower() if self.normalize_keys else key)
 
     def _prefix(self, prefix: str) -> str:
         """A prefix without its last slashes; "" is the root itself."""
         prefix = prefix.rstrip("/")
         self._path(prefix)
-        return prefix
+        return prefix.lower() if self.normalize_keys else prefix
 
     def _open_now(self) -> None:
         if self._is_open:
