@@ -85,10 +85,10 @@ class DeviceArray:
         return made
 
     def _view_of(self, array: memory.Array) -> DeviceArray:
-        return DeviceArray._of(array, self._block, self._device)
+        return self._of(array, self._block, self._device)
 
     def _new(self, shape: Any, dtype: Any, strides: Any = None) -> DeviceArray:
-        return DeviceArray._of(*memory.new_array(self._device, shape, dtype, strides=strides), self._device)
+        return self._of(*memory.new_array(self._device, shape, dtype, strides=strides), self._device)
 
     def _from_host(self, host: Any, order: str = "K") -> DeviceArray:
         host = np.asarray(host)

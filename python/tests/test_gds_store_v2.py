@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+numcodecs = pytest.importorskip("numcodecs")
 zarr = pytest.importorskip("zarr")
 if not zarr.__version__.startswith("2."):
     pytest.skip("needs zarr 2", allow_module_level=True)
@@ -13,7 +14,7 @@ from zarr.errors import FSPathExistNotDir  # noqa: E402
 from zarr.storage import DirectoryStore  # noqa: E402
 
 import damacy  # noqa: E402
-from damacy.zarr import GDSStore  # noqa: E402
+from damacy.zarr import GDSStore, _gds_store_v2  # noqa: E402
 
 
 @pytest.fixture
@@ -103,3 +104,45 @@ def test_arrays_are_those_of_zarrs_own_store(tmp_path, separator):
         assert (again[:] == z[:]).all()
     assert trees[0] == trees[1]
     assert os.listdir(tmp_path / "GDSStore")
+
+
+@pytest.fixture
+def without_cupy(monkeypatch):
+    """As on a machine with a GPU and without CuPy: values are device arrays, here in host memory."""
+    monkeypatch.setattr(_gds_store_v2, "_gpu_is_usable", lambda: True)
+    monkeypatch.setattr(_gds_store_v2, "_has_cupy", lambda: False)
+
+
+ARRAYS = {
+    "raw": {"compressor": None},
+    "compressed": {},
+    "filtered": {"filters": [numcodecs.Delta("<i4")]},
+    "columns first": {"compressor": None, "order": "F"},
+}
+
+
+@pytest.mark.parametrize("options", ARRAYS.values(), ids=ARRAYS)
+def test_arrays_over_device_values_are_read_and_written_without_cupy(tmp_path, options, without_cupy):
+    x = np.arange(70, dtype="<i4").reshape(10, 7)
+    plain = zarr.create(x.shape, chunks=(4, 3), dtype="<i4", store=DirectoryStore(str(tmp_path / "a")), **options)
+    plain[:8] = x[:8]
+    store = GDSStore(tmp_path / "a")
+    assert isinstance(store["0.0"], damacy.DeviceArray)
+    ours = zarr.open_array(store, mode="r+")
+    for selection in (np.s_[:], np.s_[1:9:2, 2], np.s_[4:8, 3:6], (5, 5), np.s_[9:, 1]):
+        got = ours[selection]
+        assert isinstance(got, (np.ndarray, np.generic)) and np.array_equal(got, plain[selection])
+    assert np.array_equal(ours.oindex[[0, 3, 9], [6, 1]], plain.oindex[[0, 3, 9], [6, 1]])
+    assert np.array_equal(ours.vindex[[0, 7], [6, 1]], plain.vindex[[0, 7], [6, 1]])
+    ours[3:6, 1:4] = -x[3:6, 1:4]  # parts of chunks: read, changed, written
+    ours[8:] = 5
+    wanted = x.copy()
+    wanted[3:6, 1:4] *= -1
+    wanted[8:] = 5
+    assert np.array_equal(plain[:], wanted)
+
+
+@pytest.mark.parametrize("compressor", [None, numcodecs.Zlib()], ids=["raw", "compressed"])
+def test_a_scalar_array_over_device_values_is_read_without_cupy(tmp_path, compressor, without_cupy):
+    zarr.create((), dtype="f8", compressor=compressor, store=DirectoryStore(str(tmp_path / "a")))[()] = 2.5
+    assert float(np.asarray(zarr.open_array(GDSStore(tmp_path / "a"), mode="r")[()])) == 2.5

@@ -15,7 +15,7 @@ from zarr.storage import DirectoryStore
 
 import damacy
 from damacy import cufile
-from damacy.zarr import _store_files
+from damacy.zarr import _chunk_v2, _store_files
 
 _DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 
@@ -36,7 +36,7 @@ def _has_cupy() -> bool:
 
 class GDSStore(DirectoryStore):
     """A directory of objects. Documents are `bytes`; all else is a 1-D `uint8` array on the GPU: CuPy's if CuPy can be
-    imported, else a `damacy.DeviceArray`.
+    imported, else a `damacy.DeviceArray`, which arrays of zarr copy to the host: `z[:]` is a NumPy array then.
 
     `output`: "gpu", "host" (NumPy arrays), or None: the GPU if there is one that can be used.
 
@@ -85,7 +85,7 @@ class GDSStore(DirectoryStore):
             return np.empty(size, "B")
         if self.output == "host" or (self.output is None and not _gpu_is_usable()):
             return np.empty(size, "B")
-        return _cupy_empty(size) if _has_cupy() else damacy.empty((size,), "B")
+        return _cupy_empty(size) if _has_cupy() else _chunk_v2.Chunk.empty(size)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

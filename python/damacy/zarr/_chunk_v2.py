@@ -1,0 +1,43 @@
+"""What `GDSStore` gives zarr-python 2 where there is no CuPy: a device array that zarr 2 and numcodecs can use. Knows
+what they do with the values of a store; not stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import damacy
+from damacy import DeviceArray
+
+
+class Chunk(DeviceArray):
+    """A `DeviceArray` that becomes a NumPy array where one is asked for, by a copy to the host.
+
+    The codecs of numcodecs and the results of zarr 2 are in host memory; a plain `DeviceArray` would refuse to go there
+    by itself."""
+
+    __slots__ = ()
+
+    @classmethod
+    def empty(cls, size: int) -> Chunk:
+        """`size` uninitialised bytes on the default device."""
+        array = damacy.empty((size,), "B")
+        return cls._of(array._array, array._block, array._device)  # type: ignore[return-value]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func in (np.asanyarray, np.asarray, np.array):
+            return super().__array_function__(func, types, args, kwargs)
+        return func(*(x.numpy() if isinstance(x, Chunk) else x for x in args), **kwargs)
