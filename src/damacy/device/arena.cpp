@@ -1,15 +1,23 @@
 #include "damacy/device/arena.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
+namespace {
+
+constexpr std::size_t kStrandedAtMost = 1024;  // of which the places are known: more threads are never left behind
+
+}  // namespace
 
 Arena::Arena(std::shared_ptr<Alloc> alloc, std::size_t bytes) : buffer_(std::move(alloc), bytes) {
   free_.reserve(4096);  // pieces are few: two a thread
+  stranded_.reserve(kStrandedAtMost);
   free_.push_back({0, bytes});
 }
 
@@ -37,25 +45,87 @@ Arena::Piece Arena::take(std::size_t bytes, std::stop_token stop, std::size_t mo
   if (bytes > buffer_.size())
     throw Error(Status::oom, text("a piece of ", bytes, " bytes does not fit a buffer of ", buffer_.size()), "buffers");
   std::unique_lock lock(mutex_);
-  const std::uint64_t ticket = next_ticket_++;
+  Waiter self;
+  *std::exchange(last_, &self.next) = &self;
   std::byte* memory = nullptr;
-  const auto may = [&] { return serving_ == ticket && (lent_ == 0 || (lent_ <= most && bytes <= most - lent_)); };
-  const bool served = changed_.wait(lock, stop, [&] { return may() && (memory = fit(bytes)) != nullptr; });
-  if (!served) {
-    // Whoever waits behind is stopped too: the stop token belongs to the whole pipeline.
-    throw Error(Status::shutdown, "stopped while waiting for buffer memory", "closed");
-  }
-  ++serving_;
-  lent_ += bytes;
+  const auto may = [&] { return first_ == &self && (lent_ == 0 || (lent_ <= most && bytes <= most - lent_)); };
+  const auto hopeless = [&] { return !stranded_.empty() && bytes > largest_without_stranded(); };
+  const bool served =
+      changed_.wait(lock, stop, [&] { return (may() && (memory = fit(bytes)) != nullptr) || hopeless(); });
+  leave(self);
+  if (memory != nullptr) lent_ += bytes;
   changed_.notify_all();
+  if (!served) throw Error(Status::shutdown, "stopped while waiting for buffer memory", "closed");
+  if (memory == nullptr) throw_stranded(bytes);
   return {this, {memory, bytes}};
+}
+
+void Arena::leave(const Waiter& waiter) noexcept {
+  Waiter** at = &first_;
+  while (*at != &waiter) at = &(*at)->next;
+  *at = waiter.next;
+  if (last_ == &waiter.next) last_ = at;
+}
+
+std::size_t Arena::lendable() const {
+  const std::lock_guard lock(mutex_);
+  return largest_without_stranded();
+}
+
+std::size_t Arena::stranded() const {
+  const std::lock_guard lock(mutex_);
+  return stranded_bytes_;
+}
+
+// What lies between stranded pieces comes back some time.
+std::size_t Arena::largest_without_stranded() const noexcept {
+  std::size_t largest = 0, begin = 0;
+  for (const Range& range : stranded_) {
+    largest = std::max(largest, range.begin - begin);
+    begin = range.end;
+  }
+  return std::max(largest, buffer_.size() - begin);
+}
+
+void Arena::throw_stranded(std::size_t bytes) const {
+  throw Error(Status::io,
+              text("timed out waiting for ", bytes, " bytes of buffer memory: operations that are not responding hold ",
+                   stranded_bytes_, " of ", buffer_.size(), " bytes in ", stranded_.size(), " pieces",
+                   holder_.empty() ? "" : ", the last for ", holder_),
+              "deadline");
+}
+
+Arena::Range Arena::range_of(std::span<std::byte> bytes) const noexcept {
+  const std::size_t begin = static_cast<std::size_t>(bytes.data() - buffer_.data());
+  return {begin, std::min(buffer_.size(), begin + round_up(bytes.size(), kPieceAlignment))};
+}
+
+void Arena::strand(std::span<std::byte> bytes, std::string_view object, std::string_view store) noexcept {
+  const std::lock_guard lock(mutex_);
+  const Range range = range_of(bytes);
+  const auto at = std::ranges::lower_bound(stranded_, range.begin, {}, &Range::begin);
+  if (at != stranded_.end() && at->begin == range.begin) return;
+  if (stranded_.size() == stranded_.capacity()) return;  // waits count on it all the same
+  stranded_.insert(at, range);
+  stranded_bytes_ += bytes.size();
+  lent_ -= bytes.size();
+  try {
+    holder_ = text(object, " of ", store);
+  } catch (const std::bad_alloc&) {  // errors then name another one
+  }
+  changed_.notify_all();
 }
 
 void Arena::give(std::span<std::byte> bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  lent_ -= bytes.size();
-  const std::size_t begin = static_cast<std::size_t>(bytes.data() - buffer_.data());
-  const std::size_t end = std::min(buffer_.size(), begin + round_up(bytes.size(), kPieceAlignment));
+  const auto [begin, end] = range_of(bytes);
+  const auto stranded = std::ranges::lower_bound(stranded_, begin, {}, &Range::begin);
+  if (stranded != stranded_.end() && stranded->begin == begin) {
+    stranded_.erase(stranded);
+    stranded_bytes_ -= bytes.size();
+  } else {
+    lent_ -= bytes.size();
+  }
   auto at =
       std::lower_bound(free_.begin(), free_.end(), begin, [](const Range& r, std::size_t b) { return r.begin < b; });
   const bool joins_before = at != free_.begin() && std::prev(at)->end == begin;

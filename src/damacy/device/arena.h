@@ -1,6 +1,7 @@
 // One buffer of fixed size, lent in pieces: first fit, so that the same hot addresses come back, and first come first
 // served, so that a large piece is not passed over for ever. Whoever holds a piece must not wait for another of this
-// arena.
+// arena. A piece that may never come back is `stranded`: no wait counts on it, and a wait that only stranded pieces
+// could end fails at once.
 #pragma once
 
 #include <condition_variable>
@@ -9,6 +10,8 @@
 #include <mutex>
 #include <span>
 #include <stop_token>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "damacy/device/alloc.h"
@@ -32,6 +35,11 @@ class Arena {
       if (arena_ != nullptr) arena_->give(bytes_);
     }
     std::span<std::byte> bytes() const noexcept { return bytes_; }
+    // An operation that does not respond holds it, perhaps without end: errors name `object` of `store`. Idempotent;
+    // any thread.
+    void strand(std::string_view object, std::string_view store) const noexcept {
+      if (arena_ != nullptr) arena_->strand(bytes_, object, store);
+    }
 
    private:
     friend class Arena;
@@ -44,9 +52,13 @@ class Arena {
     std::span<std::byte> bytes_;
   };
 
-  // Waits its turn, and until no more than `most` bytes will be lent, or this piece alone. Throws Error(oom, "buffers")
-  // when `bytes` exceed the arena, Error(shutdown) when stopped.
+  // Waits its turn, and until no more than `most` bytes will be lent, stranded ones left out, or this piece alone.
+  // Throws Error(oom, "buffers") when `bytes` exceed the arena, Error(shutdown) when stopped, Error(io, "deadline")
+  // when stranded pieces leave no room for it.
   Piece take(std::size_t bytes, std::stop_token stop, std::size_t most = ~std::size_t{0});
+  // What a take() can get at most without waiting for stranded pieces, in bytes.
+  std::size_t lendable() const;
+  std::size_t stranded() const;  // bytes
 
   std::size_t size() const noexcept { return buffer_.size(); }
   std::size_t peak() const noexcept;  // highest address ever lent: what can be resident
@@ -56,17 +68,29 @@ class Arena {
     std::size_t begin;
     std::size_t end;
   };
+  // A take() that waits, behind others.
+  struct Waiter {
+    Waiter* next = nullptr;
+  };
   void give(std::span<std::byte> bytes) noexcept;
+  void strand(std::span<std::byte> bytes, std::string_view object, std::string_view store) noexcept;
   std::byte* fit(std::size_t bytes);
+  void leave(const Waiter& waiter) noexcept;
+  std::size_t largest_without_stranded() const noexcept;
+  [[noreturn]] void throw_stranded(std::size_t bytes) const;
+  Range range_of(std::span<std::byte> bytes) const noexcept;
 
   HostBuffer buffer_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<Range> free_;  // sorted, never touching
-  std::uint64_t next_ticket_ = 0;
-  std::uint64_t serving_ = 0;
+  std::vector<Range> free_;      // sorted, never touching
+  std::vector<Range> stranded_;  // sorted
+  std::size_t stranded_bytes_ = 0;
+  std::string holder_;       // of the last that was stranded
+  Waiter* first_ = nullptr;  // whose turn it is
+  Waiter** last_ = &first_;  // where the next one joins
   std::size_t peak_ = 0;
-  std::size_t lent_ = 0;
+  std::size_t lent_ = 0;  // without the stranded ones
 };
 
 }  // namespace damacy

@@ -52,6 +52,64 @@ TEST(Arena, a_stop_ends_the_wait) {
   stopper.join();
 }
 
+Error error_of_take(Arena& arena, std::size_t bytes, std::size_t most = ~std::size_t{0}) {
+  try {
+    static_cast<void>(arena.take(bytes, {}, most));
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(Status::ok, "lent");
+}
+
+TEST(Arena, a_wait_that_only_stranded_pieces_could_end_fails) {
+  Arena arena(std::make_shared<PageAlloc>(), 10 * kPiece);
+  auto low = arena.take(4 * kPiece, {});
+  auto held = arena.take(2 * kPiece, {});
+  held.strand("c.0.7", "a store");
+  held.strand("c.0.7", "a store");
+  EXPECT_EQ(arena.stranded(), 2 * kPiece);
+  EXPECT_EQ(arena.lendable(), 4 * kPiece);
+  const Error error = error_of_take(arena, 5 * kPiece);
+  EXPECT_EQ(error.where().reason, "deadline");
+  EXPECT_EQ(error.status(), Status::io);
+  EXPECT_STREQ(error.message().c_str(),
+               "timed out waiting for 20480 bytes of buffer memory: operations that are not responding hold 8192 of "
+               "40960 bytes in 1 pieces, the last for c.0.7 of a store");
+  low = {};
+  EXPECT_EQ(arena.take(4 * kPiece, {}).bytes().size(), 4 * kPiece);
+  held = {};
+  EXPECT_EQ(arena.stranded(), 0u);
+  EXPECT_EQ(arena.take(10 * kPiece, {}).bytes().size(), 10 * kPiece);
+}
+
+TEST(Arena, stranding_a_piece_ends_waits_for_it) {
+  Arena arena(std::make_shared<PageAlloc>(), 4 * kPiece);
+  const auto held = arena.take(2 * kPiece, {});
+  std::thread stranding([&] { held.strand("an object", "a store"); });
+  EXPECT_EQ(error_of_take(arena, 3 * kPiece).where().reason, "deadline");
+  stranding.join();
+  EXPECT_EQ(arena.take(kPiece, {}).bytes().size(), kPiece) << "whoever gave up is in nobody's way";
+}
+
+TEST(Arena, stranded_pieces_do_not_count_among_what_may_be_lent) {
+  Arena arena(std::make_shared<PageAlloc>(), 10 * kPiece);
+  const auto held = arena.take(4 * kPiece, {});
+  held.strand("an object", "a store");
+  const auto first = arena.take(2 * kPiece, {}, 4 * kPiece);
+  EXPECT_EQ(arena.take(2 * kPiece, {}, 4 * kPiece).bytes().size(), 2 * kPiece);
+}
+
+TEST(Arena, who_stops_waiting_is_in_nobodys_way) {
+  Arena arena(std::make_shared<PageAlloc>(), 2 * kPiece);
+  auto all = arena.take(2 * kPiece, {});
+  std::stop_source stop;
+  std::thread stopper([&] { stop.request_stop(); });
+  EXPECT_THROW(static_cast<void>(arena.take(1, stop.get_token())), Error);
+  stopper.join();
+  all = {};
+  EXPECT_EQ(arena.take(2 * kPiece, {}).bytes().size(), 2 * kPiece);
+}
+
 TEST(Arena, pieces_in_use_never_overlap) {
   Arena arena(std::make_shared<PageAlloc>(), 64 * kPiece);
   std::atomic<int> wrong{0};
