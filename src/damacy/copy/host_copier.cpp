@@ -1,6 +1,7 @@
 // The copier of host devices, and the specification of all others: written to be read.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "damacy/copy/placement.h"
@@ -47,31 +48,50 @@ BlockCopy as_block_copy(const Placement& placement) {
   return copy;
 }
 
+// `copy` counts from the chunk's first byte and the box's first element.
+void run(const BlockCopy& copy, std::uint64_t src, std::uint64_t to, const ChunkLayout& layout) {
+  const auto* chunk = reinterpret_cast<const std::byte*>(src);
+  std::int64_t reach = static_cast<std::int64_t>(size_of(copy.op.to));
+  for (const CopyAxis& axis : copy.used()) reach += (axis.extent - 1) * axis.dst_stride;
+  const std::span<std::byte> dst{reinterpret_cast<std::byte*>(to), static_cast<std::size_t>(reach)};
+  if (layout.shuffle == Shuffle::none) return run_block_copy(copy, {chunk, layout.chunk_bytes}, dst);
+  run_block_copy(copy, unshuffled(layout, chunk), dst);
+}
+
 void run(const Placement& placement) {
-  const auto* chunk = reinterpret_cast<const std::byte*>(placement.src);
-  std::int64_t reach = static_cast<std::int64_t>(size_of(placement.op.to));
-  for (std::uint32_t i = 0; i < placement.rank; ++i)
-    reach += (placement.axes[i].extent - 1) * placement.axes[i].dst_stride;
-  const std::span<std::byte> dst{reinterpret_cast<std::byte*>(placement.dst), static_cast<std::size_t>(reach)};
-  if (placement.layout.shuffle == Shuffle::none)
-    return run_block_copy(as_block_copy(placement), {chunk, placement.layout.chunk_bytes}, dst);
-  run_block_copy(as_block_copy(placement), unshuffled(placement.layout, chunk), dst);
+  run(as_block_copy(placement), placement.src, placement.dst, placement.layout);
+}
+
+void run(DeepPlacement deep) {
+  const auto first = static_cast<std::uint64_t>(std::exchange(deep.copy.dst_offset, 0));
+  run(deep.copy, deep.src, deep.dst + first, deep.layout);
+}
+
+template <class Each>
+void run_all(std::span<const std::byte> image) {
+  for (std::size_t at = 0; at < image.size(); at += sizeof(Each)) {
+    Each each;
+    std::memcpy(&each, image.data() + at, sizeof each);
+    run(each);
+  }
 }
 
 class HostCopier final : public Copier {
  public:
-  std::size_t image_bytes(const PlacementList& list) const override { return list.placements().size_bytes(); }
-  void write_image(const PlacementList& list, std::span<std::byte> image) const override {
-    const auto bytes = std::as_bytes(list.placements());
-    std::ranges::copy(bytes, image.begin());
+  bool takes_deep() const noexcept override { return true; }
+  std::size_t image_bytes(const PlacementList& list) const override {
+    return list.placements().size_bytes() + list.deep().size_bytes();
   }
-  void enqueue(Stream& stream, const PlacementList&, std::span<const std::byte> image) override {
-    stream.enqueue({[image] {
-                      for (std::size_t at = 0; at < image.size(); at += sizeof(Placement)) {
-                        Placement placement;
-                        std::memcpy(&placement, image.data() + at, sizeof placement);
-                        run(placement);
-                      }
+  void write_image(const PlacementList& list, std::span<std::byte> image) const override {
+    std::ranges::copy(std::as_bytes(list.placements()), image.begin());
+    const auto deep = static_cast<std::ptrdiff_t>(list.placements().size_bytes());
+    std::ranges::copy(std::as_bytes(list.deep()), image.begin() + deep);
+  }
+  void enqueue(Stream& stream, const PlacementList& list, std::span<const std::byte> image) override {
+    const std::size_t deep = list.placements().size_bytes();
+    stream.enqueue({[image, deep] {
+                      run_all<Placement>(image.first(deep));
+                      run_all<DeepPlacement>(image.subspan(deep));
                     },
                     {}});
   }

@@ -1,27 +1,12 @@
 #include "damacy/copy/placement.h"
 
 #include <algorithm>
+#include <array>
 
 namespace damacy {
+namespace {
 
-void PlacementList::add(const Placement& placement) {
-  const std::lock_guard lock(mutex_);
-  placements_.push_back(placement);
-}
-
-// Axes beyond what a placement has are the outermost: each of their positions is a placement of its own.
-void PlacementList::add(const BlockCopy& copy, std::uint64_t src, std::uint64_t dst, const ChunkLayout& layout) {
-  if (copy.rank > Placement::kRank) {
-    BlockCopy inner = copy;
-    inner.rank = copy.rank - 1;
-    std::copy_n(copy.axes.begin() + 1, inner.rank, inner.axes.begin());
-    for (std::int64_t i = 0; i < copy.axes[0].extent; ++i) {
-      inner.src_offset = copy.src_offset + i * copy.axes[0].src_stride;
-      inner.dst_offset = copy.dst_offset + i * copy.axes[0].dst_stride;
-      add(inner, src, dst, layout);
-    }
-    return;
-  }
+Placement as_placement(const BlockCopy& copy, std::uint64_t src, std::uint64_t dst, const ChunkLayout& layout) {
   Placement placement;
   placement.src = src;
   placement.dst = dst + static_cast<std::uint64_t>(copy.dst_offset);
@@ -30,7 +15,75 @@ void PlacementList::add(const BlockCopy& copy, std::uint64_t src, std::uint64_t 
   std::copy_n(copy.axes.begin(), copy.rank, placement.axes);
   placement.op = copy.op;
   placement.layout = layout;
-  if (placement.elements() > 0) add(placement);
+  return placement;
+}
+
+// Each position of the outer axes, those beyond what a placement has, is a placement of the inner ones.
+template <class Each>
+void unroll(const DeepPlacement& deep, Each each) {
+  const std::size_t outer = deep.copy.rank - Placement::kRank;
+  BlockCopy inner = deep.copy;
+  inner.rank = Placement::kRank;
+  std::copy_n(deep.copy.axes.begin() + static_cast<std::ptrdiff_t>(outer), Placement::kRank, inner.axes.begin());
+  std::array<std::int64_t, kMaxRank> at{};
+  for (;;) {
+    each(as_placement(inner, deep.src, deep.dst, deep.layout));
+    std::size_t axis = outer;
+    for (; axis > 0; --axis) {  // the next position
+      const CopyAxis& moved = deep.copy.axes[axis - 1];
+      inner.src_offset += moved.src_stride;
+      inner.dst_offset += moved.dst_stride;
+      if (++at[axis - 1] < moved.extent) break;
+      inner.src_offset -= moved.extent * moved.src_stride;
+      inner.dst_offset -= moved.extent * moved.dst_stride;
+      at[axis - 1] = 0;
+    }
+    if (axis == 0) return;
+  }
+}
+
+}  // namespace
+
+void PlacementList::add(const Placement& placement) {
+  const std::lock_guard lock(mutex_);
+  placements_.push_back(placement);
+}
+
+void PlacementList::add(const BlockCopy& copy, std::uint64_t src, std::uint64_t dst, const ChunkLayout& layout) {
+  const bool is_empty = std::ranges::any_of(copy.used(), [](const CopyAxis& axis) { return axis.extent == 0; });
+  if (is_empty) return;
+  if (copy.rank <= Placement::kRank) return add(as_placement(copy, src, dst, layout));
+  const std::lock_guard lock(mutex_);
+  deep_.push_back({copy, src, dst, layout});
+}
+
+void for_each_portion(const Copier& copier, const PlacementList& list, std::size_t most,
+                      const std::function<void(const PlacementList&)>& run) {
+  const bool as_it_is = list.size() <= most && (list.deep().empty() || copier.takes_deep());
+  if (as_it_is) {
+    if (list.size() > 0) run(list);
+    return;
+  }
+  PlacementList portion;
+  const auto end_portion = [&](std::size_t from) {
+    if (portion.size() < from) return;
+    run(portion);
+    portion.clear();
+  };
+  const auto add = [&](const Placement& placement) {
+    portion.add(placement);
+    end_portion(most);
+  };
+  for (const Placement& placement : list.placements()) add(placement);
+  for (const DeepPlacement& deep : list.deep()) {
+    if (!copier.takes_deep()) {
+      unroll(deep, add);
+      continue;
+    }
+    portion.add(deep.copy, deep.src, deep.dst, deep.layout);
+    end_portion(most);
+  }
+  end_portion(1);
 }
 
 }  // namespace damacy

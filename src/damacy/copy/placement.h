@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -31,7 +32,7 @@ struct ChunkLayout {
 
 // One box. Trivially copyable: a kernel reads it as it is.
 struct Placement {
-  static constexpr std::uint32_t kRank = 6;  // after normalise(); what has more is split by its outer axes
+  static constexpr std::uint32_t kRank = 6;  // after normalise(); what has more is a DeepPlacement
 
   std::uint64_t src = 0;        // address of the chunk's first byte, in the memory of the device
   std::uint64_t dst = 0;        // address of the box's first element
@@ -49,22 +50,38 @@ struct Placement {
 };
 static_assert(std::is_trivially_copyable_v<Placement>);
 
+// A box with more axes. One record, however many placements it would be.
+struct DeepPlacement {
+  BlockCopy copy;         // offsets count from `src` and `dst`
+  std::uint64_t src = 0;  // as a placement's
+  std::uint64_t dst = 0;
+  ChunkLayout layout;
+};
+static_assert(std::is_trivially_copyable_v<DeepPlacement>);
+
 // The placements of one wave. `add` may be called by many threads; all else by one, when no `add` runs.
 class PlacementList {
  public:
-  // `copy` is normalised; offsets count from `src` and `dst`. Splits what has too many axes; drops what is empty.
+  // `copy` is normalised; offsets count from `src` and `dst`. Drops what is empty.
   void add(const BlockCopy& copy, std::uint64_t src, std::uint64_t dst, const ChunkLayout& layout);
   void add(const Placement& placement);
   // For destinations that were counted from where memory would be: it is at `base`, aligned as devices align memory.
   void rebase(std::uint64_t base) noexcept {
     for (Placement& placement : placements_) placement.dst += base;
+    for (DeepPlacement& deep : deep_) deep.dst += base;
   }
   std::span<const Placement> placements() const noexcept { return placements_; }
-  void clear() noexcept { placements_.clear(); }
+  std::span<const DeepPlacement> deep() const noexcept { return deep_; }
+  std::size_t size() const noexcept { return placements_.size() + deep_.size(); }
+  void clear() noexcept {
+    placements_.clear();
+    deep_.clear();
+  }
 
  private:
   std::mutex mutex_;
   std::vector<Placement> placements_;
+  std::vector<DeepPlacement> deep_;
 };
 
 // Runs lists of placements in the order of a stream. A list's image is what a device needs of it: written to pinned
@@ -72,6 +89,8 @@ class PlacementList {
 class Copier {
  public:
   virtual ~Copier() = default;
+  // Whether lists may have deep placements; else they are run in portions.
+  virtual bool takes_deep() const noexcept { return false; }
   virtual std::size_t image_bytes(const PlacementList& list) const = 0;
   virtual void write_image(const PlacementList& list, std::span<std::byte> image) const = 0;
   // Brings an image from pinned memory to the device's, in the order of `stream`; not where it would queue behind large
@@ -83,6 +102,11 @@ class Copier {
   // `list` may change as soon as this returns.
   virtual void enqueue(Stream& stream, const PlacementList& list, std::span<const std::byte> image) = 0;
 };
+
+// All that `list` places, in lists of at most `most` records that `copier` takes: what many axes would unroll to is
+// never there at once. `run` is done with a list when it returns.
+void for_each_portion(const Copier& copier, const PlacementList& list, std::size_t most,
+                      const std::function<void(const PlacementList&)>& run);
 
 std::unique_ptr<Copier> make_host_copier();
 // Throws Error(cuda, "no-device") in a build without CUDA.

@@ -1,11 +1,10 @@
 #include "damacy/pipeline/device_queue.h"
 
-#include "damacy/core/error.h"
-
 namespace damacy {
 namespace {
 
 constexpr std::size_t kImageBytes = 256 << 10;
+constexpr std::size_t kAtOnce = 256;  // placements, which such an image holds
 
 }  // namespace
 
@@ -32,17 +31,17 @@ void DeviceQueue::copy(BlockCopy copy, std::span<const std::byte> src, std::uint
   ChunkLayout layout;
   layout.chunk_bytes = src.size();
   list.add(copy, reinterpret_cast<std::uint64_t>(src.data()), dst, layout);
-  const std::size_t bytes = copier_->image_bytes(list);
-  if (bytes > kImageBytes) throw Error(Status::inval, "a copy of too many axes", "limit");
-  if (bytes == 0) return;
   const std::lock_guard lock(mutex_);
-  image_used_.wait();
-  const std::span<std::byte> pinned = pinned_image_.bytes().first(bytes);
-  const std::span<std::byte> image = device_image_.bytes().first(bytes);
-  copier_->write_image(list, pinned);
-  stream_->copy(image, pinned);
-  copier_->enqueue(*stream_, list, image);
-  image_used_ = stream_->record();
+  for_each_portion(*copier_, list, kAtOnce, [&](const PlacementList& portion) {
+    const std::size_t bytes = copier_->image_bytes(portion);
+    image_used_.wait();
+    const std::span<std::byte> pinned = pinned_image_.bytes().first(bytes);
+    const std::span<std::byte> image = device_image_.bytes().first(bytes);
+    copier_->write_image(portion, pinned);
+    stream_->copy(image, pinned);
+    copier_->enqueue(*stream_, portion, image);
+    image_used_ = stream_->record();
+  });
 }
 
 void DeviceQueue::wait_for(std::uint64_t stream) {

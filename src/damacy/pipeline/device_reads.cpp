@@ -14,6 +14,7 @@ namespace {
 constexpr std::uint64_t kAligned = 256;
 constexpr std::size_t kStatusBytes = 1 << 20;
 constexpr std::size_t kFramesBeforeFull = kStatusBytes / 8;
+constexpr std::size_t kPlacedAtOnce = 4096;  // placements, where they do not go all together
 
 std::uint64_t address_of(const HostBuffer& buffer, std::uint64_t offset) {
   return reinterpret_cast<std::uint64_t>(buffer.data()) + offset;
@@ -259,7 +260,8 @@ void ReadWaves::enqueue_and_wait(Enqueue enqueue) {
 void ReadWaves::through_device(Wave& wave) {
   ReadSlot& slot = wave.slot();
   const std::size_t frame_image = slot.frames->image_bytes();
-  const std::size_t placement_image = reads_->copier_->image_bytes(slot.placements);
+  const bool in_portions = !slot.placements.deep().empty() && !reads_->copier_->takes_deep();
+  const std::size_t placement_image = in_portions ? 0 : reads_->copier_->image_bytes(slot.placements);
   const std::size_t placements_at = round_up<std::size_t>(frame_image, kAligned);
   const std::size_t chunks = round_up<std::size_t>(wave.staged, kAligned);
   const std::size_t status_bytes = std::size_t{4} * slot.frames->count();
@@ -269,7 +271,8 @@ void ReadWaves::through_device(Wave& wave) {
                 "buffers");
   const Images images = images_of(slot, chunks, placements_at + placement_image);
   slot.frames->write_image(images.pinned.first(frame_image));
-  reads_->copier_->write_image(slot.placements, images.pinned.subspan(placements_at, placement_image));
+  if (!in_portions)
+    reads_->copier_->write_image(slot.placements, images.pinned.subspan(placements_at, placement_image));
   enqueue_and_wait([&](Stream& stream) {
     const bool is_one = images.own_pinned.size() == 0;
     const std::size_t together = chunks + (is_one ? images.pinned.size() : 0);
@@ -286,6 +289,19 @@ void ReadWaves::through_device(Wave& wave) {
     if (placement_image > 0)
       reads_->copier_->enqueue(stream, slot.placements, images.device.subspan(placements_at, placement_image));
   });
+  if (in_portions) place_in_portions(slot, slot.placements);
+}
+
+// When the images of the wave are used up. Waits for each portion.
+void ReadWaves::place_in_portions(ReadSlot& slot, const PlacementList& list) {
+  for_each_portion(*reads_->copier_, list, kPlacedAtOnce, [&](const PlacementList& portion) {
+    const Images images = images_of(slot, slot.chunk_bytes, reads_->copier_->image_bytes(portion));
+    reads_->copier_->write_image(portion, images.pinned);
+    enqueue_and_wait([&](Stream& stream) {
+      copy_up(images.device, images.pinned);
+      reads_->copier_->enqueue(stream, portion, images.device);
+    });
+  });
 }
 
 // The second chance of a chunk, whose decoder also words what is wrong with it.
@@ -297,14 +313,9 @@ void ReadWaves::redo(Wave& wave, Piece& piece) {
   ChunkLayout layout;
   layout.chunk_bytes = piece.decoded_bytes;
   piece.chunk.place(list, address_of(slot.destination, piece.decoded_at), layout);
-  // The images of the wave are used up.
-  const Images images = images_of(slot, slot.chunk_bytes, reads_->copier_->image_bytes(list));
-  reads_->copier_->write_image(list, images.pinned);
-  enqueue_and_wait([&](Stream& stream) {
-    copy_up(slot.destination.bytes().subspan(piece.decoded_at, decoded.size()), decoded);
-    copy_up(images.device, images.pinned);
-    reads_->copier_->enqueue(stream, list, images.device);
-  });
+  enqueue_and_wait(
+      [&](Stream&) { copy_up(slot.destination.bytes().subspan(piece.decoded_at, decoded.size()), decoded); });
+  place_in_portions(slot, list);
 }
 
 }  // namespace damacy

@@ -112,6 +112,7 @@ class ReadWaves {
   template <class Enqueue>
   void enqueue_and_wait(Enqueue enqueue);
   void through_device(Wave& wave);
+  void place_in_portions(ReadSlot& slot, const PlacementList& list);
   void redo(Wave& wave, Piece& piece);
 
   std::shared_ptr<DeviceReads> reads_;

@@ -23,12 +23,15 @@
 
 namespace damacy {
 
+class Copier;
 class Store;
 
 // How a pipeline meets the world around it; the defaults serve a C++ program.
 struct Surroundings {
   // Places batches in the order of this device's streams, whatever Config::device says. For tests: a host device.
   std::shared_ptr<Device> device;
+  // Who places on that device; null: its own copier. For tests.
+  std::function<std::unique_ptr<Copier>()> make_copier;
   // Batches with fewer decoded bytes are decoded on the host, although there is a device. Empty: where the host is done
   // sooner.
   std::optional<std::uint64_t> device_from_bytes;

@@ -101,7 +101,10 @@ std::unique_ptr<BatchEngine> Pipeline::Impl::make_engine() {
   parts.decoder = engine_device->is_host() ? make_host_stream_decoder()
                   : nvcomp != nullptr      ? make_nvcomp_stream_decoder(nvcomp)
                                            : make_cuda_stream_decoder();
-  parts.copier = engine_device->is_host() ? make_host_copier() : make_cuda_copier();
+  if (around.make_copier)
+    parts.copier = around.make_copier();
+  else
+    parts.copier = engine_device->is_host() ? make_host_copier() : make_cuda_copier();
   return make_stream_engine(config, std::move(parts), catalog, board);
 }
 

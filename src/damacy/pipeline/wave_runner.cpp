@@ -36,7 +36,8 @@ ImageLayout take_images(Wave& wave, const Copier& copier, const WaveRunner::Memo
   const std::size_t most = std::min(memory.pinned.size(), memory.device.size() - at.scratch_bytes);
   for (WaveShare& share : wave.shares()) {
     const std::size_t bytes = round_up(copier.image_bytes(share.placements), kAligned);
-    share.few_at_a_time = at.end + bytes > most;
+    const bool is_deep = !share.placements.deep().empty() && !copier.takes_deep();
+    share.few_at_a_time = is_deep || at.end + bytes > most;
     if (!share.few_at_a_time) at.end += bytes;
   }
   wave.pinned = memory.pinned.take(std::max<std::size_t>(at.end, 1), {});
@@ -236,8 +237,7 @@ void WaveRunner::place_few_at_a_time(const Wave& wave, const WaveShare& share) {
   const Repairing lock(repair_mutex_);
   repair_->wait(wave.decoded);
   for (const Event& last_use : share.job->slot_ready()) repair_->wait(last_use);
-  const std::span<const Placement> all = share.placements.placements();
-  place_now(lock, all.size(), 0, [&](PlacementList& list, std::size_t i) { list.add(all[i]); });
+  place_now(lock, share.placements);
 }
 
 void WaveRunner::retire(Wave& wave, WaveShare& share) {
@@ -298,25 +298,21 @@ void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
   repair_->copy(wave.slot().destination.bytes().subspan(chunk.decoded_at, metadata.chunk_bytes()), decoded.bytes());
   repair_->record().wait();
   add_placements(all, chunk, wave.destination_address(chunk.decoded_at), layout);
-  place_now(lock, all.placements().size(), address_of(*chunk.share->job),
-            [&](PlacementList& list, std::size_t i) { list.add(all.placements()[i]); });
+  all.rebase(address_of(*chunk.share->job));
+  place_now(lock, all);
 }
 
-void WaveRunner::place_now(const Repairing&, std::size_t count, std::uint64_t base,
-                           const std::function<void(PlacementList&, std::size_t)>& add) {
-  for (std::size_t first = 0; first < count; first += kRepairAtOnce) {
-    PlacementList list;
-    for (std::size_t i = first; i < std::min(count, first + kRepairAtOnce); ++i) add(list, i);
-    list.rebase(base);
-    const std::size_t bytes = copier_.image_bytes(list);
+void WaveRunner::place_now(const Repairing&, const PlacementList& all) {
+  for_each_portion(copier_, all, kRepairAtOnce, [&](const PlacementList& portion) {
+    const std::size_t bytes = copier_.image_bytes(portion);
     if (bytes > kRepairImage) throw Error(Status::oom, "a repair does not fit its buffer", "memory");
     const std::span<std::byte> host = repair_pinned_.bytes().first(bytes);
     const std::span<std::byte> image = repair_device_.bytes().first(bytes);
-    copier_.write_image(list, host);
+    copier_.write_image(portion, host);
     repair_->copy(image, host);
-    copier_.enqueue(*repair_, list, image);
+    copier_.enqueue(*repair_, portion, image);
     repair_->record().wait();
-  }
+  });
 }
 
 void WaveRunner::fill_row(BatchJob& job, std::size_t row) {
@@ -328,9 +324,10 @@ void WaveRunner::fill_row(BatchJob& job, std::size_t row) {
   repair_->copy(fill, repair_pinned_.bytes().subspan(kRepairImage, sizeof metadata.fill));
   repair_->record().wait();
   const Box whole{Dims(job.shape().extents.size(), 0), job.shape().extents};
-  place_now(lock, 1, address_of(job), [&](PlacementList& list, std::size_t) {
-    add_fill(list, job, static_cast<std::uint32_t>(row), whole, reinterpret_cast<std::uint64_t>(fill.data()));
-  });
+  PlacementList list;
+  add_fill(list, job, static_cast<std::uint32_t>(row), whole, reinterpret_cast<std::uint64_t>(fill.data()));
+  list.rebase(address_of(job));
+  place_now(lock, list);
 }
 
 void WaveRunner::move_row(BatchJob& job, std::size_t from, std::size_t to) {

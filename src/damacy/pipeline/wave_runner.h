@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -59,8 +58,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   // Runs placements by themselves, a few at a time, and waits for them. What they read is the caller's until then: so
   // the lock, too.
   using Repairing = std::lock_guard<std::mutex>;
-  void place_now(const Repairing& held, std::size_t count, std::uint64_t base,
-                 const std::function<void(PlacementList&, std::size_t)>& add);
+  void place_now(const Repairing& held, const PlacementList& all);
   void wait_enqueued() noexcept;
   static void fail(Wave& wave, const WaveShare& share, const Error& why) noexcept;
   void close(Wave& wave, const WaveShare& share) noexcept;

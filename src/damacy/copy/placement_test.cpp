@@ -1,0 +1,116 @@
+// Placements of more axes than a placement has: one record, run as it is or in portions.
+#include "damacy/copy/placement.h"
+
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "damacy/device/host_device.h"
+#include "fakes/shallow_copier.h"
+
+namespace damacy {
+namespace {
+
+// A transpose of `rank` axes of two elements each, no two of which merge.
+BlockCopy transpose(std::uint32_t rank, Dtype dtype) {
+  BlockCopy copy;
+  copy.op = {dtype, dtype, false};
+  copy.rank = rank;
+  const auto element = static_cast<std::int64_t>(size_of(dtype));
+  for (std::uint32_t i = 0; i < rank; ++i) copy.axes[i] = {2, element << i, element << (rank - 1 - i)};
+  copy.dst_offset = 3 * element;
+  return copy;
+}
+
+std::vector<std::byte> numbered(std::size_t bytes) {
+  std::vector<std::byte> out(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>(i * 7 + i / 251);
+  return out;
+}
+
+std::vector<std::byte> run(Copier& copier, const BlockCopy& copy, const std::vector<std::byte>& chunk,
+                           const ChunkLayout& layout, std::size_t most) {
+  std::vector<std::byte> out(chunk.size() + 64);
+  PlacementList list;
+  list.add(copy, reinterpret_cast<std::uint64_t>(chunk.data()), reinterpret_cast<std::uint64_t>(out.data()), layout);
+  EXPECT_EQ(list.size(), 1u);
+  const auto device = make_host_device({.kind = HostOrder::Kind::lazy});
+  const auto stream = device->make_stream();
+  for_each_portion(copier, list, most, [&](const PlacementList& portion) {
+    EXPECT_LE(portion.size(), most);
+    HostBuffer image(device->device_memory(), copier.image_bytes(portion));
+    copier.write_image(portion, image.bytes());
+    copier.enqueue(*stream, portion, image.bytes());
+    stream->record().wait();
+  });
+  return out;
+}
+
+TEST(DeepPlacements, give_the_same_bytes_as_they_are_and_in_portions) {
+  for (const std::uint32_t rank : {7u, 8u, 13u}) {
+    for (const Dtype dtype : {Dtype::u8, Dtype::u32}) {
+      const BlockCopy copy = transpose(rank, dtype);
+      const std::vector<std::byte> chunk = numbered(size_of(dtype) << rank);
+      ChunkLayout layout;
+      layout.chunk_bytes = chunk.size();
+      std::vector<std::byte> wanted(chunk.size() + 64);
+      run_block_copy(copy, chunk, wanted);
+      const auto whole = make_host_copier();
+      testing::ShallowCopier shallow;
+      EXPECT_EQ(run(*whole, copy, chunk, layout, 5), wanted);
+      EXPECT_EQ(run(shallow, copy, chunk, layout, 5), wanted);
+      EXPECT_EQ(shallow.most(), std::min(5u, 1u << (rank - Placement::kRank)));
+      EXPECT_FALSE(shallow.deep());
+    }
+  }
+}
+
+TEST(DeepPlacements, of_shuffled_chunks_are_the_same_in_portions) {
+  const BlockCopy copy = transpose(9, Dtype::u16);
+  const std::vector<std::byte> chunk = numbered(2 << 9);
+  const ChunkLayout layout{ChunkLayout::Shuffle::bytes, 2, 256, chunk.size()};
+  testing::ShallowCopier shallow;
+  const auto whole = make_host_copier();
+  EXPECT_EQ(run(shallow, copy, chunk, layout, 3), run(*whole, copy, chunk, layout, 3));
+}
+
+TEST(DeepPlacements, take_one_record_whatever_their_rank) {
+  PlacementList list;
+  ChunkLayout layout;
+  layout.chunk_bytes = std::uint64_t{1} << 32;
+  list.add(transpose(32, Dtype::u8), 0, 0, layout);
+  EXPECT_EQ(list.size(), 1u);
+  EXPECT_LT(make_host_copier()->image_bytes(list), 2000u);
+}
+
+TEST(DeepPlacements, without_elements_are_dropped) {
+  BlockCopy copy = transpose(8, Dtype::u8);
+  copy.axes[3].extent = 0;
+  PlacementList list;
+  list.add(copy, 0, 0, {});
+  EXPECT_EQ(list.size(), 0u);
+}
+
+TEST(DeepPlacements, are_moved_with_their_list) {
+  const std::vector<std::byte> chunk = numbered(1 << 8);
+  std::vector<std::byte> out(chunk.size() + 64), wanted(chunk.size() + 64);
+  const BlockCopy copy = transpose(8, Dtype::u8);
+  run_block_copy(copy, chunk, wanted);
+  PlacementList list;
+  ChunkLayout layout;
+  layout.chunk_bytes = chunk.size();
+  list.add(copy, reinterpret_cast<std::uint64_t>(chunk.data()), 0, layout);
+  list.rebase(reinterpret_cast<std::uint64_t>(out.data()));
+  const auto copier = make_host_copier();
+  const auto device = make_host_device({.kind = HostOrder::Kind::eager});
+  const auto stream = device->make_stream();
+  std::vector<std::byte> image(copier->image_bytes(list));
+  copier->write_image(list, image);
+  copier->enqueue(*stream, list, image);
+  stream->record().wait();
+  EXPECT_EQ(out, wanted);
+}
+
+}  // namespace
+}  // namespace damacy
