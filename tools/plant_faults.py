@@ -24,6 +24,20 @@ FAULTS = [  # what is left out, where in the pipeline layer, its text, what stan
     ("a piece goes up before it is read", "wave.cpp", "piece.open > 0 || ", ""),
     ("a piece goes up while it is filled", "wave.cpp", "!piece.full || ", ""),
     ("staging memory is used again before it is up", "wave_runner.cpp", "      piece.ended.wait();\n", ""),
+    ("memory that a hung read keeps is waited for", "slab_read.h", "    staged_.strand(why);\n", ""),
+    (
+        "frames of a wave are not counted",
+        "stream_engine.cpp",
+        "    frames.image_bytes = frame_images - std::min(frame_images, kImagePadding);\n",
+        "",
+    ),
+    ("a wave is not made smaller for its frames", "wave_former.cpp", " <= frame_room_.bytes();", " <= kUnlimited;"),
+    (
+        "portions of placements are not waited for",
+        "wave_runner.cpp",
+        "    repair_->record().wait();\n  });\n",
+        "  });\n",
+    ),
     ("a wave goes before its reads ended", "wave.cpp", "  if (sealed_ && open_ranges_ == 0)", "  if (sealed_)"),
 ]
 DEVICE_READ_FAULTS = [  # single reads of zarr-python's, and device arrays

@@ -69,6 +69,7 @@ struct WaveLimits {
   std::uint32_t frames = 1 << 14;
   std::uint32_t blocks = 1 << 16;
   std::uint64_t scratch_bytes = std::uint64_t{1} << 30;
+  std::uint64_t image_bytes = ~std::uint64_t{0};  // descriptors, and a status word a frame
 };
 
 // The descriptors of one wave. `add` may be called by many threads at once; all else by one, when no `add` runs.
@@ -83,6 +84,9 @@ class WaveDescriptors {
   // The same for each of `scans`. Threads that add many small frames spend less time on each other this way.
   void add(std::span<const FrameScan> scans, std::span<std::uint32_t> indices);
 
+  // Any thread: the largest share that is taken of any limit, from 0 to 1.
+  [[nodiscard]] double fill() const;
+
   [[nodiscard]] const WaveShape& shape() const noexcept { return shape_; }
   // `image` has image_bytes(shape()) bytes; upload them 16-byte aligned.
   void write_image(std::span<std::byte> image) const;
@@ -94,9 +98,10 @@ class WaveDescriptors {
   void put(const FrameScan& scan, const WaveShape& base);
 
   WaveLimits limits_;
-  alignas(64) std::atomic<bool> reserving_ = false;  // held for some ten nanoseconds: guards the next two
+  alignas(64) mutable std::atomic<bool> reserving_ = false;  // held for some ten nanoseconds: guards the next three
   WaveShape shape_;
   std::uint64_t scratch_ = 0;  // what shape_ takes at most
+  std::uint64_t image_ = 0;    // likewise
   // As many as the limits allow; what no frame has taken is not initialized, so its pages are not there yet.
   alignas(64) std::unique_ptr<gpu::Frame[]> frames_;
   std::unique_ptr<GpuCodec[]> codecs_;

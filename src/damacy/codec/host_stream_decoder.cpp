@@ -17,12 +17,23 @@ constexpr auto kAskHost = static_cast<std::uint32_t>(gpu::Fault::ask_host);
 
 class HostFrameList final : public FrameList {
  public:
+  explicit HostFrameList(const FrameLimits& limits)
+      : most_(static_cast<std::uint32_t>(
+            std::min<std::uint64_t>(limits.frames, limits.image_bytes / (sizeof(GpuFrame) + sizeof(std::uint32_t))))) {}
+
   DecodeResult add(std::span<const std::byte>, const GpuFrame& frame, std::uint32_t& index) override {
     const std::lock_guard lock(mutex_);
+    index = kHost;
+    if (frames_.size() >= most_) return {};
     index = static_cast<std::uint32_t>(frames_.size());
     frames_.push_back(frame);
     return {};
   }
+  double fill() const override {
+    const std::lock_guard lock(mutex_);
+    return most_ == 0 ? 1 : static_cast<double>(frames_.size()) / most_;
+  }
+  std::uint32_t most_frames() const override { return most_; }
   std::uint32_t count() const override { return static_cast<std::uint32_t>(frames_.size()); }
   std::uint64_t image_bytes() const override { return frames_.size() * sizeof(GpuFrame); }
   std::uint64_t scratch_bytes() const override { return 0; }
@@ -32,7 +43,8 @@ class HostFrameList final : public FrameList {
   void clear() override { frames_.clear(); }
 
  private:
-  std::mutex mutex_;
+  const std::uint32_t most_;
+  mutable std::mutex mutex_;
   std::vector<GpuFrame> frames_;
 };
 
@@ -55,7 +67,9 @@ bool decode(const GpuFrame& frame, std::span<const std::byte> source, std::span<
 
 class HostStreamDecoder final : public StreamDecoder {
  public:
-  std::unique_ptr<FrameList> make_list(std::uint64_t) override { return std::make_unique<HostFrameList>(); }
+  std::unique_ptr<FrameList> make_list(const FrameLimits& limits) override {
+    return std::make_unique<HostFrameList>(limits);
+  }
   void enqueue(Stream& stream, const FrameList&, const WaveMemory& memory) override {
     stream.enqueue({[memory] {
                       ZstdDecoder zstd;

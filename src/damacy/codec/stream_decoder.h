@@ -24,6 +24,13 @@ struct WaveMemory {
   std::span<std::byte> status;       // one 32-bit word a frame
 };
 
+// How much a list may hold. A frame that would exceed any of it is left to the host.
+struct FrameLimits {
+  std::uint64_t scratch_bytes = ~std::uint64_t{0};
+  std::uint64_t image_bytes = ~std::uint64_t{0};  // descriptors, and a status word a frame
+  std::uint32_t frames = ~std::uint32_t{0};
+};
+
 // The frames of one wave.
 class FrameList {
  public:
@@ -37,6 +44,10 @@ class FrameList {
   virtual DecodeResult add_chunk(std::span<const std::byte> bytes, std::uint64_t at, std::span<const GpuFrame> frames,
                                  std::span<std::uint32_t> indices);
 
+  // Any thread. How much of the limits is taken: from 0, an empty list, to 1, a full one.
+  virtual double fill() const = 0;
+  virtual std::uint32_t most_frames() const = 0;
+
   // One thread, when no add() runs.
   virtual std::uint32_t count() const = 0;
   virtual std::uint64_t image_bytes() const = 0;
@@ -48,8 +59,7 @@ class FrameList {
 class StreamDecoder {
  public:
   virtual ~StreamDecoder() = default;
-  // Takes frames as long as their scratch stays within `scratch_limit` bytes.
-  virtual std::unique_ptr<FrameList> make_list(std::uint64_t scratch_limit) = 0;
+  virtual std::unique_ptr<FrameList> make_list(const FrameLimits& limits) = 0;
   // Bytes of scratch that a decoded byte usually takes: who shares out memory goes by it.
   virtual double usual_scratch() const noexcept { return 2; }
   // The image is uploaded. Enqueues; the list may be cleared once this work is done.

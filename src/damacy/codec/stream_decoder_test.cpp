@@ -73,7 +73,7 @@ class StreamDecoderRules : public ::testing::TestWithParam<Maker> {
     target_ = GetParam().make();
     if (target_.device == nullptr) GTEST_SKIP() << probe_cuda().why;
     stream_ = target_.device->make_stream();
-    list_ = target_.decoder->make_list(std::uint64_t{64} << 20);
+    list_ = target_.decoder->make_list({.scratch_bytes = std::uint64_t{64} << 20});
   }
 
   HostBuffer pinned(std::size_t bytes) const {
@@ -240,6 +240,31 @@ TEST_P(StreamDecoderRules, a_malformed_frame_is_told_of_and_makes_the_chunk_the_
   }
 }
 
+TEST_P(StreamDecoderRules, frames_beyond_a_limit_are_left_to_the_host) {
+  const std::uint64_t kScratch = std::uint64_t{64} << 20;
+  for (const FrameLimits limits : {FrameLimits{.scratch_bytes = kScratch, .frames = 3},
+                                   FrameLimits{.scratch_bytes = kScratch, .image_bytes = 4096}}) {
+    const auto list = target_.decoder->make_list(limits);
+    const Bytes content(64, std::byte{5});
+    EXPECT_EQ(list->fill(), 0);
+    std::uint32_t index = 0, taken = 0;
+    for (; taken < 1000; ++taken) {
+      ASSERT_TRUE(list->add(content, {0, 64, std::uint64_t{64} * taken, 64, GpuCodec::raw, 0}, index).ok());
+      if (index == FrameList::kHost) break;
+      EXPECT_EQ(index, taken);
+    }
+    EXPECT_EQ(index, FrameList::kHost);
+    EXPECT_EQ(list->count(), taken);
+    EXPECT_GT(taken, 2u);
+    EXPECT_LE(taken, limits.frames);
+    EXPECT_LE(list->image_bytes() + 4 * list->count(), limits.image_bytes);
+    EXPECT_GT(list->fill(), 0.9);
+    EXPECT_LE(list->fill(), 1);
+    list->clear();
+    EXPECT_EQ(list->fill(), 0);
+  }
+}
+
 TEST_P(StreamDecoderRules, an_empty_list_is_no_work) {
   list_->clear();
   EXPECT_EQ(list_->count(), 0u);
@@ -258,7 +283,7 @@ TEST(CudaFrames, that_do_not_fit_the_scratch_are_left_to_the_host) {
   const Bytes content = gpu::testing::microscopy(random, 100000);
   Bytes encoded;
   gpu::testing::ZstdWriter{}.append(content, encoded);
-  const auto list = make_cuda_stream_decoder()->make_list(std::uint64_t{1} << 17);
+  const auto list = make_cuda_stream_decoder()->make_list({.scratch_bytes = std::uint64_t{1} << 17});
   const GpuFrame frame{0, encoded.size(), 0, content.size(), GpuCodec::zstd, 0};
   std::uint32_t index = 0;
   for (std::uint32_t taken = 0; index != FrameList::kHost; ++taken) {

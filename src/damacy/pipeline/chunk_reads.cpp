@@ -91,6 +91,7 @@ ChunkRunRead::~ChunkRunRead() {
 
 void ChunkRunRead::abandon(const Error& why) noexcept {
   abandoned_ = true;
+  staging_.strand(why.where().key, why.where().store);
   end_read();
   give_up_all(*sink_, std::span(run_.chunks).subspan(next_), why);
   sink_->end();
@@ -161,6 +162,7 @@ PartialRead::~PartialRead() {
 
 void PartialRead::abandon(const Error& why) noexcept {
   abandoned_ = true;
+  staging_.strand(why.where().key, why.where().store);
   if (!taken_) give_up_all(*sink_, {&chunk_, 1}, why);
   sink_->end();
   end_read();

@@ -4,7 +4,6 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
 #include "damacy/pipeline/frame_owners.h"
 #include "damacy/pipeline/stage_frames.h"
 
@@ -13,8 +12,8 @@ namespace {
 
 constexpr std::uint64_t kAligned = 256;
 constexpr std::size_t kStatusBytes = 1 << 20;
-constexpr std::size_t kFramesBeforeFull = kStatusBytes / 8;
 constexpr std::size_t kPlacedAtOnce = 4096;  // placements, where they do not go all together
+constexpr double kFilled = 0.5;              // of a list of frames, from which on a wave is full
 
 std::uint64_t address_of(const HostBuffer& buffer, std::uint64_t offset) {
   return reinterpret_cast<std::uint64_t>(buffer.data()) + offset;
@@ -43,7 +42,7 @@ std::unique_ptr<ReadSlot> DeviceReads::make_slot(std::size_t chunks, std::size_t
   slot->scratch = HostBuffer(memory, std::max<std::size_t>(scratch, kAligned));
   slot->status = HostBuffer(memory, kStatusBytes);
   slot->host_status = HostBuffer(pinned, kStatusBytes);
-  slot->frames = decoder_->make_list(scratch);
+  slot->frames = decoder_->make_list({.scratch_bytes = scratch, .frames = kStatusBytes / sizeof(std::uint32_t)});
   return slot;
 }
 
@@ -82,7 +81,6 @@ struct ReadWaves::Wave {
   std::uint64_t staged = 0, decoded = 0;
   std::int64_t writers = 0;
   bool sealed = false;
-  std::atomic<std::size_t> frames{0};
   std::mutex mutex;  // over all below
   std::deque<Piece> pieces;
   FrameOwners<Piece> owners;
@@ -90,7 +88,7 @@ struct ReadWaves::Wave {
   ReadSlot& slot() noexcept { return own ? *own : **lease; }
   bool fits(std::uint64_t more_staged, std::uint64_t more_decoded) {
     return staged + round_up(more_staged, kAligned) <= slot().chunk_bytes &&
-           decoded + round_up(more_decoded, kAligned) <= slot().destination.size() && frames < kFramesBeforeFull;
+           decoded + round_up(more_decoded, kAligned) <= slot().destination.size() && slot().frames->fill() < kFilled;
   }
   Piece& add(Piece piece) {
     const std::lock_guard lock(mutex);
@@ -99,7 +97,6 @@ struct ReadWaves::Wave {
   void own_frames(std::span<const std::uint32_t> indices, Piece& piece) {
     const std::lock_guard lock(mutex);
     owners.own(indices, piece);
-    frames = owners.size();
   }
 };
 
@@ -265,10 +262,6 @@ void ReadWaves::through_device(Wave& wave) {
   const std::size_t placements_at = round_up<std::size_t>(frame_image, kAligned);
   const std::size_t chunks = round_up<std::size_t>(wave.staged, kAligned);
   const std::size_t status_bytes = std::size_t{4} * slot.frames->count();
-  if (status_bytes > kStatusBytes)
-    throw Error(Status::oom,
-                text("a wave of ", slot.frames->count(), " frames has room for the status of ", kStatusBytes / 4),
-                "buffers");
   const Images images = images_of(slot, chunks, placements_at + placement_image);
   slot.frames->write_image(images.pinned.first(frame_image));
   if (!in_portions)

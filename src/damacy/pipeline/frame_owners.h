@@ -22,7 +22,6 @@ class FrameOwners {
       chunks_[frame] = &chunk;
     }
   }
-  std::size_t size() const noexcept { return chunks_.size(); }  // the last frame that somebody owns, and one
 
   // `redo` of each chunk with a frame that did not decode: the host does it, and words what is wrong. `status`: a word
   // a frame, as the decoder wrote them.

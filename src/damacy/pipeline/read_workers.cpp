@@ -44,7 +44,12 @@ std::shared_ptr<ReadMemory> ReadWorkers::memory_for(const Array& array) {
   const std::uint64_t packed =
       page(std::max<std::uint64_t>(array.max_encoded_chunk_bytes(), Limits::merged_read_bytes));
   const std::uint64_t decoded = page(array.metadata().chunk_bytes());
-  if (packed * kSharers <= kCommonBytes && decoded * kSharers <= kCommonBytes) return memory_;
+  if (packed * kSharers <= kCommonBytes && decoded * kSharers <= kCommonBytes) {
+    const std::lock_guard lock(memory_mutex_);
+    if (memory_->staging.lendable() < packed * kSharers)
+      memory_ = std::make_shared<ReadMemory>(kCommonBytes, kCommonBytes);
+    return memory_;
+  }
   const std::uint64_t sharers = std::min<std::uint64_t>(contexts_.size(), kSharers);
   return std::make_shared<ReadMemory>(packed * sharers, decoded * sharers);
 }

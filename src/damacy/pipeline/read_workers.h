@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "damacy/codec/chain.h"
@@ -41,7 +42,8 @@ class ReadWorkers {
   void abandon_overdue() noexcept;
   std::size_t threads() const noexcept { return contexts_.size(); }
   DecodeContext& context(std::size_t thread) noexcept { return contexts_[thread]; }
-  // The common memory, or for arrays of big chunks memory of their own, while somebody uses it.
+  // The common memory, or for arrays of big chunks memory of their own, while somebody uses it. Common memory of which
+  // hung reads hold too much is left to them: others get it anew.
   std::shared_ptr<ReadMemory> memory_for(const Array& array);
   IndexCache& indices() noexcept { return indices_; }
   ReadCounters& counters() noexcept { return counters_; }
@@ -50,6 +52,7 @@ class ReadWorkers {
   void stop() noexcept;
 
  private:
+  std::mutex memory_mutex_;
   std::shared_ptr<ReadMemory> memory_;
   IndexCache indices_;
   ReadCounters counters_;

@@ -171,6 +171,28 @@ TEST_F(SelectionReads, memory_for_big_chunks_stays_while_storage_may_write_to_it
   store->let_go();  // writes
 }
 
+TEST_F(SelectionReads, go_on_when_hung_ones_keep_the_common_memory) {
+  const auto store = std::make_shared<HungStore>(make_file_store(dir_.path().string(), 8));
+  std::filesystem::resize_file(dir_.path() / "c.0.0", 60 << 20);
+  const auto big = [&] {
+    SelectionRequest request;
+    request.object = one_chunk("[40, 786432]");
+    request.store = store;
+    request.out = std::as_writable_bytes(std::span(out_));
+    request.items.push_back({"c.0.0", {AxisRuns{{0, 1, 0, 2, 1}}, AxisRuns{{0, 1, 0, 2, 16}}}});
+    return request;
+  };
+  store->hang(HungStore::Call::read, "c.0.0", 4);
+  for (int i = 0; i < 4; ++i) expect_deadline(*read_past_deadline(big(), *store), "c.0.0");
+  std::latch ended(1);
+  const auto one = std::make_shared<SelectionRead>(*one_by_one_, big(), [&] { ended.count_down(); });
+  one->start();
+  ended.wait();
+  EXPECT_FALSE(one->failure()) << one->failure()->what();
+  EXPECT_EQ(out_[3], 3);
+  store->let_go();
+}
+
 TEST_F(SelectionReads, workers_stop_although_storage_holds_one) {
   const auto store = std::make_shared<HungStore>(make_file_store(dir_.path().string(), 8));
   store->hang(HungStore::Call::read, "c.1.2");

@@ -29,7 +29,9 @@ void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> pack
     const ArrayMetadata& metadata = chunk.tasks->array_of(chunk.tasks->shard_of(chunk.chunk)).metadata();
     const StagedBytes bytes{packed, chunk.staged_at, chunk.decoded_at, metadata.chunk_bytes(),
                             chunk.tasks->needed_bytes(chunk.chunk)};
-    const FrameSink sink{*wave.slot().frames, [&](std::span<const std::uint32_t> own) { wave.own_frames(own, chunk); }};
+    const FrameSink sink{*wave.slot().frames, [&](std::span<const std::uint32_t> own) {
+                           wave.own_frames(own, chunk, metadata.chunk_bytes());
+                         }};
     StagedFrames found;
     if (const DecodeResult result = stage_frames(metadata.codecs, bytes, sink, found); !result.ok()) {
       chunk.failed = true;

@@ -17,11 +17,14 @@ constexpr std::size_t kMostSlab = 96 << 20;
 constexpr std::size_t kMostImages = 128 << 20;
 constexpr std::size_t kMostStaging = 512 << 20;
 
+constexpr std::size_t kImagePadding = 1024;  // what the parts of an image may lose to alignment
+
 constexpr std::size_t kBusy = 2;  // waves under way that keep a device busy
 
 // Sizes in bytes, from the two buffers and what the decoder takes.
 struct WaveMemoryPlan {
   std::size_t staging, slab, destination, scratch, images, packed;
+  FrameLimits frames;  // of a wave
 
   WaveMemoryPlan(const Config& config, const StreamDecoder& decoder) {
     const auto host = static_cast<std::size_t>(config.host_buffer_bytes);
@@ -36,6 +39,10 @@ struct WaveMemoryPlan {
     const double scratches = static_cast<double>(WaveRunner::kDecodesAtOnce) * decoder.usual_scratch();
     destination = whole(static_cast<std::size_t>(static_cast<double>(rest) / (kWaves + scratches)));
     scratch = whole(rest - std::min(rest, kWaves * destination));
+    // What is left of the images is for placements, which can do with less.
+    const std::size_t frame_images = std::min(images, scratch / 2) / 4 * 3;
+    frames.scratch_bytes = scratch / 2;
+    frames.image_bytes = frame_images - std::min(frame_images, kImagePadding);
   }
 };
 
@@ -95,7 +102,7 @@ class StreamEngine final : public BatchEngine {
       auto slot = std::make_unique<WaveSlot>();
       slot->source = HostBuffer(parts_.device->device_memory(), plan_.slab + Wave::kAlignment);
       slot->destination = HostBuffer(parts_.device->device_memory(), plan_.destination);
-      slot->frames = parts_.decoder->make_list(plan_.scratch / 2);
+      slot->frames = parts_.decoder->make_list(plan_.frames);
       slots.push_back(std::move(slot));
     }
     return Pool<WaveSlot>(std::move(slots));

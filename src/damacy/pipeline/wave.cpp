@@ -11,6 +11,7 @@ StagedRange::~StagedRange() {
 Wave::Wave(Lease<WaveSlot> lease, Arena& staging, WaveWatcher& watcher)
     : slot_(std::move(lease)), staging_(staging), watcher_(watcher) {
   slot().frames->clear();
+  slot().described_bytes = 0;
 }
 
 std::uint64_t Wave::source_address(std::uint64_t offset) const noexcept {
@@ -26,12 +27,22 @@ bool Wave::fits(std::uint64_t staged_bytes, std::uint64_t decoded_bytes) const n
          decoded_bytes_ + decoded_bytes <= (*slot_)->destination.size();
 }
 
-// In the last piece, or a new one: behind a full one, which then goes up and makes room.
+bool Wave::last_piece_has(std::uint64_t bytes) const noexcept {
+  return !pieces_.empty() && !pieces_.back().full &&
+         pieces_.back().bytes + bytes <= pieces_.back().memory->bytes().size();
+}
+
+bool Wave::can_reserve(std::uint64_t bytes) const noexcept {
+  return last_piece_has(bytes) || bytes <= staging_.lendable();
+}
+
+// In the last piece, or a new one: behind a full one, which then goes up and makes room. While hung reads hold much of
+// the memory, pieces are as small as can be: each further read that hangs keeps the whole of its piece.
 void Wave::reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop) {
-  if (!pieces_.empty() && !pieces_.back().full && pieces_.back().bytes + bytes <= pieces_.back().memory->bytes().size())
-    return;
+  if (last_piece_has(bytes)) return;
   close_last_piece();
-  const std::uint64_t usual = std::min<std::uint64_t>(kPiece, staging_.size() / 8);
+  const bool scarce = staging_.stranded() > staging_.size() / 4;
+  const std::uint64_t usual = scarce ? 0 : std::min<std::uint64_t>(kPiece, staging_.size() / 8);
   auto memory = std::make_shared<Arena::Piece>(staging_.take(std::max(bytes, usual), std::move(stop), most));
   const std::lock_guard lock(mutex_);
   StagedPiece& piece = pieces_.emplace_back();
@@ -83,6 +94,7 @@ void Wave::tell(StagedPiece& piece) noexcept {
 std::uint64_t Wave::decode(std::uint64_t bytes) noexcept {
   const std::uint64_t at = decoded_bytes_;
   decoded_bytes_ += padded(bytes);
+  ++to_decode_;
   return at;
 }
 
@@ -113,8 +125,10 @@ void Wave::give_back() noexcept {
   slot_.reset();
 }
 
-void Wave::own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk) {
+void Wave::own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk, std::uint64_t decoded_bytes) {
+  const bool all = std::ranges::find(frames, FrameList::kHost) == frames.end();
   const std::lock_guard lock(mutex_);
+  if (all) slot().described_bytes += padded(decoded_bytes);
   owners_.own(frames, chunk);
 }
 

@@ -28,6 +28,7 @@ struct WaveSlot {
   HostBuffer source;       // on the device: encoded chunks, and crops that the host decoded; padded by kAlignment
   HostBuffer destination;  // on the device: decoded chunks
   std::unique_ptr<FrameList> frames;
+  std::uint64_t described_bytes = 0;  // decoded: of the chunks that have all their frames in the list
 };
 
 struct WaveShare;
@@ -65,7 +66,7 @@ struct WaveShare {
   std::size_t first_chunk = 0, end_chunk = 0;
   PlacementList placements;                // from the batch's first byte
   std::span<std::byte> host_image, image;  // of the placements, here and on the device
-  bool few_at_a_time = false;              // no image holds so many placements
+  bool few_at_a_time = false;              // no image holds so many placements, or of so many axes
   Event began, done;                       // placing
   std::optional<Error> failure;            // of placing
   WaveStep step;
@@ -102,7 +103,9 @@ class StagedRange {
   ~StagedRange();
   std::uint64_t begin() const noexcept { return begin_; }  // in source
   std::span<std::byte> memory() const noexcept { return memory_; }
+  // For a read that is given up: it may still write to this memory, and waits for memory do not count on it.
   std::shared_ptr<void> keep() const noexcept { return piece_->memory; }
+  void strand(const Error& why) const noexcept { piece_->memory->strand(why.where().key, why.where().store); }
 
  private:
   std::shared_ptr<Wave> wave_;
@@ -129,10 +132,14 @@ class Wave : public std::enable_shared_from_this<Wave> {
   // The planner's thread only. Whether so many bytes more, padded, can be staged and decoded.
   bool fits(std::uint64_t staged_bytes, std::uint64_t decoded_bytes) const noexcept;
   std::uint64_t staged() const noexcept { return staged_; }
+  std::uint64_t decoded_bytes() const noexcept { return decoded_bytes_; }  // padded
+  std::uint64_t to_decode() const noexcept { return to_decode_; }          // chunks
   bool empty() const noexcept { return chunks_.empty(); }
   // Waits for staging memory, so many padded bytes, and until no more than `most` of it will be lent. Throws what
-  // Arena::take does.
+  // Arena::take does, also Error(io, "deadline") when reads that are not responding hold too much of it.
   void reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop);
+  // Whether reserve() can do without what such reads hold.
+  bool can_reserve(std::uint64_t bytes) const noexcept;
   // Of what was reserved, which may be several ranges. What stays unused does no harm.
   [[nodiscard]] StagedRange stage(std::uint64_t bytes);
   std::uint64_t decode(std::uint64_t bytes) noexcept;  // where so many decoded bytes go
@@ -141,8 +148,8 @@ class Wave : public std::enable_shared_from_this<Wave> {
   void seal(std::uint64_t number) noexcept;
   std::uint64_t number() const noexcept { return number_; }
 
-  // Readers. Each of `frames` that is not the host's decodes a part of the chunk.
-  void own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk);
+  // Readers. Each of `frames` that is not the host's decodes a part of the chunk, of so many decoded bytes.
+  void own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk, std::uint64_t decoded_bytes);
 
   // When it is written: nothing of this changes any more, but by whoever takes it through the device.
   std::deque<StagedChunk>& chunks() noexcept { return chunks_; }
@@ -162,6 +169,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
 
  private:
   friend class StagedRange;
+  bool last_piece_has(std::uint64_t bytes) const noexcept;
   void close_range(StagedPiece& piece) noexcept;
   void tell(StagedPiece& piece) noexcept;  // under the lock
   void close_last_piece() noexcept;
@@ -170,6 +178,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   Arena& staging_;
   WaveWatcher& watcher_;
   std::uint64_t decoded_bytes_ = 0;
+  std::uint64_t to_decode_ = 0;
   std::uint64_t number_ = 0;
   std::deque<StagedChunk> chunks_;  // addresses stay
   std::deque<WaveShare> shares_;    // theirs, too

@@ -1,97 +1,25 @@
 #include "damacy/pipeline/wave_former.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
 #include "damacy/core/error.h"
 #include "damacy/pipeline/place.h"
+#include "damacy/pipeline/slab_read.h"
 #include "damacy/pipeline/stage_chunk.h"
 
 namespace damacy {
 namespace {
 
-// Reads a run of chunks into staging memory, from where a device gets them, and describes their frames.
-class SlabRead final : public Request {
- public:
-  SlabRead(std::shared_ptr<Wave> wave, std::shared_ptr<ChunkTasks> tasks, ChunkRun run, StagedRange staged,
-           std::vector<StagedChunk*> chunks)
-      : wave_(std::move(wave)),
-        tasks_(std::move(tasks)),
-        run_(std::move(run)),
-        staged_(std::move(staged)),
-        chunks_(std::move(chunks)) {
-    tasks_->open_read();
-  }
-
-  Part prepare(std::size_t, std::stop_token) override {
-    watch_ = {};
-    return {tasks_->object_of(tasks_->shard_of(run_.chunks.front())), run_.offset, staged_.memory()};
-  }
-
-  bool only_reads() const noexcept override { return true; }
-  void complete(std::size_t, const Part& part, const Error* failure) noexcept override {
-    if (failure == nullptr) {
-      std::uint64_t wanted = 0;
-      for (const StagedChunk* chunk : chunks_) wanted += chunk->staged_bytes;
-      count_read(tasks_->board(), watch_.elapsed(), run_.bytes, wanted);
-      end_read();
-    }
-    for (; next_ < chunks_.size() && !storage_abandoned(); ++next_) {
-      StagedChunk* const chunk = chunks_[next_];
-      try {
-        if (failure != nullptr) read_again(part, *chunk, *failure);
-        stage_chunk(*wave_, *chunk, packed(*chunk));
-      } catch (...) {
-        if (storage_abandoned()) return;
-        chunk->failed = true;
-        tasks_->fail_chunk_in_flight(chunk->chunk);
-      }
-    }
-    if (!storage_abandoned()) end_read();
-  }
-  bool can_be_abandoned() const noexcept override { return true; }
-  // The wave goes on without these chunks, and its memory stays here.
-  void abandon(const Error& why) noexcept override {
-    kept_ = staged_.keep();
-    end_read();
-    for (; next_ < chunks_.size(); ++next_) {
-      chunks_[next_]->failed = true;
-      tasks_->fail_chunk(chunks_[next_]->chunk, why);
-    }
-    const StagedRange ends = std::move(staged_);
-  }
-
- private:
-  void end_read() noexcept {
-    if (!std::exchange(is_read_, true)) tasks_->close_read();
-  }
-
-  std::span<std::byte> packed(const StagedChunk& chunk) const {
-    return staged_.memory().subspan(chunk.staged_at - staged_.begin(), chunk.staged_bytes);
-  }
-
-  // A merged read fails as a whole; the chunks that can be read must not suffer for the one that cannot.
-  void read_again(const Part& part, const StagedChunk& chunk, const Error& failure) {
-    if (chunks_.size() == 1 || !part.object || failure.status() != Status::io) throw Error(failure);
-    part.object->read_exact(tasks_->where(chunk.chunk).offset, packed(chunk));
-  }
-
-  std::shared_ptr<void> kept_;  // of an abandoned read: the memory
-  std::shared_ptr<Wave> wave_;
-  std::shared_ptr<ChunkTasks> tasks_;
-  ChunkRun run_;
-  StagedRange staged_;
-  std::vector<StagedChunk*> chunks_;
-  std::size_t next_ = 0;  // of them
-  bool is_read_ = false;
-  Stopwatch watch_;
-};
-
 // Staging memory that readers fill and a device empties again and again stays in the processor's cache when there is
 // little of it: then reading costs half the time, and the copies read no memory (docs/design/two-engines.md).
 constexpr std::uint64_t kWarmStaging = 128 << 20;
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
+
+// Of a chunk that the host decodes again for each: with less staging memory than that, it fails.
+constexpr std::uint64_t kPartsAtMost = 256;
 
 std::uint64_t bytes_of_part(const ChunkTasks& tasks, std::uint32_t chunk, const Box& part) {
   return static_cast<std::uint64_t>(*product(part.extents().span())) *
@@ -113,6 +41,24 @@ void split_part(const ChunkTasks& tasks, std::uint32_t chunk, const Box& part, s
   high.start[longest] = middle;
   split_part(tasks, chunk, low, most, pieces);
   split_part(tasks, chunk, high, most, pieces);
+}
+
+ChunkRun run_of(const ChunkTasks& tasks, std::uint32_t chunk) {
+  return {tasks.where(chunk).offset, tasks.where(chunk).bytes, {chunk}};
+}
+
+// Two reads, of its first chunks and of the others.
+std::array<ChunkRun, 2> halves_of(const ChunkTasks& tasks, const ChunkRun& run) {
+  std::array<ChunkRun, 2> halves;
+  const std::size_t middle = run.chunks.size() / 2;
+  for (std::size_t i = 0; i < run.chunks.size(); ++i) {
+    const ChunkPlace& where = tasks.where(run.chunks[i]);
+    ChunkRun& half = halves[i < middle ? 0 : 1];
+    if (half.chunks.empty()) half.offset = where.offset;
+    half.bytes = std::max(half.bytes, where.offset + where.bytes - half.offset);
+    half.chunks.push_back(run.chunks[i]);
+  }
+  return halves;
 }
 
 }  // namespace
@@ -188,18 +134,46 @@ void WaveFormer::seal() {
   wave_.reset();
 }
 
-bool WaveFormer::make_room(std::uint64_t staged, std::uint64_t decoded, std::uint64_t most_lent) {
-  if (!wave_ || !wave_->fits(staged, decoded) || wave_->staged() >= enough_) {
-    if (!wave_ || !wave_->empty()) {
-      seal();
-      auto slot = slots_.acquire(stop_);
-      if (!slot) throw Error(Status::shutdown, "stopped while waiting for a wave", "closed");
-      wave_ = std::make_shared<Wave>(std::move(*slot), staging_, watcher_);
-    }
-    if (!wave_->fits(staged, decoded)) return false;
+// A slot still has the list of its last wave: what that one shows of the next.
+void WaveFormer::start_wave() {
+  seal();
+  auto slot = slots_.acquire(stop_);
+  if (!slot) throw Error(Status::shutdown, "stopped while waiting for a wave", "closed");
+  frame_room_.learn((*slot)->frames->fill(), (*slot)->described_bytes);
+  wave_ = std::make_shared<Wave>(std::move(*slot), staging_, watcher_);
+}
+
+// A compressed chunk has one frame at least. Where more show only when it is read, and there are too many, the host
+// decodes it.
+bool WaveFormer::frames_fit(const Need& need) const {
+  return wave_->to_decode() + need.chunks <= wave_->slot().frames->most_frames() &&
+         wave_->decoded_bytes() + need.decoded <= frame_room_.bytes();
+}
+
+bool WaveFormer::make_room(const Need& need, std::uint64_t most_lent) {
+  if (!wave_ || !wave_->fits(need.staged, need.decoded) || !frames_fit(need) || wave_->staged() >= enough_) {
+    if (!wave_ || !wave_->empty()) start_wave();
+    if (!wave_->fits(need.staged, need.decoded)) return false;
   }
-  wave_->reserve(staged, most_lent, stop_);
+  if (!wave_->can_reserve(need.staged)) return false;
+  wave_->reserve(need.staged, most_lent, stop_);
   return true;
+}
+
+// What cannot be made smaller.
+void WaveFormer::require_room(std::uint64_t staged) {
+  if (!make_room({staged}, kUnlimited)) wave_->reserve(staged, kUnlimited, stop_);
+}
+
+// Chunks for which reads that are not responding leave no memory fail; the others go on.
+template <class Add>
+void WaveFormer::add_some(ChunkTasks& tasks, std::span<const std::uint32_t> chunks, Add add) {
+  try {
+    add();
+  } catch (const Error& error) {
+    if (error.where().reason != "deadline") throw;
+    for (const std::uint32_t chunk : chunks) tasks.fail_chunk(chunk, error);
+  }
 }
 
 void WaveFormer::add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t device_from_bytes, std::stop_token stop) {
@@ -216,15 +190,17 @@ void WaveFormer::add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t dev
   const bool several = by_device && staged >= slab_bytes_;
   enough_ = several ? staged / ceil_div(staged, slab_bytes_) + 1 : kUnlimited;
   if (several) seal();
-  for (ChunkRun& run : reads.runs) {
-    if (by_device && fits_device(*tasks, run))
-      add_device_run(tasks, std::move(run));
-    else
-      add_host_run(tasks, run, false);
+  for (const ChunkRun& run : reads.runs) {
+    add_some(*tasks, run.chunks, [&] {
+      if (by_device && fits_device(*tasks, run))
+        add_device_run(tasks, run);
+      else
+        add_host_run(tasks, run, false);
+    });
   }
-  for (const std::uint32_t chunk : reads.partial)
-    add_host_run(tasks, {tasks->where(chunk).offset, tasks->where(chunk).bytes, {chunk}}, true);
-  for (const std::uint32_t chunk : reads.missing) add_fill_of(tasks, chunk);
+  for (const std::uint32_t& chunk : reads.partial)
+    add_some(*tasks, {&chunk, 1}, [&] { add_host_run(tasks, run_of(*tasks, chunk), true); });
+  for (const std::uint32_t& chunk : reads.missing) add_some(*tasks, {&chunk, 1}, [&] { add_fill_of(tasks, chunk); });
   if (several) seal();
 }
 
@@ -232,10 +208,15 @@ bool WaveFormer::fits_device(const ChunkTasks& tasks, const ChunkRun& run) const
   return device_decodes(tasks.array_of(tasks.shard_of(run.chunks.front())).metadata().codecs);
 }
 
-void WaveFormer::add_device_run(const std::shared_ptr<ChunkTasks>& tasks, ChunkRun run) {
+void WaveFormer::add_device_run(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run) {
   const std::uint64_t decoded = tasks->array_of(tasks->shard_of(run.chunks.front())).metadata().chunk_bytes();
-  if (!make_room(Wave::padded(run.bytes), Wave::padded(decoded) * run.chunks.size(), kWarmStaging))
-    return add_host_run(tasks, run, false);
+  const Need need{Wave::padded(run.bytes), Wave::padded(decoded) * run.chunks.size(), run.chunks.size()};
+  if (!make_room(need, kWarmStaging)) return add_host_run(tasks, run, false);
+  if (run.chunks.size() > 1 && !frames_fit(need)) {
+    for (const ChunkRun& half : halves_of(*tasks, run))
+      add_some(*tasks, half.chunks, [&] { add_device_run(tasks, half); });
+    return;
+  }
   StagedRange range = wave_->stage(run.bytes);
   std::vector<StagedChunk*> chunks;
   for (const std::uint32_t chunk : run.chunks) {
@@ -248,7 +229,7 @@ void WaveFormer::add_device_run(const std::shared_ptr<ChunkTasks>& tasks, ChunkR
       staged.placed.emplace_back(row, *product(wanted(tasks->job(), row, tasks->box_of(chunk)).extents().span()));
     chunks.push_back(&staged);
   }
-  readers_.submit(std::make_unique<SlabRead>(wave_, tasks, std::move(run), std::move(range), std::move(chunks)));
+  readers_.submit(std::make_unique<SlabRead>(wave_, tasks, run, std::move(range), std::move(chunks)));
 }
 
 void WaveFormer::add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial) {
@@ -256,7 +237,7 @@ void WaveFormer::add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const Ch
   for (const std::uint32_t chunk : run.chunks)
     for (const std::uint32_t row : tasks->rows_of(chunk))
       bytes += Wave::padded(bytes_of_part(*tasks, chunk, wanted(tasks->job(), row, tasks->box_of(chunk))));
-  if (make_room(bytes, 0, kUnlimited)) {
+  if (make_room({bytes}, kUnlimited)) {
     Crops crops;
     for (const std::uint32_t chunk : run.chunks)
       for (const std::uint32_t row : tasks->rows_of(chunk))
@@ -264,19 +245,22 @@ void WaveFormer::add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const Ch
     return read_on_host(tasks, run, partial, std::move(crops));
   }
   if (run.chunks.size() > 1) {
-    for (const std::uint32_t chunk : run.chunks)
-      add_host_run(tasks, {tasks->where(chunk).offset, tasks->where(chunk).bytes, {chunk}}, false);
+    for (const std::uint32_t& chunk : run.chunks)
+      add_some(*tasks, {&chunk, 1}, [&] { add_host_run(tasks, run_of(*tasks, chunk), false); });
     return;
   }
   // What is wanted of this one chunk does not fit a wave: part after part, each with a read and a decoding of its own.
   const std::uint32_t chunk = run.chunks.front();
-  const std::uint64_t most = std::min<std::uint64_t>(wave_->slot().source.size(), staging_.size()) / 2;
+  const std::uint64_t decoded = tasks->metadata_of(chunk).chunk_bytes();
+  const std::uint64_t most = std::min<std::uint64_t>(
+      std::min(wave_->slot().source.size(), staging_.size()) / 2,
+      std::max<std::uint64_t>({staging_.lendable() / 2, decoded / kPartsAtMost, Wave::kAlignment}));
   for (const std::uint32_t row : tasks->rows_of(chunk)) {
     std::vector<Box> parts;
     split_part(*tasks, chunk, wanted(tasks->job(), row, tasks->box_of(chunk)), most, parts);
     for (const Box& part : parts) {
       Crops crops;
-      make_room(Wave::padded(bytes_of_part(*tasks, chunk, part)), 0, kUnlimited);
+      require_room(Wave::padded(bytes_of_part(*tasks, chunk, part)));
       add_crop_of(tasks, chunk, row, part, crops);
       read_on_host(tasks, run, partial, std::move(crops));
     }
@@ -303,7 +287,7 @@ void WaveFormer::read_on_host(const std::shared_ptr<ChunkTasks>& tasks, const Ch
 
 void WaveFormer::add_fill_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk) {
   const ArrayMetadata& metadata = tasks->array_of(tasks->shard_of(chunk)).metadata();
-  make_room(Wave::padded(sizeof metadata.fill), 0, kUnlimited);
+  require_room(Wave::padded(sizeof metadata.fill));
   StagedChunk& staged = wave_->add(tasks, chunk);
   staged.is_fill = true;
   const StagedRange range = wave_->stage(sizeof metadata.fill);

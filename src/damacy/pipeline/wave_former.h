@@ -8,6 +8,7 @@
 
 #include "damacy/device/arena.h"
 #include "damacy/pipeline/chunk_reads.h"
+#include "damacy/pipeline/frame_room.h"
 #include "damacy/pipeline/readers.h"
 #include "damacy/pipeline/wave.h"
 
@@ -53,14 +54,25 @@ class WaveFormer {
   };
   using Crops = std::map<std::uint32_t, CropsOfChunk>;
 
-  void add_device_run(const std::shared_ptr<ChunkTasks>& tasks, ChunkRun run);
+  template <class Add>
+  void add_some(ChunkTasks& tasks, std::span<const std::uint32_t> chunks, Add add);
+  void add_device_run(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run);
   void add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial);
   void add_crop_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk, std::uint32_t row, const Box& part,
                    Crops& crops);
   void read_on_host(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial, Crops crops);
   void add_fill_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk);
-  // True when the current wave, perhaps a new one, has room for so many padded bytes; they are reserved.
-  bool make_room(std::uint64_t staged, std::uint64_t decoded, std::uint64_t most_lent);
+  // What goes into a wave together: padded bytes, and chunks that a device decodes.
+  struct Need {
+    std::uint64_t staged = 0, decoded = 0;
+    std::uint64_t chunks = 0;
+  };
+  // True when the current wave, perhaps a new one, has room; the bytes are reserved. False also when reads that are not
+  // responding hold too much staging memory.
+  bool make_room(const Need& need, std::uint64_t most_lent);
+  void require_room(std::uint64_t staged);  // throws Error(io, "deadline") in place of false
+  void start_wave();
+  bool frames_fit(const Need& need) const;
   bool fits_device(const ChunkTasks& tasks, const ChunkRun& run) const;
 
   Pool<WaveSlot>& slots_;
@@ -70,6 +82,7 @@ class WaveFormer {
   HostDecodeMemory host_;
   WaveWatcher& watcher_;
   std::shared_ptr<Wave> wave_;
+  FrameRoom frame_room_;
   std::uint64_t enough_ = ~std::uint64_t{0};  // staged bytes, from which on a wave is sealed
   std::uint64_t sealed_ = 0;                  // waves so far
   std::stop_token stop_;

@@ -243,7 +243,7 @@ void WaveRunner::place_few_at_a_time(const Wave& wave, const WaveShare& share) {
 void WaveRunner::retire(Wave& wave, WaveShare& share) {
   wave.read_verdicts();
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
-    if (StagedChunk& chunk = wave.chunks()[i]; chunk.redo && !chunk.failed) decode_on_host(wave, chunk);
+    if (StagedChunk& chunk = wave.chunks()[i]; chunk.redo && !chunk.failed) redo(wave, chunk);
 
   const auto as_span = [](double ms) {
     return std::chrono::duration_cast<StatsBoard::Span>(std::chrono::duration<double, std::milli>(ms));
@@ -270,8 +270,19 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
     const ArrayMetadata& metadata = chunk.tasks->array_of(chunk.tasks->shard_of(chunk.chunk)).metadata();
     if (chunk.by_device)
       chunk.tasks->count_decode(std::exchange(decoding, {}), chunk.staged_bytes, metadata.chunk_bytes());
-    chunk.tasks->count_placed(std::exchange(placing, {}), chunk.chunk, elements,
-                              chunk.by_device ? ChunkTasks::Decode::on_device : ChunkTasks::Decode::on_host);
+    chunk.tasks->count_placed(
+        std::exchange(placing, {}), chunk.chunk, elements,
+        chunk.by_device && !chunk.redo ? ChunkTasks::Decode::on_device : ChunkTasks::Decode::on_host);
+  }
+}
+
+// What goes wrong with one chunk is not the others'.
+void WaveRunner::redo(Wave& wave, StagedChunk& chunk) noexcept {
+  try {
+    decode_on_host(wave, chunk);
+  } catch (...) {
+    chunk.failed = true;
+    chunk.tasks->fail_chunk_in_flight(chunk.chunk);
   }
 }
 

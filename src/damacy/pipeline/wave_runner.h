@@ -54,6 +54,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void place(Wave& wave, WaveShare& share);
   void place_few_at_a_time(const Wave& wave, const WaveShare& share);
   void retire(Wave& wave, WaveShare& share);
+  void redo(Wave& wave, StagedChunk& chunk) noexcept;
   void decode_on_host(Wave& wave, StagedChunk& chunk);
   // Runs placements by themselves, a few at a time, and waits for them. What they read is the caller's until then: so
   // the lock, too.

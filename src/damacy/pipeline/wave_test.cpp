@@ -24,7 +24,7 @@ class WaveTest : public ::testing::Test {
     auto slot = std::make_unique<WaveSlot>();
     slot->source = HostBuffer(std::make_shared<PageAlloc>(), kStaging + Wave::kAlignment);
     slot->destination = HostBuffer(std::make_shared<PageAlloc>(), kStaging);
-    slot->frames = make_host_stream_decoder()->make_list(kStaging);
+    slot->frames = make_host_stream_decoder()->make_list({.scratch_bytes = kStaging});
     std::vector<std::unique_ptr<WaveSlot>> slots;
     slots.push_back(std::move(slot));
     return Pool<WaveSlot>(std::move(slots));

@@ -25,7 +25,12 @@ constexpr std::byte kNoVerdict{0xff};
 
 class CudaFrameList final : public FrameList {
  public:
-  explicit CudaFrameList(std::uint64_t scratch_limit) : wave_({kFrames, kBlocks, scratch_limit}) {}
+  explicit CudaFrameList(const FrameLimits& limits)
+      : most_(std::min(kFrames, limits.frames)),
+        wave_({.frames = most_,
+               .blocks = kBlocks,
+               .scratch_bytes = limits.scratch_bytes,
+               .image_bytes = limits.image_bytes}) {}
 
   DecodeResult add(std::span<const std::byte> bytes, const GpuFrame& frame, std::uint32_t& index) override {
     thread_local FrameScan scan;
@@ -56,6 +61,8 @@ class CudaFrameList final : public FrameList {
     return {};
   }
 
+  double fill() const override { return wave_.fill(); }
+  std::uint32_t most_frames() const override { return most_; }
   std::uint32_t count() const override { return shape().frames; }
   std::uint64_t image_bytes() const override { return damacy::image_bytes(shape()); }
   std::uint64_t scratch_bytes() const override { return damacy::scratch_bytes(shape()); }
@@ -65,6 +72,7 @@ class CudaFrameList final : public FrameList {
   const WaveShape& shape() const noexcept { return wave_.shape(); }
 
  private:
+  const std::uint32_t most_;
   WaveDescriptors wave_;
 };
 
@@ -79,8 +87,8 @@ void require_room(const char* what, std::uint64_t bytes, std::uint64_t needed) {
 
 class CudaStreamDecoder final : public StreamDecoder {
  public:
-  std::unique_ptr<FrameList> make_list(std::uint64_t scratch_limit) override {
-    return std::make_unique<CudaFrameList>(scratch_limit);
+  std::unique_ptr<FrameList> make_list(const FrameLimits& limits) override {
+    return std::make_unique<CudaFrameList>(limits);
   }
 
   void enqueue(Stream& stream, const FrameList& list, const WaveMemory& memory) override {

@@ -67,6 +67,18 @@ void pause() {
 #endif
 }
 
+u64 scratch_room(const WaveLimits& limits) {
+  return limits.scratch_bytes - std::min(limits.scratch_bytes, gpu::ScratchLayout::kPadding);
+}
+
+u64 image_room(const WaveLimits& limits) {
+  return limits.image_bytes - std::min(limits.image_bytes, gpu::ImageLayout::kPadding);
+}
+
+double share(u64 taken, u64 room) {
+  return room == 0 ? 1 : static_cast<double>(taken) / static_cast<double>(room);
+}
+
 // A lock for tens of nanoseconds: sleeping would cost more, and asking only when it looks free spares its holder the
 // cache misses.
 class BriefLock {
@@ -143,16 +155,24 @@ WaveDescriptors::WaveDescriptors(const WaveLimits& limits)
 
 bool WaveDescriptors::reserve(const WaveShape& more, WaveShape& base) {
   const u64 scratch = gpu::ScratchLayout(more, /*alignment=*/1).total;
-  const u64 room = limits_.scratch_bytes - std::min(limits_.scratch_bytes, gpu::ScratchLayout::kPadding);
+  const u64 image = gpu::ImageLayout(more, /*alignment=*/1).total + sizeof(u32) * u64{more.frames};
   const BriefLock lock(reserving_);
   base = shape_;
   const WaveShape next = sum(shape_, more);
   if (next.frames > limits_.frames || next.blocks > limits_.blocks || next.segments > limits_.blocks ||
-      scratch > room - scratch_)
+      scratch > scratch_room(limits_) - scratch_ || image > image_room(limits_) - image_)
     return false;
   shape_ = next;
   scratch_ += scratch;
+  image_ += image;
   return true;
+}
+
+double WaveDescriptors::fill() const {
+  const BriefLock lock(reserving_);
+  return std::max({share(shape_.frames, limits_.frames), share(shape_.blocks, limits_.blocks),
+                   share(shape_.segments, limits_.blocks), share(scratch_, scratch_room(limits_)),
+                   share(image_, image_room(limits_))});
 }
 
 u32 WaveDescriptors::add(const FrameScan& scan) {
@@ -220,7 +240,7 @@ void WaveDescriptors::write_image(std::span<std::byte> image) const {
 
 void WaveDescriptors::clear() noexcept {
   shape_ = {};
-  scratch_ = 0;
+  scratch_ = image_ = 0;
 }
 
 GpuVerdict verdict_of(u32 status_word) noexcept {

@@ -60,6 +60,22 @@ TEST(WaveDescriptors, scratch_never_exceeds_its_limit) {
   }
 }
 
+TEST(WaveDescriptors, the_image_and_status_words_never_exceed_their_limit) {
+  const FrameScan scan = scan_of(300, 0);
+  for (std::uint64_t limit = 0; limit < 40000; limit += 999) {
+    WaveDescriptors wave(WaveLimits{.image_bytes = limit});
+    while (wave.add(scan) != WaveDescriptors::kFull) {
+    }
+    if (wave.shape().frames != 0) {
+      EXPECT_LE((image_bytes(wave.shape()) + 255) / 256 * 256 + 4 * wave.shape().frames, limit);
+    }
+    if (limit > 20000) {
+      EXPECT_GT(wave.shape().frames, 0u);
+      EXPECT_GT(wave.fill(), 0.9);
+    }
+  }
+}
+
 TEST(WaveDescriptors, threads_that_add_at_once_get_places_of_their_own) {
   constexpr std::uint32_t kEach = 200;
   const FrameScan scan = scan_of(2000, 0);

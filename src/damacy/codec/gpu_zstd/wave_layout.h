@@ -42,8 +42,8 @@ class Placer {
 struct ImageLayout {
   u64 frames, segments, blocks, sequence_order, literal_order, zstd_order, lz4_order, total;
 
-  explicit ImageLayout(const WaveShape& shape) {
-    Placer placer;
+  explicit ImageLayout(const WaveShape& shape, u64 alignment = Placer::kAlignment) {
+    Placer placer(alignment);
     frames = placer.place<Frame>(shape.frames);
     segments = placer.place<Segment>(shape.segments);
     blocks = placer.place<Block>(shape.blocks);
@@ -53,6 +53,9 @@ struct ImageLayout {
     lz4_order = placer.place<u32>(shape.lz4_frames);
     total = placer.end();
   }
+
+  // What all parts, and the status words behind them, may lose to alignment.
+  static constexpr u64 kPadding = 8 * Placer::kAlignment;
 };
 
 struct ScratchLayout {

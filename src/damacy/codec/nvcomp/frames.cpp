@@ -51,6 +51,20 @@ ScratchLayout::ScratchLayout(std::size_t packed) noexcept {
   temp = round_up(verdicts + sizeof(int) * packed, kAligned);
 }
 
+Frames::Frames(std::shared_ptr<const NvcompLibrary> library, const FrameLimits& limits)
+    : library_(std::move(library)),
+      limit_(limits.scratch_bytes),
+      most_(static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(limits.frames, limits.image_bytes / (sizeof(Record) + sizeof(std::uint32_t))))) {}
+
+double Frames::fill() const {
+  const std::lock_guard lock(mutex_);
+  const auto share = [](std::uint64_t taken, std::uint64_t room) {
+    return room == 0 ? 1 : static_cast<double>(taken) / static_cast<double>(room);
+  };
+  return std::max(share(count_, most_), share(ScratchLayout(packed()).temp, limit_ / kListShare));
+}
+
 bool Frames::suits(std::span<const std::byte> bytes, const GpuFrame& frame) const {
   const NvcompLibrary::Alignment need = library_->alignment(frame.codec);
   if (frame.src_offset % need.source != 0 || frame.dst_offset % need.destination != 0) return false;
@@ -71,7 +85,7 @@ DecodeResult Frames::add(std::span<const std::byte> bytes, const GpuFrame& frame
       library_->temp_bytes(frame.codec, 1, frame.dst_size, frame.dst_size).value_or(temp_limit + 1) > temp_limit)
     return {};
   const std::lock_guard lock(mutex_);
-  if (ScratchLayout(packed() + 1).temp > limit_ / kListShare) return {};
+  if (count_ >= most_ || ScratchLayout(packed() + 1).temp > limit_ / kListShare) return {};
   auto& list = frame.codec == GpuCodec::zstd ? zstd_ : frame.codec == GpuCodec::lz4 ? lz4_ : raw_;
   list.push_back({frame.src_offset, frame.dst_offset, static_cast<u32>(frame.src_size),
                   static_cast<u32>(frame.dst_size), count_, 0});

@@ -31,10 +31,11 @@ struct Round {
 
 class Frames final : public FrameList {
  public:
-  Frames(std::shared_ptr<const NvcompLibrary> library, std::uint64_t scratch_limit)
-      : library_(std::move(library)), limit_(scratch_limit) {}
+  Frames(std::shared_ptr<const NvcompLibrary> library, const FrameLimits& limits);
 
   DecodeResult add(std::span<const std::byte> bytes, const GpuFrame& frame, std::uint32_t& index) override;
+  double fill() const override;
+  std::uint32_t most_frames() const override { return most_; }
   std::uint32_t count() const override { return count_; }
   std::uint64_t image_bytes() const override { return count_ * sizeof(Record); }
   std::uint64_t scratch_bytes() const override;
@@ -54,8 +55,9 @@ class Frames final : public FrameList {
   std::size_t temp_wanted(std::size_t limit) const;
 
   std::shared_ptr<const NvcompLibrary> library_;
-  std::uint64_t limit_;
-  std::mutex mutex_;  // guards add() against itself
+  std::uint64_t limit_;  // of scratch
+  std::uint32_t most_;
+  mutable std::mutex mutex_;  // guards add() against itself
   std::uint32_t count_ = 0;
   std::vector<Record> zstd_, lz4_, raw_;
 };

@@ -98,7 +98,7 @@ class NvcompWave : public ::testing::Test {
 
   void make(std::uint64_t scratch_limit = std::uint64_t{64} << 20) {
     decoder_ = make_nvcomp_stream_decoder(fake("5"));
-    list_ = decoder_->make_list(scratch_limit);
+    list_ = decoder_->make_list({.scratch_bytes = scratch_limit});
   }
 
   Piece packed(std::size_t size, gpu::testing::ZstdWriter writer = {}) {

@@ -87,8 +87,8 @@ class NvcompStreamDecoder final : public StreamDecoder {
  public:
   explicit NvcompStreamDecoder(std::shared_ptr<const NvcompLibrary> library) : library_(std::move(library)) {}
 
-  std::unique_ptr<FrameList> make_list(std::uint64_t scratch_limit) override {
-    return std::make_unique<Frames>(library_, scratch_limit);
+  std::unique_ptr<FrameList> make_list(const FrameLimits& limits) override {
+    return std::make_unique<Frames>(library_, limits);
   }
   double usual_scratch() const noexcept override { return 3.25; }  // 0.8 MB for a zstd frame of 256 KiB
 

@@ -1,0 +1,173 @@
+// Chunks of so many frames that their descriptors do not fit a wave's memory: data that compresses very well. They are
+// delivered all the same, by the device or by the host, and other samples do not notice.
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+#include "damacy/device/host_device.h"
+#include "damacy/pipeline/device_reads.h"
+#include "damacy/pipeline/frame_room.h"
+#include "damacy/pipeline/pipeline.h"
+#include "damacy/zarr/metadata.h"
+#include "support/tiny_zarr.h"
+
+namespace damacy {
+namespace {
+
+using testing::TempDir;
+
+constexpr std::int64_t kBlock = 64;
+
+void append(std::string& out, std::uint32_t number) {
+  for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>(number >> shift);
+}
+
+// A blosc chunk of LZ4 blocks, all of the same bytes: 64 times `value`.
+std::string mask_chunk(std::int64_t blocks, char value) {
+  const std::string stream = std::string{'\x1f', value, 1, 0, 39, '\x50'} + std::string(5, value);
+  const auto start = static_cast<std::uint32_t>(16 + 4 * blocks);
+  std::string out = {2, 1, 1 << 5, 1};
+  append(out, static_cast<std::uint32_t>(blocks * kBlock));
+  append(out, kBlock);
+  append(out, start + 4 + static_cast<std::uint32_t>(stream.size()));
+  for (std::int64_t block = 0; block < blocks; ++block) append(out, start);
+  append(out, static_cast<std::uint32_t>(stream.size()));
+  return out + stream;
+}
+
+std::string mask_document(std::int64_t chunks, std::int64_t blocks) {
+  return text(R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, "shape": [)",
+              chunks * blocks * kBlock, R"(], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [)",
+              blocks * kBlock,
+              R"(]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},)",
+              R"("codecs": [{"name": "bytes"}, {"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, )",
+              R"("shuffle": "noshuffle", "typesize": 1, "blocksize": 64}}]})");
+}
+
+TEST(FrameRoom, is_unlimited_until_a_list_was_filled) {
+  FrameRoom room;
+  EXPECT_EQ(room.bytes(), ~std::uint64_t{0});
+  room.learn(0, 0);
+  EXPECT_EQ(room.bytes(), ~std::uint64_t{0});
+  room.learn(0.5, 1000);
+  EXPECT_NEAR(static_cast<double>(room.bytes()), 1800, 1);
+  room.learn(1, 100);
+  EXPECT_NEAR(static_cast<double>(room.bytes()), 90, 1);
+}
+
+TEST(FrameRoom, forgets_slowly) {
+  FrameRoom room;
+  room.learn(1, 100);
+  room.learn(0.001, 1'000'000);
+  EXPECT_LT(room.bytes(), 150u);
+  for (int wave = 0; wave < 300; ++wave) room.learn(0.001, 1'000'000);
+  EXPECT_GT(room.bytes(), 1'000'000u);
+}
+
+struct Order {
+  HostOrder order;
+  const char* name;
+};
+
+class FullOnDevice : public ::testing::TestWithParam<Order> {
+ protected:
+  // Chunk c of the array holds nothing but the letter c.
+  Sample mask(std::int64_t chunk, std::int64_t blocks) {
+    const std::filesystem::path root = dir_.path() / text("mask-", blocks, ".zarr");
+    if (std::filesystem::create_directories(root)) {
+      std::ofstream(root / "zarr.json") << mask_document(kChunks, blocks);
+      for (std::int64_t c = 0; c < kChunks; ++c)
+        std::ofstream(root / text("c.", c), std::ios::binary) << mask_chunk(blocks, letter(c));
+    }
+    const std::int64_t begin = chunk * blocks * kBlock;
+    return {root.string(), {{begin, begin + kTaken}}};
+  }
+  static char letter(std::int64_t chunk) { return static_cast<char>('a' + chunk); }
+  static void expect_row(const Batch& batch, std::size_t row, std::int64_t chunk) {
+    for (std::size_t i = 0; i < kTaken; ++i)
+      ASSERT_EQ(batch.bytes()[row * kTaken + i], static_cast<std::byte>(letter(chunk))) << row << ", " << i;
+  }
+  static Pipeline make(std::int64_t batch_size) {
+    Config config;
+    config.batch_size = batch_size;
+    config.host_buffer_bytes = 1 << 20;  // of which images have 128 KiB
+    config.device_buffer_bytes = 64 << 20;
+    config.dtype = Dtype::u8;
+    Surroundings around;
+    around.device = make_host_device(GetParam().order);
+    around.device_from_bytes = 0;
+    return Pipeline(config, around);
+  }
+
+  static constexpr std::int64_t kChunks = 20;
+  static constexpr std::int64_t kTaken = 65536;
+  TempDir dir_{"wave-limits"};
+};
+
+TEST_P(FullOnDevice, frames_beyond_the_memory_for_their_images_are_decoded_all_the_same) {
+  Pipeline pipeline = make(4);
+  std::vector<Sample> samples;
+  for (std::int64_t i = 0; i < 4 * 40; ++i) samples.push_back(mask(i % kChunks, 1024));
+  pipeline.push(samples);
+  std::int64_t on_host = 0;
+  for (std::int64_t b = 0; b < 40; ++b) {
+    const Batch batch = pipeline.pop();
+    for (std::int64_t row = 0; row < 4; ++row)
+      expect_row(batch, static_cast<std::size_t>(row), (4 * b + row) % kChunks);
+    if (b == 24) on_host = pipeline.stats().chunks_decoded_on_host;
+  }
+  EXPECT_GT(on_host, 0);
+  EXPECT_EQ(pipeline.stats().chunks_decoded_on_host, on_host) << "waves are not made smaller";
+  EXPECT_EQ(pipeline.stats().chunks_decoded, 4 * 40);
+}
+
+TEST_P(FullOnDevice, a_chunk_whose_frames_no_wave_holds_is_decoded_on_the_host) {
+  Pipeline pipeline = make(2);
+  pipeline.push({mask(3, 4096), mask(4, 1024), mask(5, 4096), mask(6, 4096)});
+  for (std::int64_t b = 0; b < 2; ++b) {
+    const Batch batch = pipeline.pop();
+    expect_row(batch, 0, b == 0 ? 3 : 5);
+    expect_row(batch, 1, b == 0 ? 4 : 6);
+  }
+}
+
+// The status words of a wave of single reads are of fixed size.
+TEST_P(FullOnDevice, a_single_read_of_more_frames_than_a_wave_has_words_for_is_decoded_on_the_host) {
+  constexpr std::int64_t kBlocks = (1 << 18) + 1;
+  const auto device = make_host_device(GetParam().order);
+  const auto reads = std::make_shared<DeviceReads>(
+      device, make_host_stream_decoder(), make_host_copier(),
+      DeviceReads::Sizes{.slots = 1, .slab = 4096, .images = 1 << 16, .destination = 1 << 16, .scratch = 1 << 16});
+  const ArrayMetadata metadata = parse_v3_array(mask_document(1, kBlocks));
+  const std::string packed = mask_chunk(kBlocks, 'm');
+  HostBuffer out(device->device_memory(), kBlock);
+  const auto place = [&](PlacementList& list, std::uint64_t address, const ChunkLayout& layout) {
+    BlockCopy copy;
+    copy.rank = 1;
+    copy.axes[0] = {kBlock, 1, 1};
+    list.add(copy, address, reinterpret_cast<std::uint64_t>(out.data()), layout);
+  };
+  const auto decode = [&](std::span<const std::byte> bytes, std::span<std::byte> decoded) {
+    DecodeContext context;
+    return metadata.codecs.decode(bytes, decoded, std::vector<ByteRange>{{0, decoded.size()}}, context).ok();
+  };
+  ReadWaves waves(reads, {}, [](const Error& error) { ADD_FAILURE() << error.what(); });
+  const DecodeResult scanned = waves.add_encoded(metadata.codecs, std::as_bytes(std::span(packed)), kBlocks * kBlock,
+                                                 {{0, kBlocks * kBlock}}, {place, decode}, {});
+  ASSERT_TRUE(scanned.ok()) << scanned.detail;
+  waves.finish();
+  for (const std::byte value : out.bytes()) ASSERT_EQ(value, std::byte{'m'});
+}
+
+INSTANTIATE_TEST_SUITE_P(HostDevices, FullOnDevice,
+                         ::testing::Values(Order{{HostOrder::Kind::eager, 0, false}, "eager"},
+                                           Order{{HostOrder::Kind::lazy, 0, false}, "lazy"},
+                                           Order{{HostOrder::Kind::random, 1, false}, "random"}),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace damacy
