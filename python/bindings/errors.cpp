@@ -40,6 +40,7 @@ nb::dict attributes_of(const Error& error) {
   set_text("key", where.key);
   set_text("pointer", where.pointer);
   set_text("reason", where.reason);
+  if (where.key_is_shard) out["_key_is_shard"] = true;
   if (where.chunk) out["chunk"] = tuple_of(*where.chunk);
   if (where.byte_range) out["byte_range"] = nb::make_tuple(where.byte_range->first, where.byte_range->second);
   if (where.sample_index) out["sample_index"] = *where.sample_index;
@@ -79,6 +80,7 @@ std::string describe_error(int status, const nb::str& message, const nb::dict& a
     if (field == "key") where.key = text_of(value);
     if (field == "pointer") where.pointer = text_of(value);
     if (field == "reason") where.reason = text_of(value);
+    if (field == "_key_is_shard") where.key_is_shard = nb::cast<bool>(value);
     if (field == "chunk") where.chunk = integers_of(value);
     if (field == "byte_range")
       where.byte_range = {nb::cast<std::uint64_t>(value[0]), nb::cast<std::uint64_t>(value[1])};

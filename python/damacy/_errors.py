@@ -37,6 +37,7 @@ class DamacyError(RuntimeError):
 
     _own_status: ClassVar[Status | None] = None
     _more_attributes: ClassVar[tuple[str, ...]] = ()
+    _key_is_shard: bool = False  # else `key` is a document, or a chunk by itself
 
     status: Status | None  # None only on an error made by hand from this base
     what: str | None  # stage: create push pop flush release closed forked
@@ -58,7 +59,7 @@ class DamacyError(RuntimeError):
         for name in ATTRIBUTES:
             setattr(self, name, () if name == "lost" else None)
         for name, value in attributes.items():
-            if name not in ATTRIBUTES and name not in self._more_attributes and name != "status":
+            if name not in ATTRIBUTES and name not in self._more_attributes and name not in ("status", "_key_is_shard"):
                 raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
             setattr(self, name, _as_stored(name, value))
 
@@ -71,6 +72,7 @@ class DamacyError(RuntimeError):
         from damacy import _native
 
         where = {name: value for name in ATTRIBUTES if (value := getattr(self, name)) not in (None, ())}
+        where["_key_is_shard"] = self._key_is_shard
         return _native.describe_error(-1 if self.status is None else int(self.status), self.message, where)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -180,5 +182,6 @@ def make_error(status: int, kind: str, message: str, attributes: Mapping[str, An
     """The exception for a native error; called by the native module, which raises what it gets."""
     cls = CLASS_BY_KIND.get(kind) or CLASS_BY_STATUS.get(status, DamacyError)
     # An errno goes with classes that have a place for it; elsewhere the message already says it.
-    known = {k: v for k, v in attributes.items() if k in ATTRIBUTES or k in cls._more_attributes}
+    kept = (*ATTRIBUTES, *cls._more_attributes, "_key_is_shard")
+    known = {k: v for k, v in attributes.items() if k in kept}
     return cls(message, **known)

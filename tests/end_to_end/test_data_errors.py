@@ -57,6 +57,26 @@ def fails(p, error=damacy.DecodeError):
     return caught.value
 
 
+def test_the_first_chunk_of_a_shard_is_in_a_shard(shards):
+    spoil(shards, (0, 0), (0, 0))
+    with pipeline(batch_size=1, dtype="u16") as p:
+        p.push([shards.sample(*box(0, 0))])
+        error = fails(p)
+    assert error.chunk == (0, 0)
+    for text in (str(error), str(pickle.loads(pickle.dumps(error))), str(copy.copy(error))):
+        assert ": shard c" in text and ": object " not in text
+
+
+def test_a_shard_that_is_too_short_for_its_index_names_the_bytes(shards):
+    with open(shards.object(0, 0), "r+b") as file:
+        file.truncate(100)
+    with pipeline(batch_size=1, dtype="u16") as p:
+        p.push([shards.sample(*box(8, 8))])
+        error = fails(p, damacy.StorageError)
+    assert error.reason == "short-read" and error.byte_range == (0, 16 * 16 + 4)
+    assert ": shard c" in str(error) and "100 of 260 bytes" in str(error)
+
+
 # --- raise ------------------------------------------------------------------------------------------------------------
 
 

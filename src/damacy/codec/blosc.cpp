@@ -33,9 +33,9 @@ DecodeResult check_codec(unsigned code) noexcept {
   if (code > static_cast<unsigned>(BloscCodec::zstd))
     return failed(DecodeStatus::frame, "blosc: unknown codec number", code, static_cast<unsigned>(BloscCodec::zstd));
   if (code == static_cast<unsigned>(BloscCodec::blosclz))
-    return failed(DecodeStatus::unsupported, "blosc: codec 'blosclz' is not supported", code);
+    return failed(DecodeStatus::unsupported, "blosc: codec 'blosclz' is not supported");
   if (code == static_cast<unsigned>(BloscCodec::snappy))
-    return failed(DecodeStatus::unsupported, "blosc: codec 'snappy' is not supported", code);
+    return failed(DecodeStatus::unsupported, "blosc: codec 'snappy' is not supported");
   return {};
 }
 

@@ -25,9 +25,15 @@ DAMACY_HOST_DEVICE constexpr std::uint32_t read_le32(const std::byte* bytes) noe
   return static_cast<std::uint32_t>(read_le(bytes, 4));
 }
 
-DAMACY_HOST_DEVICE constexpr DecodeResult failed(DecodeStatus status, const char* detail, std::uint64_t seen = 0,
-                                                 std::uint64_t expected = 0) noexcept {
+DAMACY_HOST_DEVICE constexpr DecodeResult failed(DecodeStatus status, const char* detail, std::uint64_t seen,
+                                                 std::uint64_t expected) noexcept {
   return {status, detail, seen, expected};
+}
+DAMACY_HOST_DEVICE constexpr DecodeResult failed(DecodeStatus status, const char* detail, std::uint64_t seen) noexcept {
+  return {status, detail, seen, 0, /*has_expected=*/false};
+}
+DAMACY_HOST_DEVICE constexpr DecodeResult failed(DecodeStatus status, const char* detail) noexcept {
+  return {status, detail};
 }
 
 }  // namespace damacy::detail

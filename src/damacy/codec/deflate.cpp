@@ -159,7 +159,7 @@ DecodeResult InflateDecoder::decode_gzip(ByteSpan encoded, MutableByteSpan out, 
   const auto stray = std::ranges::find_if(padding, [](std::byte byte) { return byte != std::byte{0}; });
   if (stray != padding.end())
     return failed(DecodeStatus::frame, "gzip: a byte that is not zero follows the last member",
-                  static_cast<std::uint64_t>(*stray), 0);
+                  static_cast<std::uint64_t>(*stray));
   return sized(got, out, produced, "gzip: decoded size");
 }
 
@@ -174,7 +174,7 @@ DecodeResult InflateDecoder::decode_zlib(ByteSpan encoded, MutableByteSpan out, 
   if (method >> 4 > 7) return failed(DecodeStatus::frame, "zlib: window size code", method >> 4, 7);
   if ((method * 256 + flags) % 31 != 0)
     return failed(DecodeStatus::frame, "zlib: header check, modulo 31", (method * 256 + flags) % 31, 0);
-  if ((flags & 0x20) != 0) return failed(DecodeStatus::dictionary, "zlib: preset dictionary", 1, 0);
+  if ((flags & 0x20) != 0) return failed(DecodeStatus::dictionary, "zlib: preset dictionary");
   Amounts amounts;
   if (const DecodeResult result = inflate(encoded.subspan(kHeader), out, amounts); !result.ok()) return result;
   const ByteSpan trailer = encoded.subspan(kHeader + amounts.consumed);

@@ -47,6 +47,7 @@ struct DecodeResult {
   const char* detail = "";
   std::uint64_t seen = 0;
   std::uint64_t expected = 0;
+  bool has_expected = true;  // else `seen` stands alone
 
   [[nodiscard]] bool ok() const noexcept { return status == DecodeStatus::ok; }
 };

@@ -123,7 +123,7 @@ class ZstdWalk {
     const bool single_segment = (descriptor & 0x20) != 0;
     const unsigned dictionary_flag = descriptor & 3;
     const unsigned size_flag = descriptor >> 6;
-    if ((descriptor & 0x08) != 0) return detail::failed(DecodeStatus::frame, "zstd: reserved bit is set", 1, 0);
+    if ((descriptor & 0x08) != 0) return detail::failed(DecodeStatus::frame, "zstd: reserved bit is set");
     frame.has_checksum = (descriptor & 0x04) != 0;
     frame.has_content_size = single_segment || size_flag != 0;
     const unsigned window_bytes = single_segment ? 0 : 1;
@@ -134,7 +134,7 @@ class ZstdWalk {
     if (window_bytes != 0) frame.window = window_of(static_cast<unsigned>(data_[position_]));
     position_ += window_bytes;
     const std::uint64_t dictionary = detail::read_le(data_ + position_, dictionary_bytes);
-    if (dictionary != 0) return detail::failed(DecodeStatus::dictionary, "zstd: dictionary id", dictionary, 0);
+    if (dictionary != 0) return detail::failed(DecodeStatus::dictionary, "zstd: dictionary id", dictionary);
     position_ += dictionary_bytes;
     frame.content_size = detail::read_le(data_ + position_, size_bytes) + (size_bytes == 2 ? 256 : 0);
     position_ += size_bytes;

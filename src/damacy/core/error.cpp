@@ -80,10 +80,11 @@ bool ends_in(std::string_view key, const std::vector<std::int64_t>& coordinates)
   return true;
 }
 
-// A document by its name. A shard is known by a chunk with other coordinates; what else there is may be a lone chunk.
+// A document by its name. Without being told, a shard is known by a chunk with other coordinates; what else there is
+// may be a lone chunk.
 std::string object_text(const ErrorWhere& where) {
   if (is_document(where.key)) return where.key;
-  const bool holds_chunk = where.chunk && !ends_in(where.key, *where.chunk);
+  const bool holds_chunk = where.key_is_shard || (where.chunk && !ends_in(where.key, *where.chunk));
   return text(holds_chunk ? "shard " : "object ", where.key);
 }
 
@@ -234,6 +235,11 @@ Error& Error::at_store(std::string_view store) {
 }
 Error& Error::at_key(std::string_view key) {
   keep_first(where_.key, key);
+  render();
+  return *this;
+}
+Error& Error::in_shard(bool is_shard) {
+  where_.key_is_shard |= is_shard;
   render();
   return *this;
 }

@@ -36,6 +36,7 @@ struct ErrorWhere {
   std::string store;
   std::string key;      // object below the store: a metadata document, a shard, a lone chunk
   std::string pointer;  // JSON pointer into a metadata document
+  bool key_is_shard = false;
   std::optional<std::vector<std::int64_t>> chunk;
   std::optional<std::pair<std::uint64_t, std::uint64_t>> byte_range;
   std::string reason;  // short code
@@ -68,6 +69,7 @@ class Error : public std::runtime_error {
   Error& at_uri(std::string_view uri);
   Error& at_store(std::string_view store);
   Error& at_key(std::string_view key);
+  Error& in_shard(bool is_shard = true);  // the key is a shard's
   Error& at_pointer(std::string_view pointer);
   Error& at_chunk(std::vector<std::int64_t> chunk);
   Error& at_bytes(std::uint64_t start, std::uint64_t stop);

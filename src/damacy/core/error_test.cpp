@@ -40,6 +40,15 @@ TEST(Error, only_what_holds_other_chunks_is_a_shard) {
   EXPECT_EQ(line("c/0/12", std::nullopt), "object c/0/12: gone (io error)");
 }
 
+TEST(Error, names_a_shard_that_it_was_told_of) {
+  Error error(Status::decode, "bad", "frame");
+  error.at_key("c/0/0").at_chunk({0, 0}).in_shard();
+  EXPECT_STREQ(error.what(), "shard c/0/0: chunk (0, 0): bad (decode error, frame)");
+  Error lone(Status::decode, "bad", "frame");
+  lone.at_key("c/0/0").at_chunk({0, 0}).in_shard(false);
+  EXPECT_STREQ(lone.what(), "object c/0/0: chunk (0, 0): bad (decode error, frame)");
+}
+
 TEST(Error, the_first_to_know_where_knew_best) {
   Error error(Status::io, "gone");
   error.at_key("c/0").at_key("c/1");

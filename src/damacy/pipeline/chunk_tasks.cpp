@@ -122,6 +122,7 @@ void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
     const Array& array = array_of(shard);
     Error full = error;
     full.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(plan_.shards[shard].shard));
+    full.in_shard(!array.metadata().shards.empty());
     full.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
     if (where_[chunk].bytes > 0) full.at_bytes(where_[chunk].offset, where_[chunk].offset + where_[chunk].bytes);
     fail_rows(chunk, chunk + 1, &full);
@@ -148,7 +149,8 @@ void ChunkTasks::fail_shard(std::size_t shard, const Error& error) noexcept {
       Error of_chunk = error;
       of_chunk.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(planned.shard));
       if (of_chunk.where().key == array.key_of_shard(planned.shard))
-        of_chunk.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[next].number)));
+        of_chunk.in_shard(!array.metadata().shards.empty())
+            .at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[next].number)));
       fail_rows(next, next + 1, &of_chunk);
     }
   } catch (...) {

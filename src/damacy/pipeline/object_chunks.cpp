@@ -249,6 +249,7 @@ void ObjectChunks::give_up(std::size_t chunk) noexcept {
 }
 
 void ObjectChunks::fail_object(Error error) noexcept {
+  error.in_shard(!array().metadata().shards.empty());
   read_->fail(error.at_uri(read_->request_.object->uri()).at_store(read_->request_.store->name()).at_key(key()));
 }
 

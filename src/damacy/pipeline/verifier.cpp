@@ -134,6 +134,7 @@ void Verifier::StoredArray::verify_chunk(Round& round, const Shard& shard, const
     if (storage_abandoned()) throw;
     Error error = current_error();
     error.at_uri(array_->uri()).at_store(array_->store()->name()).at_key(shard.key);
+    error.in_shard(!metadata.shards.empty());
     error.at_chunk({chunk.begin(), chunk.end()});
     if (round.reading.size() > 0) error.at_bytes(round.reading.begin, round.reading.end);
     report.bad.push_back(std::move(error));
@@ -142,7 +143,7 @@ void Verifier::StoredArray::verify_chunk(Round& round, const Shard& shard, const
 
 // The chunk, or all that is left of a shard that could not be opened.
 void Verifier::StoredArray::give_up(Round& round, Error why) const {
-  why.at_uri(array_->uri());
+  why.at_uri(array_->uri()).in_shard(!array_->metadata().shards.empty());
   if (!round.shard_is_open) {
     round.report.bad.push_back(std::move(why));
     round.next = std::min(round.last, end_of_shard(round.next));

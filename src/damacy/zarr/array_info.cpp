@@ -17,7 +17,8 @@ void describe(const ArrayMetadata& array, ArrayInfo& info) {
   if (!array.shards.empty()) info.shards = array.shard_shape;
   info.codecs = array.codec_names;
   info.supported = is_batch_dtype(array.dtype);
-  if (!info.supported) info.why_not = text("no batch conversion for ", info.dtype);
+  if (!info.supported)
+    info.why_not = text("no batch conversion for ", info.dtype, ": read it through zarr-python and damacy.zarr");
 }
 
 void describe(Outline outline, std::string why_not, ArrayInfo& info) {

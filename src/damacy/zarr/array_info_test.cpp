@@ -53,7 +53,7 @@ TEST(ArrayInfo, names_the_levels_of_an_image) {
 TEST(ArrayInfo, says_that_there_is_no_conversion_into_batches) {
   const auto info = info_of("zarr.json", kComplex);
   EXPECT_FALSE(info.supported);
-  EXPECT_EQ(info.why_not, "no batch conversion for complex64");
+  EXPECT_EQ(info.why_not, "no batch conversion for complex64: read it through zarr-python and damacy.zarr");
   EXPECT_EQ(info.dtype, "complex64");
   EXPECT_EQ(info.chunks, (Dims{4, 3}));
 }

@@ -58,7 +58,7 @@ class BoxReader {
       decode(*shard, stored);
       place(chunk);
     } catch (Error& e) {
-      e.at_chunk({chunk.begin(), chunk.end()});
+      e.at_chunk({chunk.begin(), chunk.end()}).in_shard(!array_.metadata().shards.empty());
       throw e.at_key(array_.key_of_shard(array_.shard_of_chunk(chunk)));
     }
   }

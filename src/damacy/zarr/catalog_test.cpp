@@ -211,6 +211,11 @@ TEST(Catalog, says_where_an_index_is_wrong) {
   }
   EXPECT_EQ(refusal_of([&] { catalog.shard(*array, {0, 1}); }),
             (Refusal{Status::io, ErrorKind::plain, "short-read", ""}));
+  try {
+    catalog.shard(*array, {0, 1});
+  } catch (const Error& e) {
+    EXPECT_EQ(e.where().byte_range, (std::pair<std::uint64_t, std::uint64_t>{0, 68}));
+  }
 }
 
 TEST(Catalog, raw_chunks_in_a_shard_have_one_size) {

@@ -6,7 +6,10 @@ namespace damacy {
 
 Error decode_error(const DecodeResult& result) {
   std::string message = result.detail;
-  if (result.seen != 0 || result.expected != 0) message += text(": ", result.seen, ", expected ", result.expected);
+  if (!result.has_expected)
+    message += text(": ", result.seen);
+  else if (result.seen != 0 || result.expected != 0)
+    message += text(": ", result.seen, ", expected ", result.expected);
   std::string reason(reason_of(result.status));
   if (result.status == DecodeStatus::unsupported) return Error::unsupported(std::move(message), std::move(reason));
   return Error(result.status == DecodeStatus::limit ? Status::inval : Status::decode, std::move(message),

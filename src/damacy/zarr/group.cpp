@@ -12,6 +12,16 @@ namespace {
 using json::Kind;
 using json::Value;
 
+// For a node type that is none: what its writer will have meant.
+std::string_view meant(std::string_view kind) {
+  const auto is = [&](std::string_view name) {
+    return std::ranges::equal(kind, name, {},
+                              [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  };
+  if (is("array")) return "'array'";
+  return is("group") ? "'group'" : "'array' or 'group'";
+}
+
 bool is_legal_path(std::string_view path) {
   for (std::size_t begin = 0; begin <= path.size();) {
     const auto end = std::min(path.find('/', begin), path.size());
@@ -117,11 +127,14 @@ GroupMetadata parse_v3_group(std::string_view document) {
   const Value root = parsed.root();
   check_format(root, 3);
   GroupMetadata group;
-  if (root.at("node_type").expect(Kind::string).text() == "array") {
+  const Value type = root.at("node_type");
+  const std::string_view kind = type.expect(Kind::string).text();
+  if (kind == "array") {
     group.is_array = true;
     return group;
   }
-  check_node_type(root, "group");
+  if (kind != "group")
+    throw type.error(Status::decode, text("node_type '", kind, "', expected ", meant(kind)), "metadata");
   for (const Value member : root) parse_v3_member(member, group);
   return group;
 }

@@ -120,6 +120,20 @@ TEST(Group, refuses_documents_like_those_of_arrays) {
   EXPECT_EQ(refusal_of([] { v2_group("{"); }), wrong("json", ""));
 }
 
+TEST(Group, says_which_node_type_was_meant) {
+  const auto message = [](std::string_view type) {
+    try {
+      parse_v3_group(text(R"({"zarr_format":3,"node_type":")", type, R"("})"));
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(message("Array"), "node_type 'Array', expected 'array'");
+  EXPECT_EQ(message("GROUP"), "node_type 'GROUP', expected 'group'");
+  EXPECT_EQ(message("set"), "node_type 'set', expected 'array' or 'group'");
+}
+
 TEST(Group, knows_an_array_by_its_node_type) {
   EXPECT_TRUE(parse_v3_group(for_tests::v3_document({{"x", "1"}})).is_array);
   EXPECT_FALSE(v3_group("{}").is_array);

@@ -71,25 +71,31 @@ ShardIndex::Rules rules_of(const Array& array, std::size_t level, const ByteRang
   return rules;
 }
 
-// The index of a shard that is there as it is.
-void read_index(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk, bool is_file,
-                const Reserve& reserve, ReadIndex& read) {
+// The index of a shard that is there as it is. `encoded`: of a decoded one, where its bytes were in their object, which
+// is what errors name.
+void read_index(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk,
+                const ByteRange* encoded, const Reserve& reserve, ReadIndex& read) {
   const ShardLevel& shard = array.metadata().shards[level];
   const std::size_t entries = array.entries_of(level);
   const std::uint64_t bytes = ShardIndex::encoded_bytes(entries, shard.index);
-  if (place.bytes.size() < bytes) throw too_short(place.bytes.size(), bytes, is_file);
+  const auto at = [&](Error error, std::uint64_t begin, std::uint64_t end) {
+    return encoded == nullptr ? error.at_bytes(begin, end) : error.at_bytes(encoded->begin, encoded->end);
+  };
+  if (place.bytes.size() < bytes)
+    throw at(too_short(place.bytes.size(), bytes, encoded == nullptr && level == 0), place.bytes.begin,
+             place.bytes.begin + bytes);
   read.charge = reserve(sizeof(ReadIndex) + entries * ShardIndex::kEntryBytes);
-  const std::uint64_t at = shard.index.at_end ? place.bytes.end - bytes : place.bytes.begin;
+  const std::uint64_t first = shard.index.at_end ? place.bytes.end - bytes : place.bytes.begin;
   const auto chunk_of = [&](std::size_t entry) {
     const Dims first = array.chunk_of_entry(level, entry, chunk);
     return std::vector<std::int64_t>(first.begin(), first.end());
   };
   try {
-    std::vector<std::byte> encoded(bytes);
-    place.object.read_exact(at, encoded);
-    read.index = ShardIndex::parse(encoded, entries, shard.index, rules_of(array, level, place.bytes), chunk_of);
-  } catch (Error& e) {
-    throw e.at_bytes(at, at + bytes);
+    std::vector<std::byte> stored(bytes);
+    place.object.read_exact(first, stored);
+    read.index = ShardIndex::parse(stored, entries, shard.index, rules_of(array, level, place.bytes), chunk_of);
+  } catch (const Error& e) {
+    throw at(e, first, first + bytes);
   }
 }
 
@@ -99,7 +105,7 @@ ReadIndex read_shard(const Array& array, std::size_t level, const ShardPlace& pl
                      const Reserve& reserve) {
   ReadIndex read;
   if (array.metadata().shards[level].codecs.codecs().empty()) {
-    read_index(array, level, place, chunk, /*is_file=*/level == 0, reserve, read);
+    read_index(array, level, place, chunk, nullptr, reserve, read);
     return read;
   }
   std::shared_ptr<DecodedShard> decoded;
@@ -108,7 +114,7 @@ ReadIndex read_shard(const Array& array, std::size_t level, const ShardPlace& pl
   } catch (Error& e) {
     throw e.at_bytes(place.bytes.begin, place.bytes.end);
   }
-  read_index(array, level, {*decoded, {0, decoded->size()}}, chunk, /*is_file=*/false, reserve, read);
+  read_index(array, level, {*decoded, {0, decoded->size()}}, chunk, &place.bytes, reserve, read);
   read.decoded = std::move(decoded);
   return read;
 }
