@@ -9,7 +9,7 @@ shift
 versions=("$@")
 ((${#versions[@]})) || versions=(3.2 3.3 3.4)
 venv=build/zarr-venv
-packages=(hypothesis ml_dtypes nanobind pytest pytest-timeout)
+packages=(hypothesis ml_dtypes nanobind pytest pytest-timeout xarray)
 
 [[ -x $venv/bin/python ]] || "$python" -m venv "$venv"
 pip() { "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-input "$@"; }
@@ -20,5 +20,11 @@ for version in "${versions[@]}"; do
   pip "zarr==$version.*"
   echo "zarr-python $("$venv/bin/python" -c 'import zarr; print(zarr.__version__)'):"
   PYTHONPATH=python "$venv/bin/python" -m pytest -q -p no:cacheprovider \
-    tests/end_to_end/test_zarr_reads.py tests/end_to_end/test_zarr_buffers.py python/tests/test_gds_store.py
+    tests/end_to_end/test_zarr_reads.py tests/end_to_end/test_zarr_buffers.py tests/end_to_end/test_zarr_doors.py \
+    python/tests/test_gds_store.py python/tests/test_zarr_jobs.py
 done
+
+# `GDSStore` for zarr-python 2, whose numcodecs is an older one.
+pip "zarr==2.18.*" "numcodecs<0.16"
+echo "zarr-python $("$venv/bin/python" -c 'import zarr; print(zarr.__version__)'):"
+PYTHONPATH=python "$venv/bin/python" -m pytest -q -p no:cacheprovider python/tests/test_gds_store_v2.py

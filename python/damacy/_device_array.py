@@ -14,8 +14,7 @@ import numpy as np
 
 from damacy import _array_exchange as exchange
 from damacy import _device_memory as memory
-
-_NO_ARRAY = "a DeviceArray does not become a NumPy array by itself: call .numpy()"
+from damacy import _refused_conversion
 
 
 class _Flags:
@@ -252,10 +251,12 @@ class DeviceArray:
 
     # For others.
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise TypeError(_NO_ARRAY)
+        raise _refused_conversion.error()
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func not in (np.asanyarray, np.asarray, np.array) or not args:
+            if _refused_conversion.xarray_asks():
+                raise _refused_conversion.error()
             return NotImplemented
         found = wrap(args[0])
         if found is None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from damacy.zarr import _opened_before
+
 
 def stock_pipeline(metadata: Any) -> Any:
     from zarr.core.codec_pipeline import BatchedCodecPipeline
@@ -67,11 +69,12 @@ def on_cpu(items: Sequence[Any]) -> list[Any]:
 
 async def read(pipeline: Any, metadata: Any, items: Sequence[Any], out: Any, drop_axes: tuple[int, ...]) -> Any:
     if not must_substitute(metadata, items):
-        return await pipeline.read(items, out, drop_axes=drop_axes)
+        with _opened_before.fallback():
+            return await pipeline.read(items, out, drop_axes=drop_axes)
     from zarr.core.buffer import cpu
 
     host = cpu.NDBuffer.from_numpy_array(np.empty(out.shape, out.dtype))
-    with _host_standing_in():
+    with _host_standing_in(), _opened_before.fallback():
         statuses = await pipeline.read(on_cpu(items), host, drop_axes=drop_axes)
     await assign(out, host.as_numpy_array(), items)
     return statuses

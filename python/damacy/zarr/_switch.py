@@ -36,7 +36,8 @@ def backend() -> Literal["host", "cuda"]:
 def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, device: str | int | None = None) -> Any:
     """Makes zarr-python read through this library; in a `with` it ends with the block.
 
-    zarr picks the pipeline when an array is *opened* and the buffers when it is *read*: enable before you open.
+    zarr picks the pipeline when an array is *opened* and the buffers when it is *read*: enable before you open. An
+    array that was opened earlier keeps zarr's own pipeline; its first read after this warns and names it.
 
     >>> import damacy.zarr
     >>> with damacy.zarr.enable():
@@ -51,6 +52,7 @@ def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, de
 
     import damacy.zarr
     from damacy._device_memory import device_named
+    from damacy.zarr import _opened_before
     from damacy.zarr.buffer import gpu as buffers
 
     if device is not None:
@@ -60,6 +62,7 @@ def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, de
     register_ndbuffer(buffers.NDBuffer)
     keys: dict[str, Any] = {"damacy.strict": bool(strict), "damacy.device": device}
     if pipeline:
+        _opened_before.watch()
         keys["codec_pipeline.path"] = _PIPELINE
     if gpu:
         keys |= {"buffer": _BUFFER, "ndbuffer": _NDBUFFER}
