@@ -11,6 +11,30 @@
 namespace damacy::python {
 namespace {
 
+nb::list dims_of(const ArrayInfo& info) {
+  nb::list dims;
+  for (const auto& name : info.dims) dims.append(name ? nb::object(nb::str(name->c_str(), name->size())) : nb::none());
+  return dims;
+}
+
+nb::bytes element_bytes(const FillBytes& element, Dtype type) {
+  return nb::bytes(reinterpret_cast<const char*>(element.data()), size_of(type));
+}
+
+nb::object cf_of(const ArrayInfo& info) {
+  if (!info.cf) return nb::none();
+  const auto or_none = [](const auto& value) { return value ? nb::object(nb::cast(*value)) : nb::none(); };
+  nb::list missing;
+  for (const FillBytes& element : info.cf->missing) missing.append(element_bytes(element, info.cf->missing_type));
+  nb::dict out;
+  out["scale_factor"] = or_none(info.cf->scale_factor);
+  out["add_offset"] = or_none(info.cf->add_offset);
+  out["unsigned"] = or_none(info.cf->is_unsigned);
+  out["missing"] = missing;
+  out["missing_type"] = name_of(info.cf->missing_type).data();
+  return out;
+}
+
 nb::dict open_array_dict(const std::string& uri) {
   const ArrayInfo info = ask_without_gil(uri, [uri] { return array_info(uri); });
   nb::dict out;
@@ -24,6 +48,11 @@ nb::dict open_array_dict(const std::string& uri) {
   out["levels"] = tuple_of(info.levels);
   out["supported"] = info.supported;
   out["why_not"] = info.why_not;
+  out["dims"] = nb::tuple(dims_of(info));
+  out["fill"] = info.elements ? nb::object(element_bytes(info.fill, *info.elements)) : nb::none();
+  out["cf"] = cf_of(info);
+  out["cf_problem"] = info.cf_problem;
+  out["attributes"] = nb::bytes(info.attributes_document.data(), info.attributes_document.size());
   return out;
 }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from damacy._array_attributes import Cf as Cf
 from damacy._batch import Batch
 from damacy._batch_rows import BatchRows
 from damacy._config import MAX_CHUNK_UNCOMPRESSED_BYTES, Config
@@ -80,7 +81,7 @@ __all__ = [
 ]
 
 # Users see damacy.Config, in pickles and tracebacks too, wherever it is written down.
-for _name in (*__all__, "ArrayInfo", "Explanation", "StageLoad", "open", "set_log_quiet"):
+for _name in (*__all__, "ArrayInfo", "Cf", "Explanation", "StageLoad", "open", "set_log_quiet"):
     if getattr(globals().get(_name), "__module__", "").startswith("damacy."):
         globals()[_name].__module__ = "damacy"
 del _name

@@ -4,8 +4,9 @@ what is shown comes from `damacy.open`, `damacy.doctor` and `damacy.demo`. The o
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import rich.console
 import rich.markup
@@ -13,7 +14,10 @@ import typer
 
 import damacy
 from damacy import _bench, _bench_io, _cat, _doctor, _plan, _preview, _verify
+from damacy._array_attributes import in_json
 from damacy._console import AsJson, Uri, extents, fail, failures_told, fields_table, out, print_json, refuse
+
+_ATTRIBUTE_CHARACTERS = 300  # shown of one
 
 app = typer.Typer(
     name="damacy",
@@ -40,26 +44,45 @@ def damacy_itself(
 
 @app.command()
 def info(uri: Uri, as_json: AsJson = False) -> None:
-    """Show what an array is: shape, type, chunks, codecs, levels, and whether damacy reads it."""
+    """Show what an array is: shape, type, chunks, codecs, levels, attributes, and whether damacy reads it."""
     try:
         found = damacy.open(uri)
     except damacy.DamacyError as error:
         fail(error, as_json)
     if as_json:
-        print_json(dataclasses.asdict(found))
+        print_json(in_json(dataclasses.asdict(found) | {"fill_value": _plain(found.fill_value)}))
         return
     table = fields_table()
     table.add_row("uri", rich.markup.escape(found.uri))
     table.add_row("shape", extents(found.shape))
+    if any(found.dims):
+        table.add_row("dims", rich.markup.escape(", ".join(name or "–" for name in found.dims)))
     table.add_row("type", found.dtype)
     table.add_row("chunks", extents(found.chunks))
     table.add_row("shards", "none" if found.shards is None else extents(found.shards))
     table.add_row("zarr format", str(found.zarr_format))
     table.add_row("codecs", ", ".join(found.codecs))
+    if found.fill_value is not None:
+        table.add_row("fill value", str(found.fill_value))
     if found.levels:
         table.add_row("levels", rich.markup.escape(", ".join(found.levels)))
+    if found.cf is not None:
+        note = "" if found.cf.scale_factor is None and found.cf.add_offset is None else " (batches hold stored values)"
+        table.add_row("packed", rich.markup.escape(f"{found.cf}{note}"))
+    for name, value in found.attrs.items():
+        table.add_row("attribute", rich.markup.escape(f"{name} = {_shortened(value)}"))
     table.add_row("readable", _readable(found))
     out.print(table)
+
+
+def _plain(element: Any) -> Any:
+    """A NumPy scalar as a value of Python's."""
+    return None if element is None else element.item()
+
+
+def _shortened(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _ATTRIBUTE_CHARACTERS else f"{text[:_ATTRIBUTE_CHARACTERS]}… (--json has all of it)"
 
 
 def _readable(found: damacy.ArrayInfo) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from damacy import _log
+from damacy._array_attributes import Attributes, Cf, attributes_from, cf_from, element
 from damacy._dtype import Dtype
 from damacy._errors import InvalidArgument
 from damacy._sample import uri_text
@@ -41,6 +43,11 @@ class ArrayInfo:
 
     `chunks` is the inner chunk, `shards` None where there are none; `levels` are the paths of an image, finest first.
     `supported` is what metadata can tell: which compressor a blosc chunk holds, it says itself when it is read.
+
+    `dims` are the names of the axes, None where one has none: an image's axes, else `dimension_names`, else
+    `_ARRAY_DIMENSIONS`. `fill_value` is the element of absent chunks as a NumPy scalar (zero where v2 names none), None
+    for an element type that is not supported. `attrs` are the array's own attributes, read only. `cf` is how elements
+    are packed and which are missing, None where attributes say nothing of it.
     """
 
     uri: str
@@ -53,6 +60,20 @@ class ArrayInfo:
     levels: tuple[str, ...]
     supported: bool
     why_not: str | None
+    dims: tuple[str | None, ...] = ()
+    fill_value: Any = dataclasses.field(default=None, compare=False)  # NaN is unequal to itself
+    attrs: Mapping[str, Any] = dataclasses.field(default_factory=Attributes, hash=False)
+    cf: Cf | None = None
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
 
 
 def open(uri: str | os.PathLike[str]) -> ArrayInfo:  # noqa: A001  damacy.open, never star-imported
@@ -66,4 +87,11 @@ def open(uri: str | os.PathLike[str]) -> ArrayInfo:  # noqa: A001  damacy.open, 
         raise InvalidArgument(f"uri {name!a} is no UTF-8 text, which open needs", what="open", reason="uri") from None
     with _log.drained():
         found = _native.open_array(name)
-    return ArrayInfo(**{**found, "why_not": found["why_not"] or None})
+    fill, cf, problem = found.pop("fill"), found.pop("cf"), found.pop("cf_problem")
+    attributes = attributes_from(found.pop("attributes"), found["zarr_format"])
+    return ArrayInfo(
+        **found | {"why_not": found["why_not"] or None},
+        fill_value=None if fill is None else element(fill, found["dtype"]),
+        attrs=attributes,
+        cf=cf_from(cf, problem),
+    )

@@ -4,6 +4,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
+#include "damacy/pipeline/packed_arrays.h"
 
 namespace damacy {
 namespace {
@@ -94,6 +95,7 @@ PlannedSample admit(const Sample& sample, const Config& config, const std::optio
     check_type(array->metadata(), config);
     check_place(*array, box);
     check_chunk(array->metadata(), config);
+    warn_if_packed(*array);
     return {std::move(array), box, sample.origin};
   } catch (const Error& error) {  // may be shared with other samples of the same array
     throw Error(error).at_uri(sample.uri);

@@ -1,4 +1,4 @@
-// Whether a sample may enter the stream: the checks, in their order. Pure but for opening the array.
+// Whether a sample may enter the stream: the checks, in their order. Pure except for opening the array and a warning.
 #pragma once
 
 #include <functional>

@@ -47,6 +47,18 @@ std::uint64_t cores_that_decode(const Config& config) {
   return std::min<std::uint64_t>(readers, usable_cores());
 }
 
+std::string_view decoder_name(const Config& config, const Device* device) {
+  if (device == nullptr || device->is_host()) return "the cores";
+  return config.gpu_decoder == GpuDecoderChoice::nvcomp ? "nvCOMP" : "damacy's kernels";
+}
+
+// For the one record that a pipeline starts with.
+std::string settings_text(const Config& config, const Device* device) {
+  return text("n_io_threads ", config.n_io_threads, ", n_compute_threads ", config.n_compute_threads,
+              ", host_buffer_bytes ", config.host_buffer_bytes, ", device_buffer_bytes ", config.device_buffer_bytes,
+              ", n_batches ", config.n_batches, ", zstd and LZ4 by ", decoder_name(config, device));
+}
+
 std::string list_text(const std::vector<std::int64_t>& ids) {
   std::string out;
   for (const auto id : ids) out += text(out.empty() ? "" : ", ", id);
@@ -66,6 +78,8 @@ Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
     slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), batch_device,
                                     [wake = wakeup] { wake->notify(); });
     engine = make_engine();
+    log(LogLevel::info, text("pipeline on ", batch_device ? text("cuda:", batch_device->index()) : "cpu", ": ",
+                             settings_text(config, engine_device.get())));
     planner = std::thread([this] { plan_batches(stopping.get_token()); });
   } catch (Error& error) {
     throw error.in_stage("create");

@@ -2,6 +2,8 @@
 
 #include "damacy/core/dtype.h"
 #include "damacy/core/error.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/log.h"
 #include "damacy/core/text.h"
 #include "damacy/io/storage_watch.h"
 #include "damacy/zarr/detail/opening.h"
@@ -19,6 +21,8 @@ void describe(const ArrayMetadata& array, ArrayInfo& info) {
   info.supported = is_batch_dtype(array.dtype);
   if (!info.supported)
     info.why_not = text("no batch conversion for ", info.dtype, ": read it through zarr-python and damacy.zarr");
+  info.elements = array.dtype;
+  info.fill = array.fill;
 }
 
 void describe(Outline outline, std::string why_not, ArrayInfo& info) {
@@ -29,6 +33,48 @@ void describe(Outline outline, std::string why_not, ArrayInfo& info) {
   info.codecs = std::move(outline.codecs);
   info.supported = false;
   info.why_not = std::move(why_not);
+}
+
+// Empty: there is none.
+std::string read_attributes(Store& store, const std::string& key) {
+  const auto object = store.open(key);
+  if (!object) return {};
+  const std::uint64_t size = object->stamp().size;
+  if (size > Limits::group_document_bytes)
+    throw Error(Status::inval, text("document of ", size, " bytes, limit ", Limits::group_document_bytes), "limit");
+  std::string document(size, '\0');
+  object->read_exact(0, std::as_writable_bytes(std::span(document)));
+  return document;
+}
+
+// In v2 `null` is no missing value, and any other fill value is one.
+std::optional<FillBytes> missing_fill(const FoundArray& found, const ArrayInfo& info) {
+  if (found.zarr_format != 2 || !info.elements) return std::nullopt;
+  const auto parsed = json::Document::parse(found.text, json::Form::plain);
+  return parsed.root().at("fill_value").is(json::Kind::null) ? std::nullopt : std::optional(info.fill);
+}
+
+// Attributes that cannot be understood leave an array readable: they are left out with a warning.
+void describe_attributes(FoundArray& found, Store& store, ArrayInfo& info) {
+  const std::string key = found.zarr_format == 3 ? found.key : below(found.path, ".zattrs");
+  std::string document = found.zarr_format == 3 ? std::move(found.text) : read_attributes(store, key);
+  const ElementFacts facts{info.shape.size(), info.elements, missing_fill(found, info)};
+  ArrayAttributes parsed =
+      found.zarr_format == 3 ? parse_v3_attributes(document, facts) : parse_v2_attributes(document, facts);
+  info.dims = found.axes.size() == facts.rank ? std::move(found.axes) : std::move(parsed.dims);
+  info.cf = std::move(parsed.cf);
+  info.cf_problem = std::move(parsed.cf_problem);
+  info.attributes_document = std::move(document);
+}
+
+void describe_attributes_if_legal(FoundArray& found, Store& store, ArrayInfo& info) {
+  try {
+    describe_attributes(found, store, info);
+  } catch (const Error& e) {
+    if (e.status() != Status::decode && e.status() != Status::inval) throw;
+    log(LogLevel::warn, text(info.uri, ": attributes are left out: ", e.message()));
+  }
+  if (info.dims.size() != info.shape.size()) info.dims.resize(info.shape.size());
 }
 
 }  // namespace
@@ -48,6 +94,7 @@ ArrayInfo array_info(const std::string& uri, std::shared_ptr<Store> store) {
       describe(found.zarr_format == 3 ? outline_v3(found.text) : outline_v2(found.text),
                e.at_uri(uri).at_store(store->name()).what(), info);
     }
+    describe_attributes_if_legal(found, *store, info);
     return info;
   } catch (Error& e) {
     throw e.at_uri(uri).at_store(store->name());

@@ -9,6 +9,7 @@
 
 #include "damacy/core/dims.h"
 #include "damacy/io/store.h"
+#include "damacy/zarr/array_attributes.h"
 
 namespace damacy {
 
@@ -23,6 +24,14 @@ struct ArrayInfo {
   std::vector<std::string> levels;  // of the NGFF image that the uri names, finest first
   bool supported = true;            // whether a pipeline can make batches of it
   std::string why_not;              // a refusal's text
+
+  DimensionNames dims;             // one an axis, each a name or empty
+  std::optional<Dtype> elements;   // empty: of a type that is not supported
+  FillBytes fill{};                // an element of that type
+  std::optional<CfAttributes> cf;  // how elements are packed, and which are missing
+  std::string cf_problem;          // why attributes that say so cannot be used
+  std::string
+      attributes_document;  // checked JSON: zarr.json, whose member `attributes` they are, or .zattrs; may be empty
 };
 
 // Throws what opening the array throws, except UnsupportedFormat. Of an unsupported array, what cannot be told is

@@ -17,7 +17,7 @@ namespace {
 
 std::uint64_t bytes_of(const Array& array) {
   std::uint64_t bytes = kEntryOverhead + sizeof(KeptArray) + sizeof(Array) + 2 * array.uri().size() +
-                        array.document_key().size() + array.path().size();
+                        array.document_key().size() + array.path().size() + array.metadata().packed_by.size();
   for (const auto& name : array.metadata().codec_names) bytes += sizeof name + name.size();
   for (const auto& level : array.levels()) bytes += sizeof level + level.size();
   bytes += array.metadata().shards.size() * sizeof(ShardLevel);

@@ -53,6 +53,20 @@ void parse_levels(const Value& multiscale, GroupMetadata& group) {
   }
 }
 
+// Axes as objects with a name, or as names (up to NGFF 0.3); what is neither has none.
+void parse_axes(const Value& multiscale, GroupMetadata& group) {
+  const auto list = multiscale.find("axes");
+  if (!list || !list->is(Kind::array)) return;
+  for (const Value axis : *list) {
+    std::optional<Value> name;
+    if (axis.is(Kind::string)) name = axis;
+    if (axis.is(Kind::object))
+      for (const Value member : axis)
+        if (member.name() == "name" && member.is(Kind::string)) name = member;
+    group.axes.push_back(name ? std::optional(std::string(name->text())) : std::nullopt);
+  }
+}
+
 std::optional<Value> find_multiscales(const Value& attributes) {
   const auto list = attributes.find("multiscales");
   return list && list->is(Kind::array) && list->size() != 0 ? list : std::nullopt;
@@ -72,6 +86,7 @@ void parse_image(const Value& attributes, std::optional<Value> ome, GroupMetadat
   group.has_multiscales = true;
   group.multiscales_count = multiscales->size();
   parse_levels(*multiscales->begin(), group);
+  parse_axes(*multiscales->begin(), group);
 }
 
 void parse_v3_consolidated(const Value& consolidated, GroupMetadata& group) {

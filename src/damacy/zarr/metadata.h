@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,9 @@ struct ArrayMetadata {
   CodecChain codecs;                     // of one (inner) chunk, bytes->bytes only
   std::vector<std::string> codec_names;  // every codec as metadata name it, outermost first, for people
 
+  // v3: attributes by which the elements are packed, "scale_factor 0.0017 and add_offset 273"; for people.
+  std::string packed_by;
+
   // v2 with no dimension_separator key and rank >= 2: a missing chunk may be nested.
   bool separator_was_absent = false;
 
@@ -75,6 +79,7 @@ struct GroupMetadata {
   bool has_multiscales = false;
   std::vector<std::string> level_paths;  // multiscales[0].datasets[*].path, checked
   std::size_t multiscales_count = 0;
+  std::vector<std::optional<std::string>> axes;  // names of multiscales[0].axes
   bool names_images_inside = false;              // plate, well or bioformats2raw.layout
   std::vector<std::string> consolidated_arrays;  // paths of arrays in consolidated metadata
   bool consolidated_malformed = false;

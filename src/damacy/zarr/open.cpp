@@ -116,6 +116,7 @@ FoundArray found(Node node, std::string path) {
           .text = std::move(document.characters),
           .zarr_format = node.zarr_format,
           .levels = {},
+          .axes = {},
           .through = {}};
 }
 
@@ -168,6 +169,7 @@ FoundArray find_level(const Source& source, const std::string& uri, const GroupM
     throw Error(Status::inval, text("level '", path, "' is a group, not an array"), "group").at_key(node->document.key);
   FoundArray level = found(std::move(*node), path);
   level.levels = group.level_paths;
+  level.axes = group.axes;
   return level;
 }
 

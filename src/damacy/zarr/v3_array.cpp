@@ -4,6 +4,7 @@
 
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
+#include "damacy/zarr/detail/cf_attributes.h"
 #include "damacy/zarr/detail/chunk_grid.h"
 #include "damacy/zarr/detail/codecs.h"
 #include "damacy/zarr/detail/data_type.h"
@@ -129,16 +130,21 @@ bool is_array_member(std::string_view name) {
   return std::find(std::begin(kMembers), std::end(kMembers), name) != std::end(kMembers);
 }
 
+std::string parse_packing(const Value& attributes) {
+  check_attributes(attributes);
+  return packing_text(attributes);
+}
+
 // All but the members that every array has.
-void check_other_members(const Value& root, std::size_t rank) {
+void parse_other_members(const Value& root, ArrayMetadata& array) {
   for (const Value member : root) {
     const auto name = member.name();
     if (name == "dimension_names")
-      check_dimension_names(member, rank);
+      check_dimension_names(member, array.shape.size());
     else if (name == "storage_transformers")
       check_storage_transformers(member);
     else if (name == "attributes")
-      check_attributes(member);
+      array.packed_by = parse_packing(member);
     else if (!is_array_member(name))
       check_unknown_member(member);
   }
@@ -163,7 +169,7 @@ ArrayMetadata parse_v3_array(std::string_view document) {
   array.keys = parse_key_encoding(root.at("chunk_key_encoding"));
   parse_codecs(root.at("codecs"), chunk_shape, array);
   array.fill = parse_fill_value(root.at("fill_value"), array.dtype, 3);
-  check_other_members(root, array.shape.size());
+  parse_other_members(root, array);
   return array;
 }
 

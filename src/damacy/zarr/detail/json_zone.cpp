@@ -1,11 +1,15 @@
 #include "damacy/zarr/detail/json_zone.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace damacy::json {
 namespace {
 
 // Beyond these, what is inside is checked but no longer kept: no writer gets there within the limit on documents.
 constexpr std::uint32_t kItemsKept = 64;  // of a list in an array's document: twice the limits on axes and codecs
 constexpr std::uint32_t kDatasetsKept = 4096;
+constexpr std::uint32_t kAxesKept = 33;  // one more than an array has
 constexpr std::uint32_t kDocumentsKept = 1 << 20;
 
 bool is_image_mark(std::string_view name) noexcept {
@@ -19,6 +23,17 @@ Zone scalar_if(bool wanted) noexcept {
 Zone zone_of_attribute(std::string_view name) noexcept {
   if (name == "multiscales") return Zone::multiscales;
   return is_image_mark(name) ? Zone::free_scalar : Zone::free;
+}
+
+bool is_understood_attribute(std::string_view name) noexcept {
+  constexpr std::string_view kNames[] = {"scale_factor",  "add_offset", "_FillValue",
+                                         "missing_value", "_Unsigned",  "_ARRAY_DIMENSIONS"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+Zone zone_of_multiscale_member(std::string_view name) noexcept {
+  if (name == "datasets") return Zone::datasets;
+  return name == "axes" ? Zone::axes : Zone::free;
 }
 
 Zone zone_of_node_member(std::string_view name, Zone other) noexcept {
@@ -51,6 +66,10 @@ bool limits_text(Zone zone) noexcept {
     case Zone::free_scalar:
     case Zone::attributes:
     case Zone::ome:
+    case Zone::array_attributes:
+    case Zone::attribute:
+    case Zone::axes:
+    case Zone::axis:
     case Zone::multiscales:
     case Zone::multiscale:
     case Zone::datasets:
@@ -75,6 +94,10 @@ Zone zone_of_root(Form form) noexcept {
       return Zone::v2_group;
     case Form::attributes:
       return Zone::attributes;
+    case Form::array_attributes:
+      return Zone::array_attributes;
+    case Form::attribute:
+      return Zone::attribute;
     case Form::consolidated:
       return Zone::v2_consolidated;
     case Form::plain:
@@ -88,7 +111,9 @@ Zone zone_of_member(Zone parent, std::string_view name, std::uint32_t index) noe
     case Zone::plain:
       return Zone::plain;
     case Zone::v3_array:
-      return zone_of_node_member(name, Zone::plain);
+      return name == "attributes" ? Zone::array_attributes : zone_of_node_member(name, Zone::plain);
+    case Zone::array_attributes:
+      return is_understood_attribute(name) ? Zone::attribute : Zone::free;
     case Zone::v3_group:
       return zone_of_group_member(name);
     case Zone::v2_group:
@@ -100,7 +125,9 @@ Zone zone_of_member(Zone parent, std::string_view name, std::uint32_t index) noe
     case Zone::ome:
       return zone_of_attribute(name);
     case Zone::multiscale:
-      return name == "datasets" ? Zone::datasets : Zone::free;
+      return zone_of_multiscale_member(name);
+    case Zone::axis:
+      return name == "name" ? Zone::free_scalar : Zone::free;
     case Zone::dataset:
       return name == "path" ? Zone::free_scalar : Zone::free;
     case Zone::consolidated:
@@ -126,6 +153,10 @@ Zone zone_of_item(Zone parent, std::uint32_t index) noexcept {
       return index == 0 ? Zone::multiscale : Zone::free;
     case Zone::datasets:
       return index < kDatasetsKept ? Zone::dataset : Zone::free;
+    case Zone::attribute:
+      return index < kItemsKept ? Zone::free_scalar : Zone::free;
+    case Zone::axes:
+      return index < kAxesKept ? Zone::axis : Zone::free;
     default:
       return limits_text(parent) ? Zone::dropped : Zone::free;
   }

@@ -11,24 +11,28 @@
 namespace damacy::json {
 
 enum class Zone : std::uint8_t {
-  plain,         // kept but for the ends of long lists, all limits hold
-  dropped,       // not kept, all limits hold
-  free,          // not kept, inside attributes: no limits but nesting
-  scalar,        // kept, but nothing inside
-  free_scalar,   // the same inside attributes
-  v3_array,      // root of zarr.json
-  v3_group,      // root of zarr.json
-  v2_group,      // root of .zgroup
-  extension,     // a member of a v3 group that nobody knows
-  attributes,    // the object with an image's metadata …
-  ome,           // … and its member `ome`
-  multiscales,   // list
-  multiscale,    // its first element
-  datasets,      // list
-  dataset,       // its elements
-  consolidated,  // v3
-  map,           // v3: paths to documents
-  mapped,        // one of these
+  plain,             // kept but for the ends of long lists, all limits hold
+  dropped,           // not kept, all limits hold
+  free,              // not kept, inside attributes: no limits but nesting
+  scalar,            // kept, but nothing inside
+  free_scalar,       // the same inside attributes
+  v3_array,          // root of zarr.json
+  v3_group,          // root of zarr.json
+  v2_group,          // root of .zgroup
+  extension,         // a member of a v3 group that nobody knows
+  attributes,        // the object with an image's metadata …
+  ome,               // … and its member `ome`
+  array_attributes,  // the object with an array's
+  attribute,         // one of them that is understood, with its items
+  axes,              // list
+  axis,              // its elements
+  multiscales,       // list
+  multiscale,        // its first element
+  datasets,          // list
+  dataset,           // its elements
+  consolidated,      // v3
+  map,               // v3: paths to documents
+  mapped,            // one of these
   v2_consolidated,
   v2_map,
 };

@@ -27,8 +27,9 @@ struct FoundArray {
   Stamp stamp;
   std::string text;
   int zarr_format = 3;
-  std::vector<std::string> levels;    // of the NGFF image it was found through
-  std::vector<ReadDocument> through;  // group documents that led here
+  std::vector<std::string> levels;               // of the NGFF image it was found through
+  std::vector<std::optional<std::string>> axes;  // names of that image's axes
+  std::vector<ReadDocument> through;             // group documents that led here
 };
 
 // Held by who has a document in memory that is larger than any array's: such documents come one at a time. One thread

@@ -1,0 +1,111 @@
+"""What an array's documents say beside its elements, as Python values: fill value, attributes, packing.
+
+The native library has checked and parsed the documents; here its bytes become values. Loads NumPy when asked for an
+element."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+
+class Attributes(dict[str, Any]):
+    """A dict that is read only. Lists and dicts in it are the caller's own."""
+
+    def _refuse(self, *arguments: Any, **names: Any) -> NoReturn:
+        raise TypeError("attributes of an array are read only")
+
+    __setitem__ = __delitem__ = update = setdefault = pop = popitem = clear = _refuse  # type: ignore[assignment]
+    __ior__ = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Attributes, (dict(self),)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cf:
+    """Packing by the Climate and Forecast conventions: an element `x` stands for `x * scale_factor + add_offset`.
+
+    `missing` are the elements, in the stored type, that stand for no value. `unsigned` is None, or tells that integers
+    are to be read as the unsigned (True) or signed (False) ones of their size. `problem` is None, or says why
+    attributes of that name cannot be used; then the other fields have their defaults. Batches hold stored elements.
+    """
+
+    scale_factor: float | None = None
+    add_offset: float | None = None
+    missing: tuple[Any, ...] = ()
+    unsigned: bool | None = None
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"unusable: {self.problem}"
+        said = [f"{name} {value}" for name, value in self._given().items()]
+        if self.missing:
+            said.append("missing " + ", ".join(map(str, self.missing)))
+        return "; ".join(said)
+
+    def _given(self) -> dict[str, Any]:
+        named = {"scale_factor": self.scale_factor, "add_offset": self.add_offset, "unsigned": self.unsigned}
+        return {name: value for name, value in named.items() if value is not None}
+
+
+def cf_from(native: Mapping[str, Any] | None, problem: str) -> Cf | None:
+    """`Cf` from the native dict; None where there is nothing of it."""
+    if native is None:
+        return Cf(problem=problem) if problem else None
+    elements = (element(raw, native["missing_type"]).item() for raw in native["missing"])
+    missing = tuple(math.nan if value != value else value for value in elements)  # one NaN: then tuples are equal
+    return Cf(native["scale_factor"], native["add_offset"], missing, native["unsigned"])
+
+
+def element(raw: bytes, dtype: str) -> Any:
+    """A NumPy scalar from the bytes of one element. bfloat16, which NumPy lacks, comes as float32.
+
+    >>> element(b"\\x01\\x02", "uint16"), element(b"\\xc0\\x3f", "bfloat16")
+    (np.uint16(513), np.float32(1.5))
+    """
+    import numpy
+
+    if dtype == "bfloat16":
+        raw, dtype = b"\0\0" + raw, "float32"
+    if dtype.startswith("numpy."):  # times: their unit is not told
+        dtype = "int64"
+    return numpy.frombuffer(raw, dtype)[0]
+
+
+def attributes_from(document: bytes, zarr_format: int) -> Attributes:
+    """The attributes of an array: of v3 a member of its document, of v2 a document."""
+    if not document:
+        return Attributes()
+    found = json.loads(document, parse_int=_integer)
+    if zarr_format == 3:
+        found = found.get("attributes")
+    return Attributes(found or {})
+
+
+def in_json(value: Any) -> Any:
+    """With what JSON has no word for as zarr's documents write it: NaN and infinities as text, complex as pairs.
+
+    >>> in_json({"a": [1, float("nan")], "b": 1j})
+    {'a': [1, 'NaN'], 'b': [0.0, 1.0]}
+    """
+    if isinstance(value, Mapping):
+        return {name: in_json(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [in_json(item) for item in value]
+    if isinstance(value, complex):
+        return in_json([value.real, value.imag])
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _integer(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:  # of more digits than Python reads
+        return float(digits)

@@ -1,0 +1,36 @@
+#include "damacy/pipeline/packed_arrays.h"
+
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "damacy/core/log.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kMostUris = 4096;  // of which it is told
+
+bool is_first(const std::string& uri) {
+  struct Told {
+    std::mutex mutex;
+    std::set<std::string> uris;
+  };
+  static Told& told = *new Told;  // never destroyed: threads may push while the process exits
+  const std::lock_guard lock(told.mutex);
+  return told.uris.size() < kMostUris && told.uris.insert(uri).second;
+}
+
+}  // namespace
+
+void warn_if_packed(const Array& array) {
+  const std::string& packed_by = array.metadata().packed_by;
+  if (packed_by.empty() || !is_first(array.uri())) return;
+  log(LogLevel::warn,
+      text(array.uri(), ": stored values are delivered, packed by ", packed_by,
+           ": compute x * scale_factor + add_offset after reading; damacy.open(uri).cf has both and the "
+           "missing values; logging.getLogger('damacy').setLevel('ERROR') silences this"));
+}
+
+}  // namespace damacy

@@ -1,0 +1,34 @@
+// What an array's documents say beside how to read it: names of dimensions, and CF's packing. Pure: text in, values
+// out. Asked for by people and samplers, never by a read.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "damacy/zarr/detail/cf_attributes.h"
+
+namespace damacy {
+
+using DimensionNames = std::vector<std::optional<std::string>>;
+
+struct ArrayAttributes {
+  DimensionNames dims;             // one an axis; empty: none are named
+  std::optional<CfAttributes> cf;  // empty: nothing of it, or `cf_problem`
+  std::string cf_problem;          // why attributes of CF cannot be used
+};
+
+// What the elements are, as far as it is known.
+struct ElementFacts {
+  std::size_t rank = 0;
+  std::optional<Dtype> dtype;     // empty: of a type that is not supported
+  std::optional<FillBytes> fill;  // of v2, where it is not null: a missing value
+};
+
+// `document`: zarr.json of an array, `attributes`: .zattrs, or empty where there are none. Limits of documents hold,
+// but for numbers and texts inside attributes. Throw Error(decode) for what is no JSON, Error(inval, "limit").
+[[nodiscard]] ArrayAttributes parse_v3_attributes(std::string_view document, const ElementFacts& facts);
+[[nodiscard]] ArrayAttributes parse_v2_attributes(std::string_view attributes, const ElementFacts& facts);
+
+}  // namespace damacy

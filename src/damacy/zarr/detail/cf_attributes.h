@@ -1,0 +1,41 @@
+// Attributes of the Climate and Forecast conventions that say how elements are packed and which are missing.
+// Knows how they are written; does not apply them.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "damacy/core/dtype.h"
+#include "damacy/zarr/detail/fill_value.h"
+#include "damacy/zarr/json.h"
+
+namespace damacy {
+
+struct CfAttributes {
+  std::optional<double> scale_factor;  // finite, not 0
+  std::optional<double> add_offset;    // finite
+  std::optional<bool> is_unsigned;     // `_Unsigned`, on integers only
+  // Elements that are missing, of `missing_type`: the stored type, or the integer type that `_Unsigned` makes of it.
+  std::vector<FillBytes> missing;
+  Dtype missing_type = Dtype::u8;
+
+  bool empty() const noexcept { return !scale_factor && !add_offset && !is_unsigned && missing.empty(); }
+};
+
+inline constexpr std::size_t kMissingValues = 16;
+
+// `attributes` is an object. `fill`: a fill value that counts as `_FillValue`, in whose place it stands (v2).
+// Throws Error(decode, "cf") with the pointer of an attribute that cannot be used. Values that the type does not hold
+// match no element and are left out.
+[[nodiscard]] CfAttributes parse_cf(const json::Value& attributes, Dtype stored, int zarr_format,
+                                    const std::optional<FillBytes>& fill);
+
+// "scale_factor 0.0017 and add_offset 273", "" where there is neither: for people, never throws.
+[[nodiscard]] std::string packing_text(const json::Value& attributes);
+
+// The member of that name, the last one where it occurs twice.
+[[nodiscard]] std::optional<json::Value> attribute(const json::Value& attributes, std::string_view name);
+
+}  // namespace damacy
