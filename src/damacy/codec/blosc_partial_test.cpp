@@ -69,7 +69,8 @@ TEST(BloscPartial, random_parts_equal_the_whole_and_unread_bytes_are_never_looke
                                          {.blocksize = 256, .codec = BloscCodec::zlib}};
   for (int round = 0; round < 400; ++round) {
     BloscWriter writer = writers[random() % writers.size()];
-    const Bytes raw = image(1 + random() % 40'000, static_cast<unsigned>(random()));
+    const std::size_t size = 1 + random() % 40'000;  // drawn first: arguments are evaluated in any order
+    const Bytes raw = image(size, static_cast<unsigned>(random()));
     writer.blocksize = std::min(writer.blocksize, static_cast<std::uint32_t>(raw.size()));
     const std::size_t blocks = (raw.size() + writer.blocksize - 1) / writer.blocksize;
     writer.write_order.resize(blocks);

@@ -64,6 +64,8 @@ WaveShape sum(const WaveShape& a, const WaveShape& b) {
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
 #endif
 }
 
