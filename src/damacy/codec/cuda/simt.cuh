@@ -15,11 +15,15 @@
 namespace damacy::gpu {
 
 // Sixteen bytes from global to shared memory, behind the thread's back; both aligned. A thread sees what it copied
-// after it committed and waited.
+// after it committed and waited. Before compute capability 8.0 the thread copies them itself.
 __device__ __forceinline__ void copy_async_16(void* shared, const void* global) {
+#if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(shared))),
                "l"(global)
                : "memory");
+#else
+  *static_cast<uint4*>(shared) = __ldcg(static_cast<const uint4*>(global));
+#endif
 }
 // 1 / value, off by a unit in the last place.
 __device__ __forceinline__ float reciprocal(float value) {
@@ -28,10 +32,14 @@ __device__ __forceinline__ float reciprocal(float value) {
   return result;
 }
 __device__ __forceinline__ void copy_async_commit() {
+#if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
 }
 __device__ __forceinline__ void copy_async_wait() {
+#if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group 0;" ::: "memory");
+#endif
 }
 
 // A table in shared memory whose first index is not 0. One multiply-add gives an entry's address: with pointers the

@@ -112,7 +112,7 @@ DAMACY_ELEMENT u32 bytes_of(u32 low, u32 high) {
 // Two floats, of which none is NaN, each rounded to half the size: `first` in the lower half.
 template <class To>
 DAMACY_ELEMENT u32 rounded_pair(float first, float second) {
-#ifdef __CUDA_ARCH__
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800  // before it there are no such instructions
   u32 pair;
   if constexpr (std::is_same_v<To, Bf16>)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
