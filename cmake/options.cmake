@@ -1,4 +1,4 @@
-# Compiler, warnings, sanitizers and third-party packages, for every target alike.
+# Compiler, warnings and sanitizers for every target alike, and whether there is CUDA.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -16,6 +16,10 @@ endif()
 
 add_library(damacy_options INTERFACE)
 target_compile_options(damacy_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion>)
+if(SKBUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(damacy_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${CMAKE_CURRENT_LIST_DIR}/glibcxx_3_4_29.h>)
+endif()
 if(DAMACY_SANITIZE STREQUAL "address")
   # Not vptr: its check opens a pipe, which a test that runs out of descriptors does not have.
   target_compile_options(damacy_options INTERFACE
@@ -31,21 +35,23 @@ if(DAMACY_FUZZ)
     -fsanitize-coverage-ignorelist=${CMAKE_CURRENT_LIST_DIR}/../fuzz/uncounted_functions.txt)
 endif()
 
-find_package(Threads REQUIRED)
-find_library(ZSTD_LIBRARY NAMES libzstd.a zstd REQUIRED)
-find_library(LZ4_LIBRARY NAMES liblz4.a lz4 REQUIRED)
-find_library(ISAL_LIBRARY NAMES isal REQUIRED)
-find_path(RAPIDJSON_INCLUDE rapidjson/rapidjson.h REQUIRED)
-find_package(spdlog REQUIRED)
+include(${CMAKE_CURRENT_LIST_DIR}/packages.cmake)
+foreach(include IN ITEMS ${ZSTD_INCLUDE} ${LZ4_INCLUDE} ${ISAL_INCLUDE} ${RAPIDJSON_INCLUDE})
+  target_include_directories(damacy_options SYSTEM INTERFACE $<BUILD_INTERFACE:${include}>)
+endforeach()
 
 # CUDA: kernels are compiled when a compiler is at hand; nothing links the driver, which is opened at run time.
-set(DAMACY_CUDA_ARCHS "90-real" CACHE STRING "CMAKE_CUDA_ARCHITECTURES of the kernels, the oldest first")
+set(DAMACY_CUDA_ARCHS "90-real" CACHE STRING "CMAKE_CUDA_ARCHITECTURES of the kernels, such as 80-real;90")
+set(DAMACY_CUDA_MORE_ARCHS "" CACHE STRING "architectures that the toolkit adds by itself, such as 100-real")
 set(DAMACY_WITH_CUDA OFF)
 if(NOT USE_CUDA STREQUAL "OFF")
   find_program(DAMACY_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
   if(DAMACY_NVCC)
     set(DAMACY_WITH_CUDA ON)
     set(CMAKE_CUDA_COMPILER ${DAMACY_NVCC})
+    if(NOT DAMACY_CUDA_ARCHS MATCHES "^[0-9]+[af]?(-real|-virtual)?(;[0-9]+[af]?(-real|-virtual)?)*$")
+      message(FATAL_ERROR "DAMACY_CUDA_ARCHS=${DAMACY_CUDA_ARCHS}: a list of numbers such as 80-real;90 is needed")
+    endif()
     set(CMAKE_CUDA_ARCHITECTURES ${DAMACY_CUDA_ARCHS})
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
     enable_language(CUDA)
@@ -56,8 +62,13 @@ if(NOT USE_CUDA STREQUAL "OFF")
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     endif()
     set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13)
+      set(compress -Xfatbin=-compress-all)
+    else()  # by zstd, which drivers before CUDA 12.4 do not unpack
+      set(compress --compress-mode=size)
+    endif()
     target_compile_options(damacy_options INTERFACE
-      $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -lineinfo -Xcompiler=-Wall,-Wextra>)
+      $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -lineinfo ${compress} -Xcompiler=-Wall,-Wextra>)
   elseif(USE_CUDA STREQUAL "ON")
     message(FATAL_ERROR "USE_CUDA=ON, but no nvcc was found")
   endif()
