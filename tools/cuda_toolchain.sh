@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Puts together nvcc 12.4 with what wheels need, in FOLDER: kernels for drivers of CUDA 12.0 and later, and for GPUs of
+# compute capability 7.5 to 12.0. Nothing is installed. Packages are pinned by their SHA-256. Needs apt-get, dpkg and pip.
+#   compiler         nvcc 12.4.131 of Debian trixie non-free, which has all of it; its programs run on Debian 12, too
+#   headers          of PyPI: nvcc, runtime and NVTX 12.4, CCCL 12.9
+#   static runtime   12.9.79 of PyPI, which came first with one; minor versions of CUDA 12 are compatible
+#   ptxas 12.9       of PyPI: makes cubins for 10.0 and 12.0 from 12.4's PTX; bin/fatbinary adds them
+#   licences/        of each
+#
+# usage: tools/cuda_toolchain.sh FOLDER
+set -euo pipefail
+[[ $# == 1 ]] || { sed -n '2,/^# usage/s/^# \{0,1\}//p' "$0"; exit 2; }
+PY="${PY:-python3}"
+mkdir -p "$1"
+folder="$(realpath "$1")" work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+
+for needed in apt-get dpkg sha256sum; do
+  command -v "$needed" >/dev/null || { echo "$needed is needed: run this on Debian or Ubuntu"; exit 1; }
+done
+
+checked() {  # checked FILE SHA256
+  echo "$2  $1" | sha256sum --check --quiet || { echo "$1 is not the file that is expected"; exit 1; }
+}
+
+compiler() {  # by an apt of its own, which knows trixie non-free only and leaves this machine's alone
+  local version=12.4.131~12.4.1-2 apt="$work/apt"
+  mkdir -p "$apt"/{lists/partial,archives/partial}
+  touch "$apt/status"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${DEBIAN_MIRROR:-http://deb.debian.org/debian} trixie non-free" \
+    >"$apt/sources.list"
+  cat >"$apt/conf" <<CONF
+Dir::Etc::SourceList "$apt/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::State::Lists "$apt/lists";
+Dir::State::status "$apt/status";
+Dir::Cache "$apt";
+APT::Architectures "amd64";
+APT::Sandbox::User "";
+CONF
+  (cd "$work" && APT_CONFIG="$apt/conf" apt-get update -qq && APT_CONFIG="$apt/conf" apt-get download -qq "nvidia-cuda-toolkit=$version")
+  mv "$work"/nvidia-cuda-toolkit_*.deb "$work/toolkit.deb"
+  checked "$work/toolkit.deb" cd5fe85aee38d108b315f408a688641478f2402622a10c677478eb7a6c4e5319
+  dpkg -x "$work/toolkit.deb" "$work/deb"
+}
+
+from_pypi() {  # from_pypi NAME VERSION SHA256: unpacked to $work/NAME-VERSION
+  $PY -m pip download -qq --disable-pip-version-check --no-deps --only-binary=:all: --platform manylinux2014_x86_64 \
+    --platform manylinux_2_17_x86_64 --platform manylinux2010_x86_64 -d "$work/pip/$1-$2" "$1==$2" 2>/dev/null ||
+    { echo "cannot download $1 $2 from PyPI"; exit 1; }
+  local wheel
+  wheel="$(echo "$work/pip/$1-$2"/*.whl)"
+  checked "$wheel" "$3"
+  $PY -m zipfile -e "$wheel" "$work/$1-$2"
+  mkdir -p "$work/licences"
+  find "$work/$1-$2" -name License.txt -exec cp {} "$work/licences/$1-$2.txt" \;
+}
+
+compiler
+from_pypi nvidia-cuda-nvcc-cu12 12.4.131 e4c9a35435c3b0e36c6397c5696334c9ea6650e524736cbd1c5d345ea099bb04
+from_pypi nvidia-cuda-runtime-cu12 12.4.127 64403288fa2136ee8e467cdc9c9427e0434110899d07c779f25b5c068934faa5
+from_pypi nvidia-nvtx-cu12 12.4.127 781e950d9b9f60d8241ccea575b32f5105a5baf4c2351cab5256a24869f12a1a
+from_pypi nvidia-cuda-cccl-cu12 12.9.27 37869e17ce2e1ecec6eddf1927cca0f8c34e64fd848d40453df559091e2d7117
+from_pypi nvidia-cuda-runtime-cu12 12.9.79 25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3
+from_pypi nvidia-cuda-nvcc-cu12 12.9.86 5d6a0d32fdc7ea39917c20065614ae93add6f577d840233237ff08e9a38f58f0
+
+# In the places where nvcc and CMake look.
+made="$work/made"
+mkdir -p "$made"/{bin/12.9,bin/plain,include,lib64,nvvm/bin,licences}
+programs="$work/deb/usr/lib/nvidia-cuda-toolkit"
+cp -a "$work"/deb/usr/bin/{bin2c,cudafe++,cuobjdump,nvdisasm,nvlink,ptxas,__nvcc_device_query} "$programs"/bin/{nvcc,crt} "$made/bin/"
+cp "$work/deb/usr/bin/fatbinary" "$made/bin/plain/"
+cp "$programs/bin/cicc" "$made/nvvm/bin/"
+cp -r "$programs/libdevice" "$made/nvvm/"
+for part in nvcc-cu12-12.4.131/nvidia/cuda_nvcc runtime-cu12-12.4.127/nvidia/cuda_runtime; do
+  cp -r "$work/nvidia-cuda-$part/include/." "$made/include/"
+done
+cp -r "$work/nvidia-nvtx-cu12-12.4.127/nvidia/nvtx/include/." "$work/nvidia-cuda-cccl-cu12-12.9.27/nvidia/cuda_cccl/include/." "$made/include/"
+cp "$work"/nvidia-cuda-runtime-cu12-12.9.79/nvidia/cuda_runtime/lib/libcud{art.so.12,art_static.a} "$made/lib64/"
+ln -s libcudart.so.12 "$made/lib64/libcudart.so"
+ar rcs "$made/lib64/libcudadevrt.a"  # nvcc names it where it links; no kernel launches another
+install -m 755 "$work/nvidia-cuda-nvcc-cu12-12.9.86/nvidia/cuda_nvcc/bin/ptxas" "$made/bin/12.9/ptxas"
+cp "$work"/licences/*.txt "$made/licences/"
+cp "$work/deb/usr/share/doc/nvidia-cuda-toolkit/copyright" "$made/licences/nvidia-cuda-toolkit.txt"
+cp "$made/licences/nvidia-cuda-runtime-cu12-12.9.79.txt" "$made/EULA.txt"  # of what is linked into a wheel
+
+cat >"$made/bin/nvcc.profile" <<'PROFILE'
+TOP                = $(_HERE_)/..
+CICC_PATH          = $(TOP)/nvvm/bin
+NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
+PATH              += $(CICC_PATH):$(_HERE_):
+INCLUDES          += "-I$(TOP)/include" $(_SPACE_)
+LIBRARIES         =+ $(_SPACE_) "-L$(TOP)/lib64"
+PROFILE
+
+cat >"$made/bin/fatbinary" <<'FATBINARY'
+#!/bin/sh
+# The step of nvcc that packs a kernel's images. Where PTX for 9.0 is among them, cubins for 10.0 and 12.0 are added, for
+# which nvcc 12.4 has no name: ptxas 12.9 makes them from that PTX.
+set -e
+here=$(dirname "$(readlink -f "$0")")
+ptx= line=
+for argument; do
+  case $argument in
+    *kind=ptx,sm=90,file=*) ptx=${argument##*file=} ;;
+  esac
+done
+made=
+if [ -n "$ptx" ]; then
+  grep -q '^[[:space:]]*\.loc' "$ptx" && line=-lineinfo
+  for sm in 100 120; do
+    "$here/12.9/ptxas" -arch=sm_$sm -m64 $line "$ptx" -o "$ptx.sm_$sm.cubin"
+    made="$made $ptx.sm_$sm.cubin"
+    set -- "$@" "--image3=kind=elf,sm=$sm,file=$ptx.sm_$sm.cubin"
+  done
+fi
+status=0
+"$here/plain/fatbinary" "$@" || status=$?
+rm -f $made
+exit $status
+FATBINARY
+chmod 755 "$made/bin/fatbinary"
+
+"$made/bin/nvcc" --version | tail -2
+rm -rf "$folder"
+mv "$made" "$folder"
+echo "CUDA 12.4 for wheels is in $folder"

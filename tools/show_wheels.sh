@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# What wheels are, and whether they work: name, size, tags, architectures of kernels; then each is installed into an
+# environment of its own, from PyPI what it needs, and says what `damacy doctor` finds. auditwheel and cuobjdump on PATH.
+#
+# usage: tools/show_wheels.sh PYTHON WHEEL...
+set -euo pipefail
+[[ $# -ge 2 ]] || { sed -n '2,/^# usage/s/^# \{0,1\}//p' "$0"; exit 2; }
+python="$1"
+shift
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+for wheel in "$@"; do
+  echo "== $(basename "$wheel"), $(stat -c %s "$wheel" | awk '{printf "%.1f MiB", $1 / 1048576}')"
+  auditwheel show "$wheel" | tr '\n' ' ' | grep -o 'consistent with the following platform tag: *"[^"]*"\|constrains the platform tag to "[^"]*"' || true
+  rm -rf "$work/unpacked" "$work/venv"
+  python3 -m zipfile -e "$wheel" "$work/unpacked"
+  library="$(find "$work/unpacked/damacy" -name '_native.*.so')"
+  objdump -T "$library" "$work"/unpacked/damacy.libs/*.so* 2>/dev/null | grep -o 'GLIBC\(XX\)\?_[0-9.]*' | sort -Vu |
+    awk -F_ '{newest[$1] = $2} END {for (name in newest) printf "newest symbols: %s_%s\n", name, newest[name]}'
+  if grep -q nv_fatbin "$library"; then
+    echo "cubins: $(cuobjdump --list-elf "$library" | grep -o 'sm_[0-9a-z]*' | sort -Vu | tr '\n' ' ')" \
+      "PTX: $(cuobjdump --list-ptx "$library" | grep -o 'sm_[0-9a-z]*' | sort -Vu | tr '\n' ' ')"
+  fi
+  "$python" -m venv "$work/venv"
+  "$work/venv/bin/python" -m pip install -qq --disable-pip-version-check "$wheel" 2>/dev/null
+  (cd "$work" && venv/bin/damacy doctor) || [[ $? == 1 ]]
+done

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Puts together, in FOLDER, a C++ compiler for x86-64 systems with glibc 2.28: PyPI's ziglang (clang and libc++), and the
+# headers and libraries of this machine's packages that damacy is built with, apart from this machine's glibc.
+# FOLDER/toolchain.cmake is for CMake. `make apt` installs the packages.
+#
+# usage: tools/zig_toolchain.sh FOLDER
+set -euo pipefail
+[[ $# == 1 ]] || { sed -n '2,/^# usage/s/^# \{0,1\}//p' "$0"; exit 2; }
+mkdir -p "$1"
+folder="$(realpath "$1")"
+rm -rf "${folder:?}"/*
+"${PY:-python3}" -m venv "$folder/venv"
+"$folder/venv/bin/python" -m pip install -qq --disable-pip-version-check ziglang==0.17.1 2>/dev/null
+zig="$("$folder/venv/bin/python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')"
+libraries="$(dirname "$(find /usr/lib -name libzstd.a 2>/dev/null | head -1)")"
+[[ -e "$libraries/libisal.so" ]] || { echo "the packages of damacy are not installed: make apt"; exit 1; }
+
+lib="$folder/lib/x86_64-linux-gnu"  # as deep as it was: the packages' CMake files count folders
+mkdir -p "$folder"/{bin,include} "$lib/cmake"
+for tool in c++ cc; do
+  printf '#!/bin/sh\nexec "%s" %s -target x86_64-linux-gnu.2.28 "$@"\n' "$zig" "$tool" >"$folder/bin/$tool"
+done
+for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$folder/bin/$tool"; done
+chmod +x "$folder"/bin/*
+for header in /usr/include/{zstd*.h,lz4*.h,zdict.h,isa-l,isa-l.h,rapidjson,spdlog,fmt}; do
+  [[ ! -e $header ]] || ln -s "$header" "$folder/include/"
+done
+ln -s "$libraries"/{libzstd.a,liblz4.a,libisal.so,libspdlog.so*,libspdlog.a,libfmt.so*,libfmt.a} "$lib/"
+cp -r "$libraries"/cmake/{spdlog,fmt} "$lib/cmake/"
+
+# Daemon threads that end in native code are unwound by the process's own libgcc_s: by an unwinder of the library's they
+# would end the process.
+cat >"$folder/toolchain.cmake" <<CMAKE
+set(CMAKE_C_COMPILER "$folder/bin/cc")
+set(CMAKE_CXX_COMPILER "$folder/bin/c++")
+set(CMAKE_AR "$folder/bin/ar" CACHE FILEPATH "")
+set(CMAKE_RANLIB "$folder/bin/ranlib" CACHE FILEPATH "")
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)
+list(PREPEND CMAKE_PREFIX_PATH "$folder")
+set(ZSTD_LIBRARY "$lib/libzstd.a" CACHE FILEPATH "")
+set(LZ4_LIBRARY "$lib/liblz4.a" CACHE FILEPATH "")
+set(ISAL_LIBRARY "$lib/libisal.so" CACHE FILEPATH "")
+set(spdlog_DIR "$lib/cmake/spdlog" CACHE PATH "")
+set(fmt_DIR "$lib/cmake/fmt" CACHE PATH "")
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "$(cc -print-file-name=libgcc_s.so.1)")
+CMAKE
+echo "zig $("$zig" version) for glibc 2.28 is in $folder"
