@@ -72,6 +72,8 @@ TEST(BloscPartial, random_parts_equal_the_whole_and_unread_bytes_are_never_looke
     const std::size_t size = 1 + random() % 40'000;  // drawn first: arguments are evaluated in any order
     const Bytes raw = image(size, static_cast<unsigned>(random()));
     writer.blocksize = std::min(writer.blocksize, static_cast<std::uint32_t>(raw.size()));
+    // Streams of a split block are equally long.
+    if (writer.blocksize % writer.typesize != 0) writer.split = false;
     const std::size_t blocks = (raw.size() + writer.blocksize - 1) / writer.blocksize;
     writer.write_order.resize(blocks);
     std::iota(writer.write_order.begin(), writer.write_order.end(), 0u);
