@@ -31,6 +31,7 @@ class PythonSource final : public SampleSource {
       : has_length_(tells_length(iterable)),
         among_(std::move(among)),
         samples_(std::move(samples)),
+        ends_batch_(python_part("damacy._sources", "EndsBatch").ptr()),
         iterator_(among_, iterator_of(iterable)) {}
 
   std::optional<Sample> next() override {
@@ -62,7 +63,7 @@ class PythonSource final : public SampleSource {
 
  private:
   Sample next_of(const nb::object& item) {
-    const bool ends_batch = item.type().is(python_part("damacy._sources", "EndsBatch"));
+    const bool ends_batch = item.type().ptr() == ends_batch_;
     nb::object object = ends_batch ? nb::object(item.attr("sample")) : item;
     Sample sample = sample_of(object, position_++);
     sample.ends_batch = ends_batch;
@@ -114,6 +115,7 @@ class PythonSource final : public SampleSource {
   bool has_length_;
   std::shared_ptr<HeldObjects> among_;
   std::shared_ptr<SampleObjects> samples_;
+  PyObject* ends_batch_;  // a class, which python_part() keeps
   HeldObject iterator_;
   std::int64_t position_ = 0;
 };
