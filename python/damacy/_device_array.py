@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -125,6 +125,27 @@ class DeviceArray:
         if self.size != 1:
             raise ValueError("the truth value of an array with other than one element is ambiguous")
         return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    if not TYPE_CHECKING:  # which would take it for a promise of any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # for example the protocol of CUDA arrays, where the memory is the host's
+                raise AttributeError(f"this DeviceArray has no attribute {name!r}", name=name, obj=self)
+            raise AttributeError(
+                f"a DeviceArray has no attribute {name!r}: it holds values and does not compute. Pass it without a copy to "
+                "torch.from_dlpack, cupy.from_dlpack or jax.dlpack.from_dlpack, or copy it to the host by .numpy()",
+                name=name,
+                obj=self,
+            )
 
     # Parts.
     def __getitem__(self, key: Any) -> DeviceArray:

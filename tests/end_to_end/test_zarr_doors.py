@@ -145,3 +145,29 @@ def test_other_programs_are_told_to_copy_a_device_array(path):
     with pytest.raises(TypeError, match="no implementation found"):
         np.reshape(got, -1)
     assert np.array_equal(got.numpy(), X)
+
+
+def test_support_of_what_is_no_array_is_refused(path):
+    group = zarr.create_group(zarr.storage.MemoryStore())
+    for wrong in (group, str(path), None):
+        with pytest.raises(TypeError, match="expected an opened zarr.Array"):
+            damacy.zarr.support(wrong)
+
+
+def test_one_element_of_a_device_array_is_a_python_number(path):
+    with damacy.zarr.enable(gpu=True):
+        got = zarr.open_array(path, mode="r")[2, 3]
+    assert (int(got), float(got), complex(got)) == (19, 19.0, 19 + 0j)
+    with pytest.raises(ValueError, match="size 1"):
+        float(damacy.asarray(X))
+
+
+def test_a_device_array_that_is_asked_to_compute_says_what_does(path):
+    got = damacy.asarray(X)
+    for name in ("mean", "cpu", "tolist"):
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}'.*torch\.from_dlpack.*\.numpy\(\)"):
+            getattr(got, name)
+    assert not hasattr(got, "__array_interface__")
+    if got.device == "cpu":
+        assert not hasattr(got, "__cuda_array_interface__")
+    assert np.array_equal(pickle.loads(pickle.dumps(got.numpy())), X)

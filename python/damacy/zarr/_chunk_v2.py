@@ -28,15 +28,6 @@ class Chunk(DeviceArray):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
 
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func in (np.asanyarray, np.asarray, np.array):
             return super().__array_function__(func, types, args, kwargs)
