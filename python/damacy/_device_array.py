@@ -141,8 +141,9 @@ class DeviceArray:
             if name.startswith("_"):  # for example the protocol of CUDA arrays, where the memory is the host's
                 raise AttributeError(f"this DeviceArray has no attribute {name!r}", name=name, obj=self)
             raise AttributeError(
-                f"a DeviceArray has no attribute {name!r}: it holds values and does not compute. Pass it without a copy to "
-                "torch.from_dlpack, cupy.from_dlpack or jax.dlpack.from_dlpack, or copy it to the host by .numpy()",
+                f"a DeviceArray has no attribute {name!r}: it holds values and does not compute. Pass it without a "
+                "copy to torch.from_dlpack, cupy.from_dlpack or jax.dlpack.from_dlpack, or copy it to the host by "
+                ".numpy()",
                 name=name,
                 obj=self,
             )
