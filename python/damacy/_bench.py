@@ -13,7 +13,7 @@ import typer
 import typer.core
 
 import damacy
-from damacy import _bench_crops
+from damacy import _bench_crops, _bench_page
 from damacy._console import (
     AsJson,
     Threads,
@@ -27,6 +27,7 @@ from damacy._console import (
     refuse,
     size,
 )
+from damacy._output import written_whole
 
 
 class _DefaultCommand(typer.core.TyperGroup):
@@ -65,6 +66,9 @@ def crops(
     threads: Threads = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
     peers: Annotated[bool, typer.Option(help="Also tensorstore and zarr, where they are installed.")] = True,
+    html: Annotated[
+        pathlib.Path | None, typer.Option("--html", help="Also write the result as a page for a browser.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Stream random crops of an array; show each stage, the machine's ceilings, other readers, and what to change."""
@@ -90,6 +94,9 @@ def crops(
                 progress.advance(task)
     except damacy.DamacyError as error:
         fail(error, as_json)
+    if html is not None:
+        with failures_told(html, as_json), written_whole(html) as file:
+            file.write(_bench_page.page(report).encode())
     if as_json:
         print_json(report.as_dict())
     else:

@@ -13,7 +13,7 @@ import rich.markup
 import typer
 
 import damacy
-from damacy import _bench, _bench_io, _cat, _doctor, _plan, _preview, _verify
+from damacy import _bench, _bench_io, _cat, _completion, _doctor, _plan, _preview, _verify
 from damacy._array_attributes import in_json
 from damacy._console import AsJson, Uri, extents, fail, failures_told, fields_table, out, print_json, refuse
 
@@ -135,9 +135,11 @@ def demo(
         raise typer.Exit(1)
 
 
+app.command("completion")(_completion.command)
 app.command("verify")(_verify.command)
 app.command("plan")(_plan.command)
 app.command("cat")(_cat.command)
 app.command("preview")(_preview.command)
+_completion.answer_shells()
 _bench.app.command("io")(_bench_io.bench_io)
 app.add_typer(_bench.app, name="bench")

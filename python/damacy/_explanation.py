@@ -20,7 +20,7 @@ class StageLoad:
     bytes_per_s: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """What `Pipeline.explain()` says; `str()` of it is the text for people.
 
@@ -39,6 +39,9 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return f"<damacy.Explanation: {self.text}>"
 
 
 def explanation_from(native: Mapping[str, Any]) -> Explanation:

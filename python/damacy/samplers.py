@@ -83,6 +83,12 @@ class RandomCrops:
     def __len__(self) -> int:
         return self._length
 
+    def __repr__(self) -> str:
+        return (
+            f"<damacy.samplers.RandomCrops of {self._extents} in {_counted(len(self._uris))}: length={self._length}, "
+            f"seed={self.seed}, stream={self.stream}>"
+        )
+
     def sample(self, epoch: int, index: int) -> Sample:
         """Sample `index` of an epoch: 0 <= index < len(self), else `IndexError`."""
         _check_index(index, self._length)
@@ -136,6 +142,13 @@ class SlidingGrid:
     def __len__(self) -> int:
         return self._ends[-1]
 
+    def __repr__(self) -> str:
+        order = f"seed={self.seed}" if self._shuffle else "in order"
+        return (
+            f"<damacy.samplers.SlidingGrid of {self._extents} in {_counted(len(self._arrays))}: {len(self)} crops, "
+            f"stride={self._stride}, {order}>"
+        )
+
     def sample(self, epoch: int, index: int) -> Sample:
         """Sample `index` of an epoch: 0 <= index < len(self), else `IndexError`."""
         _check_index(index, len(self))
@@ -157,6 +170,10 @@ class SlidingGrid:
             starts.append(min(cell * self._stride[k], shape[k] - self._extents[k]))
         box = tuple((start, start + extent) for start, extent in zip(reversed(starts), self._extents))
         return made_sample(uri, box, (epoch, index))
+
+
+def _counted(arrays: int) -> str:
+    return f"{arrays} array" + ("" if arrays == 1 else "s")
 
 
 def _shapes(arrays: Arrays, extents: tuple[int, ...]) -> dict[str, tuple[int, ...]]:

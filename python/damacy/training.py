@@ -88,6 +88,14 @@ class Loader:
         if not self._is_auto:
             self._set_ranks(as_int(rank, "rank"), as_int(ranks, "ranks"))
 
+    def __repr__(self) -> str:
+        schedule = self._schedule
+        share = f"rank {schedule.rank} of {schedule.ranks}" if schedule else "ranks not looked up yet"
+        return (
+            f"<damacy.training.Loader of {self._sampler!r}: batch_size={self._config.batch_size}, {share}, "
+            f"tail={self._tail!r}, at sample {self._samples} of epoch {self._epoch}>"
+        )
+
     @property
     def config(self) -> Config:
         """As it was given; what it leaves open is chosen when reading begins."""

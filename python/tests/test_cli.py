@@ -115,3 +115,37 @@ def test_the_demo_does_its_job(tmp_path):
     assert outcome["mismatches"] == 0
     assert [a["checked"] >= 16 for a in outcome["arrays"]] == [True, True]
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("shell", "mark"), [("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete ")])
+def test_completion_prints_a_script_for_a_shell(shell, mark):
+    shown = damacy("completion", shell)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert mark in shown.stdout
+    assert "_DAMACY_COMPLETE" in shown.stdout
+
+
+def test_a_shell_that_asks_is_told_commands_and_options():
+    def told(words):
+        asked = {"_DAMACY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+        return damacy(**asked).stdout.split()
+
+    assert told("damacy ver") == ["verify"]
+    assert {"--json", "--help"} <= set(told("damacy doctor --"))
+
+
+def test_completion_for_an_unknown_shell_is_refused():
+    assert damacy("completion", "dos").returncode == 2
+
+
+def test_bench_writes_its_result_as_a_page(array, tmp_path):
+    page = tmp_path / "<bench>.html"
+    shown = damacy("bench", array, "--seconds", "0.01", "--no-peers", "--threads", "1", "--html", page)
+    assert shown.returncode == 0, shown.stderr
+    text = page.read_text()
+    assert text.startswith("<!doctype html>")
+    assert "ceiling: read" in text
+    assert all(mark not in text for mark in ("<script", "<link", "src=", "http"))
+    there = damacy("bench", array, "--seconds", "0.01", "--no-peers", "--html", tmp_path / "none" / "p.html")
+    assert there.returncode == 1
+    assert "Traceback" not in there.stderr
