@@ -171,3 +171,17 @@ def test_a_device_array_that_is_asked_to_compute_says_what_does(path):
     if got.device == "cpu":
         assert not hasattr(got, "__cuda_array_interface__")
     assert np.array_equal(pickle.loads(pickle.dumps(got.numpy())), X)
+
+
+@pytest.mark.parametrize("wrong", [-3, "abc", 2.5])
+def test_a_number_of_threads_that_is_none_names_its_setting(path, wrong):
+    with damacy.zarr.enable(strict=True):
+        z = zarr.open_array(path, mode="r")
+        with (
+            zarr.config.set({"damacy.threads": wrong}),
+            pytest.raises(damacy.InvalidArgument, match=r"damacy\.threads"),
+        ):
+            z[:]
+        for right in (None, 0, 1, np.int64(2)):
+            with zarr.config.set({"damacy.threads": right}):
+                assert np.array_equal(z[:], X)

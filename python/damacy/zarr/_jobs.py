@@ -9,11 +9,14 @@ import _thread
 import asyncio
 import atexit
 import itertools
+import operator
 import os
 import select
 import weakref
 from collections.abc import Callable
 from typing import Any
+
+from damacy._errors import InvalidArgument
 
 _LOOK_S = 1.0  # how late a read that storage does not answer may be seen
 
@@ -22,11 +25,23 @@ _exit_is_registered = False
 
 
 def thread_count() -> int:
-    """`damacy.threads` of zarr's configuration, else its `threading.max_workers`, else the CPUs of this process."""
+    """`damacy.threads` of zarr's configuration, else its `threading.max_workers`, else the CPUs of this process.
+
+    Raises `InvalidArgument` for what is no count of threads."""
     import zarr
 
-    chosen = zarr.config.get("damacy.threads", None) or zarr.config.get("threading.max_workers", None)
-    return int(chosen) if chosen else len(os.sched_getaffinity(0))
+    for name in ("damacy.threads", "threading.max_workers"):
+        chosen = zarr.config.get(name, None)
+        if chosen is None or chosen == 0:
+            continue
+        try:
+            threads = operator.index(chosen)
+        except TypeError:
+            threads = -1
+        if threads < 1:
+            raise InvalidArgument(f"zarr.config {name!r}: expected a number of threads, or None (got {chosen!r})")
+        return threads
+    return len(os.sched_getaffinity(0))
 
 
 class _LoopBell:
