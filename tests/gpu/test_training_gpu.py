@@ -81,6 +81,26 @@ def test_a_run_goes_on_with_two_ranks_where_one_stopped(device, image, tmp_path)
     assert np.array_equal(np.concatenate(parts, axis=1), expected[1:])
 
 
+def test_rows_are_told_beside_tensors_of_the_device(device, image, tmp_path):
+    torch = pytest.importorskip("torch")
+    from damacy.torch import IterableDataset
+
+    counted = []
+    for rank in range(2):
+        config = damacy.Config(
+            batch_size=5, device=device, host_buffer_bytes=64 << 20, device_buffer_bytes=128 << 20, dtype="u16"
+        )
+        with Loader(crops(tmp_path / "image"), config, rank=rank, ranks=2, tail="pad") as each:
+            for x, rows in IterableDataset(each, info=True):
+                assert x.device.type == device
+                for row, sample, index, counts in zip(x, rows.samples, rows.indices, rows.valid):
+                    box = tuple(slice(*axis) for axis in sample.aabb)
+                    assert np.array_equal(row.cpu().view(torch.int16).numpy().view(np.uint16), image.bits[box])
+                    assert sample.row_key == (0, index)
+                    counted += [index] * counts
+    assert sorted(counted) == list(range(BATCH * STEPS))
+
+
 @pytest.mark.gpu
 def test_the_local_rank_picks_the_device(monkeypatch):
     torch = pytest.importorskip("torch")
