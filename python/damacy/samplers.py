@@ -72,6 +72,8 @@ class RandomCrops:
         self._length = _positive(length, "length")
         self._extents = _extents(extents)
         self._align = _per_axis(align, self._extents, "align")
+        axes = range(1, len(self._extents) + 1)
+        self._purposes = axes if self.stream == 1 else axes[::-1]  # of draws: 0 is the array's
         shapes = _shapes(arrays, self._extents)
         self._uris = tuple(shapes)
         self._places = [
@@ -101,13 +103,11 @@ class RandomCrops:
         return [self._drawn(_counter_rng.extended(state, index), (epoch, index)) for index in range(start, stop)]
 
     def _drawn(self, state: int, row_key: tuple[int, int]) -> Sample:
-        draw, below = _counter_rng.draw, _counter_rng.below
-        which = bisect.bisect_right(self._limits, below(draw(state, 0), self._limits[-1]))
-        places = self._places[which]
-        numbers = range(1, len(places) + 1) if self.stream == 1 else range(len(places), 0, -1)
+        draw_below = _counter_rng.draw_below
+        which = bisect.bisect_right(self._limits, draw_below(self._limits[-1], state, 0))
         box = []
-        for number, count, align, extent in zip(numbers, places, self._align, self._extents):
-            start = below(draw(state, number), count) * align
+        for count, purpose, align, extent in zip(self._places[which], self._purposes, self._align, self._extents):
+            start = draw_below(count, state, purpose) * align
             box.append((start, start + extent))
         return made_sample(self._uris[which], tuple(box), row_key)
 
