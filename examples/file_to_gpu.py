@@ -3,24 +3,25 @@
 python examples/file_to_gpu.py [MiB]
 """
 
+import importlib.util
 import os
 import sys
 import tempfile
+from typing import Any
 
 import numpy as np
 
 from damacy.cufile import CuFile
 
-try:
-    import torch
 
-    on_gpu = torch.cuda.is_available()
-except ImportError:
-    on_gpu = False
+def empty(size: int) -> Any:
+    """Bytes on the GPU where there is one, and torch; else NumPy's."""
+    if importlib.util.find_spec("torch"):
+        import torch
 
-
-def empty(size):
-    return torch.empty(size, dtype=torch.uint8, device="cuda") if on_gpu else np.empty(size, np.uint8)
+        if torch.cuda.is_available():
+            return torch.empty(size, dtype=torch.uint8, device="cuda")
+    return np.empty(size, np.uint8)
 
 
 def main(mib: int) -> None:
@@ -31,6 +32,7 @@ def main(mib: int) -> None:
         stored.tofile(path)
 
         target = empty(size)
+        on_gpu = not isinstance(target, np.ndarray)
         with CuFile(path) as file:
             future = file.pread(target)  # returns at once: workers read, the device copies
             other_work = float(np.linalg.norm(stored[: 1 << 20].astype("f4")))

@@ -37,8 +37,12 @@ def train(images: list[pathlib.Path], device: str, epochs: int) -> None:
     rank, ranks = rank_and_ranks()
     on_gpu = device != "cpu"
     crops = RandomCrops(images, CROP, length=128, seed=1)
-    buffers = {"host_buffer_bytes": 64 << 20, "device_buffer_bytes": 64 << 20}
-    config = damacy.Config(batch_size=8 // ranks, device=device, **buffers)  # 8 crops a step, whatever the ranks
+    config = damacy.Config(
+        batch_size=8 // ranks,  # 8 crops a step, whatever the ranks
+        device=device,
+        host_buffer_bytes=64 << 20,
+        device_buffer_bytes=64 << 20,
+    )
     model = DistributedDataParallel(
         torch.nn.Sequential(torch.nn.Conv3d(1, 4, 3), torch.nn.ReLU(), torch.nn.Conv3d(4, 1, 3)).to(device),
         device_ids=[torch.device(device).index] if on_gpu else None,
@@ -46,7 +50,7 @@ def train(images: list[pathlib.Path], device: str, epochs: int) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     with Loader(crops, config, rank=rank, ranks=ranks) as loader:
         for epoch in range(epochs):
-            steps = 0
+            steps, loss = 0, torch.tensor(0.0)
             for x in IterableDataset(loader):
                 x = (x[:, None] - 500) / 250
                 loss = torch.nn.functional.mse_loss(model(x), x[:, :, 2:-2, 2:-2, 2:-2])

@@ -11,14 +11,14 @@ from __future__ import annotations
 import argparse
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 import damacy
-from damacy.samplers import RandomCrops, SlidingGrid
+from damacy.samplers import RandomCrops, Sampler, SlidingGrid
 from damacy.synthetic import write_image
 from damacy.torch import IterableDataset, local_device
 from damacy.training import Loader
@@ -53,12 +53,12 @@ def paired(image: Loader, labels: Loader) -> Iterator[tuple[torch.Tensor, torch.
         yield (x[:, None] - 500) / 250, y[:, None]
 
 
-def loaders(folder: pathlib.Path, make, batch: int) -> tuple[Loader, Loader]:
+def loaders(folder: pathlib.Path, make: Callable[[pathlib.Path], Sampler], batch: int) -> tuple[Loader, Loader]:
     """One for the image, one for the labels, with samplers that name the same boxes."""
     config = damacy.Config(
         batch_size=batch, device=local_device(), host_buffer_bytes=64 << 20, device_buffer_bytes=64 << 20
     )
-    return tuple(Loader(make(folder / name), config) for name in ("blobs.zarr/0", "blobs.zarr/labels/blobs"))
+    return Loader(make(folder / "blobs.zarr/0"), config), Loader(make(folder / "blobs.zarr/labels/blobs"), config)
 
 
 def overlap(net: UNet, batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> float:
@@ -89,7 +89,7 @@ def train(folder: pathlib.Path, steps: int, batch: int, enough: float) -> float:
         for loader in crops:
             loader.load_state_dict(state["loader"])
         print(f"resumed behind step {done}")
-    score = 0.0
+    score, loss = 0.0, torch.tensor(0.0)
     while done < steps and score < enough:
         start = time.perf_counter()
         for x, y in paired(*crops):

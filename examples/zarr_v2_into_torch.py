@@ -6,6 +6,7 @@ Without a GPU the same program runs in host memory; without torch it ends with a
 
 import importlib.util
 import tempfile
+from typing import Any
 
 import numcodecs
 import numpy as np
@@ -35,7 +36,7 @@ def main() -> None:
     with damacy.zarr.enable(gpu=True):
         z = zarr.open_array(path, mode="r")
         print(damacy.zarr.support(z))
-        batch = z[2:6]  # a damacy.DeviceArray
+        batch: Any = z[2:6]  # a damacy.DeviceArray
     print(repr(batch))
     if importlib.util.find_spec("torch"):
         import torch

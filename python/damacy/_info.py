@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from damacy import _log
 from damacy._array_attributes import Attributes, Cf, attributes_from, cf_from, element
 from damacy._dtype import Dtype
 from damacy._errors import InvalidArgument
 from damacy._sample import uri_text
+
+if TYPE_CHECKING:
+    from damacy.typing import Source
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class ArrayInfo:
         return math.prod(self.shape)
 
 
-def open(uri: str | os.PathLike[str]) -> ArrayInfo:  # noqa: A001  damacy.open, never star-imported
+def open(uri: Source) -> ArrayInfo:  # noqa: A001  damacy.open, never star-imported
     """Look at an array, or at level 0 of an OME-NGFF image, without reading any of it."""
     from damacy import _native
 

@@ -6,14 +6,15 @@ import copy
 import dataclasses
 import operator
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from types import EllipsisType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from damacy._integers import as_int
 from damacy._opened_arrays import opened
 
-Axis = slice | tuple[int, int] | Sequence[int]
+if TYPE_CHECKING:
+    from damacy.typing import Box, Source
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,9 +48,7 @@ class Sample:
     row_key: tuple[int, int] | None = dataclasses.field(default=None, compare=False)
 
     # The fields are what is stored; this is what is taken.
-    def __init__(
-        self, uri: Any, aabb: Iterable[Axis | EllipsisType], *, row_key: tuple[int, int] | None = None
-    ) -> None:
+    def __init__(self, uri: Source, aabb: Box, *, row_key: tuple[int, int] | None = None) -> None:
         array = None if isinstance(uri, str) else opened(uri)  # a sampler makes many samples of one uri
         object.__setattr__(self, "uri", uri_text(uri) if array is None else array.uri)
         object.__setattr__(self, "aabb", _box(aabb) if array is None else _box(_closed(aabb, array.shape)))

@@ -33,9 +33,13 @@ from damacy._io_errors import FileIOError as FileIOError
 from damacy._io_errors import FileOpenError as FileOpenError
 from damacy._io_errors import OpenModeError as OpenModeError
 from damacy._io_errors import ShortReadError as ShortReadError
-from damacy._io_file import CuFile
-from damacy._io_future import IOFuture, IOFutureStream, as_completed, wait
-from damacy._page_cache import drop_file_page_cache, get_page_cache_info
+from damacy._io_file import CuFile as CuFile
+from damacy._io_future import IOFuture as IOFuture
+from damacy._io_future import IOFutureStream as IOFutureStream
+from damacy._io_future import as_completed as as_completed
+from damacy._io_future import wait as wait
+from damacy._page_cache import drop_file_page_cache as drop_file_page_cache
+from damacy._page_cache import get_page_cache_info as get_page_cache_info
 
 CancelledError = concurrent.futures.CancelledError
 for _public in (CuFile, IOFuture, IOFutureStream, as_completed, wait, drop_file_page_cache, get_page_cache_info):

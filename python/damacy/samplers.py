@@ -18,15 +18,16 @@ import itertools
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from damacy import _counter_rng
 from damacy._integers import as_int
 from damacy._opened_arrays import opened
 from damacy._sample import Sample, made_sample, uri_text
+from damacy.typing import Source
 
-Uri = str | os.PathLike[str]
-Arrays = Mapping[Uri, Sequence[int]] | Iterable[Uri]
+# Sources by their shapes, sources, or one of them.
+Arrays = Mapping[Any, Sequence[int]] | Iterable[Source] | Source
 
 
 class Sampler(Protocol):

@@ -1,0 +1,95 @@
+"""Programs that users copy are well typed, and the check notices one that is not."""
+
+import importlib.util
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import check_typing  # noqa: E402
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        not all(importlib.util.find_spec(name) for name in ("mypy", "basedpyright")), reason="no type checkers"
+    ),
+]
+
+HELD = """
+import pathlib
+
+import numpy as np
+import zarr
+
+import damacy
+from damacy.samplers import RandomCrops, Sampler
+from damacy.training import Loader
+from damacy.typing import Box, Device, DtypeLike, GpuDecoder, OnError, Source, Tail
+
+
+def config(dtype: DtypeLike, device: Device, on_error: OnError, decoder: GpuDecoder) -> damacy.Config:
+    return damacy.Config(batch_size=8, dtype=dtype, device=device, on_error=on_error, gpu_decoder=decoder)
+
+
+def sample(source: Source, box: Box) -> damacy.Sample:
+    return damacy.Sample(source, box)
+
+
+stored = zarr.open_array("a.zarr", mode="r")
+info: damacy.ArrayInfo = damacy.open(stored)
+samples = [
+    sample(stored, [...]),
+    sample(info, [slice(2, None), (0, 3), [1, 2]]),
+    sample(pathlib.Path("a.zarr"), np.array([[0, 1]])),
+    sample("a.zarr", [(np.int64(0), 1)]),
+    sample("a.zarr", np.s_[0:1, 2:3]),
+]
+configs = [config(np.dtype("u2"), "cpu", "raise", "auto"), config(np.float32, 1, "fill", "own")]
+configs += [config("bf16", None, "skip", "nvcomp"), damacy.Config.for_this_machine(8)]
+stored_dtype: damacy.Dtype = configs[0].dtype
+tail: Tail = "wrap"
+crops: Sampler = RandomCrops([info.uri], (1, 1), length=8)
+RandomCrops({"a.zarr": (8, 8)}, (1, 1), length=8, weights=[1.0])
+RandomCrops([stored, info, pathlib.Path("a.zarr")], (1, 1), length=8)
+with Loader(crops, configs[0], tail=tail) as loader:
+    for batch in loader:
+        print(batch)
+names: tuple[str | None, ...] = info.dims
+factor: float | None = None if info.cf is None else info.cf.scale_factor
+"""
+WRONG = """
+import damacy
+
+damacy.Config(batch_size="8")
+damacy.Config(batch_size=8, on_error="ignore")
+damacy.Sample(3, [(0, 1)])
+"""
+
+
+def said_of(folder, **programs):
+    check_typing.write(folder)
+    for path in folder.glob("*.py"):
+        path.unlink()
+    for name, program in programs.items():
+        (folder / f"{name}.py").write_text(program)
+    return check_typing.check(folder)
+
+
+def test_the_programs_of_the_readme_the_tutorial_and_the_examples(tmp_path):
+    assert len(check_typing.programs()) >= 10
+    check_typing.write(tmp_path)
+    assert check_typing.check(tmp_path) == []
+
+
+def test_values_that_people_hold(tmp_path):
+    assert said_of(tmp_path, held=HELD) == []
+
+
+def test_both_checkers_notice_wrong_values(tmp_path):
+    said = said_of(tmp_path, wrong=WRONG)
+    assert len(said) == 2
+    for text in said:
+        assert all(f"wrong.py:{line}" in text for line in (4, 5, 6))

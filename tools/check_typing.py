@@ -1,0 +1,84 @@
+"""Type-checks the programs that users copy: those of the README, of the tutorial and the examples.
+
+    python tools/check_typing.py            the status is 0 when mypy and pyright, both strict, find nothing
+
+Knows where programs stand and how the checkers are called. Libraries that are not installed count as untyped, so what
+is said of damacy is checked with or without them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "docs/tutorial/train.md", "docs/how-to/memory.md", "docs/explanation/pipeline.md")
+PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+# What a program leaves to its reader: names that are not defined in it.
+GIVEN = ("images", "model", "step", "optimiser", "criterion", "loader")
+
+
+def programs() -> dict[str, str]:
+    """By the name of a file: a program's text."""
+    found = {f"examples_{path.stem}.py": path.read_text() for path in sorted((ROOT / "examples").glob("*.py"))}
+    for page in PAGES:
+        for number, program in enumerate(PROGRAM.findall((ROOT / page).read_text())):
+            found[f"{re.sub('[^a-z]', '_', page.lower())}_{number}.py"] = program
+    return found
+
+
+def write(folder: pathlib.Path) -> None:
+    """The programs, and settings of both checkers, into an empty folder."""
+    for name, program in programs().items():
+        (folder / name).write_text(program)
+    (folder / "mypy.ini").write_text(
+        "[mypy]\nstrict = True\nignore_missing_imports = True\nexplicit_package_bases = True\n"
+        "disallow_any_generics = False\ndisallow_subclassing_any = False\nwarn_unused_ignores = False\n"
+        "[mypy-damacy.*]\nfollow_imports = silent\n"
+    )
+    settings = {
+        "typeCheckingMode": "strict",
+        "include": ["*.py"],
+        "extraPaths": [str(ROOT / "python")],
+        # Of libraries that are absent, or that have no types.
+        **dict.fromkeys(
+            ["reportMissingImports", "reportMissingModuleSource", "reportMissingTypeStubs"]
+            + [f"reportUnknown{what}Type" for what in ("Variable", "Member", "Argument", "Parameter", "Lambda")]
+            + ["reportUntypedBaseClass", "reportUnusedExpression"],
+            "none",
+        ),
+    }
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+
+
+def check(folder: pathlib.Path) -> list[str]:
+    """What the checkers say; empty when all is well."""
+    environment = os.environ | {"MYPYPATH": str(ROOT / "python"), "NO_COLOR": "1"}
+    scripts = pathlib.Path(sys.executable).parent
+    files = sorted(path.name for path in folder.glob("*.py"))
+    said = []
+    for command in (
+        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(folder / "cache"), *files],
+        [str(scripts / "basedpyright"), "--pythonpath", sys.executable, "-p", "pyrightconfig.json"],
+    ):
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            said.append(f"{pathlib.Path(command[-1]).name}: {done.stdout}{done.stderr}")
+    return said
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        write(folder)
+        said = check(folder)
+    print("\n".join(said) or f"types: {len(programs())} programs, clean")
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
