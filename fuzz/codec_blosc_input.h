@@ -17,7 +17,8 @@ inline Bytes blosc_input(FuzzedDataProvider& data, std::size_t& size) {
       data.ConsumeBool() ? 1u << data.ConsumeIntegralInRange(0, 4) : data.ConsumeIntegralInRange(1u, 255u);
   writer.blocksize = data.ConsumeBool() ? data.ConsumeIntegralInRange(1u, 64u) * 8 * writer.typesize
                                         : data.ConsumeIntegralInRange(64u, 4096u);
-  writer.codec = data.PickValueInArray({BloscCodec::lz4, BloscCodec::zlib, BloscCodec::zstd});
+  writer.codec = data.PickValueInArray(
+      {BloscCodec::lz4, BloscCodec::zlib, BloscCodec::zstd, BloscCodec::blosclz, BloscCodec::snappy});
   writer.filter_flags = data.PickValueInArray({0u, 1u, 4u, 5u});
   writer.all_raw = data.ConsumeIntegralInRange(0, 7) == 0;
   writer.share_equal_blocks = data.ConsumeBool();

@@ -52,13 +52,6 @@ def test_info_describes_an_array(array):
         assert text in shown.stdout
 
 
-def test_info_of_blosc_says_what_only_chunks_can_tell(tmp_path):
-    codec = zarr.codecs.BloscCodec(cname="blosclz")
-    zarr.create_array(tmp_path / "b.zarr", shape=(4,), chunks=(4,), dtype="int16", compressors=codec)[:] = 1
-    shown = damacy("info", tmp_path / "b.zarr")
-    assert "yes, unless a chunk says it holds blosclz" in shown.stdout
-
-
 def test_info_as_json_is_one_document(array):
     found = json.loads(damacy("info", array, "--json").stdout)
     assert found["uri"] == str(array)

@@ -327,12 +327,9 @@ def test_what_cannot_be_read_natively_falls_back_and_strict_refuses(tmp_path):
     ],
     ids=["v2", "v3", "sharded"],
 )
-def test_blosc_with_a_compressor_that_is_not_built_falls_back_and_strict_refuses(tmp_path, layout):
+def test_blosc_of_blosclz_is_read_natively(tmp_path, layout):
     stock = write(tmp_path, **layout)
-    same(opened(tmp_path, strict=False)[:], stock[:])
-    assert "blosclz" in damacy.zarr.support(opened(tmp_path, strict=False)).reason
-    with pytest.raises(damacy.UnsupportedFormat, match="blosclz"):
-        opened(tmp_path)
+    same(opened(tmp_path)[:], stock[:])
 
 
 def test_what_one_call_wrote_the_next_one_reads(tmp_path):

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 _HOMES = ("zarr.", "numcodecs.")
-_NOT_DECODED = ("blosclz", "snappy")  # compressors inside blosc; the native parser looks at chunks only
 
 
 def codecs_of(metadata: Any) -> Iterator[Any]:
@@ -54,13 +53,11 @@ def dtype_of(metadata: Any) -> np.dtype[Any]:
 
 
 def _why_not(codec: Any) -> str | None:
-    """What the native parser does not see of a codec object: whose class it is, and what blosc was told to write."""
+    """What the native parser does not see of a codec object: whose class it is."""
     kind = type(codec)
-    if not kind.__module__.startswith(_HOMES):
-        return f"the codec class {kind.__module__}.{kind.__qualname__} is neither zarr's nor ours"
-    inside = getattr(codec, "cname", None) or getattr(codec, "codec_config", {}).get("cname")
-    inside = getattr(inside, "value", inside)
-    return f"blosc: codec {inside!r} is not supported" if inside in _NOT_DECODED else None
+    if kind.__module__.startswith(_HOMES):
+        return None
+    return f"the codec class {kind.__module__}.{kind.__qualname__} is neither zarr's nor ours"
 
 
 def native_array(metadata: Any, uri: str) -> tuple[Any, str | None]:

@@ -6,8 +6,10 @@
 #include <iterator>
 #include <utility>
 
+#include "damacy/codec/blosclz.h"
 #include "damacy/codec/lz4.h"
 #include "damacy/codec/shuffle.h"
+#include "damacy/codec/snappy.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/limits.h"
 
@@ -32,10 +34,6 @@ BloscFilter filter_of(unsigned flags, std::uint32_t typesize) noexcept {
 DecodeResult check_codec(unsigned code) noexcept {
   if (code > static_cast<unsigned>(BloscCodec::zstd))
     return failed(DecodeStatus::frame, "blosc: unknown codec number", code, static_cast<unsigned>(BloscCodec::zstd));
-  if (code == static_cast<unsigned>(BloscCodec::blosclz))
-    return failed(DecodeStatus::unsupported, "blosc: codec 'blosclz' is not supported");
-  if (code == static_cast<unsigned>(BloscCodec::snappy))
-    return failed(DecodeStatus::unsupported, "blosc: codec 'snappy' is not supported");
   return {};
 }
 
@@ -152,9 +150,12 @@ struct Job {
         return zstd.decode(packed, out, out.size());
       case BloscCodec::zlib:
         return inflate.decode_zlib(packed, out);
-      default:
-        return check_codec(static_cast<unsigned>(header.codec));
+      case BloscCodec::blosclz:
+        return decode_blosclz(packed, out);
+      case BloscCodec::snappy:
+        return decode_snappy(packed, out);
     }
+    return check_codec(static_cast<unsigned>(header.codec));
   }
 
   // Calls use(i, packed) for each stream of a block.
@@ -244,7 +245,7 @@ DecodeResult read_blosc_header(ByteSpan head, std::uint64_t encoded_size, const 
   header.filter = filter_of(flags, header.typesize);
   header.splittable = (flags & kNotSplit) == 0;
   header.codec = static_cast<BloscCodec>(flags >> 5);
-  if (flags >> 5 > static_cast<unsigned>(BloscCodec::zstd)) return check_codec(flags >> 5);
+  if (const DecodeResult result = check_codec(flags >> 5); !result.ok()) return result;
   if (header.memcpyed) {
     if (header.cbytes != header.nbytes + BloscHeader::kBytes)
       return failed(DecodeStatus::frame, "blosc: cbytes of copied data", header.cbytes,
@@ -257,7 +258,6 @@ DecodeResult read_blosc_header(ByteSpan head, std::uint64_t encoded_size, const 
     return {};
   }
   header.block_count = ceil_div(header.nbytes, header.blocksize);
-  if (const DecodeResult result = check_codec(flags >> 5); !result.ok()) return result;
   return check_table(header);
 }
 

@@ -13,7 +13,7 @@ enum class DecodeStatus : std::uint8_t {
   size,   // well-formed, but not the size that metadata say
   checksum,
   dictionary,   // zstd frame that needs one
-  unsupported,  // well-formed, codec not built (blosclz, snappy)
+  unsupported,  // well-formed, and not built here
   limit,
   need_more,  // partial decoding only: touches bytes that were not read
 };

@@ -21,6 +21,7 @@
 
 #include "damacy/codec/chain.h"
 #include "damacy/codec/detail/blosc_writer.h"
+#include "damacy/codec/detail/test_blosc_codecs.h"
 
 namespace damacy::codec_test {
 
@@ -184,6 +185,10 @@ inline Bytes packed_stream(BloscCodec codec, std::span<const std::byte> raw) {
       return zstd_packed(raw);
     case BloscCodec::zlib:
       return deflated(raw, IGZIP_ZLIB);
+    case BloscCodec::blosclz:
+      return blosclz_packed(raw);
+    case BloscCodec::snappy:
+      return snappy_packed(raw);
     default:
       return lz4_packed(raw);
   }

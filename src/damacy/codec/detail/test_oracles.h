@@ -4,6 +4,8 @@
 
 #include <zstd.h>
 
+#include "damacy/codec/detail/test_blosc_codecs.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -96,8 +98,12 @@ class NaiveBlosc {
   Maybe stream(std::span<const std::byte> packed, std::size_t size) const {
     if (packed.size() == size) return std::vector<std::byte>(packed.begin(), packed.end());
     switch (byte(2) >> 5) {
+      case 0:
+        return NaiveBytes(packed, size).blosclz();
       case 1:
         return naive_lz4(packed, size);
+      case 2:
+        return NaiveBytes(packed, size).snappy();
       case 3:
         return inflate_(packed, size);
       case 4:
