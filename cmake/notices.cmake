@@ -1,5 +1,6 @@
 # The licences of what is linked into a wheel, taken from the packages it was linked from, beside our own in its
-# dist-info. THIRD_PARTY.md says what each is. Knows where Debian, pip and the CUDA toolkit keep them.
+# dist-info, and a list of it with versions (CycloneDX, in sboms/, where auditwheel puts its own of shared libraries).
+# THIRD_PARTY.md says what each is. Knows where Debian, pip, zig and the CUDA toolkit keep them.
 if(NOT SKBUILD)
   return()
 endif()
@@ -16,8 +17,22 @@ function(damacy_notice name)
   install(FILES ${licence} DESTINATION ${SKBUILD_METADATA_DIR}/${DAMACY_NOTICES} RENAME ${name}.txt)
 endfunction()
 
-foreach(package IN ITEMS libfmt-dev libisal-dev liblz4-dev libspdlog-dev libzstd-dev rapidjson-dev)
+set(DAMACY_COMPONENTS "")
+
+# damacy_component(NAME VERSION LICENCE PURL): one more line of the list.
+macro(damacy_component name version licence purl)
+  string(CONCAT line "    {\"type\": \"library\", \"name\": \"${name}\", \"version\": \"${version}\", "
+    "\"licenses\": [{\"expression\": \"${licence}\"}], \"purl\": \"${purl}\"}")
+  list(APPEND DAMACY_COMPONENTS "${line}")
+endmacro()
+
+set(packages libfmt-dev libisal-dev liblz4-dev libspdlog-dev libzstd-dev rapidjson-dev)
+set(licences MIT BSD-3-Clause BSD-2-Clause MIT BSD-3-Clause MIT)
+foreach(package licence IN ZIP_LISTS packages licences)
   damacy_notice(${package} /usr/share/doc/${package}/copyright)
+  set(version unknown)
+  execute_process(COMMAND dpkg-query -W -f "\${Version}" ${package} OUTPUT_VARIABLE version ERROR_QUIET)
+  damacy_component(${package} "${version}" ${licence} "pkg:deb/debian/${package}@${version}")
 endforeach()
 
 if(DAMACY_PYTHON)
@@ -28,9 +43,23 @@ if(DAMACY_PYTHON)
   string(SUBSTRING "${header}" 0 ${end} licence)
   file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/robin-map.txt "${licence}*/\n")
   damacy_notice(robin-map ${CMAKE_CURRENT_BINARY_DIR}/robin-map.txt)
+  damacy_component(nanobind "${nanobind_VERSION}" BSD-3-Clause "pkg:pypi/nanobind@${nanobind_VERSION}")
+  damacy_component(robin-map "of nanobind ${nanobind_VERSION}" MIT "pkg:github/Tessil/robin-map")
 endif()
 if(DAMACY_WITH_CUDA)
   cmake_path(GET CUDAToolkit_BIN_DIR PARENT_PATH toolkit)
   damacy_notice(cuda-runtime ${toolkit}/EULA.txt ${toolkit}/dist-info/nvidia_cuda_runtime-*/licenses/License.txt
     /usr/share/doc/cuda-cudart-*/copyright)
+  damacy_component(cuda-runtime "${CUDAToolkit_VERSION}" LicenseRef-NVIDIA-CUDA-EULA "pkg:generic/cuda-runtime@${CUDAToolkit_VERSION}")
 endif()
+if(DAMACY_ZIG)
+  damacy_notice(libc++ ${DAMACY_ZIG}/lib/libcxx/LICENSE.TXT)
+  damacy_component(libc++ "of zig ${DAMACY_ZIG_VERSION}" "Apache-2.0 WITH LLVM-exception" "pkg:pypi/ziglang@${DAMACY_ZIG_VERSION}")
+endif()
+
+string(JOIN ",\n" components ${DAMACY_COMPONENTS})
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/damacy.cdx.json
+  "{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.5\",\n  \"version\": 1,\n"
+  "  \"metadata\": {\"component\": {\"type\": \"library\", \"name\": \"damacy\", \"version\": \"${PROJECT_VERSION}\"}},\n"
+  "  \"components\": [\n${components}\n  ]\n}\n")
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/damacy.cdx.json DESTINATION ${SKBUILD_METADATA_DIR}/sboms)

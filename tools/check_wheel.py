@@ -37,6 +37,8 @@ def faults(path: pathlib.Path) -> list[str]:
         found.append("the name says abi3, the library does not")
     licences = {pathlib.PurePath(name).name: size for name, size in sizes.items() if ".dist-info/" in name}
     notices = [f"{name}.txt" for name in (*_NOTICES, *(("cuda-runtime",) if with_cuda else ()))]
+    if not any(name.endswith(".dist-info/sboms/damacy.cdx.json") for name in sizes):
+        found.append("there is no list of its components")
     found += [
         f"there is no licence {name}" for name in ("LICENSE", "THIRD_PARTY.md", *notices) if not licences.get(name)
     ]

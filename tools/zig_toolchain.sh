@@ -42,6 +42,8 @@ set(LZ4_LIBRARY "$lib/liblz4.a" CACHE FILEPATH "")
 set(ISAL_LIBRARY "$lib/libisal.so" CACHE FILEPATH "")
 set(spdlog_DIR "$lib/cmake/spdlog" CACHE PATH "")
 set(fmt_DIR "$lib/cmake/fmt" CACHE PATH "")
+set(DAMACY_ZIG "$(dirname "$zig")")
+set(DAMACY_ZIG_VERSION "$("$zig" version)")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "$(cc -print-file-name=libgcc_s.so.1)")
 CMAKE
 echo "zig $("$zig" version) for glibc 2.28 is in $folder"
