@@ -193,6 +193,7 @@ WHEEL_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python)
 WHEEL_CUDA ?= AUTO
 WHEEL_PLAT ?= auto
 WHEEL_TREE ?= wheel
+WHEEL_DIST ?= dist
 WHEEL_SET ?=
 WHEEL_VENV := build/wheel-venv/bin
 
@@ -212,7 +213,7 @@ wheel: | apt  ## a wheel in dist/, checked, installed and loaded once; WHEEL_CUD
 	@$(WHEEL_VENV)/python tools/check_wheel.py build/wheel-fixed/damacy-*.whl
 	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check --force-reinstall --no-deps build/wheel-fixed/damacy-*.whl
 	@cd build && wheel-venv/bin/python -c 'import damacy; print("the wheel loads: damacy", damacy.__version__)'
-	@mkdir -p dist && mv build/wheel-fixed/damacy-*.whl dist/
+	@mkdir -p $(WHEEL_DIST) && mv build/wheel-fixed/damacy-*.whl $(WHEEL_DIST)/
 
 # What the wheels for everybody are built by: CUDA 12.4 for drivers from 525 on, and a C++ compiler for older systems.
 CUDA_TOOLCHAIN := build/cuda-12.4
@@ -256,6 +257,19 @@ gpu-folder: wheel  ## .gpu/: what tools/gpu_run.sh needs beside the checkout, to
 	@$(WHEEL_VENV)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary=:all: \
 	  -c requirements-dev.txt -d .gpu/whl numcodecs google_crc32c typing_extensions zarr donfig pyyaml
 	@ls .gpu/whl
+
+# Four wheels that an H200 tells apart: by CUDA 12.4, by the CUDA at hand, and with nothing but PTX of an older GPU.
+GPU_WHEELS := .gpu12/cuda12 .gpu12/cuda13 .gpu12/ptx75 .gpu12/ptx80
+.gpu12/cuda12: ; @$(MAKE) wheel-cuda WHEEL_DIST=$@
+.gpu12/cuda13: ; @$(MAKE) wheel WHEEL_CUDA=ON WHEEL_DIST=$@
+.gpu12/ptx75: ; @$(MAKE) wheel-cuda WHEEL_DIST=$@ CUDA_ARCHS=75-virtual CUDA_WHEEL_TREE=wheel-ptx75
+.gpu12/ptx80: ; @$(MAKE) wheel-cuda WHEEL_DIST=$@ CUDA_ARCHS=80-virtual CUDA_WHEEL_TREE=wheel-ptx80
+
+.PHONY: gpu-wheels
+gpu-wheels: $(GPU_WHEELS)  ## .gpu12/: what tools/gpu_wheels.sh needs beside the checkout, to be carried to a machine with a GPU
+	@$(WHEEL_VENV)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary=:all: \
+	  -c requirements-dev.txt -d .gpu12/more numcodecs google_crc32c typing_extensions zarr donfig pyyaml
+	@du -sh .gpu12/*
 
 .PHONY: clean
 clean:  ## remove all that was built, but not .venv

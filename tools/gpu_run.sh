@@ -14,6 +14,7 @@
 #   training=150   how much a loop of matrix products slows down while it is fed
 #   sanitize=400   memcheck, initcheck and racecheck on a selection of tests and on the C++ tests
 #   soak=500       random cases, ever new ones (from FIRST_CASE), for as long as the time lasts
+# WHEELS: other folders of wheels, in place of .gpu.
 # WITHOUT_GPU=1 tries the script itself on a machine that has none.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -24,7 +25,7 @@ declare -A LIMITS=([tests]=520 [native]=120 [cases]=420 [races]=300 [bench]=500 
 
 install() {
   local wheels
-  mapfile -t wheels < <(find .gpu -maxdepth 2 -name '*.whl' 2>/dev/null | sort)
+  mapfile -t wheels < <(find ${WHEELS:-.gpu} -maxdepth 2 -name '*.whl' 2>/dev/null | sort)
   [[ ${#wheels[@]} == 0 ]] || python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade \
     --disable-pip-version-check --target "$SITE" "${wheels[@]}" || exit 1
   export PYTHONPATH="$(realpath "$SITE"):$PWD/.gpu/site:$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
