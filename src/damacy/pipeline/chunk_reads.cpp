@@ -104,9 +104,16 @@ void ChunkRunRead::end_read() noexcept {
 
 Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
   stop_ = stop;
-  staging_ = take_memory(sink_->staging(), run_.bytes, std::move(stop));
+  const std::shared_ptr<Object>& object = sink_->tasks().object_with(run_.chunks.front());
+  try {
+    staging_ = take_memory(sink_->staging(), run_.bytes, std::move(stop));
+  } catch (const Error& error) {
+    // Hung reads hold so much that there is room for single chunks at most.
+    apart_ = run_.chunks.size() > 1 && error.where().reason == "deadline" && !storage_abandoned();
+    if (!apart_) throw;
+  }
   watch_ = {};
-  return {sink_->tasks().object_with(run_.chunks.front()), run_.offset, staging_.bytes()};
+  return {object, run_.offset, staging_.bytes()};
 }
 
 std::span<std::byte> ChunkRunRead::bytes_of_chunk(std::uint32_t chunk) const noexcept {
@@ -121,6 +128,11 @@ void ChunkRunRead::take(std::size_t thread, std::uint32_t chunk) noexcept {
 
 void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
   EncodedChunks& tasks = sink_->tasks();
+  if (failure == nullptr && apart_) {
+    read_apart(thread, part);
+    if (!storage_abandoned()) end_read();
+    return;
+  }
   if (failure != nullptr) {
     read_one_by_one(thread, part, *failure);
     if (!storage_abandoned()) end_read();
@@ -131,6 +143,28 @@ void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* f
   count_read(tasks.board(), watch_.elapsed(), run_.bytes, wanted);
   end_read();
   while (next_ < run_.chunks.size() && !storage_abandoned()) take(thread, run_.chunks[next_]);
+}
+
+// Each chunk with memory of its own.
+void ChunkRunRead::read_apart(std::size_t thread, const Part& part) noexcept {
+  EncodedChunks& tasks = sink_->tasks();
+  while (next_ < run_.chunks.size() && !storage_abandoned()) {
+    const std::uint32_t chunk = run_.chunks[next_];
+    const ChunkPlace& where = tasks.where(chunk);
+    try {
+      staging_ = {};  // whoever holds memory must not wait for more
+      staging_ = take_memory(sink_->staging(), where.bytes, stop_);
+      run_.offset = where.offset;
+      watch_ = {};
+      part.object->read_exact(where.offset, staging_.bytes());
+      count_read(tasks.board(), watch_.elapsed(), where.bytes, where.bytes);
+      take(thread, chunk);
+    } catch (...) {
+      if (storage_abandoned()) return;
+      ++next_;
+      sink_->give_up(chunk);
+    }
+  }
 }
 
 // A merged read fails as a whole; the chunks that can be read must not suffer for the one that cannot.

@@ -63,6 +63,7 @@ class ChunkRunRead final : public Request {
   void end_read() noexcept;
   void take(std::size_t thread, std::uint32_t chunk) noexcept;
   void read_one_by_one(std::size_t thread, const Part& part, const Error& failure) noexcept;
+  void read_apart(std::size_t thread, const Part& part) noexcept;
   std::span<std::byte> bytes_of_chunk(std::uint32_t chunk) const noexcept;
 
   std::shared_ptr<ChunkSink> sink_;
@@ -71,6 +72,7 @@ class ChunkRunRead final : public Request {
   std::stop_token stop_;
   Stopwatch watch_;
   std::size_t next_ = 0;  // of the run's chunks, to be given to the sink
+  bool apart_ = false;    // there is no memory for all of it at once
   bool is_read_ = false;
   bool abandoned_ = false;
 };
