@@ -42,7 +42,7 @@ def choices(machine: Machine, *, chunk_bytes: int = 0, max_gpu_bytes: int = 0) -
         **_threads(machine),
         "host_buffer_bytes": _host_buffer(machine, chunk_bytes),
         "device_buffer_bytes": _device_buffer(machine, chunk_bytes, max_gpu_bytes),
-        "n_batches": Choice(2, "one held, one in production"),
+        "n_batches": _slots(machine),
     }
 
 
@@ -90,6 +90,12 @@ def _device_buffer(machine: Machine, chunk_bytes: int, max_gpu_bytes: int) -> Ch
     share = machine.gpu_bytes // 4
     why = f"a quarter of {_size(machine.gpu_bytes)} free on the GPU, at most {_size(most)}"
     return Choice(_bounded(share, most, chunk_bytes), why)
+
+
+def _slots(machine: Machine) -> Choice:
+    if machine.gpu:
+        return Choice(2, "one held, one in production: reading and decoding run ahead of slots")
+    return Choice(4, "one held, three in production: threads do not wait where a batch ends")
 
 
 def _bounded(bytes_: int, most: int, chunk_bytes: int) -> int:

@@ -184,7 +184,7 @@ def test_a_gpu_with_16_cores_gets_the_settings_that_were_fastest():
 
 
 def test_a_host_gets_a_thread_a_core():
-    assert values(Machine(2, "", 23 * GIB, "")) == dict(zip(CHOSEN, (2, 0, GIB, 4 * GIB, 2)))
+    assert values(Machine(2, "", 23 * GIB, "")) == dict(zip(CHOSEN, (2, 0, GIB, 4 * GIB, 4)))
     assert values(Machine(16, "", 23 * GIB, ""))["n_io_threads"] == 16
 
 
