@@ -52,15 +52,15 @@ bool find_streams(std::span<const std::byte> encoded, std::uint64_t size, std::v
   for (std::uint64_t block = 0; block < header.block_count; ++block) {
     std::uint64_t position = 0;
     if (!blosc_block_start(header, encoded, block, position).ok()) return false;
-    const std::uint32_t splits = header.splits(block);
-    const std::uint64_t bytes = header.block_size(block) / splits;
-    for (std::uint32_t s = 0; s < splits; ++s) {
+    BloscStreams of_block;
+    if (!blosc_streams(header, block, of_block).ok()) return false;
+    for (std::uint32_t s = 0; s < of_block.count; ++s) {
       ByteRange data;
-      if (!blosc_stream(encoded, {&everything, 1}, bytes, position, data).ok()) return false;
-      const GpuCodec codec = data.size() == bytes              ? GpuCodec::raw
+      if (!blosc_stream(encoded, {&everything, 1}, of_block.bytes, position, data).ok()) return false;
+      const GpuCodec codec = data.size() == of_block.bytes     ? GpuCodec::raw
                              : header.codec == BloscCodec::lz4 ? GpuCodec::lz4
                                                                : GpuCodec::zstd;
-      streams.push_back({encoded.subspan(data.begin, data.size()), bytes, codec});
+      streams.push_back({encoded.subspan(data.begin, data.size()), of_block.bytes, codec});
     }
   }
   return true;

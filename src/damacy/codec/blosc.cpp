@@ -160,24 +160,24 @@ struct Job {
 
   // Calls use(i, packed) for each stream of a block.
   template <class Use>
-  DecodeResult for_each_stream(std::uint64_t block, std::uint32_t splits, std::uint64_t stream_bytes, Use use) const {
+  DecodeResult for_each_stream(std::uint64_t block, const BloscStreams& streams, Use use) const {
     const std::uint64_t entry = BloscHeader::kBytes + BloscHeader::kStartBytes * block;
     if (!covers(available, entry, entry + BloscHeader::kStartBytes))
       return failed(DecodeStatus::need_more, "blosc: the start table was not read", entry);
     std::uint64_t position = 0;
     if (const DecodeResult result = blosc_block_start(header, encoded, block, position); !result.ok()) return result;
-    for (std::uint32_t i = 0; i < splits; ++i) {
+    for (std::uint32_t i = 0; i < streams.count; ++i) {
       ByteRange data;
-      DecodeResult result = blosc_stream(encoded, available, stream_bytes, position, data);
+      DecodeResult result = blosc_stream(encoded, available, streams.bytes, position, data);
       if (result.ok()) result = use(i, encoded.subspan(data.begin, data.size()));
       if (!result.ok()) return result;
     }
     return {};
   }
 
-  DecodeResult unfiltered_block(std::uint64_t block, std::uint32_t splits, MutableByteSpan out) const {
-    const std::uint64_t size = out.size() / splits;
-    return for_each_stream(block, splits, size, [&](std::uint32_t i, ByteSpan packed) {
+  DecodeResult unfiltered_block(std::uint64_t block, const BloscStreams& streams, MutableByteSpan out) const {
+    const std::uint64_t size = streams.bytes;
+    return for_each_stream(block, streams, [&](std::uint32_t i, ByteSpan packed) {
       const MutableByteSpan part = out.subspan(i * size, size);
       if (packed.size() < size) return unpack(packed, part);
       std::memcpy(part.data(), packed.data(), size);
@@ -186,30 +186,29 @@ struct Job {
   }
 
   // Raw streams are un-shuffled from where they are; about half of the bytes of noisy images are such.
-  DecodeResult filtered_block(std::uint64_t block, std::uint32_t splits, MutableByteSpan out,
+  DecodeResult filtered_block(std::uint64_t block, const BloscStreams& streams, MutableByteSpan out,
                               MutableByteSpan scratch) const {
-    const std::uint64_t size = out.size() / splits;
+    const std::uint64_t size = streams.bytes;
     std::array<const std::byte*, 16> planes;
-    const DecodeResult result = for_each_stream(block, splits, size, [&](std::uint32_t i, ByteSpan packed) {
+    const DecodeResult result = for_each_stream(block, streams, [&](std::uint32_t i, ByteSpan packed) {
       const MutableByteSpan part = scratch.subspan(i * size, size);
       const bool raw = packed.size() == size;
       planes[i] = raw ? packed.data() : part.data();
       return raw ? DecodeResult{} : unpack(packed, part);
     });
     if (!result.ok()) return result;
-    if (splits == 1)
+    if (streams.count == 1)
       unshuffle_block(header.shuffle(), header.typesize, {planes[0], size}, out);
     else
-      unshuffle(header.shuffle(), {planes.data(), splits}, size, out.data());
+      unshuffle(header.shuffle(), {planes.data(), streams.count}, size, out.data());
     return {};
   }
 
   DecodeResult block(std::uint64_t block, MutableByteSpan out, MutableByteSpan scratch) const {
-    const std::uint32_t splits = header.splits(block);
-    if (out.size() % splits != 0)
-      return failed(DecodeStatus::frame, "blosc: a block does not divide into its streams", out.size(), splits);
+    BloscStreams streams;
+    if (const DecodeResult result = blosc_streams(header, block, streams); !result.ok()) return result;
     const bool plain = header.filter == BloscFilter::none || out.size() < header.typesize;
-    return plain ? unfiltered_block(block, splits, out) : filtered_block(block, splits, out, scratch);
+    return plain ? unfiltered_block(block, streams, out) : filtered_block(block, streams, out, scratch);
   }
 };
 
@@ -223,6 +222,15 @@ std::uint32_t BloscHeader::splits(std::uint64_t block) const noexcept {
   const std::uint64_t size = block_size(block);
   const bool split = splittable && typesize <= 16 && size / typesize >= 128 && size == blocksize;
   return split ? typesize : 1;
+}
+
+DecodeResult blosc_streams(const BloscHeader& header, std::uint64_t block, BloscStreams& streams) noexcept {
+  const std::uint64_t size = header.block_size(block);
+  streams.count = header.splits(block);
+  streams.bytes = size / streams.count;
+  if (size % streams.count != 0)
+    return failed(DecodeStatus::frame, "blosc: a block does not divide into its streams", size, streams.count);
+  return {};
 }
 
 DecodeResult read_blosc_header(ByteSpan head, std::uint64_t encoded_size, const std::uint64_t* decoded_size,

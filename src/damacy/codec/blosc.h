@@ -45,6 +45,15 @@ struct BloscHeader {
   [[nodiscard]] std::uint32_t splits(std::uint64_t block) const noexcept;
 };
 
+// The streams of a block. All have one size, in decoded bytes.
+struct BloscStreams {
+  std::uint32_t count = 1;
+  std::uint64_t bytes = 0;
+};
+// DecodeStatus::frame if the streams do not divide the block: then some bytes of it would be in none.
+[[nodiscard]] DecodeResult blosc_streams(const BloscHeader& header, std::uint64_t block,
+                                         BloscStreams& streams) noexcept;
+
 // `head` begins with the header's 16 bytes; `encoded_size` is the whole input's; `decoded_size` is N, or empty (null)
 // for an intermediate stage.
 [[nodiscard]] DecodeResult read_blosc_header(detail::ByteSpan head, std::uint64_t encoded_size,

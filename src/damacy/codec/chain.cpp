@@ -77,7 +77,7 @@ DecodeResult undo_filter(const CodecSpec& codec, ByteSpan in, MutableByteSpan ou
   }
 }
 
-DecodeResult check_encoded_size(std::uint64_t encoded, std::uint64_t decoded) noexcept {
+DecodeResult check_bound(std::uint64_t encoded, std::uint64_t decoded) noexcept {
   const std::uint64_t bound = Limits::encoded_chunk_bytes(decoded);
   if (encoded > bound) return failed(DecodeStatus::limit, "size of the encoded chunk", encoded, bound);
   return {};
@@ -208,7 +208,8 @@ std::optional<std::uint64_t> CodecSpec::encoded_size(std::uint64_t decoded) cons
   constexpr std::uint64_t kMost = std::uint64_t{1} << 58;  // eight times that is a size still
   if (decoded > kMost) return std::nullopt;
   if (is_checksum()) return decoded + kChecksumBytes;
-  if (id == CodecId::shuffle) return decoded % shuffle_width == 0 ? std::optional(decoded) : std::nullopt;
+  if (id == CodecId::shuffle)
+    return shuffle_width <= 1 || decoded % shuffle_width == 0 ? std::optional(decoded) : std::nullopt;
   const std::uint64_t element = size_of(types.decoded.dtype);
   if (decoded % element != 0) return std::nullopt;
   return decoded / element * size_of(types.encoded.dtype);
@@ -235,10 +236,28 @@ std::optional<std::uint64_t> CodecChain::largest_stage(std::uint64_t decoded) co
   return largest;
 }
 
+bool CodecChain::always_has_checksum() const noexcept {
+  return std::ranges::any_of(codecs_, [](const CodecSpec& codec) {
+    return codec.is_checksum() || codec.id == CodecId::gzip || codec.id == CodecId::zlib;
+  });
+}
+
+bool CodecChain::has_checksum(ByteSpan encoded) const noexcept {
+  if (always_has_checksum()) return true;
+  if (codecs_.empty() || codecs_.back().id != CodecId::zstd) return false;
+  ZstdExtent extent;
+  const std::uint64_t bound = Limits::encoded_chunk_bytes(Limits::max_element_chunk_bytes);
+  return check_zstd(encoded, bound, extent).ok() && extent.frames > 0 && extent.unguarded == 0;
+}
+
+DecodeResult CodecChain::check_encoded_size(std::uint64_t encoded, std::uint64_t decoded) const noexcept {
+  return check_bound(encoded, largest_stage(decoded).value_or(decoded));
+}
+
 DecodeResult CodecChain::decode(ByteSpan encoded, MutableByteSpan out, std::span<const ByteRange> needed,
                                 DecodeContext& context) const {
+  if (const DecodeResult result = check_encoded_size(encoded.size(), out.size()); !result.ok()) return result;
   const std::uint64_t largest = largest_stage(out.size()).value_or(out.size());
-  if (const DecodeResult result = check_encoded_size(encoded.size(), largest); !result.ok()) return result;
   if (codecs_.empty()) return copy_needed(encoded, out, needed);
   DecodeContext::State& state = context.state();
   state.find_sizes(codecs_, out.size());
@@ -258,7 +277,7 @@ DecodeResult CodecChain::decode(ByteSpan encoded, MutableByteSpan out, std::span
 
 DecodeResult CodecChain::decode_all(ByteSpan encoded, std::uint64_t bound, DecodeContext& context,
                                     ByteSpan& decoded) const {
-  if (const DecodeResult result = check_encoded_size(encoded.size(), bound); !result.ok()) return result;
+  if (const DecodeResult result = check_bound(encoded.size(), bound); !result.ok()) return result;
   DecodeContext::State& state = context.state();
   decoded = encoded;
   for (std::size_t i = codecs_.size(); i-- > 0;) {

@@ -36,7 +36,7 @@ struct CodecSpec {
   CodecId id;
   bool checksum_at_start = false;   // of checksums
   std::string name;                 // as metadata spell it, for messages and ArrayInfo.codecs
-  std::uint64_t shuffle_width = 4;  // of shuffle
+  std::uint64_t shuffle_width = 4;  // of shuffle; 0 or 1: it changes nothing
   FilterTypes types{};              // of filters by element
   Scaling scaling{};                // of fixed_scale_offset
 
@@ -77,6 +77,16 @@ class CodecChain {
   // The most bytes that any codec gives on the way to `decoded` bytes, as far as that is known beforehand. Empty: a
   // filter's elements do not fit.
   std::optional<std::uint64_t> largest_stage(std::uint64_t decoded) const noexcept;
+
+  // Whether decode() verifies a checksum of all that this chunk holds: of a checksum codec, gzip or zlib, or of every
+  // frame of zstd, if that is the last codec. Blosc's streams may be stored raw, without one: they do not count.
+  bool has_checksum(std::span<const std::byte> encoded) const noexcept;
+  // The same, for any chunk.
+  bool always_has_checksum() const noexcept;
+
+  // Whether so many encoded bytes may hold `decoded` ones; decode() asks it first, and so does whoever decodes
+  // otherwise.
+  DecodeResult check_encoded_size(std::uint64_t encoded, std::uint64_t decoded) const noexcept;
 
   // Decodes `encoded` into `out` (out.size() is N). Every byte of `needed` (sorted, disjoint, inside N) is right when
   // ok; other bytes of `out` may be anything. All of N is produced unless a codec can skip. Stored checksums are always

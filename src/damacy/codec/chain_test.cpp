@@ -178,5 +178,23 @@ TEST(CodecChain, says_what_was_seen_and_expected) {
   EXPECT_NE(std::string_view(result.detail), "");
 }
 
+TEST(Chain, knows_whether_a_checksum_covers_a_chunk) {
+  const Bytes raw = image(3000);
+  const Bytes plain = zstd_packed(raw), guarded = zstd_packed(raw, 3, /*checksum=*/true);
+  const auto chain = [](std::initializer_list<CodecId> ids) {
+    std::vector<CodecSpec> codecs;
+    for (const CodecId id : ids) codecs.push_back(spec(id));
+    return CodecChain(std::move(codecs));
+  };
+  EXPECT_FALSE(chain({}).has_checksum(raw));
+  EXPECT_FALSE(chain({CodecId::blosc}).has_checksum(raw));
+  EXPECT_FALSE(chain({CodecId::zstd}).has_checksum(plain));
+  EXPECT_FALSE(chain({CodecId::zstd}).has_checksum(joined({guarded, plain})));
+  EXPECT_TRUE(chain({CodecId::zstd}).has_checksum(joined({guarded, zstd_skippable(1, {}), guarded})));
+  EXPECT_FALSE(chain({CodecId::zstd}).always_has_checksum());
+  EXPECT_TRUE(chain({CodecId::zstd, CodecId::crc32c}).has_checksum(plain));
+  EXPECT_TRUE(chain({CodecId::gzip}).always_has_checksum());
+}
+
 }  // namespace
 }  // namespace damacy

@@ -38,10 +38,11 @@ struct FrameScan {
   std::uint64_t records = 0;
   std::uint64_t sequences = 0;
   GpuCodec codec = GpuCodec::zstd;
-  bool ask_host = false;  // well-formed as far as seen, but not worth describing: decode it on the host
+  bool ask_host = false;  // doubtful, or not worth describing: the host decodes it, and has the verdict
 };
 
-// Checks all headers of `bytes`, which are what frame.src_offset names. An error means the frame is malformed.
+// Checks all headers of `bytes`, which are what frame.src_offset names. An error means the frame is malformed: the
+// host's decoder finds the same by the same walk. What only this scan doubts it leaves to the host (ask_host).
 [[nodiscard]] DecodeResult scan_frame(std::span<const std::byte> bytes, const GpuFrame& frame, FrameScan& scan);
 
 // How many of everything a wave has; all that sizes and launch shapes depend on.

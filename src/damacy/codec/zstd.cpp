@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <new>
 
-#include "damacy/codec/zstd_walk.h"
-
 namespace damacy {
 namespace {
 
@@ -21,7 +19,7 @@ constexpr std::uint64_t kWhole = ~std::uint64_t{0};  // as many bytes as a frame
 DecodeResult library_error(std::size_t code, ByteSpan frame, std::uint64_t capacity) noexcept {
   switch (ZSTD_getErrorCode(code)) {
     case ZSTD_error_checksum_wrong:
-      return failed(DecodeStatus::checksum, "zstd: content checksum differs from the stored one (seen)",
+      return failed(DecodeStatus::checksum, "zstd: content checksum differs from the stored one",
                     detail::read_le32(frame.data() + frame.size() - ZstdWalk::kChecksumBytes));
     case ZSTD_error_dstSize_tooSmall:
       return failed(DecodeStatus::size, "zstd: a frame gives more bytes than expected", capacity + 1, capacity);
@@ -50,16 +48,10 @@ DecodeResult check_zstd(ByteSpan encoded, std::uint64_t bound, ZstdExtent& exten
   while (!walk.at_end()) {
     ZstdFrame frame;
     if (const DecodeResult result = walk.next_frame(frame); !result.ok()) return result;
-    if (frame.content_size > bound - extent.least)
-      return failed(DecodeStatus::size, "zstd: content size in a frame header", extent.least + frame.content_size,
-                    bound);
+    if (const DecodeResult result = extent.begin(frame, bound); !result.ok()) return result;
     const DecodeResult result = walk_blocks(walk, frame, blocks, Limits::zstd_blocks(bound));
     if (!result.ok()) return result;
-    ++extent.frames;
-    extent.least += frame.has_content_size ? frame.content_size : frame.least;
-    extent.most += frame.has_content_size ? frame.content_size : frame.most;
-    if (extent.least > bound)
-      return failed(DecodeStatus::size, "zstd: blocks give more bytes than expected", extent.least, bound);
+    if (const DecodeResult added = extent.add(frame, bound); !added.ok()) return added;
   }
   return {};
 }
@@ -78,8 +70,7 @@ ZstdDecoder& ZstdDecoder::operator=(ZstdDecoder&&) noexcept = default;
 DecodeResult ZstdDecoder::decode(ByteSpan encoded, MutableByteSpan out, std::uint64_t needed_end) noexcept {
   ZstdExtent extent;
   if (const DecodeResult result = check_zstd(encoded, out.size(), extent); !result.ok()) return result;
-  if (extent.most < out.size())
-    return failed(DecodeStatus::size, "zstd: frames give fewer bytes than expected", extent.most, out.size());
+  if (const DecodeResult result = extent.reaches(out.size()); !result.ok()) return result;
   needed_end = std::min<std::uint64_t>(needed_end, out.size());
   std::uint64_t produced = 0;
   if (const DecodeResult result = decode_frames(encoded, out, needed_end, produced); !result.ok()) return result;

@@ -7,17 +7,11 @@
 
 #include "damacy/codec/bytes.h"
 #include "damacy/codec/status.h"
+#include "damacy/codec/zstd_walk.h"
 
 struct ZSTD_DCtx_s;
 
 namespace damacy {
-
-// What the headers of a whole input promise.
-struct ZstdExtent {
-  std::uint64_t frames = 0;  // skippable ones included
-  std::uint64_t least = 0;   // decoded bytes: at least, at most; equal when every frame states its content size
-  std::uint64_t most = 0;
-};
 
 // Walks all frames and blocks. `bound`: more decoded bytes than that is DecodeStatus::size.
 [[nodiscard]] DecodeResult check_zstd(detail::ByteSpan encoded, std::uint64_t bound, ZstdExtent& extent) noexcept;

@@ -41,6 +41,35 @@ struct ZstdBlock {
   [[nodiscard]] DAMACY_HOST_DEVICE std::uint64_t end() const noexcept { return data + stored; }
 };
 
+// What the headers of a whole input promise, frame by frame: begin() behind its header, add() behind its last block.
+// Who decodes an input, on whatever device, asks this first.
+struct ZstdExtent {
+  std::uint64_t frames = 0;     // skippable ones included
+  std::uint64_t unguarded = 0;  // frames whose content has no checksum
+  std::uint64_t least = 0;      // decoded bytes: at least, at most; equal when every frame states its content size
+  std::uint64_t most = 0;
+
+  // `bound`: the most bytes that all frames together may decode to.
+  [[nodiscard]] DAMACY_HOST_DEVICE DecodeResult begin(const ZstdFrame& frame, std::uint64_t bound) const noexcept {
+    if (frame.content_size <= bound - least) return {};
+    return detail::failed(DecodeStatus::size, "zstd: content size in a frame header", least + frame.content_size,
+                          bound);
+  }
+  [[nodiscard]] DAMACY_HOST_DEVICE DecodeResult add(const ZstdFrame& frame, std::uint64_t bound) noexcept {
+    ++frames;
+    unguarded += !frame.skippable && !frame.has_checksum ? 1 : 0;
+    least += frame.has_content_size ? frame.content_size : frame.least;
+    most += frame.has_content_size ? frame.content_size : frame.most;
+    if (least <= bound) return {};
+    return detail::failed(DecodeStatus::size, "zstd: blocks give more bytes than expected", least, bound);
+  }
+  // Of an input that must decode to exactly `size` bytes; behind its last frame.
+  [[nodiscard]] DAMACY_HOST_DEVICE DecodeResult reaches(std::uint64_t size) const noexcept {
+    if (most >= size) return {};
+    return detail::failed(DecodeStatus::size, "zstd: frames give fewer bytes than expected", most, size);
+  }
+};
+
 // One pass over an input: next_frame, then next_block until block.last, and again until at_end.
 class ZstdWalk {
  public:

@@ -66,14 +66,14 @@ class SequenceLane {
     output_end_ = literal_end_ = 0;
   }
 
-  __device__ __forceinline__ SequenceResult result(u32 literal_size) const {
+  __device__ __forceinline__ SequenceResult result(u32 literal_size, u32 limit) const {
     SequenceResult result{
         Fault::none, output_end_, literal_end_, {history_.value[0], history_.value[1], history_.value[2]}};
     if (!bits_.at_start() || output_end_ > kMaxBlock) {
       result.fault = Fault::bits;
     } else if (literal_end_ > literal_size) {
       result.fault = Fault::literals;
-    } else if (output_end_ + (literal_size - literal_end_) > kMaxBlock) {
+    } else if (output_end_ + (literal_size - literal_end_) > limit) {
       result.fault = Fault::block;
     }
     return result;
@@ -182,7 +182,7 @@ __device__ __forceinline__ void decode_rest(SequenceLane& lane, const Block& blo
     u32 wide = 0;
     const bool last = done + 1 == block.sequence_count;
     records[done++] = lane.step<true>(last, wide);
-    if (last) result = lane.result(block.literal_size);  // now: a finished lane keeps stepping
+    if (last) result = lane.result(block.literal_size, block.limit);  // now: a finished lane keeps stepping
   }
 }
 

@@ -55,6 +55,7 @@ struct Block {
   LiteralType literal_type;
   u8 literal_offset;  // of the literals section after its header, from `source`
   u8 flags;           // kFirst, kLast, kFourStreams
+  u32 limit;          // compressed only: bytes that it may produce, kMaxBlock or what its frame's window leaves
 
   static constexpr u8 kFirst = 1;  // of its segment
   static constexpr u8 kLast = 2;

@@ -12,10 +12,6 @@ using ByteSpan = std::span<const std::byte>;
 constexpr u64 kBytesPerBlock = 1024;
 constexpr u64 kFreeBlocks = 16;
 
-DecodeResult malformed(const char* detail, u64 seen = 0, u64 expected = 0) {
-  return {DecodeStatus::frame, detail, seen, expected};
-}
-
 u32 little_endian(ByteSpan bytes, std::size_t at, unsigned count) {
   return static_cast<u32>(damacy::detail::read_le(bytes.data() + at, count));
 }
@@ -24,62 +20,60 @@ u32 byte_at(ByteSpan bytes, std::size_t at) {
   return static_cast<u32>(bytes[at]);
 }
 
-// Sizes of the literals section; returns where the sequences section begins.
-DecodeResult scan_literals(ByteSpan bytes, u32 index, u32 limit, TableSources& sources, Block& block, u32& end) {
+// Sizes of the literals section; `end` is where the sequences section begins.
+bool scan_literals(ByteSpan bytes, u32 index, u32 limit, TableSources& sources, Block& block, u32& end) {
   const u32 first = byte_at(bytes, 0), format = first >> 2 & 3;
   block.literal_type = static_cast<LiteralType>(first & 3);
   u32 header = 0;
   if (!block.has_huffman_literals()) {
     header = format == 1 ? 2 : format == 3 ? 3 : 1;
-    if (bytes.size() < header) return malformed("zstd: a literals header is cut off", bytes.size(), header);
+    if (bytes.size() < header) return false;
     block.literal_size = little_endian(bytes, 0, header) >> (header == 1 ? 3 : 4);
     block.literal_stored = block.literal_type == LiteralType::rle ? 1 : block.literal_size;
   } else {
     header = format < 2 ? 3 : format + 2;
-    if (bytes.size() < header) return malformed("zstd: a literals header is cut off", bytes.size(), header);
+    if (bytes.size() < header) return false;
     const u64 sizes = damacy::detail::read_le(bytes.data(), header) >> 4;
     const u32 width = header == 3 ? 10 : header == 4 ? 14 : 18;
     block.literal_size = static_cast<u32>(sizes & ((1u << width) - 1));
     block.literal_stored = static_cast<u32>(sizes >> width);
     if (format != 0) block.flags |= Block::kFourStreams;
-    if (block.literal_size == 0) return malformed("zstd: packed literals of no bytes");
+    if (block.literal_size == 0) return false;
     if (block.literal_type == LiteralType::huffman) sources.huffman = index;
-    if (sources.huffman == kNone) return malformed("zstd: literals repeat a tree that no block has");
+    if (sources.huffman == kNone) return false;
     block.huffman_block = sources.huffman;
   }
-  if (block.literal_size > limit) return malformed("zstd: literals larger than a block", block.literal_size, limit);
-  if (block.literal_stored > bytes.size() - header)
-    return malformed("zstd: literals are cut off", bytes.size() - header, block.literal_stored);
+  if (block.literal_size > limit || block.literal_stored > bytes.size() - header) return false;
   block.literal_offset = static_cast<u8>(header);
   end = header + block.literal_stored;
-  return {};
+  return true;
 }
 
 // The number of sequences and which tables they use, from `at` on.
-DecodeResult scan_sequences(ByteSpan bytes, u32 at, u32 index, TableSources& sources, Block& block) {
+bool scan_sequences(ByteSpan bytes, u32 at, u32 index, TableSources& sources, Block& block) {
   const auto left = [&] { return bytes.size() - at; };
-  if (left() < 1) return malformed("zstd: the sequences section is missing");
+  if (left() < 1) return false;
   const u32 first = byte_at(bytes, at++);
   block.sequence_count = first;
   if (first >= 128) {
     const u32 more = first < 255 ? 1 : 2;
-    if (left() < more) return malformed("zstd: a sequences header is cut off", left(), more);
+    if (left() < more) return false;
     block.sequence_count =
         first < 255 ? ((first - 128) << 8) + byte_at(bytes, at) : little_endian(bytes, at, 2) + 0x7f00;
     at += more;
   }
   block.sequence_offset = at;
-  if (block.sequence_count == 0) return left() == 0 ? DecodeResult{} : malformed("zstd: bytes behind no sequences");
-  if (left() < 1) return malformed("zstd: the table modes are missing");
+  if (block.sequence_count == 0) return left() == 0;
+  if (left() < 1) return false;
   const u32 modes = byte_at(bytes, at);
-  if ((modes & 3) != 0) return malformed("zstd: reserved bits of the table modes", modes & 3, 0);
+  if ((modes & 3) != 0) return false;
   for (int i = 0; i < 3; ++i) {
     const bool repeated = (modes >> (6 - 2 * i) & 3) == 3;
     if (!repeated) sources.tables[i] = index;
-    if (sources.tables[i] == kNone) return malformed("zstd: sequences repeat a table that no block has");
+    if (sources.tables[i] == kNone) return false;
     block.tables[i] = sources.tables[i];
   }
-  return {};
+  return true;
 }
 
 void clear(FrameScan& scan) {
@@ -100,37 +94,39 @@ void place_frame(const GpuFrame& frame, FrameScan& scan) {
     scan.frame.needed = static_cast<u32>(frame.needed_end);
 }
 
-// Walks one input and appends its blocks as long as they are needed.
+// Walks one input and appends its blocks as long as they are needed. What it refuses the host's decoder refuses, too,
+// by the same walk; a block whose own headers look wrong is left to that decoder.
 class ZstdScan {
  public:
-  ZstdScan(ByteSpan bytes, const GpuFrame& frame, FrameScan& scan, bool allow_cut)
+  ZstdScan(ByteSpan bytes, const GpuFrame& frame, FrameScan& scan)
       : bytes_(bytes),
         scan_(scan),
         size_(frame.dst_size),
         block_limit_(frame.dst_size / kBytesPerBlock + kFreeBlocks),
-        walk_(bytes.data(), bytes.size()),
-        allow_cut_(allow_cut) {}
+        walk_(bytes.data(), bytes.size()) {}
 
-  // Left out blocks although a later segment has a checksum, which covers them as the host has it.
+  // Left out blocks, and then found a second zstd frame.
   bool cut_wrongly() const { return cut_wrongly_; }
 
   DecodeResult run() {
+    ZstdExtent extent;
     while (!walk_.at_end()) {
       ZstdFrame frame;
       if (const DecodeResult result = walk_.next_frame(frame); !result.ok()) return result;
-      if (frame.skippable) continue;
-      cut_wrongly_ = cut_wrongly_ || (cut_ && frame.has_checksum);
-      if (const DecodeResult result = run_frame(frame); !result.ok()) return result;
+      if (const DecodeResult result = extent.begin(frame, size_); !result.ok()) return result;
+      if (!frame.skippable)
+        if (const DecodeResult result = run_frame(frame); !result.ok()) return result;
+      if (const DecodeResult result = extent.add(frame, size_); !result.ok()) return result;
     }
     scan_.frame.block_count = static_cast<u32>(scan_.blocks.size());
     scan_.frame.segment_count = static_cast<u32>(scan_.segments.size());
-    if (!scan_.frame.cut && most_ < size_)
-      return {DecodeStatus::size, "zstd: frames give fewer bytes than expected", most_, size_};
-    return {};
+    return extent.reaches(size_);
   }
 
  private:
   DecodeResult run_frame(ZstdFrame& frame) {
+    // Of several frames the host verifies some to their ends, whatever is needed: here all are decoded.
+    if (++frames_ > 1) need_all();
     TableSources sources;
     const auto first_block = static_cast<u32>(scan_.blocks.size());
     const auto segment = static_cast<u32>(scan_.segments.size());
@@ -140,13 +136,9 @@ class ZstdScan {
       if (++walked_ > Limits::zstd_blocks(size_))
         return {DecodeStatus::limit, "zstd: more blocks than the limit", walked_, Limits::zstd_blocks(size_)};
       if (const DecodeResult result = walk_.next_block(frame, header); !result.ok()) return result;
-      cut_ = cut_ || may_cut(frame);
-      if (cut_) {
-        scan_.frame.cut = 1;
-        continue;
-      }
-      if (const DecodeResult result = append(frame, header, sources); !result.ok()) return result;
-      if (scan_.blocks.size() > block_limit_) scan_.ask_host = true;
+      cut_ = cut_ || may_cut();
+      if (cut_) scan_.frame.cut = 1;
+      if (!cut_ && !scan_.ask_host) scan_.ask_host = !append(frame, header, sources);
     }
     if (scan_.blocks.size() > first_block) {
       scan_.blocks[first_block].flags |= Block::kFirst;
@@ -158,10 +150,12 @@ class ZstdScan {
     return {};
   }
 
-  // Blocks are full in practice, but for the last; a wrong guess shows on the device and sends the frame to the host.
-  bool may_cut(const ZstdFrame& frame) const {
-    return allow_cut_ && scan_.frame.needed < size_ && guess_ >= scan_.frame.needed && !frame.has_checksum &&
-           !has_checksum_;
+  // All blocks except the last are full in practice; a wrong guess shows on the device and sends the frame to the host.
+  bool may_cut() const { return scan_.frame.needed < size_ && guess_ >= scan_.frame.needed; }
+
+  void need_all() {
+    cut_wrongly_ = cut_wrongly_ || cut_;
+    scan_.frame.needed = scan_.frame.size;
   }
 
   void begin_segment(const ZstdFrame& frame) {
@@ -170,14 +164,12 @@ class ZstdScan {
                                ? static_cast<u32>(frame.content_size)
                                : kUnknownSize;
     segment.has_checksum = frame.has_checksum ? 1 : 0;
-    if (frame.has_checksum) {  // all of it is needed, and nobody knows yet how much that is
-      has_checksum_ = true;
-      scan_.frame.needed = scan_.frame.size;
-    }
+    if (frame.has_checksum) need_all();
     scan_.segments.push_back(segment);
   }
 
-  DecodeResult append(const ZstdFrame& frame, const ZstdBlock& header, TableSources& sources) {
+  // False: the host decides.
+  bool append(const ZstdFrame& frame, const ZstdBlock& header, TableSources& sources) {
     Block block{};
     block.source = header.data;
     block.size = header.stored;
@@ -187,21 +179,17 @@ class ZstdScan {
     block.records = scan_.records;
     const auto index = static_cast<u32>(scan_.blocks.size());
     if (block.type == BlockType::compressed) {
+      block.limit = frame.block_limit;
       const ByteSpan content = bytes_.subspan(header.data, header.stored);
-      const DecodeResult result = scan_compressed_block(content, index, frame.block_limit, sources, block);
-      if (!result.ok()) return result;
+      if (!scan_compressed_block(content, index, frame.block_limit, sources, block)) return false;
       if (block.literal_type != LiteralType::raw) scan_.literal_bytes += (block.literal_size + 15) & ~15u;
       scan_.records += (block.sequence_count + 3) & ~3u;
       scan_.sequences += block.sequence_count;
     }
-    const u64 least = block.produced + block.literal_size + u64{3} * block.sequence_count;
-    least_ += least;
-    const u64 most = block.type == BlockType::compressed ? frame.block_limit : block.produced;
-    most_ += most;
-    guess_ += most;
-    if (least_ > size_) return {DecodeStatus::size, "zstd: blocks give more bytes than expected", least_, size_};
+    least_ += block.produced + block.literal_size + u64{3} * block.sequence_count;
+    guess_ += block.type == BlockType::compressed ? frame.block_limit : block.produced;
     scan_.blocks.push_back(block);
-    return {};
+    return least_ <= size_ && scan_.blocks.size() <= block_limit_;
   }
 
   ByteSpan bytes_;
@@ -209,20 +197,17 @@ class ZstdScan {
   u64 size_;
   u64 block_limit_;
   ZstdWalk walk_;
-  u64 walked_ = 0;
-  u64 least_ = 0, most_ = 0, guess_ = 0;
-  bool allow_cut_, cut_ = false, cut_wrongly_ = false, has_checksum_ = false;
+  u64 frames_ = 0, walked_ = 0;
+  u64 least_ = 0, guess_ = 0;
+  bool cut_ = false, cut_wrongly_ = false;
 };
 
 }  // namespace
 
-DecodeResult scan_compressed_block(ByteSpan bytes, u32 index, u32 limit, TableSources& sources, Block& block) {
+bool scan_compressed_block(ByteSpan bytes, u32 index, u32 limit, TableSources& sources, Block& block) {
   u32 at = 0;
-  if (const DecodeResult result = scan_literals(bytes, index, limit, sources, block, at); !result.ok()) return result;
-  if (const DecodeResult result = scan_sequences(bytes, at, index, sources, block); !result.ok()) return result;
-  const u64 least = block.literal_size + u64{3} * block.sequence_count;
-  if (least > limit) return malformed("zstd: a block gives more bytes than its frame allows", least, limit);
-  return {};
+  return scan_literals(bytes, index, limit, sources, block, at) && scan_sequences(bytes, at, index, sources, block) &&
+         block.literal_size + u64{3} * block.sequence_count <= limit;
 }
 
 DecodeResult scan_raw(const GpuFrame& frame, FrameScan& scan) {
@@ -240,9 +225,9 @@ DecodeResult scan_raw(const GpuFrame& frame, FrameScan& scan) {
 
 DecodeResult scan_zstd(ByteSpan bytes, const GpuFrame& frame, FrameScan& scan) {
   place_frame(frame, scan);
-  ZstdScan first(bytes, frame, scan, /*allow_cut=*/true);
+  ZstdScan first(bytes, frame, scan);
   const DecodeResult result = first.run();
-  if (!first.cut_wrongly()) return result;
+  if (!result.ok() || !first.cut_wrongly()) return result;
   clear(scan);
   place_frame({.src_offset = frame.src_offset,
                .src_size = frame.src_size,
@@ -251,12 +236,12 @@ DecodeResult scan_zstd(ByteSpan bytes, const GpuFrame& frame, FrameScan& scan) {
                .codec = frame.codec,
                .needed_end = 0},
               scan);
-  return ZstdScan(bytes, frame, scan, /*allow_cut=*/false).run();
+  return ZstdScan(bytes, frame, scan).run();
 }
 
 DecodeResult scan_lz4(ByteSpan bytes, const GpuFrame& frame, FrameScan& scan) {
   place_frame(frame, scan);
-  if (bytes.empty()) return malformed("lz4: no bytes");
+  if (bytes.empty()) return {DecodeStatus::frame, "lz4: no bytes"};
   if (frame.dst_size == 0 || frame.src_size > kMaxLz4Source) scan.ask_host = true;
   scan.frame.block_count = static_cast<u32>(lz4_run_count(frame.dst_size));
   scan.records = (lz4_record_bound(frame.src_size, frame.dst_size) + 3) & ~u64{3};

@@ -21,9 +21,9 @@ struct TableSources {
 };
 
 // Headers of the literals and sequences sections of the compressed block `bytes`; `index` is the block's own.
-// `limit`: bytes it may produce at most.
-[[nodiscard]] DecodeResult scan_compressed_block(std::span<const std::byte> bytes, u32 index, u32 limit,
-                                                 TableSources& sources, Block& block);
+// `limit`: bytes it may produce at most. False: they look wrong, and the host decides.
+[[nodiscard]] bool scan_compressed_block(std::span<const std::byte> bytes, u32 index, u32 limit, TableSources& sources,
+                                         Block& block);
 
 // How far LZ4 records go: a record a sequence, and one more for each border of a run that a sequence crosses.
 [[nodiscard]] inline u64 lz4_record_bound(u64 source_size, u64 size) {

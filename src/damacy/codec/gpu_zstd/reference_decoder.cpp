@@ -196,7 +196,7 @@ Fault ReferenceDecoder::decode_sequences(const Block& block) {
     if (!bits.at_start()) return Fault::bits;
   }
   const u32 rest = block.literal_size - literal_position_;
-  if (position_ - block_begin_ + rest > kMaxBlock) return Fault::block;
+  if (position_ - block_begin_ + rest > block.limit) return Fault::block;
   return copy_out(literals_.data() + literal_position_, rest);
 }
 
