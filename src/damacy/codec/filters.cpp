@@ -203,9 +203,13 @@ DecodeResult decode_scaled(const FilterTypes& types, const Scaling& scaling, Byt
 }
 
 DecodeResult decode_shuffle(std::uint64_t width, ByteSpan in, MutableByteSpan out) {
-  if (width == 0 || in.size() % width != 0)
-    return failed(DecodeStatus::size, "shuffle: bytes that are no whole elements", in.size(), width);
   if (in.size() != out.size()) return failed(DecodeStatus::size, "shuffle: size", in.size(), out.size());
+  if (width <= 1) {
+    if (!in.empty()) std::memcpy(out.data(), in.data(), in.size());
+    return {};
+  }
+  if (in.size() % width != 0)
+    return failed(DecodeStatus::size, "shuffle: bytes that are no whole elements", in.size(), width);
   const std::uint64_t count = in.size() / width;
   for (std::uint64_t k = 0; k < width; ++k)
     for (std::uint64_t i = 0; i < count; ++i) out[i * width + k] = in[k * count + i];

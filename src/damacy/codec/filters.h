@@ -45,7 +45,8 @@ struct Scaling {
 [[nodiscard]] DecodeResult decode_scaled(const FilterTypes& types, const Scaling& scaling, detail::ByteSpan in,
                                          detail::MutableByteSpan out);
 
-// As numcodecs' shuffle: in[k * m + i] goes to out[i * width + k]; the size is a multiple of `width`.
+// As numcodecs' shuffle: in[k * m + i] goes to out[i * width + k]; the size is a multiple of `width`. A width of 0 or 1
+// leaves the bytes unchanged.
 [[nodiscard]] DecodeResult decode_shuffle(std::uint64_t width, detail::ByteSpan in, detail::MutableByteSpan out);
 
 }  // namespace damacy

@@ -157,6 +157,18 @@ TEST(Filters, a_shuffle_may_have_elements_of_any_width) {
   EXPECT_EQ(out[299], in[598]);
 }
 
+TEST(Filters, a_shuffle_of_elements_of_no_or_one_byte_changes_nothing) {
+  const std::vector<std::byte> in(7, std::byte{5});
+  for (const std::uint64_t width : {0u, 1u}) {
+    std::vector<std::byte> out(7);
+    EXPECT_TRUE(decode_shuffle(width, in, out).ok());
+    EXPECT_EQ(out, in);
+    CodecSpec codec{.id = CodecId::shuffle, .name = "shuffle"};
+    codec.shuffle_width = width;
+    EXPECT_EQ(codec.encoded_size(7), 7u);
+  }
+}
+
 TEST(Checksums, give_the_check_values_of_the_digits) {
   const std::string_view digits = "123456789";
   EXPECT_EQ(crc32(std::as_bytes(std::span(digits))), 0xcbf43926u);

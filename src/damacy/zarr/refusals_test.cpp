@@ -254,8 +254,9 @@ TEST(V3Refusals, checksums_shuffles_and_bitround) {
               unsupported("codec-option", "/codecs/1/configuration/location")),
        second(R"({"name":"numcodecs.adler32","configuration":{"location":1}})",
               wrong("metadata", "/codecs/1/configuration/location")),
-       second(R"({"name":"numcodecs.shuffle","configuration":{"elementsize":0}})",
+       second(R"({"name":"numcodecs.shuffle","configuration":{"elementsize":-1}})",
               wrong("metadata", "/codecs/1/configuration/elementsize")),
+       second(R"({"name":"numcodecs.shuffle","configuration":{"elementsize":0}})", accepted()),
        second(R"({"name":"numcodecs.shuffle","configuration":{"elementsize":5}})", wrong("codec-chain", "/codecs")),
        second(R"({"name":"numcodecs.shuffle","configuration":{"x":2}})",
               unsupported("codec-option", "/codecs/1/configuration/x")),
@@ -403,6 +404,7 @@ TEST(V2Refusals, filters) {
              filter(R"({"id":"fixedscaleoffset","offset":"1","scale":1,"dtype":"<i2"})", wrong("metadata", "/offset")),
              filter(R"({"id":"fixedscaleoffset","offset":0,"scale":1e999,"dtype":"<i2"})", wrong("metadata", "/scale")),
              filter(R"({"id":"shuffle","elementsize":2.0})", wrong("metadata", "/elementsize")),
+             filter(R"({"id":"shuffle","elementsize":0})", accepted()),
              filter(R"({"id":"bitround","keepbits":3})", accepted()),
              filter(R"({"id":"bitround"})", wrong("metadata", "/keepbits")),
              filter(R"({"id":"crc32","location":"end"})", accepted())});

@@ -84,7 +84,7 @@ bool parse_at_start(const std::optional<Value>& location, CodecId id) {
 }
 
 std::uint64_t parse_shuffle_width(const std::optional<Value>& elementsize) {
-  return elementsize ? static_cast<std::uint64_t>(elementsize->integer(1)) : 4;
+  return elementsize ? static_cast<std::uint64_t>(elementsize->integer(0)) : 4;
 }
 
 // What a bytes->bytes codec needs of its options, which `options` holds.
