@@ -155,9 +155,8 @@ void ReadWaves::leave(const std::shared_ptr<Wave>& wave) {
   if (goes) run(*wave);
 }
 
-DecodeResult ReadWaves::add_encoded(const CodecChain& codecs, std::span<const std::byte> packed,
-                                    std::uint64_t decoded_bytes, std::vector<ByteRange> needed, WaveChunk chunk,
-                                    std::stop_token stop) {
+void ReadWaves::add_encoded(const CodecChain& codecs, std::span<const std::byte> packed, std::uint64_t decoded_bytes,
+                            std::vector<ByteRange> needed, WaveChunk chunk, std::stop_token stop) {
   const Place at = reserve(packed.size(), decoded_bytes, stop);
   ReadSlot& slot = at.wave->slot();
   std::ranges::copy(packed, slot.slab.data() + at.staged_at);
@@ -166,16 +165,14 @@ DecodeResult ReadWaves::add_encoded(const CodecChain& codecs, std::span<const st
   const FrameSink sink{*slot.frames, [&](std::span<const std::uint32_t> own) { at.wave->own_frames(own, piece); }};
   const DecodeResult result =
       stage_frames(codecs, {packed, at.staged_at, at.decoded_at, decoded_bytes, std::move(needed)}, sink, found);
-  piece.redo = result.ok() && found.host;
-  if (result.ok() && !found.host) {
+  if (!result.ok() || found.host) {
+    piece.redo = true;
+  } else {
     const std::uint64_t address =
         found.in_source ? address_of(slot.source, *found.in_source) : address_of(slot.destination, at.decoded_at);
     piece.chunk.place(slot.placements, address, found.layout);
-  } else if (!result.ok()) {
-    piece.chunk = {};
   }
   leave(at.wave);
-  return result;
 }
 
 void ReadWaves::add_elements(std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t chunk_bytes,

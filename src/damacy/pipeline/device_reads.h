@@ -83,9 +83,9 @@ class ReadWaves {
   ReadWaves(std::shared_ptr<DeviceReads> reads, std::vector<Event> after, Fail fail);
 
   // Any reader; all may wait for a slot. What goes wrong later is told by `fail`.
-  // An encoded chunk; gives what the frames' scan says.
-  DecodeResult add_encoded(const CodecChain& codecs, std::span<const std::byte> packed, std::uint64_t decoded_bytes,
-                           std::vector<ByteRange> needed, WaveChunk chunk, std::stop_token stop);
+  // An encoded chunk. What a device refuses is decoded by the chunk's own decode_on_host, which tells what is wrong.
+  void add_encoded(const CodecChain& codecs, std::span<const std::byte> packed, std::uint64_t decoded_bytes,
+                   std::vector<ByteRange> needed, WaveChunk chunk, std::stop_token stop);
   // Elements as they are placed: bytes from `offset` of a decoded chunk of `chunk_bytes`.
   void add_elements(std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t chunk_bytes, WaveChunk chunk,
                     std::stop_token stop);

@@ -33,11 +33,8 @@ void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> pack
                            wave.own_frames(own, chunk, metadata.chunk_bytes());
                          }};
     StagedFrames found;
-    if (const DecodeResult result = stage_frames(metadata.codecs, bytes, sink, found); !result.ok()) {
-      chunk.failed = true;
-      return chunk.tasks->fail_chunk(chunk.chunk, result);
-    }
-    if (found.host) {
+    const DecodeResult result = stage_frames(metadata.codecs, bytes, sink, found);
+    if (!result.ok() || found.host) {
       chunk.redo = true;
       return;
     }

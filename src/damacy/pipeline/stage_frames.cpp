@@ -100,16 +100,17 @@ DecodeResult stage_blosc_block(Staging& staging, const BloscHeader& header, std:
   const ByteRange everything{0, staging.bytes.size()};
   std::uint64_t position = 0;
   if (const DecodeResult r = blosc_block_start(header, staging.bytes, block, position); !r.ok()) return r;
-  const std::uint32_t splits = header.splits(block);
-  const std::uint64_t stream = header.block_size(block) / splits;
-  for (std::uint32_t s = 0; s < splits; ++s) {
+  BloscStreams streams;
+  if (const DecodeResult r = blosc_streams(header, block, streams); !r.ok()) return r;
+  for (std::uint32_t s = 0; s < streams.count; ++s) {
     ByteRange data;
-    if (const DecodeResult r = blosc_stream(staging.bytes, {&everything, 1}, stream, position, data); !r.ok()) return r;
-    const std::uint64_t target = header.block_begin(block) + s * stream;
-    const GpuCodec codec = data.size() == stream             ? GpuCodec::raw
+    if (const DecodeResult r = blosc_stream(staging.bytes, {&everything, 1}, streams.bytes, position, data); !r.ok())
+      return r;
+    const std::uint64_t target = header.block_begin(block) + s * streams.bytes;
+    const GpuCodec codec = data.size() == streams.bytes      ? GpuCodec::raw
                            : header.codec == BloscCodec::lz4 ? GpuCodec::lz4
                                                              : GpuCodec::zstd;
-    describe_frame(staging, codec, data, {target, target + stream});
+    describe_frame(staging, codec, data, {target, target + streams.bytes});
   }
   return {};
 }
@@ -141,6 +142,7 @@ DecodeResult stage_blosc(Staging& staging) {
 }
 
 DecodeResult find_frames(const CodecChain& codecs, Staging& staging) {
+  if (const DecodeResult r = codecs.check_encoded_size(staging.bytes.size(), staging.decoded_size); !r.ok()) return r;
   if (const DecodeResult r = strip_checksums(codecs, staging); !r.ok()) return r;
   if (codecs.codecs().empty() || codecs.codecs().front().id == CodecId::crc32c) return stage_raw(staging);
   switch (codecs.codecs().front().id) {

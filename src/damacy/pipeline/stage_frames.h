@@ -37,6 +37,8 @@ struct StagedFrames {
   bool host = false;                       // the decoder leaves it to the host
 };
 
+// An error says why a device cannot have the chunk. The chunk then is the host's, as with found.host: only its decoder
+// has a verdict, so that it is the same on every device.
 [[nodiscard]] DecodeResult stage_frames(const CodecChain& codecs, const StagedBytes& chunk, const FrameSink& sink,
                                         StagedFrames& found);
 

@@ -156,9 +156,8 @@ TEST_P(FullOnDevice, a_single_read_of_more_frames_than_a_wave_has_words_for_is_d
     return metadata.codecs.decode(bytes, decoded, std::vector<ByteRange>{{0, decoded.size()}}, context).ok();
   };
   ReadWaves waves(reads, {}, [](const Error& error) { ADD_FAILURE() << error.what(); });
-  const DecodeResult scanned = waves.add_encoded(metadata.codecs, std::as_bytes(std::span(packed)), kBlocks * kBlock,
-                                                 {{0, kBlocks * kBlock}}, {place, decode}, {});
-  ASSERT_TRUE(scanned.ok()) << scanned.detail;
+  waves.add_encoded(metadata.codecs, std::as_bytes(std::span(packed)), kBlocks * kBlock, {{0, kBlocks * kBlock}},
+                    {place, decode}, {});
   waves.finish();
   for (const std::byte value : out.bytes()) ASSERT_EQ(value, std::byte{'m'});
 }
