@@ -78,6 +78,10 @@ GpuDecoderChoice decoder_of(const std::string& name) {
                             : GpuDecoderChoice::automatic;
 }
 
+Verify verify_of(const std::string& name) {
+  return name == "whole" ? Verify::whole : Verify::needed;
+}
+
 // `fields`: those of Config; device as "" | "cpu" | "cuda" | "N".
 Config config_of(const nb::dict& fields) {
   Config c;
@@ -100,6 +104,7 @@ Config config_of(const nb::dict& fields) {
   c.pop_timeout_s = nb::cast<std::optional<double>>(fields["pop_timeout_s"]);
   c.cache_bytes = number("cache_bytes");
   c.gpu_decoder = decoder_of(nb::cast<std::string>(fields["gpu_decoder"]));
+  c.verify = verify_of(nb::cast<std::string>(fields["verify"]));
   return c;
 }
 

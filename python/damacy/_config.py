@@ -14,12 +14,13 @@ from damacy._foreign_values import device_of, dtype_of
 from damacy._integers import as_int, shown
 
 if TYPE_CHECKING:
-    from damacy.typing import Device, DtypeLike, GpuDecoder, OnError
+    from damacy.typing import Device, DtypeLike, GpuDecoder, OnError, Verify
 
 MAX_CHUNK_UNCOMPRESSED_BYTES = 1 << 30
 
 _ON_ERROR = ("raise", "skip", "fill")
 _GPU_DECODER = ("auto", "own", "nvcomp")
+_VERIFY = ("needed", "whole")
 
 
 class Unset(int):
@@ -61,6 +62,8 @@ class Config:
         gpu_decoder: who decodes zstd and LZ4 frames on a GPU: `"auto"`, `"own"` or `"nvcomp"`. `auto` is `own`, which
             is faster and safe on any input; `nvcomp`, for comparison and trusted data, needs `damacy[nvcomp]`, without
             which `Pipeline` raises `InvalidArgument`.
+        verify: how much of a chunk is decoded and checked: `"needed"`, what samples need of it, or `"whole"`, every
+            chunk to its end with all starts, lengths and checksums, at the cost of reading and decoding more.
     """
 
     batch_size: int
@@ -81,6 +84,7 @@ class Config:
     pop_timeout_s: float | None
     cache_bytes: int
     gpu_decoder: GpuDecoder
+    verify: Verify
 
     # The fields are what is stored; this is what is taken.
     def __init__(
@@ -104,6 +108,7 @@ class Config:
         pop_timeout_s: float | None = None,
         cache_bytes: int = 0,
         gpu_decoder: GpuDecoder = "auto",
+        verify: Verify = "needed",
     ) -> None:
         for name, value in list(locals().items()):
             if name != "self":
@@ -148,6 +153,7 @@ class Config:
         self._keep("pop_timeout_s", _timeout(self.pop_timeout_s))
         self._keep_int("cache_bytes", 0)
         self._keep("gpu_decoder", _one_of("gpu_decoder", self.gpu_decoder, _GPU_DECODER))
+        self._keep("verify", _one_of("verify", self.verify, _VERIFY))
 
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)  # frozen for everybody else

@@ -15,12 +15,13 @@ from damacy._dtype import Dtype
 if TYPE_CHECKING:
     from damacy._info import ArrayInfo
 
-__all__ = ["Box", "Device", "DtypeLike", "GpuDecoder", "OnError", "Source", "Tail"]
+__all__ = ["Box", "Device", "DtypeLike", "GpuDecoder", "OnError", "Source", "Tail", "Verify"]
 
 OnError = Literal["raise", "skip", "fill"]
 """What becomes of a sample that fails after acceptance."""
 
 GpuDecoder = Literal["auto", "own", "nvcomp"]
+Verify = Literal["needed", "whole"]
 """Who decodes zstd and LZ4 frames on a GPU."""
 
 Tail = Literal["drop", "wrap", "pad", "short"]

@@ -30,6 +30,7 @@ DEFAULTS = {
     "pop_timeout_s": None,
     "cache_bytes": 0,
     "gpu_decoder": "auto",
+    "verify": "needed",
 }
 LEAST = {
     "batch_size": 1,
@@ -135,6 +136,7 @@ def test_the_first_failure_in_the_order_of_checks_is_reported():
         "pop_timeout_s": -1,
         "cache_bytes": -1,
         "gpu_decoder": "fast",
+        "verify": "all",
     }
     for name in list(wrong):
         assert name in refusal(**wrong)
@@ -173,6 +175,11 @@ def test_on_error_is_one_of_three_words(value):
 def test_gpu_decoder_is_one_of_three_words():
     assert [config(gpu_decoder=word).gpu_decoder for word in ("auto", "own", "nvcomp")] == ["auto", "own", "nvcomp"]
     assert refusal(gpu_decoder="x") == "gpu_decoder must be 'auto', 'own' or 'nvcomp' (got 'x')"
+
+
+def test_verify_is_one_of_two_words():
+    assert [config(verify=word).verify for word in ("needed", "whole")] == ["needed", "whole"]
+    assert refusal(verify="all") == "verify must be 'needed' or 'whole' (got 'all')"
 
 
 @pytest.mark.parametrize("value", [None, 0, 0.25, 3, np.float32(0.5)])

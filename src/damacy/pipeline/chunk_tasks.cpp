@@ -84,6 +84,8 @@ Box ChunkTasks::box_of(std::size_t chunk) const {
 
 std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
   const Array& array = array_of(shard_of_chunk_[chunk]);
+  if (with_.verify == Verify::whole && !array.metadata().codecs.is_raw())
+    return {{0, static_cast<std::uint64_t>(array.metadata().chunk_bytes())}};
   const Box box = box_of(chunk);
   std::vector<ByteRange> ranges;
   for (const std::uint32_t row : rows_of(chunk)) ranges.push_back(bytes_of(array, box, wanted(*job_, row, box)));

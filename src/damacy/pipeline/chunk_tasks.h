@@ -26,6 +26,7 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
     Readers* readers;  // null: the caller may wait for storage
     StatsBoard& board;
     std::shared_ptr<Catalog> catalog;
+    Verify verify = Verify::needed;
   };
   // Holds one task of the job open until its own last task is closed; one of its own, and one read, are open until it
   // is planned().
@@ -51,6 +52,7 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
     return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);
   }
   Box box_of(std::size_t chunk) const;
+  // All of a chunk that has codecs, with Verify::whole.
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
 
   void open_task() noexcept override { open_.fetch_add(1); }

@@ -12,6 +12,10 @@ namespace damacy {
 
 enum class OnError { raise, skip, fill };
 enum class GpuDecoderChoice { automatic, own, nvcomp };
+enum class Verify {
+  needed,  // what samples need is decoded and checked
+  whole,   // every chunk is decoded to its end, and all of its starts, lengths and checksums are checked
+};
 
 // What each field means is said in python/damacy/_config.py. Bytes are bytes, counts are counts, 0 often means "no
 // limit".
@@ -34,6 +38,7 @@ struct Config {
   std::optional<double> pop_timeout_s = {};
   std::int64_t cache_bytes = 0;
   GpuDecoderChoice gpu_decoder = GpuDecoderChoice::automatic;
+  Verify verify = Verify::needed;
 };
 
 inline constexpr std::int64_t kMaxChunkUncompressedBytes = std::int64_t{1} << 30;

@@ -53,6 +53,7 @@ class StreamEngine final : public BatchEngine {
         parts_(std::move(parts)),
         catalog_(std::move(catalog)),
         board_(board),
+        verify_(config.verify),
         pages_(std::make_shared<PageAlloc>()),
         staging_(parts_.device->pinned_memory(), plan_.staging),
         scratch_(parts_.device->device_memory(), plan_.scratch),
@@ -66,7 +67,7 @@ class StreamEngine final : public BatchEngine {
   ~StreamEngine() override { stop(nullptr); }
 
   void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept override {
-    plan_portions(job, {&readers_, board_, catalog_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
+    plan_portions(job, {&readers_, board_, catalog_, verify_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
       former_.add(tasks, parts_.device_from_bytes, stop);
     });
     // A device with little to do is better off with this batch now than with a fuller wave later.
@@ -112,6 +113,7 @@ class StreamEngine final : public BatchEngine {
   StreamEngineParts parts_;
   std::shared_ptr<Catalog> catalog_;
   StatsBoard& board_;
+  Verify verify_;
   std::shared_ptr<Alloc> pages_;
   Arena staging_;
   Arena scratch_;

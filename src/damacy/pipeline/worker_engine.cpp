@@ -25,6 +25,7 @@ WorkerEngine::WorkerEngine(const Config& config, const std::shared_ptr<Alloc>& a
                            StatsBoard& board, const std::shared_ptr<const Clock>& clock)
     : catalog_(std::move(catalog)),
       board_(board),
+      verify_(config.verify),
       staging_(alloc, static_cast<std::size_t>(config.host_buffer_bytes)),
       scratch_(alloc, scratch_bytes(config)),
       readers_(config, clock) {}
@@ -38,7 +39,7 @@ void HostRows::move_row(BatchJob& job, std::size_t from, std::size_t to) {
 }
 
 void WorkerEngine::produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept {
-  plan_portions(job, {&readers_, board_, catalog_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
+  plan_portions(job, {&readers_, board_, catalog_, verify_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
     board_.add(&Stats::waves_emitted, 1);
     for (auto& request : make_worker_requests(tasks, {staging_, scratch_, readers_.contexts(), share_}))
       readers_.submit(std::move(request));

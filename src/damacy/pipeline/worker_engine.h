@@ -39,6 +39,7 @@ class WorkerEngine final : public BatchEngine {
  private:
   std::shared_ptr<Catalog> catalog_;
   StatsBoard& board_;
+  Verify verify_;
   HostRows rows_;
   ChunkShare share_;
   Arena staging_;
