@@ -55,6 +55,7 @@ nb::dict verify_dict(const Verifier& verifier, std::int64_t first, std::int64_t 
   nb::dict out;
   out["chunks"] = report.chunks;
   out["missing"] = report.missing;
+  out["unguarded"] = report.unguarded;
   out["encoded_bytes"] = report.encoded_bytes;
   out["decoded_bytes"] = report.decoded_bytes;
   out["read_ns"] = report.read_ns;

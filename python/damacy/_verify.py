@@ -32,11 +32,13 @@ _BLOCK_BYTES = 32 << 20  # of decoded chunks in one task, about
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of one array; `refused` is why it could not be checked at all."""
+    """What became of one array; `refused` is why it could not be checked at all. Of the good `chunks`, `unguarded` have
+    no checksum: damage that still decodes is not found there."""
 
     uri: str
     chunks: int = 0
     missing: int = 0
+    unguarded: int = 0
     encoded_bytes: int = 0
     decoded_bytes: int = 0
     read_ns: int = 0
@@ -53,7 +55,8 @@ class Outcome:
             setattr(self, name, getattr(self, name) + value)
 
     def as_dict(self) -> dict[str, Any]:
-        counts = {name: getattr(self, name) for name in ("uri", "chunks", "missing", "encoded_bytes", "decoded_bytes")}
+        names = ("uri", "chunks", "missing", "unguarded", "encoded_bytes", "decoded_bytes")
+        counts = {name: getattr(self, name) for name in names}
         refused = None if self.refused is None else _error_dict(self.refused)
         return counts | {"bad": [_error_dict(error) for error in self.bad], "refused": refused}
 
@@ -213,6 +216,8 @@ def _show(outcomes: list[Outcome], seconds: float) -> None:
     for outcome in outcomes:
         mark = "[green]✓[/]" if outcome.good else "[red]✗[/]"
         counts = f"{outcome.chunks:,} chunks good, {outcome.missing:,} not stored"
+        if outcome.unguarded:
+            counts += f", {outcome.unguarded:,} without a checksum"
         if outcome.bad:
             counts += f", [red]{len(outcome.bad):,} bad[/]"
         if outcome.refused is not None:
@@ -228,3 +233,6 @@ def _show(outcomes: list[Outcome], seconds: float) -> None:
     decoded = sum(outcome.decoded_bytes for outcome in outcomes)
     rate = f"{size(decoded / seconds)}/s" if seconds else ""
     out.print(f"{size(read)} read, {size(decoded)} decoded in {seconds:.2f} s: {rate}")
+    if unguarded := sum(outcome.unguarded for outcome in outcomes):
+        chunks = sum(outcome.chunks for outcome in outcomes)
+        out.print(f"no checksum covers {unguarded:,} of {chunks:,} good chunks: damage that still decodes is not found")

@@ -42,7 +42,9 @@ class Verifier::StoredArray {
   StoredArray(const std::string& uri, Catalog::MakeStore make_store)
       : catalog_(make_store ? Catalog(kLimits, std::move(make_store)) : Catalog(kLimits)),
         array_(catalog_.array(uri)),
-        chunks_in_shard_(array_->chunks_in_shard()) {
+        chunks_in_shard_(array_->chunks_in_shard()),
+        shards_have_checksum_(std::ranges::any_of(
+            array_->metadata().shards, [](const auto& shard) { return shard.codecs.always_has_checksum(); })) {
     const auto shards = product(array_->shard_grid().span());
     const auto places = shards ? checked_mul(*shards, places_per_shard()) : std::nullopt;
     places_ = places.value_or(std::numeric_limits<std::int64_t>::max());
@@ -64,6 +66,7 @@ class Verifier::StoredArray {
   Catalog catalog_;
   std::shared_ptr<const Array> array_;
   Dims chunks_in_shard_;
+  bool shards_have_checksum_;  // as a whole, around their chunks
   std::int64_t places_ = 0;
 };
 
@@ -128,6 +131,7 @@ void Verifier::StoredArray::verify_chunk(Round& round, const Shard& shard, const
     if (!result.ok()) throw decode_error(result);
     report.decode_ns += decoding.elapsed().count();
     ++report.chunks;
+    if (!shards_have_checksum_ && !metadata.codecs.has_checksum(round.encoded)) ++report.unguarded;
     report.encoded_bytes += stored.bytes;
     report.decoded_bytes += round.decoded.size();
   } catch (...) {

@@ -49,6 +49,10 @@ TEST_F(Verifiers, count_good_chunks_missing_ones_and_bad_ones) {
   EXPECT_EQ(report.bad.front().where().key, "c.2.1");
 }
 
+TEST_F(Verifiers, count_chunks_that_no_checksum_covers) {
+  EXPECT_EQ(verifier().verify(0, 20).unguarded, 20);
+}
+
 TEST_F(Verifiers, go_on_behind_a_chunk_that_storage_does_not_answer_for) {
   const Verifier all = verifier();
   std::size_t hung = 0;
