@@ -1,4 +1,5 @@
-# The C++ test programs: <layer>_tests has the *_test.cpp files of a layer; sweep_tests and file_io_soak cross layers.
+# The C++ test programs: <layer>_tests has the *_test.cpp files of a layer; sweep_tests, file_io_soak and
+# stage_check cross layers.
 # Beside them the libraries that play others' in tests.
 set(DAMACY_TEST_FILES ${CMAKE_CURRENT_LIST_DIR}/../tests)
 
@@ -85,6 +86,16 @@ function(damacy_add_file_io_soak)
   set_tests_properties(file_io_soak PROPERTIES TIMEOUT 180)
 endfunction()
 
+# Chunks through a device beside the host's decoder; some thousands of them as a test. Runs on a GPU, too.
+function(damacy_add_stage_check)
+  add_executable(stage_check ${DAMACY_TEST_FILES}/stages/stage_check.cpp ${DAMACY_TEST_FILES}/stages/comparison.cpp)
+  target_link_libraries(stage_check PRIVATE damacy damacy_options ${DAMACY_LINK_codec} ${DAMACY_LINK_core})
+  target_include_directories(stage_check PRIVATE ${DAMACY_TEST_FILES})
+  set(DAMACY_STAGE_CHUNKS 8192 CACHE STRING "chunks that the test stage_check compares")
+  add_test(NAME stage_check COMMAND stage_check --chunks ${DAMACY_STAGE_CHUNKS} --threads 2)
+  set_tests_properties(stage_check PROPERTIES TIMEOUT 180)
+endfunction()
+
 function(damacy_add_tests)
   find_package(GTest REQUIRED)
   include(GoogleTest)
@@ -96,4 +107,5 @@ function(damacy_add_tests)
   endforeach()
   damacy_add_sweeps()
   damacy_add_file_io_soak()
+  damacy_add_stage_check()
 endfunction()
