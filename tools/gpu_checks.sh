@@ -2,7 +2,7 @@
 # Whether the kernels are safe on any input: mutated frames under canaries, then compute-sanitizer. From the root of a
 # checkout on a machine with a GPU; programs that were carried along lie in .gpu/bin/ (or build/bench/):
 #   codec_bench      of bench/codec/build.sh       copy_cuda_check  of bench/copy/build.sh, may be missing
-#   codec_tests, device_tests                      built with CUDA, may be missing
+#   codec_tests, device_tests, stage_check         built with CUDA, may be missing
 #
 # usage: tools/gpu_checks.sh OUT SECONDS     SECONDS for each of zstd, LZ4 and blosc mutated, zstd and LZ4 generated;
 # 0: sanitizers alone. Results: OUT/checks.jsonl, OUT/*.log, and OUT/frames.txt, which keeps the totals of all runs: give
@@ -69,6 +69,11 @@ if [[ "$seconds" != 0 ]]; then
   for subject in zstd lz4 blosc; do mutated "$subject"; done
   for subject in zstd lz4; do generated "$subject"; done
   cat "$out/frames.txt"
+fi
+# Staging, decoding and placing against the host's decoder: 10 million chunks, some minutes on 16 cores.
+name="$(program stage_check)"
+if [[ -n "$name" && "$seconds" != 0 ]]; then
+  step 600 stage-check "$name" --device cuda --chunks "${STAGE_CHUNKS:-10000000}" --seconds 500
 fi
 if [[ "${SANITIZE:-1}" == 1 ]]; then
   tool="$(command -v compute-sanitizer || find /usr/local/cuda*/bin -name compute-sanitizer 2>/dev/null | head -1)"

@@ -21,8 +21,10 @@ OnError = Literal["raise", "skip", "fill"]
 """What becomes of a sample that fails after acceptance."""
 
 GpuDecoder = Literal["auto", "own", "nvcomp"]
-Verify = Literal["needed", "whole"]
 """Who decodes zstd and LZ4 frames on a GPU."""
+
+Verify = Literal["needed", "whole"]
+"""How much of a chunk is decoded and checked."""
 
 Tail = Literal["drop", "wrap", "pad", "short"]
 """What becomes of the samples at an epoch's end that fill no whole step."""

@@ -196,6 +196,20 @@ def test_verify_compares_checksums(tmp_path):
     assert (bad["chunk"], bad["reason"]) == ([1], "checksum")
 
 
+def test_verify_counts_chunks_that_no_checksum_covers(tmp_path, sharded):
+    path = tmp_path / "checked.zarr"
+    checked = [zarr.codecs.ZstdCodec(checksum=True)]
+    zarr.create_array(path, shape=(8,), chunks=(4,), dtype="u1", compressors=checked)[:] = np.arange(8, dtype="u1")
+    (array,) = document("verify", path)["arrays"]
+    assert (array["chunks"], array["unguarded"]) == (2, 0)
+    assert "checksum" not in damacy("verify", path).output
+    (array,) = document("verify", sharded)["arrays"]
+    assert (array["chunks"], array["unguarded"]) == (48, 48)
+    shown = damacy("verify", sharded).output
+    assert "48 chunks good, 0 not stored, 48 without a checksum" in shown
+    assert "no checksum covers 48 of 48 good chunks: damage that still decodes is not found" in shown
+
+
 def test_verify_tells_a_broken_shard_index_once_and_goes_on(sharded):
     shard = sharded / "c" / "0" / "1" / "0"
     damaged = bytearray(shard.read_bytes())
