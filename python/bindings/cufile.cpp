@@ -36,7 +36,7 @@ bool is_list(nb::handle buf) {
 // A whole request from Python's arguments, with its buffers.
 struct Parsed {
   FileRequest request;
-  std::shared_ptr<HeldBuffers> held = std::make_shared<HeldBuffers>();
+  std::shared_ptr<HeldBuffers> held = hold_buffers();
   std::uint64_t size = 0;
 };
 

@@ -29,7 +29,33 @@ std::uint64_t size_within(nb::handle size, std::uint64_t available);
 void check_end(std::uint64_t offset, std::uint64_t size);
 void check_target(const HeldBuffer& buffer, Direction direction);
 
-extern std::atomic<bool> python_ends;
+// What callbacks of operations hold of Python's. Their thread may end after Python began to: nothing of Python's is
+// touched then, and what is still held is leaked.
+class PythonAccess {
+ public:
+  PythonAccess() noexcept : granted_(enter()) {}
+  ~PythonAccess();
+  PythonAccess(const PythonAccess&) = delete;
+  PythonAccess& operator=(const PythonAccess&) = delete;
+  explicit operator bool() const noexcept { return granted_; }
+  // Grants no more from here on, and waits for those granted, at most `patience`. False: some are left.
+  static bool end(std::chrono::milliseconds patience);
+
+ private:
+  static bool enter() noexcept;
+  const bool granted_;
+};
+
+// Destroys with the GIL held, on any thread.
+struct DropWithGil {
+  template <class Owned>
+  void operator()(Owned* owned) const {
+    const PythonAccess access;
+    if (!access) return;
+    const HeldGil gil;
+    delete owned;
+  }
+};
 
 // What an IOFuture of damacy.cufile holds.
 class IoHandle {
@@ -45,7 +71,8 @@ class IoHandle {
     }
     // The operation outlives this handle if need be, and its buffers with it.
     operation_->when_done([held = held_] {
-      if (python_ends) return;
+      const PythonAccess access;
+      if (!access) return;
       const HeldGil gil;
       held->release();
     });
@@ -115,9 +142,10 @@ class IoHandle {
       call();
       return;
     }
-    auto shared = std::make_shared<nb::object>(std::move(call));
+    const std::shared_ptr<nb::object> shared(new nb::object(std::move(call)), DropWithGil());
     operation_->when_done([shared] {
-      if (python_ends) return;
+      const PythonAccess access;
+      if (!access) return;
       const HeldGil gil;
       try {
         (*shared)();

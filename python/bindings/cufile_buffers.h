@@ -39,11 +39,14 @@ class HeldBuffer {
   FileMemory memory_;
 };
 
-// The buffers of one request, released together: by who gets the result, or by the callback thread.
+// The buffers of one request, released together: by who gets the result, or by the callback thread. Owned through
+// hold_buffers(), because the last owner may be a thread without the GIL.
 struct HeldBuffers {
   std::vector<HeldBuffer> all;
   void release() noexcept { const auto gone = std::exchange(all, {}); }  // which may run Python code
 };
+
+std::shared_ptr<HeldBuffers> hold_buffers();
 
 // What a DLPack capsule holds, as damacy._io_memory wants it: (pointer, bytes, read only, shape, strides or None, item
 // size, owner). Consumes the capsule.

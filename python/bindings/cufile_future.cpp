@@ -1,10 +1,39 @@
 // Errors and futures of file I/O as Python objects.
+#include <thread>
+
 #include "cufile.h"
 #include "damacy/io/file_error.h"
 
 namespace damacy::python {
 
-std::atomic<bool> python_ends{false};
+namespace {
+std::atomic<bool> access_ended{false};
+std::atomic<int> accesses{0};
+}  // namespace
+
+// Counted before it is asked, and end() asks after it forbade: one of the two sees the other.
+bool PythonAccess::enter() noexcept {
+  ++accesses;
+  if (!access_ended) return true;
+  --accesses;
+  return false;
+}
+
+PythonAccess::~PythonAccess() {
+  if (granted_) --accesses;
+}
+
+bool PythonAccess::end(std::chrono::milliseconds patience) {
+  access_ended = true;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (accesses > 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return accesses == 0;
+}
+
+std::shared_ptr<HeldBuffers> hold_buffers() {
+  return std::shared_ptr<HeldBuffers>(new HeldBuffers, DropWithGil());
+}
 
 void raise(PyObject* type, const std::string& message) {
   PyErr_SetString(type, message.c_str());

@@ -10,7 +10,7 @@ namespace {
 // Ranges of a gather as they are collected: device memory is numbered by device and stream.
 struct Gather {
   GatherRequest request;
-  std::shared_ptr<HeldBuffers> held = std::make_shared<HeldBuffers>();
+  std::shared_ptr<HeldBuffers> held = hold_buffers();
 
   std::uint32_t memory_of(const HeldBuffer& buffer) {
     if (!buffer.on_device()) return 0;

@@ -77,11 +77,9 @@ void change_settings(const nb::dict& values) {
 }
 
 void end_with_python() {
-  {
-    const Unlocked unlocked;
-    IoPool::process().shut_down(std::chrono::seconds(5));
-  }
-  python_ends = true;
+  const Unlocked unlocked;
+  IoPool::process().shut_down(std::chrono::milliseconds(4500));
+  PythonAccess::end(std::chrono::milliseconds(500));  // of a user's callback that goes on, the rest is not waited for
 }
 
 nb::dict cufile_probe_dict() {
