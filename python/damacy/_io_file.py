@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from damacy import _native
 from damacy._compat_mode import CompatMode
+from damacy._errors import InvalidArgument
 from damacy._io_future import IOFuture, IOFutureStream
 
 
@@ -20,7 +22,7 @@ class CuFile(_native.CuFile):
 
     `compat_mode`, `engine` and `direct_io` settle for this file what `damacy.defaults` settles for all.
 
-    Raises `FileOpenError`, and `ValueError` for flags.
+    Raises `FileOpenError`; `ValueError` for flags; `InvalidArgument` for `s3://` and other schemes.
     """
 
     def __init__(
@@ -168,6 +170,7 @@ def _named_file(file: Any) -> bytes | int:
         name = os.fsencode(file)
         if b"\0" in name:
             raise ValueError(f"a path holds no NUL (got {name!r})")
+        _refuse_scheme(os.fsdecode(name))
         return name
     if hasattr(file, "fileno"):
         file = file.fileno()
@@ -175,6 +178,23 @@ def _named_file(file: Any) -> bytes | int:
         return operator.index(file)
     except TypeError:
         raise TypeError(f"file: expected a path, a descriptor or a file object (got {type(file).__name__})") from None
+
+
+def _refuse_scheme(name: str) -> None:
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", name)
+    if scheme is None:
+        return
+    kind = scheme[1].lower()
+    if kind == "file":
+        advice = "give the path alone, without file://"
+    else:
+        advice = (
+            "copy the object to a local file first; an array in an object store is read by zarr-python with a store "
+            f"for {kind}, also under damacy.zarr.enable()"
+        )
+    raise InvalidArgument(
+        f"CuFile opens files of the local file system, not the scheme {kind}: {advice}", uri=name, reason="uri"
+    )
 
 
 def _engine(engine: str | None) -> str | None:

@@ -465,3 +465,19 @@ def test_reads_and_writes_are_those_of_the_system(tmp_path, seed):
                     model.extend(bytes(max(0, offset + count - len(model))))
                     model[offset : offset + count] = data
     assert path.read_bytes() == model
+
+
+@pytest.mark.parametrize("name", ["s3://bucket/a", "HTTPS://host/a", b"gs://bucket/a"])
+def test_a_scheme_is_refused_by_name_with_what_to_use(name):
+    with pytest.raises(damacy.InvalidArgument, match="not the scheme (s3|https|gs): copy the object") as caught:
+        damacy.cufile.CuFile(name)
+    assert caught.value.uri.lower().startswith(("s3", "https", "gs"))
+
+
+def test_a_file_url_is_refused_with_the_path_as_advice_and_a_path_with_colons_is_a_path(tmp_path):
+    with pytest.raises(damacy.InvalidArgument, match="without file://"):
+        damacy.cufile.CuFile("file:///tmp/a")
+    (tmp_path / "s3:").mkdir()
+    (tmp_path / "s3:" / "a").write_bytes(b"x")
+    with damacy.cufile.CuFile(f"{tmp_path}/s3://a") as file:
+        assert file.read(bytearray(1)) == 1
