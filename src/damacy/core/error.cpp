@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "damacy/core/address_space.h"
 #include "damacy/core/dims.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
@@ -138,7 +139,7 @@ Error current_error() {
   } catch (const Error& error) {
     return error;
   } catch (const std::bad_alloc&) {
-    return Error(Status::oom, "no memory left on the host", "memory");
+    return Error(Status::oom, text("no memory left on the host", address_space_note()), "memory");
   } catch (const std::length_error&) {  // more elements than addresses
     return Error(Status::oom, "no memory could hold so much", "memory");
   } catch (const std::exception& error) {

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "damacy/core/address_space.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
 #include "damacy/device/trace.h"
@@ -133,8 +134,10 @@ class ThreadEngine final : public Engine {
     } catch (const std::system_error& error) {
       const std::size_t started = seats_.size();
       end();
-      throw Error(Status::oom, text("cannot start reader thread ", started + 1, " of ", count_, ": ", error.what()),
-                  "memory")
+      throw Error(
+          Status::oom,
+          text("cannot start reader thread ", started + 1, " of ", count_, ": ", error.what(), address_space_note()),
+          "memory")
           .with_errno(error.code().value());
     } catch (...) {
       end();

@@ -1,0 +1,35 @@
+#include "damacy/core/address_space.h"
+
+#include <cstdint>
+#include <cstdlib>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+// 0: not known.
+std::uint64_t mapped_bytes() noexcept {
+  const int fd = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  char line[128] = {};
+  const ssize_t got = ::read(fd, line, sizeof line - 1);
+  ::close(fd);
+  return got <= 0 ? 0 : std::strtoull(line, nullptr, 10) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+std::string address_space_note() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  return text("; the address space of this process is limited to ", limit.rlim_cur,
+              " bytes (ulimit -v, RLIMIT_AS), of which ", mapped_bytes(),
+              " are in use: raise the limit, or ask for less");
+}
+
+}  // namespace damacy
