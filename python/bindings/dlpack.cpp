@@ -102,8 +102,11 @@ nb::object dlpack_capsule(const Batch& batch, nb::object stream, nb::object max_
                           nb::object copy) {
   const bool versioned = wants_versioned(max_version);
   const Batch::Export how = export_of(batch, stream, dl_device, copy);
-  if (versioned) return capsule_of(batch.to_dlpack_versioned(how), "dltensor_versioned", drop_versioned_capsule);
-  return capsule_of(batch.to_dlpack(how), "dltensor", drop_capsule);
+  // A copy waits for consumers' work, which may need the GIL.
+  if (versioned)
+    return capsule_of(without_gil([&] { return batch.to_dlpack_versioned(how); }), "dltensor_versioned",
+                      drop_versioned_capsule);
+  return capsule_of(without_gil([&] { return batch.to_dlpack(how); }), "dltensor", drop_capsule);
 }
 
 }  // namespace damacy::python

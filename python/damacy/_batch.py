@@ -73,7 +73,7 @@ class Batch:
 
     def numpy(self) -> numpy.ndarray[Any, Any]:
         """The batch as a NumPy array: a view of a host batch (it holds the slot: `.copy()` what you keep), a copy of a
-        CUDA batch."""
+        CUDA batch, made after the work queued so far on the streams that views of it were exported to."""
         info = self.info
         return _array_over(self.__dlpack__(dl_device=_HOST), info)
 

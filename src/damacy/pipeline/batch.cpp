@@ -55,8 +55,9 @@ void drop(Managed* tensor) {
   delete static_cast<ManagedExport<Managed>*>(tensor->manager_ctx);
 }
 
-// Fresh memory with the batch's bytes, complete on return.
-HostBuffer copy_of(const std::shared_ptr<Device>& device, std::span<std::byte> bytes, bool to_host) {
+// Fresh memory with the batch's bytes as its consumers' queued work leaves them; complete on return.
+HostBuffer copy_of(const std::shared_ptr<Device>& device, const SlotLoan& loan, std::span<std::byte> bytes,
+                   bool to_host) {
   const bool on_host = !device || to_host;
   HostBuffer copy(on_host ? std::make_shared<PageAlloc>() : device->device_memory(),
                   std::max<std::size_t>(bytes.size(), 1));
@@ -65,6 +66,7 @@ HostBuffer copy_of(const std::shared_ptr<Device>& device, std::span<std::byte> b
     return copy;
   }
   const auto stream = device->make_stream();
+  loan.order_after_consumers(*device, *stream);
   stream->copy(copy.bytes().first(bytes.size()), bytes);
   stream->record().wait();
   return copy;
@@ -212,7 +214,7 @@ Managed* Batch::State::to_tensor(const Export& how) const try {
   const DlDevice own = device ? DlDevice{2, device->index()} : DlDevice{};
   if (how.copy || (how.to_host && device))
     return make_tensor<Managed>(info, how.to_host ? DlDevice{} : own, nullptr,
-                                copy_of(device, bytes(*held_loan), how.to_host));
+                                copy_of(device, *held_loan, bytes(*held_loan), how.to_host));
   if (device && how.stream.value_or(0) <= 1)
     held_loan->used_on_legacy_stream();
   else if (device)

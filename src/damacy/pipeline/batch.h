@@ -64,8 +64,8 @@ class Batch {
   // The same behind work of our own device layer.
   void release_after(Event last_use) noexcept;
 
-  // How a batch is handed on. A view holds the slot; a copy is fresh memory of its own, on the batch's device or the
-  // host.
+  // How a batch is handed on. A view holds the slot. A copy is fresh memory of its own, on the batch's device or the
+  // host; it waits for the work queued so far on the streams that views of the batch were exported to.
   struct Export {
     bool copy = false;
     bool to_host = false;                 // CUDA only; implies a copy

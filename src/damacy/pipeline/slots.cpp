@@ -19,6 +19,17 @@ void SlotLoan::used_until(Event event) {
   fences_.push_back(std::move(event));
 }
 
+void SlotLoan::order_after_consumers(Device& device, Stream& stream) const {
+  if (!on_some_ && !on_legacy_) return;
+  std::optional<Event> queued;
+  if (!on_some_) queued = device.try_fence(0);
+  if (!queued) queued = device.fence_all(/*spare_captures=*/!on_some_ || in_capture_);
+  if (queued->for_streams())
+    stream.wait(*queued);
+  else
+    queued->wait();
+}
+
 void Slots::allocate(const std::shared_ptr<Alloc>& alloc, std::size_t bytes) {
   std::vector<HostBuffer> made;
   for (std::size_t i = 0; i < in_use_by_.size(); ++i) made.emplace_back(alloc, bytes);

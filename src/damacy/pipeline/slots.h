@@ -42,6 +42,9 @@ class SlotLoan {
     on_some_ = true;
   }
   void used_until(Event event);
+  // Later work of `stream` comes after what consumers have queued so far. The caller waits where no stream can: while a
+  // graph is being captured.
+  void order_after_consumers(Device& device, Stream& stream) const;
 
  private:
   friend class Slots;
