@@ -98,7 +98,8 @@ class Pipeline:
             self._native.flush()
 
     def close(self) -> None:
-        """Stop all work and free all but what batches and tensors still use. Idempotent."""
+        """Stop all work and free everything except what batches and tensors still use. Idempotent. `stats`, `explain`
+        and `config` still answer."""
         with _log.drained():
             self._native.close()
 
@@ -113,18 +114,20 @@ class Pipeline:
         return _AllBatches(self)
 
     def stats(self) -> Stats:
-        """Exact counts and times since the start, or since `stats_reset`."""
+        """Exact counts and times since the start, or since `stats_reset`. After `close` the last figures; the gauges
+        then say what was in use when it closed."""
         return stats_from(self._native.stats())
 
     def explain(self) -> Explanation:
         """What binds now, its share of its measured ceiling, and the setting that would help; `print` it.
 
-        Looks at the time since the start, or since `stats_reset`: reset once batches flow, then ask.
+        Looks at the time since the start, or since `stats_reset`: reset once batches flow, then ask. After `close` it
+        answers with the last figures.
         """
         return explanation_from(self._native.explain())
 
     def stats_reset(self) -> None:
-        """Zero all counts but the gauges."""
+        """Zero all counts except the gauges. `ShutdownError` after `close`."""
         self._native.stats_reset()
 
     def __enter__(self) -> Pipeline:

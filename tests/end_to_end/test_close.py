@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import os
 import threading
 import time
 
@@ -9,7 +10,7 @@ import pytest
 from support.line import Source, endless, numbers, popped
 from support.slow import OPTIONS as SLOW
 from support.slow import slow_sample
-from support.streaming import pipeline
+from support.streaming import pipeline, store
 
 import damacy
 
@@ -25,7 +26,6 @@ def closed_everywhere(p):
         lambda: p.push([]),
         p.pop,
         p.flush,
-        p.stats,
         p.stats_reset,
         lambda: p.device,
         lambda: next(batches),
@@ -48,6 +48,43 @@ def test_after_close_members_raise_shutdown_error_and_close_is_idempotent(line):
     closed_everywhere(p)
     with pytest.raises(damacy.ShutdownError):
         next(batches)
+
+
+def test_statistics_and_what_binds_answer_after_close_with_the_last_figures(line):
+    with pipeline() as p:
+        p.push(line.all(range(6)))
+        for batch in p:
+            batch.release()
+        while_open = p.stats()
+    last = p.stats()
+    assert last.batches_emitted == while_open.batches_emitted == 3
+    assert last.io.count == while_open.io.count > 0 and last.bytes_read == while_open.bytes_read > 0
+    assert last.host_bytes_committed == while_open.host_bytes_committed > 0
+    assert last.gpu_bytes_committed == while_open.gpu_bytes_committed > 0
+    assert p.stats() == last
+    explained = p.explain()
+    assert explained.binds != "nothing yet"
+    assert p.explain() == explained  # no time passes for a closed pipeline
+    with pytest.raises(damacy.ShutdownError):
+        p.stats_reset()
+    assert p.stats() == last
+
+
+def descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+def test_close_frees_descriptors_while_the_pipeline_and_a_batch_are_kept(tmp_path):
+    files = 200
+    stored = store(tmp_path / "a.zarr", (files,), (1,))
+    before = descriptors()
+    p = pipeline(batch_size=files // 2, n_batches=2)
+    p.push([stored.sample((k, k + 1)) for k in range(files)])
+    batch = p.pop()
+    assert len(descriptors()) > len(before) + files // 2 - 10
+    p.close()
+    assert descriptors() == before
+    assert numbers(batch)[:3] == [0, 1, 2]  # the second batch was never popped
 
 
 def test_with_closes_without_flush_and_never_masks_the_bodys_exception(line):

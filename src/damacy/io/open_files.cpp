@@ -271,8 +271,19 @@ void OpenFiles::drop(const std::string& path) {
   kept_.erase(gone);
 }
 
+void OpenFiles::forget() noexcept {
+  Kept gone;  // closed outside the lock
+  const std::lock_guard lock(mutex_);
+  by_path_.clear();
+  gone.swap(kept_);
+}
+
 std::shared_ptr<OpenFiles> detail::make_open_files(std::size_t max_open, std::shared_ptr<FileCalls> calls) {
   return std::make_shared<OpenFiles>(max_open, std::move(calls));
+}
+
+void close_unused(OpenFiles& files) noexcept {
+  files.forget();
 }
 
 std::shared_ptr<OpenFiles> make_open_files(std::size_t max_open) {

@@ -63,6 +63,7 @@ std::shared_ptr<Store> make_file_store(std::string root, std::size_t max_open);
 // The same bound for several stores together: what they keep open, and for reuse, they keep in one place.
 class OpenFiles;
 std::shared_ptr<OpenFiles> make_open_files(std::size_t max_open);
+void close_unused(OpenFiles& files) noexcept;  // forgets all objects; those that others hold stay open
 std::shared_ptr<Store> make_file_store(std::string root, std::shared_ptr<OpenFiles> files);
 
 // An uri: a path taken literally, or file:///path percent-decoded once. Gives the path.

@@ -78,6 +78,7 @@ class Pipeline {
   // What take_due() threw could not be told: it is due again, before all else.
   void put_back(std::exception_ptr error);
   void flush();
+  // Frees everything except slots that batches and tensors use. stats() and explain() then give the last figures.
   void close() noexcept;
 
   bool pending() const;

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "damacy/codec/nvcomp/library.h"
+#include "damacy/core/address_space.h"
 #include "damacy/core/cores.h"
 #include "damacy/core/error.h"
 #include "damacy/core/log.h"
@@ -82,9 +83,13 @@ Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
                              settings_text(config, engine_device.get())));
     planner = std::thread([this] { plan_batches(stopping.get_token()); });
   } catch (Error& error) {
+    if (error.status() == Status::oom && error.where().reason == "memory")
+      error.with_note(text("host_buffer_bytes is ", config.host_buffer_bytes, ", device_buffer_bytes is ",
+                           config.device_buffer_bytes));
     throw error.in_stage("create");
   } catch (const std::system_error& error) {
-    throw Error(Status::oom, text("no thread could be started: ", std::string_view(error.what())), "memory")
+    throw Error(Status::oom, text("no thread could be started: ", std::string_view(error.what()), address_space_note()),
+                "memory")
         .in_stage("create");
   }
 }
@@ -138,6 +143,7 @@ void Pipeline::Impl::close() noexcept {
     dropped_errors = stream.take_deferred();
     wakeup->changed.notify_all();
   }
+  const double seconds = std::chrono::duration<double>(board.observed()).count();
   stopping.request_stop();
   if (planner.joinable()) planner.join();
   if (engine && engine->stop(engine))
@@ -146,7 +152,43 @@ void Pipeline::Impl::close() noexcept {
         "their threads and its buffers until they end");
   if (slots) slots->retire();
   if (catalog) catalog->clear();
+  free_all(seconds);
   log_summaries(/*now_or_never=*/true);
+}
+
+// Keeps the last figures, and what waiting callers need to see that the pipeline is closed. Slots that batches and
+// tensors still use belong to their loans. A thread that is stuck in storage keeps the engine.
+void Pipeline::Impl::free_all(double seconds) noexcept {
+  // Destroyed from the last to the first, without the lock.
+  std::shared_ptr<Catalog> last_catalog;
+  std::shared_ptr<Device> last_engine_device, last_batch_device;
+  std::shared_ptr<const NvcompLibrary> last_nvcomp;
+  std::shared_ptr<Slots> last_slots;
+  std::shared_ptr<BatchEngine> last_engine;
+  Surroundings last_around;
+  std::unordered_set<std::string> last_resolved;
+  std::vector<PlannedSample> last_samples;
+  for (bool any = true; any;) {
+    std::shared_ptr<BatchJob> batch;
+    const std::lock_guard lock(wakeup->mutex);
+    batch = stream.take_batch();
+    any = batch != nullptr;
+  }
+  const std::lock_guard lock(wakeup->mutex);
+  if (!engine) return;
+  last_seen = observe();
+  last_seen->seconds = seconds;
+  last_catalog.swap(catalog);
+  last_engine_device.swap(engine_device);
+  last_batch_device.swap(batch_device);
+  last_nvcomp.swap(nvcomp);
+  last_slots.swap(slots);
+  last_engine.swap(engine);
+  last_around.device.swap(around.device);
+  last_around.alloc.swap(around.alloc);
+  last_around.make_store.swap(around.make_store);
+  last_resolved.swap(resolved);
+  last_samples = stream.take_samples();
 }
 
 Error Pipeline::Impl::closed_error() {
@@ -354,21 +396,34 @@ bool Pipeline::Impl::pending() {
   return !closed && stream.has_sources();
 }
 
+Observation Pipeline::Impl::observe() const noexcept {
+  if (last_seen) return *last_seen;
+  Observation seen;
+  seen.stats = board.read();
+  const Catalog::Counts counts = catalog->counts();
+  seen.stats.zarr_meta_hits = static_cast<std::int64_t>(counts.array_hits);
+  seen.stats.zarr_meta_misses = static_cast<std::int64_t>(counts.array_misses);
+  seen.stats.shard_idx_hits = static_cast<std::int64_t>(counts.shard_hits);
+  seen.stats.shard_idx_misses = static_cast<std::int64_t>(counts.shard_misses);
+  seen.stats.batches_truncated = stream.truncated();
+  seen.stats.gpu_bytes_committed = config.n_batches * static_cast<std::int64_t>(slots->bytes_of_one()) +
+                                   static_cast<std::int64_t>(engine->device_bytes());
+  seen.stats.host_bytes_committed = static_cast<std::int64_t>(engine->host_bytes());
+  seen.seconds = std::chrono::duration<double>(board.observed()).count();
+  seen.on_device = engine_device && 2 * seen.stats.chunks_decoded_on_host < seen.stats.chunks_decoded;
+  const BatchEngine::AtOnce at_once = engine->at_once();
+  seen.readers = static_cast<double>(at_once.readers);
+  seen.decoders = static_cast<double>(at_once.decoders);
+  seen.wave_encoded = static_cast<double>(at_once.wave_encoded);
+  seen.wave_decoded = static_cast<double>(at_once.wave_decoded);
+  seen.larger_waves = at_once.larger_waves;
+  return seen;
+}
+
 Stats Pipeline::Impl::stats() {
   if (forked()) check_usable();
   const std::lock_guard lock(wakeup->mutex);
-  check_usable();
-  Stats stats = board.read();
-  const Catalog::Counts counts = catalog->counts();
-  stats.zarr_meta_hits = static_cast<std::int64_t>(counts.array_hits);
-  stats.zarr_meta_misses = static_cast<std::int64_t>(counts.array_misses);
-  stats.shard_idx_hits = static_cast<std::int64_t>(counts.shard_hits);
-  stats.shard_idx_misses = static_cast<std::int64_t>(counts.shard_misses);
-  stats.batches_truncated = stream.truncated();
-  stats.gpu_bytes_committed = config.n_batches * static_cast<std::int64_t>(slots->bytes_of_one()) +
-                              static_cast<std::int64_t>(engine->device_bytes());
-  stats.host_bytes_committed = static_cast<std::int64_t>(engine->host_bytes());
-  return stats;
+  return observe().stats;
 }
 
 void Pipeline::Impl::stats_reset() {
@@ -381,17 +436,13 @@ void Pipeline::Impl::stats_reset() {
 }
 
 Explanation Pipeline::Impl::explain() {
+  if (forked()) check_usable();
   Observation seen;
-  seen.stats = stats();
-  seen.seconds = std::chrono::duration<double>(board.observed()).count();
+  {
+    const std::lock_guard lock(wakeup->mutex);
+    seen = observe();
+  }
   seen.cores = static_cast<std::int64_t>(usable_cores());
-  seen.on_device = engine_device && 2 * seen.stats.chunks_decoded_on_host < seen.stats.chunks_decoded;
-  const BatchEngine::AtOnce at_once = engine->at_once();
-  seen.readers = static_cast<double>(at_once.readers);
-  seen.decoders = static_cast<double>(at_once.decoders);
-  seen.wave_encoded = static_cast<double>(at_once.wave_encoded);
-  seen.wave_decoded = static_cast<double>(at_once.wave_decoded);
-  seen.larger_waves = at_once.larger_waves;
   return damacy::explain(config, seen);
 }
 

@@ -68,9 +68,11 @@ struct Pipeline::Impl {
   template <class Ready>
   bool wait(Lock& lock, const Deadline& deadline, Ready ready);
   void look_after(Lock& lock) noexcept {  // what hangs in storage
-    lock.unlock();
-    engine->abandon_overdue();
-    lock.lock();
+    if (const auto kept = engine) {       // close() may drop it meanwhile
+      lock.unlock();
+      kept->abandon_overdue();
+      lock.lock();
+    }
   }
 
   bool can_refill() const;
@@ -99,6 +101,8 @@ struct Pipeline::Impl {
   template <class Ready>
   bool wait_for_slots(Lock& lock, const std::stop_token& stop, Ready ready);
   void on_settled(BatchJob& job);
+  Observation observe() const noexcept;  // with the lock held
+  void free_all(double seconds) noexcept;
 
   std::uint64_t epoch;
   Surroundings around;
@@ -111,9 +115,11 @@ struct Pipeline::Impl {
   std::shared_ptr<Slots> slots;
   std::shared_ptr<BatchEngine> engine;
 
-  // Under wakeup->mutex:
+  // Under wakeup->mutex. What closing frees (catalog, devices, nvcomp, slots, engine) is null from then on, and is
+  // used under the lock, or by who keeps a reference; the planner has ended before.
   SampleStream stream;
   bool closed = false;
+  std::optional<Observation> last_seen;  // of a closed pipeline
   bool refilling = false;
   bool accepted_since_flush = false;
   std::thread::id refiller;

@@ -165,17 +165,19 @@ class Pipeline::Impl::Opening final : public StorageWork {
 
 // Those that are not in the catalog yet side by side.
 Pipeline::Impl::OpenedByUri Pipeline::Impl::resolve(const QueuedSource& source) {
-  const auto opening = std::make_shared<Opening>(source, catalog);
-  if (opening->size() == 0) return {};
+  if (source.pulled.empty()) return {};
   Lock lock(wakeup->mutex);
   if (closed) throw closed_error();
+  const auto kept = engine;  // close() may drop both meanwhile
+  const auto kept_catalog = catalog;
   if (resolved.size() >= static_cast<std::size_t>(config.n_zarrs_meta_cache)) resolved.clear();
   std::size_t unknown = 0;
   for (const Sample& sample : source.pulled) unknown += resolved.insert(sample.uri).second ? 1 : 0;
   lock.unlock();
-  engine->ask(opening, opening->size(), std::max<std::size_t>(unknown, 1), [opening] { opening->all_told(); });
+  const auto opening = std::make_shared<Opening>(source, kept_catalog);
+  kept->ask(opening, opening->size(), std::max<std::size_t>(unknown, 1), [opening] { opening->all_told(); });
   while (!opening->wait_for(kPoll)) {
-    engine->abandon_overdue();
+    kept->abandon_overdue();
     if (around.while_waiting) around.while_waiting();
     if (forked()) check_usable();
     lock.lock();

@@ -52,6 +52,14 @@ void SampleStream::form_batch() {
   if (rows < config_.batch_size) ++truncated_;
 }
 
+std::shared_ptr<BatchJob> SampleStream::take_batch() noexcept {
+  if (batches_.empty()) return nullptr;
+  auto job = std::move(batches_.front().job);
+  batches_.pop_front();
+  planned_ -= std::min<std::size_t>(planned_, 1);
+  return job;
+}
+
 bool SampleStream::has_unstarted() const noexcept {
   return std::any_of(batches_.begin(), batches_.end(), [](const Item& item) { return !item.started && !item.settled; });
 }

@@ -56,6 +56,10 @@ class SampleStream {
   std::list<Deferred> take_deferred() noexcept { return std::exchange(deferred_, {}); }
   // Ends the run behind what is queued now.
   void flush();
+  // Of a pipeline that closes: samples that form no batch, and a batch at a time, null behind the last. They are to be
+  // destroyed without the lock.
+  std::vector<PlannedSample> take_samples() noexcept { return std::exchange(run_, {}); }
+  std::shared_ptr<BatchJob> take_batch() noexcept;
 
   // Batches, oldest first.
   struct Item {

@@ -65,7 +65,8 @@ std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object>
 struct Catalog::Impl {
   using Claim = MetadataCache::Claim;
 
-  Impl(const Limits& limits_of, MakeStore make) : limits(limits_of), make_store(std::move(make)) {}
+  Impl(const Limits& limits_of, MakeStore make)
+      : limits(limits_of), files(make ? nullptr : make_open_files(limits.open_files)), make_store(std::move(make)) {}
 
   std::shared_ptr<Store> store_of(const std::string& uri);
   ArrayEntry load_array(const std::string& uri, std::shared_ptr<Store> store);
@@ -78,6 +79,7 @@ struct Catalog::Impl {
   std::shared_ptr<const Shard> shard(const Array& array, const Dims& shard, std::string key);
 
   const Limits limits;
+  const std::shared_ptr<OpenFiles> files;  // of directories; null: make_store opens stores
   const MakeStore make_store;
   LargeDocuments large_documents;
   MetadataCache cache{limits};
@@ -93,7 +95,7 @@ std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
     std::erase_if(stores, [](const auto& known) { return known.second.expired(); });
   auto& known = stores[name];
   if (auto store = known.lock()) return store;
-  auto store = make_watched_store(make_store(path));
+  auto store = make_watched_store(files ? make_file_store(path, files) : make_store(path));
   known = store;
   return store;
 }
@@ -177,10 +179,7 @@ std::shared_ptr<const Shard> Catalog::Impl::shard(const Array& array, const Dims
   return handed_out(std::move(key), std::move(object), std::move(entry), index);
 }
 
-Catalog::Catalog(const Limits& limits)
-    : Catalog(limits, [files = make_open_files(limits.open_files)](const std::string& path) {
-        return make_file_store(path, files);
-      }) {}
+Catalog::Catalog(const Limits& limits) : impl_(std::make_shared<Impl>(limits, nullptr)) {}
 
 Catalog::Catalog(const Limits& limits, MakeStore make_store)
     : impl_(std::make_shared<Impl>(limits, std::move(make_store))) {}
@@ -256,6 +255,7 @@ void Catalog::reset_counts() {
 
 void Catalog::clear() {
   impl_->cache.clear();
+  if (impl_->files) close_unused(*impl_->files);
 }
 
 }  // namespace damacy

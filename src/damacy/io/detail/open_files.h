@@ -115,6 +115,7 @@ class OpenFiles {
   std::shared_ptr<Object> open(detail::FileName name);
   std::optional<Stamp> stamp(const detail::FileName& name);
   void close_idle() { descriptors_->close_idle(); }
+  void forget() noexcept;  // every object; those that others hold stay open
 
  private:
   using Kept = std::list<std::shared_ptr<detail::FileObject>>;  // last used first
