@@ -17,6 +17,7 @@
 namespace damacy {
 
 class Device;
+class OrderedAlloc;
 
 // A point in a stream's work. Cheap to copy, for any thread. A default one has always passed.
 class Event {
@@ -99,6 +100,8 @@ class Device {
   // reach directly.
   virtual std::shared_ptr<Alloc> device_memory() = 0;
   virtual std::shared_ptr<Alloc> pinned_memory() = 0;
+  // Device memory in the order of a stream made for the caller. Null: the device has none, and device_memory() serves.
+  virtual std::shared_ptr<OrderedAlloc> make_ordered_memory() { return nullptr; }
   virtual std::optional<Memory> memory() = 0;  // empty on the host
   // All of the allocation that `part` of the device's memory lies in; `part` itself where that is not known.
   virtual std::span<std::byte> allocation_of(std::span<std::byte> part) { return part; }

@@ -13,6 +13,7 @@
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
+#include "damacy/device/ordered_alloc.h"
 
 namespace damacy {
 namespace {
@@ -311,10 +312,54 @@ class HostStream final : public Stream {
   std::shared_ptr<Queue> queue_;
 };
 
+// Gives back in the order of a stream of its own.
+class HostOrderedMemory final : public OrderedAlloc {
+ public:
+  HostOrderedMemory(std::shared_ptr<Device> device, std::shared_ptr<Order> order, std::shared_ptr<Alloc> inner,
+                    bool guard)
+      : stream_(std::move(device), order), order_(std::move(order)), inner_(std::move(inner)), guard_(guard) {}
+
+  Taken take(std::size_t bytes) override {
+    bytes = taken(bytes);
+    std::byte* memory = inner_->take(bytes);
+    if (guard_) {
+      const Order::Lock lock(*order_);
+      order_->guarded().add(memory, bytes);
+    }
+    return {memory, {}};
+  }
+  void give(std::byte* memory, std::size_t bytes, std::span<const Event> after) noexcept override {
+    const std::lock_guard lock(mutex_);
+    try {
+      for (const Event& use : after) stream_.wait(use);
+      stream_.host_task([order = order_.get(), inner = inner_, memory, bytes = taken(bytes), guard = guard_] {
+        if (guard) order->guarded().remove(memory);  // a task runs under the lock of the order
+        inner->give(memory, bytes);
+      });
+    } catch (const std::exception&) {  // no memory for the task: give back at once, behind all work
+      const Order::Lock order(*order_);
+      order_->run_all();
+      if (guard_) order_->guarded().remove(memory);
+      inner_->give(memory, taken(bytes));
+    }
+  }
+
+ private:
+  std::size_t taken(std::size_t bytes) const noexcept { return guard_ ? round_up(bytes, Alloc::kAlignment) : bytes; }
+
+  std::mutex mutex_;
+  HostStream stream_;
+  const std::shared_ptr<Order> order_;
+  const std::shared_ptr<Alloc> inner_;
+  const bool guard_;
+};
+
 class HostDevice final : public Device, public std::enable_shared_from_this<HostDevice> {
  public:
   HostDevice(HostOrder order, std::shared_ptr<Alloc> alloc)
       : order_(std::make_shared<Order>(order)),
+        alloc_(alloc),
+        guard_(order.guard),
         device_memory_(std::make_shared<HostMemory>(order_, alloc, order.guard)),
         pinned_memory_(std::make_shared<HostMemory>(order_, alloc, false)) {}
   HostDevice(const HostDevice&) = delete;
@@ -329,6 +374,9 @@ class HostDevice final : public Device, public std::enable_shared_from_this<Host
   bool is_host() const noexcept override { return true; }
   std::shared_ptr<Alloc> device_memory() override { return device_memory_; }
   std::shared_ptr<Alloc> pinned_memory() override { return pinned_memory_; }
+  std::shared_ptr<OrderedAlloc> make_ordered_memory() override {
+    return std::make_shared<HostOrderedMemory>(shared_from_this(), order_, alloc_, guard_);
+  }
   std::optional<Memory> memory() override { return std::nullopt; }
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<HostStream>(shared_from_this(), order_); }
   void check_usable() override {}
@@ -340,6 +388,8 @@ class HostDevice final : public Device, public std::enable_shared_from_this<Host
 
  private:
   std::shared_ptr<Order> order_;
+  std::shared_ptr<Alloc> alloc_;
+  bool guard_;
   std::shared_ptr<Alloc> device_memory_;
   std::shared_ptr<Alloc> pinned_memory_;
 };

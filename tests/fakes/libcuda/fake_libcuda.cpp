@@ -246,6 +246,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice dev
   const auto capability = static_cast<int>(knob("capability", 90));
   *value = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? capability / 10
            : which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? capability % 10
+           : which == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED   ? static_cast<int>(knob("pools", 1))
                                                                    : 0;
   return is_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
@@ -327,6 +328,19 @@ CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
 CUresult cuMemFree(CUdeviceptr memory) {
   FAKE_IN_CONTEXT(cuMemFree);
   FAKE_MIND_CAPTURES();
+  return give(driver().device_memory, reinterpret_cast<void*>(memory));
+}
+CUresult cuMemAllocAsync(CUdeviceptr* memory, std::size_t bytes, CUstream stream) {
+  FAKE_IN_CONTEXT(cuMemAllocAsync);
+  FAKE_CHECK(stream);
+  void* taken = nullptr;
+  const CUresult result = take(driver().device_memory, &taken, bytes);
+  *memory = reinterpret_cast<CUdeviceptr>(taken);
+  return result;
+}
+CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
+  FAKE_IN_CONTEXT(cuMemFreeAsync);
+  FAKE_CHECK(stream);
   return give(driver().device_memory, reinterpret_cast<void*>(memory));
 }
 CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {

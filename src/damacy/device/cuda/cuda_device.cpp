@@ -44,6 +44,15 @@ class CudaDevice final : public Device {
   bool is_host() const noexcept override { return false; }
   std::shared_ptr<Alloc> device_memory() override { return device_memory_; }
   std::shared_ptr<Alloc> pinned_memory() override { return pinned_memory_; }
+  std::shared_ptr<OrderedAlloc> make_ordered_memory() override {
+    const Use use(*context_);
+    CUdevice device = 0;
+    int pools = 0;
+    context_->check(calls().cuDeviceGet(&device, index()), "cuDeviceGet");
+    context_->check(calls().cuDeviceGetAttribute(&pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device),
+                    "cuDeviceGetAttribute");
+    return pools != 0 ? std::make_shared<OrderedDeviceMemory>(context_) : nullptr;
+  }
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<CudaStream>(context_); }
   std::unique_ptr<Stream> borrow_stream(std::uint64_t handle) override {
     return std::make_unique<CudaStream>(context_, stream_of(handle));

@@ -36,6 +36,8 @@ namespace damacy::cuda {
   CALL(cuThreadExchangeStreamCaptureMode)  \
   CALL(cuMemAlloc)                         \
   CALL(cuMemFree)                          \
+  CALL(cuMemAllocAsync)                    \
+  CALL(cuMemFreeAsync)                     \
   CALL(cuMemHostAlloc)                     \
   CALL(cuMemFreeHost)                      \
   CALL(cuMemGetInfo)                       \

@@ -7,6 +7,7 @@
 #include "damacy/device/cuda/context.h"
 #include "damacy/device/cuda/cuda_device.h"
 #include "damacy/device/cuda/event.h"
+#include "damacy/device/ordered_alloc.h"
 #include "fakes/libcuda/fake_cuda.h"
 #include "support/error_of.h"
 
@@ -135,6 +136,9 @@ void scenario(const std::shared_ptr<cuda::DriverApi>& api) {
   const HostBuffer memory(device->device_memory(), 64);
   const auto stream = device->make_stream();
   const auto other = device->make_stream();
+  OrderedBuffer ordered(device->make_ordered_memory(), 64);
+  ordered.free_after({stream->record()});
+  ordered = {};
   device->memory();
   stream->fill(memory.bytes(), std::byte{1});
   stream->copy(memory.bytes(), pinned.bytes());
@@ -316,6 +320,51 @@ TEST_F(CudaTest, full_memories_are_out_of_memory) {
   const Error pinned = error_of([&] { device->pinned_memory()->take(64); });
   EXPECT_EQ(pinned.status(), Status::oom);
   EXPECT_EQ(pinned.where().reason, "memory");
+}
+
+TEST_F(CudaTest, memory_in_order_is_taken_and_given_back_on_its_stream_without_a_wait) {
+  const auto device = cuda::bind_primary(api, 0);
+  const auto stream = device->make_stream();
+  fake.set("queries", 1'000'000'000);  // whoever waits for an event on the host waits for ever
+  {
+    OrderedBuffer memory(device->make_ordered_memory(), 64);
+    stream->wait(memory.ready());
+    memory.free_after({stream->record()});
+    EXPECT_EQ(fake.live("device_memory"), 1);
+  }
+  EXPECT_EQ(fake.calls("cuMemAllocAsync"), 1u);
+  EXPECT_EQ(fake.calls("cuMemFreeAsync"), 1u);
+  EXPECT_EQ(fake.calls("cuStreamWaitEvent"), 2u);
+  EXPECT_EQ(fake.calls("cuEventQuery"), 0u);
+  EXPECT_EQ(fake.calls("cuMemFree") + fake.calls("cuMemFree_v2"), 0u);
+  EXPECT_EQ(fake.live("device_memory"), 0);
+}
+
+TEST_F(CudaTest, memory_in_order_that_cannot_be_had_is_out_of_memory) {
+  const auto device = cuda::bind_primary(api, 0);
+  const auto ordered = device->make_ordered_memory();
+  fake.fail("cuMemAllocAsync", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+  const Error error = error_of([&] { ordered->take(64); });
+  EXPECT_EQ(error.status(), Status::oom);
+  EXPECT_EQ(error.where().reason, "gpu-memory");
+}
+
+TEST_F(CudaTest, a_device_without_pools_has_no_memory_in_order) {
+  fake.set("pools", 0);
+  EXPECT_EQ(cuda::bind_primary(api, 0)->make_ordered_memory(), nullptr);
+}
+
+TEST_F(CudaTest, memory_in_order_of_a_lost_device_stays) {
+  const auto device = cuda::bind_primary(api, 0);
+  const auto stream = device->make_stream();
+  auto memory = std::make_unique<OrderedBuffer>(device->make_ordered_memory(), 64);
+  fake.fail("cuEventCreate", 1, CUDA_ERROR_ILLEGAL_ADDRESS, true);
+  error_of([&] { (void)stream->record(); });
+  fake.heal();
+  const std::uint64_t calls = fake.calls();
+  memory.reset();
+  EXPECT_EQ(fake.calls(), calls);
+  EXPECT_EQ(fake.live("device_memory"), 1);
 }
 
 TEST_F(CudaTest, where_pages_cannot_be_registered_the_driver_gives_its_own) {

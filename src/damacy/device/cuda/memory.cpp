@@ -15,6 +15,10 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
+[[noreturn]] void out_of_device_memory(const Context& context, std::size_t bytes) {
+  throw Error(Status::oom, text("no memory for ", bytes, " bytes on device ", context.ordinal()), "gpu-memory");
+}
+
 [[noreturn]] void out_of_pinned(std::size_t bytes) {
   throw Error(Status::oom, text("no page-locked memory for a buffer of ", bytes, " bytes"), "memory");
 }
@@ -45,8 +49,7 @@ std::byte* DeviceMemory::take(std::size_t bytes) {
   const Use use(*context_);
   CUdeviceptr memory = 0;
   const CUresult result = context_->calls().cuMemAlloc(&memory, bytes);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY)
-    throw Error(Status::oom, text("no memory for ", bytes, " bytes on device ", context_->ordinal()), "gpu-memory");
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_device_memory(*context_, bytes);
   context_->check(result, "cuMemAlloc");
   return reinterpret_cast<std::byte*>(memory);
 }
@@ -55,6 +58,46 @@ void DeviceMemory::give(std::byte* memory, std::size_t) noexcept {
   quietly(*context_, [&](const Calls& calls) {
     context_->note(calls.cuMemFree(reinterpret_cast<CUdeviceptr>(memory)), "cuMemFree");
   });
+}
+
+OrderedAlloc::Taken OrderedDeviceMemory::take(std::size_t bytes) {
+  const Use use(*context_);
+  const std::lock_guard lock(mutex_);
+  CUdeviceptr address = 0;
+  const CUresult result = context_->calls().cuMemAllocAsync(&address, bytes, handle());
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_device_memory(*context_, bytes);
+  context_->check(result, "cuMemAllocAsync");
+  Taken taken{reinterpret_cast<std::byte*>(address), {}};
+  try {
+    taken.ready = stream_.record(/*timed=*/false);
+  } catch (...) {
+    context_->note(context_->calls().cuMemFreeAsync(address, handle()), "cuMemFreeAsync");
+    throw;
+  }
+  return taken;
+}
+
+// Where the stream cannot be made to wait, this thread waits; where it cannot either, the memory stays taken.
+void OrderedDeviceMemory::give(std::byte* memory, std::size_t, std::span<const Event> after) noexcept {
+  quietly(*context_, [&](const Calls& calls) {
+    const std::lock_guard lock(mutex_);
+    for (const Event& use : after)
+      if (!precedes(use)) return;
+    context_->note(calls.cuMemFreeAsync(reinterpret_cast<CUdeviceptr>(memory), handle()), "cuMemFreeAsync");
+  });
+}
+
+bool OrderedDeviceMemory::precedes(const Event& use) noexcept {
+  try {
+    stream_.wait(use);
+    return true;
+  } catch (const std::exception&) {
+  }
+  try {
+    return use.wait();
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 std::byte* PinnedMemory::take(std::size_t bytes) {

@@ -1,4 +1,4 @@
-// Device memory and page-locked memory behind Alloc.
+// Device memory and page-locked memory behind Alloc, and device memory in the order of a stream.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,8 @@
 
 #include "damacy/device/alloc.h"
 #include "damacy/device/cuda/context.h"
+#include "damacy/device/cuda/stream.h"
+#include "damacy/device/ordered_alloc.h"
 
 namespace damacy::cuda {
 
@@ -18,6 +20,23 @@ class DeviceMemory final : public Alloc {
 
  private:
   std::shared_ptr<const Context> context_;
+};
+
+// Of the device's current pool, on a stream of its own.
+class OrderedDeviceMemory final : public OrderedAlloc {
+ public:
+  explicit OrderedDeviceMemory(std::shared_ptr<const Context> context)
+      : context_(std::move(context)), stream_(context_) {}
+  Taken take(std::size_t bytes) override;
+  void give(std::byte* memory, std::size_t bytes, std::span<const Event> after) noexcept override;
+
+ private:
+  bool precedes(const Event& use) noexcept;
+  CUstream handle() const noexcept { return reinterpret_cast<CUstream>(stream_.native_handle()); }
+
+  const std::shared_ptr<const Context> context_;
+  std::mutex mutex_;
+  CudaStream stream_;
 };
 
 // Pages of ours, touched by several threads and then registered: an eighth of the time the driver's own allocation

@@ -1,0 +1,64 @@
+// Memory that is taken and given back in the order of a device's work, so that giving back waits for nothing. Knows
+// events; does not know what a buffer is for.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "damacy/device/device.h"
+
+namespace damacy {
+
+// Safe for several threads.
+class OrderedAlloc {
+ public:
+  struct Taken {
+    std::byte* memory = nullptr;
+    Event ready;  // streams wait for it before they use the memory
+  };
+  virtual ~OrderedAlloc() = default;
+  // Aligned to 256 bytes at least; contents are not defined. bytes > 0. Throws Error(oom).
+  virtual Taken take(std::size_t bytes) = 0;
+  // The memory is free once `after`, events that streams can wait for, have passed. The caller does not wait.
+  virtual void give(std::byte* memory, std::size_t bytes, std::span<const Event> after) noexcept = 0;
+};
+
+// Owns one allocation.
+class OrderedBuffer {
+ public:
+  OrderedBuffer() = default;
+  OrderedBuffer(std::shared_ptr<OrderedAlloc> alloc, std::size_t bytes)
+      : alloc_(std::move(alloc)), taken_(alloc_->take(bytes)), bytes_(bytes) {}
+  OrderedBuffer(OrderedBuffer&& other) noexcept { swap(other); }
+  OrderedBuffer& operator=(OrderedBuffer other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~OrderedBuffer() {
+    if (taken_.memory != nullptr) alloc_->give(taken_.memory, bytes_, after_);
+  }
+  std::byte* data() const noexcept { return taken_.memory; }
+  std::span<std::byte> bytes() const noexcept { return {taken_.memory, bytes_}; }
+  const Event& ready() const noexcept { return taken_.ready; }
+  // What the memory was last used by, for its end.
+  void free_after(std::vector<Event> uses) noexcept { after_ = std::move(uses); }
+  // Leaves the memory to whatever may still use it.
+  void forget() noexcept { taken_.memory = nullptr; }
+
+ private:
+  void swap(OrderedBuffer& other) noexcept {
+    std::swap(alloc_, other.alloc_);
+    std::swap(taken_, other.taken_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(after_, other.after_);
+  }
+  std::shared_ptr<OrderedAlloc> alloc_;
+  OrderedAlloc::Taken taken_;
+  std::size_t bytes_ = 0;
+  std::vector<Event> after_;
+};
+
+}  // namespace damacy
