@@ -105,6 +105,7 @@ Config config_of(const nb::dict& fields) {
   c.cache_bytes = number("cache_bytes");
   c.gpu_decoder = decoder_of(nb::cast<std::string>(fields["gpu_decoder"]));
   c.verify = verify_of(nb::cast<std::string>(fields["verify"]));
+  c.keep_bytes = nb::cast<std::optional<std::int64_t>>(fields["keep_bytes"]);
   return c;
 }
 
@@ -144,6 +145,9 @@ nb::dict stats_dict(const Stats& s) {
   out["samples_filled"] = s.samples_filled;
   out["host_bytes_committed"] = s.host_bytes_committed;
   out["chunks_decoded_on_host"] = s.chunks_decoded_on_host;
+  out["slots_added"] = s.slots_added;
+  out["slots_dropped"] = s.slots_dropped;
+  out["kept_bytes_committed"] = s.kept_bytes_committed;
   return out;
 }
 
@@ -352,6 +356,7 @@ void bind_pipeline(nb::module_& m) {
             Surroundings around;
             around.while_waiting = run_signal_handlers;
             around.make_context_current = make_torch_context_current;
+            around.keeps_batches = fields.contains("keeps_batches") && nb::cast<bool>(fields["keeps_batches"]);
             if (fields.contains("device_from_bytes"))  // tests: the device decodes small batches too
               around.device_from_bytes = nb::cast<std::uint64_t>(fields["device_from_bytes"]);
             if (fields.contains("host_device"))  // tests: the ordering of a GPU's work, without one

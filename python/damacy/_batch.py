@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import numpy
+    import torch
 
 _HOST = (1, 0)  # DLPack's device of host memory
 
@@ -76,6 +77,16 @@ class Batch:
         CUDA batch, made after the work queued so far on the streams that views of it were exported to."""
         info = self.info
         return _array_over(self.__dlpack__(dl_device=_HOST), info)
+
+    def torch(self, *, copy: bool = False) -> torch.Tensor:
+        """The batch as a tensor on its device: a view, which holds the slot, or with `copy` memory of the tensor's own.
+
+        The copy is made on torch's current stream. `ModuleNotFoundError` without torch.
+        """
+        import torch
+
+        tensor = torch.from_dlpack(self)
+        return tensor.clone() if copy else tensor
 
     def __dlpack__(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from damacy._dtype import Dtype
 from damacy._foreign_values import device_of, dtype_of
 from damacy._integers import as_int, shown
+from damacy._sizes import as_bytes
 
 if TYPE_CHECKING:
     from damacy.typing import Device, DtypeLike, GpuDecoder, OnError, Verify
@@ -64,6 +65,11 @@ class Config:
             which `Pipeline` raises `InvalidArgument`.
         verify: how much of a chunk is decoded and checked: `"needed"`, what samples need of it, or `"whole"`, every
             chunk to its end with all starts, lengths and checksums, at the cost of reading and decoding more.
+        keep_bytes: memory for slots beyond `n_batches`, added while batches or their tensors are held: an int of bytes,
+            or text with a unit, such as `"2GiB"`. Without any, or when it is used up, `pop` raises `TryAgain`, reason
+            `held`. None is 0 in `Pipeline`. `damacy.training.Loader`, and so `damacy.torch`, `damacy.lightning` and
+            `damacy.jax`, take None as the larger of 2 GiB and 8 batches, but at most a quarter of the host's free
+            memory or an eighth of the GPU's. Never more than `max_gpu_memory_bytes` leaves over.
     """
 
     batch_size: int
@@ -85,6 +91,7 @@ class Config:
     cache_bytes: int
     gpu_decoder: GpuDecoder
     verify: Verify
+    keep_bytes: int | None
 
     # The fields are what is stored; this is what is taken.
     def __init__(
@@ -109,6 +116,7 @@ class Config:
         cache_bytes: int = 0,
         gpu_decoder: GpuDecoder = "auto",
         verify: Verify = "needed",
+        keep_bytes: int | str | None = None,
     ) -> None:
         for name, value in list(locals().items()):
             if name != "self":
@@ -154,6 +162,8 @@ class Config:
         self._keep_int("cache_bytes", 0)
         self._keep("gpu_decoder", _one_of("gpu_decoder", self.gpu_decoder, _GPU_DECODER))
         self._keep("verify", _one_of("verify", self.verify, _VERIFY))
+        if self.keep_bytes is not None:
+            self._keep("keep_bytes", as_bytes(self.keep_bytes, "keep_bytes"))
 
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)  # frozen for everybody else

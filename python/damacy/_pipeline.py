@@ -34,6 +34,8 @@ class Pipeline:
 
     __slots__ = ("__weakref__", "_config", "_native")
 
+    _keeps_batches = False  # of Config.keep_bytes None: True chooses a size, False takes 0
+
     def __init__(self, config: Config) -> None:
         if not isinstance(config, Config):
             raise TypeError(f"config must be a damacy.Config (got {type(config).__name__})")
@@ -41,7 +43,7 @@ class Pipeline:
 
         self._config = config
         with _log.drained():
-            self._native = _native.Pipeline(_native_settings(config))
+            self._native = _native.Pipeline(_native_settings(config) | {"keeps_batches": self._keeps_batches})
         _warn_of_other_rank(self)
 
     @property
@@ -147,6 +149,14 @@ class Pipeline:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a Pipeline cannot be pickled or copied: make one from its Config where it is needed")
+
+
+class KeepingPipeline(Pipeline):
+    """A `Pipeline` for loops that may keep batches: `keep_bytes=None` is a size chosen from the memory there is."""
+
+    __slots__ = ()
+
+    _keeps_batches = True
 
 
 class _Batches(Iterator[Batch]):

@@ -35,7 +35,10 @@ class Metric:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Stats:
-    """Counts of one pipeline since it was made, or since `stats_reset`; the two `*_committed` are gauges.
+    """Counts of one pipeline since it was made, or since `stats_reset`; the `*_committed` are gauges.
+
+    `slots_added` and `slots_dropped` count slots beyond `Config.n_batches`; `kept_bytes_committed` is what such slots
+    take now, at most `Config.keep_bytes`, and is part of `gpu_bytes_committed`.
 
     Printed, they are what is not 0; `dataclasses.asdict` gives all.
     """
@@ -64,6 +67,9 @@ class Stats:
     samples_filled: int = 0
     host_bytes_committed: int = 0
     chunks_decoded_on_host: int = 0
+    slots_added: int = 0
+    slots_dropped: int = 0
+    kept_bytes_committed: int = 0
 
     def __repr__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

@@ -25,8 +25,8 @@ def batches(loader: Loader, sharding: jax.sharding.Sharding | None = None, *, in
     """The batches that are left of the loader's epoch, as arrays on the loader's device, without a copy.
 
     With `sharding` each becomes this process's part of a global array, as `jax.make_array_from_process_local_data`
-    puts it together; every process is then a rank of its own. An array keeps its slot until it is gone; with the
-    default `Config.n_batches` one may be kept while the next is made.
+    puts it together; every process is then a rank of its own. An array keeps its slot until it is gone; arrays may be
+    kept as far as `Config.keep_bytes` goes.
 
     With `info=True` it gives pairs of an array and a `damacy.BatchRows`, which says which samples the rows are.
 

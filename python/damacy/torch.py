@@ -35,14 +35,18 @@ class IterableDataset(torch.utils.data.IterableDataset):
     """The batches of a `damacy.training.Loader` as tensors, on the loader's device, without a copy.
 
     Iterate it once an epoch, itself or in `dataloader(loader)`; a `DataLoader` with a batch size copies each batch and
-    puts an axis in front of it. A tensor keeps its slot until it is gone; with the default `Config.n_batches` one may
-    be kept while the next is made. In a worker process it raises `RuntimeError`, which says what to do instead.
+    puts an axis in front of it. A tensor keeps its slot until it is gone; tensors may be kept as far as
+    `Config.keep_bytes` goes. In a worker process it raises `RuntimeError`, which says what to do instead.
+
+    With `copy=True` each tensor has memory of its own, for one more pass over every batch, and as many may be kept as
+    memory allows.
 
     With `info=True` it gives pairs of a tensor and a `damacy.BatchRows`, which says which samples the rows are.
     """
 
-    def __init__(self, loader: Loader, *, info: bool = False) -> None:
+    def __init__(self, loader: Loader, *, info: bool = False, copy: bool = False) -> None:
         self.loader = loader
+        self._copy = bool(copy)
         self._info = bool(info)
         warn_of_unknown_rows(loader.config, self._info)
 
@@ -69,7 +73,7 @@ class IterableDataset(torch.utils.data.IterableDataset):
 
     def _tensor(self, batch: Batch) -> Any:
         with batch as lent:
-            tensor = torch.from_dlpack(lent)
+            tensor = lent.torch(copy=self._copy)
         return (tensor, rows_of(batch)) if self._info else tensor
 
 

@@ -22,7 +22,7 @@ from damacy._config import Config
 from damacy._errors import DamacyError
 from damacy._integers import as_int
 from damacy._machine_settings import completed
-from damacy._pipeline import Pipeline
+from damacy._pipeline import KeepingPipeline, Pipeline
 from damacy._ranks import rank_and_ranks
 from damacy._sample import Sample
 from damacy._schedule import Schedule
@@ -43,6 +43,9 @@ class Loader:
 
     Threads, buffers and slots that `config` leaves at their defaults follow from the machine, as in
     `Config.for_this_machine`.
+
+    Batches, and tensors made from them, may be kept: `config.keep_bytes` says up to how many bytes. The loader keeps no
+    reference to them.
 
     After `break` the next `for` goes on in the same epoch. An error of a batch (`on_error="raise"`) leaves the `for`;
     the next one goes on behind that batch. With `restart=True` every `for` begins the same epoch again: for validation.
@@ -259,7 +262,7 @@ class Loader:
             raise
 
     def _start(self) -> Pipeline:
-        self._pipeline = Pipeline(completed(self._config))
+        self._pipeline = KeepingPipeline(completed(self._config))
         self._delivered = 0
         self._refused = None
         try:

@@ -31,6 +31,7 @@ DEFAULTS = {
     "cache_bytes": 0,
     "gpu_decoder": "auto",
     "verify": "needed",
+    "keep_bytes": None,
 }
 LEAST = {
     "batch_size": 1,
@@ -137,6 +138,7 @@ def test_the_first_failure_in_the_order_of_checks_is_reported():
         "cache_bytes": -1,
         "gpu_decoder": "fast",
         "verify": "all",
+        "keep_bytes": "forty",
     }
     for name in list(wrong):
         assert name in refusal(**wrong)
@@ -199,3 +201,11 @@ def test_a_timeout_of_any_length_can_be_refused():
 def test_dtype_is_coerced_with_its_own_text():
     assert config(dtype="BFloat16").dtype is Dtype.BF16
     assert refusal(dtype="f4") == "unknown dtype: 'f4'"
+
+
+def test_keep_bytes_is_a_size_or_none():
+    assert config().keep_bytes is None
+    assert config(keep_bytes="1.5 KiB").keep_bytes == config(keep_bytes=1536).keep_bytes == 1536
+    assert config(keep_bytes="1KiB") == config(keep_bytes=1024)
+    assert refusal(keep_bytes=-1) == "keep_bytes must be >= 0 (got -1)"
+    assert "keep_bytes must be an int of bytes, or text such as '2GiB'" in refusal(keep_bytes="forty")

@@ -14,6 +14,7 @@ from support.streaming import pipeline
 import damacy
 
 END = "end of run"
+SLOT_BYTES = 256  # a batch of a few one-element rows, rounded up
 
 
 class Planted(Exception):
@@ -21,7 +22,8 @@ class Planted(Exception):
 
 
 class Walk:
-    def __init__(self, number: int, line):
+    def __init__(self, number: int, line, kept: int = 0):
+        self.kept = kept  # batches that may be held beyond n_batches
         self.rng = np.random.default_rng([5, number])
         self.line = line
         self.batch_size = int(self.rng.integers(1, 5))
@@ -32,6 +34,7 @@ class Walk:
             lookahead_batches=int(self.rng.integers(2, 4)),
             n_io_threads=int(self.rng.integers(1, 4)),
             n_compute_threads=int(self.rng.integers(0, 2)),
+            keep_bytes=SLOT_BYTES * kept,
         )
         self.tokens: list = []
         self.held: list = []  # (batch or None, tensors, numbers)
@@ -42,6 +45,7 @@ class Walk:
         for _ in range(steps):
             actions[int(self.rng.integers(len(actions)))]()
             self.check_held()
+            assert self.pipeline.stats().kept_bytes_committed <= SLOT_BYTES * self.kept
         while self.held:
             self.drop()
         self.flush()
@@ -170,7 +174,7 @@ class Walk:
 
     def check_try_again(self, error) -> None:
         if error.reason == "held":
-            assert len(self.held) >= self.n_batches
+            assert len(self.held) == self.n_batches + self.kept
             return
         assert error.reason == "empty"
         self.forget_ends()
@@ -179,7 +183,7 @@ class Walk:
         assert self.first_error() is None
 
     def check_held(self) -> None:
-        assert len(self.held) <= self.n_batches
+        assert len(self.held) <= self.n_batches + self.kept
         for entry in self.held:
             if entry["batch"] is not None:
                 assert numbers(entry["batch"]) == entry["numbers"]
@@ -191,3 +195,8 @@ class Walk:
 @pytest.mark.parametrize("number", range(40))
 def test_a_random_walk(line, number):
     Walk(number, line).run(150)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_random_walk_that_may_keep_batches(line, number):
+    Walk(number, line, kept=1 + number % 5).run(150)

@@ -15,9 +15,9 @@ METRICS = ("plan", "io", "h2d", "decompress", "assemble", "pop_wait_io", "pop_wa
 COUNTERS = (
     "zarr_meta_hits zarr_meta_misses shard_idx_hits shard_idx_misses batches_emitted batches_truncated waves_emitted "
     "gpu_bytes_committed chunks_decoded chunks_deduplicated bytes_read reads_issued samples_skipped samples_filled "
-    "host_bytes_committed chunks_decoded_on_host"
+    "host_bytes_committed chunks_decoded_on_host slots_added slots_dropped kept_bytes_committed"
 ).split()
-GAUGES = {"gpu_bytes_committed", "host_bytes_committed"}
+GAUGES = {"gpu_bytes_committed", "host_bytes_committed", "kept_bytes_committed"}
 
 
 def run(p, samples):

@@ -46,6 +46,7 @@ void check_config(const Config& c) {
     throw Error(Status::inval, text("pop_timeout_s must be None or a finite number >= 0 (got ", *c.pop_timeout_s, ")"),
                 "arguments");
   at_least("cache_bytes", c.cache_bytes, 0);
+  at_least("keep_bytes", c.keep_bytes.value_or(0), 0);
 
   const auto threads = static_cast<std::int64_t>(Limits::threads);
   at_most("n_io_threads", c.n_io_threads, threads);

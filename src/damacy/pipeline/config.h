@@ -39,6 +39,7 @@ struct Config {
   std::int64_t cache_bytes = 0;
   GpuDecoderChoice gpu_decoder = GpuDecoderChoice::automatic;
   Verify verify = Verify::needed;
+  std::optional<std::int64_t> keep_bytes = {};
 };
 
 inline constexpr std::int64_t kMaxChunkUncompressedBytes = std::int64_t{1} << 30;

@@ -111,7 +111,11 @@ std::string worded(const Explanation& out, const Observation& seen) {
   all += text(". What would help: ", out.advice, ". Busy:");
   for (const StageLoad& stage : out.stages) all += text(' ', stage.name, ' ', percent(stage.busy), " %,");
   all.back() = ';';
-  return all + text(" the consumer waited ", percent(out.consumer_waited), " % of the time.");
+  all += text(" the consumer waited ", percent(out.consumer_waited), " % of the time.");
+  if (seen.stats.slots_added > 0 || seen.added_slots > 0)
+    all += text(" It keeps batches, and holds ", seen.held, " now: ", seen.added_slots, " slots are added, ",
+                seen.stats.kept_bytes_committed, " of at most ", seen.keep_bytes, " bytes (keep_bytes).");
+  return all;
 }
 
 }  // namespace

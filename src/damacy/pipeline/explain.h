@@ -22,6 +22,8 @@ struct Observation {
   double readers = 1, decoders = 1;
   double wave_encoded = 0, wave_decoded = 0;
   bool larger_waves = false;
+  // Slots beyond n_batches that are there now, the bytes that such may take, and the batches that the consumer holds.
+  std::int64_t added_slots = 0, keep_bytes = 0, held = 0;
 };
 
 // One stage that batches pass through.

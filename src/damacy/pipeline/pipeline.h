@@ -40,6 +40,9 @@ struct Surroundings {
   // Asked when Config::device is automatic and no CUDA context is current: whether it made one so.
   std::function<bool()> make_context_current;
   std::shared_ptr<Alloc> alloc;  // null: pages of the system
+  // Config::keep_bytes that is not set is chosen from the memory there is, not 0: the consumer is a loop that may keep
+  // batches.
+  bool keeps_batches = false;
   // Opens the store of a path; null: directories of the file system.
   std::function<std::shared_ptr<Store>(const std::string& path)> make_store;
   std::shared_ptr<const Clock> clock;  // of deadlines of storage; null: the steady one

@@ -60,12 +60,6 @@ std::string settings_text(const Config& config, const Device* device) {
               ", n_batches ", config.n_batches, ", zstd and LZ4 by ", decoder_name(config, device));
 }
 
-std::string list_text(const std::vector<std::int64_t>& ids) {
-  std::string out;
-  for (const auto id : ids) out += text(out.empty() ? "" : ", ", id);
-  return out;
-}
-
 }  // namespace
 
 Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
@@ -283,11 +277,13 @@ void Pipeline::Impl::await_due(const Deadline& deadline) {
   check_usable();
   refuse_reentry("pop");
   const auto since = std::chrono::steady_clock::now();
+  bool out_of_memory = false;  // for another slot
   for (bool waited = false;; waited = true) {
     // Each time: batches of which every row was skipped leave by themselves. But what became ready meanwhile does not
     // wait until samples were pulled.
     if (!waited || !stream.is_due()) refill(lock, nullptr);
     check_usable();
+    if (!waited) adjust_slots(lock);
     if (stream.has_due_error()) return;
     const SampleStream::Item* front = stream.front();
     if (front == nullptr)
@@ -298,12 +294,11 @@ void Pipeline::Impl::await_due(const Deadline& deadline) {
       if (waited) record_wait(*front->job, since);
       return;
     }
-    if (const auto held = slots->held_batches(); !held.empty() && !front->started)
-      throw Error(Status::again,
-                  text("every slot is held by the consumer: release batch ", list_text(held),
-                       " and drop their tensors, or raise n_batches"),
-                  "held")
-          .in_stage("pop");
+    if (const auto held = slots->held_batches(); !held.empty() && !front->started) {
+      const Slots::Growth growth = out_of_memory ? Slots::Growth::no_memory : add_slot(lock);
+      out_of_memory = growth == Slots::Growth::no_memory;
+      if (growth != Slots::Growth::added) throw held_error(held);
+    }
     const auto changed = [&] {
       const SampleStream::Item* now = stream.front();
       return closed || can_refill() || now == nullptr || now->settled ||
@@ -357,6 +352,7 @@ std::optional<Batch> Pipeline::Impl::take_due() {
   static_cast<void>(job->take_loan());  // the batch has it
   board.add(&Stats::batches_emitted, 1);
   wakeup->changed.notify_all();
+  wakeup->can_produce.notify_all();  // beside added slots, a batch that is handed out lets another be made
   return batch;
 }
 
@@ -406,8 +402,13 @@ Observation Pipeline::Impl::observe() const noexcept {
   seen.stats.shard_idx_hits = static_cast<std::int64_t>(counts.shard_hits);
   seen.stats.shard_idx_misses = static_cast<std::int64_t>(counts.shard_misses);
   seen.stats.batches_truncated = stream.truncated();
+  const Slots::Counts added = slots->counts();
+  seen.added_slots = static_cast<std::int64_t>(added.slots);
+  seen.held = static_cast<std::int64_t>(added.held);
+  seen.keep_bytes = keep.bytes;
+  seen.stats.kept_bytes_committed = static_cast<std::int64_t>(added.bytes);
   seen.stats.gpu_bytes_committed = config.n_batches * static_cast<std::int64_t>(slots->bytes_of_one()) +
-                                   static_cast<std::int64_t>(engine->device_bytes());
+                                   seen.stats.kept_bytes_committed + static_cast<std::int64_t>(engine->device_bytes());
   seen.stats.host_bytes_committed = static_cast<std::int64_t>(engine->host_bytes());
   seen.seconds = std::chrono::duration<double>(board.observed()).count();
   seen.on_device = engine_device && 2 * seen.stats.chunks_decoded_on_host < seen.stats.chunks_decoded;

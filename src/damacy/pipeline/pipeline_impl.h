@@ -18,6 +18,7 @@
 #include "damacy/core/fork.h"
 #include "damacy/pipeline/batch_engine.h"
 #include "damacy/pipeline/explain.h"
+#include "damacy/pipeline/keep_limit.h"
 #include "damacy/pipeline/pipeline.h"
 #include "damacy/pipeline/sample_stream.h"
 #include "damacy/pipeline/slots.h"
@@ -89,6 +90,10 @@ struct Pipeline::Impl {
   class Opening;
   void admit_front(QueuedSource& source, const OpenedByUri& opened);
   void make_slots(const PlannedSample& first);
+  std::optional<FreeMemory> free_memory() const;
+  void adjust_slots(Lock& lock);
+  Slots::Growth add_slot(Lock& lock);
+  Error held_error(const std::vector<std::int64_t>& held) const;
   void refuse_reentry(std::string_view stage) const;
   static Error closed_error();
 
@@ -118,6 +123,8 @@ struct Pipeline::Impl {
   // Under wakeup->mutex. What closing frees (catalog, devices, nvcomp, slots, engine) is null from then on, and is
   // used under the lock, or by who keeps a reference; the planner has ended before.
   SampleStream stream;
+  KeepLimit keep;  // since the slots were made
+  bool told_of_added = false, told_of_many = false;
   bool closed = false;
   std::optional<Observation> last_seen;  // of a closed pipeline
   bool refilling = false;

@@ -1,9 +1,6 @@
 // Samples in: sources are pulled as far as there is room, their arrays opened side by side, their samples admitted.
 #include <algorithm>
-#include <limits>
 #include <vector>
-
-#include <unistd.h>
 
 #include "damacy/core/error.h"
 #include "damacy/core/limits.h"
@@ -201,23 +198,6 @@ void Pipeline::Impl::admit_front(QueuedSource& source, const OpenedByUri& opened
   } catch (const Error& error) {
     throw Error(error).at_sample(source.admitted).in_stage("push");
   }
-}
-
-void Pipeline::Impl::make_slots(const PlannedSample& first) {
-  const auto elements = product(first.box.extents().span());
-  const std::int64_t bytes = slot_bytes(config, elements.value_or(std::numeric_limits<std::int64_t>::max()));
-  check_gpu_memory(config, bytes);
-  const std::int64_t memory = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-  if (bytes > memory / config.n_batches) {
-    const std::int64_t fitting = memory / config.n_batches / (bytes / config.batch_size);
-    throw Error(
-        Status::oom,
-        text(config.n_batches, " batches of ", bytes, " bytes exceed the machine's memory of ", memory, " bytes: ",
-             fitting > 0 ? text("a batch_size of at most ", fitting, " would fit")
-                         : std::string("samples must be smaller, or of a shorter dtype")),
-        "memory");
-  }
-  slots->allocate(around.alloc, static_cast<std::size_t>(bytes));
 }
 
 }  // namespace damacy

@@ -8,10 +8,12 @@
 namespace damacy {
 
 SlotLoan::~SlotLoan() {
-  if (epoch_ == fork_epoch())
-    slots_->give(slot_, {std::move(fences_), on_legacy_, on_some_, in_capture_});
-  else
-    new std::shared_ptr<Slots>(std::move(slots_));  // a tensor dies in a forked child: its lock may be held for ever
+  if (epoch_ != fork_epoch()) {
+    // A tensor dies in a forked child: its lock may be held for ever.
+    new std::shared_ptr<Slots>(std::move(slots_));
+    return;
+  }
+  slots_->give(*this);
 }
 
 void SlotLoan::used_until(Event event) {
@@ -30,12 +32,14 @@ void SlotLoan::order_after_consumers(Device& device, Stream& stream) const {
     queued->wait();
 }
 
-void Slots::allocate(const std::shared_ptr<Alloc>& alloc, std::size_t bytes) {
+void Slots::allocate(const std::shared_ptr<Alloc>& alloc, std::size_t bytes, std::uint64_t added_bytes) {
   std::vector<HostBuffer> made;
-  for (std::size_t i = 0; i < in_use_by_.size(); ++i) made.emplace_back(alloc, bytes);
+  for (std::size_t i = 0; i < count_; ++i) made.emplace_back(alloc, bytes);
   const std::lock_guard lock(mutex_);
-  buffers_ = std::move(made);
+  for (std::size_t i = 0; i < count_; ++i) slots_[i].memory.plain = std::move(made[i]);
+  alloc_ = alloc;
   bytes_ = bytes;
+  added_cap_ = added_bytes;
 }
 
 bool Slots::allocated() const {
@@ -47,12 +51,22 @@ std::size_t Slots::bytes_of_one() const {
   return bytes_;
 }
 
+// Beside one batch that is held, or many, as many are made as without added slots beside one. So added slots fall idle
+// when the consumer holds no more than that: the others come first.
+bool Slots::may_lend() const noexcept {
+  std::size_t ahead = 0, held = 0;
+  for (const Slot& slot : slots_)
+    if (slot.use.lent) ++(slot.use.held ? held : ahead);
+  return ahead < (held == 0 ? count_ : std::max<std::size_t>(1, count_ - 1));
+}
+
 std::shared_ptr<SlotLoan> Slots::lend(std::int64_t batch_id) {
   const std::lock_guard lock(mutex_);
-  for (std::size_t i = 0; i < in_use_by_.size(); ++i) {
-    Use& use = in_use_by_[i];
-    if (use.lent || use.unfenced) continue;
-    auto loan = std::make_shared<SlotLoan>(shared_from_this(), i, buffers_[i].bytes());
+  if (!may_lend()) return nullptr;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i].is_free()) continue;
+    Use& use = slots_[i].use;
+    auto loan = std::make_shared<SlotLoan>(shared_from_this(), i, slots_[i].memory.bytes());
     loan->ready_ = std::move(use.last.fences);
     use = {};
     use.lent = true;
@@ -65,21 +79,20 @@ std::shared_ptr<SlotLoan> Slots::lend(std::int64_t batch_id) {
 bool Slots::any_free() {
   const std::lock_guard lock(mutex_);
   bool found = false;
-  for (std::size_t i = 0; i < in_use_by_.size(); ++i) {
-    if (in_use_by_[i].unfenced) fence(i);
-    found = found || !(in_use_by_[i].lent || in_use_by_[i].unfenced);
+  for (Slot& slot : slots_) {
+    if (slot.use.unfenced) fence(slot.use);
+    found = found || slot.is_free();
   }
-  return found;
+  return found && may_lend();
 }
 
 bool Slots::any_unfenced() const {
   const std::lock_guard lock(mutex_);
-  return std::any_of(in_use_by_.begin(), in_use_by_.end(), [](const Use& use) { return use.unfenced; });
+  return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.use.unfenced; });
 }
 
 // Orders the slot's next writer behind what consumers queued. While a graph is being captured that has to wait.
-void Slots::fence(std::size_t slot) noexcept {
-  Use& use = in_use_by_[slot];
+void Slots::fence(Use& use) noexcept {
   use.unfenced = false;
   if (!device_) return;
   try {
@@ -103,32 +116,43 @@ void Slots::fence(std::size_t slot) noexcept {
   }
 }
 
-void Slots::hold(std::size_t slot) {
+void Slots::hold(std::size_t slot) noexcept {
   const std::lock_guard lock(mutex_);
-  in_use_by_[slot].held = true;
+  slots_[slot].use.held = true;
+  ++handed_out_;
+}
+
+std::size_t Slots::not_held() const noexcept {
+  return static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    return slot.memory.is_there() && !(slot.use.lent && slot.use.held);
+  }));
 }
 
 std::vector<std::int64_t> Slots::held_batches() const {
   const std::lock_guard lock(mutex_);
+  if (bytes_ == 0 || not_held() > 0) return {};
   std::vector<std::int64_t> ids;
-  for (const Use& use : in_use_by_) {
-    if (!use.lent || !use.held) return {};
-    ids.push_back(use.batch_id);
-  }
+  for (const Slot& slot : slots_)
+    if (slot.use.lent) ids.push_back(slot.use.batch_id);
   std::sort(ids.begin(), ids.end());
   return ids;
 }
 
-void Slots::give(std::size_t slot, LastUse last) noexcept {
+// A batch that the consumer never had may not have waited for the users before it: they stay.
+void Slots::give(SlotLoan& loan) noexcept {
   std::shared_ptr<const std::function<void()>> freed;
-  HostBuffer dropped;
+  Memory dropped;
   {
     const std::lock_guard lock(mutex_);
-    in_use_by_[slot] = {};
-    in_use_by_[slot].last = std::move(last);
-    fence(slot);
+    Slot& slot = slots_[loan.slot_];
+    LastUse last{std::move(loan.fences_), loan.on_legacy_, loan.on_some_, loan.in_capture_};
+    if (!slot.use.held && last.fences.empty()) last.fences = std::move(loan.ready_);
+    slot.use = {};
+    slot.use.last = std::move(last);
+    slot.use.free_since = handed_out_;
+    fence(slot.use);
     if (retired_)
-      dropped = std::move(buffers_[slot]);
+      dropped = take_memory(slot);
     else
       freed = freed_;
   }
@@ -139,8 +163,8 @@ void Slots::retire() noexcept {
   const std::lock_guard lock(mutex_);
   retired_ = true;
   freed_ = nullptr;
-  for (std::size_t i = 0; i < in_use_by_.size(); ++i)
-    if (!in_use_by_[i].lent) buffers_[i] = {};
+  for (Slot& slot : slots_)
+    if (!slot.use.lent) take_memory(slot);
 }
 
 }  // namespace damacy

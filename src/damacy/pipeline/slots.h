@@ -1,4 +1,5 @@
-// The storage of batches: a fixed number of slots, each lent to one batch at a time and given back with its last user.
+// The storage of batches: slots, each lent to one batch at a time and given back with its last user. A fixed number
+// stays; more are added while the consumer holds batches, up to a cap in bytes, and dropped when nobody needs them.
 // Outlives the pipeline: a tensor made from a batch keeps its slot's memory.
 #pragma once
 
@@ -8,11 +9,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "damacy/core/fork.h"
 #include "damacy/device/alloc.h"
 #include "damacy/device/device.h"
+#include "damacy/device/ordered_alloc.h"
 
 namespace damacy {
 
@@ -62,26 +65,50 @@ class SlotLoan {
 
 class Slots : public std::enable_shared_from_this<Slots> {
  public:
+  // An added slot is dropped when it has been free while so many batches were handed out.
+  static constexpr std::uint64_t kIdleBatches = 64;
+
   // `freed` is called without a lock after a loan ended, until retire().
   // `device` is where consumers' work is fenced; null: batches live on the host, nothing to fence.
   Slots(std::size_t count, std::shared_ptr<Device> device, std::function<void()> freed)
-      : device_(std::move(device)),
-        in_use_by_(count),
-        buffers_(count),
+      : count_(count),
+        device_(std::move(device)),
+        slots_(count),
         freed_(std::make_shared<const std::function<void()>>(std::move(freed))) {}
 
   // Sizes are fixed once, by the first sample. Throws Error(oom) and stays without memory.
-  void allocate(const std::shared_ptr<Alloc>& alloc, std::size_t bytes);
+  // `added_bytes`: the most that added slots may take.
+  void allocate(const std::shared_ptr<Alloc>& alloc, std::size_t bytes, std::uint64_t added_bytes = 0);
   bool allocated() const;
   std::size_t bytes_of_one() const;
 
-  // Empty: all are lent.
+  // Empty: all are lent, or max(1, count - 1) of them (count where the consumer holds none) to batches that the
+  // consumer does not have yet: added slots are there for batches that are held, and do not make reading run further
+  // ahead.
   std::shared_ptr<SlotLoan> lend(std::int64_t batch_id);
   bool any_free();
   // A slot waits for its fence, which nobody will announce: ask any_free() again soon.
   bool any_unfenced() const;
-  void hold(std::size_t slot);                     // popped: now the consumer's
+  void hold(std::size_t slot) noexcept;            // popped: now the consumer's
   std::vector<std::int64_t> held_batches() const;  // when the consumer has all slots; else empty
+
+  // Added slots. These three may call the allocator; the caller holds no lock that others wait for.
+  enum class Growth { added, at_cap, no_memory };
+  Growth add() noexcept;
+  std::size_t drop_idle() noexcept;  // how many
+  // Whether the consumer holds so many slots that fewer than max(1, count - 1) are left, and the cap allows another.
+  bool is_short() const;
+  bool any_idle() const;
+  struct Counts {
+    std::size_t slots = 0;  // added ones
+    std::uint64_t bytes = 0;
+    std::size_t held = 0;  // of all slots, by the consumer
+  };
+  Counts counts() const noexcept;
+  struct Added : Counts {
+    std::string refusal;  // why the last allocation failed; empty: it did not
+  };
+  Added added() const;
 
   // The pipeline is closing: frees idle memory, calls nobody any more; lent slots go with their last user.
   void retire() noexcept;
@@ -94,9 +121,6 @@ class Slots : public std::enable_shared_from_this<Slots> {
     bool on_some_stream = false;
     bool in_capture = false;
   };
-  void give(std::size_t slot, LastUse use) noexcept;
-  void fence(std::size_t slot) noexcept;
-
   struct Use {
     bool lent = false;
     bool held = false;
@@ -104,14 +128,46 @@ class Slots : public std::enable_shared_from_this<Slots> {
     LastUse last;                     // of the batch before
     bool unfenced = false;            // its fence could not be made yet, or
     std::optional<Event> host_fence;  // has to pass before the slot is lent: no stream can wait for it
+    std::uint64_t free_since = 0;     // in batches handed out
   };
+  // Either way of having memory; neither: the slot was dropped.
+  struct Memory {
+    HostBuffer plain;
+    OrderedBuffer ordered;
+    bool is_there() const noexcept { return plain.data() != nullptr || ordered.data() != nullptr; }
+    std::span<std::byte> bytes() const noexcept { return plain.data() != nullptr ? plain.bytes() : ordered.bytes(); }
+  };
+  struct Slot {
+    Memory memory;
+    Use use;
+    bool is_free() const noexcept { return memory.is_there() && !use.lent && !use.unfenced; }
+  };
+
+  void give(SlotLoan& loan) noexcept;
+  void fence(Use& use) noexcept;
+  Memory take_memory(Slot& slot) noexcept;
+  Memory make_memory();
+  bool reserve() noexcept;
+  void place(Memory memory);
+  bool is_idle(std::size_t slot) const noexcept;
+  bool may_lend() const noexcept;
+  std::size_t not_held() const noexcept;
+
+  const std::size_t count_;
   const std::shared_ptr<Device> device_;
   mutable std::mutex mutex_;
-  std::vector<Use> in_use_by_;
-  std::vector<HostBuffer> buffers_;
+  std::vector<Slot> slots_;  // the first `count` stay
   std::size_t bytes_ = 0;
+  std::uint64_t handed_out_ = 0;
   bool retired_ = false;
   std::shared_ptr<const std::function<void()>> freed_;  // null: retired
+
+  std::shared_ptr<Alloc> alloc_;
+  std::mutex ordered_mutex_;
+  std::optional<std::shared_ptr<OrderedAlloc>> ordered_;  // empty: not asked for yet; null: the device has none
+  std::uint64_t added_cap_ = 0;                           // bytes
+  std::uint64_t added_bytes_ = 0;                         // taken, or being taken
+  std::string refusal_;
 };
 
 }  // namespace damacy

@@ -1,0 +1,90 @@
+// Slots of a running pipeline: made with the first sample, lent to batches, and more of them while the consumer holds
+// batches.
+#include <limits>
+
+#include <unistd.h>
+
+#include "damacy/core/error.h"
+#include "damacy/core/host_memory.h"
+#include "damacy/core/log.h"
+#include "damacy/core/text.h"
+#include "damacy/pipeline/pipeline_impl.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kManyAdded = 8;  // slots, of which a warning tells
+
+}  // namespace
+
+void Pipeline::Impl::make_slots(const PlannedSample& first) {
+  const auto elements = product(first.box.extents().span());
+  const std::int64_t bytes = slot_bytes(config, elements.value_or(std::numeric_limits<std::int64_t>::max()));
+  check_gpu_memory(config, bytes);
+  const std::int64_t memory = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  if (bytes > memory / config.n_batches) {
+    const std::int64_t fitting = memory / config.n_batches / (bytes / config.batch_size);
+    throw Error(
+        Status::oom,
+        text(config.n_batches, " batches of ", bytes, " bytes exceed the machine's memory of ", memory, " bytes: ",
+             fitting > 0 ? text("a batch_size of at most ", fitting, " would fit")
+                         : std::string("samples must be smaller, or of a shorter dtype")),
+        "memory");
+  }
+  const KeepLimit limit = keep_limit(config, bytes, around.keeps_batches, free_memory());
+  slots->allocate(around.alloc, static_cast<std::size_t>(bytes), static_cast<std::uint64_t>(limit.bytes));
+  keep = limit;
+}
+
+// Of the kind that slots are made of; asked for where Config does not say how much of it they may take.
+std::optional<FreeMemory> Pipeline::Impl::free_memory() const {
+  if (config.keep_bytes || !around.keeps_batches) return std::nullopt;
+  if (batch_device) {
+    const auto memory = batch_device->memory();
+    return memory ? std::optional(FreeMemory{memory->free, true}) : std::nullopt;
+  }
+  const auto bytes = available_host_memory();
+  return bytes ? std::optional(FreeMemory{*bytes, false}) : std::nullopt;
+}
+
+// At the beginning of a pop: reading goes on beside batches that the consumer holds, and what it needs no more goes.
+void Pipeline::Impl::adjust_slots(Lock& lock) {
+  if (slots->any_idle()) {
+    const auto kept = slots;  // close() may drop them meanwhile
+    lock.unlock();
+    board.add(&Stats::slots_dropped, static_cast<std::int64_t>(kept->drop_idle()));
+    lock.lock();
+    check_usable();
+  }
+  if (stream.has_unstarted() && slots->is_short()) add_slot(lock);
+}
+
+// The allocator, which may take its time, is called without the lock. Throws when the pipeline was closed meanwhile.
+Slots::Growth Pipeline::Impl::add_slot(Lock& lock) {
+  const auto kept = slots;
+  lock.unlock();
+  const Slots::Growth growth = kept->add();
+  if (growth == Slots::Growth::added) board.add(&Stats::slots_added, 1);
+  lock.lock();
+  check_usable();
+  const Slots::Added added = slots->added();
+  if (growth == Slots::Growth::no_memory)
+    log(LogLevel::warn, text("no slot was added for batches that the consumer holds: ", added.refusal));
+  if (growth != Slots::Growth::added) return growth;
+  if (!std::exchange(told_of_added, true))
+    log(LogLevel::info, text("a slot was added: the consumer holds ", added.held, " batches; added slots may take ",
+                             keep.bytes, " bytes"));
+  if (added.slots >= kManyAdded && !std::exchange(told_of_many, true))
+    log(LogLevel::warn,
+        text(added.slots, " slots were added, ", added.bytes, " of at most ", keep.bytes, " bytes: the consumer holds ",
+             added.held, " batches; keep copies of what is kept for long, or set keep_bytes"));
+  wakeup->can_produce.notify_all();
+  return growth;
+}
+
+Error Pipeline::Impl::held_error(const std::vector<std::int64_t>& held) const {
+  const auto slot = static_cast<std::int64_t>(slots->bytes_of_one());
+  return Error(Status::again, held_text(config, keep, slot, slots->added(), held), "held").in_stage("pop");
+}
+
+}  // namespace damacy
