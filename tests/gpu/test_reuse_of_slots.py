@@ -1,6 +1,7 @@
 """A slot is not written while a consumer's queued work may read it. Readers queue a long wait before
 they look at a batch, give it back at once, and count on the device what differs from what the batch held."""
 
+import itertools
 import time
 
 import numpy as np
@@ -145,6 +146,29 @@ def test_a_slot_waits_for_the_work_queued_on_its_consumers_stream(gpu, stored, w
     cuda_driver.set_current(gpu.context)
     feed(stored, rounds, n_batches, lambda batch, box: WAYS[way](gpu, batch, box))
     assert gpu.wrong() == 0
+
+
+@pytest.mark.parametrize("way", ["stream=None", "stream=handle", "release(number)", "release(any)"])
+def test_slots_that_come_and_go_wait_for_the_work_queued_on_their_consumers_stream(gpu, stored, way):
+    """Every 80 batches four are kept for a while, so slots are added, used while reads are queued, and dropped."""
+    cuda_driver.set_current(gpu.context)
+    kept = []
+    boxes = itertools.cycle(range(len(BOXES)))
+    with pipeline(device=0, dtype="f32", batch_size=1, n_batches=1, keep_bytes="64MiB") as running:
+        running.push(stored.sample(*box) for box in itertools.cycle(BOXES))
+        for k, box in zip(range(400), boxes):
+            batch = popped(running)
+            if k % 80 < 4:
+                kept.append((batch, box))
+                continue
+            if k % 80 == 8:
+                assert all((b.numpy()[0].view(np.uint32) == gpu.rows[i]).all() for b, i in kept)
+                kept.clear()
+            WAYS[way](gpu, batch, box)
+            del batch
+        stats = running.stats()
+    assert gpu.wrong() == 0
+    assert stats.slots_added >= 8 and stats.slots_dropped >= 4
 
 
 def test_a_stream_that_nobody_named_sees_its_batch_overwritten(gpu, stored):

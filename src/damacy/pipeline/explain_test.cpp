@@ -41,6 +41,20 @@ TEST(explain, decoding_threads_that_are_always_busy_bind_and_more_of_them_would_
   EXPECT_NE(out.text.find("decode binds, at 90 %"), std::string::npos) << out.text;
 }
 
+TEST(explain, slots_that_were_added_are_named_with_their_cap) {
+  Observation seen = ten_seconds();
+  EXPECT_EQ(explain(four_threads(), seen).text.find("keep_bytes"), std::string::npos);
+  seen.stats.slots_added = 5;
+  seen.stats.kept_bytes_committed = 768;
+  seen.added_slots = 3;
+  seen.keep_bytes = 2048;
+  seen.held = 4;
+  const std::string text = explain(four_threads(), seen).text;
+  EXPECT_NE(text.find("It keeps batches, and holds 4 now: 3 slots are added, 768 of at most 2048 bytes (keep_bytes)."),
+            std::string::npos)
+      << text;
+}
+
 TEST(explain, with_a_thread_a_core_no_setting_helps) {
   Observation seen = ten_seconds();
   seen.cores = 4;

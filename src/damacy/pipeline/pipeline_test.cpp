@@ -1,6 +1,7 @@
 #include "damacy/pipeline/pipeline.h"
 
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <optional>
 #include <ranges>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "damacy/core/error.h"
+#include "damacy/core/text.h"
 #include "damacy/pipeline/dlpack_abi.h"
 #include "fakes/failing_alloc.h"
 #include "support/error_of.h"
@@ -141,6 +143,63 @@ TEST_F(OneArray, held_slots_are_named) {
   EXPECT_EQ(pipeline.try_pop().has_value(), false);
   first.release();
   expect_row(pipeline.pop(), 0, crop(1, 1));
+}
+
+// Refuses when it is told to.
+class RefusingAlloc final : public Alloc {
+ public:
+  std::byte* take(std::size_t bytes) override {
+    if (refuse) throw Error(Status::oom, text("no memory for a buffer of ", bytes, " bytes"), "memory");
+    return pages_.take(bytes);
+  }
+  void give(std::byte* memory, std::size_t bytes) noexcept override { pages_.give(memory, bytes); }
+  std::atomic<bool> refuse = false;
+
+ private:
+  PageAlloc pages_;
+};
+
+TEST_F(OneArray, a_slot_that_cannot_be_added_counts_as_the_cap_and_nothing_is_lost) {
+  Config config = small_config(1);
+  config.n_batches = 1;
+  config.keep_bytes = 1 << 20;
+  const auto alloc = std::make_shared<RefusingAlloc>();
+  Surroundings around;
+  around.alloc = alloc;
+  Pipeline pipeline(config, std::move(around));
+  pipeline.push({crop(0, 0), crop(1, 1), crop(2, 2), crop(3, 3)});
+  const Batch first = pipeline.pop();
+  alloc->refuse = true;
+  const Error error = error_of([&] { pipeline.pop(); });
+  EXPECT_EQ(error.where().reason, "held");
+  EXPECT_EQ(error.message(),
+            "every slot is held by the consumer: 1 slots and 0 added ones (keep_bytes 1048576); no memory for another "
+            "one: no memory for a buffer of 256 bytes: drop batches 0");
+  EXPECT_EQ(pipeline.stats().kept_bytes_committed, 0);
+  alloc->refuse = false;
+  const Batch second = pipeline.pop();
+  expect_row(first, 0, crop(0, 0));
+  expect_row(second, 0, crop(1, 1));
+  EXPECT_EQ(pipeline.stats().slots_added, 1);
+  EXPECT_EQ(pipeline.stats().kept_bytes_committed, 256);
+}
+
+TEST_F(OneArray, surroundings_that_keep_batches_choose_a_size_where_none_is_set) {
+  Config config = small_config(1);
+  Surroundings around;
+  around.keeps_batches = true;
+  Pipeline pipeline(config, around);
+  std::vector<Batch> kept;
+  std::vector<Sample> samples;
+  for (int i = 0; i < 12; ++i) samples.push_back(crop(i, i));
+  pipeline.push(samples);
+  for (int i = 0; i < 12; ++i) kept.push_back(pipeline.pop());
+  for (std::size_t i = 0; i < 12; ++i) expect_row(kept[i], 0, samples[i]);
+  config.keep_bytes = 0;
+  Pipeline none(config, around);
+  none.push(samples);
+  const Batch first = none.pop(), second = none.pop();
+  EXPECT_FALSE(none.try_pop().has_value());
 }
 
 TEST_F(OneArray, a_tensor_keeps_its_slot_beyond_release_and_close) {
