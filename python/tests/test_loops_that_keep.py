@@ -103,7 +103,7 @@ def test_views_of_fifty_batches_in_a_notebook(arrays):
             with batch as lent:
                 out[k] = lent.numpy()
         assert [checksum(view) for view in out.values()] == wanted(arrays[0], 5)[:50]
-        assert stats(each).slots_added >= 48
+        assert stats(each).slots_added >= 40
 
 
 @pytest.mark.parametrize("n_batches", [2, 3])
