@@ -39,6 +39,14 @@ FAULTS = [  # what is left out, where in the pipeline layer, its text, what stan
         "  });\n",
     ),
     ("a wave goes before its reads ended", "wave.cpp", "  if (sealed_ && open_ranges_ == 0)", "  if (sealed_)"),
+    ("a slot is lent without its consumers' work", "slots.cpp", "    loan->ready_ = std::move(use.last.fences);\n", ""),
+    ("a failed batch drops what its slot waits for", "slots.cpp", "last.fences = std::move(loan.ready_);\n", ";\n"),
+    (
+        "memory of an added slot goes before its last use",
+        "slots_growth.cpp",
+        "    memory.ordered.free_after(std::move(use.last.fences));\n",
+        "",
+    ),
 ]
 DEVICE_READ_FAULTS = [  # single reads of zarr-python's, and device arrays
     ("a read ends before its wave", "device_reads.cpp", "  done.wait();\n", ""),

@@ -13,6 +13,7 @@ namespace damacy::testing {
 namespace {
 
 constexpr int kPopsAtMost = 400;
+constexpr std::byte kPoison{0xa5};
 
 bool equals(const std::vector<std::uint16_t>& values, const Sample& sample) {
   for (std::int64_t i = 0; i < kBoxRows; ++i)
@@ -112,6 +113,9 @@ void Driver::drain() {
 
 void Driver::release_held() {
   const Spared spared;
+  for (const Batch& batch : held_)  // as check() left it
+    if (std::ranges::any_of(batch.bytes(), [](std::byte byte) { return byte != kPoison; }))
+      wrong(text("batch ", batch.batch_id(), " was written while it was held"));
   held_.clear();
 }
 
@@ -157,7 +161,8 @@ void Driver::check(const Batch& batch) {
     check_row(bytes.subspan(row * kBoxRows * kBoxColumns * 2, kBoxRows * kBoxColumns * 2), batch.valid()[row]);
   }
   outcome_.delivered += static_cast<std::int64_t>(batch.sample_indices().size());
-  std::memset(const_cast<std::byte*>(bytes.data()), 0xa5, bytes.size());  // poison for the next use of the slot
+  // For the next use of the slot.
+  std::memset(const_cast<std::byte*>(bytes.data()), static_cast<int>(kPoison), bytes.size());
 }
 
 // Rows come in the order of pushes; some may be left out.

@@ -67,6 +67,16 @@ std::vector<Scenario> make_scenarios() {
     driver.drain();
     driver.expect_complete();
   });
+  add("batches kept in added slots", [](const World& w, Outcome& o) {
+    Config config = small(2, 2);
+    config.keep_bytes = 4096;
+    Driver driver(w, config, o);
+    driver.push(24);
+    for (int i = 0; i < 8; ++i) driver.pop(/*hold=*/true);
+    driver.release_held();
+    driver.drain();
+    driver.expect_complete();
+  });
   add("close with batches held and in production", [](const World& w, Outcome& o) {
     Driver driver(w, small(2, 3), o);
     driver.push(14, "s.zarr");
