@@ -37,12 +37,13 @@ bool Wave::can_reserve(std::uint64_t bytes) const noexcept {
 }
 
 // In the last piece, or a new one: behind a full one, which then goes up and makes room. While hung reads hold much of
-// the memory, pieces are as small as can be: each further read that hangs keeps the whole of its piece.
+// the memory, pieces are as small as can be: each further read that hangs keeps the whole of its piece. Pieces that
+// they hold far apart may leave no room for the usual size.
 void Wave::reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop) {
   if (last_piece_has(bytes)) return;
   close_last_piece();
   const bool scarce = staging_.stranded() > staging_.size() / 4;
-  const std::uint64_t usual = scarce ? 0 : std::min<std::uint64_t>(kPiece, staging_.size() / 8);
+  const std::uint64_t usual = scarce ? 0 : std::min<std::uint64_t>({kPiece, staging_.size() / 8, staging_.lendable()});
   auto memory = std::make_shared<Arena::Piece>(staging_.take(std::max(bytes, usual), std::move(stop), most));
   const std::lock_guard lock(mutex_);
   StagedPiece& piece = pieces_.emplace_back();

@@ -1,6 +1,8 @@
 // A wave's staging memory by itself: which pieces there are, who is told of them, and when.
 #include "damacy/pipeline/wave.h"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
@@ -69,6 +71,21 @@ TEST_F(WaveTest, a_piece_that_was_told_takes_nothing_more_though_the_next_could_
   const StagedRange next = wave->stage(1000);
   EXPECT_EQ(told.pieces[0]->bytes, 4096u);
   EXPECT_EQ(wave->pieces().size(), 2u);
+}
+
+// Small pieces that hung reads hold, far apart: there is room for what is asked for, and for no piece of usual size.
+TEST_F(WaveTest, a_piece_is_smaller_than_usual_where_stranded_ones_leave_no_room_for_more) {
+  std::vector<Arena::Piece> hung, others;
+  while (staging.lendable() >= kStaging / 8) {
+    hung.push_back(staging.take(100, {}));
+    others.push_back(staging.take(kStaging / 16, {}));
+    hung.back().strand("c.0", "store");
+  }
+  others.clear();
+  ASSERT_LE(staging.stranded(), kStaging / 4);
+  ASSERT_TRUE(wave->can_reserve(1000));
+  wave->reserve(1000, kStaging, {});
+  EXPECT_EQ(wave->stage(1000).memory().size(), 1000u);
 }
 
 }  // namespace
