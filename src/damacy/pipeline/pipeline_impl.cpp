@@ -245,11 +245,16 @@ bool Pipeline::Impl::wait_for_slots(Lock& lock, const std::stop_token& stop, Rea
   return true;
 }
 
+// One look finds the slot and takes it: between two, a pop may drop it.
 std::shared_ptr<SlotLoan> Pipeline::Impl::lend(BatchJob& job) {
   Lock lock(wakeup->mutex);
-  if (!wait_for_slots(lock, stopping.get_token(), [&] { return slots->any_free(); }))
+  std::shared_ptr<SlotLoan> loan;
+  const auto lent = [&] {
+    if (!loan && slots->any_free()) loan = slots->lend(job.shape().id);
+    return loan != nullptr;
+  };
+  if (!wait_for_slots(lock, stopping.get_token(), lent))
     throw Error(Status::shutdown, "the pipeline was closed while a batch waited for its slot", "closed");
-  auto loan = slots->lend(job.shape().id);
   stream.mark_started(job);
   wakeup->changed.notify_all();
   return loan;

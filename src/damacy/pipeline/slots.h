@@ -84,7 +84,7 @@ class Slots : public std::enable_shared_from_this<Slots> {
 
   // Empty: all are lent, or max(1, count - 1) of them (count where the consumer holds none) to batches that the
   // consumer does not have yet: added slots are there for batches that are held, and do not make reading run further
-  // ahead.
+  // ahead. Also empty where drop_idle() was quicker, though any_free() was true.
   std::shared_ptr<SlotLoan> lend(std::int64_t batch_id);
   bool any_free();
   // A slot waits for its fence, which nobody will announce: ask any_free() again soon.

@@ -72,6 +72,17 @@ TEST_F(Growing, added_slots_do_not_make_it_read_further_ahead) {
   EXPECT_EQ(slots->lend(3), nullptr);
 }
 
+// So who lends asks for the loan, not whether there is a slot.
+TEST_F(Growing, a_slot_that_was_free_may_be_dropped_before_it_is_lent) {
+  const auto slots = with(2, 1);
+  const auto first = popped(*slots, 0), second = popped(*slots, 1);
+  slots->add();
+  for (std::uint64_t i = 0; i < Slots::kIdleBatches; ++i) slots->hold(first->slot());
+  EXPECT_TRUE(slots->any_free());
+  EXPECT_EQ(slots->drop_idle(), 1u);
+  EXPECT_EQ(slots->lend(2), nullptr);
+}
+
 TEST_F(Growing, all_slots_are_held_only_when_the_added_ones_are_too) {
   const auto slots = with(1, 1);
   const auto first = popped(*slots, 7);
