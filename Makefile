@@ -238,14 +238,14 @@ $(ZIG)/bin/c++: tools/zig_toolchain.sh
 	@PY=$(WHEEL_PYTHON) tools/zig_toolchain.sh $(ZIG)
 
 .PHONY: wheel-host
-wheel-host: $(ZIG)/bin/c++  ## a wheel without CUDA for glibc 2.28, by zig
+wheel-host: $(ZIG)/bin/c++  ## a wheel without CUDA for glibc 2.28, by zig; not tested yet
 	@$(MAKE) wheel WHEEL_CUDA=OFF WHEEL_PLAT=manylinux_2_28_x86_64 WHEEL_TREE=wheel-zig \
 	  WHEEL_SET='-C cmake.define.CMAKE_TOOLCHAIN_FILE=$(abspath $(ZIG))/toolchain.cmake'
 
 .PHONY: wheels
-wheels: wheel-cuda wheel-host  ## both, in dist/; then what they are, each installed in an environment of its own
+wheels: wheel-cuda  ## the wheel for everybody, in dist/; then what it is, installed in an environment of its own
 	@PATH="$(CURDIR)/$(WHEEL_VENV):$(CURDIR)/$(CUDA_TOOLCHAIN)/bin:$$PATH" tools/show_wheels.sh $(WHEEL_VENV)/python \
-	  dist/damacy-*manylinux_2_34_x86_64.whl dist/damacy-*manylinux_2_28_x86_64.whl
+	  dist/damacy-*manylinux_2_34_x86_64.whl
 
 .PHONY: sdist
 sdist: $(INSTALLED)  ## the source package, in dist/
