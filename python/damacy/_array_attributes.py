@@ -29,13 +29,14 @@ class Attributes(dict[str, Any]):
 class Cf:
     """Packing by the Climate and Forecast conventions: an element `x` stands for `x * scale_factor + add_offset`.
 
+    An attribute that is not there has its neutral value, 1 or 0, so the expression can be used for every array.
     `missing` are the elements, in the stored type, that stand for no value. `unsigned` is None, or tells that integers
     are to be read as the unsigned (True) or signed (False) ones of their size. `problem` is None, or says why
     attributes of that name cannot be used; then the other fields have their defaults. Batches hold stored elements.
     """
 
-    scale_factor: float | None = None
-    add_offset: float | None = None
+    scale_factor: float = 1.0
+    add_offset: float = 0.0
     missing: tuple[Any, ...] = ()
     unsigned: bool | None = None
     problem: str | None = None
@@ -43,14 +44,19 @@ class Cf:
     def __str__(self) -> str:
         if self.problem:
             return f"unusable: {self.problem}"
-        said = [f"{name} {value}" for name, value in self._given().items()]
+        others = []
+        if self.unsigned is not None:
+            others.append(f"unsigned {self.unsigned}")
         if self.missing:
-            said.append("missing " + ", ".join(map(str, self.missing)))
-        return "; ".join(said)
+            others.append("missing " + ", ".join(map(str, self.missing)))
+        is_shown = self.is_packed or not others
+        packing = [f"scale_factor {self.scale_factor}", f"add_offset {self.add_offset}"] if is_shown else []
+        return "; ".join(packing + others)
 
-    def _given(self) -> dict[str, Any]:
-        named = {"scale_factor": self.scale_factor, "add_offset": self.add_offset, "unsigned": self.unsigned}
-        return {name: value for name, value in named.items() if value is not None}
+    @property
+    def is_packed(self) -> bool:
+        """True if stored elements differ from what they stand for."""
+        return (self.scale_factor, self.add_offset) != (1.0, 0.0)
 
 
 def cf_from(native: Mapping[str, Any] | None, problem: str) -> Cf | None:
@@ -59,7 +65,8 @@ def cf_from(native: Mapping[str, Any] | None, problem: str) -> Cf | None:
         return Cf(problem=problem) if problem else None
     elements = (element(raw, native["missing_type"]).item() for raw in native["missing"])
     missing = tuple(math.nan if value != value else value for value in elements)  # one NaN: then tuples are equal
-    return Cf(native["scale_factor"], native["add_offset"], missing, native["unsigned"])
+    scale, offset = native["scale_factor"], native["add_offset"]
+    return Cf(1.0 if scale is None else scale, 0.0 if offset is None else offset, missing, native["unsigned"])
 
 
 def element(raw: bytes, dtype: str) -> Any:

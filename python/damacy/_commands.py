@@ -67,7 +67,7 @@ def info(uri: Uri, as_json: AsJson = False) -> None:
     if found.levels:
         table.add_row("levels", rich.markup.escape(", ".join(found.levels)))
     if found.cf is not None:
-        note = "" if found.cf.scale_factor is None and found.cf.add_offset is None else " (batches hold stored values)"
+        note = " (batches hold stored values)" if found.cf.is_packed else ""
         table.add_row("packed", rich.markup.escape(f"{found.cf}{note}"))
     for name, value in found.attrs.items():
         table.add_row("attribute", rich.markup.escape(f"{name} = {_shortened(value)}"))

@@ -102,6 +102,23 @@ def test_packing_that_cannot_be_used_is_told_and_the_array_stays_readable(tmp_pa
     assert str(info.cf) == f"unusable: {text}"
 
 
+@pytest.mark.parametrize(
+    ("attributes", "factors", "said"),
+    [
+        ({"scale_factor": 0.5}, (0.5, 0.0), "scale_factor 0.5; add_offset 0.0"),
+        ({"add_offset": 273.0}, (1.0, 273.0), "scale_factor 1.0; add_offset 273.0"),
+        ({"_FillValue": -1}, (1.0, 0.0), "missing -1"),
+        ({"scale_factor": 1.0}, (1.0, 0.0), "scale_factor 1.0; add_offset 0.0"),
+        ({"_Unsigned": "true"}, (1.0, 0.0), "unsigned True"),
+    ],
+)
+def test_packing_that_is_not_said_is_neutral(tmp_path, attributes, factors, said):
+    cf = damacy.open(stored(tmp_path / "a.zarr", attributes)).cf
+    assert (cf.scale_factor, cf.add_offset) == factors
+    assert (3 * cf.scale_factor + cf.add_offset, cf.is_packed) == (3 * factors[0] + factors[1], factors != (1.0, 0.0))
+    assert str(cf) == said
+
+
 def test_xarray_writes_what_open_reads(tmp_path):
     xarray = pytest.importorskip("xarray")
     data = xarray.Dataset({"t": (("time", "lat"), np.arange(8, dtype="f4").reshape(4, 2))})
