@@ -20,6 +20,8 @@ from damacy._png import grey_png
 if TYPE_CHECKING:
     import numpy
 
+_OTHER_PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".npy", ".pdf", ".svg", ".tif", ".tiff", ".webp"}
+
 
 def command(
     uri: Uri,
@@ -32,6 +34,8 @@ def command(
 
     Of an image with levels, the coarsest that is no smaller than --size; all other axes at their middle.
     """
+    if output.suffix.lower() in _OTHER_PICTURES:
+        refuse(f"--out {output}: only PNG can be written: give a name that ends in .png", as_json)
     try:
         shown, asked = _choose(uri, box, size)
     except damacy.DamacyError as error:

@@ -45,6 +45,9 @@ class IterableDataset(torch.utils.data.IterableDataset):
     """
 
     def __init__(self, loader: Loader, *, info: bool = False, copy: bool = False) -> None:
+        if not isinstance(loader, Loader):
+            what = type(loader).__name__
+            raise TypeError(f"loader must be a damacy.training.Loader (got {what}): Loader(sampler, config) makes one")
         self.loader = loader
         self._copy = bool(copy)
         self._info = bool(info)

@@ -154,8 +154,11 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Go on where the state says; the number of ranks and the batch size may be others than they were.
 
-        `ValueError` if the state is of a sampler with another seed, length or random stream.
+        `ValueError` if the state is of a sampler with another seed, length or random stream, or no state of a loader.
         """
+        lacking = [name for name in ("epoch", "samples", "seed", "length") if name not in state]
+        if lacking:
+            raise ValueError(f"the state has no {', '.join(map(repr, lacking))}: give what Loader.state_dict returned")
         of, own = state.get("stream", 1), _stream_of(self._sampler)
         if of != own:
             raise ValueError(f"the state is of random stream {of}, this sampler has {own}: make it with stream={of}")
@@ -195,7 +198,10 @@ class Loader:
             raise ValueError("tail='short' would give ranks unequal steps: choose 'pad'")
         schedule = Schedule(self._sampler, self._config.batch_size, rank, ranks, self._tail)
         if schedule.steps_left(0) == 0:
-            raise ValueError(f"an epoch of {len(self._sampler)} samples has no whole step of {schedule.step_samples}")
+            raise ValueError(
+                f"an epoch of {len(self._sampler)} samples has no whole step of {schedule.step_samples}: "
+                f"reduce batch_size, or say tail={'short' if ranks == 1 else 'pad'!r}"
+            )
         self._schedule = schedule
         self._leave_epoch_at_its_end()
 

@@ -429,6 +429,14 @@ def test_preview_of_an_image_takes_the_coarsest_level_that_is_large_enough(tmp_p
     assert document("preview", tmp_path / "i.zarr", "--out", tmp_path / "x.png", "--size", 96)["width"] == 96
 
 
+def test_preview_writes_no_png_under_the_name_of_another_format(tmp_path, sharded):
+    for name in ("x.jpg", "x.TIFF"):
+        shown = damacy("preview", sharded, "--out", tmp_path / name)
+        assert shown.exit_code == 2
+        assert "only PNG can be written: give a name that ends in .png" in " ".join(shown.output.split())
+        assert not (tmp_path / name).exists()
+
+
 def test_preview_of_a_constant_and_of_nothing_finite(tmp_path):
     for value in (3, np.nan):
         array = zarr.create_array(tmp_path / "v.zarr", shape=(5, 7), dtype="f4", overwrite=True)

@@ -116,7 +116,7 @@ def test_what_ranks_rule_out_is_told_when_they_are_known(environment):
     environment(TORCHRUN)
     with pytest.raises(ValueError, match=r"^tail='short' would give ranks unequal steps: choose 'pad'$"):
         len(loader(ranks="auto", tail="short"))
-    with pytest.raises(ValueError, match=r"no whole step of 12$"):
+    with pytest.raises(ValueError, match=r"no whole step of 12: reduce batch_size, or say tail='pad'$"):
         len(loader(batch_size=3, length=8, ranks="auto"))
 
 

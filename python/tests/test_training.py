@@ -181,12 +181,24 @@ def test_a_state_goes_on_with_another_batch_size(arrays):
         ({"rank": 1}, "below ranks"),
         ({"rank": -1, "ranks": 2}, "below ranks"),
         ({"tail": "keep"}, "'pad' or 'short'"),
-        ({"ranks": 5}, "no whole step of 10"),
+        ({"ranks": 5}, "no whole step of 10: reduce batch_size, or say tail='pad'"),
     ],
 )
 def test_loaders_refuse_what_cannot_be(arrays, arguments, message):
     with pytest.raises(ValueError, match=message):
         Loader(RandomCrops(arrays, (3, 4), length=8), config(2), **arguments)
+
+
+def test_what_is_no_state_of_a_loader_is_refused(arrays):
+    each = loader(RandomCrops(arrays, (3, 4), length=12, seed=3))
+    state = each.state_dict()
+    for wrong, lacking in (
+        ({"model": {}, "loader": state}, "'epoch', 'samples', 'seed', 'length'"),
+        ({name: state[name] for name in state if name != "length"}, "'length'"),
+    ):
+        with pytest.raises(ValueError, match=f"^the state has no {lacking}: give what Loader.state_dict returned$"):
+            each.load_state_dict(wrong)
+        assert each.state_dict() == state
 
 
 def test_ranks_that_could_differ_in_steps_are_refused(arrays):

@@ -93,6 +93,17 @@ def test_a_dataset_in_worker_processes_says_what_to_do(array):
             next(iter(tensors))
 
 
+def test_a_dataset_of_something_else_than_a_loader_says_what_to_make():
+    pytest.importorskip("torch")
+    from damacy.torch import IterableDataset, dataloader
+
+    for take in (IterableDataset, dataloader):
+        with pytest.raises(
+            TypeError, match=r"must be a damacy\.training\.Loader \(got RandomCrops\): Loader\(sampler, "
+        ):
+            take(RandomCrops({"a.zarr": (8, 8)}, (4, 4), length=4))
+
+
 def test_a_dataset_resumes(array):
     pytest.importorskip("torch")
     from damacy.torch import IterableDataset
