@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -60,6 +61,11 @@ class StreamDecoder {
  public:
   virtual ~StreamDecoder() = default;
   virtual std::unique_ptr<FrameList> make_list(const FrameLimits& limits) = 0;
+  // Limited by scratch alone.
+  template <std::integral Bytes>
+  std::unique_ptr<FrameList> make_list(Bytes scratch_bytes) {
+    return make_list(FrameLimits{.scratch_bytes = static_cast<std::uint64_t>(scratch_bytes)});
+  }
   // Bytes of scratch that a decoded byte usually takes: who shares out memory goes by it.
   virtual double usual_scratch() const noexcept { return 2; }
   // The image is uploaded. Enqueues; the list may be cleared once this work is done.
