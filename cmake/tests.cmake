@@ -52,6 +52,10 @@ endfunction()
 
 function(damacy_add_layer_tests layer)
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${DAMACY_SRC}/${layer}/*_test.cpp ${DAMACY_SRC}/${layer}/*_test.cu)
+  if(layer STREQUAL "pipeline")
+    file(GLOB across CONFIGURE_DEPENDS ${DAMACY_TEST_FILES}/stages/*_test.cpp)  # use encoders private to codec
+    list(APPEND tests ${across})
+  endif()
   if(NOT DAMACY_WITH_CUDA)
     list(FILTER tests EXCLUDE REGEX "_cuda_test\\.cpp$|\\.cu$")  # want the toolkit; other tests in cuda/ folders do not
   endif()
