@@ -20,12 +20,14 @@ from typing import Any, Literal, cast, get_args
 from damacy._batch import Batch
 from damacy._config import Config
 from damacy._errors import DamacyError
+from damacy._explanation import Explanation
 from damacy._integers import as_int
 from damacy._machine_settings import completed
 from damacy._pipeline import KeepingPipeline, Pipeline
 from damacy._ranks import rank_and_ranks
 from damacy._sample import Sample
 from damacy._schedule import Schedule
+from damacy._stats import Stats
 from damacy.samplers import Sampler
 from damacy.typing import Tail as Tail
 
@@ -85,6 +87,7 @@ class Loader:
         self._passes = 0  # ends of an epoch that were reached
         self._delivered = 0  # batch ids of the pipeline below this one have had their turn
         self._pipeline: Pipeline | None = None
+        self._closed: Pipeline | None = None  # the last one, for its figures
         self._refused: DamacyError | None = None  # by the pipeline's push
         self._early: Batch | None = None  # of the next pass: the last batches of this one were skipped
         self._schedule: Schedule | None = None  # until the ranks are known
@@ -170,12 +173,21 @@ class Loader:
         if self._schedule is not None:
             self._leave_epoch_at_its_end()
 
+    def explain(self) -> Explanation:
+        """As `Pipeline.explain`: what limits reading now, or limited it before `close`. `RuntimeError` before the first
+        batch."""
+        return self._reader().explain()
+
+    def stats(self) -> Stats:
+        """As `Pipeline.stats`, since reading began; also after `close`. `RuntimeError` before the first batch."""
+        return self._reader().stats()
+
     def close(self) -> None:
         """Stop reading. Batches and tensors stay valid; iterating starts again where it was."""
         self._early = None
         if self._pipeline is not None:
             self._pipeline.close()
-            self._pipeline = None
+            self._closed, self._pipeline = self._pipeline, None
 
     def __enter__(self) -> Loader:
         return self
@@ -186,8 +198,14 @@ class Loader:
         self.close()
 
     def __getstate__(self) -> dict[str, object]:
-        there = {"_pipeline": None, "_refused": None, "_early": None}
+        there = {"_pipeline": None, "_closed": None, "_refused": None, "_early": None}
         return self.__dict__ | (there | {"_schedule": None} if self._is_auto else there)
+
+    def _reader(self) -> Pipeline:
+        pipeline = self._pipeline or self._closed
+        if pipeline is None:
+            raise RuntimeError("nothing was read yet: ask after the first batch")
+        return pipeline
 
     def _set_ranks(self, rank: int, ranks: int) -> None:
         if not 0 <= rank < ranks:

@@ -206,6 +206,20 @@ def test_ranks_that_could_differ_in_steps_are_refused(arrays):
         Loader(RandomCrops(arrays, (3, 4), length=8), config(2, on_error="skip"), ranks=2)
 
 
+def test_a_loader_says_what_limits_it(arrays):
+    with loader(RandomCrops(arrays, (3, 4), length=12, seed=3)) as each:
+        for ask in (each.explain, each.stats):
+            with pytest.raises(RuntimeError, match="nothing was read yet: ask after the first batch"):
+                ask()
+        batches = len([rows(batch) for batch in each])
+        assert isinstance(each.explain(), damacy.Explanation)
+        made = each.stats().batches_emitted
+        assert made >= batches > 0
+    assert each.stats().batches_emitted >= made  # the figures of the one that was closed
+    assert each.explain().binds
+    pickle.loads(pickle.dumps(each)).close()
+
+
 def test_a_loader_travels_without_its_pipeline(arrays):
     with loader(RandomCrops(arrays, (3, 4), length=12, seed=3)) as each:
         next(iter(each))
