@@ -124,7 +124,7 @@ struct Pipeline::Impl {
   // used under the lock, or by who keeps a reference; the planner has ended before.
   SampleStream stream;
   KeepLimit keep;  // since the slots were made
-  bool told_of_added = false, told_of_many = false;
+  bool told_of_added = false, told_of_many = false, told_of_refusal = false;
   bool closed = false;
   std::optional<Observation> last_seen;  // of a closed pipeline
   bool refilling = false;

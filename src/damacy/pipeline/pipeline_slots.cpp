@@ -1,6 +1,7 @@
 // Slots of a running pipeline: made with the first sample, lent to batches, and more of them while the consumer holds
 // batches.
 #include <limits>
+#include <utility>
 
 #include <unistd.h>
 
@@ -68,9 +69,10 @@ Slots::Growth Pipeline::Impl::add_slot(Lock& lock) {
   lock.lock();
   check_usable();
   const Slots::Added added = slots->added();
-  if (growth == Slots::Growth::no_memory)
+  if (growth == Slots::Growth::no_memory && !std::exchange(told_of_refusal, true))
     log(LogLevel::warn, text("no slot was added for batches that the consumer holds: ", added.refusal));
   if (growth != Slots::Growth::added) return growth;
+  told_of_refusal = false;
   if (!std::exchange(told_of_added, true))
     log(LogLevel::info, text("a slot was added: the consumer holds ", added.held, " batches; added slots may take ",
                              keep.bytes, " bytes"));

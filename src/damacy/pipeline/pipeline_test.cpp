@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "damacy/core/error.h"
+#include "damacy/core/log.h"
 #include "damacy/core/text.h"
 #include "damacy/pipeline/dlpack_abi.h"
 #include "fakes/failing_alloc.h"
@@ -182,6 +183,36 @@ TEST_F(OneArray, a_slot_that_cannot_be_added_counts_as_the_cap_and_nothing_is_lo
   expect_row(second, 0, crop(1, 1));
   EXPECT_EQ(pipeline.stats().slots_added, 1);
   EXPECT_EQ(pipeline.stats().kept_bytes_committed, 256);
+}
+
+// Every pop tries again, as memory may be there by then.
+TEST_F(OneArray, a_slot_that_cannot_be_added_is_told_once_until_one_is_added) {
+  Config config = small_config(1);
+  config.n_batches = 2;
+  config.keep_bytes = 1 << 20;
+  const auto alloc = std::make_shared<RefusingAlloc>();
+  Surroundings around;
+  around.alloc = alloc;
+  Pipeline pipeline(config, std::move(around));
+  const auto told = std::make_shared<std::atomic<int>>(0);
+  set_log_listener([told](LogLevel, std::string_view line) { *told += line.starts_with("no slot was added") ? 1 : 0; });
+  const auto pop_refused = [&] {
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(error_of([&] { pipeline.pop(); }).where().reason, "held");
+  };
+  std::vector<Sample> samples;
+  for (int i = 0; i < 12; ++i) samples.push_back(crop(i, i));
+  pipeline.push(samples);
+  std::vector<Batch> kept;
+  for (int i = 0; i < 2; ++i) kept.push_back(pipeline.pop());
+  alloc->refuse = true;
+  pop_refused();
+  EXPECT_EQ(*told, 1);
+  alloc->refuse = false;
+  kept.push_back(pipeline.pop());
+  alloc->refuse = true;
+  pop_refused();
+  EXPECT_EQ(*told, 2);
+  set_log_listener(nullptr);
 }
 
 TEST_F(OneArray, surroundings_that_keep_batches_choose_a_size_where_none_is_set) {
