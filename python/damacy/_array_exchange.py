@@ -43,9 +43,23 @@ def from_cuda_interface(x: Any, interface: Any) -> tuple[Any, Any, str]:
     device = f"cuda:{_index_of_owner(x)}"
     if said.stream is not None:
         memory.queue_of(device).wait_for(said.stream)
+    elif 0 not in said.shape and interface.get("version", 0) < 3 and hasattr(x, "__dlpack__"):
+        _order_by_dlpack(x, device)
     block = _native.foreign_block(x, said.pointer, 0)
     array = memory.geometry(said.pointer, dtype, said.shape, said.strides, said.read_only, block)
     return array, block, device
+
+
+def _order_by_dlpack(x: Any, device: str) -> None:
+    """Order our work after that of the producer's current stream.
+
+    Version 2 of the interface, which torch has, cannot name a stream. Without this, work queued on a stream that is not
+    the default one may still run while we read. What DLPack does not export stays unordered, as the protocol says.
+    """
+    try:
+        capsule_of(x, memory.queue_of(device).stream)
+    except (BufferError, TypeError):
+        pass
 
 
 def capsule_of(x: Any, stream: int | None) -> Any:
