@@ -21,8 +21,9 @@ def wheel(check, folder, tag="cp312-abi3", library="damacy/_native.abi3.so", cod
     path = folder / f"damacy-1.0-{tag}-manylinux_2_36_x86_64.whl"
     licences = [f"damacy-1.0.dist-info/licenses/{name}" for name in ("LICENSE", "THIRD_PARTY.md")]
     licences += [f"damacy-1.0.dist-info/third-party-licenses/{name}.txt" for name in check._NOTICES]
+    components = "damacy-1.0.dist-info/sboms/damacy.cdx.json"
     with zipfile.ZipFile(path, "w") as made:
-        for name in {*check._WANTED, *licences, *extra} - set(without):
+        for name in {*check._WANTED, *licences, components, *extra} - set(without):
             made.writestr(name, "text")
         made.writestr(library, code)
     return path
@@ -40,6 +41,7 @@ def test_each_fault_is_named(check, tmp_path):
     assert "cli.py is missing" in only(without=["damacy/cli.py"])
     assert "a.cpp does not belong" in only(extra=["damacy/a.cpp"])
     assert "no licence nanobind.txt" in only(without=["damacy-1.0.dist-info/third-party-licenses/nanobind.txt"])
+    assert "no list of its components" in only(without=["damacy-1.0.dist-info/sboms/damacy.cdx.json"])
     assert "no licence cuda-runtime.txt" in only(code=b"...nv_fatbin...")
     assert "one native library" in only(tag="cp311-cp311", extra=["damacy/_native.other.so"])
     assert "the library does not" in only(library="damacy/_native.cpython-312.so")

@@ -277,8 +277,8 @@ def test_a_loader_chooses_what_the_caller_left_open(monkeypatch, tmp_path):
     from damacy.samplers import SlidingGrid
 
     zarr.create_array(tmp_path / "a.zarr", shape=(8,), chunks=(4,), dtype="u1")[...] = 1
-    made, real = [], training.Pipeline
-    monkeypatch.setattr(training, "Pipeline", lambda config: made.append(config) or real(config))
+    made, real = [], training.KeepingPipeline
+    monkeypatch.setattr(training, "KeepingPipeline", lambda config: made.append(config) or real(config))
     config = Config(batch_size=2, device="cpu", host_buffer_bytes=1 << 26)
     with training.Loader(SlidingGrid([tmp_path / "a.zarr"], (4,)), config) as loader:
         assert [batch.numpy().sum() for batch in loader] == [8]
