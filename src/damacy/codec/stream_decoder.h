@@ -3,8 +3,8 @@
 // The host decoder (libzstd, liblz4) is the specification.
 #pragma once
 
-#include <cstddef>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
