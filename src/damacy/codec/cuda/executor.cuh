@@ -109,7 +109,8 @@ class Executor {
     __syncthreads();
   }
 
-  // Writes bytes [position, position + limit) of the output, limit <= run.size. False when a sequence was refused.
+  // Writes bytes [position, position + limit) of the output, limit <= run.size. False when a sequence was refused, also
+  // one behind the limit.
   template <class Run>
   __device__ __forceinline__ bool run(const Run& run, const u8* literals, u32 position, u32 limit) {
     u32 item = thread_;  // this thread's sequence of the window
@@ -132,7 +133,7 @@ class Executor {
       begin = end;
     }
     __syncthreads();  // what follows may read these bytes
-    return true;
+    return limit == run.size || rest_is_valid(run, item);
   }
 
   // `count` bytes of a raw block, or the byte at `from` so often. Whole words at aligned destinations; the source is
@@ -163,6 +164,19 @@ class Executor {
   __device__ __forceinline__ static void load(const Run& run, u32 item, u64& record, u64& previous) {
     record = item < run.count ? run.records[item] : 0;
     previous = item != 0 && item <= run.count ? run.records[item - 1] : 0;
+  }
+
+  // Sequences behind the limit write nothing. An offset that leads before the segment refuses the block all the same,
+  // as on the host; without this the verdict would depend on the number of threads.
+  template <class Run>
+  __device__ __forceinline__ static bool rest_is_valid(const Run& run, u32 item) {
+    bool bad = false;
+    for (; item < run.items(); item += kThreads) {
+      u64 record = 0, previous = 0;
+      load(run, item, record, previous);
+      bad = bad || !run.view(item, record, previous).valid;
+    }
+    return __syncthreads_count(bad) == 0;
   }
 
   // Step 1: this thread's sequence, its constants, and where it starts.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "damacy/codec/cuda/simt_on_host_impl.h"
 #include "damacy/codec/cuda/wave_on_host.h"
@@ -151,7 +152,6 @@ TEST(Kernels, agree_with_the_reference_decoder_on_mutated_frames) {
     std::vector<Bytes> contents;
     for (int i = 0; i < 40; ++i) {
       cases.push_back(random_case(random, 1 + random() % 2500, contents));
-      cases.back().needed_end = 0;
       if (cases.back().codec != GpuCodec::raw) testing::mutate(random, cases.back().encoded);
     }
     WaveTest wave(std::move(cases));
@@ -159,7 +159,8 @@ TEST(Kernels, agree_with_the_reference_decoder_on_mutated_frames) {
     ASSERT_TRUE(wave.guards_are_whole()) << "round " << round;
     for (std::size_t i = 0; i < wave.count(); ++i) {
       Bytes expected(wave.at(i).size);
-      const auto outcome = reference.decode(wave.at(i).encoded, wave.at(i).codec, expected);
+      const std::uint64_t needed = wave.at(i).needed_end;
+      const auto outcome = reference.decode(wave.at(i).encoded, wave.at(i).codec, expected, needed);
       if (!wave.scanned(i)) {
         EXPECT_FALSE(outcome.ok());
         continue;
@@ -168,7 +169,8 @@ TEST(Kernels, agree_with_the_reference_decoder_on_mutated_frames) {
           << "round " << round << " case " << i << " kernel " << static_cast<int>(wave.fault(i)) << " reference "
           << static_cast<int>(outcome.fault);
       if (outcome.ok()) {
-        ASSERT_TRUE(starts_like(wave.bytes(i), expected, expected.size())) << "round " << round << " case " << i;
+        ASSERT_TRUE(starts_like(wave.bytes(i), expected, needed != 0 ? needed : expected.size()))
+            << "round " << round << " case " << i;
       }
       ++(outcome.ok() ? accepted : refused);
     }
@@ -201,6 +203,39 @@ TEST(Kernels, parse_lz4_lengths_of_all_kinds) {
     EXPECT_TRUE(starts_like(wave.bytes(i), content, content.size()));
   }
   EXPECT_TRUE(wave.guards_are_whole());
+}
+
+// A frame that refers to a prefix is valid only with it: the match behind its literals leads before its begin. Whether
+// that is seen may not depend on how many bytes are needed, or on how many sequences a window takes.
+TEST(Kernels, refuse_an_offset_behind_the_bytes_that_are_needed) {
+  Random random(15);
+  const Bytes prefix = testing::noise(random, 4000);
+  Bytes content = testing::noise(random, 1000);
+  for (std::size_t i = 0; i < 400; ++i) {  // sequences with valid offsets, more than a window takes
+    const Bytes fresh = testing::noise(random, 3);
+    content.insert(content.end(), fresh.begin(), fresh.end());
+    content.insert(content.end(), content.begin() + static_cast<std::ptrdiff_t>(i),
+                   content.begin() + static_cast<std::ptrdiff_t>(i) + 8);
+  }
+  content.insert(content.end(), prefix.begin() + 100, prefix.begin() + 1100);
+  Bytes encoded(ZSTD_compressBound(content.size()));
+  const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> packer(ZSTD_createCCtx(), ZSTD_freeCCtx);
+  ZSTD_CCtx_refPrefix(packer.get(), prefix.data(), prefix.size());
+  encoded.resize(ZSTD_compress2(packer.get(), encoded.data(), encoded.size(), content.data(), content.size()));
+  std::vector<Case> cases;
+  for (const std::uint64_t needed : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1500}, std::uint64_t{5000}})
+    cases.push_back({encoded, content.size(), GpuCodec::zstd, needed});
+  WaveTest wave(std::move(cases));
+  for (const u32 warps : {4u, 8u, 16u}) {
+    StageShapes shapes{};
+    shapes.sequence_lanes = 4;
+    shapes.zstd_warps = shapes.lz4_warps = warps;
+    wave.run(shapes, warps);
+    for (std::size_t i = 0; i < wave.count(); ++i) {
+      ASSERT_TRUE(wave.scanned(i));
+      EXPECT_EQ(wave.fault(i), Fault::offset) << warps << " warps, " << wave.at(i).needed_end << " bytes needed";
+    }
+  }
 }
 
 TEST(Kernels, verify_checksums_and_declared_sizes) {
