@@ -118,10 +118,12 @@ def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = la
     step = _places_of_a_task(info, verifier)
     starts = iter(range(0, verifier.places, step))
     done = 0
+    waiting: set[concurrent.futures.Future[Any]] = set()
     with concurrent.futures.ThreadPoolExecutor(threads) as pool, contextlib.ExitStack() as stack:
-        waiting = {pool.submit(verifier.verify, first, step) for first in itertools.islice(starts, 2 * threads)}
-        stack.callback(lambda: [task.cancel() for task in waiting])  # leaving early, by Ctrl-C
+        # Before the first task: Ctrl-C may come while tasks are submitted, and a thread may hang by then.
+        stack.callback(lambda: [task.cancel() for task in waiting])
         stack.callback(verifier.stop)
+        waiting |= {pool.submit(verifier.verify, first, step) for first in itertools.islice(starts, 2 * threads)}
         while waiting:
             finished, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
             for task in finished:
