@@ -23,7 +23,7 @@ class SampleObjects : public std::enable_shared_from_this<SampleObjects> {
 
   // Holds `sample` until the last copy of what it returns is gone, which may be dropped anywhere.
   std::shared_ptr<const void> carry(nb::object sample);
-  // What carry() was given, to whoever delivers it; None after release_all(). Cannot fail.
+  // Returns the object given to carry(), for the thread that delivers its batch; None after release_all(). Cannot fail.
   static nb::object take(const std::shared_ptr<const void>& carried);
   // Those that native code dropped. May run finalizers.
   void release_dropped();

@@ -79,7 +79,7 @@ def element(raw: bytes, dtype: str) -> Any:
 
     if dtype == "bfloat16":
         raw, dtype = b"\0\0" + raw, "float32"
-    if dtype.startswith("numpy."):  # times: their unit is not told
+    if dtype.startswith("numpy."):  # times: their unit is unknown
         dtype = "int64"
     return numpy.frombuffer(raw, dtype)[0]
 

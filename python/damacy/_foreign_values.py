@@ -50,7 +50,7 @@ def _dtype_name(value: object) -> str | None:
 
 
 def device_of(value: object) -> object:
-    """A device of PyTorch, JAX or CuPy as `Config.device` names it; anything else as it is.
+    """A device of PyTorch, JAX or CuPy as `Config.device` names it; anything else unchanged.
 
     A JAX device counts by the number that it has on its host.
     """

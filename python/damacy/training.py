@@ -224,7 +224,7 @@ class Loader:
         self._leave_epoch_at_its_end()
 
     def _take_ranks(self, rank: int, ranks: int) -> None:
-        """Those of a trainer: of a loader that looks them up it is told; others must have them."""
+        """Take a trainer's rank and ranks. A loader with ranks of its own must have the same ones."""
         if self._is_auto:
             if self._schedule is None or (self.rank, self.ranks) != (rank, ranks):
                 self.close()
