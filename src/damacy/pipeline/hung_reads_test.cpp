@@ -78,20 +78,30 @@ class HungReadsOnDevice : public ::testing::TestWithParam<Engine> {
     };
     return Pipeline(config, std::move(around));
   }
-  // Pops with every deadline passed until there is an answer. Empty: a batch.
-  std::optional<Error> pop_late(Pipeline& pipeline) {
-    for (int look = 0; look < 300'000; ++look) {
-      clock_->advance(std::chrono::seconds(61));
+  // Pops until there is an answer. Empty: `is_enough` before.
+  template <class Enough>
+  std::optional<Error> error_unless(Pipeline& pipeline, Enough is_enough) {
+    for (int look = 0; look < 100'000; ++look) {
+      if (is_enough()) return std::nullopt;
       try {
-        static_cast<void>(pipeline.pop(std::chrono::nanoseconds(0)));
+        static_cast<void>(pipeline.pop(std::chrono::milliseconds(1)));
+        ADD_FAILURE() << "a batch without an error";
         return std::nullopt;
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::pop_timeout) return error;
       }
-      std::this_thread::yield();
     }
     ADD_FAILURE() << "no answer";
     return std::nullopt;
+  }
+  // The error of a sample of which the read hangs, or finds no memory. The clock stands still until one of the two is
+  // certain: a thread that has not come so far would be late as well, and hold no memory.
+  std::optional<Error> error_of_hung(Pipeline& pipeline, std::int64_t number) {
+    const std::size_t before = hung_->hung();
+    pipeline.push({row("bad.zarr", number)});
+    if (auto error = error_unless(pipeline, [&] { return hung_->hung() > before; })) return error;
+    clock_->advance(std::chrono::seconds(61));
+    return error_unless(pipeline, [] { return false; });
   }
   static void expect_row(const Batch& batch, std::int64_t number) {
     for (std::int64_t i = 0; i < 16; ++i)
@@ -103,8 +113,7 @@ class HungReadsOnDevice : public ::testing::TestWithParam<Engine> {
     expect_row(pipeline.pop(), kRows - 1);
     hung_->hang(HungStore::Call::read, "");
     for (std::int64_t n = 0; n < reads; ++n) {
-      pipeline.push({row("bad.zarr", n)});
-      const auto error = pop_late(pipeline);
+      const auto error = error_of_hung(pipeline, n);
       ASSERT_TRUE(error) << n;
       ASSERT_EQ(error->where().reason, "deadline") << error->what();
     }
