@@ -107,7 +107,7 @@ def on_host(results: list[Any]) -> list[np.ndarray]:
 def wait(results: list[Any]) -> None:
     """Until the device has written what it was asked for."""
     if isinstance(results[-1], damacy.DeviceArray) and results[-1].device != "cpu":
-        from damacy._device_memory import queue_of
+        from damacy._device.memory import queue_of
 
         queue_of(results[-1].device).sync()
 

@@ -88,7 +88,7 @@ def commands_page() -> str:
     """Each command of the command line: what it does, its arguments and options."""
     import typer
 
-    from damacy._commands import app
+    from damacy._cli.commands import app
 
     group = typer.main.get_command(app)
     lines = []

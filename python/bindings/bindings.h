@@ -98,7 +98,7 @@ void bind_plan(nb::module_& m);
 void bind_memory_blocks(nb::module_& m);
 void bind_selection_reads(nb::module_& m);
 
-// A Python exception object for one of ours: made by damacy._errors.make_error, the one table of classes.
+// A Python exception object for one of ours: made by damacy._core.errors.make_error, the one table of classes.
 nb::object exception_of(const Error& error);
 
 // The Python objects that native code holds for one pipeline: what the cycle collector follows. The GIL guards it, not

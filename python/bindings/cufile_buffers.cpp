@@ -1,4 +1,4 @@
-// The buffer protocol here; the protocols of devices through damacy._io_memory, which knows other libraries.
+// The buffer protocol here; the protocols of devices through damacy._fileio.memory, which knows other libraries.
 #include "cufile_buffers.h"
 
 #include <string>
@@ -71,7 +71,7 @@ bool HeldBuffer::take_view(nb::handle object) {
 }
 
 void HeldBuffer::take_with_python(nb::handle object, nb::handle stream) {
-  const nb::object described = python_part("damacy._io_memory", "describe")(object, stream);
+  const nb::object described = python_part("damacy._fileio.memory", "describe")(object, stream);
   if (described.is_none())
     raise(PyExc_TypeError,
           text("expected a buffer, an array with __cuda_array_interface__ or one with __dlpack__ (got ",

@@ -48,8 +48,8 @@ struct HeldBuffers {
 
 std::shared_ptr<HeldBuffers> hold_buffers();
 
-// What a DLPack capsule holds, as damacy._io_memory wants it: (pointer, bytes, read only, shape, strides or None, item
-// size, owner). Consumes the capsule.
+// What a DLPack capsule holds, as damacy._fileio.memory wants it: (pointer, bytes, read only, shape, strides or None,
+// item size, owner). Consumes the capsule.
 nb::tuple dlpack_memory(nb::handle capsule);
 
 // An integer by __index__; None is `otherwise`. OverflowError("negative value ...") below 0.

@@ -66,8 +66,8 @@ nb::object exception_of_file(const FileError& error) {
   if (error.cufile_code != 0) more["cufile_code"] = error.cufile_code;
   if (error.cuda_code != 0) more["cuda_code"] = error.cuda_code;
   if (error.sticky()) more["sticky"] = true;
-  return python_part("damacy._io_errors", "make_file_error")(kind_name(error.file_kind), text_object(error.message()),
-                                                             more);
+  return python_part("damacy._fileio.errors", "make_file_error")(kind_name(error.file_kind),
+                                                                 text_object(error.message()), more);
 }
 
 nb::object cuda_exception(const Error& error) {
@@ -75,7 +75,7 @@ nb::object cuda_exception(const Error& error) {
   more["backend"] = "cuda";
   more["cuda_code"] = error.system_errno();
   more["sticky"] = error.sticky();
-  return python_part("damacy._io_errors", "make_file_error")("cuda", text_object(error.message()), more);
+  return python_part("damacy._fileio.errors", "make_file_error")("cuda", text_object(error.message()), more);
 }
 
 }  // namespace

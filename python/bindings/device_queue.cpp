@@ -1,4 +1,4 @@
-// Device memory, queued copies and reads to devices for damacy._device_array and damacy.zarr. Native work drops the
+// Device memory, queued copies and reads to devices for damacy._device.array and damacy.zarr. Native work drops the
 // GIL.
 #include "damacy/pipeline/device_queue.h"
 

@@ -1,4 +1,4 @@
-// Errors cross here: ours become the Python classes of damacy._errors, and str() of those comes back for its text.
+// Errors cross here: ours become the Python classes of damacy._core.errors, and str() of those comes back for its text.
 #include "damacy/core/error.h"
 
 #include <typeinfo>
@@ -117,7 +117,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 
 nb::object exception_of(const Error& error) {
   const Unleavable stays;
-  const nb::object make = python_part("damacy._errors", "make_error");
+  const nb::object make = python_part("damacy._core.errors", "make_error");
   return make(static_cast<int>(error.status()), kind_name(error.kind()), str_of(error.message()), attributes_of(error));
 }
 

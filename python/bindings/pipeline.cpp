@@ -1,4 +1,4 @@
-// Pipeline and Batch for damacy._pipeline. Waits and native work drop the GIL.
+// Pipeline and Batch for damacy._pipeline.pipeline. Waits and native work drop the GIL.
 #include "damacy/pipeline/pipeline.h"
 
 #include <charconv>
@@ -263,11 +263,11 @@ namespace {
 // The native pipeline and what of Python's it holds.
 // What a finalizer may need that runs while the interpreter ends, and pulls samples or meets an error.
 void keep_python_parts() {
-  python_part("damacy._sample", "Sample");
-  python_part("damacy._errors", "make_error");
-  python_part("damacy._sources", "let_go_of_frames");
-  python_part("damacy._sources", "EndsBatch");
-  python_part("damacy._integers", "shown");
+  python_part("damacy._pipeline.sample", "Sample");
+  python_part("damacy._core.errors", "make_error");
+  python_part("damacy._pipeline.sources", "let_go_of_frames");
+  python_part("damacy._pipeline.sources", "EndsBatch");
+  python_part("damacy._core.integers", "shown");
 }
 
 struct BoundPipeline {

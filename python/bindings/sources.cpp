@@ -31,7 +31,7 @@ class PythonSource final : public SampleSource {
       : has_length_(tells_length(iterable)),
         among_(std::move(among)),
         samples_(std::move(samples)),
-        ends_batch_(python_part("damacy._sources", "EndsBatch").ptr()),
+        ends_batch_(python_part("damacy._pipeline.sources", "EndsBatch").ptr()),
         iterator_(among_, iterator_of(iterable)) {}
 
   std::optional<Sample> next() override {
@@ -54,7 +54,7 @@ class PythonSource final : public SampleSource {
     } catch (const SourceFailure& failure) {
       const HeldGil gil;
       if (PyErr_GivenExceptionMatches(failure.raised->get().ptr(), PyExc_Exception) == 0) return false;
-      python_part("damacy._sources", "let_go_of_frames")(failure.raised->get());
+      python_part("damacy._pipeline.sources", "let_go_of_frames")(failure.raised->get());
       return true;
     } catch (...) {
       return true;
@@ -72,7 +72,7 @@ class PythonSource final : public SampleSource {
   }
 
   static Sample sample_of(const nb::object& item, std::int64_t position) {
-    const nb::object type = python_part("damacy._sample", "Sample");
+    const nb::object type = python_part("damacy._pipeline.sample", "Sample");
     if (!nb::isinstance(item, type))
       throw nb::type_error(("sample " + std::to_string(position) + ": expected Sample, got " + type_name(item) +
                             ": write damacy.Sample(uri, aabb)")
@@ -105,7 +105,7 @@ class PythonSource final : public SampleSource {
     const long long bound = PyLong_AsLongLong(value.ptr());
     if (bound != -1 || !PyErr_Occurred()) return bound;
     PyErr_Clear();
-    const nb::object shown = python_part("damacy._integers", "shown")(value);
+    const nb::object shown = python_part("damacy._core.integers", "shown")(value);
     throw Error(Status::inval,
                 text("aabb axis ", sample.aabb.size(), ": ", nb::cast<std::string>(shown), " does not fit 64 bits"),
                 "aabb")

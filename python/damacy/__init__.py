@@ -11,12 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from damacy._array_attributes import Cf as Cf
-from damacy._batch import Batch
-from damacy._batch_rows import BatchRows
-from damacy._config import MAX_CHUNK_UNCOMPRESSED_BYTES, Config
-from damacy._dtype import Dtype
-from damacy._errors import (
+from damacy._core.dtype import Dtype
+from damacy._core.errors import (
     DamacyError,
     DecodeError,
     DtypeMismatch,
@@ -27,27 +23,31 @@ from damacy._errors import (
     PopTimeout,
     RankMismatch,
     ShutdownError,
+    Status,
     StorageError,
     TryAgain,
     UnsupportedFormat,
 )
-from damacy._explanation import Explanation as Explanation
-from damacy._explanation import StageLoad as StageLoad
-from damacy._info import ArrayInfo as ArrayInfo
-from damacy._info import BatchInfo
-from damacy._info import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
-from damacy._log import LOG_DEBUG as LOG_DEBUG
-from damacy._log import LOG_ERROR as LOG_ERROR
-from damacy._log import LOG_FATAL as LOG_FATAL
-from damacy._log import LOG_INFO as LOG_INFO
-from damacy._log import LOG_TRACE as LOG_TRACE
-from damacy._log import LOG_WARN as LOG_WARN
-from damacy._log import set_log_level
-from damacy._log import set_log_quiet as set_log_quiet
-from damacy._pipeline import Pipeline
-from damacy._sample import Sample
-from damacy._stats import Metric, Stats
-from damacy._status import Status
+from damacy._core.log import LOG_DEBUG as LOG_DEBUG
+from damacy._core.log import LOG_ERROR as LOG_ERROR
+from damacy._core.log import LOG_FATAL as LOG_FATAL
+from damacy._core.log import LOG_INFO as LOG_INFO
+from damacy._core.log import LOG_TRACE as LOG_TRACE
+from damacy._core.log import LOG_WARN as LOG_WARN
+from damacy._core.log import set_log_level
+from damacy._core.log import set_log_quiet as set_log_quiet
+from damacy._pipeline.array_attributes import Cf as Cf
+from damacy._pipeline.batch import Batch
+from damacy._pipeline.batch_rows import BatchRows
+from damacy._pipeline.config import MAX_CHUNK_UNCOMPRESSED_BYTES, Config
+from damacy._pipeline.explanation import Explanation as Explanation
+from damacy._pipeline.explanation import StageLoad as StageLoad
+from damacy._pipeline.info import ArrayInfo as ArrayInfo
+from damacy._pipeline.info import BatchInfo
+from damacy._pipeline.info import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
+from damacy._pipeline.pipeline import Pipeline
+from damacy._pipeline.sample import Sample
+from damacy._pipeline.stats import Metric, Stats
 
 __version__: str
 
@@ -91,7 +91,7 @@ del _name
 _LAZY = {
     "damacy.cufile": ("CuFile", "CompatMode", "bounce_buffer_free", "memory_register", "memory_deregister")
     + ("get_page_cache_info", "drop_file_page_cache"),
-    "damacy._device_array": ("DeviceArray", "asarray", "empty"),
+    "damacy._device.array": ("DeviceArray", "asarray", "empty"),
 }
 
 

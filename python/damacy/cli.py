@@ -1,5 +1,5 @@
 """The command `damacy`. Knows only what to say when the packages that draw it are missing; the commands are in
-`_commands`."""
+`_cli/commands.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     """Run the command line; exits the process."""
     try:
-        from damacy._commands import app
+        from damacy._cli.commands import app
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] not in ("typer", "rich", "click"):
             raise

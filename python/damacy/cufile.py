@@ -25,21 +25,21 @@ from collections.abc import Iterable
 from typing import Any
 
 from damacy import _native
-from damacy._compat_mode import CompatMode as CompatMode
-from damacy._io_errors import ClosedFileError as ClosedFileError
-from damacy._io_errors import CudaError as CudaError
-from damacy._io_errors import CuFileLibraryError as CuFileLibraryError
-from damacy._io_errors import FileIOError as FileIOError
-from damacy._io_errors import FileOpenError as FileOpenError
-from damacy._io_errors import OpenModeError as OpenModeError
-from damacy._io_errors import ShortReadError as ShortReadError
-from damacy._io_file import CuFile as CuFile
-from damacy._io_future import IOFuture as IOFuture
-from damacy._io_future import IOFutureStream as IOFutureStream
-from damacy._io_future import as_completed as as_completed
-from damacy._io_future import wait as wait
-from damacy._page_cache import drop_file_page_cache as drop_file_page_cache
-from damacy._page_cache import get_page_cache_info as get_page_cache_info
+from damacy._fileio.compat_mode import CompatMode as CompatMode
+from damacy._fileio.errors import ClosedFileError as ClosedFileError
+from damacy._fileio.errors import CudaError as CudaError
+from damacy._fileio.errors import CuFileLibraryError as CuFileLibraryError
+from damacy._fileio.errors import FileIOError as FileIOError
+from damacy._fileio.errors import FileOpenError as FileOpenError
+from damacy._fileio.errors import OpenModeError as OpenModeError
+from damacy._fileio.errors import ShortReadError as ShortReadError
+from damacy._fileio.file import CuFile as CuFile
+from damacy._fileio.future import IOFuture as IOFuture
+from damacy._fileio.future import IOFutureStream as IOFutureStream
+from damacy._fileio.future import as_completed as as_completed
+from damacy._fileio.future import wait as wait
+from damacy._fileio.page_cache import drop_file_page_cache as drop_file_page_cache
+from damacy._fileio.page_cache import get_page_cache_info as get_page_cache_info
 
 CancelledError = concurrent.futures.CancelledError
 for _public in (CuFile, IOFuture, IOFutureStream, as_completed, wait, drop_file_page_cache, get_page_cache_info):
@@ -64,9 +64,9 @@ def counters() -> dict[str, Any]:
 
 def explain() -> dict[str, Any]:
     """What this process has for file I/O: libraries tried, the probe of io_uring, the pool of workers."""
-    from damacy import _io_explain
+    from damacy._fileio.explain import of_process
 
-    return _io_explain.of_process()
+    return of_process()
 
 
 def bounce_buffer_free() -> int:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from damacy._compat_mode import CompatMode as CompatMode
+from damacy._fileio.compat_mode import CompatMode as CompatMode
 
 _changing = threading.Lock()
 

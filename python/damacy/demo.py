@@ -1,7 +1,7 @@
 """The main job on real input: random crops of two OME-Zarr images, streamed into batches, checked against zarr-python
 and timed beside tensorstore.
 
-Knows how to run and judge the job; the arrays are made by `_demo_data`, the picture by `_demo_picture`."""
+Knows how to run and judge the job; the arrays are made by `demo_data`, the picture by `demo_picture`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import tensorstore
 import zarr
 
 import damacy
-from damacy import _demo_data, _demo_picture
-from damacy._demo_data import DemoArray
+from damacy._cli import demo_data, demo_picture
+from damacy._cli.demo_data import DemoArray
 
 _CHECKED = 48  # crops of each array that are compared element by element
 _SHOWN = 16  # crops of each array that are kept for the picture
@@ -73,7 +73,7 @@ def run(folder: pathlib.Path, picture: pathlib.Path, threads: int, console: rich
     verdicts = []
     shown = {}
     with _progress(console) as progress:
-        arrays = _demo_data.demo_arrays(folder)
+        arrays = demo_data.demo_arrays(folder)
         for array in arrays:
             _prepare(array, progress)
         for array in arrays:
@@ -83,7 +83,7 @@ def run(folder: pathlib.Path, picture: pathlib.Path, threads: int, console: rich
             peer_seconds = time_tensorstore(array, samples, threads, progress)
             verdicts.append(_judge(streamed, mismatches, peer_seconds))
             shown[array.title] = [streamed.rows[i] for i in sorted(streamed.rows)][:_SHOWN]
-        _demo_picture.save_montage(picture, shown)
+        demo_picture.save_montage(picture, shown)
     outcome = Outcome(tuple(verdicts), picture)
     _show(outcome, console)
     return outcome

@@ -13,9 +13,9 @@ except ModuleNotFoundError as missing:
     message = f"damacy.jax needs the package {missing.name}: pip install {missing.name}"
     raise ModuleNotFoundError(message, name=missing.name) from None
 
-from damacy._batch import Batch
-from damacy._batch_rows import rows_of, warn_of_unknown_rows
-from damacy._dtype import Dtype
+from damacy._core.dtype import Dtype
+from damacy._pipeline.batch import Batch
+from damacy._pipeline.batch_rows import rows_of, warn_of_unknown_rows
 from damacy.training import Loader
 
 _WIDE = {Dtype.F64: "f32", Dtype.I64: "i32", Dtype.U64: "u32"}

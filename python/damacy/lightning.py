@@ -14,8 +14,8 @@ except ModuleNotFoundError as missing:
     message = f"damacy.lightning needs the package {missing.name}: pip install {missing.name}"
     raise ModuleNotFoundError(message, name=missing.name) from None
 
-from damacy._config import Config
-from damacy._ranks import rank_and_ranks
+from damacy._pipeline.config import Config
+from damacy._pipeline.ranks import rank_and_ranks
 from damacy.samplers import Sampler
 from damacy.torch import IterableDataset
 from damacy.training import Loader

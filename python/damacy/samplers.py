@@ -20,10 +20,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from damacy import _counter_rng
-from damacy._integers import as_int
-from damacy._opened_arrays import opened
-from damacy._sample import Sample, made_sample, uri_text
+from damacy._core import counter_rng
+from damacy._core.integers import as_int
+from damacy._pipeline.opened_arrays import opened
+from damacy._pipeline.sample import Sample, made_sample, uri_text
 from damacy.typing import Source
 
 # Sources by their shapes, sources, or one of them.
@@ -95,16 +95,16 @@ class RandomCrops:
     def sample(self, epoch: int, index: int) -> Sample:
         """Sample `index` of an epoch: 0 <= index < len(self), else `IndexError`."""
         _check_index(index, self._length)
-        return self._drawn(_counter_rng.hash64(self.seed, epoch, index), (epoch, index))
+        return self._drawn(counter_rng.hash64(self.seed, epoch, index), (epoch, index))
 
     def samples(self, epoch: int, start: int, stop: int) -> list[Sample]:
         """Samples [start, stop) of an epoch, as `sample` gives them; sooner."""
         _check_range(start, stop, self._length)
-        state = _counter_rng.extended(3, self.seed, epoch)
-        return [self._drawn(_counter_rng.extended(state, index), (epoch, index)) for index in range(start, stop)]
+        state = counter_rng.extended(3, self.seed, epoch)
+        return [self._drawn(counter_rng.extended(state, index), (epoch, index)) for index in range(start, stop)]
 
     def _drawn(self, state: int, row_key: tuple[int, int]) -> Sample:
-        draw_below = _counter_rng.draw_below
+        draw_below = counter_rng.draw_below
         which = bisect.bisect_right(self._limits, draw_below(self._limits[-1], state, 0))
         box = []
         for count, purpose, align, extent in zip(self._places[which], self._purposes, self._align, self._extents):
@@ -161,7 +161,7 @@ class SlidingGrid:
         return [self._cell(epoch, index) for index in range(start, stop)]
 
     def _cell(self, epoch: int, index: int) -> Sample:
-        place = _counter_rng.shuffled(index, len(self), self.seed, epoch) if self._shuffle else index
+        place = counter_rng.shuffled(index, len(self), self.seed, epoch) if self._shuffle else index
         which = bisect.bisect_right(self._ends, place)
         at = place - (self._ends[which - 1] if which else 0)
         uri, shape = self._arrays[which]
@@ -184,7 +184,7 @@ def _shapes(arrays: Arrays, extents: tuple[int, ...]) -> dict[str, tuple[int, ..
     if isinstance(arrays, Mapping):
         found = {uri_text(uri): tuple(as_int(size, "shape") for size in shape) for uri, shape in arrays.items()}
     else:
-        from damacy._info import open as look
+        from damacy._pipeline.info import open as look
 
         found = {text: look(text).shape for text in map(uri_text, arrays)}
     if not found:

@@ -15,10 +15,12 @@ except ModuleNotFoundError as missing:
     message = f"damacy.torch needs the package {missing.name}: pip install {missing.name}"
     raise ModuleNotFoundError(message, name=missing.name) from None
 
-from damacy._batch import Batch
-from damacy._batch_rows import rows_of, warn_of_unknown_rows
-from damacy._ranks import rank_and_ranks as rank_and_ranks
+from damacy._pipeline.batch import Batch
+from damacy._pipeline.batch_rows import rows_of, warn_of_unknown_rows
+from damacy._pipeline.ranks import rank_and_ranks as rank_and_ranks
 from damacy.training import Loader
+
+rank_and_ranks.__module__ = __name__
 
 _IN_A_WORKER = (
     "damacy reads, decodes and prefetches with threads of its own and needs no worker processes: use "

@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Literal, cast, get_args
 
-from damacy._batch import Batch
-from damacy._config import Config
-from damacy._errors import DamacyError
-from damacy._explanation import Explanation
-from damacy._integers import as_int
-from damacy._machine_settings import completed
-from damacy._pipeline import KeepingPipeline, Pipeline
-from damacy._ranks import rank_and_ranks
-from damacy._sample import Sample
-from damacy._schedule import Schedule
-from damacy._stats import Stats
+from damacy._core.errors import DamacyError
+from damacy._core.integers import as_int
+from damacy._pipeline.batch import Batch
+from damacy._pipeline.config import Config
+from damacy._pipeline.explanation import Explanation
+from damacy._pipeline.machine_settings import completed
+from damacy._pipeline.pipeline import KeepingPipeline, Pipeline
+from damacy._pipeline.ranks import rank_and_ranks
+from damacy._pipeline.sample import Sample
+from damacy._pipeline.schedule import Schedule
+from damacy._pipeline.stats import Stats
 from damacy.samplers import Sampler
 from damacy.typing import Tail as Tail
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, Union
 
-from damacy._dtype import Dtype
+from damacy._core.dtype import Dtype
 
 if TYPE_CHECKING:
-    from damacy._info import ArrayInfo
+    from damacy._pipeline.info import ArrayInfo
 
 __all__ = ["Box", "Device", "DtypeLike", "GpuDecoder", "OnError", "Source", "Tail", "Verify"]
 

@@ -12,7 +12,7 @@ import pytest
 
 import damacy
 from damacy import Config, Pipeline, Sample
-from damacy._array_attributes import Attributes, Cf
+from damacy._pipeline.array_attributes import Attributes, Cf
 
 zarr = pytest.importorskip("zarr")
 
@@ -137,15 +137,15 @@ def test_xarray_writes_what_open_reads(tmp_path):
 
 def info_of(path, *arguments):
     testing = pytest.importorskip("typer.testing")
-    from damacy._commands import app
+    from damacy._cli.commands import app
 
     return testing.CliRunner().invoke(app, ["info", str(path), *arguments], env={"COLUMNS": "160"})
 
 
 def test_info_shows_names_fill_value_packing_and_attributes(tmp_path, monkeypatch):
-    from damacy import _console
+    from damacy._cli import console
 
-    monkeypatch.setattr(_console.out, "_width", 160)
+    monkeypatch.setattr(console.out, "_width", 160)
     path = stored(tmp_path / "a.zarr", PACKING | {"long": "x" * 1000}, dimension_names=["lat", None], fill_value=7)
     shown = info_of(path)
     assert shown.exit_code == 0

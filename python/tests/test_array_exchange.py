@@ -4,8 +4,8 @@ import types
 
 import pytest
 
-from damacy import _array_exchange as exchange
 from damacy import _native
+from damacy._device import exchange
 
 
 class Tensor:

@@ -17,8 +17,8 @@ zarr = pytest.importorskip("zarr")
 from typer.testing import CliRunner  # noqa: E402
 
 import damacy as damacy_package  # noqa: E402
-from damacy import _bench, _output  # noqa: E402
-from damacy._commands import app  # noqa: E402
+from damacy._cli import bench, output  # noqa: E402
+from damacy._cli.commands import app  # noqa: E402
 
 
 def damacy(*arguments):
@@ -64,7 +64,7 @@ def test_an_output_that_cannot_be_written_is_one_line(sharded, tmp_path):
 @pytest.mark.parametrize("nameless", [True, False])
 def test_an_output_changes_when_its_new_content_is_whole(sharded, tmp_path, values, nameless, monkeypatch):
     if not nameless:  # as where the file system has no such files
-        monkeypatch.setattr(_output, "_open_nameless", lambda folder, mode: None)
+        monkeypatch.setattr(output, "_open_nameless", lambda folder, mode: None)
     wanted = tmp_path / "x.raw"
     wanted.write_bytes(b"precious")
     shard = sharded / "c" / "0" / "0" / "0"
@@ -82,11 +82,11 @@ def test_an_output_changes_when_its_new_content_is_whole(sharded, tmp_path, valu
 
 
 def test_a_command_that_is_killed_leaves_nothing_behind(tmp_path):
-    if not _output._open_nameless(tmp_path, 0o600):
+    if not output._open_nameless(tmp_path, 0o600):
         pytest.skip("files without a name are unknown to this file system")
     program = """
 import os, pathlib, sys
-from damacy._output import written_whole
+from damacy._cli.output import written_whole
 with written_whole(pathlib.Path(sys.argv[1])) as file:
     file.write(b"half")
     file.flush()
@@ -364,10 +364,10 @@ def test_cat_writes_npy_files(tmp_path, sharded, values):
 
 
 def test_cat_cuts_a_large_box_into_slabs(monkeypatch, sharded, values):
-    from damacy import _cat
+    from damacy._cli import cat
 
     for slab in (1, 2000, 20 * 24 * 2 * 5, 20 * 24 * 2 * 6):
-        monkeypatch.setattr(_cat, "_SLAB_BYTES", slab)
+        monkeypatch.setattr(cat, "_SLAB_BYTES", slab)
         assert damacy("cat", sharded, "1:15").stdout_bytes == values[1:15].tobytes()
         assert damacy("cat", sharded, "3,2:19").stdout_bytes == values[3, 2:19].tobytes()
 
@@ -495,8 +495,8 @@ def test_bench_wants_one_thing_to_measure(sharded):
 def test_bench_is_a_group_that_others_join(monkeypatch):
     import typer
 
-    joined = typer.Typer(cls=_bench._DefaultCommand)
-    joined.callback()(_bench.group)
+    joined = typer.Typer(cls=bench._DefaultCommand)
+    joined.callback()(bench.group)
     said = io.StringIO()
     joined.command("crops")(lambda uri: said.write(f"crops {uri}"))
     joined.command("io")(lambda: said.write("io "))
@@ -508,8 +508,10 @@ def test_bench_is_a_group_that_others_join(monkeypatch):
 def test_the_helpers_keep_their_examples():
     import doctest
 
-    from damacy import _box, _cat, _console, _counter_rng, _png, samplers
+    from damacy import samplers
+    from damacy._cli import box, cat, console, png
+    from damacy._core import counter_rng
 
-    for module in (_box, _cat, _console, _counter_rng, _png, samplers):
+    for module in (box, cat, console, counter_rng, png, samplers):
         tried = doctest.testmod(module)
         assert (tried.failed, tried.attempted > 0) == (0, True), module.__name__

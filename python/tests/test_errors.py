@@ -7,7 +7,7 @@ import pytest
 
 import damacy
 from damacy import Status
-from damacy._errors import ATTRIBUTES, CLASS_BY_STATUS, make_error
+from damacy._core.errors import ATTRIBUTES, CLASS_BY_STATUS, make_error
 
 CLASSES = {
     damacy.TryAgain: (Status.AGAIN, BlockingIOError),

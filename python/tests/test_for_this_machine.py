@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from damacy import Config, _machine
-from damacy._machine import Machine, free_gpu_bytes, free_host_bytes, ranks_here, usable_cores
-from damacy._machine_settings import choices, completed
+from damacy import Config
+from damacy._core import machine as machine_module
+from damacy._core.machine import Machine, free_gpu_bytes, free_host_bytes, ranks_here, usable_cores
+from damacy._pipeline.machine_settings import choices, completed
 
 CHOSEN = ("n_io_threads", "n_compute_threads", "host_buffer_bytes", "device_buffer_bytes", "n_batches")
 
@@ -162,12 +163,12 @@ class Nvml:
     ],
 )
 def test_free_memory_is_that_of_the_visible_gpu(monkeypatch, device, environ, free):
-    monkeypatch.setattr(_machine, "_nvml", Nvml)
+    monkeypatch.setattr(machine_module, "_nvml", Nvml)
     assert free_gpu_bytes(device, environ) == free
 
 
 def test_without_nvml_free_memory_of_a_gpu_is_unknown(monkeypatch):
-    monkeypatch.setattr(_machine, "_nvml", lambda: None)
+    monkeypatch.setattr(machine_module, "_nvml", lambda: None)
     assert free_gpu_bytes(0, {}) is None
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import damacy
 from damacy import Config, Dtype
-from damacy._foreign_values import device_of
+from damacy._pipeline.foreign_values import device_of
 
 NUMPY_NAMES = {
     "f4": Dtype.F32,
@@ -95,7 +95,7 @@ def test_all_else_is_refused_by_a_text_whose_cause_lists_what_is_taken(value):
 
 @given(st.sampled_from(sorted(Dtype)), st.data())
 def test_any_spelling_of_a_name_gives_its_type(dtype, data):
-    name = data.draw(st.sampled_from([n for n, d in damacy._dtype._BY_NAME.items() if d is dtype]))
+    name = data.draw(st.sampled_from([n for n, d in damacy._core.dtype._BY_NAME.items() if d is dtype]))
     upper = data.draw(st.lists(st.booleans(), min_size=len(name), max_size=len(name)))
     spelled = "".join(c.upper() if up else c for c, up in zip(name, upper))
     assert dtype_in_config(spelled) is Dtype.coerce(spelled) is dtype
@@ -103,7 +103,7 @@ def test_any_spelling_of_a_name_gives_its_type(dtype, data):
 
 @given(st.text(max_size=12) | st.from_regex(r"[<>=|]?[fiubUFB](loat|int)?[0-9]{1,3}", fullmatch=True))
 def test_any_other_text_is_a_value_error_that_shows_it(name):
-    if name.lower() in damacy._dtype._BY_NAME:
+    if name.lower() in damacy._core.dtype._BY_NAME:
         return
     for call in (Dtype.coerce, dtype_in_config):
         with pytest.raises(ValueError) as caught:

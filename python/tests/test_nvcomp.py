@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import damacy
-from damacy import _nvcomp, _pipeline
+from damacy._pipeline import nvcomp
 
 
 @pytest.fixture
@@ -26,17 +26,17 @@ def test_the_newest_known_library_of_the_package_comes_first(package):
     for name in ("libnvcomp.so.5", "libnvcomp.so.6", "libnvcomp.so.9", "libnvcomp_cpu.so.6"):
         (package / name).touch()
     names = ["libnvcomp.so.6", "libnvcomp.so.5", "libnvcomp.so.9"]
-    assert _nvcomp.nvcomp_files() == [str(package / name) for name in names]
+    assert nvcomp.nvcomp_files() == [str(package / name) for name in names]
 
 
 def test_no_package_is_no_file(package, monkeypatch):
     monkeypatch.setattr(sys, "path", [])
-    assert _nvcomp.nvcomp_files() == []
+    assert nvcomp.nvcomp_files() == []
 
 
 @pytest.mark.parametrize("files", [[], ["/nowhere/libnvcomp.so.6"], [__file__]], ids=["none", "gone", "no library"])
 def test_a_pipeline_without_the_library_says_what_to_install(monkeypatch, files):
-    monkeypatch.setattr(_pipeline, "nvcomp_files", lambda: files)
+    monkeypatch.setattr(nvcomp, "nvcomp_files", lambda: files)
     try:
         damacy.Pipeline(damacy.Config(batch_size=1, device="cpu", gpu_decoder="nvcomp")).close()
     except damacy.InvalidArgument as error:

@@ -212,7 +212,7 @@ def test_native_records_reach_the_python_logger(monkeypatch, caplog):
     monkeypatch.setattr(damacy._native, "drain_log_records", lambda: [records.pop(0)] if records else [])
     with caplog.at_level(1, logger="damacy"):
         for _ in range(7):
-            damacy._log.drain()
+            damacy._core.log.drain()
     assert [r.levelno for r in caplog.records] == [5, 10, 20, 30, 40, 50]
     assert caplog.messages == [f"record {level}" for level in range(6)]
 
@@ -223,7 +223,7 @@ class Handle:
 
 
 def test_streams_and_events_of_other_libraries_are_understood():
-    from damacy._streams import ALL_WORK, stream_handle
+    from damacy._core.streams import ALL_WORK, stream_handle
 
     class Protocol:
         def __cuda_stream__(self):
@@ -290,25 +290,25 @@ class OnDevice:
     [("1", None, 0, True), ("0", None, 0, False), ("x", None, 0, False), ("1", 0, 0, False), ("1", None, "cpu", False)],
 )
 def test_another_local_rank_than_the_device_is_warned_of_once(monkeypatch, rank, chosen, bound, warned):
-    from damacy import _pipeline
+    from damacy._pipeline import pipeline as pipeline_module
 
-    monkeypatch.setattr(_pipeline, "_warned_ranks", set())
+    monkeypatch.setattr(pipeline_module, "_warned_ranks", set())
     monkeypatch.setenv("LOCAL_RANK", rank)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for _ in range(2):
-            _pipeline._warn_of_other_rank(OnDevice(chosen, bound))
+            pipeline_module._warn_of_other_rank(OnDevice(chosen, bound))
     assert [w.category for w in seen] == [UserWarning] * warned
 
 
 def test_a_warning_that_is_an_error_leaves_no_pipeline_open(monkeypatch):
-    from damacy import _pipeline
+    from damacy._pipeline import pipeline as pipeline_module
 
-    monkeypatch.setattr(_pipeline, "_warned_ranks", set())
+    monkeypatch.setattr(pipeline_module, "_warned_ranks", set())
     monkeypatch.setenv("LOCAL_RANK", "3")
     pipeline = OnDevice(None, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="LOCAL_RANK is 3"):
-            _pipeline._warn_of_other_rank(pipeline)
+            pipeline_module._warn_of_other_rank(pipeline)
     assert pipeline.closed

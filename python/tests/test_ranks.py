@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import damacy
-from damacy._ranks import rank_and_ranks
+from damacy._pipeline.ranks import rank_and_ranks
 from damacy.samplers import RandomCrops
 from damacy.training import Loader
 
@@ -82,7 +82,7 @@ def test_variables_that_are_no_ranks_are_named(environment):
 def test_a_process_group_comes_before_the_environment(environment, tmp_path):
     pytest.importorskip("torch")
     program = (
-        "import sys, torch.distributed as d; from damacy._ranks import rank_and_ranks\n"
+        "import sys, torch.distributed as d; from damacy._pipeline.ranks import rank_and_ranks\n"
         "d.init_process_group('gloo', init_method=f'file://{sys.argv[1]}', rank=0, world_size=1)\n"
         "print(rank_and_ranks())"
     )
@@ -94,7 +94,9 @@ def test_a_process_group_comes_before_the_environment(environment, tmp_path):
 
 
 def test_looking_up_ranks_imports_no_framework():
-    program = "import sys; from damacy._ranks import rank_and_ranks; rank_and_ranks(); print('torch' in sys.modules)"
+    program = (
+        "import sys; from damacy._pipeline.ranks import rank_and_ranks; rank_and_ranks(); print('torch' in sys.modules)"
+    )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert ran.stdout == "False\n", ran.stderr
 

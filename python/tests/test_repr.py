@@ -1,7 +1,7 @@
 """What objects say of themselves in a notebook or a debugger."""
 
 from damacy import Config
-from damacy._explanation import Explanation
+from damacy._pipeline.explanation import Explanation
 from damacy.samplers import RandomCrops, SlidingGrid
 from damacy.training import Loader
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from damacy._sizes import as_bytes
+from damacy._core.sizes import as_bytes
 
 POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 

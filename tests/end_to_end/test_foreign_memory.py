@@ -8,7 +8,7 @@ from support.dlpack_struct import Managed, Tensor
 
 import damacy
 from damacy import _native
-from damacy._cuda_interface import parse_interface
+from damacy._device.cuda_interface import parse_interface
 from damacy.cufile import CuFile
 
 
@@ -161,7 +161,7 @@ def test_extents_of_device_arrays_are_integers(shape):
 
 
 def test_a_library_that_refuses_in_a_forked_child_leaves_the_word_to_the_driver(monkeypatch):
-    from damacy import _io_memory
+    from damacy._fileio import memory
 
     class Refusing:
         class cuda:
@@ -175,5 +175,5 @@ def test_a_library_that_refuses_in_a_forked_child_leaves_the_word_to_the_driver(
 
     Tensor.__module__ = "torch"
     monkeypatch.setitem(__import__("sys").modules, "torch", Refusing)
-    described = _io_memory.describe(Tensor(), None)
-    assert (described.pointer, described.on_device, described.stream) == (1 << 20, True, _io_memory.LEGACY_STREAM)
+    described = memory.describe(Tensor(), None)
+    assert (described.pointer, described.on_device, described.stream) == (1 << 20, True, memory.LEGACY_STREAM)

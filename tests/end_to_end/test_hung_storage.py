@@ -13,7 +13,7 @@ from support import child
 from support.streaming import store
 
 import damacy
-from damacy import _verify
+from damacy._cli import verify
 
 HUNG_CALLS = pathlib.Path(__file__).resolve().parent.parent / "fakes" / "hung_calls.cpp"
 
@@ -73,10 +73,10 @@ except KeyboardInterrupt:
 
 def test_verifying_an_array_hears_ctrl_c(run):
     program = """
-from damacy import _verify
+from damacy._cli import verify
 threading.Thread(target=interrupt_when_hung).start()
 try:
-    _verify.verify(path, threads=2)
+    verify.verify(path, threads=2)
 except KeyboardInterrupt:
     print("interrupted")
 """
@@ -108,11 +108,11 @@ def test_the_walk_for_arrays_ends_at_its_deadline(tmp_path, monkeypatch):
         answered.wait(60)
         return True
 
-    monkeypatch.setattr(_verify, "_is_array", is_array)
-    monkeypatch.setattr(_verify, "_DEADLINE_S", 0.1)
+    monkeypatch.setattr(verify, "_is_array", is_array)
+    monkeypatch.setattr(verify, "_DEADLINE_S", 0.1)
     try:
         with pytest.raises(damacy.StorageError, match="did not answer") as raised:
-            _verify.find_arrays(str(tmp_path))
+            verify.find_arrays(str(tmp_path))
         assert raised.value.reason == "deadline" and str(tmp_path) in str(raised.value)
     finally:
         answered.set()

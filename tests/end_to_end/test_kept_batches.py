@@ -16,9 +16,9 @@ SLOT_BYTES = 256  # a batch of a few one-element rows, rounded up
 def anywhere(request, monkeypatch):
     """The worker engine, and the stream engine on a device that works at the last legal moment."""
     if request.param == "lazy":
-        settings = damacy._pipeline._native_settings
+        settings = damacy._pipeline.pipeline._native_settings
         more = {"host_device": "lazy", "device_from_bytes": 0}
-        monkeypatch.setattr(damacy._pipeline, "_native_settings", lambda config: settings(config) | more)
+        monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)
 
 
 def refused(p) -> str:

@@ -13,7 +13,7 @@ from support.slow import slow_sample
 from support.streaming import pipeline
 
 import damacy
-from damacy import _pipeline
+from damacy._pipeline import pipeline as pipeline_module
 
 
 def try_again(p, reason) -> damacy.TryAgain:
@@ -245,7 +245,7 @@ def test_an_iteration_goes_on_while_another_thread_reads_the_source(line, monkey
         may_go_on.wait(30)
         yield from line.all(range(4))
 
-    monkeypatch.setattr(_pipeline.time, "sleep", lambda seconds: may_go_on.set())
+    monkeypatch.setattr(pipeline_module.time, "sleep", lambda seconds: may_go_on.set())
     with pipeline() as p, ThreadPoolExecutor(1) as pool:
         reader = pool.submit(p.push, slow())
         assert begun.wait(30)

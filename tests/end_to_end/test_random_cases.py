@@ -12,7 +12,7 @@ from support import naive_reader, random_cases, writers
 from support.element_types import as_bits, from_bits
 from support.streaming import Stored, assert_rows, pipeline, poison, row_bits
 
-import damacy._pipeline
+import damacy._pipeline.pipeline
 
 
 def pytest_generate_tests(metafunc):
@@ -38,9 +38,9 @@ def test_case(number, tmp_path):
 
 def test_case_on_the_lazy_device(number, tmp_path, monkeypatch):
     """All of it goes through the stream engine, as beside a GPU; a missing wait would show as wrong bytes."""
-    settings = damacy._pipeline._native_settings
+    settings = damacy._pipeline.pipeline._native_settings
     more = {"host_device": "lazy", "device_from_bytes": 0}
-    monkeypatch.setattr(damacy._pipeline, "_native_settings", lambda config: settings(config) | more)
+    monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)
     assert run_case(number, tmp_path).h2d.count > 0
 
 

@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from damacy import _native, _pipeline
+from damacy import _native
+from damacy._pipeline import pipeline as pipeline_module
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take most of the memory at once
 
@@ -38,10 +39,10 @@ def rounds(request) -> int:
 @pytest.fixture
 def device_decodes(monkeypatch):
     """Call it: the GPU decodes from then on, however little there is; else small loads go to the cores."""
-    settings = _pipeline._native_settings
+    settings = pipeline_module._native_settings
 
     def switch(on: bool = True) -> None:
         more = {"device_from_bytes": 0} if on else {}
-        monkeypatch.setattr(_pipeline, "_native_settings", lambda config: settings(config) | more)
+        monkeypatch.setattr(pipeline_module, "_native_settings", lambda config: settings(config) | more)
 
     return switch

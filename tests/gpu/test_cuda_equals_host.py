@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import damacy
-from damacy import _native, _pipeline
-from damacy._nvcomp import nvcomp_files
+from damacy import _native
+from damacy._pipeline import pipeline as pipeline_module
+from damacy._pipeline.nvcomp import nvcomp_files
 
 numcodecs = pytest.importorskip("numcodecs")
 pytestmark = [
@@ -77,9 +78,9 @@ def samples_of(uri: Path, seed: int, count: int) -> list[damacy.Sample]:
 
 def batches(monkeypatch, device, samples, dtype: str, by_device: bool, decoder: str = "auto") -> list[bytes]:
     """What `device` makes of the samples; `by_device`: a GPU decodes however little there is."""
-    settings = _pipeline._native_settings
+    settings = pipeline_module._native_settings
     more = {"device_from_bytes": 0} if by_device else {}
-    monkeypatch.setattr(_pipeline, "_native_settings", lambda config: settings(config) | more)
+    monkeypatch.setattr(pipeline_module, "_native_settings", lambda config: settings(config) | more)
     config = damacy.Config(
         batch_size=8,
         host_buffer_bytes=64 << 20,
@@ -127,8 +128,8 @@ def test_a_damaged_chunk_fails_its_batch_alone_and_says_where(tmp_path, monkeypa
     damaged = bytearray((uri / "c.1.1.1").read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
     (uri / "c.1.1.1").write_bytes(damaged)
-    settings = _pipeline._native_settings
-    monkeypatch.setattr(_pipeline, "_native_settings", lambda config: settings(config) | {"device_from_bytes": 0})
+    settings = pipeline_module._native_settings
+    monkeypatch.setattr(pipeline_module, "_native_settings", lambda config: settings(config) | {"device_from_bytes": 0})
     config = damacy.Config(
         batch_size=1, host_buffer_bytes=64 << 20, device_buffer_bytes=64 << 20, dtype="u16", device=0
     )

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from damacy import _native
-from damacy._array_exchange import capsule_of
-from damacy._cuda_interface import parse_interface
+from damacy._device.cuda_interface import parse_interface
+from damacy._device.exchange import capsule_of
 from damacy.halo._dtypes import CODES, ITEMSIZE, NAMES, code_of
 from damacy.halo._errors import DtypeMismatch, InvalidArgument, Unsupported
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from damacy import _native
-from damacy._device_memory import geometry
+from damacy._device.memory import geometry
 from damacy.halo import _modules
 from damacy.halo._gather import Arrays
 

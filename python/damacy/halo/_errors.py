@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from damacy._errors import DamacyError, DtypeMismatch, InvalidArgument
+from damacy._core.errors import DamacyError, DtypeMismatch, InvalidArgument
 
 
 class HaloError(DamacyError):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from damacy import _native
-from damacy._streams import stream_handle
+from damacy._core.streams import stream_handle
 from damacy.halo._arrays import current_stream_of
 from damacy.halo._errors import InvalidArgument
 from damacy.halo._gather import Arrays

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from damacy._errors import InvalidArgument
+from damacy._core.errors import InvalidArgument
 
 _LOOK_S = 1.0  # how late a read that storage does not answer may be seen
 

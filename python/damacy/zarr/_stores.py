@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from damacy._errors import DamacyError, StorageError
+from damacy._core.errors import DamacyError, StorageError
 
 _GAP, _CAP = 1 << 20, 16 << 20
 Bytes = np.ndarray[Any, Any]

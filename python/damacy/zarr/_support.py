@@ -46,7 +46,7 @@ def support(array: Any) -> Support:
 def stats() -> dict[str, int]:
     """Counters since `reset_stats()`: reads, items, chunks and bytes of native reads, and reads that fell back."""
     from damacy import _native
-    from damacy._device_memory import transfers
+    from damacy._device.memory import transfers
 
     reads = _native.device_read_counters()
     bus = {name: transfers[name] + reads.get(name, 0) for name in _BUS_COUNTERS}
@@ -55,7 +55,7 @@ def stats() -> dict[str, int]:
 
 def reset_stats() -> None:
     from damacy import _native
-    from damacy._device_memory import transfers
+    from damacy._device.memory import transfers
 
     _native.reset_read_counters()
     _native.device_read_counters(reset=True)

@@ -28,7 +28,7 @@ def backend() -> Literal["host", "cuda"]:
 
     if zarr.config.get("ndbuffer") != _NDBUFFER:
         return "host"
-    from damacy._device_memory import default_device
+    from damacy._device.memory import default_device
 
     return "host" if default_device() == "cpu" else "cuda"
 
@@ -51,7 +51,7 @@ def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, de
     from zarr.registry import register_buffer, register_ndbuffer, register_pipeline
 
     import damacy.zarr
-    from damacy._device_memory import device_named
+    from damacy._device.memory import device_named
     from damacy.zarr import _opened_before
     from damacy.zarr.buffer import gpu as buffers
 

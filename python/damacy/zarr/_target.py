@@ -30,9 +30,9 @@ class Target:
         self.is_swapped = not self.memory.dtype.isnative
 
     def _wrap(self, array: Any) -> Any:
-        from damacy import _device_array
+        from damacy._device.array import wrap
 
-        self._wrapped = _device_array.wrap(array)
+        self._wrapped = wrap(array)
         if self._wrapped is None:
             return None
         self._device = self._wrapped.device
@@ -42,11 +42,12 @@ class Target:
         """The native reads and the queue of a GPU, None for the host."""
         if self._device == "cpu":
             return None, None
-        from damacy import _device_memory, _native
+        from damacy import _native
+        from damacy._device.memory import queue_of
 
         # The first one takes pinned memory, which is slow: not on the loop.
         index = int(self._device.removeprefix("cuda:"))
-        queue = await asyncio.to_thread(_device_memory.queue_of, self._device)
+        queue = await asyncio.to_thread(queue_of, self._device)
         return await asyncio.to_thread(_native.device_reads, index), queue
 
     async def finish(self, items: Sequence[Any]) -> None:

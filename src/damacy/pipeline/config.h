@@ -17,8 +17,8 @@ enum class Verify {
   whole,   // every chunk is decoded to its end, and all of its starts, lengths and checksums are checked
 };
 
-// What each field means is said in python/damacy/_config.py. Bytes are bytes, counts are counts, 0 often means "no
-// limit".
+// What each field means is said in python/damacy/_pipeline/config.py. Bytes are bytes, counts are counts, 0 often means
+// "no limit".
 struct Config {
   std::int64_t batch_size = 0;  // samples per batch; required
   std::int64_t host_buffer_bytes = std::int64_t{1} << 30;

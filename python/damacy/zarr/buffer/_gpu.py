@@ -14,7 +14,7 @@ from zarr.abc.buffer import Buffer as _ZarrBuffer
 from zarr.abc.buffer import NDBuffer as _ZarrNDBuffer
 from zarr.core.buffer import BufferPrototype, cpu
 
-from damacy import _device_array as arrays
+from damacy._device import array as arrays
 
 _HOME = "damacy.zarr.buffer.gpu"
 _BYTE = np.dtype("B")

@@ -1,0 +1,141 @@
+"""What a machine offers damacy: versions, back ends, cores, memory, limits, settings that follow, optional packages.
+
+Looks only; starts no thread, makes no CUDA context, imports none of the packages it lists."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import resource
+from typing import Any, Literal
+
+from damacy._core.machine import Machine, this_machine
+from damacy._pipeline.machine_settings import choices
+
+Verdict = Literal["ok", "note", "bad"]
+
+# Package, and what it is for.
+_PACKAGES = {
+    "numpy": "Batch.numpy()",
+    "torch": "batches as tensors, and damacy.torch",
+    "lightning": "damacy.lightning",
+    "jax": "damacy.jax",
+    "ml_dtypes": "Batch.numpy() of bfloat16",
+    "zarr": "writing arrays",
+    "tensorstore": "the demo's comparison",
+    "nibabel": "the demo's scan",
+    "matplotlib": "the demo's picture",
+}
+_ENOUGH_FILES = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    name: str
+    verdict: Verdict
+    text: str
+    value: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    lines: tuple[Line, ...]
+
+    @property
+    def usable(self) -> bool:
+        return all(line.verdict != "bad" for line in self.lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"usable": self.usable} | {line.name: line.value for line in self.lines}
+
+
+def examine() -> Report:
+    """Everything worth knowing before asking why something is slow or refused."""
+    python = platform.python_version()
+    lines = [Line("python", "ok", f"{python}, {platform.system()} {platform.machine()}", python)]
+    machine = this_machine()
+    lines += [*_native(), _cores(machine), _memory(machine), _open_files(), *_settings(machine)]
+    return Report((*lines, *_file_io(), *_packages()))
+
+
+def _native() -> list[Line]:
+    try:
+        from damacy import _native
+    except ImportError as error:
+        return [Line("damacy", "bad", f"the native library does not load: {error}", None)]
+    backend = _native.backend_info()
+    version = Line("damacy", "ok", backend["version"], backend["version"])
+    if backend["cuda"]:
+        return [version, Line("backend", "ok", "CUDA, and the host", backend)]
+    return [version, Line("backend", "note", f"the host only: {backend['cuda_reason']}", backend)]
+
+
+def _cores(machine: Machine) -> Line:
+    return Line("cores", "ok", f"{machine.cores} usable of {os.cpu_count()}: {machine.why_cores}", machine.cores)
+
+
+def _memory(machine: Machine) -> Line:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    available = machine.host_bytes
+    verdict: Verdict = "ok" if available >= 2 << 30 else "note"
+    text = f"{available / 2**30:.1f} GiB {machine.why_memory}, of {total / 2**30:.1f} GiB"
+    if machine.ranks > 1:
+        text += f", for each of {machine.ranks} ranks"
+    if verdict == "note":
+        text += "; choose smaller host_buffer_bytes and device_buffer_bytes"
+    return Line("memory", verdict, text, {"total_bytes": total, "available_bytes": available})
+
+
+def _settings(machine: Machine) -> list[Line]:
+    """What `Config.for_this_machine` would choose."""
+    return [
+        Line(name, "ok", f"{choice.value}: {choice.why}", {"value": choice.value, "why": choice.why})
+        for name, choice in choices(machine).items()
+    ]
+
+
+def _open_files() -> Line:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = soft != resource.RLIM_INFINITY and soft < _ENOUGH_FILES
+    text = f"{_limit(soft)} (hard limit {_limit(hard)}); a pipeline keeps at most a quarter of them open"
+    if few:
+        text += "; raise it with ulimit -n"
+    return Line("open files", "note" if few else "ok", text, {"soft": soft, "hard": hard})
+
+
+def _file_io() -> list[Line]:
+    """Engines that serve `damacy.cufile`, and why others do not. Loads no library of CUDA's."""
+    try:
+        from damacy import _native
+    except ImportError:
+        return []
+    ring = _native.io_uring_probe()
+    lines = [
+        Line("io_uring", "ok", "gathers are read through it", ring)
+        if ring["usable"]
+        else Line("io_uring", "note", f"not used, preads serve: {ring['reason']}", ring)
+    ]
+    udev = os.path.isdir("/run/udev") and os.access("/run/udev", os.R_OK)
+    text = "looked for when a file asks for it" if udev else "not used: /run/udev is not a readable directory"
+    return [*lines, Line("cuFile", "ok" if udev else "note", text, {"udev": udev})]
+
+
+def _limit(value: int) -> str:
+    return "unlimited" if value == resource.RLIM_INFINITY else str(value)
+
+
+def _packages() -> list[Line]:
+    return [_package(name, purpose) for name, purpose in _PACKAGES.items()]
+
+
+def _package(name: str, purpose: str) -> Line:
+    if importlib.util.find_spec(name) is None:
+        return Line(name, "note", f"not installed; for {purpose}", None)
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        version = "unknown version"
+    return Line(name, "ok", version, version)

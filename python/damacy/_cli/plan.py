@@ -1,0 +1,141 @@
+"""`damacy plan`: what reading a box would take, from the pipeline's own planner. Reads shard indices, and no chunk."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import rich.markup
+import rich.table
+import typer
+
+import damacy
+from damacy._cli.box import Box, box_extents, box_text, parse_box
+from damacy._cli.console import AsJson, Uri, extents, fail, fields_table, out, print_json, refuse, size
+from damacy._core import log
+
+_BOX_HELP = (
+    "Slices as in NumPy, such as '0:64,:,-256:'; a whole axis is ':'. Put -- before one that begins with a minus."
+)
+BoxText = Annotated[str, typer.Argument(help=_BOX_HELP)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Read:
+    """One request: `bytes` at `offset` of the object `key`, for the chunks at these coordinates.
+
+    `wanted_bytes` are theirs, the rest are gaps; `at_most`: parts of a chunk, which its head will tell.
+    """
+
+    key: str
+    offset: int
+    bytes: int
+    wanted_bytes: int
+    at_most: bool
+    chunks: tuple[tuple[int, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What one box takes. Bytes: of its elements, of the decoded chunks, of the same as stored, of all requests."""
+
+    uri: str
+    box: Box
+    store: str
+    dtype: str
+    shape: tuple[int, ...]
+    chunk_shape: tuple[int, ...]
+    objects: int
+    chunks: int
+    missing_chunks: int
+    box_bytes: int
+    decoded_bytes: int
+    stored_bytes: int
+    read_bytes: int
+    reads: tuple[Read, ...]
+
+    @property
+    def decode_amplification(self) -> float:
+        """Decoded bytes for each byte of the box."""
+        return self.decoded_bytes / self.box_bytes
+
+    @property
+    def read_amplification(self) -> float:
+        """Bytes read for each byte of the box; below 1 where compression saves more than the box's edges cost."""
+        return self.read_bytes / self.box_bytes
+
+
+def plan_reads(uri: str, box: Box) -> Plan:
+    """Plan one box. Errors as `push` of such a sample raises them, and those of shard indices."""
+    from damacy import _native
+
+    with log.drained():
+        found = _native.plan_reads(uri, [list(axis) for axis in box])
+    reads = tuple(Read(**{**read, "chunks": tuple(read["chunks"])}) for read in found.pop("reads"))
+    return Plan(uri=uri, box=box, reads=reads, **found)
+
+
+def box_of(uri: str, text: str, as_json: bool) -> Box:
+    """A box from the command line; leaves the process where array or text are wrong."""
+    try:
+        return parse_box(text, damacy.open(uri).shape)
+    except damacy.DamacyError as error:
+        fail(error, as_json)
+    except ValueError as error:
+        refuse(str(error), as_json)
+
+
+def command(uri: Uri, box: BoxText, as_json: AsJson = False) -> None:
+    """Show which objects, byte ranges and requests a box takes, and how much more than the box they bring."""
+    asked = box_of(uri, box, as_json)
+    try:
+        plan = plan_reads(uri, asked)
+    except damacy.DamacyError as error:
+        fail(error, as_json)
+    if as_json:
+        amplification = {
+            "decode_amplification": plan.decode_amplification,
+            "read_amplification": plan.read_amplification,
+        }
+        print_json(dataclasses.asdict(plan) | amplification)
+    else:
+        _show(plan)
+
+
+def _show(plan: Plan) -> None:
+    out.print(_reads_table(plan))
+    table = fields_table()
+    table.add_row(
+        "box", f"{box_text(plan.box)}: {extents(box_extents(plan.box))} of {plan.dtype}, {size(plan.box_bytes)}"
+    )
+    missing = f", {plan.missing_chunks:,} of them not stored (fill value)" if plan.missing_chunks else ""
+    table.add_row(
+        "chunks", f"{plan.chunks:,}{missing}; {size(plan.stored_bytes)} stored, {size(plan.decoded_bytes)} decoded"
+    )
+    table.add_row("requests", f"{len(plan.reads):,} to {plan.objects:,} objects, {size(plan.read_bytes)}")
+    table.add_row("read", f"{plan.read_amplification:.2f} bytes for each byte of the box")
+    table.add_row("decoded", f"{plan.decode_amplification:.2f} bytes for each byte of the box")
+    out.print(table)
+
+
+def _reads_table(plan: Plan) -> rich.table.Table:
+    table = rich.table.Table(title=rich.markup.escape(plan.store), title_justify="left")
+    table.add_column("object", overflow="fold")
+    for name in ("from byte", "to byte", "bytes", "gaps", "chunks"):
+        table.add_column(name, justify="right")
+    for read in plan.reads:
+        table.add_row(
+            rich.markup.escape(read.key),
+            f"{read.offset:,}",
+            f"{read.offset + read.bytes:,}",
+            ("≤ " if read.at_most else "") + size(read.bytes),
+            size(read.bytes - read.wanted_bytes),
+            _chunks_text(read.chunks),
+        )
+    return table
+
+
+def _chunks_text(chunks: tuple[tuple[int, ...], ...]) -> str:
+    if len(chunks) == 1:
+        return str(chunks[0])
+    return f"{len(chunks)}: {chunks[0]} … {chunks[-1]}"

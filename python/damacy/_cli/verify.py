@@ -1,0 +1,240 @@
+"""`damacy verify`: every stored chunk of every array below a path is read, decoded, and its checksums compared.
+
+Knows how to find arrays and to share the work out among threads; reading and decoding are native."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import queue
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import rich.markup
+
+import damacy
+from damacy._cli.console import AsJson, Threads, Uri, errors, fail, out, plain, print_json, progress_bar, refuse, size
+from damacy._core import log
+
+_SHOWN = 50  # bad chunks in the table; JSON has all
+_PLACES = 256  # of one task, at most
+_DEADLINE_S = 60  # of one look at a folder, as of any operation of storage
+_BLOCK_BYTES = 32 << 20  # of decoded chunks in one task, about
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of one array; `refused` is why it could not be checked at all. Of the good `chunks`, `unguarded` have
+    no checksum: damage that still decodes is not found there."""
+
+    uri: str
+    chunks: int = 0
+    missing: int = 0
+    unguarded: int = 0
+    encoded_bytes: int = 0
+    decoded_bytes: int = 0
+    read_ns: int = 0
+    decode_ns: int = 0
+    bad: list[damacy.DamacyError] = dataclasses.field(default_factory=list)
+    refused: damacy.DamacyError | None = None
+
+    @property
+    def good(self) -> bool:
+        return not self.bad and self.refused is None
+
+    def add(self, report: dict[str, Any]) -> None:
+        for name, value in report.items():
+            setattr(self, name, getattr(self, name) + value)
+
+    def as_dict(self) -> dict[str, Any]:
+        names = ("uri", "chunks", "missing", "unguarded", "encoded_bytes", "decoded_bytes")
+        counts = {name: getattr(self, name) for name in names}
+        refused = None if self.refused is None else _error_dict(self.refused)
+        return counts | {"bad": [_error_dict(error) for error in self.bad], "refused": refused}
+
+
+def command(uri: Uri, threads: Threads = 0, as_json: AsJson = False) -> None:
+    """Decode every chunk of every array below a path and compare every checksum.
+
+    Exit status 1 if any chunk is bad or any array cannot be read.
+    """
+    try:
+        uris = find_arrays(uri)
+    except damacy.DamacyError as error:
+        fail(error, as_json)
+    if not uris:
+        refuse(f"there are no arrays below {uri}", as_json)
+    start = time.perf_counter()
+    outcomes = []
+    with progress_bar(as_json) as progress:
+        for found in uris:
+            task = progress.add_task(plain(found[-40:]), total=None)
+            outcomes.append(
+                verify(found, threads, lambda done, all_, t=task: progress.update(t, completed=done, total=all_))
+            )
+            progress.remove_task(task)
+    seconds = time.perf_counter() - start
+    if as_json:
+        good = all(outcome.good for outcome in outcomes)
+        print_json({"good": good, "seconds": seconds, "arrays": [outcome.as_dict() for outcome in outcomes]})
+    else:
+        _show(outcomes, seconds)
+    if not all(outcome.good for outcome in outcomes):
+        raise SystemExit(1)
+
+
+def find_arrays(uri: str) -> list[str]:
+    """The arrays at or below `uri`, in natural order; `uri` itself where it is none and has none below.
+
+    Folders that are neither arrays nor groups are searched too. `NotFound` for what does not exist.
+    """
+    root = pathlib.Path(urllib.parse.unquote(uri.removeprefix("file://")) if uri.startswith("file://") else uri)
+    if not root.is_dir():
+        damacy.open(uri)  # says what is wrong
+    return sorted(map(str, _walk(root)), key=_natural)
+
+
+def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = lambda done, places: None) -> Outcome:
+    """Check one array on so many threads (0: one a core). `progress` hears how many places of how many are done."""
+    from damacy import _native
+
+    outcome = Outcome(uri)
+    try:
+        info = damacy.open(uri)
+        with log.drained():
+            verifier = _native.Verifier(uri)
+    except damacy.DamacyError as error:
+        outcome.refused = error
+        return outcome
+    threads = threads or len(os.sched_getaffinity(0))
+    step = _places_of_a_task(info, verifier)
+    starts = iter(range(0, verifier.places, step))
+    done = 0
+    waiting: set[concurrent.futures.Future[Any]] = set()
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool, contextlib.ExitStack() as stack:
+        # Before the first task: Ctrl-C may come while tasks are submitted, and a thread may hang by then.
+        stack.callback(lambda: [task.cancel() for task in waiting])
+        stack.callback(verifier.stop)
+        waiting |= {pool.submit(verifier.verify, first, step) for first in itertools.islice(starts, 2 * threads)}
+        while waiting:
+            finished, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
+            for task in finished:
+                outcome.add(task.result())
+            waiting |= {pool.submit(verifier.verify, first, step) for first in itertools.islice(starts, len(finished))}
+            done = min(done + step * len(finished), verifier.places)
+            progress(done, verifier.places)
+    outcome.bad.sort(key=lambda error: (error.key or "", error.chunk or ()))
+    return outcome
+
+
+def _places_of_a_task(info: damacy.ArrayInfo, verifier: Any) -> int:
+    chunk = 8  # bytes an element, at most nearly always
+    for extent in info.chunks:
+        chunk *= extent
+    return max(1, min(_PLACES, _BLOCK_BYTES // max(chunk, 1)))
+
+
+def _walk(root: pathlib.Path) -> Iterator[pathlib.Path]:
+    """`_arrays_below` on a thread of its own, which is left alone when storage does not answer it."""
+    told: queue.SimpleQueue[pathlib.Path | Exception | None] = queue.SimpleQueue()
+
+    def walk() -> None:
+        try:
+            for path in _arrays_below(root):
+                told.put(path)
+            told.put(StopIteration())
+        except Exception as error:
+            told.put(error)
+
+    threading.Thread(target=walk, name="damacy-walk", daemon=True).start()
+    last: object = root
+    while True:
+        try:
+            found = told.get(timeout=_DEADLINE_S)
+        except queue.Empty:
+            message = f"cannot list: storage did not answer in {_DEADLINE_S} s, after {last}"
+            raise damacy.StorageError(message, what="verify", uri=str(root), reason="deadline") from None
+        if isinstance(found, StopIteration):
+            return
+        if isinstance(found, Exception):
+            raise found
+        if found is not None:
+            yield found
+            last = found
+
+
+def _arrays_below(root: pathlib.Path) -> Iterator[pathlib.Path | None]:
+    """None: another folder was looked at."""
+    seen = set()
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        yield None
+        with contextlib.suppress(OSError):
+            identity = (folder.stat().st_dev, folder.stat().st_ino)
+            if identity in seen:  # a link to a folder above
+                continue
+            seen.add(identity)
+            if _is_array(folder):
+                yield folder
+                continue
+            for entry in folder.iterdir():
+                yield None
+                if entry.is_dir():
+                    folders.append(entry)
+
+
+def _is_array(folder: pathlib.Path) -> bool:
+    """Documents that cannot be read count as arrays: opening them says what is wrong."""
+    if (folder / ".zarray").exists():
+        return True
+    document = folder / "zarr.json"
+    if not document.exists():
+        return False
+    try:
+        return json.loads(document.read_bytes())["node_type"] != "group"
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
+
+
+def _natural(path: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in path.split(os.sep)]
+
+
+def _error_dict(error: damacy.DamacyError) -> dict[str, Any]:
+    names = ("key", "chunk", "byte_range", "pointer", "reason")
+    return {"error": type(error).__name__} | {n: getattr(error, n) for n in names} | {"message": str(error)}
+
+
+def _show(outcomes: list[Outcome], seconds: float) -> None:
+    for outcome in outcomes:
+        mark = "[green]✓[/]" if outcome.good else "[red]✗[/]"
+        counts = f"{outcome.chunks:,} chunks good, {outcome.missing:,} not stored"
+        if outcome.unguarded:
+            counts += f", {outcome.unguarded:,} without a checksum"
+        if outcome.bad:
+            counts += f", [red]{len(outcome.bad):,} bad[/]"
+        if outcome.refused is not None:
+            counts = "[red]not checked[/]"
+        out.print(f"{mark} {plain(outcome.uri)}: {counts}", soft_wrap=True)
+    bad = [error for outcome in outcomes for error in outcome.bad]
+    refused = [outcome.refused for outcome in outcomes if outcome.refused is not None]
+    for error in (refused + bad)[:_SHOWN]:
+        errors.print(f"[red]{type(error).__name__}[/]: {rich.markup.escape(str(error))}", soft_wrap=True)
+    if len(bad) + len(refused) > _SHOWN:
+        errors.print(f"… and {len(bad) + len(refused) - _SHOWN:,} more; --json lists all")
+    read = sum(outcome.encoded_bytes for outcome in outcomes)
+    decoded = sum(outcome.decoded_bytes for outcome in outcomes)
+    rate = f"{size(decoded / seconds)}/s" if seconds else ""
+    out.print(f"{size(read)} read, {size(decoded)} decoded in {seconds:.2f} s: {rate}")
+    if unguarded := sum(outcome.unguarded for outcome in outcomes):
+        chunks = sum(outcome.chunks for outcome in outcomes)
+        out.print(f"no checksum covers {unguarded:,} of {chunks:,} good chunks: damage that still decodes is not found")

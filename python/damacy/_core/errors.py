@@ -1,0 +1,206 @@
+"""The exceptions of damacy: one class per kind of failure, each also an instance of the builtin that fits.
+
+Knows the status codes, which the native library shares, and which class stands for which; carries where the failure
+happened. The line that `str()` gives is made by the native library, so that C++ and Python users read the same."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+# What may be set on an error, beside `status`; None (for `lost`: ()) where unknown.
+ATTRIBUTES = (
+    "what",
+    "uri",
+    "store",
+    "key",
+    "pointer",
+    "chunk",
+    "byte_range",
+    "reason",
+    "sample_index",
+    "stream_index",
+    "batch_id",
+    "lost",
+)
+
+
+class Status(enum.IntEnum):
+    """What kind of failure an error stands for.
+
+    >>> Status.DECODE, Status(9).name
+    (<Status.DECODE: 7>, 'OOM')
+    """
+
+    OK = 0
+    AGAIN = 1
+    INVAL = 2
+    NOTFOUND = 3
+    DTYPE = 4
+    RANK = 5
+    IO = 6
+    DECODE = 7
+    CUDA = 8
+    OOM = 9
+    SHUTDOWN = 10
+
+
+class DamacyError(RuntimeError):
+    """Base of all errors that damacy raises by itself.
+
+    >>> error = DecodeError("checksum", uri="a.zarr", chunk=[0, 5], reason="checksum")
+    >>> error.status.name, error.chunk, error.batch_id, error.lost
+    ('DECODE', (0, 5), None, ())
+    """
+
+    _own_status: ClassVar[Status | None] = None
+    _more_attributes: ClassVar[tuple[str, ...]] = ()
+    _key_is_shard: bool = False  # else `key` is a document, or a chunk by itself
+
+    status: Status | None  # None only on an error made by hand from this base
+    what: str | None  # stage: create push pop flush release closed forked
+    uri: str | None
+    store: str | None
+    key: str | None  # object below the store
+    pointer: str | None  # JSON pointer into a metadata document
+    chunk: tuple[int, ...] | None  # coordinates of the inner chunk
+    byte_range: tuple[int, int] | None  # start and stop in the object
+    reason: str | None  # short code
+    sample_index: int | None  # position in the iterable given to push
+    stream_index: int | None  # number among all accepted samples
+    batch_id: int | None
+    lost: tuple[int, ...]  # stream indices of the samples that went with a failed batch
+
+    def __init__(self, message: str, **attributes: Any) -> None:
+        super().__init__(message)
+        self.status = self._own_status
+        for name in ATTRIBUTES:
+            setattr(self, name, () if name == "lost" else None)
+        for name, value in attributes.items():
+            if name not in ATTRIBUTES and name not in self._more_attributes and name not in ("status", "_key_is_shard"):
+                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
+            setattr(self, name, _as_stored(name, value))
+
+    @property
+    def message(self) -> str:
+        """What was seen and expected, without the place."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        from damacy import _native
+
+        where = {name: value for name in ATTRIBUTES if (value := getattr(self, name)) not in (None, ())}
+        where["_key_is_shard"] = self._key_is_shard
+        return _native.describe_error(-1 if self.status is None else int(self.status), self.message, where)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = dict(self.__dict__)
+        for name in self._more_attributes:
+            state[name] = getattr(self, name)
+        return type(self), (self.args[0],), state
+
+
+def _as_stored(name: str, value: Any) -> Any:
+    if value is None:
+        return () if name == "lost" else None
+    if name in ("chunk", "byte_range", "lost"):
+        return tuple(value)
+    return Status(value) if name == "status" else value
+
+
+class TryAgain(DamacyError, BlockingIOError):
+    """There is nothing to pop now; the text says what is missing."""
+
+    _own_status = Status.AGAIN
+    _more_attributes = ("errno",)
+
+
+class PopTimeout(TryAgain, TimeoutError):
+    """`pop` waited `Config.pop_timeout_s` in vain; nothing is lost, the next pop goes on."""
+
+
+class InvalidArgument(DamacyError, ValueError):
+    """An argument, a box or a limit."""
+
+    _own_status = Status.INVAL
+
+
+class NotFound(DamacyError, FileNotFoundError):
+    """A store or an array that is not there."""
+
+    _own_status = Status.NOTFOUND
+    _more_attributes = ("errno",)
+
+
+class DtypeMismatch(DamacyError, TypeError):
+    """A source element type that has no conversion to `Config.dtype`."""
+
+    _own_status = Status.DTYPE
+
+
+class RankMismatch(DamacyError, ValueError):
+    """A box with another number of axes than its array, or than the batch."""
+
+    _own_status = Status.RANK
+
+
+class StorageError(DamacyError, OSError):
+    """Bytes that could not be had: open, read, short, changed, deadline. `errno` where the system gave one."""
+
+    _own_status = Status.IO
+    _more_attributes = ("errno",)
+
+
+class DecodeError(DamacyError):
+    """Metadata, index or chunk bytes that are wrong."""
+
+    _own_status = Status.DECODE
+
+
+class UnsupportedFormat(DecodeError):
+    """Well-formed data in a format that is not implemented."""
+
+
+class NativeCudaError(DamacyError):
+    """A failure of CUDA; `sticky` when the context is of no use any more."""
+
+    _own_status = Status.CUDA
+    _more_attributes = ("sticky",)
+    sticky: bool = False
+
+
+class OutOfMemory(DamacyError, MemoryError):
+    """A cap of `Config`, or an allocation that failed."""
+
+    _own_status = Status.OOM
+
+
+class ShutdownError(DamacyError):
+    """The pipeline is closed, or belongs to the process this one was forked from."""
+
+    _own_status = Status.SHUTDOWN
+
+
+CLASS_BY_STATUS: dict[int, type[DamacyError]] = {
+    Status.AGAIN: TryAgain,
+    Status.INVAL: InvalidArgument,
+    Status.NOTFOUND: NotFound,
+    Status.DTYPE: DtypeMismatch,
+    Status.RANK: RankMismatch,
+    Status.IO: StorageError,
+    Status.DECODE: DecodeError,
+    Status.CUDA: NativeCudaError,
+    Status.OOM: OutOfMemory,
+    Status.SHUTDOWN: ShutdownError,
+}
+CLASS_BY_KIND: dict[str, type[DamacyError]] = {"unsupported_format": UnsupportedFormat, "pop_timeout": PopTimeout}
+
+
+def make_error(status: int, kind: str, message: str, attributes: Mapping[str, Any]) -> DamacyError:
+    """The exception for a native error; called by the native module, which raises what it gets."""
+    cls = CLASS_BY_KIND.get(kind) or CLASS_BY_STATUS.get(status, DamacyError)
+    # An errno goes with classes that have a place for it; elsewhere the message already says it.
+    kept = (*ATTRIBUTES, *cls._more_attributes, "_key_is_shard")
+    known = {k: v for k, v in attributes.items() if k in kept}
+    return cls(message, **known)

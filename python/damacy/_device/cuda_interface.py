@@ -1,0 +1,123 @@
+"""What `__cuda_array_interface__` says, checked before anybody believes it. Knows the protocol's versions 0 to 3;
+neither element types nor CUDA."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from damacy._core.errors import InvalidArgument
+
+_NAME = "__cuda_array_interface__"
+_TYPE = re.compile(r"[<>|=]?[A-Za-su-z?](\d{1,9})(\[.*\])?")  # a letter but `t`, which counts bits
+_MOST = 2**63 - 1
+
+
+class Interface(NamedTuple):
+    """The protocol's entries; memory of no bytes may be anywhere."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None  # bytes
+    typestr: str
+    itemsize: int
+    read_only: bool
+    stream: int | None
+
+
+def parse_interface(interface: Any) -> Interface:
+    """`TypeError` for what is no such dictionary, `InvalidArgument` for numbers that no memory has, and
+    `NotImplementedError` for masks and later versions; each names the entry.
+
+    >>> parse_interface({"shape": (2, 3), "typestr": "<f4", "data": (4096, False), "version": 3}).itemsize
+    4
+    >>> parse_interface({"shape": (-2,), "typestr": "<f4", "data": (4096, False), "version": 3})
+    Traceback (most recent call last):
+    damacy.InvalidArgument: __cuda_array_interface__: shape (-2,) has an extent that is no size (invalid argument)
+    """
+    if not isinstance(interface, Mapping):
+        raise TypeError(f"{_NAME}: expected a dict (got {type(interface).__name__})")
+    version = _integer(interface.get("version", 0), "version")
+    if version > 3:
+        raise NotImplementedError(f"{_NAME} version {version}: known are 0 to 3")
+    if interface.get("mask") is not None:
+        raise NotImplementedError(f"{_NAME} with a mask")
+    shape = _integers(_entry(interface, "shape"), "shape")
+    if any(not 0 <= extent <= _MOST for extent in shape):
+        raise InvalidArgument(f"{_NAME}: shape {_shown(shape)} has an extent that is no size")
+    typestr = _entry(interface, "typestr")
+    element = _TYPE.fullmatch(typestr) if isinstance(typestr, str) else None
+    if element is None:
+        raise TypeError(f"{_NAME}: typestr {_shown(typestr)} names no elements of whole bytes")
+    itemsize = int(element[1]) * (4 if "U" in typestr[:2] else 1)
+    nbytes = math.prod(shape) * itemsize
+    pointer, read_only = _data(_entry(interface, "data"), nbytes)
+    strides = _strides(interface.get("strides"), shape)
+    return Interface(pointer, shape, strides, typestr, itemsize, read_only, _stream(interface.get("stream")))
+
+
+def _entry(interface: Mapping[str, Any], name: str) -> Any:
+    try:
+        return interface[name]
+    except KeyError:
+        raise TypeError(f"{_NAME}: there is no {name!r}") from None
+
+
+def _integer(value: Any, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{_NAME}: {name} {_shown(value)} is no integer") from None
+
+
+def _integers(values: Any, name: str) -> tuple[int, ...]:
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{_NAME}: {name} {_shown(values)} is no tuple of integers")
+    return tuple(_integer(value, name) for value in values)
+
+
+def _data(data: Any, nbytes: int) -> tuple[int, bool]:
+    try:
+        pointer, read_only = data
+    except (TypeError, ValueError):
+        raise TypeError(f"{_NAME}: data {_shown(data)} is no pair of a pointer and a flag") from None
+    address = 0 if pointer is None else _integer(pointer, "data")
+    if nbytes and (address <= 0 or nbytes > _MOST or address + nbytes > 2**64):
+        raise InvalidArgument(
+            f"{_NAME}: data and shape name {_shown(nbytes)} bytes at {_shown(address)}, where none are"
+        )
+    return address if nbytes else 0, bool(read_only)
+
+
+def _strides(strides: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    if strides is None:
+        return None
+    found = _integers(strides, "strides")
+    if len(found) != len(shape):
+        raise InvalidArgument(f"{_NAME}: {len(found)} strides for {len(shape)} axes")
+    reach = sum((extent - 1) * abs(stride) for extent, stride in zip(shape, found)) if 0 not in shape else 0
+    if reach > _MOST or any(abs(stride) > _MOST for stride in found):
+        raise InvalidArgument(f"{_NAME}: strides {_shown(found)} reach further than memory")
+    return found
+
+
+def _stream(stream: Any) -> int | None:
+    if stream is None:
+        return None
+    number = -1 if isinstance(stream, bool) else _integer(stream, "stream")
+    if number == 0:
+        raise InvalidArgument(f"{_NAME}: stream 0 is ambiguous; 1 and 2 are the default streams")
+    if not 0 < number < 2**64:
+        raise InvalidArgument(f"{_NAME}: stream {_shown(stream)} is no handle")
+    return number
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # more digits than Python prints
+        return "of a huge number"
+    return text if len(text) <= 80 else f"{text[:77]}..."

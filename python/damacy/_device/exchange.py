@@ -1,0 +1,170 @@
+"""Memory of other libraries as device arrays and the other way round, without a copy: the CUDA array interface and
+DLPack. Knows the two protocols; not arithmetic, not zarr."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from damacy._device import memory
+from damacy._device.cuda_interface import parse_interface
+
+_CUDA, _CUDA_MANAGED = 2, 13
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_KINDS = {0: "i", 1: "u", 2: "f", 5: "c"}
+
+
+def _current_cuda() -> int:
+    from damacy import _native
+
+    return max(_native.current_cuda_device(), 0)
+
+
+def _index_of_owner(x: Any) -> int:
+    """The ordinal of the device that an object's memory is on; the interface itself does not say."""
+    if hasattr(x, "__dlpack_device__"):
+        return int(x.__dlpack_device__()[1])
+    for name in ("index", "id"):
+        found = getattr(getattr(x, "device", None), name, None)
+        if isinstance(found, int):
+            return found
+    return _current_cuda()
+
+
+def from_cuda_interface(x: Any, interface: Any) -> tuple[Any, Any, str]:
+    """Geometry, block and device of memory that `__cuda_array_interface__` describes, versions 2 and 3."""
+    from damacy import _native
+
+    if isinstance(interface, dict) and interface.get("mask") is not None:
+        raise TypeError("masked arrays are not supported")
+    said = parse_interface(interface)
+    dtype = np.dtype(said.typestr)
+    device = f"cuda:{_index_of_owner(x)}"
+    if said.stream is not None:
+        memory.queue_of(device).wait_for(said.stream)
+    elif 0 not in said.shape and interface.get("version", 0) < 3 and hasattr(x, "__dlpack__"):
+        _order_by_dlpack(x, device)
+    block = _native.foreign_block(x, said.pointer, 0)
+    array = memory.geometry(said.pointer, dtype, said.shape, said.strides, said.read_only, block)
+    return array, block, device
+
+
+def _order_by_dlpack(x: Any, device: str) -> None:
+    """Order our work after that of the producer's current stream.
+
+    Version 2 of the interface, which torch has, cannot name a stream. Without this, work queued on a stream that is not
+    the default one may still run while we read. What DLPack does not export stays unordered, as the protocol says.
+    """
+    try:
+        capsule_of(x, memory.queue_of(device).stream)
+    except (BufferError, TypeError):
+        pass
+
+
+def capsule_of(x: Any, stream: int | None) -> Any:
+    """What `__dlpack__` gives, versioned if it can be."""
+    try:
+        return x.__dlpack__(stream=stream, max_version=(1, 0))
+    except TypeError:
+        return x.__dlpack__(stream=stream)
+
+
+def _dtype_of_code(code: int, bits: int, lanes: int) -> np.dtype[Any]:
+    if lanes == 1 and code == 6 and bits == 8:
+        return np.dtype(bool)
+    if lanes == 1 and code == 4 and bits == 16:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TypeError("bfloat16 memory needs the package ml_dtypes") from None
+        return np.dtype(ml_dtypes.bfloat16)
+    if lanes != 1 or code not in _KINDS or bits % 8:
+        raise TypeError(f"DLPack type code {code}, {bits} bits, {lanes} lanes has no NumPy type")
+    return np.dtype(f"{_KINDS[code]}{bits // 8}")
+
+
+def from_dlpack(x: Any) -> tuple[Any, Any, str]:
+    """Geometry, block and device of memory on a GPU that `__dlpack__` exports."""
+    from damacy import _native
+
+    device = f"cuda:{int(x.__dlpack_device__()[1])}"
+    capsule = capsule_of(x, memory.queue_of(device).stream)
+    block, _, _, code, bits, lanes, shape, strides, read_only = _native.from_dlpack(capsule)
+    dtype = _dtype_of_code(code, bits, lanes)
+    if strides is not None:
+        strides = tuple(stride * dtype.itemsize for stride in strides)
+    return memory.geometry(block.address, dtype, shape, strides, read_only, block), block, device
+
+
+def find_foreign(x: Any) -> tuple[Any, Any, str] | None:
+    """Device memory of another library's object, or None: then its memory, if any, is the host's."""
+    interface = getattr(x, "__cuda_array_interface__", None)
+    if interface is not None:
+        return from_cuda_interface(x, interface)
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        if int(x.__dlpack_device__()[0]) in (_CUDA, _CUDA_MANAGED):
+            return from_dlpack(x)
+    return None
+
+
+def cuda_interface(array: Any, device: str) -> dict[str, Any]:
+    """Version 3, for a geometry over a GPU."""
+    return {
+        "shape": array.shape,
+        "typestr": array.dtype.str,
+        "descr": [("", array.dtype.str)],
+        "data": (memory.address_of(array) if array.size else 0, not array.flags.writeable),
+        "strides": None if array.flags.c_contiguous else array.strides,
+        "stream": memory.queue_of(device).stream,
+        "version": 3,
+    }
+
+
+def _code_of(dtype: np.dtype[Any]) -> tuple[int, int]:
+    if dtype.name == "bfloat16":
+        return 4, 16
+    if not dtype.isnative:
+        raise BufferError(f"DLPack has no byte order: {dtype.str} needs .astype({dtype.newbyteorder('=').str!r})")
+    if dtype.kind not in _CODES or dtype.itemsize > (16 if dtype.kind == "c" else 8):
+        raise BufferError(f"DLPack has no type for {dtype}")
+    return _CODES[dtype.kind], dtype.itemsize * 8
+
+
+def dlpack_device(device: str) -> tuple[int, int]:
+    return (1, 0) if device == "cpu" else (_CUDA, int(device.removeprefix("cuda:")))
+
+
+def _is_versioned(max_version: Any) -> bool:
+    return max_version is not None and tuple(max_version) >= (1, 0)
+
+
+def _order_before(device: str, stream: Any) -> None:
+    """Work that the consumer queues on its stream comes after ours."""
+    if device == "cpu":
+        if stream is not None:
+            raise BufferError("stream: host memory takes None only")
+        return
+    if stream == -1:
+        return
+    if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int) or stream < 0):
+        raise BufferError(f"stream {stream!r}: expected None, -1, 0, 1, 2 or a handle")
+    memory.queue_of(device).let_wait(stream or 1)
+
+
+def to_dlpack(array: Any, block: Any, device: str, stream: Any, max_version: Any, copied: bool) -> Any:
+    """A capsule of a geometry; `copied` sets the flag of that name. Raises `BufferError` for what cannot be said."""
+    from damacy import _native
+
+    code, bits = _code_of(array.dtype)
+    if any(stride % array.itemsize for stride in array.strides):
+        raise BufferError("DLPack counts strides in elements, and these are no multiples of one")
+    versioned = _is_versioned(max_version)
+    read_only = not array.flags.writeable
+    if read_only and not versioned:
+        raise BufferError("a capsule without a version cannot say that memory is read-only")
+    _order_before(device, stream)
+    strides = [stride // array.itemsize for stride in array.strides]
+    where = [*dlpack_device(device), code, bits]
+    flags = int(read_only) | (2 if copied else 0)
+    return _native.to_dlpack(block, memory.address_of(array), list(array.shape), strides, where, versioned, flags)

@@ -1,0 +1,213 @@
+"""The file class: what its arguments may be, and the members that the native class does not have itself."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from damacy import _native
+from damacy._core.errors import InvalidArgument
+from damacy._fileio.compat_mode import CompatMode
+from damacy._fileio.future import IOFuture, IOFutureStream
+
+
+class CuFile(_native.CuFile):
+    """A file opened for positional reads and writes of host and device memory.
+
+    `file` is a path, an integer descriptor or an object with `fileno()`; descriptors are duplicated. `flags` is one of
+    r w a x, with b and + as in `open`. Writes of an append file land at `append_base + file_offset`.
+
+    `compat_mode`, `engine` and `direct_io` settle for this file what `damacy.defaults` settles for all.
+
+    Raises `FileOpenError`; `ValueError` for flags; `InvalidArgument` for `s3://` and other schemes.
+    """
+
+    def __init__(
+        self,
+        file: Any,
+        flags: str = "r",
+        *,
+        mode: int = 0o644,
+        dir_fd: int | None = None,
+        compat_mode: Any = None,
+        engine: str | None = None,
+        direct_io: bool | str | None = None,
+    ) -> None:
+        if not isinstance(flags, str):
+            raise TypeError(f"flags: expected text (got {type(flags).__name__})")
+        super().__init__(
+            _named_file(file),
+            flags,
+            operator.index(mode),
+            None if dir_fd is None else operator.index(dir_fd),
+            None if compat_mode is None else int(CompatMode.coerce(compat_mode)),
+            _engine(engine),
+            _direct_io(direct_io),
+        )
+
+    def pread(
+        self,
+        buf: Any,
+        size: int | None = None,
+        file_offset: int = 0,
+        task_size: int | None = None,
+        *,
+        stream: Any = None,
+        exact: bool = False,
+    ) -> IOFuture:
+        """Begins to read `size` bytes (the buffer's, if None) at `file_offset` and returns at once.
+
+        The read stops at the end of the file; with `exact` that is `ShortReadError`. Requests above `task_size` bytes
+        are cut into parts that workers share. `buf` is one buffer, or a list that the bytes fill in turn.
+        """
+        return IOFuture(self.begin_read(buf, size, file_offset, task_size, stream, exact))
+
+    def pwrite(
+        self,
+        buf: Any,
+        size: int | None = None,
+        file_offset: int = 0,
+        task_size: int | None = None,
+        *,
+        stream: Any = None,
+    ) -> IOFuture:
+        """Begins to write `size` bytes (the buffer's, if None) at `file_offset` and returns at once."""
+        return IOFuture(self.begin_write(buf, size, file_offset, task_size, stream))
+
+    def read_exact(
+        self,
+        buf: Any,
+        size: int | None = None,
+        file_offset: int = 0,
+        task_size: int | None = None,
+        *,
+        stream: Any = None,
+    ) -> int:
+        """As `read`, and a file that ends before is `ShortReadError`."""
+        return self.read(buf, size, file_offset, task_size, stream=stream, exact=True)
+
+    def preadv(
+        self, requests: Iterable[tuple[Any, int | None, int]], *, exact: bool = False, stream: Any = None
+    ) -> IOFuture:
+        """Begins to read many ranges, each `(buf, size or None, file_offset)`; the result is the total of bytes.
+
+        Ranges at most `coalesce_gap` bytes apart may share a system call. A range that fails fails the whole; the
+        error's `range_index` says which.
+        """
+        return IOFuture(self.begin_readv(requests, bool(exact), stream))
+
+    def pwritev(self, requests: Iterable[tuple[Any, int | None, int]], *, stream: Any = None) -> IOFuture:
+        """Begins to write many ranges. Ranges that overlap in the file are a `ValueError`."""
+        return IOFuture(self.begin_writev(requests, stream))
+
+    def preadv_packed(
+        self,
+        buf: Any,
+        sizes: Any,
+        file_offsets: Any,
+        buf_offsets: Any = None,
+        *,
+        exact: bool = False,
+        stream: Any = None,
+    ) -> IOFuture:
+        """Begins to read many ranges into one buffer; sizes and offsets are arrays of int64.
+
+        `buf_offsets` defaults to the running sum of `sizes`. No Python object is touched for a range.
+        """
+        return IOFuture(self.begin_packed(True, buf, sizes, file_offsets, buf_offsets, bool(exact), stream))
+
+    def pwritev_packed(
+        self, buf: Any, sizes: Any, file_offsets: Any, buf_offsets: Any = None, *, stream: Any = None
+    ) -> IOFuture:
+        """Begins to write many ranges from one buffer; as `preadv_packed`."""
+        return IOFuture(self.begin_packed(False, buf, sizes, file_offsets, buf_offsets, False, stream))
+
+    def raw_read(
+        self, buf: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *, exact: bool = False
+    ) -> int:
+        """Reads into device memory on the calling thread: no parts, no workers."""
+        return self.raw(True, buf, size, file_offset, dev_offset, bool(exact))
+
+    def raw_write(self, buf: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0) -> int:
+        """Writes from device memory on the calling thread: no parts, no workers."""
+        return self.raw(False, buf, size, file_offset, dev_offset, False)
+
+    def raw_read_async(
+        self, buf: Any, raw_stream: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0
+    ) -> IOFutureStream:
+        """Enqueues a read into device memory on a stream. Calls on one stream take effect in order."""
+        return IOFutureStream(self.begin_raw(True, buf, raw_stream, size, file_offset, dev_offset))
+
+    def raw_write_async(
+        self, buf: Any, raw_stream: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0
+    ) -> IOFutureStream:
+        """Enqueues a write from device memory on a stream. Calls on one stream take effect in order."""
+        return IOFutureStream(self.begin_raw(False, buf, raw_stream, size, file_offset, dev_offset))
+
+    def explain(self) -> dict[str, Any]:
+        """What this file is and which engines serve it: path flags filesystem dio_alignment engine_host engine_device
+        reasons settings counters. `reasons` maps each engine that was not chosen to why."""
+        from damacy._fileio.explain import of_file
+
+        return of_file(self)
+
+    def __enter__(self) -> CuFile:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<damacy.CuFile {os.fsdecode(self.path)!r}{' closed' if self.closed else ''}>"
+
+
+def _named_file(file: Any) -> bytes | int:
+    """A path as bytes, or a descriptor of the caller's."""
+    if isinstance(file, (str, bytes, os.PathLike)):
+        name = os.fsencode(file)
+        if b"\0" in name:
+            raise ValueError(f"a path holds no NUL (got {name!r})")
+        _refuse_scheme(os.fsdecode(name))
+        return name
+    if hasattr(file, "fileno"):
+        file = file.fileno()
+    try:
+        return operator.index(file)
+    except TypeError:
+        raise TypeError(f"file: expected a path, a descriptor or a file object (got {type(file).__name__})") from None
+
+
+def _refuse_scheme(name: str) -> None:
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", name)
+    if scheme is None:
+        return
+    kind = scheme[1].lower()
+    if kind == "file":
+        advice = "give the path alone, without file://"
+    else:
+        advice = (
+            "copy the object to a local file first; an array in an object store is read by zarr-python with a store "
+            f"for {kind}, also under damacy.zarr.enable()"
+        )
+    raise InvalidArgument(
+        f"CuFile opens files of the local file system, not the scheme {kind}: {advice}", uri=name, reason="uri"
+    )
+
+
+def _engine(engine: str | None) -> str | None:
+    if engine is None or engine in ("auto", "pread", "io_uring"):
+        return engine
+    raise ValueError(f"engine: expected auto, pread or io_uring (got {engine!r})")
+
+
+def _direct_io(direct_io: bool | str | None) -> int | None:
+    if direct_io is None:
+        return None
+    if direct_io == "auto":
+        return 0
+    if isinstance(direct_io, bool):
+        return 2 if direct_io else 1
+    raise ValueError(f"direct_io: expected True, False or 'auto' (got {direct_io!r})")

@@ -1,0 +1,178 @@
+"""Requests under way: their ends, and waiting for many. Knows handles of the native library; not files."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any
+
+from damacy._fileio import memory
+
+
+class IOFuture:
+    """One request under way. Made by `CuFile`, never by hand.
+
+    It holds the file and the buffers until the last part has ended, whether or not anybody keeps the future.
+    """
+
+    __slots__ = ("__weakref__", "_handle")
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def done(self) -> bool:
+        """True once all parts have ended, whatever the outcome."""
+        return self._handle.done()
+
+    def get(self, timeout: float | None = None) -> int:
+        """The number of bytes moved, or the error. Without a timeout the caller first runs parts that are queued.
+
+        Raises `TimeoutError` after `timeout` seconds; the operation goes on.
+        """
+        return self._handle.result(_seconds(timeout))
+
+    result = get
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The error, or None."""
+        return self._handle.exception(_seconds(timeout))
+
+    def cancel(self) -> bool:
+        """Drops the parts that have not started. False if there were none, or an error came first."""
+        return self._handle.cancel()
+
+    def cancelled(self) -> bool:
+        """Whether `cancel` dropped parts and the others have ended."""
+        return self._handle.cancelled()
+
+    def counts(self) -> list[int]:
+        """Bytes moved of each range of a gather request; else one entry."""
+        return self._handle.counts()
+
+    def wait_stream(self, stream: Any) -> int:
+        """Waits for the file part only, and makes `stream` wait for the copies; the number of bytes."""
+        number = memory.stream_number(stream)
+        return self._handle.wait_stream(memory.LEGACY_STREAM if number is None else number)
+
+    def add_done_callback(self, fn: Callable[[IOFuture], Any]) -> None:
+        """Calls `fn(self)` once: on the library's callback thread, or here and now if the operation has ended."""
+        self._handle.when_done(lambda: _call_logged(fn, self))
+
+    def __await__(self) -> Generator[Any, None, int]:
+        import asyncio
+
+        if not self.done():
+            try:
+                yield from self._wake_up().__await__()
+            except asyncio.CancelledError:
+                self.cancel()
+                yield from self._end_whatever_happens()
+                raise
+        return self.get()
+
+    def _wake_up(self) -> Any:
+        """An asyncio future that is done when this is."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+
+        def wake() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        def tell(_: IOFuture) -> None:
+            try:
+                loop.call_soon_threadsafe(wake)
+            except RuntimeError:  # the loop was closed meanwhile: nobody waits
+                pass
+
+        self.add_done_callback(tell)
+        return waiter
+
+    def _end_whatever_happens(self) -> Generator[Any, None, None]:
+        import asyncio
+
+        while not self.done():
+            try:
+                yield from self._wake_up().__await__()
+            except asyncio.CancelledError:
+                continue
+
+
+def _call_logged(fn: Callable[[IOFuture], Any], future: IOFuture) -> None:
+    try:
+        fn(future)
+    except Exception:
+        logging.getLogger("damacy").exception("exception in a callback of %r", future)
+
+
+def _seconds(timeout: Any) -> float | None:
+    return None if timeout is None else float(timeout)
+
+
+class IOFutureStream:
+    """A request in the order of a stream. It owns file and buffer, and may be dropped."""
+
+    __slots__ = ("__weakref__", "_handle")
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def check_bytes_done(self) -> int:
+        """Waits for the request; the number of bytes moved, or its error."""
+        return self._handle.result(None)
+
+
+class _Ended:
+    """Collects futures as they end."""
+
+    def __init__(self, futures: Iterable[IOFuture]) -> None:
+        self.all = set(futures)
+        self.ended: list[IOFuture] = []
+        self._changed = threading.Condition()
+        for future in self.all:
+            future.add_done_callback(self._add)
+
+    def _add(self, future: IOFuture) -> None:
+        with self._changed:
+            self.ended.append(future)
+            self._changed.notify_all()
+
+    def wait_until(self, enough: Callable[[], bool], deadline: float | None) -> bool:
+        with self._changed:
+            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            return self._changed.wait_for(enough, left)
+
+
+def _failed(future: IOFuture) -> bool:
+    return not future.cancelled() and future.exception() is not None
+
+
+def wait(futures: Iterable[IOFuture], timeout: float | None = None, return_when: str = "ALL_COMPLETED") -> Any:
+    """As `concurrent.futures.wait`: sets of futures that have ended and that have not."""
+    conditions: dict[str, Callable[[_Ended], bool]] = {
+        "ALL_COMPLETED": lambda e: len(e.ended) == len(e.all),
+        "FIRST_COMPLETED": lambda e: bool(e.ended) or not e.all,
+        "FIRST_EXCEPTION": lambda e: len(e.ended) == len(e.all) or any(map(_failed, e.ended)),
+    }
+    if return_when not in conditions:
+        raise ValueError(f"return_when: expected one of {', '.join(conditions)} (got {return_when!r})")
+    ends = _Ended(futures)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    ends.wait_until(lambda: conditions[return_when](ends), deadline)
+    done = {future for future in ends.all if future.done()}
+    return concurrent.futures._base.DoneAndNotDoneFutures(done, ends.all - done)
+
+
+def as_completed(futures: Iterable[IOFuture], timeout: float | None = None) -> Iterator[IOFuture]:
+    """As `concurrent.futures.as_completed`: futures in the order in which they end."""
+    ends = _Ended(futures)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    for given in range(len(ends.all)):
+        if not ends.wait_until(lambda so_far=given: len(ends.ended) > so_far, deadline):
+            raise TimeoutError(f"{len(ends.all) - given} of {len(ends.all)} futures have not ended")
+        yield ends.ended[given]

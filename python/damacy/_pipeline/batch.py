@@ -1,0 +1,180 @@
+"""`Batch`: one finished batch and the slot it lies in. Holds the native batch, which knows when the slot may be written
+again; adds NumPy, names and refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from damacy._core import log
+from damacy._core.dtype import Dtype
+from damacy._core.errors import InvalidArgument, ShutdownError
+from damacy._core.streams import stream_handle
+from damacy._pipeline.info import BatchInfo, batch_info_from
+from damacy._pipeline.sample import Sample
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import numpy
+    import torch
+
+_HOST = (1, 0)  # DLPack's device of host memory
+
+
+class Batch:
+    """Samples in one array, from `Pipeline.pop`. Give it to `torch.from_dlpack` and its like, or call `numpy()`.
+
+    Its slot is written again when the batch is released (leaving `with batch`, or collection, does it) and every tensor
+    made from it is gone.
+    """
+
+    __slots__ = ("__weakref__", "_native", "_padded_from")
+
+    def __init__(self, native: Any) -> None:
+        from damacy import _native
+
+        if not isinstance(native, _native.Batch):
+            raise TypeError("batches come from Pipeline.pop")
+        self._native = native
+        self._padded_from = None
+
+    @classmethod
+    def _empty(cls) -> Batch:
+        """For `_native` to be put in."""
+        batch = cls.__new__(cls)
+        batch._padded_from = None
+        return batch
+
+    @property
+    def info(self) -> BatchInfo:
+        """Where the batch lies; `InvalidArgument` after release."""
+        return batch_info_from(self._native.info())
+
+    @property
+    def valid(self) -> tuple[bool, ...]:
+        """By row: False where `on_error="fill"` filled it, and where a loader with `tail="pad"` added it."""
+        valid = self._native.valid
+        end = self._padded_from  # the first sample that was added, as `sample_indices` counts
+        return valid if end is None else tuple(ok and k < end for ok, k in zip(valid, self.sample_indices))
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """By row the `Sample` that was pushed, the same object; also after release."""
+        return self._native.samples
+
+    @property
+    def sample_indices(self) -> tuple[int, ...]:
+        """By row the number of its sample among all that the pipeline accepted, ascending."""
+        return self._native.sample_indices
+
+    def release(self, stream_or_event: object = None) -> None:
+        """Give the slot back, after the work queued so far on that stream, or up to that event. Idempotent."""
+        with log.drained():
+            self._native.release(None if self._native.on_host else stream_handle(stream_or_event))
+
+    def numpy(self) -> numpy.ndarray[Any, Any]:
+        """The batch as a NumPy array: a view of a host batch (it holds the slot: `.copy()` what you keep), a copy of a
+        CUDA batch, made after the work queued so far on the streams that views of it were exported to."""
+        info = self.info
+        return _array_over(self.__dlpack__(dl_device=_HOST), info)
+
+    def torch(self, *, copy: bool = False) -> torch.Tensor:
+        """The batch as a tensor on its device: a view, which holds the slot, or with `copy` memory of the tensor's own.
+
+        The copy is made on torch's current stream. `ModuleNotFoundError` without torch.
+        """
+        import torch
+
+        tensor = torch.from_dlpack(self)
+        return tensor.clone() if copy else tensor
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return self._native.dlpack(stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._native.dlpack_device()
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a Batch does not become a NumPy array by itself: call .numpy()")
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        try:
+            info = self.info
+        except InvalidArgument:
+            return "<damacy.Batch released>"
+        except ShutdownError:
+            return "<damacy.Batch of another process>"
+        return f"<damacy.Batch {info.batch_id}: {info.shape} {info.dtype.name.lower()}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a Batch cannot be pickled or copied: it is a slot of a running pipeline")
+
+
+# NumPy's array-interface code of each element type; bfloat16 travels as 16-bit integers.
+_TYPESTR = {
+    Dtype.F32: "<f4",
+    Dtype.BF16: "<u2",
+    Dtype.F16: "<f2",
+    Dtype.F64: "<f8",
+    Dtype.U8: "|u1",
+    Dtype.I8: "|i1",
+    Dtype.U16: "<u2",
+    Dtype.I16: "<i2",
+    Dtype.U32: "<u4",
+    Dtype.I32: "<i4",
+    Dtype.U64: "<u8",
+    Dtype.I64: "<i8",
+    Dtype.BOOL: "|b1",
+}
+
+
+class _CapsuleMemory:
+    """A DLPack capsule that NumPy can look into; when the last array over it dies, so does the capsule, and its native
+    deleter gives the memory back. NumPy's own import is not used: it knows no bfloat16, and older ones only read."""
+
+    def __init__(self, capsule: object, info: BatchInfo) -> None:
+        self._capsule = capsule
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": info.shape,
+            "typestr": _TYPESTR[info.dtype],
+            "data": (_data_pointer(capsule), False),
+        }
+
+
+def _array_over(capsule: object, info: BatchInfo) -> numpy.ndarray[Any, Any]:
+    import numpy as np
+
+    if info.dtype is not Dtype.BF16:
+        return np.asarray(_CapsuleMemory(capsule, info))
+    try:
+        import ml_dtypes
+    except ModuleNotFoundError:
+        raise BufferError(
+            "NumPy has no bfloat16 of its own: pip install ml_dtypes, or take the batch by DLPack"
+        ) from None
+    return np.asarray(_CapsuleMemory(capsule, info)).view(ml_dtypes.bfloat16)
+
+
+def _data_pointer(capsule: object) -> int:
+    """The first field of a `DLManagedTensor`: where its data begin."""
+    import ctypes
+
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return ctypes.c_void_p.from_address(pointer_of(capsule, b"dltensor")).value or 0

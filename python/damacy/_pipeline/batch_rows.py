@@ -1,0 +1,70 @@
+"""`BatchRows`: which samples the rows of a batch are, as loaders hand it on beside the data."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from damacy._pipeline.batch import Batch
+from damacy._pipeline.config import Config
+from damacy._pipeline.sample import Sample
+
+
+class BatchRows:
+    """Where the rows of a batch of a `Loader` come from. May be pickled.
+
+    Collating, pinning and moving to a device pass it on untouched: it is no tuple, mapping or dataclass.
+
+    >>> rows = BatchRows(samples=(Sample("a.zarr", [(0, 8)]),), epoch=2, indices=(17,), valid=(True,))
+    >>> rows.epoch, rows.indices, rows.valid
+    (2, (17,), (True,))
+    """
+
+    __slots__ = ("epoch", "indices", "samples", "valid")
+
+    samples: tuple[Sample, ...]
+    """By row the sample that was pushed; its `row_key` is `(epoch, index)`."""
+    epoch: int
+    """Of all rows."""
+    indices: tuple[int, ...]
+    """By row the index in the epoch, as the sampler counts."""
+    valid: tuple[bool, ...]
+    """By row as `Batch.valid`."""
+
+    def __init__(
+        self, *, samples: tuple[Sample, ...], epoch: int, indices: tuple[int, ...], valid: tuple[bool, ...]
+    ) -> None:
+        self.samples = samples
+        self.epoch = epoch
+        self.indices = indices
+        self.valid = valid
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BatchRows):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<damacy.BatchRows epoch={self.epoch} indices={self.indices} valid={self.valid}>"
+
+
+def rows_of(batch: Batch) -> BatchRows:
+    """Of a batch that a `Loader` gave; also after its release."""
+    samples = batch.samples
+    keys: list[Any] = [sample.row_key for sample in samples]
+    return BatchRows(
+        samples=samples, epoch=keys[0][0], indices=tuple(index for _, index in keys), valid=tuple(batch.valid)
+    )
+
+
+def warn_of_unknown_rows(config: Config, info: bool) -> None:
+    """Where the caller of our caller could not tell which rows are missing."""
+    if config.on_error == "skip" and not info:
+        warnings.warn(
+            "on_error='skip' drops rows and whole batches, and nothing here says which: two loaders in step would pair "
+            "wrong rows; use one with two arrays, 'fill', or info=True",
+            UserWarning,
+            stacklevel=3,
+        )

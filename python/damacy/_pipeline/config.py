@@ -1,0 +1,238 @@
+"""`Config`: every setting of a pipeline, checked when it is built. Does not know devices or whether sizes fit: the
+native library judges those when a `Pipeline` is made."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import re
+from typing import TYPE_CHECKING, Any
+
+from damacy._core.dtype import Dtype
+from damacy._core.integers import as_int, shown
+from damacy._core.sizes import as_bytes
+from damacy._pipeline.foreign_values import device_of, dtype_of
+
+if TYPE_CHECKING:
+    from damacy.typing import Device, DtypeLike, GpuDecoder, OnError, Verify
+
+MAX_CHUNK_UNCOMPRESSED_BYTES = 1 << 30
+
+_ON_ERROR = ("raise", "skip", "fill")
+_GPU_DECODER = ("auto", "own", "nvcomp")
+_VERIFY = ("needed", "whole")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Settings of a `Pipeline`; immutable, comparable, hashable, picklable.
+
+    >>> base = Config(batch_size=8, host_buffer_bytes=1 << 30, device_buffer_bytes=1 << 30)
+    >>> base.dtype is Dtype.F32, dataclasses.replace(base, batch_size=64).batch_size
+    (True, 64)
+    >>> Config(batch_size=0, host_buffer_bytes=1, device_buffer_bytes=1)
+    Traceback (most recent call last):
+    ValueError: batch_size must be >= 1 (got 0)
+
+    Args:
+        batch_size: samples per batch.
+        host_buffer_bytes: staging memory for reads, a hard cap; page-locked on the CUDA back end.
+        device_buffer_bytes: memory for encoded and decoded chunks, a hard cap; on the host back end a cap on scratch.
+        dtype: element type of batches: a `Dtype`, its name or number, a NumPy dtype or scalar type, or a type of
+            ml_dtypes, torch or JAX. Names count bits: `"float32"` or `"f32"`, `"uint16"` or `"u16"`. Other byte orders,
+            and Python's own `float` and `int`, are refused. What does not fit an integer becomes the nearest that does.
+        lookahead_batches: depth of the queue of accepted samples, in batches.
+        n_io_threads: reader threads; on the host back end they also decode and place what they read.
+        n_compute_threads: workers beside them; 0 is none.
+        n_zarrs_meta_cache: arrays whose metadata are kept, least recently used out first.
+        n_shards_meta_cache: shard indices kept, likewise.
+        max_chunk_uncompressed_bytes: hard limit on a decoded chunk; 0 is any chunk the buffers can hold.
+        max_gpu_memory_bytes: hard cap on all device memory of the pipeline; 0 is none.
+        max_bytes_per_element: largest source element accepted; 0 is 8.
+        device: where batches live: None (the current CUDA context, or the host where there is no GPU), a device number,
+            `"cpu"`, `"cuda"` or `"cuda:N"`, or a device of torch, JAX or CuPy.
+        n_batches: slots: how many batches can be held or in production.
+        on_error: what becomes of a sample that fails after acceptance: `"raise"`, `"skip"` or `"fill"`.
+        pop_timeout_s: longest wait inside one `pop`; None waits as long as it takes, 0 never waits.
+        cache_bytes: cache of decoded chunks; not built yet, so only 0 is accepted by `Pipeline`.
+        gpu_decoder: who decodes zstd and LZ4 frames on a GPU: `"auto"`, `"own"` or `"nvcomp"`. `auto` is `own`, which
+            is faster and safe on any input; `nvcomp`, for comparison and trusted data, needs `damacy[nvcomp]`, without
+            which `Pipeline` raises `InvalidArgument`.
+        verify: how much of a chunk is decoded and checked: `"needed"`, what samples need of it, or `"whole"`, every
+            chunk to its end with all starts, lengths and checksums, at the cost of reading and decoding more.
+        keep_bytes: memory for slots beyond `n_batches`, added while batches or their tensors are held: an int of bytes,
+            or text with a unit, such as `"2GiB"`. Without any, or when it is used up, `pop` raises `TryAgain`, reason
+            `held`. None is 0 in `Pipeline`. `damacy.training.Loader`, and so `damacy.torch`, `damacy.lightning` and
+            `damacy.jax`, take None as the larger of 2 GiB and 8 batches, but at most a quarter of the host's free
+            memory or an eighth of the GPU's. Never more than `max_gpu_memory_bytes` leaves over.
+    """
+
+    batch_size: int
+    host_buffer_bytes: int
+    device_buffer_bytes: int
+    dtype: Dtype
+    lookahead_batches: int
+    n_io_threads: int
+    n_compute_threads: int
+    n_zarrs_meta_cache: int
+    n_shards_meta_cache: int
+    max_chunk_uncompressed_bytes: int
+    max_gpu_memory_bytes: int
+    max_bytes_per_element: int
+    device: int | str | None
+    n_batches: int
+    on_error: OnError
+    pop_timeout_s: float | None
+    cache_bytes: int
+    gpu_decoder: GpuDecoder
+    verify: Verify
+    keep_bytes: int | None
+
+    class _Unset(int):
+        """A default that the caller did not set. Equals the number, and stays known as a default in copies and pickles,
+        which find it by a public name."""
+
+        __module__ = "damacy"
+
+    # The fields are what is stored; this is what is taken.
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        host_buffer_bytes: int = _Unset(1 << 30),
+        device_buffer_bytes: int = _Unset(4 << 30),
+        dtype: DtypeLike = Dtype.F32,
+        lookahead_batches: int = 2,
+        n_io_threads: int = _Unset(4),
+        n_compute_threads: int = _Unset(0),
+        n_zarrs_meta_cache: int = 64,
+        n_shards_meta_cache: int = 256,
+        max_chunk_uncompressed_bytes: int = 0,
+        max_gpu_memory_bytes: int = 0,
+        max_bytes_per_element: int = 0,
+        device: Device = None,
+        n_batches: int = _Unset(2),
+        on_error: OnError = "raise",
+        pop_timeout_s: float | None = None,
+        cache_bytes: int = 0,
+        gpu_decoder: GpuDecoder = "auto",
+        verify: Verify = "needed",
+        keep_bytes: int | str | None = None,
+    ) -> None:
+        for name, value in list(locals().items()):
+            if name != "self":
+                self._keep(name, value)
+        self._check()
+
+    @classmethod
+    def for_this_machine(cls, batch_size: int, **fields: Any) -> Config:
+        """A configuration whose threads, buffers and slots follow from this machine where `fields` do not say.
+
+        Counts the cores and the free memory that this process may use, shared out among the ranks on this host
+        (`LOCAL_WORLD_SIZE`, or Slurm's tasks a node). Asks the driver whether there is a GPU, unless `device="cpu"`.
+        `damacy doctor` prints what it would choose, and why.
+
+        >>> Config.for_this_machine(8, device="cpu", n_io_threads=3).n_io_threads
+        3
+        """
+        from damacy._pipeline.machine_settings import completed
+
+        return completed(cls(batch_size=batch_size, **fields))
+
+    def _unset_fields(self) -> tuple[str, ...]:
+        """Names of those that a machine decides and the caller did not."""
+        return tuple(
+            field.name for field in dataclasses.fields(self) if isinstance(getattr(self, field.name), Config._Unset)
+        )
+
+    def _check(self) -> None:
+        # The order of these lines is the order in which failures are reported.
+        self._keep_int("batch_size", 1)
+        self._keep_int("lookahead_batches", 2)
+        self._keep_int("n_io_threads", 1)
+        self._keep_int("n_compute_threads", 0)
+        self._keep_buffers()
+        self._keep_int("max_chunk_uncompressed_bytes", 0)
+        self._keep("dtype", dtype_of(self.dtype))
+        self._keep_int("n_zarrs_meta_cache", 1)
+        self._keep_int("n_shards_meta_cache", 1)
+        self._keep_int("max_gpu_memory_bytes", 0)
+        self._keep_int("max_bytes_per_element", 0)
+        self._keep("device", _device(device_of(self.device)))
+        self._keep_int("n_batches", 1)
+        self._keep("on_error", _one_of("on_error", self.on_error, _ON_ERROR))
+        self._keep("pop_timeout_s", _timeout(self.pop_timeout_s))
+        self._keep_int("cache_bytes", 0)
+        self._keep("gpu_decoder", _one_of("gpu_decoder", self.gpu_decoder, _GPU_DECODER))
+        self._keep("verify", _one_of("verify", self.verify, _VERIFY))
+        if self.keep_bytes is not None:
+            self._keep("keep_bytes", as_bytes(self.keep_bytes, "keep_bytes"))
+
+    def _keep(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)  # frozen for everybody else
+
+    def _keep_int(self, name: str, least: int) -> None:
+        given = getattr(self, name)
+        value = as_int(given, name)
+        if value < least:
+            raise ValueError(f"{name} must be >= {least} (got {shown(value)})")
+        self._keep(name, given if isinstance(given, Config._Unset) else _below_2_63(name, value))
+
+    def _keep_buffers(self) -> None:
+        host = as_int(self.host_buffer_bytes, "host_buffer_bytes")
+        device = as_int(self.device_buffer_bytes, "device_buffer_bytes")
+        if host <= 0 or device <= 0:
+            raise ValueError(
+                f"host_buffer_bytes and device_buffer_bytes must be > 0 (got {shown(host)} and {shown(device)})"
+            )
+        self._keep_int("host_buffer_bytes", 1)
+        self._keep_int("device_buffer_bytes", 1)
+
+
+def _below_2_63(name: str, value: int) -> int:
+    if value >= 1 << 63:
+        raise ValueError(f"{name} must be < 2**63 (got {shown(value)})")
+    return value
+
+
+def _device(value: object) -> int | str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        name = value.lower()
+        if name in ("cpu", "cuda"):
+            return name
+        if numbered := re.fullmatch(r"cuda:([0-9]{1,19})", name):
+            return _below_2_63("device", int(numbered[1]))
+    else:
+        number = as_int(value, "device")
+        if number >= 0:
+            return _below_2_63("device", number)
+        value = number
+    raise ValueError(f"device must be None, an int >= 0, 'cpu', 'cuda' or 'cuda:N' (got {_given(value)})")
+
+
+def _given(value: object) -> str:
+    return shown(value) if isinstance(value, int) else repr(value)
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    for word in allowed:
+        if isinstance(value, str) and value == word:
+            return word
+    *first, last = map(repr, allowed)
+    raise ValueError(f"{name} must be {', '.join(first)} or {last} (got {value!r})")
+
+
+def _timeout(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        try:
+            seconds = float(value)
+        except OverflowError:
+            seconds = math.inf
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    raise ValueError(f"pop_timeout_s must be None or a finite number >= 0 (got {_given(value)})")

@@ -1,0 +1,252 @@
+"""`Pipeline`: samples in, batches out. Holds the native pipeline, which does the work and is safe to use from any
+thread; adds type checks, iteration, the `LOCAL_RANK` warning and refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from damacy._core import log
+from damacy._core.errors import DamacyError, TryAgain
+from damacy._core.integers import as_int
+from damacy._pipeline.batch import Batch
+from damacy._pipeline.config import Config
+from damacy._pipeline.explanation import Explanation, explanation_from
+from damacy._pipeline.sample import Sample
+from damacy._pipeline.stats import Stats, stats_from
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_LOOK_S = 0.005  # how late what another thread has read may be seen by an iteration
+
+
+class Pipeline:
+    """Reads, decodes and places boxes of chunked arrays into batches while you work on the batch before.
+
+    Push samples, pop batches, in the same order; `with` closes it. Any member may be called from any thread.
+    """
+
+    __slots__ = ("__weakref__", "_config", "_native")
+
+    _keeps_batches = False  # of Config.keep_bytes None: True chooses a size, False takes 0
+
+    def __init__(self, config: Config) -> None:
+        if not isinstance(config, Config):
+            raise TypeError(f"config must be a damacy.Config (got {type(config).__name__})")
+        from damacy import _native
+
+        self._config = config
+        with log.drained():
+            self._native = _native.Pipeline(_native_settings(config) | {"keeps_batches": self._keeps_batches})
+        _warn_of_other_rank(self)
+
+    @property
+    def config(self) -> Config:
+        """The settings it was made with; also after `close`."""
+        return self._config
+
+    @property
+    def device(self) -> int | str:
+        """Where batches live, a CUDA device's index or `"cpu"`."""
+        name = self._native.device
+        return int(name) if name.isdigit() else name
+
+    @property
+    def pending(self) -> bool:
+        """True while a pushed source is not known to be exhausted; False after `close`."""
+        return self._native.pending
+
+    def push(self, samples: Iterable[Sample]) -> None:
+        """Queue a source of samples; what does not fit now is pulled by later calls.
+
+        Raises what is wrong with a sample found during this call; samples before it are kept.
+        """
+        if isinstance(samples, Sample):
+            raise TypeError("push takes an iterable of samples (got one Sample: write push([sample]))")
+        if samples is None:  # which native code does not take for an object
+            raise TypeError("push takes an iterable of samples (got None)")
+        with log.drained():
+            self._native.push(samples)
+
+    def pop(self) -> Batch:
+        """The next batch, complete. `TryAgain` if there is none to wait for."""
+        until = self._deadline()
+        batch = Batch._empty()
+        while True:
+            self._await_due(until)
+            # A handler of a signal may run, and raise, where something is called. From taking the batch to returning
+            # it nothing is, so an exception leaves it in the stream or in the caller's hands.
+            batch._native = self._native.due
+            if batch._native is not None:
+                return batch
+
+    def _deadline(self) -> float | None:
+        timeout = self._config.pop_timeout_s
+        return None if timeout is None else time.monotonic() + timeout
+
+    def _await_due(self, until: float | None) -> None:
+        with log.drained():
+            self._native.await_due(until)
+
+    def flush(self) -> None:
+        """End the run behind what is queued: its remainder comes as one short batch."""
+        with log.drained():
+            self._native.flush()
+
+    def close(self) -> None:
+        """Stop all work and free everything except what batches and tensors still use. Idempotent. `stats`, `explain`
+        and `config` still answer."""
+        with log.drained():
+            self._native.close()
+
+    def batches(self, n: int) -> Iterator[Batch]:
+        """`n` pops, one at a time. It survives errors: the next `next()` goes on behind them."""
+        return _Batches(self, as_int(n, "n"))
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Every batch of what was pushed. When the sources are used up it flushes, so the remainder comes as one short
+        batch, and then ends; after another push it can be iterated again. It survives errors as `batches` does.
+        """
+        return _AllBatches(self)
+
+    def stats(self) -> Stats:
+        """Exact counts and times since the start, or since `stats_reset`. After `close` the last figures; the gauges
+        then say what was in use when it closed."""
+        return stats_from(self._native.stats())
+
+    def explain(self) -> Explanation:
+        """What binds now, its share of its measured ceiling, and the setting that would help; `print` it.
+
+        Looks at the time since the start, or since `stats_reset`: reset once batches flow, then ask. After `close` it
+        answers with the last figures.
+        """
+        return explanation_from(self._native.explain())
+
+    def stats_reset(self) -> None:
+        """Zero all counts except the gauges. `ShutdownError` after `close`."""
+        self._native.stats_reset()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        try:
+            where = f"on {self.device}"
+        except DamacyError:
+            where = "closed"
+        return f"<damacy.Pipeline batch_size={self._config.batch_size} {self._config.dtype.name.lower()} {where}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a Pipeline cannot be pickled or copied: make one from its Config where it is needed")
+
+
+class KeepingPipeline(Pipeline):
+    """A `Pipeline` for loops that may keep batches: `keep_bytes=None` is a size chosen from the memory there is."""
+
+    __slots__ = ()
+
+    _keeps_batches = True
+
+
+class _Batches(Iterator[Batch]):
+    """Counts batches handed out and batches that failed; nothing else that `pop` raises uses one up."""
+
+    def __init__(self, pipeline: Pipeline, n: int) -> None:
+        self._pipeline = pipeline
+        self._left = n
+
+    def __next__(self) -> Batch:
+        pipeline = self._pipeline
+        until = pipeline._deadline()
+        batch = Batch._empty()
+        while self._left > 0:
+            pipeline._await_due(until)
+            if self._left <= 0:
+                break
+            # As in Pipeline.pop, nothing is called from here to the end: no signal comes between, and no thread.
+            try:
+                batch._native = pipeline._native.due
+            except DamacyError as error:
+                if error.batch_id is not None:
+                    self._left -= 1
+                raise
+            if batch._native is not None:
+                self._left -= 1
+                return batch
+        raise StopIteration
+
+
+class _AllBatches(Iterator[Batch]):
+    """Pops until there is nothing, flushes, and pops until there is nothing again."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def __next__(self) -> Batch:
+        batch = self._pop()
+        while batch is None and self._pipeline.pending:  # another thread reads a source: its samples are not the last
+            time.sleep(_LOOK_S)
+            batch = self._pop()
+        if batch is None:
+            self._pipeline.flush()
+            batch = self._pop()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def _pop(self) -> Batch | None:
+        """None where a pop would wait for another push; slots that are all held are an error still."""
+        try:
+            return self._pipeline.pop()
+        except TryAgain as nothing:
+            if nothing.reason != "empty":
+                raise
+            return None
+
+
+def _native_settings(config: Config) -> dict[str, Any]:
+    settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    settings["dtype"] = int(config.dtype)
+    settings["device"] = "" if config.device is None else str(config.device)
+    if config.gpu_decoder == "nvcomp":
+        from damacy._pipeline.nvcomp import nvcomp_files
+
+        settings["nvcomp_files"] = nvcomp_files()
+    return settings
+
+
+_warned_ranks: set[tuple[int, int]] = set()
+
+
+def _warn_of_other_rank(pipeline: Pipeline) -> None:
+    """Says once that this process, one of several on a machine, took another device than its rank suggests."""
+    if pipeline.config.device is not None or not isinstance(pipeline.device, int):
+        return
+    try:
+        rank = int(os.environ.get("LOCAL_RANK", ""))
+    except ValueError:
+        return
+    pair = (rank, pipeline.device)
+    if rank == pipeline.device or pair in _warned_ranks:
+        return
+    _warned_ranks.add(pair)
+    try:
+        warnings.warn(
+            f"LOCAL_RANK is {rank}, but the pipeline uses CUDA device {pipeline.device}, whose context is current; "
+            "say device= in Config to choose another",
+            UserWarning,
+            stacklevel=3,
+        )
+    except Warning:  # warnings are errors here: the constructor fails, so nobody else can close it
+        pipeline.close()
+        raise

@@ -1,0 +1,62 @@
+"""Public names have public homes: in tracebacks, in help and in pickles they are called as users import them, wherever
+the package keeps them."""
+
+import importlib
+import pickle
+import pickletools
+
+import pytest
+
+import damacy
+import damacy.cufile
+import damacy.samplers
+
+OF_DAMACY = """Pipeline Config Sample Batch BatchInfo BatchRows Metric Stats Dtype Status ArrayInfo Cf Explanation
+StageLoad DamacyError TryAgain PopTimeout InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError
+UnsupportedFormat NativeCudaError OutOfMemory ShutdownError set_log_level set_log_quiet open DeviceArray asarray
+empty"""
+OF_CUFILE = """CompatMode CuFile IOFuture IOFutureStream as_completed wait preadv_many counters explain memory_register
+memory_deregister bounce_buffer_free get_page_cache_info drop_file_page_cache ClosedFileError CudaError FileIOError
+CuFileLibraryError FileOpenError OpenModeError ShortReadError"""
+OF_TRAINING = "Loader"
+OF_SAMPLERS = "Sampler RandomCrops SlidingGrid"
+HOMES = [
+    (home, name)
+    for home, names in {
+        "damacy": OF_DAMACY,
+        "damacy.cufile": OF_CUFILE,
+        "damacy.training": OF_TRAINING,
+        "damacy.samplers": OF_SAMPLERS,
+    }.items()
+    for name in names.split()
+]
+
+
+@pytest.mark.parametrize("home, name", HOMES)
+def test_a_public_name_is_at_home_where_users_import_it(home, name):
+    value = getattr(importlib.import_module(home), name)
+    assert (value.__module__, value.__qualname__) == (home, name)
+    assert pickle.loads(pickle.dumps(value)) is value
+
+
+def values():
+    config = damacy.Config(batch_size=2, host_buffer_bytes=1 << 30, device_buffer_bytes=1 << 30, dtype="u16")
+    return [
+        config,
+        damacy.Sample("a.zarr", [(0, 1)]),
+        damacy.Dtype.BF16,
+        damacy.Status.IO,
+        damacy.DecodeError("checksum", uri="a.zarr"),
+        damacy.CompatMode.AUTO,
+        damacy.samplers.RandomCrops({"a.zarr": (4, 4)}, (2, 2), length=3),
+    ]
+
+
+@pytest.mark.parametrize("value", values(), ids=lambda value: type(value).__name__)
+def test_a_pickle_names_public_modules_only(value):
+    """So that it is still readable after the package has moved what is private."""
+    written = pickle.dumps(value)
+    assert repr(pickle.loads(written)) == repr(value)
+    named = {argument for _, argument, _ in pickletools.genops(written) if isinstance(argument, str)}
+    modules = {text for text in named if text.split(".")[0] == "damacy"}
+    assert modules and not [text for text in modules if "._" in text]
