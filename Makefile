@@ -115,10 +115,10 @@ docs: $(DOCS_VENV)/.installed  ## the documentation, in docs/_build/index.html; 
 FUZZ_SECONDS ?= 20
 
 .PHONY: check
-check: format-check layers types stubs-check asan tsan fuzz  ## everything a reviewer would run: format, layers, types, stubs, sanitizers, fuzz
+check: format-check layers workflows types stubs-check asan tsan fuzz  ## everything a reviewer would run: format, layers, types, stubs, sanitizers, fuzz
 
 .PHONY: check-quick
-check-quick: format-check layers types stubs-check asan  ## the part of check that CI can afford
+check-quick: format-check layers workflows types stubs-check asan  ## the part of check that CI can afford
 	@$(MAKE) fuzz FUZZ_SECONDS=5
 
 CPP = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
@@ -138,6 +138,10 @@ format-check: $(INSTALLED)
 .PHONY: layers
 layers: $(INSTALLED)
 	$(PY) tools/check_layers.py
+
+.PHONY: workflows
+workflows: $(INSTALLED)  ## each step of hosted CI is a make target; runs actionlint where it is installed
+	$(PY) tools/check_workflows.py
 
 .PHONY: types
 types: $(INSTALLED)  ## mypy and pyright, both strict, on the README's programs and the examples
