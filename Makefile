@@ -138,6 +138,7 @@ format-check: $(INSTALLED)
 .PHONY: layers
 layers: $(INSTALLED)
 	$(PY) tools/check_layers.py
+	$(PY) tools/check_modules.py
 
 .PHONY: workflows
 workflows: $(INSTALLED)  ## each step of hosted CI is a make target; runs actionlint where it is installed

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from bench import machine
+from bench.file_io_data import SECONDS, Data, check, timed
 
 GIB = 1 << 30
-SECONDS = 15  # that a row's rounds take at most, once there are three
 DEPTH = 128  # of the ring in C
 TARGETS = {"small": 2.0, "gather": 0.8, "bulk": 0.9, "device bulk": 0.9}
 HERE = pathlib.Path(__file__).parent
@@ -40,13 +40,6 @@ def baseline(folder: pathlib.Path) -> ctypes.CDLL:
 
 def address(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
-
-
-def timed(arm: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds, and seconds of processor time."""
-    cpu, start = time.process_time(), time.perf_counter()
-    arm()
-    return time.perf_counter() - start, time.process_time() - cpu
 
 
 def row(name: str, arms: dict[str, Callable[[], Any]], rounds: int, size: int, before: Callable[[], Any] | None = None,
@@ -84,35 +77,6 @@ def row(name: str, arms: dict[str, Callable[[], Any]], rounds: int, size: int, b
         out["met"] = out["ratio"] >= target if higher else out["ratio"] <= target
     print(json.dumps(out), flush=True)
     return out
-
-
-class Data:
-    """A file of random bytes, and what proves a row cold or hot."""
-
-    def __init__(self, folder: pathlib.Path, size: int) -> None:
-        self.path = str(folder / "data")
-        self.size = size
-        block = np.random.default_rng(0).integers(0, 256, 64 << 20, dtype=np.uint8)
-        with open(self.path, "wb") as out:
-            for _ in range(size // block.size):
-                out.write(block)
-        self.fd = os.open(self.path, os.O_RDONLY)
-
-    def heat(self) -> None:
-        from damacy import cufile
-
-        with open(self.path, "rb", buffering=0) as file:
-            space = bytearray(16 << 20)
-            while file.readinto(space):
-                pass
-        resident, total = cufile.get_page_cache_info(self.path)
-        assert resident == total, "the page cache does not hold the file"
-
-    def chill(self) -> None:
-        from damacy import cufile
-
-        cufile.drop_file_page_cache(self.path)
-        assert cufile.get_page_cache_info(self.path)[0] == 0, "pages stay resident"
 
 
 def small(data: Data, rounds: int) -> dict[str, Any]:
@@ -164,12 +128,12 @@ def gather(data: Data, c: ctypes.CDLL, rounds: int, count: int) -> list[dict[str
         has_ring = False
         if memory.nbytes <= GIB and c.ring_open(data.fd, address(memory), ctypes.c_int64(memory.nbytes), DEPTH) == 0:
             has_ring = True
-            arms["ring in C"] = lambda s=sizes, o=offsets, p=places: _ok(
+            arms["ring in C"] = lambda s=sizes, o=offsets, p=places: check(
                 c.ring_gather(address(s), address(o), address(p), count, DEPTH)
             )
         else:
             for threads in sorted({1, 2, len(os.sched_getaffinity(0))}):
-                arms[f"preadv on {threads} threads"] = lambda t=threads, m=memory, s=sizes, o=offsets, p=places: _ok(
+                arms[f"preadv on {threads} threads"] = lambda t=threads, m=memory, s=sizes, o=offsets, p=places: check(
                     c.threads_gather(data.fd, address(m), address(s), address(o), address(p), count, t)
                 )
         for heat in ("hot", "cold"):
@@ -181,10 +145,6 @@ def gather(data: Data, c: ctypes.CDLL, rounds: int, count: int) -> list[dict[str
         if has_ring:
             c.ring_close()
     return rows
-
-
-def _ok(failed: int) -> None:
-    assert failed == 0, "a baseline failed"
 
 
 def bulk(data: Data, c: ctypes.CDLL, rounds: int) -> dict[str, Any]:
@@ -199,7 +159,7 @@ def bulk(data: Data, c: ctypes.CDLL, rounds: int) -> dict[str, Any]:
     arms: dict[str, Callable[[], Any]] = {"damacy": lambda: file.read(memory)}
     threads = 1
     while threads <= 2 * cpus:
-        arms[f"pread on {threads}"] = lambda t=threads: _ok(
+        arms[f"pread on {threads}"] = lambda t=threads: check(
             c.threads_read(data.fd, address(memory), ctypes.c_int64(size), ctypes.c_int64(0), t)
         )
         threads *= 2

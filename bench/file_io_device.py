@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.file_io import SECONDS, Data, _ok, timed
+from bench.file_io_data import SECONDS, Data, check, timed
 
 SETTINGS: tuple[dict[str, int], ...] = (
     {"num_threads": 16, "task_size": 16 << 20},
@@ -111,7 +111,7 @@ def ceilings(data: Data, c: ctypes.CDLL, prepare: Any, target: Any) -> tuple[flo
                 break
             prepare()
             took, _cpu = timed(
-                lambda t=threads: _ok(c.threads_read(data.fd, where, ctypes.c_int64(data.size), ctypes.c_int64(0), t))
+                lambda t=threads: check(c.threads_read(data.fd, where, ctypes.c_int64(data.size), ctypes.c_int64(0), t))
             )
             reading = min(reading, took)
     return reading, copying

@@ -44,7 +44,7 @@ from damacy._pipeline.explanation import Explanation as Explanation
 from damacy._pipeline.explanation import StageLoad as StageLoad
 from damacy._pipeline.info import ArrayInfo as ArrayInfo
 from damacy._pipeline.info import BatchInfo
-from damacy._pipeline.info import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
+from damacy._pipeline.opening import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
 from damacy._pipeline.pipeline import Pipeline
 from damacy._pipeline.sample import Sample
 from damacy._pipeline.stats import Metric, Stats

@@ -184,7 +184,7 @@ def _shapes(arrays: Arrays, extents: tuple[int, ...]) -> dict[str, tuple[int, ..
     if isinstance(arrays, Mapping):
         found = {uri_text(uri): tuple(as_int(size, "shape") for size in shape) for uri, shape in arrays.items()}
     else:
-        from damacy._pipeline.info import open as look
+        from damacy._pipeline.opening import open as look
 
         found = {text: look(text).shape for text in map(uri_text, arrays)}
     if not found:

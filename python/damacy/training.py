@@ -22,7 +22,6 @@ from damacy._core.integers import as_int
 from damacy._pipeline.batch import Batch
 from damacy._pipeline.config import Config
 from damacy._pipeline.explanation import Explanation
-from damacy._pipeline.machine_settings import completed
 from damacy._pipeline.pipeline import KeepingPipeline, Pipeline
 from damacy._pipeline.ranks import rank_and_ranks
 from damacy._pipeline.sample import Sample
@@ -286,7 +285,7 @@ class Loader:
             raise
 
     def _start(self) -> Pipeline:
-        self._pipeline = KeepingPipeline(completed(self._config))
+        self._pipeline = KeepingPipeline(self._config._completed())
         self._delivered = 0
         self._refused = None
         try:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from damacy import Config
 from damacy._core import machine as machine_module
 from damacy._core.machine import Machine, free_gpu_bytes, free_host_bytes, ranks_here, usable_cores
-from damacy._pipeline.machine_settings import choices, completed
+from damacy._pipeline.machine_settings import choices
 
 CHOSEN = ("n_io_threads", "n_compute_threads", "host_buffer_bytes", "device_buffer_bytes", "n_batches")
 
@@ -227,7 +227,7 @@ def test_what_the_caller_set_stays():
         8, device="cpu", n_io_threads=4, host_buffer_bytes=1 << 30, n_batches=2, n_compute_threads=0
     )
     assert (config.n_io_threads, config.host_buffer_bytes, config.n_batches) == (4, 1 << 30, 2)
-    assert config == completed(config)
+    assert config == config._completed()
 
 
 def test_the_documented_defaults_stay_and_look_like_numbers():
@@ -262,7 +262,7 @@ def test_which_fields_are_unset_survives_copies(travel):
     assert config._unset_fields() == tuple(
         name for name in (f.name for f in dataclasses.fields(Config)) if name in CHOSEN and name != "n_io_threads"
     )
-    assert completed(Config.for_this_machine(8, device="cpu"))._unset_fields() == ()
+    assert Config.for_this_machine(8, device="cpu")._completed()._unset_fields() == ()
 
 
 def test_a_bad_field_is_refused_as_by_config():
@@ -283,7 +283,7 @@ def test_a_loader_chooses_what_the_caller_left_open(monkeypatch, tmp_path):
     config = Config(batch_size=2, device="cpu", host_buffer_bytes=1 << 26)
     with training.Loader(SlidingGrid([tmp_path / "a.zarr"], (4,)), config) as loader:
         assert [batch.numpy().sum() for batch in loader] == [8]
-    assert made == [completed(config)]
+    assert made == [config._completed()]
     assert made[0]._unset_fields() == ()
     assert made[0].host_buffer_bytes == 1 << 26
     assert loader.config is config

@@ -136,12 +136,25 @@ class Config:
         >>> Config.for_this_machine(8, device="cpu", n_io_threads=3).n_io_threads
         3
         """
-        from damacy._pipeline.machine_settings import completed
+        return cls(batch_size=batch_size, **fields)._completed()
 
-        return completed(cls(batch_size=batch_size, **fields))
+    def _completed(self) -> Config:
+        """The configuration with values of this machine in all fields that were not set."""
+        unset = self._unset_fields()
+        if not unset:
+            return self
+        from damacy._core.machine import this_machine
+        from damacy._pipeline.machine_settings import choices
+
+        found = choices(
+            this_machine(self.device),
+            chunk_bytes=self.max_chunk_uncompressed_bytes,
+            max_gpu_bytes=self.max_gpu_memory_bytes,
+        )
+        return dataclasses.replace(self, **{name: found[name].value for name in unset})
 
     def _unset_fields(self) -> tuple[str, ...]:
-        """Names of those that a machine decides and the caller did not."""
+        """Names of the fields that a machine decides and that the caller did not set."""
         return tuple(
             field.name for field in dataclasses.fields(self) if isinstance(getattr(self, field.name), Config._Unset)
         )

@@ -5,16 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from damacy._core import log
 from damacy._core.dtype import Dtype
-from damacy._core.errors import InvalidArgument
-from damacy._pipeline.array_attributes import Attributes, Cf, attributes_from, cf_from, element
-from damacy._pipeline.sample import uri_text
-
-if TYPE_CHECKING:
-    from damacy.typing import Source
+from damacy._pipeline.array_attributes import Attributes, Cf
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,24 +70,3 @@ class ArrayInfo:
     def size(self) -> int:
         """The number of elements."""
         return math.prod(self.shape)
-
-
-def open(uri: Source) -> ArrayInfo:  # noqa: A001  damacy.open, never star-imported
-    """Look at an array, or at level 0 of an OME-NGFF image, without reading any of it."""
-    from damacy import _native
-
-    name = uri_text(uri)
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise InvalidArgument(f"uri {name!a} is no UTF-8 text, which open needs", what="open", reason="uri") from None
-    with log.drained():
-        found = _native.open_array(name)
-    fill, cf, problem = found.pop("fill"), found.pop("cf"), found.pop("cf_problem")
-    attributes = attributes_from(found.pop("attributes"), found["zarr_format"])
-    return ArrayInfo(
-        **found | {"why_not": found["why_not"] or None},
-        fill_value=None if fill is None else element(fill, found["dtype"]),
-        attrs=attributes,
-        cf=cf_from(cf, problem),
-    )

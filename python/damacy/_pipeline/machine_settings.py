@@ -6,12 +6,8 @@ A pure function from what the machine has to values, each with its reason. What 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-from damacy._core.machine import Machine, this_machine
-
-if TYPE_CHECKING:
-    from damacy._pipeline.config import Config
+from damacy._core.machine import Machine
 
 _MIB = 1 << 20
 _GIB = 1 << 30
@@ -44,19 +40,6 @@ def choices(machine: Machine, *, chunk_bytes: int = 0, max_gpu_bytes: int = 0) -
         "device_buffer_bytes": _device_buffer(machine, chunk_bytes, max_gpu_bytes),
         "n_batches": _slots(machine),
     }
-
-
-def completed(config: Config) -> Config:
-    """The configuration with values of this machine in all fields that were not set."""
-    unset = config._unset_fields()
-    if not unset:
-        return config
-    found = choices(
-        this_machine(config.device),
-        chunk_bytes=config.max_chunk_uncompressed_bytes,
-        max_gpu_bytes=config.max_gpu_memory_bytes,
-    )
-    return dataclasses.replace(config, **{name: found[name].value for name in unset})
 
 
 def _threads(machine: Machine) -> dict[str, Choice]:

@@ -17,8 +17,8 @@ _HOMES = {
     "Support": "damacy.zarr._support",
     "disable": "damacy.zarr._switch",
     "enable": "damacy.zarr._switch",
-    "reset_stats": "damacy.zarr._support",
-    "stats": "damacy.zarr._support",
+    "reset_stats": "damacy.zarr._stats",
+    "stats": "damacy.zarr._stats",
     "support": "damacy.zarr._support",
 }
 

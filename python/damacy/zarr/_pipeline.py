@@ -12,7 +12,7 @@ import numpy as np
 from zarr.abc.codec import CodecPipeline as _ZarrPipeline
 
 from damacy.zarr import _jobs, _native_array, _stock, _stores
-from damacy.zarr._support import counted
+from damacy.zarr._stats import counted
 from damacy.zarr._target import Target
 
 _log = logging.getLogger("damacy")

@@ -1,14 +1,9 @@
-"""What users ask about native reading: whether an array is, why not, and what was done so far."""
+"""Whether an array is read natively, and why not."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
-
-# Counters of what Python sees; the native ones are beside the threads that count.
-counted: Counter[str] = Counter()
-_BUS_COUNTERS = ("h2d_bytes", "h2d_copies", "d2h_bytes")
 
 
 @dataclass(frozen=True)
@@ -41,23 +36,3 @@ def support(array: Any) -> Support:
     if pipeline.reason is not None:
         return Support(False, pipeline.reason, None)
     return Support(True, None, backend())
-
-
-def stats() -> dict[str, int]:
-    """Counters since `reset_stats()`: reads, items, chunks and bytes of native reads, and reads that fell back."""
-    from damacy import _native
-    from damacy._device.memory import transfers
-
-    reads = _native.device_read_counters()
-    bus = {name: transfers[name] + reads.get(name, 0) for name in _BUS_COUNTERS}
-    return {**_native.read_counters(), "fallback_reads": counted["fallback_reads"], **bus}
-
-
-def reset_stats() -> None:
-    from damacy import _native
-    from damacy._device.memory import transfers
-
-    _native.reset_read_counters()
-    _native.device_read_counters(reset=True)
-    counted.clear()
-    transfers.clear()

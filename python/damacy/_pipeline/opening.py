@@ -1,0 +1,35 @@
+"""`damacy.open`: asks the native library what an array is. Knows how its answer becomes an `ArrayInfo`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from damacy._core import log
+from damacy._core.errors import InvalidArgument
+from damacy._pipeline.array_attributes import attributes_from, cf_from, element
+from damacy._pipeline.info import ArrayInfo
+from damacy._pipeline.sample import uri_text
+
+if TYPE_CHECKING:
+    from damacy.typing import Source
+
+
+def open(uri: Source) -> ArrayInfo:  # noqa: A001  damacy.open, never star-imported
+    """Look at an array, or at level 0 of an OME-NGFF image, without reading any of it."""
+    from damacy import _native
+
+    name = uri_text(uri)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"uri {name!a} is no UTF-8 text, which open needs", what="open", reason="uri") from None
+    with log.drained():
+        found = _native.open_array(name)
+    fill, cf, problem = found.pop("fill"), found.pop("cf"), found.pop("cf_problem")
+    attributes = attributes_from(found.pop("attributes"), found["zarr_format"])
+    return ArrayInfo(
+        **found | {"why_not": found["why_not"] or None},
+        fill_value=None if fill is None else element(fill, found["dtype"]),
+        attrs=attributes,
+        cf=cf_from(cf, problem),
+    )
