@@ -4,7 +4,6 @@
 // DAMACY_SWEEP_EVERY=1 tries every n; by default some are left out, so that it takes seconds.
 #include <cstdlib>
 #include <iostream>
-#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -14,6 +13,7 @@
 #include "damacy/io/faulty_store.h"
 #include "fakes/failing_alloc.h"
 #include "support/error_of.h"
+#include "support/eventually.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/failing_threads.h"
 #include "sweeps/footprint.h"
@@ -87,13 +87,10 @@ class FailureSweep : public ::testing::TestWithParam<Case> {
 
   // A thread that was joined may be counted by the system a moment longer.
   static bool returns_to(const Footprint& before) {
-    constexpr int kLooks = 100'000;
-    for (int look = 0; look < kLooks; ++look) {
+    return eventually([&] {
       const Footprint now = footprint();
-      if (now.descriptors <= before.descriptors && now.threads <= before.threads) return true;
-      std::this_thread::yield();
-    }
-    return false;
+      return now.descriptors <= before.descriptors && now.threads <= before.threads;
+    });
   }
 
   void expect_good_run(const std::string& after) const {

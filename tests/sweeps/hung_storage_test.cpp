@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/pipeline.h"
 #include "fakes/hung_store.h"
+#include "support/eventually.h"
 #include "support/log_records.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/footprint.h"
@@ -76,14 +78,24 @@ class HungStorage : public ::testing::TestWithParam<Engine> {
   // What hung threads kept is free, once they were let go; they need a moment.
   bool nothing_is_kept() {
     store_->let_go();
-    for (int look = 0; look < 100'000; ++look) {
-      if (alloc_->held() == 0 && footprint().threads <= threads_) return alloc_->broken_guards() == 0;
-      std::this_thread::yield();
-    }
-    return false;
+    return eventually([this] { return alloc_->held() == 0 && footprint().threads <= threads_; }) &&
+           alloc_->broken_guards() == 0;
+  }
+  // The error of the next batch while every read hangs. Time passes each time another read hangs, which makes those
+  // before it late.
+  std::optional<Error> error_of_hung(Pipeline& pipeline) {
+    std::optional<Error> error;
+    EXPECT_TRUE(eventually([&] {
+      if (const std::size_t hung = store_->hung(); hung != std::exchange(seen_hung_, hung))
+        clock_->advance(std::chrono::seconds(60));
+      error = error_of([&] { pipeline.pop(std::chrono::milliseconds(1)); });
+      return !error || error->kind() != ErrorKind::pop_timeout;
+    }));
+    return error;
   }
 
   const std::size_t threads_ = footprint().threads;
+  std::size_t seen_hung_ = 0;
   const std::shared_ptr<HungStore> store_ = std::make_shared<HungStore>(make_arrays());
   const std::shared_ptr<ManualClock> clock_ = std::make_shared<ManualClock>();
   const std::shared_ptr<GuardedAlloc> alloc_ = std::make_shared<GuardedAlloc>();
@@ -188,16 +200,13 @@ TEST_P(HungStorage, a_document_that_is_not_answered_is_the_pushs_error) {
 TEST_P(HungStorage, more_reads_may_hang_than_there_are_threads) {
   {
     Pipeline pipeline = make(1);
-    store_->hang(Call::read, ".0", 4);
-    std::size_t hung = 0;
+    store_->hang(Call::read, ".0");
     for (std::int64_t n = 0; n < 32; n += 16) {
       pipeline.push({row(n), row(n + 8)});
-      for (const std::int64_t chunk : {n / 8, n / 8 + 1}) {
-        store_->wait_until_hung(++hung);
-        clock_->advance(std::chrono::seconds(60));
-        expect_deadline(error_of([&] { pipeline.pop(); }), text("c.", chunk, ".0"));
-      }
+      for (const std::int64_t chunk : {n / 8, n / 8 + 1})
+        expect_deadline(error_of_hung(pipeline), text("c.", chunk, ".0"));
     }
+    store_->hang(Call::read, ".0", 0);  // those that hang go on to do so
     pipeline.push({row(33)});
     expect_row(pipeline.pop(), 33);
   }
@@ -211,9 +220,7 @@ TEST_P(HungStorage, a_close_leaves_a_hung_read_behind_and_says_so) {
     store_->hang(Call::read, "c.1.0");
     pipeline.push({row(0), row(8), row(16), row(24)});
     store_->wait_until_hung();
-    const auto start = std::chrono::steady_clock::now();
     pipeline.close();
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   }
   const auto says_so = [](const LogRecords::Record& record) {
     return record.first == LogLevel::warn &&

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <iostream>
 #include <random>
-#include <thread>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "damacy/io/faulty_store.h"
 #include "damacy/pipeline/dlpack_abi.h"
 #include "damacy/pipeline/pipeline.h"
+#include "support/eventually.h"
 #include "sweeps/footprint.h"
 #include "sweeps/stored_arrays.h"
 
@@ -127,8 +127,7 @@ class Soak {
 
 // A thread that was joined may be counted by the system a moment longer.
 Footprint settled(const Footprint& wanted) {
-  constexpr int kLooks = 100'000;
-  for (int look = 0; look < kLooks && footprint().threads > wanted.threads; ++look) std::this_thread::yield();
+  EXPECT_TRUE(eventually([&] { return footprint().threads <= wanted.threads; }));
   return footprint();
 }
 

@@ -18,6 +18,7 @@
 #include "damacy/io/staging.h"
 #include "fakes/faulty_calls.h"
 #include "fakes/temp_dir.h"
+#include "support/eventually.h"
 
 namespace damacy {
 namespace {
@@ -165,7 +166,7 @@ class EngineFaults : public ::testing::TestWithParam<Scenario> {
     constexpr std::uint64_t kMost = 60;  // calls of a request, but where every call moves one byte
     for (std::uint64_t n = 1; strike(direction, kind, for_ever, n); ++n) {
       Held now;
-      for (int i = 0; i < 100'000 && !now.is_within(baseline); ++i, now = Held{}) std::this_thread::yield();
+      static_cast<void>(testing::eventually([&] { return (now = Held{}).is_within(baseline); }));
       ASSERT_LE(now.descriptors, baseline.descriptors);
       ASSERT_LE(now.threads, baseline.threads);
       ASSERT_EQ(now.pinned, 0U);

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
-#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -15,6 +14,7 @@
 #include "damacy/pipeline/pipeline.h"
 #include "fakes/hung_store.h"
 #include "support/error_of.h"
+#include "support/eventually.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {
@@ -81,18 +81,15 @@ class HungReadsOnDevice : public ::testing::TestWithParam<Engine> {
   // Pops until there is an answer. Empty: `is_enough` before.
   template <class Enough>
   std::optional<Error> error_unless(Pipeline& pipeline, Enough is_enough) {
-    for (int look = 0; look < 100'000; ++look) {
-      if (is_enough()) return std::nullopt;
-      try {
-        static_cast<void>(pipeline.pop(std::chrono::milliseconds(1)));
-        ADD_FAILURE() << "a batch without an error";
-        return std::nullopt;
-      } catch (const Error& error) {
-        if (error.kind() != ErrorKind::pop_timeout) return error;
-      }
-    }
-    ADD_FAILURE() << "no answer";
-    return std::nullopt;
+    std::optional<Error> answer;
+    EXPECT_TRUE(testing::eventually([&] {
+      if (is_enough()) return true;
+      answer = error_of([&] { pipeline.pop(std::chrono::milliseconds(1)); });
+      if (answer->kind() != ErrorKind::pop_timeout) return true;
+      answer.reset();
+      return false;
+    }));
+    return answer;
   }
   // The error of a sample of which the read hangs, or finds no memory. The clock stands still until one of the two is
   // certain: a thread that has not come so far would be late as well, and hold no memory.
@@ -178,15 +175,15 @@ TEST_P(HungReadsOnDevice, memory_that_hung_reads_use_up_is_the_deadlines_error_u
   EXPECT_NE(line.find(" bytes in "), line.npos) << line;
   EXPECT_NE(line.find("bad.zarr"), line.npos) << line;
   hung_->let_go();
-  for (int look = 0; look < 1'000'000; ++look) {  // abandoned threads need a moment to give their memory back
+  EXPECT_TRUE(testing::eventually([&] {  // abandoned threads need a moment to give their memory back
     pipeline.push({row("good.zarr", 5)});
     try {
-      return expect_row(pipeline.pop(), 5);
+      expect_row(pipeline.pop(), 5);
+      return true;
     } catch (const Error&) {
-      std::this_thread::yield();
+      return false;
     }
-  }
-  FAIL() << "the memory never comes back";
+  }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, HungReadsOnDevice,
