@@ -1,10 +1,13 @@
-// Inner loops of un-shuffling: plain ones, and ones for x86-64 with AVX2 and with GFNI, chosen when first used.
+// Inner loops of un-shuffling: plain ones, ones for x86-64 with AVX2 and with GFNI, chosen when first used, and ones
+// with NEON, which every AArch64 processor has.
 #include "damacy/codec/shuffle_kernels.h"
 
 #include <cstdint>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace damacy::detail {
@@ -162,6 +165,97 @@ DAMACY_GFNI void join_bits_gfni(const std::byte* planes, std::size_t stride, std
 }
 
 }  // namespace
+
+#elif defined(__aarch64__)
+namespace {
+
+#define DAMACY_INLINE __attribute__((always_inline)) inline
+
+constexpr std::size_t kLanes = 16;
+
+DAMACY_INLINE uint8x16_t load(const std::byte* from) noexcept {
+  return vld1q_u8(reinterpret_cast<const std::uint8_t*>(from));
+}
+
+// Zips plane k with plane k + T / 2, log2(T) times: then v[0], v[1], ... are the elements' bytes in order.
+template <std::size_t T>
+DAMACY_INLINE void zip(uint8x16_t (&v)[T]) noexcept {
+#pragma GCC unroll 4
+  for (std::size_t done = 1; done < T; done *= 2) {
+    uint8x16_t next[T];
+#pragma GCC unroll 8
+    for (std::size_t k = 0; k < T / 2; ++k) {
+      next[2 * k] = vzip1q_u8(v[k], v[k + T / 2]);
+      next[2 * k + 1] = vzip2q_u8(v[k], v[k + T / 2]);
+    }
+#pragma GCC unroll 16
+    for (std::size_t k = 0; k < T; ++k) v[k] = next[k];
+  }
+}
+
+template <std::size_t T>
+DAMACY_INLINE void store_zipped(const uint8x16_t (&v)[T], std::byte* out) noexcept {
+#pragma GCC unroll 16
+  for (std::size_t j = 0; j < T; ++j) vst1q_u8(reinterpret_cast<std::uint8_t*>(out + 16 * j), v[j]);
+}
+
+template <std::size_t T>
+void interleave_neon_of(const std::byte* const* planes, std::size_t count, std::byte* out) noexcept {
+  const std::byte* plane[T];
+#pragma GCC unroll 16
+  for (std::size_t k = 0; k < T; ++k) plane[k] = planes[k];
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    uint8x16_t v[T];
+#pragma GCC unroll 16
+    for (std::size_t k = 0; k < T; ++k) v[k] = load(plane[k] + i);
+    zip(v);
+    store_zipped(v, out + i * T);
+  }
+  interleave_rest(planes, i, count, T, out);
+}
+
+void interleave_neon(const std::byte* const* planes, std::size_t count, std::size_t typesize, std::byte* out) noexcept {
+  switch (typesize) {
+    case 2:
+      return interleave_neon_of<2>(planes, count, out);
+    case 4:
+      return interleave_neon_of<4>(planes, count, out);
+    case 8:
+      return interleave_neon_of<8>(planes, count, out);
+    case 16:
+      return interleave_neon_of<16>(planes, count, out);
+    default:
+      return interleave_plainly(planes, count, typesize, out);
+  }
+}
+
+template <int kShift>
+DAMACY_INLINE uint8x16_t swap_bits(uint8x16_t bytes, std::uint64_t mask) noexcept {
+  const uint64x2_t x = vreinterpretq_u64_u8(bytes);
+  const uint64x2_t swap = vandq_u64(veorq_u64(x, vshrq_n_u64(x, kShift)), vdupq_n_u64(mask));
+  return vreinterpretq_u8_u64(veorq_u64(x, veorq_u64(swap, vshlq_n_u64(swap, kShift))));
+}
+
+void join_bits_neon(const std::byte* planes, std::size_t stride, std::size_t bytes, std::byte* out) noexcept {
+  std::size_t j = 0;
+  for (; j + kLanes <= bytes; j += kLanes) {
+    uint8x16_t v[8];
+#pragma GCC unroll 8
+    for (std::size_t b = 0; b < 8; ++b) v[b] = load(planes + b * stride + j);
+    zip(v);
+#pragma GCC unroll 8
+    for (std::size_t b = 0; b < 8; ++b) {
+      v[b] = swap_bits<7>(v[b], 0x00aa00aa00aa00aa);
+      v[b] = swap_bits<14>(v[b], 0x0000cccc0000cccc);
+      v[b] = swap_bits<28>(v[b], 0x00000000f0f0f0f0);
+    }
+    store_zipped(v, out + 8 * j);
+  }
+  join_bits_plainly(planes + j, stride, bytes - j, out + 8 * j);
+}
+
+}  // namespace
 #endif
 
 ShuffleKernelList shuffle_kernels() noexcept {
@@ -171,6 +265,8 @@ ShuffleKernelList shuffle_kernels() noexcept {
     list.kernels[list.count++] = {interleave_avx2, join_bits_avx2};
     if (__builtin_cpu_supports("gfni")) list.kernels[list.count++] = {interleave_avx2, join_bits_gfni};
   }
+#elif defined(__aarch64__)
+  list.kernels[list.count++] = {interleave_neon, join_bits_neon};
 #endif
   return list;
 }
