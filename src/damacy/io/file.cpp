@@ -167,23 +167,21 @@ void File::begin() {
 void File::end() noexcept {
   if (state_.fetch_sub(kOne, std::memory_order_acq_rel) != (kOne | kClosed)) return;
   close_descriptors();
-  state_.notify_all();
 }
 
 void File::close(bool wait) noexcept {
   forget_parent();
   if (state_.fetch_or(kClosed, std::memory_order_acq_rel) == 0) close_descriptors();
-  if (!wait) return;
-  for (std::uint32_t now = state_.load(std::memory_order_acquire); now != kClosed;
-       now = state_.load(std::memory_order_acquire))
-    state_.wait(now, std::memory_order_acquire);
+  if (wait) released_.wait(false, std::memory_order_acquire);
 }
 
 void File::forget_parent() noexcept {
   const std::uint64_t now = fork_epoch();
   std::uint64_t was = epoch_.load(std::memory_order_relaxed);
   if (was == now) return;
-  if (epoch_.compare_exchange_strong(was, now)) state_.fetch_and(kClosed);
+  if (!epoch_.compare_exchange_strong(was, now)) return;
+  releasing_ = false;  // a thread of the parent's that was closing them does not go on here
+  if ((state_.fetch_and(kClosed) & kClosed) != 0) released_.store(true, std::memory_order_release);
 }
 
 std::shared_ptr<File::Attachment> File::attachment() const {
@@ -197,6 +195,7 @@ void File::attach(std::shared_ptr<Attachment> attachment) {
 }
 
 void File::close_descriptors() noexcept {
+  if (releasing_.exchange(true)) return;
   {
     std::shared_ptr<Attachment> gone;
     const std::lock_guard lock(attachment_mutex_);
@@ -204,6 +203,8 @@ void File::close_descriptors() noexcept {
   }
   if (const int fd = fd_.exchange(-1); fd >= 0) calls_->close(fd);
   if (const int fd = direct_fd_.exchange(-1); fd >= 0) calls_->close(fd);
+  released_.store(true, std::memory_order_release);
+  released_.notify_all();
 }
 
 void File::check_readable() const {

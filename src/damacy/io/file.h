@@ -134,6 +134,8 @@ class File {
   std::atomic<const std::string*> why_not_direct_{nullptr};
   std::atomic<bool> direct_given_up_{false};
   std::atomic<std::uint32_t> state_{0};
+  std::atomic<bool> releasing_{false};  // one thread closes the descriptors
+  std::atomic<bool> released_{false};   // and has closed them
   std::atomic<std::uint64_t> epoch_;
   mutable std::mutex attachment_mutex_;
   std::shared_ptr<Attachment> attachment_;
