@@ -2,8 +2,8 @@
 
     python tools/check_typing.py            the status is 0 when mypy and pyright, both strict, find nothing
 
-Knows where programs stand and how the checkers are called. Libraries that are not installed count as untyped, so what
-is said of damacy is checked with or without them."""
+Knows where programs stand and how the checkers are called. Libraries that are not installed count as untyped, and so do
+torch, JAX and Lightning where they are: what is said of damacy does not depend on them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "docs/tutorial/train.md", "docs/how-to/memory.md", "docs/explanation/pipeline.md")
+SEARCHED = (ROOT / "python",)  # for modules, before those that are installed
 PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 # What a program leaves to its reader: names that are not defined in it.
 GIVEN = ("images", "model", "step", "optimiser", "criterion", "loader")
@@ -38,12 +39,13 @@ def write(folder: pathlib.Path) -> None:
     (folder / "mypy.ini").write_text(
         "[mypy]\nstrict = True\nignore_missing_imports = True\nexplicit_package_bases = True\n"
         "disallow_any_generics = False\ndisallow_subclassing_any = False\nwarn_unused_ignores = False\n"
-        "[mypy-damacy.*]\nfollow_imports = silent\n"
+        "[mypy-damacy.*]\nfollow_imports = silent\nfollow_imports_for_stubs = True\n"
+        "[mypy-torch.*,jax.*,lightning.*]\nfollow_imports = skip\nfollow_imports_for_stubs = True\n"
     )
     settings = {
         "typeCheckingMode": "strict",
         "include": ["*.py"],
-        "extraPaths": [str(ROOT / "python")],
+        "extraPaths": [str(path) for path in SEARCHED],
         # Of libraries that are absent, or that have no types.
         **dict.fromkeys(
             ["reportMissingImports", "reportMissingModuleSource", "reportMissingTypeStubs"]
@@ -57,7 +59,7 @@ def write(folder: pathlib.Path) -> None:
 
 def check(folder: pathlib.Path) -> list[str]:
     """What the checkers say; empty when all is well."""
-    environment = os.environ | {"MYPYPATH": str(ROOT / "python"), "NO_COLOR": "1"}
+    environment = os.environ | {"MYPYPATH": os.pathsep.join(map(str, SEARCHED)), "NO_COLOR": "1"}
     scripts = pathlib.Path(sys.executable).parent
     files = sorted(path.name for path in folder.glob("*.py"))
     said = []

@@ -60,6 +60,21 @@ with Loader(crops, configs[0], tail=tail) as loader:
 names: tuple[str | None, ...] = info.dims
 factor: float | None = None if info.cf is None else info.cf.scale_factor
 """
+OF_TORCH = """
+import torch
+
+import damacy
+
+
+def norm(batch: damacy.Batch) -> "torch.Tensor":
+    return torch.from_dlpack(batch).norm()
+"""
+TORCH = {  # a library with types that a strict program cannot satisfy
+    "py.typed": "",
+    "__init__.py": "from torch._C import Tensor\nfrom torch._C import from_dlpack\n",
+    "_C.pyi": "from typing import Any\nclass Tensor:\n    def norm(self) -> Any: ...\n"
+    "    def __eq__(self, other: Tensor) -> Tensor: ...\ndef from_dlpack(batch: Any) -> Tensor: ...\n",
+}
 WRONG = """
 import damacy
 
@@ -86,6 +101,17 @@ def test_the_programs_of_the_readme_the_tutorial_and_the_examples(tmp_path):
 
 def test_values_that_people_hold(tmp_path):
     assert said_of(tmp_path, held=HELD) == []
+
+
+def test_types_of_an_installed_torch_are_not_used(tmp_path, monkeypatch):
+    programs, installed = tmp_path / "programs", tmp_path / "installed"
+    programs.mkdir()
+    for name, text in TORCH.items():
+        path = installed / "torch" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(check_typing, "SEARCHED", (*check_typing.SEARCHED, installed))
+    assert said_of(programs, of_torch=OF_TORCH) == []
 
 
 def test_both_checkers_notice_wrong_values(tmp_path):
