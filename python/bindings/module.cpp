@@ -62,6 +62,7 @@ nb::dict backend_info() {
   out["version"] = DAMACY_VERSION;
   out["cuda"] = probe.state == CudaState::usable;
   out["cuda_reason"] = probe.why;
+  out["cuda_build"] = cuda_build();
   return out;
 }
 

@@ -76,7 +76,7 @@ def test_info_of_nothing_as_json_is_a_document_too(tmp_path):
 def test_doctor_reports_the_machine():
     shown = damacy("doctor")
     assert shown.returncode == 0, shown.stderr
-    for text in ("python", "damacy", "backend", "cores", "memory", "open files", "numpy", "torch"):
+    for text in ("python", "damacy", "built with", "backend", "cores", "memory", "open files", "numpy", "torch"):
         assert text in shown.stdout
 
 
@@ -86,6 +86,9 @@ def test_doctor_as_json_has_the_same_facts():
     assert found["cores"] == len(os.sched_getaffinity(0))
     assert found["numpy"] == np.__version__
     assert found["open files"]["soft"] > 0
+    built = found["built with"]
+    assert built == found["backend"]["cuda_build"]
+    assert built == "" if found["backend"]["cuda_reason"] == "built without CUDA" else "kernels for" in built
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])

@@ -68,9 +68,11 @@ def _native() -> list[Line]:
         return [Line("damacy", "bad", f"the native library does not load: {error}", None)]
     backend = _native.backend_info()
     version = Line("damacy", "ok", backend["version"], backend["version"])
+    with_cuda = backend["cuda_build"]
+    built = Line("built with", "ok" if with_cuda else "note", with_cuda or "no CUDA: for the host only", with_cuda)
     if backend["cuda"]:
-        return [version, Line("backend", "ok", "CUDA, and the host", backend)]
-    return [version, Line("backend", "note", f"the host only: {backend['cuda_reason']}", backend)]
+        return [version, built, Line("backend", "ok", "CUDA, and the host", backend)]
+    return [version, built, Line("backend", "note", f"the host only: {backend['cuda_reason']}", backend)]
 
 
 def _cores(machine: Machine) -> Line:

@@ -6,6 +6,10 @@
 
 namespace damacy {
 
+std::string cuda_build() {
+  return {};
+}
+
 CudaProbe probe_cuda() {
   return {.state = CudaState::built_without, .why = "built without CUDA", .has_driver = false};
 }

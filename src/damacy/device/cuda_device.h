@@ -18,6 +18,10 @@ struct CudaProbe {
   bool has_driver = false;  // there is a driver, be it of no use
 };
 
+// What this library was built with: the CUDA version, the oldest driver and the GPUs that there are kernels for, in one
+// line. Empty: built without CUDA.
+std::string cuda_build();
+
 // Opens the driver at the first call of the process: DAMACY_LIBCUDA if that is set, else libcuda.so.1.
 CudaProbe probe_cuda();
 

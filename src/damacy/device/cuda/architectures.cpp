@@ -35,13 +35,18 @@ std::string listed(const std::vector<Target>& targets) {
 }
 
 std::string what_there_is(const BuiltKernels& kernels) {
-  std::string there_is = text("this build has kernels for ", listed(kernels.cubins));
+  std::string there_is = text("kernels for ", listed(kernels.cubins));
   if (kernels.ptx.empty()) return there_is;
   return text(there_is, kernels.cubins.empty() ? "" : " and, ", "by a driver for CUDA ", version_text(kernels.toolkit),
               " or newer, for GPUs from ", listed(kernels.ptx), " on");
 }
 
 }  // namespace
+
+std::string build_text(const BuiltKernels& kernels) {
+  return text("CUDA ", version_text(kernels.toolkit), ", for drivers for CUDA ", version_text(kernels.oldest_driver),
+              " or newer: ", what_there_is(kernels));
+}
 
 std::string version_text(int version) {
   return text(version / 1000, ".", version % 1000 / 10);
@@ -76,7 +81,7 @@ std::string why_no_kernels(const BuiltKernels& kernels, int capability, int driv
   const bool compiled =
       std::any_of(kernels.ptx.begin(), kernels.ptx.end(), [&](const Target& t) { return compiles_to(t, capability); });
   if (compiled && driver >= kernels.toolkit) return {};
-  const std::string there_is = what_there_is(kernels);
+  const std::string there_is = text("this build has ", what_there_is(kernels));
   if (compiled) return text(there_is, ", and this driver is for CUDA ", version_text(driver), ": update the driver");
   if (capability < kOldestCapability)
     return text(there_is, ", and there are none for GPUs before ", capability_text(kOldestCapability));

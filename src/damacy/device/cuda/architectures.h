@@ -36,6 +36,9 @@ const BuiltKernels& built_kernels();
 // has kernels for, and what would run there.
 std::string why_no_kernels(const BuiltKernels& kernels, int capability, int driver);
 
+// The CUDA version of the toolkit, the oldest driver and the GPUs that there are kernels for, in one line.
+std::string build_text(const BuiltKernels& kernels);
+
 // "12.4" of 12040.
 std::string version_text(int version);
 

@@ -49,6 +49,14 @@ TEST(Architectures, a_cubin_runs_on_later_gpus_of_its_major_version_only) {
   EXPECT_EQ(why_no_kernels(BuiltKernels::of("100f-real", 13000), 103, 13000), "");
 }
 
+TEST(Architectures, of_a_build_are_described_with_its_toolkit_and_oldest_driver) {
+  EXPECT_EQ(build_text(kOneGpu), "CUDA 13.0, for drivers for CUDA 13.0 or newer: kernels for 9.0");
+  EXPECT_EQ(build_text(kWheel),
+            "CUDA 12.4, for drivers for CUDA 12.0 or newer: kernels for 7.5, 8.0, 8.6, 8.9, 9.0, 10.0, 12.0 and, by a "
+            "driver for CUDA 12.4 or newer, for GPUs from 9.0 on");
+  EXPECT_EQ(build_text(built_kernels()), cuda_build());
+}
+
 TEST(Architectures, ptx_runs_on_any_later_gpu_whose_driver_is_not_older_than_the_toolkit) {
   EXPECT_EQ(why_no_kernels(kWheel, 110, 13000), "");
   EXPECT_EQ(why_no_kernels(kWheel, 110, 12040), "");

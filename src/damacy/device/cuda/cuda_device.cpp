@@ -236,6 +236,10 @@ void make_primary_current(const std::shared_ptr<DriverApi>& api, int index) {
 
 namespace damacy {
 
+std::string cuda_build() {
+  return cuda::build_text(cuda::built_kernels());
+}
+
 CudaProbe probe_cuda() {
   const auto& [api, probe] = cuda::process_driver();
   if (api != nullptr && fork_epoch() != api->fork_epoch)
