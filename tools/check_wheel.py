@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+import re
 import sys
 import zipfile
 
@@ -17,6 +19,7 @@ _NOTICES = (
     "rapidjson-dev",
     "robin-map",
 )
+_SOMETIMES = {"cuda-runtime": b"nv_fatbin", "libc++": b"St3__1"}  # by what the library then contains
 _WANTED = ("damacy/__init__.py", "damacy/py.typed", "damacy/_native.pyi", "damacy/cli.py")
 _STRAY = (".cpp", ".h", ".cu", ".a", ".pyc")
 
@@ -26,7 +29,10 @@ def faults(path: pathlib.Path) -> list[str]:
     with zipfile.ZipFile(path) as wheel:
         sizes = {item.filename: item.file_size for item in wheel.infolist()}
         native = [name for name in sizes if name.startswith("damacy/_native.") and name.endswith(".so")]
-        with_cuda = bool(native) and b"nv_fatbin" in wheel.read(native[0])
+        code = wheel.read(native[0]) if native else b""
+        inside = [name for name, sign in _SOMETIMES.items() if sign in code]
+        listed = next((name for name in sizes if name.endswith(".dist-info/sboms/damacy.cdx.json")), None)
+        components = json.loads(wheel.read(listed))["components"] if listed else []
     found = [f"{name} is missing" for name in _WANTED if name not in sizes]
     found += [f"{name} does not belong here" for name in sizes if name.endswith(_STRAY)]
     if path.stat().st_size > _MAX_BYTES:
@@ -36,13 +42,26 @@ def faults(path: pathlib.Path) -> list[str]:
     if "abi3" in path.name.split("-")[-2] and not any(name.endswith(".abi3.so") for name in native):
         found.append("the name says abi3, the library does not")
     licences = {pathlib.PurePath(name).name: size for name, size in sizes.items() if ".dist-info/" in name}
-    notices = [f"{name}.txt" for name in (*_NOTICES, *(("cuda-runtime",) if with_cuda else ()))]
-    if not any(name.endswith(".dist-info/sboms/damacy.cdx.json") for name in sizes):
+    parts = {*_NOTICES, *inside, *(f"{name}-dev" for name in map(_library, sizes) if name)}
+    if listed is None:
         found.append("there is no list of its components")
-    found += [
-        f"there is no licence {name}" for name in ("LICENSE", "THIRD_PARTY.md", *notices) if not licences.get(name)
-    ]
+    else:
+        named = {component["name"] for component in components}
+        found += [f"{name} is not listed as a component" for name in sorted(parts - named)]
+        found += [
+            f"the component {component['name']} has the version {component['version']!r}"
+            for component in components
+            if not re.search(r"[0-9]", component["version"])
+        ]
+    wanted = ("LICENSE", "THIRD_PARTY.md", *(f"{name}.txt" for name in sorted(parts)))
+    found += [f"there is no licence {name}" for name in wanted if not licences.get(name)]
     return found
+
+
+def _library(path: str) -> str | None:
+    """`libisal` of `damacy.libs/libisal-865753ee.so.2`, which auditwheel put in; None of other files."""
+    carried = re.fullmatch(r"damacy\.libs/(lib[a-z0-9_]+).*\.so.*", path)
+    return carried[1] if carried else None
 
 
 def main() -> None:

@@ -84,6 +84,10 @@ cp "$work"/licences/*.txt "$made/licences/"
 cp "$work/deb/usr/share/doc/nvidia-cuda-toolkit/copyright" "$made/licences/nvidia-cuda-toolkit.txt"
 cp "$made/licences/nvidia-cuda-runtime-cu12-12.9.79.txt" "$made/EULA.txt"  # of what is linked into a wheel
 
+# As toolkits have it: the versions of the compiler and of what is linked into a wheel differ.
+echo '{"cuda": {"version": "12.4.131"}, "cuda_nvcc": {"version": "12.4.131"}, "cuda_cudart": {"version": "12.9.79"}}' \
+  >"$made/version.json"
+
 cat >"$made/bin/nvcc.profile" <<'PROFILE'
 TOP                = $(_HERE_)/..
 CICC_PATH          = $(TOP)/nvvm/bin
