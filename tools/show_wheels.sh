@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # What wheels are, and whether they work: name, size, tags, architectures of kernels; then each is installed into an
-# environment of its own, from PyPI what it needs, and says what `damacy doctor` finds. auditwheel and cuobjdump on PATH.
+# environment of its own, from PyPI what it needs, says what `damacy doctor` finds, and reads arrays (try_wheel.py).
+# auditwheel and cuobjdump on PATH.
 #
 # usage: tools/show_wheels.sh PYTHON WHEEL...
 set -euo pipefail
 [[ $# -ge 2 ]] || { sed -n '2,/^# usage/s/^# \{0,1\}//p' "$0"; exit 2; }
-python="$1"
+python="$1" tools="$(realpath "$(dirname "$0")")"
 shift
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
@@ -23,5 +24,9 @@ for wheel in "$@"; do
   fi
   "$python" -m venv "$work/venv"
   "$work/venv/bin/python" -m pip install -qq --disable-pip-version-check "$wheel" 2>/dev/null
+  "$work/venv/bin/python" -m pip check --disable-pip-version-check
   (cd "$work" && venv/bin/damacy doctor) || [[ $? == 1 ]]
+  "$work/venv/bin/python" -m pip install -qq --disable-pip-version-check "$wheel[zarr]" 2>/dev/null
+  cp "$tools/try_wheel.py" "$work"  # away from the sources, which it would import
+  (cd "$work" && venv/bin/python try_wheel.py)
 done
