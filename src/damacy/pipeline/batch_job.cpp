@@ -172,8 +172,9 @@ void BatchJob::settle_row(std::size_t row, StatsBoard& board) {
   const bool skip = shape_.on_error == OnError::skip;
   Error error = *errors_[row];
   error.at_stream_index(shape_.first_sample + static_cast<std::int64_t>(row));
-  log_some(LogLevel::warn, skip ? "skipped" : "filled", error.what());
   if (!skip) writer_->fill_row(*this, row);
+  if (error.status() == Status::shutdown) return;  // of a closed pipeline: the batch is not delivered
+  log_some(LogLevel::warn, skip ? "skipped" : "filled", error.what());
   board.add(skip ? &Stats::samples_skipped : &Stats::samples_filled, 1);
 }
 

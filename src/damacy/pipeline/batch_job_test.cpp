@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "damacy/pipeline/plan_portions.h"
+#include "support/log_records.h"
+
 namespace damacy {
 namespace {
 
@@ -17,6 +20,29 @@ class NoRowWriter final : public RowWriter {
   void fill_row(BatchJob&, std::size_t) override { FAIL() << "nothing is filled"; }
   void move_row(BatchJob&, std::size_t, std::size_t) override { FAIL() << "nothing is moved"; }
 };
+
+PlannedSample of_one_chunk() {
+  ArrayMetadata metadata = parse_v3_array(
+      R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, "shape": [4],
+          "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+          "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes"}]})");
+  return {
+      std::make_shared<const Array>("array", nullptr, "", "", Stamp{}, std::move(metadata), std::vector<std::string>{}),
+      Box{{0}, {4}}, nullptr};
+}
+
+// The samples that a batch of one row counts as skipped, and the records that it logs, when its planning ends it.
+std::pair<std::int64_t, std::size_t> skipped_and_logged(const std::function<void(std::shared_ptr<BatchJob>)>& plan,
+                                                        StatsBoard& board) {
+  const auto job = std::make_shared<BatchJob>(
+      BatchJob::Shape{.id = 7, .first_sample = 3, .extents = {4}, .dtype = Dtype::u8, .on_error = OnError::skip}, 1);
+  job->set_rows({of_one_chunk()});
+  NoRowWriter writer;
+  job->start({{}, [](BatchJob&) {}}, writer);
+  testing::LogRecords records;
+  plan(job);
+  return {board.read().samples_skipped, records.all().size()};
+}
 
 // The error of a batch of one row, after it failed in these ways, one after another.
 Error after(const std::vector<Error>& failures) {
@@ -41,6 +67,25 @@ TEST(BatchJob, tells_what_names_a_chunk_before_what_names_none) {
   EXPECT_EQ(after({nowhere, of_chunk({5})}).status(), Status::decode);
   EXPECT_EQ(after({of_chunk({5}), nowhere}).status(), Status::decode);
   EXPECT_EQ(after({nowhere, nowhere}).status(), Status::oom);
+}
+
+TEST(BatchJob, that_a_close_ends_before_it_is_planned_skips_nothing) {
+  StatsBoard board;
+  std::stop_source closed;
+  closed.request_stop();
+  const auto plan = [&](const std::shared_ptr<BatchJob>& job) {
+    plan_portions(job, {nullptr, board, nullptr, Verify::needed}, closed.get_token(), [](const auto&) { FAIL(); });
+  };
+  EXPECT_EQ(skipped_and_logged(plan, board), std::pair(std::int64_t{0}, std::size_t{0}));
+}
+
+TEST(BatchJob, that_reads_badly_skips_its_sample_and_says_so) {
+  StatsBoard board;
+  const auto plan = [&](const std::shared_ptr<BatchJob>& job) {
+    job->fail(0, of_chunk({1}));
+    job->close_task(board);
+  };
+  EXPECT_EQ(skipped_and_logged(plan, board), std::pair(std::int64_t{1}, std::size_t{1}));
 }
 
 }  // namespace

@@ -6,6 +6,10 @@ namespace damacy {
 
 namespace {
 
+Error closed_meanwhile() {
+  return Error(Status::shutdown, "the pipeline was closed while a batch was planned", "closed");
+}
+
 void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, std::uint32_t portion,
                   std::uint32_t portions, const std::stop_token& stop, StatsBoard::Span& planning,
                   const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) {
@@ -15,8 +19,7 @@ void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, st
     ChunkTasks& tasks;
     ~Close() { tasks.planned(); }
   } close{*tasks};
-  if (!with.readers->open_shards(tasks, stop))
-    throw Error(Status::shutdown, "the pipeline was closed while a batch was planned", "closed");
+  if (!with.readers->open_shards(tasks, stop)) throw closed_meanwhile();
   tasks->find_chunks();
   planning += watch.elapsed();
   each(tasks);
@@ -31,8 +34,10 @@ void plan_portions(const std::shared_ptr<BatchJob>& job, const Planning& with, c
   StatsBoard::Span planning{};
   try {
     const std::uint32_t portions = count_portions(job->rows(), records);
-    for (std::uint32_t portion = 0; portion < portions && !stop.stop_requested(); ++portion)
+    for (std::uint32_t portion = 0; portion < portions; ++portion) {
+      if (stop.stop_requested()) throw closed_meanwhile();
       plan_portion(job, with, portion, portions, stop, planning, each);
+    }
   } catch (...) {
     job->fail_all_in_flight();
   }
