@@ -145,7 +145,8 @@ workflows: $(INSTALLED)  ## each step of hosted CI is a make target; runs action
 	$(PY) tools/check_workflows.py
 
 .PHONY: types
-types: $(INSTALLED)  ## mypy and pyright, both strict, on the README's programs and the examples
+types: $(INSTALLED)  ## mypy, strict, on the package; mypy and pyright, strict, on the README's programs and the examples
+	$(PY) -m mypy
 	$(PY) tools/check_typing.py
 
 .PHONY: stubs

@@ -120,7 +120,8 @@ void bind_future(nb::module_& m) {
       .def("cancelled", &IoHandle::cancelled)
       .def("cancel", &IoHandle::cancel)
       .def("result", &IoHandle::result, arg("timeout").none())
-      .def("exception", &IoHandle::exception, arg("timeout").none())
+      .def("exception", &IoHandle::exception, arg("timeout").none(),
+           nb::sig("def exception(self, timeout: float | None) -> BaseException | None"))
       .def("counts", &IoHandle::counts)
       .def("wait_stream", &IoHandle::wait_stream, arg("stream"))
       .def("when_done", &IoHandle::when_done, arg("call"));

@@ -175,7 +175,9 @@ void bind_halo(nb::module_& m) {
       .def("bind", [](const CopyPlan& p,
                       Bases bases) { return BoundCopies{p, std::make_shared<const Bases>(std::move(bases))}; })
       .def("__hash__", [](const CopyPlan& p) { return p.plan->hash(); })
-      .def("__eq__", [](const CopyPlan& a, const CopyPlan& b) { return *a.plan == *b.plan; }, nb::is_operator());
+      .def(
+          "__eq__", [](const CopyPlan& a, const CopyPlan& b) { return *a.plan == *b.plan; }, nb::is_operator(),
+          nb::sig("def __eq__(self, arg: object, /) -> bool"));
   nb::class_<BoundCopies>(m, "BoundCopies")
       .def(
           "run", [](const BoundCopies& b, unsigned threads) { run_plan(b.plan, *b.bases, threads); },

@@ -195,7 +195,7 @@ def is_compat_mode_preferred() -> bool:
     """Whether cuFile cannot serve here: no libcufile, WSL, or no readable `/run/udev`. Probed once."""
     native = _native()
     native.cufile_look_in([path for path in sys.path if path.endswith(("site-packages", "dist-packages"))])
-    return native.cufile_preference()[0]
+    return bool(native.cufile_preference()[0])
 
 
 def compat_mode_reset(enable: bool | CompatMode | str | int) -> None:
@@ -205,7 +205,7 @@ def compat_mode_reset(enable: bool | CompatMode | str | int) -> None:
 
 def get_num_threads() -> int:
     """The size of the default pool: 1 unless set."""
-    return get("num_threads")
+    return int(get("num_threads"))
 
 
 num_threads = get_num_threads
@@ -234,7 +234,7 @@ def pause_threads(paused: bool = True) -> None:
 
 def threads_paused() -> bool:
     """Whether the workers are paused."""
-    return _native().io_paused()
+    return bool(_native().io_paused())
 
 
 _OWN_KEYS = ("engine", "auto_threads", "queue_depth", "pinned_limit", "coalesce_gap")

@@ -148,7 +148,7 @@ def count_mismatches(
     array: DemoArray, samples: list[damacy.Sample], rows: dict[int, np.ndarray], progress: rich.progress.Progress
 ) -> int:
     """Rows that differ in any element from what zarr-python reads."""
-    level = zarr.open_group(array.path, mode="r")["0"]
+    level: Any = zarr.open_group(array.path, mode="r")["0"]
     wrong = 0
     for index, row in progress.track(rows.items(), description=f"{array.title}: checking"):
         expected = level[_slices(samples[index])].astype(np.float32)

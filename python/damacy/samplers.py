@@ -180,13 +180,15 @@ def _counted(arrays: int) -> str:
 def _shapes(arrays: Arrays, extents: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     """By uri, in the order given; looks at the arrays whose shapes were not."""
     if isinstance(arrays, (str, os.PathLike)) or opened(arrays) is not None:
-        arrays = [arrays]
-    if isinstance(arrays, Mapping):
-        found = {uri_text(uri): tuple(as_int(size, "shape") for size in shape) for uri, shape in arrays.items()}
+        sources: Any = [arrays]
+    else:
+        sources = arrays
+    if isinstance(sources, Mapping):
+        found = {uri_text(uri): tuple(as_int(size, "shape") for size in shape) for uri, shape in sources.items()}
     else:
         from damacy._pipeline.opening import open as look
 
-        found = {text: look(text).shape for text in map(uri_text, arrays)}
+        found = {text: look(text).shape for text in map(uri_text, sources)}
     if not found:
         raise ValueError("arrays must name at least one array")
     for uri, shape in found.items():

@@ -5,6 +5,7 @@ Knows what the image looks like; zarr-python writes it. Needs the extra `zarr`."
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 
@@ -59,8 +60,8 @@ def _write(group: zarr.Group, name: str, data: np.ndarray, chunks: tuple[int, ..
     array[:] = data
 
 
-def _multiscale() -> dict:
-    def level(path: str, factor: float) -> dict:
+def _multiscale() -> dict[str, Any]:
+    def level(path: str, factor: float) -> dict[str, Any]:
         return {"path": path, "coordinateTransformations": [{"type": "scale", "scale": [1.0, factor, factor]}]}
 
     axes = [{"name": name, "type": "space"} for name in _AXES]

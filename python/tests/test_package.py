@@ -99,6 +99,17 @@ def test_importing_it_is_quick():
     assert min(float(run(program)) for _ in range(5)) < 0.1  # half of that on a machine with nothing else to do
 
 
+def test_every_ignored_type_error_has_its_code_and_a_reason():
+    lines = [
+        (path, line)
+        for path in sorted((ROOT / "python" / "damacy").rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if "type: ignore" in line
+    ]
+    assert lines
+    assert [it for it in lines if not re.search(r"# type: ignore\[[a-z-]+\]  # \S", it[1])] == []
+
+
 def test_the_native_library_needs_no_cuda_library():
     assert run("import damacy; print(damacy._native.cuda_init_primary())").strip() in ("True", "False")
     needed = subprocess.run(["ldd", damacy._native.__file__], capture_output=True, text=True).stdout

@@ -33,7 +33,7 @@ from damacy._cli.output import written_whole
 class _DefaultCommand(typer.core.TyperGroup):
     """A group whose first word may also be the default command's first argument."""
 
-    def parse_args(self, context: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, context: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
             args = ["crops", *args]
         return super().parse_args(context, args)

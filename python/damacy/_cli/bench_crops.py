@@ -195,9 +195,9 @@ def _measure_decoding(report: Report) -> None:
 
     def decode(k: int) -> int:
         found = verifier.verify(counter_rng.below(counter_rng.hash64(k), verifier.places), 1)
-        decoded.append(found["decoded_bytes"])
+        decoded.append(int(found["decoded_bytes"]))
         nanoseconds.append(found["decode_ns"])
-        return found["decoded_bytes"]
+        return decoded[-1]
 
     _rate(setting, decode)
     stages = report.stages

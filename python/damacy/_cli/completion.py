@@ -26,6 +26,5 @@ def answer_shells() -> None:
 
 def command(shell: Annotated[Shell, typer.Argument(help="The shell that is to complete.")]) -> None:
     """Print a completion script; for bash, put `eval "$(damacy completion bash)"` into ~/.bashrc."""
-    print(
-        typer.completion.get_completion_script(prog_name="damacy", complete_var="_DAMACY_COMPLETE", shell=shell.value)
-    )
+    script = typer.completion.get_completion_script  # type: ignore[attr-defined]  # typer does not list it as exported
+    print(script(prog_name="damacy", complete_var="_DAMACY_COMPLETE", shell=shell.value))

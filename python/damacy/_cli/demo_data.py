@@ -157,14 +157,14 @@ def _smooth_field(random: np.random.Generator) -> np.ndarray:
     waves = np.meshgrid(*(np.fft.fftfreq(n) for n in _FIELD), indexing="ij")
     pass_low = np.exp(-80 * (9 * waves[0] ** 2 + waves[1] ** 2 + waves[2] ** 2))
     field = np.fft.ifftn(np.fft.fftn(random.standard_normal(_FIELD)) * pass_low).real
-    return np.clip(1 + 0.35 * field / field.std(), 0.2, None).astype(np.float32)
+    return np.asarray(np.clip(1 + 0.35 * field / field.std(), 0.2, None), np.float32)
 
 
 def _uneven_light() -> np.ndarray:
     y, x = np.linspace(-1, 1, VOLUME_SHAPE[1]), np.linspace(-1, 1, VOLUME_SHAPE[2])
     glow = 210 + 90 * np.exp(-(y[:, None] ** 2 + x**2))
     fibres = 40 * np.sin(9 * y[:, None] + 4 * np.sin(3 * x)) ** 8
-    return (glow + fibres).astype(np.float32)
+    return np.asarray(glow + fibres, np.float32)
 
 
 def _paint(signal: np.ndarray, z0: int, nucleus: _Nucleus, chromatin: np.ndarray) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import rich.markup
+from rich.progress import TaskID
 
 import damacy
 from damacy._cli.console import AsJson, Threads, Uri, errors, fail, out, plain, print_json, progress_bar, refuse, size
@@ -77,9 +78,11 @@ def command(uri: Uri, threads: Threads = 0, as_json: AsJson = False) -> None:
     with progress_bar(as_json) as progress:
         for found in uris:
             task = progress.add_task(plain(found[-40:]), total=None)
-            outcomes.append(
-                verify(found, threads, lambda done, all_, t=task: progress.update(t, completed=done, total=all_))
-            )
+
+            def show(done: int, places: int, task: TaskID = task) -> None:
+                progress.update(task, completed=done, total=places)
+
+            outcomes.append(verify(found, threads, show))
             progress.remove_task(task)
     seconds = time.perf_counter() - start
     if as_json:
@@ -200,7 +203,7 @@ def _is_array(folder: pathlib.Path) -> bool:
     if not document.exists():
         return False
     try:
-        return json.loads(document.read_bytes())["node_type"] != "group"
+        return bool(json.loads(document.read_bytes())["node_type"] != "group")
     except (OSError, ValueError, KeyError, TypeError):
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import operator
 import re
+from typing import Any
 
 
 class Dtype(enum.IntEnum):
@@ -71,11 +72,11 @@ _BY_NAME: dict[str, Dtype] = {
 _BY_NUMBER: dict[int, Dtype] = {int(dtype): dtype for dtype in Dtype}
 
 
-def _by_number(x: object) -> Dtype | None:
+def _by_number(x: Any) -> Dtype | None:
     if isinstance(x, bool):
         return None
     try:
-        return _BY_NUMBER.get(operator.index(x))  # type: ignore[arg-type]
+        return _BY_NUMBER.get(operator.index(x))
     except TypeError:  # no __index__, or one that refuses (an array of many elements)
         return None
 

@@ -113,7 +113,7 @@ class TryAgain(DamacyError, BlockingIOError):
     """There is nothing to pop now; the text says what is missing."""
 
     _own_status = Status.AGAIN
-    _more_attributes = ("errno",)
+    _more_attributes: ClassVar[tuple[str, ...]] = ("errno",)
 
 
 class PopTimeout(TryAgain, TimeoutError):
@@ -130,7 +130,7 @@ class NotFound(DamacyError, FileNotFoundError):
     """A store or an array that is not there."""
 
     _own_status = Status.NOTFOUND
-    _more_attributes = ("errno",)
+    _more_attributes: ClassVar[tuple[str, ...]] = ("errno",)
 
 
 class DtypeMismatch(DamacyError, TypeError):
@@ -149,7 +149,7 @@ class StorageError(DamacyError, OSError):
     """Bytes that could not be had: open, read, short, changed, deadline. `errno` where the system gave one."""
 
     _own_status = Status.IO
-    _more_attributes = ("errno",)
+    _more_attributes: ClassVar[tuple[str, ...]] = ("errno",)
 
 
 class DecodeError(DamacyError):
@@ -166,7 +166,7 @@ class NativeCudaError(DamacyError):
     """A failure of CUDA; `sticky` when the context is of no use any more."""
 
     _own_status = Status.CUDA
-    _more_attributes = ("sticky",)
+    _more_attributes: ClassVar[tuple[str, ...]] = ("sticky",)
     sticky: bool = False
 
 

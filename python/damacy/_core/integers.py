@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 
-def as_int(value: object, name: str) -> int:
+def as_int(value: Any, name: str) -> int:
     """`value` as an `int`; `TypeError` naming `name` for a bool and for what has no `__index__`."""
     if not isinstance(value, bool):
         try:
-            return operator.index(value)  # type: ignore[arg-type]
+            return operator.index(value)
         except TypeError:
             pass
     raise TypeError(f"{name} must be an integer (got {type(value).__name__})")

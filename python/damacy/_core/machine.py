@@ -12,6 +12,7 @@ import pathlib
 import re
 import resource
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 _ROOT = pathlib.Path("/")
 
@@ -198,11 +199,12 @@ def free_gpu_bytes(device: int | str | None, environ: Mapping[str, str]) -> int 
     memory = (ctypes.c_ulonglong * 3)()  # total, free, used
     if failed or library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)):
         return None
-    return memory[1]
+    return int(memory[1])
 
 
 @functools.cache
-def _nvml():  # type: ignore[no-untyped-def]  # a ctypes.CDLL, for as long as the process lives
+def _nvml() -> Any:
+    """A `ctypes.CDLL`, for as long as the process lives; None where there is no NVML."""
     import ctypes
 
     try:

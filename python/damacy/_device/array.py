@@ -49,10 +49,10 @@ def _check_no_buffer(value: Any) -> None:
 
 
 def _check_dtype(dtype: Any) -> np.dtype[Any]:
-    dtype = np.dtype(dtype)
-    if dtype.hasobject:
+    found: np.dtype[Any] = np.dtype(dtype)
+    if found.hasobject:
         raise TypeError("a DeviceArray has no elements of object dtype")
-    return dtype
+    return found
 
 
 class DeviceArray:
@@ -66,7 +66,7 @@ class DeviceArray:
 
     __slots__ = ("__weakref__", "_array", "_block", "_device")
     __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as NumPy's arrays: == is by element
 
     _array: memory.Array
     _block: Any
@@ -324,12 +324,12 @@ def _lies_in(array: memory.Array, order: str) -> bool:
     return {"C": is_c, "F": is_f, "A": is_c or is_f}.get(order, True)
 
 
-def _reshaped_view(array: memory.Array, shape: Any, order: str) -> memory.Array | None:
+def _reshaped_view(array: memory.Array, shape: Any, order: Any) -> memory.Array | None:
     """None where only a copy has that shape, or nothing has. Reads nothing."""
     wanted = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     try:
         if _RESHAPE_SAYS_WHEN_IT_COPIES:
-            return array.reshape(wanted, order=order, copy=False)  # type: ignore[call-overload,no-any-return]
+            return array.reshape(wanted, order=order, copy=False)
         view = array.T.view() if order == "F" else array.view()
         view.shape = wanted[::-1] if order == "F" else wanted
         return view.T if order == "F" else view

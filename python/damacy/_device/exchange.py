@@ -78,7 +78,8 @@ def _dtype_of_code(code: int, bits: int, lanes: int) -> np.dtype[Any]:
             import ml_dtypes
         except ImportError:
             raise TypeError("bfloat16 memory needs the package ml_dtypes") from None
-        return np.dtype(ml_dtypes.bfloat16)
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
     if lanes != 1 or code not in _KINDS or bits % 8:
         raise TypeError(f"DLPack type code {code}, {bits} bits, {lanes} lanes has no NumPy type")
     return np.dtype(f"{_KINDS[code]}{bits // 8}")

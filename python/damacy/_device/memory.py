@@ -51,9 +51,9 @@ def address_of(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def ordered_strides(like: Array, dtype: np.dtype[Any], order: str) -> tuple[int, ...]:
+def ordered_strides(like: Array, dtype: np.dtype[Any], order: Any) -> tuple[int, ...]:
     """The strides that NumPy would give a copy of `like`; nothing is touched."""
-    return np.empty_like(like, dtype=dtype, order=order, subok=False).strides  # type: ignore[call-overload,no-any-return]
+    return np.empty_like(like, dtype=dtype, order=order, subok=False).strides
 
 
 def default_device() -> str:

@@ -4,6 +4,7 @@ call; not arrays."""
 from __future__ import annotations
 
 import sys
+from types import FrameType
 
 _BY_ITSELF = "a DeviceArray does not become a NumPy array by itself: call .numpy()"
 _XARRAY = (
@@ -21,9 +22,9 @@ def xarray_asks() -> bool:
     """Whether a function of xarray is on the stack of this thread."""
     if "xarray" not in sys.modules:
         return False
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] == "xarray":
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False

@@ -7,7 +7,7 @@ import functools
 import io
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from damacy._core.errors import DamacyError, NativeCudaError, ShutdownError, StorageError
 
@@ -33,7 +33,7 @@ class _Placed(DamacyError):
 class FileIOError(_Placed, StorageError):
     """A system call that failed."""
 
-    _more_attributes = (*StorageError._more_attributes, "strerror", "filename", *_PLACE)
+    _more_attributes: ClassVar[tuple[str, ...]] = (*StorageError._more_attributes, "strerror", "filename", *_PLACE)
 
 
 class FileOpenError(FileIOError):
@@ -47,19 +47,19 @@ class OpenModeError(FileIOError, io.UnsupportedOperation):
 class ShortReadError(_Placed, StorageError, EOFError):
     """A read that asked for an exact size and met the end of the file."""
 
-    _more_attributes = (*StorageError._more_attributes, "strerror", "filename", *_PLACE)
+    _more_attributes: ClassVar[tuple[str, ...]] = (*StorageError._more_attributes, "strerror", "filename", *_PLACE)
 
 
 class ClosedFileError(_Placed, ShutdownError, ValueError):
     """An operation on a file after `close`."""
 
-    _more_attributes = _PLACE
+    _more_attributes: ClassVar[tuple[str, ...]] = _PLACE
 
 
 class CuFileLibraryError(FileIOError):
     """A failure that libcufile reports; `cufile_code` and `cuda_code` as it gave them."""
 
-    _more_attributes = (*FileIOError._more_attributes, "cufile_code", "cuda_code")
+    _more_attributes: ClassVar[tuple[str, ...]] = (*FileIOError._more_attributes, "cufile_code", "cuda_code")
     cufile_code: int | None = None
     cuda_code: int | None = None
 
@@ -67,11 +67,11 @@ class CuFileLibraryError(FileIOError):
 class CudaError(_Placed, NativeCudaError):
     """A failure of CUDA during a transfer; `code` is the CUresult."""
 
-    _more_attributes = (*NativeCudaError._more_attributes, *_PLACE, "code")
+    _more_attributes: ClassVar[tuple[str, ...]] = (*NativeCudaError._more_attributes, *_PLACE, "code")
     code: int | None = None
 
 
-_CLASSES: dict[str, type[DamacyError]] = {
+_CLASSES: dict[str, Any] = {
     "io": FileIOError,
     "open": FileOpenError,
     "mode": OpenModeError,
@@ -81,7 +81,7 @@ _CLASSES: dict[str, type[DamacyError]] = {
     "cuda": CudaError,
 }
 for _cls in _CLASSES.values():
-    _cls._base = _cls  # type: ignore[attr-defined]
+    _cls._base = _cls
     _cls.__module__ = "damacy.cufile"
 del _cls
 
@@ -106,13 +106,13 @@ def make_file_error(kind: str, message: str, attributes: Mapping[str, Any]) -> D
         known["filename"] = attributes.get("path")
     if kind == "cuda":
         known["code"] = attributes.get("cuda_code")
-    error = class_for(base, number)(message, **known)
+    error: DamacyError = class_for(base, number)(message, **known)
     if kind == "closed":
         error.what = "closed"
     return error
 
 
-def _rebuild(base: type[DamacyError], errno: int | None, message: str, state: dict[str, Any]) -> DamacyError:
+def _rebuild(base: Any, errno: int | None, message: str, state: dict[str, Any]) -> DamacyError:
     error = class_for(base, errno)(message)
     for name, value in state.items():
         setattr(error, name, value)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import logging
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from damacy._fileio import memory
+
+if TYPE_CHECKING:
+    from damacy._native import IoHandle
 
 
 class IOFuture:
@@ -21,7 +25,7 @@ class IOFuture:
     __slots__ = ("__weakref__", "_handle")
 
     def __init__(self, handle: Any) -> None:
-        self._handle = handle
+        self._handle: IoHandle = handle
 
     def done(self) -> bool:
         """True once all parts have ended, whatever the outcome."""
@@ -124,7 +128,7 @@ class IOFutureStream:
 
     def check_bytes_done(self) -> int:
         """Waits for the request; the number of bytes moved, or its error."""
-        return self._handle.result(None)
+        return int(self._handle.result(None))
 
 
 class _Ended:
@@ -141,6 +145,9 @@ class _Ended:
         with self._changed:
             self.ended.append(future)
             self._changed.notify_all()
+
+    def has_more_than(self, count: int) -> bool:
+        return len(self.ended) > count
 
     def wait_until(self, enough: Callable[[], bool], deadline: float | None) -> bool:
         with self._changed:
@@ -164,8 +171,9 @@ def wait(futures: Iterable[IOFuture], timeout: float | None = None, return_when:
     ends = _Ended(futures)
     deadline = None if timeout is None else time.monotonic() + timeout
     ends.wait_until(lambda: conditions[return_when](ends), deadline)
-    done = {future for future in ends.all if future.done()}
-    return concurrent.futures._base.DoneAndNotDoneFutures(done, ends.all - done)
+    done: set[Any] = {future for future in ends.all if future.done()}
+    left: set[Any] = ends.all - done
+    return concurrent.futures._base.DoneAndNotDoneFutures(done, left)
 
 
 def as_completed(futures: Iterable[IOFuture], timeout: float | None = None) -> Iterator[IOFuture]:
@@ -173,6 +181,6 @@ def as_completed(futures: Iterable[IOFuture], timeout: float | None = None) -> I
     ends = _Ended(futures)
     deadline = None if timeout is None else time.monotonic() + timeout
     for given in range(len(ends.all)):
-        if not ends.wait_until(lambda so_far=given: len(ends.ended) > so_far, deadline):
+        if not ends.wait_until(functools.partial(ends.has_more_than, given), deadline):
             raise TimeoutError(f"{len(ends.all) - given} of {len(ends.all)} futures have not ended")
         yield ends.ended[given]

@@ -18,8 +18,8 @@ class Attributes(dict[str, Any]):
     def _refuse(self, *arguments: Any, **names: Any) -> NoReturn:
         raise TypeError("attributes of an array are read only")
 
-    __setitem__ = __delitem__ = update = setdefault = pop = popitem = clear = _refuse  # type: ignore[assignment]
-    __ior__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = update = setdefault = pop = popitem = clear = _refuse
+    __ior__ = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Attributes, (dict(self),)

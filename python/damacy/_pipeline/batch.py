@@ -29,6 +29,8 @@ class Batch:
     """
 
     __slots__ = ("__weakref__", "_native", "_padded_from")
+    _native: Any  # a native batch
+    _padded_from: int | None  # the stream's number of the first row that fills up the last batch of an epoch
 
     def __init__(self, native: Any) -> None:
         from damacy import _native
@@ -60,12 +62,14 @@ class Batch:
     @property
     def samples(self) -> tuple[Sample, ...]:
         """By row the `Sample` that was pushed, the same object; also after release."""
-        return self._native.samples
+        samples: tuple[Sample, ...] = self._native.samples
+        return samples
 
     @property
     def sample_indices(self) -> tuple[int, ...]:
         """By row the number of its sample among all that the pipeline accepted, ascending."""
-        return self._native.sample_indices
+        indices: tuple[int, ...] = self._native.sample_indices
+        return indices
 
     def release(self, stream_or_event: object = None) -> None:
         """Give the slot back, after the work queued so far on that stream, or up to that event. Idempotent."""
@@ -99,7 +103,8 @@ class Batch:
         return self._native.dlpack(stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self._native.dlpack_device()
+        device: tuple[int, int] = self._native.dlpack_device()
+        return device
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("a Batch does not become a NumPy array by itself: call .numpy()")

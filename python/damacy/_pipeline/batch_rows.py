@@ -44,7 +44,7 @@ class BatchRows:
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # compared by value
 
     def __repr__(self) -> str:
         return f"<damacy.BatchRows epoch={self.epoch} indices={self.indices} valid={self.valid}>"

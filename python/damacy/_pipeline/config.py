@@ -151,7 +151,8 @@ class Config:
             chunk_bytes=self.max_chunk_uncompressed_bytes,
             max_gpu_bytes=self.max_gpu_memory_bytes,
         )
-        return dataclasses.replace(self, **{name: found[name].value for name in unset})
+        values: dict[str, Any] = {name: found[name].value for name in unset}
+        return dataclasses.replace(self, **values)
 
     def _unset_fields(self) -> tuple[str, ...]:
         """Names of the fields that a machine decides and that the caller did not set."""

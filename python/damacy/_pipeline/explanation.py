@@ -46,4 +46,4 @@ class Explanation:
 
 def explanation_from(native: Mapping[str, Any]) -> Explanation:
     """`Explanation` from the native dict, whose stages are tuples of `StageLoad`'s fields."""
-    return Explanation(**(native | {"stages": tuple(StageLoad(*stage) for stage in native["stages"])}))
+    return Explanation(**{**native, "stages": tuple(StageLoad(*stage) for stage in native["stages"])})

@@ -5,6 +5,7 @@ Knows how the types of those libraries are named; imports none of them."""
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 from damacy._core.dtype import Dtype, known_names
 
@@ -34,7 +35,7 @@ def dtype_of(value: object) -> Dtype:
         raise ValueError(f"unknown dtype: {value!r}") from cause
 
 
-def _dtype_name(value: object) -> str | None:
+def _dtype_name(value: Any) -> str | None:
     """None: no element type of another library."""
     if isinstance(value, type):
         library = value.__module__.partition(".")[0]
@@ -42,28 +43,28 @@ def _dtype_name(value: object) -> str | None:
             return _C_NAMES.get(value.__name__, value.__name__)
         return None
     if _is(value, "numpy", "dtype"):
-        native = value.isnative and value.fields is None and value.subdtype is None  # type: ignore[attr-defined]
-        return value.name if native else str(value)  # type: ignore[attr-defined]
+        native = value.isnative and value.fields is None and value.subdtype is None
+        return str(value.name if native else value)
     if _is(value, "torch", "dtype"):
         return str(value).removeprefix("torch.")
     return None
 
 
-def device_of(value: object) -> object:
+def device_of(value: Any) -> Any:
     """A device of PyTorch, JAX or CuPy as `Config.device` names it; anything else unchanged.
 
     A JAX device counts by the number that it has on its host.
     """
     if _is(value, "torch", "device"):
-        return str(value.type if value.index is None or value.type == "cpu" else value)  # type: ignore[attr-defined]
+        return str(value.type if value.index is None or value.type == "cpu" else value)
     if _is(value, "cupy", "Device"):
-        return operator.index(value.id)  # type: ignore[attr-defined]
+        return operator.index(value.id)
     if _is(value, "jaxlib", "Device") or _is(value, "jax", "Device"):
-        platform = value.platform  # type: ignore[attr-defined]
+        platform = value.platform
         if platform not in ("gpu", "cuda"):
             return str(platform)
         local = getattr(value, "local_hardware_id", None)
-        return operator.index(value.id if local is None else local)  # type: ignore[attr-defined]
+        return operator.index(value.id if local is None else local)
     return value
 
 

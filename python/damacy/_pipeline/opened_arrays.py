@@ -16,12 +16,12 @@ class Opened(NamedTuple):
     shape: tuple[int, ...]
 
 
-def opened(value: object) -> Opened | None:
+def opened(value: Any) -> Opened | None:
     """None for anything that is not an array. `TypeError` for an array whose elements are not a whole stored array."""
     for kind in type(value).__mro__:
         match kind.__module__.partition(".")[0], kind.__name__:
             case "damacy", "ArrayInfo":
-                return Opened(value.uri, value.shape)  # type: ignore[attr-defined]
+                return Opened(value.uri, value.shape)
             case "zarr", "Array":
                 return _of_zarr(value)
             case "xarray", "DataArray":
@@ -37,7 +37,8 @@ def _path_of_zarr(array: Any, what: str) -> str:
     store = array.store
     if not any(kind.__name__ == "LocalStore" for kind in type(store).__mro__):
         raise TypeError(f"{what} lies in a {type(store).__name__}, not in a LocalStore: give the uri of a local array")
-    return os.path.join(os.fspath(store.root), array.path)
+    root: str = os.fspath(store.root)
+    return os.path.join(root, array.path)
 
 
 # What opening a dataset wraps a stored array in without changing an element or leaving one out.

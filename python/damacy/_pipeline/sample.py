@@ -98,7 +98,7 @@ def _without_secrets(uri: str) -> str:
         return uri
     from damacy import _native
 
-    return _native.without_secrets(uri)
+    return str(_native.without_secrets(uri))
 
 
 def _box(aabb: Iterable[Any]) -> tuple[tuple[int, int], ...]:
@@ -107,7 +107,8 @@ def _box(aabb: Iterable[Any]) -> tuple[tuple[int, int], ...]:
 
 def _axes(aabb: Iterable[Any]) -> Iterable[Any]:
     if getattr(aabb, "ndim", None) == 2 and hasattr(aabb, "tolist"):  # an array of NumPy's or of another library
-        return aabb.tolist()
+        rows: list[Any] = aabb.tolist()
+        return rows
     try:
         return iter(aabb)
     except TypeError:
@@ -154,10 +155,10 @@ def _is_pair(axis: Any) -> bool:
     return getattr(axis, "shape", None) == (2,) and hasattr(axis, "tolist")
 
 
-def _is_unit_step(step: object) -> bool:
+def _is_unit_step(step: Any) -> bool:
     if step is None:
         return True
     try:
-        return not isinstance(step, bool) and operator.index(step) == 1  # type: ignore[arg-type]
+        return not isinstance(step, bool) and operator.index(step) == 1
     except TypeError:
         return False

@@ -22,7 +22,8 @@ def let_go_of_frames(raised: BaseException) -> None:
     A traceback keeps the frames of everybody who was calling at the time, and with them the batches they name: an
     exception that is kept for later would hold slots that nobody can release.
     """
-    chain, todo = [], [raised]
+    chain: list[BaseException] = []
+    todo = [raised]
     while todo:
         error = todo.pop()
         if any(error is known for known in chain):

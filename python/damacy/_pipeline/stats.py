@@ -83,7 +83,8 @@ METRICS = tuple(field.name for field in dataclasses.fields(Stats))[:8]
 
 def stats_from(native: Mapping[str, Any]) -> Stats:
     """`Stats` from the native dict: a metric is a dict of `Metric`'s fields, all else an int."""
-    return Stats(**{k: _metric(k, v) if k in METRICS else int(v) for k, v in native.items()})
+    values: dict[str, Any] = {k: _metric(k, v) if k in METRICS else int(v) for k, v in native.items()}
+    return Stats(**values)
 
 
 def _metric(name: str, native: Mapping[str, Any]) -> Metric:

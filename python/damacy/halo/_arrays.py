@@ -42,14 +42,15 @@ def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def _library_of_class(cls: type) -> str:
-    roots = [c.__module__.partition(".")[0] for c in cls.__mro__]
+def _library_of_class(cls: Any) -> str:
+    roots: list[str] = [c.__module__.partition(".")[0] for c in cls.__mro__]
     return next((root for root in roots if root in ("numpy", "cupy", "torch")), roots[0])
 
 
 def library_of(array: Any) -> str:
     """The package of an array's class, or the array library that the class is derived from."""
-    return _library_of_class(type(array))
+    cls: Any = type(array)
+    return _library_of_class(cls)
 
 
 def _is_torch(thing: Any) -> bool:

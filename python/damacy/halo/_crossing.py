@@ -35,8 +35,9 @@ def borrowed_stream(device: int) -> Iterator[Any]:
     """The native queue of an idle stream, or of a new one."""
     with _lock:
         stream = next((s for s in reversed(STREAM_POOL) if s.device == device), None)
-        with contextlib.suppress(ValueError):
-            STREAM_POOL.remove(stream)  # type: ignore[arg-type]
+        if stream is not None:
+            with contextlib.suppress(ValueError):  # the pool may be cleared from outside
+                STREAM_POOL.remove(stream)
     stream = stream or CopyStream(device)
     yield stream.native  # not given back after an error: work may be left on it
     with _lock:

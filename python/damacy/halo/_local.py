@@ -114,8 +114,13 @@ class _LocalChannels:
         self._follow(slot, phase)
         for peer, buffer in self._rounds[slot][phase].receive.items():
             address = self._address(peer, self._rank, slot, phase)
+
+            def has_arrived(address: tuple[int, ...] = address) -> bool:
+                self._check()
+                return address in mail
+
             with self._local._changed:
-                if not self._local._changed.wait_for(lambda a=address: self._check() or a in mail, LOCAL_TIMEOUT_S):
+                if not self._local._changed.wait_for(has_arrived, LOCAL_TIMEOUT_S):
                     raise HaloError(f"rank {self._rank} waited {LOCAL_TIMEOUT_S:.0f} s for a message of rank {peer}")
                 message, mark = mail.pop(address)
             self._copies.wait(mark, message, buffer)

@@ -34,7 +34,8 @@ def _many(items: Sequence[tuple[Any, Any, Any]], unpack: bool, stream: Any, afte
     if not first._on_device and joined.device is not None:
         return _one_by_one(gathered, unpack, stream, after)
     if not first._on_device:
-        return first._run(unpack, joined, plan, bases, stream, after)
+        first._run(unpack, joined, plan, bases, stream, after)
+        return
     others = [t for t, _ in gathered if t is not first]
     for t in others:
         t._queue.precedes(first._queue)

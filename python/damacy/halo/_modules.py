@@ -25,7 +25,7 @@ def is_on_device(np_module: Any, device: Any) -> bool:
     if name == "cupy":
         return True
     if name == "torch":
-        return np_module.device(np_module.get_default_device() if device is None else device).type != "cpu"
+        return bool(np_module.device(np_module.get_default_device() if device is None else device).type != "cpu")
     return _layout_of_zeros(np_module).device is not None
 
 

@@ -13,7 +13,7 @@ MOST_PLANS = 1024
 _lock = threading.Lock()
 
 
-class _Cache(OrderedDict):
+class _Cache(OrderedDict[Any, Any]):
     """Keys to plans, the longest unused first. May be cleared by anybody at any time."""
 
     def clear(self) -> None:

@@ -35,7 +35,7 @@ class Queue:
         self._held: list[Any] = []  # of the latest runs
         self._past: collections.deque[Any] = collections.deque()  # of runs before these, and what tells their end
 
-    def _of(self, device: int) -> Any:
+    def _of(self, device: Any) -> Any:
         if self._queue is None:
             self._queue, self._device = _native.HaloQueue(device), device
         elif device != self._device:

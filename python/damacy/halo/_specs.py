@@ -16,11 +16,10 @@ from damacy.halo.quantity import QuantityHaloSpec
 from damacy.halo.rotate import horizontal_axes
 
 _ids = itertools.count()
+_Ends = tuple[tuple[int, ...], tuple[int, ...]]  # starts and stops of a box
 
 
-def resolve_box(
-    slices: Sequence[slice], shape: Sequence[int], dims: Sequence[str], name: str
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def resolve_box(slices: Sequence[slice], shape: Sequence[int], dims: Sequence[str], name: str) -> _Ends:
     """Starts and stops of a box; ValueError or IndexError that names the dimension."""
     if len(slices) != len(shape):
         raise InvalidArgument(f"{name}: {len(slices)} slices for dimensions {tuple(dims)}")
@@ -63,6 +62,15 @@ class HaloExchangeSpec:
 
     def __post_init__(self) -> None:
         self._id = next(_ids)
+        # Noted by `check`.
+        self._code: int
+        self._turns: int
+        self._pack_box: _Ends
+        self._unpack_box: _Ends
+        self._shape: tuple[int, ...]
+        self._strides: tuple[int, ...]
+        self._dims: tuple[str, ...]
+        self._axes: tuple[int, int]
         check(self)
 
     @property
@@ -75,7 +83,7 @@ class HaloExchangeSpec:
         return _count(self._unpack_box)
 
 
-def _count(box: tuple[tuple[int, ...], tuple[int, ...]]) -> int:
+def _count(box: _Ends) -> int:
     return math.prod(stop - start for start, stop in zip(*box))
 
 

@@ -26,7 +26,7 @@ _idle_bytes: Counter[Any] = Counter()  # by device; None: host
 _tokens = itertools.count(1)
 
 
-class _Cache(dict):
+class _Cache(dict[Any, "list[Buffer]"]):
     """Keys to lists of idle buffers. May be cleared by anybody at any time."""
 
     def clear(self) -> None:

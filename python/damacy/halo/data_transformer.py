@@ -138,13 +138,13 @@ class HaloDataTransformer(abc.ABC):
         if (quantities_y is None) != (self._y is None):
             asked = "none are asked for" if self._y is None else f"{len(self._y)} are asked for"
             raise HaloError(f"Quantities count: y {'missing' if quantities_y is None else 'given'}, {asked}")
-        if self._y is None:
+        if self._y is None or quantities_y is None:
             return gather(self._specs, quantities_x, len(self._x))
         if len(quantities_y) != len(self._y):
             raise HaloError(f"Quantities count: {len(quantities_y)} for {len(self._y)} specs in y")
         return gather(self._specs, [*quantities_x, *quantities_y], len(self._x))
 
-    def _buffer(self, unpack: bool) -> Buffer:
+    def _buffer(self, unpack: bool) -> Any:
         return self._unpack_buffer if unpack else self._pack_buffer
 
     def _bases(self, unpack: bool, arrays: Arrays, plan: Any) -> list[int]:
@@ -157,7 +157,7 @@ class HaloDataTransformer(abc.ABC):
         return bases
 
     def _message_address(self, unpack: bool, arrays: Arrays) -> int:
-        return self._buffer(unpack).address
+        return int(self._buffer(unpack).address)
 
     @abc.abstractmethod
     def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: list[int], stream: Any, after: Any) -> None:
@@ -227,7 +227,7 @@ class HaloDataTransformer(abc.ABC):
         if self._finalized:
             return
         self._finalized = True
-        if not self.ready():
+        if self._pack_buffer is None or self._unpack_buffer is None:
             return
         self.synchronize()
         self._pack_buffer._give_back(self._tokens[0])
@@ -344,7 +344,8 @@ class HaloDataTransformerGPU(HaloDataTransformer):
         self._queue.run(arrays, plan, bases, self._buffer(unpack), stream, after)
 
     def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
-        return self._queue.bound(arrays, copies, self._buffer(unpack))
+        bound: Callable[[Any, Any], None] = self._queue.bound(arrays, copies, self._buffer(unpack))
+        return bound
 
     def synchronize(self) -> None:
         self._queue.synchronize()

@@ -193,7 +193,8 @@ class Exchanger:
             from damacy.halo._queue import Queue
 
             self._queue = Queue()
-        return self._queue.bound(arrays, copies, None)
+        bound: Callable[[Any], None] = self._queue.bound(arrays, copies, None)
+        return bound
 
     def _next_slot(self) -> int:
         """The slot of the next exchange. A retry uses the slot of the failed exchange, because messages match receives

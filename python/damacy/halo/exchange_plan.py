@@ -69,7 +69,7 @@ class Field:
         if given is None:
             if not isinstance(width, Integral):
                 raise InvalidArgument(f"width {width!r}: these links take one number")
-            slices = boundary_slice(self.dims, self.origin, self.extent, self.shape, link.side, width, interior)
+            slices = boundary_slice(self.dims, self.origin, self.extent, self.shape, link.side, int(width), interior)
             return tuple(s.start for s in slices), tuple(s.stop for s in slices)
         starts, stops = [], []
         kinds = dims_kind(dims)
@@ -95,7 +95,7 @@ class Field:
 def _end(side: Any, axis: int, kind: str) -> int:
     """Which end of a dimension a side touches: negative its start, positive its end."""
     if isinstance(side, tuple):
-        return side[axis]
+        return int(side[axis])
     return topologies.SIDE_ENDS[side]["ij".index(kind)] if kind in ("i", "j") else 0
 
 
@@ -140,14 +140,14 @@ class ExchangePlan:
 
     def digests(self, peer: int) -> tuple[bytes, bytes]:
         """What is sent to the peer, and what is expected from it, each as a digest that the other side must have."""
-        out = []
-        for name in ("sends", "receives"):
-            described = [
-                [self._described(entry, name == "sends") for entry in getattr(phase, name).get(peer, [])]
-                for phase in self.phases
-            ]
-            out.append(hashlib.sha256(repr((self.wire, described)).encode()).digest())
-        return tuple(out)
+        return self._digest("sends", peer), self._digest("receives", peer)
+
+    def _digest(self, name: str, peer: int) -> bytes:
+        described = [
+            [self._described(entry, name == "sends") for entry in getattr(phase, name).get(peer, [])]
+            for phase in self.phases
+        ]
+        return hashlib.sha256(repr((self.wire, described)).encode()).digest()
 
     def _described(self, entry: Any, turned: bool) -> Any:
         """Field, type, dims, ranking and extents of each slot, as it is in the message."""

@@ -82,6 +82,6 @@ def compile_interfaces(x: Field, y: Field, topology: Any, rank: int) -> Interfac
 def synchronize_vector_interfaces(x: Any, y: Any, *, topology: Any, rank: int, transport: Any) -> None:
     """Makes the shared edges of a C-grid vector equal on both sides. `x` and `y` are quantities with dims, origin and
     extent. For more than one time, keep an `Exchanger` of `compile_interfaces`."""
-    fields = [Field.like(q, q.dims, q.origin, q.extent) for q in (x, y)]
-    with Exchanger(compile_interfaces(*fields, topology, rank), transport, depth=1) as exchanger:
+    field_x, field_y = (Field.like(q, q.dims, q.origin, q.extent) for q in (x, y))
+    with Exchanger(compile_interfaces(field_x, field_y, topology, rank), transport, depth=1) as exchanger:
         exchanger.exchange([x, y])

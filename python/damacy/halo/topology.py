@@ -32,7 +32,7 @@ from damacy.halo.constants import (
 Box = tuple[tuple[int, int], ...]  # start and stop, a dimension each
 
 # Which ends of the I and the J dimension a side touches: -1 start, 1 end, 0 neither.
-SIDE_ENDS = {
+SIDE_ENDS: dict[int, tuple[int, int]] = {
     WEST: (-1, 0),
     EAST: (1, 0),
     NORTH: (0, 1),
@@ -167,11 +167,12 @@ class Cartesian:
         for n in self.grid:
             self.size *= n
 
-    def _checked(self, sizes: Sequence[Sequence[int] | int]) -> tuple[tuple[int, ...], ...]:
-        out = tuple((s,) * n if isinstance(s, Integral) else tuple(s) for s, n in zip(sizes, self.grid))
+    def _checked(self, sizes: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+        out: Any = tuple((s,) * n if isinstance(s, Integral) else tuple(s) for s, n in zip(sizes, self.grid))
         if len(sizes) != len(self.grid) or any(len(s) != n or min(s) < 0 for s, n in zip(out, self.grid)):
             raise InvalidArgument(f"sizes {sizes} for grid {self.grid}")
-        return out
+        checked: tuple[tuple[int, ...], ...] = out
+        return checked
 
     def coordinates(self, rank: int) -> tuple[int, ...]:
         if not 0 <= rank < self.size:
@@ -194,13 +195,20 @@ class Cartesian:
             return self
         return Cartesian(self.grid, self.periodic, sizes=list(extents), corners=self.corners, dims=self.dims)
 
+    @property
+    def _known_sizes(self) -> tuple[tuple[int, ...], ...]:
+        """`sizes`; `InvalidArgument` where none were given."""
+        if self.sizes is None:
+            raise InvalidArgument(f"grid {self.grid} has no sizes of its blocks: call with_sizes(extents) first")
+        return self.sizes
+
     def _pieces(self, axis: int, rank_at: int, low: int, high: int) -> list[tuple[int, int, int]]:
         """Owners of the cells [low, high) around block `rank_at`: (owner, the shift of its image in cells, and in
         turns of the domain) is folded to (owner, start of its block as seen from here, image)."""
-        sizes = self.sizes[axis]
+        sizes = self._known_sizes[axis]
         starts = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
         total, here = starts[-1], starts[rank_at]
-        out = []
+        out: list[tuple[int, int, int]] = []
         if total == 0:
             return out
         images = range((here + low) // total - 1, (here + high) // total + 2) if self.periodic[axis] else (0,)
@@ -230,11 +238,13 @@ class Cartesian:
 
     def _near(self, axis: int, here: int, width: tuple[int, int]) -> list[int]:
         """The blocks that reach block `here` with their ghost cells, and itself."""
-        reached = ((n, self._pieces(axis, n, -width[0], size + width[1])) for n, size in enumerate(self.sizes[axis]))
+        reached = (
+            (n, self._pieces(axis, n, -width[0], size + width[1])) for n, size in enumerate(self._known_sizes[axis])
+        )
         return [n for n, pieces in reached if n == here or any(owner == here for owner, _, _ in pieces)]
 
     def _shift(self, axis: int, there: int, here: int, image: int) -> int:
-        sizes = self.sizes[axis]
+        sizes = self._known_sizes[axis]
         count = len(sizes)
         # `image` counts blocks from there to here, turns of the domain included.
         turns = (there + image - here) // count
@@ -261,7 +271,7 @@ class Cartesian:
     def _region(self, here: tuple[int, ...], touched: tuple[int, ...], widths: Any, phase: int | None) -> list[Any]:
         choices = []
         for axis, end in enumerate(touched):
-            size = self.sizes[axis][here[axis]]
+            size = self._known_sizes[axis][here[axis]]
             low, high = {-1: (-widths[axis][0], 0), 0: (0, size), 1: (size, size + widths[axis][1])}[end]
             if end == 0:
                 # In a later phase the halos that are filled already travel along.
@@ -271,7 +281,7 @@ class Cartesian:
                 continue
             pieces = []
             for owner, start, image in self._pieces(axis, here[axis], low, high):
-                stop = start + self.sizes[axis][owner]
+                stop = start + self._known_sizes[axis][owner]
                 blocks = owner - here[axis] + image * self.grid[axis]
                 pieces.append((owner, blocks, (max(start, low), min(stop, high))))
             choices.append(pieces)
@@ -350,8 +360,9 @@ class CubedSphere:
         first, turn = self.step(rank, x)
         peer, more = self.step(first, _turned_side(y, turn))
         rotation = (turn + more) % 4
-        ends = SIDE_ENDS[_turned_side(_opposite(x), rotation)], SIDE_ENDS[_turned_side(_opposite(y), rotation)]
-        return peer, rotation, SIDE_OF_ENDS[tuple(a + b for a, b in zip(*ends))]
+        x_ends = SIDE_ENDS[_turned_side(_opposite(x), rotation)]
+        y_ends = SIDE_ENDS[_turned_side(_opposite(y), rotation)]
+        return peer, rotation, SIDE_OF_ENDS[x_ends[0] + y_ends[0], x_ends[1] + y_ends[1]]
 
     def _at_cube_corner(self, rank: int, x: int, y: int) -> bool:
         _, row, col = self.place(rank)
@@ -370,7 +381,8 @@ class CubedSphere:
 
 
 def _opposite(side: int) -> int:
-    return SIDE_OF_ENDS[tuple(-end for end in SIDE_ENDS[side])]
+    i_end, j_end = SIDE_ENDS[side]
+    return SIDE_OF_ENDS[-i_end, -j_end]
 
 
 def check_symmetric(topology: Any, width: Any = 1) -> None:

@@ -119,7 +119,7 @@ class _Kind:
     def _physical(plan: PadPlan, topology: Cartesian, decomposed: list[int]) -> list[tuple[int, int, int]]:
         """(dimension, first cell of the padded tensor, cells) beyond the domain's ends, where there is nobody."""
         out = []
-        places = zip(decomposed, topology.coordinates(plan.rank), topology.sizes, topology.periodic)
+        places = zip(decomposed, topology.coordinates(plan.rank), topology._known_sizes, topology.periodic)
         for axis, at, sizes, periodic in places:
             before, after = plan.widths[axis]
             nobody_before, nobody_after = before - sum(sizes[:at]), after - sum(sizes[at + 1 :])
@@ -160,7 +160,7 @@ class _Room:
 
     def fill(self, boundary: str) -> torch.Tensor:
         padded = self.padded.detach()
-        if self._filled is None:
+        if self._filled is None or self._kind is None:
             self._kind = self.plan.kind(padded, tuple(self._place[1]))
             self._filled = self._kind.forward.bind([padded])
         if boundary == "zeros":
@@ -171,7 +171,7 @@ class _Room:
 
 def _room(x: torch.Tensor, plan: PadPlan) -> _Room | None:
     """What empty_padded left around `x`; None if `x` is not of it, or was made for other widths."""
-    room = getattr(x, "_damacy_room", None)
+    room: _Room | None = getattr(x, "_damacy_room", None)
     if room is None or not room.is_around(x):
         return None
     if room.plan is plan:

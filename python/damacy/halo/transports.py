@@ -17,7 +17,8 @@ from damacy.halo._local import Local
 def _host_view(buffer: Any) -> np.ndarray:
     if isinstance(buffer, np.ndarray):
         return buffer
-    return buffer.numpy()
+    view: np.ndarray[Any, Any] = buffer.numpy()
+    return view
 
 
 class MPI:
@@ -192,7 +193,7 @@ class _TorchChannels:
         self._operations = [[self._batch(this.send, this.receive) for this in phases] for phases in rounds]
 
     def _global(self, peer: int) -> int:
-        return self._dist.get_global_rank(self._group, peer)
+        return int(self._dist.get_global_rank(self._group, peer))
 
     def _tensor(self, buffer: Any) -> Any:
         if isinstance(buffer, self._torch.Tensor):

@@ -23,7 +23,8 @@ class Chunk(DeviceArray):
     def empty(cls, size: int) -> Chunk:
         """`size` uninitialised bytes on the default device."""
         array = damacy.empty((size,), "B")
-        return cls._of(array._array, array._block, array._device)  # type: ignore[return-value]
+        made: Chunk = cls._of(array._array, array._block, array._device)
+        return made
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)

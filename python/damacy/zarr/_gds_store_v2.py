@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from zarr.errors import FSPathExistNotDir
-from zarr.storage import DirectoryStore
+from zarr.errors import FSPathExistNotDir  # type: ignore[attr-defined]  # of zarr 2
+from zarr.storage import DirectoryStore  # type: ignore[attr-defined]  # of zarr 2
 
 import damacy
 from damacy import cufile
@@ -65,7 +65,7 @@ class GDSStore(DirectoryStore):
     def _key(self, key: str, error: type[Exception]) -> str:
         if not isinstance(key, str) or not _store_files.names_something_inside(key):
             raise error(key)
-        return self._normalize_key(key)
+        return str(self._normalize_key(key))
 
     def _file(self, key: str, error: type[Exception]) -> str:
         return os.path.join(self.path, self._key(key, error))
@@ -170,9 +170,9 @@ class GDSStore(DirectoryStore):
         return [name.replace("/", ".") if slashed else name for name in names if not _is_partial_below(name)]
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.path == other.path  # type: ignore[attr-defined]
+        return type(other) is type(self) and self.path == other.path
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as zarr's own stores
 
 
 def _is_partial_below(name: str) -> bool:

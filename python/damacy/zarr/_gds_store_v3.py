@@ -134,7 +134,8 @@ class GDSStore(zarr.storage.LocalStore):
             raise TypeError("GDSStore takes its directory as `root` or as `path`: give one of them")
         if dimension_separator not in (None, ".", "/"):
             raise ValueError(f"dimension_separator: expected '.', '/' or None (got {dimension_separator!r})")
-        super().__init__(path if root is None else root, read_only=read_only)  # type: ignore[arg-type]
+        folder: Any = path if root is None else root
+        super().__init__(folder, read_only=read_only)
         self.normalize_keys = bool(normalize_keys)
         self.dimension_separator = dimension_separator
 
@@ -145,12 +146,12 @@ class GDSStore(zarr.storage.LocalStore):
         return f"GDSStore('{self}')"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._identity() == other._identity()  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._identity() == other._identity()
 
     def _identity(self) -> tuple[Any, ...]:
         return self.root, self.normalize_keys
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as zarr's own stores
 
     def _path(self, key: str) -> str:
         if not isinstance(key, str):
@@ -196,7 +197,8 @@ class GDSStore(zarr.storage.LocalStore):
             return None
         future, landing = begun
         await future
-        return landing.buffer()
+        found: Buffer = landing.buffer()
+        return found
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Buffer | None:
         """As `get`, on the calling thread."""
@@ -205,13 +207,15 @@ class GDSStore(zarr.storage.LocalStore):
             return None
         future, landing = begun
         future.get()
-        return landing.buffer()
+        found: Buffer = landing.buffer()
+        return found
 
     def _begin_many(self, prototype: Any, key_ranges: Iterable[tuple[str, Any]]) -> tuple[Any, list[Any]]:
         """One request for all ranges; for each the landing, or None if its object is missing."""
         self._open_now()
         prototype = prototype or default_buffer_prototype()
-        requests, landings = [], []
+        requests: list[Any] = []
+        landings: list[Any] = []
         for key, byte_range in key_ranges:
             _clamped(byte_range, 0)
             opened = _store_files.open_file(self._path(key))
@@ -358,12 +362,12 @@ class GDSStore(zarr.storage.LocalStore):
 
     async def exists(self, key: str) -> bool:
         """Whether there is a file of that key."""
-        return await _off_the_loop(os.path.isfile, self._path(key))
+        return bool(await _off_the_loop(os.path.isfile, self._path(key)))
 
     async def getsize(self, key: str) -> int:
         """Bytes of an object; `FileNotFoundError` if it is missing."""
         try:
-            return (await _off_the_loop(os.stat, self._path(key))).st_size
+            return int((await _off_the_loop(os.stat, self._path(key))).st_size)
         except NotADirectoryError as error:  # a file in a parent's place
             raise FileNotFoundError(key) from error
 

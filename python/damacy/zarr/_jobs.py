@@ -160,4 +160,5 @@ async def run(start: Callable[[int, Any, int], Any], keep: Any) -> bytes:
     except BaseException:  # cancelled, or left behind by a loop that has ended
         read.cancel()
         raise
-    return read.missing()
+    missing: bytes = read.missing()
+    return missing

@@ -49,7 +49,8 @@ def document_of(metadata: Any) -> bytes:
 def dtype_of(metadata: Any) -> np.dtype[Any]:
     """The element type in this machine's byte order."""
     data_type = metadata.dtype if metadata.zarr_format == 2 else metadata.data_type
-    return np.dtype(data_type.to_native_dtype()).newbyteorder("=")
+    stored: np.dtype[Any] = np.dtype(data_type.to_native_dtype())
+    return stored.newbyteorder("=")
 
 
 def _why_not(codec: Any) -> str | None:

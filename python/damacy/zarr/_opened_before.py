@@ -46,7 +46,7 @@ def _warning(read: Any) -> Any:
                 _warn_once(self, batch_info[0][0])
         return await read(self, batch_info, *arguments, **keywords)
 
-    warning_read._warns_for = read  # type: ignore[attr-defined]
+    warning_read._warns_for = read  # type: ignore[attr-defined]  # a mark on the function
     return warning_read
 
 

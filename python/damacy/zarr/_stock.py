@@ -100,5 +100,6 @@ async def write(pipeline: Any, metadata: Any, items: Sequence[Any], value: Any, 
 
         value = cpu.NDBuffer.from_numpy_array(await asyncio.to_thread(value.as_numpy_array))
         with _host_standing_in():
-            return await pipeline.write(on_cpu(items), value, drop_axes=drop_axes)
-    return await pipeline.write(items, value, drop_axes=drop_axes)
+            await pipeline.write(on_cpu(items), value, drop_axes=drop_axes)
+    else:
+        await pipeline.write(items, value, drop_axes=drop_axes)

@@ -111,8 +111,8 @@ class Fetched:
             raise
         self.given.put(getter.path, unknown - size if at_end else 0, index, unknown)
         requests = [RangeByteRequest(offset, offset + length) for offset, length in ranges]
-        for index, piece in await self._pieces(getter, requests):
-            offset, length = ranges[index]
+        for number, piece in await self._pieces(getter, requests):
+            offset, length = ranges[number]
             if len(piece) > length:  # too few bytes are a short read of the chunks that lack them
                 raise StorageError(
                     f"the store gave {len(piece)} bytes for a range of {length}",

@@ -58,6 +58,8 @@ def _on_device(x: Any, class_name: str, category: type[Warning]) -> arrays.Devic
 class Buffer(_ZarrBuffer):
     """Flat bytes in device memory; `as_array_like()` is the `DeviceArray`."""
 
+    _data: Any
+
     def __init__(self, array_like: Any) -> None:
         found = arrays.wrap(array_like)
         seen = array_like if found is None else found
@@ -111,11 +113,13 @@ class Buffer(_ZarrBuffer):
             return False
         return bool(np.array_equal(self.as_numpy_array(), other.as_numpy_array()))
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # == compares contents, which change
 
 
 class NDBuffer(_ZarrNDBuffer):
     """n dimensions in device memory; `as_ndarray_like()` is the `DeviceArray`."""
+
+    _data: Any
 
     def __init__(self, array: Any) -> None:
         found = arrays.wrap(array)
