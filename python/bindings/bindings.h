@@ -19,7 +19,7 @@ namespace damacy::python {
 
 namespace nb = nanobind;
 
-// Drops the GIL for a while. When the interpreter ends meanwhile, the thread stops here for ever: taking the GIL then
+// Releases the GIL in a scope. If the interpreter ends meanwhile, the thread stops here forever: taking the GIL then
 // would unwind it through C++ frames that do not expect it.
 class Unlocked {
  public:
@@ -39,8 +39,8 @@ auto without_gil(Work work) {
   return work();
 }
 
-// Takes the GIL; when the interpreter ends, a thread that is not the main one stops here for ever. (nanobind's own
-// guard is noexcept: a thread that the interpreter unwinds there ends the process.)
+// Acquires the GIL in a scope. When the interpreter ends, a thread other than the main one stops here forever.
+// (nanobind's own guard is noexcept: a thread that the interpreter unwinds there ends the process.)
 class HeldGil {
  public:
   HeldGil();
@@ -56,8 +56,8 @@ class HeldGil {
 // more.
 nb::object python_part(const std::string& module, const std::string& name);
 
-// Around Python code that runs below our frames. When the interpreter ends meanwhile and unwinds the thread, it stops
-// here for ever: a foreign exception must not be caught in some of them, nor leave others.
+// Put around Python code that runs below our frames. If the interpreter ends meanwhile and unwinds the thread, the
+// thread stops here forever: some of our frames must not catch a foreign exception, and others must not let it out.
 class Unleavable {
  public:
   Unleavable() = default;

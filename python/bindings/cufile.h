@@ -157,7 +157,7 @@ class IoHandle {
   }
 
  private:
-  // Of another process, and nobody will end it here.
+  // It belongs to the parent process, and no thread of this process will complete it.
   bool is_lost() const { return operation_->is_parents() && !operation_->parts_ended(); }
 
   void await(std::optional<double> timeout) {

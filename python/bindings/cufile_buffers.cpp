@@ -28,7 +28,7 @@ bool is_dense(const Py_buffer& view, bool c_order) {
   return true;
 }
 
-// numpy.ndarray, once somebody has imported it.
+// numpy.ndarray, if it has been imported.
 PyTypeObject* ndarray_type() {
   static PyObject* found = nullptr;
   if (found != nullptr) return reinterpret_cast<PyTypeObject*>(found);

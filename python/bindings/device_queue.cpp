@@ -25,7 +25,7 @@ std::shared_ptr<DeviceQueue> new_queue(int device) {
   return std::make_shared<DeviceQueue>(bind_primary_context(device), make_cuda_copier());
 }
 
-// One a device and process, for ever.
+// One per device; lives until the process ends.
 std::shared_ptr<DeviceQueue> queue_of(int device) {
   struct All {
     std::mutex mutex;

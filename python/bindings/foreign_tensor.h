@@ -1,5 +1,4 @@
-// What a DLPack tensor of another library says, checked before anybody believes it. Knows the structure; not who owns
-// it.
+// Checks the fields of a DLPack tensor from another library before they are used. Knows the structure; not who owns it.
 #pragma once
 
 #include <cstdint>

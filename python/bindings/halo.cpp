@@ -115,7 +115,7 @@ struct BoundCopies {
   copy::Bases bases;
 };
 
-// The order of one transformer's work on one GPU, whose primary context is everybody's.
+// Orders one transformer's work on one GPU, whose primary context other libraries share.
 class HaloQueue {
  public:
   explicit HaloQueue(int device) : device_(bind_primary_context(device)), index_(device) {}

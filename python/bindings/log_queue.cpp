@@ -38,7 +38,7 @@ void keep(LogLevel level, std::string_view line) {
 }
 
 nb::list drain() {
-  if (fork_epoch() != made_in) return {};  // the parent's queue: its lock may be held for ever
+  if (fork_epoch() != made_in) return {};  // the parent's queue: its lock may be held forever
   log_summaries();
   Queue& from = queue();
   std::deque<std::pair<LogLevel, std::string>> taken;

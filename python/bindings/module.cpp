@@ -69,7 +69,7 @@ nb::dict backend_info() {
 }  // namespace
 
 nb::object python_part(const std::string& module, const std::string& name) {
-  static auto& known = *new std::map<std::pair<std::string, std::string>, PyObject*>;  // for ever
+  static auto& known = *new std::map<std::pair<std::string, std::string>, PyObject*>;  // never freed
   PyObject*& part = known[{module, name}];
   if (part == nullptr) part = nb::object(nb::module_::import_(module.c_str()).attr(name.c_str())).release().ptr();
   return nb::borrow(part);

@@ -41,7 +41,7 @@ bool interpreter_ends() {
   return ask != nullptr && ask() != 0;
 }
 
-// Another thread than the one that ends the interpreter must not take the GIL any more: it stops here for ever.
+// While the interpreter ends, a thread other than the main one must not take the GIL: it stops here forever.
 void stop_if_interpreter_ends() {
   while (interpreter_ends() && !on_main_thread()) ::pause();
 }

@@ -50,7 +50,7 @@ class Workers {
   }
 
  private:
-  // A forked child has none of its parent's threads, and nobody can join them.
+  // A forked child has none of its parent's threads and cannot join them.
   void leave_parents() {
     if (epoch_ == fork_epoch()) return;
     static_cast<void>(new auto(std::move(by_threads_)));

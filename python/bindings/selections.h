@@ -1,4 +1,4 @@
-// From what zarr-python passes as selections to runs: ints, slices, index arrays and masks of a chunk beside slices and
+// From what zarr-python passes as selections to runs: ints, slices, index arrays and masks of a chunk, with slices and
 // arrays of the output. Knows NumPy's rules for them; a form it does not know is an empty answer, not an error.
 #pragma once
 
