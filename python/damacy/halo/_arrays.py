@@ -122,7 +122,7 @@ def _of_torch(tensor: Any) -> Layout:
 
 def _of_cuda_interface(array: Any) -> Layout:
     said = parse_interface(array.__cuda_array_interface__)
-    # What NumPy cannot spell is told by the array itself.
+    # NumPy has no name for some types: ask the array itself.
     code = code_of(getattr(array, "dtype", None) or np.dtype(said.typestr))
     if ITEMSIZE[code] != said.itemsize:
         raise DtypeMismatch(f"an array of {NAMES[code]} whose interface says {said.typestr}")
@@ -182,8 +182,8 @@ def layout_of(array: Any) -> Layout:
 
 
 def current_stream_of(array: Any) -> Callable[[], int]:
-    """What tells, at each call anew, the stream on which `array` is worked on, as far as it or its library says; 0: the
-    legacy one."""
+    """A function that returns the handle of the stream on which `array` is in use when it is called, as the array's
+    protocol or its library names it; 0: the legacy default stream."""
     named = getattr(array, "__cuda_array_interface__", None) if not _is_torch(array) else None
     if named is not None and named.get("stream") is not None:
         handle = named["stream"]

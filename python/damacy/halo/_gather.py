@@ -48,7 +48,7 @@ class Arrays:
 
 
 def one_a_type(arrays: Iterable[Any]) -> list[Any]:
-    """The last array of each type: what tells the streams that they are worked on."""
+    """The last array of each type: enough to find the streams on which they are used."""
     return list({type(array): array for array in arrays}.values())
 
 

@@ -18,7 +18,7 @@ def _name(np_module: Any) -> str:
 
 
 def is_on_device(np_module: Any, device: Any) -> bool:
-    """Whether arrays of this module are in device memory. NotImplementedError if that cannot be told."""
+    """Whether arrays of this module are in device memory. NotImplementedError if that cannot be determined."""
     name = _name(np_module)
     if name == "numpy":
         return False

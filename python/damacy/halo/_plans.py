@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 
 class _Cache(OrderedDict[Any, Any]):
-    """Keys to plans, the longest unused first. May be cleared by anybody at any time."""
+    """Keys to plans, least recently used first. Users may clear it at any time."""
 
     def clear(self) -> None:
         with _lock:

@@ -33,7 +33,7 @@ class Queue:
         self._device: int | None = None
         self._queue: Any = None
         self._held: list[Any] = []  # of the latest runs
-        self._past: collections.deque[Any] = collections.deque()  # of runs before these, and what tells their end
+        self._past: collections.deque[Any] = collections.deque()  # of earlier runs, each with the mark of its end
 
     def _of(self, device: Any) -> Any:
         if self._queue is None:
@@ -47,16 +47,19 @@ class Queue:
         self.bound(arrays, plan.bind(bases), buffer)(stream, after)
 
     def bound(self, arrays: Arrays, copies: Any, buffer: Any) -> Callable[[Any, Any], None]:
-        """What enqueues these copies, with all that does not change from call to call found out before.
+        """A function that enqueues these copies; what does not change between calls is computed here.
 
-        Arrays that name streams, or are of several libraries, are used on several: a run is ordered with all of them.
-        Without a buffer of ours, other work on messages is on the stream that is current: a run elsewhere comes after
-        that, and before what is next there."""
+        Arrays that name streams, or belong to several libraries, are used on several streams: a run is ordered with all
+        of them. Without a buffer of ours, messages are used on the current stream: a run on another stream waits for
+        that work, and later work there waits for the run."""
         queue = self._of(arrays.device)
-        told = [*((lambda handle=h: handle) for h in arrays.streams), *map(current_stream_of, arrays.unnamed)]
-        current, is_one = told[0], len(told) == 1
+        current_streams = [
+            *((lambda handle=h: handle) for h in arrays.streams),
+            *map(current_stream_of, arrays.unnamed),
+        ]
+        current, is_one = current_streams[0], len(current_streams) == 1
         joins_all = not is_one or arrays.streams or buffer is None
-        beside = (lambda: [tell() for tell in told]) if joins_all else tuple
+        others = (lambda: [stream_of() for stream_of in current_streams]) if joins_all else tuple
         run_alone, run, held = queue.run_alone, queue.run_bound, self._held
 
         def enqueue(stream: Any = None, after: Any = None) -> None:
@@ -68,7 +71,7 @@ class Queue:
                 run_alone(copies, current())
             else:
                 chosen = current() if stream is None else _handle(stream)
-                run(copies, chosen, [s for s in dict.fromkeys(beside()) if s != chosen], _handles(after))
+                run(copies, chosen, [s for s in dict.fromkeys(others()) if s != chosen], _handles(after))
             if not held or held[-1] is not arrays:
                 self._hold(arrays)
 

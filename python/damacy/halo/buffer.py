@@ -27,7 +27,7 @@ _tokens = itertools.count(1)
 
 
 class _Cache(dict[Any, "list[Buffer]"]):
-    """Keys to lists of idle buffers. May be cleared by anybody at any time."""
+    """Keys to lists of idle buffers. Users may clear it at any time."""
 
     def clear(self) -> None:
         with _lock:
@@ -133,14 +133,14 @@ class Buffer:
             if buffer._token:
                 buffer._token = 0
                 _end_loan(buffer._key)
-            _forget(buffer)  # somebody may have taken it out of its list by hand
+            _forget(buffer)  # the user may have taken it out of its list
             _idle[id(buffer)] = buffer
             _idle_bytes[buffer._device] += buffer._bytes
             _evict(buffer._device)
             _bound_keys()
 
     def _give_back(self, token: int) -> None:
-        """For who popped it with this token: nothing happens if it went on to somebody else meanwhile."""
+        """Returns it to the cache for the holder of this token; no effect if it has another holder by now."""
         with _lock:
             if self._token == token:
                 Buffer.push_to_cache(self)
@@ -219,7 +219,7 @@ def _bound_keys() -> None:
         # Over a copy: buffers that are collected meanwhile take out keys, too.
         for key in [k for k in list(BUFFER_CACHE) if not BUFFER_CACHE.get(k, True) and k not in _lent]:
             BUFFER_CACHE.pop(key, None)
-    while len(BUFFER_CACHE) > 2 * MOST_KEYS and _idle:  # idle buffers alone must not make it grow for ever
+    while len(BUFFER_CACHE) > 2 * MOST_KEYS and _idle:  # idle buffers alone must not make it grow without bound
         _take_out(next(iter(_idle.values())))
 
 

@@ -273,7 +273,7 @@ class _Maker:
                 phase.directs.append((entry, target[0], target[1]))
 
     def corners(self, rank: int) -> Phase:
-        """Cells beyond a cube corner, from the halo beside them in x or in y."""
+        """Cells beyond a cube corner, from the adjacent halo in x or in y."""
         phase = Phase()
         for side in topologies.CORNERS:
             if self.topology.neighbour(rank, side) is not None:

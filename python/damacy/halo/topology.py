@@ -308,8 +308,8 @@ def _turned_side(side: int, rotation: int) -> int:
 class CubedSphere:
     """Six tiles of L x L ranks each; rank = tile L^2 + row L + col, row along j.
 
-    `fill`: "x" or "y" takes the cells beyond a cube corner, which nobody has, from the neighbour in x or y; else they
-    stay untouched.
+    `fill`: "x" or "y" takes the cells beyond a cube corner, which no rank owns, from the neighbour in x or y; otherwise
+    they stay unchanged.
     """
 
     dims = ("j", "i")

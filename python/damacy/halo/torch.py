@@ -117,16 +117,16 @@ class _Kind:
 
     @staticmethod
     def _physical(plan: PadPlan, topology: Cartesian, decomposed: list[int]) -> list[tuple[int, int, int]]:
-        """(dimension, first cell of the padded tensor, cells) beyond the domain's ends, where there is nobody."""
+        """(dimension, first cell of the padded tensor, cells) beyond the domain's ends, which no rank owns."""
         out = []
         places = zip(decomposed, topology.coordinates(plan.rank), topology._known_sizes, topology.periodic)
         for axis, at, sizes, periodic in places:
             before, after = plan.widths[axis]
-            nobody_before, nobody_after = before - sum(sizes[:at]), after - sum(sizes[at + 1 :])
-            if not periodic and nobody_before > 0:
-                out.append((axis, 0, nobody_before))
-            if not periodic and nobody_after > 0:
-                out.append((axis, before + sizes[at] + after - nobody_after, nobody_after))
+            outside_before, outside_after = before - sum(sizes[:at]), after - sum(sizes[at + 1 :])
+            if not periodic and outside_before > 0:
+                out.append((axis, 0, outside_before))
+            if not periodic and outside_after > 0:
+                out.append((axis, before + sizes[at] + after - outside_after, outside_after))
         return out
 
 

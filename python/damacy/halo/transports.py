@@ -166,8 +166,8 @@ class TorchDistributed:
 
         if group is None or group is dist.group.WORLD:
             warnings.warn(
-                "halo exchanges on the default process group share it with everybody else's collectives; "
-                "give a group of their own",
+                "halo exchanges on the default process group share it with all other collectives; "
+                "give them a group of their own",
                 UserWarning,
                 stacklevel=2,
             )
