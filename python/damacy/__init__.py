@@ -87,7 +87,7 @@ for _name in (*__all__, "ArrayInfo", "Cf", "Explanation", "StageLoad", "open", "
 del _name
 
 
-# Loaded when somebody asks, and not in __all__: module, and names in it.
+# Loaded on first use, and not in __all__: module, and names in it.
 _LAZY = {
     "damacy.cufile": ("CuFile", "CompatMode", "bounce_buffer_free", "memory_register", "memory_deregister")
     + ("get_page_cache_info", "drop_file_page_cache"),
@@ -96,7 +96,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """The native library and its version, and the other doors, loaded when somebody asks."""
+    """The native library and its version, and the other public names, loaded on first use."""
     import importlib
 
     if name in ("_native", "__version__"):

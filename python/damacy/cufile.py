@@ -70,7 +70,7 @@ def explain() -> dict[str, Any]:
 
 
 def bounce_buffer_free() -> int:
-    """Frees the pinned staging blocks that nobody uses; gives their bytes."""
+    """Frees the pinned staging blocks that are not in use. Returns how many bytes these were."""
     return _native.free_staging()
 
 

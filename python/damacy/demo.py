@@ -1,5 +1,5 @@
 """The main job on real input: random crops of two OME-Zarr images, streamed into batches, checked against zarr-python
-and timed beside tensorstore.
+and timed against tensorstore.
 
 Knows how to run and judge the job; the arrays are made by `demo_data`, the picture by `demo_picture`."""
 
@@ -67,7 +67,7 @@ class Outcome:
 
 
 def run(folder: pathlib.Path, picture: pathlib.Path, threads: int, console: rich.console.Console) -> Outcome:
-    """The whole demo; `threads` 0 is one for each core. Tells its story on `console`."""
+    """Runs the whole demo and prints its results on `console`. `threads` 0 is one for each core."""
     threads = threads or len(os.sched_getaffinity(0))
     console.print(f"[bold]damacy {damacy.__version__}[/]: random crops of two OME-Zarr images, {threads} threads")
     verdicts = []

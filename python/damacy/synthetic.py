@@ -27,8 +27,8 @@ def write_image(
     labels: bool = False,
     seed: int = 0,
 ) -> None:
-    """Write a uint16 image, NGFF 0.5, zarr v3, zstd. With `labels` also `labels/blobs` beside its levels, uint8: 1
-    where a blob is."""
+    """Write a uint16 image, NGFF 0.5, zarr v3, zstd. With `labels`, also writes `labels/blobs` next to its levels,
+    uint8: 1 where a blob is."""
     image, inside = draw(shape, blobs, seed)
     group = zarr.create_group(path, zarr_format=3, overwrite=True)
     for name, factor in (("0", 1), ("1", 2)):

@@ -39,8 +39,8 @@ class Loader:
     `damacy.torch.rank_and_ranks` finds them at the first batch or `len`.
 
     `tail` says what becomes of the samples at an epoch's end that fill no whole step: `"drop"` leaves them out;
-    `"wrap"` fills the step up from the epoch's beginning; `"pad"` does, too, and tells: `Batch.valid` is False for the
-    rows added, so each sample counts once; `"short"`, on one rank only, makes the last batch short.
+    `"wrap"` fills the step up from the epoch's beginning; `"pad"` does, too, and marks these rows: `Batch.valid` is
+    False for them, so each sample counts once; `"short"`, on one rank only, makes the last batch short.
 
     Threads, buffers and slots that `config` leaves at their defaults follow from the machine, as in
     `Config.for_this_machine`.

@@ -102,7 +102,7 @@ def bench_io(
     rounds: Annotated[int, typer.Option(min=1, help="Times each is measured.")] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Read a file whole and in random ranges, from the page cache and cold, beside plain system calls."""
+    """Read a file whole and in random ranges, from the page cache and cold, compared with plain system calls."""
     from damacy import cufile
 
     with failures_told(folder, as_json):

@@ -18,7 +18,7 @@ td:first-child, th:first-child { text-align: left; white-space: nowrap; } h2 { m
 
 
 def page(report: Report) -> str:
-    """The whole document: rates beside ceilings and other readers, time in the stages, advice."""
+    """The whole document: rates next to ceilings and other readers, time in the stages, advice."""
     setting = report.setting
     title = f"damacy bench {setting.uri}"
     about = (

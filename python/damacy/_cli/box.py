@@ -8,7 +8,7 @@ Box = tuple[tuple[int, int], ...]
 def parse_box(text: str, shape: tuple[int, ...]) -> Box:
     """A box of an array of `shape`, from slices as NumPy takes them; axes left out at the end are whole.
 
-    Whether it lies inside the array is judged by whoever reads it. `ValueError` says which axis is wrong.
+    Does not check that it lies inside the array: the read does. `ValueError` says which axis is wrong.
 
     >>> parse_box("2:6, :, -8:", (10, 20, 30))
     ((2, 6), (0, 20), (22, 30))

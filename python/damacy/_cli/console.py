@@ -80,7 +80,7 @@ def fields_table() -> rich.table.Table:
 
 
 def progress_bar(as_json: bool) -> rich.progress.Progress:
-    """On stderr, so that output can be piped; none where nobody looks."""
+    """On stderr, so that output can be piped; none if stderr is not a terminal."""
     return rich.progress.Progress(
         rich.progress.TextColumn("{task.description}"),
         rich.progress.BarColumn(),

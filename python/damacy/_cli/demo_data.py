@@ -44,7 +44,7 @@ class DemoArray:
         return (self.path / "zarr.json").is_file()
 
     def make(self, progress: Progress) -> None:
-        """Writes beside and renames, so that what is there is whole."""
+        """Writes under another name and renames, so that a file of this name is always complete."""
         unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.parent.mkdir(parents=True, exist_ok=True)

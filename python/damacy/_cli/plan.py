@@ -24,7 +24,8 @@ BoxText = Annotated[str, typer.Argument(help=_BOX_HELP)]
 class Read:
     """One request: `bytes` at `offset` of the object `key`, for the chunks at these coordinates.
 
-    `wanted_bytes` are theirs, the rest are gaps; `at_most`: parts of a chunk, which its head will tell.
+    `wanted_bytes` belong to these chunks, the rest are gaps. With `at_most`, the chunk's header decides how much of
+    it is read.
     """
 
     key: str

@@ -146,22 +146,22 @@ def _places_of_a_task(info: damacy.ArrayInfo, verifier: Any) -> int:
 
 
 def _walk(root: pathlib.Path) -> Iterator[pathlib.Path]:
-    """`_arrays_below` on a thread of its own, which is left alone when storage does not answer it."""
-    told: queue.SimpleQueue[pathlib.Path | Exception | None] = queue.SimpleQueue()
+    """`_arrays_below` on its own thread, which is abandoned if storage does not answer it."""
+    found_paths: queue.SimpleQueue[pathlib.Path | Exception | None] = queue.SimpleQueue()
 
     def walk() -> None:
         try:
             for path in _arrays_below(root):
-                told.put(path)
-            told.put(StopIteration())
+                found_paths.put(path)
+            found_paths.put(StopIteration())
         except Exception as error:
-            told.put(error)
+            found_paths.put(error)
 
     threading.Thread(target=walk, name="damacy-walk", daemon=True).start()
     last: object = root
     while True:
         try:
-            found = told.get(timeout=_DEADLINE_S)
+            found = found_paths.get(timeout=_DEADLINE_S)
         except queue.Empty:
             message = f"cannot list: storage did not answer in {_DEADLINE_S} s, after {last}"
             raise damacy.StorageError(message, what="verify", uri=str(root), reason="deadline") from None

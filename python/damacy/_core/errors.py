@@ -9,7 +9,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-# What may be set on an error, beside `status`; None (for `lost`: ()) where unknown.
+# Attributes of an error in addition to `status`; None where unknown, `()` for `lost`.
 ATTRIBUTES = (
     "what",
     "uri",

@@ -45,7 +45,7 @@ def drain() -> None:
     """Hand the native records queued so far to the Python logger."""
     try:
         from damacy import _native
-    except ImportError:  # the interpreter ends, and modules are gone: nobody listens
+    except ImportError:  # the interpreter ends and has unloaded modules
         return
     for level, text in _native.drain_log_records():
         _logger.log(_PYTHON_LEVELS[level], "%s", text)

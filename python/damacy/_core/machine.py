@@ -19,7 +19,7 @@ _ROOT = pathlib.Path("/")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """The share of one process. `gpu` tells whether batches would live on one; its memory is None where unknown.
+    """The share of one process. `gpu`: whether batches would live on a GPU; its memory is None where unknown.
 
     `why_cores` and `why_memory` name what limits them.
     """
@@ -182,7 +182,7 @@ def _has_gpu(device: int | str | None) -> bool:
 
 
 def free_gpu_bytes(device: int | str | None, environ: Mapping[str, str]) -> int | None:
-    """By NVML, which needs no context; None where it cannot tell. Without a number the first visible GPU is meant."""
+    """From NVML, which needs no context; None where it does not know. Without a number: the first visible GPU."""
     import ctypes
 
     library = _nvml()

@@ -1,4 +1,4 @@
-"""What `__cuda_array_interface__` says, checked before anybody believes it. Knows the protocol's versions 0 to 3;
+"""Checks the fields of `__cuda_array_interface__` before they are used. Knows the protocol's versions 0 to 3;
 neither element types nor CUDA."""
 
 from __future__ import annotations

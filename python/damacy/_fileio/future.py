@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class IOFuture:
     """One request under way. Made by `CuFile`, never by hand.
 
-    It holds the file and the buffers until the last part has ended, whether or not anybody keeps the future.
+    It holds the file and the buffers until the last part has ended, also if the future itself is dropped.
     """
 
     __slots__ = ("__weakref__", "_handle")
@@ -88,13 +88,13 @@ class IOFuture:
             if not waiter.done():
                 waiter.set_result(None)
 
-        def tell(_: IOFuture) -> None:
+        def notify(_: IOFuture) -> None:
             try:
                 loop.call_soon_threadsafe(wake)
-            except RuntimeError:  # the loop was closed meanwhile: nobody waits
+            except RuntimeError:  # the loop was closed meanwhile: no task waits
                 pass
 
-        self.add_done_callback(tell)
+        self.add_done_callback(notify)
         return waiter
 
     def _end_whatever_happens(self) -> Generator[Any, None, None]:

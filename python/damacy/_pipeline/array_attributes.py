@@ -1,4 +1,4 @@
-"""What an array's documents say beside its elements, as Python values: fill value, attributes, packing.
+"""What an array's metadata documents say in addition to its elements: fill value, attributes, packing.
 
 The native library has checked and parsed the documents; here its bytes become values. Loads NumPy when asked for an
 element."""
@@ -30,8 +30,8 @@ class Cf:
     """Packing by the Climate and Forecast conventions: an element `x` stands for `x * scale_factor + add_offset`.
 
     An attribute that is not there has its neutral value, 1 or 0, so the expression can be used for every array.
-    `missing` are the elements, in the stored type, that stand for no value. `unsigned` is None, or tells that integers
-    are to be read as the unsigned (True) or signed (False) ones of their size. `problem` is None, or says why
+    `missing` are the elements, in the stored type, that stand for no value. `unsigned` is None, or True or False if
+    integers are to be read as unsigned or signed ones of their size. `problem` is None, or says why
     attributes of that name cannot be used; then the other fields have their defaults. Batches hold stored elements.
     """
 

@@ -1,4 +1,4 @@
-"""`BatchRows`: which samples the rows of a batch are, as loaders hand it on beside the data."""
+"""`BatchRows`: which samples the rows of a batch are. Loaders return it together with the data."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def rows_of(batch: Batch) -> BatchRows:
 
 
 def warn_of_unknown_rows(config: Config, info: bool) -> None:
-    """Where the caller of our caller could not tell which rows are missing."""
+    """Warns, at the caller's caller, if nothing would say which rows are missing."""
     if config.on_error == "skip" and not info:
         warnings.warn(
             "on_error='skip' drops rows and whole batches, and nothing here says which: two loaders in step would pair "

@@ -44,7 +44,7 @@ class Config:
             and Python's own `float` and `int`, are refused. What does not fit an integer becomes the nearest that does.
         lookahead_batches: depth of the queue of accepted samples, in batches.
         n_io_threads: reader threads; on the host back end they also decode and place what they read.
-        n_compute_threads: workers beside them; 0 is none.
+        n_compute_threads: workers in addition to these; 0 is none.
         n_zarrs_meta_cache: arrays whose metadata are kept, least recently used out first.
         n_shards_meta_cache: shard indices kept, likewise.
         max_chunk_uncompressed_bytes: hard limit on a decoded chunk; 0 is any chunk the buffers can hold.
@@ -184,7 +184,7 @@ class Config:
             self._keep("keep_bytes", as_bytes(self.keep_bytes, "keep_bytes"))
 
     def _keep(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)  # frozen for everybody else
+        object.__setattr__(self, name, value)  # the dataclass is frozen
 
     def _keep_int(self, name: str, least: int) -> None:
         given = getattr(self, name)

@@ -38,7 +38,7 @@ class ArrayInfo:
     """An array as its metadata describe it, enough to draw samples from.
 
     `chunks` is the inner chunk, `shards` None where there are none; `levels` are the paths of an image, finest first.
-    `supported` is what metadata can tell: which compressor a blosc chunk holds, it says itself when it is read.
+    `supported` follows from the metadata alone: a blosc chunk names its compressor only when it is read.
 
     `dims` are the names of the axes, None where one has none: an image's axes, else `dimension_names`, else
     `_ARRAY_DIMENSIONS`. `fill_value` is the element of absent chunks as a NumPy scalar (zero where v2 names none), None

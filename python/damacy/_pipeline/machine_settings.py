@@ -11,7 +11,7 @@ from damacy._core.machine import Machine
 
 _MIB = 1 << 20
 _GIB = 1 << 30
-_CHUNK_SLACK = 128 << 10  # beside two decoded chunks, in both buffers
+_CHUNK_SLACK = 128 << 10  # in addition to two decoded chunks, in both buffers
 _LEAST_BUFFER = 64 * _MIB
 # Of a host that only decodes, and of one that feeds a GPU: more threads were never faster.
 _MOST_READERS = 128

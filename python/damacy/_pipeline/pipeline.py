@@ -247,6 +247,6 @@ def _warn_of_other_rank(pipeline: Pipeline) -> None:
             UserWarning,
             stacklevel=3,
         )
-    except Warning:  # warnings are errors here: the constructor fails, so nobody else can close it
+    except Warning:  # warnings are errors here: the constructor fails, and its caller has nothing to close
         pipeline.close()
         raise

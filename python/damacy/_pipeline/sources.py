@@ -1,5 +1,5 @@
 """What a source of samples raised, while it waits for its place in the stream; and what our own sources may yield
-beside a sample. Used by the native module."""
+instead of a sample. Used by the native module."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class EndsBatch:
 def let_go_of_frames(raised: BaseException) -> None:
     """Replace the tracebacks of an exception by a note with their text.
 
-    A traceback keeps the frames of everybody who was calling at the time, and with them the batches they name: an
-    exception that is kept for later would hold slots that nobody can release.
+    A traceback keeps all frames of the call stack alive, and the batches that they name. An exception that is kept for
+    later would hold slots that no code can release.
     """
     chain: list[BaseException] = []
     todo = [raised]

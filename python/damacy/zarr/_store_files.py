@@ -101,7 +101,7 @@ def open_file(path: str) -> tuple[CuFile, int] | None:
 def write_whole(
     path: str, value: Any, *, exclusive: bool = False, in_the_way: Callable[[], None] | None = None
 ) -> None:
-    """Writes a buffer to a new file beside `path`, then gives it that name: readers see the old object or the new one.
+    """Writes a buffer to a new file in the folder of `path` and renames it: readers see the old object or the new one.
 
     `exclusive`: an object that is there stays, and `FileExistsError` is raised. `in_the_way` is called before the file
     gets its name.
