@@ -176,7 +176,7 @@ def test_after_flush_a_source_that_tells_no_length_gives_2_to_the_20_samples_mor
         p.push(line.all([1, 2]))
         p.flush()
         assert drained(p) == [[1, 2]]
-    for _ in range(100):  # native records take a moment
+    for _ in range(3000):  # native records take a moment
         if caught or caplog.records:
             break
         time.sleep(0.01)

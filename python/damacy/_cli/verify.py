@@ -28,6 +28,7 @@ from damacy._core import log
 _SHOWN = 50  # bad chunks in the table; JSON has all
 _PLACES = 256  # of one task, at most
 _DEADLINE_S = 60  # of one look at a folder, as of any operation of storage
+_LOOK_S = 0.1  # a signal that comes just before a wait begins, or to another thread, does not end the wait
 _BLOCK_BYTES = 32 << 20  # of decoded chunks in one task, about
 
 
@@ -128,7 +129,7 @@ def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = la
         stack.callback(verifier.stop)
         waiting |= {pool.submit(verifier.verify, first, step) for first in itertools.islice(starts, 2 * threads)}
         while waiting:
-            finished, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
+            finished, waiting = concurrent.futures.wait(waiting, _LOOK_S, concurrent.futures.FIRST_COMPLETED)
             for task in finished:
                 outcome.add(task.result())
             waiting |= {pool.submit(verifier.verify, first, step) for first in itertools.islice(starts, len(finished))}
