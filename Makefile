@@ -12,8 +12,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
-APT_BUILD := ccache cmake g++ libbenchmark-dev libfmt-dev libgtest-dev libisal-dev liblz4-dev libspdlog-dev \
-             libzstd-dev ninja-build python3-dev python3-venv rapidjson-dev zlib1g-dev
+APT_BUILD := ccache cmake g++ libbenchmark-dev libbz2-dev libfmt-dev libgtest-dev libisal-dev liblz4-dev liblzma-dev \
+             libspdlog-dev libzstd-dev ninja-build python3-dev python3-venv rapidjson-dev zlib1g-dev
 APT_FUZZ := clang-19 libclang-rt-19-dev
 
 # $(call need_apt,PACKAGES): installs what is missing as root; else says what root should type, and stops.

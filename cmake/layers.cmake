@@ -3,7 +3,7 @@
 # there is a CUDA compiler.
 set(DAMACY_SRC ${CMAKE_CURRENT_LIST_DIR}/../src/damacy)
 
-set(DAMACY_LINK_codec ${ZSTD_LIBRARY} ${LZ4_LIBRARY} ${ISAL_LIBRARY})
+set(DAMACY_LINK_codec ${ZSTD_LIBRARY} ${LZ4_LIBRARY} ${ISAL_LIBRARY} ${LZMA_LIBRARY} ${BZIP2_LIBRARY})
 set(DAMACY_LINK_core spdlog::spdlog_header_only Threads::Threads)
 
 function(damacy_read_layers out)

@@ -36,7 +36,7 @@ if(DAMACY_FUZZ)
 endif()
 
 include(${CMAKE_CURRENT_LIST_DIR}/packages.cmake)
-foreach(include IN ITEMS ${ZSTD_INCLUDE} ${LZ4_INCLUDE} ${ISAL_INCLUDE} ${RAPIDJSON_INCLUDE})
+foreach(include IN ITEMS ${ZSTD_INCLUDE} ${LZ4_INCLUDE} ${ISAL_INCLUDE} ${LZMA_INCLUDE} ${BZIP2_INCLUDE} ${RAPIDJSON_INCLUDE})
   target_include_directories(damacy_options SYSTEM INTERFACE $<BUILD_INTERFACE:${include}>)
 endforeach()
 

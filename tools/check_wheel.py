@@ -10,9 +10,11 @@ import zipfile
 
 _MAX_BYTES = 40 << 20
 _NOTICES = (
+    "libbz2-dev",
     "libfmt-dev",
     "libisal-dev",
     "liblz4-dev",
+    "liblzma-dev",
     "libspdlog-dev",
     "libzstd-dev",
     "nanobind",

@@ -22,10 +22,10 @@ for tool in c++ cc; do
 done
 for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$folder/bin/$tool"; done
 chmod +x "$folder"/bin/*
-for header in /usr/include/{zstd*.h,lz4*.h,zdict.h,isa-l,isa-l.h,rapidjson,spdlog,fmt}; do
+for header in /usr/include/{zstd*.h,lz4*.h,zdict.h,bzlib.h,lzma.h,lzma,isa-l,isa-l.h,rapidjson,spdlog,fmt}; do
   [[ ! -e $header ]] || ln -s "$header" "$folder/include/"
 done
-ln -s "$libraries"/{libzstd.a,liblz4.a,libisal.so,libspdlog.so*,libspdlog.a,libfmt.so*,libfmt.a} "$lib/"
+ln -s "$libraries"/{libzstd.a,liblz4.a,liblzma.a,libbz2.so,libisal.so,libspdlog.so*,libspdlog.a,libfmt.so*,libfmt.a} "$lib/"
 cp -r "$libraries"/cmake/{spdlog,fmt} "$lib/cmake/"
 
 # Daemon threads that end in native code are unwound by the process's own libgcc_s: by an unwinder of the library's they
@@ -40,6 +40,8 @@ list(PREPEND CMAKE_PREFIX_PATH "$folder")
 set(ZSTD_LIBRARY "$lib/libzstd.a" CACHE FILEPATH "")
 set(LZ4_LIBRARY "$lib/liblz4.a" CACHE FILEPATH "")
 set(ISAL_LIBRARY "$lib/libisal.so" CACHE FILEPATH "")
+set(LZMA_LIBRARY "$lib/liblzma.a" CACHE FILEPATH "")
+set(BZIP2_LIBRARY "$lib/libbz2.so" CACHE FILEPATH "")
 set(spdlog_DIR "$lib/cmake/spdlog" CACHE PATH "")
 set(fmt_DIR "$lib/cmake/fmt" CACHE PATH "")
 set(DAMACY_ZIG "$(dirname "$zig")")

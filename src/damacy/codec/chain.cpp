@@ -7,6 +7,7 @@
 
 #include "damacy/codec/blosc.h"
 #include "damacy/codec/bytes.h"
+#include "damacy/codec/bzip2.h"
 #include "damacy/codec/checksums.h"
 #include "damacy/codec/deflate.h"
 #include "damacy/codec/lz4.h"
@@ -24,8 +25,18 @@ namespace {
 constexpr std::uint64_t kChecksumBytes = 4;
 
 const char* detail_of(CodecId id) noexcept {
-  if (id == CodecId::crc32) return "crc32: stored checksum";
-  return id == CodecId::adler32 ? "adler32: stored checksum" : "crc32c: stored checksum";
+  switch (id) {
+    case CodecId::crc32:
+      return "crc32: stored checksum";
+    case CodecId::adler32:
+      return "adler32: stored checksum";
+    case CodecId::fletcher32:
+      return "fletcher32: stored checksum";
+    case CodecId::lookup3:
+      return "jenkins_lookup3: stored checksum";
+    default:
+      return "crc32c: stored checksum";
+  }
 }
 
 // Memory for a stage between two codecs; only ever grows.
@@ -45,9 +56,19 @@ class StageBuffer {
   std::uint64_t capacity_ = 0;
 };
 
-std::uint32_t checksum_of(CodecId id, ByteSpan bytes) noexcept {
-  if (id == CodecId::crc32) return crc32(bytes);
-  return id == CodecId::adler32 ? adler32(bytes) : crc32c(bytes);
+std::uint32_t checksum_of(const CodecSpec& codec, ByteSpan bytes) noexcept {
+  switch (codec.id) {
+    case CodecId::crc32:
+      return crc32(bytes);
+    case CodecId::adler32:
+      return adler32(bytes);
+    case CodecId::fletcher32:
+      return fletcher32(bytes);
+    case CodecId::lookup3:
+      return lookup3(bytes, codec.seed);
+    default:
+      return crc32c(bytes);
+  }
 }
 
 // Verifies and removes four bytes.
@@ -58,7 +79,7 @@ DecodeResult strip_checksum(const CodecSpec& codec, ByteSpan& bytes) noexcept {
   const ByteSpan stored_at = at_start ? bytes.first(kChecksumBytes) : bytes.last(kChecksumBytes);
   const ByteSpan payload = at_start ? bytes.subspan(kChecksumBytes) : bytes.first(bytes.size() - kChecksumBytes);
   const std::uint32_t stored = detail::read_le32(stored_at.data());
-  const std::uint32_t computed = checksum_of(codec.id, payload);
+  const std::uint32_t computed = checksum_of(codec, payload);
   if (stored != computed) return failed(DecodeStatus::checksum, detail_of(codec.id), stored, computed);
   bytes = payload;
   return {};
@@ -68,6 +89,8 @@ DecodeResult undo_filter(const CodecSpec& codec, ByteSpan in, MutableByteSpan ou
   switch (codec.id) {
     case CodecId::shuffle:
       return decode_shuffle(codec.shuffle_width, in, out);
+    case CodecId::packbits:
+      return decode_packbits(in, out);
     case CodecId::delta:
       return decode_delta(codec.types, in, out);
     case CodecId::fixed_scale_offset:
@@ -96,6 +119,8 @@ struct DecodeContext::State {
   ZstdDecoder zstd;
   InflateDecoder inflate;
   BloscDecoder blosc;
+  Bzip2Decoder bzip2;
+  LzmaDecoder lzma;
   std::array<StageBuffer, 2> stages;  // one is read while the other is written
   std::size_t stages_used = 0;
   // What each codec of the chain gives, as far as metadata tell.
@@ -119,16 +144,16 @@ struct DecodeContext::State {
     if (codec.is_checksum()) {
       result = strip_checksum(codec, bytes);
     } else if (codec.is_fixed_size()) {
-      const MutableByteSpan out = next_stage().at_least(filtered_size(codec, bytes.size()));
+      const MutableByteSpan out = next_stage().at_least(filtered_size(codec, bytes));
       result = undo_filter(codec, bytes, out);
       bytes = out;
     } else if (size) {
       const MutableByteSpan out = next_stage().at_least(*size);
       const ByteRange everything{0, *size};
-      result = last(codec.id, bytes, out, {&everything, 1});
+      result = last(codec, bytes, out, {&everything, 1});
       bytes = out;
     } else {
-      result = between(codec.id, bytes, bound, next_stage(), bytes);
+      result = between(codec, bytes, bound, next_stage(), bytes);
     }
     if (result.ok() && size && bytes.size() != *size)
       result = failed(DecodeStatus::size, "size between two codecs", bytes.size(), *size);
@@ -136,15 +161,16 @@ struct DecodeContext::State {
   }
 
   // Whole elements of what was encoded, decoded.
-  static std::uint64_t filtered_size(const CodecSpec& codec, std::uint64_t encoded) noexcept {
-    if (codec.id == CodecId::shuffle) return encoded;
-    return encoded / size_of(codec.types.encoded.dtype) * size_of(codec.types.decoded.dtype);
+  static std::uint64_t filtered_size(const CodecSpec& codec, ByteSpan encoded) noexcept {
+    if (codec.id == CodecId::shuffle) return encoded.size();
+    if (codec.id == CodecId::packbits) return packbits_decoded_size(encoded);
+    return encoded.size() / size_of(codec.types.encoded.dtype) * size_of(codec.types.decoded.dtype);
   }
 
   // The codec that gives the chunk itself.
-  DecodeResult last(CodecId id, ByteSpan encoded, MutableByteSpan out, std::span<const ByteRange> needed) {
+  DecodeResult last(const CodecSpec& codec, ByteSpan encoded, MutableByteSpan out, std::span<const ByteRange> needed) {
     const ByteRange all{0, encoded.size()};
-    switch (id) {
+    switch (codec.id) {
       case CodecId::zstd:
         return zstd.decode(encoded, out, needed.empty() ? 0 : needed.back().end);
       case CodecId::blosc:
@@ -155,14 +181,20 @@ struct DecodeContext::State {
         return inflate.decode_zlib(encoded, out);
       case CodecId::lz4:
         return decode_lz4(encoded, out);
+      case CodecId::bz2:
+        return bzip2.decode(encoded, out);
+      case CodecId::lzma:
+        return lzma.decode(codec.lzma, encoded, out);
       default:
         break;
     }
-    return failed(DecodeStatus::unsupported, "not a compressor", static_cast<std::uint64_t>(id));
+    return failed(DecodeStatus::unsupported, "not a compressor", static_cast<std::uint64_t>(codec.id));
   }
 
   // A codec between others: at most `bound` bytes, exactly as many as the frame declares where it does.
-  DecodeResult between(CodecId id, ByteSpan encoded, std::uint64_t bound, StageBuffer& stage, ByteSpan& decoded) {
+  DecodeResult between(const CodecSpec& codec, ByteSpan encoded, std::uint64_t bound, StageBuffer& stage,
+                       ByteSpan& decoded) {
+    const CodecId id = codec.id;
     std::uint64_t size = bound;
     if (const DecodeResult result = declared_size(id, encoded, bound, size); !result.ok()) return result;
     const MutableByteSpan out = stage.at_least(size);
@@ -173,9 +205,13 @@ struct DecodeContext::State {
       result = inflate.decode_gzip(encoded, out, &size);
     else if (id == CodecId::zlib)
       result = inflate.decode_zlib(encoded, out, &size);
+    else if (id == CodecId::bz2)
+      result = bzip2.decode(encoded, out, &size);
+    else if (id == CodecId::lzma)
+      result = lzma.decode(codec.lzma, encoded, out, &size);
     else {
       const ByteRange everything{0, size};
-      result = last(id, encoded, out, {&everything, 1});
+      result = last(codec, encoded, out, {&everything, 1});
     }
     decoded = out.first(result.ok() ? size : 0);
     return result;
@@ -210,6 +246,7 @@ std::optional<std::uint64_t> CodecSpec::encoded_size(std::uint64_t decoded) cons
   if (is_checksum()) return decoded + kChecksumBytes;
   if (id == CodecId::shuffle)
     return shuffle_width <= 1 || decoded % shuffle_width == 0 ? std::optional(decoded) : std::nullopt;
+  if (id == CodecId::packbits) return packbits_encoded_size(decoded);
   const std::uint64_t element = size_of(types.decoded.dtype);
   if (decoded % element != 0) return std::nullopt;
   return decoded / element * size_of(types.encoded.dtype);
@@ -238,13 +275,16 @@ std::optional<std::uint64_t> CodecChain::largest_stage(std::uint64_t decoded) co
 
 bool CodecChain::always_has_checksum() const noexcept {
   return std::ranges::any_of(codecs_, [](const CodecSpec& codec) {
-    return codec.is_checksum() || codec.id == CodecId::gzip || codec.id == CodecId::zlib;
+    return codec.is_checksum() || codec.id == CodecId::gzip || codec.id == CodecId::zlib || codec.id == CodecId::bz2;
   });
 }
 
 bool CodecChain::has_checksum(ByteSpan encoded) const noexcept {
   if (always_has_checksum()) return true;
-  if (codecs_.empty() || codecs_.back().id != CodecId::zstd) return false;
+  if (codecs_.empty()) return false;
+  const CodecSpec& last = codecs_.back();
+  if (last.id == CodecId::lzma) return last.lzma.container == LzmaFormat::Container::xz && xz_has_checksum(encoded);
+  if (last.id != CodecId::zstd) return false;
   ZstdExtent extent;
   const std::uint64_t bound = Limits::encoded_chunk_bytes(Limits::max_element_chunk_bytes);
   return check_zstd(encoded, bound, extent).ok() && extent.frames > 0 && extent.unguarded == 0;
@@ -272,7 +312,7 @@ DecodeResult CodecChain::decode(ByteSpan encoded, MutableByteSpan out, std::span
     if (const DecodeResult result = strip_checksum(first, bytes); !result.ok()) return result;
     return copy_needed(bytes, out, needed);
   }
-  return first.is_fixed_size() ? undo_filter(first, bytes, out) : state.last(first.id, bytes, out, needed);
+  return first.is_fixed_size() ? undo_filter(first, bytes, out) : state.last(first, bytes, out, needed);
 }
 
 DecodeResult CodecChain::decode_all(ByteSpan encoded, std::uint64_t bound, DecodeContext& context,

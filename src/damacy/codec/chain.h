@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "damacy/codec/filters.h"
+#include "damacy/codec/lzma.h"
 #include "damacy/codec/ranges.h"
 #include "damacy/codec/status.h"
 
@@ -23,10 +24,15 @@ enum class CodecId : std::uint8_t {
   gzip,
   zlib,
   lz4,
+  bz2,
+  lzma,
   crc32c,
   crc32,
   adler32,
+  fletcher32,
+  lookup3,
   shuffle,
+  packbits,
   delta,
   fixed_scale_offset,
   cast,  // numcodecs' astype and quantize
@@ -39,9 +45,12 @@ struct CodecSpec {
   std::uint64_t shuffle_width = 4;  // of shuffle; 0 or 1: it changes nothing
   FilterTypes types{};              // of filters by element
   Scaling scaling{};                // of fixed_scale_offset
+  std::uint32_t seed = 0;           // of lookup3
+  LzmaFormat lzma{};                // of lzma
+  std::string slow{};               // what of it has no fast decoder: "blosc of snappy"; empty: nothing
 
   // Four bytes that are verified and taken away.
-  bool is_checksum() const noexcept { return id == CodecId::crc32c || id == CodecId::crc32 || id == CodecId::adler32; }
+  bool is_checksum() const noexcept { return id >= CodecId::crc32c && id <= CodecId::lookup3; }
   // The encoded size follows from the decoded one.
   bool is_fixed_size() const noexcept { return id >= CodecId::crc32c; }
   // Of a codec of fixed size. Empty: `decoded` is no whole number of elements, or the size is beyond 2^63.
@@ -78,8 +87,9 @@ class CodecChain {
   // filter's elements do not fit.
   std::optional<std::uint64_t> largest_stage(std::uint64_t decoded) const noexcept;
 
-  // Whether decode() verifies a checksum of all that this chunk holds: of a checksum codec, gzip or zlib, or of every
-  // frame of zstd, if that is the last codec. Blosc's streams may be stored raw, without one: they do not count.
+  // Whether decode() verifies a checksum of all that this chunk holds: of a checksum codec, gzip, zlib or bz2, or of
+  // every frame of zstd or the stream of .xz, if that is the last codec. Blosc's streams may be stored raw, without
+  // one: they do not count.
   bool has_checksum(std::span<const std::byte> encoded) const noexcept;
   // The same, for any chunk.
   bool always_has_checksum() const noexcept;

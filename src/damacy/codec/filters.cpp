@@ -202,6 +202,22 @@ DecodeResult decode_scaled(const FilterTypes& types, const Scaling& scaling, Byt
                    });
 }
 
+std::uint64_t packbits_decoded_size(ByteSpan encoded) noexcept {
+  if (encoded.size() < 2) return 0;
+  const auto padding = static_cast<std::uint64_t>(encoded[0]);
+  return 8 * (encoded.size() - 1) - (padding < 8 ? padding : 0);
+}
+
+DecodeResult decode_packbits(ByteSpan in, MutableByteSpan out) {
+  const std::uint64_t expected = packbits_encoded_size(out.size());
+  if (in.size() != expected) return failed(DecodeStatus::size, "packbits: size", in.size(), expected);
+  const std::uint64_t padding = 8 * (expected - 1) - out.size();
+  if (static_cast<std::uint64_t>(in[0]) != padding)
+    return failed(DecodeStatus::frame, "packbits: bits of padding", static_cast<std::uint64_t>(in[0]), padding);
+  for (std::uint64_t i = 0; i < out.size(); ++i) out[i] = in[1 + i / 8] >> (7 - i % 8) & std::byte{1};
+  return {};
+}
+
 DecodeResult decode_shuffle(std::uint64_t width, ByteSpan in, MutableByteSpan out) {
   if (in.size() != out.size()) return failed(DecodeStatus::size, "shuffle: size", in.size(), out.size());
   if (width <= 1) {

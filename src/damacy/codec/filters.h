@@ -45,6 +45,15 @@ struct Scaling {
 [[nodiscard]] DecodeResult decode_scaled(const FilterTypes& types, const Scaling& scaling, detail::ByteSpan in,
                                          detail::MutableByteSpan out);
 
+// Bytes of the form that numcodecs' packbits gives `decoded` booleans: how many bits pad the last byte, then eight
+// booleans a byte, the first in the highest bit.
+[[nodiscard]] constexpr std::uint64_t packbits_encoded_size(std::uint64_t decoded) noexcept {
+  return 1 + (decoded + 7) / 8;
+}
+// Booleans in it, as far as its first byte makes sense.
+[[nodiscard]] std::uint64_t packbits_decoded_size(detail::ByteSpan encoded) noexcept;
+[[nodiscard]] DecodeResult decode_packbits(detail::ByteSpan in, detail::MutableByteSpan out);
+
 // As numcodecs' shuffle: in[k * m + i] goes to out[i * width + k]; the size is a multiple of `width`. A width of 0 or 1
 // leaves the bytes unchanged.
 [[nodiscard]] DecodeResult decode_shuffle(std::uint64_t width, detail::ByteSpan in, detail::MutableByteSpan out);

@@ -148,6 +148,37 @@ TEST(Filters, refuse_what_is_no_whole_number_of_elements_or_of_another_size) {
   EXPECT_EQ(decode_cast({native(Dtype::complex64), native(Dtype::u8)}, {}, {}).status, DecodeStatus::unsupported);
 }
 
+TEST(Filters, packed_bits_become_bytes_of_0_and_1) {
+  const auto bytes = [](std::initializer_list<int> values) {
+    std::vector<std::byte> made;
+    for (const int value : values) made.push_back(static_cast<std::byte>(value));
+    return made;
+  };
+  std::vector<std::byte> out(11, std::byte{0xaa});
+  ASSERT_TRUE(decode_packbits(bytes({5, 0x90, 0x7f}), out).ok());
+  EXPECT_EQ(out, bytes({1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(decode_packbits(bytes({4, 0x90, 0x7f}), out).status, DecodeStatus::frame);
+  EXPECT_EQ(decode_packbits(bytes({5, 0x90}), out).status, DecodeStatus::size);
+  EXPECT_EQ(decode_packbits(bytes({}), out).status, DecodeStatus::size);
+  const CodecChain chain({{.id = CodecId::packbits, .name = "packbits"}});
+  EXPECT_EQ(chain.fixed_encoded_size(16), 3u);
+  EXPECT_EQ(chain.fixed_encoded_size(17), 4u);
+  EXPECT_EQ(chain.fixed_encoded_size(0), 1u);
+}
+
+TEST(Filters, packed_bits_within_something_of_unknown_size_say_how_many_they_are) {
+  const CodecChain chain({{.id = CodecId::packbits, .name = "packbits"}});
+  DecodeContext context;
+  std::span<const std::byte> decoded;
+  const std::vector<std::byte> packed{std::byte{5}, std::byte{0x90}, std::byte{0x7f}};
+  ASSERT_TRUE(chain.decode_all(packed, 100, context, decoded).ok());
+  EXPECT_EQ(decoded.size(), 11u);
+  std::vector<std::byte> bad = packed;
+  bad[0] = std::byte{9};
+  EXPECT_EQ(chain.decode_all(bad, 100, context, decoded).status, DecodeStatus::frame);
+  EXPECT_FALSE(chain.decode_all({}, 100, context, decoded).ok());
+}
+
 TEST(Filters, a_shuffle_may_have_elements_of_any_width) {
   std::vector<std::byte> in(600), out(600);
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::byte>(i * 7);

@@ -24,6 +24,7 @@ struct Limits {
   static constexpr std::uint64_t max_element_chunk_bytes = 0x7fffffff;  // elsewhere
   static constexpr std::uint64_t zstd_frames = 64;
   static constexpr std::uint64_t zstd_window = std::uint64_t{1} << 31;
+  static constexpr std::uint64_t lzma_memory_bytes = 72 << 20;  // the largest preset takes 65 MiB
   static constexpr std::uint64_t blosc_typesize = 255;
   static constexpr std::uint64_t storage_operation_s = 60;
   static constexpr std::uint64_t threads = 1024;
@@ -39,6 +40,7 @@ struct Limits {
   static constexpr std::uint64_t encoded_chunk_bytes(std::uint64_t decoded) noexcept {
     return 2 * decoded + (64 << 10);
   }
+  static constexpr std::uint64_t lzma_memory(std::uint64_t decoded) noexcept { return lzma_memory_bytes + 2 * decoded; }
   // Small chunks may hold blocks of any size: files made by hand do.
   static constexpr std::uint64_t zstd_blocks(std::uint64_t decoded) noexcept { return decoded + 4096; }
   static constexpr std::uint64_t blosc_blocks(std::uint64_t decoded) noexcept { return decoded / 16 + 4096; }
