@@ -319,11 +319,49 @@ def test_a_raw_chunk_object_of_another_size(volume, delta, error, reason):
     assert found.reason == reason and found.key == "c/1/2" and found.chunk == (1, 2)
 
 
+@pytest.mark.parametrize("options", [{"id": "fletcher32"}, {"id": "jenkins_lookup3", "initval": 5}])
+def test_a_wrong_checksum_of_hdf5(tmp_path, options):
+    stored = store(tmp_path / "a", (8,), (4,), zarr_format=2, separator=".", filters=(options,))
+    raw = bytearray(stored.object(1).read_bytes())
+    raw[5] ^= 1
+    stored.object(1).write_bytes(raw)
+    error = one_failure(stored, ((4, 6),))
+    assert error.reason == "checksum" and error.chunk == (1,) and f"{options['id']}: stored checksum" in str(error)
+
+
+@pytest.mark.parametrize("name", ["bz2", "lzma"])
+def test_slow_codecs_name_file_place_and_numbers(tmp_path, name):
+    stored = store(tmp_path / "a", (4000,), (2000,), compressor=Compressor(name))
+    raw = stored.object(1).read_bytes()
+    stored.object(1).write_bytes(raw[: len(raw) // 2])
+    error = one_failure(stored, ((2000, 2006),))
+    assert error.reason == "frame" and error.key == "c/1" and error.chunk == (1,)
+    assert re.search(rf"{name}: data end early, after decoded bytes: \d+", str(error)) and str(stored.path) in str(
+        error
+    )
+    stored.object(1).write_bytes(writers.compress(Compressor(name), bytes(3998), 1))
+    assert f"{name}: decoded size: 3998, expected 4000" in str(one_failure(stored, ((2000, 2006),)))
+    stored.object(1).write_bytes(writers.compress(Compressor(name), bytes(1 << 24), 1))
+    error = one_failure(stored, ((2000, 2006),))
+    assert error.reason == "size" and f"{name}: more bytes than expected: 4001, expected 4000" in str(error)
+
+
+def test_lzma_that_asks_for_too_much_memory_is_a_limit(tmp_path):
+    stored = store(tmp_path / "a", (4000,), (2000,), filters=({"id": "lzma", "format": 2, "preset": 0},))
+    raw = bytearray(stored.object(1).read_bytes())
+    raw[1:5] = (1 << 30).to_bytes(4, "little")  # the size of the dictionary
+    stored.object(1).write_bytes(raw)
+    error = one_failure(stored, ((2000, 2006),), damacy.InvalidArgument)
+    assert error.reason == "limit" and f"expected {(72 << 20) + 2 * 4000}" in str(error)
+
+
 COMPRESSORS = [
     Compressor("zstd"),
     Compressor("gzip"),
     Compressor("zlib"),
     Compressor("lz4"),
+    Compressor("bz2"),
+    Compressor("lzma"),
     Compressor("blosc", cname="zstd"),
     Compressor("blosc", cname="lz4"),
     Compressor("blosc", cname="zlib", shuffle=2),

@@ -13,7 +13,7 @@ from support.element_types import ALL, FLOATS, as_bits, from_bits
 from support.layout import Compressor, Layout
 from support.streaming import Stored, assert_rows, stream_rows
 
-PLAIN = [Compressor("zstd"), Compressor("gzip"), Compressor("zlib"), Compressor("lz4")]
+PLAIN = [Compressor(name) for name in ("zstd", "gzip", "zlib", "lz4", "bz2", "lzma")]
 BLOSC = [
     Compressor("blosc", cname=cname, shuffle=shuffle, level=5)
     for cname, shuffle in itertools.product(("zstd", "lz4", "lz4hc", "zlib"), (0, 1, 2))
@@ -171,6 +171,12 @@ FILTERS = [
     [{"id": "shuffle"}, {"id": "adler32"}],
     [{"id": "crc32"}, {"id": "adler32", "location": "end"}, {"id": "crc32c"}],
     [{"id": "zlib", "level": 1}, {"id": "lz4"}],
+    [{"id": "bz2"}, {"id": "fletcher32"}],
+    [{"id": "fletcher32"}, {"id": "lzma", "format": 2, "preset": 0}],
+    [{"id": "jenkins_lookup3", "initval": 0, "prefix": None}, {"id": "jenkins_lookup3", "initval": 4294967295}],
+    [{"id": "lzma", "format": 1, "check": 0, "preset": 1}],
+    [{"id": "lzma", "format": 3, "filters": [{"id": 3, "dist": 2}, {"id": 33, "preset": 2147483657}]}],
+    [{"id": "lzma", "format": 3, "filters": [{"id": 4, "start_offset": 16}, {"id": 0x4000000000000001, "lc": 1}]}],
 ]
 
 

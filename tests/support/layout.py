@@ -19,9 +19,13 @@ FORMATS_BITS = {
 }
 
 
+# What codecs call the level, where it is not "level".
+LEVEL_OPTIONS = {"lz4": "acceleration", "lzma": "preset"}
+
+
 @dataclasses.dataclass(frozen=True)
 class Compressor:
-    id: str  # zstd blosc gzip zlib lz4
+    id: str  # zstd blosc gzip zlib lz4 bz2 lzma
     level: int = 1
     cname: str = "lz4"  # the rest: blosc only
     shuffle: int = 1  # 0 none, 1 byte, 2 bit
@@ -167,7 +171,7 @@ def _numcodecs_v3(options: dict) -> dict:
 
 
 def _compressor_v3(layout: Layout, c: Compressor, element_size: int) -> dict:
-    prefix = "numcodecs." if layout.numcodecs_names or c.id in ("zlib", "lz4") else ""
+    prefix = "numcodecs." if layout.numcodecs_names or c.id in ("zlib", "lz4", "bz2", "lzma") else ""
     if c.id == "zstd":
         return _named(prefix + "zstd", level=c.level, checksum=False)
     if c.id == "blosc":
@@ -181,9 +185,7 @@ def _compressor_v3(layout: Layout, c: Compressor, element_size: int) -> dict:
             "blocksize": c.blocksize,
         }
         return _named(prefix + "blosc", **options)
-    if c.id == "lz4":
-        return _named(prefix + "lz4", acceleration=c.level)
-    return _named(prefix + c.id, level=c.level)
+    return _named(prefix + c.id, **{LEVEL_OPTIONS.get(c.id, "level"): c.level})
 
 
 def document_v2(layout: Layout) -> dict:
@@ -206,7 +208,7 @@ def _compressor_v2(c: Compressor | None) -> dict | None:
         return None
     if c.id == "blosc":
         return {"id": "blosc", "cname": c.cname, "clevel": c.level, "shuffle": c.shuffle, "blocksize": c.blocksize}
-    return {"id": c.id, "acceleration" if c.id == "lz4" else "level": c.level}
+    return {"id": c.id, LEVEL_OPTIONS.get(c.id, "level"): c.level}
 
 
 def _named(name: str, **configuration) -> dict:

@@ -14,7 +14,20 @@ import numpy as np
 from support.element_types import bits_type, numpy_type, size_of
 
 MISSING = 2**64 - 1
-FILTERS = ("crc32", "adler32", "shuffle", "delta", "fixedscaleoffset", "quantize", "astype", "bitround")
+FILTERS = (
+    "crc32",
+    "adler32",
+    "fletcher32",
+    "jenkins_lookup3",
+    "lzma",
+    "packbits",
+    "shuffle",
+    "delta",
+    "fixedscaleoffset",
+    "quantize",
+    "astype",
+    "bitround",
+)
 
 
 def read(path) -> np.ndarray:

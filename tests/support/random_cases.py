@@ -145,7 +145,12 @@ def _shape(rng, rank: int) -> tuple[int, ...]:
 
 
 def _compressor(rng, element_size: int) -> Compressor | None:
-    id_ = str(rng.choice(["none", "zstd", "blosc", "gzip", "zlib", "lz4"], p=[0.15, 0.2, 0.4, 0.08, 0.08, 0.09]))
+    id_ = str(
+        rng.choice(
+            ["none", "zstd", "blosc", "gzip", "zlib", "lz4", "bz2", "lzma"],
+            p=[0.15, 0.2, 0.4, 0.06, 0.06, 0.07, 0.03, 0.03],
+        )
+    )
     if id_ == "none":
         return None
     if id_ != "blosc":

@@ -24,7 +24,7 @@ except ImportError:
     tensorstore = zarr = None
 
 from support.element_types import as_bits, bits_type, numpy_type, size_of
-from support.layout import Layout, document_v2, document_v3, fill_to_json
+from support.layout import LEVEL_OPTIONS, Layout, document_v2, document_v3, fill_to_json
 
 numcodecs.blosc.use_threads = False
 
@@ -88,7 +88,7 @@ def compress(compressor, raw: bytes, element_size: int) -> bytes:
         return numcodecs.blosc.compress(
             source, c.cname.encode(), c.level, c.shuffle, c.blocksize, c.typesize or element_size
         )
-    options = {"acceleration" if c.id == "lz4" else "level": c.level}
+    options = {LEVEL_OPTIONS.get(c.id, "level"): c.level}
     return bytes(numcodecs.get_codec({"id": c.id, **options}).encode(raw))
 
 
@@ -190,6 +190,10 @@ def _zarr_compressors(layout: Layout):
         codecs.append(zarr.codecs.numcodecs.Zlib(level=c.level))
     elif c and c.id == "lz4":
         codecs.append(zarr.codecs.numcodecs.LZ4(acceleration=c.level))
+    elif c and c.id == "bz2":
+        codecs.append(zarr.codecs.numcodecs.BZ2(level=c.level))
+    elif c and c.id == "lzma":
+        codecs.append(zarr.codecs.numcodecs.LZMA(preset=c.level))
     return codecs + [zarr.codecs.Crc32cCodec()] * layout.crc32c or None
 
 
@@ -232,7 +236,7 @@ def _tensorstore_can(layout: Layout) -> bool:
     c = layout.compressor
     if layout.filters or layout.checksums:
         return False
-    if c and c.id in ("lz4", "zlib") and (layout.zarr_format == 3 or c.id == "lz4"):
+    if c and c.id in ("lz4", "zlib", "bz2", "lzma") and (layout.zarr_format == 3 or c.id in ("lz4", "lzma")):
         return False
     if c and c.id == "gzip" and layout.zarr_format == 2:
         return False

@@ -173,6 +173,17 @@ FoundArray find_level(const Source& source, const std::string& uri, const GroupM
   return level;
 }
 
+void tell_slow_codecs(const std::string& uri, const ArrayMetadata& metadata) {
+  std::string names;
+  const auto add = [&](const CodecChain& chain) {
+    for (const CodecSpec& codec : chain.codecs())
+      if (!codec.slow.empty()) names += text(names.empty() ? "" : ", ", codec.slow);
+  };
+  add(metadata.codecs);
+  for (const ShardLevel& shard : metadata.shards) add(shard.codecs);
+  if (!names.empty()) log_some(LogLevel::info, "decoded on the cores, slowly", text(uri, ": ", names));
+}
+
 }  // namespace
 
 std::string below(std::string_view path, std::string_view name) {
@@ -199,7 +210,9 @@ ArrayMetadata parse_found(const FoundArray& found) {
 }
 
 std::shared_ptr<const Array> make_array(const std::string& uri, std::shared_ptr<Store> store, const FoundArray& found) {
-  return std::make_shared<const Array>(uri, std::move(store), found.path, found.key, found.stamp, parse_found(found),
+  ArrayMetadata metadata = parse_found(found);
+  tell_slow_codecs(uri, metadata);
+  return std::make_shared<const Array>(uri, std::move(store), found.path, found.key, found.stamp, std::move(metadata),
                                        found.levels);
 }
 

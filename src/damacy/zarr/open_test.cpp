@@ -97,6 +97,18 @@ TEST(OpenArray, of_several_images_the_first_is_used_and_said) {
   EXPECT_EQ(logged.all()[0].first, LogLevel::info);
 }
 
+TEST(OpenArray, says_once_which_codecs_are_slow) {
+  testing::LogRecords logged;
+  for (const auto* codecs : {R"([{"name":"bytes","configuration":{"endian":"big"}},"zstd"])",
+                             R"([{"name":"bytes","configuration":{"endian":"big"}},"numcodecs.lzma","zstd",
+                                 {"name":"blosc","configuration":{"cname":"snappy"}},"numcodecs.bz2"])"})
+    open_array("a.zarr", store_with({{"zarr.json", v3_document({{"codecs", codecs}})}}));
+  ASSERT_EQ(logged.all().size(), 1u);
+  EXPECT_EQ(logged.all()[0].first, LogLevel::info);
+  EXPECT_EQ(logged.all()[0].second,
+            "decoded on the cores, slowly: a.zarr: numcodecs.lzma, blosc of snappy, numcodecs.bz2");
+}
+
 TEST(OpenArray, groups_may_have_several_large_documents) {
   const std::string padding(2 * Limits::array_document_bytes, ' ');
   EXPECT_EQ(open_array("a.zarr", store_with({{".zgroup", kV2Group + padding},

@@ -8,6 +8,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/zarr/detail/data_type.h"
+#include "damacy/zarr/detail/lzma_options.h"
 #include "damacy/zarr/detail/number_text.h"
 #include "damacy/zarr/detail/permutation.h"
 
@@ -32,12 +33,17 @@ constexpr Known kKnown[] = {
     {"gzip", "numcodecs.gzip", "gzip", CodecId::gzip, {"level"}},
     {"numcodecs.zlib", "", "zlib", CodecId::zlib, {"level"}},
     {"numcodecs.lz4", "", "lz4", CodecId::lz4, {"acceleration"}},
+    {"numcodecs.bz2", "", "bz2", CodecId::bz2, {"level"}},
+    {"numcodecs.lzma", "", "lzma", CodecId::lzma, {"format", "check", "preset", "filters"}},
     {"crc32c", "", "", CodecId::crc32c, {}},
     {"numcodecs.crc32c", "", "crc32c", CodecId::crc32c, {"location"}},
     {"numcodecs.crc32", "", "crc32", CodecId::crc32, {"location"}},
     {"numcodecs.adler32", "", "adler32", CodecId::adler32, {"location"}},
+    {"numcodecs.fletcher32", "", "fletcher32", CodecId::fletcher32, {}},
+    {"numcodecs.jenkins_lookup3", "", "jenkins_lookup3", CodecId::lookup3, {"initval", "prefix"}},
     {"numcodecs.shuffle", "", "shuffle", CodecId::shuffle, {"elementsize"}},
     {"", "", "bitround", CodecId::cast, {"keepbits"}},  // nothing to undo
+    {"", "", "packbits", CodecId::packbits, {}},
     {"", "", "delta", CodecId::delta, {"dtype", "astype"}},
     {"", "", "fixedscaleoffset", CodecId::fixed_scale_offset, {"offset", "scale", "dtype", "astype"}},
     {"", "", "quantize", CodecId::cast, {"digits", "dtype", "astype"}},
@@ -76,7 +82,7 @@ Error bad_chain(const Value& at, std::string message) {
 
 // Checksums lie at the end unless it is said otherwise; numcodecs' older two at the start.
 bool parse_at_start(const std::optional<Value>& location, CodecId id) {
-  if (!location) return id != CodecId::crc32c;
+  if (!location) return id == CodecId::crc32 || id == CodecId::adler32;
   const auto place = location->expect(Kind::string).text();
   if (place != "start" && place != "end")
     throw location->unsupported(text("location '", place, "' of a checksum is not supported"), "codec-option");
@@ -87,12 +93,33 @@ std::uint64_t parse_shuffle_width(const std::optional<Value>& elementsize) {
   return elementsize ? static_cast<std::uint64_t>(elementsize->integer(0)) : 4;
 }
 
+// numcodecs' jenkins_lookup3 has no text for a prefix other than none.
+std::uint32_t parse_seed(const std::optional<Value>& initval, const std::optional<Value>& prefix) {
+  if (prefix && !prefix->is(Kind::null))
+    throw prefix->unsupported("a prefix of codec 'jenkins_lookup3' is not supported", "codec-option");
+  return initval ? parse_u32(*initval, 0) : 0;
+}
+
+// What is decoded by plain code or a slow library, on the cores, whatever the device.
+std::string slow_part(const CodecSpec& codec, const std::optional<Value>& cname) {
+  if (codec.id == CodecId::blosc) {
+    const bool is_old = cname && cname->is(Kind::string) && (cname->text() == "blosclz" || cname->text() == "snappy");
+    return is_old ? text(codec.name, " of ", cname->text()) : std::string();
+  }
+  const bool is_slow = codec.id == CodecId::bz2 || codec.id == CodecId::lzma || codec.id == CodecId::fletcher32 ||
+                       codec.id == CodecId::lookup3;
+  return is_slow ? codec.name : std::string();
+}
+
 // What a bytes->bytes codec needs of its options, which `options` holds.
 CodecSpec bytes_codec(const Known& known, std::string_view name, const std::optional<Value>& options) {
   const auto option = [&](std::string_view key) { return options ? options->find(key) : std::nullopt; };
   CodecSpec codec{.id = known.id, .name = std::string(name)};
   if (codec.is_checksum()) codec.checksum_at_start = parse_at_start(option("location"), known.id);
   if (known.id == CodecId::shuffle) codec.shuffle_width = parse_shuffle_width(option("elementsize"));
+  if (known.id == CodecId::lookup3) codec.seed = parse_seed(option("initval"), option("prefix"));
+  if (known.id == CodecId::lzma) codec.lzma = parse_lzma(options);
+  codec.slow = slow_part(codec, option("cname"));
   return codec;
 }
 
