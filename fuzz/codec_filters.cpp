@@ -22,7 +22,8 @@ CodecSpec codec(FuzzedDataProvider& data) {
           .name = "codec",
           .shuffle_width = data.ConsumeIntegralInRange<std::uint64_t>(1, 300),
           .types = {element(data), element(data)},
-          .scaling = {data.ConsumeFloatingPoint<double>(), data.ConsumeFloatingPoint<double>()}};
+          .scaling = {data.ConsumeFloatingPoint<double>(), data.ConsumeFloatingPoint<double>()},
+          .seed = data.ConsumeIntegral<std::uint32_t>()};
 }
 
 // The outermost checksums made right.
@@ -31,9 +32,11 @@ void repair(const std::vector<CodecSpec>& codecs, Bytes& bytes) {
   const CodecSpec& last = codecs.back();
   const bool front = last.checksum_at_start;
   const auto payload = front ? std::span(bytes).subspan(4) : std::span(bytes).first(bytes.size() - 4);
-  const std::uint32_t sum = last.id == CodecId::crc32     ? crc32(payload)
-                            : last.id == CodecId::adler32 ? adler32(payload)
-                                                          : crc32c(payload);
+  const std::uint32_t sum = last.id == CodecId::crc32        ? crc32(payload)
+                            : last.id == CodecId::adler32    ? adler32(payload)
+                            : last.id == CodecId::fletcher32 ? fletcher32(payload)
+                            : last.id == CodecId::lookup3    ? lookup3(payload, last.seed)
+                                                             : crc32c(payload);
   const std::size_t at = front ? 0 : bytes.size() - 4;
   for (unsigned i = 0; i < 4; ++i) bytes[at + i] = static_cast<std::byte>(sum >> (8 * i));
 }

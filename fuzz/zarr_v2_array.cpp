@@ -27,7 +27,15 @@ std::string codec(Choices& in) {
                   R"({"id":"fixedscaleoffset","scale":1e3,"offset":-1,"dtype":"<f4","astype":"|u1"})",
                   R"({"id":"bitround","keepbits":1})",
                   R"({"id":"adler32"})",
-                  R"({"id":"crc32","location":"end"})"});
+                  R"({"id":"crc32","location":"end"})",
+                  R"({"id":"bz2","level":9})",
+                  R"({"id":"fletcher32"})",
+                  R"({"id":"packbits"})",
+                  R"({"id":"jenkins_lookup3","initval":4294967295,"prefix":null})",
+                  R"({"id":"lzma","format":1,"check":-1,"preset":null,"filters":null})",
+                  R"({"id":"lzma","format":3,"filters":[{"id":3,"dist":4},{"id":33,"preset":2147483654,"lc":4}]})",
+                  R"({"id":"lzma","format":3,"filters":[{"id":4,"start_offset":16},{"id":4611686018427387905}]})",
+                  R"({"id":"lzma","format":2,"filters":[]})"});
 }
 
 std::string document(Choices& in) {

@@ -62,6 +62,9 @@ std::string codecs(Choices& in, std::size_t rank, int depth) {
   for (int i = in.byte() % 4 - (depth == 0 ? 2 : 1); i > 0; --i)
     list += text(",", in.pick({"\"zstd\"", "\"blosc\"", "\"crc32c\"", "\"numcodecs.lz4\"", "\"zfp\"",
                                R"({"name":"gzip","configuration":{"level":1}})", "\"numcodecs.adler32\"",
+                               "\"numcodecs.bz2\"", "\"numcodecs.lzma\"",
+                               R"({"name":"numcodecs.lzma","configuration":{"format":3,"filters":[{"id":33}]}})",
+                               "\"numcodecs.fletcher32\"", "\"numcodecs.jenkins_lookup3\"",
                                R"({"name":"numcodecs.shuffle","configuration":{"elementsize":3}})",
                                R"({"name":"numcodecs.crc32c","configuration":{"location":"start"}})"}));
   return list + "]";
