@@ -89,6 +89,18 @@ def test_importing_it_loads_little_and_starts_nothing():
     assert loaded.split() == []
 
 
+def test_a_free_threaded_python_is_refused_at_import():
+    program = """
+    import sys
+    sys.abiflags = "t"
+    try:
+        import damacy
+    except ImportError as error:
+        print(error)
+    """
+    assert "needs a Python with the GIL" in (told := run(program)) and sys.executable in told
+
+
 def test_importing_it_is_quick():
     program = """
         import time
