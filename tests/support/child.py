@@ -41,7 +41,7 @@ class Finished:
 
 
 def run(
-    program: str, *arguments, limit_s: float = 30, flags: tuple[str, ...] = (), environ: dict[str, str] | None = None
+    program: str, *arguments, limit_s: float = 90, flags: tuple[str, ...] = (), environ: dict[str, str] | None = None
 ) -> Finished:
     """Runs `program` with `sys.argv[1:]` = arguments. A child that outlives the limit is killed and fails the test."""
     paths = [str(TESTS), *([str(PACKAGE)] if PACKAGE.name != "site-packages" else [])]

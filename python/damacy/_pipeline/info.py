@@ -13,7 +13,10 @@ from damacy._pipeline.array_attributes import Attributes, Cf
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BatchInfo:
-    """Where a batch lies: on the host back end `device_ptr` is a host address and `ready_stream` is 0."""
+    """Where a batch lies: on the host back end `device_ptr` is a host address and `ready_stream` is 0.
+
+    The stream ends with the pipeline: after `Pipeline.close`, use a batch by DLPack, which does not need it.
+    """
 
     device_ptr: int
     shape: tuple[int, ...]
