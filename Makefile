@@ -32,7 +32,7 @@ endef
 
 .PHONY: help
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## */\1\t/' | expand -t 14
 
 # -- set-up ------------------------------------------------------------------------------------------------------------
 
@@ -91,6 +91,33 @@ ZARR_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python) 
 test-zarr: | apt  ## the tests of damacy.zarr with the last zarr-python 3.2, 3.3 and 3.4
 	@if [[ -n "$(ZARR_PYTHON)" ]]; then tools/test_zarr_versions.sh "$(ZARR_PYTHON)"; \
 	else echo "SKIPPED: zarr 3.2 to 3.4 need Python 3.12: make test-zarr ZARR_PYTHON=/path/to/python3.12"; fi
+
+# For aarch64, on x86-64: cross-compiled, and run under qemu's user mode.
+ARM64 := build/arm64-toolchain
+ARM64_CUDA := build/arm64-cuda-toolchain
+
+$(ARM64)/.made: tools/arm64_toolchain.sh requirements-dev.txt | $(INSTALLED)
+	@PY=$(PY) tools/arm64_toolchain.sh $(ARM64)
+	@touch $@
+
+$(ARM64_CUDA)/.made: tools/arm64_cuda.sh | $(INSTALLED)
+	@PY=$(PY) tools/arm64_cuda.sh $(ARM64_CUDA)
+	@touch $@
+
+.PHONY: arm64
+arm64: $(ARM64)/.made
+	@cmake --preset arm64 >/dev/null
+	@cmake --build build/arm64 -j $(JOBS)
+
+.PHONY: test-arm64
+test-arm64: arm64  ## all tests for aarch64, under qemu; not in CI
+	ctest --test-dir build/arm64 --output-on-failure -j $(JOBS)
+	$(ARM64)/venv/bin/python -m pytest -n $(JOBS) -m "not gpu" --timeout 1200
+
+.PHONY: arm64-cuda
+arm64-cuda: $(ARM64)/.made $(ARM64_CUDA)/.made  ## cross-compile the library for aarch64 with CUDA
+	@cmake --preset arm64-cuda >/dev/null
+	@cmake --build build/arm64-cuda -j $(JOBS) --target damacy_pipeline damacy_halo device_tests
 
 .PHONY: bench
 bench: extension  ## named scenarios beside other readers; arguments in ARGS=
