@@ -45,14 +45,13 @@ class Sampler(Protocol):
 class RandomCrops:
     """Crops of `extents` at random places, of arrays drawn by weight.
 
-    `arrays`: uris, or a mapping from uri to shape, which saves looking. `weights`: one number an array; without them
-    an array is drawn as often as it has room for places, so every place of every array is as likely. `align`: crops
-    start at multiples of these, so that one that matches the chunks reads no more than it needs. An epoch is `length`
-    samples.
+    `arrays`: uris, or a mapping from uri to shape, which saves reading the metadata. `weights`: one number per array;
+    without them, every place of every array is equally likely. `align`: crops start at multiples of these, so that
+    crops that match the chunks read no more than they need. An epoch has `length` samples.
 
-    `stream` is the way places are drawn; what a number stands for never changes. 2 numbers the axes from the last one,
-    so crops of an image with a channel axis in front and of its label without one are at the same place, given one
-    seed. 1 is what there was before, which numbers them from the first: a state that was saved then needs it.
+    `stream` selects how places are drawn; the meaning of a number never changes. 2 counts axes from the last one, so
+    with the same seed, crops of an image with a leading channel axis and of its label without one are at the same
+    place. 1, the older way, counts axes from the first: a state that was saved with it needs it.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class RandomCrops:
         return self._drawn(counter_rng.hash64(self.seed, epoch, index), (epoch, index))
 
     def samples(self, epoch: int, start: int, stop: int) -> list[Sample]:
-        """Samples [start, stop) of an epoch, as `sample` gives them; sooner."""
+        """Samples [start, stop) of an epoch, as `sample` returns them, but faster."""
         _check_range(start, stop, self._length)
         state = counter_rng.extended(3, self.seed, epoch)
         return [self._drawn(counter_rng.extended(state, index), (epoch, index)) for index in range(start, stop)]
@@ -178,7 +177,7 @@ def _counted(arrays: int) -> str:
 
 
 def _shapes(arrays: Arrays, extents: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """By uri, in the order given; looks at the arrays whose shapes were not."""
+    """Shapes by uri, in the given order; opens the arrays whose shapes were not given."""
     if isinstance(arrays, (str, os.PathLike)) or opened(arrays) is not None:
         sources: Any = [arrays]
     else:

@@ -1,7 +1,7 @@
 """Batches for a training run: epochs, ranks, and a state of a few integers that resumes it exactly.
 
 Knows which samples of a `damacy.samplers.Sampler` each step and rank gets. Knows no framework: `damacy.torch`,
-`damacy.lightning` and `damacy.jax` hand its batches on::
+`damacy.lightning` and `damacy.jax` pass its batches on::
 
     crops = damacy.samplers.RandomCrops(["a.zarr", "b.zarr"], (64, 128, 128), length=10_000, seed=1)
     with damacy.training.Loader(crops, damacy.Config(batch_size=8)) as loader:
@@ -32,27 +32,27 @@ from damacy.typing import Tail as Tail
 
 
 class Loader:
-    """Iterate it once an epoch; reading goes on ahead, also across the border of epochs.
+    """Iterate over it once per epoch. It reads ahead, also across the end of an epoch.
 
     A step takes `ranks * config.batch_size` samples of the epoch, in order; this rank gets the `rank`-th part of them.
     All ranks make the same number of steps. `rank="auto", ranks="auto"`: those of this process, as
     `damacy.torch.rank_and_ranks` finds them at the first batch or `len`.
 
-    `tail` says what becomes of the samples at an epoch's end that fill no whole step: `"drop"` leaves them out;
+    `tail` says what happens to the samples at an epoch's end that do not fill a whole step: `"drop"` leaves them out;
     `"wrap"` fills the step up from the epoch's beginning; `"pad"` does, too, and marks these rows: `Batch.valid` is
     False for them, so each sample counts once; `"short"`, on one rank only, makes the last batch short.
 
-    Threads, buffers and slots that `config` leaves at their defaults follow from the machine, as in
+    Threads, buffers and slots that `config` leaves at their defaults are chosen for the machine, as in
     `Config.for_this_machine`.
 
     Batches, and tensors made from them, may be kept: `config.keep_bytes` says up to how many bytes. The loader keeps no
     reference to them.
 
-    After `break` the next `for` goes on in the same epoch. An error of a batch (`on_error="raise"`) leaves the `for`;
-    the next one goes on behind that batch. With `restart=True` every `for` begins the same epoch again: for validation.
+    After `break`, the next `for` continues the same epoch. An error of a batch (`on_error="raise"`) ends the `for`; the
+    next one continues after that batch. With `restart=True` every `for` starts the same epoch again: for validation.
 
-    `transform` is called, in order and on the consumer's thread, with what the loop would get, which gets its result:
-    a `Batch` here, a tensor from `damacy.torch`, an array from `damacy.jax`, with `info=True` the pair.
+    `transform` is called in order, on the consumer's thread, with the value that the loop would get: a `Batch` here, a
+    tensor in `damacy.torch`, an array in `damacy.jax`, a pair with `info=True`. The loop gets its result.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Loader:
 
     @property
     def config(self) -> Config:
-        """As it was given; what it leaves open is chosen when reading begins."""
+        """As it was given. Defaults that depend on the machine are chosen when reading begins."""
         return self._config
 
     @property
@@ -122,17 +122,17 @@ class Loader:
         return self._known_schedule().ranks
 
     def __len__(self) -> int:
-        """Steps of a whole epoch, alike on every rank."""
+        """Steps of a whole epoch, the same on every rank."""
         return self._known_schedule().steps_left(0)
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches that are left of the current epoch, or, with `restart=True`, all of them."""
+        """The remaining batches of the current epoch, or, with `restart=True`, all of them."""
         return self._given_as(lambda batch: batch)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next `for` is that epoch from its start. At a position inside of it, as after resuming, nothing changes.
+        """The next `for` starts that epoch. No effect if the position is inside that epoch, as after resuming.
 
-        Not needed where epochs follow one another: the loader counts them.
+        Not needed if epochs follow one another: the loader counts them.
         """
         number = as_int(epoch, "epoch")
         if number < 0:
@@ -142,8 +142,8 @@ class Loader:
             self._epoch, self._samples = number, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Where the run is: behind the last batch that the loop was given. The same on every rank, for any number of
-        ranks."""
+        """The position in the run: after the last batch that the loop got. It is the same on every rank, for any number
+        of ranks."""
         state = {
             "epoch": self._epoch,
             "samples": self._samples,
@@ -154,7 +154,7 @@ class Loader:
         return state if stream == 1 else state | {"stream": stream}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Go on where the state says; the number of ranks and the batch size may be others than they were.
+        """Continue at the position of a state. The number of ranks and the batch size may have changed.
 
         `ValueError` if the state is of a sampler with another seed, length or random stream, or no state of a loader.
         """
@@ -276,7 +276,7 @@ class Loader:
         except DamacyError as error:
             if error.batch_id is not None:
                 self._advance_to(error.batch_id + 1)
-            elif error.what == "push":  # ended the source: there is nothing behind it
+            elif error.what == "push":  # it ended the source: no sample follows
                 self.close()
             elif error.reason == "empty" and self._refused is not None:
                 refused, self._refused = self._refused, None
@@ -292,7 +292,7 @@ class Loader:
             samples = self._known_schedule().stream(self._epoch, self._samples, repeat=self._restart)
             self._pipeline.push(cast("Iterator[Sample]", samples))  # among them some that end their batch
         except DamacyError as error:
-            self._refused = error  # its turn comes behind the batches before it
+            self._refused = error  # raised after the batches before it
         return self._pipeline
 
     def _advance_to(self, batch_id: int) -> None:

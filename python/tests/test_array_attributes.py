@@ -1,4 +1,4 @@
-"""What `open` and `damacy info` tell of names, fill values, attributes and packing; the warning of packed values."""
+"""What `open` and `damacy info` report of names, fill values, attributes and packing; the warning of packed values."""
 
 import copy
 import dataclasses

@@ -29,7 +29,7 @@ class Tensor:
 
 @pytest.fixture
 def waits(monkeypatch):
-    """Streams that our queue was told to wait for; its own is 77."""
+    """Streams that our queue was asked to wait for; its own is 77."""
     waited = []
     queue = types.SimpleNamespace(stream=77, wait_for=waited.append)
     monkeypatch.setattr(exchange.memory, "queue_of", lambda device: queue)

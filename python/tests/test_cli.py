@@ -122,12 +122,12 @@ def test_completion_prints_a_script_for_a_shell(shell, mark):
 
 
 def test_a_shell_that_asks_is_told_commands_and_options():
-    def told(words):
+    def completions(words):
         asked = {"_DAMACY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
         return damacy(**asked).stdout.split()
 
-    assert told("damacy ver") == ["verify"]
-    assert {"--json", "--help"} <= set(told("damacy doctor --"))
+    assert completions("damacy ver") == ["verify"]
+    assert {"--json", "--help"} <= set(completions("damacy doctor --"))
 
 
 def test_completion_for_an_unknown_shell_is_refused():

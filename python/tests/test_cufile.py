@@ -133,7 +133,7 @@ def test_only_files_and_block_devices_open(tmp_path):
             CuFile(name)
         assert caught.value.errno == number
     with pytest.raises(OSError) as caught:
-        CuFile(tmp_path / "fifo", "w")  # nobody reads: still no wait
+        CuFile(tmp_path / "fifo", "w")  # there is no reader: still no wait
     assert caught.value.errno == errno.ESPIPE
 
 

@@ -1,4 +1,4 @@
-"""`damacy.zarr.GDSStore` under zarr-python 3: the store contract, atomic writes, and zarr's own stores beside it."""
+"""`damacy.zarr.GDSStore` under zarr-python 3: the store contract, atomic writes, compared with zarr's own stores."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""`damacy.zarr.GDSStore` under zarr-python 2, beside zarr's `DirectoryStore`. Skipped under zarr 3."""
+"""`damacy.zarr.GDSStore` under zarr-python 2, compared with zarr's `DirectoryStore`. Skipped under zarr 3."""
 
 import os
 

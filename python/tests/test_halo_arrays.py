@@ -8,7 +8,7 @@ from damacy.halo._arrays import layout_of, whole
 
 
 class Exporter:
-    """Memory that nothing but DLPack tells of; on whichever device it says."""
+    """Memory that only DLPack describes, on the device that DLPack names."""
 
     def __init__(self, array, device=(1, 0)):
         self._array, self._device, self.streams = array, device, []

@@ -1,4 +1,4 @@
-"""What exchanges refuse, and that every rank is told."""
+"""What exchanges refuse, and that every rank gets the error."""
 
 import numpy as np
 import pytest

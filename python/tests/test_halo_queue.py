@@ -1,4 +1,4 @@
-"""Which streams a transformer's work is ordered with, told by a queue that writes down what it is asked for."""
+"""Which streams a transformer's work is ordered with, recorded by a queue that notes each request."""
 
 import types
 

@@ -76,7 +76,7 @@ def test_an_interior_is_not_copied_and_other_tensors_once():
     inside.copy_(torch.randn(1, 2, 4, 4))
     padded = pad(inside, plan)
     assert padded.untyped_storage().data_ptr() == inside.untyped_storage().data_ptr()
-    other = torch.randn(1, 2, 6, 6)[:, :, 1:-1, 1:-1]  # a view with room around it, which is somebody else's
+    other = torch.randn(1, 2, 6, 6)[:, :, 1:-1, 1:-1]  # a view with room around it that belongs to another tensor
     before = other._base.clone()
     assert pad(other, plan).untyped_storage().data_ptr() != other.untyped_storage().data_ptr()
     assert torch.equal(other._base, before)

@@ -1,4 +1,4 @@
-"""Loops that keep batches, as people write them, with the settings of a Loader that nobody set: each runs to its end,
+"""Loops that keep batches, as people write them, with the default settings of a Loader: each runs to its end,
 and all that was kept has the right bytes then. With NumPy always; with torch where it is installed."""
 
 import gc

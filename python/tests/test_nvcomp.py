@@ -1,4 +1,4 @@
-"""Where nvCOMP is looked for, and what a user is told when it is not there."""
+"""Where nvCOMP is searched for, and the message if it is not installed."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""The package as a whole: what it exports, what importing it costs, and that its documents tell the truth."""
+"""The package as a whole: what it exports, what importing it costs, and that its documents are true."""
 
 import builtins
 import dataclasses

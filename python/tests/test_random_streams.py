@@ -1,4 +1,4 @@
-"""Random streams are frozen: what a seed drew once it draws for ever, and pairs of one seed lie at one place.
+"""Random streams are frozen: what a seed drew once it draws forever, and pairs of one seed lie at one place.
 
 The golden files were written by the release that introduced each stream; they are never written again."""
 

@@ -18,7 +18,7 @@ GLOBAL_BATCH = 4
 
 @pytest.fixture(scope="module")
 def arrays(tmp_path_factory):
-    """Two arrays of which every element is another, so a row tells which crop it is."""
+    """Two arrays of distinct elements, so that a row shows which crop it is."""
     folder = tmp_path_factory.mktemp("training")
     for name, shape, first in (("a", (12, 10), 0), ("b", (9, 16), 1000)):
         array = zarr.create_array(folder / f"{name}.zarr", shape=shape, chunks=(4, 5), dtype="i4")
@@ -307,9 +307,9 @@ def test_a_shuffled_grid_is_a_permutation_another_one_each_epoch(size):
 
 
 def test_samplers_look_at_arrays_whose_shapes_they_are_not_told(arrays):
-    told = {arrays[0]: (12, 10), arrays[1]: (9, 16)}
+    with_shapes = {arrays[0]: (12, 10), arrays[1]: (9, 16)}
     for make in (lambda a: RandomCrops(a, (3, 4), length=50), lambda a: SlidingGrid(a, (3, 4))):
-        assert [make(arrays).sample(0, k) for k in range(12)] == [make(told).sample(0, k) for k in range(12)]
+        assert [make(arrays).sample(0, k) for k in range(12)] == [make(with_shapes).sample(0, k) for k in range(12)]
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ class DamacyError(RuntimeError):
 
     @property
     def message(self) -> str:
-        """What was seen and expected, without the place."""
+        """What was found and what was expected, without the place."""
         return str(self.args[0])
 
     def __str__(self) -> str:
@@ -110,24 +110,24 @@ def _as_stored(name: str, value: Any) -> Any:
 
 
 class TryAgain(DamacyError, BlockingIOError):
-    """There is nothing to pop now; the text says what is missing."""
+    """`pop` has no batch to return now. The message says what is missing."""
 
     _own_status = Status.AGAIN
     _more_attributes: ClassVar[tuple[str, ...]] = ("errno",)
 
 
 class PopTimeout(TryAgain, TimeoutError):
-    """`pop` waited `Config.pop_timeout_s` in vain; nothing is lost, the next pop goes on."""
+    """No batch was ready within `Config.pop_timeout_s`. Nothing is lost: the next `pop` continues."""
 
 
 class InvalidArgument(DamacyError, ValueError):
-    """An argument, a box or a limit."""
+    """An argument, a box or a limit that is not valid."""
 
     _own_status = Status.INVAL
 
 
 class NotFound(DamacyError, FileNotFoundError):
-    """A store or an array that is not there."""
+    """A store or an array that does not exist."""
 
     _own_status = Status.NOTFOUND
     _more_attributes: ClassVar[tuple[str, ...]] = ("errno",)
@@ -140,20 +140,20 @@ class DtypeMismatch(DamacyError, TypeError):
 
 
 class RankMismatch(DamacyError, ValueError):
-    """A box with another number of axes than its array, or than the batch."""
+    """A box whose number of axes differs from that of its array or of the batch."""
 
     _own_status = Status.RANK
 
 
 class StorageError(DamacyError, OSError):
-    """Bytes that could not be had: open, read, short, changed, deadline. `errno` where the system gave one."""
+    """Bytes that could not be read: open, read, short, changed, deadline. `errno` if the system gave one."""
 
     _own_status = Status.IO
     _more_attributes: ClassVar[tuple[str, ...]] = ("errno",)
 
 
 class DecodeError(DamacyError):
-    """Metadata, index or chunk bytes that are wrong."""
+    """Metadata, index or chunk bytes that are not valid."""
 
     _own_status = Status.DECODE
 
@@ -163,7 +163,7 @@ class UnsupportedFormat(DecodeError):
 
 
 class NativeCudaError(DamacyError):
-    """A failure of CUDA; `sticky` when the context is of no use any more."""
+    """A failure of CUDA; `sticky` if the context cannot be used any more."""
 
     _own_status = Status.CUDA
     _more_attributes: ClassVar[tuple[str, ...]] = ("sticky",)
@@ -171,7 +171,7 @@ class NativeCudaError(DamacyError):
 
 
 class OutOfMemory(DamacyError, MemoryError):
-    """A cap of `Config`, or an allocation that failed."""
+    """A limit of `Config` was reached, or an allocation failed."""
 
     _own_status = Status.OOM
 
@@ -200,7 +200,7 @@ CLASS_BY_KIND: dict[str, type[DamacyError]] = {"unsupported_format": Unsupported
 def make_error(status: int, kind: str, message: str, attributes: Mapping[str, Any]) -> DamacyError:
     """The exception for a native error; called by the native module, which raises what it gets."""
     cls = CLASS_BY_KIND.get(kind) or CLASS_BY_STATUS.get(status, DamacyError)
-    # An errno goes with classes that have a place for it; elsewhere the message already says it.
+    # Only some classes have an errno attribute; for the others the message already says it.
     kept = (*ATTRIBUTES, *cls._more_attributes, "_key_is_shard")
     known = {k: v for k, v in attributes.items() if k in kept}
     return cls(message, **known)

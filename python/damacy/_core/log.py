@@ -35,7 +35,7 @@ def set_log_level(level: int) -> None:
 
 
 def set_log_quiet(quiet: bool) -> None:
-    """Mute the native sink on stderr altogether, or let it speak again."""
+    """Turn the native log sink on stderr off (True) or on again (False)."""
     from damacy import _native
 
     _native.set_log_quiet(bool(quiet))

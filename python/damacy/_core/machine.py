@@ -95,7 +95,7 @@ def _cpu_quota(root: pathlib.Path) -> float | None:
 
 
 def free_host_bytes(root: pathlib.Path, ranks: int) -> tuple[int, str]:
-    """What one rank may still take: of the host and of its cgroups, shared out; and of its own address space."""
+    """Free bytes for one rank: its share of the host's and its cgroups' memory, and the rest of its address space."""
     found = [(free // ranks, why) for free, why in _shared_memory(root)]
     found += _address_space(root)
     return min(found, default=(0, "unknown"))

@@ -20,7 +20,7 @@ class CuFile(_native.CuFile):
     `file` is a path, an integer descriptor or an object with `fileno()`; descriptors are duplicated. `flags` is one of
     r w a x, with b and + as in `open`. Writes of an append file land at `append_base + file_offset`.
 
-    `compat_mode`, `engine` and `direct_io` settle for this file what `damacy.defaults` settles for all.
+    `compat_mode`, `engine` and `direct_io` override `damacy.defaults` for this file.
 
     Raises `FileOpenError`; `ValueError` for flags; `InvalidArgument` for `s3://` and other schemes.
     """
@@ -60,8 +60,8 @@ class CuFile(_native.CuFile):
     ) -> IOFuture:
         """Begins to read `size` bytes (the buffer's, if None) at `file_offset` and returns at once.
 
-        The read stops at the end of the file; with `exact` that is `ShortReadError`. Requests above `task_size` bytes
-        are cut into parts that workers share. `buf` is one buffer, or a list that the bytes fill in turn.
+        The read stops at the end of the file; with `exact` that raises `ShortReadError`. Requests above `task_size`
+        bytes are split into parts for the workers. `buf` is one buffer, or a list of buffers that are filled in turn.
         """
         return IOFuture(self.begin_read(buf, size, file_offset, task_size, stream, exact))
 
@@ -86,7 +86,7 @@ class CuFile(_native.CuFile):
         *,
         stream: Any = None,
     ) -> int:
-        """As `read`, and a file that ends before is `ShortReadError`."""
+        """As `read`, but raises `ShortReadError` if the file ends too early."""
         return self.read(buf, size, file_offset, task_size, stream=stream, exact=True)
 
     def preadv(
@@ -94,13 +94,13 @@ class CuFile(_native.CuFile):
     ) -> IOFuture:
         """Begins to read many ranges, each `(buf, size or None, file_offset)`; the result is the total of bytes.
 
-        Ranges at most `coalesce_gap` bytes apart may share a system call. A range that fails fails the whole; the
-        error's `range_index` says which.
+        Ranges at most `coalesce_gap` bytes apart may share a system call. If a range fails, the whole request fails;
+        the error's `range_index` says which range it was.
         """
         return IOFuture(self.begin_readv(requests, bool(exact), stream))
 
     def pwritev(self, requests: Iterable[tuple[Any, int | None, int]], *, stream: Any = None) -> IOFuture:
-        """Begins to write many ranges. Ranges that overlap in the file are a `ValueError`."""
+        """Begins to write many ranges. Raises `ValueError` if ranges overlap in the file."""
         return IOFuture(self.begin_writev(requests, stream))
 
     def preadv_packed(
@@ -115,7 +115,7 @@ class CuFile(_native.CuFile):
     ) -> IOFuture:
         """Begins to read many ranges into one buffer; sizes and offsets are arrays of int64.
 
-        `buf_offsets` defaults to the running sum of `sizes`. No Python object is touched for a range.
+        `buf_offsets` defaults to the running sum of `sizes`. No Python object is used per range.
         """
         return IOFuture(self.begin_packed(True, buf, sizes, file_offsets, buf_offsets, bool(exact), stream))
 
@@ -148,8 +148,8 @@ class CuFile(_native.CuFile):
         return IOFutureStream(self.begin_raw(False, buf, raw_stream, size, file_offset, dev_offset))
 
     def explain(self) -> dict[str, Any]:
-        """What this file is and which engines serve it: path flags filesystem dio_alignment engine_host engine_device
-        reasons settings counters. `reasons` maps each engine that was not chosen to why."""
+        """Properties of this file and the engines that serve it: path flags filesystem dio_alignment engine_host
+        engine_device reasons settings counters. `reasons` maps each engine that was not chosen to the reason."""
         from damacy._fileio.explain import of_file
 
         return of_file(self)

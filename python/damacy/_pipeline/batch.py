@@ -42,14 +42,14 @@ class Batch:
 
     @classmethod
     def _empty(cls) -> Batch:
-        """For `_native` to be put in."""
+        """A batch whose `_native` the caller sets."""
         batch = cls.__new__(cls)
         batch._padded_from = None
         return batch
 
     @property
     def info(self) -> BatchInfo:
-        """Where the batch lies; `InvalidArgument` after release."""
+        """Address, shape and type of the batch; `InvalidArgument` after release."""
         return batch_info_from(self._native.info())
 
     @property
@@ -72,7 +72,7 @@ class Batch:
         return indices
 
     def release(self, stream_or_event: object = None) -> None:
-        """Give the slot back, after the work queued so far on that stream, or up to that event. Idempotent."""
+        """Release the slot after the work queued so far on that stream, or after that event. Idempotent."""
         with log.drained():
             self._native.release(None if self._native.on_host else stream_handle(stream_or_event))
 

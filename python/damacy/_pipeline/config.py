@@ -41,20 +41,21 @@ class Config:
         device_buffer_bytes: memory for encoded and decoded chunks, a hard cap; on the host back end a cap on scratch.
         dtype: element type of batches: a `Dtype`, its name or number, a NumPy dtype or scalar type, or a type of
             ml_dtypes, torch or JAX. Names count bits: `"float32"` or `"f32"`, `"uint16"` or `"u16"`. Other byte orders,
-            and Python's own `float` and `int`, are refused. What does not fit an integer becomes the nearest that does.
+            and Python's own `float` and `int`, are refused. Values outside an integer type's range become the nearest
+            value in range.
         lookahead_batches: depth of the queue of accepted samples, in batches.
         n_io_threads: reader threads; on the host back end they also decode and place what they read.
         n_compute_threads: workers in addition to these; 0 is none.
-        n_zarrs_meta_cache: arrays whose metadata are kept, least recently used out first.
-        n_shards_meta_cache: shard indices kept, likewise.
+        n_zarrs_meta_cache: arrays whose metadata are cached; the least recently used is evicted first.
+        n_shards_meta_cache: shard indices that are cached, likewise.
         max_chunk_uncompressed_bytes: hard limit on a decoded chunk; 0 is any chunk the buffers can hold.
         max_gpu_memory_bytes: hard cap on all device memory of the pipeline; 0 is none.
         max_bytes_per_element: largest source element accepted; 0 is 8.
         device: where batches live: None (the current CUDA context, or the host where there is no GPU), a device number,
             `"cpu"`, `"cuda"` or `"cuda:N"`, or a device of torch, JAX or CuPy.
         n_batches: slots: how many batches can be held or in production.
-        on_error: what becomes of a sample that fails after acceptance: `"raise"`, `"skip"` or `"fill"`.
-        pop_timeout_s: longest wait inside one `pop`; None waits as long as it takes, 0 never waits.
+        on_error: what happens to a sample that fails after it was accepted: `"raise"`, `"skip"` or `"fill"`.
+        pop_timeout_s: timeout of one `pop`, in seconds; None is no timeout, 0 never waits.
         cache_bytes: cache of decoded chunks; not built yet, so only 0 is accepted by `Pipeline`.
         gpu_decoder: who decodes zstd and LZ4 frames on a GPU: `"auto"`, `"own"` or `"nvcomp"`. `auto` is `own`, which
             is faster and safe on any input; `nvcomp`, for comparison and trusted data, needs `damacy[nvcomp]`, without
@@ -65,7 +66,7 @@ class Config:
             or text with a unit, such as `"2GiB"`. Without any, or when it is used up, `pop` raises `TryAgain`, reason
             `held`. None is 0 in `Pipeline`. `damacy.training.Loader`, and so `damacy.torch`, `damacy.lightning` and
             `damacy.jax`, take None as the larger of 2 GiB and 8 batches, but at most a quarter of the host's free
-            memory or an eighth of the GPU's. Never more than `max_gpu_memory_bytes` leaves over.
+            memory or an eighth of the GPU's. Never more than what is left of `max_gpu_memory_bytes`.
     """
 
     batch_size: int
@@ -95,7 +96,7 @@ class Config:
 
         __module__ = "damacy"
 
-    # The fields are what is stored; this is what is taken.
+    # The fields have the stored types; the parameters accept more.
     def __init__(
         self,
         *,
@@ -127,10 +128,10 @@ class Config:
 
     @classmethod
     def for_this_machine(cls, batch_size: int, **fields: Any) -> Config:
-        """A configuration whose threads, buffers and slots follow from this machine where `fields` do not say.
+        """A configuration whose threads, buffers and slots are chosen for this machine, unless `fields` set them.
 
-        Counts the cores and the free memory that this process may use, shared out among the ranks on this host
-        (`LOCAL_WORLD_SIZE`, or Slurm's tasks a node). Asks the driver whether there is a GPU, unless `device="cpu"`.
+        Counts the cores and the free memory that this process may use, divided among the ranks on this host
+        (`LOCAL_WORLD_SIZE`, or Slurm's tasks per node). Asks the driver whether there is a GPU, unless `device="cpu"`.
         `damacy doctor` prints what it would choose, and why.
 
         >>> Config.for_this_machine(8, device="cpu", n_io_threads=3).n_io_threads

@@ -22,7 +22,7 @@ class StageLoad:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """What `Pipeline.explain()` says; `str()` of it is the text for people.
+    """The result of `Pipeline.explain()`; `str()` of it is a readable text.
 
     `binds` is a stage's name, or `consumer` (batches wait for it), `latency` (no stage is busy) or `nothing yet`;
     `share` the part of the binding stage's measured ceiling that was reached, 0 to 1; `bytes_per_s` of finished

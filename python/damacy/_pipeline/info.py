@@ -1,4 +1,4 @@
-"""What batches and arrays say of themselves. Knows the fields; the native library fills them."""
+"""Records that describe batches and arrays. Knows the fields; the native library fills them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from damacy._pipeline.array_attributes import Attributes, Cf
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BatchInfo:
-    """Where a batch lies: on the host back end `device_ptr` is a host address and `ready_stream` is 0.
+    """Address, shape and type of a batch. On the host `device_ptr` is a host address and `ready_stream` is 0.
 
     The stream ends with the pipeline: after `Pipeline.close`, use a batch by DLPack, which does not need it.
     """

@@ -62,9 +62,9 @@ class Pipeline:
         return self._native.pending
 
     def push(self, samples: Iterable[Sample]) -> None:
-        """Queue a source of samples; what does not fit now is pulled by later calls.
+        """Queue a source of samples. Later calls pull the samples that do not fit now.
 
-        Raises what is wrong with a sample found during this call; samples before it are kept.
+        Raises the error of a bad sample that this call finds; samples before it are kept.
         """
         if isinstance(samples, Sample):
             raise TypeError("push takes an iterable of samples (got one Sample: write push([sample]))")
@@ -74,13 +74,13 @@ class Pipeline:
             self._native.push(samples)
 
     def pop(self) -> Batch:
-        """The next batch, complete. `TryAgain` if there is none to wait for."""
+        """Wait for the next complete batch and return it. `TryAgain` if there is none to wait for."""
         until = self._deadline()
         batch = Batch._empty()
         while True:
             self._await_due(until)
-            # A handler of a signal may run, and raise, where something is called. From taking the batch to returning
-            # it nothing is, so an exception leaves it in the stream or in the caller's hands.
+            # A signal handler may run, and raise, at any call. There is no call between taking the batch and returning
+            # it, so an exception leaves the batch either in the pipeline or with the caller.
             batch._native = self._native.due
             if batch._native is not None:
                 return batch
@@ -94,36 +94,37 @@ class Pipeline:
             self._native.await_due(until)
 
     def flush(self) -> None:
-        """End the run behind what is queued: its remainder comes as one short batch."""
+        """End the run after the queued samples. Samples that do not fill a batch come as one short batch."""
         with log.drained():
             self._native.flush()
 
     def close(self) -> None:
-        """Stop all work and free everything except what batches and tensors still use. Idempotent. `stats`, `explain`
-        and `config` still answer."""
+        """Stop all work, and free everything except memory that batches and tensors still use. Idempotent. `stats`,
+        `explain` and `config` still work."""
         with log.drained():
             self._native.close()
 
     def batches(self, n: int) -> Iterator[Batch]:
-        """`n` pops, one at a time. It survives errors: the next `next()` goes on behind them."""
+        """Iterate over `n` batches. After an error, `next()` continues with the batch after it."""
         return _Batches(self, as_int(n, "n"))
 
     def __iter__(self) -> Iterator[Batch]:
-        """Every batch of what was pushed. When the sources are used up it flushes, so the remainder comes as one short
-        batch, and then ends; after another push it can be iterated again. It survives errors as `batches` does.
+        """Iterate over the batches of all pushed sources. When the sources are exhausted, it flushes, so that the
+        remainder comes as one short batch, and ends. After another push it can be iterated again. After an error,
+        `next()` continues with the batch after it.
         """
         return _AllBatches(self)
 
     def stats(self) -> Stats:
-        """Exact counts and times since the start, or since `stats_reset`. After `close` the last figures; the gauges
-        then say what was in use when it closed."""
+        """Exact counts and times since the start, or since `stats_reset`. After `close`: the last values; gauges then
+        show what was in use at the time of closing."""
         return stats_from(self._native.stats())
 
     def explain(self) -> Explanation:
-        """What binds now, its share of its measured ceiling, and the setting that would help; `print` it.
+        """What limits the pipeline, its share of the measured ceiling, and the setting that would help; `print` it.
 
-        Looks at the time since the start, or since `stats_reset`: reset once batches flow, then ask. After `close` it
-        answers with the last figures.
+        Covers the time since the start, or since `stats_reset`: reset when batches arrive steadily, then call this.
+        After `close`: the last values.
         """
         return explanation_from(self._native.explain())
 
@@ -151,7 +152,7 @@ class Pipeline:
 
 
 class KeepingPipeline(Pipeline):
-    """A `Pipeline` for loops that may keep batches: `keep_bytes=None` is a size chosen from the memory there is."""
+    """A `Pipeline` for loops that may keep batches: with `keep_bytes=None`, free memory decides the size."""
 
     __slots__ = ()
 
@@ -159,7 +160,7 @@ class KeepingPipeline(Pipeline):
 
 
 class _Batches(Iterator[Batch]):
-    """Counts batches handed out and batches that failed; nothing else that `pop` raises uses one up."""
+    """Counts delivered and failed batches. Other errors of `pop` do not count."""
 
     def __init__(self, pipeline: Pipeline, n: int) -> None:
         self._pipeline = pipeline
@@ -173,7 +174,7 @@ class _Batches(Iterator[Batch]):
             pipeline._await_due(until)
             if self._left <= 0:
                 break
-            # As in Pipeline.pop, nothing is called from here to the end: no signal comes between, and no thread.
+            # As in Pipeline.pop, there is no call from here on: no signal handler and no other thread can interfere.
             try:
                 batch._native = pipeline._native.due
             except DamacyError as error:
@@ -187,7 +188,7 @@ class _Batches(Iterator[Batch]):
 
 
 class _AllBatches(Iterator[Batch]):
-    """Pops until there is nothing, flushes, and pops until there is nothing again."""
+    """Pops until no batch is left, flushes, and pops until no batch is left again."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -205,7 +206,7 @@ class _AllBatches(Iterator[Batch]):
         return batch
 
     def _pop(self) -> Batch | None:
-        """None where a pop would wait for another push; slots that are all held are an error still."""
+        """None if `pop` would wait for another push. It is still an error if all slots are held."""
         try:
             return self._pipeline.pop()
         except TryAgain as nothing:
@@ -229,7 +230,7 @@ _warned_ranks: set[tuple[int, int]] = set()
 
 
 def _warn_of_other_rank(pipeline: Pipeline) -> None:
-    """Says once that this process, one of several on a machine, took another device than its rank suggests."""
+    """Warns once if this process, one of several on a machine, uses another device than its rank suggests."""
     if pipeline.config.device is not None or not isinstance(pipeline.device, int):
         return
     try:

@@ -1,4 +1,4 @@
-"""`Sample`: a box in an array. Knows how a box may be spelled; push judges whether the array exists and holds it."""
+"""`Sample`: a box in an array. Knows the forms of a box; `push` checks that the array exists and contains it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sample:
     aabb: tuple[tuple[int, int], ...]
     row_key: tuple[int, int] | None = dataclasses.field(default=None, compare=False)
 
-    # The fields are what is stored; this is what is taken.
+    # The fields have the stored types; the parameters accept more.
     def __init__(self, uri: Source, aabb: Box, *, row_key: tuple[int, int] | None = None) -> None:
         array = None if isinstance(uri, str) else opened(uri)  # a sampler makes many samples of one uri
         object.__setattr__(self, "uri", uri_text(uri) if array is None else array.uri)

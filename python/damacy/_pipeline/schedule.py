@@ -40,7 +40,7 @@ class Schedule:
         return min(max(0, len(self.sampler) - self._first(done)), self.batch_size)
 
     def stream(self, epoch: int, done: int, *, repeat: bool) -> Iterator[Sample | EndsBatch]:
-        """This rank's samples from there on, without end: of the epochs that follow, or, with `repeat`, of this one
+        """This rank's samples from that place on, without end: of the following epochs, or, with `repeat`, of this one
         again and again."""
         while True:
             for step in range(self.steps_left(done)):
@@ -58,7 +58,7 @@ class Schedule:
             yield from self._samples(epoch, first, self.batch_size)
 
     def _samples(self, epoch: int, first: int, count: int) -> Iterator[Sample]:
-        """From `first` on, going on at the epoch's beginning behind its end."""
+        """From `first` on; after the epoch's end it continues at its beginning."""
         many = getattr(self.sampler, "samples", None)
         while count > 0:
             first %= len(self.sampler)
