@@ -137,6 +137,25 @@ docs: $(DOCS_VENV)/.installed  ## the documentation, in docs/_build/index.html; 
 	@$(DOCS_VENV)/bin/sphinx-build -q -n -W --keep-going -d build/docs-doctrees -b html docs docs/_build
 	@echo "docs/_build/index.html"
 
+COVERAGE_TOOLS := coverage==7.17.3 gcovr==8.8
+
+# The C++ library as its own tests run it, and the Python package as the Python tests run it with the release build.
+.PHONY: coverage
+coverage: extension  ## what tests run of C++ and Python, by layer, into bench/results/coverage.json and the documentation
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-input $(COVERAGE_TOOLS)
+	@cmake --preset coverage >/dev/null
+	@cmake --build build/coverage -j $(JOBS)
+	@find build/coverage -name '*.gcda' -delete
+	ctest --test-dir build/coverage --output-on-failure -j $(JOBS)
+	$(VENV)/bin/gcovr --root . --object-directory build/coverage --filter src/damacy/ --exclude '.*_test\.cpp' \
+	  --exclude-throw-branches --gcov-exclude-directory '.*/CompilerIdCXX' \
+	  --gcov-ignore-parse-errors=all -j $(JOBS) --json-summary build/coverage/cpp.json
+	rm -f build/coverage/.python*
+	$(PY) -m coverage run -m pytest -n $(JOBS) -m "not gpu"
+	$(PY) -m coverage combine -q
+	$(PY) -m coverage json -q -o build/coverage/python.json
+	$(PY) tools/coverage_report.py build/coverage/cpp.json build/coverage/python.json bench/results/coverage.json
+
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 FUZZ_SECONDS ?= 20
@@ -283,8 +302,10 @@ wheels: wheel-cuda  ## the wheel for everybody, in dist/; then what it is, insta
 
 .PHONY: sdist
 sdist: $(INSTALLED)  ## the source package in dist/, with every tracked file and nothing else
-	@$(PY) -c 'from scikit_build_core.build import build_sdist; build_sdist("dist")' >/dev/null
-	@$(PY) tools/check_sdist.py "$$(ls -t dist/damacy-*.tar.gz | head -1)"
+	@rm -rf build/sdist && mkdir -p build/sdist dist
+	@$(PY) -c 'from scikit_build_core.build import build_sdist; build_sdist("build/sdist")' >/dev/null
+	@$(PY) tools/check_sdist.py build/sdist/damacy-*.tar.gz
+	@mv build/sdist/damacy-*.tar.gz dist/
 
 .PHONY: test-sdist
 test-sdist: sdist  ## a wheel built from the unpacked source package, and its tests run with it; SDIST_TESTS=pytest arguments

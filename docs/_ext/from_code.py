@@ -7,6 +7,7 @@ Knows how `core/limits.h` and the public headers are written. What a limit or a 
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import tomllib
@@ -102,6 +103,36 @@ def commands_page() -> str:
     return "\n".join(lines)
 
 
+def coverage_page() -> str:
+    """Lines and branches that tests run, by layer, from `bench/results/coverage.json` if that is recorded."""
+    recorded = ROOT / "bench" / "results" / "coverage.json"
+    if not recorded.exists():
+        return "No figures are recorded. `make coverage` measures them and writes `bench/results/coverage.json`.\n"
+    return coverage_tables(json.loads(recorded.read_text()))
+
+
+def coverage_tables(result: dict[str, Any]) -> str:
+    """A table for each language of what `tools/coverage_report.py` wrote."""
+    date, commit = result["date"].partition("T")[0], result["commit"][:10]
+    lines = [f"Measured on {date} at commit `{commit}` by `{result['command']}`.", ""]
+    for title, key in (("C++, by layer", "cpp"), ("Python, by folder", "python")):
+        lines += [f"## {title}", "", "| | lines | run | branches | run |", "| --- | --- | --- | --- | --- |"]
+        everything = dict.fromkeys(next(iter(result[key].values())), 0)
+        for folder, counts in result[key].items():
+            lines.append(_covered("top" if folder == "." else folder, counts))
+            everything = {name: number + counts[name] for name, number in everything.items()}
+        lines += [_covered("**all**", everything), ""]
+    return "\n".join(lines)
+
+
+def _covered(name: str, counts: dict[str, int]) -> str:
+    cells = []
+    for what in ("lines", "branches"):
+        total, run = counts[what], counts[what + "_run"]
+        cells += [f"{total:,}".replace(",", " "), f"{100 * run / total:.1f} %" if total else "—"]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
 def quick_start() -> str:
     """The install command and the programs under "Quick start" of the README, unchanged; a test of the package runs
     the programs."""
@@ -188,6 +219,7 @@ PAGES = {
     "reasons.md": reasons_page,
     "headers.md": headers_page,
     "commands.md": commands_page,
+    "coverage.md": coverage_page,
     "quick_start.md": quick_start,
 }
 
