@@ -120,7 +120,7 @@ arm64-cuda: $(ARM64)/.made $(ARM64_CUDA)/.made  ## cross-compile the library for
 	@cmake --build build/arm64-cuda -j $(JOBS) --target damacy_pipeline damacy_halo device_tests
 
 .PHONY: bench
-bench: extension  ## named scenarios beside other readers; arguments in ARGS=
+bench: extension  ## named scenarios compared with other readers; arguments in ARGS=
 	$(PY) -m bench $(ARGS)
 
 DOCS_VENV := build/docs-venv
@@ -312,13 +312,13 @@ test-sdist: sdist  ## a wheel built from the unpacked source package, and its te
 	tools/test_sdist.sh $(WHEEL_PYTHON) "$$(ls -t dist/damacy-*.tar.gz | head -1)" $(SDIST_TESTS)
 
 .PHONY: gpu-folder
-gpu-folder: wheel  ## .gpu/: what tools/gpu_run.sh needs beside the checkout, to be carried to a machine with a GPU
+gpu-folder: wheel  ## .gpu/: what tools/gpu_run.sh needs in addition to the checkout, to be copied to a machine with a GPU
 	@rm -rf .gpu/whl && mkdir -p .gpu/whl && cp "$$(ls -t dist/damacy-*cp312*.whl | head -1)" .gpu/whl
 	@$(WHEEL_VENV)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary=:all: \
 	  -c requirements-dev.txt -d .gpu/whl numcodecs google_crc32c typing_extensions zarr donfig pyyaml
 	@ls .gpu/whl
 
-# Four wheels that an H200 tells apart: by CUDA 12.4, by the CUDA at hand, and with nothing but PTX of an older GPU.
+# Four wheels that behave differently on an H200: by CUDA 12.4, by the CUDA at hand, and with nothing but PTX of an older GPU.
 GPU_WHEELS := .gpu12/cuda12 .gpu12/cuda13 .gpu12/ptx75 .gpu12/ptx80
 .gpu12/cuda12: ; @$(MAKE) wheel-cuda WHEEL_DIST=$@
 .gpu12/cuda13: ; @$(MAKE) wheel WHEEL_CUDA=ON WHEEL_DIST=$@
@@ -326,7 +326,7 @@ GPU_WHEELS := .gpu12/cuda12 .gpu12/cuda13 .gpu12/ptx75 .gpu12/ptx80
 .gpu12/ptx80: ; @$(MAKE) wheel-cuda WHEEL_DIST=$@ CUDA_ARCHS=80-virtual CUDA_WHEEL_TREE=wheel-ptx80
 
 .PHONY: gpu-wheels
-gpu-wheels: $(GPU_WHEELS)  ## .gpu12/: what tools/gpu_wheels.sh needs beside the checkout, to be carried to a machine with a GPU
+gpu-wheels: $(GPU_WHEELS)  ## .gpu12/: what tools/gpu_wheels.sh needs in addition to the checkout, to be copied to a machine with a GPU
 	@$(WHEEL_VENV)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary=:all: \
 	  -c requirements-dev.txt -d .gpu12/more numcodecs google_crc32c typing_extensions zarr donfig pyyaml
 	@du -sh .gpu12/*

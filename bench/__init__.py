@@ -1,1 +1,1 @@
-"""The benchmark: named scenarios, the peers they are measured against, and the ceilings of the machine beside them."""
+"""The benchmark: named scenarios, the peers they are measured against, and the ceilings of the machine."""

@@ -32,7 +32,7 @@ _SAMPLE_BYTES = 96 << 20  # packed bytes kept by one process for decoding
 
 @dataclasses.dataclass
 class Work:
-    """What the first batches need, whoever makes them; `needed` counts only the blosc blocks that a crop touches."""
+    """What the first batches need, in any loader; `needed` counts only the blosc blocks that a crop touches."""
 
     batches: int = 0
     out_bytes: int = 0
@@ -270,7 +270,7 @@ def in_batches(rates: dict, work: Work, threads: int) -> dict:
         for ceilings in (by_wall, by_core):
             ceilings["all"] = 1 / sum(1 / ceilings[stage] for stage in scale)
         return {"wall": by_wall, "cores": by_core, "binding": binding}
-    # Beside a GPU the cores read; bus and device work at the same time, so the slowest of the three is the ceiling.
+    # With a GPU the cores only read; bus and device work at the same time, so the slowest of the three is the ceiling.
     moved = (work.stored_item_bytes + work.out_item_bytes) / work.out_item_bytes
     on_gpu = {"h2d": rates["h2d"] * scale["read"], "place": rates["device_copy"] / moved}
     by_wall, by_core = by_wall | on_gpu, by_core | on_gpu

@@ -1,4 +1,4 @@
-"""File I/O beside the plain thing: `python -m bench.file_io [--device cuda] [--out FILE]`.
+"""File I/O compared with plain system calls: `python -m bench.file_io [--device cuda] [--out FILE]`.
 
 The arms of a row run interleaved in one process; a row gives the median and the range of their ratio, the rates, and
 processor seconds for a GiB. Cold rows prove that they are (page cache dropped, no page resident), hot rows that they
@@ -80,7 +80,7 @@ def row(name: str, arms: dict[str, Callable[[], Any]], rounds: int, size: int, b
 
 
 def small(data: Data, rounds: int) -> dict[str, Any]:
-    """4 KiB, hot, one processor: a call of ours beside a bound C function that makes one system call."""
+    """4 KiB, hot, one processor: a call of ours compared with a bound C function that makes one system call."""
     from damacy import _native
     from damacy.cufile import CuFile
 
@@ -112,7 +112,7 @@ def small(data: Data, rounds: int) -> dict[str, Any]:
 
 
 def gather(data: Data, c: ctypes.CDLL, rounds: int, count: int) -> list[dict[str, Any]]:
-    """Random ranges, hot and cold, beside a C loop on a raw ring and the best loop of preadv on threads."""
+    """Random ranges, hot and cold, compared with a C loop on a raw ring and the best loop of preadv on threads."""
     from damacy.cufile import CuFile
 
     rng, rows = np.random.default_rng(1), []
@@ -148,7 +148,7 @@ def gather(data: Data, c: ctypes.CDLL, rounds: int, count: int) -> list[dict[str
 
 
 def bulk(data: Data, c: ctypes.CDLL, rounds: int) -> dict[str, Any]:
-    """One large read, hot, into touched memory, beside plain pread on the best number of threads."""
+    """One large read, hot, into touched memory, compared with plain pread on the best number of threads."""
     from damacy.cufile import CuFile
 
     size = min(GIB, data.size)

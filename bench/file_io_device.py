@@ -1,6 +1,6 @@
-"""The rows of `bench.file_io` that need a GPU: gathers to its memory, bulk reads beside what storage and link can do.
+"""The rows of `bench.file_io` that need a GPU: gathers to its memory, bulk reads compared with storage and link alone.
 
-Each row is bounded in seconds; the settings of file I/O are those of the environment, and 16 threads beside them."""
+Each row is bounded in seconds; the settings of file I/O are those of the environment, with 16 threads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def some_rounds(rounds: int, prepare: Any, arm: Any) -> list[float]:
 
 
 def with_settings(settings: dict[str, int], call: Any) -> Any:
-    """Leaves no trace: once somebody has set the number of threads it stays an exact limit."""
+    """Leaves no trace: once the number of threads is set it stays an exact limit."""
     from damacy import _native, defaults
 
     was_set = _native.io_settings()["num_threads_set"]
@@ -118,7 +118,7 @@ def ceilings(data: Data, c: ctypes.CDLL, prepare: Any, target: Any) -> tuple[flo
 
 
 def bulk(data: Data, c: ctypes.CDLL, rounds: int, heat: str) -> list[dict[str, Any]]:
-    """The whole file to one tensor, beside min(raw read to pinned memory, pinned copy)."""
+    """The whole file to one tensor, compared with min(raw read to pinned memory, pinned copy)."""
     import torch
 
     from damacy import defaults

@@ -1,4 +1,4 @@
-"""Packing and unpacking of halos beside one memcpy of the same bytes, in the same run.
+"""Packing and unpacking of halos compared with one memcpy of the same bytes, in the same run.
 
     python -m bench.halo --device cpu --out bench/results/halo-host.json
     python -m bench.halo --device cuda --out bench/results/halo-h200.json
@@ -140,8 +140,8 @@ class GpuClock:
         return out
 
 
-def ratios(row, beside, ending="_ratio"):
-    return {k.replace("_us", ending): row[k] / beside[k] for k in row}
+def ratios(row, reference, ending="_ratio"):
+    return {k.replace("_us", ending): row[k] / reference[k] for k in row}
 
 
 def touching(transformer, specs, arrays):

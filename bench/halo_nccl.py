@@ -1,4 +1,4 @@
-"""Exchange of case C's edges between ranks, beside the bare send and receive of the same bytes.
+"""Exchange of case C's edges between ranks, compared with the bare send and receive of the same bytes.
 
     torchrun --standalone --nproc-per-node 2 -m bench.halo_nccl --out result.json
 
@@ -49,7 +49,7 @@ class Clock:
         return [statistics.median(times) * 1e6 for times in taken]
 
     def back_to_back(self, call):
-        """One call's time where nobody waits between them."""
+        """One call's time without waits between calls."""
         call()
         self._synchronize()
         dist.barrier()

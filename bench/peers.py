@@ -22,7 +22,7 @@ Batches = Iterable[list[Crop]]
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What every loader is told."""
+    """The options of every loader."""
 
     scenario: Scenario
     threads: int
@@ -70,7 +70,7 @@ class Loader:
         return batch
 
     def counters(self) -> dict[str, Any]:
-        """Exact counts of the work since the last call, where the library tells them."""
+        """Exact counts of the work since the last call, if the library has them."""
         return {}
 
     def memory_bound(self) -> int | None:

@@ -17,11 +17,11 @@ _console = _terminal if _terminal.is_terminal else Console(width=144)
 
 
 def writing(name: str) -> Callable[[int, int], None]:
-    def tell(done: int, total: int) -> None:
+    def show_progress(done: int, total: int) -> None:
         if total:
             _console.print(f"[dim]data for {name}: {done} of {total} volumes written[/dim]", highlight=False)
 
-    return tell
+    return show_progress
 
 
 def repetition(name: str, number: int, of: int) -> None:

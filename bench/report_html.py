@@ -92,7 +92,7 @@ def roofline(scenario: dict) -> tuple[str, str]:
     work = ceilings["work"]
     at = work["out_bytes"] / max(1, work["needed_stored_bytes"])
     sloped = [(name, rate / 1e9 / at) for name, rate in ceilings["wall"].items() if name in ("read", "h2d")]
-    on_cores = " (cores)" if "h2d" in ceilings["wall"] else ""  # beside a GPU, which does it there
+    on_cores = " (cores)" if "h2d" in ceilings["wall"] else ""  # with a GPU, which does it too
     flat = [(name + on_cores, ceilings["wall"][name] / 1e9) for name in ("decode", "cast_write")]
     flat += [(name, rate / 1e9) for name, rate in ceilings["wall"].items() if name == "place"]
     points = [(name, loader["bytes_per_s"] / 1e9) for name, loader in scenario["loaders"].items()]

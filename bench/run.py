@@ -129,7 +129,7 @@ def middle(results: list) -> Any:
 
 
 def summary(runs: list[dict], threads: int) -> dict:
-    """Medians over the repetitions. `free_cores` is what the threads would reach with nobody else on the machine."""
+    """Medians over the repetitions. `free_cores` is what the threads would reach without other load on the machine."""
     rates = [run["bytes"] / run["wall_s"] for run in runs]
     cpu_per_byte = statistics.median(run["cpu_s"] / run["bytes"] for run in runs)
     gaps = sorted(between_batches(runs))

@@ -1,4 +1,4 @@
-"""One loader in a process of its own: runs batches when told, and measures time, processor time and memory.
+"""One loader in a process of its own: runs batches on request, and measures time, processor time and memory.
 
 Talks in lines of JSON: orders on standard input, answers on standard output. Does not know the other loaders; run.py
 decides who runs when.
@@ -106,7 +106,7 @@ def main() -> None:
     try:
         bench = Bench(LOADERS[order["loader"]](setting))
         answer: Any = {"ready": True}
-    except Exception as error:  # told to run.py, which leaves this loader out and says why
+    except Exception as error:  # reported to run.py, which leaves this loader out and says why
         answer = {"error": f"{type(error).__name__}: {error}"}
         bench = None
     print(json.dumps(answer), file=answers, flush=True)

@@ -71,7 +71,7 @@ def _write_volume(arrays: list[ArraySpec]) -> None:
 
 
 def write_array(array: ArraySpec, values: np.ndarray, digest: str = "", digest_known: bool = False) -> None:
-    """Write beside the final name, then rename: a folder that is there is whole."""
+    """Write under a temporary name, then rename: a folder that exists is complete."""
     partial = array.path.with_name(f"{array.path.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

@@ -1,10 +1,10 @@
-"""zarr-python with and without damacy.zarr: whole arrays, crops, strides and rows, beside decoding and reading alone.
+"""zarr-python with and without damacy.zarr: whole arrays, crops, strides, rows, next to decoding and reading alone.
 
     python -m bench.zarr_python --out FILE [--threads 2] [--cases A,B,C] [--reps 5] [--quarter]
     python -m bench.zarr_python --device cuda --out FILE
 
 Results are compared first, then timed: medians, warm page cache, the same CPUs for all. With `--device cuda` our
-results are device arrays, and the bus counters are kept beside the times. Knows zarr-python's interface only."""
+results are device arrays, and the bus counters are kept with the times. Knows zarr-python's interface only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-# The licences of what is linked into a wheel, taken from the packages it was linked from, beside our own in its
+# The licences of what is linked into a wheel, taken from the packages it was linked from, next to our own in its
 # dist-info, and a list of it with versions (CycloneDX, in sboms/, where auditwheel puts its own of shared libraries).
 # THIRD_PARTY.md says what each is. Knows where Debian, pip, zig and the CUDA toolkit keep them.
 if(NOT SKBUILD)

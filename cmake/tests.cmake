@@ -1,6 +1,6 @@
 # The C++ test programs: <layer>_tests has the *_test.cpp files of a layer; sweep_tests, file_io_soak and
 # stage_check cross layers.
-# Beside them the libraries that play others' in tests.
+# Also the fake libraries for tests.
 set(DAMACY_TEST_FILES ${CMAKE_CURRENT_LIST_DIR}/../tests)
 
 # What a test needs to play nvCOMP: two versions that will do, one that is too old, one without functions.
@@ -32,7 +32,7 @@ function(damacy_add_fakes)
   damacy_add_fake_nvcomp()
 endfunction()
 
-# Tells `program` where the fakes lie that tests of its layer open.
+# Gives `program` the paths of the fakes that tests of its layer open.
 function(damacy_use_fakes program layer)
   if(layer STREQUAL "io")
     add_dependencies(${program} damacy_fake_cufile)
@@ -78,7 +78,7 @@ function(damacy_add_sweeps)
   gtest_discover_tests(sweep_tests PROPERTIES TIMEOUT 300 DISCOVERY_TIMEOUT 60)
 endfunction()
 
-# Random file I/O for as long as told; a few seconds of it as a test.
+# Random file I/O for a given time; a few seconds of it as a test.
 function(damacy_add_file_io_soak)
   file(GLOB soak CONFIGURE_DEPENDS ${DAMACY_TEST_FILES}/soak/*.cpp)
   add_executable(file_io_soak ${soak})
@@ -90,7 +90,7 @@ function(damacy_add_file_io_soak)
   set_tests_properties(file_io_soak PROPERTIES TIMEOUT 180)
 endfunction()
 
-# Chunks through a device beside the host's decoder; some thousands of them as a test. Runs on a GPU, too.
+# Compares chunks decoded by a device and by the host; a few thousand of them as a test. Runs on a GPU, too.
 function(damacy_add_stage_check)
   add_executable(stage_check ${DAMACY_TEST_FILES}/stages/stage_check.cpp ${DAMACY_TEST_FILES}/stages/comparison.cpp)
   target_link_libraries(stage_check PRIVATE damacy damacy_options ${DAMACY_LINK_codec} ${DAMACY_LINK_core})

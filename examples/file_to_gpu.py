@@ -1,4 +1,4 @@
-"""A file to GPU memory and back, beside other work. Without a GPU (or torch) the same program runs on host memory.
+"""A file to GPU memory and back, concurrently with other work. Runs on host memory if there is no GPU or torch.
 
 python examples/file_to_gpu.py [MiB]
 """
@@ -52,7 +52,7 @@ def main(mib: int) -> None:
         got = pieces.cpu().numpy() if on_gpu else pieces
         assert all((got[4096 * k : 4096 * (k + 1)] == stored[o : o + 4096]).all() for k, o in enumerate(offsets))
         way = explained["engine_device" if on_gpu else "engine_host"]
-        print(f"{mib} MiB there and back by {way}, beside other work ({other_work:.0f}): ok")
+        print(f"{mib} MiB there and back by {way}, with other work ({other_work:.0f}): ok")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ Knows libFuzzer's options and what it prints; does not build targets and does no
     tools/fuzz_total.py FOLDER --seconds 500 --first codec_zstd codec_lz4
 
 FOLDER keeps ledger.txt (a line a target: executions and core seconds of all runs), the corpora, and found/ with inputs
-that broke something, beside the end of what the program said. Ended at any moment, by a signal too, the next run with
+that broke something, and the end of the program's output. Ended at any moment, by a signal too, the next run with
 the same FOLDER goes on: what a process had done is in its log until it is in the ledger.
 
 Cores go to the target that lacks most core seconds for each it has; those named with --first come before all others.
@@ -71,7 +71,7 @@ class Goal:
 
 @dataclass
 class Piece:
-    """One process. Its log is named after what it is part of, so that it can be counted when nobody is left to."""
+    """One process. Its log is named after its target, so that it can be counted after this process has ended."""
 
     process: subprocess.Popen
     log: Path
@@ -105,12 +105,12 @@ class Ledger:
             self.targets[name] = Target(name, int(executions), float(seconds), "broken" in rest)
 
     def save(self) -> None:
-        beside = self.file.with_suffix(".new")
-        with beside.open("w") as out:
+        temporary = self.file.with_suffix(".new")
+        with temporary.open("w") as out:
             for target in sorted(self.targets.values(), key=lambda target: target.name):
                 broken = " broken" if target.broken else ""
                 out.write(f"{target.name} {target.executions} {target.core_seconds:.0f}{broken}\n")
-        beside.replace(self.file)
+        temporary.replace(self.file)
 
 
 class Run:
@@ -145,19 +145,19 @@ class Run:
     def go(self) -> bool:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: setattr(self, "stopping", True))
-        told = time.monotonic()
+        reported = time.monotonic()
         while not self.over():
             self.reap()
             while len(self.running()) < self.options.jobs and self.start_one():
                 pass
             if not self.running():
                 break
-            if time.monotonic() - told > 30:
-                told = time.monotonic()
-                self.tell()
+            if time.monotonic() - reported > 30:
+                reported = time.monotonic()
+                self.report()
             time.sleep(0.2)
         self.stop_all()
-        self.tell()
+        self.report()
         return not any(self.ledger.targets[name].broken for name in self.names)
 
     def over(self) -> bool:
@@ -167,7 +167,7 @@ class Run:
         return [piece for name in self.names for piece in self.ledger.targets[name].pieces]
 
     def start_one(self) -> bool:
-        """Another process of whoever lacks most; false when nobody lacks any."""
+        """Starts a process of the target that lacks most; false when none lacks any."""
 
         def want(target: Target) -> tuple[bool, float]:
             return target.name in self.options.first, target.lacks(self.goal) / (len(target.pieces) + 1)
@@ -238,7 +238,7 @@ class Run:
             piece.process.wait()
         self.reap()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         left = max(0.0, self.end - time.monotonic())
         print(f"-- {left:.0f} s left; target, executions, core s, a core s, still lacks core s")
         for name in self.names:

@@ -10,7 +10,7 @@
 #   native=120     the C++ tests
 #   cases=420      2,000 random cases (CASES) in JOBS processes: CUDA's bytes are the host's
 #   races=300      1,000 rounds (ROUNDS) of each delayed reader
-#   bench=500      scenarios (SCENARIOS) with their ceilings, beside PEERS; SET: more settings, FIELD=VALUE …
+#   bench=500      scenarios (SCENARIOS) with their ceilings, compared with PEERS; SET: more settings, FIELD=VALUE …
 #   training=150   how much a loop of matrix products slows down while it is fed
 #   sanitize=400   memcheck, initcheck and racecheck on a selection of tests and on the C++ tests
 #   soak=500       random cases, ever new ones (from FIRST_CASE), for as long as the time lasts

@@ -74,8 +74,8 @@ void report(const Totals& totals, const HostileOptions& options, double seconds,
 // Enough of the first few frames that went wrong to find out why.
 void explain(const Batch& batch, const Load& load, std::size_t i, int reference, std::span<const std::byte> output,
              std::span<const std::byte> expected) {
-  static std::atomic<int> told = 0;
-  if (++told > 12) return;
+  static std::atomic<int> reported = 0;
+  if (++reported > 12) return;
   const std::span<const std::byte> got = output.subspan(batch.frames()[i].dst_offset, expected.size());
   std::size_t first = 0, differing = 0;
   for (std::size_t k = expected.size(); k-- > 0;) {
@@ -209,7 +209,7 @@ class Run {
       end_of_pool_ = next_batch_ + kBatchesOfPool;
       run_lanes(pool);
     } while (!over());
-    tell();
+    print_progress();
     return totals_.findings() == 0;
   }
 
@@ -239,13 +239,13 @@ class Run {
       const Totals more = lane.run(options_.seed * 1000003 + next_batch_++);
       const std::lock_guard lock(mutex_);
       totals_.add(more);
-      if (now() - told_ > 20) tell();
+      if (now() - reported_ > 20) print_progress();
       if (!options_.mutate || over() || next_batch_ >= end_of_pool_) return;
     }
   }
 
-  void tell() {
-    told_ = now();
+  void print_progress() {
+    reported_ = now();
     Ledger::Entry& all = ledger_.of(name());
     all.frames = before_.frames + totals_.frames;
     all.on_device = before_.on_device + totals_.accepted + totals_.refused;
@@ -253,7 +253,7 @@ class Run {
     all.batches = before_.batches + totals_.batches;
     all.findings = before_.findings + totals_.findings();
     ledger_.save();
-    report(totals_, options_, told_ - begin_, all);
+    report(totals_, options_, reported_ - begin_, all);
   }
 
   const HostileOptions& options_;
@@ -263,7 +263,7 @@ class Run {
   std::atomic<std::uint64_t> next_batch_;
   std::uint64_t end_of_pool_ = 0;
   std::mutex mutex_;  // guards what follows
-  double told_ = now();
+  double reported_ = now();
   Totals totals_;
 };
 

@@ -1,4 +1,4 @@
-"""Turns the lines that on_gpu.sh printed into one result file, with commit, machine and command beside them.
+"""Turns the lines that on_gpu.sh printed into one result file, with commit, machine and command.
 
 usage: keep_results.py CODEC_JSONL COMMIT OUTPUT [COMMAND]
 """

@@ -21,14 +21,14 @@ Ledger::Ledger(std::string file) : file_(std::move(file)) {
 // The file is whole at any moment: a run may be ended by a time limit.
 void Ledger::save() const {
   if (file_.empty()) return;
-  const std::string beside = file_ + ".new";
+  const std::string temporary = file_ + ".new";
   {
-    std::ofstream out(beside);
+    std::ofstream out(temporary);
     for (const auto& [subject, entry] : entries_)
       out << subject << " frames " << entry.frames << " on_device " << entry.on_device << " checked " << entry.checked
           << " batches " << entry.batches << " findings " << entry.findings << '\n';
   }
-  std::rename(beside.c_str(), file_.c_str());
+  std::rename(temporary.c_str(), file_.c_str());
 }
 
 }  // namespace damacy::bench

@@ -1,5 +1,4 @@
-// Speed: decoded GB/s over contents, frame sizes and numbers of frames, ours beside nvCOMP and the libraries on all
-// cores.
+// Speed: decoded GB/s over contents, frame sizes and numbers of frames, ours, nvCOMP and the libraries on all cores.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Copy plans of halos from C++: GPU time, and host time of a run in the order of a stream, each beside a copy of the
-// same bytes.
+// Copy plans of halos from C++: GPU time, and host time of a run in the order of a stream, each compared with a copy of
+// the same bytes.
 #pragma once
 
 #include "runner.h"

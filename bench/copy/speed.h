@@ -1,4 +1,5 @@
-// Crops as training asks for them, timed beside a copy on the device, and some rows of each compared with the host's.
+// Crops as training asks for them, timed together with a copy on the device, and some rows of each compared with the
+// host's.
 #pragma once
 
 #include <string>

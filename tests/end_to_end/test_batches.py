@@ -1,4 +1,4 @@
-"""On the host: what a batch tells, holds and exports, and reuse."""
+"""On the host: what a batch reports, holds and exports, and reuse."""
 
 import copy
 import gc

@@ -248,7 +248,7 @@ p.close()
     child.run_well(START + FORK + program, line.path)
 
 
-def test_a_file_that_may_not_grow_is_an_error_of_the_write_and_the_process_goes_on(tmp_path):
+def test_a_file_that_may_not_grow_is_an_error_of_the_write_and_the_process_continues(tmp_path):
     program = """
 import resource, signal, sys
 import numpy as np

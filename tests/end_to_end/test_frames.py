@@ -1,7 +1,7 @@
 """Frames that writers rarely produce, and frames that were damaged.
 
 libzstd is called directly for what numcodecs does not offer. Damaged frames lie in one array, a chunk each, so that a
-batch with `on_error="fill"` tells which were refused; what is not refused must be what numcodecs decodes.
+batch with `on_error="fill"` shows which were refused; what is not refused must be what numcodecs decodes.
 """
 
 import ctypes

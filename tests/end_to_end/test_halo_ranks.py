@@ -76,7 +76,7 @@ def test_mpi_ranks_do_what_one_process_does():
 
 
 @needs_mpi
-def test_mpi_ranks_that_disagree_are_both_told():
+def test_mpi_ranks_that_disagree_both_raise():
     program = """
 import numpy as np
 from mpi4py import MPI
@@ -87,9 +87,9 @@ plan = halo.compile([field], halo.Cartesian((2,), True, dims=("i",)), rank, 1)
 try:
     halo.Exchanger(plan, halo.MPI(MPI.COMM_WORLD))
 except RuntimeError as error:
-    print("told" if "do not agree" in str(error) else error)
+    print("refused" if "do not agree" in str(error) else error)
 """
-    assert run(*MPIRUN, "2", sys.executable, "-c", program).count("told") == 2  # lines of two processes may mix
+    assert run(*MPIRUN, "2", sys.executable, "-c", program).count("refused") == 2  # lines of two processes may mix
 
 
 @needs_mpi

@@ -1,4 +1,4 @@
-"""Slots beyond `n_batches` while batches are held: up to `keep_bytes`, and gone when nobody needs them."""
+"""Slots beyond `n_batches` while batches are held: up to `keep_bytes`, and freed when they are not needed."""
 
 import logging
 
@@ -75,7 +75,7 @@ def test_a_loop_that_keeps_the_last_batch_adds_nothing(line, anywhere, n_batches
         assert p.stats().slots_added == 0
 
 
-def test_a_slot_is_added_before_the_consumer_holds_them_all_so_that_reading_goes_on(line):
+def test_a_slot_is_added_before_the_consumer_holds_all_so_that_reading_continues(line):
     with pipeline(n_batches=3, keep_bytes="1MiB") as p:
         p.push(Source(endless(line)))
         held = [p.pop(), p.pop()]
@@ -85,7 +85,7 @@ def test_a_slot_is_added_before_the_consumer_holds_them_all_so_that_reading_goes
         expect_kept(held)
 
 
-def test_an_added_slot_goes_when_64_batches_did_without_it(line, anywhere):
+def test_an_added_slot_is_dropped_after_64_batches_without_use(line, anywhere):
     with pipeline(keep_bytes="1MiB") as p:
         p.push(Source(endless(line)))
         held = [p.pop() for _ in range(6)]
@@ -148,7 +148,7 @@ def test_kept_batches_outlive_the_pipeline(line, anywhere):
     assert [view[0, 0] for view in views] == [2 * k + 1 for k in range(10)]
 
 
-def test_what_was_counted_is_told(line, caplog):
+def test_added_slots_are_counted_and_logged(line, caplog):
     caplog.set_level(logging.INFO, logger="damacy")
     with pipeline(keep_bytes="1MiB") as p:
         p.push(Source(endless(line)))

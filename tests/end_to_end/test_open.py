@@ -79,7 +79,7 @@ def test_shapes_of_no_extent_no_axis_and_great_size(tmp_path, shape, chunks):
     "name,fill",
     [("complex64", [0, 0]), ("complex128", ["NaN", -1.5]), ("numpy.datetime64", "NaT"), ("numpy.timedelta64", 5)],
 )
-def test_types_that_no_batch_can_hold_are_told_with_the_reason(tmp_path, name, fill):
+def test_unsupported_batch_types_are_reported_with_the_reason(tmp_path, name, fill):
     stored = store(tmp_path / "a", (4,), (2,), "float64")
     document = json.loads((stored.path / "zarr.json").read_text())
     typed = {"name": name, "configuration": {"unit": "s", "scale_factor": 1}} if "time" in name else name

@@ -237,7 +237,7 @@ def test_a_refused_sample_has_no_stream_index(line):
         assert drained(p) == []
 
 
-def test_an_iteration_goes_on_while_another_thread_reads_the_source(line, monkeypatch):
+def test_an_iteration_continues_while_another_thread_reads_the_source(line, monkeypatch):
     begun, may_go_on = threading.Event(), threading.Event()
 
     def slow():

@@ -210,7 +210,7 @@ def slow_groups(tmp_path_factory):
     return root
 
 
-def test_ctrl_c_in_push_comes_within_100_ms_and_the_pipeline_goes_on(slow_groups, line, capsys):
+def test_ctrl_c_in_push_comes_within_100_ms_and_the_pipeline_stays_usable(slow_groups, line, capsys):
     program = f"""
 p = pipeline(batch_size=40, n_io_threads=1)
 late = timed(lambda: p.push([damacy.Sample(uri=f"{{path}}/{{k}}", aabb=[(0, 1)]) for k in range(40)]))
@@ -342,7 +342,7 @@ def test_fork_while_threads_work_and_wait(slow_array):
     program = """
 import warnings
 from support.slow import OPTIONS, slow_sample
-warnings.simplefilter("ignore")  # Python 3.12 and later warn of any fork beside threads
+warnings.simplefilter("ignore")  # Python 3.12 and later warn of any fork while threads run
 p = pipeline(**OPTIONS, pop_timeout_s=None)
 p.push([slow_sample(path)])
 got = []

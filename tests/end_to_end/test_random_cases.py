@@ -37,7 +37,7 @@ def test_case(number, tmp_path):
 
 
 def test_case_on_the_lazy_device(number, tmp_path, monkeypatch):
-    """All of it goes through the stream engine, as beside a GPU; a missing wait would show as wrong bytes."""
+    """All of it goes through the stream engine, as with a GPU; a missing wait would show as wrong bytes."""
     settings = damacy._pipeline.pipeline._native_settings
     more = {"host_device": "lazy", "device_from_bytes": 0}
     monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)

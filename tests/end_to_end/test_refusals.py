@@ -1,7 +1,7 @@
 """Refusals by Python class, reason and pointer: one damaged array per row.
 
 Every fault must come from `damacy.open` and from `push` alike, before any chunk is read; what is well-formed and not
-supported is told by `open` as `why_not`.
+supported is reported by `open` as `why_not`.
 """
 
 import json

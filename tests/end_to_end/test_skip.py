@@ -142,6 +142,6 @@ assert any("more in the same second" in line for line in said), said[-1]
 
 
 def test_the_warnings_name_the_sample_and_are_few(rows):
-    """In a process of its own: ten records of a kind a second are told, then their number."""
+    """In a process of its own: ten records of a kind per second are logged, then the number of the others."""
     cut(rows, range(40))
     child.run_well(WARNINGS, rows.path)

@@ -250,10 +250,10 @@ def test_explain_names_what_binds_and_what_would_help(volume):
         nothing = p.explain()
         assert (nothing.binds, nothing.stages) == ("nothing yet", ())
         run(p, [volume.sample((8, 24), (8, 24))] * 8)
-        told = p.explain()
-    assert told.binds in {"plan", "read", "decode", "place", "consumer", "latency"}
-    assert [stage.name for stage in told.stages] == ["plan", "read", "decode", "place"]
-    assert told.bytes_per_s > 0 and 0 <= told.share <= 1 and 0 <= told.consumer_waited <= 1
-    assert all(0 <= stage.busy <= 1 for stage in told.stages)
-    assert told.advice in str(told) and str(told) == told.text
-    assert p.explain().binds == told.binds  # after close: the last figures
+        explanation = p.explain()
+    assert explanation.binds in {"plan", "read", "decode", "place", "consumer", "latency"}
+    assert [stage.name for stage in explanation.stages] == ["plan", "read", "decode", "place"]
+    assert explanation.bytes_per_s > 0 and 0 <= explanation.share <= 1 and 0 <= explanation.consumer_waited <= 1
+    assert all(0 <= stage.busy <= 1 for stage in explanation.stages)
+    assert explanation.advice in str(explanation) and str(explanation) == explanation.text
+    assert p.explain().binds == explanation.binds  # after close: the last figures

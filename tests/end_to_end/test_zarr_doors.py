@@ -137,7 +137,7 @@ def test_xarray_over_device_arrays_says_what_to_do_when_values_are_read(dataset,
         use(opened)
 
 
-def test_other_programs_are_told_to_copy_a_device_array(path):
+def test_the_error_says_to_copy_a_device_array(path):
     with damacy.zarr.enable(gpu=True):
         got = zarr.open_array(path, mode="r")[:]
     with pytest.raises(TypeError, match=r"call \.numpy\(\)"):

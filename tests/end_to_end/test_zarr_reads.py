@@ -285,7 +285,7 @@ class Noting(gpu.NDBuffer):
         return super().as_numpy_array()
 
 
-def test_what_is_copied_beside_native_reads_is_copied_off_the_loop(tmp_path):
+def test_copies_outside_of_native_reads_run_off_the_loop(tmp_path):
     stock = write(tmp_path / "a")[:]
     cast = Noting.create(shape=SHAPE, dtype="f8")
     opened(tmp_path / "a").get_basic_selection(Ellipsis, out=cast)

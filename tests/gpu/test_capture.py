@@ -1,4 +1,4 @@
-"""Batches come and go while somebody captures a graph, and streams die: the capture is unharmed, the
+"""Batches come and go while a graph is captured, and streams are destroyed: the capture is unharmed, the
 fence is made as soon as it can be, and no handle is used after the call that named it."""
 
 import threading
@@ -135,7 +135,7 @@ def test_a_batch_of_the_default_stream_that_dies_during_any_capture_leaves_it_wh
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("named", OTHERS)
 def test_slots_come_back_whatever_becomes_of_a_capture_that_does_not_show(feed, capture, mode, named):
-    """`cuCtxRecordEvent` breaks captures on non-blocking streams, and nothing tells beforehand (measured, driver 580):
+    """`cuCtxRecordEvent` breaks captures on non-blocking streams, which cannot be detected (measured, driver 580):
     the capture may be lost, batches may not."""
     try:
         die_during_a_capture(feed, *capture, mode, named)
@@ -173,7 +173,7 @@ def test_exporting_to_the_captured_stream_leaves_the_capture_whole(feed, capture
     feed.pop().release()
 
 
-def test_torch_graphs_are_captured_and_replayed_beside_a_pipeline(feed):
+def test_torch_graphs_are_captured_and_replayed_while_a_pipeline_runs(feed):
     torch = pytest.importorskip("torch")
     torch.cuda.synchronize()
     static = torch.zeros((1, 16, 64, 64), device="cuda", dtype=torch.int32)

@@ -53,7 +53,7 @@ def test_a_tensor_is_a_view_and_keeps_its_values_while_later_batches_are_made(li
     np.testing.assert_array_equal(as_bits(library.to_numpy(kept)[0], "uint16"), stored.row(wanted[0]))
 
 
-def test_a_loop_that_keeps_its_last_tensor_goes_on_with_two_slots(library, device, stored):
+def test_a_loop_that_keeps_its_last_tensor_continues_with_two_slots(library, device, stored):
     wanted = boxes(20)
     with pipeline(device=device, dtype="u16", batch_size=1) as running:
         running.push([stored.sample(*box) for box in wanted])
@@ -72,7 +72,7 @@ def popped(device, stored):
             yield batch, np.stack([stored.row(box) for box in boxes(2)]).tobytes()
 
 
-def test_the_device_is_told_before_anything_is_exported(popped, device):
+def test_the_device_is_known_before_anything_is_exported(popped, device):
     batch, _ = popped
     assert batch.__dlpack_device__() == ((2, 0) if device == "cuda" else (1, 0))
 

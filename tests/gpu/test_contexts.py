@@ -1,4 +1,4 @@
-"""Which context a pipeline binds, and that nobody's current context changes. What is current is
+"""Which context a pipeline binds, and that no current context changes. What is current is
 a matter of the process, so every test is a program of its own."""
 
 import textwrap
@@ -76,7 +76,7 @@ def test_an_index_means_the_primary_context_and_makes_none_current(run, device):
     """)
 
 
-def test_an_index_beside_another_current_context_is_no_error(run):
+def test_an_index_with_another_current_context_is_no_error(run):
     run("""
     own = driver.new_context()
     with pipeline(device=0) as running:

@@ -1,5 +1,5 @@
 """Batches made on a GPU equal the host's, byte for byte: random boxes × codecs × types × output types, decoded by the
-device and, for small loads, by the cores beside it. Needs numpy and numcodecs; torch where it is."""
+device and, for small loads, also by the cores. Needs numpy and numcodecs; torch where it is."""
 
 from __future__ import annotations
 

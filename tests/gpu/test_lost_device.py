@@ -1,4 +1,4 @@
-"""After an error that ends the context, whoever caused it: one and the same `NativeCudaError` from everything, silence
+"""After an error that ends the context, whatever caused it: one and the same `NativeCudaError` from everything, silence
 from whatever frees, and a quick, quiet end. Each test is a process of its own."""
 
 import textwrap

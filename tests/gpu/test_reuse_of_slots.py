@@ -171,8 +171,8 @@ def test_slots_that_come_and_go_wait_for_the_work_queued_on_their_consumers_stre
     assert stats.slots_added >= 8 and stats.slots_dropped >= 4
 
 
-def test_a_stream_that_nobody_named_sees_its_batch_overwritten(gpu, stored):
-    """What shows that the tests beside this one can fail."""
+def test_a_stream_that_was_not_named_sees_its_batch_overwritten(gpu, stored):
+    """Shows that the other tests of this file can fail."""
     cuda_driver.set_current(gpu.context)
 
     def use(batch, box):

@@ -64,7 +64,7 @@ def test_jax_gets_the_crops_where_the_loader_is(device, image, tmp_path):
     assert np.array_equal(np.stack(found), 2 * wanted(image.bits, tmp_path / "image"))
 
 
-def test_a_run_goes_on_with_two_ranks_where_one_stopped(device, image, tmp_path):
+def test_a_run_resumes_with_two_ranks_where_one_stopped(device, image, tmp_path):
     expected = wanted(image.bits, tmp_path / "image")
     with loader(tmp_path / "image", device) as one:
         next(iter(one)).release()
@@ -81,7 +81,7 @@ def test_a_run_goes_on_with_two_ranks_where_one_stopped(device, image, tmp_path)
     assert np.array_equal(np.concatenate(parts, axis=1), expected[1:])
 
 
-def test_rows_are_told_beside_tensors_of_the_device(device, image, tmp_path):
+def test_rows_are_reported_with_tensors_of_the_device(device, image, tmp_path):
     torch = pytest.importorskip("torch")
     from damacy.torch import IterableDataset
 

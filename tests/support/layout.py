@@ -1,4 +1,4 @@
-"""How an array is to be stored: what every writer is told, and the metadata documents it means.
+"""How an array is to be stored: the input of every writer, and the metadata documents that follow.
 
 Knows the formats. Does not write files (`writers.py`), does not read them (`naive_reader.py`).
 """

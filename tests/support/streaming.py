@@ -60,7 +60,7 @@ class Stored:
 
 
 def store(path, shape, chunks, dtype="uint16", *, writer=writers.BY_HAND, bits=None, **options) -> Stored:
-    """By default element k (in C order) is k + 1, so that no chunk is all fill and every row can be told apart."""
+    """By default element k (in C order) is k + 1, so that no chunk is all fill and all rows differ."""
     layout = Layout(shape=shape, chunks=chunks, dtype=dtype, **options)
     if bits is None:
         numbers = (np.arange(math.prod(shape)) + 1).reshape(shape)
