@@ -34,7 +34,7 @@ endfunction()
 
 # Gives `program` the paths of the fakes that tests of its layer open.
 function(damacy_use_fakes program layer)
-  if(layer STREQUAL "io")
+  if(layer STREQUAL "fileio")
     add_dependencies(${program} damacy_fake_cufile)
     target_compile_definitions(${program} PRIVATE DAMACY_FAKE_CUFILE="$<TARGET_FILE:damacy_fake_cufile>")
   endif()
@@ -55,6 +55,10 @@ function(damacy_add_layer_tests layer)
   if(layer STREQUAL "pipeline")
     file(GLOB across CONFIGURE_DEPENDS ${DAMACY_TEST_FILES}/stages/*_test.cpp)  # use encoders private to codec
     list(APPEND tests ${across})
+  endif()
+  if(layer STREQUAL "store")
+    file(GLOB decorators CONFIGURE_DEPENDS ${DAMACY_TEST_FILES}/support/*_test.cpp)  # of stores
+    list(APPEND tests ${decorators})
   endif()
   if(NOT DAMACY_WITH_CUDA)
     list(FILTER tests EXCLUDE REGEX "_cuda_test\\.cpp$|\\.cu$")  # want the toolkit; other tests in cuda/ folders do not
@@ -83,7 +87,7 @@ function(damacy_add_file_io_soak)
   file(GLOB soak CONFIGURE_DEPENDS ${DAMACY_TEST_FILES}/soak/*.cpp)
   add_executable(file_io_soak ${soak})
   add_dependencies(file_io_soak damacy_fake_cufile)
-  target_link_libraries(file_io_soak PRIVATE damacy_io damacy_options)
+  target_link_libraries(file_io_soak PRIVATE damacy_fileio damacy_options)
   target_include_directories(file_io_soak PRIVATE ${DAMACY_TEST_FILES})
   target_compile_definitions(file_io_soak PRIVATE DAMACY_FAKE_CUFILE="$<TARGET_FILE:damacy_fake_cufile>")
   add_test(NAME file_io_soak COMMAND file_io_soak --seconds 3)

@@ -9,10 +9,10 @@
 
 #include <nanobind/nanobind.h>
 
+#include "damacy/batch/batch.h"
+#include "damacy/batch/sample.h"
 #include "damacy/core/error.h"
-#include "damacy/io/storage_call.h"
-#include "damacy/pipeline/batch.h"
-#include "damacy/pipeline/sample.h"
+#include "damacy/store/storage_call.h"
 #include "sample_objects.h"
 
 namespace damacy::python {

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 
 #include "damacy/core/text.h"
-#include "damacy/io/engine_choice.h"
+#include "damacy/fileio/engine_choice.h"
 
 namespace damacy::python {
 

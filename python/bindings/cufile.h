@@ -18,9 +18,9 @@
 #include "bindings.h"
 #include "cufile_buffers.h"
 #include "cufile_errors.h"
-#include "damacy/io/file.h"
-#include "damacy/io/file_requests.h"
-#include "damacy/io/operation.h"
+#include "damacy/fileio/file.h"
+#include "damacy/fileio/file_requests.h"
+#include "damacy/fileio/operation.h"
 
 namespace damacy::python {
 

@@ -9,7 +9,7 @@
 #include "cufile_errors.h"
 #include "damacy/core/text.h"
 #include "damacy/device/cuda_device.h"
-#include "damacy/pipeline/dlpack_abi.h"
+#include "damacy/device/dlpack_abi.h"
 #include "foreign_tensor.h"
 
 namespace damacy::python {

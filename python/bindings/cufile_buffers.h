@@ -8,7 +8,7 @@
 
 #include "bindings.h"
 #include "buffer_view.h"
-#include "damacy/io/file_memory.h"
+#include "damacy/fileio/file_memory.h"
 
 namespace damacy::python {
 

@@ -2,7 +2,7 @@
 #include <thread>
 
 #include "cufile.h"
-#include "damacy/io/file_error.h"
+#include "damacy/fileio/file_error.h"
 
 namespace damacy::python {
 

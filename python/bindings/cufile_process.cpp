@@ -9,12 +9,12 @@
 
 #include "cufile.h"
 #include "damacy/core/text.h"
-#include "damacy/io/cufile_api.h"
-#include "damacy/io/engine_choice.h"
-#include "damacy/io/io_pool.h"
-#include "damacy/io/io_settings.h"
-#include "damacy/io/page_cache.h"
-#include "damacy/io/staging.h"
+#include "damacy/fileio/cufile_api.h"
+#include "damacy/fileio/engine_choice.h"
+#include "damacy/fileio/io_pool.h"
+#include "damacy/fileio/io_settings.h"
+#include "damacy/fileio/page_cache.h"
+#include "damacy/fileio/staging.h"
 
 namespace damacy::python {
 namespace {

@@ -1,6 +1,6 @@
 // Device memory, queued copies and reads to devices for damacy._device.array and damacy.zarr. Native work drops the
 // GIL.
-#include "damacy/pipeline/device_queue.h"
+#include "damacy/copy/device_queue.h"
 
 #include <map>
 #include <mutex>
@@ -15,7 +15,7 @@
 #include "damacy/core/text.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
-#include "damacy/pipeline/device_reads.h"
+#include "damacy/wave/device_reads.h"
 #include "memory_blocks.h"
 
 namespace damacy::python {

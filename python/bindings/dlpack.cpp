@@ -1,6 +1,6 @@
 // DLPack capsules of batches. The deleters behind them are native: no GIL, no Python object, any thread, also after
 // exit.
-#include "damacy/pipeline/dlpack_abi.h"
+#include "damacy/device/dlpack_abi.h"
 
 #include <optional>
 #include <utility>

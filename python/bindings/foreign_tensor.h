@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "bindings.h"
-#include "damacy/pipeline/dlpack_abi.h"
+#include "damacy/device/dlpack_abi.h"
 
 namespace damacy::python {
 

@@ -8,7 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "damacy/device/alloc.h"
-#include "damacy/pipeline/dlpack_abi.h"
+#include "damacy/device/dlpack_abi.h"
 #include "foreign_tensor.h"
 
 namespace damacy::python {

@@ -4,7 +4,7 @@
 
 #include "bindings.h"
 #include "damacy/pipeline/read_plan.h"
-#include "damacy/pipeline/verifier.h"
+#include "damacy/single/verifier.h"
 
 namespace damacy::python {
 namespace {

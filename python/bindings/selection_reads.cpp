@@ -15,12 +15,12 @@
 
 #include "bindings.h"
 #include "buffer_view.h"
+#include "damacy/copy/device_queue.h"
+#include "damacy/core/coalesce.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
-#include "damacy/io/coalesce.h"
-#include "damacy/pipeline/device_queue.h"
-#include "damacy/pipeline/selection_read.h"
+#include "damacy/single/selection_read.h"
 #include "selections.h"
 
 namespace damacy::python {

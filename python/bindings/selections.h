@@ -8,7 +8,7 @@
 
 #include "bindings.h"
 #include "damacy/core/dims.h"
-#include "damacy/pipeline/selection.h"
+#include "damacy/plan/selection.h"
 
 namespace damacy::python {
 

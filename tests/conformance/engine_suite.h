@@ -21,8 +21,8 @@
 #include <pthread.h>
 
 #include "damacy/core/text.h"
-#include "damacy/io/engine.h"
-#include "damacy/io/memory_store.h"
+#include "damacy/store/engine.h"
+#include "damacy/store/memory_store.h"
 
 namespace damacy {
 

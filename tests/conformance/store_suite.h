@@ -14,7 +14,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
-#include "damacy/io/store.h"
+#include "damacy/store/store.h"
 #include "support/error_of.h"
 
 namespace damacy {

@@ -71,7 +71,7 @@ def test_there_are_programs_to_run():
 def test_every_reason_code_that_opening_and_streaming_give_is_explained():
     explained = {code for codes in from_code.reasons().values() for code in codes}
     given = set()
-    for folder in ("zarr", "pipeline"):
+    for folder in ("zarr", "plan", "batch", "fetch", "wave", "pipeline", "single"):
         for path in (from_code.SOURCES / folder).rglob("*.cpp"):
             if not path.stem.endswith("_test"):
                 # The last argument of what makes an error: `Status::inval, ..., "code")`.

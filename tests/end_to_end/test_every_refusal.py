@@ -202,7 +202,7 @@ LIMITS = {
     "samples_after_flush": "tests/end_to_end/test_flush.py:LIMIT = 1 << 20",
     "error_text_bytes": "src/damacy/core/error_test.cpp:cuts_in_the_middle",
     "log_records_per_second": "src/damacy/core/log_limit_test.cpp:admits_ten_in_a_second",
-    "merged_read_bytes": "src/damacy/io/coalesce_test.cpp:grows_to_its_cap_exactly",
+    "merged_read_bytes": "src/damacy/core/coalesce_test.cpp:grows_to_its_cap_exactly",
     "read_gap_bytes": "tests/end_to_end/test_stats.py:test_the_gap_limit_to_the_byte",
     "group_list_depth": "src/damacy/zarr/open_test.cpp:goes_four_levels_deep",
     "group_list_entries": "src/damacy/zarr/open_test.cpp:looks_at_a_thousand_directories",

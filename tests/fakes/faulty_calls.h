@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "damacy/io/detail/file_calls.h"
+#include "damacy/core/file_calls.h"
 
 namespace damacy {
 

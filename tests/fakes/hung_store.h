@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "damacy/io/store.h"
+#include "damacy/store/store.h"
 
 namespace damacy::testing {
 

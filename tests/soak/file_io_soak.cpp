@@ -17,9 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "damacy/io/io_pool.h"
-#include "damacy/io/io_settings.h"
-#include "damacy/io/staging.h"
+#include "damacy/fileio/io_pool.h"
+#include "damacy/fileio/io_settings.h"
+#include "damacy/fileio/staging.h"
 #include "soak/territory.h"
 
 namespace damacy::soak {

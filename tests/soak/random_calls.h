@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "damacy/io/detail/file_calls.h"
+#include "damacy/core/file_calls.h"
 
 namespace damacy::soak {
 

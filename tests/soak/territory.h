@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "damacy/device/device.h"
-#include "damacy/io/file_requests.h"
+#include "damacy/fileio/file_requests.h"
 
 namespace damacy::soak {
 

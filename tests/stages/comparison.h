@@ -14,7 +14,7 @@
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
 #include "damacy/device/device.h"
-#include "damacy/pipeline/stage_frames.h"
+#include "damacy/wave/stage_frames.h"
 #include "stages/random_chunks.h"
 
 namespace damacy::stages {

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <vector>
 
+#include "damacy/batch/place.h"
 #include "damacy/codec/chain.h"
 #include "damacy/codec/detail/blosc_writer.h"
 #include "damacy/codec/gpu_zstd/test_frames.h"
 #include "damacy/copy/block_copy.h"
-#include "damacy/pipeline/place.h"
 
 namespace damacy::stages {
 

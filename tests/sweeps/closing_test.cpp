@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
+#include "damacy/device/dlpack_abi.h"
 #include "damacy/device/host_device.h"
-#include "damacy/pipeline/dlpack_abi.h"
 #include "damacy/pipeline/pipeline.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/footprint.h"

@@ -9,11 +9,11 @@
 
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
-#include "damacy/io/engine.h"
-#include "damacy/io/faulty_store.h"
+#include "damacy/store/engine.h"
 #include "fakes/failing_alloc.h"
 #include "support/error_of.h"
 #include "support/eventually.h"
+#include "support/faulty_store.h"
 #include "sweeps/failing_new.h"
 #include "sweeps/failing_threads.h"
 #include "sweeps/footprint.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "damacy/core/error.h"
-#include "damacy/pipeline/dlpack_abi.h"
+#include "damacy/device/dlpack_abi.h"
 #include "sweeps/driver.h"
 #include "sweeps/failing_new.h"
 

@@ -10,7 +10,7 @@
 
 #include "damacy/device/alloc.h"
 #include "damacy/device/device.h"
-#include "damacy/io/store.h"
+#include "damacy/store/store.h"
 
 namespace damacy::testing {
 

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "damacy/core/error.h"
+#include "damacy/device/dlpack_abi.h"
 #include "damacy/device/host_device.h"
-#include "damacy/io/faulty_store.h"
-#include "damacy/pipeline/dlpack_abi.h"
 #include "damacy/pipeline/pipeline.h"
 #include "support/eventually.h"
+#include "support/faulty_store.h"
 #include "sweeps/footprint.h"
 #include "sweeps/stored_arrays.h"
 

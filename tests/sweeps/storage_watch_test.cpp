@@ -1,12 +1,12 @@
 // A watched operation that is given up while no allocation succeeds.
-#include "damacy/io/storage_watch.h"
+#include "damacy/store/storage_watch.h"
 
 #include <future>
 #include <thread>
 
 #include <gtest/gtest.h>
 
-#include "damacy/io/memory_store.h"
+#include "damacy/store/memory_store.h"
 #include "sweeps/failing_new.h"
 
 namespace damacy::testing {

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "damacy/io/memory_store.h"
-#include "damacy/pipeline/sample.h"
+#include "damacy/batch/sample.h"
+#include "damacy/store/memory_store.h"
 
 namespace damacy::testing {
 

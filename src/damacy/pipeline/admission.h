@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "damacy/pipeline/config.h"
-#include "damacy/pipeline/sample.h"
+#include "damacy/batch/config.h"
+#include "damacy/batch/sample.h"
 #include "damacy/plan/batch_plan.h"
 
 namespace damacy {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "damacy/core/text.h"
-#include "damacy/pipeline/readers.h"
+#include "damacy/fetch/readers.h"
 
 namespace damacy {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "damacy/pipeline/config.h"
-#include "damacy/pipeline/stats.h"
+#include "damacy/batch/config.h"
+#include "damacy/batch/stats.h"
 
 namespace damacy {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "damacy/pipeline/config.h"
-#include "damacy/pipeline/slots.h"
+#include "damacy/batch/config.h"
+#include "damacy/batch/slots.h"
 
 namespace damacy {
 

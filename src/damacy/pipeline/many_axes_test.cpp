@@ -5,11 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include "damacy/copy/device_queue.h"
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
-#include "damacy/pipeline/device_queue.h"
-#include "damacy/pipeline/device_reads.h"
 #include "damacy/pipeline/pipeline.h"
+#include "damacy/wave/device_reads.h"
 #include "fakes/shallow_copier.h"
 #include "support/tiny_zarr.h"
 

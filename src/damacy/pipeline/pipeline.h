@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "damacy/batch/batch.h"
+#include "damacy/batch/config.h"
+#include "damacy/batch/sample.h"
+#include "damacy/batch/stats.h"
 #include "damacy/core/clock.h"
 #include "damacy/device/device.h"
-#include "damacy/pipeline/batch.h"
-#include "damacy/pipeline/config.h"
 #include "damacy/pipeline/explain.h"
-#include "damacy/pipeline/sample.h"
-#include "damacy/pipeline/stats.h"
 
 namespace damacy {
 

@@ -11,8 +11,8 @@
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
 #include "damacy/device/bind.h"
-#include "damacy/pipeline/stream_engine.h"
-#include "damacy/pipeline/worker_engine.h"
+#include "damacy/fetch/worker_engine.h"
+#include "damacy/wave/stream_engine.h"
 
 namespace damacy {
 namespace {

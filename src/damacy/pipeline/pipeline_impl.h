@@ -13,15 +13,15 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "damacy/batch/batch_engine.h"
+#include "damacy/batch/slots.h"
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
-#include "damacy/pipeline/batch_engine.h"
 #include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/keep_limit.h"
 #include "damacy/pipeline/pipeline.h"
 #include "damacy/pipeline/sample_stream.h"
-#include "damacy/pipeline/slots.h"
 #include "damacy/zarr/catalog.h"
 
 namespace damacy {

@@ -6,10 +6,10 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
-#include "damacy/io/store.h"
+#include "damacy/fetch/readers.h"
 #include "damacy/pipeline/admission.h"
 #include "damacy/pipeline/pipeline_impl.h"
-#include "damacy/pipeline/readers.h"
+#include "damacy/store/store.h"
 
 namespace damacy {
 

@@ -13,7 +13,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
-#include "damacy/pipeline/dlpack_abi.h"
+#include "damacy/device/dlpack_abi.h"
 #include "fakes/failing_alloc.h"
 #include "support/error_of.h"
 #include "support/tiny_zarr.h"

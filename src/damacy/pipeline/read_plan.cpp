@@ -4,8 +4,8 @@
 #include <set>
 
 #include "damacy/core/limits.h"
+#include "damacy/fetch/chunk_reads.h"
 #include "damacy/pipeline/admission.h"
-#include "damacy/pipeline/chunk_reads.h"
 #include "damacy/zarr/stored_chunk.h"
 
 namespace damacy {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "damacy/batch/config.h"
+#include "damacy/batch/sample.h"
 #include "damacy/core/dims.h"
-#include "damacy/pipeline/config.h"
-#include "damacy/pipeline/sample.h"
 
 namespace damacy {
 

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "damacy/pipeline/batch_job.h"
-#include "damacy/pipeline/config.h"
-#include "damacy/pipeline/sample.h"
+#include "damacy/batch/batch_job.h"
+#include "damacy/batch/config.h"
+#include "damacy/batch/sample.h"
 
 namespace damacy {
 

@@ -1,6 +1,6 @@
 // The whole ordering of the stream engine on host devices: eager, lazy and random. On the lazy one a missing wait, or
 // memory used again too early, gives wrong bytes.
-#include "damacy/pipeline/stream_engine.h"
+#include "damacy/wave/stream_engine.h"
 
 #include <cstring>
 #include <filesystem>

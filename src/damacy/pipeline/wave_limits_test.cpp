@@ -9,9 +9,9 @@
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
-#include "damacy/pipeline/device_reads.h"
-#include "damacy/pipeline/frame_room.h"
 #include "damacy/pipeline/pipeline.h"
+#include "damacy/wave/device_reads.h"
+#include "damacy/wave/frame_room.h"
 #include "damacy/zarr/metadata.h"
 #include "support/tiny_zarr.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "damacy/io/store.h"
+#include "damacy/store/store.h"
 #include "damacy/zarr/metadata.h"
 
 namespace damacy {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/io/memory_store.h"
+#include "damacy/store/memory_store.h"
 #include "damacy/zarr/array_info.h"
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/metadata.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "damacy/core/dims.h"
-#include "damacy/io/store.h"
+#include "damacy/store/store.h"
 #include "damacy/zarr/array_attributes.h"
 
 namespace damacy {

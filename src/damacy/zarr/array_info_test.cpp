@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/io/memory_store.h"
+#include "damacy/store/memory_store.h"
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/detail/written_documents.h"
 #include "fakes/temp_dir.h"

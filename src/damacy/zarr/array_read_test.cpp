@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "damacy/io/memory_store.h"
+#include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/detail/for_tests.h"
 

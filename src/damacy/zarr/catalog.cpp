@@ -7,7 +7,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
-#include "damacy/io/storage_watch.h"
+#include "damacy/store/storage_watch.h"
 #include "damacy/zarr/detail/metadata_cache.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/shard_reader.h"

@@ -7,10 +7,10 @@
 #include <map>
 #include <thread>
 
-#include "damacy/io/memory_store.h"
-#include "damacy/io/metered_store.h"
+#include "damacy/store/memory_store.h"
 #include "damacy/zarr/detail/for_tests.h"
 #include "fakes/temp_dir.h"
+#include "support/metered_store.h"
 
 namespace damacy {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "damacy/io/store.h"
+#include "damacy/store/store.h"
 #include "damacy/zarr/shard_index.h"
 
 namespace damacy {

@@ -4,7 +4,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
-#include "damacy/io/storage_watch.h"
+#include "damacy/store/storage_watch.h"
 
 namespace damacy {
 

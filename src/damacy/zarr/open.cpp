@@ -4,7 +4,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
-#include "damacy/io/storage_watch.h"
+#include "damacy/store/storage_watch.h"
 #include "damacy/zarr/detail/opening.h"
 
 namespace damacy {

@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/limits.h"
-#include "damacy/io/memory_store.h"
-#include "damacy/io/metered_store.h"
+#include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/written_documents.h"
 #include "support/log_records.h"
+#include "support/metered_store.h"
 
 namespace damacy {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "damacy/io/store.h"
+#include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
 
 namespace damacy {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "damacy/io/store.h"
+#include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/detail/ledger.h"
 #include "damacy/zarr/shard_index.h"

@@ -1,0 +1,47 @@
+// How batches get placed: on the cores (worker_engine), or in the order of a device's streams (stream_engine).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+
+#include "damacy/batch/batch_job.h"
+
+namespace damacy {
+
+class StorageWork;
+
+class BatchEngine {
+ public:
+  virtual ~BatchEngine() = default;
+  // Whether produce() takes jobs that have no slot yet; they claim it when their first bytes are to be written.
+  virtual bool runs_ahead() const = 0;
+  // Plans a job and submits its reads; the job settles later, on a thread of the engine's. May wait for memory.
+  // What fails is told to the job.
+  virtual void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept = 0;
+  // No job follows at once: what was held back to share a wave with it goes now.
+  virtual void flush() = 0;
+  // As Readers::ask.
+  virtual void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,
+                   std::function<void()> all_told) = 0;
+  // What storage has left without an answer for too long fails. Any thread, under no lock.
+  virtual void abandon_overdue() noexcept = 0;
+  // Ends what runs, drops what waits (its jobs settle as failed), joins. Idempotent. True: threads that storage holds
+  // were left behind with `keep`.
+  virtual bool stop(const std::shared_ptr<void>& keep) noexcept = 0;
+  // Who writes single rows of batches that this engine placed, and the stream that they are ready on (0: the host).
+  virtual RowWriter& rows() = 0;
+  virtual std::uint64_t ready_stream() const = 0;
+  // How many chunks are read, and waves or chunks decoded, at the same time; and what a wave holds, in bytes.
+  struct AtOnce {
+    std::size_t readers, decoders;
+    std::uint64_t wave_encoded = 0, wave_decoded = 0;
+    bool larger_waves = false;  // larger buffers would make them hold more encoded bytes
+  };
+  virtual AtOnce at_once() const = 0;
+  // Bytes taken so far: of staging, and of scratch where batches live.
+  virtual std::size_t host_bytes() const = 0;
+  virtual std::size_t device_bytes() const = 0;
+};
+
+}  // namespace damacy

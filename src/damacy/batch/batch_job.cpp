@@ -1,0 +1,181 @@
+#include "damacy/batch/batch_job.h"
+
+#include <new>
+
+#include "damacy/core/log.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+
+namespace {
+
+// What is told when there is no memory to tell what happened.
+const std::shared_ptr<const Error>& no_memory() {
+  static const auto error = std::make_shared<const Error>(Status::oom, "no memory left on the host", "memory");
+  return error;
+}
+
+// What names no chunk comes behind what does.
+bool is_of_earlier_chunk(const Error& one, const Error& other) {
+  const auto& chunk = one.where().chunk;
+  return chunk && (!other.where().chunk || *chunk < *other.where().chunk);
+}
+
+}  // namespace
+
+BatchJob::BatchJob(Shape shape, std::size_t row_count)
+    : shape_(std::move(shape)),
+      row_elements_(*product(shape_.extents.span())),
+      row_strides_(row_major_strides(shape_.extents)),
+      placed_(row_count),
+      errors_(row_count),
+      indices_(row_count),
+      valid_(row_count, true) {
+  for (auto& stride : row_strides_) stride *= static_cast<std::int64_t>(size_of(shape_.dtype));
+  for (std::size_t row = 0; row < row_count; ++row)
+    indices_[row] = shape_.first_sample + static_cast<std::int64_t>(row);
+  static_cast<void>(no_memory());
+}
+
+void BatchJob::start(Owner owner, RowWriter& writer) {
+  writer_ = &writer;
+  owner_ = std::move(owner);
+  open_task();
+}
+
+void BatchJob::claim_slot() {
+  if (!loan_) loan_ = owner_.lend(*this);
+}
+
+void BatchJob::close_task(StatsBoard& board) {
+  if (open_tasks_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  settle(board);
+  const Owner owner = std::move(owner_);
+  owner.settled(*this);
+}
+
+void BatchJob::close_read() noexcept {
+  if (open_reads_.fetch_sub(1) == 1) reads_ended_ns_ = std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+std::chrono::steady_clock::time_point BatchJob::reads_ended() const noexcept {
+  if (open_reads_ > 0) return std::chrono::steady_clock::now();
+  return std::chrono::steady_clock::time_point(std::chrono::steady_clock::duration(reads_ended_ns_.load()));
+}
+
+std::span<std::byte> BatchJob::row_memory(std::size_t row) const noexcept {
+  const auto bytes = static_cast<std::size_t>(row_bytes());
+  return loan_->memory().subspan(row * bytes, bytes);
+}
+
+void BatchJob::fail(std::size_t row, const Error& error) noexcept {
+  std::shared_ptr<const Error> kept = no_memory();
+  try {
+    kept = std::make_shared<const Error>(error);
+  } catch (const std::bad_alloc&) {
+  }
+  keep_failure(row, std::move(kept));
+}
+
+void BatchJob::fail_without_memory(std::size_t row) noexcept {
+  keep_failure(row, no_memory());
+}
+
+void BatchJob::keep_failure(std::size_t row, std::shared_ptr<const Error> error) noexcept {
+  const std::lock_guard lock(mutex_);
+  any_failed_ = true;
+  if (!errors_[row] || is_of_earlier_chunk(*error, *errors_[row])) errors_[row] = std::move(error);
+}
+
+void BatchJob::fail_in_flight(std::size_t row) noexcept {
+  try {
+    fail(row, current_error());
+  } catch (...) {
+    fail_without_memory(row);
+  }
+}
+
+void BatchJob::fail_all_in_flight() noexcept {
+  for (std::size_t row = 0; row < errors_.size(); ++row) fail_in_flight(row);
+}
+
+bool BatchJob::row_failed(std::size_t row) const {
+  const std::lock_guard lock(mutex_);
+  return errors_[row] != nullptr;
+}
+
+std::vector<std::shared_ptr<const void>> BatchJob::origins() const {
+  std::vector<std::shared_ptr<const void>> origins;
+  origins.reserve(indices_.size());
+  for (const std::int64_t index : indices_)
+    origins.push_back(rows_[static_cast<std::size_t>(index - shape_.first_sample)].origin);
+  return origins;
+}
+
+void BatchJob::settle(StatsBoard& board) noexcept {
+  try {
+    fail_incomplete_rows();
+    if (any_failed_) settle_failures(board);
+  } catch (...) {  // a batch that cannot be mended is lost as a whole
+    failure_ = no_memory();
+    try {
+      Error error = current_error();
+      indices_.resize(errors_.size());
+      for (std::size_t row = 0; row < indices_.size(); ++row)
+        indices_[row] = shape_.first_sample + static_cast<std::int64_t>(row);
+      failure_ = std::make_shared<const Error>(error.at_batch(shape_.id, indices_));
+    } catch (...) {
+    }
+  }
+}
+
+// A row of which any element was not written in this use of the slot is a failure, whatever the reason.
+void BatchJob::fail_incomplete_rows() {
+  for (std::size_t row = 0; row < rows_.size(); ++row)
+    if (placed_[row] != row_elements_ && !row_failed(row))
+      fail(row, Error(Status::io,
+                      text("internal: ", placed_[row].load(), " of ", row_elements_, " elements were placed"), "io")
+                    .at_uri(rows_[row].array->uri()));
+}
+
+void BatchJob::settle_failures(StatsBoard& board) {
+  if (shape_.on_error == OnError::raise || (shape_.on_error == OnError::fill && !loan_)) return fail_batch();
+  std::size_t kept = 0;
+  for (std::size_t row = 0; row < errors_.size(); ++row) {
+    if (errors_[row]) {
+      settle_row(row, board);
+      if (shape_.on_error == OnError::skip) continue;
+    } else if (kept != row) {  // rows before it were skipped: close the gap
+      writer_->move_row(*this, row, kept);
+    }
+    indices_[kept] = shape_.first_sample + static_cast<std::int64_t>(row);
+    valid_[kept++] = !errors_[row];
+  }
+  indices_.resize(kept);
+  valid_.resize(kept);
+}
+
+void BatchJob::fail_batch() {
+  std::int64_t failed = 0;
+  std::optional<Error> first;
+  for (std::size_t row = 0; row < errors_.size(); ++row) {
+    if (!errors_[row]) continue;
+    if (failed++ > 0) continue;
+    first = *errors_[row];
+    first->at_stream_index(indices_[row]).at_batch(shape_.id, indices_);
+  }
+  if (failed > 1) first->with_note(text(failed - 1, " more of the batch's samples failed"));
+  failure_ = std::make_shared<const Error>(std::move(*first));
+}
+
+void BatchJob::settle_row(std::size_t row, StatsBoard& board) {
+  const bool skip = shape_.on_error == OnError::skip;
+  Error error = *errors_[row];
+  error.at_stream_index(shape_.first_sample + static_cast<std::int64_t>(row));
+  if (!skip) writer_->fill_row(*this, row);
+  if (error.status() == Status::shutdown) return;  // of a closed pipeline: the batch is not delivered
+  log_some(LogLevel::warn, skip ? "skipped" : "filled", error.what());
+  board.add(skip ? &Stats::samples_skipped : &Stats::samples_filled, 1);
+}
+
+}  // namespace damacy

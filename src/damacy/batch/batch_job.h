@@ -1,0 +1,122 @@
+// A batch on its way: its rows, its slot, what is still to be placed, and what went wrong with which row.
+// Many tasks place into it at once; the last to finish settles it. An element is written by one task only.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "damacy/batch/config.h"
+#include "damacy/batch/slots.h"
+#include "damacy/batch/stats.h"
+#include "damacy/core/error.h"
+#include "damacy/plan/batch_plan.h"
+
+namespace damacy {
+
+class BatchJob;
+
+// Mends a settled batch: single rows, complete on return.
+class RowWriter {
+ public:
+  virtual ~RowWriter() = default;
+  virtual void fill_row(BatchJob& job, std::size_t row) = 0;                   // with its array's fill value
+  virtual void move_row(BatchJob& job, std::size_t from, std::size_t to) = 0;  // they do not overlap
+};
+
+class BatchJob {
+ public:
+  struct Shape {
+    std::int64_t id;
+    std::int64_t first_sample;  // stream index of row 0; the other rows follow one by one
+    Dims extents;               // of every row
+    Dtype dtype;
+    OnError on_error;
+  };
+  // Takes all memory that settling needs. The rows follow by set_rows(), which cannot fail.
+  BatchJob(Shape shape, std::size_t row_count);
+  void set_rows(std::vector<PlannedSample>&& rows) noexcept { rows_ = std::move(rows); }
+
+  const Shape& shape() const noexcept { return shape_; }
+  std::span<const PlannedSample> rows() const noexcept { return rows_; }
+  std::int64_t end_sample() const noexcept { return shape_.first_sample + static_cast<std::int64_t>(rows_.size()); }
+
+  struct Owner {
+    // Gives a slot, as soon as there is one; throws Error(shutdown) when the pipeline closes first.
+    std::function<std::shared_ptr<SlotLoan>(BatchJob&)> lend;
+    // Called once, on the thread of the last task, under no lock.
+    std::function<void(BatchJob&)> settled;
+  };
+  // Tasks may be opened from here on.
+  void start(Owner owner, RowWriter& writer);
+  // Before the first write; one thread. From here on the batch is in production.
+  void claim_slot();
+
+  // Tasks: one is open from start() until the planner closes it, so the job cannot settle while it is still being
+  // planned.
+  void open_task() noexcept { ++open_tasks_; }
+  void close_task(StatsBoard& board);
+  void open_read() noexcept { ++open_reads_; }
+  void close_read() noexcept;
+  std::chrono::steady_clock::time_point reads_ended() const noexcept;  // now, while reads are outstanding
+
+  std::span<std::byte> row_memory(std::size_t row) const noexcept;  // an address on the batch's device
+  // What must have passed before the first write.
+  std::span<const Event> slot_ready() const noexcept { return loan_->ready(); }
+  std::int64_t row_bytes() const noexcept { return row_elements_ * static_cast<std::int64_t>(size_of(shape_.dtype)); }
+  const Dims& row_strides() const noexcept { return row_strides_; }  // bytes
+  void placed(std::size_t row, std::int64_t elements) noexcept {
+    placed_[row].fetch_add(elements, std::memory_order_relaxed);
+  }
+  // Of a row's failures the one of its first chunk counts, whenever it came: the same input, the same error. Without
+  // memory for it, that is what is told.
+  void fail(std::size_t row, const Error& error) noexcept;
+  void fail_without_memory(std::size_t row) noexcept;
+  void fail_in_flight(std::size_t row) noexcept;  // with the exception in flight
+  void fail_all_in_flight() noexcept;
+  bool row_failed(std::size_t row) const;
+
+  // After it settled:
+  // Of the whole batch, as with on_error=raise; null: none.
+  const std::shared_ptr<const Error>& failure() const noexcept { return failure_; }
+  std::int64_t delivered_rows() const noexcept { return static_cast<std::int64_t>(indices_.size()); }
+  const std::vector<std::int64_t>& sample_indices() const noexcept { return indices_; }
+  const std::vector<bool>& valid() const noexcept { return valid_; }
+  std::vector<std::shared_ptr<const void>> origins() const;  // of the rows delivered
+  const std::shared_ptr<SlotLoan>& loan() const noexcept { return loan_; }
+  std::shared_ptr<SlotLoan> take_loan() noexcept { return std::move(loan_); }
+
+ private:
+  void settle(StatsBoard& board) noexcept;
+  void keep_failure(std::size_t row, std::shared_ptr<const Error> error) noexcept;
+  void fail_incomplete_rows();
+  void settle_failures(StatsBoard& board);
+  void settle_row(std::size_t row, StatsBoard& board);
+  void fail_batch();
+
+  Shape shape_;
+  std::vector<PlannedSample> rows_;
+  std::int64_t row_elements_;
+  Dims row_strides_;
+  std::shared_ptr<SlotLoan> loan_;
+  RowWriter* writer_ = nullptr;
+  Owner owner_;
+  std::atomic<std::int64_t> open_tasks_{0};
+  std::atomic<std::int64_t> open_reads_{0};
+  std::atomic<std::int64_t> reads_ended_ns_{0};
+  std::vector<std::atomic<std::int64_t>> placed_;  // elements, by row
+
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<const Error>> errors_;  // by row
+  bool any_failed_ = false;
+
+  std::shared_ptr<const Error> failure_;
+  std::vector<std::int64_t> indices_;
+  std::vector<bool> valid_;
+};
+
+}  // namespace damacy

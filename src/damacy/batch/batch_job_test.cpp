@@ -1,0 +1,47 @@
+// What a batch tells of rows that failed more than once.
+#include "damacy/batch/batch_job.h"
+
+#include <gtest/gtest.h>
+
+namespace damacy {
+namespace {
+
+using Chunk = std::vector<std::int64_t>;
+
+Error of_chunk(Chunk chunk) {
+  return Error(Status::decode, "damaged", "checksum").at_chunk(std::move(chunk));
+}
+
+class NoRowWriter final : public RowWriter {
+ public:
+  void fill_row(BatchJob&, std::size_t) override { FAIL() << "nothing is filled"; }
+  void move_row(BatchJob&, std::size_t, std::size_t) override { FAIL() << "nothing is moved"; }
+};
+
+// The error of a batch of one row, after it failed in these ways, one after another.
+Error after(const std::vector<Error>& failures) {
+  BatchJob job({.id = 7, .first_sample = 3, .extents = {4}, .dtype = Dtype::u8, .on_error = OnError::raise}, 1);
+  job.set_rows({PlannedSample{}});
+  NoRowWriter writer;
+  StatsBoard board;
+  job.start({{}, [](BatchJob&) {}}, writer);
+  for (const Error& failure : failures) job.fail(0, failure);
+  job.close_task(board);
+  return *job.failure();
+}
+
+TEST(BatchJob, tells_a_rows_first_chunk_that_failed_in_whatever_order_they_did) {
+  EXPECT_EQ(after({of_chunk({1, 0}), of_chunk({1, 1})}).where().chunk, Chunk({1, 0}));
+  EXPECT_EQ(after({of_chunk({1, 1}), of_chunk({1, 0})}).where().chunk, Chunk({1, 0}));
+  EXPECT_EQ(after({of_chunk({2, 0}), of_chunk({0, 9}), of_chunk({1, 0})}).where().chunk, Chunk({0, 9}));
+}
+
+TEST(BatchJob, tells_what_names_a_chunk_before_what_names_none) {
+  const Error nowhere(Status::oom, "no memory", "memory");
+  EXPECT_EQ(after({nowhere, of_chunk({5})}).status(), Status::decode);
+  EXPECT_EQ(after({of_chunk({5}), nowhere}).status(), Status::decode);
+  EXPECT_EQ(after({nowhere, nowhere}).status(), Status::oom);
+}
+
+}  // namespace
+}  // namespace damacy

@@ -1,0 +1,100 @@
+#include "damacy/batch/config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "damacy/core/checked.h"
+#include "damacy/core/error.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::int64_t kPerChunkSlack = 128 << 10;
+
+void at_least(const char* name, std::int64_t value, std::int64_t least) {
+  if (value < least) throw Error(Status::inval, text(name, " must be >= ", least, " (got ", value, ")"), "arguments");
+}
+
+void at_most(const char* name, std::int64_t value, std::int64_t most) {
+  if (value > most) throw Error(Status::inval, text(name, " must be <= ", most, " (got ", value, ")"), "limit");
+}
+
+}  // namespace
+
+void check_config(const Config& c) {
+  at_least("batch_size", c.batch_size, 1);
+  at_least("lookahead_batches", c.lookahead_batches, 2);
+  at_least("n_io_threads", c.n_io_threads, 1);
+  at_least("n_compute_threads", c.n_compute_threads, 0);
+  if (c.host_buffer_bytes <= 0 || c.device_buffer_bytes <= 0)
+    throw Error(Status::inval,
+                text("host_buffer_bytes and device_buffer_bytes must be > 0 (got ", c.host_buffer_bytes, " and ",
+                     c.device_buffer_bytes, ")"),
+                "arguments");
+  at_least("max_chunk_uncompressed_bytes", c.max_chunk_uncompressed_bytes, 0);
+  if (!is_batch_dtype(c.dtype))
+    throw Error(Status::inval, text("dtype must be one that batches have (got ", static_cast<int>(c.dtype), ")"),
+                "arguments");
+  at_least("n_zarrs_meta_cache", c.n_zarrs_meta_cache, 1);
+  at_least("n_shards_meta_cache", c.n_shards_meta_cache, 1);
+  at_least("max_gpu_memory_bytes", c.max_gpu_memory_bytes, 0);
+  at_least("max_bytes_per_element", c.max_bytes_per_element, 0);
+  at_least("n_batches", c.n_batches, 1);
+  if (c.pop_timeout_s && !(std::isfinite(*c.pop_timeout_s) && *c.pop_timeout_s >= 0))
+    throw Error(Status::inval, text("pop_timeout_s must be None or a finite number >= 0 (got ", *c.pop_timeout_s, ")"),
+                "arguments");
+  at_least("cache_bytes", c.cache_bytes, 0);
+  at_least("keep_bytes", c.keep_bytes.value_or(0), 0);
+
+  const auto threads = static_cast<std::int64_t>(Limits::threads);
+  at_most("n_io_threads", c.n_io_threads, threads);
+  at_most("n_compute_threads", c.n_compute_threads, threads);
+  at_most("max_chunk_uncompressed_bytes", c.max_chunk_uncompressed_bytes, kMaxChunkUncompressedBytes);
+  at_most("max_bytes_per_element", c.max_bytes_per_element, 8);
+  if (c.cache_bytes > 0)
+    throw Error(Status::inval,
+                text("cache_bytes must be 0: the cache of decoded chunks is not built (got ", c.cache_bytes, ")"),
+                "arguments");
+}
+
+std::int64_t chunk_bytes_buffers_hold(const Config& c) {
+  return std::max<std::int64_t>(0, (std::min(c.host_buffer_bytes, c.device_buffer_bytes) - kPerChunkSlack) / 2);
+}
+
+std::int64_t chunk_bytes_allowed(const Config& c) {
+  return c.max_chunk_uncompressed_bytes > 0 ? c.max_chunk_uncompressed_bytes : kMaxChunkUncompressedBytes;
+}
+
+std::int64_t element_bytes_allowed(const Config& c) {
+  return c.max_bytes_per_element > 0 ? c.max_bytes_per_element : 8;
+}
+
+std::int64_t slot_bytes(const Config& c, std::int64_t elements_per_sample) {
+  const auto elements = checked_mul(elements_per_sample, c.batch_size);
+  const auto bytes = elements ? checked_mul(*elements, static_cast<std::int64_t>(size_of(c.dtype))) : std::nullopt;
+  const auto padded = bytes ? checked_add<std::int64_t>(*bytes, kBatchAlignment - 1) : std::nullopt;
+  if (!padded)
+    throw Error(
+        Status::oom,
+        text("a batch of ", c.batch_size, " samples of ", elements_per_sample, " elements is beyond 2**63 bytes"),
+        "memory");
+  return *padded / kBatchAlignment * kBatchAlignment;
+}
+
+void check_gpu_memory(const Config& c, std::int64_t bytes_of_one_slot) {
+  if (c.max_gpu_memory_bytes == 0) return;
+  const auto slots = checked_mul(bytes_of_one_slot, c.n_batches);
+  const auto all = slots ? checked_add(*slots, c.device_buffer_bytes) : std::nullopt;
+  if (all && *all <= c.max_gpu_memory_bytes) return;
+  throw Error(
+      Status::oom,
+      text("device_buffer_bytes ", c.device_buffer_bytes,
+           bytes_of_one_slot > 0 ? text(" and ", c.n_batches, " batches of ", bytes_of_one_slot, " bytes exceed")
+                                 : " exceeds",
+           " max_gpu_memory_bytes ", c.max_gpu_memory_bytes, all ? text("; ", *all, " would do") : std::string()),
+      "gpu-memory");
+}
+
+}  // namespace damacy

@@ -1,0 +1,69 @@
+#include "damacy/copy/device_queue.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kImageBytes = 256 << 10;
+constexpr std::size_t kAtOnce = 256;  // placements, which such an image holds
+
+}  // namespace
+
+DeviceQueue::DeviceQueue(std::shared_ptr<Device> device, std::unique_ptr<Copier> copier)
+    : device_(std::move(device)),
+      copier_(std::move(copier)),
+      stream_(device_->make_stream()),
+      pinned_image_(device_->pinned_memory(), kImageBytes),
+      device_image_(device_->device_memory(), kImageBytes) {}
+
+void DeviceQueue::upload(std::span<std::byte> dst, std::span<const std::byte> src) {
+  const std::lock_guard lock(mutex_);
+  stream_->copy(dst, src);
+  stream_->record().wait();
+}
+
+void DeviceQueue::download(std::span<std::byte> dst, std::span<const std::byte> src) {
+  upload(dst, src);
+}
+
+void DeviceQueue::copy(BlockCopy copy, std::span<const std::byte> src, std::uint64_t dst) {
+  normalise(copy);
+  PlacementList list;
+  ChunkLayout layout;
+  layout.chunk_bytes = src.size();
+  list.add(copy, reinterpret_cast<std::uint64_t>(src.data()), dst, layout);
+  const std::lock_guard lock(mutex_);
+  for_each_portion(*copier_, list, kAtOnce, [&](const PlacementList& portion) {
+    const std::size_t bytes = copier_->image_bytes(portion);
+    image_used_.wait();
+    const std::span<std::byte> pinned = pinned_image_.bytes().first(bytes);
+    const std::span<std::byte> image = device_image_.bytes().first(bytes);
+    copier_->write_image(portion, pinned);
+    stream_->copy(image, pinned);
+    copier_->enqueue(*stream_, portion, image);
+    image_used_ = stream_->record();
+  });
+}
+
+void DeviceQueue::wait_for(std::uint64_t stream) {
+  if (auto fence = device_->try_fence(stream)) wait_for(*fence);
+}
+
+void DeviceQueue::wait_for(const Event& event) {
+  const std::lock_guard lock(mutex_);
+  stream_->wait(event);
+}
+
+void DeviceQueue::let_wait(std::uint64_t stream) {
+  device_->make_wait(stream, record());
+}
+
+Event DeviceQueue::record() {
+  const std::lock_guard lock(mutex_);
+  return stream_->record();
+}
+
+std::uint64_t DeviceQueue::native_handle() {
+  return stream_->native_handle();
+}
+
+}  // namespace damacy

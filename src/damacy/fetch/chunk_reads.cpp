@@ -1,0 +1,267 @@
+#include "damacy/fetch/chunk_reads.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "damacy/batch/place.h"
+#include "damacy/core/coalesce.h"
+#include "damacy/device/trace.h"
+
+namespace damacy {
+
+void find_reads(const EncodedChunks& chunks, std::uint32_t first, std::uint32_t count,
+                const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads) {
+  std::vector<Piece> pieces;
+  for (std::uint32_t c = first; c < first + count; ++c) {
+    const ChunkPlace& where = chunks.where(c);
+    if (where.failed) continue;
+    if (where.missing)
+      reads.missing.push_back(c);
+    else if (elsewhere(c))
+      continue;
+    else if (chunks.worth_reading_partially(c))
+      reads.partial.push_back(c);
+    else
+      pieces.push_back({where.offset, where.bytes, c});
+  }
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
+  for (const MergedRead& merged : coalesce(pieces)) {
+    ChunkRun run{merged.offset, merged.size, {}};
+    for (const Piece& piece : std::span(pieces).subspan(merged.first, merged.count))
+      run.chunks.push_back(static_cast<std::uint32_t>(piece.id));
+    reads.runs.push_back(std::move(run));
+  }
+}
+
+ChunkReads find_reads(const ChunkTasks& tasks, const std::function<bool(std::uint32_t)>& elsewhere) {
+  ChunkReads reads;
+  for (const PlannedShard& shard : tasks.plan().shards)
+    find_reads(tasks, shard.first_chunk, shard.chunk_count, elsewhere, reads);
+  return reads;
+}
+
+DecodeResult decode_chunk(EncodedChunks& tasks, std::size_t chunk, std::span<const std::byte> packed,
+                          std::span<const ByteRange> available, std::span<const ByteRange> needed,
+                          std::span<std::byte> decoded, DecodeContext& context) {
+  const CodecChain& codecs = tasks.metadata_of(chunk).codecs;
+  const TraceRange stage("damacy decode on a core");
+  const Stopwatch watch;
+  const DecodeResult result = available.empty() ? codecs.decode(packed, decoded, needed, context)
+                                                : codecs.decode_partial(packed, available, decoded, needed, context);
+  if (result.status != DecodeStatus::need_more || available.empty())
+    tasks.count_decode(watch.elapsed(), packed.size(), decoded.size());
+  return result;
+}
+
+void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, std::uint64_t wanted) {
+  board.record(&Stats::io, time, static_cast<double>(bytes), static_cast<double>(wanted));
+  board.add(&Stats::reads_issued, 1);
+  board.add(&Stats::bytes_read, static_cast<std::int64_t>(bytes));
+}
+
+namespace {
+
+Arena::Piece take_memory(Arena& arena, std::uint64_t bytes, std::stop_token stop) {
+  StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
+  auto piece = arena.take(bytes, std::move(stop));
+  waiting.end();
+  return piece;
+}
+
+void give_up_all(ChunkSink& sink, std::span<const std::uint32_t> chunks, const Error& why) noexcept {
+  try {
+    throw Error(why);
+  } catch (...) {
+    for (const std::uint32_t chunk : chunks) sink.give_up(chunk);
+  }
+}
+
+}  // namespace
+
+ChunkRunRead::ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run)
+    : sink_(std::move(sink)), run_(std::move(run)) {
+  sink_->tasks().open_task();
+  sink_->tasks().open_read();
+}
+
+ChunkRunRead::~ChunkRunRead() {
+  staging_ = {};
+  if (!abandoned_) sink_->tasks().close_task();
+}
+
+void ChunkRunRead::abandon(const Error& why) noexcept {
+  abandoned_ = true;
+  staging_.strand(why.where().key, why.where().store);
+  end_read();
+  give_up_all(*sink_, std::span(run_.chunks).subspan(next_), why);
+  sink_->end();
+  sink_->tasks().close_task();
+}
+
+void ChunkRunRead::end_read() noexcept {
+  if (!std::exchange(is_read_, true)) sink_->tasks().close_read();
+}
+
+Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
+  stop_ = stop;
+  const std::shared_ptr<Object>& object = sink_->tasks().object_with(run_.chunks.front());
+  try {
+    staging_ = take_memory(sink_->staging(), run_.bytes, std::move(stop));
+  } catch (const Error& error) {
+    // Hung reads hold so much that there is room for single chunks at most.
+    apart_ = run_.chunks.size() > 1 && error.where().reason == "deadline" && !storage_abandoned();
+    if (!apart_) throw;
+  }
+  watch_ = {};
+  return {object, run_.offset, staging_.bytes()};
+}
+
+std::span<std::byte> ChunkRunRead::bytes_of_chunk(std::uint32_t chunk) const noexcept {
+  const ChunkPlace& where = sink_->tasks().where(chunk);
+  return staging_.bytes().subspan(where.offset - run_.offset, where.bytes);
+}
+
+void ChunkRunRead::take(std::size_t thread, std::uint32_t chunk) noexcept {
+  ++next_;  // whatever becomes of it, it is the sink's
+  sink_->take(thread, chunk, bytes_of_chunk(chunk), {}, stop_);
+}
+
+void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
+  EncodedChunks& tasks = sink_->tasks();
+  if (failure == nullptr && apart_) {
+    read_apart(thread, part);
+    if (!storage_abandoned()) end_read();
+    return;
+  }
+  if (failure != nullptr) {
+    read_one_by_one(thread, part, *failure);
+    if (!storage_abandoned()) end_read();
+    return;
+  }
+  std::uint64_t wanted = 0;
+  for (const std::uint32_t chunk : run_.chunks) wanted += tasks.where(chunk).bytes;
+  count_read(tasks.board(), watch_.elapsed(), run_.bytes, wanted);
+  end_read();
+  while (next_ < run_.chunks.size() && !storage_abandoned()) take(thread, run_.chunks[next_]);
+}
+
+// Each chunk with memory of its own.
+void ChunkRunRead::read_apart(std::size_t thread, const Part& part) noexcept {
+  EncodedChunks& tasks = sink_->tasks();
+  while (next_ < run_.chunks.size() && !storage_abandoned()) {
+    const std::uint32_t chunk = run_.chunks[next_];
+    const ChunkPlace& where = tasks.where(chunk);
+    try {
+      staging_ = {};  // whoever holds memory must not wait for more
+      staging_ = take_memory(sink_->staging(), where.bytes, stop_);
+      run_.offset = where.offset;
+      watch_ = {};
+      part.object->read_exact(where.offset, staging_.bytes());
+      count_read(tasks.board(), watch_.elapsed(), where.bytes, where.bytes);
+      take(thread, chunk);
+    } catch (...) {
+      if (storage_abandoned()) return;
+      ++next_;
+      sink_->give_up(chunk);
+    }
+  }
+}
+
+// A merged read fails as a whole; the chunks that can be read must not suffer for the one that cannot.
+void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const Error& failure) noexcept {
+  const bool again = run_.chunks.size() > 1 && part.object && failure.status() == Status::io && !stop_.stop_requested();
+  while (next_ < run_.chunks.size() && !storage_abandoned()) {
+    const std::uint32_t chunk = run_.chunks[next_];
+    try {
+      if (!again) throw Error(failure);
+      part.object->read_exact(sink_->tasks().where(chunk).offset, bytes_of_chunk(chunk));
+      take(thread, chunk);
+    } catch (...) {
+      if (storage_abandoned()) return;
+      ++next_;
+      sink_->give_up(chunk);
+    }
+  }
+}
+
+PartialRead::PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk) : sink_(std::move(sink)), chunk_(chunk) {
+  sink_->tasks().open_task();
+  sink_->tasks().open_read();
+}
+
+PartialRead::~PartialRead() {
+  staging_ = {};
+  if (!abandoned_) sink_->tasks().close_task();
+}
+
+void PartialRead::abandon(const Error& why) noexcept {
+  abandoned_ = true;
+  staging_.strand(why.where().key, why.where().store);
+  if (!taken_) give_up_all(*sink_, {&chunk_, 1}, why);
+  sink_->end();
+  end_read();
+  sink_->tasks().close_task();
+}
+
+void PartialRead::end_read() noexcept {
+  if (!std::exchange(is_read_, true)) sink_->tasks().close_read();
+}
+
+Part PartialRead::prepare(std::size_t, std::stop_token stop) {
+  EncodedChunks& tasks = sink_->tasks();
+  const ChunkPlace& where = tasks.where(chunk_);
+  stop_ = stop;
+  staging_ = take_memory(sink_->staging(), where.bytes, std::move(stop));
+  watch_ = {};
+  const bool raw = tasks.metadata_of(chunk_).codecs.is_raw();
+  const std::size_t head = raw ? 0 : std::min<std::size_t>(CodecChain::kHeadBytes, where.bytes);
+  return {tasks.object_with(chunk_), where.offset, staging_.bytes().first(head)};
+}
+
+void PartialRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
+  try {
+    if (failure != nullptr) throw Error(*failure);
+    read_needed(thread, part);
+  } catch (...) {
+    if (storage_abandoned()) return;
+    sink_->give_up(chunk_);
+  }
+  if (!storage_abandoned()) end_read();
+}
+
+bool PartialRead::take(std::size_t thread, std::span<const ByteRange> available) noexcept {
+  taken_ = true;
+  if (sink_->take(thread, chunk_, staging_.bytes(), available, stop_)) return true;
+  taken_ = false;
+  return false;
+}
+
+void PartialRead::read(const Part& part, ByteRange range) {
+  watch_ = {};
+  part.object->read_exact(part.offset + range.begin, staging_.bytes().subspan(range.begin, range.size()));
+  count_read(sink_->tasks().board(), watch_.elapsed(), range.size(), range.size());
+}
+
+void PartialRead::read_needed(std::size_t thread, const Part& part) {
+  EncodedChunks& tasks = sink_->tasks();
+  const ArrayMetadata& metadata = tasks.metadata_of(chunk_);
+  const std::vector<ByteRange> needed = tasks.needed_bytes(chunk_);
+  if (metadata.codecs.is_raw()) {
+    for (const ByteRange& range : needed) read(part, range);
+    take(thread, needed);
+    return;
+  }
+  count_read(tasks.board(), watch_.elapsed(), part.dst.size(), part.dst.size());
+  const std::uint64_t encoded = staging_.bytes().size();
+  std::vector<ByteRange> ranges{{0, part.dst.size()}};
+  const DecodeResult planned =
+      metadata.codecs.partial_ranges(part.dst, encoded, metadata.chunk_bytes(), needed, ranges);
+  if (!planned.ok() && planned.status != DecodeStatus::need_more) return tasks.fail_chunk(chunk_, planned);
+  for (const ByteRange& range : std::span(ranges).subspan(1)) read(part, range);
+  merge_ranges(ranges);
+  if (planned.ok() && take(thread, ranges)) return;
+  read(part, {0, encoded});  // the estimate was too small: all of it
+  take(thread, {});
+}
+
+}  // namespace damacy

@@ -1,0 +1,116 @@
+// How the chunks of a plan are read: runs of neighbours in one request, parts of big chunks, and who gets the bytes.
+// Knows objects, ranges and the memory they are read into; what happens to the bytes is the sink's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "damacy/device/arena.h"
+#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/store/engine.h"
+
+namespace damacy {
+
+// Chunks of one shard that lie near each other in it.
+struct ChunkRun {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::uint32_t> chunks;
+};
+
+struct ChunkReads {
+  std::vector<ChunkRun> runs;
+  std::vector<std::uint32_t> partial;
+  std::vector<std::uint32_t> missing;
+};
+// Chunks of one object, `count` of them from `first` on. Leaves out those for which `elsewhere` is true.
+void find_reads(const EncodedChunks& chunks, std::uint32_t first, std::uint32_t count,
+                const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads);
+// All objects of a plan.
+[[nodiscard]] ChunkReads find_reads(const ChunkTasks& tasks, const std::function<bool(std::uint32_t)>& elsewhere);
+
+// Takes encoded chunks on the thread that read them.
+class ChunkSink {
+ public:
+  virtual ~ChunkSink() = default;
+  virtual EncodedChunks& tasks() noexcept = 0;
+  virtual Arena& staging() noexcept = 0;  // where packed bytes are read to
+  // The chunk cannot be read, for the exception in flight.
+  virtual void give_up(std::size_t chunk) noexcept = 0;
+  // An abandoned request was its last: nothing more comes, and the request keeps it and some of staging() until storage
+  // lets go.
+  virtual void end() noexcept {}
+  // `packed` is as long as the encoded chunk; with `available`, only those ranges of it were read. False: they were too
+  // few, and nothing was done; all else, failures too, ends here.
+  virtual bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
+                    std::span<const ByteRange> available, std::stop_token stop) noexcept = 0;
+};
+
+// One read, then chunk after chunk.
+class ChunkRunRead final : public Request {
+ public:
+  ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run);
+  ~ChunkRunRead() override;
+  Part prepare(std::size_t thread, std::stop_token stop) override;
+  void complete(std::size_t thread, const Part& part, const Error* failure) noexcept override;
+  bool can_be_abandoned() const noexcept override { return true; }
+  void abandon(const Error& why) noexcept override;
+
+ private:
+  void end_read() noexcept;
+  void take(std::size_t thread, std::uint32_t chunk) noexcept;
+  void read_one_by_one(std::size_t thread, const Part& part, const Error& failure) noexcept;
+  void read_apart(std::size_t thread, const Part& part) noexcept;
+  std::span<std::byte> bytes_of_chunk(std::uint32_t chunk) const noexcept;
+
+  std::shared_ptr<ChunkSink> sink_;
+  ChunkRun run_;
+  Arena::Piece staging_;
+  std::stop_token stop_;
+  Stopwatch watch_;
+  std::size_t next_ = 0;  // of the run's chunks, to be given to the sink
+  bool apart_ = false;    // there is no memory for all of it at once
+  bool is_read_ = false;
+  bool abandoned_ = false;
+};
+
+// One chunk of which little is needed: its head is read first and says what else is. The rest of its staging stays
+// unread.
+class PartialRead final : public Request {
+ public:
+  PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk);
+  ~PartialRead() override;
+  Part prepare(std::size_t thread, std::stop_token stop) override;
+  void complete(std::size_t thread, const Part& part, const Error* failure) noexcept override;
+  bool can_be_abandoned() const noexcept override { return true; }
+  void abandon(const Error& why) noexcept override;
+
+ private:
+  void end_read() noexcept;
+  bool take(std::size_t thread, std::span<const ByteRange> available) noexcept;
+  void read_needed(std::size_t thread, const Part& part);
+  void read(const Part& part, ByteRange range);
+
+  std::shared_ptr<ChunkSink> sink_;
+  std::uint32_t chunk_;
+  Arena::Piece staging_;
+  std::stop_token stop_;
+  Stopwatch watch_;
+  bool taken_ = false;  // by the sink
+  bool is_read_ = false;
+  bool abandoned_ = false;
+};
+
+// Decodes a chunk on this thread, at least the bytes `needed`; `packed` and `available` as a sink takes them. Counts it
+// unless the answer is need_more, which only a part can give.
+[[nodiscard]] DecodeResult decode_chunk(EncodedChunks& tasks, std::size_t chunk, std::span<const std::byte> packed,
+                                        std::span<const ByteRange> available, std::span<const ByteRange> needed,
+                                        std::span<std::byte> decoded, DecodeContext& context);
+
+// Counts a read request of `bytes` of which `wanted` were asked for.
+void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, std::uint64_t wanted);
+
+}  // namespace damacy

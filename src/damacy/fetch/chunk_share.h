@@ -1,0 +1,85 @@
+// Chunks that several batches in production want: who asks while a chunk is still to be decoded joins that decode.
+// Knows which chunks are announced and who joined; safe for several threads. Reads and decodes nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "damacy/fetch/chunk_tasks.h"
+
+namespace damacy {
+
+// A batch that wants a chunk. Holds a task of it open, and a read.
+class ChunkConsumer {
+ public:
+  ChunkConsumer(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk) : tasks_(std::move(tasks)), chunk_(chunk) {
+    tasks_->open_task();
+    tasks_->open_read();
+  }
+  ChunkConsumer(ChunkConsumer&&) noexcept = default;
+  ChunkConsumer& operator=(ChunkConsumer&&) = delete;
+  ~ChunkConsumer() {
+    if (!tasks_) return;
+    tasks_->close_read();
+    tasks_->close_task();
+  }
+  ChunkTasks& tasks() const noexcept { return *tasks_; }
+  std::uint32_t chunk() const noexcept { return chunk_; }
+
+ private:
+  std::shared_ptr<ChunkTasks> tasks_;
+  std::uint32_t chunk_;
+};
+
+class ChunkShare {
+ public:
+  // One version of one chunk.
+  struct Key {
+    const Array* array;
+    Stamp object;
+    std::int64_t number;  // in the array: indices repeat where shards lie in one object
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  static Key key_of(const ChunkTasks& tasks, std::uint32_t chunk) {
+    const std::size_t shard = tasks.shard_of(chunk);
+    return {&tasks.array_of(shard), tasks.object_of(shard)->stamp(), tasks.plan().chunks[chunk].number};
+  }
+
+  // Whoever announces a chunk must claim it, once, before decoding it or giving it up.
+  void announce(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    waiting_.try_emplace(key);
+  }
+  // False: nobody is going to decode the chunk.
+  bool join(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk) {
+    const std::lock_guard lock(mutex_);
+    const auto found = waiting_.find(key_of(*tasks, chunk));
+    if (found == waiting_.end()) return false;
+    found->second.emplace_back(tasks, chunk);
+    return true;
+  }
+  // Those who joined; later ones cannot.
+  std::vector<ChunkConsumer> claim(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = waiting_.find(key);
+    if (found == waiting_.end()) return {};
+    std::vector<ChunkConsumer> joined = std::move(found->second);
+    waiting_.erase(found);
+    return joined;
+  }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Key& key) const noexcept {
+      return std::hash<const Array*>{}(key.array) ^ (key.object.inode * 0x9e3779b97f4a7c15u) ^
+             (static_cast<std::size_t>(key.number) * 0xc2b2ae3d27d4eb4fu);
+    }
+  };
+  std::mutex mutex_;
+  std::unordered_map<Key, std::vector<ChunkConsumer>, Hash> waiting_;
+};
+
+}  // namespace damacy

@@ -1,0 +1,271 @@
+#include "damacy/fetch/chunk_tasks.h"
+
+#include "damacy/batch/place.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/text.h"
+#include "damacy/fetch/readers.h"
+#include "damacy/zarr/decode_error.h"
+#include "damacy/zarr/stored_chunk.h"
+
+namespace damacy {
+namespace {
+
+std::vector<std::int64_t> as_vector(const Dims& dims) {
+  return {dims.begin(), dims.end()};
+}
+
+class Checking final : public StorageWork {
+ public:
+  explicit Checking(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) {}
+  void ask(std::size_t) noexcept override { tasks_->check_unchanged(); }
+  void give_up(std::size_t, const Error& why) noexcept override { tasks_->abandon(why); }
+
+ private:
+  const std::shared_ptr<ChunkTasks> tasks_;
+};
+
+}  // namespace
+
+ChunkTasks::ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, With with)
+    : job_(std::move(job)),
+      plan_(std::move(plan)),
+      with_(std::move(with)),
+      shards_(plan_.shards.size()),
+      shard_failed_(plan_.shards.size(), 0),
+      where_(plan_.chunks.size()),
+      shard_of_chunk_(plan_.chunks.size()) {
+  job_->open_task();
+  for (std::uint32_t s = 0; s < plan_.shards.size(); ++s)
+    for (std::uint32_t c = 0; c < plan_.shards[s].chunk_count; ++c)
+      shard_of_chunk_[plan_.shards[s].first_chunk + c] = s;
+}
+
+void ChunkTasks::open_shard(std::size_t shard) noexcept {
+  const Array& array = array_of(shard);
+  try {
+    std::shared_ptr<const Shard> opened = with_.catalog->shard(array, plan_.shards[shard].shard);
+    if (!opened) with_.catalog->check_missing_chunk(array);
+    shards_[shard] = std::move(opened);
+  } catch (...) {
+    if (storage_abandoned()) return;
+    shard_failed_[shard] = 1;
+    fail_shard_in_flight(shard);
+  }
+}
+
+void ChunkTasks::give_up_shard(std::size_t shard, const Error& why) noexcept {
+  shard_failed_[shard] = 1;
+  fail_shard(shard, why);
+}
+
+void ChunkTasks::find_chunks() {
+  shards_told_ = true;
+  for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
+    try {
+      where_[c] = locate(shard_of_chunk_[c], plan_.chunks[c]);
+    } catch (...) {
+      where_[c].failed = true;
+      fail_chunk_in_flight(c);
+    }
+  }
+}
+
+ChunkTasks::Where ChunkTasks::locate(std::size_t shard, const PlannedChunk& chunk) const {
+  if (shard_failed_[shard]) return {.failed = true};
+  if (!shards_[shard]) return {.missing = true};
+  const StoredChunk stored = find_stored_chunk(array_of(shard), *shards_[shard], chunk.index_in_shard);
+  return {stored.offset, stored.bytes, stored.missing};
+}
+
+Box ChunkTasks::box_of(std::size_t chunk) const {
+  const Array& array = array_of(shard_of_chunk_[chunk]);
+  return array.box_of_chunk(chunk_coordinates(array, plan_.chunks[chunk].number));
+}
+
+std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
+  const Array& array = array_of(shard_of_chunk_[chunk]);
+  if (with_.verify == Verify::whole && !array.metadata().codecs.is_raw())
+    return {{0, static_cast<std::uint64_t>(array.metadata().chunk_bytes())}};
+  const Box box = box_of(chunk);
+  std::vector<ByteRange> ranges;
+  for (const std::uint32_t row : rows_of(chunk)) ranges.push_back(bytes_of(array, box, wanted(*job_, row, box)));
+  merge_ranges(ranges);
+  return ranges;
+}
+
+void ChunkTasks::count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept {
+  decode_ns_ += time.count();
+  encoded_bytes_ += static_cast<std::int64_t>(encoded);
+  decoded_bytes_ += static_cast<std::int64_t>(decoded);
+}
+
+void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode decode) noexcept {
+  const Array& array = array_of(shard_of_chunk_[chunk]);
+  place_ns_ += time.count();
+  used_bytes_ += elements * static_cast<std::int64_t>(size_of(array.metadata().dtype));
+  placed_bytes_ += elements * static_cast<std::int64_t>(size_of(job_->shape().dtype));
+  const bool decoded = decode != Decode::joined;
+  if (decoded) board().add(&Stats::chunks_decoded, 1);
+  if (decode == Decode::on_host) board().add(&Stats::chunks_decoded_on_host, 1);
+  board().add(&Stats::chunks_deduplicated, plan_.chunks[chunk].use_count - (decoded ? 1 : 0));
+}
+
+void ChunkTasks::fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept {
+  try {
+    fail_chunk(chunk, decode_error(result));
+  } catch (...) {
+    fail_rows(chunk, chunk + 1, nullptr);
+  }
+}
+
+void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
+  try {
+    const std::size_t shard = shard_of_chunk_[chunk];
+    const Array& array = array_of(shard);
+    Error full = error;
+    full.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(plan_.shards[shard].shard));
+    full.in_shard(!array.metadata().shards.empty());
+    full.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
+    if (where_[chunk].bytes > 0) full.at_bytes(where_[chunk].offset, where_[chunk].offset + where_[chunk].bytes);
+    fail_rows(chunk, chunk + 1, &full);
+  } catch (...) {
+    fail_rows(chunk, chunk + 1, nullptr);
+  }
+}
+
+void ChunkTasks::fail_chunk_in_flight(std::size_t chunk) noexcept {
+  try {
+    fail_chunk(chunk, current_error());
+  } catch (...) {
+    fail_rows(chunk, chunk + 1, nullptr);
+  }
+}
+
+void ChunkTasks::fail_shard(std::size_t shard, const Error& error) noexcept {
+  const PlannedShard& planned = plan_.shards[shard];
+  const std::size_t end = planned.first_chunk + planned.chunk_count;
+  std::size_t next = planned.first_chunk;
+  try {
+    const Array& array = array_of(shard);
+    for (; next < end; ++next) {
+      Error of_chunk = error;
+      of_chunk.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(planned.shard));
+      if (of_chunk.where().key == array.key_of_shard(planned.shard))
+        of_chunk.in_shard(!array.metadata().shards.empty())
+            .at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[next].number)));
+      fail_rows(next, next + 1, &of_chunk);
+    }
+  } catch (...) {
+    fail_rows(next, end, nullptr);
+  }
+}
+
+void ChunkTasks::fail_shard_in_flight(std::size_t shard) noexcept {
+  try {
+    fail_shard(shard, current_error());
+  } catch (...) {
+    const PlannedShard& planned = plan_.shards[shard];
+    fail_rows(planned.first_chunk, planned.first_chunk + planned.chunk_count, nullptr);
+  }
+}
+
+// Those that want any of the chunks. Null: there was no memory to say why.
+void ChunkTasks::fail_rows(std::size_t first_chunk, std::size_t end_chunk, const Error* error) noexcept {
+  for (std::size_t c = first_chunk; c < end_chunk; ++c)
+    for (const std::uint32_t row : rows_of(c))
+      if (error != nullptr)
+        job_->fail(row, *error);
+      else
+        job_->fail_without_memory(row);
+}
+
+// A plan that a close gave up has read nothing, and a shard of it may be opening still.
+void ChunkTasks::planned() noexcept {
+  if (shards_told_) end_read();
+  close_task();
+}
+
+void ChunkTasks::open_read() noexcept {
+  ++open_reads_;
+  job_->open_read();
+}
+
+void ChunkTasks::close_read() noexcept {
+  job_->close_read();
+  end_read();
+}
+
+// After the last read: what was read must still be what is there, or rows could mix two versions of an object.
+void ChunkTasks::end_read() noexcept {
+  if (open_reads_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (with_.readers == nullptr || StorageWatch::current() != nullptr)
+    check_unchanged();
+  else
+    check_elsewhere();
+}
+
+// A thread that nobody watches must not ask storage.
+void ChunkTasks::check_elsewhere() noexcept {
+  open_task();
+  try {
+    with_.readers->ask(std::make_shared<Checking>(shared_from_this()), 1, 1,
+                       [self = shared_from_this()] { self->close_task(); });
+  } catch (...) {  // for want of memory; nothing was asked
+    fail_all(nullptr);
+    close_task();
+  }
+}
+
+void ChunkTasks::check_unchanged() noexcept {
+  const StorageWatch::Scope scope(this);
+  try {
+    compare_stamps();
+  } catch (...) {
+    if (!storage_abandoned()) fail_all(nullptr);
+  }
+}
+
+void ChunkTasks::compare_stamps() {
+  std::vector<std::optional<Error>> errors(plan_.arrays.size());
+  for (std::size_t a = 0; a < plan_.arrays.size(); ++a) {
+    try {
+      with_.catalog->check_unchanged(*plan_.arrays[a]);
+    } catch (...) {
+      errors[a] = current_error();
+    }
+  }
+  for (std::size_t s = 0; s < plan_.shards.size() && !storage_abandoned(); ++s) {
+    if (shard_failed_[s]) continue;
+    try {
+      if (errors[plan_.shards[s].array]) throw Error(*errors[plan_.shards[s].array]);
+      const auto shard = shards_[s];  // a thread that was abandoned still reads it
+      if (shard) with_.catalog->check_unchanged(array_of(s), *shard);
+    } catch (...) {
+      if (!storage_abandoned()) fail_shard_in_flight(s);
+    }
+  }
+}
+
+void ChunkTasks::fail_all(const Error* error) noexcept {
+  for (std::size_t s = 0; s < plan_.shards.size(); ++s) {
+    const PlannedShard& planned = plan_.shards[s];
+    if (error != nullptr)
+      fail_shard(s, *error);
+    else
+      fail_rows(planned.first_chunk, planned.first_chunk + planned.chunk_count, nullptr);
+  }
+}
+
+void ChunkTasks::close_task() noexcept {
+  if (open_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  shards_.clear();
+  const auto record = [&](Metric Stats::* metric, std::int64_t ns, std::int64_t in, std::int64_t out) {
+    if (out > 0)
+      board().record(metric, std::chrono::nanoseconds(ns), static_cast<double>(in), static_cast<double>(out));
+  };
+  record(&Stats::decompress, decode_ns_, encoded_bytes_, decoded_bytes_);
+  record(&Stats::assemble, place_ns_, used_bytes_, placed_bytes_);
+  job_->close_task(board());
+}
+
+}  // namespace damacy

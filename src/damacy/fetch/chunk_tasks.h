@@ -1,0 +1,104 @@
+// The chunks of one planned batch (or portion of one): where their bytes are, the reads that fetch them, and what a
+// reader does with the bytes: decode, place into rows, or tell the rows what went wrong.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "damacy/batch/batch_job.h"
+#include "damacy/batch/stats.h"
+#include "damacy/device/arena.h"
+#include "damacy/fetch/encoded_chunks.h"
+#include "damacy/plan/batch_plan.h"
+#include "damacy/store/engine.h"
+#include "damacy/zarr/catalog.h"
+
+namespace damacy {
+
+class Readers;
+
+class ChunkTasks final : public EncodedChunks, public Abandonable, public std::enable_shared_from_this<ChunkTasks> {
+ public:
+  using Where = ChunkPlace;
+  struct With {
+    Readers* readers;  // null: the caller may wait for storage
+    StatsBoard& board;
+    std::shared_ptr<Catalog> catalog;
+    Verify verify = Verify::needed;
+  };
+  // Holds one task of the job open until its own last task is closed; one of its own, and one read, are open until it
+  // is planned().
+  ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, With with);
+
+  // In this order: every shard (any thread, each once) opened or given up, then the chunks.
+  void open_shard(std::size_t shard) noexcept;
+  void give_up_shard(std::size_t shard, const Error& why) noexcept;
+  void find_chunks();
+  // No more reads or tasks are opened, but by those that are open.
+  void planned() noexcept;
+
+  const BatchPlan& plan() const noexcept { return plan_; }
+  BatchJob& job() const noexcept { return *job_; }
+  StatsBoard& board() const noexcept override { return with_.board; }
+  const Array& array_of(std::size_t shard) const { return *plan_.arrays[plan_.shards[shard].array]; }
+  std::size_t shard_of(std::size_t chunk) const { return shard_of_chunk_[chunk]; }
+  const Where& where(std::size_t chunk) const override { return where_[chunk]; }
+  const std::shared_ptr<Object>& object_of(std::size_t shard) const { return shards_[shard]->object; }
+  const std::shared_ptr<Object>& object_with(std::size_t chunk) const override { return object_of(shard_of(chunk)); }
+  const ArrayMetadata& metadata_of(std::size_t chunk) const override { return array_of(shard_of(chunk)).metadata(); }
+  std::span<const std::uint32_t> rows_of(std::size_t chunk) const {
+    return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);
+  }
+  Box box_of(std::size_t chunk) const;
+  // All of a chunk that has codecs, with Verify::whole.
+  std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
+
+  void open_task() noexcept override { open_.fetch_add(1); }
+  void close_task() noexcept override;
+  // Of an open task, which is closed later. The last read asks storage whether what was read is what is there.
+  void open_read() noexcept override;
+  void close_read() noexcept override;
+
+  // What became of a chunk, for the counters.
+  void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
+  enum class Decode { on_device, on_host, joined };  // joined: decoded for another batch
+  void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode decode) noexcept;
+
+  // Tells all rows that want the chunk (or any chunk of the shard).
+  void fail_chunk(std::size_t chunk, const Error& error) noexcept;
+  void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
+  void fail_chunk_in_flight(std::size_t chunk) noexcept;  // with the exception in flight
+  void fail_shard(std::size_t shard, const Error& error) noexcept;
+  void fail_shard_in_flight(std::size_t shard) noexcept;
+
+  // On a watched thread: fails what is not what was read.
+  void check_unchanged() noexcept;
+  // Storage does not say.
+  void abandon(const Error& why) noexcept override { fail_all(&why); }
+
+ private:
+  Where locate(std::size_t shard, const PlannedChunk& chunk) const;
+  void fail_rows(std::size_t first_chunk, std::size_t end_chunk, const Error* error) noexcept;
+  void fail_all(const Error* error) noexcept;
+  void end_read() noexcept;
+  void check_elsewhere() noexcept;
+  void compare_stamps();
+
+  std::shared_ptr<BatchJob> job_;
+  BatchPlan plan_;
+  With with_;
+  std::vector<std::shared_ptr<const Shard>> shards_;  // null: absent
+  std::vector<std::uint8_t> shard_failed_;
+  bool shards_told_ = false;  // the planner's: opened or given up, all of them
+  std::vector<Where> where_;  // by chunk of the plan
+  std::vector<std::uint32_t> shard_of_chunk_;
+  std::atomic<std::int64_t> open_{1};
+  std::atomic<std::int64_t> open_reads_{1};
+
+  std::atomic<std::int64_t> decode_ns_{0}, encoded_bytes_{0}, decoded_bytes_{0};
+  std::atomic<std::int64_t> place_ns_{0}, used_bytes_{0}, placed_bytes_{0};
+};
+
+}  // namespace damacy

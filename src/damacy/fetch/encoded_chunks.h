@@ -1,0 +1,49 @@
+// Encoded chunks of stored objects as reads see them: where their bytes are, which of their decoded bytes somebody
+// wants, and who is told how it went. A batch on its way and a single read of a selection are both such. Knows objects
+// and codecs; not what becomes of decoded bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "damacy/batch/stats.h"
+#include "damacy/codec/chain.h"
+#include "damacy/core/error.h"
+#include "damacy/store/store.h"
+#include "damacy/zarr/array.h"
+
+namespace damacy {
+
+// Where an encoded chunk lies in its object.
+struct ChunkPlace {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  bool missing = false;
+  bool failed = false;
+};
+
+class EncodedChunks {
+ public:
+  virtual ~EncodedChunks() = default;
+  virtual const ChunkPlace& where(std::size_t chunk) const = 0;
+  virtual const std::shared_ptr<Object>& object_with(std::size_t chunk) const = 0;
+  virtual const ArrayMetadata& metadata_of(std::size_t chunk) const = 0;
+  // The byte intervals of the decoded chunk that somebody wants, sorted and disjoint.
+  virtual std::vector<ByteRange> needed_bytes(std::size_t chunk) const = 0;
+  virtual StatsBoard& board() const noexcept = 0;
+
+  // A task keeps the whole in the making; a read is one of which the bytes are not there yet.
+  virtual void open_task() noexcept = 0;
+  virtual void close_task() noexcept = 0;
+  virtual void open_read() noexcept = 0;
+  virtual void close_read() noexcept = 0;
+
+  virtual void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept = 0;
+  virtual void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept = 0;
+
+  // Of a big chunk little is needed, and its codec can do with parts.
+  virtual bool worth_reading_partially(std::size_t chunk) const;
+};
+
+}  // namespace damacy

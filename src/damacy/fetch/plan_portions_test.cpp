@@ -1,0 +1,67 @@
+// Which samples a batch skips when its planning ends it.
+#include "damacy/fetch/plan_portions.h"
+
+#include <gtest/gtest.h>
+
+#include "support/log_records.h"
+
+namespace damacy {
+namespace {
+
+using Chunk = std::vector<std::int64_t>;
+
+Error of_chunk(Chunk chunk) {
+  return Error(Status::decode, "damaged", "checksum").at_chunk(std::move(chunk));
+}
+
+class NoRowWriter final : public RowWriter {
+ public:
+  void fill_row(BatchJob&, std::size_t) override { FAIL() << "nothing is filled"; }
+  void move_row(BatchJob&, std::size_t, std::size_t) override { FAIL() << "nothing is moved"; }
+};
+
+PlannedSample of_one_chunk() {
+  ArrayMetadata metadata = parse_v3_array(
+      R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, "shape": [4],
+          "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+          "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes"}]})");
+  return {
+      std::make_shared<const Array>("array", nullptr, "", "", Stamp{}, std::move(metadata), std::vector<std::string>{}),
+      Box{{0}, {4}}, nullptr};
+}
+
+// The samples that a batch of one row counts as skipped, and the records that it logs, when its planning ends it.
+std::pair<std::int64_t, std::size_t> skipped_and_logged(const std::function<void(std::shared_ptr<BatchJob>)>& plan,
+                                                        StatsBoard& board) {
+  const auto job = std::make_shared<BatchJob>(
+      BatchJob::Shape{.id = 7, .first_sample = 3, .extents = {4}, .dtype = Dtype::u8, .on_error = OnError::skip}, 1);
+  job->set_rows({of_one_chunk()});
+  NoRowWriter writer;
+  job->start({{}, [](BatchJob&) {}}, writer);
+  testing::LogRecords records;
+  plan(job);
+  return {board.read().samples_skipped, records.all().size()};
+}
+
+TEST(SkippedBatch, that_a_close_ends_before_it_is_planned_skips_nothing) {
+  StatsBoard board;
+  std::stop_source closed;
+  closed.request_stop();
+  const auto plan = [&](const std::shared_ptr<BatchJob>& job) {
+    plan_portions(job, {nullptr, board, nullptr, Verify::needed}, closed.get_token(), [](const auto&) { FAIL(); });
+  };
+  EXPECT_EQ(skipped_and_logged(plan, board), std::pair(std::int64_t{0}, std::size_t{0}));
+}
+
+TEST(SkippedBatch, that_reads_badly_skips_its_sample) {
+  StatsBoard board;
+  const auto plan = [&](const std::shared_ptr<BatchJob>& job) {
+    job->fail(0, of_chunk({1}));
+    job->close_task(board);
+  };
+  // Records are limited by the second: it may log none.
+  EXPECT_EQ(skipped_and_logged(plan, board).first, 1);
+}
+
+}  // namespace
+}  // namespace damacy

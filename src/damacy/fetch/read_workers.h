@@ -1,0 +1,64 @@
+// What all single reads of a process share: the threads that read, decode and place, their memory, the shard indices
+// they have learnt, and counters. Knows no selection and no array.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "damacy/batch/stats.h"
+#include "damacy/codec/chain.h"
+#include "damacy/device/arena.h"
+#include "damacy/store/engine.h"
+#include "damacy/zarr/array.h"
+#include "damacy/zarr/index_cache.h"
+
+namespace damacy {
+
+// Packed and decoded bytes on their way; borrowed piece by piece.
+struct ReadMemory {
+  ReadMemory(std::size_t staging_bytes, std::size_t scratch_bytes);
+  Arena staging;
+  Arena scratch;
+};
+
+struct ReadCounters {
+  std::atomic<std::int64_t> reads{0}, items{0}, chunks_decoded{0}, chunks_missing{0}, stored_bytes{0}, decoded_bytes{0},
+      index_hits{0}, index_misses{0};
+  void reset() noexcept;
+};
+
+class ReadWorkers {
+ public:
+  ReadWorkers(std::size_t threads, IndexCache indices,
+              std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>());
+
+  // After stop() a request fails at once.
+  void submit(std::unique_ptr<Request> request) { engine_->submit(std::move(request)); }
+  void submit_urgent(std::unique_ptr<Request> request) { engine_->submit_urgent(std::move(request)); }
+  // Fails what storage has not answered in time. Whoever waits for reads asks for it now and then.
+  void abandon_overdue() noexcept;
+  std::size_t threads() const noexcept { return contexts_.size(); }
+  DecodeContext& context(std::size_t thread) noexcept { return contexts_[thread]; }
+  // The common memory, or for arrays of big chunks memory of their own, while somebody uses it. Common memory of which
+  // hung reads hold too much is left to them: others get it anew.
+  std::shared_ptr<ReadMemory> memory_for(const Array& array);
+  IndexCache& indices() noexcept { return indices_; }
+  ReadCounters& counters() noexcept { return counters_; }
+  StatsBoard& board() noexcept { return board_; }
+  // Ends what runs, fails what waits, joins; leaves threads behind that storage holds.
+  void stop() noexcept;
+
+ private:
+  std::mutex memory_mutex_;
+  std::shared_ptr<ReadMemory> memory_;
+  IndexCache indices_;
+  ReadCounters counters_;
+  StatsBoard board_;
+  std::vector<DecodeContext> contexts_;  // by thread
+  std::unique_ptr<Engine> engine_;       // last: its threads use all of the above
+};
+
+}  // namespace damacy

@@ -1,0 +1,161 @@
+#include "damacy/fetch/readers.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "damacy/core/checked.h"
+#include "damacy/core/cores.h"
+#include "damacy/core/limits.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kAskers = 2;
+constexpr std::size_t kQuestionsOfALane = 2;         // to wake a thread takes as long as many an answer
+constexpr auto kPatience = std::chrono::seconds(2);  // of a close, with storage that does not answer
+
+// One after the other, as long as there are questions; other lanes take from the same.
+class Lane final : public Request {
+ public:
+  struct Questions {
+    std::shared_ptr<StorageWork> work;
+    std::size_t count;
+    std::function<void()> all_told;
+    Engine& engine;
+    std::atomic<std::size_t> next{0};
+    std::atomic<std::size_t> told{0};
+    Questions(std::shared_ptr<StorageWork> work_of, std::size_t count_of, std::function<void()> then, Engine& on)
+        : work(std::move(work_of)), count(count_of), all_told(std::move(then)), engine(on) {}
+
+    void tell() {
+      if (++told == count) all_told();
+    }
+    void give_up_rest(const Error& why) noexcept {
+      for (std::size_t i = next++; i < count; i = next++) {
+        work->give_up(i, why);
+        tell();
+      }
+    }
+  };
+  explicit Lane(std::shared_ptr<Questions> questions) : questions_(std::move(questions)) {}
+
+  Part prepare(std::size_t, std::stop_token stop) override {
+    while (!stop.stop_requested() && (now_ = questions_->next++) < questions_->count) {
+      asking_ = true;
+      questions_->work->ask(now_);
+      if (storage_abandoned()) return {};
+      asking_ = false;
+      questions_->tell();
+    }
+    if (stop.stop_requested())
+      questions_->give_up_rest(Error(Status::shutdown, "the pipeline was closed meanwhile", "closed"));
+    return {};
+  }
+  void complete(std::size_t, const Part&, const Error* failure) noexcept override {
+    if (failure != nullptr) questions_->give_up_rest(*failure);
+  }
+  bool can_be_abandoned() const noexcept override { return true; }
+  // The others go on, on another thread.
+  void abandon(const Error& why) noexcept override {
+    if (asking_) {
+      questions_->work->give_up(now_, why);
+      questions_->tell();
+    }
+    if (questions_->next >= questions_->count) return;
+    try {
+      questions_->engine.submit_urgent(std::make_unique<Lane>(questions_));
+    } catch (const std::bad_alloc&) {
+      questions_->give_up_rest(why);
+    }
+  }
+
+ private:
+  const std::shared_ptr<Questions> questions_;
+  std::size_t now_ = 0;
+  bool asking_ = false;  // the question now_, which is not told yet
+};
+
+class ShardOpening final : public StorageWork {
+ public:
+  // A task of theirs is open until all is told; or, without memory to ask, until this ends.
+  explicit ShardOpening(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) { tasks_->open_task(); }
+  ~ShardOpening() override {
+    if (!told_) tasks_->close_task();
+  }
+  void ask(std::size_t shard) noexcept override { tasks_->open_shard(shard); }
+  void give_up(std::size_t shard, const Error& why) noexcept override { tasks_->give_up_shard(shard, why); }
+  void all_told() {
+    {
+      const std::lock_guard lock(mutex_);
+      told_ = true;
+    }
+    changed_.notify_all();
+    tasks_->close_task();
+  }
+  bool wait(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait(lock, stop, [this] { return told_; });
+  }
+
+ private:
+  const std::shared_ptr<ChunkTasks> tasks_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool told_ = false;
+};
+
+// As many threads as cores, or fewer, read from memory for the most part: the threads that feed a device, and its
+// consumer, need cores too. More threads than cores are for storage that lets them sleep.
+std::size_t readers_at_once(const Config& config) {
+  const auto cores = static_cast<std::int64_t>(usable_cores());
+  const std::int64_t wanted = config.n_io_threads;
+  return static_cast<std::size_t>(wanted > cores ? wanted : std::min(wanted, readers_beside_device(cores)));
+}
+
+}  // namespace
+
+Readers::Readers(const Config& config, const std::shared_ptr<const Clock>& clock)
+    : contexts_(static_cast<std::size_t>(config.n_io_threads + config.n_compute_threads)),
+      at_once_(readers_at_once(config)),
+      askers_(make_thread_engine(kAskers, kAskers, clock)),
+      engine_(make_thread_engine(contexts_.size(), at_once_, clock)) {}
+
+void Readers::ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,
+                  std::function<void()> all_told) {
+  if (count == 0) return all_told();
+  const auto questions = std::make_shared<Lane::Questions>(std::move(work), count, std::move(all_told), *askers_);
+  askers_->submit_urgent(std::make_unique<Lane>(questions));  // does without readers: they may all be busy
+  try {
+    for (std::size_t i = 1; i < std::min({ceil_div(count, kQuestionsOfALane), lanes, contexts_.size() + 1}); ++i)
+      engine_->submit_urgent(std::make_unique<Lane>(questions));
+  } catch (const std::bad_alloc&) {  // fewer take part
+  }
+}
+
+bool Readers::open_shards(const std::shared_ptr<ChunkTasks>& tasks, const std::stop_token& stop) {
+  const auto opening = std::make_shared<ShardOpening>(tasks);
+  ask(opening, tasks->plan().shards.size(), contexts_.size(), [opening] { opening->all_told(); });
+  return opening->wait(stop);
+}
+
+void Readers::abandon_overdue() noexcept {
+  constexpr auto kDeadline = std::chrono::seconds(Limits::storage_operation_s);
+  const bool stuck = askers_->abandon_overdue(kDeadline, stuck_);
+  stuck_ = engine_->abandon_overdue(kDeadline, stuck) || stuck;
+}
+
+bool Readers::stop_reading(const std::shared_ptr<void>& keep) noexcept {
+  patience_ = std::chrono::steady_clock::now() + kPatience;
+  return engine_->stop(patience_, keep);
+}
+
+bool Readers::stop(const std::shared_ptr<void>& keep) noexcept {
+  if (patience_ == std::chrono::steady_clock::time_point{}) stop_reading(keep);
+  const bool readers = engine_->stop(patience_, keep);
+  return askers_->stop(patience_, keep) || readers;
+}
+
+}  // namespace damacy

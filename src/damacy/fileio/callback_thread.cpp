@@ -1,0 +1,49 @@
+// One queue, one thread.
+#include "damacy/fileio/detail/callback_thread.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include <pthread.h>
+
+#include "damacy/core/fork.h"
+#include "damacy/core/log.h"
+#include "damacy/core/own_thread.h"
+#include "damacy/fileio/operation.h"
+
+namespace damacy {
+
+CallbackThread& CallbackThread::process() {
+  return one_per_process<CallbackThread>();
+}
+
+void CallbackThread::add(std::shared_ptr<Operation> ended) noexcept {
+  const std::lock_guard lock(mutex_);
+  ended_.push_back(std::move(ended));
+  if (is_running_) return changed_.notify_one();
+  try {
+    const detail::BlockedSignals blocked;
+    std::thread([this] { serve(); }).detach();
+    is_running_ = true;
+  } catch (const std::exception&) {  // the next one tries again; who waits in get() needs no thread
+    log(LogLevel::warn, "cannot start the thread for callbacks of file I/O");
+  }
+}
+
+void CallbackThread::serve() {
+  pthread_setname_np(pthread_self(), "damacy-callback");
+  constexpr auto kIdle = std::chrono::seconds(10);
+  std::unique_lock lock(mutex_);
+  while (changed_.wait_for(lock, kIdle, [this] { return !ended_.empty(); })) {
+    auto operation = std::move(ended_.front());
+    ended_.pop_front();
+    lock.unlock();
+    operation->settle();
+    operation.reset();
+    lock.lock();
+  }
+  is_running_ = false;
+}
+
+}  // namespace damacy

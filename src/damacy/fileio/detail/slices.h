@@ -1,0 +1,60 @@
+// One run of consecutive file bytes, and the memory of each stretch of it: moved in one go, by the way that fits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "damacy/core/file_transfer.h"
+#include "damacy/fileio/file.h"
+#include "damacy/fileio/file_memory.h"
+
+namespace damacy {
+class Operation;
+}
+
+namespace damacy::detail {
+
+struct Slice {
+  std::byte* data = nullptr;  // null: a gap whose bytes nobody wants
+  std::uint64_t size = 0;
+  OnDevice* device = nullptr;
+};
+
+// Moves up to all bytes of the slices; counts them with the file and the process. Throws Error(cuda) only.
+struct RunResult {
+  std::uint64_t bytes = 0;
+  int error = 0;
+  IoWay way = IoWay::pread;
+};
+RunResult move_run(File& file, Way way, std::uint64_t offset, std::span<const Slice> slices, Operation& operation);
+
+// Vectors of host memory; gaps lead to a scrap of memory of the calling thread's.
+std::vector<iovec> vectors_of(std::span<const Slice> slices);
+
+// Host memory only.
+RunResult move_host(File& file, Way way, std::uint64_t offset, std::span<const Slice> slices, IoWay as);
+
+// Whether reads of so many bytes in all go through a ring of the calling thread's: those that were told to, and by
+// themselves those of a bulk. Buffered ones only.
+bool reads_by_ring(const File& file, std::uint64_t request_bytes);
+// The same as move_host for reads, many pieces under way at once; where there is no ring, by plain calls.
+RunResult read_by_ring(File& file, std::uint64_t offset, std::span<const Slice> slices);
+
+// Runs of one file, to or from memory of one device, through a pinned block; the copies are told to `operation`. Ends
+// at the first run that fails.
+struct DeviceRun {
+  std::uint64_t offset = 0;
+  std::vector<Slice> slices;
+};
+std::vector<RunResult> move_staged(File& file, Way way, std::span<const DeviceRun> runs, Operation& operation);
+
+// Whether device requests of that file go through cuFile, which the first of them settles. Throws FileError.
+bool goes_by_cufile(File& file);
+// One stretch of device memory; done on return. Throws FileError.
+RunResult move_by_cufile(File& file, Way way, std::uint64_t offset, const Slice& slice);
+
+void count_moved(File& file, IoWay way, Way direction, const Moved& moved);
+
+}  // namespace damacy::detail

@@ -1,0 +1,164 @@
+// An open file for positional reads and writes: how it is opened, how long its descriptors live, what it may do.
+// Knows open(2) and close(2); moves no bytes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <sys/types.h>
+
+#include "damacy/fileio/io_counters.h"
+#include "damacy/fileio/io_settings.h"
+
+namespace damacy {
+
+namespace detail {
+class FileCalls;
+}
+
+// "r", "wb", "r+b" and so on, wholly parsed. Throws Error(inval, "flags").
+struct OpenFlags {
+  int flags = 0;  // of open(2), with O_CLOEXEC
+  bool readable = false;
+  bool writable = false;
+  bool append = false;
+  bool exclusive = false;
+  bool truncates = false;
+  static OpenFlags parse(std::string_view text);
+};
+
+// What one file settles for itself; empty: as the process at open.
+struct FileOptions {
+  std::optional<CompatMode> compat_mode;
+  std::optional<EngineChoice> engine;
+  std::optional<DirectIo> direct_io;
+};
+
+class File {
+ public:
+  static constexpr std::uint64_t kMaxOffset = (std::uint64_t{1} << 63) - 1;
+
+  struct Place {
+    std::string path;
+    int dir_fd;  // AT_FDCWD
+    mode_t mode = 0644;
+  };
+
+  // Regular files and block devices only; never blocks. Throws FileError.
+  static std::shared_ptr<File> open(const Place& place, const OpenFlags& flags, const FileOptions& options = {},
+                                    std::shared_ptr<detail::FileCalls> calls = nullptr);
+  // Duplicates the caller's descriptor. Error(inval, "flags") when its access mode does not fit.
+  static std::shared_ptr<File> adopt(int fd, const OpenFlags& flags, const FileOptions& options = {},
+                                     std::shared_ptr<detail::FileCalls> calls = nullptr);
+
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  // Between the two the descriptors stay open. begin() throws FileError(closed) after close().
+  void begin();
+  void end() noexcept;
+
+  // No operation begins any more. The last one running closes; with `wait` that has happened on return.
+  void close(bool wait) noexcept;
+  bool closed() const noexcept { return (state_.load(std::memory_order_acquire) & kClosed) != 0; }
+
+  void check_readable() const;  // throws FileError(mode)
+  void check_writable() const;
+
+  // What another engine holds of the file; let go of before the descriptors close.
+  class Attachment {
+   public:
+    virtual ~Attachment() = default;
+  };
+  std::shared_ptr<Attachment> attachment() const;
+  void attach(std::shared_ptr<Attachment> attachment);  // the first stays
+
+  // Between begin() and end() only.
+  int descriptor() const noexcept { return fd_.load(std::memory_order_acquire); }
+  // -1: there is none, and why_not_direct() says why.
+  int direct_descriptor();
+  std::string why_not_direct() const;
+  void give_up_direct(std::string_view why);  // the file system refused a direct transfer
+  std::uint32_t direct_memory_alignment() const noexcept { return memory_alignment_; }
+  std::uint32_t direct_offset_alignment() const noexcept { return offset_alignment_; }
+  bool may_be_direct() const noexcept { return direct_read_ != DirectIo::off || direct_write_ != DirectIo::off; }
+  DirectIo direct_io(bool writing) const noexcept { return writing ? direct_write_ : direct_read_; }
+  bool wants_direct(bool writing) const noexcept { return direct_io(writing) == DirectIo::on; }
+
+  const std::string& path() const noexcept { return path_; }
+  const OpenFlags& flags() const noexcept { return flags_; }
+  std::uint64_t append_base() const noexcept { return append_base_; }
+  CompatMode compat_mode() const noexcept { return compat_mode_; }
+  EngineChoice engine() const noexcept { return engine_; }
+  std::uint64_t block_device() const noexcept { return device_; }
+  std::string filesystem() const;
+  detail::FileCalls& calls() const noexcept { return *calls_; }
+  bool has_real_calls() const noexcept { return has_real_calls_; }  // and so other ways may stand in for them
+  IoCounters& counters() noexcept { return counters_; }
+
+ private:
+  static constexpr std::uint32_t kClosed = 1;
+  static constexpr std::uint32_t kOne = 2;  // an operation under way
+
+  File(std::string path, const OpenFlags& flags, const FileOptions& options, std::shared_ptr<detail::FileCalls> calls);
+  void take(int fd);  // looks at what was opened; closes it when that is of the wrong kind
+  void close_descriptors() noexcept;
+  void forget_parent() noexcept;  // in a forked child: operations of the parent's are none of ours
+  int open_direct(std::string& why);
+  void ask_alignment(int fd);
+
+  const std::string path_;
+  const OpenFlags flags_;
+  const bool has_real_calls_;
+  const std::shared_ptr<detail::FileCalls> calls_;
+  CompatMode compat_mode_;
+  EngineChoice engine_;
+  DirectIo direct_read_;
+  DirectIo direct_write_;
+  std::uint64_t append_base_ = 0;
+  std::uint64_t device_ = 0;
+  std::uint64_t inode_ = 0;
+  std::uint32_t memory_alignment_ = 0;
+  std::uint32_t offset_alignment_ = 0;
+
+  std::atomic<int> fd_{-1};
+  static constexpr int kUntried = -2;
+  std::atomic<int> direct_fd_{kUntried};
+  std::atomic<const std::string*> why_not_direct_{nullptr};
+  std::atomic<bool> direct_given_up_{false};
+  std::atomic<std::uint32_t> state_{0};
+  std::atomic<bool> releasing_{false};  // one thread closes the descriptors
+  std::atomic<bool> released_{false};   // and has closed them
+  std::atomic<std::uint64_t> epoch_;
+  mutable std::mutex attachment_mutex_;
+  std::shared_ptr<Attachment> attachment_;
+  IoCounters counters_;
+};
+
+// Holds a file open for one operation.
+class FileUse {
+ public:
+  explicit FileUse(std::shared_ptr<File> file) : file_(std::move(file)) { file_->begin(); }
+  FileUse(FileUse&& other) noexcept = default;
+  FileUse& operator=(FileUse&& other) noexcept {
+    std::swap(file_, other.file_);
+    return *this;
+  }
+  ~FileUse() {
+    if (file_ != nullptr) file_->end();
+  }
+  File& operator*() const noexcept { return *file_; }
+  File* operator->() const noexcept { return file_.get(); }
+
+ private:
+  std::shared_ptr<File> file_;
+};
+
+}  // namespace damacy

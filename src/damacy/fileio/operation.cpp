@@ -1,0 +1,247 @@
+// Who starts a part, who ends the operation, and who hears of it.
+#include "damacy/fileio/operation.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "damacy/core/error.h"
+#include "damacy/core/fork.h"
+#include "damacy/fileio/detail/callback_thread.h"
+
+namespace damacy {
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(50);  // how often a waiting caller is asked for signals
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+std::optional<SteadyTime> until(std::optional<std::chrono::nanoseconds> timeout) {
+  if (!timeout) return std::nullopt;
+  const auto now = std::chrono::steady_clock::now();
+  if (*timeout > SteadyTime::max() - now) return std::nullopt;
+  return now + std::max(*timeout, std::chrono::nanoseconds(0));
+}
+
+}  // namespace
+
+Operation::Operation(std::unique_ptr<IoJob> job)
+    : job_(std::move(job)),
+      parts_(job_->parts()),
+      epoch_(fork_epoch()),
+      got_(std::make_unique<std::atomic<std::uint64_t>[]>(job_->ranges())),
+      ranges_(job_->ranges()) {
+  for (std::uint64_t r = 0; r < ranges_; ++r) got_[r] = job_->range_bytes(r);
+  if (parts_ > 0) return;
+  closed_ = ended_ = true;
+  state_ = State::done;
+  job_->ended();
+}
+
+Operation::~Operation() = default;
+
+bool Operation::is_parents() const noexcept {
+  return epoch_ != fork_epoch();
+}
+
+bool Operation::run_one() {
+  if (!has_parts()) return false;
+  inside_.fetch_add(1, std::memory_order_acq_rel);
+  const std::uint64_t part = next_.fetch_add(1, std::memory_order_acq_rel);
+  if (part >= parts_) {
+    leave();
+    return false;
+  }
+  try {
+    job_->run(part, *this);
+  } catch (...) {
+    failed(part, std::current_exception());
+  }
+  if (part + 1 == parts_) leave();  // nothing is left to start
+  leave();
+  return true;
+}
+
+void Operation::leave() noexcept {
+  if (inside_.fetch_sub(1, std::memory_order_acq_rel) == 1) finish();
+}
+
+bool Operation::drop_rest(bool as_cancelled) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (as_cancelled && error_ != nullptr) return false;
+    if (next_.exchange(parts_, std::memory_order_acq_rel) >= parts_) return false;
+    if (as_cancelled) cancel_asked_ = true;
+  }
+  leave();
+  return true;
+}
+
+void Operation::short_at(std::uint64_t range, std::uint64_t bytes) noexcept {
+  std::uint64_t now = got_[range].load(std::memory_order_relaxed);
+  while (bytes < now && !got_[range].compare_exchange_weak(now, bytes, std::memory_order_relaxed)) {
+  }
+}
+
+void Operation::failed(std::uint64_t position, std::exception_ptr error) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (cancel_asked_) return;
+    if (error_ == nullptr || position < failed_at_) {
+      error_ = std::move(error);
+      failed_at_ = position;
+    }
+  }
+  drop_rest(/*as_cancelled=*/false);
+}
+
+void Operation::copies_until(Event event) {
+  const std::lock_guard lock(mutex_);
+  copies_.push_back(std::move(event));
+}
+
+void Operation::finish() noexcept {
+  if (closed_.exchange(true, std::memory_order_acq_rel)) return;
+  bool somebody_listens = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_ == nullptr && !cancel_asked_) error_ = job_->verdict(*this);
+    state_ = cancel_asked_ ? State::cancelled : State::done;
+    // Who waits for the file to close finds this ended; who waits for this finds its files let go: they ask under the
+    // lock.
+    ended_.store(true, std::memory_order_release);
+    job_->ended();
+    somebody_listens = !calls_.empty();
+    changed_.notify_all();
+  }
+  if (when_ended) when_ended(*this);
+  if (somebody_listens) CallbackThread::process().add(shared_from_this());
+}
+
+bool Operation::done() {
+  if (!parts_ended()) return false;
+  try {
+    for (const Event& event : copies())
+      if (!event.ready()) return false;
+  } catch (const Error&) {  // the copies failed: that is an end too
+  }
+  return true;
+}
+
+bool Operation::wait_parts(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted) {
+  const auto end = until(timeout);
+  if (!timeout && !parts_ended()) {
+    while (run_one())
+      if (interrupted) interrupted();
+  }
+  std::unique_lock lock(mutex_);
+  while (!parts_ended()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (end && now >= *end) return false;
+    if (interrupted) {
+      changed_.wait_until(lock, end ? std::min(*end, now + kLook) : now + kLook);
+      lock.unlock();
+      interrupted();
+      lock.lock();
+    } else if (end) {
+      changed_.wait_until(lock, *end);
+    } else {
+      changed_.wait(lock);
+    }
+  }
+  return true;
+}
+
+bool Operation::wait(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted) {
+  const auto end = until(timeout);
+  return wait_parts(timeout, interrupted) && await_copies(end, interrupted);
+}
+
+bool Operation::await_copies(std::optional<SteadyTime> end, const std::function<void()>& interrupted) {
+  try {
+    for (const Event& event : copies()) {
+      if (!end && !interrupted) {
+        event.wait();
+        continue;
+      }
+      while (!event.ready()) {
+        if (end && std::chrono::steady_clock::now() >= *end) return false;
+        if (interrupted) interrupted();
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+  } catch (const Error&) {
+    const std::lock_guard lock(mutex_);
+    if (error_ == nullptr) error_ = std::current_exception();
+  }
+  return true;
+}
+
+void Operation::run_all(const std::function<void()>& interrupted) {
+  try {
+    for (auto looked = std::chrono::steady_clock::now(); run_one();) {
+      const auto now = std::chrono::steady_clock::now();
+      if (now - looked < kLook) continue;
+      looked = now;
+      if (interrupted) interrupted();
+    }
+    wait(std::nullopt, interrupted);
+  } catch (...) {
+    drop_rest(/*as_cancelled=*/true);
+    wait(std::nullopt);
+    throw;
+  }
+}
+
+std::exception_ptr Operation::error() const {
+  if (is_parents()) return error_;  // asked only when it ended before the fork
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+std::uint64_t Operation::count() const noexcept {
+  std::uint64_t sum = 0;
+  for (std::uint64_t r = 0; r < ranges_; ++r) sum += limit(r);
+  return sum;
+}
+
+std::vector<std::uint64_t> Operation::counts() const {
+  std::vector<std::uint64_t> all(ranges_);
+  for (std::uint64_t r = 0; r < ranges_; ++r) all[r] = limit(r);
+  return all;
+}
+
+std::vector<Event> Operation::copies() const {
+  const std::lock_guard lock(mutex_);
+  return copies_;
+}
+
+void Operation::when_done(std::function<void()> call) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!parts_ended()) {
+      calls_.push_back(std::move(call));
+      return;
+    }
+    if (!copies_.empty() && !settled_) {
+      calls_.push_back(std::move(call));
+      call = nullptr;
+    }
+  }
+  if (call)
+    call();
+  else
+    CallbackThread::process().add(shared_from_this());
+}
+
+void Operation::settle() {
+  await_copies(std::nullopt, {});
+  std::vector<std::function<void()>> calls;
+  {
+    const std::lock_guard lock(mutex_);
+    settled_ = true;
+    calls.swap(calls_);
+  }
+  for (const auto& call : calls) call();
+}
+
+}  // namespace damacy

@@ -1,0 +1,137 @@
+#include "damacy/plan/selection.h"
+
+#include <algorithm>
+
+namespace damacy {
+
+AxisRuns as_runs(std::span<const std::int64_t> from, std::span<const std::int64_t> to) {
+  AxisRuns runs;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (!runs.empty()) {
+      Run& run = runs.back();
+      const std::int64_t last = run.count - 1;
+      const std::int64_t step = from[i] - (run.from + last * run.step);
+      const std::int64_t to_step = to[i] - (run.to + last * run.to_step);
+      if (run.count == 1 && step >= 0) {
+        run.step = step;
+        run.to_step = to_step;
+        run.count = 2;
+        continue;
+      }
+      if (run.count > 1 && step == run.step && to_step == run.to_step) {
+        ++run.count;
+        continue;
+      }
+    }
+    runs.push_back({from[i], 1, to[i], 0, 1});
+  }
+  return runs;
+}
+
+std::vector<AxisPart> split_runs(const AxisRuns& runs, std::int64_t extent) {
+  std::vector<AxisPart> parts;
+  const auto add = [&](std::int64_t chunk, const Run& run) {
+    if (parts.empty() || parts.back().chunk != chunk) parts.push_back({chunk, {}});
+    parts.back().runs.push_back(run);
+  };
+  for (Run rest : runs) {
+    while (rest.count > 0) {
+      const std::int64_t chunk = rest.from / extent;
+      const std::int64_t inside = rest.from - chunk * extent;
+      const std::int64_t fit = rest.step == 0 ? rest.count : (extent - 1 - inside) / rest.step + 1;
+      const std::int64_t count = std::min(rest.count, fit);
+      add(chunk, {inside, rest.step, rest.to, rest.to_step, count});
+      rest = {rest.from + count * rest.step, rest.step, rest.to + count * rest.to_step, rest.to_step,
+              rest.count - count};
+    }
+  }
+  std::stable_sort(parts.begin(), parts.end(), [](const AxisPart& a, const AxisPart& b) { return a.chunk < b.chunk; });
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (parts[kept].chunk == parts[i].chunk)
+      parts[kept].runs.insert(parts[kept].runs.end(), parts[i].runs.begin(), parts[i].runs.end());
+    else if (++kept != i)
+      parts[kept] = std::move(parts[i]);
+  }
+  if (!parts.empty()) parts.resize(kept + 1);
+  return parts;
+}
+
+SplitSelection::SplitSelection(std::span<const AxisRuns> axes, const Dims& chunk_shape) {
+  axes_.reserve(axes.size());
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    axes_.push_back(split_runs(axes[axis], chunk_shape[axis]));
+    size_ *= static_cast<std::int64_t>(axes_.back().size());
+  }
+}
+
+// Takes the digit of one axis off a part's number; the last axis first.
+const AxisPart& SplitSelection::axis_part(std::size_t axis, std::int64_t& rest) const noexcept {
+  const auto count = static_cast<std::int64_t>(axes_[axis].size());
+  const AxisPart& part = axes_[axis][static_cast<std::size_t>(rest % count)];
+  rest /= count;
+  return part;
+}
+
+template <class Visit>
+void SplitSelection::for_axes(std::int64_t part, Visit visit) const {
+  for (std::size_t axis = axes_.size(); axis-- > 0;) visit(axis, axis_part(axis, part));
+}
+
+Dims SplitSelection::chunk_of(std::int64_t part) const noexcept {
+  Dims chunk(axes_.size(), 0);
+  for_axes(part, [&](std::size_t axis, const AxisPart& of) { chunk[axis] = of.chunk; });
+  return chunk;
+}
+
+std::int64_t SplitSelection::elements(std::int64_t part) const noexcept {
+  std::int64_t product = 1;
+  for_axes(part, [&](std::size_t, const AxisPart& of) {
+    std::int64_t count = 0;
+    for (const Run& run : of.runs) count += run.count;
+    product *= count;
+  });
+  return product;
+}
+
+ByteRange SplitSelection::bytes_of(std::int64_t part, const Dims& strides, std::size_t element) const noexcept {
+  std::int64_t begin = 0;
+  std::int64_t end = static_cast<std::int64_t>(element);
+  for_axes(part, [&](std::size_t axis, const AxisPart& of) {
+    std::int64_t first = of.runs.front().from;
+    std::int64_t last = first;
+    for (const Run& run : of.runs) {
+      first = std::min(first, run.from);
+      last = std::max(last, run.from + (run.count - 1) * run.step);
+    }
+    begin += first * strides[axis];
+    end += last * strides[axis];
+  });
+  return {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end)};
+}
+
+void SplitSelection::for_copies(std::int64_t part, const Dims& strides, const CopyOp& op,
+                                const std::function<void(const BlockCopy&)>& visit) const {
+  std::array<const AxisRuns*, kMaxRank> runs;
+  for_axes(part, [&](std::size_t axis, const AxisPart& of) { runs[axis] = &of.runs; });
+  const std::size_t rank = axes_.size();
+  std::array<std::size_t, kMaxRank> at{};  // which run of each axis
+  for (;;) {
+    BlockCopy copy;
+    copy.op = op;
+    copy.rank = static_cast<std::uint32_t>(rank);
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      const Run& run = (*runs[axis])[at[axis]];
+      copy.axes[axis] = {run.count, run.step * strides[axis], run.to_step};
+      copy.src_offset += run.from * strides[axis];
+      copy.dst_offset += run.to;
+    }
+    normalise(copy);
+    visit(copy);
+    std::size_t axis = rank;
+    while (axis > 0 && ++at[axis - 1] == runs[axis - 1]->size()) at[--axis] = 0;
+    if (axis == 0) return;
+  }
+}
+
+}  // namespace damacy

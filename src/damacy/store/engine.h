@@ -1,0 +1,65 @@
+// The engine that reads: requests in, completions out, on threads of its own. Knows objects, ranges and memory; not
+// zarr. Three users: the pipeline, file I/O, the zarr codec pipeline.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stop_token>
+
+#include "damacy/core/clock.h"
+#include "damacy/core/error.h"
+#include "damacy/store/storage_watch.h"
+#include "damacy/store/store.h"
+
+namespace damacy {
+
+// One contiguous read.
+struct Part {
+  std::shared_ptr<Object> object;
+  std::uint64_t offset = 0;
+  std::span<std::byte> dst;
+};
+
+// A read that knows what comes after it. Both functions run on one engine thread, one after the other, so what
+// complete() does with the bytes finds them in that core's cache. The engine owns a request from submit() to the end of
+// complete().
+class Request : public Abandonable {
+ public:
+  // Opens the object and borrows memory; may wait for memory. Throws what complete() is then told.
+  // A part with an empty `dst` reads nothing.
+  virtual Part prepare(std::size_t thread, std::stop_token stop) = 0;
+  // `failure` is null when all of part.dst was read. Called exactly once, also when the engine stops first (shutdown);
+  // but not, or not to its end, for a request that is abandoned.
+  virtual void complete(std::size_t thread, const Part& part, const Error* failure) noexcept = 0;
+  // Copies bytes and hardly computes: an engine may bound how many of these run at once.
+  virtual bool only_reads() const noexcept { return false; }
+  // Whether abandon() ends it for all but its memory, which goes with the request.
+  virtual bool can_be_abandoned() const noexcept { return false; }
+  void abandon(const Error&) noexcept override {}
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;  // stops: running requests end, waiting ones complete with Error(shutdown)
+  // Without memory for it, a request completes as failed on this thread.
+  virtual void submit(std::unique_ptr<Request> request) = 0;         // behind all others
+  virtual void submit_urgent(std::unique_ptr<Request> request) = 0;  // before those not yet started
+  virtual std::size_t threads() const noexcept = 0;                  // complete()'s `thread` is below this
+
+  // Abandons requests that storage has left without an answer for `age`; other threads take the place of theirs.
+  // `stuck`: so are threads elsewhere. True: some of its own are.
+  virtual bool abandon_overdue(Clock::Time age, bool stuck) noexcept = 0;
+  // As destroying it, but leaves threads behind that storage still holds after `patience`: they keep `keep` until the
+  // last of them comes back. True: there are such, of earlier too.
+  virtual bool stop(std::chrono::steady_clock::time_point patience, std::shared_ptr<void> keep) noexcept = 0;
+};
+
+// N threads with positional reads, at most `readers` of them at requests that only read. Throws Error(oom, "memory")
+// when a thread cannot be started.
+std::unique_ptr<Engine> make_thread_engine(std::size_t threads, std::size_t readers = ~std::size_t{0},
+                                           std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>());
+
+}  // namespace damacy

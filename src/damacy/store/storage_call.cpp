@@ -1,0 +1,127 @@
+#include "damacy/store/storage_call.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+#include <pthread.h>
+
+#include "damacy/core/limits.h"
+#include "damacy/core/own_thread.h"
+#include "damacy/core/text.h"
+#include "damacy/store/storage_watch.h"
+
+namespace damacy {
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(50);
+constexpr auto kDeadline = std::chrono::seconds(Limits::storage_operation_s);
+
+std::atomic<int> left_alone = 0;  // threads that storage holds still; others may wait for what they have
+
+class StorageCall final : public Abandonable {
+ public:
+  StorageCall(std::function<void()> work, std::shared_ptr<const Clock> clock)
+      : work_(std::move(work)), watch_(std::move(clock)) {}
+
+  // The call's own thread.
+  void run() noexcept {
+    pthread_setname_np(pthread_self(), "damacy-ask");
+    watch_.sit_down();
+    std::exception_ptr failure;
+    try {
+      const StorageWatch::Scope scope(this);
+      work_();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (watch_.abandoned())
+      --left_alone;
+    else
+      end(std::move(failure));
+  }
+  void abandon(const Error& why) noexcept override {
+    ++left_alone;
+    end(std::make_exception_ptr(why));
+  }
+
+  // The caller's. False: not yet.
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    return ended_.wait_for(lock, kLook, [this] { return is_ended_; });
+  }
+  bool give_up_overdue() noexcept { return watch_.abandon(kDeadline, left_alone > 0, {}); }
+  bool give_up() noexcept { return watch_.abandon(Clock::Time{0}, true, ": the call was interrupted"); }
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  void end(std::exception_ptr failure) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::move(failure);
+      is_ended_ = true;
+    }
+    ended_.notify_all();
+  }
+
+  const std::function<void()> work_;
+  StorageWatch watch_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool is_ended_ = false;
+  std::exception_ptr failure_;
+};
+
+std::thread start(const std::shared_ptr<StorageCall>& call) {
+  const detail::BlockedSignals blocked;
+  try {
+    return std::thread([call] { call->run(); });
+  } catch (const std::system_error& error) {
+    throw Error(Status::oom, text("cannot start a thread that asks storage: ", std::string_view(error.what())),
+                "memory")
+        .with_errno(error.code().value());
+  }
+}
+
+// Left alone once storage holds it, joined otherwise.
+class CallThread {
+ public:
+  explicit CallThread(const std::shared_ptr<StorageCall>& call) : call_(*call), thread_(start(call)) {}
+  CallThread(const CallThread&) = delete;
+  CallThread& operator=(const CallThread&) = delete;
+  ~CallThread() {
+    while (!abandoned_ && !call_.wait()) abandoned_ = call_.give_up();
+    if (abandoned_)
+      thread_.detach();
+    else
+      thread_.join();
+  }
+
+  void wait(const std::function<void()>& while_waiting) {
+    while (!abandoned_ && !call_.wait()) {
+      abandoned_ = call_.give_up_overdue();
+      if (!abandoned_ && while_waiting) while_waiting();
+    }
+  }
+
+ private:
+  StorageCall& call_;
+  std::thread thread_;
+  bool abandoned_ = false;
+};
+
+}  // namespace
+
+void call_storage(std::function<void()> work, const StorageWaiting& waiting) {
+  const auto call = std::make_shared<StorageCall>(std::move(work), waiting.clock);
+  CallThread(call).wait(waiting.while_waiting);
+  call->rethrow();
+}
+
+}  // namespace damacy

@@ -1,0 +1,181 @@
+#include "damacy/store/storage_watch.h"
+
+#include <string>
+#include <utility>
+
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+thread_local StorageWatch* of_this_thread = nullptr;
+
+using Operation = StorageWatch::Operation;
+
+Error nobody_waits() {
+  return Error(Status::shutdown, "nobody waits for this any more", "closed");
+}
+
+class WatchedObject final : public Object {
+ public:
+  WatchedObject(std::shared_ptr<Object> object, std::shared_ptr<Store> store, std::string_view key)
+      : object_(std::move(object)), store_(std::move(store)), key_(key) {}
+  const Stamp& stamp() const noexcept override { return object_->stamp(); }
+  void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
+    Operation reading("read", *store_, key_);
+    object_->read_exact(offset, dst);
+    reading.end();
+  }
+
+ private:
+  const std::shared_ptr<Object> object_;
+  const std::shared_ptr<Store> store_;
+  const std::string key_;
+};
+
+class WatchedStore final : public Store {
+ public:
+  explicit WatchedStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+  std::string name() const override { return store_->name(); }
+  std::string why_absent() override {
+    const Operation looking("look up", *store_, "");
+    return store_->why_absent();
+  }
+  std::shared_ptr<Object> open(std::string_view key) override {
+    Operation opening("open", *store_, key);
+    auto object = store_->open(key);
+    opening.end();
+    if (!object) return nullptr;
+    return std::make_shared<WatchedObject>(std::move(object), store_, key);
+  }
+  std::optional<Stamp> stamp(std::string_view key) override {
+    Operation looking("look up", *store_, key);
+    const auto stamp = store_->stamp(key);
+    looking.end();
+    return stamp;
+  }
+  std::vector<Entry> list(std::string_view prefix) override {
+    Operation listing("list", *store_, prefix);
+    auto entries = store_->list(prefix);
+    listing.end();
+    return entries;
+  }
+
+ private:
+  const std::shared_ptr<Store> store_;
+};
+
+}  // namespace
+
+// Made before the first wait, because they serve when there is no memory to make an error.
+struct StorageWatch::BriefErrors {
+  const Error late{Status::io, "storage did not answer in time; no memory was left to say which object", "deadline"};
+  const Error closed{Status::shutdown, "storage had not answered; no memory was left to say which object", "closed"};
+  static const BriefErrors& instance() {
+    static const auto* const made = new BriefErrors;  // never destroyed: threads may be stuck while the process exits
+    return *made;
+  }
+};
+
+StorageWatch::StorageWatch(std::shared_ptr<const Clock> clock)
+    : clock_(std::move(clock)), brief_(BriefErrors::instance()) {}
+
+StorageWatch* StorageWatch::current() noexcept {
+  return of_this_thread;
+}
+
+void StorageWatch::sit_down() noexcept {
+  of_this_thread = this;
+}
+
+StorageWatch::Scope::Scope(Abandonable* work) noexcept : watch_(of_this_thread), work_(work) {
+  if (watch_ == nullptr) return;
+  const std::lock_guard lock(watch_->mutex_);
+  outer_ = std::exchange(watch_->innermost_, this);
+}
+
+StorageWatch::Scope::~Scope() {
+  if (watch_ == nullptr) return;
+  const std::lock_guard lock(watch_->mutex_);
+  watch_->innermost_ = outer_;
+}
+
+void StorageWatch::begin(std::string_view verb, const Store* store, std::string_view key) {
+  const Clock::Time now = clock_->now();
+  const std::lock_guard lock(mutex_);
+  if (abandoned_) throw nobody_waits();
+  asking_ = true;
+  began_ = now;
+  verb_ = verb;
+  store_ = store;
+  key_ = key;
+}
+
+Operation::Operation(std::string_view verb, const Store& store, std::string_view key) : watch_(of_this_thread) {
+  if (watch_ != nullptr) watch_->begin(verb, &store, key);
+}
+
+Operation::Operation(Behind) : watch_(of_this_thread) {
+  if (watch_ != nullptr) watch_->begin({}, nullptr, {});
+}
+
+// Waits while the work is being given up.
+bool StorageWatch::end() noexcept {
+  const std::lock_guard lock(mutex_);
+  asking_ = false;
+  return !abandoned_;
+}
+
+void Operation::end() {
+  if (watch_ != nullptr && !std::exchange(watch_, nullptr)->end()) throw nobody_waits();
+}
+
+Operation::~Operation() {
+  if (watch_ != nullptr) watch_->end();
+}
+
+// Empty when there is no memory for the text.
+std::optional<Error> StorageWatch::describe(std::string_view why) const noexcept {
+  const bool is_late = why.empty();
+  const Status status = is_late ? Status::io : Status::shutdown;
+  const std::string_view reason = is_late ? "deadline" : "closed";
+  try {
+    if (store_ == nullptr)
+      return Error(status, text("waited in vain for what operations without an answer hold", why), std::string(reason));
+    return Error(status, text("cannot ", verb_, ": storage did not answer in time", why), std::string(reason))
+        .at_key(key_)
+        .at_store(store_->name());
+  } catch (...) {  // std::bad_alloc, or what a store's name() throws
+    return std::nullopt;
+  }
+}
+
+bool StorageWatch::abandon(Clock::Time age, bool stuck, std::string_view why) noexcept {
+  const Clock::Time now = clock_->now();
+  const std::lock_guard lock(mutex_);
+  if (!asking_ || abandoned_ || now - began_ < age || (store_ == nullptr && !stuck)) return false;
+  if (innermost_ == nullptr) return false;
+  for (const Scope* scope = innermost_; scope != nullptr; scope = scope->outer_)
+    if (scope->work_ == nullptr) return false;
+  abandoned_ = true;
+  const std::optional<Error> described = describe(why);
+  const Error& error = described ? *described : why.empty() ? brief_.late : brief_.closed;
+  for (const Scope* scope = innermost_; scope != nullptr; scope = scope->outer_) scope->work_->abandon(error);
+  return true;
+}
+
+bool StorageWatch::abandoned() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return abandoned_;
+}
+
+bool storage_abandoned() noexcept {
+  const StorageWatch* const watch = of_this_thread;
+  return watch != nullptr && watch->abandoned();
+}
+
+std::shared_ptr<Store> make_watched_store(std::shared_ptr<Store> store) {
+  return std::make_shared<WatchedStore>(std::move(store));
+}
+
+}  // namespace damacy

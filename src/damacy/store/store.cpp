@@ -1,0 +1,109 @@
+// What a key and an uri may look like. Knows their spelling and the working directory; opens nothing.
+#include "damacy/store/store.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "damacy/core/error.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+[[noreturn]] void refuse_key(std::string_view key, std::string_view why) {
+  throw Error(Status::inval, text("not a store key: ", why), "limit").at_key(key);
+}
+
+[[noreturn]] void refuse_uri(std::string_view uri, std::string_view why) {
+  throw Error(Status::inval, text("uri ", why), "uri").at_uri(uri);
+}
+
+bool is_alpha(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool is_scheme_char(char c) {
+  return is_alpha(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+}
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+// In lower case; empty when `uri` is a path.
+std::string scheme_of(std::string_view uri) {
+  const std::size_t end = uri.find("://");
+  if (end == std::string_view::npos || end == 0 || !is_alpha(uri[0])) return {};
+  std::string scheme(uri.substr(0, end));
+  if (!std::all_of(scheme.begin(), scheme.end(), is_scheme_char)) return {};
+  std::transform(scheme.begin(), scheme.end(), scheme.begin(), lower);
+  return scheme;
+}
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (lower(c) >= 'a' && lower(c) <= 'f') return lower(c) - 'a' + 10;
+  return -1;
+}
+
+std::string percent_decoded(std::string_view uri, std::string_view encoded) {
+  std::string decoded;
+  for (std::size_t i = 0; i < encoded.size(); ++i) {
+    if (encoded[i] != '%') {
+      decoded += encoded[i];
+      continue;
+    }
+    const int high = i + 2 < encoded.size() ? hex_value(encoded[i + 1]) : -1;
+    const int low = i + 2 < encoded.size() ? hex_value(encoded[i + 2]) : -1;
+    if (high < 0 || low < 0) refuse_uri(uri, "has a '%' without two hexadecimal digits behind it");
+    if (high == 0 && low == 0) refuse_uri(uri, "holds a NUL");
+    decoded += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return decoded;
+}
+
+}  // namespace
+
+void check_key(std::string_view key) {
+  if (key.size() > Limits::key_bytes)
+    refuse_key(key, text("longer than ", Limits::key_bytes, " bytes (has ", key.size(), ")"));
+  if (key.find('\0') != std::string_view::npos) refuse_key(key, "holds a NUL");
+  std::uint64_t components = 0;
+  for (std::size_t begin = 0; begin <= key.size();) {
+    const std::size_t end = std::min(key.find('/', begin), key.size());
+    const std::string_view part = key.substr(begin, end - begin);
+    if (part.empty()) refuse_key(key, "has an empty part");
+    if (part == "." || part == "..") refuse_key(key, text("has a part '", part, "'"));
+    if (++components > Limits::key_components)
+      refuse_key(key, text("has more than ", Limits::key_components, " components"));
+    begin = end + 1;
+  }
+}
+
+std::string path_of_uri(std::string_view uri) {
+  if (uri.empty()) refuse_uri(uri, "is empty");
+  if (uri.size() > Limits::uri_bytes)
+    refuse_uri(uri, text("is longer than ", Limits::uri_bytes, " bytes (has ", uri.size(), ")"));
+  if (uri.find('\0') != std::string_view::npos) refuse_uri(uri, "holds a NUL");
+  const std::string scheme = scheme_of(uri);
+  if (scheme.empty()) return std::string(uri);
+  if (scheme != "file")
+    refuse_uri(uri, text("has a scheme that cannot be read: ", scheme, "; paths and file:///path can"));
+  const std::string_view rest = uri.substr(scheme.size() + 3);
+  if (rest.empty() || rest[0] != '/') refuse_uri(uri, "names a host; a file is file:///path");
+  return percent_decoded(uri, rest);
+}
+
+bool is_relative_path(std::string_view uri) {
+  return !uri.empty() && uri[0] != '/' && scheme_of(uri).empty();
+}
+
+std::string absolute_path(const std::string& path) {
+  if (path.starts_with('/')) return path;
+  std::error_code failed;
+  const auto here = std::filesystem::current_path(failed);
+  return failed ? path : (here / path).string();
+}
+
+}  // namespace damacy

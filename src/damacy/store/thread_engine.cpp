@@ -1,0 +1,303 @@
+// Threads that take requests from one queue, in order, and run each from beginning to end; one that storage holds is
+// replaced. Knows no files and no policy.
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <pthread.h>
+
+#include "damacy/core/address_space.h"
+#include "damacy/core/log.h"
+#include "damacy/core/own_thread.h"
+#include "damacy/core/text.h"
+#include "damacy/device/trace.h"
+#include "damacy/store/engine.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kAbandonedAtMost = 256;  // threads of one engine that storage may hold, and be replaced
+constexpr auto kLook = std::chrono::milliseconds(20);
+
+void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
+  const StorageWatch::Scope scope(request.can_be_abandoned() ? &request : nullptr);
+  Part part;
+  std::optional<Error> failure;
+  try {
+    part = request.prepare(thread, stop);
+    if (!part.dst.empty()) {
+      const TraceRange stage("damacy read");
+      part.object->read_exact(part.offset, part.dst);
+    }
+  } catch (...) {
+    failure.emplace(current_error());
+  }
+  if (!storage_abandoned()) request.complete(thread, part, failure ? &*failure : nullptr);
+}
+
+// What the engine and its threads share; it lives as long as the last of them.
+struct Shared {
+  explicit Shared(std::size_t readers_of) : readers(readers_of) {}
+
+  struct Seat {
+    Seat(std::shared_ptr<const Clock> clock, std::size_t number_of) : watch(std::move(clock)), number(number_of) {}
+    StorageWatch watch;
+    const std::size_t number;
+    bool reading = false;  // a request that only reads
+    bool left = false;     // its thread will touch nothing more, or was abandoned
+    std::thread thread;    // the engine's
+  };
+
+  // With `mutex` held, as the next one.
+  bool can_take() const {
+    if (!urgent.empty()) return true;
+    return !waiting.empty() && (reading < readers || stopping || !waiting.front()->only_reads());
+  }
+
+  std::unique_ptr<Request> take() {
+    if (!can_take()) return nullptr;
+    auto& from = urgent.empty() ? waiting : urgent;
+    auto request = std::move(from.front());
+    from.pop_front();
+    return request;
+  }
+
+  // Empty: the thread ends.
+  std::unique_ptr<Request> next(Seat& seat) {
+    if (seat.watch.abandoned()) return nullptr;
+    std::unique_lock lock(mutex);
+    if (std::exchange(seat.reading, false)) --reading;
+    while (!stopping) {
+      if (auto request = take()) {
+        seat.reading = request->only_reads();
+        if (seat.reading) ++reading;
+        if (sleeping > 0 && can_take()) changed.notify_one();
+        return request;
+      }
+      ++sleeping;
+      changed.wait(lock);
+      --sleeping;
+    }
+    seat.left = true;
+    ended.notify_all();
+    return nullptr;
+  }
+
+  static void serve(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Seat>& seat) {
+    pthread_setname_np(pthread_self(), "damacy-read");
+    seat->watch.sit_down();
+    const std::stop_token token = shared->stop.get_token();
+    while (auto request = shared->next(*seat)) run(*request, seat->number, token);
+    if (seat->watch.abandoned()) shared->come_back(*seat);
+  }
+
+  // An abandoned thread, when storage has let it go.
+  void come_back(const Seat& seat) noexcept {
+    std::shared_ptr<void> last;  // let go without the lock
+    std::unique_lock lock(mutex);
+    ended.wait(lock, [&] { return seat.left; });
+    if (--abandoned == 0) last = std::move(keep);
+  }
+
+  const std::size_t readers;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::condition_variable ended;
+  std::deque<std::unique_ptr<Request>> urgent;  // submission order among themselves
+  std::deque<std::unique_ptr<Request>> waiting;
+  std::size_t sleeping = 0;
+  std::size_t reading = 0;    // requests under way that only read
+  std::size_t abandoned = 0;  // threads that storage holds
+  bool stopping = false;
+  const Error* refusal = nullptr;  // why nothing is taken any more
+  std::shared_ptr<void> keep;
+  std::stop_source stop;
+};
+
+class ThreadEngine final : public Engine {
+ public:
+  using Seat = Shared::Seat;
+
+  ThreadEngine(std::size_t threads, std::size_t readers, std::shared_ptr<const Clock> clock)
+      : count_(std::max<std::size_t>(threads, 1)),
+        clock_(std::move(clock)),
+        shared_(std::make_shared<Shared>(std::max<std::size_t>(readers, 1))) {
+    seats_.reserve(count_);
+    try {
+      for (std::size_t i = 0; i < count_; ++i) seats_.push_back(start(i));
+    } catch (const std::system_error& error) {
+      const std::size_t started = seats_.size();
+      end();
+      throw Error(
+          Status::oom,
+          text("cannot start reader thread ", started + 1, " of ", count_, ": ", error.what(), address_space_note()),
+          "memory")
+          .with_errno(error.code().value());
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+
+  ThreadEngine(const ThreadEngine&) = delete;
+  ThreadEngine& operator=(const ThreadEngine&) = delete;
+
+  ~ThreadEngine() override {
+    end();
+    refuse(shutdown_);
+  }
+
+  void submit(std::unique_ptr<Request> request) override { add(shared_->waiting, std::move(request)); }
+  void submit_urgent(std::unique_ptr<Request> request) override { add(shared_->urgent, std::move(request)); }
+  std::size_t threads() const noexcept override { return count_; }
+
+  bool abandon_overdue(Clock::Time age, bool stuck) noexcept override {
+    const std::lock_guard lock(seats_mutex_);
+    for (auto& seat : seats_) {
+      if (seat->left || !seat->watch.abandon(age, stuck || any_abandoned(), {})) continue;
+      log_some(LogLevel::warn, "hung", "a read that storage did not answer was given up, with its buffer");
+      leave(*seat);
+      replace(seat);
+    }
+    return any_abandoned();
+  }
+
+  bool stop(std::chrono::steady_clock::time_point patience, std::shared_ptr<void> keep) noexcept override {
+    const std::lock_guard seats_lock(seats_mutex_);
+    request_stop();
+    for (;;) {
+      std::unique_lock lock(shared_->mutex);
+      const auto all_left = [&] {
+        return std::all_of(seats_.begin(), seats_.end(), [](const auto& seat) { return seat->left; });
+      };
+      const bool waited = std::chrono::steady_clock::now() >= patience;
+      if (waited ? shared_->ended.wait_for(lock, kLook, all_left) : shared_->ended.wait_until(lock, patience, all_left))
+        break;
+      lock.unlock();
+      for (const auto& seat : seats_)
+        if (!seat->left && seat->watch.abandon(Clock::Time{0}, true, ": the pipeline was closed")) leave(*seat);
+    }
+    end();
+    refuse(shutdown_);
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->abandoned > 0) shared_->keep = std::move(keep);
+    return shared_->abandoned > 0;
+  }
+
+ private:
+  std::shared_ptr<Seat> start(std::size_t number) {
+    const detail::BlockedSignals blocked;
+    auto seat = std::make_shared<Seat>(clock_, number);
+    seat->thread = std::thread([shared = shared_, seat = seat] { Shared::serve(shared, seat); });
+    return seat;
+  }
+
+  void add(std::deque<std::unique_ptr<Request>>& queue, std::unique_ptr<Request> request) {
+    bool wake = false;
+    const Error* refusal = nullptr;
+    try {
+      const std::lock_guard lock(shared_->mutex);
+      refusal = shared_->refusal;
+      if (refusal == nullptr) {
+        queue.push_back(std::move(request));
+        wake = shared_->sleeping > 0 && shared_->can_take();
+      }
+    } catch (const std::bad_alloc&) {  // push_back then moved nothing
+      const Error failure = current_error();
+      return request->complete(0, Part{}, &failure);
+    }
+    if (refusal != nullptr) return request->complete(0, Part{}, refusal);
+    if (wake) shared_->changed.notify_one();
+  }
+
+  bool any_abandoned() const {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->abandoned > 0;
+  }
+
+  // Its work was given up. The thread is its own now.
+  void leave(Seat& seat) noexcept {
+    seat.thread.detach();
+    const std::lock_guard lock(shared_->mutex);
+    seat.left = true;
+    if (std::exchange(seat.reading, false)) --shared_->reading;
+    ++shared_->abandoned;
+    shared_->changed.notify_one();
+    shared_->ended.notify_all();
+  }
+
+  // Without a thread there is nobody to serve: what waits fails.
+  void replace(std::shared_ptr<Seat>& seat) noexcept {
+    std::size_t held = 0;
+    {
+      const std::lock_guard lock(shared_->mutex);
+      held = shared_->abandoned;
+    }
+    try {
+      if (held < kAbandonedAtMost) {
+        seat = start(seat->number);
+        return;
+      }
+    } catch (...) {
+      log_current_error(LogLevel::warn);
+    }
+    if (!std::all_of(seats_.begin(), seats_.end(), [](const auto& one) { return one->left; })) return;
+    refuse(unanswered_);
+  }
+
+  void request_stop() noexcept {
+    shared_->stop.request_stop();
+    {
+      const std::lock_guard lock(shared_->mutex);
+      shared_->stopping = true;
+    }
+    shared_->changed.notify_all();
+  }
+
+  void end() noexcept {
+    request_stop();
+    for (const auto& seat : seats_)
+      if (seat->thread.joinable()) seat->thread.join();
+    seats_.clear();
+  }
+
+  // What waits, and comes later, fails. complete() may submit more.
+  void refuse(const Error& why) noexcept {
+    {
+      const std::lock_guard lock(shared_->mutex);
+      shared_->refusal = &why;
+    }
+    for (;;) {
+      std::unique_ptr<Request> request;
+      {
+        const std::lock_guard lock(shared_->mutex);
+        request = shared_->take();
+      }
+      if (!request) return;
+      request->complete(0, Part{}, &why);
+    }
+  }
+
+  const std::size_t count_;
+  const std::shared_ptr<const Clock> clock_;
+  const Error shutdown_{Status::shutdown, "the engine was stopped before this read began", "closed"};
+  const Error unanswered_{Status::io, "every thread waits for an answer from storage", "deadline"};
+  const std::shared_ptr<Shared> shared_;
+  std::mutex seats_mutex_;
+  std::vector<std::shared_ptr<Seat>> seats_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_thread_engine(std::size_t threads, std::size_t readers,
+                                           std::shared_ptr<const Clock> clock) {
+  return std::make_unique<ThreadEngine>(threads, readers, std::move(clock));
+}
+
+}  // namespace damacy

@@ -1,0 +1,93 @@
+// The read of a run of chunks into the staging memory of a wave, and what its reader does then: it describes the
+// chunks' frames. Knows reads and their failures; not how waves are formed.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "damacy/core/error.h"
+#include "damacy/fetch/chunk_reads.h"
+#include "damacy/wave/stage_chunk.h"
+#include "damacy/wave/wave.h"
+
+namespace damacy {
+
+class SlabRead final : public Request {
+ public:
+  SlabRead(std::shared_ptr<Wave> wave, std::shared_ptr<ChunkTasks> tasks, ChunkRun run, StagedRange staged,
+           std::vector<StagedChunk*> chunks)
+      : wave_(std::move(wave)),
+        tasks_(std::move(tasks)),
+        run_(std::move(run)),
+        staged_(std::move(staged)),
+        chunks_(std::move(chunks)) {
+    tasks_->open_read();
+  }
+
+  Part prepare(std::size_t, std::stop_token) override {
+    watch_ = {};
+    return {tasks_->object_of(tasks_->shard_of(run_.chunks.front())), run_.offset, staged_.memory()};
+  }
+
+  bool only_reads() const noexcept override { return true; }
+  void complete(std::size_t, const Part& part, const Error* failure) noexcept override {
+    if (failure == nullptr) {
+      std::uint64_t wanted = 0;
+      for (const StagedChunk* chunk : chunks_) wanted += chunk->staged_bytes;
+      count_read(tasks_->board(), watch_.elapsed(), run_.bytes, wanted);
+      end_read();
+    }
+    for (; next_ < chunks_.size() && !storage_abandoned(); ++next_) {
+      StagedChunk* const chunk = chunks_[next_];
+      try {
+        if (failure != nullptr) read_again(part, *chunk, *failure);
+        stage_chunk(*wave_, *chunk, packed(*chunk));
+      } catch (...) {
+        if (storage_abandoned()) return;
+        chunk->failed = true;
+        tasks_->fail_chunk_in_flight(chunk->chunk);
+      }
+    }
+    if (!storage_abandoned()) end_read();
+  }
+  bool can_be_abandoned() const noexcept override { return true; }
+  // The wave goes on without these chunks, and its memory stays here.
+  void abandon(const Error& why) noexcept override {
+    kept_ = staged_.keep();
+    staged_.strand(why);
+    end_read();
+    for (; next_ < chunks_.size(); ++next_) {
+      chunks_[next_]->failed = true;
+      tasks_->fail_chunk(chunks_[next_]->chunk, why);
+    }
+    const StagedRange ends = std::move(staged_);
+  }
+
+ private:
+  void end_read() noexcept {
+    if (!std::exchange(is_read_, true)) tasks_->close_read();
+  }
+
+  std::span<std::byte> packed(const StagedChunk& chunk) const {
+    return staged_.memory().subspan(chunk.staged_at - staged_.begin(), chunk.staged_bytes);
+  }
+
+  // A merged read fails as a whole; the chunks that can be read must not suffer for the one that cannot.
+  void read_again(const Part& part, const StagedChunk& chunk, const Error& failure) {
+    if (chunks_.size() == 1 || !part.object || failure.status() != Status::io) throw Error(failure);
+    part.object->read_exact(tasks_->where(chunk.chunk).offset, packed(chunk));
+  }
+
+  std::shared_ptr<void> kept_;  // of an abandoned read: the memory
+  std::shared_ptr<Wave> wave_;
+  std::shared_ptr<ChunkTasks> tasks_;
+  ChunkRun run_;
+  StagedRange staged_;
+  std::vector<StagedChunk*> chunks_;
+  std::size_t next_ = 0;  // of them
+  bool is_read_ = false;
+  Stopwatch watch_;
+};
+
+}  // namespace damacy

@@ -1,0 +1,26 @@
+// What a reader does with a chunk that a device will decode: check it, find its frames, say where its elements go.
+// Knows codecs and placements; nothing of threads or streams.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "damacy/codec/chain.h"
+#include "damacy/wave/stage_frames.h"
+#include "damacy/wave/wave.h"
+
+namespace damacy {
+
+// `packed` are the chunk's encoded bytes, which stand at staged_at. Adds frames and placements to the wave; a failure
+// is told to the chunk's rows.
+void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed) noexcept;
+
+// Placements into rows of a batch whose address is not known yet: they count from its first byte.
+// Of a chunk that lies decoded at `address`.
+void add_placements(PlacementList& list, const StagedChunk& chunk, std::uint64_t address, const ChunkLayout& layout);
+// Elements of `part`, wanted by `row`, that lie at `address` by themselves, row-major.
+void add_crop(PlacementList& list, const StagedChunk& chunk, std::uint32_t row, const Box& part, std::uint64_t address);
+// `part`, relative to the row's own box, becomes the fill element that lies at `address`.
+void add_fill(PlacementList& list, const BatchJob& job, std::uint32_t row, const Box& part, std::uint64_t address);
+
+}  // namespace damacy

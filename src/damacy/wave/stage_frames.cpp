@@ -1,0 +1,183 @@
+#include "damacy/wave/stage_frames.h"
+
+#include <algorithm>
+
+#include "damacy/codec/blosc.h"
+#include "damacy/codec/bytes.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::uint64_t kCrcBytes = 4;
+
+// Larger streams are slower on a device than on a core: they are decoded serially.
+constexpr std::uint64_t kMaxDeviceChunk = std::uint64_t{64} << 20;
+
+// Smaller blocks of blosc, which no writer makes, are not worth their descriptors.
+constexpr std::uint64_t kMinDeviceBlock = 64;
+
+bool has_kernel(CodecId id) noexcept {
+  return id == CodecId::zstd || id == CodecId::blosc || id == CodecId::lz4;
+}
+
+// A chunk while its frames are found.
+struct Staging {
+  const FrameSink& sink;
+  std::uint64_t decoded_at;
+  std::span<const std::byte> bytes;  // of the frame, checksums gone
+  std::uint64_t at;                  // of bytes[0], in the slab
+  std::uint64_t decoded_size;
+  std::vector<ByteRange> needed;
+  std::vector<GpuFrame>& frames;
+  StagedFrames found = {};
+};
+
+DecodeResult strip_checksums(const CodecChain& codecs, Staging& staging) {
+  for (std::size_t i = codecs.codecs().size(); i-- > 0 && codecs.codecs()[i].id == CodecId::crc32c;) {
+    if (staging.bytes.size() < kCrcBytes)
+      return {DecodeStatus::size, "crc32c: fewer bytes than a checksum has", staging.bytes.size(), kCrcBytes};
+    const bool front = codecs.codecs()[i].checksum_at_start;
+    const auto stored_at = front ? staging.bytes.first(kCrcBytes) : staging.bytes.last(kCrcBytes);
+    const std::uint32_t stored = detail::read_le32(stored_at.data());
+    staging.bytes = front ? staging.bytes.subspan(kCrcBytes) : staging.bytes.first(staging.bytes.size() - kCrcBytes);
+    staging.at += front ? kCrcBytes : 0;
+    if (const std::uint32_t computed = crc32c(staging.bytes); stored != computed)
+      return {DecodeStatus::checksum, "crc32c: stored checksum", stored, computed};
+  }
+  return {};
+}
+
+// `needed`: bytes [0, needed) of the output must be right; 0: all. As on the host, only plain zstd ends early.
+void describe_frame(Staging& staging, GpuCodec codec, ByteRange source, ByteRange target, std::uint64_t needed = 0) {
+  GpuFrame frame;
+  frame.src_offset = staging.at + source.begin;
+  frame.src_size = source.size();
+  frame.dst_offset = staging.decoded_at + target.begin;
+  frame.dst_size = target.size();
+  frame.codec = codec;
+  frame.needed_end = needed;
+  staging.frames.push_back(frame);
+}
+
+// Gives the wave all frames at once: each time readers meet there costs them more than a small frame does.
+DecodeResult add_frames(Staging& staging) {
+  if (staging.found.host || staging.frames.empty()) return {};
+  thread_local std::vector<std::uint32_t> indices;
+  indices.resize(staging.frames.size());
+  const DecodeResult result = staging.sink.frames.add_chunk(staging.bytes, staging.at, staging.frames, indices);
+  staging.sink.own(indices);
+  staging.found.host = std::ranges::find(indices, FrameList::kHost) != indices.end();
+  return result;
+}
+
+void in_place(Staging& staging, std::uint64_t offset) {
+  staging.found.in_source = staging.at + offset;
+}
+
+DecodeResult stage_raw(Staging& staging) {
+  if (staging.bytes.size() != staging.decoded_size)
+    return {DecodeStatus::size, "size of the stored bytes", staging.bytes.size(), staging.decoded_size};
+  in_place(staging, 0);
+  return {};
+}
+
+DecodeResult stage_lz4(Staging& staging) {
+  if (staging.bytes.size() < 4)
+    return {DecodeStatus::size, "lz4: fewer bytes than a size has", staging.bytes.size(), 4};
+  const std::uint64_t declared = detail::read_le32(staging.bytes.data());
+  if (declared != staging.decoded_size)
+    return {DecodeStatus::size, "lz4: declared size", declared, staging.decoded_size};
+  describe_frame(staging, GpuCodec::lz4, {4, staging.bytes.size()}, {0, staging.decoded_size});
+  return {};
+}
+
+bool wants_block(const Staging& staging, std::uint64_t begin, std::uint64_t end) {
+  return std::any_of(staging.needed.begin(), staging.needed.end(),
+                     [&](const ByteRange& r) { return r.begin < end && r.end > begin; });
+}
+
+DecodeResult stage_blosc_block(Staging& staging, const BloscHeader& header, std::uint64_t block) {
+  const ByteRange everything{0, staging.bytes.size()};
+  std::uint64_t position = 0;
+  if (const DecodeResult r = blosc_block_start(header, staging.bytes, block, position); !r.ok()) return r;
+  BloscStreams streams;
+  if (const DecodeResult r = blosc_streams(header, block, streams); !r.ok()) return r;
+  for (std::uint32_t s = 0; s < streams.count; ++s) {
+    ByteRange data;
+    if (const DecodeResult r = blosc_stream(staging.bytes, {&everything, 1}, streams.bytes, position, data); !r.ok())
+      return r;
+    const std::uint64_t target = header.block_begin(block) + s * streams.bytes;
+    const GpuCodec codec = data.size() == streams.bytes      ? GpuCodec::raw
+                           : header.codec == BloscCodec::lz4 ? GpuCodec::lz4
+                                                             : GpuCodec::zstd;
+    describe_frame(staging, codec, data, {target, target + streams.bytes});
+  }
+  return {};
+}
+
+DecodeResult stage_blosc(Staging& staging) {
+  BloscHeader header;
+  if (const DecodeResult r = read_blosc_header(staging.bytes, staging.bytes.size(), &staging.decoded_size, header);
+      !r.ok())
+    return r;
+  if (header.memcpyed) {
+    in_place(staging, BloscHeader::kBytes);
+    return {};
+  }
+  const bool decodes = header.codec == BloscCodec::lz4 || header.codec == BloscCodec::zstd;
+  if (!decodes || (header.blocksize < kMinDeviceBlock && header.block_count > 1)) {
+    staging.found.host = true;
+    return {};
+  }
+  staging.found.layout.typesize = static_cast<std::uint8_t>(header.typesize);
+  staging.found.layout.block_bytes = static_cast<std::uint32_t>(header.blocksize);
+  if (header.filter == BloscFilter::bytes) staging.found.layout.shuffle = ChunkLayout::Shuffle::bytes;
+  if (header.filter == BloscFilter::bits) staging.found.layout.shuffle = ChunkLayout::Shuffle::bits;
+  for (std::uint64_t block = 0; block < header.block_count; ++block) {
+    const std::uint64_t begin = header.block_begin(block);
+    if (!wants_block(staging, begin, begin + header.block_size(block))) continue;
+    if (const DecodeResult r = stage_blosc_block(staging, header, block); !r.ok()) return r;
+  }
+  return {};
+}
+
+DecodeResult find_frames(const CodecChain& codecs, Staging& staging) {
+  if (const DecodeResult r = codecs.check_encoded_size(staging.bytes.size(), staging.decoded_size); !r.ok()) return r;
+  if (const DecodeResult r = strip_checksums(codecs, staging); !r.ok()) return r;
+  if (codecs.codecs().empty() || codecs.codecs().front().id == CodecId::crc32c) return stage_raw(staging);
+  switch (codecs.codecs().front().id) {
+    case CodecId::lz4:
+      return stage_lz4(staging);
+    case CodecId::blosc:
+      return stage_blosc(staging);
+    default:
+      break;
+  }
+  describe_frame(staging, GpuCodec::zstd, {0, staging.bytes.size()}, {0, staging.decoded_size},
+                 std::min(staging.needed.back().end, staging.decoded_size));
+  return {};
+}
+
+}  // namespace
+
+bool device_decodes(const CodecChain& codecs) noexcept {
+  const auto list = codecs.codecs();
+  const std::size_t compressors = static_cast<std::size_t>(
+      std::count_if(list.begin(), list.end(), [](const CodecSpec& codec) { return codec.id != CodecId::crc32c; }));
+  return compressors == 0 || (compressors == 1 && has_kernel(list.front().id));
+}
+
+DecodeResult stage_frames(const CodecChain& codecs, const StagedBytes& chunk, const FrameSink& sink,
+                          StagedFrames& found) {
+  thread_local std::vector<GpuFrame> frames;
+  frames.clear();
+  Staging staging{sink, chunk.decoded_at, chunk.packed, chunk.staged_at, chunk.decoded_bytes, chunk.needed, frames};
+  staging.found.layout.chunk_bytes = chunk.decoded_bytes;
+  DecodeResult result = find_frames(codecs, staging);
+  if (result.ok()) result = add_frames(staging);
+  found = staging.found;
+  found.host = found.host || chunk.decoded_bytes > kMaxDeviceChunk;
+  return result;
+}
+
+}  // namespace damacy

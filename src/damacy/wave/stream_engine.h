@@ -1,0 +1,32 @@
+// Places batches in the order of a device's streams. Readers read encoded chunks into pinned memory and describe their
+// frames; one thread sends pieces up and enqueues decoding, one frees what is up, one enqueues placing, one waits and
+// tells the batches.
+// What a device cannot decode, or not in time, the readers decode and crop, and only the crop goes up.
+// The device is a seam: CUDA, or a host device on which every missing wait shows as wrong bytes.
+#pragma once
+
+#include <memory>
+
+#include "damacy/batch/batch_engine.h"
+#include "damacy/batch/config.h"
+#include "damacy/codec/stream_decoder.h"
+#include "damacy/copy/placement.h"
+#include "damacy/core/clock.h"
+#include "damacy/device/device.h"
+#include "damacy/zarr/catalog.h"
+
+namespace damacy {
+
+struct StreamEngineParts {
+  std::shared_ptr<Device> device;
+  std::unique_ptr<StreamDecoder> decoder;
+  std::unique_ptr<Copier> copier;
+  // Batches with fewer decoded bytes than this go to the readers: a device would not have decoded them sooner.
+  std::uint64_t device_from_bytes = 0;
+  std::shared_ptr<const Clock> clock;
+};
+
+std::unique_ptr<BatchEngine> make_stream_engine(const Config& config, StreamEngineParts parts,
+                                                std::shared_ptr<Catalog> catalog, StatsBoard& board);
+
+}  // namespace damacy

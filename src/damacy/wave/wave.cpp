@@ -1,0 +1,140 @@
+#include "damacy/wave/wave.h"
+
+#include <algorithm>
+
+namespace damacy {
+
+StagedRange::~StagedRange() {
+  if (wave_) wave_->close_range(*piece_);
+}
+
+Wave::Wave(Lease<WaveSlot> lease, Arena& staging, WaveWatcher& watcher)
+    : slot_(std::move(lease)), staging_(staging), watcher_(watcher) {
+  slot().frames->clear();
+  slot().described_bytes = 0;
+}
+
+std::uint64_t Wave::source_address(std::uint64_t offset) const noexcept {
+  return reinterpret_cast<std::uint64_t>((*slot_)->source.data()) + offset;
+}
+
+std::uint64_t Wave::destination_address(std::uint64_t offset) const noexcept {
+  return reinterpret_cast<std::uint64_t>((*slot_)->destination.data()) + offset;
+}
+
+bool Wave::fits(std::uint64_t staged_bytes, std::uint64_t decoded_bytes) const noexcept {
+  return staged_bytes <= staging_.size() && staged_ + staged_bytes + kAlignment <= (*slot_)->source.size() &&
+         decoded_bytes_ + decoded_bytes <= (*slot_)->destination.size();
+}
+
+bool Wave::last_piece_has(std::uint64_t bytes) const noexcept {
+  return !pieces_.empty() && !pieces_.back().full &&
+         pieces_.back().bytes + bytes <= pieces_.back().memory->bytes().size();
+}
+
+bool Wave::can_reserve(std::uint64_t bytes) const noexcept {
+  return last_piece_has(bytes) || bytes <= staging_.lendable();
+}
+
+// In the last piece, or a new one: behind a full one, which then goes up and makes room. While hung reads hold much of
+// the memory, pieces are as small as can be: each further read that hangs keeps the whole of its piece. Pieces that
+// they hold far apart may leave no room for the usual size.
+void Wave::reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop) {
+  if (last_piece_has(bytes)) return;
+  close_last_piece();
+  const bool scarce = staging_.stranded() > staging_.size() / 4;
+  const std::uint64_t usual = scarce ? 0 : std::min<std::uint64_t>({kPiece, staging_.size() / 8, staging_.lendable()});
+  auto memory = std::make_shared<Arena::Piece>(staging_.take(std::max(bytes, usual), std::move(stop), most));
+  const std::lock_guard lock(mutex_);
+  StagedPiece& piece = pieces_.emplace_back();
+  piece.memory = std::move(memory);
+  piece.begin = staged_;
+}
+
+StagedRange Wave::stage(std::uint64_t bytes) {
+  const std::uint64_t whole = padded(bytes);
+  const std::lock_guard lock(mutex_);
+  StagedPiece& piece = pieces_.back();
+  const std::span<std::byte> memory = piece.memory->bytes().subspan(piece.bytes, bytes);
+  const std::uint64_t begin = std::exchange(staged_, staged_ + whole);
+  piece.bytes += whole;
+  ++piece.open;
+  ++open_ranges_;
+  return StagedRange(shared_from_this(), piece, begin, memory);
+}
+
+void Wave::close_last_piece() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (pieces_.empty()) return;
+  pieces_.back().full = true;
+  tell(pieces_.back());
+}
+
+void Wave::close_range(StagedPiece& piece) noexcept {
+  const std::lock_guard lock(mutex_);
+  --piece.open;
+  --open_ranges_;
+  tell(piece);
+  if (sealed_ && open_ranges_ == 0) watcher_.wave_written(shared_from_this());
+}
+
+void Wave::seal(std::uint64_t number) noexcept {
+  close_last_piece();
+  const std::lock_guard lock(mutex_);
+  number_ = number;
+  sealed_ = true;
+  if (open_ranges_ == 0) watcher_.wave_written(shared_from_this());
+}
+
+// Once, when nobody writes it any more.
+void Wave::tell(StagedPiece& piece) noexcept {
+  if (!piece.full || piece.open > 0 || std::exchange(piece.told, true)) return;
+  watcher_.piece_written(shared_from_this(), piece);
+}
+
+std::uint64_t Wave::decode(std::uint64_t bytes) noexcept {
+  const std::uint64_t at = decoded_bytes_;
+  decoded_bytes_ += padded(bytes);
+  ++to_decode_;
+  return at;
+}
+
+StagedChunk& Wave::add(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk) {
+  const bool is_first = shares_.empty() || shares_.back().job != &tasks->job();
+  StagedChunk& staged = chunks_.emplace_back();
+  try {
+    if (is_first) shares_.emplace_back();
+  } catch (...) {
+    chunks_.pop_back();
+    throw;
+  }
+  if (is_first) {
+    shares_.back().job = &tasks->job();
+    shares_.back().first_chunk = chunks_.size() - 1;
+  }
+  tasks->open_task();
+  staged.tasks = std::move(tasks);
+  staged.chunk = chunk;
+  staged.share = &shares_.back();
+  staged.share->end_chunk = chunks_.size();
+  return staged;
+}
+
+void Wave::give_back() noexcept {
+  scratch = {};
+  pinned = {};
+  slot_.reset();
+}
+
+void Wave::own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk, std::uint64_t decoded_bytes) {
+  const bool all = std::ranges::find(frames, FrameList::kHost) == frames.end();
+  const std::lock_guard lock(mutex_);
+  if (all) slot().described_bytes += padded(decoded_bytes);
+  owners_.own(frames, chunk);
+}
+
+void Wave::read_verdicts() noexcept {
+  if (!std::exchange(verdicts_read_, true)) owners_.read_verdicts(host_status);
+}
+
+}  // namespace damacy

@@ -1,0 +1,195 @@
+// A wave: as many chunks as fit one slab of device memory, on their way through a device together: up, decoded,
+// placed. Chunks of several batches may share one. It goes up in pieces of staging memory, each as soon as all of it
+// was written, and each free again when it is up. Knows its memory and what is in it; not who reads, not who waits.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "damacy/codec/stream_decoder.h"
+#include "damacy/copy/placement.h"
+#include "damacy/core/checked.h"
+#include "damacy/core/error.h"
+#include "damacy/device/arena.h"
+#include "damacy/device/pool.h"
+#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/wave/frame_owners.h"
+
+namespace damacy {
+
+// What a wave works with, used again by the next one that gets it.
+struct WaveSlot {
+  HostBuffer source;       // on the device: encoded chunks, and crops that the host decoded; padded by kAlignment
+  HostBuffer destination;  // on the device: decoded chunks
+  std::unique_ptr<FrameList> frames;
+  std::uint64_t described_bytes = 0;  // decoded: of the chunks that have all their frames in the list
+};
+
+struct WaveShare;
+struct StagedPiece;
+class Wave;
+
+// A wave, or a part of it, on its way from thread to thread; keeps the wave while it is.
+struct WaveStep {
+  std::shared_ptr<Wave> wave;
+  StagedPiece* piece = nullptr;  // of the wave
+  WaveShare* share = nullptr;
+  WaveStep* next = nullptr;
+};
+
+// A chunk in a wave.
+struct StagedChunk {
+  std::shared_ptr<ChunkTasks> tasks;
+  std::uint32_t chunk = 0;
+  WaveShare* share = nullptr;   // its batch's
+  std::uint64_t staged_at = 0;  // in source
+  std::uint64_t staged_bytes = 0;
+  std::uint64_t decoded_at = 0;  // in destination
+  bool by_device = false;        // encoded bytes are staged; else what is placed
+  bool is_fill = false;
+  std::atomic<bool> redo{false};  // to be decoded on the host after all
+  // Elements that each row gets from here.
+  std::vector<std::pair<std::uint32_t, std::int64_t>> placed;
+  std::atomic<bool> failed{false};  // told to its rows; nothing is placed
+};
+
+// What a wave does for one batch. Shares are placed and told one by one: a batch may have to wait for its slot until
+// the batch before it, in the same wave, was taken and released.
+struct WaveShare {
+  BatchJob* job = nullptr;  // kept by its chunks
+  std::size_t first_chunk = 0, end_chunk = 0;
+  PlacementList placements;                // from the batch's first byte
+  std::span<std::byte> host_image, image;  // of the placements, here and on the device
+  bool few_at_a_time = false;              // no image holds so many placements, or of so many axes
+  Event began, done;                       // placing
+  std::optional<Error> failure;            // of placing
+  WaveStep step;
+};
+
+// Pinned memory on its way to a wave's source.
+struct StagedPiece {
+  std::shared_ptr<Arena::Piece> memory;  // an abandoned read keeps it longer
+  std::uint64_t begin = 0, bytes = 0;    // in source
+  std::uint32_t open = 0;                // ranges that are not written yet
+  bool full = false, told = false, enqueued = false;
+  Event began, ended;  // its copy
+  WaveStep step;
+};
+
+// Learns how far waves have come. Called under the wave's lock: hands on, and returns.
+class WaveWatcher {
+ public:
+  virtual ~WaveWatcher() = default;
+  // The piece is written, and nobody writes it again. It stays where it is.
+  virtual void piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept = 0;
+  // The last piece was told, and every frame is described.
+  virtual void wave_written(const std::shared_ptr<Wave>& wave) noexcept = 0;
+};
+
+// A part of a wave that somebody is about to write. It is written when this ends.
+class StagedRange {
+ public:
+  StagedRange() = default;
+  StagedRange(std::shared_ptr<Wave> wave, StagedPiece& piece, std::uint64_t begin, std::span<std::byte> memory)
+      : wave_(std::move(wave)), piece_(&piece), begin_(begin), memory_(memory) {}
+  StagedRange(StagedRange&&) noexcept = default;
+  StagedRange& operator=(StagedRange&&) = delete;
+  ~StagedRange();
+  std::uint64_t begin() const noexcept { return begin_; }  // in source
+  std::span<std::byte> memory() const noexcept { return memory_; }
+  // For a read that is given up: it may still write to this memory, and waits for memory do not count on it.
+  std::shared_ptr<void> keep() const noexcept { return piece_->memory; }
+  void strand(const Error& why) const noexcept { piece_->memory->strand(why.where().key, why.where().store); }
+
+ private:
+  std::shared_ptr<Wave> wave_;
+  StagedPiece* piece_ = nullptr;
+  std::uint64_t begin_ = 0;
+  std::span<std::byte> memory_;
+};
+
+class Wave : public std::enable_shared_from_this<Wave> {
+ public:
+  static constexpr std::uint64_t kAlignment = 256;
+  // Bytes that so many take, in staging memory and on the device.
+  static constexpr std::uint64_t padded(std::uint64_t bytes) noexcept {
+    return round_up(std::max<std::uint64_t>(bytes, 1), kAlignment);
+  }
+  static constexpr std::uint64_t kPiece = 8 << 20;  // copies of this size reach the bus's full rate
+
+  Wave(Lease<WaveSlot> lease, Arena& staging, WaveWatcher& watcher);
+
+  WaveSlot& slot() noexcept { return **slot_; }
+  std::uint64_t source_address(std::uint64_t offset) const noexcept;
+  std::uint64_t destination_address(std::uint64_t offset) const noexcept;
+
+  // The planner's thread only. Whether so many bytes more, padded, can be staged and decoded.
+  bool fits(std::uint64_t staged_bytes, std::uint64_t decoded_bytes) const noexcept;
+  std::uint64_t staged() const noexcept { return staged_; }
+  std::uint64_t decoded_bytes() const noexcept { return decoded_bytes_; }  // padded
+  std::uint64_t to_decode() const noexcept { return to_decode_; }          // chunks
+  bool empty() const noexcept { return chunks_.empty(); }
+  // Waits for staging memory, so many padded bytes, and until no more than `most` of it will be lent. Throws what
+  // Arena::take does, also Error(io, "deadline") when reads that are not responding hold too much of it.
+  void reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop);
+  // Whether reserve() can do without what such reads hold.
+  bool can_reserve(std::uint64_t bytes) const noexcept;
+  // Of what was reserved, which may be several ranges. What stays unused does no harm.
+  [[nodiscard]] StagedRange stage(std::uint64_t bytes);
+  std::uint64_t decode(std::uint64_t bytes) noexcept;  // where so many decoded bytes go
+  StagedChunk& add(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk);
+  // Nothing is added any more. Waves are decoded and placed in the order of their numbers, which has no gaps.
+  void seal(std::uint64_t number) noexcept;
+  std::uint64_t number() const noexcept { return number_; }
+
+  // Readers. Each of `frames` that is not the host's decodes a part of the chunk, of so many decoded bytes.
+  void own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk, std::uint64_t decoded_bytes);
+
+  // When it is written: nothing of this changes any more, but by whoever takes it through the device.
+  std::deque<StagedChunk>& chunks() noexcept { return chunks_; }
+  std::deque<WaveShare>& shares() noexcept { return shares_; }  // oldest first
+  const std::deque<StagedPiece>& pieces() const noexcept { return pieces_; }
+  void read_verdicts() noexcept;  // what the decoder wrote into host_status; once
+  // While in flight, held until the wave retires.
+  Arena::Piece scratch;  // device: decoder scratch, images, status words
+  Arena::Piece pinned;   // host: images, status words
+  std::span<std::byte> host_status;
+  Event decoding, decoded;  // its beginning and its end
+  bool copies_counted = false;
+  std::optional<Error> failure;  // of its way through the device
+  WaveStep step;
+  // It retires: the memory goes to the next wave.
+  void give_back() noexcept;
+
+ private:
+  friend class StagedRange;
+  bool last_piece_has(std::uint64_t bytes) const noexcept;
+  void close_range(StagedPiece& piece) noexcept;
+  void tell(StagedPiece& piece) noexcept;  // under the lock
+  void close_last_piece() noexcept;
+
+  std::optional<Lease<WaveSlot>> slot_;
+  Arena& staging_;
+  WaveWatcher& watcher_;
+  std::uint64_t decoded_bytes_ = 0;
+  std::uint64_t to_decode_ = 0;
+  std::uint64_t number_ = 0;
+  std::deque<StagedChunk> chunks_;  // addresses stay
+  std::deque<WaveShare> shares_;    // theirs, too
+
+  std::mutex mutex_;  // planner and readers; what the planner alone writes it reads without
+  std::uint64_t staged_ = 0;
+  bool sealed_ = false;
+  std::uint64_t open_ranges_ = 0;
+  std::deque<StagedPiece> pieces_;  // addresses stay
+  FrameOwners<StagedChunk> owners_;
+  bool verdicts_read_ = false;
+};
+
+}  // namespace damacy

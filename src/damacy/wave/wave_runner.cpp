@@ -1,0 +1,380 @@
+#include "damacy/wave/wave_runner.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "damacy/batch/place.h"
+#include "damacy/core/checked.h"
+#include "damacy/core/error.h"
+#include "damacy/wave/stage_chunk.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kAligned = 256;
+constexpr std::size_t kRepairImage = 256 << 10;
+constexpr std::size_t kRepairFill = kAligned;
+constexpr std::size_t kRepairAtOnce = 256;  // placements
+
+// Where the image of a wave's frames, its status words and the images of its placements lie in one piece of memory; on
+// the device its decoder's scratch comes behind them.
+struct ImageLayout {
+  std::size_t frame_bytes, status_bytes, scratch_bytes;
+  std::size_t status, placements, end;
+  explicit ImageLayout(const FrameList& frames)
+      : frame_bytes(frames.image_bytes()),
+        status_bytes(std::size_t{4} * frames.count()),
+        scratch_bytes(round_up<std::size_t>(frames.scratch_bytes(), kAligned)),
+        status(round_up(frame_bytes, kAligned)),
+        placements(status + round_up(status_bytes, kAligned)),
+        end(placements) {}
+};
+
+// Takes the memory, and gives each share's placements their part of it while there is room.
+ImageLayout take_images(Wave& wave, const Copier& copier, const WaveRunner::Memory& memory) {
+  ImageLayout at(*wave.slot().frames);
+  const std::size_t most = std::min(memory.pinned.size(), memory.device.size() - at.scratch_bytes);
+  for (WaveShare& share : wave.shares()) {
+    const std::size_t bytes = round_up(copier.image_bytes(share.placements), kAligned);
+    const bool is_deep = !share.placements.deep().empty() && !copier.takes_deep();
+    share.few_at_a_time = is_deep || at.end + bytes > most;
+    if (!share.few_at_a_time) at.end += bytes;
+  }
+  wave.pinned = memory.pinned.take(std::max<std::size_t>(at.end, 1), {});
+  wave.scratch = memory.device.take(std::max<std::size_t>(at.end + at.scratch_bytes, 1), {});
+  std::size_t image = at.placements;
+  for (WaveShare& share : wave.shares()) {
+    if (share.few_at_a_time) continue;
+    const std::size_t bytes = copier.image_bytes(share.placements);
+    share.host_image = wave.pinned.bytes().subspan(image, bytes);
+    share.image = wave.scratch.bytes().subspan(image, bytes);
+    image += round_up(bytes, kAligned);
+  }
+  return at;
+}
+
+std::uint64_t address_of(const BatchJob& job) {
+  return reinterpret_cast<std::uint64_t>(job.row_memory(0).data());
+}
+
+}  // namespace
+
+WaveRunner::WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, Copier& copier, const Memory& memory,
+                       StatsBoard& board)
+    : device_(std::move(device)),
+      decoder_(decoder),
+      copier_(copier),
+      memory_(memory),
+      board_(board),
+      up_(device_->make_stream()),
+      main_(device_->make_stream()),
+      repair_(device_->make_stream()),
+      repair_pinned_(device_->pinned_memory(), kRepairImage + kRepairFill),
+      repair_device_(device_->device_memory(), kRepairImage + kRepairFill) {
+  for (auto& stream : decode_) stream = device_->make_stream();
+  try {
+    uploader_ = std::thread([this] { upload_all(); });
+    freer_ = std::thread([this] { free_all(); });
+    placer_ = std::thread([this] { place_all(); });
+    retirer_ = std::thread([this] { retire_all(); });
+  } catch (...) {
+    finish();
+    throw;
+  }
+}
+
+void WaveRunner::piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept {
+  piece.step.wave = wave;
+  piece.step.piece = &piece;
+  written_.push(piece.step);
+}
+
+void WaveRunner::wave_written(const std::shared_ptr<Wave>& wave) noexcept {
+  wave->step.wave = wave;
+  written_.push(wave->step);
+}
+
+void WaveRunner::finish() {
+  written_.close();
+  if (uploader_.joinable()) uploader_.join();
+  uploading_.close();
+  if (freer_.joinable()) freer_.join();
+  decoding_.close();
+  if (placer_.joinable()) placer_.join();
+  placing_.close();
+  if (retirer_.joinable()) retirer_.join();
+}
+
+template <class Step>
+void WaveRunner::attempt(std::optional<Error>& failure, Step step) noexcept {
+  if (failure) return;
+  try {
+    step();
+  } catch (...) {
+    failure = current_error();
+  }
+}
+
+void WaveRunner::upload_all() {
+  while (WaveStep* const next = written_.pop()) {
+    if (next->piece == nullptr) {
+      decode_in_order(*next);
+      continue;
+    }
+    Wave& wave = *next->wave;
+    attempt(wave.failure, [&] { upload(wave, *next->piece); });
+    uploading_.push(*next);
+  }
+}
+
+void WaveRunner::free_all() {
+  while (WaveStep* const next = uploading_.pop()) {
+    const std::shared_ptr<Wave> wave = std::move(next->wave);
+    StagedPiece& piece = *next->piece;
+    try {
+      piece.ended.wait();
+    } catch (...) {  // told by whoever waits for the wave
+    }
+    if (!piece.enqueued) wait_enqueued();  // it failed half way
+    piece.memory = {};
+  }
+}
+
+// In order, so that memory and slots go to the oldest wave first: it never waits for what a later one has.
+void WaveRunner::decode_in_order(WaveStep& written) {
+  WaveStep** place = &early_;
+  while (*place != nullptr && (*place)->wave->number() < written.wave->number()) place = &(*place)->next;
+  written.next = std::exchange(*place, &written);
+  for (; early_ != nullptr && early_->wave->number() == next_; ++next_) {
+    WaveStep& first = *std::exchange(early_, early_->next);
+    board_.add(&Stats::waves_emitted, 1);
+    attempt(first.wave->failure, [&] { decode(*first.wave); });
+    decoding_.push(first);
+  }
+}
+
+void WaveRunner::place_all() {
+  while (WaveStep* const next = decoding_.pop()) {
+    const std::shared_ptr<Wave> wave = std::move(next->wave);
+    for (WaveShare& share : wave->shares()) {
+      if (!wave->failure) attempt(share.failure, [&] { place(*wave, share); });
+      share.step.wave = wave;
+      share.step.share = &share;
+      placing_.push(share.step);
+    }
+  }
+}
+
+void WaveRunner::retire_all() {
+  while (WaveStep* const next = placing_.pop()) {
+    const std::shared_ptr<Wave> wave = std::move(next->wave);
+    WaveShare& share = *next->share;
+    if (!wave->failure) {
+      attempt(share.failure, [&] {
+        share.done.wait();
+        retire(*wave, share);
+      });
+    }
+    if (const auto& failure = wave->failure ? wave->failure : share.failure) {
+      wait_enqueued();
+      fail(*wave, share, *failure);
+    }
+    close(*wave, share);
+  }
+}
+
+void WaveRunner::upload(Wave& wave, StagedPiece& piece) {
+  piece.began = up_->record(true);
+  if (piece.bytes > 0)
+    up_->copy(wave.slot().source.bytes().subspan(piece.begin, piece.bytes), piece.memory->bytes().first(piece.bytes));
+  piece.ended = up_->record(true);
+  piece.enqueued = true;
+}
+
+// All of the wave is on its way up, and its frames and placements are known.
+void WaveRunner::decode(Wave& wave) {
+  const WaveSlot& slot = wave.slot();
+  const ImageLayout at = take_images(wave, copier_, memory_);
+  const std::span<std::byte> host = wave.pinned.bytes();
+  const std::span<std::byte> device = wave.scratch.bytes();
+  const std::span<std::byte> frames = device.first(at.frame_bytes);
+  slot.frames->write_image(host.first(at.frame_bytes));
+  if (!frames.empty()) up_->copy(frames, host.first(at.frame_bytes));
+  const Event up = up_->record();
+
+  Stream& stream = *decode_[turn_++ % decode_.size()];
+  stream.wait(up);
+  wave.decoding = stream.record(true);
+  if (at.status_bytes > 0) {
+    const std::span<std::byte> status = device.subspan(at.status, at.status_bytes);
+    decoder_.enqueue(
+        stream, *slot.frames,
+        {slot.source.bytes(), slot.destination.bytes(), device.subspan(at.end, at.scratch_bytes), frames, status});
+    wave.host_status = host.subspan(at.status, at.status_bytes);
+    stream.copy(wave.host_status, status);
+  }
+  wave.decoded = stream.record(true);
+}
+
+// Waits until the batch has a slot.
+void WaveRunner::place(Wave& wave, WaveShare& share) {
+  share.job->claim_slot();
+  share.placements.rebase(address_of(*share.job));
+  if (share.few_at_a_time) return place_few_at_a_time(wave, share);
+  main_->wait(wave.decoded);
+  for (const Event& last_use : share.job->slot_ready()) main_->wait(last_use);
+  share.began = main_->record(true);
+  if (!share.image.empty()) {
+    copier_.write_image(share.placements, share.host_image);
+    copier_.upload_image(*main_, share.image, share.host_image);
+    copier_.enqueue(*main_, share.placements, share.image);
+  }
+  share.done = main_->record(true);
+}
+
+// Thousands of rows may want the same chunks.
+void WaveRunner::place_few_at_a_time(const Wave& wave, const WaveShare& share) {
+  const Repairing lock(repair_mutex_);
+  repair_->wait(wave.decoded);
+  for (const Event& last_use : share.job->slot_ready()) repair_->wait(last_use);
+  place_now(lock, share.placements);
+}
+
+void WaveRunner::retire(Wave& wave, WaveShare& share) {
+  wave.read_verdicts();
+  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
+    if (StagedChunk& chunk = wave.chunks()[i]; chunk.redo && !chunk.failed) redo(wave, chunk);
+
+  const auto as_span = [](double ms) {
+    return std::chrono::duration_cast<StatsBoard::Span>(std::chrono::duration<double, std::milli>(ms));
+  };
+  if (!std::exchange(wave.copies_counted, true)) {
+    for (const StagedPiece& piece : wave.pieces()) {
+      const auto bytes = static_cast<double>(piece.bytes);
+      board_.record(&Stats::h2d, as_span(piece.ended.ms_since(piece.began).value_or(0)), bytes, bytes);
+    }
+  }
+  // The times of the wave go to its first chunk, those of the share to the share's.
+  StatsBoard::Span decoding =
+      share.first_chunk == 0 ? as_span(wave.decoded.ms_since(wave.decoding).value_or(0)) : StatsBoard::Span{};
+  StatsBoard::Span placing = as_span(share.done.ms_since(share.began).value_or(0));
+  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
+    StagedChunk& chunk = wave.chunks()[i];
+    if (chunk.failed) continue;
+    std::int64_t elements = 0;
+    for (const auto& [row, count] : chunk.placed) {
+      chunk.tasks->job().placed(row, count);
+      elements += count;
+    }
+    if (chunk.is_fill) continue;
+    const ArrayMetadata& metadata = chunk.tasks->array_of(chunk.tasks->shard_of(chunk.chunk)).metadata();
+    if (chunk.by_device)
+      chunk.tasks->count_decode(std::exchange(decoding, {}), chunk.staged_bytes, metadata.chunk_bytes());
+    chunk.tasks->count_placed(
+        std::exchange(placing, {}), chunk.chunk, elements,
+        chunk.by_device && !chunk.redo ? ChunkTasks::Decode::on_device : ChunkTasks::Decode::on_host);
+  }
+}
+
+// What goes wrong with one chunk is not the others'.
+void WaveRunner::redo(Wave& wave, StagedChunk& chunk) noexcept {
+  try {
+    decode_on_host(wave, chunk);
+  } catch (...) {
+    chunk.failed = true;
+    chunk.tasks->fail_chunk_in_flight(chunk.chunk);
+  }
+}
+
+void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
+  const ArrayMetadata& metadata = chunk.tasks->array_of(chunk.tasks->shard_of(chunk.chunk)).metadata();
+  const Arena::Piece packed = memory_.packed.take(std::max<std::uint64_t>(chunk.staged_bytes, 1), {});
+  const Arena::Piece decoded = memory_.decoded.take(metadata.chunk_bytes(), {});
+  const std::span<std::byte> encoded = packed.bytes().first(chunk.staged_bytes);
+  {
+    const Repairing lock(repair_mutex_);
+    repair_->copy(encoded, wave.slot().source.bytes().subspan(chunk.staged_at, chunk.staged_bytes));
+    repair_->record().wait();
+  }
+  const std::vector<ByteRange> needed = chunk.tasks->needed_bytes(chunk.chunk);
+  const DecodeResult result = metadata.codecs.decode(encoded, decoded.bytes(), needed, context_);
+  if (!result.ok()) {
+    chunk.failed = true;
+    return chunk.tasks->fail_chunk(chunk.chunk, result);
+  }
+  PlacementList all;
+  ChunkLayout layout;
+  layout.chunk_bytes = metadata.chunk_bytes();
+  const Repairing lock(repair_mutex_);
+  repair_->copy(wave.slot().destination.bytes().subspan(chunk.decoded_at, metadata.chunk_bytes()), decoded.bytes());
+  repair_->record().wait();
+  add_placements(all, chunk, wave.destination_address(chunk.decoded_at), layout);
+  all.rebase(address_of(*chunk.share->job));
+  place_now(lock, all);
+}
+
+void WaveRunner::place_now(const Repairing&, const PlacementList& all) {
+  for_each_portion(copier_, all, kRepairAtOnce, [&](const PlacementList& portion) {
+    const std::size_t bytes = copier_.image_bytes(portion);
+    if (bytes > kRepairImage) throw Error(Status::oom, "a repair does not fit its buffer", "memory");
+    const std::span<std::byte> host = repair_pinned_.bytes().first(bytes);
+    const std::span<std::byte> image = repair_device_.bytes().first(bytes);
+    copier_.write_image(portion, host);
+    repair_->copy(image, host);
+    copier_.enqueue(*repair_, portion, image);
+    repair_->record().wait();
+  });
+}
+
+void WaveRunner::fill_row(BatchJob& job, std::size_t row) {
+  const ArrayMetadata& metadata = job.rows()[row].array->metadata();
+  const std::span<std::byte> fill = repair_device_.bytes().subspan(kRepairImage, sizeof metadata.fill);
+  const Repairing lock(repair_mutex_);
+  std::memcpy(repair_pinned_.data() + kRepairImage, metadata.fill.data(), sizeof metadata.fill);
+  for (const Event& last_use : job.slot_ready()) repair_->wait(last_use);
+  repair_->copy(fill, repair_pinned_.bytes().subspan(kRepairImage, sizeof metadata.fill));
+  repair_->record().wait();
+  const Box whole{Dims(job.shape().extents.size(), 0), job.shape().extents};
+  PlacementList list;
+  add_fill(list, job, static_cast<std::uint32_t>(row), whole, reinterpret_cast<std::uint64_t>(fill.data()));
+  list.rebase(address_of(job));
+  place_now(lock, list);
+}
+
+void WaveRunner::move_row(BatchJob& job, std::size_t from, std::size_t to) {
+  const Repairing lock(repair_mutex_);
+  repair_->copy(job.row_memory(to), job.row_memory(from));
+  repair_->record().wait();
+}
+
+// A wave that failed on its way: its memory may be in use all the same, by what was enqueued and has no event.
+void WaveRunner::wait_enqueued() noexcept {
+  const auto wait = [](Stream& stream) {
+    try {
+      stream.record().wait();
+    } catch (...) {  // the device is lost: it uses nothing
+    }
+  };
+  wait(*up_);
+  for (const auto& stream : decode_) wait(*stream);
+  wait(*main_);
+}
+
+void WaveRunner::fail(Wave& wave, const WaveShare& share, const Error& why) noexcept {
+  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
+    if (StagedChunk& chunk = wave.chunks()[i]; !chunk.failed.exchange(true)) chunk.tasks->fail_chunk(chunk.chunk, why);
+}
+
+// With the last share the memory goes back, and first: settling a batch may call this thread's own engine.
+void WaveRunner::close(Wave& wave, const WaveShare& share) noexcept {
+  if (share.end_chunk == wave.chunks().size()) {
+    wave.give_back();
+    ++retired_;
+  }
+  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
+    const std::shared_ptr<ChunkTasks> tasks = std::move(wave.chunks()[i].tasks);
+    tasks->close_task();
+  }
+}
+
+}  // namespace damacy

@@ -1,0 +1,98 @@
+// Takes waves through the device: one thread enqueues copies up and the decoding, one frees staging memory that is up,
+// one gets each batch its slot and enqueues the placing, one waits for what was enqueued and tells the batches. So
+// reading, copying and decoding run ahead of the slots. Knows streams and the order of work on them; not how waves are
+// formed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "damacy/core/channel.h"
+#include "damacy/wave/stream_engine.h"
+#include "damacy/wave/wave.h"
+
+namespace damacy {
+
+class WaveRunner final : public RowWriter, public WaveWatcher {
+ public:
+  static constexpr std::size_t kDecodesAtOnce = 4;  // one wave alone leaves the device half idle
+  struct Memory {
+    Arena& device;            // decoder scratch, images, status words
+    Arena& pinned;            // images, status words
+    Arena &packed, &decoded;  // host memory for chunks that a device gave up
+  };
+  WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, Copier& copier, const Memory& memory,
+             StatsBoard& board);
+  ~WaveRunner() override { finish(); }
+
+  void piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept override;
+  void wave_written(const std::shared_ptr<Wave>& wave) noexcept override;
+  // What was given is finished; the threads end. Idempotent.
+  void finish();
+  std::uint64_t retired() const noexcept { return retired_; }  // waves so far
+
+  std::uint64_t native_handle() const noexcept { return main_->native_handle(); }
+
+  // One row of a batch that no wave writes any more; on any thread. Complete on return.
+  void fill_row(BatchJob& job, std::size_t row) override;
+  void move_row(BatchJob& job, std::size_t from, std::size_t to) override;
+
+ private:
+  void upload_all();
+  void free_all();
+  void place_all();
+  void retire_all();
+  // Runs a step, unless an earlier one failed.
+  template <class Step>
+  static void attempt(std::optional<Error>& failure, Step step) noexcept;
+  void upload(Wave& wave, StagedPiece& piece);
+  void decode_in_order(WaveStep& written);
+  void decode(Wave& wave);
+  void place(Wave& wave, WaveShare& share);
+  void place_few_at_a_time(const Wave& wave, const WaveShare& share);
+  void retire(Wave& wave, WaveShare& share);
+  void redo(Wave& wave, StagedChunk& chunk) noexcept;
+  void decode_on_host(Wave& wave, StagedChunk& chunk);
+  // Runs placements by themselves, a few at a time, and waits for them. What they read is the caller's until then: so
+  // the lock, too.
+  using Repairing = std::lock_guard<std::mutex>;
+  void place_now(const Repairing& held, const PlacementList& all);
+  void wait_enqueued() noexcept;
+  static void fail(Wave& wave, const WaveShare& share, const Error& why) noexcept;
+  void close(Wave& wave, const WaveShare& share) noexcept;
+
+  std::shared_ptr<Device> device_;
+  StreamDecoder& decoder_;
+  Copier& copier_;
+  Memory memory_;
+  StatsBoard& board_;
+  std::atomic<std::uint64_t> retired_{0};
+  Channel<WaveStep> written_;  // a piece; or, without one, all of a wave
+  Channel<WaveStep> uploading_;
+  Channel<WaveStep> decoding_;
+  Channel<WaveStep> placing_;
+
+  // The uploading thread's.
+  std::unique_ptr<Stream> up_;                                  // host to device
+  std::array<std::unique_ptr<Stream>, kDecodesAtOnce> decode_;  // in turns
+  std::size_t turn_ = 0;
+  WaveStep* early_ = nullptr;     // waves that were written before the wave before them, by number
+  std::uint64_t next_ = 0;        // the number of the wave to decode next
+  std::unique_ptr<Stream> main_;  // the placing thread's
+
+  std::mutex repair_mutex_;  // guards what follows
+  std::unique_ptr<Stream> repair_;
+  HostBuffer repair_pinned_;
+  HostBuffer repair_device_;
+  DecodeContext context_;  // of the retiring thread
+
+  std::thread uploader_;
+  std::thread freer_;
+  std::thread placer_;
+  std::thread retirer_;
+};
+
+}  // namespace damacy

@@ -1,0 +1,92 @@
+// A wave's staging memory by itself: which pieces there are, who is told of them, and when.
+#include "damacy/wave/wave.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "damacy/core/error.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kStaging = 64 << 10;  // so a piece is 8 KiB
+
+class Told final : public WaveWatcher {
+ public:
+  void piece_written(const std::shared_ptr<Wave>&, StagedPiece& piece) noexcept override { pieces.push_back(&piece); }
+  void wave_written(const std::shared_ptr<Wave>&) noexcept override { ++waves; }
+  std::vector<StagedPiece*> pieces;
+  int waves = 0;
+};
+
+class WaveTest : public ::testing::Test {
+ protected:
+  static Pool<WaveSlot> one_slot() {
+    auto slot = std::make_unique<WaveSlot>();
+    slot->source = HostBuffer(std::make_shared<PageAlloc>(), kStaging + Wave::kAlignment);
+    slot->destination = HostBuffer(std::make_shared<PageAlloc>(), kStaging);
+    slot->frames = make_host_stream_decoder()->make_list({.scratch_bytes = kStaging});
+    std::vector<std::unique_ptr<WaveSlot>> slots;
+    slots.push_back(std::move(slot));
+    return Pool<WaveSlot>(std::move(slots));
+  }
+
+  Arena staging{std::make_shared<PageAlloc>(), kStaging};
+  Pool<WaveSlot> slots = one_slot();
+  Told told;
+  std::shared_ptr<Wave> wave = std::make_shared<Wave>(*slots.acquire({}), staging, told);
+};
+
+TEST_F(WaveTest, a_piece_is_told_when_it_is_full_and_written_and_the_wave_after_its_pieces) {
+  wave->reserve(8000, kStaging, {});
+  {
+    const StagedRange first = wave->stage(4000);
+    {
+      const StagedRange second = wave->stage(3000);
+    }
+    wave->reserve(4096, kStaging, {});  // does not fit behind them
+    EXPECT_TRUE(told.pieces.empty());
+  }
+  ASSERT_EQ(told.pieces.size(), 1u);
+  EXPECT_EQ(told.pieces[0]->bytes, Wave::padded(4000) + Wave::padded(3000));
+  {
+    const StagedRange third = wave->stage(10);
+    EXPECT_EQ(third.begin(), told.pieces[0]->bytes);
+    wave->seal(0);
+    EXPECT_EQ(told.waves, 0);
+  }
+  EXPECT_EQ(told.pieces.size(), 2u);
+  EXPECT_EQ(told.waves, 1);
+}
+
+TEST_F(WaveTest, a_piece_that_was_told_takes_nothing_more_though_the_next_could_not_be_had) {
+  wave->reserve(4096, kStaging, {});
+  {
+    const StagedRange range = wave->stage(4096);
+  }
+  EXPECT_THROW(wave->reserve(kStaging + 1, kStaging, {}), Error);
+  ASSERT_EQ(told.pieces.size(), 1u);
+  wave->reserve(1000, kStaging, {});
+  const StagedRange next = wave->stage(1000);
+  EXPECT_EQ(told.pieces[0]->bytes, 4096u);
+  EXPECT_EQ(wave->pieces().size(), 2u);
+}
+
+// Small pieces that hung reads hold, far apart: there is room for what is asked for, and for no piece of usual size.
+TEST_F(WaveTest, a_piece_is_smaller_than_usual_where_stranded_ones_leave_no_room_for_more) {
+  std::vector<Arena::Piece> hung, others;
+  while (staging.lendable() >= kStaging / 8) {
+    hung.push_back(staging.take(100, {}));
+    others.push_back(staging.take(kStaging / 16, {}));
+    hung.back().strand("c.0", "store");
+  }
+  others.clear();
+  ASSERT_LE(staging.stranded(), kStaging / 4);
+  ASSERT_TRUE(wave->can_reserve(1000));
+  wave->reserve(1000, kStaging, {});
+  EXPECT_EQ(wave->stage(1000).memory().size(), 1000u);
+}
+
+}  // namespace
+}  // namespace damacy
