@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Checks that no include points down src/damacy/LAYERS, that detail/ headers stay in their layer, and that CUDA headers
-and words stay in cuda/ folders. Prints each offence and exits 1, or prints one line and exits 0."""
+"""Checks that no include points down src/damacy/LAYERS, that detail/ headers stay in their layer, that CUDA headers
+and words stay in cuda/ folders, and that units do not include each other in a circle. A unit is a header with its
+source file. Prints each offence and exits 1, or prints one line and exits 0."""
 
 import pathlib
 import re
 import sys
+from collections.abc import Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "damacy"
 INCLUDE = re.compile(r'^\s*#include\s+[<"]([^>"]+)[>"]', re.M)
 CUDA_HEADER = re.compile(r"^(cuda|cub/|thrust/|nvtx3/|cooperative_groups)")
+SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 
 
 def read_layers() -> dict[str, set[str]]:
@@ -37,10 +40,48 @@ def offences(path: pathlib.Path, allowed: dict[str, set[str]]) -> list[str]:
     return found
 
 
+def units(root: pathlib.Path, files: Iterable[pathlib.Path]) -> dict[str, set[str]]:
+    """Each unit with those that its files include, by path without suffix. A header in detail/ and the source file of
+    that name one folder above are one unit. Tests are left out."""
+
+    def unit(path: str) -> str:
+        return path.rpartition(".")[0].replace("/detail/", "/")
+
+    graph: dict[str, set[str]] = {}
+    for path in files:
+        if path.stem.endswith("_test"):
+            continue
+        name = unit(f"damacy/{path.relative_to(root)}")
+        targets = {unit(t) for t in INCLUDE.findall(path.read_text()) if t.startswith("damacy/")}
+        graph.setdefault(name, set()).update(targets - {name})
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The circles of a graph: a shortest one through each node that lies on one, each reported once."""
+    found: dict[frozenset[str], list[str]] = {}
+    for start in sorted(graph):
+        before: dict[str, str] = {}
+        reached = [start]
+        for node in reached:  # grows while it is read: breadth first
+            for target in sorted(graph.get(node, ())):
+                if target not in before:
+                    before[target] = node
+                    reached.append(target)
+        if start not in before:
+            continue
+        circle = [start]
+        while (node := before[circle[-1]]) != start:
+            circle.append(node)
+        found.setdefault(frozenset(circle), [start, *reversed(circle)])
+    return list(found.values())
+
+
 def main() -> int:
     allowed = read_layers()
-    files = sorted(p for p in SRC.rglob("*") if p.suffix in {".h", ".cpp", ".cu", ".cuh"})
+    files = sorted(p for p in SRC.rglob("*") if p.suffix in SOURCES)
     bad = [f"{p.relative_to(ROOT)}: {o}" for p in files for o in offences(p, allowed)]
+    bad += [f"units include each other: {' -> '.join(circle)}" for circle in circles(units(SRC, files))]
     print("\n".join(bad) if bad else f"layers: {len(files)} files, clean")
     return 1 if bad else 0
 

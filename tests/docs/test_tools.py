@@ -1,9 +1,11 @@
-"""What tools say about sources is true: each line that a fault is planted into is there. Plants none."""
+"""What tools say about sources is true: each line that a fault is planted into is there, and checks of sources can
+fail. Plants no fault."""
 
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import check_layers  # noqa: E402
 import plant_faults  # noqa: E402
 import plant_halo_faults  # noqa: E402
 from planting import ROOT, Fault  # noqa: E402
@@ -13,3 +15,41 @@ def test_the_lines_that_faults_are_planted_into_are_there():
     faults = [*plant_faults.faults(), *(Fault(name, *what) for name, what in plant_halo_faults.FAULTS.items())]
     assert len(faults) > 20
     assert [fault for fault in faults if fault.stands not in (ROOT / fault.file).read_text()] == []
+
+
+def write(folder, files):
+    """Files of names to what they include, below `folder`; gives their paths."""
+    for name, included in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("".join(f'#include "damacy/{header}"\n' for header in included))
+    return [folder / name for name in files]
+
+
+def test_units_that_include_each_other_are_found(tmp_path):
+    files = {
+        "a/open.h": ["a/read.h"],
+        "a/read.h": [],
+        "a/read.cpp": ["a/read.h", "b/place.h"],
+        "b/place.h": ["core/error.h"],
+        "b/place.cpp": ["b/place.h", "a/open.h"],
+        "b/alone.h": ["a/open.h"],
+    }
+    graph = check_layers.units(tmp_path, write(tmp_path, files))
+    circle = ["damacy/a/open", "damacy/a/read", "damacy/b/place", "damacy/a/open"]
+    assert check_layers.circles(graph) == [circle]
+
+
+def test_a_unit_is_a_header_with_its_source_and_without_its_test(tmp_path):
+    files = {
+        "a/detail/read.h": [],
+        "a/read.cpp": ["a/detail/read.h"],
+        "a/open.h": ["a/detail/read.h"],
+        "a/read_test.cpp": ["a/open.h"],
+    }
+    assert check_layers.circles(check_layers.units(tmp_path, write(tmp_path, files))) == []
+
+
+def test_each_of_two_circles_is_found(tmp_path):
+    files = {"a/x.h": ["a/y.h", "a/z.h"], "a/y.h": ["a/x.h"], "a/z.h": ["a/x.h"]}
+    graph = check_layers.units(tmp_path, write(tmp_path, files))
+    assert sorted(map(len, check_layers.circles(graph))) == [3, 3]

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "damacy/copy/block_copy.h"
 #include "damacy/copy/copy_plan.h"
 #include "damacy/copy/element_ops.h"
 

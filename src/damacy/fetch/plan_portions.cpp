@@ -1,10 +1,51 @@
 #include "damacy/fetch/plan_portions.h"
 
+#include <condition_variable>
+#include <mutex>
+
 #include "damacy/core/limits.h"
+#include "damacy/fetch/readers.h"
 
 namespace damacy {
 
 namespace {
+
+class ShardOpening final : public StorageWork {
+ public:
+  // A task of theirs is open until all is told; or, without memory to ask, until this ends.
+  explicit ShardOpening(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) { tasks_->open_task(); }
+  ~ShardOpening() override {
+    if (!told_) tasks_->close_task();
+  }
+  void ask(std::size_t shard) noexcept override { tasks_->open_shard(shard); }
+  void give_up(std::size_t shard, const Error& why) noexcept override { tasks_->give_up_shard(shard, why); }
+  void all_told() {
+    {
+      const std::lock_guard lock(mutex_);
+      told_ = true;
+    }
+    changed_.notify_all();
+    tasks_->close_task();
+  }
+  bool wait(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait(lock, stop, [this] { return told_; });
+  }
+
+ private:
+  const std::shared_ptr<ChunkTasks> tasks_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool told_ = false;
+};
+
+// Opens all shards of a plan, side by side: on a cold disk their indices are what the first batch waits for. False:
+// stopped before.
+bool open_shards(Readers& readers, const std::shared_ptr<ChunkTasks>& tasks, const std::stop_token& stop) {
+  const auto opening = std::make_shared<ShardOpening>(tasks);
+  readers.ask(opening, tasks->plan().shards.size(), readers.contexts().size(), [opening] { opening->all_told(); });
+  return opening->wait(stop);
+}
 
 Error closed_meanwhile() {
   return Error(Status::shutdown, "the pipeline was closed while a batch was planned", "closed");
@@ -19,7 +60,7 @@ void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, st
     ChunkTasks& tasks;
     ~Close() { tasks.planned(); }
   } close{*tasks};
-  if (!with.readers->open_shards(tasks, stop)) throw closed_meanwhile();
+  if (!open_shards(*with.readers, tasks, stop)) throw closed_meanwhile();
   tasks->find_chunks();
   planning += watch.elapsed();
   each(tasks);

@@ -6,7 +6,7 @@
 #include <memory>
 #include <stop_token>
 
-#include "damacy/fetch/readers.h"
+#include "damacy/fetch/chunk_tasks.h"
 
 namespace damacy {
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "damacy/core/checked.h"
@@ -78,35 +76,6 @@ class Lane final : public Request {
   bool asking_ = false;  // the question now_, which is not told yet
 };
 
-class ShardOpening final : public StorageWork {
- public:
-  // A task of theirs is open until all is told; or, without memory to ask, until this ends.
-  explicit ShardOpening(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) { tasks_->open_task(); }
-  ~ShardOpening() override {
-    if (!told_) tasks_->close_task();
-  }
-  void ask(std::size_t shard) noexcept override { tasks_->open_shard(shard); }
-  void give_up(std::size_t shard, const Error& why) noexcept override { tasks_->give_up_shard(shard, why); }
-  void all_told() {
-    {
-      const std::lock_guard lock(mutex_);
-      told_ = true;
-    }
-    changed_.notify_all();
-    tasks_->close_task();
-  }
-  bool wait(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait(lock, stop, [this] { return told_; });
-  }
-
- private:
-  const std::shared_ptr<ChunkTasks> tasks_;
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  bool told_ = false;
-};
-
 // As many threads as cores, or fewer, read from memory for the most part: the threads that feed a device, and its
 // consumer, need cores too. More threads than cores are for storage that lets them sleep.
 std::size_t readers_at_once(const Config& config) {
@@ -133,12 +102,6 @@ void Readers::ask(std::shared_ptr<StorageWork> work, std::size_t count, std::siz
       engine_->submit_urgent(std::make_unique<Lane>(questions));
   } catch (const std::bad_alloc&) {  // fewer take part
   }
-}
-
-bool Readers::open_shards(const std::shared_ptr<ChunkTasks>& tasks, const std::stop_token& stop) {
-  const auto opening = std::make_shared<ShardOpening>(tasks);
-  ask(opening, tasks->plan().shards.size(), contexts_.size(), [opening] { opening->all_told(); });
-  return opening->wait(stop);
 }
 
 void Readers::abandon_overdue() noexcept {

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "damacy/batch/config.h"
-#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/codec/chain.h"
+#include "damacy/core/clock.h"
+#include "damacy/core/error.h"
 #include "damacy/store/engine.h"
 
 namespace damacy {
@@ -38,9 +40,6 @@ class Readers {
   // Asks questions 0 to `count`, on at most `lanes` threads; calls `all_told` behind the last, on one of them or on
   // this.
   void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes, std::function<void()> all_told);
-  // Opens all shards of a plan, side by side: on a cold disk their indices are what the first batch waits for. False:
-  // stopped before.
-  bool open_shards(const std::shared_ptr<ChunkTasks>& tasks, const std::stop_token& stop);
   void abandon_overdue() noexcept;
   // Ends what runs, drops what waits (its tasks fail), joins. Idempotent. True: threads that storage holds were left
   // behind with `keep`. Questions can still be asked between the two.

@@ -10,7 +10,6 @@
 #include "damacy/core/fork.h"
 #include "damacy/core/log.h"
 #include "damacy/core/own_thread.h"
-#include "damacy/fileio/operation.h"
 
 namespace damacy {
 
@@ -18,9 +17,9 @@ CallbackThread& CallbackThread::process() {
   return one_per_process<CallbackThread>();
 }
 
-void CallbackThread::add(std::shared_ptr<Operation> ended) noexcept {
+void CallbackThread::add(std::shared_ptr<Operation> ended, Settle settle) noexcept {
   const std::lock_guard lock(mutex_);
-  ended_.push_back(std::move(ended));
+  ended_.emplace_back(std::move(ended), settle);
   if (is_running_) return changed_.notify_one();
   try {
     const detail::BlockedSignals blocked;
@@ -36,10 +35,10 @@ void CallbackThread::serve() {
   constexpr auto kIdle = std::chrono::seconds(10);
   std::unique_lock lock(mutex_);
   while (changed_.wait_for(lock, kIdle, [this] { return !ended_.empty(); })) {
-    auto operation = std::move(ended_.front());
+    auto [operation, settle] = std::move(ended_.front());
     ended_.pop_front();
     lock.unlock();
-    operation->settle();
+    settle(*operation);
     operation.reset();
     lock.lock();
   }

@@ -8,13 +8,12 @@
 #include <span>
 #include <vector>
 
+#include "damacy/fileio/direction.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/file_memory.h"
 #include "damacy/fileio/operation.h"
 
 namespace damacy {
-
-enum class Direction { read, write };
 
 struct RequestOptions {
   std::uint64_t task_size = 0;  // 0: the process's

@@ -114,7 +114,7 @@ void Operation::finish() noexcept {
     changed_.notify_all();
   }
   if (when_ended) when_ended(*this);
-  if (somebody_listens) CallbackThread::process().add(shared_from_this());
+  if (somebody_listens) notify_callbacks();
 }
 
 bool Operation::done() {
@@ -230,7 +230,11 @@ void Operation::when_done(std::function<void()> call) {
   if (call)
     call();
   else
-    CallbackThread::process().add(shared_from_this());
+    notify_callbacks();
+}
+
+void Operation::notify_callbacks() noexcept {
+  CallbackThread::process().add(shared_from_this(), [](Operation& ended) { ended.settle(); });
 }
 
 void Operation::settle() {

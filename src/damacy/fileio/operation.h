@@ -88,10 +88,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::function<void(Operation&)> when_ended;  // set before it starts; called once, at the end of the last part
 
  private:
-  friend class CallbackThread;
   void leave() noexcept;
-  void finish() noexcept;  // the last part has ended
-  void settle();           // waits for the copies; then calls whom when_done() named
+  void finish() noexcept;            // the last part has ended
+  void notify_callbacks() noexcept;  // on the callback thread
+  void settle();                     // waits for the copies; then runs the callbacks of when_done()
   bool await_copies(std::optional<std::chrono::steady_clock::time_point> until,
                     const std::function<void()>& interrupted);
 

@@ -30,8 +30,8 @@ auto with_memory(std::string_view stage, Call call) {
 }  // namespace
 
 Pipeline::Pipeline(Config config, Surroundings surroundings)
-    : impl_(with_memory("create", [&] { return std::make_shared<Impl>(std::move(config), std::move(surroundings)); })) {
-}
+    : impl_(with_memory("create",
+                        [&] { return std::make_shared<PipelineImpl>(std::move(config), std::move(surroundings)); })) {}
 Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
   if (impl_) impl_->close();
@@ -42,7 +42,7 @@ Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
 Pipeline::~Pipeline() {
   if (!impl_) return;
   if (impl_->forked())
-    new std::shared_ptr<Impl>(std::move(impl_));  // a child owns none of the threads: leak all, touch nothing
+    new std::shared_ptr<PipelineImpl>(std::move(impl_));  // a child owns none of the threads: leak all, touch nothing
   else
     impl_->close();
 }

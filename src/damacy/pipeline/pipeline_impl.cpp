@@ -62,7 +62,7 @@ std::string settings_text(const Config& config, const Device* device) {
 
 }  // namespace
 
-Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
+PipelineImpl::PipelineImpl(Config config_, Surroundings surroundings)
     : config(checked(std::move(config_))), epoch(fork_epoch()), around(std::move(surroundings)), stream(config) {
   try {
     if (!around.clock) around.clock = std::make_shared<SteadyClock>();
@@ -89,7 +89,7 @@ Pipeline::Impl::Impl(Config config_, Surroundings surroundings)
 }
 
 // Where batches live, and which memory they are made of. On the host there is no device to speak of.
-void Pipeline::Impl::bind() {
+void PipelineImpl::bind() {
   BoundDevice bound;
   if (around.device)
     bound.device = around.device;
@@ -105,7 +105,7 @@ void Pipeline::Impl::bind() {
     around.alloc = engine_device ? engine_device->device_memory() : std::make_shared<PageAlloc>();
 }
 
-std::unique_ptr<BatchEngine> Pipeline::Impl::make_engine() {
+std::unique_ptr<BatchEngine> PipelineImpl::make_engine() {
   if (!engine_device) return std::make_unique<WorkerEngine>(config, around.alloc, catalog, board, around.clock);
   StreamEngineParts parts;
   parts.device = engine_device;
@@ -121,11 +121,11 @@ std::unique_ptr<BatchEngine> Pipeline::Impl::make_engine() {
   return make_stream_engine(config, std::move(parts), catalog, board);
 }
 
-Pipeline::Impl::~Impl() {
+PipelineImpl::~PipelineImpl() {
   close();
 }
 
-void Pipeline::Impl::close() noexcept {
+void PipelineImpl::close() noexcept {
   if (forked()) return;
   // After the lock: a source's end, and what one threw, may need a lock of the user's.
   std::list<std::shared_ptr<QueuedSource>> dropped;
@@ -152,7 +152,7 @@ void Pipeline::Impl::close() noexcept {
 
 // Keeps the last figures, and what waiting callers need to see that the pipeline is closed. Slots that batches and
 // tensors still use belong to their loans. A thread that is stuck in storage keeps the engine.
-void Pipeline::Impl::free_all(double seconds) noexcept {
+void PipelineImpl::free_all(double seconds) noexcept {
   // Destroyed from the last to the first, without the lock.
   std::shared_ptr<Catalog> last_catalog;
   std::shared_ptr<Device> last_engine_device, last_batch_device;
@@ -185,23 +185,23 @@ void Pipeline::Impl::free_all(double seconds) noexcept {
   last_samples = stream.take_samples();
 }
 
-Error Pipeline::Impl::closed_error() {
+Error PipelineImpl::closed_error() {
   return Error(Status::shutdown, "the pipeline is closed", "closed").in_stage("closed");
 }
 
-void Pipeline::Impl::check_usable() {
+void PipelineImpl::check_usable() {
   if (forked())
     throw Error(Status::shutdown, "the pipeline belongs to the parent process", "forked").in_stage("forked");
   if (closed) throw closed_error();
 }
 
-void Pipeline::Impl::refuse_reentry(std::string_view stage) const {
+void PipelineImpl::refuse_reentry(std::string_view stage) const {
   if (refilling && refiller == std::this_thread::get_id())
     throw Error(Status::inval, text(stage, " was called from inside a source of this pipeline"), "reentrant")
         .in_stage(stage);
 }
 
-void Pipeline::Impl::plan_batches(std::stop_token stop) {
+void PipelineImpl::plan_batches(std::stop_token stop) {
   // A failed row that is to be filled needs its slot even when nothing else is written to it.
   const bool ahead = engine->runs_ahead() && config.on_error != OnError::fill;
   while (const std::shared_ptr<BatchJob> job = next_to_plan(stop, ahead)) {
@@ -220,7 +220,7 @@ void Pipeline::Impl::plan_batches(std::stop_token stop) {
 }
 
 // Null when the pipeline closes first. Unless planning runs `ahead`, a slot is free, too.
-std::shared_ptr<BatchJob> Pipeline::Impl::next_to_plan(const std::stop_token& stop, bool ahead) {
+std::shared_ptr<BatchJob> PipelineImpl::next_to_plan(const std::stop_token& stop, bool ahead) {
   Lock lock(wakeup->mutex);
   const auto can_plan = [&] { return stream.has_unplanned() && (ahead || slots->any_free()); };
   if (!can_plan()) {
@@ -234,7 +234,7 @@ std::shared_ptr<BatchJob> Pipeline::Impl::next_to_plan(const std::stop_token& st
 
 // False when stopped. What waits for a free slot has to ask now and then while fences cannot be made.
 template <class Ready>
-bool Pipeline::Impl::wait_for_slots(Lock& lock, const std::stop_token& stop, Ready ready) {
+bool PipelineImpl::wait_for_slots(Lock& lock, const std::stop_token& stop, Ready ready) {
   while (!ready()) {
     if (stop.stop_requested()) return false;
     if (slots->any_unfenced())
@@ -246,7 +246,7 @@ bool Pipeline::Impl::wait_for_slots(Lock& lock, const std::stop_token& stop, Rea
 }
 
 // One look finds the slot and takes it: between two, a pop may drop it.
-std::shared_ptr<SlotLoan> Pipeline::Impl::lend(BatchJob& job) {
+std::shared_ptr<SlotLoan> PipelineImpl::lend(BatchJob& job) {
   Lock lock(wakeup->mutex);
   std::shared_ptr<SlotLoan> loan;
   const auto lent = [&] {
@@ -260,7 +260,7 @@ std::shared_ptr<SlotLoan> Pipeline::Impl::lend(BatchJob& job) {
   return loan;
 }
 
-void Pipeline::Impl::on_settled(BatchJob& job) {
+void PipelineImpl::on_settled(BatchJob& job) {
   if (job.failure() || job.delivered_rows() == 0) job.take_loan().reset();  // before the lock: it notifies
   {
     const std::lock_guard lock(wakeup->mutex);
@@ -269,14 +269,14 @@ void Pipeline::Impl::on_settled(BatchJob& job) {
   wakeup->changed.notify_all();
 }
 
-Batch Pipeline::Impl::pop(const Deadline& deadline) {
+Batch PipelineImpl::pop(const Deadline& deadline) {
   for (;;) {
     await_due(deadline);
     if (auto batch = take_due()) return std::move(*batch);  // else another thread was quicker
   }
 }
 
-void Pipeline::Impl::await_due(const Deadline& deadline) {
+void PipelineImpl::await_due(const Deadline& deadline) {
   if (forked()) check_usable();
   Lock lock(wakeup->mutex);
   check_usable();
@@ -321,7 +321,7 @@ void Pipeline::Impl::await_due(const Deadline& deadline) {
   }
 }
 
-void Pipeline::Impl::record_wait(const BatchJob& job, std::chrono::steady_clock::time_point since) {
+void PipelineImpl::record_wait(const BatchJob& job, std::chrono::steady_clock::time_point since) {
   const auto now = std::chrono::steady_clock::now();
   const auto reads_end = std::clamp(job.reads_ended(), since, now);
   if (reads_end > since) board.record(&Stats::pop_wait_io, reads_end - since, 0, 0);
@@ -329,7 +329,7 @@ void Pipeline::Impl::record_wait(const BatchJob& job, std::chrono::steady_clock:
 }
 
 // All that can fail is made before the stream loses the batch.
-std::optional<Batch> Pipeline::Impl::take_due() {
+std::optional<Batch> PipelineImpl::take_due() {
   if (forked()) check_usable();
   const Lock lock(wakeup->mutex);
   check_usable();
@@ -361,13 +361,13 @@ std::optional<Batch> Pipeline::Impl::take_due() {
   return batch;
 }
 
-void Pipeline::Impl::put_back(std::exception_ptr error) {
+void PipelineImpl::put_back(std::exception_ptr error) {
   const Lock lock(wakeup->mutex);
   stream.put_back_error(std::move(error));
   wakeup->changed.notify_all();
 }
 
-void Pipeline::Impl::flush(const Deadline& deadline) {
+void PipelineImpl::flush(const Deadline& deadline) {
   if (forked()) check_usable();
   Lock lock(wakeup->mutex);
   check_usable();
@@ -387,17 +387,17 @@ void Pipeline::Impl::flush(const Deadline& deadline) {
   board.record(&Stats::flush_wait, watch.elapsed(), 0, 0);
 }
 
-bool Pipeline::Impl::can_refill() const {
+bool PipelineImpl::can_refill() const {
   return !refilling && stream.has_sources() && stream.room() > 0;
 }
 
-bool Pipeline::Impl::pending() {
+bool PipelineImpl::pending() {
   if (forked()) check_usable();
   const std::lock_guard lock(wakeup->mutex);
   return !closed && stream.has_sources();
 }
 
-Observation Pipeline::Impl::observe() const noexcept {
+Observation PipelineImpl::observe() const noexcept {
   if (last_seen) return *last_seen;
   Observation seen;
   seen.stats = board.read();
@@ -426,13 +426,13 @@ Observation Pipeline::Impl::observe() const noexcept {
   return seen;
 }
 
-Stats Pipeline::Impl::stats() {
+Stats PipelineImpl::stats() {
   if (forked()) check_usable();
   const std::lock_guard lock(wakeup->mutex);
   return observe().stats;
 }
 
-void Pipeline::Impl::stats_reset() {
+void PipelineImpl::stats_reset() {
   if (forked()) check_usable();
   const std::lock_guard lock(wakeup->mutex);
   check_usable();
@@ -441,7 +441,7 @@ void Pipeline::Impl::stats_reset() {
   stream.reset_truncated();
 }
 
-Explanation Pipeline::Impl::explain() {
+Explanation PipelineImpl::explain() {
   if (forked()) check_usable();
   Observation seen;
   {
@@ -452,7 +452,7 @@ Explanation Pipeline::Impl::explain() {
   return damacy::explain(config, seen);
 }
 
-std::string Pipeline::Impl::device() {
+std::string PipelineImpl::device() {
   if (forked()) check_usable();
   const std::lock_guard lock(wakeup->mutex);
   check_usable();

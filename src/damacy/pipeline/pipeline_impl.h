@@ -13,24 +13,29 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "damacy/batch/batch.h"
 #include "damacy/batch/batch_engine.h"
+#include "damacy/batch/config.h"
+#include "damacy/batch/sample.h"
 #include "damacy/batch/slots.h"
+#include "damacy/batch/stats.h"
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
 #include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/keep_limit.h"
-#include "damacy/pipeline/pipeline.h"
 #include "damacy/pipeline/sample_stream.h"
+#include "damacy/pipeline/surroundings.h"
 #include "damacy/zarr/catalog.h"
 
 namespace damacy {
 
-struct Pipeline::Impl {
-  using Deadline = Pipeline::Deadline;
+class PipelineImpl {
+ public:
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
-  Impl(Config config, Surroundings surroundings);
-  ~Impl();
+  PipelineImpl(Config config, Surroundings surroundings);
+  ~PipelineImpl();
 
   void push(std::shared_ptr<SampleSource> source);
   Batch pop(const Deadline& deadline);
@@ -137,7 +142,7 @@ struct Pipeline::Impl {
 
 // True when `ready`, false at the deadline. Looks up from waiting now and then, for signals.
 template <class Ready>
-bool Pipeline::Impl::wait(Lock& lock, const Deadline& deadline, Ready ready) {
+bool PipelineImpl::wait(Lock& lock, const Deadline& deadline, Ready ready) {
   for (;;) {
     if (ready()) return true;
     const auto now = std::chrono::steady_clock::now();

@@ -13,7 +13,7 @@
 
 namespace damacy {
 
-void Pipeline::Impl::push(std::shared_ptr<SampleSource> samples) {
+void PipelineImpl::push(std::shared_ptr<SampleSource> samples) {
   if (forked()) check_usable();
   const auto own = std::make_shared<QueuedSource>();  // before the lock: a source's end may need a lock of the user's
   own->samples = std::move(samples);
@@ -28,11 +28,11 @@ void Pipeline::Impl::push(std::shared_ptr<SampleSource> samples) {
   refill(lock, own.get());
 }
 
-void Pipeline::Impl::refill(Lock& lock, const QueuedSource* own) {
+void PipelineImpl::refill(Lock& lock, const QueuedSource* own) {
   struct Busy {
-    Impl& impl;
+    PipelineImpl& impl;
     Lock& lock;
-    Busy(Impl& i, Lock& l) : impl(i), lock(l) {
+    Busy(PipelineImpl& i, Lock& l) : impl(i), lock(l) {
       impl.refilling = true;
       impl.refiller = std::this_thread::get_id();
     }
@@ -48,7 +48,7 @@ void Pipeline::Impl::refill(Lock& lock, const QueuedSource* own) {
   while (!closed && stream.has_sources() && stream.room() > 0) refill_from(lock, stream.first_source(), own);
 }
 
-void Pipeline::Impl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& first, const QueuedSource* own) {
+void PipelineImpl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& first, const QueuedSource* own) {
   std::shared_ptr<QueuedSource> source = first;  // the list may lose it
   const std::int64_t room = stream.room();
   // A source's end, and what it threw, may need a lock of the user's: they are touched and dropped without ours.
@@ -86,7 +86,7 @@ void Pipeline::Impl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>
 }
 
 // Takes samples from the user's source, at most as many as fit. Runs without our lock.
-void Pipeline::Impl::pull(QueuedSource& source, std::int64_t room) const {
+void PipelineImpl::pull(QueuedSource& source, std::int64_t room) const {
   const auto limit = static_cast<std::int64_t>(Limits::samples_after_flush);
   const bool bounded = source.flushed && !source.samples->has_length();
   try {
@@ -112,7 +112,7 @@ void Pipeline::Impl::pull(QueuedSource& source, std::int64_t room) const {
 }
 
 // Arrays to be opened or found, by threads that storage may hold. Outlives a call that something interrupts.
-class Pipeline::Impl::Opening final : public StorageWork {
+class PipelineImpl::Opening final : public StorageWork {
  public:
   Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog) : catalog_(std::move(catalog)) {
     for (const Sample& sample : source.pulled)
@@ -161,7 +161,7 @@ class Pipeline::Impl::Opening final : public StorageWork {
 };
 
 // Those that are not in the catalog yet side by side.
-Pipeline::Impl::OpenedByUri Pipeline::Impl::resolve(const QueuedSource& source) {
+PipelineImpl::OpenedByUri PipelineImpl::resolve(const QueuedSource& source) {
   if (source.pulled.empty()) return {};
   Lock lock(wakeup->mutex);
   if (closed) throw closed_error();
@@ -184,7 +184,7 @@ Pipeline::Impl::OpenedByUri Pipeline::Impl::resolve(const QueuedSource& source) 
   return opening->take();
 }
 
-void Pipeline::Impl::admit_front(QueuedSource& source, const OpenedByUri& opened) {
+void PipelineImpl::admit_front(QueuedSource& source, const OpenedByUri& opened) {
   try {
     const Sample& sample = source.pulled.front();
     const auto open = [&] {

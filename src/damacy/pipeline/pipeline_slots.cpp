@@ -18,7 +18,7 @@ constexpr std::size_t kManyAdded = 8;  // slots, of which a warning tells
 
 }  // namespace
 
-void Pipeline::Impl::make_slots(const PlannedSample& first) {
+void PipelineImpl::make_slots(const PlannedSample& first) {
   const auto elements = product(first.box.extents().span());
   const std::int64_t bytes = slot_bytes(config, elements.value_or(std::numeric_limits<std::int64_t>::max()));
   check_gpu_memory(config, bytes);
@@ -38,7 +38,7 @@ void Pipeline::Impl::make_slots(const PlannedSample& first) {
 }
 
 // Of the kind that slots are made of; asked for where Config does not say how much of it they may take.
-std::optional<FreeMemory> Pipeline::Impl::free_memory() const {
+std::optional<FreeMemory> PipelineImpl::free_memory() const {
   if (config.keep_bytes || !around.keeps_batches) return std::nullopt;
   if (batch_device) {
     const auto memory = batch_device->memory();
@@ -49,7 +49,7 @@ std::optional<FreeMemory> Pipeline::Impl::free_memory() const {
 }
 
 // At the beginning of a pop: reading goes on beside batches that the consumer holds, and what it needs no more goes.
-void Pipeline::Impl::adjust_slots(Lock& lock) {
+void PipelineImpl::adjust_slots(Lock& lock) {
   if (slots->any_idle()) {
     const auto kept = slots;  // close() may drop them meanwhile
     lock.unlock();
@@ -61,7 +61,7 @@ void Pipeline::Impl::adjust_slots(Lock& lock) {
 }
 
 // The allocator, which may take its time, is called without the lock. Throws when the pipeline was closed meanwhile.
-Slots::Growth Pipeline::Impl::add_slot(Lock& lock) {
+Slots::Growth PipelineImpl::add_slot(Lock& lock) {
   const auto kept = slots;
   lock.unlock();
   const Slots::Growth growth = kept->add();
@@ -84,7 +84,7 @@ Slots::Growth Pipeline::Impl::add_slot(Lock& lock) {
   return growth;
 }
 
-Error Pipeline::Impl::held_error(const std::vector<std::int64_t>& held) const {
+Error PipelineImpl::held_error(const std::vector<std::int64_t>& held) const {
   const auto slot = static_cast<std::int64_t>(slots->bytes_of_one());
   return Error(Status::again, held_text(config, keep, slot, slots->added(), held), "held").in_stage("pop");
 }

@@ -1,6 +1,7 @@
 #include "damacy/single/object_chunks.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 
 #include "damacy/batch/place.h"
@@ -20,19 +21,19 @@ std::int64_t system_ns() {
 
 }  // namespace
 
-ObjectChunks::ObjectChunks(std::shared_ptr<SelectionRead> read, std::span<const std::uint32_t> items)
-    : read_(std::move(read)), items_(items.begin(), items.end()) {}
+ObjectChunks::ObjectChunks(std::shared_ptr<SelectionJob> job, std::span<const std::uint32_t> items)
+    : job_(std::move(job)), items_(items.begin(), items.end()) {}
 
 ChunkReads ObjectChunks::open(std::stop_token stop) {
-  read_->check_wanted();
-  object_ = read_->request_.store->open(key());
+  job_->check_wanted();
+  object_ = job_->request.store->open(key());
   list_chunks();
   ChunkReads reads;
   if (object_) {
     locate_chunks();
     find_reads_of_objects(reads);
   } else {
-    for (const std::uint32_t item : items_) read_->missing_[item] = 1;
+    for (const std::uint32_t item : items_) job_->missing[item] = 1;
     for (std::uint32_t c = 0; c < chunks_.size(); ++c) reads.missing.push_back(c);
   }
   for (const std::uint32_t chunk : reads.missing) fill(chunk, stop);
@@ -43,7 +44,7 @@ void ObjectChunks::list_chunks() {
   std::vector<std::pair<std::uint64_t, Use>> wanted;
   selections_.reserve(items_.size());
   for (const std::uint32_t item : items_) {
-    selections_.emplace_back(read_->request_.items[item].axes, array().metadata().chunk_shape);
+    selections_.emplace_back(job_->request.items[item].axes, array().metadata().chunk_shape);
     const SplitSelection& selection = selections_.back();
     for (std::int64_t part = 0; part < selection.size(); ++part)
       wanted.push_back(
@@ -111,14 +112,14 @@ Shard ObjectChunks::outermost_shard() {
 }
 
 ShardIndex ObjectChunks::index_of_object() {
-  if (!read_->request_.keeps_indices) return read_shard_index(array(), *object_);
-  IndexCache& cache = read_->workers_.indices();
-  const std::string name = text(read_->request_.store->name(), '\0', key());
+  if (!job_->request.keeps_indices) return read_shard_index(array(), *object_);
+  IndexCache& cache = job_->workers.indices();
+  const std::string name = text(job_->request.store->name(), '\0', key());
   if (auto known = cache.find(name, object_->stamp())) {
-    ++read_->workers_.counters().index_hits;
+    ++job_->workers.counters().index_hits;
     return *known;
   }
-  ++read_->workers_.counters().index_misses;
+  ++job_->workers.counters().index_misses;
   const std::int64_t now = system_ns();
   ShardIndex index = read_shard_index(array(), *object_);
   cache.keep(name, object_->stamp(), now, index);
@@ -137,20 +138,20 @@ std::vector<ByteRange> ObjectChunks::needed_bytes(std::size_t chunk) const {
 bool ObjectChunks::take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
                         std::span<const ByteRange> available, std::stop_token stop) noexcept {
   try {
-    read_->check_wanted();
+    job_->check_wanted();
     const ArrayMetadata& metadata = array().metadata();
     if (metadata.codecs.is_raw()) {
       count_decode({}, packed.size(), packed.size());
       place(chunk, packed, stop);
       return true;
     }
-    if (read_->waves_ && device_decodes(metadata.codecs)) {
+    if (job_->waves && device_decodes(metadata.codecs)) {
       stage_encoded(chunk, packed, stop);
       return true;
     }
-    const Arena::Piece scratch = read_->memory_->scratch.take(metadata.chunk_bytes(), stop);
+    const Arena::Piece scratch = job_->memory->scratch.take(metadata.chunk_bytes(), stop);
     const DecodeResult result = decode_chunk(*this, chunk, packed, available, needed_bytes(chunk), scratch.bytes(),
-                                             read_->workers_.context(thread));
+                                             job_->workers.context(thread));
     if (result.status == DecodeStatus::need_more && !available.empty()) return false;
     if (result.ok())
       place(chunk, scratch.bytes(), stop);
@@ -166,7 +167,7 @@ bool ObjectChunks::take(std::size_t thread, std::size_t chunk, std::span<const s
 CopyOp ObjectChunks::copy_of(bool stored) const noexcept {
   const ArrayMetadata& metadata = array().metadata();
   const Dtype dtype = metadata.dtype == Dtype::boolean ? Dtype::u8 : metadata.dtype;
-  const bool swaps = (stored && metadata.swap_bytes) != read_->request_.swap_out;
+  const bool swaps = (stored && metadata.swap_bytes) != job_->request.swap_out;
   return {dtype, dtype, swaps && scalar_size_of(dtype) > 1};
 }
 
@@ -175,39 +176,39 @@ Dims ObjectChunks::source_strides(bool stored) const {
 }
 
 void ObjectChunks::place(std::size_t chunk, std::span<const std::byte> decoded, std::stop_token stop) {
-  if (read_->waves_) {
+  if (job_->waves) {
     const std::vector<ByteRange> needed = needed_bytes(chunk);
     const ByteRange part{needed.front().begin, needed.back().end};
-    read_->waves_->add_elements(decoded.subspan(part.begin, part.size()), part.begin, decoded.size(), wave_chunk(chunk),
-                                std::move(stop));
+    job_->waves->add_elements(decoded.subspan(part.begin, part.size()), part.begin, decoded.size(), wave_chunk(chunk),
+                              std::move(stop));
     return;
   }
   for (const Use& use : uses_of(chunk))
     selections_[use.selection].for_copies(use.part, source_strides(true), copy_of(true), [&](const BlockCopy& copy) {
-      run_block_copy(copy, decoded, read_->request_.out);
+      run_block_copy(copy, decoded, job_->request.out);
     });
 }
 
 void ObjectChunks::fill(std::size_t chunk, std::stop_token stop) {
-  ++read_->workers_.counters().chunks_missing;
-  const std::span<const std::byte> element = std::span(read_->request_.fill).first(size_of(array().metadata().dtype));
-  if (read_->waves_) {
+  ++job_->workers.counters().chunks_missing;
+  const std::span<const std::byte> element = std::span(job_->request.fill).first(size_of(array().metadata().dtype));
+  if (job_->waves) {
     const auto place_fill = [this, self = shared_from_this(), chunk](PlacementList& list, std::uint64_t address,
                                                                      const ChunkLayout& layout) {
       add_placements(chunk, list, address, layout, false);
     };
-    return read_->waves_->add_elements(element, 0, element.size(), {place_fill, {}}, std::move(stop));
+    return job_->waves->add_elements(element, 0, element.size(), {place_fill, {}}, std::move(stop));
   }
   for (const Use& use : uses_of(chunk))
     selections_[use.selection].for_copies(use.part, source_strides(false), copy_of(false), [&](const BlockCopy& copy) {
-      run_block_copy(copy, element, read_->request_.out);
+      run_block_copy(copy, element, job_->request.out);
     });
 }
 
 void ObjectChunks::stage_encoded(std::size_t chunk, std::span<const std::byte> packed, std::stop_token stop) {
   const ArrayMetadata& metadata = array().metadata();
-  read_->waves_->add_encoded(metadata.codecs, packed, metadata.chunk_bytes(), needed_bytes(chunk), wave_chunk(chunk),
-                             std::move(stop));
+  job_->waves->add_encoded(metadata.codecs, packed, metadata.chunk_bytes(), needed_bytes(chunk), wave_chunk(chunk),
+                           std::move(stop));
   count_decode({}, packed.size(), metadata.chunk_bytes());
 }
 
@@ -226,14 +227,14 @@ WaveChunk ObjectChunks::wave_chunk(std::size_t chunk) {
 
 void ObjectChunks::add_placements(std::size_t chunk, PlacementList& list, std::uint64_t address,
                                   const ChunkLayout& layout, bool stored) {
-  const auto out = reinterpret_cast<std::uint64_t>(read_->request_.out.data());
+  const auto out = reinterpret_cast<std::uint64_t>(job_->request.out.data());
   for (const Use& use : uses_of(chunk))
     selections_[use.selection].for_copies(use.part, source_strides(stored), copy_of(stored),
                                           [&](const BlockCopy& copy) { list.add(copy, address, out, layout); });
 }
 
 void ObjectChunks::count_decode(StatsBoard::Span, std::uint64_t encoded, std::uint64_t decoded) noexcept {
-  ReadCounters& counters = read_->workers_.counters();
+  ReadCounters& counters = job_->workers.counters();
   ++counters.chunks_decoded;
   counters.stored_bytes += static_cast<std::int64_t>(encoded);
   counters.decoded_bytes += static_cast<std::int64_t>(decoded);
@@ -249,7 +250,7 @@ void ObjectChunks::give_up(std::size_t chunk) noexcept {
 
 void ObjectChunks::fail_object(Error error) noexcept {
   error.in_shard(!array().metadata().shards.empty());
-  read_->fail(error.at_uri(read_->request_.object->uri()).at_store(read_->request_.store->name()).at_key(key()));
+  job_->fail(error.at_uri(job_->request.object->uri()).at_store(job_->request.store->name()).at_key(key()));
 }
 
 void ObjectChunks::fail(std::size_t chunk, const Error& error) noexcept {
@@ -265,6 +266,21 @@ void ObjectChunks::fail(std::size_t chunk, const Error& error) noexcept {
   const ChunkPlace& place = chunks_[chunk].place;
   if (place.bytes > 0) located.at_bytes(place.offset, place.offset + place.bytes);
   fail_object(std::move(located));
+}
+
+std::optional<Dims> coordinates_in_key(const ArrayMetadata& metadata, std::string_view key) {
+  Dims found(metadata.chunk_shape.size(), 0);
+  for (std::size_t axis = found.size(); axis-- > 0;) {
+    const std::size_t begin = key.find_last_not_of("0123456789") + 1;  // npos + 1 is 0
+    const auto digits = key.substr(begin);
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), found[axis]).ec != std::errc())
+      return std::nullopt;
+    key.remove_suffix(digits.size());
+    if (axis == 0) break;
+    if (!key.ends_with(metadata.keys.separator)) return std::nullopt;
+    key.remove_suffix(1);
+  }
+  return found;
 }
 
 }  // namespace damacy

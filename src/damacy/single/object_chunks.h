@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "damacy/fetch/chunk_reads.h"
-#include "damacy/single/selection_read.h"
+#include "damacy/single/selection_job.h"
 #include "damacy/zarr/catalog.h"
 
 namespace damacy {
@@ -14,16 +16,16 @@ namespace damacy {
 class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::enable_shared_from_this<ObjectChunks> {
  public:
   // `items`: of the request, all with one key.
-  ObjectChunks(std::shared_ptr<SelectionRead> read, std::span<const std::uint32_t> items);
+  ObjectChunks(std::shared_ptr<SelectionJob> job, std::span<const std::uint32_t> items);
 
   // Opens the object and finds the chunks; what is missing is filled at once. Leaves what there is to read.
   ChunkReads open(std::stop_token stop);
   void fail_object(Error error) noexcept;
 
   EncodedChunks& tasks() noexcept override { return *this; }
-  Arena& staging() noexcept override { return read_->memory_->staging; }
+  Arena& staging() noexcept override { return job_->memory->staging; }
   void give_up(std::size_t chunk) noexcept override;
-  void end() noexcept override { read_->memory_stays_ = true; }
+  void end() noexcept override { job_->memory_stays = true; }
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override;
 
@@ -33,14 +35,14 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
   }
   const ArrayMetadata& metadata_of(std::size_t) const override { return array().metadata(); }
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
-  StatsBoard& board() const noexcept override { return read_->workers_.board(); }
-  void open_task() noexcept override { read_->open_task(); }
-  void close_task() noexcept override { read_->close_task(); }
+  StatsBoard& board() const noexcept override { return job_->workers.board(); }
+  void open_task() noexcept override { job_->open_task(); }
+  void close_task() noexcept override { job_->close_task(); }
   void open_read() noexcept override {}
   void close_read() noexcept override {}
   // A device gets whole chunks: it may find more frames than a part of them has.
   bool worth_reading_partially(std::size_t chunk) const override {
-    return !read_->waves_ && EncodedChunks::worth_reading_partially(chunk);
+    return !job_->waves && EncodedChunks::worth_reading_partially(chunk);
   }
   void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
   void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
@@ -57,8 +59,8 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
     std::uint32_t object = 0;  // of objects_
     ChunkPlace place = {};
   };
-  const Array& array() const noexcept { return *read_->request_.object; }
-  const std::string& key() const { return read_->request_.items[items_.front()].key; }
+  const Array& array() const noexcept { return *job_->request.object; }
+  const std::string& key() const { return job_->request.items[items_.front()].key; }
   std::span<const Use> uses_of(std::size_t chunk) const {
     return std::span(uses_).subspan(chunks_[chunk].first_use, chunks_[chunk].use_count);
   }
@@ -80,7 +82,7 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
   void fail(std::size_t chunk, const Error& error) noexcept;
   CopyOp copy_of(bool stored) const noexcept;
 
-  std::shared_ptr<SelectionRead> read_;
+  std::shared_ptr<SelectionJob> job_;
   std::vector<std::uint32_t> items_;
   std::shared_ptr<Object> object_;
   std::vector<SplitSelection> selections_;  // by item
@@ -88,5 +90,8 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
   std::vector<Chunk> chunks_;
   std::vector<std::shared_ptr<Object>> objects_;  // what chunks are read from: the file, or shards decoded from it
 };
+
+// The coordinates that a chunk key ends in; empty when it does not.
+[[nodiscard]] std::optional<Dims> coordinates_in_key(const ArrayMetadata& metadata, std::string_view key);
 
 }  // namespace damacy

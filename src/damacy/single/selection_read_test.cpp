@@ -11,6 +11,7 @@
 
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
+#include "damacy/single/object_chunks.h"
 #include "fakes/hung_store.h"
 #include "support/tiny_zarr.h"
 

@@ -10,8 +10,11 @@
 #include <mutex>
 #include <thread>
 
+#include "damacy/batch/batch_engine.h"
+#include "damacy/codec/stream_decoder.h"
+#include "damacy/copy/placement.h"
 #include "damacy/core/channel.h"
-#include "damacy/wave/stream_engine.h"
+#include "damacy/device/device.h"
 #include "damacy/wave/wave.h"
 
 namespace damacy {

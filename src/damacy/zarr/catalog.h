@@ -8,18 +8,16 @@
 #include <string>
 
 #include "damacy/zarr/array.h"
+#include "damacy/zarr/catalog_limits.h"
 #include "damacy/zarr/shard.h"
 
 namespace damacy {
 
 class Catalog {
  public:
-  struct Limits {
-    std::size_t arrays = 64;
-    std::size_t shards = 256;
-    std::uint64_t bytes = 256 << 20;
-    std::size_t open_files = 64;
-  };
+  using Limits = CatalogLimits;
+  using Counts = CatalogCounts;
+
   explicit Catalog(const Limits& limits);
   // Stores come from `make_store`, one for each path that is in use; otherwise they are directories of the file system,
   // which keep at most Limits::open_files objects open together.
@@ -40,9 +38,6 @@ class Catalog {
   // chunk would be read as fill although it may be there. Looks once an array.
   void check_missing_chunk(const Array& array);
 
-  struct Counts {
-    std::uint64_t array_hits = 0, array_misses = 0, shard_hits = 0, shard_misses = 0;
-  };
   Counts counts() const;
   void reset_counts();
   void clear();

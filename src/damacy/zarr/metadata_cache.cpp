@@ -114,7 +114,7 @@ void MetadataCache::clear() {
   std::swap(indices, indices_);
 }
 
-Catalog::Counts MetadataCache::counts() const {
+CatalogCounts MetadataCache::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;
 }

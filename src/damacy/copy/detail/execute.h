@@ -1,7 +1,7 @@
 // How a block copy runs on a core, once its bounds are checked.
 #pragma once
 
-#include "damacy/copy/block_copy.h"
+#include "damacy/copy/block.h"
 #include "damacy/copy/detail/row_kernels.h"
 
 namespace damacy::copy_detail {

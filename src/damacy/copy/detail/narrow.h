@@ -2,7 +2,7 @@
 // more than the row. Knows moves only; no conversions.
 #pragma once
 
-#include "damacy/copy/block_copy.h"
+#include "damacy/copy/block.h"
 
 namespace damacy::copy_detail {
 

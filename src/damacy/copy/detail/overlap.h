@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "damacy/copy/copy_plan.h"
+#include "damacy/copy/slot_copy.h"
 
 namespace damacy::copy::detail {
 

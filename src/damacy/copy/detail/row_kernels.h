@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "damacy/copy/block_copy.h"
+#include "damacy/copy/block.h"
 
 namespace damacy::copy_detail {
 

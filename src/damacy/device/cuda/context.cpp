@@ -7,25 +7,6 @@
 namespace damacy::cuda {
 namespace {
 
-std::string described(const Calls& calls, CUresult result) {
-  const char* name = nullptr;
-  const char* words = nullptr;
-  calls.cuGetErrorName(result, &name);
-  calls.cuGetErrorString(result, &words);
-  if (name == nullptr) return text("error ", static_cast<int>(result));
-  return words != nullptr ? text(name, " (", words, ")") : std::string(name);
-}
-
-int attribute(const DriverApi& api, CUdevice device, CUdevice_attribute which) {
-  int value = 0;
-  return api.calls.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
-}
-
-std::string name_of(const DriverApi& api, CUdevice device) {
-  char name[256] = "";
-  return api.calls.cuDeviceGetName(name, sizeof name, device) == CUDA_SUCCESS ? name : "unknown GPU";
-}
-
 thread_local const Use* innermost = nullptr;  // of those that pushed
 
 }  // namespace
@@ -55,35 +36,6 @@ bool is_sticky(CUresult result) noexcept {
       return result == static_cast<CUresult>(226) ||  // contained; named by newer toolkits only
              result == static_cast<CUresult>(721);    // tensor memory leak, likewise
   }
-}
-
-std::string why_unusable(const DriverApi& api, int ordinal) {
-  CUdevice device = 0;
-  if (const CUresult found = api.calls.cuDeviceGet(&device, ordinal); found != CUDA_SUCCESS)
-    return text("device ", ordinal, ": ", described(api.calls, found));
-  const int major = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-  const int minor = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-  if (const std::string why = why_no_kernels(api.kernels, 10 * major + minor, api.version); !why.empty())
-    return text("device ", ordinal, " (", name_of(api, device), ") has compute capability ", major, ".", minor, ": ",
-                why);
-  if (attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
-    return text("device ", ordinal, " is in prohibited mode");
-  return {};
-}
-
-void DeviceHealth::lose(const Error& error) noexcept {
-  try {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_.emplace(error);
-    lost_.store(true, std::memory_order_release);
-  } catch (...) {
-    lost_.store(true, std::memory_order_release);  // out of memory for the words
-  }
-}
-
-Error DeviceHealth::error() const {
-  const std::lock_guard lock(mutex_);
-  return error_ ? *error_ : Error(Status::cuda, "the device is lost", "cuda").with_sticky(true);
 }
 
 Context::Context(std::shared_ptr<DriverApi> api, CUcontext handle, int ordinal, bool retained) noexcept

@@ -2,36 +2,18 @@
 // that ends the context.
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "damacy/core/error.h"
+#include "damacy/device/cuda/device_health.h"
 #include "damacy/device/cuda/driver_api.h"
 
 namespace damacy::cuda {
 
 // Whether every later call in the context fails after this one.
 bool is_sticky(CUresult result) noexcept;
-
-// Empty: the device of that ordinal can be used.
-std::string why_unusable(const DriverApi& api, int ordinal);
-
-// The first sticky error of a device, process-wide and for ever.
-class DeviceHealth {
- public:
-  bool is_lost() const noexcept { return lost_.load(std::memory_order_acquire); }
-  void lose(const Error& error) noexcept;  // the first one stays
-  Error error() const;                     // is_lost() holds
-
- private:
-  std::atomic<bool> lost_{false};
-  mutable std::mutex mutex_;
-  std::optional<Error> error_;
-};
 
 class Context {
  public:

@@ -8,7 +8,7 @@
 
 #include "damacy/core/fork.h"
 #include "damacy/core/text.h"
-#include "damacy/device/cuda/context.h"
+#include "damacy/device/cuda/device_health.h"
 
 namespace damacy::cuda {
 namespace {
@@ -64,6 +64,16 @@ std::string error_name(const Calls& calls, CUresult result) {
   return name != nullptr ? std::string(name) : text("error ", static_cast<int>(result));
 }
 
+int attribute(const DriverApi& api, CUdevice device, CUdevice_attribute which) {
+  int value = 0;
+  return api.calls.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
+}
+
+std::string name_of(const DriverApi& api, CUdevice device) {
+  char name[256] = "";
+  return api.calls.cuDeviceGetName(name, sizeof name, device) == CUDA_SUCCESS ? name : "unknown GPU";
+}
+
 CudaProbe start(DriverApi& api) {
   const CUresult asked = api.calls.cuDriverGetVersion(&api.version);
   if (asked != CUDA_SUCCESS) return no_driver(text("cuDriverGetVersion says ", error_name(api.calls, asked)));
@@ -85,6 +95,29 @@ CudaProbe start(DriverApi& api) {
 }
 
 }  // namespace
+
+std::string described(const Calls& calls, CUresult result) {
+  const char* name = nullptr;
+  const char* words = nullptr;
+  calls.cuGetErrorName(result, &name);
+  calls.cuGetErrorString(result, &words);
+  if (name == nullptr) return text("error ", static_cast<int>(result));
+  return words != nullptr ? text(name, " (", words, ")") : std::string(name);
+}
+
+std::string why_unusable(const DriverApi& api, int ordinal) {
+  CUdevice device = 0;
+  if (const CUresult found = api.calls.cuDeviceGet(&device, ordinal); found != CUDA_SUCCESS)
+    return text("device ", ordinal, ": ", described(api.calls, found));
+  const int major = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  const int minor = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  if (const std::string why = why_no_kernels(api.kernels, 10 * major + minor, api.version); !why.empty())
+    return text("device ", ordinal, " (", name_of(api, device), ") has compute capability ", major, ".", minor, ": ",
+                why);
+  if (attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
+    return text("device ", ordinal, " is in prohibited mode");
+  return {};
+}
 
 DriverApi::DriverApi() : fork_epoch(damacy::fork_epoch()) {}
 DriverApi::~DriverApi() = default;

@@ -88,6 +88,12 @@ struct OpenedDriver {
   CudaProbe probe;
 };
 
+// A call's result: its name, with the driver's explanation.
+std::string described(const Calls& calls, CUresult result);
+
+// Empty: the device of that ordinal can be used.
+std::string why_unusable(const DriverApi& api, int ordinal);
+
 // Opens the library of that path and looks for devices that these kernels run on. Pure except for the library.
 OpenedDriver open_driver(const std::string& library, const BuiltKernels& kernels = built_kernels());
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace damacy {
 
@@ -14,14 +15,16 @@ class Operation;
 class CallbackThread {
  public:
   static CallbackThread& process();
-  void add(std::shared_ptr<Operation> ended) noexcept;
+  // Calls settle(*ended) on the thread.
+  using Settle = void (*)(Operation& ended);
+  void add(std::shared_ptr<Operation> ended, Settle settle) noexcept;
 
  private:
   void serve();
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Operation>> ended_;
+  std::deque<std::pair<std::shared_ptr<Operation>, Settle>> ended_;
   bool is_running_ = false;
 };
 

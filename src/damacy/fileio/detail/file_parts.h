@@ -1,5 +1,5 @@
 // What requests on files have in common, whichever way they are cut: their checks, their defaults, and how the outcome
-// of a part is told and counted. Private to layer io.
+// of a part is told and counted. Private to layer fileio.
 #pragma once
 
 #include <chrono>
@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "damacy/fileio/detail/slices.h"
+#include "damacy/fileio/direction.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/file_error.h"
-#include "damacy/fileio/file_requests.h"
 #include "damacy/fileio/operation.h"
 
 namespace damacy::detail {

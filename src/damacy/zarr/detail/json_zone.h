@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "damacy/zarr/json.h"
+#include "damacy/zarr/json_form.h"
 
 namespace damacy::json {
 

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "damacy/zarr/catalog.h"
+#include "damacy/zarr/array.h"
+#include "damacy/zarr/catalog_limits.h"
 #include "damacy/zarr/detail/ledger.h"
 #include "damacy/zarr/detail/lru.h"
 #include "damacy/zarr/detail/opening.h"
@@ -39,7 +40,7 @@ using IndexEntry = std::shared_ptr<const KeptIndex>;
 
 class MetadataCache {
  public:
-  explicit MetadataCache(const Catalog::Limits& limits) : limits_(limits) {}
+  explicit MetadataCache(const CatalogLimits& limits) : limits_(limits) {}
 
   // That one thread loads something: the others wait for it.
   class Claim {
@@ -70,11 +71,11 @@ class MetadataCache {
   void drop_index(const std::string& name);
   void clear();
 
-  Catalog::Counts counts() const;
+  CatalogCounts counts() const;
   void reset_counts();
 
  private:
-  const Catalog::Limits limits_;
+  const CatalogLimits limits_;
   const std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
   mutable std::mutex mutex_;  // over all below
   std::uint64_t uses_ = 0;
@@ -82,7 +83,7 @@ class MetadataCache {
   Lru<IndexEntry> indices_;
   std::set<std::string> loading_;
   std::condition_variable load_ended_;
-  Catalog::Counts counts_;
+  CatalogCounts counts_;
 };
 
 }  // namespace damacy

@@ -1,0 +1,20 @@
+#include "damacy/device/cuda/device_health.h"
+
+namespace damacy::cuda {
+
+void DeviceHealth::lose(const Error& error) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_.emplace(error);
+    lost_.store(true, std::memory_order_release);
+  } catch (...) {
+    lost_.store(true, std::memory_order_release);  // out of memory for the words
+  }
+}
+
+Error DeviceHealth::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_ ? *error_ : Error(Status::cuda, "the device is lost", "cuda").with_sticky(true);
+}
+
+}  // namespace damacy::cuda

@@ -1,0 +1,25 @@
+// Whether a device still answers, and the error that ended it.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+
+#include "damacy/core/error.h"
+
+namespace damacy::cuda {
+
+// The first sticky error of a device, process-wide and for ever.
+class DeviceHealth {
+ public:
+  bool is_lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  void lose(const Error& error) noexcept;  // the first one stays
+  Error error() const;                     // is_lost() holds
+
+ private:
+  std::atomic<bool> lost_{false};
+  mutable std::mutex mutex_;
+  std::optional<Error> error_;
+};
+
+}  // namespace damacy::cuda
