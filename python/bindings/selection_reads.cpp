@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <unordered_map>
+#include <new>
 #include <utility>
 
 #include <nanobind/stl/optional.h>
@@ -16,10 +16,10 @@
 #include "bindings.h"
 #include "buffer_view.h"
 #include "damacy/copy/device_queue.h"
-#include "damacy/core/coalesce.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
+#include "damacy/single/selection_plan.h"
 #include "damacy/single/selection_read.h"
 #include "selections.h"
 
@@ -156,110 +156,39 @@ class GivenStore final : public Store {
   std::vector<BufferView> views_;
 };
 
-// An array as large as one of its stored objects: what a read needs to know whatever the array's shape is now.
-std::shared_ptr<const Array> stored_array(const std::string& uri, nb::bytes document, int zarr_format) {
-  const std::string_view text(document.c_str(), document.size());
-  ArrayMetadata metadata = zarr_format == 3 ? parse_v3_array(text) : parse_v2_array(text);
-  metadata.shape = metadata.shard_shape;
-  return std::make_shared<const Array>(uri, nullptr, "", "", Stamp{}, std::move(metadata), std::vector<std::string>{});
+std::span<const std::byte> bytes_of(const nb::bytes& bytes) {
+  return std::as_bytes(std::span(bytes.c_str(), bytes.size()));
 }
 
-// Of the index that leads to chunks by itself; 0: there is none, and another store is asked for the whole object.
-std::uint64_t index_bytes(const Array& array) {
-  const auto& shards = array.metadata().shards;
-  const bool is_plain = shards.size() == 1 && shards[0].codecs.codecs().empty();
-  return is_plain ? ShardIndex::encoded_bytes(array.entries_of(0), shards[0].index) : 0;
+void construct(SelectionPlan* at, std::shared_ptr<const Array> array, std::uint64_t address,
+               std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, bool swap, const nb::bytes& fill,
+               std::vector<std::int64_t> drop_axes) {
+  new (at) SelectionPlan(std::move(array), {address, std::move(shape), std::move(strides), swap}, bytes_of(fill),
+                         std::move(drop_axes));
 }
 
-// The read in the making; lives with the GIL.
-class Plan {
- public:
-  Plan(std::shared_ptr<const Array> array, std::uint64_t address, std::vector<std::int64_t> shape,
-       std::vector<std::int64_t> strides, bool swap_out, nb::bytes fill, std::vector<std::int64_t> drop_axes)
-      : drop_axes_(std::move(drop_axes)) {
-    const std::size_t element = size_of(array->metadata().dtype);
-    if (fill.size() != element) throw Error(Status::inval, "a fill element of the wrong size", "arguments");
-    std::int64_t low = 0;
-    std::int64_t high = static_cast<std::int64_t>(element);
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      if (shape[i] < 1) continue;
-      const std::int64_t reach = (shape[i] - 1) * strides[i];
-      (reach < 0 ? low : high) += reach;
-    }
-    layout_ = {std::move(shape), std::move(strides), -low};
-    auto* const first = reinterpret_cast<std::byte*>(address) + low;  // NOLINT(performance-no-int-to-ptr)
-    request_.out = {first, static_cast<std::size_t>(high - low)};
-    request_.swap_out = swap_out;
-    std::copy_n(reinterpret_cast<const std::byte*>(fill.c_str()), element, request_.fill.begin());
-    request_.object = std::move(array);
-  }
+// False: a form of selection that is not supported.
+bool add(SelectionPlan& plan, const std::string& key, nb::handle chunk_selection, nb::handle out_selection) {
+  const auto from = index_of(chunk_selection);
+  const auto to = index_of(out_selection);
+  return from && to && plan.add(key, from->entries, to->entries);
+}
 
-  // False: a form of selection that is not known here.
-  bool add(const std::string& key, nb::handle chunk_selection, nb::handle out_selection) {
-    const Dims& shape = request_.object->metadata().shard_shape;
-    firsts_.push_back(static_cast<std::uint32_t>(request_.items.size()));
-    if (auto runs = runs_of(chunk_selection, out_selection, shape, layout_, drop_axes_)) {
-      add(key, std::move(*runs));
-      return true;
-    }
-    auto points = drop_axes_.empty() ? runs_of_points(chunk_selection, out_selection, shape, layout_) : std::nullopt;
-    if (!points) return false;
-    for (auto& runs : *points) add(key, std::move(runs));
-    return true;
-  }
+nb::bytes of_items(const SelectionPlan& plan, const nb::bytes& by_selection) {
+  const std::string found = plan.of_items({by_selection.c_str(), by_selection.size()});
+  return nb::bytes(found.data(), found.size());
+}
 
-  // Of what the read says of each of its selections, what concerns the items that were added.
-  nb::bytes of_items(nb::bytes by_selection) const {
-    std::string found;
-    for (const std::uint32_t first : firsts_) found.push_back(by_selection.c_str()[first]);
-    return nb::bytes(found.data(), found.size());
-  }
+nb::list ranges(const SelectionPlan& plan, const std::string& key, const nb::bytes& index, std::uint64_t gap,
+                std::uint64_t cap) {
+  nb::list out;
+  for (const MergedRead& read : plan.ranges(key, bytes_of(index), gap, cap))
+    out.append(nb::make_tuple(read.offset, read.size));
+  return out;
+}
 
-  // What of the shard `key` is wanted, given its index: ranges to fetch, neighbours together.
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges(const std::string& key, nb::bytes index,
-                                                              std::uint64_t gap, std::uint64_t cap) const {
-    const Array& array = *request_.object;
-    ShardIndex::Rules rules{
-        .object_bytes = kUnknownSize, .max_chunk_bytes = array.max_encoded_chunk_bytes(), .exact_chunk_bytes = {}};
-    if (array.metadata().codecs.fixed_size())
-      rules.exact_chunk_bytes = array.metadata().codecs.fixed_encoded_size(array.metadata().chunk_bytes());
-    if (index.size() != index_bytes(array))
-      throw Error(Status::io, text("short read: ", index.size(), " of ", index_bytes(array), " bytes of the index"),
-                  "short-read")
-          .at_key(key);
-    const ShardIndex parsed = ShardIndex::parse(std::as_bytes(std::span(index.c_str(), index.size())),
-                                                array.entries_of(0), array.metadata().shards[0].index, rules);
-    std::vector<Piece> pieces;
-    for (const std::uint32_t number : by_key_.at(key)) {
-      const SplitSelection parts(request_.items[number].axes, array.metadata().chunk_shape);
-      for (std::int64_t part = 0; part < parts.size(); ++part)
-        if (const auto range = parsed.find(array.index_in_shard(parts.chunk_of(part))))
-          pieces.push_back({range->begin, range->size()});
-    }
-    std::ranges::sort(pieces, {}, &Piece::offset);
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> found;
-    for (const MergedRead& read : coalesce(pieces, gap, cap)) found.emplace_back(read.offset, read.size);
-    return found;
-  }
-  static constexpr std::uint64_t kUnknownSize = std::uint64_t{1} << 62;
-
-  SelectionRequest take() { return std::move(request_); }
-
- private:
-  void add(const std::string& key, std::vector<AxisRuns> runs) {
-    by_key_[key].push_back(static_cast<std::uint32_t>(request_.items.size()));
-    request_.items.push_back({key, std::move(runs)});
-  }
-
-  std::vector<std::int64_t> drop_axes_;
-  OutLayout layout_;
-  SelectionRequest request_;
-  std::vector<std::uint32_t> firsts_;  // selection of each item that was added; points are several
-  std::unordered_map<std::string, std::vector<std::uint32_t>> by_key_;
-};
-
-std::shared_ptr<SelectionRead> start(Plan& plan, std::shared_ptr<Store> store, bool keeps_indices, std::size_t threads,
-                                     std::shared_ptr<Bell> bell, std::uint64_t number,
+std::shared_ptr<SelectionRead> start(SelectionPlan& plan, std::shared_ptr<Store> store, bool keeps_indices,
+                                     std::size_t threads, std::shared_ptr<Bell> bell, std::uint64_t number,
                                      std::shared_ptr<DeviceReads> reads, DeviceQueue* queue) {
   SelectionRequest request = plan.take();
   request.store = std::move(store);
@@ -322,31 +251,25 @@ void bind_selection_reads(nb::module_& m) {
       .def_prop_ro("index_bytes", &index_bytes)
       .def_prop_ro("index_at_end",
                    [](const Array& a) { return !a.metadata().shards.empty() && a.metadata().shards[0].index.at_end; });
-  m.def("stored_array", &stored_array, nb::arg("uri"), nb::arg("document"), nb::arg("zarr_format"));
+  m.def(
+      "stored_array",
+      [](const std::string& uri, const nb::bytes& document, int zarr_format) {
+        return stored_array(uri, {document.c_str(), document.size()}, zarr_format);
+      },
+      nb::arg("uri"), nb::arg("document"), nb::arg("zarr_format"));
   nb::class_<SelectionRead>(m, "SelectionRead")
       .def("cancel", &SelectionRead::cancel)
       .def("missing", [](const SelectionRead& read) {
         if (read.failure()) throw Error(*read.failure());
         return nb::bytes(read.missing().data(), read.missing().size());
       });
-  nb::class_<Plan>(m, "SelectionPlan")
-      .def(nb::init<std::shared_ptr<const Array>, std::uint64_t, std::vector<std::int64_t>, std::vector<std::int64_t>,
-                    bool, nb::bytes, std::vector<std::int64_t>>(),
-           nb::arg("array"), nb::arg("address"), nb::arg("shape"), nb::arg("strides"), nb::arg("swap"), nb::arg("fill"),
-           nb::arg("drop_axes"))
-      .def("of_items", &Plan::of_items, nb::arg("by_selection"))
-      .def("add", nb::overload_cast<const std::string&, nb::handle, nb::handle>(&Plan::add), nb::arg("key"),
-           nb::arg("chunk_selection"), nb::arg("out_selection"))
-      .def(
-          "ranges",
-          [](const Plan& plan, const std::string& key, nb::bytes index, std::uint64_t gap, std::uint64_t cap) {
-            nb::list out;
-            for (const auto& [offset, size] : plan.ranges(key, std::move(index), gap, cap))
-              out.append(nb::make_tuple(offset, size));
-            return out;
-          },
-          nb::arg("key"), nb::arg("index"), nb::arg("gap"), nb::arg("cap"))
-      .def_prop_ro_static("unknown_size", [](nb::handle) { return Plan::kUnknownSize; })
+  nb::class_<SelectionPlan>(m, "SelectionPlan")
+      .def("__init__", &construct, nb::arg("array"), nb::arg("address"), nb::arg("shape"), nb::arg("strides"),
+           nb::arg("swap"), nb::arg("fill"), nb::arg("drop_axes"))
+      .def("of_items", &of_items, nb::arg("by_selection"))
+      .def("add", &add, nb::arg("key"), nb::arg("chunk_selection"), nb::arg("out_selection"))
+      .def("ranges", &ranges, nb::arg("key"), nb::arg("index"), nb::arg("gap"), nb::arg("cap"))
+      .def_prop_ro_static("unknown_size", [](nb::handle) { return SelectionPlan::kUnknownSize; })
       .def("start", &start, nb::arg("store"), nb::arg("keeps_indices"), nb::arg("threads"), nb::arg("bell"),
            nb::arg("number"), nb::arg("reads").none() = nb::none(), nb::arg("queue").none() = nb::none());
   m.def("read_counters", &counters);
