@@ -3,8 +3,8 @@
 # there is a CUDA compiler.
 set(DAMACY_SRC ${CMAKE_CURRENT_LIST_DIR}/../src/damacy)
 
-set(DAMACY_LINK_codec ${ZSTD_LIBRARY} ${LZ4_LIBRARY} ${ISAL_LIBRARY} ${LZMA_LIBRARY} ${BZIP2_LIBRARY})
-set(DAMACY_LINK_core spdlog::spdlog_header_only Threads::Threads)
+set(DAMACY_LINK_codec damacy::zstd damacy::lz4 damacy::isal damacy::lzma damacy::bzip2)
+set(DAMACY_LINK_core spdlog::spdlog_header_only Threads::Threads ${CMAKE_DL_LIBS})
 
 function(damacy_read_layers out)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${DAMACY_SRC}/LAYERS)
@@ -42,7 +42,8 @@ function(damacy_add_layers)
         target_compile_definitions(damacy_${layer} PRIVATE "DAMACY_CUDA_KERNELS=\"${kernels}\"")
       endif()
       target_include_directories(damacy_${layer} PUBLIC $<BUILD_INTERFACE:${DAMACY_SRC}/..> $<INSTALL_INTERFACE:include>)
-      target_link_libraries(damacy_${layer} PRIVATE damacy_options)
+      target_link_libraries(damacy_${layer} PRIVATE $<BUILD_INTERFACE:damacy_options>)
+      target_compile_features(damacy_${layer} PUBLIC cxx_std_20)
       target_link_libraries(damacy_${layer} PRIVATE ${DAMACY_LINK_${layer}})
       foreach(below IN LISTS words)
         target_link_libraries(damacy_${layer} PUBLIC damacy_${below})

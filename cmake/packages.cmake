@@ -1,11 +1,8 @@
 # The libraries that damacy is built with: headers and libraries wherever CMake looks (CMAKE_PREFIX_PATH, so conda and
 # Spack too). What is missing ends the configuration in one line, with the packages that this distribution calls it.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # a project that adds this folder links them, too
 find_package(Threads REQUIRED)
-find_library(ZSTD_LIBRARY NAMES libzstd.a zstd)
-find_library(LZ4_LIBRARY NAMES liblz4.a lz4)
-find_library(ISAL_LIBRARY NAMES isal)
-find_library(LZMA_LIBRARY NAMES liblzma.a lzma)
-find_library(BZIP2_LIBRARY NAMES bz2)
+include(${CMAKE_CURRENT_LIST_DIR}/damacy-libraries.cmake)
 find_path(ZSTD_INCLUDE zstd.h)
 find_path(LZ4_INCLUDE lz4.h)
 find_path(ISAL_INCLUDE isa-l/igzip_lib.h)

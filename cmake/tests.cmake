@@ -104,6 +104,16 @@ function(damacy_add_stage_check)
   set_tests_properties(stage_check PROPERTIES TIMEOUT 180)
 endfunction()
 
+# The installed package: what it has, and programs that are built against it.
+function(damacy_add_package_test)
+  if(NOT DAMACY_INSTALL OR DAMACY_SANITIZE OR SKBUILD)
+    return()
+  endif()
+  add_test(NAME installed_package COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}
+    -DWORK=${PROJECT_BINARY_DIR}/installed_package -P ${DAMACY_TEST_FILES}/package/installed_package.cmake)
+  set_tests_properties(installed_package PROPERTIES TIMEOUT 300)
+endfunction()
+
 function(damacy_add_tests)
   find_package(GTest REQUIRED)
   include(GoogleTest)
@@ -116,4 +126,5 @@ function(damacy_add_tests)
   damacy_add_sweeps()
   damacy_add_file_io_soak()
   damacy_add_stage_check()
+  damacy_add_package_test()
 endfunction()

@@ -68,19 +68,16 @@ def reasons_page() -> str:
     return "\n".join(lines)
 
 
+PUBLIC_HEADERS = {"damacy.h": "Batches", "array.h": "Single arrays", "file.h": "Files"}
+
+
 def headers_page() -> str:
-    """What `damacy/damacy.h` includes, each with the story at its top, and the other headers that are installed."""
-    umbrella = (SOURCES / "damacy.h").read_text()
-    included = re.findall(r'#include "damacy/([^"]+)"', umbrella)
-    lines = ["| header | |", "| --- | --- |"]
-    lines += [f"| `damacy/{header}` | {_cell(_story(SOURCES / header))} |" for header in included]
-    lines += ["", "## By layer", ""]
-    for layer in (line.split()[0] for line in (SOURCES / "LAYERS").read_text().splitlines() if line.split()):
-        if not (SOURCES / layer).is_dir():
-            continue
-        lines += [f"### {layer}", "", "| header | |", "| --- | --- |"]
-        for path in sorted((SOURCES / layer).glob("*.h")):
-            lines.append(f"| `damacy/{layer}/{path.name}` | {_cell(_story(path))} |")
+    """The public headers, and what each includes, with the story at its top."""
+    lines = []
+    for public, title in PUBLIC_HEADERS.items():
+        included = re.findall(r'#include "damacy/([^"]+)"', (SOURCES / public).read_text())
+        lines += [f"## {title}: `damacy/{public}`", "", "| header | |", "| --- | --- |"]
+        lines += [f"| `damacy/{header}` | {_cell(_story(SOURCES / header))} |" for header in included]
         lines.append("")
     return "\n".join(lines)
 

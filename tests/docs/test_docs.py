@@ -108,8 +108,10 @@ def test_every_command_is_listed_with_its_options():
 
 def test_the_public_headers_are_listed_with_what_they_are_for():
     page = from_code.headers_page()
-    for header in re.findall(r'#include "(damacy/[^"]+)"', (from_code.SOURCES / "damacy.h").read_text()):
-        assert re.search(rf"\| `{re.escape(header)}` \| .+ \|", page), header
+    for public in ("damacy.h", "array.h", "file.h"):
+        assert f"`damacy/{public}`" in page
+        for header in re.findall(r'#include "(damacy/[^"]+)"', (from_code.SOURCES / public).read_text()):
+            assert re.search(rf"\| `{re.escape(header)}` \| .+ \|", page), header
 
 
 def test_each_page_is_in_the_sidebar_once():

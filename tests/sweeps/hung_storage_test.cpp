@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "damacy/core/clock.h"
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"

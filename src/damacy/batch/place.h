@@ -9,6 +9,7 @@
 #include "damacy/codec/chain.h"
 #include "damacy/core/dims.h"
 #include "damacy/zarr/array.h"
+#include "damacy/zarr/metadata.h"
 
 namespace damacy {
 

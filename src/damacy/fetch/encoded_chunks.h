@@ -12,6 +12,7 @@
 #include "damacy/core/error.h"
 #include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
+#include "damacy/zarr/metadata.h"
 
 namespace damacy {
 

@@ -14,6 +14,7 @@
 #include "damacy/store/engine.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/index_cache.h"
+#include "damacy/zarr/metadata.h"
 
 namespace damacy {
 

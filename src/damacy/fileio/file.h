@@ -22,6 +22,8 @@ namespace detail {
 class FileCalls;
 }
 
+enum class Direction { read, write };
+
 // "r", "wb", "r+b" and so on, wholly parsed. Throws Error(inval, "flags").
 struct OpenFlags {
   int flags = 0;  // of open(2), with O_CLOEXEC

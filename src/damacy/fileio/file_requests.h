@@ -8,7 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "damacy/fileio/direction.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/file_memory.h"
 #include "damacy/fileio/operation.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "damacy/zarr/array.h"
+#include "damacy/zarr/metadata.h"
 
 namespace damacy {
 

@@ -1,18 +1,19 @@
 // What a pipeline is given besides its Config. Functions and objects only; nothing is done with them here.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "damacy/core/clock.h"
-#include "damacy/device/device.h"
-
 namespace damacy {
 
+class Alloc;
+class Clock;
 class Copier;
+class Device;
 class Store;
 
 // How a pipeline meets the world around it; the defaults serve a C++ program.

@@ -10,6 +10,7 @@
 
 #include "damacy/core/dims.h"
 #include "damacy/zarr/array.h"
+#include "damacy/zarr/metadata.h"
 
 namespace damacy {
 

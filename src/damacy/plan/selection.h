@@ -10,6 +10,7 @@
 
 #include "damacy/copy/block_copy.h"
 #include "damacy/zarr/array.h"
+#include "damacy/zarr/metadata.h"
 
 namespace damacy {
 

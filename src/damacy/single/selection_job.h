@@ -21,6 +21,7 @@
 #include "damacy/store/store.h"
 #include "damacy/wave/device_reads.h"
 #include "damacy/zarr/array.h"
+#include "damacy/zarr/metadata.h"
 
 namespace damacy {
 

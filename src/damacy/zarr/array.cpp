@@ -5,6 +5,7 @@
 
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
+#include "damacy/zarr/metadata.h"
 #include "damacy/zarr/shard_index.h"
 
 namespace damacy {
@@ -58,26 +59,34 @@ Array::Array(std::string uri, std::shared_ptr<Store> store, std::string path, st
       path_(std::move(path)),
       document_key_(std::move(document_key)),
       document_stamp_(document_stamp),
-      metadata_(std::move(metadata)),
+      metadata_(std::make_shared<const ArrayMetadata>(std::move(metadata))),
       levels_(std::move(levels)),
-      grid_(grid_over(metadata_.shape, metadata_.chunk_shape)),
-      shard_grid_(grid_over(metadata_.shape, innermost_shard(metadata_))),
-      chunks_in_shard_(quotient(innermost_shard(metadata_), metadata_.chunk_shape)),
-      shards_in_object_(quotient(metadata_.shard_shape, innermost_shard(metadata_))),
-      chunk_strides_(strides_of(metadata_)),
+      grid_(grid_over(metadata_->shape, metadata_->chunk_shape)),
+      shard_grid_(grid_over(metadata_->shape, innermost_shard(*metadata_))),
+      chunks_in_shard_(quotient(innermost_shard(*metadata_), metadata_->chunk_shape)),
+      shards_in_object_(quotient(metadata_->shard_shape, innermost_shard(*metadata_))),
+      chunk_strides_(strides_of(*metadata_)),
       chunks_per_shard_(static_cast<std::size_t>(*product(chunks_in_shard_.span()))) {
-  for (std::size_t level = 0; level < metadata_.shards.size(); ++level) {
-    const Dims& child = child_shape(metadata_, level);
-    Dims children = quotient(metadata_.shards[level].shape, child);
+  for (std::size_t level = 0; level < metadata_->shards.size(); ++level) {
+    const Dims& child = child_shape(*metadata_, level);
+    Dims children = quotient(metadata_->shards[level].shape, child);
     const auto entries = static_cast<std::size_t>(*product(children.span()));
-    levels_of_.push_back({children, quotient(child, metadata_.chunk_shape), entries});
+    levels_of_.push_back({children, quotient(child, metadata_->chunk_shape), entries});
   }
+}
+
+const Dims& Array::shape() const noexcept {
+  return metadata_->shape;
+}
+
+Dtype Array::dtype() const noexcept {
+  return metadata_->dtype;
 }
 
 std::string Array::key_of_shard(const Dims& shard) const {
   std::string key = path_;
   if (!key.empty()) key += '/';
-  const KeyEncoding& keys = metadata_.keys;
+  const KeyEncoding& keys = metadata_->keys;
   if (keys.prefix_c) key += 'c';
   if (shard.empty() && !keys.prefix_c) key += '0';
   for (std::size_t axis = 0; axis < shard.size(); ++axis) {
@@ -102,7 +111,7 @@ Dims Array::first_chunk_of(const Dims& shard) const noexcept {
 std::size_t Array::entry_at(std::size_t level, const Dims& chunk) const noexcept {
   const Level& of = levels_of_[level];
   std::int64_t entry = 0;
-  for (const auto axis : metadata_.shards[level].index_order) {
+  for (const auto axis : metadata_->shards[level].index_order) {
     const auto at = static_cast<std::size_t>(axis);
     entry = entry * of.children[at] + chunk[at] / of.chunks_in_child[at] % of.children[at];
   }
@@ -115,7 +124,7 @@ std::size_t Array::index_in_shard(const Dims& chunk) const noexcept {
 
 Dims Array::chunk_of_entry(std::size_t level, std::size_t entry, const Dims& inside) const noexcept {
   const Level& of = levels_of_[level];
-  const Dims& order = metadata_.shards[level].index_order;
+  const Dims& order = metadata_->shards[level].index_order;
   Dims chunk = inside;
   auto rest = static_cast<std::int64_t>(entry);
   for (std::size_t i = order.size(); i-- > 0;) {
@@ -130,28 +139,28 @@ Dims Array::chunk_of_entry(std::size_t level, std::size_t entry, const Dims& ins
 Box Array::box_of_chunk(const Dims& chunk) const noexcept {
   Box box;
   for (std::size_t axis = 0; axis < chunk.size(); ++axis) {
-    box.start.push_back(chunk[axis] * metadata_.chunk_shape[axis]);
-    box.stop.push_back(box.start[axis] + metadata_.chunk_shape[axis]);
+    box.start.push_back(chunk[axis] * metadata_->chunk_shape[axis]);
+    box.stop.push_back(box.start[axis] + metadata_->chunk_shape[axis]);
   }
   return box;
 }
 
 std::uint64_t Array::max_encoded_chunk_bytes() const noexcept {
-  const std::uint64_t decoded = metadata_.chunk_bytes();
-  return Limits::encoded_chunk_bytes(metadata_.codecs.largest_stage(decoded).value_or(decoded));
+  const std::uint64_t decoded = metadata_->chunk_bytes();
+  return Limits::encoded_chunk_bytes(metadata_->codecs.largest_stage(decoded).value_or(decoded));
 }
 
 // Its index comes on top, for chunks may be smaller than their entries.
 std::uint64_t Array::max_shard_bytes(std::size_t level) const noexcept {
   constexpr std::uint64_t kEnough = std::uint64_t{1} << 62;  // no object is larger; the sum stays in 64 bits
-  return Limits::encoded_chunk_bytes(std::min(metadata_.shard_bytes(level), kEnough)) +
-         ShardIndex::encoded_bytes(levels_of_[level].entries, metadata_.shards[level].index);
+  return Limits::encoded_chunk_bytes(std::min(metadata_->shard_bytes(level), kEnough)) +
+         ShardIndex::encoded_bytes(levels_of_[level].entries, metadata_->shards[level].index);
 }
 
 std::uint64_t Array::max_entry_bytes(std::size_t level) const noexcept {
   if (level + 1 == levels_of_.size()) return max_encoded_chunk_bytes();
   const std::uint64_t shard = max_shard_bytes(level + 1);
-  return metadata_.shards[level + 1].codecs.codecs().empty() ? shard : Limits::encoded_chunk_bytes(shard);
+  return metadata_->shards[level + 1].codecs.codecs().empty() ? shard : Limits::encoded_chunk_bytes(shard);
 }
 
 std::uint64_t ArrayMetadata::largest_decoded_bytes() const noexcept {

@@ -10,10 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "damacy/core/dims.h"
+#include "damacy/core/dtype.h"
 #include "damacy/store/store.h"
-#include "damacy/zarr/metadata.h"
 
 namespace damacy {
+
+struct ArrayMetadata;  // metadata.h
 
 class Array {
  public:
@@ -24,10 +27,12 @@ class Array {
   const std::shared_ptr<Store>& store() const noexcept { return store_; }
   const std::string& document_key() const noexcept { return document_key_; }
   const Stamp& document_stamp() const noexcept { return document_stamp_; }
-  const ArrayMetadata& metadata() const noexcept { return metadata_; }
+  const ArrayMetadata& metadata() const noexcept { return *metadata_; }
   const std::vector<std::string>& levels() const noexcept { return levels_; }  // of the NGFF image it was found through
 
-  std::size_t rank() const noexcept { return metadata_.shape.size(); }
+  const Dims& shape() const noexcept;
+  Dtype dtype() const noexcept;
+  std::size_t rank() const noexcept { return grid_.size(); }
   const Dims& grid() const noexcept { return grid_; }  // inner chunks along each axis (ceil)
   // A shard here is what lists chunks: the innermost one where shards lie in shards, a chunk where there are none.
   const Dims& shard_grid() const noexcept { return shard_grid_; }
@@ -69,7 +74,7 @@ class Array {
   std::string path_;
   std::string document_key_;
   Stamp document_stamp_;
-  ArrayMetadata metadata_;
+  std::shared_ptr<const ArrayMetadata> metadata_;
   std::vector<std::string> levels_;
   struct Level {
     Dims children;         // entries of an index along each axis

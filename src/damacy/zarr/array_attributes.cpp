@@ -2,6 +2,7 @@
 
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
+#include "damacy/zarr/detail/cf_attributes.h"
 #include "damacy/zarr/detail/document.h"
 
 namespace damacy {

@@ -7,11 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "damacy/zarr/detail/cf_attributes.h"
+#include "damacy/core/dtype.h"
+#include "damacy/zarr/attribute_values.h"
 
 namespace damacy {
-
-using DimensionNames = std::vector<std::optional<std::string>>;
 
 struct ArrayAttributes {
   DimensionNames dims;             // one an axis; empty: none are named

@@ -6,8 +6,10 @@
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
 #include "damacy/store/storage_watch.h"
+#include "damacy/zarr/array_attributes.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/outline.h"
+#include "damacy/zarr/json.h"
 
 namespace damacy {
 namespace {

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "damacy/core/dims.h"
-#include "damacy/store/store.h"
-#include "damacy/zarr/array_attributes.h"
+#include "damacy/core/dtype.h"
+#include "damacy/zarr/attribute_values.h"
 
 namespace damacy {
+
+class Store;
 
 struct ArrayInfo {
   std::string uri;

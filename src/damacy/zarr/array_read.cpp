@@ -7,6 +7,7 @@
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/catalog.h"
 #include "damacy/zarr/decode_error.h"
+#include "damacy/zarr/metadata.h"
 #include "damacy/zarr/stored_chunk.h"
 
 namespace damacy {
@@ -112,12 +113,12 @@ class BoxReader {
 
 void Array::read(const Box& box, std::span<std::byte> out) const {
   try {
-    check_box(metadata_, box, out.size());
+    check_box(*metadata_, box, out.size());
     if (out.empty()) return;
     Box cells;
     for (std::size_t i = 0; i < rank(); ++i) {
-      cells.start.push_back(box.start[i] / metadata_.chunk_shape[i]);
-      cells.stop.push_back(ceil_div(box.stop[i], metadata_.chunk_shape[i]));
+      cells.start.push_back(box.start[i] / metadata_->chunk_shape[i]);
+      cells.stop.push_back(ceil_div(box.stop[i], metadata_->chunk_shape[i]));
     }
     BoxReader reader(*this, box, out);
     Dims chunk = cells.start;

@@ -12,6 +12,7 @@
 #include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/detail/for_tests.h"
+#include "damacy/zarr/metadata.h"
 
 namespace damacy {
 namespace {

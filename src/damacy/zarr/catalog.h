@@ -9,6 +9,7 @@
 
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/catalog_limits.h"
+#include "damacy/zarr/metadata.h"
 #include "damacy/zarr/shard.h"
 
 namespace damacy {

@@ -7,6 +7,7 @@
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/written_documents.h"
+#include "damacy/zarr/metadata.h"
 #include "support/log_records.h"
 #include "support/metered_store.h"
 

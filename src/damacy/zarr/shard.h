@@ -6,6 +6,7 @@
 #include <string>
 
 #include "damacy/zarr/array.h"
+#include "damacy/zarr/metadata.h"
 #include "damacy/zarr/shard_index.h"
 
 namespace damacy {

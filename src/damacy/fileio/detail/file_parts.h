@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "damacy/fileio/detail/slices.h"
-#include "damacy/fileio/direction.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/file_error.h"
 #include "damacy/fileio/operation.h"

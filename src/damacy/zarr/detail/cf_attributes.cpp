@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "damacy/core/text.h"
+#include "damacy/zarr/detail/fill_value.h"
 #include "damacy/zarr/detail/number_text.h"
 
 namespace damacy {

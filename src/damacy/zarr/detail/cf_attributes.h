@@ -8,21 +8,10 @@
 #include <vector>
 
 #include "damacy/core/dtype.h"
-#include "damacy/zarr/detail/fill_value.h"
+#include "damacy/zarr/attribute_values.h"
 #include "damacy/zarr/json.h"
 
 namespace damacy {
-
-struct CfAttributes {
-  std::optional<double> scale_factor;  // finite, not 0
-  std::optional<double> add_offset;    // finite
-  std::optional<bool> is_unsigned;     // `_Unsigned`, on integers only
-  // Elements that are missing, of `missing_type`: the stored type, or the integer type that `_Unsigned` makes of it.
-  std::vector<FillBytes> missing;
-  Dtype missing_type = Dtype::u8;
-
-  bool empty() const noexcept { return !scale_factor && !add_offset && !is_unsigned && missing.empty(); }
-};
 
 inline constexpr std::size_t kMissingValues = 16;
 

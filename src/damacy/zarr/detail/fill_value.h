@@ -1,15 +1,11 @@
 // Fill values as documents write them, to the bit.
 #pragma once
 
-#include <array>
-#include <cstddef>
-
 #include "damacy/core/dtype.h"
+#include "damacy/zarr/attribute_values.h"
 #include "damacy/zarr/json.h"
 
 namespace damacy {
-
-using FillBytes = std::array<std::byte, 16>;
 
 // size_of(dtype) bytes in the machine's order, the rest zero. Throws Error(decode, "fill-value").
 // v2 allows more: null, and 0 and 1 for bool.

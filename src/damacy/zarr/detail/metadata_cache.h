@@ -18,6 +18,7 @@
 #include "damacy/zarr/detail/lru.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/shard_reader.h"
+#include "damacy/zarr/metadata.h"
 
 namespace damacy {
 

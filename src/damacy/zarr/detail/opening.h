@@ -11,6 +11,7 @@
 
 #include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
+#include "damacy/zarr/metadata.h"
 
 namespace damacy {
 

@@ -9,6 +9,7 @@
 #include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/detail/ledger.h"
+#include "damacy/zarr/metadata.h"
 #include "damacy/zarr/shard_index.h"
 
 namespace damacy {

@@ -1,0 +1,77 @@
+# Installs the build in BUILD, moves the installation to another folder, and builds examples/cpp against it, with the
+# compression libraries in yet another folder. Then configures a project that adds the source tree with
+# add_subdirectory. Nothing of the package may name a path of this machine.
+#   cmake -DBUILD=... -DSOURCE=... -DWORK=... -P installed_package.cmake
+cmake_minimum_required(VERSION 3.25)
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${ARGN}\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+# What a program prints before it ends with `wanted`.
+function(expect wanted pattern)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL wanted OR NOT output MATCHES "${pattern}")
+    message(FATAL_ERROR "${ARGN}: ended with ${result}, printed ${output}; expected ${wanted} and ${pattern}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
+file(RENAME ${WORK}/first ${WORK}/moved)
+
+file(GLOB_RECURSE package ${WORK}/moved/*.cmake)
+foreach(file IN LISTS package)
+  file(STRINGS ${file} bad REGEX "[\";:>]/[a-z]+/")
+  if(bad)
+    message(FATAL_ERROR "${file} names a path of this machine: ${bad}")
+  endif()
+endforeach()
+
+file(GLOB_RECURSE headers RELATIVE ${WORK}/moved/include ${WORK}/moved/include/*)
+list(LENGTH headers count)
+if(count LESS 10 OR count GREATER 30)
+  message(FATAL_ERROR "${count} headers are installed, not 10 to 30: ${headers}")
+endif()
+foreach(header IN LISTS headers)
+  if(header MATCHES "/detail/|/cuda/|_test\\.h$")
+    message(FATAL_ERROR "${header} is private, but a public header reaches it")
+  endif()
+endforeach()
+
+# The package looks for the libraries again: it finds those of the other folder.
+file(STRINGS ${BUILD}/CMakeCache.txt libraries REGEX "^(ZSTD|LZ4|ISAL|LZMA|BZIP2)_LIBRARY:")
+foreach(line IN LISTS libraries)
+  string(REGEX REPLACE "^[^=]*=" "" library "${line}")
+  get_filename_component(name "${library}" NAME)
+  file(MAKE_DIRECTORY ${WORK}/elsewhere/lib)
+  file(COPY_FILE "${library}" "${WORK}/elsewhere/lib/${name}")
+endforeach()
+run(${CMAKE_COMMAND} -S ${SOURCE}/examples/cpp -B ${WORK}/example -G Ninja -DCMAKE_BUILD_TYPE=Debug
+  "-DCMAKE_PREFIX_PATH=${WORK}/moved\;${WORK}/elsewhere")
+file(READ ${WORK}/example/build.ninja rules)
+foreach(name IN ITEMS zstd lz4 isal lzma bz2)
+  if(NOT rules MATCHES "${WORK}/elsewhere/lib/lib${name}")
+    message(FATAL_ERROR "lib${name} of ${WORK}/elsewhere/lib is not linked")
+  endif()
+endforeach()
+if(rules MATCHES "${SOURCE}/src" OR rules MATCHES "${BUILD}/lib")
+  message(FATAL_ERROR "the example is built with files of the source or build folder")
+endif()
+run(${CMAKE_COMMAND} --build ${WORK}/example)
+expect(1 "uri|absent|No such" ${WORK}/example/stream_crops ${WORK}/no-such-array)
+expect(1 "uri|absent|No such" ${WORK}/example/read_box ${WORK}/no-such-array)
+file(WRITE ${WORK}/three-bytes.txt "abc")
+expect(0 "3 bytes, checksum e71fa2190541574b" ${WORK}/example/read_file ${WORK}/three-bytes.txt)
+
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/subproject -B ${WORK}/subproject -G Ninja -DUSE_CUDA=OFF
+  -DDAMACY_SOURCE=${SOURCE})
+run(${CMAKE_COMMAND} --build ${WORK}/subproject --target help)
+if(NOT output MATCHES "damacy_pipeline" OR NOT output MATCHES "links_damacy" OR output MATCHES "_tests|_native")
+  message(FATAL_ERROR "a subproject has other targets than the libraries: ${output}")
+endif()
+file(REMOVE_RECURSE ${WORK})
