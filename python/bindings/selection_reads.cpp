@@ -260,7 +260,7 @@ void bind_selection_reads(nb::module_& m) {
   nb::class_<SelectionRead>(m, "SelectionRead")
       .def("cancel", &SelectionRead::cancel)
       .def("missing", [](const SelectionRead& read) {
-        if (read.failure()) throw Error(*read.failure());
+        if (read.failure()) throw *read.failure();
         return nb::bytes(read.missing().data(), read.missing().size());
       });
   nb::class_<SelectionPlan>(m, "SelectionPlan")

@@ -1,19 +1,11 @@
 #include "damacy/batch/batch_job.h"
 
-#include <new>
-
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
 
 namespace {
-
-// What is told when there is no memory to tell what happened.
-const std::shared_ptr<const Error>& no_memory() {
-  static const auto error = std::make_shared<const Error>(Status::oom, "no memory left on the host", "memory");
-  return error;
-}
 
 // What names no chunk comes behind what does.
 bool is_of_earlier_chunk(const Error& one, const Error& other) {
@@ -34,7 +26,6 @@ BatchJob::BatchJob(Shape shape, std::size_t row_count)
   for (auto& stride : row_strides_) stride *= static_cast<std::int64_t>(size_of(shape_.dtype));
   for (std::size_t row = 0; row < row_count; ++row)
     indices_[row] = shape_.first_sample + static_cast<std::int64_t>(row);
-  static_cast<void>(no_memory());
 }
 
 void BatchJob::start(Owner owner, RowWriter& writer) {
@@ -69,39 +60,18 @@ std::span<std::byte> BatchJob::row_memory(std::size_t row) const noexcept {
 }
 
 void BatchJob::fail(std::size_t row, const Error& error) noexcept {
-  std::shared_ptr<const Error> kept = no_memory();
-  try {
-    kept = std::make_shared<const Error>(error);
-  } catch (const std::bad_alloc&) {
-  }
-  keep_failure(row, std::move(kept));
-}
-
-void BatchJob::fail_without_memory(std::size_t row) noexcept {
-  keep_failure(row, no_memory());
-}
-
-void BatchJob::keep_failure(std::size_t row, std::shared_ptr<const Error> error) noexcept {
   const std::lock_guard lock(mutex_);
   any_failed_ = true;
-  if (!errors_[row] || is_of_earlier_chunk(*error, *errors_[row])) errors_[row] = std::move(error);
+  if (!errors_[row] || is_of_earlier_chunk(error, *errors_[row])) errors_[row] = error;
 }
 
-void BatchJob::fail_in_flight(std::size_t row) noexcept {
-  try {
-    fail(row, current_error());
-  } catch (...) {
-    fail_without_memory(row);
-  }
-}
-
-void BatchJob::fail_all_in_flight() noexcept {
-  for (std::size_t row = 0; row < errors_.size(); ++row) fail_in_flight(row);
+void BatchJob::fail_all(const Error& error) noexcept {
+  for (std::size_t row = 0; row < errors_.size(); ++row) fail(row, error);
 }
 
 bool BatchJob::row_failed(std::size_t row) const {
   const std::lock_guard lock(mutex_);
-  return errors_[row] != nullptr;
+  return errors_[row].has_value();
 }
 
 std::vector<std::shared_ptr<const void>> BatchJob::origins() const {
@@ -112,21 +82,17 @@ std::vector<std::shared_ptr<const void>> BatchJob::origins() const {
   return origins;
 }
 
+// A batch that cannot be mended is lost as a whole.
 void BatchJob::settle(StatsBoard& board) noexcept {
-  try {
+  const auto lost = failure_of([&] {
     fail_incomplete_rows();
     if (any_failed_) settle_failures(board);
-  } catch (...) {  // a batch that cannot be mended is lost as a whole
-    failure_ = no_memory();
-    try {
-      Error error = current_error();
-      indices_.resize(errors_.size());
-      for (std::size_t row = 0; row < indices_.size(); ++row)
-        indices_[row] = shape_.first_sample + static_cast<std::int64_t>(row);
-      failure_ = std::make_shared<const Error>(error.at_batch(shape_.id, indices_));
-    } catch (...) {
-    }
-  }
+  });
+  if (!lost) return;
+  indices_.resize(errors_.size());  // its first size: takes no memory
+  for (std::size_t row = 0; row < indices_.size(); ++row)
+    indices_[row] = shape_.first_sample + static_cast<std::int64_t>(row);
+  failure_ = extended(*lost, [&](Error& error) { error.at_batch(shape_.id, indices_); });
 }
 
 // A row of which any element was not written in this use of the slot is a failure, whatever the reason.
@@ -165,7 +131,7 @@ void BatchJob::fail_batch() {
     first->at_stream_index(indices_[row]).at_batch(shape_.id, indices_);
   }
   if (failed > 1) first->with_note(text(failed - 1, " more of the batch's samples failed"));
-  failure_ = std::make_shared<const Error>(std::move(*first));
+  failure_ = first;
 }
 
 void BatchJob::settle_row(std::size_t row, StatsBoard& board) {

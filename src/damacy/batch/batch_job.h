@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "damacy/batch/config.h"
@@ -72,17 +73,14 @@ class BatchJob {
   void placed(std::size_t row, std::int64_t elements) noexcept {
     placed_[row].fetch_add(elements, std::memory_order_relaxed);
   }
-  // Of a row's failures the one of its first chunk counts, whenever it came: the same input, the same error. Without
-  // memory for it, that is what is told.
+  // Of a row's failures the one of its first chunk counts, whenever it came: the same input, the same error.
   void fail(std::size_t row, const Error& error) noexcept;
-  void fail_without_memory(std::size_t row) noexcept;
-  void fail_in_flight(std::size_t row) noexcept;  // with the exception in flight
-  void fail_all_in_flight() noexcept;
+  void fail_all(const Error& error) noexcept;
   bool row_failed(std::size_t row) const;
 
   // After it settled:
-  // Of the whole batch, as with on_error=raise; null: none.
-  const std::shared_ptr<const Error>& failure() const noexcept { return failure_; }
+  // Of the whole batch, as with on_error=raise.
+  const std::optional<Error>& failure() const noexcept { return failure_; }
   std::int64_t delivered_rows() const noexcept { return static_cast<std::int64_t>(indices_.size()); }
   const std::vector<std::int64_t>& sample_indices() const noexcept { return indices_; }
   const std::vector<bool>& valid() const noexcept { return valid_; }
@@ -92,7 +90,6 @@ class BatchJob {
 
  private:
   void settle(StatsBoard& board) noexcept;
-  void keep_failure(std::size_t row, std::shared_ptr<const Error> error) noexcept;
   void fail_incomplete_rows();
   void settle_failures(StatsBoard& board);
   void settle_row(std::size_t row, StatsBoard& board);
@@ -111,10 +108,10 @@ class BatchJob {
   std::vector<std::atomic<std::int64_t>> placed_;  // elements, by row
 
   mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<const Error>> errors_;  // by row
+  std::vector<std::optional<Error>> errors_;  // by row
   bool any_failed_ = false;
 
-  std::shared_ptr<const Error> failure_;
+  std::optional<Error> failure_;
   std::vector<std::int64_t> indices_;
   std::vector<bool> valid_;
 };

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "damacy/core/error.h"
 #include "damacy/core/fork.h"
 #include "damacy/device/alloc.h"
 #include "damacy/device/device.h"
@@ -167,7 +168,7 @@ class Slots : public std::enable_shared_from_this<Slots> {
   std::optional<std::shared_ptr<OrderedAlloc>> ordered_;  // empty: not asked for yet; null: the device has none
   std::uint64_t added_cap_ = 0;                           // bytes
   std::uint64_t added_bytes_ = 0;                         // taken, or being taken
-  std::string refusal_;
+  std::optional<Error> refusal_;
 };
 
 }  // namespace damacy

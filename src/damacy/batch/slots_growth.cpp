@@ -20,14 +20,10 @@ Slots::Growth Slots::add() noexcept {
   try {
     place(make_memory());
     return Growth::added;
-  } catch (...) {
+  } catch (const std::exception&) {
     const std::lock_guard lock(mutex_);
     added_bytes_ -= bytes_;
-    try {
-      refusal_ = current_error().message();
-    } catch (...) {
-      refusal_ = "no memory left";
-    }
+    refusal_ = current_error();
     return Growth::no_memory;
   }
 }
@@ -56,7 +52,7 @@ void Slots::place(Memory memory) {
     *dropped = std::move(added);
   else
     slots_.push_back(std::move(added));
-  refusal_.clear();
+  refusal_.reset();
 }
 
 bool Slots::is_short() const {
@@ -100,8 +96,8 @@ Slots::Memory Slots::take_memory(Slot& slot) noexcept {
   try {
     if (use.unfenced) (use.host_fence ? *use.host_fence : device_->fence_all(/*spare_captures=*/true)).wait();
     memory.ordered.free_after(std::move(use.last.fences));
-  } catch (...) {
-    log(LogLevel::warn, current_error().what());
+  } catch (const std::exception&) {
+    log_current_error(LogLevel::warn);
     memory.ordered.forget();
   }
   return memory;
@@ -119,7 +115,7 @@ Slots::Counts Slots::counts() const noexcept {
 Slots::Added Slots::added() const {
   const Counts now = counts();
   const std::lock_guard lock(mutex_);
-  return {now, refusal_};
+  return {now, refusal_ ? refusal_->message() : ""};
 }
 
 }  // namespace damacy

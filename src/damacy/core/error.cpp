@@ -133,17 +133,21 @@ std::string without_secrets(std::string_view uri) {
   return std::string(uri.substr(0, authority)) + std::string(rest.substr(0, rest.find_first_of("?#")));
 }
 
-Error current_error() {
+Error current_error() noexcept {
   try {
-    throw;
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error(Status::oom, text("no memory left on the host", address_space_note()), "memory");
-  } catch (const std::length_error&) {  // more elements than addresses
-    return Error(Status::oom, "no memory could hold so much", "memory");
-  } catch (const std::exception& error) {
-    return Error(Status::io, text("internal: ", std::string_view(error.what())), "io");
+    try {
+      throw;
+    } catch (const Error& error) {
+      return error;
+    } catch (const std::bad_alloc&) {
+      return Error(Status::oom, text("no memory left on the host", address_space_note()), "memory");
+    } catch (const std::length_error&) {  // more elements than addresses
+      return Error(Status::oom, "no memory could hold so much", "memory");
+    } catch (const std::exception& error) {
+      return Error(Status::io, text("internal: ", std::string_view(error.what())), "io");
+    }
+  } catch (const std::exception&) {  // no memory for the words
+    return Error::out_of_memory();
   }
 }
 
@@ -181,23 +185,18 @@ std::string describe(Status status, std::string_view message, const ErrorWhere& 
   return one_line(line, Limits::error_text_bytes);
 }
 
-Error::Error(Status status, std::string message, std::string reason)
-    : std::runtime_error(""), status_(status), message_(std::move(message)) {
-  where_.reason = std::move(reason);
-  render();
-}
-
-Error Error::unsupported(std::string message, std::string reason) {
-  Error error(Status::decode, std::move(message), std::move(reason));
-  error.kind_ = ErrorKind::unsupported_format;
-  return error;
-}
-
-void Error::render() {
-  line_ = describe(status_, message_, where_);
-}
+struct Error::State {
+  Status status;
+  std::string message;
+  ErrorWhere where;
+  ErrorKind kind = ErrorKind::plain;
+  int system_errno = 0;
+  bool sticky = false;
+  std::string line = describe(status, message, where);
+};
 
 namespace {
+
 void keep_first(std::string& field, std::string_view value) {
   if (field.empty()) field = value;
 }
@@ -205,80 +204,121 @@ template <class T, class U>
 void keep_first(std::optional<T>& field, U&& value) {
   if (!field) field = std::forward<U>(value);
 }
+
+// Before the first use, which may be the one that finds no memory.
+[[maybe_unused]] const Error& made_at_loading = Error::out_of_memory();
+
 }  // namespace
 
-Error& Error::with_kind(ErrorKind kind) {
-  kind_ = kind;
+Error::Error(std::shared_ptr<const State> state) noexcept : std::runtime_error(""), state_(std::move(state)) {}
+
+Error::Error(Status status, std::string message, std::string reason) noexcept : Error(out_of_memory()) {
+  try {
+    ErrorWhere where;
+    where.reason = std::move(reason);
+    state_ = std::make_shared<const State>(State{status, std::move(message), std::move(where)});
+  } catch (const std::exception&) {  // no memory: as it was made
+  }
+}
+
+Error::~Error() = default;
+
+Error Error::unsupported(std::string message, std::string reason) noexcept {
+  return Error(Status::decode, std::move(message), std::move(reason)).with_kind(ErrorKind::unsupported_format);
+}
+
+const Error& Error::out_of_memory() noexcept {
+  // Never destroyed: threads may be stuck while the process exits.
+  static const auto* const made = [] {
+    ErrorWhere where;
+    where.reason = "memory";
+    return new Error(std::make_shared<const State>(State{Status::oom, "no memory left on the host", std::move(where)}));
+  }();
+  return *made;
+}
+
+const char* Error::what() const noexcept {
+  return state_->line.c_str();
+}
+Status Error::status() const noexcept {
+  return state_->status;
+}
+ErrorKind Error::kind() const noexcept {
+  return state_->kind;
+}
+int Error::system_errno() const noexcept {
+  return state_->system_errno;
+}
+bool Error::sticky() const noexcept {
+  return state_->sticky;
+}
+const std::string& Error::message() const noexcept {
+  return state_->message;
+}
+const ErrorWhere& Error::where() const noexcept {
+  return state_->where;
+}
+
+template <class Change>
+Error& Error::extend(Change change) noexcept {
+  try {
+    auto next = std::make_shared<State>(*state_);
+    change(*next);
+    next->line = describe(next->status, next->message, next->where);
+    state_ = std::move(next);
+  } catch (const std::exception&) {
+    state_ = out_of_memory().state_;
+  }
   return *this;
 }
-Error& Error::with_errno(int number) {
-  errno_ = number;
-  return *this;
+
+Error& Error::with_kind(ErrorKind kind) noexcept {
+  return extend([&](State& state) { state.kind = kind; });
 }
-Error& Error::with_sticky(bool sticky) {
-  sticky_ = sticky;
-  return *this;
+Error& Error::with_errno(int number) noexcept {
+  return extend([&](State& state) { state.system_errno = number; });
 }
-Error& Error::in_stage(std::string_view what) {
-  keep_first(where_.what, what);
-  render();
-  return *this;
+Error& Error::with_sticky(bool sticky) noexcept {
+  return extend([&](State& state) { state.sticky = sticky; });
 }
-Error& Error::at_uri(std::string_view uri) {
-  keep_first(where_.uri, without_secrets(uri));
-  render();
-  return *this;
+Error& Error::in_stage(std::string_view what) noexcept {
+  return extend([&](State& state) { keep_first(state.where.what, what); });
 }
-Error& Error::at_store(std::string_view store) {
-  keep_first(where_.store, without_secrets(store));
-  render();
-  return *this;
+Error& Error::at_uri(std::string_view uri) noexcept {
+  return extend([&](State& state) { keep_first(state.where.uri, without_secrets(uri)); });
 }
-Error& Error::at_key(std::string_view key) {
-  keep_first(where_.key, key);
-  render();
-  return *this;
+Error& Error::at_store(std::string_view store) noexcept {
+  return extend([&](State& state) { keep_first(state.where.store, without_secrets(store)); });
 }
-Error& Error::in_shard(bool is_shard) {
-  where_.key_is_shard |= is_shard;
-  render();
-  return *this;
+Error& Error::at_key(std::string_view key) noexcept {
+  return extend([&](State& state) { keep_first(state.where.key, key); });
 }
-Error& Error::at_pointer(std::string_view pointer) {
-  keep_first(where_.pointer, pointer);
-  render();
-  return *this;
+Error& Error::in_shard(bool is_shard) noexcept {
+  return extend([&](State& state) { state.where.key_is_shard |= is_shard; });
 }
-Error& Error::at_chunk(std::vector<std::int64_t> chunk) {
-  keep_first(where_.chunk, std::move(chunk));
-  render();
-  return *this;
+Error& Error::at_pointer(std::string_view pointer) noexcept {
+  return extend([&](State& state) { keep_first(state.where.pointer, pointer); });
 }
-Error& Error::at_bytes(std::uint64_t start, std::uint64_t stop) {
-  keep_first(where_.byte_range, std::pair{start, stop});
-  render();
-  return *this;
+Error& Error::at_chunk(std::vector<std::int64_t> chunk) noexcept {
+  return extend([&](State& state) { keep_first(state.where.chunk, std::move(chunk)); });
 }
-Error& Error::at_sample(std::int64_t index) {
-  keep_first(where_.sample_index, index);
-  render();
-  return *this;
+Error& Error::at_bytes(std::uint64_t start, std::uint64_t stop) noexcept {
+  return extend([&](State& state) { keep_first(state.where.byte_range, std::pair{start, stop}); });
 }
-Error& Error::at_stream_index(std::int64_t index) {
-  keep_first(where_.stream_index, index);
-  render();
-  return *this;
+Error& Error::at_sample(std::int64_t index) noexcept {
+  return extend([&](State& state) { keep_first(state.where.sample_index, index); });
 }
-Error& Error::at_batch(std::int64_t id, std::vector<std::int64_t> lost) {
-  keep_first(where_.batch_id, id);
-  if (where_.lost.empty()) where_.lost = std::move(lost);
-  render();
-  return *this;
+Error& Error::at_stream_index(std::int64_t index) noexcept {
+  return extend([&](State& state) { keep_first(state.where.stream_index, index); });
 }
-Error& Error::with_note(std::string_view note) {
-  message_ += text("; ", note);
-  render();
-  return *this;
+Error& Error::at_batch(std::int64_t id, std::vector<std::int64_t> lost) noexcept {
+  return extend([&](State& state) {
+    keep_first(state.where.batch_id, id);
+    if (state.where.lost.empty()) state.where.lost = std::move(lost);
+  });
+}
+Error& Error::with_note(std::string_view note) noexcept {
+  return extend([&](State& state) { state.message += text("; ", note); });
 }
 
 }  // namespace damacy

@@ -1,12 +1,15 @@
 // The one exception of the library: a status, a message, and where it happened.
 // A layer that knows more fills in its own fields on the way up; describe() makes the line a user reads.
+// Making, copying and extending an Error never throws: without memory it becomes Error::out_of_memory().
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,50 +51,73 @@ struct ErrorWhere {
 
 class Error : public std::runtime_error {
  public:
-  Error(Status status, std::string message, std::string reason = {});
+  Error(Status status, std::string message, std::string reason = {}) noexcept;
+  // Copies share one immutable state. There is no move: an Error always has a state.
+  Error(const Error&) noexcept = default;
+  Error& operator=(const Error&) noexcept = default;
+  ~Error() override;
 
-  static Error unsupported(std::string message, std::string reason);
+  static Error unsupported(std::string message, std::string reason) noexcept;
+  // Allocated when the library is loaded.
+  static const Error& out_of_memory() noexcept;
 
-  const char* what() const noexcept override { return line_.c_str(); }  // describe(), made once
-  Status status() const noexcept { return status_; }
-  ErrorKind kind() const noexcept { return kind_; }
-  int system_errno() const noexcept { return errno_; }
-  bool sticky() const noexcept { return sticky_; }
-  const std::string& message() const noexcept { return message_; }
-  const ErrorWhere& where() const noexcept { return where_; }
+  const char* what() const noexcept override;  // describe(), made once
+  Status status() const noexcept;
+  ErrorKind kind() const noexcept;
+  int system_errno() const noexcept;
+  bool sticky() const noexcept;
+  // These live as long as an Error with the same state, and until it is extended.
+  const std::string& message() const noexcept;
+  const ErrorWhere& where() const noexcept;
 
   // Each returns *this, for `throw e.at_key("c/0/1")`; a field that is already set stays: the first to know it knew
   // best.
-  Error& with_kind(ErrorKind kind);
-  Error& with_errno(int number);
-  Error& with_sticky(bool sticky);
-  Error& in_stage(std::string_view what);
-  Error& at_uri(std::string_view uri);
-  Error& at_store(std::string_view store);
-  Error& at_key(std::string_view key);
-  Error& in_shard(bool is_shard = true);  // the key is a shard's
-  Error& at_pointer(std::string_view pointer);
-  Error& at_chunk(std::vector<std::int64_t> chunk);
-  Error& at_bytes(std::uint64_t start, std::uint64_t stop);
-  Error& at_sample(std::int64_t index_in_source);
-  Error& at_stream_index(std::int64_t index);
-  Error& at_batch(std::int64_t id, std::vector<std::int64_t> lost);
-  Error& with_note(std::string_view note);  // appended to the message: "; <note>"
+  Error& with_kind(ErrorKind kind) noexcept;
+  Error& with_errno(int number) noexcept;
+  Error& with_sticky(bool sticky) noexcept;
+  Error& in_stage(std::string_view what) noexcept;
+  Error& at_uri(std::string_view uri) noexcept;
+  Error& at_store(std::string_view store) noexcept;
+  Error& at_key(std::string_view key) noexcept;
+  Error& in_shard(bool is_shard = true) noexcept;  // the key is a shard's
+  Error& at_pointer(std::string_view pointer) noexcept;
+  Error& at_chunk(std::vector<std::int64_t> chunk) noexcept;
+  Error& at_bytes(std::uint64_t start, std::uint64_t stop) noexcept;
+  Error& at_sample(std::int64_t index_in_source) noexcept;
+  Error& at_stream_index(std::int64_t index) noexcept;
+  Error& at_batch(std::int64_t id, std::vector<std::int64_t> lost) noexcept;
+  Error& with_note(std::string_view note) noexcept;  // appended to the message: "; <note>"
 
  private:
-  void render();
+  struct State;
+  explicit Error(std::shared_ptr<const State> state) noexcept;
+  template <class Change>
+  Error& extend(Change change) noexcept;
 
-  Status status_;
-  ErrorKind kind_ = ErrorKind::plain;
-  int errno_ = 0;
-  bool sticky_ = false;
-  std::string message_;
-  std::string line_;
-  ErrorWhere where_;
+  std::shared_ptr<const State> state_;
 };
+static_assert(std::is_nothrow_copy_constructible_v<Error> && std::is_nothrow_copy_assignable_v<Error>);
 
-// The exception in flight as one of ours. Call it inside a catch block.
-[[nodiscard]] Error current_error();
+// The exception in flight, a std::exception, as one of ours. Call it inside a catch block.
+[[nodiscard]] Error current_error() noexcept;
+
+// What `step` throws; none: it returned. An exception that is no std::exception passes through.
+template <class Step>
+[[nodiscard]] std::optional<Error> failure_of(Step&& step) {
+  try {
+    std::forward<Step>(step)();
+    return std::nullopt;
+  } catch (const std::exception&) {
+    return current_error();
+  }
+}
+
+// `error` with what `add`, called with an Error&, knows more. What `add` throws takes its place.
+template <class Add>
+[[nodiscard]] Error extended(Error error, Add&& add) {
+  if (const auto failure = failure_of([&] { std::forward<Add>(add)(error); })) return *failure;
+  return error;
+}
 
 // One line, large to small: "pop: batch 12: sample 99: a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: message (io
 // error)".

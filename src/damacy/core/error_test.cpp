@@ -1,5 +1,8 @@
 #include "damacy/core/error.h"
 
+#include <new>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 namespace damacy {
@@ -53,6 +56,41 @@ TEST(Error, the_first_to_know_where_knew_best) {
   Error error(Status::io, "gone");
   error.at_key("c/0").at_key("c/1");
   EXPECT_EQ(error.where().key, "c/0");
+}
+
+TEST(Error, a_copy_keeps_what_it_was_when_the_original_learns_more) {
+  Error error(Status::io, "gone");
+  const Error copy = error;
+  error.at_key("c/0").with_errno(5);
+  EXPECT_EQ(copy.where().key, "");
+  EXPECT_EQ(copy.system_errno(), 0);
+  EXPECT_STREQ(copy.what(), "gone (io error)");
+  EXPECT_STREQ(error.what(), "object c/0: gone (io error)");
+}
+
+TEST(Error, one_that_was_moved_from_can_still_be_read) {
+  Error error(Status::io, "gone");
+  const Error moved = std::move(error);
+  EXPECT_STREQ(error.what(), moved.what());  // NOLINT(bugprone-use-after-move)
+}
+
+TEST(FailureOf, is_what_a_step_throws) {
+  EXPECT_FALSE(failure_of([] {}));
+  EXPECT_EQ(failure_of([] { throw Error(Status::dtype, "bad"); })->status(), Status::dtype);
+  EXPECT_EQ(failure_of([] { throw std::bad_alloc(); })->status(), Status::oom);
+  EXPECT_EQ(failure_of([] { throw std::logic_error("wrong"); })->message(), "internal: wrong");
+}
+
+TEST(FailureOf, lets_what_is_no_exception_of_the_standard_pass) {
+  struct Passing {};
+  EXPECT_THROW(static_cast<void>(failure_of([] { throw Passing(); })), Passing);
+}
+
+TEST(Extended, what_cannot_be_added_takes_the_place_of_the_error) {
+  const Error gone(Status::io, "gone");
+  EXPECT_EQ(extended(gone, [](Error& error) { error.at_key("c/0"); }).where().key, "c/0");
+  EXPECT_EQ(extended(gone, [](Error&) { throw std::bad_alloc(); }).status(), Status::oom);
+  EXPECT_EQ(gone.where().key, "");
 }
 
 TEST(OneLine, escapes_controls_and_bad_utf8) {

@@ -73,35 +73,34 @@ bool admits(std::string_view kind) {
   return false;
 }
 
+// Lines are lost where there is no memory, or nowhere to write.
+template <class Step>
+void attempt(Step step) noexcept {
+  try {
+    step();
+  } catch (...) {
+  }
+}
+
 }  // namespace
 
 void log(LogLevel level, std::string_view line) noexcept {
-  try {
-    tell(level, line);
-  } catch (...) {  // no memory, or nowhere to write
-  }
+  attempt([&] { tell(level, line); });
 }
 
 void log_current_error(LogLevel level) noexcept {
-  try {
-    tell(level, current_error().what());
-  } catch (...) {
-  }
+  log(level, current_error().what());
 }
 
 void log_some(LogLevel level, std::string_view kind, std::string_view line) noexcept {
-  try {
+  attempt([&] {
     tell_summaries(false);
     if (admits(kind)) tell(level, text(kind, ": ", line));
-  } catch (...) {
-  }
+  });
 }
 
 void log_summaries(bool now_or_never) noexcept {
-  try {
-    tell_summaries(now_or_never);
-  } catch (...) {
-  }
+  attempt([&] { tell_summaries(now_or_never); });
 }
 
 void set_log_level(LogLevel level) {

@@ -68,14 +68,6 @@ Arena::Piece take_memory(Arena& arena, std::uint64_t bytes, std::stop_token stop
   return piece;
 }
 
-void give_up_all(ChunkSink& sink, std::span<const std::uint32_t> chunks, const Error& why) noexcept {
-  try {
-    throw Error(why);
-  } catch (...) {
-    for (const std::uint32_t chunk : chunks) sink.give_up(chunk);
-  }
-}
-
 }  // namespace
 
 ChunkRunRead::ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run)
@@ -93,7 +85,7 @@ void ChunkRunRead::abandon(const Error& why) noexcept {
   abandoned_ = true;
   staging_.strand(why.where().key, why.where().store);
   end_read();
-  give_up_all(*sink_, std::span(run_.chunks).subspan(next_), why);
+  for (const std::uint32_t chunk : std::span(run_.chunks).subspan(next_)) sink_->give_up(chunk, why);
   sink_->end();
   sink_->tasks().close_task();
 }
@@ -162,7 +154,7 @@ void ChunkRunRead::read_apart(std::size_t thread, const Part& part) noexcept {
     } catch (...) {
       if (storage_abandoned()) return;
       ++next_;
-      sink_->give_up(chunk);
+      sink_->give_up(chunk, current_error());
     }
   }
 }
@@ -173,13 +165,13 @@ void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const E
   while (next_ < run_.chunks.size() && !storage_abandoned()) {
     const std::uint32_t chunk = run_.chunks[next_];
     try {
-      if (!again) throw Error(failure);
+      if (!again) throw failure;
       part.object->read_exact(sink_->tasks().where(chunk).offset, bytes_of_chunk(chunk));
       take(thread, chunk);
     } catch (...) {
       if (storage_abandoned()) return;
       ++next_;
-      sink_->give_up(chunk);
+      sink_->give_up(chunk, current_error());
     }
   }
 }
@@ -197,7 +189,7 @@ PartialRead::~PartialRead() {
 void PartialRead::abandon(const Error& why) noexcept {
   abandoned_ = true;
   staging_.strand(why.where().key, why.where().store);
-  if (!taken_) give_up_all(*sink_, {&chunk_, 1}, why);
+  if (!taken_) sink_->give_up(chunk_, why);
   sink_->end();
   end_read();
   sink_->tasks().close_task();
@@ -220,11 +212,11 @@ Part PartialRead::prepare(std::size_t, std::stop_token stop) {
 
 void PartialRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
   try {
-    if (failure != nullptr) throw Error(*failure);
+    if (failure != nullptr) throw *failure;
     read_needed(thread, part);
   } catch (...) {
     if (storage_abandoned()) return;
-    sink_->give_up(chunk_);
+    sink_->give_up(chunk_, current_error());
   }
   if (!storage_abandoned()) end_read();
 }

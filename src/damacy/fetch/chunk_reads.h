@@ -38,8 +38,8 @@ class ChunkSink {
   virtual ~ChunkSink() = default;
   virtual EncodedChunks& tasks() noexcept = 0;
   virtual Arena& staging() noexcept = 0;  // where packed bytes are read to
-  // The chunk cannot be read, for the exception in flight.
-  virtual void give_up(std::size_t chunk) noexcept = 0;
+  // The chunk cannot be read.
+  virtual void give_up(std::size_t chunk, const Error& why) noexcept = 0;
   // An abandoned request was its last: nothing more comes, and the request keeps it and some of staging() until storage
   // lets go.
   virtual void end() noexcept {}

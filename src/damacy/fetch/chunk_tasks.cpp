@@ -48,8 +48,7 @@ void ChunkTasks::open_shard(std::size_t shard) noexcept {
     shards_[shard] = std::move(opened);
   } catch (...) {
     if (storage_abandoned()) return;
-    shard_failed_[shard] = 1;
-    fail_shard_in_flight(shard);
+    give_up_shard(shard, current_error());
   }
 }
 
@@ -61,11 +60,9 @@ void ChunkTasks::give_up_shard(std::size_t shard, const Error& why) noexcept {
 void ChunkTasks::find_chunks() {
   shards_told_ = true;
   for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
-    try {
-      where_[c] = locate(shard_of_chunk_[c], plan_.chunks[c]);
-    } catch (...) {
+    if (const auto failure = failure_of([&] { where_[c] = locate(shard_of_chunk_[c], plan_.chunks[c]); })) {
       where_[c].failed = true;
-      fail_chunk_in_flight(c);
+      fail_chunk(c, *failure);
     }
   }
 }
@@ -111,72 +108,36 @@ void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept {
-  try {
-    fail_chunk(chunk, decode_error(result));
-  } catch (...) {
-    fail_rows(chunk, chunk + 1, nullptr);
-  }
+  fail_chunk(chunk, decode_error(result));
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
-  try {
-    const std::size_t shard = shard_of_chunk_[chunk];
-    const Array& array = array_of(shard);
-    Error full = error;
-    full.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(plan_.shards[shard].shard));
-    full.in_shard(!array.metadata().shards.empty());
-    full.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
-    if (where_[chunk].bytes > 0) full.at_bytes(where_[chunk].offset, where_[chunk].offset + where_[chunk].bytes);
-    fail_rows(chunk, chunk + 1, &full);
-  } catch (...) {
-    fail_rows(chunk, chunk + 1, nullptr);
-  }
-}
-
-void ChunkTasks::fail_chunk_in_flight(std::size_t chunk) noexcept {
-  try {
-    fail_chunk(chunk, current_error());
-  } catch (...) {
-    fail_rows(chunk, chunk + 1, nullptr);
-  }
+  fail_rows(chunk, extended(error, [&](Error& full) {
+              const std::size_t shard = shard_of_chunk_[chunk];
+              const Array& array = array_of(shard);
+              const Where& where = where_[chunk];
+              full.at_uri(array.uri()).at_store(array.store()->name());
+              full.at_key(array.key_of_shard(plan_.shards[shard].shard)).in_shard(!array.metadata().shards.empty());
+              full.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
+              if (where.bytes > 0) full.at_bytes(where.offset, where.offset + where.bytes);
+            }));
 }
 
 void ChunkTasks::fail_shard(std::size_t shard, const Error& error) noexcept {
   const PlannedShard& planned = plan_.shards[shard];
-  const std::size_t end = planned.first_chunk + planned.chunk_count;
-  std::size_t next = planned.first_chunk;
-  try {
-    const Array& array = array_of(shard);
-    for (; next < end; ++next) {
-      Error of_chunk = error;
-      of_chunk.at_uri(array.uri()).at_store(array.store()->name()).at_key(array.key_of_shard(planned.shard));
-      if (of_chunk.where().key == array.key_of_shard(planned.shard))
-        of_chunk.in_shard(!array.metadata().shards.empty())
-            .at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[next].number)));
-      fail_rows(next, next + 1, &of_chunk);
-    }
-  } catch (...) {
-    fail_rows(next, end, nullptr);
-  }
+  for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c)
+    fail_rows(c, extended(error, [&](Error& of_chunk) {
+                const Array& array = array_of(shard);
+                const std::string key = array.key_of_shard(planned.shard);
+                of_chunk.at_uri(array.uri()).at_store(array.store()->name()).at_key(key);
+                if (of_chunk.where().key == key)
+                  of_chunk.in_shard(!array.metadata().shards.empty())
+                      .at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[c].number)));
+              }));
 }
 
-void ChunkTasks::fail_shard_in_flight(std::size_t shard) noexcept {
-  try {
-    fail_shard(shard, current_error());
-  } catch (...) {
-    const PlannedShard& planned = plan_.shards[shard];
-    fail_rows(planned.first_chunk, planned.first_chunk + planned.chunk_count, nullptr);
-  }
-}
-
-// Those that want any of the chunks. Null: there was no memory to say why.
-void ChunkTasks::fail_rows(std::size_t first_chunk, std::size_t end_chunk, const Error* error) noexcept {
-  for (std::size_t c = first_chunk; c < end_chunk; ++c)
-    for (const std::uint32_t row : rows_of(c))
-      if (error != nullptr)
-        job_->fail(row, *error);
-      else
-        job_->fail_without_memory(row);
+void ChunkTasks::fail_rows(std::size_t chunk, const Error& error) noexcept {
+  for (const std::uint32_t row : rows_of(chunk)) job_->fail(row, error);
 }
 
 // A plan that a close gave up has read nothing, and a shard of it may be opening still.
@@ -210,8 +171,8 @@ void ChunkTasks::check_elsewhere() noexcept {
   try {
     with_.readers->ask(std::make_shared<Checking>(shared_from_this()), 1, 1,
                        [self = shared_from_this()] { self->close_task(); });
-  } catch (...) {  // for want of memory; nothing was asked
-    fail_all(nullptr);
+  } catch (const std::bad_alloc&) {  // nothing was asked
+    fail_all(current_error());
     close_task();
   }
 }
@@ -221,7 +182,7 @@ void ChunkTasks::check_unchanged() noexcept {
   try {
     compare_stamps();
   } catch (...) {
-    if (!storage_abandoned()) fail_all(nullptr);
+    if (!storage_abandoned()) fail_all(current_error());
   }
 }
 
@@ -237,23 +198,17 @@ void ChunkTasks::compare_stamps() {
   for (std::size_t s = 0; s < plan_.shards.size() && !storage_abandoned(); ++s) {
     if (shard_failed_[s]) continue;
     try {
-      if (errors[plan_.shards[s].array]) throw Error(*errors[plan_.shards[s].array]);
+      if (errors[plan_.shards[s].array]) throw *errors[plan_.shards[s].array];
       const auto shard = shards_[s];  // a thread that was abandoned still reads it
       if (shard) with_.catalog->check_unchanged(array_of(s), *shard);
     } catch (...) {
-      if (!storage_abandoned()) fail_shard_in_flight(s);
+      if (!storage_abandoned()) fail_shard(s, current_error());
     }
   }
 }
 
-void ChunkTasks::fail_all(const Error* error) noexcept {
-  for (std::size_t s = 0; s < plan_.shards.size(); ++s) {
-    const PlannedShard& planned = plan_.shards[s];
-    if (error != nullptr)
-      fail_shard(s, *error);
-    else
-      fail_rows(planned.first_chunk, planned.first_chunk + planned.chunk_count, nullptr);
-  }
+void ChunkTasks::fail_all(const Error& error) noexcept {
+  for (std::size_t s = 0; s < plan_.shards.size(); ++s) fail_shard(s, error);
 }
 
 void ChunkTasks::close_task() noexcept {

@@ -69,19 +69,17 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   // Tells all rows that want the chunk (or any chunk of the shard).
   void fail_chunk(std::size_t chunk, const Error& error) noexcept;
   void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
-  void fail_chunk_in_flight(std::size_t chunk) noexcept;  // with the exception in flight
   void fail_shard(std::size_t shard, const Error& error) noexcept;
-  void fail_shard_in_flight(std::size_t shard) noexcept;
 
   // On a watched thread: fails what is not what was read.
   void check_unchanged() noexcept;
   // Storage does not say.
-  void abandon(const Error& why) noexcept override { fail_all(&why); }
+  void abandon(const Error& why) noexcept override { fail_all(why); }
 
  private:
   Where locate(std::size_t shard, const PlannedChunk& chunk) const;
-  void fail_rows(std::size_t first_chunk, std::size_t end_chunk, const Error* error) noexcept;
-  void fail_all(const Error* error) noexcept;
+  void fail_rows(std::size_t chunk, const Error& error) noexcept;  // those that want it
+  void fail_all(const Error& error) noexcept;
   void end_read() noexcept;
   void check_elsewhere() noexcept;
   void compare_stamps();

@@ -73,15 +73,14 @@ void plan_portions(const std::shared_ptr<BatchJob>& job, const Planning& with, c
   const auto records = static_cast<std::int64_t>(Limits::chunk_records_planned);
   const double batch_bytes = static_cast<double>(job->row_bytes()) * static_cast<double>(job->rows().size());
   StatsBoard::Span planning{};
-  try {
+  const auto failure = failure_of([&] {
     const std::uint32_t portions = count_portions(job->rows(), records);
     for (std::uint32_t portion = 0; portion < portions; ++portion) {
       if (stop.stop_requested()) throw closed_meanwhile();
       plan_portion(job, with, portion, portions, stop, planning, each);
     }
-  } catch (...) {
-    job->fail_all_in_flight();
-  }
+  });
+  if (failure) job->fail_all(*failure);
   with.board.record(&Stats::plan, planning, 0, batch_bytes);
   job->close_task(with.board);
 }

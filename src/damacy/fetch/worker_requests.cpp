@@ -25,12 +25,12 @@ class ChunkPlacer final : public ChunkSink {
     try {
       return decode(thread, chunk, joined, packed, available, std::move(stop));
     } catch (...) {
-      fail_in_flight(chunk, joined);
+      fail(chunk, joined, current_error());
       return true;
     }
   }
 
-  void give_up(std::size_t chunk) noexcept override { fail_in_flight(chunk, joined_to(chunk)); }
+  void give_up(std::size_t chunk, const Error& why) noexcept override { fail(chunk, joined_to(chunk), why); }
 
  private:
   // Chunks of other batches that wait for this one; nobody can join any more.
@@ -45,9 +45,9 @@ class ChunkPlacer final : public ChunkSink {
     for (const ChunkConsumer& consumer : joined) each(consumer.tasks(), consumer.chunk(), ChunkTasks::Decode::joined);
   }
 
-  void fail_in_flight(std::size_t chunk, std::span<const ChunkConsumer> joined) noexcept {
-    const auto fail_each = [](ChunkTasks& tasks, std::uint32_t which, ChunkTasks::Decode) {
-      tasks.fail_chunk_in_flight(which);
+  void fail(std::size_t chunk, std::span<const ChunkConsumer> joined, const Error& why) noexcept {
+    const auto fail_each = [&](ChunkTasks& tasks, std::uint32_t which, ChunkTasks::Decode) {
+      tasks.fail_chunk(which, why);
     };
     each_consumer(chunk, joined, fail_each);
   }
@@ -119,11 +119,9 @@ class FillTask final : public Request {
   void fill(std::uint32_t chunk) noexcept {
     BatchJob& job = tasks_->job();
     for (const std::uint32_t row : tasks_->rows_of(chunk)) {
-      try {
-        place_fill(job, row, relative_to(wanted(job, row, tasks_->box_of(chunk)), job.rows()[row].box));
-      } catch (...) {
-        job.fail_in_flight(row);
-      }
+      const auto failure = failure_of(
+          [&] { place_fill(job, row, relative_to(wanted(job, row, tasks_->box_of(chunk)), job.rows()[row].box)); });
+      if (failure) job.fail(row, *failure);
     }
   }
 
@@ -151,7 +149,7 @@ std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr
       for (const std::uint32_t chunk : run.chunks) memory.share.announce(ChunkShare::key_of(*tasks, chunk));
   } catch (...) {
     for (const ChunkRun& run : reads.runs)
-      for (const std::uint32_t chunk : run.chunks) sink->give_up(chunk);
+      for (const std::uint32_t chunk : run.chunks) sink->give_up(chunk, current_error());
     throw;
   }
   return requests;

@@ -208,14 +208,13 @@ void PipelineImpl::plan_batches(std::stop_token stop) {
     job->start(
         {[this](BatchJob& claimer) { return lend(claimer); }, [this](BatchJob& settled) { on_settled(settled); }},
         engine->rows());
-    try {
-      if (!ahead) job->claim_slot();
-    } catch (...) {
-      job->fail_all_in_flight();
+    const auto failure = ahead ? std::nullopt : failure_of([&] { job->claim_slot(); });
+    if (failure) {
+      job->fail_all(*failure);
       job->close_task(board);
-      continue;
+    } else {
+      engine->produce(job, stop);
     }
-    engine->produce(job, stop);
   }
 }
 

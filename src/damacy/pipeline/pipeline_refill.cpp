@@ -132,11 +132,7 @@ class PipelineImpl::Opening final : public StorageWork {
   }
   void give_up(std::size_t question, const Error& why) noexcept override {
     auto& [uri, result] = *in_order_[question];
-    try {
-      result.error = std::make_exception_ptr(Error(why).at_uri(uri));
-    } catch (...) {
-      result.error = std::current_exception();
-    }
+    result.error = std::make_exception_ptr(Error(why).at_uri(uri));
   }
   void all_told() noexcept {
     {

@@ -157,7 +157,7 @@ bool ObjectChunks::take(std::size_t thread, std::size_t chunk, std::span<const s
       place(chunk, scratch.bytes(), stop);
     else
       fail_chunk(chunk, result);
-  } catch (...) {
+  } catch (const std::exception&) {
     fail(chunk, current_error());
   }
   return true;
@@ -244,28 +244,26 @@ void ObjectChunks::fail_chunk(std::size_t chunk, const DecodeResult& result) noe
   fail(chunk, decode_error(result));
 }
 
-void ObjectChunks::give_up(std::size_t chunk) noexcept {
-  fail(chunk, current_error());
-}
-
-void ObjectChunks::fail_object(Error error) noexcept {
-  error.in_shard(!array().metadata().shards.empty());
-  job_->fail(error.at_uri(job_->request.object->uri()).at_store(job_->request.store->name()).at_key(key()));
+void ObjectChunks::fail_object(const Error& error) noexcept {
+  job_->fail(extended(error, [&](Error& located) {
+    located.in_shard(!array().metadata().shards.empty()).at_uri(job_->request.object->uri());
+    located.at_store(job_->request.store->name()).at_key(key());
+  }));
 }
 
 void ObjectChunks::fail(std::size_t chunk, const Error& error) noexcept {
-  Error located = error;
-  if (const auto object = coordinates_in_key(array().metadata(), key())) {
-    const Use& use = uses_of(chunk).front();
-    const Dims inside = selections_[use.selection].chunk_of(use.part);
-    std::vector<std::int64_t> coordinates;
-    for (std::size_t axis = 0; axis < inside.size(); ++axis)
-      coordinates.push_back((*object)[axis] * array().grid()[axis] + inside[axis]);
-    located.at_chunk(std::move(coordinates));
-  }
-  const ChunkPlace& place = chunks_[chunk].place;
-  if (place.bytes > 0) located.at_bytes(place.offset, place.offset + place.bytes);
-  fail_object(std::move(located));
+  fail_object(extended(error, [&](Error& located) {
+    if (const auto object = coordinates_in_key(array().metadata(), key())) {
+      const Use& use = uses_of(chunk).front();
+      const Dims inside = selections_[use.selection].chunk_of(use.part);
+      std::vector<std::int64_t> coordinates;
+      for (std::size_t axis = 0; axis < inside.size(); ++axis)
+        coordinates.push_back((*object)[axis] * array().grid()[axis] + inside[axis]);
+      located.at_chunk(std::move(coordinates));
+    }
+    const ChunkPlace& place = chunks_[chunk].place;
+    if (place.bytes > 0) located.at_bytes(place.offset, place.offset + place.bytes);
+  }));
 }
 
 std::optional<Dims> coordinates_in_key(const ArrayMetadata& metadata, std::string_view key) {

@@ -20,11 +20,11 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
 
   // Opens the object and finds the chunks; what is missing is filled at once. Leaves what there is to read.
   ChunkReads open(std::stop_token stop);
-  void fail_object(Error error) noexcept;
+  void fail_object(const Error& error) noexcept;
 
   EncodedChunks& tasks() noexcept override { return *this; }
   Arena& staging() noexcept override { return job_->memory->staging; }
-  void give_up(std::size_t chunk) noexcept override;
+  void give_up(std::size_t chunk, const Error& why) noexcept override { fail(chunk, why); }
   void end() noexcept override { job_->memory_stays = true; }
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override;

@@ -68,11 +68,10 @@ void submit(const std::shared_ptr<SelectionJob>& job) {
     if (is_new) objects.emplace_back();
     objects[at->second].push_back(i);
   }
-  try {
+  const auto failure = failure_of([&] {
     for (const auto& items : objects) job->workers.submit(std::make_unique<ObjectRead>(job, items));
-  } catch (...) {  // what was submitted runs: it ends with the read, and not before
-    job->fail(current_error());
-  }
+  });
+  if (failure) job->fail(*failure);  // what was submitted runs: it ends with the read, and not before
   job->close_task();
 }
 

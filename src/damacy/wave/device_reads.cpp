@@ -192,14 +192,13 @@ void ReadWaves::finish() noexcept {
 }
 
 void ReadWaves::run(Wave& wave) noexcept {
-  try {
+  const auto failure = failure_of([&] {
     through_device(wave);
     wave.owners.read_verdicts(wave.slot().host_status.bytes());
     for (Piece& piece : wave.pieces)
       if (piece.redo && piece.chunk.decode_on_host) redo(wave, piece);
-  } catch (...) {
-    fail_(current_error());
-  }
+  });
+  if (failure) fail_(*failure);
   wave.lease.reset();
 }
 

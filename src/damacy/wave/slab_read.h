@@ -46,7 +46,7 @@ class SlabRead final : public Request {
       } catch (...) {
         if (storage_abandoned()) return;
         chunk->failed = true;
-        tasks_->fail_chunk_in_flight(chunk->chunk);
+        tasks_->fail_chunk(chunk->chunk, current_error());
       }
     }
     if (!storage_abandoned()) end_read();
@@ -75,7 +75,7 @@ class SlabRead final : public Request {
 
   // A merged read fails as a whole; the chunks that can be read must not suffer for the one that cannot.
   void read_again(const Part& part, const StagedChunk& chunk, const Error& failure) {
-    if (chunks_.size() == 1 || !part.object || failure.status() != Status::io) throw Error(failure);
+    if (chunks_.size() == 1 || !part.object || failure.status() != Status::io) throw failure;
     part.object->read_exact(tasks_->where(chunk.chunk).offset, packed(chunk));
   }
 

@@ -25,7 +25,7 @@ std::uint64_t offset_of_row(const BatchJob& job, std::uint32_t row) {
 }  // namespace
 
 void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed) noexcept {
-  try {
+  const auto failure = failure_of([&] {
     const ArrayMetadata& metadata = chunk.tasks->array_of(chunk.tasks->shard_of(chunk.chunk)).metadata();
     const StagedBytes bytes{packed, chunk.staged_at, chunk.decoded_at, metadata.chunk_bytes(),
                             chunk.tasks->needed_bytes(chunk.chunk)};
@@ -41,10 +41,10 @@ void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> pack
     const std::uint64_t address =
         found.in_source ? wave.source_address(*found.in_source) : wave.destination_address(chunk.decoded_at);
     add_placements(chunk.share->placements, chunk, address, found.layout);
-  } catch (...) {
-    chunk.failed = true;
-    chunk.tasks->fail_chunk_in_flight(chunk.chunk);
-  }
+  });
+  if (!failure) return;
+  chunk.failed = true;
+  chunk.tasks->fail_chunk(chunk.chunk, *failure);
 }
 
 void add_placements(PlacementList& list, const StagedChunk& chunk, std::uint64_t address, const ChunkLayout& layout) {

@@ -80,14 +80,14 @@ class CropSink final : public ChunkSink {
   ChunkTasks& tasks() noexcept override { return *tasks_; }
   Arena& staging() noexcept override { return memory_.packed; }
 
-  void give_up(std::size_t chunk) noexcept override { tasks_->fail_chunk_in_flight(chunk); }
+  void give_up(std::size_t chunk, const Error& why) noexcept override { tasks_->fail_chunk(chunk, why); }
 
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override {
     try {
       return decode(thread, static_cast<std::uint32_t>(chunk), packed, available, std::move(stop));
-    } catch (...) {
-      tasks_->fail_chunk_in_flight(chunk);
+    } catch (const std::exception&) {
+      tasks_->fail_chunk(chunk, current_error());
       return true;
     }
   }

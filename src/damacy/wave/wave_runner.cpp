@@ -107,12 +107,7 @@ void WaveRunner::finish() {
 
 template <class Step>
 void WaveRunner::attempt(std::optional<Error>& failure, Step step) noexcept {
-  if (failure) return;
-  try {
-    step();
-  } catch (...) {
-    failure = current_error();
-  }
+  if (!failure) failure = failure_of(step);
 }
 
 void WaveRunner::upload_all() {
@@ -278,12 +273,10 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
 
 // What goes wrong with one chunk is not the others'.
 void WaveRunner::redo(Wave& wave, StagedChunk& chunk) noexcept {
-  try {
-    decode_on_host(wave, chunk);
-  } catch (...) {
-    chunk.failed = true;
-    chunk.tasks->fail_chunk_in_flight(chunk.chunk);
-  }
+  const auto failure = failure_of([&] { decode_on_host(wave, chunk); });
+  if (!failure) return;
+  chunk.failed = true;
+  chunk.tasks->fail_chunk(chunk.chunk, *failure);
 }
 
 void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {

@@ -4,7 +4,7 @@
 
 namespace damacy {
 
-Error decode_error(const DecodeResult& result) {
+Error decode_error(const DecodeResult& result) noexcept try {
   std::string message = result.detail;
   if (!result.has_expected)
     message += text(": ", result.seen);
@@ -14,6 +14,8 @@ Error decode_error(const DecodeResult& result) {
   if (result.status == DecodeStatus::unsupported) return Error::unsupported(std::move(message), std::move(reason));
   return Error(result.status == DecodeStatus::limit ? Status::inval : Status::decode, std::move(message),
                std::move(reason));
+} catch (const std::bad_alloc&) {
+  return Error::out_of_memory();
 }
 
 }  // namespace damacy

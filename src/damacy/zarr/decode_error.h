@@ -6,6 +6,6 @@
 
 namespace damacy {
 
-[[nodiscard]] Error decode_error(const DecodeResult& result);
+[[nodiscard]] Error decode_error(const DecodeResult& result) noexcept;
 
 }  // namespace damacy

@@ -3,13 +3,9 @@
 namespace damacy::cuda {
 
 void DeviceHealth::lose(const Error& error) noexcept {
-  try {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_.emplace(error);
-    lost_.store(true, std::memory_order_release);
-  } catch (...) {
-    lost_.store(true, std::memory_order_release);  // out of memory for the words
-  }
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = error;
+  lost_.store(true, std::memory_order_release);
 }
 
 Error DeviceHealth::error() const {
