@@ -28,7 +28,7 @@ class Told final : public Abandonable {
 class StorageWatchWithoutMemory : public ::testing::Test {
  protected:
   // Gives up an operation of another thread while this thread can allocate nothing.
-  bool give_up(std::string_view why, bool behind) {
+  bool give_up(std::string_view why, bool behind, bool fails = false) {
     std::promise<void> asks, over;
     std::thread asking([&] {
       watch_.sit_down();
@@ -36,14 +36,15 @@ class StorageWatchWithoutMemory : public ::testing::Test {
       const auto hold = [&] {
         asks.set_value();
         over.get_future().wait();
+        if (fails) throw Error(Status::io, "storage answered with a failure");
       };
-      if (behind) {
-        const StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
-        hold();
-      } else {
-        const StorageWatch::Operation reading("read", store_, "a key that is longer than a short string");
-        hold();
-      }
+      const auto ask = [&] {
+        if (behind)
+          StorageWatch::wait_behind(hold);
+        else
+          StorageWatch::operation("read", store_, "a key that is longer than a short string", hold);
+      };
+      EXPECT_THROW(ask(), Abandoned);
     });
     asks.get_future().wait();
     bool abandoned = false;
@@ -72,6 +73,11 @@ TEST_F(StorageWatchWithoutMemory, gives_up_an_operation_of_a_pipeline_that_close
   EXPECT_TRUE(give_up(": the pipeline was closed", /*behind=*/false));
   EXPECT_EQ(told_.status_, Status::shutdown);
   EXPECT_FALSE(told_.is_late_);
+}
+
+TEST_F(StorageWatchWithoutMemory, a_failure_of_an_operation_that_was_given_up_reaches_no_handler) {
+  EXPECT_TRUE(give_up({}, /*behind=*/false, /*fails=*/true));  // the operation throws Abandoned
+  EXPECT_TRUE(told_.is_late_);
 }
 
 TEST_F(StorageWatchWithoutMemory, gives_up_an_operation_that_waits_behind_others) {

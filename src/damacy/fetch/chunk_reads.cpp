@@ -62,10 +62,7 @@ void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, s
 namespace {
 
 Arena::Piece take_memory(Arena& arena, std::uint64_t bytes, std::stop_token stop) {
-  StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
-  auto piece = arena.take(bytes, std::move(stop));
-  waiting.end();
-  return piece;
+  return StorageWatch::wait_behind([&] { return arena.take(bytes, std::move(stop)); });
 }
 
 }  // namespace
@@ -90,7 +87,7 @@ void ChunkRunRead::abandon(const Error& why) noexcept {
   sink_->tasks().close_task();
 }
 
-void ChunkRunRead::end_read() noexcept {
+void ChunkRunRead::end_read() {
   if (!std::exchange(is_read_, true)) sink_->tasks().close_read();
 }
 
@@ -101,7 +98,7 @@ Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
     staging_ = take_memory(sink_->staging(), run_.bytes, std::move(stop));
   } catch (const Error& error) {
     // Hung reads hold so much that there is room for single chunks at most.
-    apart_ = run_.chunks.size() > 1 && error.where().reason == "deadline" && !storage_abandoned();
+    apart_ = run_.chunks.size() > 1 && error.where().reason == "deadline";
     if (!apart_) throw;
   }
   watch_ = {};
@@ -118,32 +115,30 @@ void ChunkRunRead::take(std::size_t thread, std::uint32_t chunk) noexcept {
   sink_->take(thread, chunk, bytes_of_chunk(chunk), {}, stop_);
 }
 
-void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
+void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* failure) {
   EncodedChunks& tasks = sink_->tasks();
   if (failure == nullptr && apart_) {
     read_apart(thread, part);
-    if (!storage_abandoned()) end_read();
-    return;
+    return end_read();
   }
   if (failure != nullptr) {
     read_one_by_one(thread, part, *failure);
-    if (!storage_abandoned()) end_read();
-    return;
+    return end_read();
   }
   std::uint64_t wanted = 0;
   for (const std::uint32_t chunk : run_.chunks) wanted += tasks.where(chunk).bytes;
   count_read(tasks.board(), watch_.elapsed(), run_.bytes, wanted);
   end_read();
-  while (next_ < run_.chunks.size() && !storage_abandoned()) take(thread, run_.chunks[next_]);
+  while (next_ < run_.chunks.size()) take(thread, run_.chunks[next_]);
 }
 
 // Each chunk with memory of its own.
-void ChunkRunRead::read_apart(std::size_t thread, const Part& part) noexcept {
+void ChunkRunRead::read_apart(std::size_t thread, const Part& part) {
   EncodedChunks& tasks = sink_->tasks();
-  while (next_ < run_.chunks.size() && !storage_abandoned()) {
+  while (next_ < run_.chunks.size()) {
     const std::uint32_t chunk = run_.chunks[next_];
     const ChunkPlace& where = tasks.where(chunk);
-    try {
+    const auto failed = failure_of([&] {
       staging_ = {};  // whoever holds memory must not wait for more
       staging_ = take_memory(sink_->staging(), where.bytes, stop_);
       run_.offset = where.offset;
@@ -151,28 +146,26 @@ void ChunkRunRead::read_apart(std::size_t thread, const Part& part) noexcept {
       part.object->read_exact(where.offset, staging_.bytes());
       count_read(tasks.board(), watch_.elapsed(), where.bytes, where.bytes);
       take(thread, chunk);
-    } catch (...) {
-      if (storage_abandoned()) return;
-      ++next_;
-      sink_->give_up(chunk, current_error());
-    }
+    });
+    if (!failed) continue;
+    ++next_;
+    sink_->give_up(chunk, *failed);
   }
 }
 
 // A merged read fails as a whole; the chunks that can be read must not suffer for the one that cannot.
-void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const Error& failure) noexcept {
+void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const Error& failure) {
   const bool again = run_.chunks.size() > 1 && part.object && failure.status() == Status::io && !stop_.stop_requested();
-  while (next_ < run_.chunks.size() && !storage_abandoned()) {
+  while (next_ < run_.chunks.size()) {
     const std::uint32_t chunk = run_.chunks[next_];
-    try {
+    const auto failed = failure_of([&] {
       if (!again) throw failure;
       part.object->read_exact(sink_->tasks().where(chunk).offset, bytes_of_chunk(chunk));
       take(thread, chunk);
-    } catch (...) {
-      if (storage_abandoned()) return;
-      ++next_;
-      sink_->give_up(chunk, current_error());
-    }
+    });
+    if (!failed) continue;
+    ++next_;
+    sink_->give_up(chunk, *failed);
   }
 }
 
@@ -195,7 +188,7 @@ void PartialRead::abandon(const Error& why) noexcept {
   sink_->tasks().close_task();
 }
 
-void PartialRead::end_read() noexcept {
+void PartialRead::end_read() {
   if (!std::exchange(is_read_, true)) sink_->tasks().close_read();
 }
 
@@ -210,15 +203,13 @@ Part PartialRead::prepare(std::size_t, std::stop_token stop) {
   return {tasks.object_with(chunk_), where.offset, staging_.bytes().first(head)};
 }
 
-void PartialRead::complete(std::size_t thread, const Part& part, const Error* failure) noexcept {
-  try {
+void PartialRead::complete(std::size_t thread, const Part& part, const Error* failure) {
+  const auto failed = failure_of([&] {
     if (failure != nullptr) throw *failure;
     read_needed(thread, part);
-  } catch (...) {
-    if (storage_abandoned()) return;
-    sink_->give_up(chunk_, current_error());
-  }
-  if (!storage_abandoned()) end_read();
+  });
+  if (failed) sink_->give_up(chunk_, *failed);
+  end_read();
 }
 
 bool PartialRead::take(std::size_t thread, std::span<const ByteRange> available) noexcept {

@@ -55,15 +55,15 @@ class ChunkRunRead final : public Request {
   ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run);
   ~ChunkRunRead() override;
   Part prepare(std::size_t thread, std::stop_token stop) override;
-  void complete(std::size_t thread, const Part& part, const Error* failure) noexcept override;
+  void complete(std::size_t thread, const Part& part, const Error* failure) override;
   bool can_be_abandoned() const noexcept override { return true; }
   void abandon(const Error& why) noexcept override;
 
  private:
-  void end_read() noexcept;
+  void end_read();
   void take(std::size_t thread, std::uint32_t chunk) noexcept;
-  void read_one_by_one(std::size_t thread, const Part& part, const Error& failure) noexcept;
-  void read_apart(std::size_t thread, const Part& part) noexcept;
+  void read_one_by_one(std::size_t thread, const Part& part, const Error& failure);
+  void read_apart(std::size_t thread, const Part& part);
   std::span<std::byte> bytes_of_chunk(std::uint32_t chunk) const noexcept;
 
   std::shared_ptr<ChunkSink> sink_;
@@ -84,12 +84,12 @@ class PartialRead final : public Request {
   PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk);
   ~PartialRead() override;
   Part prepare(std::size_t thread, std::stop_token stop) override;
-  void complete(std::size_t thread, const Part& part, const Error* failure) noexcept override;
+  void complete(std::size_t thread, const Part& part, const Error* failure) override;
   bool can_be_abandoned() const noexcept override { return true; }
   void abandon(const Error& why) noexcept override;
 
  private:
-  void end_read() noexcept;
+  void end_read();
   bool take(std::size_t thread, std::span<const ByteRange> available) noexcept;
   void read_needed(std::size_t thread, const Part& part);
   void read(const Part& part, ByteRange range);

@@ -23,7 +23,7 @@ class ChunkConsumer {
   ChunkConsumer& operator=(ChunkConsumer&&) = delete;
   ~ChunkConsumer() {
     if (!tasks_) return;
-    tasks_->close_read();
+    tasks_->close_read_elsewhere();
     tasks_->close_task();
   }
   ChunkTasks& tasks() const noexcept { return *tasks_; }

@@ -17,7 +17,7 @@ std::vector<std::int64_t> as_vector(const Dims& dims) {
 class Checking final : public StorageWork {
  public:
   explicit Checking(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) {}
-  void ask(std::size_t) noexcept override { tasks_->check_unchanged(); }
+  void ask(std::size_t) override { tasks_->check_unchanged(); }
   void give_up(std::size_t, const Error& why) noexcept override { tasks_->abandon(why); }
 
  private:
@@ -40,16 +40,14 @@ ChunkTasks::ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, With with)
       shard_of_chunk_[plan_.shards[s].first_chunk + c] = s;
 }
 
-void ChunkTasks::open_shard(std::size_t shard) noexcept {
+void ChunkTasks::open_shard(std::size_t shard) {
   const Array& array = array_of(shard);
-  try {
+  const auto failure = failure_of([&] {
     std::shared_ptr<const Shard> opened = with_.catalog->shard(array, plan_.shards[shard].shard);
     if (!opened) with_.catalog->check_missing_chunk(array);
     shards_[shard] = std::move(opened);
-  } catch (...) {
-    if (storage_abandoned()) return;
-    give_up_shard(shard, current_error());
-  }
+  });
+  if (failure) give_up_shard(shard, *failure);
 }
 
 void ChunkTasks::give_up_shard(std::size_t shard, const Error& why) noexcept {
@@ -141,8 +139,8 @@ void ChunkTasks::fail_rows(std::size_t chunk, const Error& error) noexcept {
 }
 
 // A plan that a close gave up has read nothing, and a shard of it may be opening still.
-void ChunkTasks::planned() noexcept {
-  if (shards_told_) end_read();
+void ChunkTasks::planned() {
+  if (shards_told_ && end_read()) check_last_read();
   close_task();
 }
 
@@ -151,14 +149,22 @@ void ChunkTasks::open_read() noexcept {
   job_->open_read();
 }
 
-void ChunkTasks::close_read() noexcept {
+void ChunkTasks::close_read() {
   job_->close_read();
-  end_read();
+  if (end_read()) check_last_read();
 }
 
-// After the last read: what was read must still be what is there, or rows could mix two versions of an object.
-void ChunkTasks::end_read() noexcept {
-  if (open_reads_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+void ChunkTasks::close_read_elsewhere() noexcept {
+  job_->close_read();
+  if (end_read()) check_elsewhere();
+}
+
+bool ChunkTasks::end_read() noexcept {
+  return open_reads_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+}
+
+// What was read must still be what is there, or rows could mix two versions of an object.
+void ChunkTasks::check_last_read() {
   if (with_.readers == nullptr || StorageWatch::current() != nullptr)
     check_unchanged();
   else
@@ -177,33 +183,23 @@ void ChunkTasks::check_elsewhere() noexcept {
   }
 }
 
-void ChunkTasks::check_unchanged() noexcept {
+void ChunkTasks::check_unchanged() {
   const StorageWatch::Scope scope(this);
-  try {
-    compare_stamps();
-  } catch (...) {
-    if (!storage_abandoned()) fail_all(current_error());
-  }
+  if (const auto failure = failure_of([&] { compare_stamps(); })) fail_all(*failure);
 }
 
 void ChunkTasks::compare_stamps() {
   std::vector<std::optional<Error>> errors(plan_.arrays.size());
-  for (std::size_t a = 0; a < plan_.arrays.size(); ++a) {
-    try {
-      with_.catalog->check_unchanged(*plan_.arrays[a]);
-    } catch (...) {
-      errors[a] = current_error();
-    }
-  }
-  for (std::size_t s = 0; s < plan_.shards.size() && !storage_abandoned(); ++s) {
+  for (std::size_t a = 0; a < plan_.arrays.size(); ++a)
+    errors[a] = failure_of([&] { with_.catalog->check_unchanged(*plan_.arrays[a]); });
+  for (std::size_t s = 0; s < plan_.shards.size(); ++s) {
     if (shard_failed_[s]) continue;
-    try {
+    const auto failure = failure_of([&] {
       if (errors[plan_.shards[s].array]) throw *errors[plan_.shards[s].array];
       const auto shard = shards_[s];  // a thread that was abandoned still reads it
       if (shard) with_.catalog->check_unchanged(array_of(s), *shard);
-    } catch (...) {
-      if (!storage_abandoned()) fail_shard(s, current_error());
-    }
+    });
+    if (failure) fail_shard(s, *failure);
   }
 }
 

@@ -33,11 +33,11 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, With with);
 
   // In this order: every shard (any thread, each once) opened or given up, then the chunks.
-  void open_shard(std::size_t shard) noexcept;
+  void open_shard(std::size_t shard);  // throws nothing but Abandoned
   void give_up_shard(std::size_t shard, const Error& why) noexcept;
   void find_chunks();
   // No more reads or tasks are opened, but by those that are open.
-  void planned() noexcept;
+  void planned();
 
   const BatchPlan& plan() const noexcept { return plan_; }
   BatchJob& job() const noexcept { return *job_; }
@@ -59,7 +59,8 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   void close_task() noexcept override;
   // Of an open task, which is closed later. The last read asks storage whether what was read is what is there.
   void open_read() noexcept override;
-  void close_read() noexcept override;
+  void close_read() override;
+  void close_read_elsewhere() noexcept;  // storage is asked on another thread
 
   // What became of a chunk, for the counters.
   void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
@@ -71,8 +72,8 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
   void fail_shard(std::size_t shard, const Error& error) noexcept;
 
-  // On a watched thread: fails what is not what was read.
-  void check_unchanged() noexcept;
+  // On a watched thread: fails what is not what was read. Throws nothing but Abandoned.
+  void check_unchanged();
   // Storage does not say.
   void abandon(const Error& why) noexcept override { fail_all(why); }
 
@@ -80,7 +81,8 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   Where locate(std::size_t shard, const PlannedChunk& chunk) const;
   void fail_rows(std::size_t chunk, const Error& error) noexcept;  // those that want it
   void fail_all(const Error& error) noexcept;
-  void end_read() noexcept;
+  bool end_read() noexcept;  // true: that was the last
+  void check_last_read();
   void check_elsewhere() noexcept;
   void compare_stamps();
 

@@ -38,7 +38,7 @@ class EncodedChunks {
   virtual void open_task() noexcept = 0;
   virtual void close_task() noexcept = 0;
   virtual void open_read() noexcept = 0;
-  virtual void close_read() noexcept = 0;
+  virtual void close_read() = 0;  // may ask storage: throws nothing but Abandoned
 
   virtual void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept = 0;
   virtual void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept = 0;

@@ -17,7 +17,7 @@ class ShardOpening final : public StorageWork {
   ~ShardOpening() override {
     if (!told_) tasks_->close_task();
   }
-  void ask(std::size_t shard) noexcept override { tasks_->open_shard(shard); }
+  void ask(std::size_t shard) override { tasks_->open_shard(shard); }
   void give_up(std::size_t shard, const Error& why) noexcept override { tasks_->give_up_shard(shard, why); }
   void all_told() {
     {

@@ -44,7 +44,6 @@ class Lane final : public Request {
     while (!stop.stop_requested() && (now_ = questions_->next++) < questions_->count) {
       asking_ = true;
       questions_->work->ask(now_);
-      if (storage_abandoned()) return {};
       asking_ = false;
       questions_->tell();
     }

@@ -22,8 +22,8 @@ namespace damacy {
 class StorageWork {
  public:
   virtual ~StorageWork() = default;
-  // Keeps the answer; one that comes when storage_abandoned() is nobody's. Throws nothing.
-  virtual void ask(std::size_t question) noexcept = 0;
+  // Keeps the answer. Throws nothing but Abandoned.
+  virtual void ask(std::size_t question) = 0;
   virtual void give_up(std::size_t question, const Error& why) noexcept = 0;
 };
 

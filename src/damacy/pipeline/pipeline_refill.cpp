@@ -120,15 +120,15 @@ class PipelineImpl::Opening final : public StorageWork {
   }
   std::size_t size() const noexcept { return in_order_.size(); }
 
-  void ask(std::size_t question) noexcept override {
+  void ask(std::size_t question) override {
     Opened opened;
     try {
       const std::string uri = in_order_[question]->first;  // a thread that was abandoned still reads it
       opened.array = catalog_->array(uri);
-    } catch (...) {
+    } catch (const std::exception&) {
       opened.error = std::current_exception();
     }
-    if (!storage_abandoned()) in_order_[question]->second = std::move(opened);
+    in_order_[question]->second = std::move(opened);
   }
   void give_up(std::size_t question, const Error& why) noexcept override {
     auto& [uri, result] = *in_order_[question];

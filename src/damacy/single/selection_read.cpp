@@ -28,7 +28,7 @@ class ObjectRead final : public Request {
     return first_ ? first_->prepare(thread, std::move(stop)) : Part{};
   }
 
-  void complete(std::size_t thread, const Part& part, const Error* failure) noexcept override {
+  void complete(std::size_t thread, const Part& part, const Error* failure) override {
     if (first_)
       first_->complete(thread, part, failure);
     else if (failure != nullptr)

@@ -32,8 +32,9 @@ class Request : public Abandonable {
   // A part with an empty `dst` reads nothing.
   virtual Part prepare(std::size_t thread, std::stop_token stop) = 0;
   // `failure` is null when all of part.dst was read. Called exactly once, also when the engine stops first (shutdown);
-  // but not, or not to its end, for a request that is abandoned.
-  virtual void complete(std::size_t thread, const Part& part, const Error* failure) noexcept = 0;
+  // but not, or not to its end, for a request that is abandoned. Throws nothing but Abandoned, and that on an engine's
+  // thread only.
+  virtual void complete(std::size_t thread, const Part& part, const Error* failure) = 0;
   // Copies bytes and hardly computes: an engine may bound how many of these run at once.
   virtual bool only_reads() const noexcept { return false; }
   // Whether abandon() ends it for all but its memory, which goes with the request.

@@ -36,13 +36,13 @@ class StorageCall final : public Abandonable {
     try {
       const StorageWatch::Scope scope(this);
       work_();
+    } catch (const Abandoned&) {
+      --left_alone;
+      return;
     } catch (...) {
       failure = std::current_exception();
     }
-    if (watch_.abandoned())
-      --left_alone;
-    else
-      end(std::move(failure));
+    end(std::move(failure));
   }
   void abandon(const Error& why) noexcept override {
     ++left_alone;

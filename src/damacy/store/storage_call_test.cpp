@@ -68,10 +68,10 @@ TEST_F(StorageCalls, end_when_they_wait_for_what_one_has_that_storage_holds) {
   std::promise<void> waits;
   const auto given_back = std::make_shared<std::promise<void>>();
   const auto wait_behind = [&waits, given_back] {
-    StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
-    waits.set_value();
-    given_back->get_future().wait();
-    waiting.end();
+    StorageWatch::wait_behind([&] {
+      waits.set_value();
+      given_back->get_future().wait();
+    });
   };
   std::atomic<int> looks_left = 3;
   std::atomic<bool> holder_ended = false;

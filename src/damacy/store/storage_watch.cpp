@@ -10,21 +10,13 @@ namespace {
 
 thread_local StorageWatch* of_this_thread = nullptr;
 
-using Operation = StorageWatch::Operation;
-
-Error nobody_waits() {
-  return Error(Status::shutdown, "nobody waits for this any more", "closed");
-}
-
 class WatchedObject final : public Object {
  public:
   WatchedObject(std::shared_ptr<Object> object, std::shared_ptr<Store> store, std::string_view key)
       : object_(std::move(object)), store_(std::move(store)), key_(key) {}
   const Stamp& stamp() const noexcept override { return object_->stamp(); }
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
-    Operation reading("read", *store_, key_);
-    object_->read_exact(offset, dst);
-    reading.end();
+    StorageWatch::operation("read", *store_, key_, [&] { object_->read_exact(offset, dst); });
   }
 
  private:
@@ -38,27 +30,18 @@ class WatchedStore final : public Store {
   explicit WatchedStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
   std::string name() const override { return store_->name(); }
   std::string why_absent() override {
-    const Operation looking("look up", *store_, "");
-    return store_->why_absent();
+    return StorageWatch::operation("look up", *store_, "", [&] { return store_->why_absent(); });
   }
   std::shared_ptr<Object> open(std::string_view key) override {
-    Operation opening("open", *store_, key);
-    auto object = store_->open(key);
-    opening.end();
+    auto object = StorageWatch::operation("open", *store_, key, [&] { return store_->open(key); });
     if (!object) return nullptr;
     return std::make_shared<WatchedObject>(std::move(object), store_, key);
   }
   std::optional<Stamp> stamp(std::string_view key) override {
-    Operation looking("look up", *store_, key);
-    const auto stamp = store_->stamp(key);
-    looking.end();
-    return stamp;
+    return StorageWatch::operation("look up", *store_, key, [&] { return store_->stamp(key); });
   }
   std::vector<Entry> list(std::string_view prefix) override {
-    Operation listing("list", *store_, prefix);
-    auto entries = store_->list(prefix);
-    listing.end();
-    return entries;
+    return StorageWatch::operation("list", *store_, prefix, [&] { return store_->list(prefix); });
   }
 
  private:
@@ -103,7 +86,7 @@ StorageWatch::Scope::~Scope() {
 void StorageWatch::begin(std::string_view verb, const Store* store, std::string_view key) {
   const Clock::Time now = clock_->now();
   const std::lock_guard lock(mutex_);
-  if (abandoned_) throw nobody_waits();
+  if (abandoned_) throw Abandoned();
   asking_ = true;
   began_ = now;
   verb_ = verb;
@@ -111,12 +94,9 @@ void StorageWatch::begin(std::string_view verb, const Store* store, std::string_
   key_ = key;
 }
 
-Operation::Operation(std::string_view verb, const Store& store, std::string_view key) : watch_(of_this_thread) {
-  if (watch_ != nullptr) watch_->begin(verb, &store, key);
-}
-
-Operation::Operation(Behind) : watch_(of_this_thread) {
-  if (watch_ != nullptr) watch_->begin({}, nullptr, {});
+StorageWatch::Operation::Operation(std::string_view verb, const Store* store, std::string_view key)
+    : watch_(of_this_thread) {
+  if (watch_ != nullptr) watch_->begin(verb, store, key);
 }
 
 // Waits while the work is being given up.
@@ -126,12 +106,8 @@ bool StorageWatch::end() noexcept {
   return !abandoned_;
 }
 
-void Operation::end() {
-  if (watch_ != nullptr && !std::exchange(watch_, nullptr)->end()) throw nobody_waits();
-}
-
-Operation::~Operation() {
-  if (watch_ != nullptr) watch_->end();
+void StorageWatch::Operation::end() {
+  if (watch_ != nullptr && !std::exchange(watch_, nullptr)->end()) throw Abandoned();
 }
 
 // Empty when there is no memory for the text.
@@ -167,11 +143,6 @@ bool StorageWatch::abandon(Clock::Time age, bool stuck, std::string_view why) no
 bool StorageWatch::abandoned() const noexcept {
   const std::lock_guard lock(mutex_);
   return abandoned_;
-}
-
-bool storage_abandoned() noexcept {
-  const StorageWatch* const watch = of_this_thread;
-  return watch != nullptr && watch->abandoned();
 }
 
 std::shared_ptr<Store> make_watched_store(std::shared_ptr<Store> store) {

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
@@ -22,6 +24,11 @@ class Abandonable {
   // Memory that storage may still write to stays with the stuck thread. Under a lock: asks no storage.
   virtual void abandon(const Error& why) noexcept = 0;
 };
+
+// Thrown on a thread whose work was given up, by the operation that storage held or the next one. That work has ended
+// on another thread, and what it used may be gone: this one unwinds. Caught at the end of a thread and nowhere else: it
+// is no std::exception, so that handlers of errors let it pass.
+struct Abandoned {};
 
 class StorageWatch {
  public:
@@ -50,23 +57,17 @@ class StorageWatch {
     Scope* outer_ = nullptr;
   };
 
-  // An operation of the calling thread, until end() or its own end. On an abandoned thread it throws, and so does the
-  // end() of one that was abandoned meanwhile; whoever catches that must ask storage_abandoned() before it tells
-  // anybody anything.
-  class Operation {
-   public:
-    Operation(std::string_view verb, const Store& store, std::string_view key);
-    // Waits for what others have: an operation while any of them are stuck.
-    struct Behind {};
-    explicit Operation(Behind);
-    ~Operation();
-    void end();
-    Operation(const Operation&) = delete;
-    Operation& operator=(const Operation&) = delete;
-
-   private:
-    StorageWatch* watch_;  // null: none, or ended
-  };
+  // Gives what `call` gives, an operation of the calling thread on storage. Throws Abandoned, whatever `call` gives or
+  // throws, when the thread was abandoned before or meanwhile.
+  template <class Call>
+  static auto operation(std::string_view verb, const Store& store, std::string_view key, Call call) {
+    return Operation(verb, &store, key).run(std::move(call));
+  }
+  // The same for a wait for what others have: an operation while any of them are stuck.
+  template <class Wait>
+  static auto wait_behind(Wait wait) {
+    return Operation({}, nullptr, {}).run(std::move(wait));
+  }
 
   // Any thread but its own. Gives up the work of an operation that began `age` ago or earlier; false: there is none.
   // Of those that wait behind others only if such are `stuck`.
@@ -76,6 +77,35 @@ class StorageWatch {
  private:
   void begin(std::string_view verb, const Store* store, std::string_view key);
   bool end() noexcept;  // false: it was abandoned
+
+  class Operation {
+   public:
+    Operation(std::string_view verb, const Store* store, std::string_view key);
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+    template <class Call>
+    auto run(Call call) {
+      try {
+        if constexpr (std::is_void_v<decltype(call())>) {
+          call();
+          end();
+        } else {
+          auto result = call();
+          end();
+          return result;
+        }
+      } catch (...) {
+        end();
+        throw;
+      }
+    }
+
+   private:
+    void end();  // once; throws Abandoned
+
+    StorageWatch* watch_;  // null: none, or ended
+  };
+
   std::optional<Error> describe(std::string_view why) const noexcept;
 
   struct BriefErrors;
@@ -89,9 +119,6 @@ class StorageWatch {
   std::string_view verb_, key_;
   const Store* store_ = nullptr;  // null: waits behind others
 };
-
-// The calling thread's work was given up: nobody wants to hear of it, and what it would touch may be gone.
-[[nodiscard]] bool storage_abandoned() noexcept;
 
 // The same objects, each call an operation.
 std::shared_ptr<Store> make_watched_store(std::shared_ptr<Store> store);

@@ -27,18 +27,17 @@ constexpr auto kLook = std::chrono::milliseconds(20);
 
 void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
   const StorageWatch::Scope scope(request.can_be_abandoned() ? &request : nullptr);
-  Part part;
-  std::optional<Error> failure;
   try {
-    part = request.prepare(thread, stop);
-    if (!part.dst.empty()) {
+    Part part;
+    const auto failure = failure_of([&] {
+      part = request.prepare(thread, stop);
+      if (part.dst.empty()) return;
       const TraceRange stage("damacy read");
       part.object->read_exact(part.offset, part.dst);
-    }
-  } catch (...) {
-    failure.emplace(current_error());
+    });
+    request.complete(thread, part, failure ? &*failure : nullptr);
+  } catch (const Abandoned&) {
   }
-  if (!storage_abandoned()) request.complete(thread, part, failure ? &*failure : nullptr);
 }
 
 // What the engine and its threads share; it lives as long as the last of them.

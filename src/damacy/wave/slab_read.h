@@ -31,25 +31,24 @@ class SlabRead final : public Request {
   }
 
   bool only_reads() const noexcept override { return true; }
-  void complete(std::size_t, const Part& part, const Error* failure) noexcept override {
+  void complete(std::size_t, const Part& part, const Error* failure) override {
     if (failure == nullptr) {
       std::uint64_t wanted = 0;
       for (const StagedChunk* chunk : chunks_) wanted += chunk->staged_bytes;
       count_read(tasks_->board(), watch_.elapsed(), run_.bytes, wanted);
       end_read();
     }
-    for (; next_ < chunks_.size() && !storage_abandoned(); ++next_) {
+    for (; next_ < chunks_.size(); ++next_) {
       StagedChunk* const chunk = chunks_[next_];
-      try {
+      const auto failed = failure_of([&] {
         if (failure != nullptr) read_again(part, *chunk, *failure);
         stage_chunk(*wave_, *chunk, packed(*chunk));
-      } catch (...) {
-        if (storage_abandoned()) return;
-        chunk->failed = true;
-        tasks_->fail_chunk(chunk->chunk, current_error());
-      }
+      });
+      if (!failed) continue;
+      chunk->failed = true;
+      tasks_->fail_chunk(chunk->chunk, *failed);
     }
-    if (!storage_abandoned()) end_read();
+    end_read();
   }
   bool can_be_abandoned() const noexcept override { return true; }
   // The wave goes on without these chunks, and its memory stays here.
@@ -65,7 +64,7 @@ class SlabRead final : public Request {
   }
 
  private:
-  void end_read() noexcept {
+  void end_read() {
     if (!std::exchange(is_read_, true)) tasks_->close_read();
   }
 

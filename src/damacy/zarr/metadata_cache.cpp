@@ -24,12 +24,10 @@ bool MetadataCache::Claim::take(const std::string& name, std::unique_lock<std::m
     return true;
   }
   lock.unlock();
-  StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
-  {
+  StorageWatch::wait_behind([&] {
     std::unique_lock again(cache_.mutex_);
     cache_.load_ended_.wait(again, [&] { return !cache_.loading_.contains(name); });
-  }
-  waiting.end();
+  });
   lock.lock();
   return false;
 }

@@ -30,10 +30,7 @@ struct Source {
 
 // Waits for those who have it: storage may hold one of them.
 std::unique_lock<LargeDocuments> turn_of(LargeDocuments& large) {
-  StorageWatch::Operation waiting{StorageWatch::Operation::Behind{}};
-  std::unique_lock turn(large);
-  waiting.end();
-  return turn;
+  return StorageWatch::wait_behind([&] { return std::unique_lock(large); });
 }
 
 // Empty: absent. The size is compared with `limit` before anything is read.
