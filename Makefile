@@ -185,6 +185,7 @@ format-check: $(INSTALLED)
 layers: $(INSTALLED)
 	$(PY) tools/check_layers.py
 	$(PY) tools/check_modules.py
+	$(PY) tools/check_threads.py
 
 .PHONY: workflows
 workflows: $(INSTALLED)  ## each step of hosted CI is a make target; runs actionlint where it is installed

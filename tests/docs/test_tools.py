@@ -6,6 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import check_layers  # noqa: E402
+import check_threads  # noqa: E402
 import plant_faults  # noqa: E402
 import plant_halo_faults  # noqa: E402
 from planting import ROOT, Fault  # noqa: E402
@@ -53,3 +54,18 @@ def test_each_of_two_circles_is_found(tmp_path):
     files = {"a/x.h": ["a/y.h", "a/z.h"], "a/y.h": ["a/x.h"], "a/z.h": ["a/x.h"]}
     graph = check_layers.units(tmp_path, write(tmp_path, files))
     assert sorted(map(len, check_layers.circles(graph))) == [3, 3]
+
+
+def test_the_table_of_threads_is_that_of_the_code():
+    table = (ROOT / "ARCHITECTURE.md").read_text()
+    assert check_threads.offences(table) == []
+
+
+def test_a_thread_without_a_row_a_row_without_a_thread_and_an_empty_cell_are_found():
+    table = (ROOT / "ARCHITECTURE.md").read_text()
+    assert check_threads.offences(table.replace("| `damacy-plan` |", "| `damacy-plot` |")) == [
+        "ARCHITECTURE.md: no row for the thread damacy-plan",
+        "ARCHITECTURE.md: no thread is called damacy-plot",
+    ]
+    row = next(line for line in table.splitlines() if line.startswith("| `damacy-free` |"))
+    assert len(check_threads.offences(table.replace(row, "| `damacy-free` | `WaveRunner` | | nobody |"))) == 1

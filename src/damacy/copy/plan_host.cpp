@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "damacy/copy/copy_plan.h"
 #include "damacy/copy/detail/execute.h"
@@ -12,6 +11,7 @@
 #include "damacy/copy/element_ops.h"
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
+#include "damacy/core/thread.h"
 
 namespace damacy::copy {
 namespace {
@@ -203,10 +203,10 @@ void run(const Plan& plan, std::span<const std::uint64_t> bases, unsigned thread
   for (const Phase& phase : plan.phases()) {
     const auto tiles = ordered_tiles(phase, bases, plan.bytes() >= kAloneBytes);
     std::atomic<std::size_t> next{0};
-    std::vector<std::jthread> helpers;
+    std::vector<Thread> helpers;
     if (plan.bytes() >= kAloneBytes)
       for (unsigned i = 1; i < threads; ++i)
-        helpers.emplace_back([&] { run_tiles(phase, tiles, bases, stream, next); });
+        helpers.push_back(Thread("damacy-copy", [&] { run_tiles(phase, tiles, bases, stream, next); }));
     run_tiles(phase, tiles, bases, stream, next);
   }
 }

@@ -2,14 +2,11 @@
 #include "damacy/fileio/detail/callback_thread.h"
 
 #include <chrono>
-#include <thread>
 #include <utility>
-
-#include <pthread.h>
 
 #include "damacy/core/fork.h"
 #include "damacy/core/log.h"
-#include "damacy/core/own_thread.h"
+#include "damacy/core/thread.h"
 
 namespace damacy {
 
@@ -22,8 +19,7 @@ void CallbackThread::add(std::shared_ptr<Operation> ended, Settle settle) noexce
   ended_.emplace_back(std::move(ended), settle);
   if (is_running_) return changed_.notify_one();
   try {
-    const detail::BlockedSignals blocked;
-    std::thread([this] { serve(); }).detach();
+    Thread("damacy-callback", [this] { serve(); }).leave_alone();
     is_running_ = true;
   } catch (const std::exception&) {  // the next one tries again; who waits in get() needs no thread
     log(LogLevel::warn, "cannot start the thread for callbacks of file I/O");
@@ -31,7 +27,6 @@ void CallbackThread::add(std::shared_ptr<Operation> ended, Settle settle) noexce
 }
 
 void CallbackThread::serve() {
-  pthread_setname_np(pthread_self(), "damacy-callback");
   constexpr auto kIdle = std::chrono::seconds(10);
   std::unique_lock lock(mutex_);
   while (changed_.wait_for(lock, kIdle, [this] { return !ended_.empty(); })) {

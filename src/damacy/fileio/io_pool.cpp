@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <system_error>
-#include <thread>
 #include <utility>
-
-#include <pthread.h>
 
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
-#include "damacy/core/own_thread.h"
 #include "damacy/core/text.h"
+#include "damacy/core/thread.h"
 
 namespace damacy {
 namespace {
@@ -52,11 +49,10 @@ void IoPool::forget(const Operation& operation) noexcept {
 }
 
 void IoPool::start_workers(std::size_t wanted, bool must_start) {
-  const detail::BlockedSignals blocked;
   for (std::size_t index = 0; indices_.size() < wanted; ++index) {
     if (!indices_.insert(index).second) continue;
     try {
-      std::thread([this, index, generation = generation_] { serve(index, generation); }).detach();
+      Thread("damacy-io", [this, index, generation = generation_] { serve(index, generation); }).leave_alone();
     } catch (const std::system_error& error) {
       indices_.erase(index);
       if (!must_start || !indices_.empty()) return;
@@ -82,7 +78,6 @@ std::shared_ptr<Operation> IoPool::pick(std::size_t index) {
 }
 
 void IoPool::serve(std::size_t index, std::uint64_t generation) {
-  pthread_setname_np(pthread_self(), "damacy-io");
   std::unique_lock lock(mutex_);
   while (generation_ == generation && !shut_down_) {
     auto operation = paused_ ? nullptr : pick(index);

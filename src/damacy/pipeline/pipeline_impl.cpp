@@ -75,7 +75,7 @@ PipelineImpl::PipelineImpl(Config config_, Surroundings surroundings)
     engine = make_engine();
     log(LogLevel::info, text("pipeline on ", batch_device ? text("cuda:", batch_device->index()) : "cpu", ": ",
                              settings_text(config, engine_device.get())));
-    planner = std::thread([this] { plan_batches(stopping.get_token()); });
+    planner = Thread("damacy-plan", [this] { plan_batches(stopping.get_token()); });
   } catch (Error& error) {
     if (error.status() == Status::oom && error.where().reason == "memory")
       error.with_note(text("host_buffer_bytes is ", config.host_buffer_bytes, ", device_buffer_bytes is ",
@@ -139,7 +139,7 @@ void PipelineImpl::close() noexcept {
   }
   const double seconds = std::chrono::duration<double>(board.observed()).count();
   stopping.request_stop();
-  if (planner.joinable()) planner.join();
+  planner.join();
   if (engine && engine->stop(engine))
     log(LogLevel::warn,
         "storage does not answer: a pipeline was closed without waiting for reads that hang; they keep "

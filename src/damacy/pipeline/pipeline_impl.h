@@ -22,6 +22,7 @@
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/thread.h"
 #include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/keep_limit.h"
 #include "damacy/pipeline/sample_stream.h"
@@ -137,7 +138,7 @@ class PipelineImpl {
   std::thread::id refiller;
   std::unordered_set<std::string> resolved;  // uris opened before: likely in the catalog
   std::stop_source stopping;
-  std::thread planner;  // last: it uses all of the above
+  Thread planner;  // last: it uses all of the above
 };
 
 // True when `ready`, false at the deadline. Looks up from waiting now and then, for signals.

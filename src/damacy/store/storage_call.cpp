@@ -6,13 +6,10 @@
 #include <mutex>
 #include <string_view>
 #include <system_error>
-#include <thread>
-
-#include <pthread.h>
 
 #include "damacy/core/limits.h"
-#include "damacy/core/own_thread.h"
 #include "damacy/core/text.h"
+#include "damacy/core/thread.h"
 #include "damacy/store/storage_watch.h"
 
 namespace damacy {
@@ -30,7 +27,6 @@ class StorageCall final : public Abandonable {
 
   // The call's own thread.
   void run() noexcept {
-    pthread_setname_np(pthread_self(), "damacy-ask");
     watch_.sit_down();
     std::exception_ptr failure;
     try {
@@ -78,10 +74,9 @@ class StorageCall final : public Abandonable {
   std::exception_ptr failure_;
 };
 
-std::thread start(const std::shared_ptr<StorageCall>& call) {
-  const detail::BlockedSignals blocked;
+Thread start(const std::shared_ptr<StorageCall>& call) {
   try {
-    return std::thread([call] { call->run(); });
+    return Thread("damacy-ask", [call] { call->run(); });
   } catch (const std::system_error& error) {
     throw Error(Status::oom, text("cannot start a thread that asks storage: ", std::string_view(error.what())),
                 "memory")
@@ -97,10 +92,7 @@ class CallThread {
   CallThread& operator=(const CallThread&) = delete;
   ~CallThread() {
     while (!abandoned_ && !call_.wait()) abandoned_ = call_.give_up();
-    if (abandoned_)
-      thread_.detach();
-    else
-      thread_.join();
+    if (abandoned_) thread_.leave_alone();
   }
 
   void wait(const std::function<void()>& while_waiting) {
@@ -112,7 +104,7 @@ class CallThread {
 
  private:
   StorageCall& call_;
-  std::thread thread_;
+  Thread thread_;
   bool abandoned_ = false;
 };
 

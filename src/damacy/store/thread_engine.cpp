@@ -7,15 +7,12 @@
 #include <new>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <vector>
-
-#include <pthread.h>
 
 #include "damacy/core/address_space.h"
 #include "damacy/core/log.h"
-#include "damacy/core/own_thread.h"
 #include "damacy/core/text.h"
+#include "damacy/core/thread.h"
 #include "damacy/device/trace.h"
 #include "damacy/store/engine.h"
 
@@ -50,7 +47,7 @@ struct Shared {
     const std::size_t number;
     bool reading = false;  // a request that only reads
     bool left = false;     // its thread will touch nothing more, or was abandoned
-    std::thread thread;    // the engine's
+    Thread thread;         // the engine's
   };
 
   // With `mutex` held, as the next one.
@@ -89,7 +86,6 @@ struct Shared {
   }
 
   static void serve(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Seat>& seat) {
-    pthread_setname_np(pthread_self(), "damacy-read");
     seat->watch.sit_down();
     const std::stop_token token = shared->stop.get_token();
     while (auto request = shared->next(*seat)) run(*request, seat->number, token);
@@ -191,9 +187,8 @@ class ThreadEngine final : public Engine {
 
  private:
   std::shared_ptr<Seat> start(std::size_t number) {
-    const detail::BlockedSignals blocked;
     auto seat = std::make_shared<Seat>(clock_, number);
-    seat->thread = std::thread([shared = shared_, seat = seat] { Shared::serve(shared, seat); });
+    seat->thread = Thread("damacy-read", [shared = shared_, seat = seat] { Shared::serve(shared, seat); });
     return seat;
   }
 
@@ -222,7 +217,7 @@ class ThreadEngine final : public Engine {
 
   // Its work was given up. The thread is its own now.
   void leave(Seat& seat) noexcept {
-    seat.thread.detach();
+    seat.thread.leave_alone();
     const std::lock_guard lock(shared_->mutex);
     seat.left = true;
     if (std::exchange(seat.reading, false)) --shared_->reading;
@@ -261,8 +256,7 @@ class ThreadEngine final : public Engine {
 
   void end() noexcept {
     request_stop();
-    for (const auto& seat : seats_)
-      if (seat->thread.joinable()) seat->thread.join();
+    for (const auto& seat : seats_) seat->thread.join();
     seats_.clear();
   }
 

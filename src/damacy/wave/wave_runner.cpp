@@ -73,10 +73,10 @@ WaveRunner::WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, C
       repair_device_(device_->device_memory(), kRepairImage + kRepairFill) {
   for (auto& stream : decode_) stream = device_->make_stream();
   try {
-    uploader_ = std::thread([this] { upload_all(); });
-    freer_ = std::thread([this] { free_all(); });
-    placer_ = std::thread([this] { place_all(); });
-    retirer_ = std::thread([this] { retire_all(); });
+    uploader_ = Thread("damacy-upload", [this] { upload_all(); });
+    freer_ = Thread("damacy-free", [this] { free_all(); });
+    placer_ = Thread("damacy-place", [this] { place_all(); });
+    retirer_ = Thread("damacy-retire", [this] { retire_all(); });
   } catch (...) {
     finish();
     throw;
@@ -96,13 +96,13 @@ void WaveRunner::wave_written(const std::shared_ptr<Wave>& wave) noexcept {
 
 void WaveRunner::finish() {
   written_.close();
-  if (uploader_.joinable()) uploader_.join();
+  uploader_.join();
   uploading_.close();
-  if (freer_.joinable()) freer_.join();
+  freer_.join();
   decoding_.close();
-  if (placer_.joinable()) placer_.join();
+  placer_.join();
   placing_.close();
-  if (retirer_.joinable()) retirer_.join();
+  retirer_.join();
 }
 
 template <class Step>

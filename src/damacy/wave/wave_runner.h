@@ -8,12 +8,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <thread>
 
 #include "damacy/batch/batch_engine.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
 #include "damacy/core/channel.h"
+#include "damacy/core/thread.h"
 #include "damacy/device/device.h"
 #include "damacy/wave/wave.h"
 
@@ -92,10 +92,10 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   HostBuffer repair_device_;
   DecodeContext context_;  // of the retiring thread
 
-  std::thread uploader_;
-  std::thread freer_;
-  std::thread placer_;
-  std::thread retirer_;
+  Thread uploader_;
+  Thread freer_;
+  Thread placer_;
+  Thread retirer_;
 };
 
 }  // namespace damacy

@@ -2,13 +2,10 @@
 // cuCtxSynchronize does too, but not without breaking captures.
 #include "damacy/device/cuda/idle_fence.h"
 
-#include <csignal>
 #include <system_error>
-#include <thread>
-
-#include <pthread.h>
 
 #include "damacy/core/text.h"
+#include "damacy/core/thread.h"
 #include "damacy/device/alloc.h"
 
 namespace damacy::cuda {
@@ -23,25 +20,19 @@ void wait_until_idle(const Context& context) {
   context.check(context.calls().cuMemHostUnregister(page.data()), "cuMemHostUnregister");
 }
 
-// Signals are for the user's threads.
 template <class Body>
-void detach_thread(Body body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+void start_and_leave_alone(Body body) {
   try {
-    std::thread(std::move(body)).detach();
+    Thread("damacy-fence", std::move(body)).leave_alone();
   } catch (const std::system_error& error) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw Error(Status::oom, text("cannot start a thread that waits for the GPU: ", error.what()), "memory");
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace
 
 IdleFence::IdleFence(std::shared_ptr<const Context> context) : context_(std::move(context)) {
-  detach_thread([used = context_, outcome = outcome_]() mutable {
+  start_and_leave_alone([used = context_, outcome = outcome_]() mutable {
     std::optional<Error> failure;
     try {
       wait_until_idle(*used);

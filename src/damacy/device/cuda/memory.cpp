@@ -2,13 +2,13 @@
 #include "damacy/device/cuda/memory.h"
 
 #include <algorithm>
-#include <thread>
 #include <vector>
 
 #include <sys/mman.h>
 
 #include "damacy/core/cores.h"
 #include "damacy/core/text.h"
+#include "damacy/core/thread.h"
 
 namespace damacy::cuda {
 namespace {
@@ -33,11 +33,11 @@ void touch_in_parallel(std::span<std::byte> pages) {
   const std::size_t most = std::min<std::size_t>(8, usable_cores());
   const std::size_t threads = std::clamp<std::size_t>(pages.size() / kShare, 1, most);
   const std::size_t share = (pages.size() / threads + kPage - 1) / kPage * kPage;
-  std::vector<std::jthread> helpers;
+  std::vector<Thread> helpers;
   std::size_t begin = 0;
   try {
     for (; begin + share < pages.size(); begin += share)
-      helpers.emplace_back([part = pages.subspan(begin, share)] { touch(part); });
+      helpers.push_back(Thread("damacy-pin", [part = pages.subspan(begin, share)] { touch(part); }));
   } catch (const std::exception&) {
   }
   touch(pages.subspan(begin));

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Checks that ARCHITECTURE.md lists every thread by its name and none that does not exist, and that core/thread.h alone
+starts threads. Prints each offence and exits 1, or prints one line and exits 0."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STARTER = "src/damacy/core/thread.h"
+STARTED = re.compile(r'\bThread\("(damacy-[a-z-]+)"')
+STARTED_IN_PYTHON = re.compile(r'\b(?:name|thread_name_prefix)="(damacy-[a-z-]+)"')
+OTHERWISE = re.compile(r"std::thread\b(?!::)|std::jthread|pthread_create|std::async\b")
+ROW = re.compile(r"^\| `(damacy-[a-z-]+)` \|(.*)\|$", re.M)
+CELLS = 3
+
+
+def sources() -> list[pathlib.Path]:
+    files = [*(ROOT / "src" / "damacy").rglob("*"), *(ROOT / "python" / "bindings").rglob("*")]
+    return sorted(p for p in files if p.suffix in {".h", ".cpp", ".cu", ".cuh"} and "test" not in p.stem)
+
+
+def started() -> set[str]:
+    names = {name for path in sources() for name in STARTED.findall(path.read_text())}
+    python = (ROOT / "python" / "damacy").rglob("*.py")
+    return names.union(*(STARTED_IN_PYTHON.findall(path.read_text()) for path in python))
+
+
+def offences(table: str) -> list[str]:
+    rows = dict(ROW.findall(table))
+    names = started()
+    found = [f"ARCHITECTURE.md: no row for the thread {name}" for name in sorted(names - rows.keys())]
+    found += [f"ARCHITECTURE.md: no thread is called {name}" for name in sorted(rows.keys() - names)]
+    for name, rest in rows.items():
+        cells = [cell.strip() for cell in rest.split("|")]
+        if len(cells) != CELLS or not all(cells):
+            found.append(f"ARCHITECTURE.md: the row of {name} needs {CELLS} cells behind the name")
+    for path in sources():
+        where = path.relative_to(ROOT).as_posix()
+        if where != STARTER and OTHERWISE.search(path.read_text()):
+            found.append(f"{where}: starts a thread without {STARTER}")
+    return found
+
+
+def main() -> int:
+    bad = offences((ROOT / "ARCHITECTURE.md").read_text())
+    print("\n".join(bad) if bad else f"threads: {len(started())} names, all in ARCHITECTURE.md")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
