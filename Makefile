@@ -161,7 +161,7 @@ coverage: extension  ## what tests run of C++ and Python, by layer, into bench/r
 FUZZ_SECONDS ?= 20
 
 .PHONY: check
-check: format-check layers workflows types stubs-check asan tsan fuzz  ## everything a reviewer would run: format, layers, types, stubs, sanitizers, fuzz
+check: format-check layers thread-safety workflows types stubs-check asan tsan fuzz  ## everything a reviewer would run: format, layers, types, stubs, sanitizers, fuzz
 
 .PHONY: check-quick
 check-quick: format-check layers workflows types stubs-check asan  ## the part of check that CI can afford
@@ -190,6 +190,11 @@ layers: $(INSTALLED)
 .PHONY: workflows
 workflows: $(INSTALLED)  ## each step of hosted CI is a make target; runs actionlint where it is installed
 	$(PY) tools/check_workflows.py
+
+.PHONY: thread-safety
+thread-safety: build/host/build.ninja  ## clang: members that a mutex guards are touched with it held
+	$(call need_apt,clang-19)
+	$(PY) tools/check_thread_safety.py build/host
 
 .PHONY: types
 types: $(INSTALLED)  ## mypy, strict, on the package; mypy and pyright, strict, on the README's programs and the examples

@@ -3,7 +3,6 @@
 #include "damacy/copy/device_queue.h"
 
 #include <map>
-#include <mutex>
 
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -12,6 +11,7 @@
 #include "bindings.h"
 #include "buffer_view.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
@@ -28,12 +28,12 @@ std::shared_ptr<DeviceQueue> new_queue(int device) {
 // One per device; lives until the process ends.
 std::shared_ptr<DeviceQueue> queue_of(int device) {
   struct All {
-    std::mutex mutex;
+    Mutex mutex;
     std::uint64_t epoch = fork_epoch();
-    std::map<int, std::shared_ptr<DeviceQueue>> queues;
+    std::map<int, std::shared_ptr<DeviceQueue>> queues DAMACY_GUARDED_BY(mutex);
   };
   static auto* const all = new All;
-  const std::lock_guard lock(all->mutex);
+  const Lock lock(all->mutex);
   if (all->epoch != fork_epoch())
     throw Error(Status::shutdown, "device arrays belong to the process this one was forked from", "forked")
         .in_stage("forked");
@@ -47,7 +47,7 @@ class AllReads {
  public:
   std::shared_ptr<DeviceReads> get(int device) {
     const auto queue = queue_of(device);
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     auto& reads = reads_[device];
     if (!reads)
       reads = std::make_shared<DeviceReads>(queue->share_device(), make_cuda_stream_decoder(), make_cuda_copier(),
@@ -56,7 +56,7 @@ class AllReads {
   }
   // For tests: memory of the host as that of a device on which every missing wait shows.
   std::shared_ptr<DeviceReads> lazy(std::size_t slab) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     auto& reads = reads_[-1 - static_cast<int>(slab)];
     if (!reads) {
       const DeviceReads::Sizes sizes{
@@ -67,7 +67,7 @@ class AllReads {
     return reads;
   }
   nb::dict counters(bool reset) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     std::int64_t bytes = 0, copies = 0;
     for (const auto& [device, reads] : reads_) {
       auto& c = reads->counters();
@@ -81,8 +81,8 @@ class AllReads {
   }
 
  private:
-  std::mutex mutex_;
-  std::map<int, std::shared_ptr<DeviceReads>> reads_;
+  Mutex mutex_;
+  std::map<int, std::shared_ptr<DeviceReads>> reads_ DAMACY_GUARDED_BY(mutex_);
 };
 
 AllReads& all_reads() {

@@ -1,12 +1,12 @@
 // Native log records on their way to Python's logging: a bounded queue that no native thread ever waits for.
 #include <deque>
-#include <mutex>
 
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/log.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 
 namespace damacy::python {
@@ -15,9 +15,9 @@ namespace {
 constexpr std::size_t kCapacity = 1024;
 
 struct Queue {
-  std::mutex mutex;
-  std::deque<std::pair<LogLevel, std::string>> records;
-  std::size_t dropped = 0;
+  Mutex mutex;
+  std::deque<std::pair<LogLevel, std::string>> records DAMACY_GUARDED_BY(mutex);
+  std::size_t dropped DAMACY_GUARDED_BY(mutex) = 0;
 };
 
 Queue& queue() {
@@ -30,7 +30,7 @@ const std::uint64_t made_in = fork_epoch();
 void keep(LogLevel level, std::string_view line) {
   if (fork_epoch() != made_in) return;
   Queue& to = queue();
-  const std::lock_guard lock(to.mutex);
+  const Lock lock(to.mutex);
   if (to.records.size() >= kCapacity)
     ++to.dropped;
   else
@@ -44,7 +44,7 @@ nb::list drain() {
   std::deque<std::pair<LogLevel, std::string>> taken;
   std::size_t dropped = 0;
   {
-    const std::lock_guard lock(from.mutex);
+    const Lock lock(from.mutex);
     taken.swap(from.records);
     std::swap(dropped, from.dropped);
   }

@@ -1,12 +1,12 @@
 #include "memory_blocks.h"
 
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "damacy/core/mutex.h"
 #include "damacy/device/alloc.h"
 #include "damacy/device/dlpack_abi.h"
 #include "foreign_tensor.h"
@@ -17,8 +17,8 @@ namespace {
 constexpr std::uint64_t kReadOnly = 1;  // DLPack's flag
 
 struct Waiting {
-  std::mutex mutex;
-  std::vector<PyObject*> objects;
+  Mutex mutex;
+  std::vector<PyObject*> objects DAMACY_GUARDED_BY(mutex);
 };
 Waiting& waiting() {
   static auto* const all = new Waiting;  // blocks may outlive static objects
@@ -125,16 +125,18 @@ nb::object to_dlpack(const MemoryBlock& block, std::uint64_t address, std::vecto
 
 std::shared_ptr<void> keep_alive(nb::object object) {
   return {object.release().ptr(), [](PyObject* kept) {
-            const std::lock_guard lock(waiting().mutex);
-            waiting().objects.push_back(kept);
+            Waiting& all = waiting();
+            const Lock lock(all.mutex);
+            all.objects.push_back(kept);
           }};
 }
 
 void release_waiting() noexcept {
   std::vector<PyObject*> objects;
   {
-    const std::lock_guard lock(waiting().mutex);
-    std::swap(objects, waiting().objects);
+    Waiting& all = waiting();
+    const Lock lock(all.mutex);
+    std::swap(objects, all.objects);
   }
   for (PyObject* object : objects) Py_DECREF(object);
 }

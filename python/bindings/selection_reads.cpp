@@ -2,8 +2,8 @@
 // native thread takes the GIL: a bell is a file descriptor that the caller's event loop watches.
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <new>
+#include <unordered_map>
 #include <utility>
 
 #include <nanobind/stl/optional.h>
@@ -18,6 +18,7 @@
 #include "damacy/copy/device_queue.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/limits.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/single/selection_plan.h"
 #include "damacy/single/selection_read.h"
@@ -81,7 +82,7 @@ class Bell {
   int fd() const { return fd_; }
   void ring(std::uint64_t who) noexcept {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       ended_.push_back(who);
     }
     const std::uint64_t one = 1;
@@ -90,14 +91,14 @@ class Bell {
   std::vector<std::uint64_t> take() {
     std::uint64_t count = 0;
     static_cast<void>(!::read(fd_, &count, sizeof count));
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return std::exchange(ended_, {});
   }
 
  private:
   int fd_;
-  std::mutex mutex_;
-  std::vector<std::uint64_t> ended_;
+  Mutex mutex_;
+  std::vector<std::uint64_t> ended_ DAMACY_GUARDED_BY(mutex_);
 };
 
 // Bytes that another store gave: whole objects, or pieces of them. The owner of the bytes keeps them until release().

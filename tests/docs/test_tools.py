@@ -2,10 +2,14 @@
 fail. Plants no fault."""
 
 import pathlib
+import shutil
 import sys
+
+import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import check_layers  # noqa: E402
+import check_thread_safety  # noqa: E402
 import check_threads  # noqa: E402
 import plant_faults  # noqa: E402
 import plant_halo_faults  # noqa: E402
@@ -69,3 +73,19 @@ def test_a_thread_without_a_row_a_row_without_a_thread_and_an_empty_cell_are_fou
     ]
     row = next(line for line in table.splitlines() if line.startswith("| `damacy-free` |"))
     assert len(check_threads.offences(table.replace(row, "| `damacy-free` | `WaveRunner` | | nobody |"))) == 1
+
+
+@pytest.mark.skipif(shutil.which(check_thread_safety.CLANG) is None, reason="clang 19 is not installed")
+def test_a_guarded_member_that_is_touched_without_its_mutex_is_found(tmp_path):
+    source = """#include "damacy/core/mutex.h"
+        struct Count {{
+          void add() {{ {lock} ++value; }}
+          damacy::Mutex mutex;
+          int value DAMACY_GUARDED_BY(mutex) = 0;
+        }};"""
+    path = tmp_path / "count.cpp"
+    flags = ["-std=c++20", f"-I{ROOT / 'src'}"]
+    path.write_text(source.format(lock="const damacy::Lock lock(mutex);"))
+    assert check_thread_safety.complaints(path, flags, tmp_path) == ""
+    path.write_text(source.format(lock=""))
+    assert "requires holding mutex 'mutex'" in check_thread_safety.complaints(path, flags, tmp_path)

@@ -8,6 +8,7 @@
 #include "damacy/batch/slots.h"
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 #include "damacy/device/dlpack_abi.h"
 
@@ -105,8 +106,8 @@ struct Batch::State {
   std::vector<bool> valid;
   std::vector<std::int64_t> sample_indices;
   std::vector<std::shared_ptr<const void>> origins;
-  mutable std::mutex mutex;
-  std::shared_ptr<SlotLoan> loan;  // null: released
+  mutable Mutex mutex;
+  std::shared_ptr<SlotLoan> loan DAMACY_GUARDED_BY(mutex);  // null: released
   std::uint64_t epoch = fork_epoch();
 
   std::span<std::byte> bytes(const SlotLoan& held_loan) const {
@@ -121,7 +122,7 @@ struct Batch::State {
   }
   std::shared_ptr<SlotLoan> held() const {
     check_not_forked();
-    const std::lock_guard lock(mutex);
+    const Lock lock(mutex);
     if (!loan)
       throw Error(Status::inval, "the batch was released", "arguments").in_stage("release").at_batch(info.batch_id, {});
     return loan;
@@ -174,7 +175,7 @@ bool Batch::on_host() const noexcept {
 }
 
 bool Batch::released() const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   return !state_->loan;
 }
 
@@ -185,7 +186,7 @@ std::span<const std::byte> Batch::bytes() const {
 void Batch::release(std::optional<std::uint64_t> stream) noexcept {
   if (state_->epoch != fork_epoch()) return;
   std::shared_ptr<SlotLoan> dropped;  // after the lock: the loan's end calls the pipeline
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   dropped.swap(state_->loan);
   if (!dropped || !stream || !state_->device) return;
   try {
@@ -202,7 +203,7 @@ void Batch::release(std::optional<std::uint64_t> stream) noexcept {
 void Batch::release_after(Event last_use) noexcept {
   if (state_->epoch != fork_epoch()) return;
   std::shared_ptr<SlotLoan> dropped;
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   dropped.swap(state_->loan);
   if (dropped) dropped->used_until(std::move(last_use));
 }

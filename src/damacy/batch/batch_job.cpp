@@ -1,6 +1,7 @@
 #include "damacy/batch/batch_job.h"
 
 #include "damacy/core/log.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
@@ -60,17 +61,17 @@ std::span<std::byte> BatchJob::row_memory(std::size_t row) const noexcept {
 }
 
 void BatchJob::fail(std::size_t row, const Error& error) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   any_failed_ = true;
   if (!errors_[row] || is_of_earlier_chunk(error, *errors_[row])) errors_[row] = error;
 }
 
 void BatchJob::fail_all(const Error& error) noexcept {
-  for (std::size_t row = 0; row < errors_.size(); ++row) fail(row, error);
+  for (std::size_t row = 0; row < placed_.size(); ++row) fail(row, error);
 }
 
 bool BatchJob::row_failed(std::size_t row) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return errors_[row].has_value();
 }
 
@@ -82,14 +83,15 @@ std::vector<std::shared_ptr<const void>> BatchJob::origins() const {
   return origins;
 }
 
-// A batch that cannot be mended is lost as a whole.
+// After the last task: nothing else touches the errors, here and below. A batch that cannot be mended is lost as a
+// whole.
 void BatchJob::settle(StatsBoard& board) noexcept {
-  const auto lost = failure_of([&] {
+  const auto lost = failure_of([&]() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
     fail_incomplete_rows();
     if (any_failed_) settle_failures(board);
   });
   if (!lost) return;
-  indices_.resize(errors_.size());  // its first size: takes no memory
+  indices_.resize(placed_.size());  // its first size: takes no memory
   for (std::size_t row = 0; row < indices_.size(); ++row)
     indices_[row] = shape_.first_sample + static_cast<std::int64_t>(row);
   failure_ = extended(*lost, [&](Error& error) { error.at_batch(shape_.id, indices_); });
@@ -104,7 +106,7 @@ void BatchJob::fail_incomplete_rows() {
                     .at_uri(rows_[row].array->uri()));
 }
 
-void BatchJob::settle_failures(StatsBoard& board) {
+void BatchJob::settle_failures(StatsBoard& board) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   if (shape_.on_error == OnError::raise || (shape_.on_error == OnError::fill && !loan_)) return fail_batch();
   std::size_t kept = 0;
   for (std::size_t row = 0; row < errors_.size(); ++row) {
@@ -121,7 +123,7 @@ void BatchJob::settle_failures(StatsBoard& board) {
   valid_.resize(kept);
 }
 
-void BatchJob::fail_batch() {
+void BatchJob::fail_batch() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   std::int64_t failed = 0;
   std::optional<Error> first;
   for (std::size_t row = 0; row < errors_.size(); ++row) {
@@ -134,7 +136,7 @@ void BatchJob::fail_batch() {
   failure_ = first;
 }
 
-void BatchJob::settle_row(std::size_t row, StatsBoard& board) {
+void BatchJob::settle_row(std::size_t row, StatsBoard& board) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   const bool skip = shape_.on_error == OnError::skip;
   Error error = *errors_[row];
   error.at_stream_index(shape_.first_sample + static_cast<std::int64_t>(row));

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "damacy/batch/slots.h"
 #include "damacy/batch/stats.h"
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/plan/batch_plan.h"
 
 namespace damacy {
@@ -107,9 +107,9 @@ class BatchJob {
   std::atomic<std::int64_t> reads_ended_ns_{0};
   std::vector<std::atomic<std::int64_t>> placed_;  // elements, by row
 
-  mutable std::mutex mutex_;
-  std::vector<std::optional<Error>> errors_;  // by row
-  bool any_failed_ = false;
+  mutable Mutex mutex_;
+  std::vector<std::optional<Error>> errors_ DAMACY_GUARDED_BY(mutex_);  // by row
+  bool any_failed_ DAMACY_GUARDED_BY(mutex_) = false;
 
   std::optional<Error> failure_;
   std::vector<std::int64_t> indices_;

@@ -4,6 +4,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/log.h"
+#include "damacy/core/mutex.h"
 
 namespace damacy {
 
@@ -17,8 +18,13 @@ SlotLoan::~SlotLoan() {
 }
 
 void SlotLoan::used_until(Event event) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   fences_.push_back(std::move(event));
+}
+
+std::vector<Event> SlotLoan::take_fences() {
+  const Lock lock(mutex_);
+  return std::move(fences_);
 }
 
 void SlotLoan::order_after_consumers(Device& device, Stream& stream) const {
@@ -35,7 +41,7 @@ void SlotLoan::order_after_consumers(Device& device, Stream& stream) const {
 void Slots::allocate(const std::shared_ptr<Alloc>& alloc, std::size_t bytes, std::uint64_t added_bytes) {
   std::vector<HostBuffer> made;
   for (std::size_t i = 0; i < count_; ++i) made.emplace_back(alloc, bytes);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (std::size_t i = 0; i < count_; ++i) slots_[i].memory.plain = std::move(made[i]);
   alloc_ = alloc;
   bytes_ = bytes;
@@ -47,7 +53,7 @@ bool Slots::allocated() const {
 }
 
 std::size_t Slots::bytes_of_one() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return bytes_;
 }
 
@@ -61,7 +67,7 @@ bool Slots::may_lend() const noexcept {
 }
 
 std::shared_ptr<SlotLoan> Slots::lend(std::int64_t batch_id) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!may_lend()) return nullptr;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].is_free()) continue;
@@ -77,7 +83,7 @@ std::shared_ptr<SlotLoan> Slots::lend(std::int64_t batch_id) {
 }
 
 bool Slots::any_free() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   bool found = false;
   for (Slot& slot : slots_) {
     if (slot.use.unfenced) fence(slot.use);
@@ -87,7 +93,7 @@ bool Slots::any_free() {
 }
 
 bool Slots::any_unfenced() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.use.unfenced; });
 }
 
@@ -117,7 +123,7 @@ void Slots::fence(Use& use) noexcept {
 }
 
 void Slots::hold(std::size_t slot) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   slots_[slot].use.held = true;
   ++handed_out_;
 }
@@ -129,7 +135,7 @@ std::size_t Slots::not_held() const noexcept {
 }
 
 std::vector<std::int64_t> Slots::held_batches() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (bytes_ == 0 || not_held() > 0) return {};
   std::vector<std::int64_t> ids;
   for (const Slot& slot : slots_)
@@ -143,9 +149,9 @@ void Slots::give(SlotLoan& loan) noexcept {
   std::shared_ptr<const std::function<void()>> freed;
   Memory dropped;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     Slot& slot = slots_[loan.slot_];
-    LastUse last{std::move(loan.fences_), loan.on_legacy_, loan.on_some_, loan.in_capture_};
+    LastUse last{loan.take_fences(), loan.on_legacy_, loan.on_some_, loan.in_capture_};
     if (!slot.use.held && last.fences.empty()) last.fences = std::move(loan.ready_);
     slot.use = {};
     slot.use.last = std::move(last);
@@ -160,7 +166,7 @@ void Slots::give(SlotLoan& loan) noexcept {
 }
 
 void Slots::retire() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   retired_ = true;
   freed_ = nullptr;
   for (Slot& slot : slots_)

@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/mutex.h"
 #include "damacy/device/alloc.h"
 #include "damacy/device/device.h"
 #include "damacy/device/ordered_alloc.h"
@@ -52,6 +52,7 @@ class SlotLoan {
 
  private:
   friend class Slots;
+  std::vector<Event> take_fences();
   std::shared_ptr<Slots> slots_;
   std::size_t slot_;
   std::span<std::byte> memory_;
@@ -60,8 +61,8 @@ class SlotLoan {
   std::atomic<bool> on_legacy_{false};
   std::atomic<bool> on_some_{false};
   std::atomic<bool> in_capture_{false};
-  std::mutex mutex_;
-  std::vector<Event> fences_;
+  Mutex mutex_;
+  std::vector<Event> fences_ DAMACY_GUARDED_BY(mutex_);
 };
 
 class Slots : public std::enable_shared_from_this<Slots> {
@@ -147,28 +148,29 @@ class Slots : public std::enable_shared_from_this<Slots> {
   void give(SlotLoan& loan) noexcept;
   void fence(Use& use) noexcept;
   Memory take_memory(Slot& slot) noexcept;
-  Memory make_memory();
+  Memory make_memory(std::size_t bytes);
   bool reserve() noexcept;
   void place(Memory memory);
-  bool is_idle(std::size_t slot) const noexcept;
-  bool may_lend() const noexcept;
-  std::size_t not_held() const noexcept;
+  bool is_idle(std::size_t slot) const noexcept DAMACY_REQUIRES(mutex_);
+  bool may_lend() const noexcept DAMACY_REQUIRES(mutex_);
+  std::size_t not_held() const noexcept DAMACY_REQUIRES(mutex_);
 
   const std::size_t count_;
   const std::shared_ptr<Device> device_;
-  mutable std::mutex mutex_;
-  std::vector<Slot> slots_;  // the first `count` stay
-  std::size_t bytes_ = 0;
-  std::uint64_t handed_out_ = 0;
-  bool retired_ = false;
-  std::shared_ptr<const std::function<void()>> freed_;  // null: retired
+  mutable Mutex mutex_;
+  std::vector<Slot> slots_ DAMACY_GUARDED_BY(mutex_);  // the first `count` stay
+  std::size_t bytes_ DAMACY_GUARDED_BY(mutex_) = 0;
+  std::uint64_t handed_out_ DAMACY_GUARDED_BY(mutex_) = 0;
+  bool retired_ DAMACY_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<const std::function<void()>> freed_ DAMACY_GUARDED_BY(mutex_);  // null: retired
 
   std::shared_ptr<Alloc> alloc_;
-  std::mutex ordered_mutex_;
-  std::optional<std::shared_ptr<OrderedAlloc>> ordered_;  // empty: not asked for yet; null: the device has none
-  std::uint64_t added_cap_ = 0;                           // bytes
-  std::uint64_t added_bytes_ = 0;                         // taken, or being taken
-  std::optional<Error> refusal_;
+  Mutex ordered_mutex_;
+  std::optional<std::shared_ptr<OrderedAlloc>> ordered_
+      DAMACY_GUARDED_BY(ordered_mutex_);                     // empty: not asked for yet; null: the device has none
+  std::uint64_t added_cap_ DAMACY_GUARDED_BY(mutex_) = 0;    // bytes
+  std::uint64_t added_bytes_ DAMACY_GUARDED_BY(mutex_) = 0;  // taken, or being taken
+  std::optional<Error> refusal_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy

@@ -5,11 +5,12 @@
 #include "damacy/batch/slots.h"
 #include "damacy/core/error.h"
 #include "damacy/core/log.h"
+#include "damacy/core/mutex.h"
 
 namespace damacy {
 
 bool Slots::reserve() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (retired_ || bytes_ == 0 || added_bytes_ > added_cap_ || bytes_ > added_cap_ - added_bytes_) return false;
   added_bytes_ += bytes_;
   return true;
@@ -18,29 +19,29 @@ bool Slots::reserve() noexcept {
 Slots::Growth Slots::add() noexcept {
   if (!reserve()) return Growth::at_cap;
   try {
-    place(make_memory());
+    place(make_memory(bytes_of_one()));
     return Growth::added;
   } catch (const std::exception&) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     added_bytes_ -= bytes_;
     refusal_ = current_error();
     return Growth::no_memory;
   }
 }
 
-Slots::Memory Slots::make_memory() {
+Slots::Memory Slots::make_memory(std::size_t bytes) {
   Memory memory;
-  const std::lock_guard lock(ordered_mutex_);
+  const Lock lock(ordered_mutex_);
   if (!ordered_) ordered_ = device_ ? device_->make_ordered_memory() : nullptr;
   if (*ordered_)
-    memory.ordered = OrderedBuffer(*ordered_, bytes_);
+    memory.ordered = OrderedBuffer(*ordered_, bytes);
   else
-    memory.plain = HostBuffer(alloc_, bytes_);
+    memory.plain = HostBuffer(alloc_, bytes);
   return memory;
 }
 
 void Slots::place(Memory memory) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (retired_) throw Error(Status::shutdown, "the pipeline is closed", "closed");
   Slot added;
   if (memory.ordered.ready().state() != nullptr) added.use.last.fences.push_back(memory.ordered.ready());
@@ -56,7 +57,7 @@ void Slots::place(Memory memory) {
 }
 
 bool Slots::is_short() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return bytes_ > 0 && added_bytes_ <= added_cap_ && bytes_ <= added_cap_ - added_bytes_ &&
          not_held() < std::max<std::size_t>(1, count_ - 1);
 }
@@ -66,7 +67,7 @@ bool Slots::is_idle(std::size_t slot) const noexcept {
 }
 
 bool Slots::any_idle() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (std::size_t i = count_; i < slots_.size(); ++i)
     if (is_idle(i)) return true;
   return false;
@@ -76,13 +77,13 @@ std::size_t Slots::drop_idle() noexcept {
   for (std::size_t count = 0;; ++count) {
     Memory dropped;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       for (std::size_t i = count_; i < slots_.size() && !dropped.is_there(); ++i)
         if (is_idle(i)) dropped = take_memory(slots_[i]);
     }
     if (!dropped.is_there()) return count;
     dropped = {};  // under no lock
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     added_bytes_ -= bytes_;
   }
 }
@@ -104,7 +105,7 @@ Slots::Memory Slots::take_memory(Slot& slot) noexcept {
 }
 
 Slots::Counts Slots::counts() const noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Counts out;
   out.slots = bytes_ > 0 ? added_bytes_ / bytes_ : 0;
   out.bytes = added_bytes_;
@@ -114,7 +115,7 @@ Slots::Counts Slots::counts() const noexcept {
 
 Slots::Added Slots::added() const {
   const Counts now = counts();
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return {now, refusal_ ? refusal_->message() : ""};
 }
 

@@ -3,7 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
+
+#include "damacy/core/mutex.h"
 
 namespace damacy {
 
@@ -30,7 +31,7 @@ class StatsBoard {
   using Span = std::chrono::nanoseconds;
 
   void record(Metric Stats::* metric, Span time, double input_bytes, double output_bytes) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     Metric& m = stats_.*metric;
     const double ms = std::chrono::duration<double, std::milli>(time).count();
     m.ms += ms;
@@ -40,28 +41,28 @@ class StatsBoard {
     ++m.count;
   }
   void add(std::int64_t Stats::* counter, std::int64_t amount) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stats_.*counter += amount;
   }
   Stats read() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return stats_;
   }
   // Since the start, or the last reset.
   Span observed() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return std::chrono::steady_clock::now() - since_;
   }
   void reset() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stats_ = Stats{};
     since_ = std::chrono::steady_clock::now();
   }
 
  private:
-  mutable std::mutex mutex_;
-  Stats stats_;
-  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  mutable Mutex mutex_;
+  Stats stats_ DAMACY_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point since_ DAMACY_GUARDED_BY(mutex_) = std::chrono::steady_clock::now();
 };
 
 class Stopwatch {

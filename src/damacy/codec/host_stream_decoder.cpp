@@ -1,12 +1,12 @@
 // The stream decoder of host devices, by the reference libraries: the specification of all others.
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <vector>
 
 #include "damacy/codec/lz4.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/codec/zstd.h"
+#include "damacy/core/mutex.h"
 
 namespace damacy {
 namespace {
@@ -22,7 +22,7 @@ class HostFrameList final : public FrameList {
             std::min<std::uint64_t>(limits.frames, limits.image_bytes / (sizeof(GpuFrame) + sizeof(std::uint32_t))))) {}
 
   DecodeResult add(std::span<const std::byte>, const GpuFrame& frame, std::uint32_t& index) override {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     index = kHost;
     if (frames_.size() >= most_) return {};
     index = static_cast<std::uint32_t>(frames_.size());
@@ -30,22 +30,27 @@ class HostFrameList final : public FrameList {
     return {};
   }
   double fill() const override {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return most_ == 0 ? 1 : static_cast<double>(frames_.size()) / most_;
   }
   std::uint32_t most_frames() const override { return most_; }
-  std::uint32_t count() const override { return static_cast<std::uint32_t>(frames_.size()); }
-  std::uint64_t image_bytes() const override { return frames_.size() * sizeof(GpuFrame); }
+  // What follows is called by one thread, when no add() runs.
+  std::uint32_t count() const override DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+    return static_cast<std::uint32_t>(frames_.size());
+  }
+  std::uint64_t image_bytes() const override DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+    return frames_.size() * sizeof(GpuFrame);
+  }
   std::uint64_t scratch_bytes() const override { return 0; }
-  void write_image(std::span<std::byte> image) const override {
+  void write_image(std::span<std::byte> image) const override DAMACY_NO_THREAD_SAFETY_ANALYSIS {
     if (!frames_.empty()) std::memcpy(image.data(), frames_.data(), image_bytes());
   }
-  void clear() override { frames_.clear(); }
+  void clear() override DAMACY_NO_THREAD_SAFETY_ANALYSIS { frames_.clear(); }
 
  private:
   const std::uint32_t most_;
-  mutable std::mutex mutex_;
-  std::vector<GpuFrame> frames_;
+  mutable Mutex mutex_;
+  std::vector<GpuFrame> frames_ DAMACY_GUARDED_BY(mutex_);
 };
 
 bool decode(const GpuFrame& frame, std::span<const std::byte> source, std::span<std::byte> destination,

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -19,6 +18,7 @@
 #include "damacy/copy/slot_copy.h"
 #include "damacy/core/dims.h"
 #include "damacy/core/dtype.h"
+#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 
 namespace damacy::copy {
@@ -80,7 +80,7 @@ class Plan {
   // For executors: the tables of a device, made by `make` when they are first asked for.
   template <class Make>
   DeviceTables& tables(int device, Make make) const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     for (auto& [index, tables] : tables_)
       if (index == device) return *tables;
     tables_.emplace_back(device, make());
@@ -93,8 +93,8 @@ class Plan {
   std::vector<Phase> phases_;
   std::uint64_t bytes_ = 0;
   std::size_t hash_ = 0;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::pair<int, std::unique_ptr<DeviceTables>>> tables_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::pair<int, std::unique_ptr<DeviceTables>>> tables_ DAMACY_GUARDED_BY(mutex_);
 };
 
 // Throws Error(inval): a box that leaves its slot, a destination that is not writable, destinations that overlap unless

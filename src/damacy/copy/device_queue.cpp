@@ -1,5 +1,7 @@
 #include "damacy/copy/device_queue.h"
 
+#include "damacy/core/mutex.h"
+
 namespace damacy {
 namespace {
 
@@ -16,7 +18,7 @@ DeviceQueue::DeviceQueue(std::shared_ptr<Device> device, std::unique_ptr<Copier>
       device_image_(device_->device_memory(), kImageBytes) {}
 
 void DeviceQueue::upload(std::span<std::byte> dst, std::span<const std::byte> src) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   stream_->copy(dst, src);
   stream_->record().wait();
 }
@@ -31,8 +33,8 @@ void DeviceQueue::copy(BlockCopy copy, std::span<const std::byte> src, std::uint
   ChunkLayout layout;
   layout.chunk_bytes = src.size();
   list.add(copy, reinterpret_cast<std::uint64_t>(src.data()), dst, layout);
-  const std::lock_guard lock(mutex_);
-  for_each_portion(*copier_, list, kAtOnce, [&](const PlacementList& portion) {
+  const Lock lock(mutex_);
+  for_each_portion(*copier_, list, kAtOnce, [&](const PlacementList& portion) DAMACY_REQUIRES(mutex_) {
     const std::size_t bytes = copier_->image_bytes(portion);
     image_used_.wait();
     const std::span<std::byte> pinned = pinned_image_.bytes().first(bytes);
@@ -49,7 +51,7 @@ void DeviceQueue::wait_for(std::uint64_t stream) {
 }
 
 void DeviceQueue::wait_for(const Event& event) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   stream_->wait(event);
 }
 
@@ -58,11 +60,12 @@ void DeviceQueue::let_wait(std::uint64_t stream) {
 }
 
 Event DeviceQueue::record() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return stream_->record();
 }
 
 std::uint64_t DeviceQueue::native_handle() {
+  const Lock lock(mutex_);
   return stream_->native_handle();
 }
 

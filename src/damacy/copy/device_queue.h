@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 
 #include "damacy/copy/placement.h"
+#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 
 namespace damacy {
@@ -39,10 +39,10 @@ class DeviceQueue {
  private:
   std::shared_ptr<Device> device_;
   std::unique_ptr<Copier> copier_;
-  std::mutex mutex_;
-  std::unique_ptr<Stream> stream_;
-  HostBuffer pinned_image_, device_image_;
-  Event image_used_;
+  Mutex mutex_;
+  const std::unique_ptr<Stream> stream_ DAMACY_PT_GUARDED_BY(mutex_);
+  HostBuffer pinned_image_ DAMACY_GUARDED_BY(mutex_), device_image_ DAMACY_GUARDED_BY(mutex_);
+  Event image_used_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "damacy/core/mutex.h"
+
 namespace damacy {
 namespace {
 
@@ -45,7 +47,7 @@ void unroll(const DeepPlacement& deep, Each each) {
 }  // namespace
 
 void PlacementList::add(const Placement& placement) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   placements_.push_back(placement);
 }
 
@@ -53,7 +55,7 @@ void PlacementList::add(const BlockCopy& copy, std::uint64_t src, std::uint64_t 
   const bool is_empty = std::ranges::any_of(copy.used(), [](const CopyAxis& axis) { return axis.extent == 0; });
   if (is_empty) return;
   if (copy.rank <= Placement::kRank) return add(as_placement(copy, src, dst, layout));
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   deep_.push_back({copy, src, dst, layout});
 }
 

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <type_traits>
 #include <vector>
 
 #include "damacy/copy/block_copy.h"
+#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 
 namespace damacy {
@@ -59,29 +59,30 @@ struct DeepPlacement {
 };
 static_assert(std::is_trivially_copyable_v<DeepPlacement>);
 
-// The placements of one wave. `add` may be called by many threads; all else by one, when no `add` runs.
+// The placements of one wave. `add` may be called by many threads; all else by one, when no `add` runs: that needs no
+// lock.
 class PlacementList {
  public:
   // `copy` is normalised; offsets count from `src` and `dst`. Drops what is empty.
   void add(const BlockCopy& copy, std::uint64_t src, std::uint64_t dst, const ChunkLayout& layout);
   void add(const Placement& placement);
   // For destinations that were counted from where memory would be: it is at `base`, aligned as devices align memory.
-  void rebase(std::uint64_t base) noexcept {
+  void rebase(std::uint64_t base) noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS {
     for (Placement& placement : placements_) placement.dst += base;
     for (DeepPlacement& deep : deep_) deep.dst += base;
   }
-  std::span<const Placement> placements() const noexcept { return placements_; }
-  std::span<const DeepPlacement> deep() const noexcept { return deep_; }
-  std::size_t size() const noexcept { return placements_.size() + deep_.size(); }
-  void clear() noexcept {
+  std::span<const Placement> placements() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return placements_; }
+  std::span<const DeepPlacement> deep() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return deep_; }
+  std::size_t size() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return placements_.size() + deep_.size(); }
+  void clear() noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS {
     placements_.clear();
     deep_.clear();
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<Placement> placements_;
-  std::vector<DeepPlacement> deep_;
+  Mutex mutex_;
+  std::vector<Placement> placements_ DAMACY_GUARDED_BY(mutex_);
+  std::vector<DeepPlacement> deep_ DAMACY_GUARDED_BY(mutex_);
 };
 
 // Runs lists of placements in the order of a stream. A list's image is what a device needs of it: written to pinned

@@ -2,9 +2,9 @@
 // waits. An item is in one channel at a time and outlives its stay there. Knows links; not what items are.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <utility>
+
+#include "damacy/core/mutex.h"
 
 namespace damacy {
 
@@ -15,7 +15,7 @@ class Channel {
   void push(T& item) noexcept {
     item.next = nullptr;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       *end_ = &item;
       end_ = &item.next;
     }
@@ -24,8 +24,8 @@ class Channel {
 
   // The oldest; waits for one. Null: closed, and empty.
   T* pop() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || first_ != nullptr; });
+    Lock lock(mutex_);
+    changed_.wait(lock, [&]() DAMACY_REQUIRES(mutex_) { return closed_ || first_ != nullptr; });
     if (first_ == nullptr) return nullptr;
     T* const item = std::exchange(first_, first_->next);
     if (first_ == nullptr) end_ = &first_;
@@ -35,18 +35,18 @@ class Channel {
   // What is inside can still be popped; nothing is pushed any more.
   void close() noexcept {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       closed_ = true;
     }
     changed_.notify_all();
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  T* first_ = nullptr;
-  T** end_ = &first_;  // where the next one is linked
-  bool closed_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  T* first_ DAMACY_GUARDED_BY(mutex_) = nullptr;
+  T** end_ DAMACY_GUARDED_BY(mutex_) = &first_;  // where the next one is linked
+  bool closed_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace damacy

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -10,6 +9,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/log_limit.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
@@ -20,9 +20,9 @@ using Listener = std::function<void(LogLevel, std::string_view)>;
 struct Logger {
   std::atomic<int> threshold{static_cast<int>(LogLevel::fatal)};
   std::atomic<bool> quiet{false};
-  std::mutex mutex;
-  std::shared_ptr<const Listener> listener;
-  LogLimit limit;
+  Mutex mutex;
+  std::shared_ptr<const Listener> listener DAMACY_GUARDED_BY(mutex);
+  LogLimit limit DAMACY_GUARDED_BY(mutex);
   std::atomic<bool> kept_back{false};  // so that asking for summaries costs nothing
   spdlog::logger sink{"damacy", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
 };
@@ -47,7 +47,7 @@ void tell(LogLevel level, std::string_view line) {
     to.sink.log(static_cast<spdlog::level::level_enum>(level), "{}", clean);
   std::shared_ptr<const Listener> listener;
   {
-    const std::lock_guard lock(to.mutex);
+    const Lock lock(to.mutex);
     listener = to.listener;
   }
   if (listener) (*listener)(level, clean);
@@ -58,7 +58,7 @@ void tell_summaries(bool all) {
   if (!to.kept_back.exchange(false)) return;
   std::vector<std::pair<std::string, std::uint64_t>> kinds;
   {
-    const std::lock_guard lock(to.mutex);
+    const Lock lock(to.mutex);
     kinds = to.limit.take_kept_back(now(), all);
   }
   if (kinds.empty()) to.kept_back = true;  // the second is not over
@@ -67,7 +67,7 @@ void tell_summaries(bool all) {
 
 bool admits(std::string_view kind) {
   Logger& to = logger();
-  const std::lock_guard lock(to.mutex);
+  const Lock lock(to.mutex);
   if (to.limit.admits(kind, now())) return true;
   to.kept_back = true;
   return false;
@@ -112,7 +112,7 @@ void set_log_quiet(bool quiet) {
 
 void set_log_listener(std::function<void(LogLevel, std::string_view)> listener) {
   Logger& to = logger();
-  const std::lock_guard lock(to.mutex);
+  const Lock lock(to.mutex);
   to.listener = listener ? std::make_shared<const Listener>(std::move(listener)) : nullptr;
 }
 

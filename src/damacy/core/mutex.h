@@ -1,6 +1,6 @@
 // Mutexes, locks and condition variables whose use clang checks (`make thread-safety`): a member marked
-// DAMACY_GUARDED_BY(m) is touched only with m held, a function marked DAMACY_REQUIRES(m) is called only with m held, one
-// marked DAMACY_EXCLUDES(m) only without. Otherwise as those of the standard library, which they hold, and as fast.
+// DAMACY_GUARDED_BY(m) is touched only with m held, a function marked DAMACY_REQUIRES(m) is called only with m held,
+// one marked DAMACY_EXCLUDES(m) only without. Otherwise as those of the standard library, which they hold, and as fast.
 #pragma once
 
 #include <chrono>
@@ -51,6 +51,7 @@ class DAMACY_SCOPED_CAPABILITY Lock {
   ~Lock() DAMACY_RELEASE() {}
   void lock() DAMACY_ACQUIRE() { lock_.lock(); }
   void unlock() DAMACY_RELEASE() { lock_.unlock(); }
+  bool owns_lock() const noexcept { return lock_.owns_lock(); }
 
  private:
   friend class Condition;
@@ -76,6 +77,10 @@ class Condition {
   bool wait_for(Lock& lock, std::chrono::duration<Rep, Period> most, Predicate until) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
     return changed_.wait_for(lock.lock_, most, std::move(until));
   }
+  template <class Clock, class Duration>
+  std::cv_status wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> when) {
+    return changed_.wait_until(lock.lock_, when);
+  }
   template <class Clock, class Duration, class Predicate>
   bool wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> when,
                   Predicate until) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
@@ -100,8 +105,13 @@ class StoppableCondition {
     return changed_.wait(lock.lock_, std::move(stop), std::move(until));
   }
   template <class Rep, class Period, class Predicate>
-  bool wait_for(Lock& lock, std::chrono::duration<Rep, Period> most, Predicate until) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-    return changed_.wait_for(lock.lock_, most, std::move(until));
+  bool wait_for(Lock& lock, std::stop_token stop, std::chrono::duration<Rep, Period> most,
+                Predicate until) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+    return changed_.wait_for(lock.lock_, std::move(stop), most, std::move(until));
+  }
+  template <class Clock, class Duration>
+  std::cv_status wait_until(Lock& lock, std::chrono::time_point<Clock, Duration> when) {
+    return changed_.wait_until(lock.lock_, when);
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
@@ -22,7 +23,7 @@ Arena::Arena(std::shared_ptr<Alloc> alloc, std::size_t bytes) : buffer_(std::mov
 }
 
 std::size_t Arena::peak() const noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return peak_;
 }
 
@@ -44,14 +45,18 @@ Arena::Piece Arena::take(std::size_t bytes, std::stop_token stop, std::size_t mo
   if (bytes == 0) return {};
   if (bytes > buffer_.size())
     throw Error(Status::oom, text("a piece of ", bytes, " bytes does not fit a buffer of ", buffer_.size()), "buffers");
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   Waiter self;
   *std::exchange(last_, &self.next) = &self;
   std::byte* memory = nullptr;
-  const auto may = [&] { return first_ == &self && (lent_ == 0 || (lent_ <= most && bytes <= most - lent_)); };
-  const auto hopeless = [&] { return !stranded_.empty() && bytes > largest_without_stranded(); };
-  const bool served =
-      changed_.wait(lock, stop, [&] { return (may() && (memory = fit(bytes)) != nullptr) || hopeless(); });
+  const auto may = [&]() DAMACY_REQUIRES(mutex_) {
+    return first_ == &self && (lent_ == 0 || (lent_ <= most && bytes <= most - lent_));
+  };
+  const auto hopeless = [&]() DAMACY_REQUIRES(mutex_) {
+    return !stranded_.empty() && bytes > largest_without_stranded();
+  };
+  const bool served = changed_.wait(
+      lock, stop, [&]() DAMACY_REQUIRES(mutex_) { return (may() && (memory = fit(bytes)) != nullptr) || hopeless(); });
   leave(self);
   if (memory != nullptr) lent_ += bytes;
   changed_.notify_all();
@@ -68,12 +73,12 @@ void Arena::leave(const Waiter& waiter) noexcept {
 }
 
 std::size_t Arena::lendable() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return largest_without_stranded();
 }
 
 std::size_t Arena::stranded() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return stranded_bytes_;
 }
 
@@ -101,7 +106,7 @@ Arena::Range Arena::range_of(std::span<std::byte> bytes) const noexcept {
 }
 
 void Arena::strand(std::span<std::byte> bytes, std::string_view object, std::string_view store) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const Range range = range_of(bytes);
   const auto at = std::ranges::lower_bound(stranded_, range.begin, {}, &Range::begin);
   if (at != stranded_.end() && at->begin == range.begin) return;
@@ -117,7 +122,7 @@ void Arena::strand(std::span<std::byte> bytes, std::string_view object, std::str
 }
 
 void Arena::give(std::span<std::byte> bytes) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto [begin, end] = range_of(bytes);
   const auto stranded = std::ranges::lower_bound(stranded_, begin, {}, &Range::begin);
   if (stranded != stranded_.end() && stranded->begin == begin) {

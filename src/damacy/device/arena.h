@@ -4,16 +4,15 @@
 // could end fails at once.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "damacy/core/mutex.h"
 #include "damacy/device/alloc.h"
 
 namespace damacy {
@@ -74,23 +73,23 @@ class Arena {
   };
   void give(std::span<std::byte> bytes) noexcept;
   void strand(std::span<std::byte> bytes, std::string_view object, std::string_view store) noexcept;
-  std::byte* fit(std::size_t bytes);
-  void leave(const Waiter& waiter) noexcept;
-  std::size_t largest_without_stranded() const noexcept;
-  [[noreturn]] void throw_stranded(std::size_t bytes) const;
+  std::byte* fit(std::size_t bytes) DAMACY_REQUIRES(mutex_);
+  void leave(const Waiter& waiter) noexcept DAMACY_REQUIRES(mutex_);
+  std::size_t largest_without_stranded() const noexcept DAMACY_REQUIRES(mutex_);
+  [[noreturn]] void throw_stranded(std::size_t bytes) const DAMACY_REQUIRES(mutex_);
   Range range_of(std::span<std::byte> bytes) const noexcept;
 
   HostBuffer buffer_;
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::vector<Range> free_;      // sorted, never touching
-  std::vector<Range> stranded_;  // sorted
-  std::size_t stranded_bytes_ = 0;
-  std::string holder_;       // of the last that was stranded
-  Waiter* first_ = nullptr;  // whose turn it is
-  Waiter** last_ = &first_;  // where the next one joins
-  std::size_t peak_ = 0;
-  std::size_t lent_ = 0;  // without the stranded ones
+  mutable Mutex mutex_;
+  StoppableCondition changed_;
+  std::vector<Range> free_ DAMACY_GUARDED_BY(mutex_);      // sorted, never touching
+  std::vector<Range> stranded_ DAMACY_GUARDED_BY(mutex_);  // sorted
+  std::size_t stranded_bytes_ DAMACY_GUARDED_BY(mutex_) = 0;
+  std::string holder_ DAMACY_GUARDED_BY(mutex_);       // of the last that was stranded
+  Waiter* first_ DAMACY_GUARDED_BY(mutex_) = nullptr;  // whose turn it is
+  Waiter** last_ DAMACY_GUARDED_BY(mutex_) = &first_;  // where the next one joins
+  std::size_t peak_ DAMACY_GUARDED_BY(mutex_) = 0;
+  std::size_t lent_ DAMACY_GUARDED_BY(mutex_) = 0;  // without the stranded ones
 };
 
 }  // namespace damacy

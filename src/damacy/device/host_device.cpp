@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
-#include <mutex>
 #include <random>
 #include <vector>
 
@@ -12,6 +11,7 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/device/ordered_alloc.h"
 
@@ -64,39 +64,42 @@ class Order {
  public:
   explicit Order(HostOrder order) : order_(order), random_(order.seed) {}
 
-  class Lock {
+  class DAMACY_SCOPED_CAPABILITY Lock {
    public:
-    explicit Lock(Order& order) : lock_(checked(order).mutex_) {}
+    explicit Lock(Order& order) DAMACY_ACQUIRE(order.mutex_) : lock_(checked(order).mutex_) {}
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    ~Lock() DAMACY_RELEASE() {}
 
    private:
     static Order& checked(Order& order) {
       if (running_here_ == &order) throw Error(Status::inval, "a task of a stream called its device", "reentrant");
       return order;
     }
-    std::unique_lock<std::mutex> lock_;
+    damacy::Lock lock_;
   };
 
-  std::shared_ptr<Queue> make_queue();
-  std::uint64_t add(Queue& queue, Operation operation);  // the number to reach in Queue::done
-  void close(Queue& queue);
-  bool query(HostEvent& event);
-  void run_until(Queue& queue, std::uint64_t number);
-  void run_all();
-  GuardedPages& guarded() noexcept { return guarded_; }
+  std::shared_ptr<Queue> make_queue() DAMACY_REQUIRES(mutex_);
+  std::uint64_t add(Queue& queue, Operation operation) DAMACY_REQUIRES(mutex_);  // the number to reach in Queue::done
+  void close(Queue& queue) DAMACY_REQUIRES(mutex_);
+  bool query(HostEvent& event) DAMACY_REQUIRES(mutex_);
+  void run_until(Queue& queue, std::uint64_t number) DAMACY_REQUIRES(mutex_);
+  void run_all() DAMACY_REQUIRES(mutex_);
+  GuardedPages& guarded() noexcept DAMACY_REQUIRES(mutex_) { return guarded_; }
 
  private:
-  void run_front(Queue& queue);
-  void run(Operation& operation) noexcept;
+  void run_front(Queue& queue) DAMACY_REQUIRES(mutex_);
+  void run(Operation& operation) noexcept DAMACY_REQUIRES(mutex_);
   bool can_run(const Queue& queue) const;
-  void run_some();
-  void forget_finished();
+  void run_some() DAMACY_REQUIRES(mutex_);
+  void forget_finished() DAMACY_REQUIRES(mutex_);
 
   static thread_local const Order* running_here_;
   const HostOrder order_;
-  std::mutex mutex_;
-  std::mt19937_64 random_;
-  GuardedPages guarded_;
-  std::vector<std::shared_ptr<Queue>> queues_;
+  Mutex mutex_;
+  std::mt19937_64 random_ DAMACY_GUARDED_BY(mutex_);
+  GuardedPages guarded_ DAMACY_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Queue>> queues_ DAMACY_GUARDED_BY(mutex_);
 };
 
 thread_local const Order* Order::running_here_ = nullptr;
@@ -329,13 +332,14 @@ class HostOrderedMemory final : public OrderedAlloc {
     return {memory, {}};
   }
   void give(std::byte* memory, std::size_t bytes, std::span<const Event> after) noexcept override {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     try {
       for (const Event& use : after) stream_.wait(use);
-      stream_.host_task([order = order_.get(), inner = inner_, memory, bytes = taken(bytes), guard = guard_] {
-        if (guard) order->guarded().remove(memory);  // a task runs under the lock of the order
-        inner->give(memory, bytes);
-      });
+      stream_.host_task([order = order_.get(), inner = inner_, memory, bytes = taken(bytes), guard = guard_]()
+                            DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+                              if (guard) order->guarded().remove(memory);  // a task runs under the lock of the order
+                              inner->give(memory, bytes);
+                            });
     } catch (const std::exception&) {  // no memory for the task: give back at once, behind all work
       const Order::Lock order(*order_);
       order_->run_all();
@@ -347,8 +351,8 @@ class HostOrderedMemory final : public OrderedAlloc {
  private:
   std::size_t taken(std::size_t bytes) const noexcept { return guard_ ? round_up(bytes, Alloc::kAlignment) : bytes; }
 
-  std::mutex mutex_;
-  HostStream stream_;
+  Mutex mutex_;
+  HostStream stream_ DAMACY_GUARDED_BY(mutex_);
   const std::shared_ptr<Order> order_;
   const std::shared_ptr<Alloc> inner_;
   const bool guard_;

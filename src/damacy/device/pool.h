@@ -3,16 +3,15 @@
 // oldest.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <utility>
 #include <vector>
 
+#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 
 namespace damacy {
@@ -65,12 +64,13 @@ class Pool {
 
   // Waits until one is free; empty when stopped. Does not wait for its ready().
   std::optional<Lease<T>> acquire(std::stop_token stop) {
-    std::unique_lock lock(state_->mutex);
-    if (!state_->changed.wait(lock, stop, [this] { return !state_->free.empty(); })) return std::nullopt;
+    Lock lock(state_->mutex);
+    if (!state_->changed.wait(lock, stop, [this]() DAMACY_REQUIRES(state_->mutex) { return !state_->free.empty(); }))
+      return std::nullopt;
     return take();
   }
   std::optional<Lease<T>> try_acquire() {
-    const std::lock_guard lock(state_->mutex);
+    const Lock lock(state_->mutex);
     if (state_->free.empty()) return std::nullopt;
     return take();
   }
@@ -88,16 +88,16 @@ class Pool {
   struct State {
     void give(Slots& slot) noexcept {
       if (slot.front().next_ready) slot.front().ready = *std::exchange(slot.front().next_ready, std::nullopt);
-      const std::lock_guard lock(mutex);
+      const Lock lock(mutex);
       free.splice(free.end(), slot);
       changed.notify_one();
     }
-    std::mutex mutex;
-    std::condition_variable_any changed;
-    Slots free;
+    Mutex mutex;
+    StoppableCondition changed;
+    Slots free DAMACY_GUARDED_BY(mutex);
   };
 
-  Lease<T> take() {
+  Lease<T> take() DAMACY_REQUIRES(state_->mutex) {
     Slots slot;
     slot.splice(slot.end(), state_->free, state_->free.begin());
     return Lease<T>(state_, std::move(slot));

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "damacy/core/mutex.h"
 #include "damacy/fetch/chunk_tasks.h"
 
 namespace damacy {
@@ -50,12 +50,12 @@ class ChunkShare {
 
   // Whoever announces a chunk must claim it, once, before decoding it or giving it up.
   void announce(const Key& key) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     waiting_.try_emplace(key);
   }
   // False: nobody is going to decode the chunk.
   bool join(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const auto found = waiting_.find(key_of(*tasks, chunk));
     if (found == waiting_.end()) return false;
     found->second.emplace_back(tasks, chunk);
@@ -63,7 +63,7 @@ class ChunkShare {
   }
   // Those who joined; later ones cannot.
   std::vector<ChunkConsumer> claim(const Key& key) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const auto found = waiting_.find(key);
     if (found == waiting_.end()) return {};
     std::vector<ChunkConsumer> joined = std::move(found->second);
@@ -78,8 +78,8 @@ class ChunkShare {
              (static_cast<std::size_t>(key.number) * 0xc2b2ae3d27d4eb4fu);
     }
   };
-  std::mutex mutex_;
-  std::unordered_map<Key, std::vector<ChunkConsumer>, Hash> waiting_;
+  Mutex mutex_;
+  std::unordered_map<Key, std::vector<ChunkConsumer>, Hash> waiting_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy

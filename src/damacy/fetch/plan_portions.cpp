@@ -1,9 +1,7 @@
 #include "damacy/fetch/plan_portions.h"
 
-#include <condition_variable>
-#include <mutex>
-
 #include "damacy/core/limits.h"
+#include "damacy/core/mutex.h"
 #include "damacy/fetch/readers.h"
 
 namespace damacy {
@@ -21,22 +19,22 @@ class ShardOpening final : public StorageWork {
   void give_up(std::size_t shard, const Error& why) noexcept override { tasks_->give_up_shard(shard, why); }
   void all_told() {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       told_ = true;
     }
     changed_.notify_all();
     tasks_->close_task();
   }
   bool wait(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait(lock, stop, [this] { return told_; });
+    Lock lock(mutex_);
+    return changed_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return told_; });
   }
 
  private:
   const std::shared_ptr<ChunkTasks> tasks_;
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  bool told_ = false;
+  Mutex mutex_;
+  StoppableCondition changed_;
+  bool told_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 
 // Opens all shards of a plan, side by side: on a cold disk their indices are what the first batch waits for. False:

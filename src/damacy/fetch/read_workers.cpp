@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "damacy/core/limits.h"
+#include "damacy/core/mutex.h"
 
 namespace damacy {
 namespace {
@@ -45,7 +46,7 @@ std::shared_ptr<ReadMemory> ReadWorkers::memory_for(const Array& array) {
       page(std::max<std::uint64_t>(array.max_encoded_chunk_bytes(), Limits::merged_read_bytes));
   const std::uint64_t decoded = page(array.metadata().chunk_bytes());
   if (packed * kSharers <= kCommonBytes && decoded * kSharers <= kCommonBytes) {
-    const std::lock_guard lock(memory_mutex_);
+    const Lock lock(memory_mutex_);
     if (memory_->staging.lendable() < packed * kSharers)
       memory_ = std::make_shared<ReadMemory>(kCommonBytes, kCommonBytes);
     return memory_;

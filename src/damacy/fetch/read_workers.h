@@ -5,11 +5,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "damacy/batch/stats.h"
 #include "damacy/codec/chain.h"
+#include "damacy/core/mutex.h"
 #include "damacy/device/arena.h"
 #include "damacy/store/engine.h"
 #include "damacy/zarr/array.h"
@@ -53,8 +53,8 @@ class ReadWorkers {
   void stop() noexcept;
 
  private:
-  std::mutex memory_mutex_;
-  std::shared_ptr<ReadMemory> memory_;
+  Mutex memory_mutex_;
+  std::shared_ptr<ReadMemory> memory_ DAMACY_GUARDED_BY(memory_mutex_);
   IndexCache indices_;
   ReadCounters counters_;
   StatsBoard board_;

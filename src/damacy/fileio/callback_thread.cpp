@@ -6,6 +6,7 @@
 
 #include "damacy/core/fork.h"
 #include "damacy/core/log.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 
 namespace damacy {
@@ -15,7 +16,7 @@ CallbackThread& CallbackThread::process() {
 }
 
 void CallbackThread::add(std::shared_ptr<Operation> ended, Settle settle) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ended_.emplace_back(std::move(ended), settle);
   if (is_running_) return changed_.notify_one();
   try {
@@ -28,8 +29,8 @@ void CallbackThread::add(std::shared_ptr<Operation> ended, Settle settle) noexce
 
 void CallbackThread::serve() {
   constexpr auto kIdle = std::chrono::seconds(10);
-  std::unique_lock lock(mutex_);
-  while (changed_.wait_for(lock, kIdle, [this] { return !ended_.empty(); })) {
+  Lock lock(mutex_);
+  while (changed_.wait_for(lock, kIdle, [this]() DAMACY_REQUIRES(mutex_) { return !ended_.empty(); })) {
     auto [operation, settle] = std::move(ended_.front());
     ended_.pop_front();
     lock.unlock();

@@ -2,7 +2,6 @@
 #include "damacy/fileio/cufile_api.h"
 
 #include <cstdlib>
-#include <mutex>
 #include <utility>
 
 #include <dlfcn.h>
@@ -11,6 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 
 namespace damacy::cufile {
@@ -63,8 +63,8 @@ std::string fill(void* library, Calls& calls) {
   return {};
 }
 
-std::mutex packages_mutex;
-std::vector<std::string>& packages() {
+Mutex packages_mutex;
+std::vector<std::string>& packages() DAMACY_REQUIRES(packages_mutex) {
   static auto* one = new std::vector<std::string>;
   return *one;
 }
@@ -117,13 +117,13 @@ Library open_library(const std::vector<std::string>& names) {
 }
 
 void set_packages(std::vector<std::string> roots) {
-  const std::lock_guard lock(packages_mutex);
+  const Lock lock(packages_mutex);
   packages() = std::move(roots);
 }
 
 const Library& process_library() {
   static const auto* one = [] {
-    const std::lock_guard lock(packages_mutex);
+    const Lock lock(packages_mutex);
     return new Library(open_library(library_names(packages())));
   }();
   return *one;

@@ -12,6 +12,7 @@
 
 #include "damacy/core/file_calls.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/fileio/file_error.h"
 
@@ -185,12 +186,12 @@ void File::forget_parent() noexcept {
 }
 
 std::shared_ptr<File::Attachment> File::attachment() const {
-  const std::lock_guard lock(attachment_mutex_);
+  const Lock lock(attachment_mutex_);
   return attachment_;
 }
 
 void File::attach(std::shared_ptr<Attachment> attachment) {
-  const std::lock_guard lock(attachment_mutex_);
+  const Lock lock(attachment_mutex_);
   if (attachment_ == nullptr) attachment_ = std::move(attachment);
 }
 
@@ -198,7 +199,7 @@ void File::close_descriptors() noexcept {
   if (releasing_.exchange(true)) return;
   {
     std::shared_ptr<Attachment> gone;
-    const std::lock_guard lock(attachment_mutex_);
+    const Lock lock(attachment_mutex_);
     gone.swap(attachment_);
   }
   if (const int fd = fd_.exchange(-1); fd >= 0) calls_->close(fd);

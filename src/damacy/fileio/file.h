@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include "damacy/core/mutex.h"
 #include "damacy/fileio/io_counters.h"
 #include "damacy/fileio/io_settings.h"
 
@@ -139,8 +139,8 @@ class File {
   std::atomic<bool> releasing_{false};  // one thread closes the descriptors
   std::atomic<bool> released_{false};   // and has closed them
   std::atomic<std::uint64_t> epoch_;
-  mutable std::mutex attachment_mutex_;
-  std::shared_ptr<Attachment> attachment_;
+  mutable Mutex attachment_mutex_;
+  std::shared_ptr<Attachment> attachment_ DAMACY_GUARDED_BY(attachment_mutex_);
   IoCounters counters_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/core/thread.h"
 
@@ -24,7 +25,7 @@ IoPool& IoPool::process() {
 
 void IoPool::submit(std::shared_ptr<Operation> operation) {
   const std::uint64_t device = operation->job().block_device();
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (shut_down_) throw Error(Status::shutdown, "the process is ending", "closed");
   if (!paused_) start_workers(operation->helpers, /*must_start=*/indices_.empty());
   auto at = std::find_if(queues_.begin(), queues_.end(), [&](const Queue& q) { return q.block_device == device; });
@@ -35,7 +36,7 @@ void IoPool::submit(std::shared_ptr<Operation> operation) {
 
 void IoPool::forget(const Operation& operation) noexcept {
   std::shared_ptr<Operation> gone;  // destroyed outside the lock
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (Queue& queue : queues_) {
     if (queue.block_device != operation.job().block_device()) continue;
     auto& all = queue.operations;
@@ -78,7 +79,7 @@ std::shared_ptr<Operation> IoPool::pick(std::size_t index) {
 }
 
 void IoPool::serve(std::size_t index, std::uint64_t generation) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (generation_ == generation && !shut_down_) {
     auto operation = paused_ ? nullptr : pick(index);
     if (operation == nullptr) {
@@ -100,13 +101,13 @@ void IoPool::serve(std::size_t index, std::uint64_t generation) {
 }
 
 void IoPool::replace_workers() {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   old_alive_ += indices_.size();
   indices_.clear();
   ++generation_;
   stopping_ = paused_ ? 0 : generation_;
   changed_.notify_all();
-  left_.wait(lock, [this] { return old_alive_ == 0; });
+  left_.wait(lock, [this]() DAMACY_REQUIRES(mutex_) { return old_alive_ == 0; });
   if (paused_) return;
   std::size_t wanted = 0;
   for (const Queue& queue : queues_)
@@ -115,7 +116,7 @@ void IoPool::replace_workers() {
 }
 
 void IoPool::pause(bool paused) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (paused_ == paused) return;
   paused_ = paused;
   stopping_ = paused ? 0 : generation_;
@@ -128,18 +129,18 @@ void IoPool::pause(bool paused) {
 }
 
 bool IoPool::paused() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return paused_;
 }
 
 std::size_t IoPool::workers() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return indices_.size() + old_alive_;
 }
 
 void IoPool::shut_down(std::chrono::milliseconds patience) {
   std::list<Queue> dropped;
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   shut_down_ = true;
   stopping_ = 0;
   dropped.swap(queues_);
@@ -148,7 +149,7 @@ void IoPool::shut_down(std::chrono::milliseconds patience) {
   for (const Queue& queue : dropped)
     for (const auto& operation : queue.operations) operation->drop_rest(/*as_cancelled=*/true);
   lock.lock();
-  left_.wait_for(lock, patience, [this] { return indices_.empty() && old_alive_ == 0; });
+  left_.wait_for(lock, patience, [this]() DAMACY_REQUIRES(mutex_) { return indices_.empty() && old_alive_ == 0; });
 }
 
 }  // namespace damacy

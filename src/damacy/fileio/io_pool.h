@@ -4,14 +4,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <set>
 
+#include "damacy/core/mutex.h"
 #include "damacy/fileio/operation.h"
 
 namespace damacy {
@@ -40,21 +39,22 @@ class IoPool {
   };
 
   void serve(std::size_t index, std::uint64_t generation);
-  std::shared_ptr<Operation> pick(std::size_t index);       // with mutex_ held; null: nothing for this worker
-  void start_workers(std::size_t wanted, bool must_start);  // with mutex_ held
+  // Null: nothing for this worker.
+  std::shared_ptr<Operation> pick(std::size_t index) DAMACY_REQUIRES(mutex_);
+  void start_workers(std::size_t wanted, bool must_start) DAMACY_REQUIRES(mutex_);
   bool may_go_on(std::uint64_t generation) const noexcept {
     return stopping_.load(std::memory_order_relaxed) == generation;
   }
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // work, or another generation
-  std::condition_variable left_;     // a worker is gone
-  std::list<Queue> queues_;          // the next to be served first
-  std::set<std::size_t> indices_;    // of workers alive
-  std::size_t old_alive_ = 0;        // workers of generations before
-  std::uint64_t generation_ = 1;
-  bool paused_ = false;
-  bool shut_down_ = false;
+  mutable Mutex mutex_;
+  Condition changed_;                                        // work, or another generation
+  Condition left_;                                           // a worker is gone
+  std::list<Queue> queues_ DAMACY_GUARDED_BY(mutex_);        // the next to be served first
+  std::set<std::size_t> indices_ DAMACY_GUARDED_BY(mutex_);  // of workers alive
+  std::size_t old_alive_ DAMACY_GUARDED_BY(mutex_) = 0;      // workers of generations before
+  std::uint64_t generation_ DAMACY_GUARDED_BY(mutex_) = 1;
+  bool paused_ DAMACY_GUARDED_BY(mutex_) = false;
+  bool shut_down_ DAMACY_GUARDED_BY(mutex_) = false;
   std::atomic<std::uint64_t> stopping_{1};  // the generation that may start parts; 0 while paused
 };
 

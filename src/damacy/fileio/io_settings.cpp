@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <system_error>
 
 #include <sched.h>
 
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
@@ -124,11 +124,12 @@ std::atomic<const IoSettings*> current{nullptr};
 
 // Who changes the settings, one at a time; a forked child has its own lock.
 struct Changes {
-  std::mutex mutex;
-  std::deque<std::unique_ptr<const IoSettings>> snapshots;  // kept: readers hold on to them without a count
+  Mutex mutex;
+  std::deque<std::unique_ptr<const IoSettings>> snapshots
+      DAMACY_GUARDED_BY(mutex);  // kept: readers hold on to them without a count
 
   // A snapshot of that content; those before are looked at, so that switching back and forth makes no new ones.
-  const IoSettings* snapshot(const IoSettings& content) {
+  const IoSettings* snapshot(const IoSettings& content) DAMACY_REQUIRES(mutex) {
     for (const auto& kept : snapshots)
       if (*kept == content) return kept.get();
     return snapshots.emplace_back(std::make_unique<const IoSettings>(content)).get();
@@ -201,7 +202,7 @@ const IoSettings& io_settings() {
 
 void change_io_settings(const std::function<void(IoSettings&)>& change) {
   auto& changes = one_per_process<Changes>();
-  const std::lock_guard lock(changes.mutex);
+  const Lock lock(changes.mutex);
   const IoSettings* now = current.load(std::memory_order_acquire);
   IoSettings next = now != nullptr ? *now : settings_from_environment(environment);
   change(next);

@@ -7,6 +7,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/mutex.h"
 #include "damacy/fileio/detail/callback_thread.h"
 
 namespace damacy {
@@ -67,7 +68,7 @@ void Operation::leave() noexcept {
 
 bool Operation::drop_rest(bool as_cancelled) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (as_cancelled && error_ != nullptr) return false;
     if (next_.exchange(parts_, std::memory_order_acq_rel) >= parts_) return false;
     if (as_cancelled) cancel_asked_ = true;
@@ -84,7 +85,7 @@ void Operation::short_at(std::uint64_t range, std::uint64_t bytes) noexcept {
 
 void Operation::failed(std::uint64_t position, std::exception_ptr error) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (cancel_asked_) return;
     if (error_ == nullptr || position < failed_at_) {
       error_ = std::move(error);
@@ -95,7 +96,7 @@ void Operation::failed(std::uint64_t position, std::exception_ptr error) noexcep
 }
 
 void Operation::copies_until(Event event) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   copies_.push_back(std::move(event));
 }
 
@@ -103,7 +104,7 @@ void Operation::finish() noexcept {
   if (closed_.exchange(true, std::memory_order_acq_rel)) return;
   bool somebody_listens = false;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (error_ == nullptr && !cancel_asked_) error_ = job_->verdict(*this);
     state_ = cancel_asked_ ? State::cancelled : State::done;
     // Who waits for the file to close finds this ended; who waits for this finds its files let go: they ask under the
@@ -133,7 +134,7 @@ bool Operation::wait_parts(std::optional<std::chrono::nanoseconds> timeout, cons
     while (run_one())
       if (interrupted) interrupted();
   }
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (!parts_ended()) {
     const auto now = std::chrono::steady_clock::now();
     if (end && now >= *end) return false;
@@ -170,7 +171,7 @@ bool Operation::await_copies(std::optional<SteadyTime> end, const std::function<
       }
     }
   } catch (const Error&) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (error_ == nullptr) error_ = std::current_exception();
   }
   return true;
@@ -192,9 +193,9 @@ void Operation::run_all(const std::function<void()>& interrupted) {
   }
 }
 
-std::exception_ptr Operation::error() const {
+std::exception_ptr Operation::error() const DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   if (is_parents()) return error_;  // asked only when it ended before the fork
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return error_;
 }
 
@@ -211,13 +212,13 @@ std::vector<std::uint64_t> Operation::counts() const {
 }
 
 std::vector<Event> Operation::copies() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return copies_;
 }
 
 void Operation::when_done(std::function<void()> call) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!parts_ended()) {
       calls_.push_back(std::move(call));
       return;
@@ -241,7 +242,7 @@ void Operation::settle() {
   await_copies(std::nullopt, {});
   std::vector<std::function<void()>> calls;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     settled_ = true;
     calls.swap(calls_);
   }

@@ -4,15 +4,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 
 namespace damacy {
@@ -108,14 +107,14 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::atomic<bool> ended_{false};
   std::atomic<State> state_{State::running};
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool cancel_asked_ = false;
-  std::uint64_t failed_at_ = ~std::uint64_t{0};
-  std::exception_ptr error_;
-  std::vector<Event> copies_;
-  std::vector<std::function<void()>> calls_;
-  bool settled_ = false;
+  mutable Mutex mutex_;
+  Condition changed_;
+  bool cancel_asked_ DAMACY_GUARDED_BY(mutex_) = false;
+  std::uint64_t failed_at_ DAMACY_GUARDED_BY(mutex_) = ~std::uint64_t{0};
+  std::exception_ptr error_ DAMACY_GUARDED_BY(mutex_);
+  std::vector<Event> copies_ DAMACY_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> calls_ DAMACY_GUARDED_BY(mutex_);
+  bool settled_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace damacy

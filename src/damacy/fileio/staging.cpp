@@ -6,6 +6,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/mutex.h"
 #include "damacy/fileio/detail/slices.h"
 #include "damacy/fileio/io_settings.h"
 #include "damacy/fileio/operation.h"
@@ -61,7 +62,7 @@ void StagingPool::retire(std::list<std::unique_ptr<StagingBlock>>& into, std::si
 StagingPool::Lease StagingPool::take(const std::shared_ptr<Device>& device) {
   device->check_usable();
   std::list<std::unique_ptr<StagingBlock>> retired;  // freed outside the lock
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   std::size_t bytes = io_settings().bounce_buffer_size;
   // The process's first block is small, so that its first byte comes soon.
   if (!std::exchange(had_first_, true)) bytes = std::min(bytes, kFirstBlock);
@@ -86,7 +87,7 @@ StagingPool::Lease StagingPool::take(const std::shared_ptr<Device>& device) {
 }
 
 void StagingPool::give(std::unique_ptr<StagingBlock> block) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (block->spoilt())
     pinned_ -= block->size();
   else
@@ -98,7 +99,7 @@ std::uint64_t StagingPool::free_idle() {
   std::list<std::unique_ptr<StagingBlock>> freed;
   std::uint64_t bytes = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const std::uint64_t before = pinned_;
     retire(freed, 0);
     bytes = before - pinned_;

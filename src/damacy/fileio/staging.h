@@ -2,15 +2,14 @@
 // written again, and a stream for their copies. Knows how many bytes are pinned; not files.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 
 namespace damacy {
@@ -78,14 +77,14 @@ class StagingPool {
 
  private:
   void give(std::unique_ptr<StagingBlock> block) noexcept;
-  std::unique_ptr<StagingBlock> take_idle(const Device& device, std::size_t bytes);     // with mutex_ held
-  void retire(std::list<std::unique_ptr<StagingBlock>>& into, std::size_t other_than);  // with mutex_ held
+  std::unique_ptr<StagingBlock> take_idle(const Device& device, std::size_t bytes) DAMACY_REQUIRES(mutex_);
+  void retire(std::list<std::unique_ptr<StagingBlock>>& into, std::size_t other_than) DAMACY_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::list<std::unique_ptr<StagingBlock>> idle_;  // used last first
-  std::uint64_t pinned_ = 0;
-  bool had_first_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::list<std::unique_ptr<StagingBlock>> idle_ DAMACY_GUARDED_BY(mutex_);  // used last first
+  std::uint64_t pinned_ DAMACY_GUARDED_BY(mutex_) = 0;
+  bool had_first_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace damacy

@@ -1,10 +1,10 @@
 #include "damacy/pipeline/packed_arrays.h"
 
-#include <mutex>
 #include <set>
 #include <string>
 
 #include "damacy/core/log.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
@@ -14,11 +14,11 @@ constexpr std::size_t kMostUris = 4096;  // of which it is told
 
 bool is_first(const std::string& uri) {
   struct Told {
-    std::mutex mutex;
-    std::set<std::string> uris;
+    Mutex mutex;
+    std::set<std::string> uris DAMACY_GUARDED_BY(mutex);
   };
   static Told& told = *new Told;  // never destroyed: threads may push while the process exits
-  const std::lock_guard lock(told.mutex);
+  const Lock lock(told.mutex);
   return told.uris.size() < kMostUris && told.uris.insert(uri).second;
 }
 

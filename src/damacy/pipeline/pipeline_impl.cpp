@@ -9,6 +9,7 @@
 #include "damacy/core/cores.h"
 #include "damacy/core/error.h"
 #include "damacy/core/log.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/device/bind.h"
 #include "damacy/fetch/worker_engine.h"
@@ -131,7 +132,7 @@ void PipelineImpl::close() noexcept {
   std::list<std::shared_ptr<QueuedSource>> dropped;
   std::list<SampleStream::Deferred> dropped_errors;
   {
-    const std::lock_guard lock(wakeup->mutex);
+    const Lock lock(wakeup->mutex);
     if (std::exchange(closed, true)) return;
     dropped = stream.take_sources();
     dropped_errors = stream.take_deferred();
@@ -164,11 +165,11 @@ void PipelineImpl::free_all(double seconds) noexcept {
   std::vector<PlannedSample> last_samples;
   for (bool any = true; any;) {
     std::shared_ptr<BatchJob> batch;
-    const std::lock_guard lock(wakeup->mutex);
+    const Lock lock(wakeup->mutex);
     batch = stream.take_batch();
     any = batch != nullptr;
   }
-  const std::lock_guard lock(wakeup->mutex);
+  const Lock lock(wakeup->mutex);
   if (!engine) return;
   last_seen = observe();
   last_seen->seconds = seconds;
@@ -189,9 +190,13 @@ Error PipelineImpl::closed_error() {
   return Error(Status::shutdown, "the pipeline is closed", "closed").in_stage("closed");
 }
 
-void PipelineImpl::check_usable() {
+void PipelineImpl::check_not_forked() const {
   if (forked())
     throw Error(Status::shutdown, "the pipeline belongs to the parent process", "forked").in_stage("forked");
+}
+
+void PipelineImpl::check_usable() const {
+  check_not_forked();
   if (closed) throw closed_error();
 }
 
@@ -221,7 +226,9 @@ void PipelineImpl::plan_batches(std::stop_token stop) {
 // Null when the pipeline closes first. Unless planning runs `ahead`, a slot is free, too.
 std::shared_ptr<BatchJob> PipelineImpl::next_to_plan(const std::stop_token& stop, bool ahead) {
   Lock lock(wakeup->mutex);
-  const auto can_plan = [&] { return stream.has_unplanned() && (ahead || slots->any_free()); };
+  const auto can_plan = [&]() DAMACY_REQUIRES(wakeup->mutex) {
+    return stream.has_unplanned() && (ahead || slots->any_free());
+  };
   if (!can_plan()) {
     lock.unlock();
     engine->flush();
@@ -239,7 +246,8 @@ bool PipelineImpl::wait_for_slots(Lock& lock, const std::stop_token& stop, Ready
     if (slots->any_unfenced())
       wakeup->can_produce.wait_for(lock, stop, kFenceRetry, ready);
     else
-      wakeup->can_produce.wait(lock, stop, [&] { return ready() || slots->any_unfenced(); });
+      wakeup->can_produce.wait(lock, stop,
+                               [&]() DAMACY_REQUIRES(wakeup->mutex) { return ready() || slots->any_unfenced(); });
   }
   return true;
 }
@@ -248,7 +256,7 @@ bool PipelineImpl::wait_for_slots(Lock& lock, const std::stop_token& stop, Ready
 std::shared_ptr<SlotLoan> PipelineImpl::lend(BatchJob& job) {
   Lock lock(wakeup->mutex);
   std::shared_ptr<SlotLoan> loan;
-  const auto lent = [&] {
+  const auto lent = [&]() DAMACY_REQUIRES(wakeup->mutex) {
     if (!loan && slots->any_free()) loan = slots->lend(job.shape().id);
     return loan != nullptr;
   };
@@ -262,7 +270,7 @@ std::shared_ptr<SlotLoan> PipelineImpl::lend(BatchJob& job) {
 void PipelineImpl::on_settled(BatchJob& job) {
   if (job.failure() || job.delivered_rows() == 0) job.take_loan().reset();  // before the lock: it notifies
   {
-    const std::lock_guard lock(wakeup->mutex);
+    const Lock lock(wakeup->mutex);
     stream.mark_settled(job);
   }
   wakeup->changed.notify_all();
@@ -276,7 +284,7 @@ Batch PipelineImpl::pop(const Deadline& deadline) {
 }
 
 void PipelineImpl::await_due(const Deadline& deadline) {
-  if (forked()) check_usable();
+  check_not_forked();
   Lock lock(wakeup->mutex);
   check_usable();
   refuse_reentry("pop");
@@ -303,7 +311,7 @@ void PipelineImpl::await_due(const Deadline& deadline) {
       out_of_memory = growth == Slots::Growth::no_memory;
       if (growth != Slots::Growth::added) throw held_error(held);
     }
-    const auto changed = [&] {
+    const auto changed = [&]() DAMACY_REQUIRES(wakeup->mutex) {
       const SampleStream::Item* now = stream.front();
       return closed || can_refill() || now == nullptr || now->settled ||
              (!now->started && !slots->held_batches().empty());
@@ -329,7 +337,7 @@ void PipelineImpl::record_wait(const BatchJob& job, std::chrono::steady_clock::t
 
 // All that can fail is made before the stream loses the batch.
 std::optional<Batch> PipelineImpl::take_due() {
-  if (forked()) check_usable();
+  check_not_forked();
   const Lock lock(wakeup->mutex);
   check_usable();
   if (auto error = stream.take_due_error()) std::rethrow_exception(error);
@@ -367,7 +375,7 @@ void PipelineImpl::put_back(std::exception_ptr error) {
 }
 
 void PipelineImpl::flush(const Deadline& deadline) {
-  if (forked()) check_usable();
+  check_not_forked();
   Lock lock(wakeup->mutex);
   check_usable();
   refuse_reentry("flush");
@@ -376,10 +384,13 @@ void PipelineImpl::flush(const Deadline& deadline) {
   stream.flush();
   accepted_since_flush = false;
   wakeup->can_produce.notify_all();
-  const auto quiet = [&] { return !stream.in_production() && !(stream.has_unstarted() && slots->any_free()); };
+  const auto quiet = [&]() DAMACY_REQUIRES(wakeup->mutex) {
+    return !stream.in_production() && !(stream.has_unstarted() && slots->any_free());
+  };
   for (;;) {
     refill(lock, nullptr);
-    if (!wait(lock, deadline, [&] { return closed || can_refill() || quiet(); })) break;
+    if (!wait(lock, deadline, [&]() DAMACY_REQUIRES(wakeup->mutex) { return closed || can_refill() || quiet(); }))
+      break;
     check_usable();
     if (!can_refill()) break;
   }
@@ -391,8 +402,8 @@ bool PipelineImpl::can_refill() const {
 }
 
 bool PipelineImpl::pending() {
-  if (forked()) check_usable();
-  const std::lock_guard lock(wakeup->mutex);
+  check_not_forked();
+  const Lock lock(wakeup->mutex);
   return !closed && stream.has_sources();
 }
 
@@ -426,14 +437,14 @@ Observation PipelineImpl::observe() const noexcept {
 }
 
 Stats PipelineImpl::stats() {
-  if (forked()) check_usable();
-  const std::lock_guard lock(wakeup->mutex);
+  check_not_forked();
+  const Lock lock(wakeup->mutex);
   return observe().stats;
 }
 
 void PipelineImpl::stats_reset() {
-  if (forked()) check_usable();
-  const std::lock_guard lock(wakeup->mutex);
+  check_not_forked();
+  const Lock lock(wakeup->mutex);
   check_usable();
   board.reset();
   catalog->reset_counts();
@@ -441,10 +452,10 @@ void PipelineImpl::stats_reset() {
 }
 
 Explanation PipelineImpl::explain() {
-  if (forked()) check_usable();
+  check_not_forked();
   Observation seen;
   {
-    const std::lock_guard lock(wakeup->mutex);
+    const Lock lock(wakeup->mutex);
     seen = observe();
   }
   seen.cores = static_cast<std::int64_t>(usable_cores());
@@ -452,8 +463,8 @@ Explanation PipelineImpl::explain() {
 }
 
 std::string PipelineImpl::device() {
-  if (forked()) check_usable();
-  const std::lock_guard lock(wakeup->mutex);
+  check_not_forked();
+  const Lock lock(wakeup->mutex);
   check_usable();
   return batch_device ? text(batch_device->index()) : "cpu";
 }

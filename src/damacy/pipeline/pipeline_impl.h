@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -22,6 +20,7 @@
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 #include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/keep_limit.h"
@@ -51,20 +50,18 @@ class PipelineImpl {
   Explanation explain();
   std::string device();
 
-  // Throws Error(shutdown): forked, or closed.
-  void check_usable();
+  void check_not_forked() const;  // throws Error(shutdown)
   bool forked() const noexcept { return fork_epoch() != epoch; }
 
   const Config config;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
   static constexpr auto kPoll = std::chrono::milliseconds(50);  // how late a signal may be seen
   // Shared with the callbacks of slots, which may outlive the pipeline.
   struct Wakeup {
-    std::mutex mutex;
-    std::condition_variable_any changed;      // for callers
-    std::condition_variable_any can_produce;  // for the planner, and for batches that wait for a slot
+    Mutex mutex;
+    StoppableCondition changed;      // for callers
+    StoppableCondition can_produce;  // for the planner, and for batches that wait for a slot
     void notify() {
       mutex.lock();  // whoever is about to wait sees what changed, or waits by then
       mutex.unlock();
@@ -73,18 +70,21 @@ class PipelineImpl {
     }
   };
   template <class Ready>
-  bool wait(Lock& lock, const Deadline& deadline, Ready ready);
-  void look_after(Lock& lock) noexcept {  // what hangs in storage
-    if (const auto kept = engine) {       // close() may drop it meanwhile
+  bool wait(Lock& lock, const Deadline& deadline, Ready ready) DAMACY_REQUIRES(wakeup->mutex);
+  // Of what hangs in storage. Lets go of the lock meanwhile, as others do that are given it.
+  void look_after(Lock& lock) noexcept DAMACY_REQUIRES(wakeup->mutex) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+    if (const auto kept = engine) {  // close() may drop it meanwhile
       lock.unlock();
       kept->abandon_overdue();
       lock.lock();
     }
   }
 
-  bool can_refill() const;
-  void refill(Lock& lock, const QueuedSource* own);
-  void refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& source, const QueuedSource* own);
+  void check_usable() const DAMACY_REQUIRES(wakeup->mutex);  // throws Error(shutdown): forked, or closed
+  bool can_refill() const DAMACY_REQUIRES(wakeup->mutex);
+  void refill(Lock& lock, const QueuedSource* own) DAMACY_REQUIRES(wakeup->mutex);
+  void refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& source, const QueuedSource* own)
+      DAMACY_REQUIRES(wakeup->mutex);
   void pull(QueuedSource& source, std::int64_t room) const;
   // What opening each distinct uri of a portion gave: an array, or what was thrown.
   struct Opened {
@@ -94,13 +94,13 @@ class PipelineImpl {
   using OpenedByUri = std::unordered_map<std::string, Opened>;
   OpenedByUri resolve(const QueuedSource& source);
   class Opening;
-  void admit_front(QueuedSource& source, const OpenedByUri& opened);
-  void make_slots(const PlannedSample& first);
+  void admit_front(QueuedSource& source, const OpenedByUri& opened) DAMACY_REQUIRES(wakeup->mutex);
+  void make_slots(const PlannedSample& first) DAMACY_REQUIRES(wakeup->mutex);
   std::optional<FreeMemory> free_memory() const;
-  void adjust_slots(Lock& lock);
-  Slots::Growth add_slot(Lock& lock);
-  Error held_error(const std::vector<std::int64_t>& held) const;
-  void refuse_reentry(std::string_view stage) const;
+  void adjust_slots(Lock& lock) DAMACY_REQUIRES(wakeup->mutex);
+  Slots::Growth add_slot(Lock& lock) DAMACY_REQUIRES(wakeup->mutex);
+  Error held_error(const std::vector<std::int64_t>& held) const DAMACY_REQUIRES(wakeup->mutex);
+  void refuse_reentry(std::string_view stage) const DAMACY_REQUIRES(wakeup->mutex);
   static Error closed_error();
 
   void bind();
@@ -110,9 +110,9 @@ class PipelineImpl {
   std::shared_ptr<BatchJob> next_to_plan(const std::stop_token& stop, bool ahead);
   std::shared_ptr<SlotLoan> lend(BatchJob& job);
   template <class Ready>
-  bool wait_for_slots(Lock& lock, const std::stop_token& stop, Ready ready);
+  bool wait_for_slots(Lock& lock, const std::stop_token& stop, Ready ready) DAMACY_REQUIRES(wakeup->mutex);
   void on_settled(BatchJob& job);
-  Observation observe() const noexcept;  // with the lock held
+  Observation observe() const noexcept DAMACY_REQUIRES(wakeup->mutex);
   void free_all(double seconds) noexcept;
 
   std::uint64_t epoch;
@@ -128,22 +128,25 @@ class PipelineImpl {
 
   // Under wakeup->mutex. What closing frees (catalog, devices, nvcomp, slots, engine) is null from then on, and is
   // used under the lock, or by who keeps a reference; the planner has ended before.
-  SampleStream stream;
-  KeepLimit keep;  // since the slots were made
-  bool told_of_added = false, told_of_many = false, told_of_refusal = false;
-  bool closed = false;
-  std::optional<Observation> last_seen;  // of a closed pipeline
-  bool refilling = false;
-  bool accepted_since_flush = false;
-  std::thread::id refiller;
-  std::unordered_set<std::string> resolved;  // uris opened before: likely in the catalog
+  SampleStream stream DAMACY_GUARDED_BY(wakeup->mutex);
+  KeepLimit keep DAMACY_GUARDED_BY(wakeup->mutex);  // since the slots were made
+  bool told_of_added DAMACY_GUARDED_BY(wakeup->mutex) = false;
+  bool told_of_many DAMACY_GUARDED_BY(wakeup->mutex) = false;
+  bool told_of_refusal DAMACY_GUARDED_BY(wakeup->mutex) = false;
+  bool closed DAMACY_GUARDED_BY(wakeup->mutex) = false;
+  std::optional<Observation> last_seen DAMACY_GUARDED_BY(wakeup->mutex);  // of a closed pipeline
+  bool refilling DAMACY_GUARDED_BY(wakeup->mutex) = false;
+  bool accepted_since_flush DAMACY_GUARDED_BY(wakeup->mutex) = false;
+  std::thread::id refiller DAMACY_GUARDED_BY(wakeup->mutex);
+  std::unordered_set<std::string> resolved
+      DAMACY_GUARDED_BY(wakeup->mutex);  // uris opened before: likely in the catalog
   std::stop_source stopping;
   Thread planner;  // last: it uses all of the above
 };
 
 // True when `ready`, false at the deadline. Looks up from waiting now and then, for signals.
 template <class Ready>
-bool PipelineImpl::wait(Lock& lock, const Deadline& deadline, Ready ready) {
+bool PipelineImpl::wait(Lock& lock, const Deadline& deadline, Ready ready) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   for (;;) {
     if (ready()) return true;
     const auto now = std::chrono::steady_clock::now();
@@ -157,7 +160,7 @@ bool PipelineImpl::wait(Lock& lock, const Deadline& deadline, Ready ready) {
     if (!around.while_waiting) continue;
     lock.unlock();
     around.while_waiting();
-    if (forked()) check_usable();  // a handler forked, and this is the child
+    check_not_forked();  // a handler forked, and this is the child
     lock.lock();
   }
 }

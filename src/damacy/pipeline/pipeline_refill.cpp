@@ -5,6 +5,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/fetch/readers.h"
 #include "damacy/pipeline/admission.h"
@@ -14,7 +15,7 @@
 namespace damacy {
 
 void PipelineImpl::push(std::shared_ptr<SampleSource> samples) {
-  if (forked()) check_usable();
+  check_not_forked();
   const auto own = std::make_shared<QueuedSource>();  // before the lock: a source's end may need a lock of the user's
   own->samples = std::move(samples);
   own->directory = absolute_path("");
@@ -23,7 +24,7 @@ void PipelineImpl::push(std::shared_ptr<SampleSource> samples) {
   refuse_reentry("push");
   stream.add_source(own);
   accepted_since_flush = true;
-  wait(lock, std::nullopt, [&] { return !refilling || closed; });
+  wait(lock, std::nullopt, [&]() DAMACY_REQUIRES(wakeup->mutex) { return !refilling || closed; });
   check_usable();
   refill(lock, own.get());
 }
@@ -48,14 +49,15 @@ void PipelineImpl::refill(Lock& lock, const QueuedSource* own) {
   while (!closed && stream.has_sources() && stream.room() > 0) refill_from(lock, stream.first_source(), own);
 }
 
-void PipelineImpl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& first, const QueuedSource* own) {
+void PipelineImpl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& first,
+                               const QueuedSource* own) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   std::shared_ptr<QueuedSource> source = first;  // the list may lose it
   const std::int64_t room = stream.room();
   // A source's end, and what it threw, may need a lock of the user's: they are touched and dropped without ours.
   lock.unlock();
   if (source->pulled.empty() && !source->exhausted) pull(*source, room);
   if (forked() && source->failure) std::rethrow_exception(source->failure);
-  if (forked()) check_usable();
+  check_not_forked();
   const OpenedByUri opened = resolve(*source);
   const bool is_own = source.get() == own;
   const bool may_wait = !is_own && (!source->failure || source->samples->set_aside(source->failure));
@@ -136,14 +138,14 @@ class PipelineImpl::Opening final : public StorageWork {
   }
   void all_told() noexcept {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       told_ = true;
     }
     changed_.notify_all();
   }
   bool wait_for(std::chrono::milliseconds most) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, most, [this] { return told_; });
+    Lock lock(mutex_);
+    return changed_.wait_for(lock, most, [this]() DAMACY_REQUIRES(mutex_) { return told_; });
   }
   OpenedByUri take() noexcept { return std::move(opened_); }
 
@@ -151,9 +153,9 @@ class PipelineImpl::Opening final : public StorageWork {
   const std::shared_ptr<Catalog> catalog_;
   OpenedByUri opened_;
   std::vector<OpenedByUri::value_type*> in_order_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool told_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  bool told_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 
 // Those that are not in the catalog yet side by side.
@@ -172,7 +174,7 @@ PipelineImpl::OpenedByUri PipelineImpl::resolve(const QueuedSource& source) {
   while (!opening->wait_for(kPoll)) {
     kept->abandon_overdue();
     if (around.while_waiting) around.while_waiting();
-    if (forked()) check_usable();
+    check_not_forked();
     lock.lock();
     if (closed) throw closed_error();
     lock.unlock();

@@ -49,7 +49,7 @@ std::optional<FreeMemory> PipelineImpl::free_memory() const {
 }
 
 // At the beginning of a pop: reading goes on beside batches that the consumer holds, and what it needs no more goes.
-void PipelineImpl::adjust_slots(Lock& lock) {
+void PipelineImpl::adjust_slots(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   if (slots->any_idle()) {
     const auto kept = slots;  // close() may drop them meanwhile
     lock.unlock();
@@ -61,7 +61,7 @@ void PipelineImpl::adjust_slots(Lock& lock) {
 }
 
 // The allocator, which may take its time, is called without the lock. Throws when the pipeline was closed meanwhile.
-Slots::Growth PipelineImpl::add_slot(Lock& lock) {
+Slots::Growth PipelineImpl::add_slot(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   const auto kept = slots;
   lock.unlock();
   const Slots::Growth growth = kept->add();

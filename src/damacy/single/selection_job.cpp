@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "damacy/core/mutex.h"
+
 namespace damacy {
 
 SelectionJob::SelectionJob(ReadWorkers& with, SelectionRequest what, std::function<void()> then)
@@ -32,7 +34,7 @@ void SelectionJob::check_wanted() const {
 
 // The first failure counts; parts that stop because of it come later.
 void SelectionJob::fail(const Error& error) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!failure_) failure_ = error;
   failed_ = true;
 }

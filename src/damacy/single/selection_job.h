@@ -8,13 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 #include "damacy/fetch/read_workers.h"
 #include "damacy/plan/selection.h"
@@ -51,7 +51,8 @@ class SelectionJob {
   void cancel() noexcept { cancelled_ = true; }
   void check_wanted() const;  // throws when it is cancelled, or has failed already
   void fail(const Error& error) noexcept;
-  const std::optional<Error>& failure() const noexcept { return failure_; }  // after the end
+  // After the end.
+  const std::optional<Error>& failure() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return failure_; }
 
   ReadWorkers& workers;
   SelectionRequest request;
@@ -65,8 +66,8 @@ class SelectionJob {
   std::atomic<std::int64_t> open_{0};
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> failed_{false};
-  std::mutex mutex_;
-  std::optional<Error> failure_;
+  Mutex mutex_;
+  std::optional<Error> failure_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
@@ -33,20 +34,20 @@ void MemoryStore::put(std::string_view key, std::span<const std::byte> bytes) {
   version->store = name_;
   version->key = key;
   version->bytes.assign(bytes.begin(), bytes.end());
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ++puts_;
   version->is = {.device = 0, .inode = puts_, .size = bytes.size(), .modified_ns = static_cast<std::int64_t>(puts_)};
   versions_.insert_or_assign(std::string(key), std::move(version));
 }
 
 void MemoryStore::remove(std::string_view key) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (const auto at = versions_.find(key); at != versions_.end()) versions_.erase(at);
 }
 
 std::shared_ptr<Object> MemoryStore::open(std::string_view key) {
   check_key(key);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (const auto at = versions_.find(key); at != versions_.end()) return at->second;
   const auto below = versions_.lower_bound(text(key, "/"));
   if (below != versions_.end() && below->first.starts_with(text(key, "/")))
@@ -64,7 +65,7 @@ std::vector<Entry> MemoryStore::list(std::string_view prefix) {
   if (!prefix.empty()) check_key(prefix);
   const std::string start = prefix.empty() ? std::string() : text(prefix, "/");
   std::map<std::string, bool> found;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (auto at = versions_.lower_bound(start); at != versions_.end() && at->first.starts_with(start); ++at) {
     const std::string_view rest = std::string_view(at->first).substr(start.size());
     const std::size_t slash = rest.find('/');

@@ -4,11 +4,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "damacy/core/mutex.h"
 #include "damacy/store/store.h"
 
 namespace damacy {
@@ -29,9 +29,9 @@ class MemoryStore final : public Store {
  private:
   struct Version;
   const std::string name_;
-  std::mutex mutex_;
-  std::uint64_t puts_ = 0;
-  std::map<std::string, std::shared_ptr<Version>, std::less<>> versions_;
+  Mutex mutex_;
+  std::uint64_t puts_ DAMACY_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, std::shared_ptr<Version>, std::less<>> versions_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy

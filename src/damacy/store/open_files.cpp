@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "damacy/core/file_transfer.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 
 namespace damacy::detail {
@@ -101,7 +102,7 @@ std::optional<OpenedFile> Descriptors::open(const FileName& name) {
 }
 
 void Descriptors::make_room() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   while (open_.size() >= max_open_ && close_one_idle()) {
   }
 }
@@ -110,7 +111,7 @@ bool Descriptors::close_one_idle() {
   for (std::size_t steps = 2 * open_.size(); steps > 0; --steps) {
     FileObject& object = *open_.front();
     if (!object.used_.exchange(false, std::memory_order_relaxed)) {
-      const std::lock_guard lock(object.mutex_);
+      const Lock lock(object.mutex_);
       if (object.descriptor_.use_count() == 1) {
         object.descriptor_.reset();
         open_.pop_front();
@@ -123,9 +124,9 @@ bool Descriptors::close_one_idle() {
 }
 
 void Descriptors::close_idle() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::erase_if(open_, [](FileObject* object) {
-    const std::lock_guard object_lock(object->mutex_);
+    const Lock object_lock(object->mutex_);
     if (object->descriptor_.use_count() != 1) return false;
     object->descriptor_.reset();
     return true;
@@ -133,8 +134,8 @@ void Descriptors::close_idle() {
 }
 
 void Descriptors::add(FileObject& object, std::shared_ptr<Descriptor> descriptor) {
-  const std::lock_guard lock(mutex_);
-  const std::lock_guard object_lock(object.mutex_);
+  const Lock lock(mutex_);
+  const Lock object_lock(object.mutex_);
   if (object.descriptor_) return;  // another thread was quicker
   object.place_ = open_.insert(open_.end(), &object);
   object.descriptor_ = std::move(descriptor);
@@ -142,8 +143,8 @@ void Descriptors::add(FileObject& object, std::shared_ptr<Descriptor> descriptor
 
 void Descriptors::remove(FileObject& object) noexcept {
   std::shared_ptr<Descriptor> last;  // closed outside the locks
-  const std::lock_guard lock(mutex_);
-  const std::lock_guard object_lock(object.mutex_);
+  const Lock lock(mutex_);
+  const Lock object_lock(object.mutex_);
   if (!object.descriptor_) return;
   open_.erase(object.place_);
   last = std::move(object.descriptor_);
@@ -159,7 +160,7 @@ FileObject::~FileObject() {
 std::shared_ptr<Descriptor> FileObject::descriptor() {
   if (!used_.load(std::memory_order_relaxed)) used_.store(true, std::memory_order_relaxed);
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (descriptor_) return descriptor_;
   }
   return reopen();
@@ -242,7 +243,7 @@ std::optional<Stamp> OpenFiles::stamp(const FileName& name) {
 }
 
 std::shared_ptr<FileObject> OpenFiles::find(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto at = by_path_.find(path);
   if (at == by_path_.end()) return nullptr;
   kept_.splice(kept_.begin(), kept_, at->second);
@@ -251,7 +252,7 @@ std::shared_ptr<FileObject> OpenFiles::find(const std::string& path) {
 
 void OpenFiles::keep(std::shared_ptr<FileObject> object) {
   std::shared_ptr<FileObject> evicted;  // closed outside the lock
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const std::string& path = object->name().path;
   if (by_path_.contains(path)) return;  // another thread was quicker
   kept_.push_front(std::move(object));
@@ -263,7 +264,7 @@ void OpenFiles::keep(std::shared_ptr<FileObject> object) {
 }
 
 void OpenFiles::drop(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto at = by_path_.find(path);
   if (at == by_path_.end()) return;
   const auto gone = at->second;
@@ -273,7 +274,7 @@ void OpenFiles::drop(const std::string& path) {
 
 void OpenFiles::forget() noexcept {
   Kept gone;  // closed outside the lock
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   by_path_.clear();
   gone.swap(kept_);
 }

@@ -1,13 +1,12 @@
 #include "damacy/store/storage_call.h"
 
 #include <atomic>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <string_view>
 #include <system_error>
 
 #include "damacy/core/limits.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/core/thread.h"
 #include "damacy/store/storage_watch.h"
@@ -47,19 +46,20 @@ class StorageCall final : public Abandonable {
 
   // The caller's. False: not yet.
   bool wait() {
-    std::unique_lock lock(mutex_);
-    return ended_.wait_for(lock, kLook, [this] { return is_ended_; });
+    Lock lock(mutex_);
+    return ended_.wait_for(lock, kLook, [this]() DAMACY_REQUIRES(mutex_) { return is_ended_; });
   }
   bool give_up_overdue() noexcept { return watch_.abandon(kDeadline, left_alone > 0, {}); }
   bool give_up() noexcept { return watch_.abandon(Clock::Time{0}, true, ": the call was interrupted"); }
-  void rethrow() const {
+  void rethrow() {
+    const Lock lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
   }
 
  private:
   void end(std::exception_ptr failure) noexcept {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       failure_ = std::move(failure);
       is_ended_ = true;
     }
@@ -68,10 +68,10 @@ class StorageCall final : public Abandonable {
 
   const std::function<void()> work_;
   StorageWatch watch_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool is_ended_ = false;
-  std::exception_ptr failure_;
+  Mutex mutex_;
+  Condition ended_;
+  bool is_ended_ DAMACY_GUARDED_BY(mutex_) = false;
+  std::exception_ptr failure_ DAMACY_GUARDED_BY(mutex_);
 };
 
 Thread start(const std::shared_ptr<StorageCall>& call) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
@@ -73,19 +74,19 @@ void StorageWatch::sit_down() noexcept {
 
 StorageWatch::Scope::Scope(Abandonable* work) noexcept : watch_(of_this_thread), work_(work) {
   if (watch_ == nullptr) return;
-  const std::lock_guard lock(watch_->mutex_);
+  const Lock lock(watch_->mutex_);
   outer_ = std::exchange(watch_->innermost_, this);
 }
 
 StorageWatch::Scope::~Scope() {
   if (watch_ == nullptr) return;
-  const std::lock_guard lock(watch_->mutex_);
+  const Lock lock(watch_->mutex_);
   watch_->innermost_ = outer_;
 }
 
 void StorageWatch::begin(std::string_view verb, const Store* store, std::string_view key) {
   const Clock::Time now = clock_->now();
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (abandoned_) throw Abandoned();
   asking_ = true;
   began_ = now;
@@ -101,7 +102,7 @@ StorageWatch::Operation::Operation(std::string_view verb, const Store* store, st
 
 // Waits while the work is being given up.
 bool StorageWatch::end() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   asking_ = false;
   return !abandoned_;
 }
@@ -128,7 +129,7 @@ std::optional<Error> StorageWatch::describe(std::string_view why) const noexcept
 
 bool StorageWatch::abandon(Clock::Time age, bool stuck, std::string_view why) noexcept {
   const Clock::Time now = clock_->now();
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!asking_ || abandoned_ || now - began_ < age || (store_ == nullptr && !stuck)) return false;
   if (innermost_ == nullptr) return false;
   for (const Scope* scope = innermost_; scope != nullptr; scope = scope->outer_)
@@ -141,7 +142,7 @@ bool StorageWatch::abandon(Clock::Time age, bool stuck, std::string_view why) no
 }
 
 bool StorageWatch::abandoned() const noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return abandoned_;
 }
 

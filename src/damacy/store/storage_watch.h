@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <type_traits>
@@ -12,6 +11,7 @@
 
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/store/store.h"
 
 namespace damacy {
@@ -106,18 +106,18 @@ class StorageWatch {
     StorageWatch* watch_;  // null: none, or ended
   };
 
-  std::optional<Error> describe(std::string_view why) const noexcept;
+  std::optional<Error> describe(std::string_view why) const noexcept DAMACY_REQUIRES(mutex_);
 
   struct BriefErrors;
   const std::shared_ptr<const Clock> clock_;
   const BriefErrors& brief_;
-  mutable std::mutex mutex_;
-  Scope* innermost_ = nullptr;
-  bool asking_ = false;
-  bool abandoned_ = false;
-  Clock::Time began_{};
-  std::string_view verb_, key_;
-  const Store* store_ = nullptr;  // null: waits behind others
+  mutable Mutex mutex_;
+  Scope* innermost_ DAMACY_GUARDED_BY(mutex_) = nullptr;
+  bool asking_ DAMACY_GUARDED_BY(mutex_) = false;
+  bool abandoned_ DAMACY_GUARDED_BY(mutex_) = false;
+  Clock::Time began_ DAMACY_GUARDED_BY(mutex_){};
+  std::string_view verb_ DAMACY_GUARDED_BY(mutex_), key_ DAMACY_GUARDED_BY(mutex_);
+  const Store* store_ DAMACY_GUARDED_BY(mutex_) = nullptr;  // null: waits behind others
 };
 
 // The same objects, each call an operation.

@@ -1,9 +1,7 @@
 // Threads that take requests from one queue, in order, and run each from beginning to end; one that storage holds is
 // replaced. Knows no files and no policy.
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -11,6 +9,7 @@
 
 #include "damacy/core/address_space.h"
 #include "damacy/core/log.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/core/thread.h"
 #include "damacy/device/trace.h"
@@ -50,13 +49,12 @@ struct Shared {
     Thread thread;         // the engine's
   };
 
-  // With `mutex` held, as the next one.
-  bool can_take() const {
+  bool can_take() const DAMACY_REQUIRES(mutex) {
     if (!urgent.empty()) return true;
     return !waiting.empty() && (reading < readers || stopping || !waiting.front()->only_reads());
   }
 
-  std::unique_ptr<Request> take() {
+  std::unique_ptr<Request> take() DAMACY_REQUIRES(mutex) {
     if (!can_take()) return nullptr;
     auto& from = urgent.empty() ? waiting : urgent;
     auto request = std::move(from.front());
@@ -67,7 +65,7 @@ struct Shared {
   // Empty: the thread ends.
   std::unique_ptr<Request> next(Seat& seat) {
     if (seat.watch.abandoned()) return nullptr;
-    std::unique_lock lock(mutex);
+    Lock lock(mutex);
     if (std::exchange(seat.reading, false)) --reading;
     while (!stopping) {
       if (auto request = take()) {
@@ -95,23 +93,23 @@ struct Shared {
   // An abandoned thread, when storage has let it go.
   void come_back(const Seat& seat) noexcept {
     std::shared_ptr<void> last;  // let go without the lock
-    std::unique_lock lock(mutex);
+    Lock lock(mutex);
     ended.wait(lock, [&] { return seat.left; });
     if (--abandoned == 0) last = std::move(keep);
   }
 
   const std::size_t readers;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::condition_variable ended;
-  std::deque<std::unique_ptr<Request>> urgent;  // submission order among themselves
-  std::deque<std::unique_ptr<Request>> waiting;
-  std::size_t sleeping = 0;
-  std::size_t reading = 0;    // requests under way that only read
-  std::size_t abandoned = 0;  // threads that storage holds
-  bool stopping = false;
-  const Error* refusal = nullptr;  // why nothing is taken any more
-  std::shared_ptr<void> keep;
+  Mutex mutex;
+  Condition changed;
+  Condition ended;
+  std::deque<std::unique_ptr<Request>> urgent DAMACY_GUARDED_BY(mutex);  // submission order among themselves
+  std::deque<std::unique_ptr<Request>> waiting DAMACY_GUARDED_BY(mutex);
+  std::size_t sleeping DAMACY_GUARDED_BY(mutex) = 0;
+  std::size_t reading DAMACY_GUARDED_BY(mutex) = 0;    // requests under way that only read
+  std::size_t abandoned DAMACY_GUARDED_BY(mutex) = 0;  // threads that storage holds
+  bool stopping DAMACY_GUARDED_BY(mutex) = false;
+  const Error* refusal DAMACY_GUARDED_BY(mutex) = nullptr;  // why nothing is taken any more
+  std::shared_ptr<void> keep DAMACY_GUARDED_BY(mutex);
   std::stop_source stop;
 };
 
@@ -148,12 +146,12 @@ class ThreadEngine final : public Engine {
     refuse(shutdown_);
   }
 
-  void submit(std::unique_ptr<Request> request) override { add(shared_->waiting, std::move(request)); }
-  void submit_urgent(std::unique_ptr<Request> request) override { add(shared_->urgent, std::move(request)); }
+  void submit(std::unique_ptr<Request> request) override { add(&Shared::waiting, std::move(request)); }
+  void submit_urgent(std::unique_ptr<Request> request) override { add(&Shared::urgent, std::move(request)); }
   std::size_t threads() const noexcept override { return count_; }
 
   bool abandon_overdue(Clock::Time age, bool stuck) noexcept override {
-    const std::lock_guard lock(seats_mutex_);
+    const Lock lock(seats_mutex_);
     for (auto& seat : seats_) {
       if (seat->left || !seat->watch.abandon(age, stuck || any_abandoned(), {})) continue;
       log_some(LogLevel::warn, "hung", "a read that storage did not answer was given up, with its buffer");
@@ -164,11 +162,11 @@ class ThreadEngine final : public Engine {
   }
 
   bool stop(std::chrono::steady_clock::time_point patience, std::shared_ptr<void> keep) noexcept override {
-    const std::lock_guard seats_lock(seats_mutex_);
+    const Lock seats_lock(seats_mutex_);
     request_stop();
     for (;;) {
-      std::unique_lock lock(shared_->mutex);
-      const auto all_left = [&] {
+      Lock lock(shared_->mutex);
+      const auto all_left = [&]() DAMACY_REQUIRES(seats_mutex_) {
         return std::all_of(seats_.begin(), seats_.end(), [](const auto& seat) { return seat->left; });
       };
       const bool waited = std::chrono::steady_clock::now() >= patience;
@@ -180,7 +178,7 @@ class ThreadEngine final : public Engine {
     }
     end();
     refuse(shutdown_);
-    const std::lock_guard lock(shared_->mutex);
+    const Lock lock(shared_->mutex);
     if (shared_->abandoned > 0) shared_->keep = std::move(keep);
     return shared_->abandoned > 0;
   }
@@ -192,14 +190,14 @@ class ThreadEngine final : public Engine {
     return seat;
   }
 
-  void add(std::deque<std::unique_ptr<Request>>& queue, std::unique_ptr<Request> request) {
+  void add(std::deque<std::unique_ptr<Request>> Shared::* queue, std::unique_ptr<Request> request) {
     bool wake = false;
     const Error* refusal = nullptr;
     try {
-      const std::lock_guard lock(shared_->mutex);
+      const Lock lock(shared_->mutex);
       refusal = shared_->refusal;
       if (refusal == nullptr) {
-        queue.push_back(std::move(request));
+        (shared_.get()->*queue).push_back(std::move(request));
         wake = shared_->sleeping > 0 && shared_->can_take();
       }
     } catch (const std::bad_alloc&) {  // push_back then moved nothing
@@ -211,14 +209,14 @@ class ThreadEngine final : public Engine {
   }
 
   bool any_abandoned() const {
-    const std::lock_guard lock(shared_->mutex);
+    const Lock lock(shared_->mutex);
     return shared_->abandoned > 0;
   }
 
   // Its work was given up. The thread is its own now.
   void leave(Seat& seat) noexcept {
     seat.thread.leave_alone();
-    const std::lock_guard lock(shared_->mutex);
+    const Lock lock(shared_->mutex);
     seat.left = true;
     if (std::exchange(seat.reading, false)) --shared_->reading;
     ++shared_->abandoned;
@@ -227,10 +225,10 @@ class ThreadEngine final : public Engine {
   }
 
   // Without a thread there is nobody to serve: what waits fails.
-  void replace(std::shared_ptr<Seat>& seat) noexcept {
+  void replace(std::shared_ptr<Seat>& seat) noexcept DAMACY_REQUIRES(seats_mutex_) {
     std::size_t held = 0;
     {
-      const std::lock_guard lock(shared_->mutex);
+      const Lock lock(shared_->mutex);
       held = shared_->abandoned;
     }
     try {
@@ -248,13 +246,13 @@ class ThreadEngine final : public Engine {
   void request_stop() noexcept {
     shared_->stop.request_stop();
     {
-      const std::lock_guard lock(shared_->mutex);
+      const Lock lock(shared_->mutex);
       shared_->stopping = true;
     }
     shared_->changed.notify_all();
   }
 
-  void end() noexcept {
+  void end() noexcept DAMACY_REQUIRES(seats_mutex_) {
     request_stop();
     for (const auto& seat : seats_) seat->thread.join();
     seats_.clear();
@@ -263,13 +261,13 @@ class ThreadEngine final : public Engine {
   // What waits, and comes later, fails. complete() may submit more.
   void refuse(const Error& why) noexcept {
     {
-      const std::lock_guard lock(shared_->mutex);
+      const Lock lock(shared_->mutex);
       shared_->refusal = &why;
     }
     for (;;) {
       std::unique_ptr<Request> request;
       {
-        const std::lock_guard lock(shared_->mutex);
+        const Lock lock(shared_->mutex);
         request = shared_->take();
       }
       if (!request) return;
@@ -282,8 +280,8 @@ class ThreadEngine final : public Engine {
   const Error shutdown_{Status::shutdown, "the engine was stopped before this read began", "closed"};
   const Error unanswered_{Status::io, "every thread waits for an answer from storage", "deadline"};
   const std::shared_ptr<Shared> shared_;
-  std::mutex seats_mutex_;
-  std::vector<std::shared_ptr<Seat>> seats_;
+  Mutex seats_mutex_;
+  std::vector<std::shared_ptr<Seat>> seats_ DAMACY_GUARDED_BY(seats_mutex_);
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/wave/frame_owners.h"
 #include "damacy/wave/stage_frames.h"
 
@@ -55,7 +56,7 @@ Pool<ReadSlot> DeviceReads::make_slots(const Sizes& sizes) const {
 
 void DeviceReads::take_turn(std::function<void()> start) {
   {
-    const std::lock_guard lock(turn_mutex_);
+    const Lock lock(turn_mutex_);
     if (busy_) return waiting_.push_back(std::move(start));
     busy_ = true;
   }
@@ -65,7 +66,7 @@ void DeviceReads::take_turn(std::function<void()> start) {
 void DeviceReads::end_turn() {
   std::function<void()> next;
   {
-    const std::lock_guard lock(turn_mutex_);
+    const Lock lock(turn_mutex_);
     busy_ = !waiting_.empty();
     if (!busy_) return;
     next = std::move(waiting_.front());
@@ -81,9 +82,9 @@ struct ReadWaves::Wave {
   std::uint64_t staged = 0, decoded = 0;
   std::int64_t writers = 0;
   bool sealed = false;
-  std::mutex mutex;  // over all below
-  std::deque<Piece> pieces;
-  FrameOwners<Piece> owners;
+  Mutex mutex;  // over all below
+  std::deque<Piece> pieces DAMACY_GUARDED_BY(mutex);
+  FrameOwners<Piece> owners DAMACY_GUARDED_BY(mutex);
 
   ReadSlot& slot() noexcept { return own ? *own : **lease; }
   bool fits(std::uint64_t more_staged, std::uint64_t more_decoded) {
@@ -91,11 +92,11 @@ struct ReadWaves::Wave {
            decoded + round_up(more_decoded, kAligned) <= slot().destination.size() && slot().frames->fill() < kFilled;
   }
   Piece& add(Piece piece) {
-    const std::lock_guard lock(mutex);
+    const Lock lock(mutex);
     return pieces.emplace_back(std::move(piece));
   }
   void own_frames(std::span<const std::uint32_t> indices, Piece& piece) {
-    const std::lock_guard lock(mutex);
+    const Lock lock(mutex);
     owners.own(indices, piece);
   }
 };
@@ -113,7 +114,7 @@ ReadWaves::Place ReadWaves::reserve(std::uint64_t staged, std::uint64_t decoded,
     alone->staged = staged;
     return {alone, 0, 0};
   }
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   for (;;) {
     if (current_ && current_->fits(staged, decoded)) break;
     if (current_) {
@@ -149,7 +150,7 @@ ReadWaves::Place ReadWaves::reserve(std::uint64_t staged, std::uint64_t decoded,
 void ReadWaves::leave(const std::shared_ptr<Wave>& wave) {
   bool goes = false;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     goes = --wave->writers == 0 && wave->sealed;
   }
   if (goes) run(*wave);
@@ -187,13 +188,18 @@ void ReadWaves::add_elements(std::span<const std::byte> bytes, std::uint64_t off
 }
 
 void ReadWaves::finish() noexcept {
-  const auto last = std::exchange(current_, nullptr);
+  std::shared_ptr<Wave> last;
+  {
+    const Lock lock(mutex_);
+    last.swap(current_);
+  }
   if (last) run(*last);
 }
 
 void ReadWaves::run(Wave& wave) noexcept {
   const auto failure = failure_of([&] {
     through_device(wave);
+    const Lock lock(wave.mutex);
     wave.owners.read_verdicts(wave.slot().host_status.bytes());
     for (Piece& piece : wave.pieces)
       if (piece.redo && piece.chunk.decode_on_host) redo(wave, piece);
@@ -233,16 +239,15 @@ void ReadWaves::copy_up(std::span<std::byte> device, std::span<const std::byte> 
 // What was enqueued reads the slot and writes the destination: its end is waited for also when something fails.
 template <class Enqueue>
 void ReadWaves::enqueue_and_wait(Enqueue enqueue) {
-  Stream& stream = *reads_->stream_;
   Event done;
   try {
-    const std::lock_guard lock(reads_->stream_mutex_);
-    enqueue(stream);
-    done = stream.record();
+    const Lock lock(reads_->stream_mutex_);
+    enqueue(*reads_->stream_);
+    done = reads_->stream_->record();
   } catch (...) {
     try {
-      const std::lock_guard lock(reads_->stream_mutex_);
-      stream.record().wait();
+      const Lock lock(reads_->stream_mutex_);
+      reads_->stream_->record().wait();
     } catch (const Error&) {  // a device that cannot tell: freeing its memory waits
     }
     throw;
@@ -262,7 +267,7 @@ void ReadWaves::through_device(Wave& wave) {
   slot.frames->write_image(images.pinned.first(frame_image));
   if (!in_portions)
     reads_->copier_->write_image(slot.placements, images.pinned.subspan(placements_at, placement_image));
-  enqueue_and_wait([&](Stream& stream) {
+  enqueue_and_wait([&](Stream& stream) DAMACY_REQUIRES(reads_->stream_mutex_) {
     const bool is_one = images.own_pinned.size() == 0;
     const std::size_t together = chunks + (is_one ? images.pinned.size() : 0);
     copy_up(slot.source.bytes().first(together), slot.slab.bytes().first(together));
@@ -286,7 +291,7 @@ void ReadWaves::place_in_portions(ReadSlot& slot, const PlacementList& list) {
   for_each_portion(*reads_->copier_, list, kPlacedAtOnce, [&](const PlacementList& portion) {
     const Images images = images_of(slot, slot.chunk_bytes, reads_->copier_->image_bytes(portion));
     reads_->copier_->write_image(portion, images.pinned);
-    enqueue_and_wait([&](Stream& stream) {
+    enqueue_and_wait([&](Stream& stream) DAMACY_REQUIRES(reads_->stream_mutex_) {
       copy_up(images.device, images.pinned);
       reads_->copier_->enqueue(stream, portion, images.device);
     });
@@ -302,8 +307,9 @@ void ReadWaves::redo(Wave& wave, Piece& piece) {
   ChunkLayout layout;
   layout.chunk_bytes = piece.decoded_bytes;
   piece.chunk.place(list, address_of(slot.destination, piece.decoded_at), layout);
-  enqueue_and_wait(
-      [&](Stream&) { copy_up(slot.destination.bytes().subspan(piece.decoded_at, decoded.size()), decoded); });
+  enqueue_and_wait([&](Stream&) DAMACY_REQUIRES(reads_->stream_mutex_) {
+    copy_up(slot.destination.bytes().subspan(piece.decoded_at, decoded.size()), decoded);
+  });
   place_in_portions(slot, list);
 }
 

@@ -4,17 +4,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "damacy/codec/chain.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 #include "damacy/device/pool.h"
 
@@ -62,11 +61,11 @@ class DeviceReads {
   Sizes sizes_;
   Pool<ReadSlot> slots_;
   Counters counters_;
-  std::mutex stream_mutex_;  // over the stream and what is enqueued
-  std::unique_ptr<Stream> stream_;
-  std::mutex turn_mutex_;
-  bool busy_ = false;
-  std::deque<std::function<void()>> waiting_;
+  Mutex stream_mutex_;  // over the stream and what is enqueued
+  const std::unique_ptr<Stream> stream_ DAMACY_PT_GUARDED_BY(stream_mutex_);
+  Mutex turn_mutex_;
+  bool busy_ DAMACY_GUARDED_BY(turn_mutex_) = false;
+  std::deque<std::function<void()>> waiting_ DAMACY_GUARDED_BY(turn_mutex_);
 };
 
 // A chunk in a wave, by the words of its reader. Called by one thread at a time.
@@ -108,7 +107,7 @@ class ReadWaves {
   void run(Wave& wave) noexcept;
   struct Images;
   Images images_of(ReadSlot& slot, std::size_t at, std::size_t bytes) const;
-  void copy_up(std::span<std::byte> device, std::span<const std::byte> host);  // stream_mutex_ held
+  void copy_up(std::span<std::byte> device, std::span<const std::byte> host) DAMACY_REQUIRES(reads_->stream_mutex_);
   template <class Enqueue>
   void enqueue_and_wait(Enqueue enqueue);
   void through_device(Wave& wave);
@@ -118,10 +117,10 @@ class ReadWaves {
   std::shared_ptr<DeviceReads> reads_;
   std::vector<Event> after_;
   Fail fail_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool acquiring_ = false;
-  std::shared_ptr<Wave> current_;
+  Mutex mutex_;
+  Condition changed_;
+  bool acquiring_ DAMACY_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<Wave> current_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy

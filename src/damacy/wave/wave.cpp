@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "damacy/core/mutex.h"
+
 namespace damacy {
 
 StagedRange::~StagedRange() {
@@ -45,7 +47,7 @@ void Wave::reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop
   const bool scarce = staging_.stranded() > staging_.size() / 4;
   const std::uint64_t usual = scarce ? 0 : std::min<std::uint64_t>({kPiece, staging_.size() / 8, staging_.lendable()});
   auto memory = std::make_shared<Arena::Piece>(staging_.take(std::max(bytes, usual), std::move(stop), most));
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   StagedPiece& piece = pieces_.emplace_back();
   piece.memory = std::move(memory);
   piece.begin = staged_;
@@ -53,7 +55,7 @@ void Wave::reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop
 
 StagedRange Wave::stage(std::uint64_t bytes) {
   const std::uint64_t whole = padded(bytes);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   StagedPiece& piece = pieces_.back();
   const std::span<std::byte> memory = piece.memory->bytes().subspan(piece.bytes, bytes);
   const std::uint64_t begin = std::exchange(staged_, staged_ + whole);
@@ -64,14 +66,14 @@ StagedRange Wave::stage(std::uint64_t bytes) {
 }
 
 void Wave::close_last_piece() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (pieces_.empty()) return;
   pieces_.back().full = true;
   tell(pieces_.back());
 }
 
 void Wave::close_range(StagedPiece& piece) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   --piece.open;
   --open_ranges_;
   tell(piece);
@@ -80,7 +82,7 @@ void Wave::close_range(StagedPiece& piece) noexcept {
 
 void Wave::seal(std::uint64_t number) noexcept {
   close_last_piece();
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   number_ = number;
   sealed_ = true;
   if (open_ranges_ == 0) watcher_.wave_written(shared_from_this());
@@ -128,13 +130,15 @@ void Wave::give_back() noexcept {
 
 void Wave::own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk, std::uint64_t decoded_bytes) {
   const bool all = std::ranges::find(frames, FrameList::kHost) == frames.end();
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (all) slot().described_bytes += padded(decoded_bytes);
   owners_.own(frames, chunk);
 }
 
 void Wave::read_verdicts() noexcept {
-  if (!std::exchange(verdicts_read_, true)) owners_.read_verdicts(host_status);
+  if (std::exchange(verdicts_read_, true)) return;
+  const Lock lock(mutex_);
+  owners_.read_verdicts(host_status);
 }
 
 }  // namespace damacy

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "damacy/copy/placement.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/device/arena.h"
 #include "damacy/device/pool.h"
 #include "damacy/fetch/chunk_tasks.h"
@@ -183,12 +183,12 @@ class Wave : public std::enable_shared_from_this<Wave> {
   std::deque<StagedChunk> chunks_;  // addresses stay
   std::deque<WaveShare> shares_;    // theirs, too
 
-  std::mutex mutex_;  // planner and readers; what the planner alone writes it reads without
+  Mutex mutex_;  // planner and readers; what the planner alone writes it reads without
   std::uint64_t staged_ = 0;
-  bool sealed_ = false;
-  std::uint64_t open_ranges_ = 0;
+  bool sealed_ DAMACY_GUARDED_BY(mutex_) = false;
+  std::uint64_t open_ranges_ DAMACY_GUARDED_BY(mutex_) = 0;
   std::deque<StagedPiece> pieces_;  // addresses stay
-  FrameOwners<StagedChunk> owners_;
+  FrameOwners<StagedChunk> owners_ DAMACY_GUARDED_BY(mutex_);
   bool verdicts_read_ = false;
 };
 

@@ -229,10 +229,10 @@ void WaveRunner::place(Wave& wave, WaveShare& share) {
 
 // Thousands of rows may want the same chunks.
 void WaveRunner::place_few_at_a_time(const Wave& wave, const WaveShare& share) {
-  const Repairing lock(repair_mutex_);
+  const Lock lock(repair_mutex_);
   repair_->wait(wave.decoded);
   for (const Event& last_use : share.job->slot_ready()) repair_->wait(last_use);
-  place_now(lock, share.placements);
+  place_now(share.placements);
 }
 
 void WaveRunner::retire(Wave& wave, WaveShare& share) {
@@ -285,7 +285,7 @@ void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
   const Arena::Piece decoded = memory_.decoded.take(metadata.chunk_bytes(), {});
   const std::span<std::byte> encoded = packed.bytes().first(chunk.staged_bytes);
   {
-    const Repairing lock(repair_mutex_);
+    const Lock lock(repair_mutex_);
     repair_->copy(encoded, wave.slot().source.bytes().subspan(chunk.staged_at, chunk.staged_bytes));
     repair_->record().wait();
   }
@@ -298,16 +298,16 @@ void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
   PlacementList all;
   ChunkLayout layout;
   layout.chunk_bytes = metadata.chunk_bytes();
-  const Repairing lock(repair_mutex_);
+  const Lock lock(repair_mutex_);
   repair_->copy(wave.slot().destination.bytes().subspan(chunk.decoded_at, metadata.chunk_bytes()), decoded.bytes());
   repair_->record().wait();
   add_placements(all, chunk, wave.destination_address(chunk.decoded_at), layout);
   all.rebase(address_of(*chunk.share->job));
-  place_now(lock, all);
+  place_now(all);
 }
 
-void WaveRunner::place_now(const Repairing&, const PlacementList& all) {
-  for_each_portion(copier_, all, kRepairAtOnce, [&](const PlacementList& portion) {
+void WaveRunner::place_now(const PlacementList& all) {
+  for_each_portion(copier_, all, kRepairAtOnce, [&](const PlacementList& portion) DAMACY_REQUIRES(repair_mutex_) {
     const std::size_t bytes = copier_.image_bytes(portion);
     if (bytes > kRepairImage) throw Error(Status::oom, "a repair does not fit its buffer", "memory");
     const std::span<std::byte> host = repair_pinned_.bytes().first(bytes);
@@ -321,8 +321,8 @@ void WaveRunner::place_now(const Repairing&, const PlacementList& all) {
 
 void WaveRunner::fill_row(BatchJob& job, std::size_t row) {
   const ArrayMetadata& metadata = job.rows()[row].array->metadata();
+  const Lock lock(repair_mutex_);
   const std::span<std::byte> fill = repair_device_.bytes().subspan(kRepairImage, sizeof metadata.fill);
-  const Repairing lock(repair_mutex_);
   std::memcpy(repair_pinned_.data() + kRepairImage, metadata.fill.data(), sizeof metadata.fill);
   for (const Event& last_use : job.slot_ready()) repair_->wait(last_use);
   repair_->copy(fill, repair_pinned_.bytes().subspan(kRepairImage, sizeof metadata.fill));
@@ -331,11 +331,11 @@ void WaveRunner::fill_row(BatchJob& job, std::size_t row) {
   PlacementList list;
   add_fill(list, job, static_cast<std::uint32_t>(row), whole, reinterpret_cast<std::uint64_t>(fill.data()));
   list.rebase(address_of(job));
-  place_now(lock, list);
+  place_now(list);
 }
 
 void WaveRunner::move_row(BatchJob& job, std::size_t from, std::size_t to) {
-  const Repairing lock(repair_mutex_);
+  const Lock lock(repair_mutex_);
   repair_->copy(job.row_memory(to), job.row_memory(from));
   repair_->record().wait();
 }

@@ -7,12 +7,12 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 
 #include "damacy/batch/batch_engine.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
 #include "damacy/core/channel.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 #include "damacy/device/device.h"
 #include "damacy/wave/wave.h"
@@ -61,8 +61,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void decode_on_host(Wave& wave, StagedChunk& chunk);
   // Runs placements by themselves, a few at a time, and waits for them. What they read is the caller's until then: so
   // the lock, too.
-  using Repairing = std::lock_guard<std::mutex>;
-  void place_now(const Repairing& held, const PlacementList& all);
+  void place_now(const PlacementList& all) DAMACY_REQUIRES(repair_mutex_);
   void wait_enqueued() noexcept;
   static void fail(Wave& wave, const WaveShare& share, const Error& why) noexcept;
   void close(Wave& wave, const WaveShare& share) noexcept;
@@ -86,10 +85,10 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   std::uint64_t next_ = 0;        // the number of the wave to decode next
   std::unique_ptr<Stream> main_;  // the placing thread's
 
-  std::mutex repair_mutex_;  // guards what follows
-  std::unique_ptr<Stream> repair_;
-  HostBuffer repair_pinned_;
-  HostBuffer repair_device_;
+  Mutex repair_mutex_;  // guards what follows
+  std::unique_ptr<Stream> repair_ DAMACY_GUARDED_BY(repair_mutex_);
+  HostBuffer repair_pinned_ DAMACY_GUARDED_BY(repair_mutex_);
+  HostBuffer repair_device_ DAMACY_GUARDED_BY(repair_mutex_);
   DecodeContext context_;  // of the retiring thread
 
   Thread uploader_;

@@ -1,11 +1,11 @@
 #include "damacy/zarr/catalog.h"
 
 #include <algorithm>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/store/storage_watch.h"
 #include "damacy/zarr/detail/metadata_cache.h"
@@ -83,14 +83,14 @@ struct Catalog::Impl {
   const MakeStore make_store;
   LargeDocuments large_documents;
   MetadataCache cache{limits};
-  std::mutex stores_mutex;  // over stores; never held while one is asked for something
-  std::unordered_map<std::string, std::weak_ptr<Store>> stores;
+  Mutex stores_mutex;  // over stores; never held while one is asked for something
+  std::unordered_map<std::string, std::weak_ptr<Store>> stores DAMACY_GUARDED_BY(stores_mutex);
 };
 
 std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
   const std::string path = path_of_uri(uri);
   const std::string name = absolute_path(path) + '\0' + path;
-  const std::lock_guard lock(stores_mutex);
+  const Lock lock(stores_mutex);
   if (stores.size() > 2 * limits.arrays)
     std::erase_if(stores, [](const auto& known) { return known.second.expired(); });
   auto& known = stores[name];

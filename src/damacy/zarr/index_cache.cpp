@@ -1,7 +1,6 @@
 #include "damacy/zarr/index_cache.h"
 
-#include <mutex>
-
+#include "damacy/core/mutex.h"
 #include "damacy/zarr/detail/lru.h"
 
 namespace damacy {
@@ -17,15 +16,15 @@ struct IndexCache::State {
     Stamp stamp;
     ShardIndex index;
   };
-  std::mutex mutex;
-  std::uint64_t uses = 0;
-  Lru<Kept> kept;
+  Mutex mutex;
+  std::uint64_t uses DAMACY_GUARDED_BY(mutex) = 0;
+  Lru<Kept> kept DAMACY_GUARDED_BY(mutex);
 };
 
 IndexCache::IndexCache() : state_(std::make_shared<State>()) {}
 
 std::optional<ShardIndex> IndexCache::find(const std::string& name, const Stamp& stamp) {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   const State::Kept* const kept = state_->kept.use(name, ++state_->uses);
   if (kept == nullptr || !(kept->stamp == stamp)) return std::nullopt;
   return kept->index;
@@ -33,13 +32,13 @@ std::optional<ShardIndex> IndexCache::find(const std::string& name, const Stamp&
 
 void IndexCache::keep(const std::string& name, const Stamp& stamp, std::int64_t now_ns, const ShardIndex& index) {
   if (now_ns - stamp.modified_ns <= kSettledNs) return;
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   state_->kept.add(name, {stamp, index}, ++state_->uses);
   state_->kept.trim(kIndices);
 }
 
 void IndexCache::drop(const std::string& name) {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   const auto at = state_->kept.find(name);
   if (at != state_->kept.end()) state_->kept.take(at);
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/store/storage_watch.h"
 
@@ -11,13 +12,13 @@ namespace damacy {
 MetadataCache::Claim::~Claim() {
   if (!name_) return;
   {
-    const std::lock_guard lock(cache_.mutex_);
+    const Lock lock(cache_.mutex_);
     cache_.loading_.erase(*name_);
   }
   cache_.load_ended_.notify_all();
 }
 
-bool MetadataCache::Claim::take(const std::string& name, std::unique_lock<std::mutex>& lock) {
+bool MetadataCache::Claim::take(const std::string& name, Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   std::string mine = name;  // before anybody waits for this: it may fail
   if (cache_.loading_.insert(name).second) {
     name_ = std::move(mine);
@@ -25,15 +26,15 @@ bool MetadataCache::Claim::take(const std::string& name, std::unique_lock<std::m
   }
   lock.unlock();
   StorageWatch::wait_behind([&] {
-    std::unique_lock again(cache_.mutex_);
-    cache_.load_ended_.wait(again, [&] { return !cache_.loading_.contains(name); });
+    Lock again(cache_.mutex_);
+    cache_.load_ended_.wait(again, [&]() DAMACY_REQUIRES(cache_.mutex_) { return !cache_.loading_.contains(name); });
   });
   lock.lock();
   return false;
 }
 
 ArrayEntry MetadataCache::find_array(const std::string& name, Claim& claim) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   for (;;) {
     if (const ArrayEntry* const kept = arrays_.use(name, ++uses_)) {
       ++counts_.array_hits;
@@ -46,7 +47,7 @@ ArrayEntry MetadataCache::find_array(const std::string& name, Claim& claim) {
 }
 
 IndexEntry MetadataCache::find_index(const std::string& name, const Array& array, const Stamp* wanted, Claim& claim) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   for (;;) {
     const IndexEntry* const kept = indices_.use(name, ++uses_);
     if (kept != nullptr && (*kept)->document == array.document_stamp() &&
@@ -62,7 +63,7 @@ IndexEntry MetadataCache::find_index(const std::string& name, const Array& array
 
 Charge MetadataCache::reserve(std::uint64_t bytes) {
   const auto is_unused = [](const auto& entry) { return entry.use_count() == 1; };
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   while (ledger_->used() + bytes > limits_.bytes) {
     const auto array = arrays_.oldest(is_unused);
     const auto index = indices_.oldest(is_unused);
@@ -81,25 +82,25 @@ Charge MetadataCache::reserve(std::uint64_t bytes) {
 }
 
 void MetadataCache::keep(const std::string& name, const ArrayEntry& loaded) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   arrays_.add(name, loaded, ++uses_);
   arrays_.trim(limits_.arrays);
 }
 
 void MetadataCache::keep(const std::string& name, const IndexEntry& loaded) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   indices_.add(name, loaded, ++uses_);
   indices_.trim(limits_.shards);
 }
 
 void MetadataCache::drop_array(const std::string& name, const Array* array) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto at = arrays_.find(name);
   if (at != arrays_.end() && at->value->array.get() == array) arrays_.take(at);
 }
 
 void MetadataCache::drop_index(const std::string& name) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto at = indices_.find(name);
   if (at != indices_.end()) indices_.take(at);
 }
@@ -107,18 +108,18 @@ void MetadataCache::drop_index(const std::string& name) {
 void MetadataCache::clear() {
   Lru<ArrayEntry> arrays;  // freed outside the lock
   Lru<IndexEntry> indices;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::swap(arrays, arrays_);
   std::swap(indices, indices_);
 }
 
 CatalogCounts MetadataCache::counts() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return counts_;
 }
 
 void MetadataCache::reset_counts() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   counts_ = {};
 }
 

@@ -5,6 +5,7 @@
 
 #include "damacy/codec/gpu_zstd/lz4_records.h"
 #include "damacy/core/checked.h"
+#include "damacy/core/mutex.h"
 
 namespace damacy::nvcomp {
 namespace {
@@ -58,7 +59,7 @@ Frames::Frames(std::shared_ptr<const NvcompLibrary> library, const FrameLimits& 
           std::min<std::uint64_t>(limits.frames, limits.image_bytes / (sizeof(Record) + sizeof(std::uint32_t))))) {}
 
 double Frames::fill() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto share = [](std::uint64_t taken, std::uint64_t room) {
     return room == 0 ? 1 : static_cast<double>(taken) / static_cast<double>(room);
   };
@@ -84,7 +85,7 @@ DecodeResult Frames::add(std::span<const std::byte> bytes, const GpuFrame& frame
   if (frame.codec != GpuCodec::raw &&
       library_->temp_bytes(frame.codec, 1, frame.dst_size, frame.dst_size).value_or(temp_limit + 1) > temp_limit)
     return {};
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (count_ >= most_ || ScratchLayout(packed() + 1).temp > limit_ / kListShare) return {};
   auto& list = frame.codec == GpuCodec::zstd ? zstd_ : frame.codec == GpuCodec::lz4 ? lz4_ : raw_;
   list.push_back({frame.src_offset, frame.dst_offset, static_cast<u32>(frame.src_size),

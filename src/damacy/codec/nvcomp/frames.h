@@ -4,12 +4,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/codec/nvcomp/wave.h"
 #include "damacy/codec/stream_decoder.h"
+#include "damacy/core/mutex.h"
 
 namespace damacy::nvcomp {
 
@@ -36,20 +36,23 @@ class Frames final : public FrameList {
   DecodeResult add(std::span<const std::byte> bytes, const GpuFrame& frame, std::uint32_t& index) override;
   double fill() const override;
   std::uint32_t most_frames() const override { return most_; }
-  std::uint32_t count() const override { return count_; }
-  std::uint64_t image_bytes() const override { return count_ * sizeof(Record); }
+  // What follows needs no lock: one thread calls it, when no add() runs.
+  std::uint32_t count() const override DAMACY_NO_THREAD_SAFETY_ANALYSIS { return count_; }
+  std::uint64_t image_bytes() const override DAMACY_NO_THREAD_SAFETY_ANALYSIS { return count_ * sizeof(Record); }
   std::uint64_t scratch_bytes() const override;
-  void write_image(std::span<std::byte> image) const override;
-  void clear() override;
+  void write_image(std::span<std::byte> image) const override DAMACY_NO_THREAD_SAFETY_ANALYSIS;
+  void clear() override DAMACY_NO_THREAD_SAFETY_ANALYSIS;
 
-  std::size_t packed() const noexcept { return zstd_.size() + lz4_.size(); }
-  std::size_t zstd_count() const noexcept { return zstd_.size(); }
+  std::size_t packed() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return zstd_.size() + lz4_.size(); }
+  std::size_t zstd_count() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return zstd_.size(); }
   // How to decode the frames of `codec` with so much temporary memory. Frames that are in no round do not fit by
   // themselves; nobody decodes them.
   std::vector<Round> rounds(GpuCodec codec, std::size_t temp_bytes) const;
 
  private:
-  const std::vector<Record>& of(GpuCodec codec) const noexcept { return codec == GpuCodec::lz4 ? lz4_ : zstd_; }
+  const std::vector<Record>& of(GpuCodec codec) const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+    return codec == GpuCodec::lz4 ? lz4_ : zstd_;
+  }
   bool suits(std::span<const std::byte> bytes, const GpuFrame& frame) const;
   std::optional<std::size_t> temp_of(GpuCodec codec, std::size_t first, std::size_t count) const;
   std::size_t temp_wanted(std::size_t limit) const;
@@ -57,9 +60,11 @@ class Frames final : public FrameList {
   std::shared_ptr<const NvcompLibrary> library_;
   std::uint64_t limit_;  // of scratch
   std::uint32_t most_;
-  mutable std::mutex mutex_;  // guards add() against itself
-  std::uint32_t count_ = 0;
-  std::vector<Record> zstd_, lz4_, raw_;
+  mutable Mutex mutex_;
+  std::uint32_t count_ DAMACY_GUARDED_BY(mutex_) = 0;
+  std::vector<Record> zstd_ DAMACY_GUARDED_BY(mutex_);
+  std::vector<Record> lz4_ DAMACY_GUARDED_BY(mutex_);
+  std::vector<Record> raw_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy::nvcomp

@@ -2,10 +2,10 @@
 #include "damacy/device/cuda/cuda_device.h"
 
 #include <map>
-#include <mutex>
 #include <tuple>
 
 #include "damacy/core/fork.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/device/cuda/context.h"
 #include "damacy/device/cuda/event.h"
@@ -85,7 +85,7 @@ class CudaDevice final : public Device {
 
   Event fence_event(std::uint64_t event) override {
     const Use use(*context_);
-    const std::lock_guard lock(helper_mutex_);
+    const Lock lock(helper_mutex_);
     const auto helper = reinterpret_cast<CUstream>(helper_.native_handle());
     context_->check(calls().cuStreamWaitEvent(helper, reinterpret_cast<CUevent>(event), CU_EVENT_WAIT_DEFAULT),
                     "cuStreamWaitEvent");
@@ -116,8 +116,8 @@ class CudaDevice final : public Device {
   const std::shared_ptr<const Context> context_;
   const std::shared_ptr<Alloc> device_memory_;
   const std::shared_ptr<Alloc> pinned_memory_;
-  std::mutex helper_mutex_;
-  CudaStream helper_;  // turns foreign events into ours
+  Mutex helper_mutex_;
+  CudaStream helper_ DAMACY_GUARDED_BY(helper_mutex_);  // turns foreign events into ours
   std::string name_;
 };
 
@@ -168,8 +168,8 @@ bool retain_if_primary(const DriverApi& api, CUdevice device, CUcontext context)
 
 // Devices that pointers led to.
 struct PointerDevices {
-  std::mutex mutex;
-  std::map<std::tuple<const DriverApi*, CUcontext, int>, std::shared_ptr<Device>> devices;
+  Mutex mutex;
+  std::map<std::tuple<const DriverApi*, CUcontext, int>, std::shared_ptr<Device>> devices DAMACY_GUARDED_BY(mutex);
 };
 
 CUcontext current_context(const DriverApi& api) {
@@ -215,7 +215,7 @@ std::shared_ptr<Device> bind_pointer(const std::shared_ptr<DriverApi>& api, std:
   ask(CU_POINTER_ATTRIBUTE_CONTEXT, &context);
 
   auto& bound = one_per_process<PointerDevices>();
-  const std::lock_guard lock(bound.mutex);
+  const Lock lock(bound.mutex);
   auto& device = bound.devices[{api.get(), context, ordinal}];
   if (device != nullptr) return device;
   if (context == nullptr) return device = bind_primary(api, ordinal);

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <optional>
 
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 
 namespace damacy::cuda {
 
@@ -18,8 +18,8 @@ class DeviceHealth {
 
  private:
   std::atomic<bool> lost_{false};
-  mutable std::mutex mutex_;
-  std::optional<Error> error_;
+  mutable Mutex mutex_;
+  std::optional<Error> error_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy::cuda

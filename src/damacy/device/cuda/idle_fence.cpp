@@ -4,6 +4,7 @@
 
 #include <system_error>
 
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/core/thread.h"
 #include "damacy/device/alloc.h"
@@ -40,7 +41,7 @@ IdleFence::IdleFence(std::shared_ptr<const Context> context) : context_(std::mov
       failure = error;
     }
     used.reset();  // who sees the fence pass may count on it
-    const std::lock_guard lock(outcome->mutex);
+    const Lock lock(outcome->mutex);
     outcome->done = true;
     outcome->failure = std::move(failure);
     outcome->changed.notify_all();
@@ -49,15 +50,16 @@ IdleFence::IdleFence(std::shared_ptr<const Context> context) : context_(std::mov
 
 bool IdleFence::ready() {
   context_->check_usable();
-  const std::lock_guard lock(outcome_->mutex);
+  const Lock lock(outcome_->mutex);
   if (outcome_->failure) throw *outcome_->failure;
   return outcome_->done;
 }
 
 bool IdleFence::wait(std::stop_token stop) {
   {
-    std::unique_lock lock(outcome_->mutex);
-    if (!outcome_->changed.wait(lock, stop, [this] { return outcome_->done; })) return false;
+    Lock lock(outcome_->mutex);
+    if (!outcome_->changed.wait(lock, stop, [this]() DAMACY_REQUIRES(outcome_->mutex) { return outcome_->done; }))
+      return false;
   }
   return ready();
 }

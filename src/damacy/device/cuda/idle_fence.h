@@ -2,11 +2,10 @@
 // that returns when the work queued so far is done. For the host only: streams cannot wait for it.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 
+#include "damacy/core/mutex.h"
 #include "damacy/device/cuda/context.h"
 #include "damacy/device/device.h"
 
@@ -24,10 +23,10 @@ class IdleFence final : public Event::State {
 
  private:
   struct Outcome {
-    std::mutex mutex;
-    std::condition_variable_any changed;
-    bool done = false;
-    std::optional<Error> failure;
+    Mutex mutex;
+    StoppableCondition changed;
+    bool done DAMACY_GUARDED_BY(mutex) = false;
+    std::optional<Error> failure DAMACY_GUARDED_BY(mutex);
   };
 
   const std::shared_ptr<const Context> context_;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "damacy/core/cores.h"
+#include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/core/thread.h"
 
@@ -62,7 +63,7 @@ void DeviceMemory::give(std::byte* memory, std::size_t) noexcept {
 
 OrderedAlloc::Taken OrderedDeviceMemory::take(std::size_t bytes) {
   const Use use(*context_);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   CUdeviceptr address = 0;
   const CUresult result = context_->calls().cuMemAllocAsync(&address, bytes, handle());
   if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_device_memory(*context_, bytes);
@@ -80,7 +81,7 @@ OrderedAlloc::Taken OrderedDeviceMemory::take(std::size_t bytes) {
 // Where the stream cannot be made to wait, this thread waits; where it cannot either, the memory stays taken.
 void OrderedDeviceMemory::give(std::byte* memory, std::size_t, std::span<const Event> after) noexcept {
   quietly(*context_, [&](const Calls& calls) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     for (const Event& use : after)
       if (!precedes(use)) return;
     context_->note(calls.cuMemFreeAsync(reinterpret_cast<CUdeviceptr>(memory), handle()), "cuMemFreeAsync");
@@ -119,13 +120,13 @@ std::byte* PinnedMemory::take_from_driver(std::size_t bytes) {
   const CUresult result = context_->calls().cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_pinned(bytes);
   context_->check(result, "cuMemHostAlloc");
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return *from_driver_.insert(static_cast<std::byte*>(memory)).first;
 }
 
 void PinnedMemory::give(std::byte* memory, std::size_t bytes) noexcept {
   quietly(*context_, [&](const Calls& calls) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (from_driver_.erase(memory) != 0) return context_->note(calls.cuMemFreeHost(memory), "cuMemFreeHost");
     const CUresult result = calls.cuMemHostUnregister(memory);
     context_->note(result, "cuMemHostUnregister");

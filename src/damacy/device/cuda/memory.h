@@ -2,9 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <unordered_set>
 
+#include "damacy/core/mutex.h"
 #include "damacy/device/alloc.h"
 #include "damacy/device/cuda/context.h"
 #include "damacy/device/cuda/stream.h"
@@ -31,12 +31,14 @@ class OrderedDeviceMemory final : public OrderedAlloc {
   void give(std::byte* memory, std::size_t bytes, std::span<const Event> after) noexcept override;
 
  private:
-  bool precedes(const Event& use) noexcept;
-  CUstream handle() const noexcept { return reinterpret_cast<CUstream>(stream_.native_handle()); }
+  bool precedes(const Event& use) noexcept DAMACY_REQUIRES(mutex_);
+  CUstream handle() const noexcept DAMACY_REQUIRES(mutex_) {
+    return reinterpret_cast<CUstream>(stream_.native_handle());
+  }
 
   const std::shared_ptr<const Context> context_;
-  std::mutex mutex_;
-  CudaStream stream_;
+  Mutex mutex_;
+  CudaStream stream_ DAMACY_GUARDED_BY(mutex_);
 };
 
 // Pages of ours, touched by several threads and then registered: an eighth of the time the driver's own allocation
@@ -52,8 +54,8 @@ class PinnedMemory final : public Alloc {
 
   std::shared_ptr<const Context> context_;
   PageAlloc pages_;
-  std::mutex mutex_;
-  std::unordered_set<std::byte*> from_driver_;
+  Mutex mutex_;
+  std::unordered_set<std::byte*> from_driver_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy::cuda

@@ -2,11 +2,11 @@
 // Starts when first needed, leaves when idle.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <utility>
+
+#include "damacy/core/mutex.h"
 
 namespace damacy {
 
@@ -22,10 +22,10 @@ class CallbackThread {
  private:
   void serve();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::pair<std::shared_ptr<Operation>, Settle>> ended_;
-  bool is_running_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<std::pair<std::shared_ptr<Operation>, Settle>> ended_ DAMACY_GUARDED_BY(mutex_);
+  bool is_running_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace damacy

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/file_calls.h"
+#include "damacy/core/mutex.h"
 #include "damacy/store/store.h"
 
 namespace damacy::detail {
@@ -70,12 +70,12 @@ class Descriptors {
  private:
   int try_open(const char* path, OpenedFile& opened, mode_t& mode);
   void make_room();
-  bool close_one_idle();  // with mutex_ held
+  bool close_one_idle() DAMACY_REQUIRES(mutex_);
 
   std::size_t max_open_;
   std::shared_ptr<FileCalls> calls_;
-  std::mutex mutex_;
-  std::list<FileObject*> open_;  // the next to go first
+  Mutex mutex_;
+  std::list<FileObject*> open_ DAMACY_GUARDED_BY(mutex_);  // the next to go first
 };
 
 class FileObject final : public Object {
@@ -96,8 +96,9 @@ class FileObject final : public Object {
   const FileName name_;
   const Stamp stamp_;
   const std::shared_ptr<Descriptors> descriptors_;
-  std::mutex mutex_;                        // taken after Descriptors::mutex_
-  std::shared_ptr<Descriptor> descriptor_;  // set exactly while the object is on the list of Descriptors
+  Mutex mutex_;  // taken after Descriptors::mutex_
+  std::shared_ptr<Descriptor> descriptor_
+      DAMACY_GUARDED_BY(mutex_);            // set exactly while the object is on the list of Descriptors
   std::list<FileObject*>::iterator place_;  // there
   std::atomic<bool> used_{false};
 };
@@ -125,9 +126,10 @@ class OpenFiles {
 
   std::size_t max_open_;
   std::shared_ptr<detail::Descriptors> descriptors_;
-  std::mutex mutex_;
-  Kept kept_;
-  std::unordered_map<std::string_view, Kept::iterator> by_path_;  // views into the objects' names
+  Mutex mutex_;
+  Kept kept_ DAMACY_GUARDED_BY(mutex_);
+  std::unordered_map<std::string_view, Kept::iterator> by_path_
+      DAMACY_GUARDED_BY(mutex_);  // views into the objects' names
 };
 
 namespace detail {

@@ -3,15 +3,14 @@
 // names; asks no store. Private to layer zarr.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "damacy/core/mutex.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/catalog_limits.h"
 #include "damacy/zarr/detail/ledger.h"
@@ -54,7 +53,7 @@ class MetadataCache {
    private:
     friend class MetadataCache;
     // False: somebody else has it; waits until that has changed.
-    bool take(const std::string& name, std::unique_lock<std::mutex>& lock);
+    bool take(const std::string& name, Lock& lock);  // of the cache; not held while it waits
 
     MetadataCache& cache_;
     std::optional<std::string> name_;
@@ -78,13 +77,13 @@ class MetadataCache {
  private:
   const CatalogLimits limits_;
   const std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
-  mutable std::mutex mutex_;  // over all below
-  std::uint64_t uses_ = 0;
-  Lru<ArrayEntry> arrays_;
-  Lru<IndexEntry> indices_;
-  std::set<std::string> loading_;
-  std::condition_variable load_ended_;
-  CatalogCounts counts_;
+  mutable Mutex mutex_;  // over all below
+  std::uint64_t uses_ DAMACY_GUARDED_BY(mutex_) = 0;
+  Lru<ArrayEntry> arrays_ DAMACY_GUARDED_BY(mutex_);
+  Lru<IndexEntry> indices_ DAMACY_GUARDED_BY(mutex_);
+  std::set<std::string> loading_ DAMACY_GUARDED_BY(mutex_);
+  Condition load_ended_;
+  CatalogCounts counts_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy
