@@ -2,8 +2,6 @@
 // native thread takes the GIL: a bell is a file descriptor that the caller's event loop watches.
 #include <algorithm>
 #include <map>
-#include <new>
-#include <unordered_map>
 #include <utility>
 
 #include <nanobind/stl/optional.h>
