@@ -102,7 +102,7 @@ void BatchJob::fail_incomplete_rows() {
   for (std::size_t row = 0; row < rows_.size(); ++row)
     if (placed_[row] != row_elements_ && !row_failed(row))
       fail(row, Error(Status::io,
-                      text("internal: ", placed_[row].load(), " of ", row_elements_, " elements were placed"), "io")
+                      formatted("internal: {} of {} elements were placed", placed_[row].load(), row_elements_), "io")
                     .at_uri(rows_[row].array->uri()));
 }
 

@@ -5,8 +5,8 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -14,11 +14,12 @@ namespace {
 constexpr std::int64_t kPerChunkSlack = 128 << 10;
 
 void at_least(const char* name, std::int64_t value, std::int64_t least) {
-  if (value < least) throw Error(Status::inval, text(name, " must be >= ", least, " (got ", value, ")"), "arguments");
+  if (value < least)
+    throw Error(Status::inval, formatted("{} must be >= {} (got {})", name, least, value), "arguments");
 }
 
 void at_most(const char* name, std::int64_t value, std::int64_t most) {
-  if (value > most) throw Error(Status::inval, text(name, " must be <= ", most, " (got ", value, ")"), "limit");
+  if (value > most) throw Error(Status::inval, formatted("{} must be <= {} (got {})", name, most, value), "limit");
 }
 
 }  // namespace
@@ -30,12 +31,12 @@ void check_config(const Config& c) {
   at_least("n_compute_threads", c.n_compute_threads, 0);
   if (c.host_buffer_bytes <= 0 || c.device_buffer_bytes <= 0)
     throw Error(Status::inval,
-                text("host_buffer_bytes and device_buffer_bytes must be > 0 (got ", c.host_buffer_bytes, " and ",
-                     c.device_buffer_bytes, ")"),
+                formatted("host_buffer_bytes and device_buffer_bytes must be > 0 (got {} and {})", c.host_buffer_bytes,
+                          c.device_buffer_bytes),
                 "arguments");
   at_least("max_chunk_uncompressed_bytes", c.max_chunk_uncompressed_bytes, 0);
   if (!is_batch_dtype(c.dtype))
-    throw Error(Status::inval, text("dtype must be one that batches have (got ", static_cast<int>(c.dtype), ")"),
+    throw Error(Status::inval, formatted("dtype must be one that batches have (got {})", static_cast<int>(c.dtype)),
                 "arguments");
   at_least("n_zarrs_meta_cache", c.n_zarrs_meta_cache, 1);
   at_least("n_shards_meta_cache", c.n_shards_meta_cache, 1);
@@ -43,7 +44,8 @@ void check_config(const Config& c) {
   at_least("max_bytes_per_element", c.max_bytes_per_element, 0);
   at_least("n_batches", c.n_batches, 1);
   if (c.pop_timeout_s && !(std::isfinite(*c.pop_timeout_s) && *c.pop_timeout_s >= 0))
-    throw Error(Status::inval, text("pop_timeout_s must be None or a finite number >= 0 (got ", *c.pop_timeout_s, ")"),
+    throw Error(Status::inval,
+                formatted("pop_timeout_s must be None or a finite number >= 0 (got {})", *c.pop_timeout_s),
                 "arguments");
   at_least("cache_bytes", c.cache_bytes, 0);
   at_least("keep_bytes", c.keep_bytes.value_or(0), 0);
@@ -55,7 +57,7 @@ void check_config(const Config& c) {
   at_most("max_bytes_per_element", c.max_bytes_per_element, 8);
   if (c.cache_bytes > 0)
     throw Error(Status::inval,
-                text("cache_bytes must be 0: the cache of decoded chunks is not built (got ", c.cache_bytes, ")"),
+                formatted("cache_bytes must be 0: the cache of decoded chunks is not built (got {})", c.cache_bytes),
                 "arguments");
 }
 
@@ -78,7 +80,7 @@ std::int64_t slot_bytes(const Config& c, std::int64_t elements_per_sample) {
   if (!padded)
     throw Error(
         Status::oom,
-        text("a batch of ", c.batch_size, " samples of ", elements_per_sample, " elements is beyond 2**63 bytes"),
+        formatted("a batch of {} samples of {} elements is beyond 2**63 bytes", c.batch_size, elements_per_sample),
         "memory");
   return *padded / kBatchAlignment * kBatchAlignment;
 }
@@ -90,10 +92,10 @@ void check_gpu_memory(const Config& c, std::int64_t bytes_of_one_slot) {
   if (all && *all <= c.max_gpu_memory_bytes) return;
   throw Error(
       Status::oom,
-      text("device_buffer_bytes ", c.device_buffer_bytes,
-           bytes_of_one_slot > 0 ? text(" and ", c.n_batches, " batches of ", bytes_of_one_slot, " bytes exceed")
-                                 : " exceeds",
-           " max_gpu_memory_bytes ", c.max_gpu_memory_bytes, all ? text("; ", *all, " would do") : std::string()),
+      formatted("device_buffer_bytes {}{} max_gpu_memory_bytes {}{}", c.device_buffer_bytes,
+                bytes_of_one_slot > 0 ? formatted(" and {} batches of {} bytes exceed", c.n_batches, bytes_of_one_slot)
+                                      : " exceeds",
+                c.max_gpu_memory_bytes, all ? formatted("; {} would do", *all) : std::string()),
       "gpu-memory");
 }
 

@@ -7,16 +7,16 @@
 #include "damacy/copy/detail/float_mode.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 namespace {
 
-// What does not stay in a cache until somebody reads it.
+// Larger outputs do not stay in a cache until they are read.
 constexpr std::size_t kStreamedBytes = 32u << 20;
 
 [[noreturn]] void refuse(std::string_view why) {
-  throw Error(Status::inval, text("block copy: ", why));
+  throw Error(Status::inval, formatted("block copy: {}", why));
 }
 
 // The bytes between the first and the last that one side touches.
@@ -44,16 +44,16 @@ Reach reach_of(const BlockCopy& copy, std::int64_t offset, std::int64_t CopyAxis
 
 void check_inside(const Reach& reach, std::size_t size, std::string_view side) {
   if (reach.begin < 0 || static_cast<std::uint64_t>(reach.end) > size)
-    refuse(text(side, " bytes ", reach.begin, "-", reach.end, " of ", size));
+    refuse(formatted("{} bytes {}-{} of {}", side, reach.begin, reach.end, size));
 }
 
 // Returns whether there is anything to do.
 bool check_axes(const BlockCopy& copy) {
-  if (copy.rank > kMaxRank) refuse(text("rank ", copy.rank));
+  if (copy.rank > kMaxRank) refuse(formatted("rank {}", copy.rank));
   bool empty = false;
   for (const CopyAxis& axis : copy.used()) {
-    if (axis.extent < 0) refuse(text("extent ", axis.extent));
-    if (axis.extent > 1 && axis.dst_stride <= 0) refuse(text("destination stride ", axis.dst_stride));
+    if (axis.extent < 0) refuse(formatted("extent {}", axis.extent));
+    if (axis.extent > 1 && axis.dst_stride <= 0) refuse(formatted("destination stride {}", axis.dst_stride));
     empty |= axis.extent == 0;
   }
   return !empty;

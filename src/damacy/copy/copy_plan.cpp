@@ -7,13 +7,13 @@
 #include "damacy/copy/detail/overlap.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::copy {
 namespace {
 
-// Tiles are as small as that a large device has enough of them, and as large as that a small one is not kept busy with
-// finding out what they are.
+// Tiles are small enough to occupy a large device, and large enough that a small device does not spend its time on
+// reading tile records.
 constexpr std::int64_t kLeastTileBytes = 4096;
 constexpr std::int64_t kMostTileBytes = 32768;
 constexpr std::int64_t kWantedTiles = 512;
@@ -39,37 +39,40 @@ bool is_signed(Dtype type) {
 }
 
 void check_slot(const Slot& slot, std::size_t index) {
-  const auto refuse = [&](std::string why) { throw Error(Status::inval, text("slot ", index, ": ", why), "bounds"); };
+  const auto refuse = [&](std::string why) {
+    throw Error(Status::inval, formatted("slot {}: {}", index, why), "bounds");
+  };
   if (slot.shape.size() > kMaxRank || slot.shape.size() != slot.strides.size())
-    refuse(text("rank ", slot.shape.size(), ", strides ", slot.strides.size()));
+    refuse(formatted("rank {}, strides {}", slot.shape.size(), slot.strides.size()));
   for (const auto extent : slot.shape)
-    if (extent < 0) refuse(text("extent ", extent));
+    if (extent < 0) refuse(formatted("extent {}", extent));
 }
 
 void check_box(std::span<const Slot> slots, std::span<const detail::Reach> reaches, const Copy& copy,
                const SlotBox& box, std::string_view side) {
   if (box.slot >= slots.size())
-    throw Error(Status::inval, text(side, " slot ", box.slot, " of ", slots.size()), "bounds");
+    throw Error(Status::inval, formatted("{} slot {} of {}", side, box.slot, slots.size()), "bounds");
   if (box.strides.size() != copy.extents.size() || copy.extents.size() > kMaxRank)
-    throw Error(Status::inval, text(side, " rank ", box.strides.size(), ", extents ", copy.extents.size()), "bounds");
+    throw Error(Status::inval, formatted("{} rank {}, extents {}", side, box.strides.size(), copy.extents.size()),
+                "bounds");
   for (const auto extent : copy.extents)
-    if (extent < 0) throw Error(Status::inval, text("extent ", extent), "bounds");
+    if (extent < 0) throw Error(Status::inval, formatted("extent {}", extent), "bounds");
   if (std::ranges::find(copy.extents, 0) != copy.extents.end()) return;
   const auto reach = detail::reach_of(box.offset, copy.extents, box.strides, size_of(slots[box.slot].dtype));
   const auto& whole = reaches[box.slot];
   if (reach.begin < whole.begin || reach.end > whole.end)
     throw Error(
         Status::inval,
-        text(side, " bytes ", reach.begin, " to ", reach.end, " of a slot with ", whole.begin, " to ", whole.end),
+        formatted("{} bytes {} to {} of a slot with {} to {}", side, reach.begin, reach.end, whole.begin, whole.end),
         "bounds");
 }
 
 void check_operation(const Copy& copy, Dtype from, Dtype to) {
   if (from != to && !has_conversion(from, to))
-    throw Error(Status::dtype, text("no conversion from ", name_of(from), " to ", name_of(to)), "dtype");
-  if (copy.op.negate && !is_signed(to)) throw Error(Status::dtype, text("cannot negate ", name_of(to)), "dtype");
+    throw Error(Status::dtype, formatted("no conversion from {} to {}", name_of(from), name_of(to)), "dtype");
+  if (copy.op.negate && !is_signed(to)) throw Error(Status::dtype, formatted("cannot negate {}", name_of(to)), "dtype");
   if (copy.op.add && (to == Dtype::boolean || to == Dtype::datetime64))
-    throw Error(Status::dtype, text("cannot add ", name_of(to)), "dtype");
+    throw Error(Status::dtype, formatted("cannot add {}", name_of(to)), "dtype");
 }
 
 void check_copies(std::span<const Slot> slots, std::span<const Copy> copies) {
@@ -86,7 +89,7 @@ void check_copies(std::span<const Slot> slots, std::span<const Copy> copies) {
       if (!slots[copy.dst.slot].writable) throw Error(Status::inval, "the destination is read-only", "read-only");
       check_operation(copy, slots[copy.src.slot].dtype, slots[copy.dst.slot].dtype);
     } catch (const Error& error) {
-      throw Error(error.status(), text("copy ", i, ": ", error.message()), error.where().reason);
+      throw Error(error.status(), formatted("copy {}: {}", i, error.message()), error.where().reason);
     }
 }
 
@@ -102,7 +105,8 @@ BlockCopy block_of(std::span<const Slot> slots, const Copy& copy) {
   return block;
 }
 
-// Innermost: what lies side by side in the destination, else in the source, else the closest (which it is already).
+// The innermost axis is contiguous in the destination, else in the source, else it has the smallest stride (as already
+// ordered).
 void order_loops(BlockCopy& block) {
   if (block.rank < 2) return;
   const auto to = static_cast<std::int64_t>(size_of(block.op.to));
@@ -145,12 +149,12 @@ void cut(Piece& piece, std::int64_t tile_bytes) {
   for (std::uint32_t axis = 0; axis < Piece::kAxes; ++axis) {
     const std::int64_t count = ceil_div(piece.axes[axis].extent, piece.tile[axis]);
     tiles = count > kMostTiles / tiles ? kMostTiles + 1 : tiles * count;
-    if (tiles > kMostTiles) throw Error(Status::inval, text("copy ", piece.copy, " is too large"), "bounds");
+    if (tiles > kMostTiles) throw Error(Status::inval, formatted("copy {} is too large", piece.copy), "bounds");
     piece.tile_counts[axis] = static_cast<std::uint32_t>(count);
   }
 }
 
-// All but the last four axes become pieces of their own.
+// Every position of the axes before the last four becomes a separate piece.
 void add_pieces(const Copy& copy, std::uint32_t index, const BlockCopy& block, std::int64_t tile_bytes, Phase& phase) {
   Piece piece;
   piece.src_slot = copy.src.slot;
@@ -168,7 +172,7 @@ void add_pieces(const Copy& copy, std::uint32_t index, const BlockCopy& block, s
 
   std::int64_t count = 1;
   for (std::uint32_t i = 0; i < outer; ++i) count = std::min(count * block.axes[i].extent, kMostUnrolled + 1);
-  if (count > kMostUnrolled) throw Error(Status::inval, text("copy ", index, " has too many outer rows"), "bounds");
+  if (count > kMostUnrolled) throw Error(Status::inval, formatted("copy {} has too many outer rows", index), "bounds");
   for (std::int64_t n = 0; n < count; ++n) {
     piece.src_offset = block.src_offset;
     piece.dst_offset = block.dst_offset;
@@ -269,9 +273,9 @@ std::string Plan::describe() const {
   for (std::size_t i = 0; i < phases_.size(); ++i)
     for (const Piece& piece : phases_[i].pieces) {
       const auto bytes = static_cast<std::uint64_t>(piece.elements()) * size_of(piece.to);
-      out += text("copy ", piece.copy, ": slot ", piece.src_slot, " -> slot ", piece.dst_slot, ", ", bytes, " bytes, ",
-                  name_of_path(piece.path), ", ", piece.tiles(), " tiles", piece.negate ? ", negated" : "",
-                  piece.add ? ", added" : "", phases_.size() > 1 ? text(", phase ", i) : "", "\n");
+      out += formatted("copy {}: slot {} -> slot {}, {} bytes, {}, {} tiles{}{}{}\n", piece.copy, piece.src_slot,
+                       piece.dst_slot, bytes, name_of_path(piece.path), piece.tiles(), piece.negate ? ", negated" : "",
+                       piece.add ? ", added" : "", phases_.size() > 1 ? formatted(", phase {}", i) : "");
     }
   return out;
 }
@@ -287,7 +291,7 @@ std::shared_ptr<const Plan> compile(std::vector<Slot> slots, std::vector<Copy> c
     if (block.rank > 0 && block.axes[0].extent == 0) continue;
     if (block.rank > kMostMergedAxes)
       throw Error(Status::inval,
-                  text("copy ", i, ": ", block.rank, " axes are left after merging; at most ", kMostMergedAxes),
+                  formatted("copy {}: {} axes are left after merging; at most {}", i, block.rank, kMostMergedAxes),
                   "rank");
     order_loops(block);
     move_short_axes_out(block);
@@ -299,7 +303,7 @@ std::shared_ptr<const Plan> compile(std::vector<Slot> slots, std::vector<Copy> c
 
 void check_overlaps(const Plan& plan, std::span<const std::uint64_t> bases) {
   if (bases.size() != plan.slots().size())
-    throw Error(Status::inval, text(bases.size(), " bases for ", plan.slots().size(), " slots"), "arguments");
+    throw Error(Status::inval, formatted("{} bases for {} slots", bases.size(), plan.slots().size()), "arguments");
   detail::find_overlaps(plan.slots(), plan.copies(), bases);
 }
 

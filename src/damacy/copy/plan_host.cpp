@@ -1,4 +1,4 @@
-// Runs plans on cores: the same tiles as a device's, each as a block copy, then what is done to the elements.
+// Runs plans on cores: the same tiles as on a device, each as a block copy followed by the element operations.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -60,7 +60,7 @@ Place begin_of(const Phase& phase, const PlacedTile& tile, Addresses bases) {
   return {base.src + box.src_offset, base.dst + box.dst_offset};
 }
 
-// Types of the same bits where nothing is converted, so that bits move.
+// If nothing is converted: types of the same size, so that bits are copied.
 CopyOp move_or_cast(const Piece& piece) {
   if (piece.from != piece.to) return {piece.from, piece.to, false};
   constexpr Dtype kOfSize[] = {Dtype::u8, Dtype::u16, Dtype::u32, Dtype::u64, Dtype::complex128};
@@ -148,7 +148,7 @@ std::int64_t reach(const Piece& piece, std::int64_t CopyAxis::* stride) {
   return bytes;
 }
 
-// Whether elements come in runs of less than a line, so that most of what is fetched belongs to somebody else.
+// Whether contiguous runs are shorter than a cache line, so that most of a fetched line belongs to other tiles.
 bool is_scattered(const Piece& piece) {
   const auto size = static_cast<std::int64_t>(std::min(size_of(piece.from), size_of(piece.to)));
   const bool src = reach(piece, &CopyAxis::src_stride) >= reach(piece, &CopyAxis::dst_stride);
@@ -170,7 +170,8 @@ PlacedTile placed(const Phase& phase, std::uint32_t index, std::uint32_t tile, A
   return {bases[src ? piece.src_slot : piece.dst_slot] + static_cast<std::uint64_t>(offset), index, tile};
 }
 
-// As they come; where they are scattered, by address: opposite edges of an array lie side by side in lines and pages.
+// The order of tiles: as given, or by address if they are scattered, because opposite edges of an array share lines and
+// pages.
 std::vector<PlacedTile> ordered_tiles(const Phase& phase, Addresses bases, bool large) {
   std::vector<PlacedTile> tiles;
   tiles.reserve(phase.tiles);
@@ -198,7 +199,7 @@ void run_tiles(const Phase& phase, std::span<const PlacedTile> tiles, Addresses 
 
 void run(const Plan& plan, std::span<const std::uint64_t> bases, unsigned threads) {
   if (bases.size() != plan.slots().size())
-    throw Error(Status::inval, text(bases.size(), " bases for ", plan.slots().size(), " slots"), "arguments");
+    throw Error(Status::inval, formatted("{} bases for {} slots", bases.size(), plan.slots().size()), "arguments");
   const bool stream = plan.bytes() >= kStreamedBytes;
   for (const Phase& phase : plan.phases()) {
     const auto tiles = ordered_tiles(phase, bases, plan.bytes() >= kAloneBytes);

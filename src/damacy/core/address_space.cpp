@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 namespace {
@@ -27,9 +27,9 @@ std::uint64_t mapped_bytes() noexcept {
 std::string address_space_note() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
-  return text("; the address space of this process is limited to ", limit.rlim_cur,
-              " bytes (ulimit -v, RLIMIT_AS), of which ", mapped_bytes(),
-              " are in use: raise the limit, or ask for less");
+  return formatted(
+      "; the address space of this process is limited to {} bytes (ulimit -v, RLIMIT_AS), of which {} are in use: raise the limit, or ask for less",
+      limit.rlim_cur, mapped_bytes());
 }
 
 }  // namespace damacy

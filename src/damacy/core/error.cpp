@@ -4,6 +4,7 @@
 
 #include "damacy/core/address_space.h"
 #include "damacy/core/dims.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 
@@ -81,8 +82,8 @@ bool ends_in(std::string_view key, const std::vector<std::int64_t>& coordinates)
   return true;
 }
 
-// A document by its name. Without being told, a shard is known by a chunk with other coordinates; what else there is
-// may be a lone chunk.
+// What the key names, for describe(): a document has a known name; a key whose coordinates differ from the chunk's is a
+// shard. Any other key may be an unsharded chunk.
 std::string object_text(const ErrorWhere& where) {
   if (is_document(where.key)) return where.key;
   const bool holds_chunk = where.key_is_shard || (where.chunk && !ends_in(where.key, *where.chunk));
@@ -159,28 +160,28 @@ std::string describe(Status status, std::string_view message, const ErrorWhere& 
     line += one_line(part, 1024);
   };
   add(where.what);
-  if (where.batch_id) add(text("batch ", *where.batch_id));
+  if (where.batch_id) add(formatted("batch {}", *where.batch_id));
   if (where.stream_index)
-    add(text("sample ", *where.stream_index));
+    add(formatted("sample {}", *where.stream_index));
   else if (where.sample_index)
-    add(text("sample ", *where.sample_index, " of its source"));
+    add(formatted("sample {} of its source", *where.sample_index));
   add(without_secrets(where.uri.empty() ? where.store : where.uri));
   if (!where.uri.empty() && !where.store.empty() && where.store != where.uri)
-    add(text("store ", without_secrets(where.store)));
+    add(formatted("store {}", without_secrets(where.store)));
   if (!where.key.empty()) add(object_text(where));
   add(where.pointer);
-  if (where.chunk) add(text("chunk ", tuple_text(*where.chunk)));
-  if (where.byte_range) add(text("bytes ", where.byte_range->first, "-", where.byte_range->second));
+  if (where.chunk) add(formatted("chunk {}", tuple_text(*where.chunk)));
+  if (where.byte_range) add(formatted("bytes {}-{}", where.byte_range->first, where.byte_range->second));
   add(message);
   line += text(" (", status_words(status));
   if (!where.reason.empty()) line += text(", ", one_line(where.reason, 64));
   line += ')';
-  if (where.stream_index && where.sample_index) line += text(" [sample ", *where.sample_index, " of its source]");
+  if (where.stream_index && where.sample_index) line += formatted(" [sample {} of its source]", *where.sample_index);
   if (!where.lost.empty()) {
     std::vector<std::int64_t> shown(where.lost.begin(),
                                     where.lost.begin() + std::min<std::size_t>(where.lost.size(), 8));
-    line +=
-        text(" [lost ", where.lost.size(), " samples: ", tuple_text(shown), where.lost.size() > 8 ? " ..." : "", "]");
+    line += formatted(" [lost {} samples: {}{}]", where.lost.size(), tuple_text(shown),
+                      where.lost.size() > 8 ? " ..." : "");
   }
   return one_line(line, Limits::error_text_bytes);
 }

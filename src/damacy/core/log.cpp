@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/log_limit.h"
 #include "damacy/core/mutex.h"
@@ -62,7 +63,8 @@ void tell_summaries(bool all) {
     kinds = to.limit.take_kept_back(now(), all);
   }
   if (kinds.empty()) to.kept_back = true;  // the second is not over
-  for (const auto& [kind, count] : kinds) tell(LogLevel::warn, text(kind, ": ", count, " more in the same second"));
+  for (const auto& [kind, count] : kinds)
+    tell(LogLevel::warn, formatted("{}: {} more in the same second", kind, count));
 }
 
 bool admits(std::string_view kind) {

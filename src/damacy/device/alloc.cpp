@@ -6,13 +6,13 @@
 
 #include "damacy/core/address_space.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 namespace {
 
 Error no_memory(std::size_t bytes, int number) {
-  return Error(Status::oom, text("no memory for a buffer of ", bytes, " bytes", address_space_note()), "memory")
+  return Error(Status::oom, formatted("no memory for a buffer of {} bytes{}", bytes, address_space_note()), "memory")
       .with_errno(number);
 }
 

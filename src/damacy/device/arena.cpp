@@ -32,7 +32,7 @@ std::byte* Arena::fit(std::size_t bytes) {
     Range& range = free_[i];
     if (range.end - range.begin < bytes) continue;
     std::byte* memory = buffer_.data() + range.begin;
-    // The tail of the arena may be smaller than the alignment: then the piece takes it all.
+    // If the tail of the arena is smaller than the alignment, the piece takes all of it.
     range.begin = std::min(range.end, range.begin + round_up(bytes, kPieceAlignment));
     peak_ = std::max(peak_, range.begin);
     if (range.begin == range.end) free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -82,7 +82,7 @@ std::size_t Arena::stranded() const {
   return stranded_bytes_;
 }
 
-// What lies between stranded pieces comes back some time.
+// Pieces between stranded ones are returned at some time.
 std::size_t Arena::largest_without_stranded() const noexcept {
   std::size_t largest = 0, begin = 0;
   for (const Range& range : stranded_) {
@@ -93,11 +93,12 @@ std::size_t Arena::largest_without_stranded() const noexcept {
 }
 
 void Arena::throw_stranded(std::size_t bytes) const {
-  throw Error(Status::io,
-              text("timed out waiting for ", bytes, " bytes of buffer memory: operations that are not responding hold ",
-                   stranded_bytes_, " of ", buffer_.size(), " bytes in ", stranded_.size(), " pieces",
-                   holder_.empty() ? "" : ", the last for ", holder_),
-              "deadline");
+  throw Error(
+      Status::io,
+      formatted(
+          "timed out waiting for {} bytes of buffer memory: operations that are not responding hold {} of {} bytes in {} pieces{}{}",
+          bytes, stranded_bytes_, buffer_.size(), stranded_.size(), holder_.empty() ? "" : ", the last for ", holder_),
+      "deadline");
 }
 
 Arena::Range Arena::range_of(std::span<std::byte> bytes) const noexcept {
@@ -115,7 +116,7 @@ void Arena::strand(std::span<std::byte> bytes, std::string_view object, std::str
   stranded_bytes_ += bytes.size();
   lent_ -= bytes.size();
   try {
-    holder_ = text(object, " of ", store);
+    holder_ = formatted("{} of {}", object, store);
   } catch (const std::bad_alloc&) {  // errors then name another one
   }
   changed_.notify_all();

@@ -2,7 +2,7 @@
 #include "damacy/device/bind.h"
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
 
@@ -28,7 +28,8 @@ BoundDevice bind_automatic(const std::function<bool()>& make_current) {
 
 std::shared_ptr<Device> bind_any_cuda() {
   const CudaProbe probe = probe_cuda();
-  if (probe.state != CudaState::usable) throw Error(Status::inval, text("no CUDA device: ", probe.why), "no-device");
+  if (probe.state != CudaState::usable)
+    throw Error(Status::inval, formatted("no CUDA device: {}", probe.why), "no-device");
   if (auto device = bind_current_context()) return device;
   return bind_primary_context(0);
 }

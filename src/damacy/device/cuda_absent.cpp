@@ -1,6 +1,6 @@
-// What a build without CUDA answers.
+// The functions of a build without CUDA.
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/trace.h"
 
@@ -19,7 +19,7 @@ std::shared_ptr<Device> bind_current_context() {
 }
 
 std::shared_ptr<Device> bind_primary_context(int index) {
-  throw Error(Status::inval, text("no CUDA device ", index, ": built without CUDA"), "no-device");
+  throw Error(Status::inval, formatted("no CUDA device {}: built without CUDA", index), "no-device");
 }
 
 std::shared_ptr<Device> bind_pointer(std::uint64_t) {

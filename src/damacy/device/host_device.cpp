@@ -1,4 +1,4 @@
-// Queues of operations, run under one mutex for the whole device when the order of the device says so.
+// Queues of operations. The device's order decides when an operation runs, under one mutex for the whole device.
 #include "damacy/device/host_device.h"
 
 #include <chrono>
@@ -34,7 +34,7 @@ struct Queue {
   bool has_stream = true;
 };
 
-// Pages out of the host's reach while no operation runs.
+// Pages that the host cannot access while no operation runs.
 class GuardedPages {
  public:
   void add(std::byte* begin, std::size_t bytes) {
@@ -159,7 +159,7 @@ void Order::close(Queue& queue) {
   queue.has_stream = false;
 }
 
-// A device may take long: who asks once and sees "no" must be able to go on.
+// A device may be slow: a caller that polls once and gets "no" must be able to continue.
 bool Order::query(HostEvent& event) {
   if (order_.kind == HostOrder::Kind::random) run_some();
   const std::uint64_t patience = order_.kind == HostOrder::Kind::lazy ? 1 : 64;
@@ -191,7 +191,8 @@ bool Order::can_run(const Queue& queue) const {
   return awaited == nullptr || awaited->passed();
 }
 
-// Runs what `number` depends on and nothing else. Goals on a list, not on the call stack: chains can be long.
+// Runs the operations that `number` depends on and nothing else. Uses a list instead of recursion, because chains can
+// be long.
 void Order::run_until(Queue& queue, std::uint64_t number) {
   struct Goal {
     Queue* queue;
@@ -226,7 +227,7 @@ void Order::forget_finished() {
   std::erase_if(queues_, [](const auto& queue) { return !queue->has_stream && queue->pending.empty(); });
 }
 
-// Frees as a driver does: not before all work is done.
+// Frees as a driver does: after all work is done.
 class HostMemory final : public Alloc {
  public:
   HostMemory(std::shared_ptr<Order> order, std::shared_ptr<Alloc> inner, bool guard)
@@ -274,7 +275,7 @@ class HostStream final : public Stream {
 
   void copy(std::span<std::byte> dst, std::span<const std::byte> src) override {
     if (dst.size() != src.size())
-      throw Error(Status::inval, text("copy of ", src.size(), " bytes to ", dst.size()), "buffers");
+      throw Error(Status::inval, formatted("copy of {} bytes to {}", src.size(), dst.size()), "buffers");
     if (!src.empty()) add({[dst, src] { std::memmove(dst.data(), src.data(), src.size()); }, nullptr});
   }
   void fill(std::span<std::byte> dst, std::byte value) override {
@@ -315,7 +316,7 @@ class HostStream final : public Stream {
   std::shared_ptr<Queue> queue_;
 };
 
-// Gives back in the order of a stream of its own.
+// Frees in the order of a stream of its own.
 class HostOrderedMemory final : public OrderedAlloc {
  public:
   HostOrderedMemory(std::shared_ptr<Device> device, std::shared_ptr<Order> order, std::shared_ptr<Alloc> inner,

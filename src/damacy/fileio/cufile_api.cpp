@@ -48,7 +48,7 @@ bool find(void* library, const char* name, Function& into) {
 // Empty: all that is needed is there.
 std::string fill(void* library, Calls& calls) {
 #define DAMACY_NEEDED(call) \
-  if (!find(library, #call, calls.call)) return text("it lacks ", #call)
+  if (!find(library, #call, calls.call)) return formatted("it lacks {}", #call)
   DAMACY_NEEDED(cuFileDriverOpen);
   DAMACY_NEEDED(cuFileDriverClose);
   DAMACY_NEEDED(cuFileHandleRegister);
@@ -90,9 +90,9 @@ std::vector<std::string> library_names(const std::vector<std::string>& roots) {
   names.emplace_back("libcufile.so.0");
   for (const std::string& root : roots)
     for (const char* folder : {"nvidia/cu13/lib", "nvidia/cufile/lib"})
-      names.push_back(text(root, "/", folder, "/libcufile.so.0"));
+      names.push_back(formatted("{}/{}/libcufile.so.0", root, folder));
   for (const char* root : {"/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib", "/opt/cuda/lib64"})
-    names.push_back(text(root, "/libcufile.so.0"));
+    names.push_back(formatted("{}/libcufile.so.0", root));
   return names;
 }
 
@@ -104,7 +104,7 @@ Library open_library(const std::vector<std::string>& names) {
     if (opened != nullptr) why = fill(opened, out.calls);
     out.tried.push_back({name, opened != nullptr && why.empty() ? "loaded" : why});
     if (opened == nullptr || !why.empty()) {
-      if (out.why.empty()) out.why = text("libcufile cannot be loaded: ", why);
+      if (out.why.empty()) out.why = formatted("libcufile cannot be loaded: {}", why);
       continue;
     }
     out.loaded = true;
@@ -140,7 +140,7 @@ const std::string& open_driver() {
     if (!library.loaded) return new std::string(library.why);
     const Status status = library.calls.cuFileDriverOpen();
     if (status.err == 0) return new std::string;
-    return new std::string(text("cuFileDriverOpen: ", name_of_code(status.err)));
+    return new std::string(formatted("cuFileDriverOpen: {}", name_of_code(status.err)));
   }();
   return *why;
 }
@@ -162,14 +162,14 @@ const std::string& why_not_direct() {
 
 std::string name_of_code(int code) {
   const int at = code - kFirstCode;
-  if (at >= 0 && at < static_cast<int>(std::size(kCodes))) return text("CU_FILE_", kCodes[at], " (", code, ")");
-  return text("code ", code);
+  if (at >= 0 && at < static_cast<int>(std::size(kCodes))) return formatted("CU_FILE_{} ({})", kCodes[at], code);
+  return formatted("code {}", code);
 }
 
 FileError library_error(std::string_view call, Status status, const std::string& path) {
   FileError error = FileError::of_library(
-      text("cuFile error: ", call, ": ", name_of_code(status.err),
-           status.err == kCudaCode ? text(", CUresult ", status.cu_err) : std::string(), ": ", path));
+      formatted("cuFile error: {}: {}{}: {}", call, name_of_code(status.err),
+                status.err == kCudaCode ? formatted(", CUresult {}", status.cu_err) : std::string(), path));
   error.path = path;
   error.cufile_code = status.err;
   if (status.err == kCudaCode) error.cuda_code = status.cu_err;

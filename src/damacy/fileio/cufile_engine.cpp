@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "damacy/core/fork.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/fileio/cufile_api.h"
 #include "damacy/fileio/detail/slices.h"
@@ -108,7 +108,7 @@ void in_context_of(Device& device, const std::function<void()>& call) {
 void change_registration(const FileMemory& memory, std::string_view name,
                          const std::function<cufile::Status(std::span<std::byte>)>& call) {
   if (memory.device == nullptr || memory.size == 0 || !why_not(io_settings().compat_mode).empty()) return;
-  const std::string place = text("device memory at address ", reinterpret_cast<std::uint64_t>(memory.data));
+  const std::string place = formatted("device memory at address {}", reinterpret_cast<std::uint64_t>(memory.data));
   check_driver(place);
   Device& device = *memory.device->device;
   const std::span<std::byte> all = device.allocation_of({memory.data, static_cast<std::size_t>(memory.size)});

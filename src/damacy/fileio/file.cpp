@@ -25,17 +25,17 @@ std::shared_ptr<detail::FileCalls> real_calls() {
 }
 
 std::string proc_path(int fd) {
-  return text("/proc/self/fd/", fd);
+  return formatted("/proc/self/fd/{}", fd);
 }
 
 std::string name_of_descriptor(int fd) {
   char name[4096];
   const ssize_t n = ::readlink(proc_path(fd).c_str(), name, sizeof name);
-  return n > 0 ? std::string(name, static_cast<std::size_t>(n)) : text("descriptor ", fd);
+  return n > 0 ? std::string(name, static_cast<std::size_t>(n)) : formatted("descriptor {}", fd);
 }
 
 [[noreturn]] void bad_flags(std::string_view flags) {
-  throw Error(Status::inval, text("Unknown file open flag: \"", flags, "\""), "flags");
+  throw Error(Status::inval, formatted("Unknown file open flag: \"{}\"", flags), "flags");
 }
 
 struct KnownFileSystem {
@@ -107,14 +107,14 @@ std::shared_ptr<File> File::open(const Place& place, const OpenFlags& flags, con
 std::shared_ptr<File> File::adopt(int fd, const OpenFlags& flags, const FileOptions& options,
                                   std::shared_ptr<detail::FileCalls> calls) {
   const int has = ::fcntl(fd, F_GETFL);
-  if (has < 0) throw FileError::open_failed(errno, text("descriptor ", fd));
+  if (has < 0) throw FileError::open_failed(errno, formatted("descriptor {}", fd));
   const int access = has & O_ACCMODE;
   const bool is_fit = (has & O_PATH) == 0 && (!flags.readable || access != O_WRONLY) &&
                       (!flags.writable || access != O_RDONLY) && !flags.exclusive;
   if (!is_fit)
     throw Error(Status::inval,
-                flags.exclusive ? text("descriptor ", fd, ": x asks for a new file")
-                                : text("descriptor ", fd, ": its access mode does not fit the flags"),
+                flags.exclusive ? formatted("descriptor {}: x asks for a new file", fd)
+                                : formatted("descriptor {}: its access mode does not fit the flags", fd),
                 "flags");
   std::shared_ptr<File> file(new File(name_of_descriptor(fd), flags, options, std::move(calls)));
   // The caller's O_APPEND and O_DIRECT would change what positional calls do; a description of our own has neither.
@@ -232,7 +232,7 @@ int File::open_direct(std::string& why) {
   const int access = flags_.flags & O_ACCMODE;
   const int fd = calls_->openat(AT_FDCWD, proc_path(descriptor()).c_str(), access | O_DIRECT | O_CLOEXEC, 0);
   if (fd < 0) {
-    why = text("O_DIRECT: ", words_of_errno(errno));
+    why = formatted("O_DIRECT: {}", words_of_errno(errno));
     return -1;
   }
   struct ::stat found{};
@@ -261,7 +261,7 @@ std::string File::filesystem() const {
   if (::fstatfs(descriptor(), &found) != 0) return "unknown";
   for (const auto& [magic, name] : kFileSystems)
     if (static_cast<std::int64_t>(found.f_type) == magic) return name;
-  return text("type ", static_cast<std::int64_t>(found.f_type));
+  return formatted("type {}", static_cast<std::int64_t>(found.f_type));
 }
 
 IoCounters& process_counters() noexcept {

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 
@@ -18,9 +18,9 @@ FileError::FileError(Status status, FileErrorKind kind, std::string message)
 
 FileError FileError::failed(std::string_view call, int number, const std::string& path, std::uint64_t offset,
                             std::uint64_t length, std::uint64_t transferred, std::string_view backend) {
-  FileError error(Status::io, FileErrorKind::io,
-                  text("POSIX error on ", call, ": ", words_of_errno(number), ": ", path, ": bytes ", offset, "-",
-                       offset + length));
+  FileError error(
+      Status::io, FileErrorKind::io,
+      formatted("POSIX error on {}: {}: {}: bytes {}-{}", call, words_of_errno(number), path, offset, offset + length));
   error.with_errno(number);
   error.path = path;
   error.offset = offset;
@@ -31,7 +31,8 @@ FileError FileError::failed(std::string_view call, int number, const std::string
 }
 
 FileError FileError::open_failed(int number, const std::string& path) {
-  FileError error(Status::io, FileErrorKind::open, text("Unable to open file: ", words_of_errno(number), ": ", path));
+  FileError error(Status::io, FileErrorKind::open,
+                  formatted("Unable to open file: {}: {}", words_of_errno(number), path));
   error.with_errno(number);
   error.path = path;
   return error;
@@ -39,8 +40,8 @@ FileError FileError::open_failed(int number, const std::string& path) {
 
 FileError FileError::wrong_mode(bool reading, const std::string& path) {
   FileError error(Status::io, FileErrorKind::mode,
-                  text("Operation not permitted: unsupported file open flags: ", path, " is open for ",
-                       reading ? "writing" : "reading", " only"));
+                  formatted("Operation not permitted: unsupported file open flags: {} is open for {} only", path,
+                            reading ? "writing" : "reading"));
   error.with_errno(EBADF);
   error.path = path;
   return error;
@@ -49,7 +50,7 @@ FileError FileError::wrong_mode(bool reading, const std::string& path) {
 FileError FileError::short_read(const std::string& path, std::uint64_t offset, std::uint64_t wanted,
                                 std::uint64_t got) {
   FileError error(Status::io, FileErrorKind::short_read,
-                  text("EOF: wanted ", wanted, " bytes at ", offset, ", got ", got, ": ", path));
+                  formatted("EOF: wanted {} bytes at {}, got {}: {}", wanted, offset, got, path));
   error.path = path;
   error.offset = offset;
   error.length = wanted;
@@ -62,7 +63,7 @@ FileError FileError::of_library(std::string message) {
 }
 
 FileError FileError::closed(const std::string& path) {
-  FileError error(Status::shutdown, FileErrorKind::closed, text("I/O operation on closed file: ", path));
+  FileError error(Status::shutdown, FileErrorKind::closed, formatted("I/O operation on closed file: {}", path));
   error.in_stage("closed");
   error.path = path;
   return error;

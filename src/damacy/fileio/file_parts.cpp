@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/fileio/io_pool.h"
 
 namespace damacy {
@@ -43,7 +43,7 @@ void check_mode(const File& file, Direction direction) {
 
 void check_range(std::uint64_t offset, std::uint64_t size) {
   if (offset > File::kMaxOffset || size > File::kMaxOffset - offset)
-    throw Error(Status::inval, text("file_offset + size is above 2^63 - 1: ", offset, " + ", size), "overflow");
+    throw Error(Status::inval, formatted("file_offset + size is above 2^63 - 1: {} + {}", offset, size), "overflow");
 }
 
 std::uint64_t base_of(const File& file, Direction direction) noexcept {

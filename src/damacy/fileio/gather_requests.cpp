@@ -9,8 +9,8 @@
 
 #include "damacy/core/coalesce.h"
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/fileio/detail/file_parts.h"
 #include "damacy/fileio/detail/slices.h"
 #include "damacy/fileio/detail/uring.h"
@@ -269,8 +269,8 @@ void check_disjoint(const GatherRequest& request) {
   for (std::size_t i = 1; i < sorted.size(); ++i)
     if (sorted[i]->file == sorted[i - 1]->file && sorted[i]->offset < sorted[i - 1]->offset + sorted[i - 1]->size)
       throw Error(Status::inval,
-                  text("ranges to write overlap in the file: ", sorted[i - 1]->size, " bytes at ",
-                       sorted[i - 1]->offset, ", and ", sorted[i]->size, " at ", sorted[i]->offset),
+                  formatted("ranges to write overlap in the file: {} bytes at {}, and {} at {}", sorted[i - 1]->size,
+                            sorted[i - 1]->offset, sorted[i]->size, sorted[i]->offset),
                   "overlap");
 }
 

@@ -57,7 +57,7 @@ void IoPool::start_workers(std::size_t wanted, bool must_start) {
     } catch (const std::system_error& error) {
       indices_.erase(index);
       if (!must_start || !indices_.empty()) return;
-      throw Error(Status::oom, text("cannot start a worker for file I/O: ", error.what()), "memory")
+      throw Error(Status::oom, formatted("cannot start a worker for file I/O: {}", error.what()), "memory")
           .with_errno(error.code().value());
     }
   }

@@ -29,7 +29,7 @@ struct Found {
 
 [[noreturn]] void malformed(const Found& found, std::string_view expected) {
   throw Error(Status::inval,
-              text("environment variable ", found.name, ": expected ", expected, " (got \"", found.value, "\")"),
+              formatted("environment variable {}: expected {} (got \"{}\")", found.name, expected, found.value),
               "environment");
 }
 
@@ -55,17 +55,17 @@ std::optional<std::int64_t> integer(std::string_view text) {
 // Our variable, else KvikIO's; two spellings of KvikIO's must agree.
 std::optional<Found> find(const Getter& get, std::initializer_list<const char*> keys, bool ours_only = false) {
   for (const char* key : keys) {
-    const std::string name = text("DAMACY_", key);
+    const std::string name = formatted("DAMACY_{}", key);
     if (const char* value = get(name.c_str())) return Found{name, value};
   }
   if (ours_only) return std::nullopt;
   std::optional<Found> first;
   for (const char* key : keys) {
-    const std::string name = text("KVIKIO_", key);
+    const std::string name = formatted("KVIKIO_{}", key);
     const char* value = get(name.c_str());
     if (value == nullptr) continue;
     if (first && first->value != value)
-      malformed({name, value}, text("the value of ", first->name, ", \"", first->value, "\""));
+      malformed({name, value}, formatted("the value of {}, \"{}\"", first->name, first->value));
     if (!first) first = Found{name, value};
   }
   return first;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/fileio/file_error.h"
 
 namespace damacy {
@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kWindow = std::uint64_t{1} << 30;
 
 [[noreturn]] void fail(const char* call, int fd, std::uint64_t offset, std::uint64_t length) {
-  throw FileError::failed(call, errno, text("descriptor ", fd), offset, length, 0, "");
+  throw FileError::failed(call, errno, formatted("descriptor {}", fd), offset, length, 0, "");
 }
 
 std::uint64_t resident_in(int fd, std::uint64_t offset, std::uint64_t length, std::uint64_t page) {

@@ -15,7 +15,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/fileio/engine_choice.h"
 #include "damacy/fileio/file_error.h"
 #include "damacy/fileio/io_settings.h"
@@ -35,17 +35,17 @@ int enter(int fd, unsigned submit, unsigned wait_for) {
 UringProbe probe() {
   io_uring_params params{};
   const int fd = set_up(4, params);
-  if (fd < 0) return {false, text("io_uring_setup: ", words_of_errno(errno))};
+  if (fd < 0) return {false, formatted("io_uring_setup: {}", words_of_errno(errno))};
   constexpr unsigned kOperations = 64;
   std::vector<std::byte> memory(sizeof(io_uring_probe) + kOperations * sizeof(io_uring_probe_op));
   auto* found = reinterpret_cast<io_uring_probe*>(memory.data());
   const auto asked = ::syscall(SYS_io_uring_register, fd, IORING_REGISTER_PROBE, found, kOperations);
   const int number = errno;
   ::close(fd);
-  if (asked < 0) return {false, text("io_uring's operations cannot be asked for: ", words_of_errno(number))};
+  if (asked < 0) return {false, formatted("io_uring's operations cannot be asked for: {}", words_of_errno(number))};
   for (const unsigned needed : {unsigned{IORING_OP_READV}, unsigned{IORING_OP_WRITEV}})
     if (needed > found->last_op || (found->ops[needed].flags & IO_URING_OP_SUPPORTED) == 0)
-      return {false, text("io_uring lacks operation ", needed)};
+      return {false, formatted("io_uring lacks operation {}", needed)};
   return {true, {}};
 }
 
@@ -55,7 +55,7 @@ Uring::Mapping::Mapping(int fd, std::size_t bytes, std::uint64_t offset) : bytes
   memory_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, static_cast<off_t>(offset));
   if (memory_ != MAP_FAILED) return;
   memory_ = nullptr;
-  throw Error(Status::io, text("io_uring: mmap: ", words_of_errno(errno)), "io").with_errno(errno);
+  throw Error(Status::io, formatted("io_uring: mmap: {}", words_of_errno(errno)), "io").with_errno(errno);
 }
 
 Uring::Mapping& Uring::Mapping::operator=(Mapping&& other) noexcept {
@@ -71,7 +71,7 @@ Uring::Mapping::~Mapping() {
 Uring::Uring(unsigned depth) {
   io_uring_params params{};
   fd_ = set_up(std::clamp(depth, 1U, 4096U), params);
-  if (fd_ < 0) throw Error(Status::io, text("io_uring_setup: ", words_of_errno(errno)), "io").with_errno(errno);
+  if (fd_ < 0) throw Error(Status::io, formatted("io_uring_setup: {}", words_of_errno(errno)), "io").with_errno(errno);
   try {
     submissions_ = Mapping(fd_, params.sq_off.array + params.sq_entries * sizeof(unsigned), IORING_OFF_SQ_RING);
     completions_ = Mapping(fd_, params.cq_off.cqes + params.cq_entries * sizeof(io_uring_cqe), IORING_OFF_CQ_RING);

@@ -1,4 +1,4 @@
-// Turns are strides, exchanged components the choice of a field: nothing here touches an element.
+// Rotations are strides, and exchanged components are a choice of field. Nothing here accesses elements.
 #include "damacy/halo/wire.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::halo {
 namespace {
@@ -18,14 +18,14 @@ View view_of(const Field& field, const Box& box) {
   View view;
   if (box.rank() != field.shape.size() || box.stop.size() != field.shape.size() ||
       field.strides.size() != field.shape.size())
-    throw Error(Status::inval, text("a box of rank ", box.rank(), " in a field of rank ", field.shape.size()),
+    throw Error(Status::inval, formatted("a box of rank {} in a field of rank {}", box.rank(), field.shape.size()),
                 "bounds");
   view.extents = box.extents();
   view.strides = field.strides;
   for (std::size_t axis = 0; axis < view.extents.size(); ++axis) {
     if (box.start[axis] < 0 || box.stop[axis] < box.start[axis] || box.stop[axis] > field.shape[axis])
       throw Error(Status::inval,
-                  text("axis ", axis, ": cells ", box.start[axis], " to ", box.stop[axis], " of ", field.shape[axis]),
+                  formatted("axis {}: cells {} to {} of {}", axis, box.start[axis], box.stop[axis], field.shape[axis]),
                   "bounds");
     const auto step = checked_mul(box.start[axis], field.strides[axis]);
     const auto offset = step ? checked_add(view.offset, *step) : std::nullopt;
@@ -97,7 +97,8 @@ class Compiler {
   };
 
   const Field& field(std::uint32_t index) const {
-    if (index >= fields_.size()) throw Error(Status::inval, text("field ", index, " of ", fields_.size()), "arguments");
+    if (index >= fields_.size())
+      throw Error(Status::inval, formatted("field {} of {}", index, fields_.size()), "arguments");
     return fields_[index];
   }
 
@@ -160,8 +161,8 @@ class Compiler {
       const View view = view_of(field(to.field), to.box);
       if (!(view.extents == block.view.extents))
         throw Error(Status::inval,
-                    text("a box of ", tuple_text(block.view.extents.span()), " goes to one of ",
-                         tuple_text(view.extents.span())),
+                    formatted("a box of {} goes to one of {}", tuple_text(block.view.extents.span()),
+                              tuple_text(view.extents.span())),
                     "arguments");
       add_copy(block, {to.field, view.offset, view.strides});
     });
@@ -183,7 +184,7 @@ class Compiler {
         round_up(static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(kNativeAlignment)));
   }
 
-  // Of a dense block in the buffer; `own` ranks the axes.
+  // Strides of a dense block in the buffer; `own` ranks the axes.
   static Dims written_strides(const Dims& extents, const Field& own, Wire wire, std::int64_t bytes) {
     const Dims& ranking = own.ranking.size() == extents.size() ? own.ranking : own.strides;
     std::array<std::size_t, kMaxRank> order;

@@ -2,8 +2,8 @@
 
 #include "damacy/copy/block_copy.h"
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/pipeline/packed_arrays.h"
 
 namespace damacy {
@@ -12,9 +12,9 @@ namespace {
 void check_rank(const Sample& sample, const std::optional<Dims>& extents) {
   const std::size_t rank = sample.aabb.size();
   if (rank > Limits::rank)
-    throw Error(Status::rank, text("aabb has ", rank, " axes, the limit is ", Limits::rank), "rank");
+    throw Error(Status::rank, formatted("aabb has {} axes, the limit is {}", rank, Limits::rank), "rank");
   if (extents && rank != extents->size())
-    throw Error(Status::rank, text("aabb has ", rank, " axes, the first sample had ", extents->size()), "rank");
+    throw Error(Status::rank, formatted("aabb has {} axes, the first sample had {}", rank, extents->size()), "rank");
 }
 
 Box check_box(const Sample& sample, const std::optional<Dims>& extents) {
@@ -23,13 +23,13 @@ Box check_box(const Sample& sample, const std::optional<Dims>& extents) {
     const auto [start, stop] = sample.aabb[axis];
     if (start < 0 || start >= stop)
       throw Error(Status::inval,
-                  text("aabb axis ", axis, ": expected 0 <= start < stop, got ", start, " and ", stop,
-                       start < 0 ? "; negative numbers do not count from the end" : ""),
+                  formatted("aabb axis {}: expected 0 <= start < stop, got {} and {}{}", axis, start, stop,
+                            start < 0 ? "; negative numbers do not count from the end" : ""),
                   "aabb");
     if (extents && stop - start != (*extents)[axis])
       throw Error(
           Status::inval,
-          text("aabb axis ", axis, ": extent ", stop - start, " differs from the first sample's ", (*extents)[axis]),
+          formatted("aabb axis {}: extent {} differs from the first sample's {}", axis, stop - start, (*extents)[axis]),
           "extents");
     box.start.push_back(start);
     box.stop.push_back(stop);
@@ -39,31 +39,31 @@ Box check_box(const Sample& sample, const std::optional<Dims>& extents) {
 
 void check_type(const ArrayMetadata& metadata, const Config& config) {
   if (!has_conversion(metadata.dtype, config.dtype))
-    throw Error(Status::dtype, text("no conversion from ", name_of(metadata.dtype), " to ", name_of(config.dtype)),
+    throw Error(Status::dtype, formatted("no conversion from {} to {}", name_of(metadata.dtype), name_of(config.dtype)),
                 "dtype");
   const auto bytes = static_cast<std::int64_t>(size_of(metadata.dtype));
   if (bytes > element_bytes_allowed(config))
     throw Error(Status::dtype,
-                text("elements of ", bytes, " bytes exceed max_bytes_per_element ", element_bytes_allowed(config)),
+                formatted("elements of {} bytes exceed max_bytes_per_element {}", bytes, element_bytes_allowed(config)),
                 "dtype");
 }
 
 void check_place(const Array& array, const Box& box) {
   if (box.rank() != array.rank())
     throw Error(Status::rank,
-                text("aabb has ", box.rank(), " axes, the array has ", array.rank(), ": its shape is ",
-                     tuple_text(array.metadata().shape.span())),
+                formatted("aabb has {} axes, the array has {}: its shape is {}", box.rank(), array.rank(),
+                          tuple_text(array.metadata().shape.span())),
                 "rank");
   for (std::size_t axis = 0; axis < box.rank(); ++axis)
     if (box.stop[axis] > array.metadata().shape[axis])
       throw Error(Status::inval,
-                  text("aabb axis ", axis, ": stop ", box.stop[axis], " is beyond the array's size ",
-                       array.metadata().shape[axis]),
+                  formatted("aabb axis {}: stop {} is beyond the array's size {}", axis, box.stop[axis],
+                            array.metadata().shape[axis]),
                   "aabb");
   const std::int64_t chunks = count_chunks(array, box);
   if (chunks > static_cast<std::int64_t>(Limits::chunks_per_sample))
-    throw Error(Status::inval, text("the sample touches ", chunks, " chunks, the limit is ", Limits::chunks_per_sample),
-                "limit");
+    throw Error(Status::inval,
+                formatted("the sample touches {} chunks, the limit is {}", chunks, Limits::chunks_per_sample), "limit");
 }
 
 void check_chunk(const ArrayMetadata& metadata, const Config& config) {
@@ -71,16 +71,17 @@ void check_chunk(const ArrayMetadata& metadata, const Config& config) {
   const auto largest = static_cast<std::int64_t>(metadata.largest_decoded_bytes());  // of metadata memory, if no chunk
   if (largest > chunk_bytes_allowed(config))
     throw Error(Status::inval,
-                text("a decoded chunk of ", largest, " bytes exceeds ",
-                     config.max_chunk_uncompressed_bytes > 0 ? "max_chunk_uncompressed_bytes " : "the limit of ",
-                     chunk_bytes_allowed(config)),
+                formatted("a decoded chunk of {} bytes exceeds {}{}", largest,
+                          config.max_chunk_uncompressed_bytes > 0 ? "max_chunk_uncompressed_bytes " : "the limit of ",
+                          chunk_bytes_allowed(config)),
                 "limit");
   if (bytes > chunk_bytes_buffers_hold(config))
-    throw Error(Status::oom,
-                text("a decoded chunk of ", bytes, " bytes does not fit: host_buffer_bytes ", config.host_buffer_bytes,
-                     " and device_buffer_bytes ", config.device_buffer_bytes, " must both be at least ",
-                     2 * bytes + (128 << 10)),
-                "buffers");
+    throw Error(
+        Status::oom,
+        formatted(
+            "a decoded chunk of {} bytes does not fit: host_buffer_bytes {} and device_buffer_bytes {} must both be at least {}",
+            bytes, config.host_buffer_bytes, config.device_buffer_bytes, 2 * bytes + (128 << 10)),
+        "buffers");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 #include "damacy/fetch/readers.h"
 
@@ -44,52 +45,52 @@ double load_of(const std::vector<StageLoad>& stages, const StageLoad& largest, c
 
 std::string more_threads(const Config& config, const Observation& seen) {
   const std::int64_t threads = config.n_io_threads + config.n_compute_threads;
-  if (threads >= seen.cores) return text("no setting: ", threads, " threads use all ", seen.cores, " cores");
-  return text("more threads: n_compute_threads=", seen.cores - config.n_io_threads, " (now ", config.n_compute_threads,
-              "; the machine has ", seen.cores, " cores)");
+  if (threads >= seen.cores) return formatted("no setting: {} threads use all {} cores", threads, seen.cores);
+  return formatted("more threads: n_compute_threads={} (now {}; the machine has {} cores)",
+                   seen.cores - config.n_io_threads, config.n_compute_threads, seen.cores);
 }
 
 // Readers for a device. Beyond the cores that they may have, only those that sleep in the kernel are of use.
 std::string more_readers(const Config& config, const Observation& seen) {
   const std::int64_t most = readers_beside_device(seen.cores);
   if (config.n_io_threads < most)
-    return text("more readers: n_io_threads=", most, " (now ", config.n_io_threads, "; the machine has ", seen.cores,
-                " cores, and the rest feed the device)");
+    return formatted("more readers: n_io_threads={} (now {}; the machine has {} cores, and the rest feed the device)",
+                     most, config.n_io_threads, seen.cores);
   if (config.n_io_threads > seen.cores)
-    return text("no setting: ", config.n_io_threads, " threads read on ", seen.cores, " cores");
-  return text("no setting where data are in the page cache: ", most, " of ", seen.cores,
-              " cores read, and the rest feed the device; from storage that is waited for, n_io_threads=",
-              2 * seen.cores, " (now ", config.n_io_threads, ")");
+    return formatted("no setting: {} threads read on {} cores", config.n_io_threads, seen.cores);
+  return formatted(
+      "no setting where data are in the page cache: {} of {} cores read, and the rest feed the device; from storage that is waited for, n_io_threads={} (now {})",
+      most, seen.cores, 2 * seen.cores, config.n_io_threads);
 }
 
 // A decoder on a device is faster with more chunks in a wave, up to a size.
 std::string larger_waves(const Config& config, const Observation& seen) {
   if (seen.larger_waves)
-    return text("larger waves: device_buffer_bytes=", 2 * config.device_buffer_bytes,
-                " and host_buffer_bytes=", 2 * config.host_buffer_bytes, " (now ", config.device_buffer_bytes, " and ",
-                config.host_buffer_bytes, ")");
+    return formatted("larger waves: device_buffer_bytes={} and host_buffer_bytes={} (now {} and {})",
+                     2 * config.device_buffer_bytes, 2 * config.host_buffer_bytes, config.device_buffer_bytes,
+                     config.host_buffer_bytes);
   const Metric& decoded = seen.stats.decompress;
   if (seen.wave_encoded * decoded.output_bytes > seen.wave_decoded * decoded.input_bytes)
-    return text("larger waves: device_buffer_bytes=", 2 * config.device_buffer_bytes, " (now ",
-                config.device_buffer_bytes, ")");
+    return formatted("larger waves: device_buffer_bytes={} (now {})", 2 * config.device_buffer_bytes,
+                     config.device_buffer_bytes);
   return "no setting: waves are as large as helps; a codec that decodes faster, such as lz4, would";
 }
 
 std::string advice_for(const std::string& binds, const Config& config, const Observation& seen) {
   if (binds == "consumer") return "no setting: batches wait for their consumer";
   if (binds == "latency")
-    return text("more batches in production at once: n_batches=", config.n_batches + 2, " (now ", config.n_batches,
-                "), lookahead_batches=", std::max(config.lookahead_batches, config.n_batches + 2), " (now ",
-                config.lookahead_batches, ")");
+    return formatted("more batches in production at once: n_batches={} (now {}), lookahead_batches={} (now {})",
+                     config.n_batches + 2, config.n_batches, std::max(config.lookahead_batches, config.n_batches + 2),
+                     config.lookahead_batches);
   const std::int64_t misses = seen.stats.shard_idx_misses;
   if (binds == "plan" && misses > seen.stats.shard_idx_hits)
-    return text("a larger n_shards_meta_cache (now ", config.n_shards_meta_cache, "): ", misses, " of ",
-                misses + seen.stats.shard_idx_hits, " shard indices had to be read");
+    return formatted("a larger n_shards_meta_cache (now {}): {} of {} shard indices had to be read",
+                     config.n_shards_meta_cache, misses, misses + seen.stats.shard_idx_hits);
   if (binds == "plan") return "larger crops or chunks: planning costs by the chunk";
   if (binds == "bus") return "no setting: it carries encoded bytes already; a stronger codec would carry fewer";
   if (binds == "read")
-    return text(seen.on_device ? more_readers(config, seen) : more_threads(config, seen),
-                ", unless the storage itself is at its limit");
+    return formatted("{}, unless the storage itself is at its limit",
+                     seen.on_device ? more_readers(config, seen) : more_threads(config, seen));
   if (!seen.on_device) return more_threads(config, seen);
   if (binds == "place") return "no setting: a smaller dtype has fewer bytes to place";
   return larger_waves(config, seen);
@@ -101,20 +102,20 @@ std::int64_t percent(double part) {
 
 std::string worded(const Explanation& out, const Observation& seen) {
   std::string all =
-      text(std::round(out.bytes_per_s / 1e7) / 100, " GB/s over ", std::round(seen.seconds * 10) / 10, " s: ");
+      formatted("{} GB/s over {} s: ", std::round(out.bytes_per_s / 1e7) / 100, std::round(seen.seconds * 10) / 10);
   if (out.binds == "latency")
-    all += text("no stage is busy, the busiest ", percent(out.share), " %");
+    all += formatted("no stage is busy, the busiest {} %", percent(out.share));
   else if (out.binds == "consumer")
     all += "the consumer binds";
   else
-    all += text(out.binds, " binds, at ", percent(out.share), " % of its measured ceiling");
-  all += text(". What would help: ", out.advice, ". Busy:");
+    all += formatted("{} binds, at {} % of its measured ceiling", out.binds, percent(out.share));
+  all += formatted(". What would help: {}. Busy:", out.advice);
   for (const StageLoad& stage : out.stages) all += text(' ', stage.name, ' ', percent(stage.busy), " %,");
   all.back() = ';';
-  all += text(" the consumer waited ", percent(out.consumer_waited), " % of the time.");
+  all += formatted(" the consumer waited {} % of the time.", percent(out.consumer_waited));
   if (seen.stats.slots_added > 0 || seen.added_slots > 0)
-    all += text(" It keeps batches, and holds ", seen.held, " now: ", seen.added_slots, " slots are added, ",
-                seen.stats.kept_bytes_committed, " of at most ", seen.keep_bytes, " bytes (keep_bytes).");
+    all += formatted(" It keeps batches, and holds {} now: {} slots are added, {} of at most {} bytes (keep_bytes).",
+                     seen.held, seen.added_slots, seen.stats.kept_bytes_committed, seen.keep_bytes);
   return all;
 }
 

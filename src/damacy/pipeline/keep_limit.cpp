@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "damacy/core/checked.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
@@ -28,7 +29,7 @@ std::int64_t left_over(const Config& config, std::int64_t slot) {
 std::string list_text(const std::vector<std::int64_t>& ids, std::size_t most) {
   std::string out;
   for (std::size_t i = 0; i < std::min(ids.size(), most); ++i) out += text(i == 0 ? "" : ", ", ids[i]);
-  return ids.size() > most ? text(out, " (+", ids.size() - most, " more)") : out;
+  return ids.size() > most ? formatted("{} (+{} more)", out, ids.size() - most) : out;
 }
 
 }  // namespace
@@ -43,17 +44,18 @@ KeepLimit keep_limit(const Config& config, std::int64_t slot, bool choose, const
 std::string held_text(const Config& config, const KeepLimit& limit, std::int64_t slot, const Slots::Added& added,
                       const std::vector<std::int64_t>& held) {
   if (limit.keep_bytes == 0)
-    return text("every slot is held by the consumer: release batch ", list_text(held, held.size()),
-                " and drop their tensors, or raise n_batches");
-  std::string all = text("every slot is held by the consumer: ", config.n_batches, " slots and ", added.slots,
-                         " added ones (keep_bytes ", limit.keep_bytes);
+    return formatted("every slot is held by the consumer: release batch {} and drop their tensors, or raise n_batches",
+                     list_text(held, held.size()));
+  std::string all = formatted("every slot is held by the consumer: {} slots and {} added ones (keep_bytes {}",
+                              config.n_batches, added.slots, limit.keep_bytes);
   const bool by_gpu_cap = limit.bytes < limit.keep_bytes;
-  if (by_gpu_cap) all += text(", of which max_gpu_memory_bytes ", config.max_gpu_memory_bytes, " leaves ", limit.bytes);
+  if (by_gpu_cap)
+    all += formatted(", of which max_gpu_memory_bytes {} leaves {}", config.max_gpu_memory_bytes, limit.bytes);
   all += ')';
-  if (!added.refusal.empty()) all += text("; no memory for another one: ", added.refusal);
-  all += text(": drop batches ", list_text(held, kNamedBatches));
-  if (added.refusal.empty()) all += text(", or raise ", by_gpu_cap ? "max_gpu_memory_bytes" : "keep_bytes");
-  if (added.slots == 0 && added.refusal.empty()) all += text("; one batch takes ", slot, " bytes");
+  if (!added.refusal.empty()) all += formatted("; no memory for another one: {}", added.refusal);
+  all += formatted(": drop batches {}", list_text(held, kNamedBatches));
+  if (added.refusal.empty()) all += formatted(", or raise {}", by_gpu_cap ? "max_gpu_memory_bytes" : "keep_bytes");
+  if (added.slots == 0 && added.refusal.empty()) all += formatted("; one batch takes {} bytes", slot);
   return all;
 }
 

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
@@ -28,9 +29,9 @@ void warn_if_packed(const Array& array) {
   const std::string& packed_by = array.metadata().packed_by;
   if (packed_by.empty() || !is_first(array.uri())) return;
   log(LogLevel::warn,
-      text(array.uri(), ": stored values are delivered, packed by ", packed_by,
-           ": compute x * scale_factor + add_offset after reading; damacy.open(uri).cf has both and the "
-           "missing values; logging.getLogger('damacy').setLevel('ERROR') silences this"));
+      formatted(
+          "{}: stored values are delivered, packed by {}: compute x * scale_factor + add_offset after reading; damacy.open(uri).cf has both and the missing values; logging.getLogger('damacy').setLevel('ERROR') silences this",
+          array.uri(), packed_by));
 }
 
 }  // namespace damacy

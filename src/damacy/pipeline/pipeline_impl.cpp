@@ -8,6 +8,7 @@
 #include "damacy/core/address_space.h"
 #include "damacy/core/cores.h"
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
@@ -56,9 +57,10 @@ std::string_view decoder_name(const Config& config, const Device* device) {
 
 // For the one record that a pipeline starts with.
 std::string settings_text(const Config& config, const Device* device) {
-  return text("n_io_threads ", config.n_io_threads, ", n_compute_threads ", config.n_compute_threads,
-              ", host_buffer_bytes ", config.host_buffer_bytes, ", device_buffer_bytes ", config.device_buffer_bytes,
-              ", n_batches ", config.n_batches, ", zstd and LZ4 by ", decoder_name(config, device));
+  return formatted(
+      "n_io_threads {}, n_compute_threads {}, host_buffer_bytes {}, device_buffer_bytes {}, n_batches {}, zstd and LZ4 by {}",
+      config.n_io_threads, config.n_compute_threads, config.host_buffer_bytes, config.device_buffer_bytes,
+      config.n_batches, decoder_name(config, device));
 }
 
 }  // namespace
@@ -79,11 +81,12 @@ PipelineImpl::PipelineImpl(Config config_, Surroundings surroundings)
     planner = Thread("damacy-plan", [this] { plan_batches(stopping.get_token()); });
   } catch (Error& error) {
     if (error.status() == Status::oom && error.where().reason == "memory")
-      error.with_note(text("host_buffer_bytes is ", config.host_buffer_bytes, ", device_buffer_bytes is ",
-                           config.device_buffer_bytes));
+      error.with_note(formatted("host_buffer_bytes is {}, device_buffer_bytes is {}", config.host_buffer_bytes,
+                                config.device_buffer_bytes));
     throw error.in_stage("create");
   } catch (const std::system_error& error) {
-    throw Error(Status::oom, text("no thread could be started: ", std::string_view(error.what()), address_space_note()),
+    throw Error(Status::oom,
+                formatted("no thread could be started: {}{}", std::string_view(error.what()), address_space_note()),
                 "memory")
         .in_stage("create");
   }
@@ -97,7 +100,8 @@ void PipelineImpl::bind() {
   else
     bound = bind_device(config.device, around.make_context_current);
   if (!bound.why_host.empty())
-    log(bound.is_unexpected ? LogLevel::warn : LogLevel::info, text("batches live on the host: ", bound.why_host));
+    log(bound.is_unexpected ? LogLevel::warn : LogLevel::info,
+        formatted("batches live on the host: {}", bound.why_host));
   if (around.device || !bound.device->is_host()) engine_device = bound.device;
   if (!bound.device->is_host()) batch_device = bound.device;
   if (batch_device)
@@ -202,7 +206,7 @@ void PipelineImpl::check_usable() const {
 
 void PipelineImpl::refuse_reentry(std::string_view stage) const {
   if (refilling && refiller == std::this_thread::get_id())
-    throw Error(Status::inval, text(stage, " was called from inside a source of this pipeline"), "reentrant")
+    throw Error(Status::inval, formatted("{} was called from inside a source of this pipeline", stage), "reentrant")
         .in_stage(stage);
 }
 
@@ -299,8 +303,8 @@ void PipelineImpl::await_due(const Deadline& deadline) {
     if (stream.has_due_error()) return;
     const SampleStream::Item* front = stream.front();
     if (front == nullptr)
-      throw Error(Status::again, text("nothing to pop: ", stream.unbatched(), " samples wait for more, or for flush()"),
-                  "empty")
+      throw Error(Status::again,
+                  formatted("nothing to pop: {} samples wait for more, or for flush()", stream.unbatched()), "empty")
           .in_stage("pop");
     if (front->settled) {
       if (waited) record_wait(*front->job, since);
@@ -319,8 +323,8 @@ void PipelineImpl::await_due(const Deadline& deadline) {
     if (!wait(lock, deadline, changed)) {
       front = stream.front();
       throw Error(Status::again,
-                  text("batch ", front->job->shape().id,
-                       " was not ready in time: ", front->started ? "it is in production" : "it waits for a slot"),
+                  formatted("batch {} was not ready in time: {}", front->job->shape().id,
+                            front->started ? "it is in production" : "it waits for a slot"),
                   "timeout")
           .with_kind(ErrorKind::pop_timeout)
           .in_stage("pop");

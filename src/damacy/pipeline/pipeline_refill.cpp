@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
@@ -94,7 +95,8 @@ void PipelineImpl::pull(QueuedSource& source, std::int64_t room) const {
   try {
     for (std::int64_t n = 0; n < room && !source.exhausted; ++n) {
       if (bounded && source.after_flush >= limit) {
-        log(LogLevel::warn, text("a source gave ", limit, " samples after flush and did not end: the rest is dropped"));
+        log(LogLevel::warn,
+            formatted("a source gave {} samples after flush and did not end: the rest is dropped", limit));
         source.exhausted = true;
         return;
       }

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/host_memory.h"
 #include "damacy/core/log.h"
-#include "damacy/core/text.h"
 #include "damacy/pipeline/pipeline_impl.h"
 
 namespace damacy {
@@ -27,9 +27,9 @@ void PipelineImpl::make_slots(const PlannedSample& first) {
     const std::int64_t fitting = memory / config.n_batches / (bytes / config.batch_size);
     throw Error(
         Status::oom,
-        text(config.n_batches, " batches of ", bytes, " bytes exceed the machine's memory of ", memory, " bytes: ",
-             fitting > 0 ? text("a batch_size of at most ", fitting, " would fit")
-                         : std::string("samples must be smaller, or of a shorter dtype")),
+        formatted("{} batches of {} bytes exceed the machine's memory of {} bytes: {}", config.n_batches, bytes, memory,
+                  fitting > 0 ? formatted("a batch_size of at most {} would fit", fitting)
+                              : std::string("samples must be smaller, or of a shorter dtype")),
         "memory");
   }
   const KeepLimit limit = keep_limit(config, bytes, around.keeps_batches, free_memory());
@@ -70,16 +70,17 @@ Slots::Growth PipelineImpl::add_slot(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSI
   check_usable();
   const Slots::Added added = slots->added();
   if (growth == Slots::Growth::no_memory && !std::exchange(told_of_refusal, true))
-    log(LogLevel::warn, text("no slot was added for batches that the consumer holds: ", added.refusal));
+    log(LogLevel::warn, formatted("no slot was added for batches that the consumer holds: {}", added.refusal));
   if (growth != Slots::Growth::added) return growth;
   told_of_refusal = false;
   if (!std::exchange(told_of_added, true))
-    log(LogLevel::info, text("a slot was added: the consumer holds ", added.held, " batches; added slots may take ",
-                             keep.bytes, " bytes"));
+    log(LogLevel::info, formatted("a slot was added: the consumer holds {} batches; added slots may take {} bytes",
+                                  added.held, keep.bytes));
   if (added.slots >= kManyAdded && !std::exchange(told_of_many, true))
     log(LogLevel::warn,
-        text(added.slots, " slots were added, ", added.bytes, " of at most ", keep.bytes, " bytes: the consumer holds ",
-             added.held, " batches; keep copies of what is kept for long, or set keep_bytes"));
+        formatted(
+            "{} slots were added, {} of at most {} bytes: the consumer holds {} batches; keep copies of what is kept for long, or set keep_bytes",
+            added.slots, added.bytes, keep.bytes, added.held));
   wakeup->can_produce.notify_all();
   return growth;
 }

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 #include "damacy/store/detail/open_files.h"
 #include "damacy/store/store.h"
@@ -24,9 +25,9 @@ std::string why_no_directory(const std::filesystem::path& path) {
   const auto above = path.parent_path();
   if (type == std::filesystem::file_type::directory || above == path) return {};
   if (type != std::filesystem::file_type::not_found)
-    return failed ? std::string() : text(path.string(), " is no directory");
+    return failed ? std::string() : formatted("{} is no directory", path.string());
   const std::string why = why_no_directory(above);
-  return why.empty() ? text("there is no '", path.filename().string(), "' in ", above.string()) : why;
+  return why.empty() ? formatted("there is no '{}' in {}", path.filename().string(), above.string()) : why;
 }
 
 struct CloseDirectory {

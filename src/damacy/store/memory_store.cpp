@@ -20,7 +20,7 @@ struct MemoryStore::Version final : Object {
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
     const std::size_t left = offset < bytes.size() ? bytes.size() - offset : 0;
     if (left < dst.size())
-      throw Error(Status::io, text("short read: ", left, " of ", dst.size(), " bytes"), "short-read")
+      throw Error(Status::io, formatted("short read: {} of {} bytes", left, dst.size()), "short-read")
           .at_bytes(offset, offset + dst.size())
           .at_key(key)
           .at_store(store);

@@ -32,17 +32,17 @@ std::string_view kind_of(mode_t mode) {
 }  // namespace
 
 Error io_error(const FileName& name, std::string_view verb, int number, int retries) {
-  std::string message = text("cannot ", verb, ": ", words(number));
-  if (retries > 0) message += text(" (tried ", retries + 1, " times)");
+  std::string message = formatted("cannot {}: {}", verb, words(number));
+  if (retries > 0) message += formatted(" (tried {} times)", retries + 1);
   return located(Error(Status::io, std::move(message), "io").with_errno(number), name);
 }
 
 Error not_regular(const FileName& name, mode_t mode) {
-  return located(Error(Status::io, text("not a regular file but ", kind_of(mode)), "io"), name);
+  return located(Error(Status::io, formatted("not a regular file but {}", kind_of(mode)), "io"), name);
 }
 
 Error changed_error(const FileName& name, std::string_view how) {
-  return located(Error(Status::io, text("the object ", how, " since it was opened"), "changed"), name);
+  return located(Error(Status::io, formatted("the object {} since it was opened", how), "changed"), name);
 }
 
 Stamp stamp_of(const struct ::stat& found) noexcept {
@@ -198,7 +198,7 @@ void FileObject::read_exact(std::uint64_t offset, std::span<std::byte> dst) {
     descriptors_->remove(*this);
   }
   if (got != dst.size())
-    throw located(Error(Status::io, text("short read: ", got, " of ", dst.size(), " bytes"), "short-read")
+    throw located(Error(Status::io, formatted("short read: {} of {} bytes", got, dst.size()), "short-read")
                       .at_bytes(offset, offset + dst.size()),
                   name_);
 }

@@ -6,18 +6,18 @@
 #include <system_error>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
 
 [[noreturn]] void refuse_key(std::string_view key, std::string_view why) {
-  throw Error(Status::inval, text("not a store key: ", why), "limit").at_key(key);
+  throw Error(Status::inval, formatted("not a store key: {}", why), "limit").at_key(key);
 }
 
 [[noreturn]] void refuse_uri(std::string_view uri, std::string_view why) {
-  throw Error(Status::inval, text("uri ", why), "uri").at_uri(uri);
+  throw Error(Status::inval, formatted("uri {}", why), "uri").at_uri(uri);
 }
 
 bool is_alpha(char c) {
@@ -67,16 +67,16 @@ std::string percent_decoded(std::string_view uri, std::string_view encoded) {
 
 void check_key(std::string_view key) {
   if (key.size() > Limits::key_bytes)
-    refuse_key(key, text("longer than ", Limits::key_bytes, " bytes (has ", key.size(), ")"));
+    refuse_key(key, formatted("longer than {} bytes (has {})", Limits::key_bytes, key.size()));
   if (key.find('\0') != std::string_view::npos) refuse_key(key, "holds a NUL");
   std::uint64_t components = 0;
   for (std::size_t begin = 0; begin <= key.size();) {
     const std::size_t end = std::min(key.find('/', begin), key.size());
     const std::string_view part = key.substr(begin, end - begin);
     if (part.empty()) refuse_key(key, "has an empty part");
-    if (part == "." || part == "..") refuse_key(key, text("has a part '", part, "'"));
+    if (part == "." || part == "..") refuse_key(key, formatted("has a part '{}'", part));
     if (++components > Limits::key_components)
-      refuse_key(key, text("has more than ", Limits::key_components, " components"));
+      refuse_key(key, formatted("has more than {} components", Limits::key_components));
     begin = end + 1;
   }
 }
@@ -84,12 +84,12 @@ void check_key(std::string_view key) {
 std::string path_of_uri(std::string_view uri) {
   if (uri.empty()) refuse_uri(uri, "is empty");
   if (uri.size() > Limits::uri_bytes)
-    refuse_uri(uri, text("is longer than ", Limits::uri_bytes, " bytes (has ", uri.size(), ")"));
+    refuse_uri(uri, formatted("is longer than {} bytes (has {})", Limits::uri_bytes, uri.size()));
   if (uri.find('\0') != std::string_view::npos) refuse_uri(uri, "holds a NUL");
   const std::string scheme = scheme_of(uri);
   if (scheme.empty()) return std::string(uri);
   if (scheme != "file")
-    refuse_uri(uri, text("has a scheme that cannot be read: ", scheme, "; paths and file:///path can"));
+    refuse_uri(uri, formatted("has a scheme that cannot be read: {}; paths and file:///path can", scheme));
   const std::string_view rest = uri.substr(scheme.size() + 3);
   if (rest.empty() || rest[0] != '/') refuse_uri(uri, "names a host; a file is file:///path");
   return percent_decoded(uri, rest);

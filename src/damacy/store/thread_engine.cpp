@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "damacy/core/address_space.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
@@ -127,10 +128,10 @@ class ThreadEngine final : public Engine {
     } catch (const std::system_error& error) {
       const std::size_t started = seats_.size();
       end();
-      throw Error(
-          Status::oom,
-          text("cannot start reader thread ", started + 1, " of ", count_, ": ", error.what(), address_space_note()),
-          "memory")
+      throw Error(Status::oom,
+                  formatted("cannot start reader thread {} of {}: {}{}", started + 1, count_, error.what(),
+                            address_space_note()),
+                  "memory")
           .with_errno(error.code().value());
     } catch (...) {
       end();

@@ -2,9 +2,9 @@
 
 #include "damacy/core/dtype.h"
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
-#include "damacy/core/text.h"
 #include "damacy/store/storage_watch.h"
 #include "damacy/zarr/array_attributes.h"
 #include "damacy/zarr/detail/opening.h"
@@ -22,7 +22,7 @@ void describe(const ArrayMetadata& array, ArrayInfo& info) {
   info.codecs = array.codec_names;
   info.supported = is_batch_dtype(array.dtype);
   if (!info.supported)
-    info.why_not = text("no batch conversion for ", info.dtype, ": read it through zarr-python and damacy.zarr");
+    info.why_not = formatted("no batch conversion for {}: read it through zarr-python and damacy.zarr", info.dtype);
   info.elements = array.dtype;
   info.fill = array.fill;
 }
@@ -43,20 +43,21 @@ std::string read_attributes(Store& store, const std::string& key) {
   if (!object) return {};
   const std::uint64_t size = object->stamp().size;
   if (size > Limits::group_document_bytes)
-    throw Error(Status::inval, text("document of ", size, " bytes, limit ", Limits::group_document_bytes), "limit");
+    throw Error(Status::inval, formatted("document of {} bytes, limit {}", size, Limits::group_document_bytes),
+                "limit");
   std::string document(size, '\0');
   object->read_exact(0, std::as_writable_bytes(std::span(document)));
   return document;
 }
 
-// In v2 `null` is no missing value, and any other fill value is one.
+// In v2 every fill value except `null` is a missing value.
 std::optional<FillBytes> missing_fill(const FoundArray& found, const ArrayInfo& info) {
   if (found.zarr_format != 2 || !info.elements) return std::nullopt;
   const auto parsed = json::Document::parse(found.text, json::Form::plain);
   return parsed.root().at("fill_value").is(json::Kind::null) ? std::nullopt : std::optional(info.fill);
 }
 
-// Attributes that cannot be understood leave an array readable: they are left out with a warning.
+// Unsupported attributes do not make an array unreadable: they are ignored with a warning.
 void describe_attributes(FoundArray& found, Store& store, ArrayInfo& info) {
   const std::string key = found.zarr_format == 3 ? found.key : below(found.path, ".zattrs");
   std::string document = found.zarr_format == 3 ? std::move(found.text) : read_attributes(store, key);
@@ -74,7 +75,7 @@ void describe_attributes_if_legal(FoundArray& found, Store& store, ArrayInfo& in
     describe_attributes(found, store, info);
   } catch (const Error& e) {
     if (e.status() != Status::decode && e.status() != Status::inval) throw;
-    log(LogLevel::warn, text(info.uri, ": attributes are left out: ", e.message()));
+    log(LogLevel::warn, formatted("{}: attributes are left out: {}", info.uri, e.message()));
   }
   if (info.dims.size() != info.shape.size()) info.dims.resize(info.shape.size());
 }

@@ -1,9 +1,9 @@
-// Elements of a box, straight from the store: for types that no batch holds, and for tools.
+// Reads the elements of a box directly from the store, for types that batches do not support, and for tools.
 #include <vector>
 
 #include "damacy/copy/block_copy.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/catalog.h"
 #include "damacy/zarr/decode_error.h"
@@ -19,13 +19,13 @@ void check_box(const ArrayMetadata& array, const Box& box, std::size_t out_bytes
     inside = box.start[axis] >= 0 && box.start[axis] <= box.stop[axis] && box.stop[axis] <= array.shape[axis];
   if (!inside)
     throw Error(Status::inval,
-                text("box from ", tuple_text(box.start.span()), " to ", tuple_text(box.stop.span()),
-                     " is not inside an array of shape ", tuple_text(array.shape.span())),
+                formatted("box from {} to {} is not inside an array of shape {}", tuple_text(box.start.span()),
+                          tuple_text(box.stop.span()), tuple_text(array.shape.span())),
                 "aabb");
   const auto elements = product(box.extents().span());
   const std::uint64_t bytes = elements ? static_cast<std::uint64_t>(*elements) * size_of(array.dtype) : 0;
   if (!elements || bytes != out_bytes)
-    throw Error(Status::inval, text("a box of ", bytes, " bytes, and room for ", out_bytes), "aabb");
+    throw Error(Status::inval, formatted("the box has {} bytes and the output {}", bytes, out_bytes), "aabb");
 }
 
 // Copies `part` of a chunk, or of a single element when strides are zero.
@@ -73,7 +73,7 @@ class BoxReader {
     if (!result.ok()) throw decode_error(result).at_bytes(stored.offset, stored.offset + stored.bytes);
   }
 
-  // Bits move: a bool that is neither 0 nor 1 stays as it is.
+  // Copies bits: a bool that is neither 0 nor 1 is unchanged.
   BlockCopy copy_of(bool is_stored) const {
     const ArrayMetadata& metadata = array_.metadata();
     const Dtype type = metadata.dtype == Dtype::boolean ? Dtype::u8 : metadata.dtype;

@@ -1,5 +1,6 @@
 #include "damacy/zarr/decode_error.h"
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
@@ -9,7 +10,7 @@ Error decode_error(const DecodeResult& result) noexcept try {
   if (!result.has_expected)
     message += text(": ", result.seen);
   else if (result.seen != 0 || result.expected != 0)
-    message += text(": ", result.seen, ", expected ", result.expected);
+    message += formatted(": {}, expected {}", result.seen, result.expected);
   std::string reason(reason_of(result.status));
   if (result.status == DecodeStatus::unsupported) return Error::unsupported(std::move(message), std::move(reason));
   return Error(result.status == DecodeStatus::limit ? Status::inval : Status::decode, std::move(message),

@@ -1,8 +1,8 @@
 // Group documents of both versions, and consolidated metadata.
 #include <algorithm>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/zarr/detail/document.h"
 #include "damacy/zarr/metadata.h"
 
@@ -12,7 +12,7 @@ namespace {
 using json::Kind;
 using json::Value;
 
-// For a node type that is none: what its writer will have meant.
+// For an invalid node type: the expected ones.
 std::string_view meant(std::string_view kind) {
   const auto is = [&](std::string_view name) {
     return std::ranges::equal(kind, name, {},
@@ -35,11 +35,11 @@ bool is_legal_path(std::string_view path) {
 std::string parse_level_path(const Value& dataset) {
   const Value path = dataset.at("path");
   if (!is_legal_path(path.expect(Kind::string).text()))
-    throw path.error(Status::decode, text("'", path.text(), "' is not a path below the group"), "metadata");
+    throw path.error(Status::decode, formatted("'{}' is not a path below the group", path.text()), "metadata");
   return std::string(path.text());
 }
 
-// The first level must be right, for it is read; others are only told to who asks.
+// The first level is read and must be valid. Other levels are only listed for users.
 void parse_levels(const Value& multiscale, GroupMetadata& group) {
   const Value datasets = multiscale.at("datasets");
   if (datasets.expect(Kind::array).size() == 0)
@@ -76,7 +76,7 @@ bool names_images(const Value& attributes) {
   return attributes.find("plate") || attributes.find("well") || attributes.find("bioformats2raw.layout");
 }
 
-// `ome`: the member of that name, which v3 has, and which is asked first.
+// `ome`: the member of that name (v3), which takes precedence.
 void parse_image(const Value& attributes, std::optional<Value> ome, GroupMetadata& group) {
   if (ome && !ome->is(Kind::object)) ome.reset();
   group.names_images_inside = names_images(attributes) || (ome && names_images(*ome));
@@ -111,7 +111,7 @@ void parse_v2_consolidated(std::string_view text, GroupMetadata& group) {
   }
 }
 
-// It is a shortcut and no more: without it the arrays are looked for.
+// Only a shortcut: without it the arrays are searched for.
 template <class Parse>
 void or_malformed(GroupMetadata& group, Parse parse) {
   try {
@@ -149,7 +149,7 @@ GroupMetadata parse_v3_group(std::string_view document) {
     return group;
   }
   if (kind != "group")
-    throw type.error(Status::decode, text("node_type '", kind, "', expected ", meant(kind)), "metadata");
+    throw type.error(Status::decode, formatted("node_type '{}', expected {}", kind, meant(kind)), "metadata");
   for (const Value member : root) parse_v3_member(member, group);
   return group;
 }

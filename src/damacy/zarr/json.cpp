@@ -14,6 +14,7 @@
 #include <charconv>
 #include <tuple>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/zarr/detail/json_stream.h"
@@ -33,7 +34,7 @@ class TreeBuilder {
     const Zone zone = begin_value();
     if (limits_text(zone)) {
       if (is_bare_word(number))
-        return fail(Status::decode, text("the bare word ", number, " is legal in attributes only"));
+        return fail(Status::decode, formatted("the bare word {} is legal in attributes only", number));
       if (number.size() > Limits::json_number_chars)
         return too_many("characters of a number", Limits::json_number_chars, number.size());
     }
@@ -95,7 +96,7 @@ class TreeBuilder {
     return zone;
   }
 
-  // Of an object in which a name occurred twice nothing more is kept: nobody will look into it.
+  // After a duplicate name nothing more of the object is kept, because it will not be used.
   Zone zone_of_next_member(const Frame& frame) const {
     const Zone zone = zone_of_member(frame.zone, frame.name, frame.count - 1);
     const bool is_bad = frame.node != Document::kNone && document_.nodes_[frame.node].duplicate != Document::kNone;
@@ -183,14 +184,14 @@ class TreeBuilder {
   bool check_string(std::string_view string, Zone zone) {
     if (limits_text(zone) && string.size() > Limits::json_string_bytes)
       return too_many("bytes of a string", Limits::json_string_bytes, string.size());
-    // RapidJSON has checked what stands in the document, but lets a lone low surrogate pass when it is escaped.
+    // RapidJSON has validated the text, except that it accepts an escaped lone low surrogate.
     for (auto at = string.find('\xed'); at != string.npos; at = string.find('\xed', at + 1))
       if (static_cast<unsigned char>(string[at + 1]) >= 0xa0) return fail(Status::decode, "lone surrogate in a string");
     return true;
   }
 
   bool too_many(std::string_view what, std::uint64_t limit, std::uint64_t found) {
-    return fail(Status::inval, text("more ", what, " than the limit: ", found, ", limit ", limit), "limit");
+    return fail(Status::inval, formatted("more {} than the limit: {}, limit {}", what, found, limit), "limit");
   }
   bool fail(Status status, std::string message, std::string reason = "json") {
     failure_ = Error(status, std::move(message), std::move(reason));
@@ -208,7 +209,7 @@ class TreeBuilder {
 namespace {
 
 Error not_json(std::string_view why) {
-  return Error(Status::decode, text("not JSON: ", why), "json");
+  return Error(Status::decode, formatted("not JSON: {}", why), "json");
 }
 
 }  // namespace
@@ -226,7 +227,7 @@ Document Document::parse(std::string_view text_, Form form) {
   const auto result = reader.Parse<kFlags>(stream, builder);
   if (builder.failure()) throw *builder.failure();
   if (result.IsError())
-    throw not_json(text(rapidjson::GetParseError_En(result.Code()), " (byte ", result.Offset(), ")"))
+    throw not_json(formatted("{} (byte {})", rapidjson::GetParseError_En(result.Code()), result.Offset()))
         .at_pointer(builder.pointer());
   return document;
 }
@@ -309,7 +310,7 @@ std::optional<Value> Value::find(std::string_view member) const {
 
 Value Value::at(std::string_view member) const {
   if (auto value = find(member)) return *value;
-  throw Error(Status::decode, damacy::text("member '", member, "' is missing"), "metadata")
+  throw Error(Status::decode, damacy::formatted("member '{}' is missing", member), "metadata")
       .at_pointer(pointer() + pointer_token(member));
 }
 

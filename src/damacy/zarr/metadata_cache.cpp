@@ -74,8 +74,8 @@ Charge MetadataCache::reserve(std::uint64_t bytes) {
       indices_.take(index);
     else
       throw Error(Status::oom,
-                  text("metadata, and shards that are decoded as a whole: ", bytes, " bytes more, ", ledger_->used(),
-                       " in use, limit ", limits_.bytes),
+                  formatted("metadata cache full: need {} bytes, {} of {} in use (includes decoded shards)", bytes,
+                            ledger_->used(), limits_.bytes),
                   "memory");
   }
   return Charge(ledger_, bytes);

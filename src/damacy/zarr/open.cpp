@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
@@ -22,13 +23,13 @@ struct Text {
   }
 };
 
-// A store, and what keeps its large documents apart.
+// A store, with the lock for its large documents.
 struct Source {
   Store& store;
   LargeDocuments& large;
 };
 
-// Waits for those who have it: storage may hold one of them.
+// Waits for other holders, of which one may be stuck in a storage call.
 std::unique_lock<LargeDocuments> turn_of(LargeDocuments& large) {
   return StorageWatch::wait_behind([&] { return std::unique_lock(large); });
 }
@@ -39,7 +40,7 @@ std::optional<Text> read_document(const Source& source, std::string key, std::ui
   if (!object) return std::nullopt;
   const auto size = object->stamp().size;
   if (size > limit)
-    throw Error(Status::inval, text("document of ", size, " bytes, limit ", limit), "limit").at_key(key);
+    throw Error(Status::inval, formatted("document of {} bytes, limit {}", size, limit), "limit").at_key(key);
   Text document{std::move(key), object->stamp(), {}, {}};
   if (size > Limits::array_document_bytes) document.turn = turn_of(source.large);
   document.characters.resize(size);
@@ -58,7 +59,7 @@ struct Node {
 void warn_of_both(Store& store, const std::string& uri, std::string_view path) {
   for (const std::string_view name : {".zarray", ".zgroup"})
     if (store.stamp(below(path, name))) {
-      log(LogLevel::warn, text(uri, ": holds zarr.json and ", below(path, name), "; zarr.json is used"));
+      log(LogLevel::warn, formatted("{}: holds zarr.json and {}; zarr.json is used", uri, below(path, name)));
       return;
     }
 }
@@ -89,12 +90,13 @@ std::optional<Node> read_node(const Source& source, const std::string& uri, std:
 
 Error no_metadata(std::string_view path, std::string_view hint) {
   const auto name = [&](std::string_view document) { return below(path, document); };
-  return Error(Status::notfound,
-               text("no zarr metadata: tried ", name("zarr.json"), ", ", name(".zarray"), ", ", name(".zgroup"), hint),
-               "no-metadata");
+  return Error(
+      Status::notfound,
+      formatted("no zarr metadata: tried {}, {}, {}{}", name("zarr.json"), name(".zarray"), name(".zgroup"), hint),
+      "no-metadata");
 }
 
-// For who named a path that is not there, a file, or a folder of arrays.
+// Errors for a path that does not exist, a file, or a folder of arrays.
 Error no_metadata_at_root(Store& store) {
   if (const std::string why = store.why_absent(); !why.empty()) return no_metadata("", text("; ", why));
   std::string arrays;
@@ -102,7 +104,7 @@ Error no_metadata_at_root(Store& store) {
     arrays = shown_arrays(walk_arrays(store));
   } catch (const Error&) {  // a folder that cannot be listed
   }
-  return no_metadata("", arrays.empty() ? arrays : text("; arrays inside: ", arrays));
+  return no_metadata("", arrays.empty() ? arrays : formatted("; arrays inside: {}", arrays));
 }
 
 FoundArray found(Node node, std::string path) {
@@ -121,7 +123,7 @@ ReadDocument read_mark(const std::optional<Text>& document, std::string key) {
   return {std::move(key), document ? std::optional(document->stamp) : std::nullopt};
 }
 
-// v2 attributes lie in a document of their own.
+// v2 attributes are in a separate document.
 GroupMetadata read_v2_group(const Source& source, const Node& node, std::vector<ReadDocument>& through) {
   const auto attributes = read_document(source, ".zattrs", Limits::group_document_bytes);
   through.push_back(read_mark(attributes, ".zattrs"));
@@ -131,7 +133,8 @@ GroupMetadata read_v2_group(const Source& source, const Node& node, std::vector<
 }
 
 void warn_of_malformed_map(const std::string& uri, const GroupMetadata& group) {
-  if (group.consolidated_malformed) log(LogLevel::warn, text(uri, ": consolidated metadata are malformed and ignored"));
+  if (group.consolidated_malformed)
+    log(LogLevel::warn, formatted("{}: consolidated metadata are malformed and ignored", uri));
 }
 
 // From consolidated metadata where they are, else from a walk.
@@ -148,9 +151,9 @@ Error is_group(const Source& source, const std::string& uri, const Node& node, c
   try {
     arrays = shown_arrays(arrays_inside(source, uri, node, group));
   } catch (const Error& e) {
-    arrays = text("unknown (", e.message(), ")");
+    arrays = formatted("unknown ({})", e.message());
   }
-  std::string message = text("is a group, not an array; arrays inside: ", arrays.empty() ? "none" : arrays);
+  std::string message = formatted("is a group, not an array; arrays inside: {}", arrays.empty() ? "none" : arrays);
   if (group.names_images_inside) message += "; it holds images, one of which must be named";
   return Error(Status::inval, std::move(message), "group").at_key(node.document.key);
 }
@@ -158,12 +161,13 @@ Error is_group(const Source& source, const std::string& uri, const Node& node, c
 // Level 0 of the image that the group at the root is.
 FoundArray find_level(const Source& source, const std::string& uri, const GroupMetadata& group) {
   if (group.multiscales_count > 1)
-    log(LogLevel::info, text(uri, ": the first of ", group.multiscales_count, " multiscales is used"));
+    log(LogLevel::info, formatted("{}: the first of {} multiscales is used", uri, group.multiscales_count));
   const std::string& path = group.level_paths.front();
   auto node = read_node(source, uri, path);
   if (!node) throw no_metadata(path, "");
   if (!node->is_array)
-    throw Error(Status::inval, text("level '", path, "' is a group, not an array"), "group").at_key(node->document.key);
+    throw Error(Status::inval, formatted("level '{}' is a group, not an array", path), "group")
+        .at_key(node->document.key);
   FoundArray level = found(std::move(*node), path);
   level.levels = group.level_paths;
   level.axes = group.axes;

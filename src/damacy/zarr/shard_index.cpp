@@ -2,7 +2,7 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 namespace {
@@ -29,7 +29,8 @@ void check_checksums(std::span<const std::byte> bytes, std::uint32_t checksums) 
     const auto covered = bytes.first(bytes.size() - 4);
     const auto stored = read_unsigned<4>(covered.data() + covered.size(), /*big_endian=*/false);
     const std::uint64_t computed = crc32c(covered);
-    if (stored != computed) throw bad_index(text("checksum of the index: stored ", stored, ", computed ", computed));
+    if (stored != computed)
+      throw bad_index(formatted("checksum of the index: stored {}, computed {}", stored, computed));
     bytes = covered;
   }
 }
@@ -41,17 +42,18 @@ struct Bounds {  // of what chunks may occupy
 
 void check_entry(std::size_t entry, std::uint64_t offset, std::uint64_t bytes, const Bounds& bounds,
                  const ShardIndex::Rules& rules) {
-  const auto names = [&] { return text("entry ", entry, " of the index (offset ", offset, ", ", bytes, " bytes)"); };
-  if (offset == kMissing || bytes == kMissing) throw bad_index(text(names(), " is half missing"));
+  const auto names = [&] { return formatted("entry {} of the index (offset {}, {} bytes)", entry, offset, bytes); };
+  if (offset == kMissing || bytes == kMissing)
+    throw bad_index(formatted("{}: only one of offset and size says that the chunk is missing", names()));
   const auto end = checked_add(offset, bytes);
   if (!end || *end > rules.object_bytes)
-    throw bad_index(text(names(), " ends outside the object of ", rules.object_bytes, " bytes"));
-  if (offset < bounds.begin || *end > bounds.end) throw bad_index(text(names(), " touches the index"));
-  if (bytes == 0) throw bad_index(text(names(), " is empty"));
+    throw bad_index(formatted("{} ends outside the object of {} bytes", names(), rules.object_bytes));
+  if (offset < bounds.begin || *end > bounds.end) throw bad_index(formatted("{} overlaps the index", names()));
+  if (bytes == 0) throw bad_index(formatted("{} is empty", names()));
   if (rules.exact_chunk_bytes && bytes != *rules.exact_chunk_bytes)
-    throw bad_index(text(names(), " is not of the only possible size ", *rules.exact_chunk_bytes));
+    throw bad_index(formatted("{} must have {} bytes", names(), *rules.exact_chunk_bytes));
   if (bytes > rules.max_chunk_bytes)
-    throw Error(Status::inval, text(names(), " exceeds the limit of ", rules.max_chunk_bytes, " bytes of a chunk"),
+    throw Error(Status::inval, formatted("{} exceeds the limit of {} bytes of a chunk", names(), rules.max_chunk_bytes),
                 "limit");
 }
 
@@ -62,7 +64,7 @@ ShardIndex ShardIndex::parse(std::span<const std::byte> bytes, std::size_t chunk
   const std::uint64_t index_bytes = encoded_bytes(chunk_count, layout);
   if (bytes.size() != index_bytes || rules.object_bytes < index_bytes)
     throw Error(Status::io,
-                text("short read: an index of ", index_bytes, " bytes in an object of ", rules.object_bytes),
+                formatted("short read: an index of {} bytes in an object of {}", index_bytes, rules.object_bytes),
                 "short-read");
   check_checksums(bytes, layout.checksums);
   const Bounds bounds =

@@ -1,7 +1,7 @@
 #include "damacy/zarr/stored_chunk.h"
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 
@@ -15,14 +15,15 @@ StoredChunk find_stored_chunk(const Array& array, const Shard& shard, std::size_
   if (codecs.fixed_size()) {
     const std::uint64_t exact = codecs.fixed_encoded_size(array.metadata().chunk_bytes());
     if (stored < exact)
-      throw Error(Status::io, text("short read: ", stored, " of ", exact, " bytes"), "short-read").at_bytes(0, exact);
+      throw Error(Status::io, formatted("short read: {} of {} bytes", stored, exact), "short-read").at_bytes(0, exact);
     if (stored > exact)
-      throw Error(Status::decode, text("the object holds ", stored, " bytes, its chunk is ", exact), "size")
+      throw Error(Status::decode, formatted("the object has {} bytes, a chunk has {}", stored, exact), "size")
           .at_bytes(0, stored);
   } else if (stored > array.max_encoded_chunk_bytes()) {
-    throw Error(Status::inval,
-                text("an encoded chunk of ", stored, " bytes exceeds the limit of ", array.max_encoded_chunk_bytes()),
-                "limit")
+    throw Error(
+        Status::inval,
+        formatted("an encoded chunk of {} bytes exceeds the limit of {}", stored, array.max_encoded_chunk_bytes()),
+        "limit")
         .at_bytes(0, stored);
   }
   return {0, stored};

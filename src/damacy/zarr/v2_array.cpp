@@ -1,8 +1,8 @@
 // .zarray: documents of zarr v2.
 #include <bit>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/zarr/detail/codecs.h"
 #include "damacy/zarr/detail/data_type.h"
 #include "damacy/zarr/detail/document.h"
@@ -34,7 +34,7 @@ Dims parse_chunks(const Value& list, const Dims& shape) {
 bool parse_is_column_major(const Value& order) {
   const auto letter = order.expect(Kind::string).text();
   if (letter != "C" && letter != "F")
-    throw order.error(Status::decode, text("order '", letter, "', expected C or F"), "metadata");
+    throw order.error(Status::decode, formatted("order '{}', expected C or F", letter), "metadata");
   return letter == "F";
 }
 

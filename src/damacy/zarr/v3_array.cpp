@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/zarr/detail/cf_attributes.h"
 #include "damacy/zarr/detail/chunk_grid.h"
 #include "damacy/zarr/detail/codecs.h"
@@ -28,7 +28,7 @@ bool swaps(bool big_endian, Dtype dtype) {
 KeyEncoding parse_key_encoding(const Value& value) {
   const Extension encoding = parse_extension(value, "chunk-key-encoding");
   if (encoding.name != "default" && encoding.name != "v2")
-    throw value.unsupported(text("chunk key encoding '", encoding.name, "' is not supported"), "chunk-key-encoding");
+    throw value.unsupported(formatted("chunk key encoding '{}' is not supported", encoding.name), "chunk-key-encoding");
   encoding.allow({"separator"}, "chunk-key-encoding");
   KeyEncoding keys{.prefix_c = encoding.name == "default", .separator = encoding.name == "default" ? '/' : '.'};
   if (const auto separator = encoding.option("separator")) keys.separator = parse_separator(*separator);
@@ -42,7 +42,7 @@ ShardIndexLayout parse_index_codecs(const Value& list) {
     const Extension codec = parse_extension(value, "index-codecs");
     const bool is_checksum = codec.name == "crc32c";
     if ((!is_checksum && codec.name != "bytes") || is_checksum != has_bytes)
-      throw value.unsupported(text("codec '", codec.name, "' is not supported here in an index"), "index-codecs");
+      throw value.unsupported(formatted("codec '{}' is not supported here in an index", codec.name), "index-codecs");
     if (is_checksum) {
       codec.allow({}, "codec-option");
       ++layout.checksums;
@@ -61,7 +61,7 @@ bool parse_index_at_end(const Extension& sharding) {
   if (!location) return true;
   const auto place = location->expect(Kind::string).text();
   if (place != "start" && place != "end")
-    throw location->unsupported(text("index location '", place, "' is not supported"), "codec-option");
+    throw location->unsupported(formatted("index location '{}' is not supported", place), "codec-option");
   return place == "end";
 }
 
@@ -72,7 +72,7 @@ Dims parse_inner_shape(const Value& chunk_shape, const Dims& shard, const Dims& 
     if (shard[axis] % inner[axis] != 0)
       throw chunk_shape.error(
           Status::decode,
-          text("chunk extent ", inner[axis], " does not divide shard extent ", shard[axis], " of axis ", axis),
+          formatted("chunk extent {} does not divide shard extent {} of axis {}", inner[axis], shard[axis], axis),
           "codec-chain");
   check_index_entries(shard, inner, chunk_shape);
   return inner;
@@ -113,7 +113,8 @@ void parse_codecs(const Value& root_list, const Value& root_shape, ArrayMetadata
 void check_dimension_names(const Value& names, std::size_t rank) {
   if (names.is(Kind::null)) return;
   if (names.expect(Kind::array).size() != rank)
-    throw names.error(Status::decode, text("expected ", rank, " dimension names, found ", names.size()), "metadata");
+    throw names.error(Status::decode, formatted("expected {} dimension names, found {}", rank, names.size()),
+                      "metadata");
   for (const Value name : names)
     if (!name.is(Kind::null)) name.expect(Kind::string);
 }

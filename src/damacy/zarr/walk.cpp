@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/zarr/detail/opening.h"
@@ -54,7 +55,7 @@ bool is_v3_array(Store& store, const std::string& path) {
   return parse_v3_group(document).is_array;
 }
 
-// What cannot be read is no array that could be named.
+// Arrays that cannot be read are not listed.
 bool is_array(Store& store, const std::string& path) {
   try {
     return store.stamp(below(path, ".zarray")) || is_v3_array(store, path);
@@ -94,7 +95,7 @@ std::string shown_arrays(std::vector<std::string> paths) {
   const std::size_t shown = std::min<std::size_t>(paths.size(), Limits::group_list_shown);
   std::string line;
   for (std::size_t i = 0; i < shown; ++i) line += text(i > 0 ? ", " : "", paths[i]);
-  if (shown < paths.size()) line += text(" (+", paths.size() - shown, " more)");
+  if (shown < paths.size()) line += formatted(" (+{} more)", paths.size() - shown);
   return line;
 }
 

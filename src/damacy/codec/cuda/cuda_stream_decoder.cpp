@@ -1,5 +1,5 @@
-// The stream decoder of CUDA devices: a wave's descriptors behind FrameList, kernels behind enqueue(). Knows neither
-// kernels nor CUDA's types; those are GpuDecoder's.
+// The stream decoder of CUDA devices. FrameList has a wave's descriptors, and enqueue() launches the kernels. Knows
+// neither kernels nor CUDA types; GpuDecoder does.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -7,7 +7,7 @@
 
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/trace.h"
 
 namespace damacy {
@@ -82,7 +82,7 @@ std::uint64_t address(const std::byte* memory) noexcept {
 
 void require_room(const char* what, std::uint64_t bytes, std::uint64_t needed) {
   if (bytes < needed)
-    throw Error(Status::inval, text("decoder: ", what, " of ", bytes, " bytes, ", needed, " are needed"), "buffers");
+    throw Error(Status::inval, formatted("decoder: {} of {} bytes, {} are needed", what, bytes, needed), "buffers");
 }
 
 class CudaStreamDecoder final : public StreamDecoder {

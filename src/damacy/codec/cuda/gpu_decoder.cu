@@ -5,14 +5,14 @@
 
 #include "damacy/codec/cuda/stages.cuh"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 namespace {
 
 void require(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  throw Error(Status::cuda, text("GPU decoder: ", what, ": ", cudaGetErrorString(error)));
+  throw Error(Status::cuda, formatted("GPU decoder: {}: {}", what, cudaGetErrorString(error)));
 }
 
 template <class Function>
@@ -24,7 +24,8 @@ Function driver_function(const char* name) {
 #else  // the version is that of the toolkit; what is asked for here has been the same since CUDA 4
   require(cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found), name);
 #endif
-  if (found != cudaDriverEntryPointSuccess) throw Error(Status::cuda, text("GPU decoder: the driver has no ", name));
+  if (found != cudaDriverEntryPointSuccess)
+    throw Error(Status::cuda, formatted("GPU decoder: the driver has no {}", name));
   return reinterpret_cast<Function>(function);
 }
 

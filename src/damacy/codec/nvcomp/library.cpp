@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
@@ -19,7 +20,7 @@ constexpr const char* kCure =
     "pip install nvidia-libnvcomp-cu12 (the extra damacy[nvcomp]), or nvidia-libnvcomp-cu13 for a driver of CUDA 13";
 
 Error refusal(std::string_view what) {
-  return {Status::inval, text("gpu_decoder='nvcomp': ", what, "; ", kCure), "arguments"};
+  return {Status::inval, formatted("gpu_decoder='nvcomp': {}; {}", what, kCure), "arguments"};
 }
 
 // Its symbols stay its own. It stays loaded: it has a CUDA run time inside that must not go while contexts live.
@@ -52,30 +53,30 @@ std::shared_ptr<const NvcompLibrary> NvcompLibrary::open(std::span<const std::st
     if (auto library = attempt(file)) return library;
   }
   for (int major = kNewestMajor; major >= kOldestMajor; --major)
-    if (auto library = attempt(text("libnvcomp.so.", major))) return library;
-  throw refusal(text("the nvCOMP library does not open (", seen, ")"));
+    if (auto library = attempt(formatted("libnvcomp.so.{}", major))) return library;
+  throw refusal(formatted("the nvCOMP library does not open ({})", seen));
 }
 
 NvcompLibrary::NvcompLibrary(void* handle, const std::string& file) : handle_(handle) {
   const auto get_properties = symbol<GetProperties>(handle, "nvcompGetProperties");
   Properties properties{};
   if (get_properties == nullptr || get_properties(&properties) != kSuccess)
-    throw refusal(text(file, " is older than nvCOMP ", kOldestMajor, " or is something else"));
+    throw refusal(formatted("{} is older than nvCOMP {} or is something else", file, kOldestMajor));
   const auto version = static_cast<int>(properties.version);
   const int major = version / 1000;
   version_ = text(major, ".", version % 1000 / 100, ".", version % 100);
   if (major < kOldestMajor || major > kNewestMajor)
-    throw refusal(text(file, " is nvCOMP ", version_, ", needed is ", kOldestMajor, " or ", kNewestMajor));
+    throw refusal(formatted("{} is nvCOMP {}, needed is {} or {}", file, version_, kOldestMajor, kNewestMajor));
   zstd_ = find(file, "Zstd");
   lz4_ = find(file, "LZ4");
   if (zstd_.alignment(Options{}, &zstd_alignment_) != kSuccess ||
       lz4_.alignment(Options{}, &lz4_alignment_) != kSuccess)
-    throw refusal(text(file, ": nvCOMP ", version_, " does not say which alignment it needs"));
+    throw refusal(formatted("{}: nvCOMP {} does not say which alignment it needs", file, version_));
 }
 
-// The function that tells the temporary memory lost its suffix in version 6, and gained a stream.
+// The function that returns the size of temporary memory has no suffix in version 6, and takes a stream.
 NvcompLibrary::Codec NvcompLibrary::find(const std::string& file, const std::string& codec) const {
-  const std::string stem = text("nvcompBatched", codec, "Decompress");
+  const std::string stem = formatted("nvcompBatched{}Decompress", codec);
   Codec found;
   found.decompress = symbol<Decompress>(handle_.get(), stem + "Async");
   found.alignment = symbol<GetAlignment>(handle_.get(), stem + "GetRequiredAlignments");
@@ -83,7 +84,7 @@ NvcompLibrary::Codec NvcompLibrary::find(const std::string& file, const std::str
   found.temp_of_6 = symbol<GetTempOf6>(handle_.get(), stem + "GetTempSize");
   if (found.decompress == nullptr || found.alignment == nullptr ||
       (found.temp_of_5 == nullptr && found.temp_of_6 == nullptr))
-    throw refusal(text(file, ": nvCOMP ", version_, " lacks functions of ", stem));
+    throw refusal(formatted("{}: nvCOMP {} lacks functions of {}", file, version_, stem));
   return found;
 }
 

@@ -4,7 +4,7 @@
 
 #include "damacy/codec/nvcomp/frames.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/trace.h"
 
 namespace damacy {
@@ -18,7 +18,7 @@ constexpr std::byte kNoVerdict{0xff};  // refused, so that the host decodes what
 
 void require_room(const char* what, std::uint64_t bytes, std::uint64_t needed) {
   if (bytes < needed)
-    throw Error(Status::inval, text("nvCOMP: ", what, " of ", bytes, " bytes, ", needed, " are needed"), "buffers");
+    throw Error(Status::inval, formatted("nvCOMP: {} of {} bytes, {} are needed", what, bytes, needed), "buffers");
 }
 
 // All calls of one wave.

@@ -9,7 +9,7 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::copy::detail {
 namespace {
@@ -120,8 +120,8 @@ class Finder {
       additions_.emplace_back(std::min(a.copy, b.copy), std::max(a.copy, b.copy));
       return;
     }
-    refuse(text(a.is_dst ? "the destination" : "the source", " of copy ", a.copy, " and ",
-                b.is_dst ? "the destination" : "the source", " of copy ", b.copy, " overlap"));
+    refuse(formatted("{} of copy {} and {} of copy {} overlap", a.is_dst ? "the destination" : "the source", a.copy,
+                     b.is_dst ? "the destination" : "the source", b.copy));
   }
 
   bool overlap(const Region& a, const Region& b) {
@@ -192,8 +192,8 @@ class Finder {
     return out;
   }
 
-  // Whether all strides are multiples of one number and the elements lie beside each other modulo that, as those of
-  // interleaved arrays do.
+  // Whether all strides are multiples of one number and the elements are disjoint modulo that number, as in interleaved
+  // arrays.
   bool pass_each_other(const Region& a, const Region& b) const {
     std::int64_t step = 0;
     for (const Region* region : {&a, &b})
@@ -210,10 +210,9 @@ class Finder {
   bool share_elements(const Region& a, const Region& b) const {
     const auto total = checked_add(element_count(copies_[a.copy].extents), element_count(copies_[b.copy].extents));
     if (!total || *total > kMostEnumerated)
-      refuse(text("whether copies ", a.copy, " and ", b.copy,
-                  " overlap cannot be told: their layouts differ, and "
-                  "together they have more than ",
-                  kMostEnumerated, " elements"));
+      refuse(formatted(
+          "whether copies {} and {} overlap cannot be told: their layouts differ, and together they have more than {} elements",
+          a.copy, b.copy, kMostEnumerated));
     if (pass_each_other(a, b)) return false;
     const auto first = addresses(a);
     const auto second = addresses(b);
@@ -235,11 +234,13 @@ class Finder {
     Slot box{slots_[copy.dst.slot].dtype, copy.extents, copy.dst.strides, true};
     if (nested(box).holds) return;
     if (element_count(copy.extents) > kMostEnumerated)
-      refuse(text("whether the destination of copy ", index, " overlaps itself cannot be told: it has more than ",
-                  kMostEnumerated, " elements"));
+      refuse(
+          formatted("whether the destination of copy {} overlaps itself cannot be told: it has more than {} elements",
+                    index, kMostEnumerated));
     const auto all = addresses(region(index, /*is_dst=*/true));
     for (std::size_t i = 1; i < all.size(); ++i)
-      if (all[i] - all[i - 1] < size_of(box.dtype)) refuse(text("the destination of copy ", index, " overlaps itself"));
+      if (all[i] - all[i - 1] < size_of(box.dtype))
+        refuse(formatted("the destination of copy {} overlaps itself", index));
   }
 
   std::span<const Slot> slots_;
@@ -261,7 +262,7 @@ Reach reach_of(std::int64_t offset, const Dims& extents, const Dims& strides, st
   for (std::size_t axis = 0; axis < extents.size(); ++axis) {
     if (extents[axis] == 0) return {offset, offset};
     const auto length = checked_mul(extents[axis] - 1, strides[axis]);
-    if (!length) throw Error(Status::inval, text("axis ", axis, " is too long"), "bounds");
+    if (!length) throw Error(Status::inval, formatted("axis {} is too long", axis), "bounds");
     extend(*length < 0 ? reach.begin : reach.end, *length);
   }
   extend(reach.end, static_cast<std::int64_t>(element_bytes));

@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 
 namespace damacy::cuda {
@@ -37,8 +38,8 @@ std::string listed(const std::vector<Target>& targets) {
 std::string what_there_is(const BuiltKernels& kernels) {
   std::string there_is = text("kernels for ", listed(kernels.cubins));
   if (kernels.ptx.empty()) return there_is;
-  return text(there_is, kernels.cubins.empty() ? "" : " and, ", "by a driver for CUDA ", version_text(kernels.toolkit),
-              " or newer, for GPUs from ", listed(kernels.ptx), " on");
+  return formatted("{}{}by a driver for CUDA {} or newer, for GPUs from {} on", there_is,
+                   kernels.cubins.empty() ? "" : " and, ", version_text(kernels.toolkit), listed(kernels.ptx));
 }
 
 }  // namespace
@@ -84,9 +85,9 @@ std::string why_no_kernels(const BuiltKernels& kernels, int capability, int driv
   const std::string there_is = text("this build has ", what_there_is(kernels));
   if (compiled) return text(there_is, ", and this driver is for CUDA ", version_text(driver), ": update the driver");
   if (capability < kOldestCapability)
-    return text(there_is, ", and there are none for GPUs before ", capability_text(kOldestCapability));
-  return text(there_is, ": install a wheel with kernels for ", capability_text(capability),
-              ", or build one with DAMACY_CUDA_ARCHS=", capability, "-real");
+    return formatted("{}, and there are none for GPUs before {}", there_is, capability_text(kOldestCapability));
+  return formatted("{}: install a wheel with kernels for {}, or build one with DAMACY_CUDA_ARCHS={}-real", there_is,
+                   capability_text(capability), capability);
 }
 
 }  // namespace damacy::cuda

@@ -2,7 +2,7 @@
 #include "damacy/device/cuda/context.h"
 
 #include "damacy/core/fork.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::cuda {
 namespace {
@@ -60,7 +60,7 @@ void Context::check_usable() const {
 
 Error Context::error(CUresult result, const char* call) const {
   const bool sticky = is_sticky(result);
-  std::string message = text(call, " on device ", ordinal_, ": ", described(calls(), result));
+  std::string message = formatted("{} on device {}: {}", call, ordinal_, described(calls(), result));
   if (sticky) message += "; the context is lost: restart the process to use this device again";
   return Error(Status::cuda, std::move(message), "cuda").with_sticky(sticky).with_errno(static_cast<int>(result));
 }

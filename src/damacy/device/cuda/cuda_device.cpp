@@ -1,4 +1,4 @@
-// A GPU behind Device, and how one is chosen by context. Knows whose stream may be recorded on, and when.
+// A GPU as a Device, and how one is chosen by context. Knows on which streams an event may be recorded, and when.
 #include "damacy/device/cuda/cuda_device.h"
 
 #include <map>
@@ -36,7 +36,7 @@ class CudaDevice final : public Device {
     CUdevice device = 0;
     char name[256] = "";
     if (calls().cuDeviceGet(&device, index()) == CUDA_SUCCESS) calls().cuDeviceGetName(name, sizeof name, device);
-    name_ = text("cuda:", index(), " ", name);
+    name_ = formatted("cuda:{} {}", index(), name);
   }
 
   std::string name() const override { return name_; }
@@ -94,7 +94,7 @@ class CudaDevice final : public Device {
 
   Event fence_all(bool spare_captures) override {
     const Use use(*context_);
-    // Captures on non-blocking streams do not show there.
+    // Captures on non-blocking streams are not visible there.
     if (calls().cuCtxRecordEvent != nullptr && !spare_captures && !is_capturing(*context_, CU_STREAM_LEGACY)) {
       auto event = std::make_shared<CudaEvent>(context_, /*timed=*/false);
       const CUresult result = calls().cuCtxRecordEvent(context_->handle(), event->handle());
@@ -137,9 +137,9 @@ void check_process(const DriverApi& api) {
 
 CUdevice usable_device(const DriverApi& api, int index) {
   if (index < 0 || index >= api.device_count)
-    throw Error(Status::inval, text("no CUDA device ", index, ": there are ", api.device_count), "no-device");
+    throw Error(Status::inval, formatted("no CUDA device {}: there are {}", index, api.device_count), "no-device");
   if (const std::string why = why_unusable(api, index); !why.empty())
-    throw Error(Status::inval, text("no usable CUDA device ", index, ": ", why), "no-device");
+    throw Error(Status::inval, formatted("no usable CUDA device {}: {}", index, why), "no-device");
   if (const auto& health = *api.health[static_cast<std::size_t>(index)]; health.is_lost()) throw health.error();
   CUdevice device = 0;
   check_free(api, api.calls.cuDeviceGet(&device, index), "cuDeviceGet");
@@ -154,7 +154,7 @@ int ordinal_of(const DriverApi& api, CUdevice device) {
   throw Error(Status::inval, "the current context is of a device the driver does not count", "no-device");
 }
 
-// Holds on to `context` if it is the device's primary one, so that it lives as long as we use it.
+// Retains `context` if it is the device's primary one, so that it lives as long as we use it.
 bool retain_if_primary(const DriverApi& api, CUdevice device, CUcontext context) {
   unsigned flags = 0;
   int active = 0;
@@ -166,7 +166,7 @@ bool retain_if_primary(const DriverApi& api, CUdevice device, CUcontext context)
   return false;
 }
 
-// Devices that pointers led to.
+// Devices found from pointers.
 struct PointerDevices {
   Mutex mutex;
   std::map<std::tuple<const DriverApi*, CUcontext, int>, std::shared_ptr<Device>> devices DAMACY_GUARDED_BY(mutex);
@@ -256,7 +256,7 @@ std::shared_ptr<Device> bind_current_context() {
 
 std::shared_ptr<Device> bind_primary_context(int index) {
   const auto& [api, probe] = cuda::process_driver();
-  if (api == nullptr) throw Error(Status::inval, text("no CUDA device ", index, ": ", probe.why), "no-device");
+  if (api == nullptr) throw Error(Status::inval, formatted("no CUDA device {}: {}", index, probe.why), "no-device");
   return cuda::bind_primary(api, index);
 }
 

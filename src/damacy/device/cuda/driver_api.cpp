@@ -1,4 +1,4 @@
-// Opening the driver. Knows what it takes to be usable.
+// Opens the driver. Knows when a driver is usable.
 #include "damacy/device/cuda/driver_api.h"
 
 #include <cstdlib>
@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 #include "damacy/device/cuda/device_health.h"
 
@@ -30,13 +31,13 @@ CudaProbe refusal(CudaState state, std::string why) {
 }
 
 CudaProbe no_driver(std::string_view seen) {
-  return refusal(CudaState::no_driver, text("no driver: ", seen));
+  return refusal(CudaState::no_driver, formatted("no driver: {}", seen));
 }
 CudaProbe too_old(std::string_view seen) {
-  return refusal(CudaState::driver_too_old, text("driver too old: ", seen));
+  return refusal(CudaState::driver_too_old, formatted("driver too old: {}", seen));
 }
 CudaProbe no_device(std::string_view seen) {
-  return refusal(CudaState::no_device, text("no device: ", seen));
+  return refusal(CudaState::no_device, formatted("no device: {}", seen));
 }
 
 #define DAMACY_TEXT_OF(name) #name
@@ -61,7 +62,7 @@ const char* load_calls(void* library, Calls& calls) {
 std::string error_name(const Calls& calls, CUresult result) {
   const char* name = nullptr;
   calls.cuGetErrorName(result, &name);
-  return name != nullptr ? std::string(name) : text("error ", static_cast<int>(result));
+  return name != nullptr ? std::string(name) : formatted("error {}", static_cast<int>(result));
 }
 
 int attribute(const DriverApi& api, CUdevice device, CUdevice_attribute which) {
@@ -76,15 +77,15 @@ std::string name_of(const DriverApi& api, CUdevice device) {
 
 CudaProbe start(DriverApi& api) {
   const CUresult asked = api.calls.cuDriverGetVersion(&api.version);
-  if (asked != CUDA_SUCCESS) return no_driver(text("cuDriverGetVersion says ", error_name(api.calls, asked)));
+  if (asked != CUDA_SUCCESS) return no_driver(formatted("cuDriverGetVersion says {}", error_name(api.calls, asked)));
   if (const int oldest = api.kernels.oldest_driver; api.version < oldest)
-    return too_old(text("it is for CUDA ", version_text(api.version), ", needed is ", version_text(oldest),
-                        first_driver_of(oldest)));
+    return too_old(formatted("it is for CUDA {}, needed is {}{}", version_text(api.version), version_text(oldest),
+                             first_driver_of(oldest)));
   const CUresult begun = api.calls.cuInit(0);
   if (begun == CUDA_ERROR_STUB_LIBRARY) return no_driver("the library found is a stub");
-  if (begun != CUDA_SUCCESS) return no_device(text("cuInit says ", error_name(api.calls, begun)));
+  if (begun != CUDA_SUCCESS) return no_device(formatted("cuInit says {}", error_name(api.calls, begun)));
   const CUresult counted = api.calls.cuDeviceGetCount(&api.device_count);
-  if (counted != CUDA_SUCCESS) return no_device(text("cuDeviceGetCount says ", error_name(api.calls, counted)));
+  if (counted != CUDA_SUCCESS) return no_device(formatted("cuDeviceGetCount says {}", error_name(api.calls, counted)));
   if (api.device_count == 0) return no_device("the driver counts none");
   std::string why;
   for (int i = 0; i < api.device_count; ++i) {
@@ -101,21 +102,21 @@ std::string described(const Calls& calls, CUresult result) {
   const char* words = nullptr;
   calls.cuGetErrorName(result, &name);
   calls.cuGetErrorString(result, &words);
-  if (name == nullptr) return text("error ", static_cast<int>(result));
+  if (name == nullptr) return formatted("error {}", static_cast<int>(result));
   return words != nullptr ? text(name, " (", words, ")") : std::string(name);
 }
 
 std::string why_unusable(const DriverApi& api, int ordinal) {
   CUdevice device = 0;
   if (const CUresult found = api.calls.cuDeviceGet(&device, ordinal); found != CUDA_SUCCESS)
-    return text("device ", ordinal, ": ", described(api.calls, found));
+    return formatted("device {}: {}", ordinal, described(api.calls, found));
   const int major = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   const int minor = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   if (const std::string why = why_no_kernels(api.kernels, 10 * major + minor, api.version); !why.empty())
-    return text("device ", ordinal, " (", name_of(api, device), ") has compute capability ", major, ".", minor, ": ",
-                why);
+    return formatted("device {} ({}) has compute capability {}.{}: {}", ordinal, name_of(api, device), major, minor,
+                     why);
   if (attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
-    return text("device ", ordinal, " is in prohibited mode");
+    return formatted("device {} is in prohibited mode", ordinal);
   return {};
 }
 
@@ -130,7 +131,8 @@ OpenedDriver open_driver(const std::string& library, const BuiltKernels& kernels
   }
   auto api = std::make_shared<DriverApi>();
   api->kernels = kernels;
-  if (const char* missing = load_calls(handle, api->calls)) return {nullptr, too_old(text("it lacks ", missing))};
+  if (const char* missing = load_calls(handle, api->calls))
+    return {nullptr, too_old(formatted("it lacks {}", missing))};
   CudaProbe probe = start(*api);
   if (probe.state != CudaState::usable) return {nullptr, std::move(probe)};
   for (int i = 0; i < api->device_count; ++i) api->health.push_back(std::make_unique<DeviceHealth>());

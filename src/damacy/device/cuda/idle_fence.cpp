@@ -1,5 +1,5 @@
-// The waiting thread. Unregistering a page waits for the device (measured with driver 580; as cuMemFree does), which
-// cuCtxSynchronize does too, but not without breaking captures.
+// The waiting thread. Unregistering a page waits for the device (measured with driver 580), as cuMemFree does.
+// cuCtxSynchronize waits too, but breaks captures.
 #include "damacy/device/cuda/idle_fence.h"
 
 #include <system_error>

@@ -1,4 +1,4 @@
-// Taking and giving. What belongs to a lost device is never given back: the GPU may still write there.
+// Allocates and frees. Memory of a lost device is never freed, because the GPU may still write to it.
 #include "damacy/device/cuda/memory.h"
 
 #include <algorithm>
@@ -17,18 +17,18 @@ namespace {
 constexpr std::size_t kPage = 4096;
 
 [[noreturn]] void out_of_device_memory(const Context& context, std::size_t bytes) {
-  throw Error(Status::oom, text("no memory for ", bytes, " bytes on device ", context.ordinal()), "gpu-memory");
+  throw Error(Status::oom, formatted("no memory for {} bytes on device {}", bytes, context.ordinal()), "gpu-memory");
 }
 
 [[noreturn]] void out_of_pinned(std::size_t bytes) {
-  throw Error(Status::oom, text("no page-locked memory for a buffer of ", bytes, " bytes"), "memory");
+  throw Error(Status::oom, formatted("no page-locked memory for a buffer of {} bytes", bytes), "memory");
 }
 
 void touch(std::span<std::byte> pages) {
   for (std::size_t i = 0; i < pages.size(); i += kPage) *const_cast<volatile std::byte*>(&pages[i]) = std::byte{0};
 }
 
-// Makes all pages resident, on as many threads as pay. A thread that cannot be started is one less.
+// Makes all pages resident, on several threads. Continues with fewer threads if one cannot be started.
 void touch_in_parallel(std::span<std::byte> pages) {
   constexpr std::size_t kShare = std::size_t{32} << 20;
   const std::size_t most = std::min<std::size_t>(8, usable_cores());
@@ -78,7 +78,7 @@ OrderedAlloc::Taken OrderedDeviceMemory::take(std::size_t bytes) {
   return taken;
 }
 
-// Where the stream cannot be made to wait, this thread waits; where it cannot either, the memory stays taken.
+// If the stream cannot wait, this thread waits. If that fails too, the memory is leaked.
 void OrderedDeviceMemory::give(std::byte* memory, std::size_t, std::span<const Event> after) noexcept {
   quietly(*context_, [&](const Calls& calls) {
     const Lock lock(mutex_);

@@ -1,7 +1,7 @@
 // Enqueueing. Each call makes our context current for its own duration only.
 #include "damacy/device/cuda/stream.h"
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/cuda/event.h"
 #include "damacy/device/trace.h"
 
@@ -39,7 +39,7 @@ CudaStream::~CudaStream() {
 
 void CudaStream::copy(std::span<std::byte> dst, std::span<const std::byte> src) {
   if (dst.size() != src.size())
-    throw Error(Status::inval, text("copy of ", src.size(), " bytes to ", dst.size()), "buffers");
+    throw Error(Status::inval, formatted("copy of {} bytes to {}", src.size(), dst.size()), "buffers");
   if (src.empty()) return;
   const TraceRange stage("damacy copy");
   const Use use(*context_);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 #include "damacy/zarr/detail/fill_value.h"
 #include "damacy/zarr/detail/number_text.h"
@@ -21,7 +22,7 @@ using json::Value;
 Error unusable(const Value& value, std::string_view expected) {
   std::string shown(value.is(Kind::number) || value.is(Kind::string) ? value.text() : json::name_of(value.kind()));
   if (value.is(Kind::string)) shown = text('"', shown, '"');
-  return value.error(Status::decode, text("expected ", expected, " (got ", shown, ")"), "cf");
+  return value.error(Status::decode, formatted("expected {} (got {})", expected, shown), "cf");
 }
 
 // A number, or the only item of a list.
@@ -117,7 +118,8 @@ void add_missing(const Value& value, std::initializer_list<Dtype> types, int zar
     throw unusable(value, "a number, a list of numbers, NaN, Infinity or -Infinity");
   }
   if (!found || std::find(cf.missing.begin(), cf.missing.end(), *found) != cf.missing.end()) return;
-  if (cf.missing.size() == kMissingValues) throw unusable(value, text("at most ", kMissingValues, " missing values"));
+  if (cf.missing.size() == kMissingValues)
+    throw unusable(value, formatted("at most {} missing values", kMissingValues));
   cf.missing.push_back(*found);
 }
 

@@ -5,8 +5,8 @@
 #include <bit>
 #include <string_view>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/zarr/detail/data_type.h"
 #include "damacy/zarr/detail/lzma_options.h"
 #include "damacy/zarr/detail/number_text.h"
@@ -68,12 +68,12 @@ bool has_option(const Known& codec, std::string_view key) {
 }
 
 Error unknown_option(const Value& option, std::string_view codec) {
-  return option.unsupported(text("option '", option.name(), "' of codec '", codec, "' is not supported"),
+  return option.unsupported(formatted("option '{}' of codec '{}' is not supported", option.name(), codec),
                             "codec-option");
 }
 
 Error unknown_codec(const Value& at, std::string_view name) {
-  return at.unsupported(text("codec '", name, "' is not supported"), "codec");
+  return at.unsupported(formatted("codec '{}' is not supported", name), "codec");
 }
 
 Error bad_chain(const Value& at, std::string message) {
@@ -85,7 +85,7 @@ bool parse_at_start(const std::optional<Value>& location, CodecId id) {
   if (!location) return id == CodecId::crc32 || id == CodecId::adler32;
   const auto place = location->expect(Kind::string).text();
   if (place != "start" && place != "end")
-    throw location->unsupported(text("location '", place, "' of a checksum is not supported"), "codec-option");
+    throw location->unsupported(formatted("location '{}' of a checksum is not supported", place), "codec-option");
   return place == "start";
 }
 
@@ -143,12 +143,13 @@ Dims parse_permutation(const Value& order, std::size_t rank) {
   }
   if (!order.is(Kind::array)) throw bad_chain(order, "expected a permutation of the axes");
   if (order.size() != rank)
-    throw bad_chain(order, text("a permutation of ", rank, " axes has as many entries, found ", order.size()));
+    throw bad_chain(order, formatted("expected a permutation of {} axes, found {} entries", rank, order.size()));
   Dims axes;
   for (const Value entry : order) {
     const auto axis = entry.integer(0);
     if (axis >= static_cast<std::int64_t>(rank) || std::find(axes.begin(), axes.end(), axis) != axes.end())
-      throw bad_chain(entry, text("axis ", axis, " makes this no permutation of ", rank, " axes"));
+      throw bad_chain(entry,
+                      formatted("not a permutation of axes: axis {} is repeated or not below the rank {}", axis, rank));
     axes.push_back(axis);
   }
   return axes;
@@ -177,14 +178,15 @@ class ChainReader {
   }
 
   V3Chain finish(const Value& list) {
-    if (!has_array_to_bytes_) throw bad_chain(list, "no codec makes bytes of the array");
+    if (!has_array_to_bytes_) throw bad_chain(list, "the list has no codec that turns the array into bytes");
     return std::move(chain_);
   }
 
  private:
   void expect_array(const Extension& codec) const {
     if (has_array_to_bytes_)
-      throw bad_chain(codec.value, text("codec '", codec.name, "' cannot follow one that makes bytes"));
+      throw bad_chain(codec.value,
+                      formatted("codec '{}' works on arrays and cannot follow a codec that makes bytes", codec.name));
   }
 
   void add_transpose(const Extension& codec) {
@@ -215,7 +217,8 @@ class ChainReader {
 
   void add_compressor(const Extension& codec, const Known& known) {
     if (!has_array_to_bytes_)
-      throw bad_chain(codec.value, text("codec '", codec.name, "' needs bytes, and nothing before it makes them"));
+      throw bad_chain(codec.value,
+                      formatted("codec '{}' works on bytes, and no codec before it makes bytes", codec.name));
     chain_.codecs.push_back(parse_v3_bytes_codec(codec, known));
   }
 
@@ -238,7 +241,7 @@ bool parse_big_endian(const Extension& bytes, std::size_t scalar_bytes) {
   if (!endian) throw bad_chain(bytes.value, "codec 'bytes' needs 'endian' for elements of several bytes");
   const auto order = endian->expect(Kind::string).text();
   if (order != "little" && order != "big")
-    throw endian->unsupported(text("endian '", order, "' is not supported"), "codec-option");
+    throw endian->unsupported(formatted("endian '{}' is not supported", order), "codec-option");
   return order == "big";
 }
 
@@ -254,11 +257,12 @@ namespace {
 StoredType parse_filter_type(const Value& type) {
   const V2Dtype parsed = parse_v2_dtype(type);
   if (!is_filter_dtype(parsed.dtype))
-    throw type.unsupported(text("a filter of data type '", type.text(), "' is not supported"), "data-type");
+    throw type.unsupported(formatted("a filter of data type '{}' is not supported", type.text()), "data-type");
   return {parsed.dtype, parsed.big_endian};
 }
 
-// The sum of a delta is kept in the decoded type; NumPy takes a wider one unless that holds every step.
+// The running sum of `delta` is kept in the decoded type. NumPy uses a wider type unless the decoded type can represent
+// every step.
 bool holds_steps(Dtype sum, Dtype step) {
   const auto is_float = [](Dtype type) { return type == Dtype::f16 || type == Dtype::f32 || type == Dtype::f64; };
   if (sum == Dtype::boolean || step == Dtype::boolean) return false;
@@ -268,7 +272,7 @@ bool holds_steps(Dtype sum, Dtype step) {
 
 double parse_factor(const Value& number) {
   const auto bits = float_bits(number.expect(Kind::number).text(), FloatFormat::f64);
-  if (!bits) throw number.error(Status::decode, text(number.text(), " is beyond float64"), "metadata");
+  if (!bits) throw number.error(Status::decode, formatted("{} is beyond float64", number.text()), "metadata");
   return std::bit_cast<double>(*bits);
 }
 
@@ -287,8 +291,8 @@ void parse_filter(const Value& codec, CodecSpec& filter) {
   if (filter.id == CodecId::fixed_scale_offset)
     filter.scaling = {parse_factor(codec.at("scale")), parse_factor(codec.at("offset"))};
   if (filter.id == CodecId::delta && !holds_steps(filter.types.decoded.dtype, filter.types.encoded.dtype))
-    throw codec.unsupported(text("codec 'delta' of ", name_of(filter.types.decoded.dtype), " by ",
-                                 name_of(filter.types.encoded.dtype), " is not supported"),
+    throw codec.unsupported(formatted("codec 'delta' of {} by {} is not supported", name_of(filter.types.decoded.dtype),
+                                      name_of(filter.types.encoded.dtype)),
                             "codec-option");
 }
 
@@ -315,15 +319,17 @@ std::optional<CodecSpec> parse_v2_codec(const Value& codec) {
 }
 
 void check_codec_count(std::size_t count, const Value& list) {
-  if (count > Limits::codecs) throw list.error(Status::inval, text(count, " codecs, limit ", Limits::codecs), "limit");
+  if (count > Limits::codecs)
+    throw list.error(Status::inval, formatted("{} codecs, limit {}", count, Limits::codecs), "limit");
 }
 
 void check_stages(const CodecChain& codecs, std::uint64_t decoded, const Value& at) {
   const auto largest = codecs.largest_stage(decoded);
-  if (!largest) throw bad_chain(at, text("a filter's elements do not fill the ", decoded, " bytes of a chunk"));
+  if (!largest)
+    throw bad_chain(at, formatted("the element size of a filter does not divide the {} bytes of a chunk", decoded));
   if (*largest > Limits::max_element_chunk_bytes)
-    throw at.error(Status::inval, text("a filter makes ", *largest, " bytes, limit ", Limits::max_element_chunk_bytes),
-                   "limit");
+    throw at.error(Status::inval,
+                   formatted("a filter makes {} bytes, limit {}", *largest, Limits::max_element_chunk_bytes), "limit");
 }
 
 }  // namespace damacy

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/detail/extension.h"
 
 namespace damacy {
@@ -39,10 +39,10 @@ void check_time_configuration(const Extension& type) {
   type.allow({"unit", "scale_factor"}, "data-type");
   const Value unit = type.required("unit");
   if (!is_time_unit(unit.expect(Kind::string).text()))
-    throw unit.unsupported(text("time unit '", unit.text(), "' is not supported"), "data-type");
+    throw unit.unsupported(formatted("time unit '{}' is not supported", unit.text()), "data-type");
   const Value scale = type.required("scale_factor");
   if (scale.integer(1) > 0x7fffffff)
-    throw scale.error(Status::decode, text("scale factor ", scale.text(), " is not below 2^31"), "metadata");
+    throw scale.error(Status::decode, formatted("scale factor {} is not below 2^31", scale.text()), "metadata");
 }
 
 // The kinds of v2's `<kind><bytes>` that are read.
@@ -77,7 +77,7 @@ std::optional<Dtype> time_of_letters(std::string_view letters) {
 Dtype parse_v3_data_type(const Value& data_type) {
   const Extension type = parse_extension(data_type, "data-type");
   const auto dtype = dtype_named(type.name);
-  if (!dtype) throw data_type.unsupported(text("data type '", type.name, "' is not supported"), "data-type");
+  if (!dtype) throw data_type.unsupported(formatted("data type '{}' is not supported", type.name), "data-type");
   if (is_time(*dtype))
     check_time_configuration(type);
   else
@@ -93,9 +93,9 @@ V2Dtype parse_v2_dtype(const Value& dtype) {
   const auto letters = name.substr(has_prefix ? 1 : 0);
   auto known = dtype_of_letters(letters);
   if (!known) known = time_of_letters(letters);
-  if (!known) throw dtype.unsupported(text("data type '", name, "' is not supported"), "data-type");
+  if (!known) throw dtype.unsupported(formatted("data type '{}' is not supported", name), "data-type");
   if (!has_prefix || (prefix == '|' && size_of(*known) > 1))
-    throw dtype.error(Status::decode, text("data type '", name, "' does not say its byte order"), "metadata");
+    throw dtype.error(Status::decode, formatted("data type '{}' does not say its byte order", name), "metadata");
   return {*known, prefix == '>' && size_of(*known) > 1};
 }
 

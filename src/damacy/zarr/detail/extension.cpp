@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 
@@ -13,7 +13,7 @@ void Extension::allow(std::initializer_list<std::string_view> keys, std::string_
   if (!configuration) return;
   for (const Value option : *configuration)
     if (std::find(keys.begin(), keys.end(), option.name()) == keys.end())
-      throw option.unsupported(text("option '", option.name(), "' of '", name, "' is not supported"),
+      throw option.unsupported(formatted("option '{}' of '{}' is not supported", option.name(), name),
                                std::string(reason));
 }
 
@@ -23,7 +23,7 @@ std::optional<Value> Extension::option(std::string_view key) const {
 
 Value Extension::required(std::string_view key) const {
   if (configuration) return configuration->at(key);
-  throw Error(Status::decode, text("member '", key, "' is missing"), "metadata")
+  throw Error(Status::decode, formatted("member '{}' is missing", key), "metadata")
       .at_pointer(value.pointer() + "/configuration" + json::pointer_token(key));
 }
 
@@ -35,7 +35,7 @@ Extension parse_extension(const Value& value, std::string_view reason) {
     if (member.name() == "must_understand")
       member.expect(Kind::boolean);
     else if (member.name() != "name" && member.name() != "configuration")
-      throw member.unsupported(text("member '", member.name(), "' of '", extension.name, "' is not supported"),
+      throw member.unsupported(formatted("member '{}' of '{}' is not supported", member.name(), extension.name),
                                std::string(reason));
   }
   return extension;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -24,7 +24,7 @@ std::optional<std::int64_t> bytes_of(const Dims& shape, Dtype dtype) {
 
 void check_rank(const Value& list) {
   if (list.expect(Kind::array).size() > Limits::rank)
-    throw over_limit(list, text("rank ", list.size(), ", limit ", Limits::rank));
+    throw over_limit(list, formatted("rank {}, limit {}", list.size(), Limits::rank));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ Dims parse_extents(const Value& list, std::int64_t min) {
 Dims parse_extents_of_rank(const Value& list, std::int64_t min, std::size_t rank, std::string_view reason) {
   check_rank(list);
   if (list.size() != rank)
-    throw list.error(Status::decode, text("expected one entry for each of ", rank, " axes, found ", list.size()),
+    throw list.error(Status::decode, formatted("expected one entry for each of {} axes, found {}", rank, list.size()),
                      std::string(reason));
   return parse_extents(list, min);
 }
@@ -47,20 +47,20 @@ Dims parse_extents_of_rank(const Value& list, std::int64_t min, std::size_t rank
 void check_array_extents(const ArrayMetadata& array, const Value& shape, const Value& stored_shape) {
   if (!bytes_of(array.shape, array.dtype))
     throw over_limit(shape,
-                     text("bytes of an array of shape ", tuple_text(array.shape.span()), " reach the limit 2^63"));
+                     formatted("bytes of an array of shape {} reach the limit 2^63", tuple_text(array.shape.span())));
   if (!bytes_of(array.shard_shape, array.dtype))
-    throw over_limit(stored_shape,
-                     text("bytes of a chunk of shape ", tuple_text(array.shard_shape.span()), " reach the limit 2^63"));
+    throw over_limit(stored_shape, formatted("bytes of a chunk of shape {} reach the limit 2^63",
+                                             tuple_text(array.shard_shape.span())));
   for (std::size_t axis = 0; axis < array.shape.size(); ++axis)
     if (!checked_mul(ceil_div(array.shape[axis], array.shard_shape[axis]), array.shard_shape[axis]))
-      throw over_limit(stored_shape, text("the grid along axis ", axis, " reaches the limit 2^63"));
+      throw over_limit(stored_shape, formatted("the grid along axis {} reaches the limit 2^63", axis));
 }
 
 void check_decoded_bytes(const Dims& shape, Dtype dtype, const Value& chunk_shape) {
   const auto bytes = bytes_of(shape, dtype);
   if (!bytes || *bytes > static_cast<std::int64_t>(Limits::max_element_chunk_bytes))
-    throw over_limit(chunk_shape, text("a chunk of shape ", tuple_text(shape.span()), " of ", size_of(dtype),
-                                       " byte elements, limit ", Limits::max_element_chunk_bytes, " bytes"));
+    throw over_limit(chunk_shape, formatted("a chunk of shape {} of {} byte elements, limit {} bytes",
+                                            tuple_text(shape.span()), size_of(dtype), Limits::max_element_chunk_bytes));
 }
 
 void check_index_entries(const Dims& shard, const Dims& inner, const Value& chunk_shape) {
@@ -68,8 +68,8 @@ void check_index_entries(const Dims& shard, const Dims& inner, const Value& chun
   for (std::size_t axis = 0; axis < inner.size(); ++axis) counts.push_back(shard[axis] / inner[axis]);
   const auto entries = product(counts.span());
   if (!entries || *entries > static_cast<std::int64_t>(Limits::shard_index_entries))
-    throw over_limit(chunk_shape,
-                     text("chunks in a shard: ", tuple_text(counts.span()), ", limit ", Limits::shard_index_entries));
+    throw over_limit(chunk_shape, formatted("chunks in a shard: {}, limit {}", tuple_text(counts.span()),
+                                            Limits::shard_index_entries));
 }
 
 }  // namespace damacy

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/detail/number_text.h"
 
 namespace damacy {
@@ -40,7 +40,8 @@ FloatKind float_kind(Dtype dtype) {
 
 Error refuse(const Value& fill, Dtype dtype, std::string_view why) {
   const auto shown = fill.is(Kind::number) || fill.is(Kind::string) ? fill.text() : name_of(fill.kind());
-  return fill.error(Status::decode, text("fill value ", shown, " of type ", name_of(dtype), ": ", why), "fill-value");
+  return fill.error(Status::decode, formatted("fill value {} of type {}: {}", shown, name_of(dtype), why),
+                    "fill-value");
 }
 
 // The low `bytes` bytes of `bits` as the machine orders them.
@@ -74,7 +75,7 @@ std::uint64_t parse_float(const Value& fill, Dtype dtype) {
   if (characters == "-Infinity") return kind.infinity | std::uint64_t{1} << (8 * kind.bytes - 1);
   if (characters.starts_with("0x"))
     if (const auto bits = hex_bits(characters.substr(2), kind.bytes)) return *bits;
-  throw refuse(fill, dtype, text("expected NaN, Infinity, -Infinity or 0x and ", 2 * kind.bytes, " hex digits"));
+  throw refuse(fill, dtype, formatted("expected NaN, Infinity, -Infinity or 0x and {} hex digits", 2 * kind.bytes));
 }
 
 // Two's complement.

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/zarr/decode_error.h"
 
 namespace damacy {
@@ -13,7 +13,7 @@ namespace {
 
 using Reserve = std::function<Charge(std::uint64_t bytes)>;
 
-// A shard without the codecs that encoded it as a whole; it is of the version of the object it came from.
+// A shard after decoding the codecs that encoded it as a whole. Has the version of the object from which it was read.
 class DecodedShard final : public Object {
  public:
   DecodedShard(const Stamp& stamp, std::vector<std::byte> bytes, Charge charge)
@@ -22,7 +22,7 @@ class DecodedShard final : public Object {
   std::uint64_t size() const noexcept { return bytes_.size(); }
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
     if (offset > bytes_.size() || dst.size() > bytes_.size() - offset)
-      throw Error(Status::io, text("short read: ", dst.size(), " bytes at ", offset, " of ", bytes_.size()),
+      throw Error(Status::io, formatted("short read: {} bytes at {} of {}", dst.size(), offset, bytes_.size()),
                   "short-read");
     std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), dst.size(), dst.begin());
   }
@@ -38,7 +38,7 @@ std::shared_ptr<DecodedShard> decode_shard(const Array& array, std::size_t level
   const std::uint64_t bound = array.max_shard_bytes(level);
   if (const std::uint64_t most = Limits::encoded_chunk_bytes(bound); place.bytes.size() > most)
     throw Error(Status::inval,
-                text("an encoded shard of ", place.bytes.size(), " bytes exceeds the limit of ", most, " bytes"),
+                formatted("an encoded shard of {} bytes exceeds the limit of {} bytes", place.bytes.size(), most),
                 "limit");
   const Charge while_reading = reserve(place.bytes.size());
   std::vector<std::byte> encoded(place.bytes.size());
@@ -52,11 +52,11 @@ std::shared_ptr<DecodedShard> decode_shard(const Array& array, std::size_t level
                                         std::move(charge));
 }
 
-// A file may have been cut; a shard in memory or in another shard was written so.
+// A file may have been truncated. A shard in memory or in another shard was written with this size.
 Error too_short(std::uint64_t shard, std::uint64_t index, bool is_file) {
   if (is_file)
-    return Error(Status::io, text("short read: ", shard, " of ", index, " bytes of the shard's index"), "short-read");
-  return Error(Status::decode, text("a shard of ", shard, " bytes has no room for its index of ", index),
+    return Error(Status::io, formatted("short read: {} of {} bytes of the shard's index", shard, index), "short-read");
+  return Error(Status::decode, formatted("a shard of {} bytes has no room for its index of {}", shard, index),
                "shard-index");
 }
 
@@ -71,8 +71,8 @@ ShardIndex::Rules rules_of(const Array& array, std::size_t level, const ByteRang
   return rules;
 }
 
-// The index of a shard that is there as it is. `encoded`: of a decoded one, where its bytes were in their object, which
-// is what errors name.
+// The index of a shard that needs no decoding. `encoded`: for a decoded shard, the range of its bytes in their object,
+// for errors.
 void read_index(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk,
                 const ByteRange* encoded, const Reserve& reserve, ReadIndex& read) {
   const ShardLevel& shard = array.metadata().shards[level];
