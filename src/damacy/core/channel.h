@@ -1,5 +1,5 @@
-// A queue between threads, of items that bring their own link: pushing takes no memory, so it cannot fail, and never
-// waits. An item is in one channel at a time and outlives its stay there. Knows links; not what items are.
+// An intrusive queue between threads. Items have their own link, so push() allocates nothing, cannot fail and never
+// waits. An item is in at most one channel at a time and must outlive its stay there. Knows links; not what items are.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace damacy {
 
-// `T` has a member `T* next`, which is the channel's while the item is inside.
+// `T` has a member `T* next`, which the channel uses while the item is in it.
 template <class T>
 class Channel {
  public:
@@ -22,7 +22,7 @@ class Channel {
     changed_.notify_one();
   }
 
-  // The oldest; waits for one. Null: closed, and empty.
+  // Removes the oldest item; waits for one. Null if the channel is closed and empty.
   T* pop() {
     Lock lock(mutex_);
     changed_.wait(lock, [&]() DAMACY_REQUIRES(mutex_) { return closed_ || first_ != nullptr; });
@@ -32,7 +32,7 @@ class Channel {
     return item;
   }
 
-  // What is inside can still be popped; nothing is pushed any more.
+  // Items in the channel can still be popped. No item is pushed after this.
   void close() noexcept {
     {
       const Lock lock(mutex_);

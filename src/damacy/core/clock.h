@@ -1,4 +1,4 @@
-// The time, as a seam: tests turn it by hand.
+// The time, behind an interface, so that tests can set it.
 #pragma once
 
 #include <atomic>

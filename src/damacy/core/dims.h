@@ -1,5 +1,5 @@
-// Dims: one number an axis (a shape, an index, strides), stored in place.
-// Box: a half-open range an axis. Neither allocates, so both can be made by the thousand.
+// Dims: one number per axis (a shape, an index, strides), stored in place. Box: a half-open range per axis. Neither
+// allocates memory.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class Dims {
       at_;  // only the first rank_ are set; a batch has one axis more than its samples
 };
 
-// Empty when the product does not fit in 63 bits. The product of no axes is 1.
+// Empty if the product does not fit in 63 bits. The product of no axes is 1.
 [[nodiscard]] inline std::optional<std::int64_t> product(std::span<const std::int64_t> values) noexcept {
   std::int64_t total = 1;
   for (const auto v : values) {

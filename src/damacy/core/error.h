@@ -123,11 +123,11 @@ template <class Add>
 // error)".
 [[nodiscard]] std::string describe(Status status, std::string_view message, const ErrorWhere& where);
 
-// A uri with a scheme without user-info, query and fragment; anything else as it is.
+// If the uri has a scheme: the uri without user-info, query and fragment. Otherwise unchanged.
 [[nodiscard]] std::string without_secrets(std::string_view uri);
 
-// Control characters, line ends (Unicode's, too) and invalid UTF-8 become \xNN; longer than `limit` is cut in the
-// middle.
+// Escapes control characters, line ends (also Unicode's) and invalid UTF-8 as \xNN. Cuts text longer than `limit` in
+// the middle.
 [[nodiscard]] std::string one_line(std::string_view raw, std::size_t limit);
 
 }  // namespace damacy

@@ -1,4 +1,4 @@
-// Tells a forked child from its parent without touching a lock: what was made before a fork must not be used after it.
+// Detects a fork without taking a lock. Objects made before a fork must not be used in the child.
 #pragma once
 
 #include <atomic>
@@ -7,11 +7,11 @@
 
 namespace damacy {
 
-// How many forks lie between the first call in this line of processes and now; a child differs from its parent.
+// The number of forks since the first call in this line of processes. A child's number differs from its parent's.
 [[nodiscard]] std::uint64_t fork_epoch() noexcept;
 
-// The process's one T. A forked child gets a fresh one; its parent's is left alone there, locks and all. Never
-// destroyed.
+// The one T of the process. A forked child gets a new one and does not touch its parent's, whose locks may be held.
+// Never destroyed.
 template <class T>
 T& one_per_process() {
   struct Made {

@@ -8,7 +8,7 @@
 namespace damacy {
 namespace {
 
-// The number behind `name` in lines of names and numbers; where `name` is empty, that of the first line.
+// The number after `name` in lines of names and numbers. If `name` is empty, the number of the first line.
 std::optional<std::uint64_t> number_in(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   std::string word;
@@ -19,7 +19,7 @@ std::optional<std::uint64_t> number_in(const std::string& path, const std::strin
   return std::nullopt;
 }
 
-// What a group with these files leaves; pages of files that nobody uses now count as free. "max" is no number.
+// Bytes that the control group with these files has left. Inactive page cache counts as free. "max" means no limit.
 std::optional<std::uint64_t> left_in(const std::string& limit, const std::string& used, const std::string& stat,
                                      const std::string& inactive) {
   const auto most = number_in(limit, "");
@@ -38,7 +38,7 @@ std::vector<std::string> groups(const std::string& root, const std::string& hier
     const auto second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     if (line.substr(first + 1, second - first - 1) != hierarchy) continue;
-    // A group's limit bounds those below it, so each one on the way counts.
+    // A group's limit also applies to the groups below it, so every group on the path is checked.
     for (std::string path = line.substr(second + 1); path.size() > 1; path.resize(path.rfind('/')))
       paths.push_back(path);
   }

@@ -1,4 +1,4 @@
-// How much memory the host has to give. Knows Linux's files; not what the memory is for.
+// How much memory is available on the host. Knows Linux's files; not what the memory is for.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace damacy {
 
-// Bytes that can be had without swapping: what the system calls available, and no more than the control groups of this
-// process leave (containers, Slurm). Empty: the system does not say. `root`: of the file system, for tests.
+// Bytes available without swapping: MemAvailable, limited by what the control groups of this process have left
+// (containers, Slurm). Empty if the system does not say. `root`: root of the file system, for tests.
 [[nodiscard]] std::optional<std::uint64_t> available_host_memory(const std::string& root = "");
 
 }  // namespace damacy

@@ -11,11 +11,11 @@ enum class LogLevel : int { trace = 0, debug = 1, info = 2, warn = 3, error = 4,
 
 // Never throws: a record that cannot be made is lost.
 void log(LogLevel level, std::string_view line) noexcept;
-// Logs the exception in flight; call it inside a catch block.
+// Logs the current exception; call it inside a catch block.
 void log_current_error(LogLevel level) noexcept;
 
-// The same for what may come in floods: ten of one kind a second, then a summary with the next record or the next
-// log_summaries(). `now_or_never`: also of what was kept back a moment ago.
+// The same with a rate limit: ten records of one kind per second, then a summary with the next record or the next
+// log_summaries(). `now_or_never`: also summarizes records that were dropped in the current second.
 void log_some(LogLevel level, std::string_view kind, std::string_view line) noexcept;
 void log_summaries(bool now_or_never = false) noexcept;
 
@@ -23,8 +23,8 @@ void log_summaries(bool now_or_never = false) noexcept;
 void set_log_level(LogLevel level);
 void set_log_quiet(bool quiet);
 
-// Called with every record, on the thread that logs, under no lock of the caller's; must be quick and must not throw.
-// Replaces the listener before; empty takes it away.
+// Called with every record, on the thread that logs, without a lock held by the caller. Must be fast and must not
+// throw. Replaces the previous listener; an empty function removes it.
 void set_log_listener(std::function<void(LogLevel, std::string_view)> listener);
 
 }  // namespace damacy

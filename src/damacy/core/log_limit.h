@@ -1,5 +1,5 @@
-// How often records of one kind may be told: ten in a second, then how many more there were. Knows kinds and times;
-// does not log.
+// Rate limit for log records: ten of one kind per second, then the number of dropped ones. Knows kinds and times; does
+// not log.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace damacy {
 
 class LogLimit {
  public:
-  // Whether one more record of the kind may be told now.
+  // Whether one more record of the kind may be logged now.
   bool admits(std::string_view kind, Clock::Time now);
-  // Kinds of which records were kept back in a second that is over (`all`: in this one too), with their number; it is
-  // then forgotten.
+  // Removes and returns the kinds with records dropped in a past second (`all`: also in the current one), with the
+  // number of dropped records.
   std::vector<std::pair<std::string, std::uint64_t>> take_kept_back(Clock::Time now, bool all);
 
  private:

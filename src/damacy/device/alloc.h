@@ -1,5 +1,5 @@
-// Where buffers come from: a seam, so that tests count buffers and make one fail.
-// Knows sizes and alignment; does not know what a buffer is for.
+// Where buffers come from. An interface, so that tests can count buffers and make an allocation fail. Knows sizes and
+// alignment; does not know what a buffer is for.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class Alloc {
   virtual void give(std::byte* memory, std::size_t bytes) noexcept = 0;
 };
 
-// Anonymous pages, in huge ones where the system has them; nothing is resident before it is touched.
+// Anonymous pages, with huge pages where the system has them. A page is not resident before its first use.
 class PageAlloc final : public Alloc {
  public:
   std::byte* take(std::size_t bytes) override;

@@ -1,7 +1,7 @@
-// One buffer of fixed size, lent in pieces: first fit, so that the same hot addresses come back, and first come first
-// served, so that a large piece is not passed over for ever. Whoever holds a piece must not wait for another of this
-// arena. A piece that may never come back is `stranded`: no wait counts on it, and a wait that only stranded pieces
-// could end fails at once.
+// One buffer of fixed size, lent in pieces. First fit, so that the same cached addresses are reused. First come, first
+// served, so that a large request does not starve. A thread that holds a piece must not wait for another piece of the
+// same arena. A piece that may never be returned is `stranded`: no wait relies on it, and a wait that only stranded
+// pieces could end fails at once.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,8 @@ class Arena {
       if (arena_ != nullptr) arena_->give(bytes_);
     }
     std::span<std::byte> bytes() const noexcept { return bytes_; }
-    // An operation that does not respond holds it, perhaps without end: errors name `object` of `store`. Idempotent;
-    // any thread.
+    // Marks the piece as held by an operation that does not respond. Errors name `object` of `store`. Idempotent; any
+    // thread.
     void strand(std::string_view object, std::string_view store) const noexcept {
       if (arena_ != nullptr) arena_->strand(bytes_, object, store);
     }
@@ -51,11 +51,11 @@ class Arena {
     std::span<std::byte> bytes_;
   };
 
-  // Waits its turn, and until no more than `most` bytes will be lent, stranded ones left out, or this piece alone.
-  // Throws Error(oom, "buffers") when `bytes` exceed the arena, Error(shutdown) when stopped, Error(io, "deadline")
-  // when stranded pieces leave no room for it.
+  // Waits for its turn and until at most `most` bytes are lent with this piece (not counting stranded ones), or this
+  // piece alone. Throws Error(oom, "buffers") if `bytes` exceed the arena, Error(shutdown) if stopped, and Error(io,
+  // "deadline") if stranded pieces leave no room for it.
   Piece take(std::size_t bytes, std::stop_token stop, std::size_t most = ~std::size_t{0});
-  // What a take() can get at most without waiting for stranded pieces, in bytes.
+  // The largest piece, in bytes, that take() can return without waiting for stranded pieces.
   std::size_t lendable() const;
   std::size_t stranded() const;  // bytes
 
@@ -67,7 +67,7 @@ class Arena {
     std::size_t begin;
     std::size_t end;
   };
-  // A take() that waits, behind others.
+  // A waiting take(), in a queue.
   struct Waiter {
     Waiter* next = nullptr;
   };

@@ -1,4 +1,4 @@
-// Which device a pipeline gets. Knows the rules and the words; not Python, not torch.
+// Chooses the device of a pipeline. Knows the rules and the error messages; not Python, not torch.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,8 @@ struct BoundDevice {
   bool is_unexpected = false;  // there is a driver, but it cannot be used: worth a warning
 };
 
-// `make_current` is asked when automatic finds no current context: another library may have one to put there (true: it
-// did). Throws Error(inval): "no-device", or "no-context" with the cures.
+// `make_current` is called if automatic finds no current context: another library may make its own current (and then
+// returns true). Throws Error(inval) with reason "no-device", or "no-context" with what to do.
 BoundDevice bind_device(const DeviceChoice& choice, const std::function<bool()>& make_current = {});
 
 }  // namespace damacy

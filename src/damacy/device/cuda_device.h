@@ -1,5 +1,5 @@
-// GPUs through CUDA's driver, opened at run time. The same functions stand in a build without CUDA and say so.
-// Knows contexts and ordinals; shows no CUDA type.
+// GPUs through CUDA's driver, which is loaded at run time. A build without CUDA has the same functions, which report
+// that. Knows contexts and ordinals; exposes no CUDA type.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,15 @@ std::string cuda_build();
 // Opens the driver at the first call of the process: DAMACY_LIBCUDA if that is set, else libcuda.so.1.
 CudaProbe probe_cuda();
 
-// The context that is current on this thread, primary or not; null: none is, or CUDA is not usable.
+// The device of the context that is current on this thread, primary or not. Null if there is none or CUDA is not
+// usable.
 std::shared_ptr<Device> bind_current_context();
 
 // The primary context of device `index`, retained. Error(inval, "no-device") if there is no such usable device.
 std::shared_ptr<Device> bind_primary_context(int index);
 
-// The device whose memory `pointer` lies in, with the context it was made in, or else the primary one (memory in stream
-// order has none); managed memory counts. Null: not CUDA's, or the host's. Devices are kept: asking again is cheap.
+// The device whose memory contains `pointer`, with the context of the allocation, or the primary one (stream-ordered
+// memory has no context). Includes managed memory. Null if it is host memory or unknown to CUDA. Devices are cached.
 std::shared_ptr<Device> bind_pointer(std::uint64_t pointer);
 
 // Leaves a context that is current on this thread as it is, else makes the primary context of `index` current. False:

@@ -1,6 +1,5 @@
-// Where memory is and in which order work happens: the seam between what the library does and what it runs on.
-// Host devices (eager, lazy, random) and CUDA stand behind it. Knows bytes, streams and events; not what the work is
-// for.
+// Interface to the hardware: where memory is and in which order work happens. Implementations are host devices (eager,
+// lazy, random) and CUDA. Knows bytes, streams and events; not what the work is for.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@ namespace damacy {
 class Device;
 class OrderedAlloc;
 
-// A point in a stream's work. Cheap to copy, for any thread. A default one has always passed.
+// A point in a stream's work. Cheap to copy; any thread may use it. A default-constructed event has always passed.
 class Event {
  public:
   class State {
@@ -34,11 +33,11 @@ class Event {
   Event() = default;
   explicit Event(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
 
-  // Whether all work before it is done. Never waits. Throws Error(cuda) when that work failed.
+  // Whether all work before it is done. Never waits. Throws Error(cuda) if that work failed.
   bool ready() const { return state_ == nullptr || state_->ready(); }
-  // The calling thread waits; false: stopped before. Throws as ready().
+  // The calling thread waits. False if stopped before the event passed. Throws as ready().
   bool wait(std::stop_token stop = {}) const { return state_ == nullptr || state_->wait(stop); }
-  // Whether streams can wait for it, or only the host.
+  // Whether streams can wait for it. If not, only the host can.
   bool for_streams() const noexcept { return state_ == nullptr || state_->for_streams(); }
   // Time between two events that were recorded as timed and have passed; else empty.
   std::optional<double> ms_since(const Event& earlier) const {
@@ -51,7 +50,7 @@ class Event {
   std::shared_ptr<State> state_;
 };
 
-// What a kernel does, in both its forms; a device runs the one it can.
+// One piece of work in two forms, host function and CUDA launch. A device runs the one that it supports.
 struct Work {
   // Host devices: run in stream order, on any thread. Must not throw and must not call the device.
   std::function<void()> on_host;
@@ -60,27 +59,27 @@ struct Work {
   std::function<int(std::uint64_t stream)> launch;
 };
 
-// Work that happens in order, unordered with other streams but by events. Nothing here waits; one thread at a time
-// calls, but for record(). Memory named to a stream stays as it is until an event recorded behind it has passed. Throws
-// Error(cuda). A stream that is destroyed leaves the work it was given to happen all the same.
+// Work that happens in order. Only events order it with other streams. Nothing here waits. One thread at a time calls,
+// except for record(). Memory passed to a stream must stay unchanged until an event recorded after that work has
+// passed. Throws Error(cuda). Destroying a stream does not cancel its work.
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual void copy(std::span<std::byte> dst, std::span<const std::byte> src) = 0;  // equal sizes; any two memories
   virtual void fill(std::span<std::byte> dst, std::byte value) = 0;
-  // Runs on a thread of the device's: must be short, must not throw and must not call the device.
+  // Runs on a thread of the device. Must be short, must not throw and must not call the device.
   virtual void host_task(std::function<void()> task) = 0;
   virtual void enqueue(Work work) = 0;
   virtual void wait(const Event& event) = 0;  // later work waits; the caller does not
   [[nodiscard]] virtual Event record(bool timed = false) = 0;
-  // The same, for one who records after each of many works and keeps the latest only: `event` may be moved here, so
-  // that whoever has a copy of it waits for the later point.
+  // The same for callers that record after each of many operations and keep only the latest event. It may reuse
+  // `event`: copies of it then wait for the later point.
   virtual void record_again(Event& event) { event = record(); }
-  // Calls of this device that `body` makes on this thread cost less.
+  // Runs `body`; calls of this device that it makes on this thread cost less.
   virtual void together(const std::function<void()>& body) { body(); }
   virtual std::uint64_t native_handle() const noexcept = 0;  // a CUstream; 0 on the host
   virtual bool is_capturing() { return false; }              // into a graph: nothing may be waited for on the host
-  // The device's default stream: one and the same for as long as the device is there.
+  // The device's default stream: the same object for the lifetime of the device.
   virtual bool is_default() const noexcept { return false; }
 };
 
@@ -95,33 +94,34 @@ class Device {
   virtual std::string name() const = 0;
   virtual int index() const noexcept = 0;  // CUDA's ordinal; 0 on the host
   virtual bool is_host() const noexcept = 0;
-  // All memory of the device goes through these two; they live as long as their last buffer. Device memory is aligned
-  // to 256 bytes at least and, unless is_host(), not for the host to touch. Pinned memory is host memory that copies
-  // reach directly.
+  // All memory of the device comes from these two, which live as long as their last buffer. Device memory is aligned to
+  // at least 256 bytes. The host must not access it unless is_host(). Pinned memory is host memory that device copies
+  // access directly.
   virtual std::shared_ptr<Alloc> device_memory() = 0;
   virtual std::shared_ptr<Alloc> pinned_memory() = 0;
-  // Device memory in the order of a stream made for the caller. Null: the device has none, and device_memory() serves.
+  // Stream-ordered device memory, on a stream made for the caller. Null if the device has none; use device_memory()
+  // then.
   virtual std::shared_ptr<OrderedAlloc> make_ordered_memory() { return nullptr; }
   virtual std::optional<Memory> memory() = 0;  // empty on the host
-  // All of the allocation that `part` of the device's memory lies in; `part` itself where that is not known.
+  // The whole allocation that contains `part` of the device's memory; `part` itself if unknown.
   virtual std::span<std::byte> allocation_of(std::span<std::byte> part) { return part; }
   virtual std::unique_ptr<Stream> make_stream() = 0;
-  // Somebody else's stream, by handle as below, for as long as they keep it; their work and ours are in one order. Null
-  // on the host, where nobody has handles.
+  // A stream of another owner, by handle as below, valid as long as the owner keeps it. Its work and ours are in one
+  // order. Null on the host, which has no handles.
   virtual std::unique_ptr<Stream> borrow_stream(std::uint64_t /*handle*/) { return nullptr; }
-  // Throws the device's terminal error, if it has had one: after it nothing works any more.
+  // Throws the device's terminal error if there was one. After it every call fails.
   virtual void check_usable() = 0;
 
-  // Other people's streams, by handle: 0 and 1 are the legacy default stream, 2 the per-thread one.
-  // They must be alive during the call. Nothing to order on the host.
-  // The work queued there so far. Empty: a graph is being captured; ask again later.
+  // Streams of other owners, by handle: 0 and 1 are the legacy default stream, 2 is the per-thread one. They must exist
+  // during the call. On the host there is nothing to order. The work queued there so far. Empty if a graph is being
+  // captured; try again later.
   virtual std::optional<Event> try_fence(std::uint64_t stream) = 0;
   virtual Event fence_event(std::uint64_t event) = 0;  // what that event (a CUevent) stands for now
-  // All work of the context so far. By cuCtxRecordEvent, which breaks every capture under way in the context, whatever
-  // its mode, and nothing tells beforehand (measured, driver 580). With `spare_captures` by a thread of ours that waits
-  // in the driver: other threads' launches stall meanwhile, captures stay whole, and the event is for the host alone:
-  // streams refuse to wait for it. It takes that way by itself where a capture shows, and under drivers before
-  // CUDA 12.5, which have no cuCtxRecordEvent.
+  // All work of the context so far. Uses cuCtxRecordEvent, which breaks every capture in the context, whatever its
+  // mode, and captures cannot be detected beforehand (measured, driver 580). With `spare_captures` a thread of the
+  // library waits in the driver instead: captures stay intact, launches of other threads stall meanwhile, and only the
+  // host can wait for the event. That way is also taken if a capture is visible, and with drivers before CUDA 12.5,
+  // which have no cuCtxRecordEvent.
   virtual Event fence_all(bool spare_captures) = 0;
   virtual void make_wait(std::uint64_t stream, const Event& event) = 0;  // later work there waits
 };

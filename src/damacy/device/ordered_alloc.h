@@ -1,5 +1,5 @@
-// Memory that is taken and given back in the order of a device's work, so that giving back waits for nothing. Knows
-// events; does not know what a buffer is for.
+// Stream-ordered allocation: memory is allocated and freed in the order of a device's work, so that freeing waits for
+// nothing. Knows events; does not know what a buffer is for.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class OrderedAlloc {
   virtual ~OrderedAlloc() = default;
   // Aligned to 256 bytes at least; contents are not defined. bytes > 0. Throws Error(oom).
   virtual Taken take(std::size_t bytes) = 0;
-  // The memory is free once `after`, events that streams can wait for, have passed. The caller does not wait.
+  // Frees the memory after the events `after`, for which streams must be able to wait. The caller does not wait.
   virtual void give(std::byte* memory, std::size_t bytes, std::span<const Event> after) noexcept = 0;
 };
 
@@ -43,9 +43,9 @@ class OrderedBuffer {
   std::byte* data() const noexcept { return taken_.memory; }
   std::span<std::byte> bytes() const noexcept { return {taken_.memory, bytes_}; }
   const Event& ready() const noexcept { return taken_.ready; }
-  // What the memory was last used by, for its end.
+  // Sets the last use of the memory, after which it may be freed.
   void free_after(std::vector<Event> uses) noexcept { after_ = std::move(uses); }
-  // Leaves the memory to whatever may still use it.
+  // Leaks the memory, because it may still be in use.
   void forget() noexcept { taken_.memory = nullptr; }
 
  private:

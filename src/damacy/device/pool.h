@@ -1,6 +1,6 @@
-// A fixed number of things lent to one user at a time, each with the event after which it may be written again.
-// Knows who waits for whom; not what the things are. The one lent longest ago is lent first: its last use is the
-// oldest.
+// A pool with a fixed number of objects, each lent to one user at a time, with the event after which it may be written
+// again. Knows waits; not what the objects are. The object that was lent longest ago is lent first, because its last
+// use is the oldest.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace damacy {
 template <class T>
 class Pool;
 
-// A slot on loan; goes back when destroyed. Move-only.
+// A loan of one object; returns it when destroyed. Move-only.
 template <class T>
 class Lease {
  public:
@@ -38,7 +38,7 @@ class Lease {
   T& operator*() const noexcept { return *slot_.front().thing; }
   // Wait for this before the first write.
   const Event& ready() const noexcept { return slot_.front().ready; }
-  // Say this after the last use; unsaid, the slot is as ready as it was.
+  // Call this after the last use. Without a call ready() stays the same.
   void reusable_after(Event last_use) noexcept { slot_.front().next_ready = std::move(last_use); }
 
  private:
@@ -62,7 +62,7 @@ class Pool {
     for (auto& thing : things) state_->free.push_back({std::move(thing), {}, {}});
   }
 
-  // Waits until one is free; empty when stopped. Does not wait for its ready().
+  // Waits until an object is free; empty if stopped. Does not wait for its ready().
   std::optional<Lease<T>> acquire(std::stop_token stop) {
     Lock lock(state_->mutex);
     if (!state_->changed.wait(lock, stop, [this]() DAMACY_REQUIRES(state_->mutex) { return !state_->free.empty(); }))

@@ -1,4 +1,4 @@
-// Names stretches of time for a profiler that watches; costs next to nothing when none does, and nothing without CUDA.
+// Names time ranges for a profiler (NVTX). Costs almost nothing without a profiler, and nothing without CUDA.
 #pragma once
 
 namespace damacy {

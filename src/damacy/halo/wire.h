@@ -1,6 +1,6 @@
-// What an exchange of borders puts on the wire: boxes of fields, turned on their way, one after the other in a buffer.
-// Makes copy plans of it: from the fields to the buffer (pack), from the buffer to the fields (unpack), and the
-// adjoints of both. Knows boxes, turns and the order of bytes; not who the peer is, nor how bytes travel.
+// The wire format of a halo exchange: rotated boxes of fields, one after the other in a buffer. Makes the copy plans:
+// from the fields to the buffer (pack), from the buffer to the fields (unpack), and the adjoints of both. Knows boxes,
+// rotations and byte order; not the peers, nor the transport.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ struct Message {
   Wire wire = Wire::ndsl;
 };
 
-// From one box straight to another, turned as if it went over a wire.
+// A copy from one box to another, rotated as if it were sent over a wire.
 struct Direct {
   Entry from;
   FieldBox to_x;

@@ -1,4 +1,4 @@
-// Every wait of a run stands here, once.
+// All waits of a run are here.
 #include "damacy/halo/work_order.h"
 
 #include <functional>
@@ -11,9 +11,9 @@ void WorkOrder::run(Stream& stream, std::span<Stream* const> others, std::span<S
     const bool capturing = stream.is_capturing();
     for (Stream* other : others) stream.wait(other->record());
     for (Stream* other : after) stream.wait(other->record());
-    // A graph must not wait for what is outside of it.
+    // A graph must not wait for work outside of it.
     if (!capturing) {
-      // A wait that a device need not see starts it sooner, and so does a question that it is not asked.
+      // Leaving out an unnecessary wait or query starts the work sooner.
       const bool in_order = was_default_ && stream.is_default();
       if (!in_order && !done_.ready()) stream.wait(done_);
       for (const Event& event : before_) stream.wait(event);

@@ -1,5 +1,5 @@
-// The order of one exchange's work: each run comes after what produced its arrays and after this object's earlier runs,
-// and before what its streams do next. Nothing here waits but synchronize(), and that for this object's own work only.
+// The order of one exchange's work. Each run comes after the work that produced its arrays and after this object's
+// earlier runs, and before later work of its streams. Only synchronize() waits, and only for this object's own work.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace damacy::halo {
 // For one thread at a time. Runs that a graph captures are ordered by the graph: the host cannot wait for them.
 class WorkOrder {
  public:
-  // Enqueues the plan on `stream`, behind the work that is on `others` and `after` by now; `others` then wait for it.
-  // `device`: the index that the plan keeps its tables by. Memory stays as it is until the work is done.
+  // Enqueues the plan on `stream`, after the work queued so far on `others` and `after`; `others` then wait for it.
+  // `device`: the index of the plan's tables. Memory must stay unchanged until the work is done.
   void run(Stream& stream, std::span<Stream* const> others, std::span<Stream* const> after, int device,
            std::shared_ptr<const copy::Plan> plan, copy::Bases bases);
   void run(Stream& stream, std::span<Stream* const> others, std::span<Stream* const> after, int device,
@@ -36,7 +36,7 @@ class WorkOrder {
   // What comes next on `stream` waits for the runs so far.
   void make_wait(Stream& stream) const;
 
-  // Another object's run that this one's memory was used in: the next run comes after that, and so does who waits.
+  // Adds a run of another object that used this object's memory: the next run and every wait come after it.
   void comes_after(const Event& event);
 
  private:

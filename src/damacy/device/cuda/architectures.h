@@ -24,16 +24,16 @@ struct BuiltKernels {
   int toolkit = 0;             // of CUDA that made them, such as 12040
   int oldest_driver = 0;       // the oldest CUDA that a driver must be for
 
-  // Of CMake's CMAKE_CUDA_ARCHITECTURES, such as "80-real;90" (or with commas): without a suffix it is both. What is no
-  // number is left out.
+  // Parses CMake's CMAKE_CUDA_ARCHITECTURES, such as "80-real;90" (or with commas). An entry without a suffix is both
+  // machine code and PTX. Entries that are not numbers are ignored.
   static BuiltKernels of(std::string_view architectures, int toolkit);
 };
 
 // What this library was built with.
 const BuiltKernels& built_kernels();
 
-// Empty: the kernels run on a GPU of that compute capability under a driver for that CUDA version. Else what the build
-// has kernels for, and what would run there.
+// Empty if the kernels run on a GPU of that compute capability with a driver for that CUDA version. Otherwise a text
+// that says what the build has kernels for and what would run there.
 std::string why_no_kernels(const BuiltKernels& kernels, int capability, int driver);
 
 // The CUDA version of the toolkit, the oldest driver and the GPUs that there are kernels for, in one line.

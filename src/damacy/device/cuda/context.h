@@ -1,5 +1,5 @@
-// One CUDA context as we use it: every call checked, the caller's current context untouched, and silence after an error
-// that ends the context.
+// One CUDA context: every call is checked, the caller's current context is unchanged, and no call is made after an
+// error that ends the context.
 #pragma once
 
 #include <memory>
@@ -27,11 +27,12 @@ class Context {
   CUcontext handle() const noexcept { return handle_; }
   int ordinal() const noexcept { return ordinal_; }
 
-  // No call may be made any more: the device is lost, or this is a forked child.
+  // Whether calls are no longer allowed: the device is lost, or this is a forked child.
   bool is_silent() const noexcept;
   void check_usable() const;  // throws why not
 
-  // Throws Error(cuda) unless `result` is a success; a sticky one loses the device. `call` is the function's name.
+  // Throws Error(cuda) unless `result` is success. A sticky error marks the device as lost. `call` is the function's
+  // name.
   void check(CUresult result, const char* call) const;
   // The same for destructors.
   void note(CUresult result, const char* call) const noexcept;
@@ -46,8 +47,8 @@ class Context {
   const bool retained_;
 };
 
-// While this lives the context is current on this thread, and no call breaks a graph that somebody captures meanwhile.
-// One within another of the same context costs nothing; nobody else's code runs within.
+// Makes the context current on this thread for its lifetime. Calls in its scope do not break a graph that is being
+// captured. Nesting with the same context costs nothing. Only code of the library runs in its scope.
 class Use {
  public:
   explicit Use(const Context& context);  // throws when it cannot be
@@ -68,7 +69,7 @@ class Use {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-// Makes the calls that free something, unless the device is lost.
+// Calls a function that frees a resource, unless the device is lost.
 template <class Release>
 void quietly(const Context& context, Release release) noexcept {
   if (context.is_silent()) return;

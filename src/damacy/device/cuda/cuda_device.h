@@ -1,4 +1,5 @@
-// Devices of a driver that was opened before: what cuda_device.h in the folder above does for the process's own.
+// Devices of a driver that is already open. cuda_device.h in the parent folder does the same for the process's own
+// driver.
 #pragma once
 
 #include <memory>

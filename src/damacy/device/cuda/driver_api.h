@@ -1,5 +1,5 @@
-// The table of driver functions: opened at run time, so that nothing links libcuda and a test library can stand in its
-// place. Knows names, versions and which calls an old driver may lack; not what they are for.
+// The table of driver functions, loaded at run time, so that nothing links libcuda and tests can use a fake library.
+// Knows names, versions and which calls an old driver may lack; not what they are for.
 #pragma once
 
 #include <cstdint>

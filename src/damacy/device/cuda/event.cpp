@@ -1,4 +1,4 @@
-// Asking and waiting. A wait asks again and again, ever more seldom: it must see a stop request.
+// Queries and waits. A wait polls with growing intervals, so that it sees a stop request.
 #include "damacy/device/cuda/event.h"
 
 #include <algorithm>

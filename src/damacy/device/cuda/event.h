@@ -1,4 +1,4 @@
-// An event of CUDA's behind Event.
+// A CUDA event as an Event.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// A fence for all work of a context that harms no graph being captured: a thread of ours waits in a call of the driver
-// that returns when the work queued so far is done. For the host only: streams cannot wait for it.
+// A fence for all work of a context that does not break a graph being captured. A thread of the library waits in a
+// driver call that returns when the work queued so far is done. For the host only: streams cannot wait for it.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace damacy::cuda {
 
 class IdleFence final : public Event::State {
  public:
-  // Starts the thread, which is nobody's to join: on a GPU that hangs it stays behind. Throws Error(oom).
+  // Starts the thread, which is detached: if the GPU hangs, it never ends. Throws Error(oom).
   explicit IdleFence(std::shared_ptr<const Context> context);
 
   bool ready() override;

@@ -1,4 +1,4 @@
-// A stream behind Stream: a private, non-blocking one, or somebody else's.
+// A CUDA stream as a Stream: a private non-blocking one, or one of another owner.
 #pragma once
 
 #include <memory>
