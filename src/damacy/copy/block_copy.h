@@ -1,6 +1,6 @@
-// A block copy: elements of an N-D source box go to an N-D destination box of the same extents, each side with its own
-// signed byte strides, each element through an operation. A transpose, F order, a flip, a broadcast (source stride 0)
-// are strides; byte order and casts are the operation. Knows bytes and strides; not zarr, not threads, not devices.
+// A block copy: copies an N-D source box to an N-D destination box of the same extents. Each side has its own signed
+// byte strides, and an operation is applied to each element. Transposes, F order, flips and broadcasts (source stride
+// 0) are strides. Byte order and casts are the operation. Knows bytes and strides; not zarr, not threads, not devices.
 #pragma once
 
 #include <cstddef>

@@ -55,7 +55,7 @@ struct Phase {
   std::uint32_t tiles = 0;
 };
 
-// What a device keeps of a plan: uploaded at the first run there, freed with the plan.
+// A plan's tables on a device: uploaded at the first run there, freed with the plan.
 class DeviceTables {
  public:
   virtual ~DeviceTables() = default;
@@ -77,7 +77,7 @@ class Plan {
   // One line a copy: slots, bytes, path, tiles.
   std::string describe() const;
 
-  // For executors: the tables of a device, made by `make` when they are first asked for.
+  // For executors: the tables of a device, made by `make` on first use.
   template <class Make>
   DeviceTables& tables(int device, Make make) const {
     const Lock lock(mutex_);
@@ -108,11 +108,11 @@ void check_overlaps(const Plan& plan, std::span<const std::uint64_t> bases);
 // Runs on the calling thread and `threads - 1` more; complete when it returns.
 void run(const Plan& plan, std::span<const std::uint64_t> bases, unsigned threads = 1);
 
-// Runs in the order of `stream`; one launch a phase on CUDA. The arrays stay until the work is done.
+// Runs in the order of `stream`; one launch per phase on CUDA. The arrays must stay valid until the work is done.
 using Bases = std::shared_ptr<const std::vector<std::uint64_t>>;
 void enqueue(Stream& stream, int device, std::shared_ptr<const Plan> plan, Bases bases);
 
-// The same on somebody else's CUDA stream, by handle, in the context that is current. Returns a CUDA error or 0.
+// The same on a CUDA stream of another owner, by handle, in the current context. Returns a CUDA error or 0.
 int launch_copies(const Plan& plan, std::span<const std::uint64_t> bases, int device, std::uint64_t stream);
 
 }  // namespace damacy::copy

@@ -1,5 +1,5 @@
-// What a copy plan does to one element beside moving it: negation and addition in the type. One source for host and
-// device, so that both give the same bytes: a sum that is no number is the plain NaN. Knows values; not where they lie.
+// Element operations of a copy plan: negation and addition in the element type. One source for host and device, so that
+// both give the same bytes; a NaN sum is always the default NaN. Knows values; not their location.
 #pragma once
 
 #include <type_traits>

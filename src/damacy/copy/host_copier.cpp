@@ -1,4 +1,4 @@
-// The copier of host devices, and the specification of all others: written to be read.
+// The copier of host devices, and the specification of all others. Written to be read.
 #include <algorithm>
 #include <cstring>
 #include <utility>

@@ -1,4 +1,4 @@
-// The shortest form of a copy: which axes fall away, turn round or run together.
+// The normal form of a copy: which axes are dropped, reversed or merged.
 #include <algorithm>
 #include <optional>
 
@@ -22,7 +22,7 @@ std::optional<Turned> turned(std::int64_t offset, std::int64_t stride, std::int6
   return Turned{*start, *back};
 }
 
-// Numbers that do not fit lie outside of any memory: such an axis stays as it is, and running the copy refuses it.
+// Numbers that do not fit are outside of any memory. Such an axis is left unchanged, and running the copy fails.
 void turn(BlockCopy& copy, CopyAxis& axis) noexcept {
   const auto src = turned(copy.src_offset, axis.src_stride, axis.extent);
   const auto dst = turned(copy.dst_offset, axis.dst_stride, axis.extent);

@@ -1,6 +1,6 @@
-// Placements: boxes of decoded chunks on their way to rows of batches, many at once, in stream order. The elements of a
-// chunk may still be shuffled as blosc left them: un-shuffling, byte order, strides and casts are one gather here.
-// Knows addresses, strides and layouts; not chunks of which array, not threads. The host copier is the specification.
+// Placements: copies of boxes from decoded chunks to rows of batches, many at once, in stream order. The elements of a
+// chunk may still be shuffled by blosc: un-shuffling, byte order, strides and casts are one gather. Knows addresses,
+// strides and layouts; not arrays, not threads. The host copier is the specification.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,8 @@
 
 namespace damacy {
 
-// How the bytes of a decoded chunk lie: element by element, or in blocks of which each was shuffled by itself
-// (blosc's filters: T planes of m bytes and an unshuffled tail; bits: plane b of byte k holds bit b of all
-// elements).
+// The layout of a decoded chunk: element by element, or in blocks that were shuffled separately (blosc's filters: T
+// planes of m bytes and an unshuffled tail; bits: plane b of byte k holds bit b of all elements).
 struct ChunkLayout {
   enum class Shuffle : std::uint8_t { none, bytes, bits };
   Shuffle shuffle = Shuffle::none;
@@ -85,17 +84,17 @@ class PlacementList {
   std::vector<DeepPlacement> deep_ DAMACY_GUARDED_BY(mutex_);
 };
 
-// Runs lists of placements in the order of a stream. A list's image is what a device needs of it: written to pinned
-// memory, uploaded by the caller, and read by the work that enqueue() adds.
+// Runs lists of placements in the order of a stream. A list's image has the records for the device: it is written to
+// pinned memory, uploaded by the caller, and read by the work that enqueue() adds.
 class Copier {
  public:
   virtual ~Copier() = default;
-  // Whether lists may have deep placements; else they are run in portions.
+  // Whether lists may have deep placements. Otherwise they are run in portions.
   virtual bool takes_deep() const noexcept { return false; }
   virtual std::size_t image_bytes(const PlacementList& list) const = 0;
   virtual void write_image(const PlacementList& list, std::span<std::byte> image) const = 0;
-  // Brings an image from pinned memory to the device's, in the order of `stream`; not where it would queue behind large
-  // copies. Both are 256-byte aligned and as long, rounded up to 16 bytes.
+  // Copies an image from pinned memory to device memory, in the order of `stream`, without waiting behind large copies.
+  // Both are 256-byte aligned, with a length rounded up to 16 bytes.
   virtual void upload_image(Stream& stream, std::span<std::byte> image, std::span<const std::byte> pinned) {
     stream.copy(image, pinned);
   }
@@ -104,8 +103,8 @@ class Copier {
   virtual void enqueue(Stream& stream, const PlacementList& list, std::span<const std::byte> image) = 0;
 };
 
-// All that `list` places, in lists of at most `most` records that `copier` takes: what many axes would unroll to is
-// never there at once. `run` is done with a list when it returns.
+// Runs all placements of `list` in lists of at most `most` records that `copier` supports, so that the unrolled records
+// of many axes never exist all at once. `run` no longer uses a list when it returns.
 void for_each_portion(const Copier& copier, const PlacementList& list, std::size_t most,
                       const std::function<void(const PlacementList&)>& run);
 

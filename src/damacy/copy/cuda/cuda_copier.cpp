@@ -1,5 +1,5 @@
-// The copier of CUDA devices: a launch for each kernel that a list needs. What the kernels read is plan.h's. Knows
-// streams by handle; its launches go to the context that is current when they are made.
+// The copier of CUDA devices: one launch for each kernel that a list needs. plan.h makes the records that kernels read.
+// Knows streams by handle; launches use the current context.
 #include "damacy/copy/cuda/kernels.h"
 #include "damacy/copy/gpu_plan/plan.h"
 #include "damacy/copy/placement.h"

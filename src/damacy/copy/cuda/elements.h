@@ -1,6 +1,6 @@
-// Placing element by element: any conversion, any strides, any layout and alignment. A value passes through the widest
-// of its kind (signed, unsigned, floating), which holds it exactly, so 39 conversions make all 169. Knows one record at
-// a time; a block owns a tile of elements, a thread every 256th of them.
+// Places element by element: any conversion, any strides, any layout and alignment. A value is converted through the
+// widest type of its kind (signed, unsigned, floating), which holds it exactly, so that 39 conversions cover all 169.
+// Knows one record at a time. A block owns a tile of elements, and a thread every 256th element.
 #pragma once
 
 #include "damacy/copy/cuda/layout.h"

@@ -1,5 +1,5 @@
-// Brings an image from pinned host memory by loads of the GPU itself. Small, so that it need not queue behind the large
-// copies of other streams, which share one engine with every small one.
+// A kernel that loads an image from pinned host memory. A small copy would wait behind large copies of other streams,
+// because all copies share one engine.
 #include "damacy/copy/cuda/kernels.h"
 
 namespace damacy::copy_cuda {

@@ -1,5 +1,5 @@
-// One launch a phase of a copy plan: a block takes the tile of its number from a table that lies on the device since
-// the first run, and adds the base addresses, which are parameters. Knows CUDA streams by handle.
+// Runs a copy plan with one launch per phase. A block reads its tile from a table that is on the device since the first
+// run, and adds the base addresses, which are parameters. Knows CUDA streams by handle.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -41,10 +41,10 @@ __device__ void transpose_any(const TileWork& work) {
   transpose<u8>(work, shared);
 }
 
-// What the tiles of a table need at most: a kernel that can do more has more registers and shared memory.
+// The largest needs of a table's tiles. Kernels for more need more registers and shared memory.
 enum class Need { moves, transposes, all };
 
-// A block owns a tile; each of its threads fetches the record, so that none waits for another.
+// A block owns a tile. Each thread loads the record, so that no thread waits for another.
 template <Need kNeed, class BasesT>
 __global__ void __launch_bounds__(kPlanThreads, 5)
     run_tiles(const TileRecord* __restrict__ records, const __grid_constant__ BasesT bases) {

@@ -1,6 +1,6 @@
-// What a block does with one tile of a copy plan: moves parts or windows (tile_moves.h), transposes by way of shared
-// memory, so that both sides go along memory, or does element by element what is left. One source for host and device.
-// Knows addresses; not launches.
+// Runs one tile of a copy plan on a block. Moves parts or windows (tile_moves.h), or transposes through shared memory,
+// so that both sides are accessed contiguously, or works element by element. One source for host and device. Knows
+// addresses; not launches.
 #pragma once
 
 #include "damacy/copy/cuda/elements.h"

@@ -13,7 +13,7 @@ struct Words {
   u32 at[4];
 };
 
-// Aligned; memory that nobody writes meanwhile.
+// Aligned; memory that is not written during the launch.
 DAMACY_ELEMENT Words load_vector(u64 address) {
 #ifdef __CUDA_ARCH__
   const uint4 v = __ldg(reinterpret_cast<const uint4*>(address));

@@ -23,7 +23,7 @@ inline thread_local u64 stored_bytes = 0;  // so that tests know what was stored
 #define DAMACY_COUNT_STORED(bytes)
 #endif
 
-// Memory that nobody writes meanwhile; aligned for T.
+// Memory that is not written during the launch; aligned for T.
 template <class T>
 DAMACY_ELEMENT T load(u64 address) {
 #ifdef __CUDA_ARCH__

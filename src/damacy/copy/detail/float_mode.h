@@ -1,5 +1,5 @@
-// Threads inherit a way of rounding, and whether subnormals count, from whoever started them. Knows the control
-// registers of x86-64 (MXCSR) and AArch64 (FPCR); elsewhere it changes nothing.
+// The floating-point mode of a thread. A thread inherits its rounding mode and flush-to-zero setting from the thread
+// that started it. Knows the control registers of x86-64 (MXCSR) and AArch64 (FPCR); does nothing on other processors.
 #pragma once
 
 #include <cstdint>

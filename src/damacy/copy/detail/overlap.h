@@ -1,5 +1,5 @@
-// Which boxes of a plan's copies share bytes. Exact for boxes along the axes of one layout; else by the addresses of
-// their elements, one by one, as long as these are few. Knows layouts and offsets; not what the copies do.
+// Finds overlapping boxes of a plan's copies. Exact for boxes along the axes of one layout. Otherwise compares the
+// addresses of all elements, if there are few. Knows layouts and offsets; not what the copies do.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Reach {
   std::int64_t end = 0;
 };
 
-// Throws Error(inval) when it does not fit in 63 bits. Extents are 0 or more; nothing is touched if one is 0.
+// Throws Error(inval) if it does not fit in 63 bits. Extents are 0 or more; if one is 0, nothing is accessed.
 Reach reach_of(std::int64_t offset, const Dims& extents, const Dims& strides, std::size_t element_bytes);
 
 // Checks that no destination overlaps itself, another destination (unless both add), or any source. Returns the pairs

@@ -1,5 +1,5 @@
-// Kernels over rows: on both sides the elements of a row lie side by side. One is picked for a whole block; it knows
-// the operation and the processor's widest vectors, not the block.
+// Kernels for rows whose elements are contiguous on both sides. One kernel is chosen for a whole block. It knows the
+// operation and the processor's widest vectors, not the block.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // The loops of the row kernels, as templates that each instruction set compiles anew. Knows how to walk rows; what is
 // done to an element is in convert.h.
 //
-// Everything here is inlined into a function that carries the instruction set, so one program holds them all and
-// nothing is compiled for a processor that may not be there but what was asked for.
+// Everything here is inlined into a function with the attribute of the instruction set. One binary therefore has all
+// variants, and only these functions use instructions that the processor may lack.
 #pragma once
 
 #include <array>

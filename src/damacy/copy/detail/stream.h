@@ -1,4 +1,4 @@
-// Stores that go past the cache: for destinations that would only push other things out of it.
+// Non-temporal stores, for outputs that would only evict other data from the cache.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ inline void copy_end(std::byte* dst, const std::byte* src, std::size_t bytes) {
     *dst = *src;
 }
 
-// Whole lines past the cache, the ragged ends through it.
+// Whole lines bypass the cache; partial lines at both ends use it.
 inline void stream_bytes(std::byte* dst, const std::byte* src, std::size_t bytes) {
   const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(dst)) % kLine;
   if (bytes < head + kLine) {
@@ -55,7 +55,7 @@ inline void stream_bytes(std::byte* dst, const std::byte* src, std::size_t bytes
   copy_end(dst + at, src + at, bytes - at);
 }
 
-// Streamed stores come before what this thread stores next, as others see it.
+// Other threads see the non-temporal stores before later stores of this thread.
 inline void end_stream() {
   _mm_sfence();
 }

@@ -1,4 +1,4 @@
-// Elements that lie apart, brought side by side, and back. Knows bytes per element and strides; changes no bit.
+// Packs strided elements and unpacks them again. Knows bytes per element and strides; changes no bit.
 #pragma once
 
 #include <cstddef>

@@ -137,7 +137,7 @@ u32 vector_kernel(const CopyOp& op, const Record& record, u64 rows) noexcept {
   return found < BitShuffledOps::kCount ? kFirstBitShuffled + found : kElements;
 }
 
-// Rows that follow each other shall find the same lines of the source.
+// Consecutive rows should use the same cache lines of the source.
 void sort_by_source(Record& record) noexcept {
   std::stable_sort(record.axes, record.axes + record.outer_axes, [](const RecordAxis& a, const RecordAxis& b) {
     return std::abs(a.src_stride) < std::abs(b.src_stride);
@@ -156,7 +156,7 @@ void set_divisors(Record& record) noexcept {
   for (RecordAxis& axis : record.axes) axis.by_extent = divisor(std::min(axis.extent, kFew));
 }
 
-// All of a record but its divisors, which take the longest.
+// All fields of a record except its divisors, which take the most time.
 Planned classify(const Placement& placement) noexcept {
   Planned planned{};
   Record& record = planned.record;

@@ -1,5 +1,5 @@
-// Placements as records: which kernel takes each, how many tiles it is, and the image that holds all of it. Knows what
-// kernels ask of a placement; not streams. For one thread.
+// Converts placements to kernel records: chooses the kernel, counts the tiles, and writes the image for the upload.
+// Knows what kernels need of a placement; not streams. For one thread.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class Plan {
     return placements * (sizeof(Record) + (2 + kNearOfRecord) * sizeof(u32));
   }
 
-  // `placements` stay as they are meanwhile.
+  // `placements` must not change meanwhile.
   explicit Plan(std::span<const Placement> placements);
   std::span<const Launch> launches() const noexcept { return launches_; }
   void write(std::span<std::byte> image) const;

@@ -1,5 +1,5 @@
-// What kernels that place read: a record a placement, in groups that one kernel runs, cut into tiles of equal work. One
-// source for host and device. Knows addresses and numbers; not how records come to be (plan.h).
+// The records that placing kernels read: one per placement, in groups for one kernel each, cut into tiles of equal
+// work. One source for host and device. Knows addresses and numbers; not how records are made (plan.h).
 #pragma once
 
 #include <cstdint>
@@ -68,9 +68,9 @@ struct alignas(16) Record {
 };
 static_assert(std::is_trivially_copyable_v<Record>);
 
-// The records of one launch. Tile t belongs to the last record whose first tile is not behind t, which is one from
-// near[t >> shift] to near[(t >> shift) + 1]; where nothing is shifted, the first of these. A wave has entries enough
-// for that, so that a block soon knows what it does; a row of gigabytes has not.
+// The records of one launch. Tile t belongs to the last record whose first tile is at most t. That record is between
+// near[t >> shift] and near[(t >> shift) + 1]; if shift is 0, it is the first of these. For usual waves shift is 0, so
+// that a block finds its record fast; a row of gigabytes needs a shift.
 struct Group {
   const Record* records;
   const u32* first_tiles;

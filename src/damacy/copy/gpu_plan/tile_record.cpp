@@ -33,8 +33,8 @@ void exchange_inner_axes(TileRecord& record) {
   std::swap(record.dst_stride[2], record.dst_stride[3]);
 }
 
-// Where both sides run, but along different axes of which one is short, threads next to each other take the short one
-// first: they then meet few lines on either side.
+// If both sides are contiguous along different axes, and one of these is short, neighbouring threads take the short
+// axis first. They then use few cache lines on either side.
 Lie set_lie(TileRecord& record) {
   const i32 from = record.from_bytes, to = record.to_bytes;
   const bool dst_runs = record.extent[3] == 1 || record.dst_stride[3] == to;

@@ -1,5 +1,6 @@
-// The tiles of a copy plan as a device reads them: a record a tile, with all numbers that do not depend on addresses.
-// Worked out here once, so that a block has one thing to fetch before it moves bytes. Knows pieces; not addresses.
+// The tiles of a copy plan as a device reads them: one record per tile, with all numbers that do not depend on
+// addresses. They are computed once, so that a block loads one record before it moves bytes. Knows pieces; not
+// addresses.
 #pragma once
 
 #include <vector>
@@ -37,7 +38,7 @@ struct alignas(16) TileRecord {
   Lie lie;
   bool negate : 1;
   bool add : 1;
-  u8 src_bits : 4;  // of all that tells a row's place from the base's, modulo 16; of each element's, unless it runs
+  u8 src_bits : 4;  // OR of the offsets of rows from the base, modulo 16; of each element's, unless rows are contiguous
   u8 dst_bits : 4;
 };
 static_assert(std::is_trivially_copyable_v<TileRecord> && sizeof(TileRecord) % 16 == 0);
