@@ -91,8 +91,8 @@ DecodeResult copied_ranges(std::span<const ByteRange> needed, std::vector<ByteRa
   return {};
 }
 
-// A writer's blocks usually lie back to back, so the next larger start is where to stop reading. It is a hint and never
-// a length: starts need not be in order, and decoding finds out if it was too little.
+// A writer's blocks are usually contiguous, so reading can stop at the next larger start. That is a hint, not a length:
+// starts need not be in order, and decoding detects if it was too little.
 void stop_at_next_start(const BloscHeader& header, ByteSpan head, std::vector<ByteRange>& wanted) noexcept {
   for (std::uint64_t block = 0; block < header.block_count; ++block) {
     const std::uint64_t start = detail::read_le32(head.data() + BloscHeader::kBytes + BloscHeader::kStartBytes * block);
@@ -185,7 +185,7 @@ struct Job {
     });
   }
 
-  // Raw streams are un-shuffled from where they are; about half of the bytes of noisy images are such.
+  // Raw streams are un-shuffled without a copy. About half of the bytes of noisy images are raw.
   DecodeResult filtered_block(std::uint64_t block, const BloscStreams& streams, MutableByteSpan out,
                               MutableByteSpan scratch) const {
     const std::uint64_t size = streams.bytes;

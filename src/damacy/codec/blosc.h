@@ -1,6 +1,6 @@
-// The blosc1 container: header, start table, blocks of one or more streams, shuffle filters.
-// Every (block, stream) has known source and destination ranges, so only blocks that somebody needs are decoded, and
-// only bytes inside `available` are ever looked at. Knows no codec chain and no arrays.
+// The blosc1 container: header, start table, blocks of one or more streams, shuffle filters. Every (block, stream) has
+// known source and destination ranges, so only needed blocks are decoded, and only bytes inside `available` are read.
+// Knows no codec chain and no arrays.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace damacy {
 enum class BloscCodec : std::uint8_t { blosclz = 0, lz4 = 1, snappy = 2, zlib = 3, zstd = 4 };
 enum class BloscFilter : std::uint8_t { none, bytes, bits };
 
-// Checked: whoever has one may index by it.
+// Validated: its values may be used as indices.
 struct BloscHeader {
   static constexpr std::uint64_t kBytes = 16;
   static constexpr std::uint64_t kStartBytes = 4;
@@ -50,7 +50,7 @@ struct BloscStreams {
   std::uint32_t count = 1;
   std::uint64_t bytes = 0;
 };
-// DecodeStatus::frame if the streams do not divide the block: then some bytes of it would be in none.
+// DecodeStatus::frame if the block size is not a multiple of the stream count: some of its bytes would be in no stream.
 [[nodiscard]] DecodeResult blosc_streams(const BloscHeader& header, std::uint64_t block,
                                          BloscStreams& streams) noexcept;
 
@@ -63,17 +63,17 @@ struct BloscStreams {
 [[nodiscard]] DecodeResult blosc_block_start(const BloscHeader& header, detail::ByteSpan encoded, std::uint64_t block,
                                              std::uint64_t& start) noexcept;
 
-// One stream: its data in the encoded bytes. `position` is where its length stands, and afterwards where the next one's
-// does. need_more if length or data lie outside `available`.
+// One stream: its data in the encoded bytes. `position` is the offset of its length, and is advanced to the length of
+// the next stream. need_more if length or data are outside `available`.
 [[nodiscard]] DecodeResult blosc_stream(detail::ByteSpan encoded, std::span<const ByteRange> available,
                                         std::uint64_t stream_bytes, std::uint64_t& position, ByteRange& data) noexcept;
 
-// Appends what to read beside `head` so that the blocks that `needed` touches can be decoded.
+// Appends the ranges to read in addition to `head`, so that the blocks that `needed` touches can be decoded.
 [[nodiscard]] DecodeResult blosc_partial_ranges(detail::ByteSpan head, std::uint64_t encoded_size,
                                                 std::uint64_t decoded_size, std::span<const ByteRange> needed,
                                                 std::vector<ByteRange>& ranges);
 
-// What a thread keeps; the other decoders are borrowed.
+// The state that a thread keeps. References to the other decoders.
 class BloscDecoder {
  public:
   [[nodiscard]] DecodeResult decode(detail::ByteSpan encoded, std::span<const ByteRange> available,

@@ -1,5 +1,5 @@
-// Little-endian numbers out of bytes that may be unaligned, and the short way to say what failed.
-// Knows no format. Whoever calls has checked that the bytes are there.
+// Reads little-endian numbers from bytes of any alignment; helpers for failure results. Knows no format. The caller has
+// checked the bounds.
 #pragma once
 
 #include <cstddef>

@@ -123,7 +123,7 @@ struct DecodeContext::State {
   LzmaDecoder lzma;
   std::array<StageBuffer, 2> stages;  // one is read while the other is written
   std::size_t stages_used = 0;
-  // What each codec of the chain gives, as far as metadata tell.
+  // The output size of each codec of the chain, as far as metadata give it.
   std::vector<std::optional<std::uint64_t>> sizes;
 
   void find_sizes(std::span<const CodecSpec> codecs, std::uint64_t decoded) {

@@ -80,11 +80,11 @@ class CodecChain {
   explicit CodecChain(std::vector<CodecSpec> codecs) : codecs_(std::move(codecs)) {}  // in encoding order
 
   std::span<const CodecSpec> codecs() const noexcept { return codecs_; }
-  // No codec compresses: what an encoded chunk of `decoded` bytes must measure.
+  // If no codec compresses: the exact size of an encoded chunk of `decoded` bytes.
   bool fixed_size() const noexcept;
   std::uint64_t fixed_encoded_size(std::uint64_t decoded) const noexcept;
-  // The most bytes that any codec gives on the way to `decoded` bytes, as far as that is known beforehand. Empty: a
-  // filter's elements do not fit.
+  // The largest output of any codec of the chain for `decoded` bytes, as far as known beforehand. Empty: a filter's
+  // element size does not divide its input.
   std::optional<std::uint64_t> largest_stage(std::uint64_t decoded) const noexcept;
 
   // Whether decode() verifies a checksum of all that this chunk holds: of a checksum codec, gzip, zlib or bz2, or of
@@ -94,8 +94,7 @@ class CodecChain {
   // The same, for any chunk.
   bool always_has_checksum() const noexcept;
 
-  // Whether so many encoded bytes may hold `decoded` ones; decode() asks it first, and so does whoever decodes
-  // otherwise.
+  // Whether that many encoded bytes are allowed for `decoded` bytes. decode() and every other decoder check this first.
   DecodeResult check_encoded_size(std::uint64_t encoded, std::uint64_t decoded) const noexcept;
 
   // Decodes `encoded` into `out` (out.size() is N). Every byte of `needed` (sorted, disjoint, inside N) is right when
@@ -104,12 +103,12 @@ class CodecChain {
   DecodeResult decode(std::span<const std::byte> encoded, std::span<std::byte> out, std::span<const ByteRange> needed,
                       DecodeContext& context) const;
 
-  // Decodes what nobody knows the decoded size of, at most `bound` bytes. `decoded` is in `encoded` or in the context,
-  // until that is used again.
+  // Decodes input of unknown decoded size, to at most `bound` bytes. `decoded` is in `encoded` or in the context, and
+  // valid until the next use of the context.
   DecodeResult decode_all(std::span<const std::byte> encoded, std::uint64_t bound, DecodeContext& context,
                           std::span<const std::byte>& decoded) const;
 
-  // Raw chunks (no codec at all, or... fixed_size() and no checksum) need no decoding: place from where they were read.
+  // True if there are no codecs: the stored bytes are the chunk.
   bool is_raw() const noexcept { return codecs_.empty(); }
 
   // Partial reading: a chain of one blosc codec. First the head (head_bytes of it, or all if smaller), then the ranges
@@ -117,11 +116,12 @@ class CodecChain {
   bool can_read_partially() const noexcept;
   static constexpr std::size_t kHeadBytes = 4096;
   // `head`: the first bytes of the encoded chunk. Appends what else to read, sorted, disjoint, inside the chunk; an
-  // estimate from below and above: decode_partial says need_more if it was too little (then read all). Says need_more
-  // itself if the head ends inside the start table: ask again with a head of `expected` bytes, or read all.
+  // estimate that may be too small or too large. decode_partial returns need_more if it was too little (then read all).
+  // Returns need_more itself if the head ends inside the start table: call again with a head of `expected` bytes, or
+  // read all.
   DecodeResult partial_ranges(std::span<const std::byte> head, std::uint64_t encoded_size, std::uint64_t decoded_size,
                               std::span<const ByteRange> needed, std::vector<ByteRange>& ranges) const;
-  // As decode; bytes of `encoded` outside `available` (sorted, disjoint) are never looked at.
+  // As decode. Does not read bytes of `encoded` outside `available` (sorted, disjoint).
   DecodeResult decode_partial(std::span<const std::byte> encoded, std::span<const ByteRange> available,
                               std::span<std::byte> out, std::span<const ByteRange> needed,
                               DecodeContext& context) const;

@@ -11,7 +11,7 @@
 namespace damacy {
 namespace {
 
-// A failed frame goes back to the host, which words what is wrong.
+// The host decodes a failed frame again, which gives the error its text.
 constexpr auto kGood = static_cast<std::uint32_t>(gpu::Fault::none);
 constexpr auto kAskHost = static_cast<std::uint32_t>(gpu::Fault::ask_host);
 

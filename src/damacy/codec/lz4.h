@@ -1,4 +1,4 @@
-// Raw LZ4 blocks, and the numcodecs form of them: a 32-bit size in front. Stateless.
+// Raw LZ4 blocks, and numcodecs' form of them, which begins with a 32-bit size. Stateless.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace damacy {
 // One raw block that uses up `encoded` and gives exactly out.size() bytes.
 [[nodiscard]] DecodeResult decode_lz4_block(detail::ByteSpan encoded, detail::MutableByteSpan out) noexcept;
 
-// With the size in front. The size is what the first four bytes say; it must be out.size().
+// With a leading size of four bytes, which must be out.size().
 [[nodiscard]] DecodeResult lz4_decoded_size(detail::ByteSpan encoded, std::uint64_t& size) noexcept;
 [[nodiscard]] DecodeResult decode_lz4(detail::ByteSpan encoded, detail::MutableByteSpan out) noexcept;
 

@@ -1,5 +1,4 @@
-// Half-open byte ranges: the word that partial decoding speaks. Lists of them are sorted and disjoint; neighbours may
-// touch.
+// Half-open byte ranges, used by partial decoding. Lists of them are sorted and disjoint; neighbours may touch.
 #pragma once
 
 #include <algorithm>

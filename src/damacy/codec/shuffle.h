@@ -1,6 +1,6 @@
-// Undoes blosc's two filters on one block. Pure; knows no container.
-// A filtered block of T-byte elements is T planes of m bytes each and then, unfiltered, what makes no whole element.
-// The planes need not lie behind each other: those of a block with T streams may be used from where each stream is.
+// Undoes blosc's two filters on one block. Pure; knows no container. A filtered block of T-byte elements has T planes
+// of m bytes each, followed by the unfiltered bytes of an incomplete element. The planes need not be contiguous: those
+// of a block with T streams can be used in place.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What a decoder of hostile bytes returns: small, no allocation, the same on host and device.
-// The layer above words the Error.
+// The result of a decoder of untrusted bytes: small, no allocation, the same on host and device. The layer above makes
+// the Error.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ enum class DecodeStatus : std::uint8_t {
   return "frame";
 }
 
-// Status and where to look: `detail` is a literal, the numbers mean what it says.
+// A status with details: `detail` is a literal that explains the numbers.
 struct DecodeResult {
   DecodeStatus status = DecodeStatus::ok;
   const char* detail = "";

@@ -1,6 +1,6 @@
-// Decodes the frames of a wave in stream order: the seam between a wave and whatever decodes on a device. Frames are
-// scanned on the thread that read them; a wave's frames then go up as one image. Knows frames and memory; not chunks.
-// The host decoder (libzstd, liblz4) is the specification.
+// Interface of decoders that decode the frames of a wave in stream order. Frames are scanned on the thread that read
+// them, and a wave's frames are uploaded as one image. Knows frames and memory; not chunks. The host decoder (libzstd,
+// liblz4) is the specification.
 #pragma once
 
 #include <concepts>
@@ -25,7 +25,7 @@ struct WaveMemory {
   std::span<std::byte> status;       // one 32-bit word a frame
 };
 
-// How much a list may hold. A frame that would exceed any of it is left to the host.
+// Limits of a list. The host decodes frames that would exceed one.
 struct FrameLimits {
   std::uint64_t scratch_bytes = ~std::uint64_t{0};
   std::uint64_t image_bytes = ~std::uint64_t{0};  // descriptors, and a status word a frame
@@ -39,13 +39,13 @@ class FrameList {
   static constexpr std::uint32_t kHost = 0xffffffffu;  // not for this decoder: decode it on the host
   // Any thread. Scans `bytes` (what frame.src_offset names) and takes the frame; `index` is its status word, or kHost.
   virtual DecodeResult add(std::span<const std::byte> bytes, const GpuFrame& frame, std::uint32_t& index) = 0;
-  // The same for the frames of one chunk, whose `bytes` begin at `at` in the source: threads that add many small frames
-  // together spend less time on each other. Ends where a frame is malformed or the host's, and so is the chunk then:
-  // some index is kHost, and what was taken of the others does no harm.
+  // The same for all frames of one chunk, whose `bytes` begin at `at` in the source. Adding many small frames at once
+  // reduces contention. Stops at a frame that is malformed or needs the host. Then some index is kHost, and the host
+  // decodes the whole chunk.
   virtual DecodeResult add_chunk(std::span<const std::byte> bytes, std::uint64_t at, std::span<const GpuFrame> frames,
                                  std::span<std::uint32_t> indices);
 
-  // Any thread. How much of the limits is taken: from 0, an empty list, to 1, a full one.
+  // Any thread. The used share of the limits: from 0 (empty) to 1 (full).
   virtual double fill() const = 0;
   virtual std::uint32_t most_frames() const = 0;
 
@@ -66,7 +66,7 @@ class StreamDecoder {
   std::unique_ptr<FrameList> make_list(Bytes scratch_bytes) {
     return make_list(FrameLimits{.scratch_bytes = static_cast<std::uint64_t>(scratch_bytes)});
   }
-  // Bytes of scratch that a decoded byte usually takes: who shares out memory goes by it.
+  // The usual scratch bytes per decoded byte, by which memory is divided.
   virtual double usual_scratch() const noexcept { return 2; }
   // The image is uploaded. Enqueues; the list may be cleared once this work is done.
   virtual void enqueue(Stream& stream, const FrameList& list, const WaveMemory& memory) = 0;
@@ -75,8 +75,8 @@ class StreamDecoder {
 std::unique_ptr<StreamDecoder> make_host_stream_decoder();
 // For the current context. Throws Error(cuda, "no-device") in a build without CUDA.
 std::unique_ptr<StreamDecoder> make_cuda_stream_decoder();
-// By nvCOMP instead of our own kernels, for comparison. nvCOMP may fault on entropy-coded bytes that are wrong, which
-// no check of headers finds: only for data that is trusted.
+// Uses nvCOMP instead of our own kernels, for comparison. For trusted data only: nvCOMP may fault on wrong
+// entropy-coded bytes, which a check of headers cannot detect.
 std::unique_ptr<StreamDecoder> make_nvcomp_stream_decoder(std::shared_ptr<const NvcompLibrary> library);
 
 }  // namespace damacy

@@ -27,7 +27,7 @@ class ZstdDecoder {
   // checksum covers are left out.
   [[nodiscard]] DecodeResult decode(detail::ByteSpan encoded, detail::MutableByteSpan out,
                                     std::uint64_t needed_end) noexcept;
-  // An intermediate stage, whose size nobody knows: at most out.size() bytes; `produced` says how many.
+  // An intermediate stage of unknown size: at most out.size() bytes; `produced` is the number.
   [[nodiscard]] DecodeResult decode_up_to(detail::ByteSpan encoded, detail::MutableByteSpan out,
                                           std::uint64_t& produced) noexcept;
 

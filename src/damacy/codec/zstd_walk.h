@@ -41,8 +41,8 @@ struct ZstdBlock {
   [[nodiscard]] DAMACY_HOST_DEVICE std::uint64_t end() const noexcept { return data + stored; }
 };
 
-// What the headers of a whole input promise, frame by frame: begin() behind its header, add() behind its last block.
-// Who decodes an input, on whatever device, asks this first.
+// Checks the sizes in the headers of a whole input, frame by frame: call begin() after a frame's header and add() after
+// its last block. Decoders on every device check this first.
 struct ZstdExtent {
   std::uint64_t frames = 0;     // skippable ones included
   std::uint64_t unguarded = 0;  // frames whose content has no checksum

@@ -1,6 +1,6 @@
-// Stacks of one thread that take turns. Knows how a stack is left and entered; does not know who is next. Not part of
-// the library. Sanitizers are told by sanitized_fibre.h. swapcontext, which this takes the place of where it can, costs
-// system calls, and under the address sanitizer a pass over the whole stack's shadow.
+// Switches between stacks of one thread (fibres). Knows how to leave and enter a stack; not which is next. Not part of
+// the library. sanitized_fibre.h notifies sanitizers. Replaces swapcontext where possible, which costs system calls
+// and, under the address sanitizer, a pass over the whole stack's shadow.
 #pragma once
 
 #include <ucontext.h>

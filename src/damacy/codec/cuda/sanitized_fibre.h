@@ -1,5 +1,5 @@
-// A fibre that sanitizers know of: each keeps a record by stack, and is told when one is left for another. Knows no
-// scheduler and no kernel. Not part of the library.
+// A fibre that notifies sanitizers of stack switches, because they keep a record per stack. Knows no scheduler and no
+// kernel. Not part of the library.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class SanitizedFibre {
   // The thread's own stack, which is running already.
   SanitizedFibre() = default;
 
-  // `entry` starts when somebody first goes there; it calls begun_by and never returns. The stack is the caller's.
+  // `entry` starts at the first switch to this fibre; it calls begun_by and never returns. The caller owns the stack.
   SanitizedFibre(unsigned char* stack, std::size_t bytes, void (*entry)()) : stack_(stack), bytes_(bytes) {
     prepare(place_, stack, bytes, entry);
 #if defined(DAMACY_FIBRES_UNDER_TSAN)

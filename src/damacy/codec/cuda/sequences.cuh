@@ -60,7 +60,7 @@ class SequenceLane {
   __device__ __forceinline__ void fetch() { bits_.fetch(); }
   __device__ __forceinline__ bool broken() const { return bits_.overrun() || output_end_ > kMaxBlock; }
 
-  // A finished lane keeps stepping beside the others, over garbage that stays in its ring and tables.
+  // A finished lane keeps stepping with the others, over garbage that stays in its ring and tables.
   __device__ __forceinline__ void idle() {
     bits_.rewind();
     output_end_ = literal_end_ = 0;

@@ -1,5 +1,5 @@
-// Where everything of a wave lies in its uploaded image and in its scratch. Pure arithmetic on a WaveShape, the same
-// for whoever writes, sizes or reads them.
+// The layout of a wave's uploaded image and of its scratch. Pure arithmetic on a WaveShape, shared by the code that
+// sizes, writes and reads them.
 #pragma once
 
 #include "damacy/codec/gpu_decoder.h"

@@ -1,6 +1,7 @@
-// The frames of a wave for nvCOMP: which ones it may have, and their records. nvCOMP believes its input, so each frame
-// is checked on the host before: zstd frames by our scan of all headers, LZ4 blocks token by token. What nvCOMP does
-// wrong silently it does not get: several zstd frames in one stream, content checksums, sizes that are not declared.
+// The frames of a wave for nvCOMP: which ones it may decode, and their records. nvCOMP trusts its input, so each frame
+// is checked on the host first: zstd frames by our scan of all headers, LZ4 blocks token by token. Frames that nvCOMP
+// would decode wrongly without an error are excluded: several zstd frames in one stream, content checksums, undeclared
+// sizes.
 #pragma once
 
 #include <memory>

@@ -36,8 +36,8 @@ class NvcompLibrary {
   static constexpr int kOldestMajor = 5;
   static constexpr int kNewestMajor = 6;
 
-  // The first of `files` that is there, else what the loader finds by itself, newest major version first. Throws
-  // Error(inval, "arguments") that names the package to install when there is none, or none of a version known here.
+  // The first of `files` that exists, else what the dynamic loader finds, newest major version first. Throws
+  // Error(inval, "arguments") that names the package to install if there is none of a supported version.
   static std::shared_ptr<const NvcompLibrary> open(std::span<const std::string> files);
   NvcompLibrary(const NvcompLibrary&) = delete;
   NvcompLibrary& operator=(const NvcompLibrary&) = delete;
