@@ -1,6 +1,6 @@
-// Which chunks a batch needs and which rows each of them serves: pure arithmetic over boxes and grids.
-// Every distinct chunk is listed once, with all rows that want it; chunks of one shard stand together.
-// Reads nothing; where a chunk's bytes are comes later, from the shard's index (read_plan.h).
+// Which chunks a batch needs, and which rows use each of them: pure arithmetic over boxes and grids. Every distinct
+// chunk is listed once, with all rows that use it; chunks of one shard are consecutive. Reads nothing: the shard's
+// index gives the location of a chunk's bytes later (read_plan.h).
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ struct BatchPlan {
 [[nodiscard]] std::int64_t count_chunks(const Array& array, const Box& box) noexcept;
 [[nodiscard]] Dims chunk_coordinates(const Array& array, std::int64_t number) noexcept;
 
-// A batch with more touches than `records` is planned in portions: the plans of portion 0 .. portions-1 together list
-// every chunk exactly once.
+// A batch that touches more chunks than `records` is planned in portions. The plans of all portions together list every
+// chunk exactly once.
 [[nodiscard]] std::uint32_t count_portions(std::span<const PlannedSample> samples, std::int64_t records) noexcept;
 [[nodiscard]] BatchPlan plan_batch(std::span<const PlannedSample> samples, std::uint32_t portion = 0,
                                    std::uint32_t portions = 1);

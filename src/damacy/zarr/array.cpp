@@ -150,7 +150,7 @@ std::uint64_t Array::max_encoded_chunk_bytes() const noexcept {
   return Limits::encoded_chunk_bytes(metadata_->codecs.largest_stage(decoded).value_or(decoded));
 }
 
-// Its index comes on top, for chunks may be smaller than their entries.
+// Plus the size of its index, because chunks may be smaller than their index entries.
 std::uint64_t Array::max_shard_bytes(std::size_t level) const noexcept {
   constexpr std::uint64_t kEnough = std::uint64_t{1} << 62;  // no object is larger; the sum stays in 64 bits
   return Limits::encoded_chunk_bytes(std::min(metadata_->shard_bytes(level), kEnough)) +

@@ -1,5 +1,5 @@
-// An opened array: its metadata, the store it lies in, and where each chunk is. Chunks are numbered in C order over the
-// grid of inner chunks that covers the array; shards likewise. Knows names; reads nothing.
+// An opened array: its metadata, its store, and the key of each chunk. Chunks are numbered in C order over the grid of
+// inner chunks that covers the array; so are shards. Knows names; reads nothing.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,8 @@ class Array {
   Dtype dtype() const noexcept;
   std::size_t rank() const noexcept { return grid_.size(); }
   const Dims& grid() const noexcept { return grid_; }  // inner chunks along each axis (ceil)
-  // A shard here is what lists chunks: the innermost one where shards lie in shards, a chunk where there are none.
+  // Here a shard is the unit that lists chunks: the innermost shard if shards are nested, or the chunk itself if the
+  // array is not sharded.
   const Dims& shard_grid() const noexcept { return shard_grid_; }
   const Dims& chunks_in_shard() const noexcept { return chunks_in_shard_; }
   std::size_t chunks_per_shard() const noexcept { return chunks_per_shard_; }
@@ -59,9 +60,10 @@ class Array {
   std::uint64_t max_shard_bytes(std::size_t level) const noexcept;
   const std::string& path() const noexcept { return path_; }  // below the store, "" for its root
 
-  // The elements of a box as they are, of any type, uncast, in the machine's byte order and row-major: `out` holds
-  // exactly them. One chunk at a time on this thread, with the memory of one chunk; `array_read.cpp`. Throws Error
-  // (inval, "aabb") for a box outside the array or another size, else with uri, store, key, chunk and bytes.
+  // Reads the elements of a box, of any type, without a cast, row-major and in the machine's byte order. `out` has
+  // exactly their size. Reads one chunk at a time on this thread, with memory for one chunk (`array_read.cpp`). Throws
+  // Error (inval, "aabb") for a box outside the array or a wrong size of `out`; other errors have uri, store, key,
+  // chunk and bytes.
   void read(const Box& box, std::span<std::byte> out) const;
 
   // Whether a directory that holds nested chunks was looked for, and found.

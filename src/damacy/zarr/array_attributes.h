@@ -1,5 +1,4 @@
-// What an array's documents say beside how to read it: names of dimensions, and CF's packing. Pure: text in, values
-// out. Asked for by people and samplers, never by a read.
+// Metadata that reads do not use: dimension names and CF packing, for users and samplers. Pure: text in, values out.
 #pragma once
 
 #include <optional>
@@ -25,8 +24,8 @@ struct ElementFacts {
   std::optional<FillBytes> fill;  // of v2, where it is not null: a missing value
 };
 
-// `document`: zarr.json of an array, `attributes`: .zattrs, or empty where there are none. Limits of documents hold,
-// but for numbers and texts inside attributes. Throw Error(decode) for what is no JSON, Error(inval, "limit").
+// `document`: zarr.json of an array; `attributes`: .zattrs, or empty. Limits of documents apply, except to numbers and
+// strings inside attributes. Throw Error(decode) if it is not JSON, and Error(inval, "limit").
 [[nodiscard]] ArrayAttributes parse_v3_attributes(std::string_view document, const ElementFacts& facts);
 [[nodiscard]] ArrayAttributes parse_v2_attributes(std::string_view attributes, const ElementFacts& facts);
 

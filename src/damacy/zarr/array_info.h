@@ -1,5 +1,5 @@
-// What people and samplers ask about an array before they read it. Also for arrays that are well-formed but cannot be
-// read: then it says why not.
+// Information about an array, for users and samplers, before it is read. Also for well-formed arrays that are not
+// supported, with the reason.
 #pragma once
 
 #include <memory>
@@ -36,8 +36,7 @@ struct ArrayInfo {
       attributes_document;  // checked JSON: zarr.json, whose member `attributes` they are, or .zattrs; may be empty
 };
 
-// Throws what opening the array throws, except UnsupportedFormat. Of an unsupported array, what cannot be told is
-// empty.
+// Throws what opening the array throws, except UnsupportedFormat. Unknown fields of an unsupported array are empty.
 [[nodiscard]] ArrayInfo array_info(const std::string& uri, std::shared_ptr<Store> store);
 // With the file store that the uri names.
 [[nodiscard]] ArrayInfo array_info(const std::string& uri);

@@ -46,7 +46,7 @@ std::shared_ptr<const Array> handed_out(ArrayEntry entry) {
   return {std::move(entry), array};
 }
 
-// The index is shared with the cache, which sees by its owners that it is in use.
+// The index is shared with the cache, which sees from the reference count that it is in use.
 std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object> object, IndexEntry entry,
                                         const ShardIndex& index) {
   struct Held {
@@ -128,7 +128,7 @@ void Catalog::Impl::check_documents(const KeptArray& kept, const std::string& na
     }
 }
 
-// Of a shard in a shard: one that is kept from another version of the object is nobody's any more.
+// For a nested shard: a cached one of another version of the object is no longer in use.
 IndexEntry Catalog::Impl::index_of(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk,
                                    const std::string& name) {
   Claim claim(cache);

@@ -1,5 +1,5 @@
-// Opened arrays and shards by name: kept ones (detail/metadata_cache) while they are what the store has, else read.
-// Knows stores, and what has changed; what is kept, and for how long, is the cache's. Safe for several threads.
+// Opened arrays and shards by name: cached ones (detail/metadata_cache) if they are still the stored version, else read
+// from the store. Knows stores and changes; the cache decides what is kept, and for how long. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,16 @@ class Catalog {
 
   // Opens or finds. A cached array whose document changed is dropped and thrown as Error(io, "changed").
   std::shared_ptr<const Array> array(const std::string& uri);
-  // Empty: the object does not exist. Reads the index (one request, plus open) or finds it; a cached one is compared
-  // with the object's stamp now ("changed" as above, also when it is gone).
+  // Empty if the object does not exist. Reads the index (one request, plus open) or takes the cached one, which is
+  // compared with the object's current stamp ("changed" as above, also if the object is gone).
   std::shared_ptr<const Shard> shard(const Array& array, const Dims& shard);
-  // Throws Error(io, "changed") if a document or shard is not what it was.
+  // Throws Error(io, "changed") if a document or shard has changed.
   void check_unchanged(const Array& array);
   void check_unchanged(const Array& array, const Shard& shard);
 
   // For a chunk that is missing from an array with metadata().separator_was_absent: throws Error(decode,
-  // "dimension-separator") when the array's directory looks as if its chunks lay in nested directories, for then the
-  // chunk would be read as fill although it may be there. Looks once an array.
+  // "dimension-separator") if the array's directory seems to have its chunks in nested directories: the chunk would be
+  // read as fill value although it may exist. Looks once per array.
   void check_missing_chunk(const Array& array);
 
   Counts counts() const;

@@ -1,4 +1,4 @@
-// What a decoder said, as an Error: its words and its class.
+// Makes an Error from a decoder's result: its message and its class.
 #pragma once
 
 #include "damacy/codec/status.h"

@@ -1,5 +1,5 @@
-// Shard indices that single reads have learnt, by object; a cap on entries. Safe for several threads. Knows names and
-// stamps; reads nothing. (Catalog keeps its own: there a changed object is an error, here it is another object.)
+// Cache of shard indices for single reads, by object, with a cap on entries. Thread-safe. Knows names and stamps; reads
+// nothing. (Catalog has its own cache: for it a changed object is an error, here it is another object.)
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,8 @@
 
 namespace damacy {
 
-// Shard indices by object. One is used again only if the object's stamp is the same and was, when it was taken, too old
-// for a later write to have left it as it is.
-// A handle: copies share what is kept.
+// Shard indices by object. An index is reused only if the object's stamp is the same, and if the stamp was old enough
+// when it was taken that a later write would have changed it. A handle: copies share the cache.
 class IndexCache {
  public:
   IndexCache();

@@ -1,6 +1,6 @@
-// JSON documents as a small tree of views, with limits (core/limits.h). Numbers stay text: who needs one
-// decides exactly. Knows which parts of zarr documents are worth keeping (attributes may be large) and where the bare
-// words NaN and Infinity are legal; does not know what members mean. This is the only place that includes RapidJSON.
+// JSON documents as a small tree of views, with limits (core/limits.h). Numbers stay text, so that each user converts
+// them exactly. Knows which parts of zarr documents are kept (attributes may be large) and where the bare words NaN and
+// Infinity are legal; does not know what members mean. Only this unit includes RapidJSON.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ class Value {
   Iterator begin() const noexcept;
   Iterator end() const noexcept;
 
-  // All of these throw Error(decode, "metadata") with a pointer when the value is not of the right kind or is missing,
-  // and "duplicate-key" when a name occurs twice in an object that is looked into.
+  // All of these throw Error(decode, "metadata") with a pointer if the value has the wrong kind or is missing, and
+  // "duplicate-key" if a name occurs twice in an object that is used.
   Value expect(Kind wanted) const;  // itself
   std::optional<Value> find(std::string_view member) const;
   Value at(std::string_view member) const;

@@ -1,5 +1,5 @@
-// What an array document says, v2 and v3 alike, reduced to what a reader needs: grids, names, byte layout, codecs.
-// Pure: text in, ArrayMetadata out. Knows documents of both versions; reads no files.
+// The parts of an array document, v2 or v3, that a reader needs: grids, names, byte layout, codecs. Pure: text in,
+// ArrayMetadata out. Knows documents of both versions; reads no files.
 #pragma once
 
 #include <array>
@@ -65,7 +65,7 @@ struct ArrayMetadata {
   std::uint64_t shard_bytes(std::size_t level) const noexcept {
     return static_cast<std::uint64_t>(*product(shards[level].shape.span())) * size_of(dtype);
   }
-  // What the largest thing that is decoded as a whole decodes to: a chunk, or a shard with codecs behind it.
+  // The decoded size of the largest unit that is decoded as a whole: a chunk, or a shard that is followed by codecs.
   std::uint64_t largest_decoded_bytes() const noexcept;
 };
 

@@ -1,5 +1,5 @@
-// A shard's index: where each inner chunk's bytes are. Knows the byte format, its checksum and what is legal.
-// Does not read files, and does not know what a chunk means.
+// A shard's index: the location of each inner chunk's bytes. Knows the byte format, its checksum and the rules for
+// entries. Does not read files, and does not know what a chunk means.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Attributes of the Climate and Forecast conventions that say how elements are packed and which are missing.
-// Knows how they are written; does not apply them.
+// Attributes of the Climate and Forecast conventions that describe packed and missing elements. Parses them; does not
+// apply them.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// v3 chunk grids: regular ones; all others are refused by name.
+// v3 chunk grids. Only regular ones are supported; errors name the others.
 #pragma once
 
 #include "damacy/zarr/json.h"

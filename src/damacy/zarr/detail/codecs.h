@@ -1,5 +1,5 @@
-// Codec lists of documents, reduced to an axis order, a byte order, at most one sharding and the bytes->bytes codecs.
-// Knows names, kinds, options, legal orders. Does not know what the shapes of an array are.
+// Parses the codec lists of documents into an axis order, a byte order, at most one sharding and the bytes->bytes
+// codecs. Knows names, kinds, options and legal orders; not the shape of an array.
 #pragma once
 
 #include <optional>
@@ -41,7 +41,7 @@ struct ChainPlace {
 // Every codec costs a pass over each chunk. Throws Error at `list`.
 void check_codec_count(std::size_t count, const json::Value& list);
 
-// Filters work on whole elements and give no more than can be decoded at all. Throws Error at `at`.
+// Checks that filters have whole elements and that their output is within the limit. Throws Error at `at`.
 void check_stages(const CodecChain& codecs, std::uint64_t decoded, const json::Value& at);
 
 }  // namespace damacy

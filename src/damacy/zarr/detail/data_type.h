@@ -1,4 +1,4 @@
-// Data types as v3 and v2 documents name them. Refuses all that docs/formats.md does not list.
+// Data types as v3 and v2 documents name them. Refuses every type that docs/formats.md does not list.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct V2Dtype {
 };
 [[nodiscard]] V2Dtype parse_v2_dtype(const json::Value& dtype);
 
-// As people read it, also for types that are refused; "" when there is no name.
+// The name for messages, also of unsupported types; "" if there is no name.
 [[nodiscard]] std::string shown_data_type(const json::Value& data_type);
 
 }  // namespace damacy

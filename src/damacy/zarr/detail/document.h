@@ -1,4 +1,4 @@
-// What array and group documents of both versions share: the version, the size, members nobody knows.
+// Checks shared by array and group documents of both versions: the version, the size, unknown members.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ void check_document_size(std::string_view document, std::uint64_t limit);
 void check_format(const json::Value& root, std::int64_t version);
 void check_node_type(const json::Value& root, std::string_view wanted);
 void check_attributes(const json::Value& attributes);
-// v3: refused unless it says that it need not be understood.
+// v3: an unknown member is refused unless it has must_understand = false.
 void check_unknown_member(const json::Value& member);
 // Of chunk keys: '.' or '/'.
 [[nodiscard]] char parse_separator(const json::Value& separator);

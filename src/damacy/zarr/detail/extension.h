@@ -1,5 +1,5 @@
-// v3's extension values: a name as a string, or an object with `name`, `configuration` and `must_understand`.
-// Knows that form, and that what is not listed is refused; does not know any name.
+// v3's extension values: a name as a string, or an object with `name`, `configuration` and `must_understand`. Parses
+// that form and refuses unknown members; does not know any extension.
 #pragma once
 
 #include <initializer_list>
@@ -22,7 +22,7 @@ struct Extension {
   json::Value required(std::string_view key) const;  // Error(decode, "metadata") when it is missing
 };
 
-// `reason`: of the refusal of members that no extension value has.
+// `reason`: the reason code of errors about unknown members.
 [[nodiscard]] Extension parse_extension(const json::Value& value, std::string_view reason);
 
 }  // namespace damacy

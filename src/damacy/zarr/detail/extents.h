@@ -16,9 +16,9 @@ namespace damacy {
 [[nodiscard]] Dims parse_extents_of_rank(const json::Value& list, std::int64_t min, std::size_t rank,
                                          std::string_view reason);
 
-// Throws Error(inval, "limit"): the array's and a stored object's elements and bytes, and the extent of the grid, stay
-// below 2^63; the bytes of what is decoded as a whole and a shard's entries within their limits. The values are named
-// in errors.
+// Throws Error(inval, "limit") if the elements or bytes of the array or of a stored object, or the extent of the grid,
+// reach 2^63, or if the bytes that are decoded as a whole or a shard's entries exceed their limits. Errors have the
+// values.
 void check_array_extents(const ArrayMetadata& array, const json::Value& shape, const json::Value& stored_shape);
 void check_decoded_bytes(const Dims& shape, Dtype dtype, const json::Value& chunk_shape);
 void check_index_entries(const Dims& shard, const Dims& inner, const json::Value& chunk_shape);

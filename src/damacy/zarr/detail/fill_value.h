@@ -1,4 +1,4 @@
-// Fill values as documents write them, to the bit.
+// Parses fill values of documents, exactly to the bit.
 #pragma once
 
 #include "damacy/core/dtype.h"

@@ -1,6 +1,6 @@
-// The characters of a document as RapidJSON may see them: every number, and every bare NaN or Infinity, is shown as a
-// single 0 and its text kept aside. RapidJSON computes numbers even when asked for text, and so refuses legal ones
-// (1e400). Knows where strings begin and end, and RFC 8259's grammar of numbers; nothing else.
+// The input stream for RapidJSON: replaces every number, and every bare NaN or Infinity, by a single 0 and keeps its
+// text. RapidJSON computes numbers even if only their text is wanted, and so refuses legal ones (1e400). Knows where
+// strings begin and end, and RFC 8259's grammar of numbers; nothing else.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +61,7 @@ class NumberHidingStream {
   std::string_view number_;
 };
 
-// What stands for a number in the stream although it is none.
+// Replaced like a number although it is not one.
 [[nodiscard]] inline bool is_bare_word(std::string_view number) noexcept {
   return number.starts_with('N') || number.starts_with('I') || number.starts_with("-I");
 }

@@ -6,7 +6,7 @@
 namespace damacy::json {
 namespace {
 
-// Beyond these, what is inside is checked but no longer kept: no writer gets there within the limit on documents.
+// Content beyond these limits is checked but not kept. No writer reaches them within the limit on documents.
 constexpr std::uint32_t kItemsKept = 64;  // of a list in an array's document: twice the limits on axes and codecs
 constexpr std::uint32_t kDatasetsKept = 4096;
 constexpr std::uint32_t kAxesKept = 33;  // one more than an array has

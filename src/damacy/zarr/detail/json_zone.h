@@ -1,6 +1,6 @@
-// Which parts of zarr documents are kept and which limits hold there: one zone for every container and value.
-// Large documents (of groups) are kept in few words, whatever is in them; those of arrays are small and kept whole.
-// Knows names of members on the way to arrays and images; does not know values.
+// Which parts of zarr documents are kept, and which limits apply: every container and value has a zone. Of large
+// documents (of groups) only a small part is kept; documents of arrays are small and kept whole. Knows names of members
+// on the path to arrays and images; does not know values.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ enum class Zone : std::uint8_t {
   v3_array,          // root of zarr.json
   v3_group,          // root of zarr.json
   v2_group,          // root of .zgroup
-  extension,         // a member of a v3 group that nobody knows
+  extension,         // an unknown member of a v3 group
   attributes,        // the object with an image's metadata …
   ome,               // … and its member `ome`
   array_attributes,  // the object with an array's

@@ -1,4 +1,4 @@
-// How many bytes of metadata are alive, whoever holds them.
+// Counts the bytes of metadata in memory, whichever object holds them.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ class Ledger {
   std::atomic<std::uint64_t> used_{0};
 };
 
-// Some bytes on a ledger; taken off when it ends.
+// Adds bytes to a ledger, and subtracts them when destroyed.
 class Charge {
  public:
   Charge() = default;

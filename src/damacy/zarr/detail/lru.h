@@ -1,5 +1,5 @@
-// A map that remembers when each of its entries was used last. Knows keys and order; not why an entry goes.
-// Not thread safe: the owner has a lock.
+// A map that records the last use of each entry. Knows keys and order; not why an entry is evicted. Not thread-safe:
+// the owner has a lock.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Lru {
   };
   using Place = typename std::list<Entry>::iterator;
 
-  // Null when it is not there; otherwise it counts as used at `now`.
+  // Null if absent; otherwise marks the entry as used at `now`.
   T* use(const std::string& key, std::uint64_t now) {
     const auto at = places_.find(key);
     if (at == places_.end()) return nullptr;
@@ -29,7 +29,7 @@ class Lru {
     at->second->last_use = now;
     return &at->second->value;
   }
-  // In place of what is under `key`.
+  // Replaces the entry of `key`.
   void add(std::string key, T value, std::uint64_t now) {
     if (const auto at = find(key); at != end()) take(at);
     entries_.push_front({std::move(key), std::move(value), now});
@@ -41,11 +41,11 @@ class Lru {
     entries_.erase(place);
     return value;
   }
-  // Leaves the `cap` entries used last, but at least one.
+  // Evicts all but the `cap` most recently used entries; keeps at least one.
   void trim(std::size_t cap) {
     while (entries_.size() > cap && entries_.size() > 1) take(std::prev(entries_.end()));
   }
-  // The entry unused for longest of which `may_go` is true; end() without one.
+  // The least recently used entry for which `may_go` is true; end() if there is none.
   template <class MayGo>
   Place oldest(MayGo may_go) {
     for (auto place = entries_.end(); place != entries_.begin();)

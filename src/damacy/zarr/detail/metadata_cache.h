@@ -1,6 +1,6 @@
-// What the catalog has learnt and keeps for a while: arrays and shard indices, each in an LRU cache with a cap on
-// entries, together under a cap on bytes. One thread loads what is missing, others wait for it. Knows entries and their
-// names; asks no store. Private to layer zarr.
+// The catalog's caches of arrays and shard indices: LRU caches with a cap on entries each, and a common cap on bytes.
+// One thread loads a missing entry, and others wait for it. Knows entries and their names; calls no store. Private to
+// layer zarr.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class MetadataCache {
  public:
   explicit MetadataCache(const CatalogLimits& limits) : limits_(limits) {}
 
-  // That one thread loads something: the others wait for it.
+  // The right of one thread to load an entry; other threads wait for it.
   class Claim {
    public:
     explicit Claim(MetadataCache& cache) : cache_(cache) {}
@@ -59,11 +59,11 @@ class MetadataCache {
     std::optional<std::string> name_;
   };
 
-  // Null: not there, and now the caller's to load, as long as it keeps the claim. Waits while another thread loads it.
+  // Null if absent: the caller must load the entry while it holds the claim. Waits while another thread loads it.
   ArrayEntry find_array(const std::string& name, Claim& claim);
-  // With `wanted`, one that was read from another version does not count.
+  // With `wanted`, an entry of another version counts as absent.
   IndexEntry find_index(const std::string& name, const Array& array, const Stamp* wanted, Claim& claim);
-  // Drops what has not been used for longest, and nobody holds, until `bytes` more fit. Throws Error(oom, "memory").
+  // Evicts the least recently used entries that are not in use, until `bytes` more fit. Throws Error(oom, "memory").
   Charge reserve(std::uint64_t bytes);
   void keep(const std::string& name, const ArrayEntry& loaded);
   void keep(const std::string& name, const IndexEntry& loaded);

@@ -24,7 +24,7 @@ template <class Float, class Bits>
 std::optional<std::uint64_t> native_bits(std::string_view number) {
   Float value = 0;
   const auto parsed = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (parsed.ec == std::errc::result_out_of_range) {  // either way: infinite, or too small to be told from zero
+  if (parsed.ec == std::errc::result_out_of_range) {  // infinite, or rounds to zero
     if (parse_decimal(number).exponent > 0) return std::nullopt;
     value = number.starts_with('-') ? Float{-0.0} : Float{0.0};
   }

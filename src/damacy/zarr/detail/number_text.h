@@ -1,5 +1,5 @@
-// Numbers as JSON writes them, taken exactly: integers with a point or an exponent, and floats rounded once.
-// Knows decimals and IEEE formats; does not know what a number is for.
+// Exact conversion of JSON numbers: integers with a point or an exponent, and floats rounded once. Knows decimals and
+// IEEE formats; does not know what a number is for.
 #pragma once
 
 #include <cstdint>

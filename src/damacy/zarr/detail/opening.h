@@ -1,5 +1,5 @@
-// Finding the array that an uri names. Knows which documents to look for, in which order, and
-// what to tell who names a group. Reads documents; does not know what an array document says.
+// Finds the array that an uri names. Knows which documents to look for, in which order, and the errors for groups.
+// Reads documents; does not know what an array document means.
 #pragma once
 
 #include <memory>
@@ -33,8 +33,8 @@ struct FoundArray {
   std::vector<ReadDocument> through;             // group documents that led here
 };
 
-// Held by who has a document in memory that is larger than any array's: such documents come one at a time. One thread
-// may hold several, which belong to one group.
+// Held while a document larger than any array's is in memory, so that there is one such document at a time. One thread
+// may hold several, of the same group.
 using LargeDocuments = std::recursive_mutex;
 
 // Errors carry key and pointer; open_array and its like add uri and store.

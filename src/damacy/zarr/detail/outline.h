@@ -1,5 +1,4 @@
-// What can be told of an array document although the array is not supported. Refuses nothing: what it does not
-// understand it leaves out.
+// The known parts of the document of an unsupported array. Refuses nothing; ignores what it does not understand.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// A shard's index out of the object it lies in; a shard that codecs encoded as a whole is decoded first. Knows where an
-// index lies and what its entries may lead to; does not keep anything.
+// Reads a shard's index from its object; a shard that codecs encoded as a whole is decoded first. Knows the position of
+// an index and the bounds of its entries; caches nothing.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct ReadIndex {
   Charge charge;
 };
 
-// The index of a shard of `level`; `chunk` is any chunk in it. Memory is asked for by `reserve`, which throws when
-// there is none. Throws Error with the byte range in the object, and the chunk where an entry is wrong.
+// The index of a shard of `level`; `chunk` is any chunk in it. Calls `reserve` for memory, which throws if there is
+// none. Throws Error with the byte range in the object, and with the chunk if an entry is wrong.
 [[nodiscard]] ReadIndex read_shard(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk,
                                    const std::function<Charge(std::uint64_t bytes)>& reserve);
 
