@@ -1,6 +1,6 @@
 // Chunks as the stream engine decodes them, by libraries and by the reference of the CUDA kernels, against the host's
-// decoder: what is delivered must be what the host delivers, and nothing is written beside it. The first eight bytes of
-// an input choose good chunks and boxes of them; the rest changes encoded bytes.
+// decoder: the delivered bytes must be those of the host, and nothing is written out of bounds. The first eight bytes
+// of an input choose good chunks and boxes of them; the rest changes encoded bytes.
 #include <array>
 
 #include "codec_support.h"

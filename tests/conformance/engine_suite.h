@@ -73,17 +73,17 @@ class EngineSuite : public ::testing::Test {
  protected:
   std::unique_ptr<Engine> make(std::size_t threads) { return Fixture::make(threads); }
 
-  // What complete() is told when prepare() does this.
+  // The error that complete() receives if prepare() does this.
   std::optional<Error> outcome(FunctionRequest::Prepare prepare) {
-    std::optional<Error> told;
+    std::optional<Error> received;
     std::latch done(1);
     auto engine = make(1);
     engine->submit(request(std::move(prepare), [&](auto, const Part&, const Error* failure) {
-      if (failure != nullptr) told = *failure;
+      if (failure != nullptr) received = *failure;
       done.count_down();
     }));
     done.wait();
-    return told;
+    return received;
   }
 };
 

@@ -1,4 +1,4 @@
-// System calls of which the n-th transfer goes wrong, once or for ever.
+// System calls whose n-th transfer fails, once or permanently.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class FaultyCalls final : public detail::FileCalls {
           return 0;
         case Kind::again:
           return failed(EAGAIN);
-        case Kind::interrupted:  // one for ever would never end
+        case Kind::interrupted:  // a permanent one would never end
           if (n == at) return failed(EINTR);
           break;
         case Kind::late:

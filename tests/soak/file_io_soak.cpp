@@ -1,4 +1,4 @@
-// Random open, read, write, cancel and close of the file I/O layer, from several threads at once, for as long as told:
+// Random open, read, write, cancel and close of the file I/O layer, from several threads at once, for a given time:
 //
 //     file_io_soak [--seconds N] [--seed N] [--fork] [--folder PATH]
 //
@@ -32,28 +32,28 @@ constexpr std::size_t kActors = 4;
 constexpr std::size_t kMeddlers = 2;
 constexpr auto kHung = std::chrono::seconds(120);  // without a round of some actor's
 
-struct Told {
+struct Options {
   std::int64_t seconds = 3;
   std::uint64_t seed = 1;
   bool fork = false;
   fs::path folder = fs::temp_directory_path();
 };
 
-Told told_by(int count, char** words) {
-  Told told;
+Options options_from(int count, char** words) {
+  Options options;
   for (int i = 1; i < count; ++i) {
     const std::string_view word = words[i];
     const char* value = i + 1 < count ? words[i + 1] : "";
     if (word == "--fork") {
-      told.fork = true;
+      options.fork = true;
       continue;
     }
-    if (word == "--seconds") told.seconds = std::atoll(value);
-    if (word == "--seed") told.seed = static_cast<std::uint64_t>(std::atoll(value));
-    if (word == "--folder") told.folder = value;
+    if (word == "--seconds") options.seconds = std::atoll(value);
+    if (word == "--seed") options.seed = static_cast<std::uint64_t>(std::atoll(value));
+    if (word == "--folder") options.folder = value;
     ++i;
   }
-  return told;
+  return options;
 }
 
 std::ptrdiff_t open_descriptors() {
@@ -91,7 +91,7 @@ void govern(std::mt19937_64& random) {
   }
 }
 
-// A file that nobody changes, for children to read.
+// A file that does not change, for children to read.
 class Heirloom {
  public:
   explicit Heirloom(const std::string& path) : bytes_(200'000) {
@@ -157,11 +157,11 @@ void start(Threads& threads, const fs::path& folder, std::uint64_t seed, Mailbox
   });
 }
 
-void watch(const Threads& threads, const Told& told, const Heirloom& heirloom, std::uint64_t& forks) {
+void watch(const Threads& threads, const Options& options, const Heirloom& heirloom, std::uint64_t& forks) {
   std::array<std::uint64_t, kActors> seen{};
   std::array<Clock::time_point, kActors> since;
   since.fill(Clock::now());
-  for (const auto end = Clock::now() + std::chrono::seconds(told.seconds); Clock::now() < end;) {
+  for (const auto end = Clock::now() + std::chrono::seconds(options.seconds); Clock::now() < end;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     for (std::size_t i = 0; i < kActors; ++i) {
       if (const std::uint64_t now = threads.rounds[i]; now != seen[i]) {
@@ -170,8 +170,8 @@ void watch(const Threads& threads, const Told& told, const Heirloom& heirloom, s
       }
       if (Clock::now() - since[i] > kHung) found("a thread hangs");
     }
-    if (told.fork) heirloom.fork_once();
-    forks += told.fork ? 1 : 0;
+    if (options.fork) heirloom.fork_once();
+    forks += options.fork ? 1 : 0;
   }
 }
 
@@ -185,8 +185,8 @@ void leave_nothing(std::ptrdiff_t descriptors) {
   require(open_descriptors() <= descriptors, "descriptors at the end");
 }
 
-int run(const Told& told) {
-  const fs::path folder = told.folder / ("damacy-file-io-soak-" + std::to_string(::getpid()));
+int run(const Options& options) {
+  const fs::path folder = options.folder / ("damacy-file-io-soak-" + std::to_string(::getpid()));
   fs::create_directories(folder);
   ::setenv("DAMACY_LIBCUFILE", DAMACY_FAKE_CUFILE, /*overwrite=*/0);
   std::uint64_t rounds = 0, forks = 0;
@@ -195,8 +195,8 @@ int run(const Told& told) {
     const std::ptrdiff_t descriptors = open_descriptors();
     Mailbox mailbox;
     Threads threads;
-    start(threads, folder, told.seed, mailbox);
-    watch(threads, told, heirloom, forks);
+    start(threads, folder, options.seed, mailbox);
+    watch(threads, options, heirloom, forks);
     threads.all.clear();
     mailbox.clear();
     leave_nothing(descriptors);
@@ -205,10 +205,10 @@ int run(const Told& told) {
   fs::remove_all(folder);
   const Totals& all = totals();
   std::printf(
-      "file_io_soak: %ld s, seed %lu: %lu rounds, %lu requests (%lu writes, %lu cancelled, %lu failed as told, "
+      "file_io_soak: %ld s, seed %lu: %lu rounds, %lu requests (%lu writes, %lu cancelled, %lu failed on purpose, "
       "%lu refused, %lu short, %lu dropped), %lu forks, no finding\n",
-      told.seconds, told.seed, rounds, all.requests.load(), all.writes.load(), all.cancelled.load(), all.failed.load(),
-      all.refused.load(), all.short_reads.load(), all.dropped.load(), forks);
+      options.seconds, options.seed, rounds, all.requests.load(), all.writes.load(), all.cancelled.load(),
+      all.failed.load(), all.refused.load(), all.short_reads.load(), all.dropped.load(), forks);
   return 0;
 }
 
@@ -216,5 +216,5 @@ int run(const Told& told) {
 }  // namespace damacy::soak
 
 int main(int count, char** words) {
-  return damacy::soak::run(damacy::soak::told_by(count, words));
+  return damacy::soak::run(damacy::soak::options_from(count, words));
 }

@@ -64,7 +64,7 @@ struct Territory::Asked {
   std::byte before{};                 // what a read's memory holds before
   std::vector<std::byte> at_the_end;  // of the memory, when the future had ended
   std::shared_ptr<Operation> operation;
-  std::shared_ptr<std::latch> told = std::make_shared<std::latch>(1);
+  std::shared_ptr<std::latch> called_back = std::make_shared<std::latch>(1);
   std::uint64_t base = 0;  // append files
 };
 
@@ -111,7 +111,7 @@ void Mailbox::meddle(std::mt19937_64& random) {
       operation->run_one();
       break;
     case 4:
-      operation->when_done([operation] { require(operation->parts_ended(), "told before the end"); });
+      operation->when_done([operation] { require(operation->parts_ended(), "callback before the end"); });
       break;
     default:
       static_cast<void>(operation->done());
@@ -214,12 +214,12 @@ bool Territory::begin(Asked& asked, const std::shared_ptr<File>& file) {
       asked.operation = asked.in_stream ? begin_in_stream(std::move(request), 0) : begin_request(std::move(request));
     }
   } catch (const FileError& error) {
-    require(error.file_kind == FileErrorKind::closed && file->closed(), "refused though nobody had closed");
+    require(error.file_kind == FileErrorKind::closed && file->closed(), "refused although the file is open");
     totals().refused += 1;
     return false;
   }
   totals().requests += 1;
-  asked.operation->when_done([told = asked.told] { told->count_down(); });
+  asked.operation->when_done([called_back = asked.called_back] { called_back->count_down(); });
   return true;
 }
 
@@ -243,8 +243,8 @@ void Territory::end(Asked& asked) {
       } catch (const Interrupted&) {
       }
       break;
-    case 3:  // told by the callback alone
-      asked.told->wait();
+    case 3:  // waits for the callback only
+      asked.called_back->wait();
       break;
     case 4:
       operation.wait_parts(std::nullopt, [] {});
@@ -360,8 +360,8 @@ void Territory::round() {
   if (one_in(3)) file.reset();
   for (const auto& asked : all) {
     if (!one_in(10)) continue;
-    asked->operation = nullptr;  // dropped; only the callback tells of its end
-    asked->told->wait();
+    asked->operation = nullptr;  // dropped; only the callback reports its end
+    asked->called_back->wait();
     totals().dropped += 1;
   }
   for (const auto& asked : all)
@@ -371,11 +371,11 @@ void Territory::round() {
       check(*asked);
     else if (writing)
       settle_write(*asked, /*whole=*/false);
-  for (const auto& asked : all) asked->told->wait();
+  for (const auto& asked : all) asked->called_back->wait();
   for (const auto& asked : all)
     require(asked->at_the_end.empty() || same(asked->at_the_end.data(), asked->memory.data(), asked->at_the_end.size()),
             "memory that changed after the end");
-  if (writing) require(on_disk() == model_, "bytes that nobody wrote");
+  if (writing) require(on_disk() == model_, "bytes that were not written");
   if (model_.size() <= kMostBytes) return;
   model_.resize(below(kMostBytes));
   if (::truncate(path_.c_str(), std::ssize(model_)) != 0) found("truncate");

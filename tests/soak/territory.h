@@ -31,7 +31,7 @@ class Mailbox {
  public:
   void put(std::shared_ptr<Operation> operation);
   void put(std::shared_ptr<File> file);
-  void meddle(std::mt19937_64& random);  // with something of somebody's
+  void meddle(std::mt19937_64& random);  // with an object of another thread
   void clear();
 
  private:

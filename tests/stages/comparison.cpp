@@ -55,7 +55,7 @@ Tally Comparison::run(std::span<const Chunk> chunks, const Found& found) {
   done.wait();
   compare(chunks, found, tally);
   tally.escaped = escaped(chunks);
-  if (tally.escaped != 0) found(0, text(tally.escaped, " bytes were written beside what they belong to"));
+  if (tally.escaped != 0) found(0, text(tally.escaped, " bytes were written out of bounds"));
   return tally;
 }
 

@@ -1,6 +1,6 @@
-// What a device makes of encoded chunks beside what the host's decoder makes of them. Chunks are staged as readers
-// stage them, decoded as one wave and placed; all memory has canaries between and behind its parts. Knows one wave; not
-// where chunks come from.
+// Compares what a device and the host's decoder make of encoded chunks. Chunks are staged as readers stage them,
+// decoded as one wave and placed; all memory has canaries between and behind its parts. Knows one wave; not where
+// chunks come from.
 #pragma once
 
 #include <array>

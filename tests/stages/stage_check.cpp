@@ -69,7 +69,7 @@ class Run {
       std::vector<std::jthread> threads;
       for (unsigned i = 0; i < options_.threads; ++i) threads.emplace_back([this] { work(); });
     }
-    tell();
+    report();
     return good();
   }
 
@@ -121,7 +121,7 @@ class Run {
                  static_cast<unsigned long long>(chunk.bytes), what.c_str());
   }
 
-  void tell() const {
+  void report() const {
     const double seconds = now() - begin_;
     const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
     if (!failure_.empty()) std::fprintf(stderr, "failed: %s\n", failure_.c_str());

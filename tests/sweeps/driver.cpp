@@ -42,7 +42,7 @@ Driver::Driver(const World& world, Config config, Outcome& outcome) : outcome_(o
     pipeline_.emplace(config_, std::move(around));
   } catch (const Error& error) {
     const Spared spared;
-    told(error);
+    record(error);
   }
 }
 
@@ -59,7 +59,7 @@ void Driver::attempt(Call call) {
     call();
   } catch (const Error& error) {
     const Spared spared;
-    told(error);
+    record(error);
   } catch (const std::exception& error) {
     const Spared spared;
     wrong(text("not one of our errors: ", std::string_view(error.what())));
@@ -129,14 +129,14 @@ void Driver::expect_complete() {
   if (!outcome_.refused && seen_ != static_cast<std::int64_t>(pushed_.size()))
     wrong(text(seen_, " of ", pushed_.size(), " samples came out, and no call failed"));
   if (config_.on_error != OnError::skip && seen_ != next_index_)
-    wrong(text("stream indices go to ", next_index_, ", ", seen_, " samples were told"));
+    wrong(text("stream indices go to ", next_index_, ", ", seen_, "  samples were reported"));
 }
 
 void Driver::wrong(std::string what) {
   if (outcome_.wrong.empty()) outcome_.wrong = std::move(what);
 }
 
-void Driver::told(const Error& error) {
+void Driver::record(const Error& error) {
   if (!error.where().lost.empty()) {
     seen_ += static_cast<std::int64_t>(error.where().lost.size());
     for (const auto index : error.where().lost) step_to(index);

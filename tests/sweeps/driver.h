@@ -1,5 +1,5 @@
 // Drives a pipeline and holds what it does against the laws that hold whatever fails: samples come out once, in order
-// and whole, or are told as lost; nothing hangs. Knows a pipeline's promises; not what fails, nor when.
+// and whole, or are reported as lost; nothing hangs. Knows a pipeline's promises; not what fails, nor when.
 #pragma once
 
 #include <cstddef>
@@ -33,14 +33,14 @@ class Driver {
   bool pop(bool hold = false);
   void drain();
   void release_held();
-  // Everything accepted came out, or was told.
+  // Every accepted sample was delivered, or reported as lost.
   void expect_complete();
 
  private:
   template <class Call>
   void attempt(Call call);
   void wrong(std::string what);
-  void told(const Error& error);
+  void record(const Error& error);
   void step_to(std::int64_t index);
   void check(const Batch& batch);
   void check_row(std::span<const std::byte> row, bool valid);

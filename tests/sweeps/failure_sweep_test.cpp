@@ -126,7 +126,7 @@ TEST_P(FailureSweep, an_allocation_fails) {
 TEST_P(FailureSweep, a_buffer_cannot_be_had) {
   if (GetParam().device) GTEST_SKIP() << "a device has its own memory";
   for (const bool for_ever : {false, true})
-    sweep(for_ever ? "buffer, for ever" : "buffer", 1,
+    sweep(for_ever ? "buffer, permanently" : "buffer", 1,
           [&](const Scenario& scenario, std::uint64_t n, const auto& guarded, Outcome& out) {
             const auto failing = std::make_shared<FailingAlloc>(guarded, n, for_ever);
             scenario.run(world_with(arrays_, failing), out);
@@ -138,10 +138,10 @@ TEST_P(FailureSweep, a_call_of_the_store_fails) {
   for (const Fault::Kind kind : {Fault::Kind::error, Fault::Kind::short_read, Fault::Kind::changed})
     for (const Fault::Call call : {Fault::Call::open, Fault::Call::stamp, Fault::Call::read})
       for (const bool for_ever : {false, true}) {
-        // Bytes that change without the stamp are found by nobody: the arrays here have no checksums of data.
+        // Nothing detects bytes that change without the stamp: the arrays here have no checksums of data.
         if (kind == Fault::Kind::changed && call == Fault::Call::read) continue;
         if (kind == Fault::Kind::short_read && call != Fault::Call::read) continue;
-        const std::string name = text(name_of(call, kind), for_ever ? ", for ever" : "");
+        const std::string name = text(name_of(call, kind), for_ever ? ", permanently" : "");
         sweep(name, stride(7), [&](const Scenario& scenario, std::uint64_t n, const auto& guarded, Outcome& out) {
           Fault fault;
           fault.call = call;
@@ -157,7 +157,7 @@ TEST_P(FailureSweep, a_call_of_the_store_fails) {
 
 TEST_P(FailureSweep, a_thread_cannot_be_started) {
   for (const bool for_ever : {false, true})
-    sweep(for_ever ? "thread, for ever" : "thread", 1,
+    sweep(for_ever ? "thread, permanently" : "thread", 1,
           [&](const Scenario& scenario, std::uint64_t n, const auto& guarded, Outcome& out) {
             const World world = world_with(arrays_, guarded);
             fail_thread_start(n, for_ever);

@@ -1,4 +1,4 @@
-// Buffers between guards: whether anybody wrote beside them, and whether all were given back.
+// Buffers between guard bytes: detects writes out of bounds and buffers that were not freed.
 #pragma once
 
 #include <atomic>

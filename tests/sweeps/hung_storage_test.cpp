@@ -1,5 +1,5 @@
 // Storage that never answers: an operation is reported at its deadline, other samples are delivered, a close does not
-// wait, and what a hung read still may write to belongs to nobody else until it has ended.
+// wait, and memory that a hung read may still write to is not reused until the read has ended.
 #include <algorithm>
 #include <cstring>
 #include <thread>

@@ -12,8 +12,8 @@
 namespace damacy::testing {
 namespace {
 
-// Keeps what it was told, without allocating.
-class Told final : public Abandonable {
+// Keeps the error that it received, without allocating.
+class Recorder final : public Abandonable {
  public:
   void abandon(const Error& why) noexcept override {
     status_ = why.status();
@@ -32,7 +32,7 @@ class StorageWatchWithoutMemory : public ::testing::Test {
     std::promise<void> asks, over;
     std::thread asking([&] {
       watch_.sit_down();
-      const StorageWatch::Scope scope(&told_);
+      const StorageWatch::Scope scope(&recorder_);
       const auto hold = [&] {
         asks.set_value();
         over.get_future().wait();
@@ -59,20 +59,20 @@ class StorageWatchWithoutMemory : public ::testing::Test {
 
   MemoryStore store_{"memory"};
   StorageWatch watch_{std::make_shared<ManualClock>()};
-  Told told_;
+  Recorder recorder_;
 };
 
 TEST_F(StorageWatchWithoutMemory, gives_up_an_operation_that_is_late) {
   EXPECT_TRUE(give_up({}, /*behind=*/false));
-  EXPECT_EQ(told_.status_, Status::io);
-  EXPECT_TRUE(told_.is_late_);
-  EXPECT_TRUE(told_.has_text_);
+  EXPECT_EQ(recorder_.status_, Status::io);
+  EXPECT_TRUE(recorder_.is_late_);
+  EXPECT_TRUE(recorder_.has_text_);
 }
 
 TEST_F(StorageWatchWithoutMemory, gives_up_an_operation_of_a_pipeline_that_closes) {
   EXPECT_TRUE(give_up(": the pipeline was closed", /*behind=*/false));
-  EXPECT_EQ(told_.status_, Status::shutdown);
-  EXPECT_FALSE(told_.is_late_);
+  EXPECT_EQ(recorder_.status_, Status::shutdown);
+  EXPECT_FALSE(recorder_.is_late_);
 }
 
 TEST_F(StorageWatchWithoutMemory, a_failure_of_an_operation_that_was_given_up_reaches_no_handler) {
@@ -82,8 +82,8 @@ TEST_F(StorageWatchWithoutMemory, a_failure_of_an_operation_that_was_given_up_re
 
 TEST_F(StorageWatchWithoutMemory, gives_up_an_operation_that_waits_behind_others) {
   EXPECT_TRUE(give_up({}, /*behind=*/true));
-  EXPECT_EQ(told_.status_, Status::io);
-  EXPECT_TRUE(told_.has_text_);
+  EXPECT_EQ(recorder_.status_, Status::io);
+  EXPECT_TRUE(recorder_.has_text_);
 }
 
 }  // namespace

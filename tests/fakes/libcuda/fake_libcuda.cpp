@@ -1,5 +1,5 @@
 // A driver without a GPU: memory is host memory, streams do their work at once. Checks what a real one would refuse
-// (handles of other contexts, no current context, calls inside host functions), counts calls, and fails when told to.
+// (handles of other contexts, no current context, calls inside host functions), counts calls, and fails on request.
 #include "fakes/libcuda/fake_libcuda.h"
 
 #include <chrono>

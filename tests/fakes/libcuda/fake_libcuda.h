@@ -10,8 +10,8 @@ extern "C" {
 // Everything as at the start. Contexts, streams, events and memory made before are void.
 void fake_cuda_reset();
 
-// The `nth` counted call of that name from now on (any name: "") returns `code` and does nothing; for ever: all after
-// it too.
+// The `nth` counted call of that name from now on (any name: "") returns `code` and does nothing. With for_ever: so do
+// all calls after it too.
 void fake_cuda_fail(const char* name, std::uint64_t nth, int code, int for_ever);
 
 // The name of the call that failed last, "" when none did.

@@ -1,5 +1,5 @@
 // A cuFile without a GPU: device memory is host memory, transfers are preads and pwrites. Counts its calls, and fails
-// when told to.
+// on request.
 #include "fakes/libcufile/fake_libcufile.h"
 
 #include <algorithm>

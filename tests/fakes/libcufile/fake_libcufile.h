@@ -6,7 +6,8 @@
 extern "C" {
 
 void fake_cufile_reset();
-// The `nth` call of that name from now on fails with `code`; for ever: all after it too. Below 5001 it is an errno.
+// The `nth` call of that name from now on fails with `code`; with for_ever all calls after it too. Below 5001 it is an
+// errno.
 void fake_cufile_fail(const char* name, std::uint64_t nth, int code, int for_ever);
 std::uint64_t fake_cufile_calls(const char* name);
 std::int64_t fake_cufile_handles();                // registered now
