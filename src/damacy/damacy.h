@@ -1,7 +1,7 @@
 // The whole public C++ API: a table of contents.
 //
 //   Pipeline   samples in, batches out, in order            pipeline/pipeline.h
-//   Config     what a pipeline is told                      batch/config.h
+//   Config     the settings of a pipeline                   batch/config.h
 //   Sample     a box of an array; SampleSource              batch/sample.h
 //   Batch      a finished batch, DLPack                     batch/batch.h
 //   Stats      what the stages did                          batch/stats.h

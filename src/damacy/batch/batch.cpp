@@ -37,7 +37,7 @@ DLDataType dl_type(Dtype type) {
   }
 }
 
-// What a tensor made from a batch owns: the slot, or its own copy, and its shape.
+// The owner behind a tensor made from a batch: the slot, or a copy, and its shape.
 struct Exported {
   std::shared_ptr<SlotLoan> loan;
   HostBuffer copy;
@@ -56,7 +56,7 @@ void drop(Managed* tensor) {
   delete static_cast<ManagedExport<Managed>*>(tensor->manager_ctx);
 }
 
-// Fresh memory with the batch's bytes as its consumers' queued work leaves them; complete on return.
+// A copy of the batch after its consumers' queued work; complete on return.
 HostBuffer copy_of(const std::shared_ptr<Device>& device, const SlotLoan& loan, std::span<std::byte> bytes,
                    bool to_host) {
   const bool on_host = !device || to_host;
@@ -208,7 +208,7 @@ void Batch::release_after(Event last_use) noexcept {
   if (dropped) dropped->used_until(std::move(last_use));
 }
 
-// What a tensor owns: the slot, whose next writer waits for the consumer's stream, or memory of its own.
+// The owner of a tensor's memory: the slot, whose next writer waits for the consumer's stream, or a copy.
 template <class Managed>
 Managed* Batch::State::to_tensor(const Export& how) const try {
   auto held_loan = held();

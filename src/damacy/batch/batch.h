@@ -1,5 +1,5 @@
-// A finished batch: its numbers, its bytes, and the ways to hand them to others. Move-only; the slot goes back when the
-// batch is released or destroyed and every tensor made from it is gone.
+// A finished batch: its numbers, its bytes, and their export. Move-only. The slot is returned when the batch is
+// released or destroyed and every tensor made from it is gone.
 #pragma once
 
 #include <cstddef>
@@ -59,20 +59,21 @@ class Batch {
   // The elements, row-major, of a host batch. Valid until release.
   std::span<const std::byte> bytes() const;
 
-  // Gives the slot back as soon as no tensor uses it. `stream`: work queued there so far is waited for (CUDA only).
+  // Returns the slot as soon as no tensor uses it. `stream`: the slot's next writer waits for the work queued there so
+  // far (CUDA only).
   void release(std::optional<std::uint64_t> stream = {}) noexcept;
   // The same behind work of our own device layer.
   void release_after(Event last_use) noexcept;
 
-  // How a batch is handed on. A view holds the slot. A copy is fresh memory of its own, on the batch's device or the
-  // host; it waits for the work queued so far on the streams that views of the batch were exported to.
+  // How a batch is exported. A view holds the slot. A copy has its own memory, on the batch's device or the host, and
+  // waits for the work queued so far on the streams to which views of the batch were exported.
   struct Export {
     bool copy = false;
     bool to_host = false;                 // CUDA only; implies a copy
     std::optional<std::uint64_t> stream;  // that the consumer works on, numbered as by DLPack; kAnyStream: not said
   };
   static constexpr std::uint64_t kAnyStream = ~std::uint64_t{0};
-  // The caller owns the result and calls its deleter, on any thread, at any time, also after the process began to exit.
+  // The caller owns the result and calls its deleter, on any thread, at any time, also during process exit.
   DLManagedTensor* to_dlpack(const Export& how) const;
   DLManagedTensor* to_dlpack() const { return to_dlpack(Export{}); }
   DLManagedTensorVersioned* to_dlpack_versioned(const Export& how) const;

@@ -1,4 +1,5 @@
-// How batches get placed: on the cores (worker_engine), or in the order of a device's streams (stream_engine).
+// Interface of the engines that place batches: on the cores (worker_engine), or in the order of a device's streams
+// (stream_engine).
 #pragma once
 
 #include <functional>
@@ -16,18 +17,18 @@ class BatchEngine {
   virtual ~BatchEngine() = default;
   // Whether produce() takes jobs that have no slot yet; they claim it when their first bytes are to be written.
   virtual bool runs_ahead() const = 0;
-  // Plans a job and submits its reads; the job settles later, on a thread of the engine's. May wait for memory.
-  // What fails is told to the job.
+  // Plans a job and submits its reads; the job settles later, on a thread of the engine. May wait for memory. Reports
+  // failures to the job.
   virtual void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept = 0;
-  // No job follows at once: what was held back to share a wave with it goes now.
+  // No job follows at once: starts chunks that were held back to share a wave with the next job.
   virtual void flush() = 0;
   // As Readers::ask.
   virtual void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,
                    std::function<void()> all_told) = 0;
-  // What storage has left without an answer for too long fails. Any thread, under no lock.
+  // Fails storage calls that exceeded their deadline. Any thread, without a lock.
   virtual void abandon_overdue() noexcept = 0;
-  // Ends what runs, drops what waits (its jobs settle as failed), joins. Idempotent. True: threads that storage holds
-  // were left behind with `keep`.
+  // Ends running requests, drops waiting ones (their jobs settle as failed), joins. Idempotent. True if threads stuck
+  // in storage were detached with `keep`.
   virtual bool stop(const std::shared_ptr<void>& keep) noexcept = 0;
   // Who writes single rows of batches that this engine placed, and the stream that they are ready on (0: the host).
   virtual RowWriter& rows() = 0;

@@ -97,7 +97,7 @@ void BatchJob::settle(StatsBoard& board) noexcept {
   failure_ = extended(*lost, [&](Error& error) { error.at_batch(shape_.id, indices_); });
 }
 
-// A row of which any element was not written in this use of the slot is a failure, whatever the reason.
+// A row with an element that was not written in this use of the slot is a failure, whatever the reason.
 void BatchJob::fail_incomplete_rows() {
   for (std::size_t row = 0; row < rows_.size(); ++row)
     if (placed_[row] != row_elements_ && !row_failed(row))

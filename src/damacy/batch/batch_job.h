@@ -1,5 +1,5 @@
-// A batch on its way: its rows, its slot, what is still to be placed, and what went wrong with which row.
-// Many tasks place into it at once; the last to finish settles it. An element is written by one task only.
+// A batch in production: its rows, its slot, the open tasks, and the errors of rows. Many tasks place into it at once;
+// the last one to finish settles it. Each element is written by exactly one task.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace damacy {
 
 class BatchJob;
 
-// Mends a settled batch: single rows, complete on return.
+// Writes single rows of a settled batch; complete on return.
 class RowWriter {
  public:
   virtual ~RowWriter() = default;
@@ -47,7 +47,7 @@ class BatchJob {
   std::int64_t end_sample() const noexcept { return shape_.first_sample + static_cast<std::int64_t>(rows_.size()); }
 
   struct Owner {
-    // Gives a slot, as soon as there is one; throws Error(shutdown) when the pipeline closes first.
+    // Waits for a free slot; throws Error(shutdown) if the pipeline closes first.
     std::function<std::shared_ptr<SlotLoan>(BatchJob&)> lend;
     // Called once, on the thread of the last task, under no lock.
     std::function<void(BatchJob&)> settled;

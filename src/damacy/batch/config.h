@@ -1,4 +1,4 @@
-// What a pipeline is told, and the memory that follows from it. Both checks are pure: no file, no device, no clock.
+// The settings of a pipeline, and the memory that they imply. Both checks are pure: no file, no device, no clock.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// From a decoded chunk to the rows that want it: boxes become block copies. Knows chunks and rows; not reading, not
-// decoding.
+// Copies from a decoded chunk to the rows that use it: boxes become block copies. Knows chunks and rows; not reading,
+// not decoding.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace damacy {
 
 class BatchJob;
 
-// The part of a chunk that a row wants, in the array's coordinates.
+// The part of a chunk that a row uses, in the array's coordinates.
 [[nodiscard]] Box wanted(const BatchJob& job, std::size_t row, const Box& chunk);
 
 // Appends the byte interval of a decoded chunk that holds `part`, an intersection with the chunk's box.

@@ -1,4 +1,4 @@
-// A sample: which box of which array one row of a batch is. And where samples come from.
+// A sample: the box of an array that becomes one row of a batch. SampleSource: where samples come from.
 #pragma once
 
 #include <exception>
@@ -19,8 +19,8 @@ struct Sample {
   std::vector<std::pair<std::int64_t, std::int64_t>> aabb;
   // Its batch is complete with it, however few samples it has.
   bool ends_batch = false;
-  // What the caller made it from: Batch::origins() has it, row by row. Without a batch it is dropped: on any thread,
-  // also under locks of the pipeline, so its destructor must neither wait nor call back.
+  // The caller's object for it, returned by Batch::origins(). If the sample reaches no batch, it is destroyed on any
+  // thread, also under locks of the pipeline; its destructor must neither wait nor call back.
   std::shared_ptr<const void> origin = nullptr;
 };
 
@@ -29,10 +29,10 @@ class SampleSource {
  public:
   virtual ~SampleSource() = default;
   virtual std::optional<Sample> next() = 0;  // empty: exhausted. What it throws ends the source.
-  // Whether it tells how many samples it has; others count as unbounded after too many beyond a flush.
+  // Whether the number of its samples is known. Other sources count as unbounded after too many samples beyond a flush.
   virtual bool has_length() const { return false; }
-  // Whether an exception of next() may wait for its place in the stream; one that may not (Ctrl-C) leaves the call at
-  // once. One that may lets go of what it would keep alive meanwhile.
+  // Whether an exception of next() may wait for its place in the stream. If not (Ctrl-C), it leaves the call at once.
+  // If it may, this releases objects that the exception would keep alive.
   virtual bool set_aside(const std::exception_ptr&) const { return true; }
 };
 

@@ -10,7 +10,7 @@ namespace damacy {
 
 SlotLoan::~SlotLoan() {
   if (epoch_ != fork_epoch()) {
-    // A tensor dies in a forked child: its lock may be held for ever.
+    // A tensor is destroyed in a forked child, where the lock may be held forever.
     new std::shared_ptr<Slots>(std::move(slots_));
     return;
   }
@@ -57,8 +57,8 @@ std::size_t Slots::bytes_of_one() const {
   return bytes_;
 }
 
-// Beside one batch that is held, or many, as many are made as without added slots beside one. So added slots fall idle
-// when the consumer holds no more than that: the others come first.
+// However many batches the consumer holds, as many are in production as with one held batch and no added slots. Added
+// slots become idle when the consumer holds fewer batches, because the other slots are used first.
 bool Slots::may_lend() const noexcept {
   std::size_t ahead = 0, held = 0;
   for (const Slot& slot : slots_)
@@ -97,7 +97,8 @@ bool Slots::any_unfenced() const {
   return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.use.unfenced; });
 }
 
-// Orders the slot's next writer behind what consumers queued. While a graph is being captured that has to wait.
+// Orders the slot's next writer after the work that consumers queued. Must be postponed while a graph is being
+// captured.
 void Slots::fence(Use& use) noexcept {
   use.unfenced = false;
   if (!device_) return;

@@ -1,6 +1,6 @@
-// The storage of batches: slots, each lent to one batch at a time and given back with its last user. A fixed number
-// stays; more are added while the consumer holds batches, up to a cap in bytes, and dropped when nobody needs them.
-// Outlives the pipeline: a tensor made from a batch keeps its slot's memory.
+// The memory of batches: slots, each lent to one batch at a time and returned by its last user. Their number is fixed,
+// except that slots are added while the consumer holds batches, up to a cap in bytes, and freed when they are not
+// needed. Outlives the pipeline: a tensor made from a batch keeps its slot's memory.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace damacy {
 
 class Slots;
 
-// One slot on loan. Shared by the batch and every tensor made from it; the last to let go gives it back.
+// A loan of one slot. Shared by the batch and every tensor made from it; the last one returns the slot.
 class SlotLoan {
  public:
   SlotLoan(std::shared_ptr<Slots> slots, std::size_t slot, std::span<std::byte> memory) noexcept
@@ -36,9 +36,8 @@ class SlotLoan {
   // Consumers' work that must have passed before the first write.
   std::span<const Event> ready() const noexcept { return ready_; }
 
-  // What consumers do with it. A handle is not used after the call that names it: of the legacy
-  // default stream, which lives for ever, that much is known; of any other only that all work of the context must have
-  // passed.
+  // Records consumers' work. A stream handle is not used after the call. The legacy default stream always exists, so
+  // its work can be fenced later. For any other stream, all work of the context must have passed.
   void used_on_legacy_stream() noexcept { on_legacy_ = true; }
   // `in_capture`: the caller is capturing a graph on that stream.
   void used_on_some_stream(bool in_capture = false) noexcept {
@@ -46,8 +45,8 @@ class SlotLoan {
     on_some_ = true;
   }
   void used_until(Event event);
-  // Later work of `stream` comes after what consumers have queued so far. The caller waits where no stream can: while a
-  // graph is being captured.
+  // Later work of `stream` comes after the work that consumers have queued so far. The caller waits if a stream cannot,
+  // while a graph is being captured.
   void order_after_consumers(Device& device, Stream& stream) const;
 
  private:
@@ -84,12 +83,12 @@ class Slots : public std::enable_shared_from_this<Slots> {
   bool allocated() const;
   std::size_t bytes_of_one() const;
 
-  // Empty: all are lent, or max(1, count - 1) of them (count where the consumer holds none) to batches that the
-  // consumer does not have yet: added slots are there for batches that are held, and do not make reading run further
-  // ahead. Also empty where drop_idle() was quicker, though any_free() was true.
+  // Empty if all slots are lent, or if max(1, count - 1) of them (count if the consumer holds none) are lent to batches
+  // that the consumer does not have yet: added slots are for held batches, and do not make reading run further ahead.
+  // Also empty if drop_idle() took the slot after any_free() was true.
   std::shared_ptr<SlotLoan> lend(std::int64_t batch_id);
   bool any_free();
-  // A slot waits for its fence, which nobody will announce: ask any_free() again soon.
+  // A slot waits for its fence, which has no notification: call any_free() again soon.
   bool any_unfenced() const;
   void hold(std::size_t slot) noexcept;            // popped: now the consumer's
   std::vector<std::int64_t> held_batches() const;  // when the consumer has all slots; else empty
@@ -112,7 +111,8 @@ class Slots : public std::enable_shared_from_this<Slots> {
   };
   Added added() const;
 
-  // The pipeline is closing: frees idle memory, calls nobody any more; lent slots go with their last user.
+  // The pipeline is closing: frees idle memory and makes no more calls to `freed`. Lent slots are freed by their last
+  // user.
   void retire() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Slots that come and go: how they are added, which are idle, and how their memory ends.
+// Adds slots, finds idle ones, and frees their memory.
 #include <algorithm>
 #include <utility>
 
@@ -88,8 +88,8 @@ std::size_t Slots::drop_idle() noexcept {
   }
 }
 
-// What ends the memory when it is let go of, no sooner than its last users are done. Where no stream can wait for those
-// this thread does, as it would in the driver's own call for memory that is in no order.
+// Frees the memory after its last users. If no stream can wait for them this thread waits, as the driver's own free
+// does for memory without stream order.
 Slots::Memory Slots::take_memory(Slot& slot) noexcept {
   Memory memory = std::exchange(slot.memory, {});
   Use use = std::exchange(slot.use, {});

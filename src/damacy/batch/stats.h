@@ -1,4 +1,4 @@
-// What the stages did: cumulative times, and counters that are exact. Safe for several threads.
+// Statistics of the stages: cumulative times and exact counters. Thread-safe.
 #pragma once
 
 #include <chrono>

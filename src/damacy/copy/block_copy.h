@@ -10,10 +10,10 @@
 
 namespace damacy {
 
-// Runs a normalised copy. Every byte it touches is checked to lie inside the spans first (Error inval: a bug upstream).
-// The source may be at any alignment. Source and destination do not overlap.
-// `written_together`: bytes that are written before any of them is read, where that is more than `dst` (a batch, of
-// which `dst` is a row). What no cache would keep until then is stored past it.
+// Runs a normalised copy. First checks that every byte it accesses is inside the spans (otherwise Error inval: a bug in
+// the caller). The source may have any alignment. Source and destination must not overlap. `written_together`: bytes
+// that are written before any of them is read, if more than `dst` (for a row: the batch). Outputs too large for a cache
+// use non-temporal stores.
 void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::span<std::byte> dst,
                     std::size_t written_together = 0);
 

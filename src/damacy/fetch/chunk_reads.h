@@ -1,5 +1,5 @@
-// How the chunks of a plan are read: runs of neighbours in one request, parts of big chunks, and who gets the bytes.
-// Knows objects, ranges and the memory they are read into; what happens to the bytes is the sink's.
+// Reads the chunks of a plan: runs of neighbours in one request, and parts of big chunks. Passes the bytes to a sink.
+// Knows objects, ranges and the memory of reads; not what the sink does with the bytes.
 #pragma once
 
 #include <functional>
@@ -43,8 +43,8 @@ class ChunkSink {
   // An abandoned request was its last: nothing more comes, and the request keeps it and some of staging() until storage
   // lets go.
   virtual void end() noexcept {}
-  // `packed` is as long as the encoded chunk; with `available`, only those ranges of it were read. False: they were too
-  // few, and nothing was done; all else, failures too, ends here.
+  // `packed` has the size of the encoded chunk; with `available`, only those ranges of it were read. False if they were
+  // too few; then nothing was done. Otherwise the chunk is finished, also if it failed.
   virtual bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
                     std::span<const ByteRange> available, std::stop_token stop) noexcept = 0;
 };
@@ -77,8 +77,8 @@ class ChunkRunRead final : public Request {
   bool abandoned_ = false;
 };
 
-// One chunk of which little is needed: its head is read first and says what else is. The rest of its staging stays
-// unread.
+// One chunk of which little is needed. Its head is read first and gives the other ranges to read. The rest of its
+// staging memory stays unused.
 class PartialRead final : public Request {
  public:
   PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk);
@@ -110,7 +110,7 @@ class PartialRead final : public Request {
                                         std::span<const ByteRange> available, std::span<const ByteRange> needed,
                                         std::span<std::byte> decoded, DecodeContext& context);
 
-// Counts a read request of `bytes` of which `wanted` were asked for.
+// Counts a read request of `bytes`, of which `wanted` were needed.
 void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, std::uint64_t wanted);
 
 }  // namespace damacy

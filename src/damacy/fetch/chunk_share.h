@@ -1,5 +1,5 @@
-// Chunks that several batches in production want: who asks while a chunk is still to be decoded joins that decode.
-// Knows which chunks are announced and who joined; safe for several threads. Reads and decodes nothing.
+// Deduplicates decodes across batches: if a chunk is already queued for decoding, another batch that needs it shares
+// that decode. Knows announced chunks and the batches that joined; thread-safe. Reads and decodes nothing.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace damacy {
 
-// A batch that wants a chunk. Holds a task of it open, and a read.
+// A batch that needs a chunk. Holds an open task and an open read of it.
 class ChunkConsumer {
  public:
   ChunkConsumer(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk) : tasks_(std::move(tasks)), chunk_(chunk) {
@@ -48,12 +48,12 @@ class ChunkShare {
     return {&tasks.array_of(shard), tasks.object_of(shard)->stamp(), tasks.plan().chunks[chunk].number};
   }
 
-  // Whoever announces a chunk must claim it, once, before decoding it or giving it up.
+  // The thread that announces a chunk must claim it, once, before it decodes or fails it.
   void announce(const Key& key) {
     const Lock lock(mutex_);
     waiting_.try_emplace(key);
   }
-  // False: nobody is going to decode the chunk.
+  // False if the chunk is not queued for decoding.
   bool join(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk) {
     const Lock lock(mutex_);
     const auto found = waiting_.find(key_of(*tasks, chunk));
@@ -61,7 +61,7 @@ class ChunkShare {
     found->second.emplace_back(tasks, chunk);
     return true;
   }
-  // Those who joined; later ones cannot.
+  // The batches that joined. Later ones cannot join.
   std::vector<ChunkConsumer> claim(const Key& key) {
     const Lock lock(mutex_);
     const auto found = waiting_.find(key);

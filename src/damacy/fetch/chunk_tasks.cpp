@@ -171,7 +171,7 @@ void ChunkTasks::check_last_read() {
     check_elsewhere();
 }
 
-// A thread that nobody watches must not ask storage.
+// A thread without a watch must not call storage.
 void ChunkTasks::check_elsewhere() noexcept {
   open_task();
   try {

@@ -1,5 +1,5 @@
-// The chunks of one planned batch (or portion of one): where their bytes are, the reads that fetch them, and what a
-// reader does with the bytes: decode, place into rows, or tell the rows what went wrong.
+// The chunks of one planned batch (or portion of one): the location of their bytes, the reads that fetch them, and what
+// a reader does with the bytes: decode and place them, or report an error to the rows.
 #pragma once
 
 #include <atomic>
@@ -28,8 +28,8 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
     std::shared_ptr<Catalog> catalog;
     Verify verify = Verify::needed;
   };
-  // Holds one task of the job open until its own last task is closed; one of its own, and one read, are open until it
-  // is planned().
+  // Holds one task of the job open until its own last task is closed. One of its own tasks, and one read, are open
+  // until planned().
   ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, With with);
 
   // In this order: every shard (any thread, each once) opened or given up, then the chunks.
@@ -57,17 +57,17 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
 
   void open_task() noexcept override { open_.fetch_add(1); }
   void close_task() noexcept override;
-  // Of an open task, which is closed later. The last read asks storage whether what was read is what is there.
+  // A read of an open task, which is closed later. The last read checks that the objects are unchanged.
   void open_read() noexcept override;
   void close_read() override;
   void close_read_elsewhere() noexcept;  // storage is asked on another thread
 
-  // What became of a chunk, for the counters.
+  // The outcome of a chunk, for the counters.
   void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
   enum class Decode { on_device, on_host, joined };  // joined: decoded for another batch
   void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode decode) noexcept;
 
-  // Tells all rows that want the chunk (or any chunk of the shard).
+  // Reports the error to all rows that use the chunk (or any chunk of the shard).
   void fail_chunk(std::size_t chunk, const Error& error) noexcept;
   void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
   void fail_shard(std::size_t shard, const Error& error) noexcept;

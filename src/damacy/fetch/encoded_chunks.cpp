@@ -3,7 +3,7 @@
 namespace damacy {
 namespace {
 
-// Below this many bytes one read of everything is quicker than two of parts.
+// Below this size one read of everything is faster than two reads of parts.
 constexpr std::uint64_t kPartialFrom = 512 << 10;
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Encoded chunks of stored objects as reads see them: where their bytes are, which of their decoded bytes somebody
-// wants, and who is told how it went. A batch on its way and a single read of a selection are both such. Knows objects
-// and codecs; not what becomes of decoded bytes.
+// The encoded chunks of a read: the location of their bytes, the decoded bytes that are needed, and the report of the
+// outcome. Implemented by batches in production and by single reads of selections. Knows objects and codecs; not what
+// happens to decoded bytes.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ class EncodedChunks {
   virtual const ChunkPlace& where(std::size_t chunk) const = 0;
   virtual const std::shared_ptr<Object>& object_with(std::size_t chunk) const = 0;
   virtual const ArrayMetadata& metadata_of(std::size_t chunk) const = 0;
-  // The byte intervals of the decoded chunk that somebody wants, sorted and disjoint.
+  // The byte intervals of the decoded chunk that are needed, sorted and disjoint.
   virtual std::vector<ByteRange> needed_bytes(std::size_t chunk) const = 0;
   virtual StatsBoard& board() const noexcept = 0;
 
-  // A task keeps the whole in the making; a read is one of which the bytes are not there yet.
+  // An open task keeps the job unfinished. An open read is one whose bytes have not arrived.
   virtual void open_task() noexcept = 0;
   virtual void close_task() noexcept = 0;
   virtual void open_read() noexcept = 0;
@@ -43,7 +43,7 @@ class EncodedChunks {
   virtual void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept = 0;
   virtual void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept = 0;
 
-  // Of a big chunk little is needed, and its codec can do with parts.
+  // Whether little of a big chunk is needed, and its codec supports partial decoding.
   virtual bool worth_reading_partially(std::size_t chunk) const;
 };
 

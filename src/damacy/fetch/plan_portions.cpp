@@ -10,7 +10,7 @@ namespace {
 
 class ShardOpening final : public StorageWork {
  public:
-  // A task of theirs is open until all is told; or, without memory to ask, until this ends.
+  // A task stays open until all shards are done; or, without memory to queue the calls, until this is destroyed.
   explicit ShardOpening(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) { tasks_->open_task(); }
   ~ShardOpening() override {
     if (!told_) tasks_->close_task();

@@ -1,5 +1,4 @@
-// From a started batch to located chunks: plans it, in portions if it is large, opens the shards, and hands each
-// portion on.
+// Plans a started batch, in portions if it is large, opens the shards, and passes on each portion with located chunks.
 #pragma once
 
 #include <functional>
@@ -12,7 +11,7 @@ namespace damacy {
 
 using Planning = ChunkTasks::With;
 
-// Calls `each` with every portion, whose chunks are found. Closes the task that start() left open.
+// Calls `each` with every portion after its chunks are located. Closes the task that start() left open.
 void plan_portions(const std::shared_ptr<BatchJob>& job, const Planning& with, const std::stop_token& stop,
                    const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) noexcept;
 

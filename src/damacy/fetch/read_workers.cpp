@@ -33,7 +33,7 @@ void ReadWorkers::abandon_overdue() noexcept {
   engine_->abandon_overdue(std::chrono::seconds(Limits::storage_operation_s), false);
 }
 
-// What a hung read may still write to is its own read's, which it keeps.
+// A hung read keeps the memory that it may still write to.
 void ReadWorkers::stop() noexcept {
   engine_->stop(std::chrono::steady_clock::now() + kPatience, nullptr);
 }

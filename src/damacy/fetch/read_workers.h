@@ -1,5 +1,5 @@
-// What all single reads of a process share: the threads that read, decode and place, their memory, the shard indices
-// they have learnt, and counters. Knows no selection and no array.
+// The shared state of all single reads of a process: the threads that read, decode and place, their memory, the cache
+// of shard indices, and counters. Knows no selection and no array.
 #pragma once
 
 #include <atomic>
@@ -39,17 +39,17 @@ class ReadWorkers {
   // After stop() a request fails at once.
   void submit(std::unique_ptr<Request> request) { engine_->submit(std::move(request)); }
   void submit_urgent(std::unique_ptr<Request> request) { engine_->submit_urgent(std::move(request)); }
-  // Fails what storage has not answered in time. Whoever waits for reads asks for it now and then.
+  // Fails storage calls that exceeded their deadline. Threads that wait for reads call this periodically.
   void abandon_overdue() noexcept;
   std::size_t threads() const noexcept { return contexts_.size(); }
   DecodeContext& context(std::size_t thread) noexcept { return contexts_[thread]; }
-  // The common memory, or for arrays of big chunks memory of their own, while somebody uses it. Common memory of which
-  // hung reads hold too much is left to them: others get it anew.
+  // The shared memory, or separate memory for arrays with big chunks, for as long as it is in use. If hung reads hold
+  // too much of the shared memory, it is left to them and replaced by new memory.
   std::shared_ptr<ReadMemory> memory_for(const Array& array);
   IndexCache& indices() noexcept { return indices_; }
   ReadCounters& counters() noexcept { return counters_; }
   StatsBoard& board() noexcept { return board_; }
-  // Ends what runs, fails what waits, joins; leaves threads behind that storage holds.
+  // Ends running requests, fails waiting ones, joins. Detaches threads that are stuck in storage.
   void stop() noexcept;
 
  private:

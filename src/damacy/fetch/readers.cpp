@@ -15,7 +15,7 @@ constexpr std::size_t kAskers = 2;
 constexpr std::size_t kQuestionsOfALane = 2;         // to wake a thread takes as long as many an answer
 constexpr auto kPatience = std::chrono::seconds(2);  // of a close, with storage that does not answer
 
-// One after the other, as long as there are questions; other lanes take from the same.
+// Runs blocking calls one after the other until none is left; other workers take from the same queue.
 class Lane final : public Request {
  public:
   struct Questions {
@@ -75,8 +75,8 @@ class Lane final : public Request {
   bool asking_ = false;  // the question now_, which is not told yet
 };
 
-// As many threads as cores, or fewer, read from memory for the most part: the threads that feed a device, and its
-// consumer, need cores too. More threads than cores are for storage that lets them sleep.
+// With at most as many threads as cores, reads are assumed to come from the page cache. The threads that feed a device,
+// and its consumer, then need cores too. More threads than cores are configured for storage that makes them wait.
 std::size_t readers_at_once(const Config& config) {
   const auto cores = static_cast<std::int64_t>(usable_cores());
   const std::int64_t wanted = config.n_io_threads;

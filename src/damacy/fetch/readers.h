@@ -1,5 +1,5 @@
-// The threads that read, with what each keeps between chunks, and those that ask storage for others. Shared by both
-// engines. Knows requests; not batches.
+// The threads that read, with their state, and the threads that make storage calls for others. Used by both engines.
+// Knows requests; not batches.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace damacy {
 
-// Questions to storage that somebody waits for, answered side by side. One of them is either answered or given up.
+// Blocking storage calls that other threads wait for, made concurrently. Each is either answered or abandoned.
 class StorageWork {
  public:
   virtual ~StorageWork() = default;
@@ -37,12 +37,12 @@ class Readers {
   Readers(const Config& config, const std::shared_ptr<const Clock>& clock);
 
   void submit(std::unique_ptr<Request> request) { engine_->submit(std::move(request)); }
-  // Asks questions 0 to `count`, on at most `lanes` threads; calls `all_told` behind the last, on one of them or on
-  // this.
+  // Makes the calls for i in [0, count) on at most `lanes` threads, then calls `all_told` once, on whichever thread
+  // finished last, or on this one.
   void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes, std::function<void()> all_told);
   void abandon_overdue() noexcept;
-  // Ends what runs, drops what waits (its tasks fail), joins. Idempotent. True: threads that storage holds were left
-  // behind with `keep`. Questions can still be asked between the two.
+  // Ends running requests, drops waiting ones (their tasks fail), joins. Idempotent. True if threads stuck in storage
+  // were detached with `keep`. Blocking calls may still be made between the two functions.
   bool stop_reading(const std::shared_ptr<void>& keep) noexcept;
   bool stop(const std::shared_ptr<void>& keep) noexcept;
 

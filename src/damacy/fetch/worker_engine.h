@@ -1,6 +1,6 @@
-// Places batches on CPU cores: a reader reads a run of chunks, decodes each while it is hot in cache, and copies it
-// into every row that wants it. No decoded arena in between; memory for packed and decoded bytes is borrowed piece by
-// piece.
+// Places batches on CPU cores: a reader reads a run of chunks, decodes each while it is in cache, and copies it into
+// every row that uses it. There is no arena of decoded chunks in between; memory for packed and decoded bytes is
+// borrowed piece by piece.
 #pragma once
 
 #include "damacy/batch/batch_engine.h"

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kFillsATask = 64;
 
-// Decodes a chunk while it is hot and copies it into the rows that want it, of every batch that joined.
+// Decodes a chunk while it is in cache and copies it into the rows that use it, of every batch that joined.
 class ChunkPlacer final : public ChunkSink {
  public:
   ChunkPlacer(std::shared_ptr<ChunkTasks> tasks, const WorkerMemory& memory)
@@ -33,7 +33,7 @@ class ChunkPlacer final : public ChunkSink {
   void give_up(std::size_t chunk, const Error& why) noexcept override { fail(chunk, joined_to(chunk), why); }
 
  private:
-  // Chunks of other batches that wait for this one; nobody can join any more.
+  // Chunks of other batches that wait for this one. No batch can join after this.
   std::vector<ChunkConsumer> joined_to(std::size_t chunk) noexcept {
     return memory_.share.claim(ChunkShare::key_of(*tasks_, static_cast<std::uint32_t>(chunk)));
   }
@@ -144,7 +144,7 @@ std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr
     requests.push_back(std::make_unique<FillTask>(tasks, std::vector<std::uint32_t>(first, last)));
   }
   for (const ChunkRun& run : reads.runs) requests.push_back(std::make_unique<ChunkRunRead>(sink, run));
-  try {  // last: whoever joins an announced chunk waits for it
+  try {  // last: a batch that joins an announced chunk waits for it
     for (const ChunkRun& run : reads.runs)
       for (const std::uint32_t chunk : run.chunks) memory.share.announce(ChunkShare::key_of(*tasks, chunk));
   } catch (...) {

@@ -27,7 +27,7 @@ constexpr const char* kCodes[] = {
     "INVALID_MAPPING_RANGE",     "INVALID_FILE_TYPE",        "INVALID_FILE_OPEN_FLAG",   "DIO_NOT_SET",
 };
 
-// Opened lazily, for us alone, and never closed: its threads may run until the process is gone.
+// Opened lazily with RTLD_LOCAL and never closed, because its threads may run until the process ends.
 void* open_one(const std::string& name, std::string& why) {
   constexpr int kHow = RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE;
   if (void* library = ::dlopen(name.c_str(), kHow)) return library;
@@ -153,7 +153,7 @@ const std::string& why_not_direct() {
       unsigned rest[64] = {};
     } properties;
     const auto ask = process_library().calls.cuFileDriverGetProperties;
-    // Without its kernel driver cuFile would bounce through host memory itself, and we do that faster.
+    // Without its kernel driver cuFile copies through host memory, which our own path does faster.
     const bool is_direct = ask != nullptr && ask(&properties).err == 0 && properties.nvfs_major != 0;
     return new std::string(is_direct ? "" : "cuFile would bounce through host memory");
   }();

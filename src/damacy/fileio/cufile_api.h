@@ -1,4 +1,4 @@
-// libcufile, opened at run time behind a small table of our own declarations. Knows its ABI and where it may lie; not
+// libcufile, loaded at run time into a small table of our own declarations. Knows its ABI and possible locations; not
 // when to use it.
 #pragma once
 
@@ -58,15 +58,15 @@ struct Library {
 
 // Opens the first of these names that loads and has what is needed.
 Library open_library(const std::vector<std::string>& names);
-// DAMACY_LIBCUFILE, the loader's own, those beside Python packages, toolkit roots. `packages`: folders that hold
-// Python packages.
+// Candidates: DAMACY_LIBCUFILE, the dynamic loader's, those installed with Python packages, CUDA toolkits. `packages`:
+// folders with Python packages.
 std::vector<std::string> library_names(const std::vector<std::string>& packages);
 
 // The process's own, opened at the first call. set_packages() says before where Python's packages are.
 const Library& process_library();
 void set_packages(std::vector<std::string> packages);
 
-// Whether libcufile cannot serve here: not loadable, WSL, no readable /run/udev. Looked at once.
+// Whether libcufile cannot be used: not loadable, WSL, no readable /run/udev. Checked once.
 struct Preference {
   bool compat = true;
   std::string why;

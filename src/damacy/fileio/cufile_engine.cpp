@@ -1,4 +1,4 @@
-// Device requests through cuFile: a handle a file, transfers straight to and from device memory.
+// Device requests through cuFile: one handle per file, direct transfers to and from device memory.
 #include <cerrno>
 #include <functional>
 #include <memory>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* kModeIsOn = "compatibility mode is ON";
 
-// What cuFile has of a file: a registered descriptor, or, under AUTO, nothing and why. Belongs to a File, which lets go
-// of it before it closes the descriptor.
+// A file's registration with cuFile: the handle, or, under AUTO, the reason why there is none. Owned by a File, which
+// releases it before it closes the descriptor.
 class Registration final : public File::Attachment {
  public:
   Registration(cufile::Handle handle, std::string why) : handle_(handle), why_not_(std::move(why)) {}

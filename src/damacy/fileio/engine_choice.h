@@ -1,4 +1,4 @@
-// Which engines there are, which serve a file, and why others do not. Knows names and reasons; moves nothing.
+// The available engines, which of them serve a file, and why others do not. Knows names and reasons; transfers nothing.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Opening with care, and closing once nobody uses it.
+// Opens files safely, and closes them after their last operation.
 #include "damacy/fileio/file.h"
 
 #include <cerrno>
@@ -94,7 +94,7 @@ File::File(std::string path, const OpenFlags& flags, const FileOptions& options,
 std::shared_ptr<File> File::open(const Place& place, const OpenFlags& flags, const FileOptions& options,
                                  std::shared_ptr<detail::FileCalls> calls) {
   std::shared_ptr<File> file(new File(place.path, flags, options, std::move(calls)));
-  // O_NONBLOCK: a FIFO or device must not hold the thread; fstat then tells what it is.
+  // O_NONBLOCK: opening a FIFO or device must not block the thread. fstat then shows the file type.
   const int how = flags.flags | O_NONBLOCK | O_NOCTTY;
   int fd = -1;
   do fd = file->calls_->openat(place.dir_fd, place.path.c_str(), how, place.mode);

@@ -67,14 +67,14 @@ class File {
   void begin();
   void end() noexcept;
 
-  // No operation begins any more. The last one running closes; with `wait` that has happened on return.
+  // No operation begins after this. The last running one closes the file; with `wait` that has happened on return.
   void close(bool wait) noexcept;
   bool closed() const noexcept { return (state_.load(std::memory_order_acquire) & kClosed) != 0; }
 
   void check_readable() const;  // throws FileError(mode)
   void check_writable() const;
 
-  // What another engine holds of the file; let go of before the descriptors close.
+  // A resource of another engine for the file; released before the descriptors close.
   class Attachment {
    public:
     virtual ~Attachment() = default;

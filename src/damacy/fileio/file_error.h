@@ -1,5 +1,5 @@
-// What file I/O throws: an Error that also says which file, which range, how far it got and by which way.
-// Knows the words of every such error; not Python's classes.
+// The exception of file I/O: an Error with the file, the range, the bytes done and the engine. Knows the text of every
+// such error; not Python's classes.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Requests on files: what is read or written, from and to which memory, cut into parts. The whole of file I/O above the
-// system calls and below Python. Knows files and memory; not arrays.
+// Requests on files: reads and writes from and to memory, cut into parts. The interface of file I/O above the system
+// calls and below Python. Knows files and memory; not arrays.
 #pragma once
 
 #include <cstdint>
@@ -55,11 +55,11 @@ std::uint64_t write_now(File& file, std::span<const std::byte> src, std::uint64_
 std::shared_ptr<Operation> begin_request(FileRequest request, bool queue = true);
 std::shared_ptr<Operation> begin_gather(GatherRequest request, bool queue = true);
 
-// Device memory, in the order of somebody's stream: the file part runs as work of the device, and nothing waits on the
-// host. What the user queues on `stream` later comes after it.
+// Device memory, in the order of the caller's stream: the file transfer runs as work of the device, and nothing waits
+// on the host. Work queued on `stream` later comes after it.
 std::shared_ptr<Operation> begin_in_stream(FileRequest request, std::uint64_t stream);
 
-// A read of up to 64 KiB of host memory whose bytes lie in the page cache; empty: it would have waited.
+// A read of up to 64 KiB to host memory whose bytes are in the page cache; empty if it would have waited.
 std::optional<std::uint64_t> read_if_resident(File& file, std::span<std::byte> dst, std::uint64_t offset);
 
 }  // namespace damacy

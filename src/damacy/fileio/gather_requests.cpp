@@ -1,4 +1,4 @@
-// Many ranges of files in one request: neighbours are merged, and as many runs of them make a part as go well together.
+// Many ranges of files in one request. Neighbours are merged into runs, and several runs make a part.
 #include "damacy/fileio/file_requests.h"
 
 #include <algorithm>

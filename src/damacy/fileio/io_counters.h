@@ -1,4 +1,4 @@
-// What file I/O did, counted exactly: by way, direction and file, and for the process. Counting waits for nobody.
+// Exact counters of file I/O: by engine, direction and file, and for the process. Counting is lock-free.
 #pragma once
 
 #include <array>

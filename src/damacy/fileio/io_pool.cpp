@@ -1,4 +1,4 @@
-// Taking turns, coming and going.
+// Scheduling of parts, and starting and ending of workers.
 #include "damacy/fileio/io_pool.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The workers of file I/O: threads that join operations, one part at a time, in turn over block devices so that a slow
-// drive starves no other. Knows nothing of what a part does.
+// The workers of file I/O: threads that run parts of operations, round-robin over block devices, so that a slow drive
+// does not starve others. Does not know what a part does.
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@ class IoPool {
  public:
   static IoPool& process();  // a forked child has its own
 
-  // Workers join it, at most `operation->helpers`, behind others of its block device. They start on demand and leave
-  // after 10 s without work. Throws Error(oom, "memory") when there is no worker and none can be started; then the
-  // operation is not queued.
+  // Queues the operation for at most `operation->helpers` workers, after others of its block device. Workers start on
+  // demand and end after 10 s without work. Throws Error(oom, "memory") if there is no worker and none can be started;
+  // then the operation is not queued.
   void submit(std::shared_ptr<Operation> operation);
   void forget(const Operation& operation) noexcept;  // it has ended: the queue holds it no longer
   // Waits for running parts and replaces the workers; queued parts run on new ones.
@@ -29,7 +29,7 @@ class IoPool {
   void pause(bool paused);  // workers start no part; waiting callers still do
   bool paused() const;
   std::size_t workers() const;
-  // The process ends: drops what is queued, waits so long for what runs.
+  // At process exit: drops queued parts and waits at most that long for running ones.
   void shut_down(std::chrono::milliseconds patience);
 
  private:

@@ -1,4 +1,4 @@
-// Who starts a part, who ends the operation, and who hears of it.
+// Starts parts, ends the operation, and notifies waiters.
 #include "damacy/fileio/operation.h"
 
 #include <algorithm>

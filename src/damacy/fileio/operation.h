@@ -1,5 +1,5 @@
-// One request under way: parts that threads claim in order, what came of them, and who waits for the end.
-// Knows nothing of files: what a part does is its IoJob's. A future is a shared_ptr to one of these.
+// One running request: parts that threads claim in order, their outcome, and the waiters. Knows nothing of files: its
+// IoJob runs the parts. A future is a shared_ptr to one of these.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ namespace damacy {
 
 class Operation;
 
-// The parts of an operation, and what its bytes belong to. run() is called by several threads at once, for different
-// parts; a part is run once at most.
+// The parts of an operation, with the owner of its bytes. Several threads call run() at once for different parts; a
+// part runs at most once.
 class IoJob {
  public:
   virtual ~IoJob() = default;
@@ -29,9 +29,9 @@ class IoJob {
   virtual std::uint64_t block_device() const noexcept = 0;  // which queue it waits in
   // Reports to `operation`: short_at(), failed(), copies_until().
   virtual void run(std::uint64_t part, Operation& operation) = 0;
-  // After the last part, whatever came of it, once: files may close.
+  // Called once after the last part, whatever its outcome: files may close.
   virtual void ended() noexcept {}
-  // What a result shall throw although no part failed; empty: nothing.
+  // An error for the result although no part failed; empty if there is none.
   virtual std::exception_ptr verdict(const Operation&) const { return nullptr; }
 };
 
@@ -63,8 +63,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // -- who waits --
   bool done();  // all parts and copies have ended
   bool parts_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
-  // Waits for parts and copies; false: not within `timeout`. Without a timeout the caller first runs parts that wait.
-  // `interrupted` is asked every 50 ms, on the calling thread, and may throw.
+  // Waits for parts and copies; false if not done within `timeout`. Without a timeout the caller first runs waiting
+  // parts. `interrupted` is called every 50 ms on the calling thread and may throw.
   bool wait(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted = {});
   bool wait_parts(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted = {});
   // Runs every part that is left and waits for those of others. What `interrupted` throws leaves after the running
@@ -78,7 +78,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::vector<std::uint64_t> counts() const;
   std::vector<Event> copies() const;
 
-  // Called once when everything has ended, on the library's callback thread, or here and now if that is past.
+  // Called once when everything has ended, on the library's callback thread, or immediately if it has already ended.
   void when_done(std::function<void()> call);
 
   bool is_parents() const noexcept;  // of the process this one was forked from: nothing of it may be touched

@@ -1,4 +1,4 @@
-// What of a file the system keeps in memory, and making it forget. Knows pages; not why anybody asks.
+// Queries and drops the page cache of a file. Knows pages; not the purpose.
 #pragma once
 
 #include <cstdint>

@@ -94,7 +94,7 @@ RunResult move_middle(File& file, int fd, Way way, std::uint64_t offset, std::by
 
 // Buffered edges around a direct middle.
 RunResult move_direct(File& file, Way way, std::uint64_t offset, const Slice& slice, IoWay as) {
-  const int direct_fd = file.direct_descriptor();  // open until the file closes, whoever gives direct transfers up
+  const int direct_fd = file.direct_descriptor();  // open until the file closes, even if direct I/O is disabled
   Middle middle = direct_fd < 0 ? Middle{} : direct_middle(file, way, offset, slice);
   if (way == Way::read && middle.size > 0) middle = within_file(file, offset, middle);
   if (middle.size == 0) return move_span(file, file.descriptor(), way, offset, slice.data, slice.size, as);

@@ -158,7 +158,7 @@ std::uint64_t size_of(const DeviceRun& run) {
   return size;
 }
 
-// One thread's way through a block: fill a slot, have it copied, go on in the next one.
+// One thread's use of a block: fill a slot, enqueue its copy, continue with the next slot.
 class Staged {
  public:
   Staged(File& file, Way way, OnDevice& device, Operation& operation)
@@ -244,13 +244,13 @@ class Staged {
   }
 
  private:
-  // Some copies of a batch were enqueued: who waits for the operation waits for them too.
+  // Some copies of a batch were enqueued: waits for the operation include them.
   void tell_after_failure() noexcept {
     block_->spoil();
     try {
       last_ = block_->stream().record();
       has_copied_ = true;
-    } catch (const Error&) {  // nothing can be told of them; freeing the block waits for them
+    } catch (const Error&) {  // their end is unknown; freeing the block waits for them
     }
   }
 

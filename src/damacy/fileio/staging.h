@@ -38,7 +38,7 @@ class StagingBlock {
   std::size_t size() const noexcept { return memory_.size(); }
   Stream& stream() noexcept { return *stream_; }
   const std::shared_ptr<Device>& device() const noexcept { return device_; }
-  void spoil() noexcept { spoilt_ = true; }  // copies may be under way that no event tells of: not to be lent again
+  void spoil() noexcept { spoilt_ = true; }  // copies without an event may be running: not to be lent again
   bool spoilt() const noexcept { return spoilt_; }
 
  private:
@@ -70,10 +70,10 @@ class StagingPool {
     std::unique_ptr<StagingBlock> block_;
   };
 
-  // A block for that device of the size that the settings say. Waits when more would pass the limit of pinned bytes;
-  // one block there may be in any case.
+  // A block for that device, of the configured size. Waits while it would exceed the limit of pinned bytes; one block
+  // is always allowed.
   Lease take(const std::shared_ptr<Device>& device);
-  std::uint64_t free_idle();  // frees the blocks that nobody uses; gives their bytes
+  std::uint64_t free_idle();  // frees unused blocks; returns their bytes
 
  private:
   void give(std::unique_ptr<StagingBlock> block) noexcept;

@@ -1,5 +1,5 @@
-// Requests in the order of a stream: for each window of a pinned block, file bytes by a host function and a copy behind
-// it, or the reverse. The device waits, nobody else.
+// Requests in stream order: for each window of a pinned block, a host function that transfers file bytes, followed by a
+// copy, or the reverse. Only the device waits.
 #include <algorithm>
 #include <utility>
 
@@ -57,12 +57,12 @@ class StreamJob final : public IoJob {
     }
   }
 
-  // Some windows were enqueued: who waits for the operation waits for them too, and nobody borrows their memory.
+  // Some windows were enqueued: waits for the operation include them, and their memory is not lent again.
   static void tell_after_failure(StagingBlock& block, Operation& operation) noexcept {
     block.spoil();
     try {
       operation.copies_until(block.stream().record());
-    } catch (const Error&) {  // nothing can be told of them; freeing the block waits for them
+    } catch (const Error&) {  // their end is unknown; freeing the block waits for them
     }
   }
 
@@ -79,14 +79,14 @@ class StreamJob final : public IoJob {
     const std::span device(memory().data + done, slot.size());
     auto file_part = [use = use_, slot, done, may_end, this, operation = std::move(operation)] {
       const std::uint64_t got = move(*use, slot, done, *operation);
-      // The copy behind this takes the slot whole, and what it held before is nobody else's to see.
+      // The following copy takes the whole slot, and its old bytes must not be exposed.
       if (!may_end && got < slot.size()) std::ranges::fill(slot.subspan(got), std::byte{0});
     };
     if (request_.direction == Direction::write) {
       stream.copy(slot, device);
       stream.host_task(std::move(file_part));
     } else {
-      // Bytes past the end of the file stay as they are on the device: they make the round.
+      // Bytes past the end of the file must not change on the device: they are copied down and up again.
       if (may_end) stream.copy(slot, device);
       stream.host_task(std::move(file_part));
       stream.copy(device, slot);

@@ -1,4 +1,4 @@
-// Whether a sample may enter the stream: the checks, in their order. Pure except for opening the array and a warning.
+// Checks whether a sample may enter the stream. Pure, except that it opens the array and may log a warning.
 #pragma once
 
 #include <functional>

@@ -10,9 +10,9 @@
 namespace damacy {
 namespace {
 
-// Below this a stage has time to spare: what is waited for is the way through all of them, one after the other.
+// Below this a stage is partly idle: the limit is the latency of all stages, one after the other.
 constexpr double kBusyEnough = 0.6;
-// A consumer that waits for less of the time is the slowest part itself.
+// If the consumer waits for less of the time, it is the bottleneck itself.
 constexpr double kHardlyWaited = 0.1;
 
 double busy_of(const Metric& metric, double seconds, double lanes) {
@@ -50,7 +50,7 @@ std::string more_threads(const Config& config, const Observation& seen) {
                    seen.cores - config.n_io_threads, config.n_compute_threads, seen.cores);
 }
 
-// Readers for a device. Beyond the cores that they may have, only those that sleep in the kernel are of use.
+// Readers for a device. More of them than their share of the cores help only while they wait in the kernel.
 std::string more_readers(const Config& config, const Observation& seen) {
   const std::int64_t most = readers_beside_device(seen.cores);
   if (config.n_io_threads < most)

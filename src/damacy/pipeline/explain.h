@@ -1,5 +1,5 @@
-// What holds a stream of batches up, told from what its stages measured: which of them binds, how much of its ceiling
-// is used, and which setting would help. Pure: no clock, no machine; everything is an argument.
+// Finds the bottleneck of a stream of batches from the measurements of its stages: the limiting stage, how close it is
+// to its ceiling, and which setting would help. Pure: no clock, no machine; everything is an argument.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct Observation {
   double seconds = 0;
   std::int64_t cores = 1;
   bool on_device = false;  // batches, and the decoding of most chunks
-  // There: how many chunks are read, and waves decoded, at a time; what a wave holds, in bytes, and whether larger
-  // buffers would make it hold more encoded ones.
+  // With a device: how many chunks are read and waves decoded at a time, the bytes of a wave, and whether larger
+  // buffers would make waves larger.
   double readers = 1, decoders = 1;
   double wave_encoded = 0, wave_decoded = 0;
   bool larger_waves = false;

@@ -1,4 +1,4 @@
-// How much memory slots may take beyond Config::n_batches, and the text for a caller that reached it. Pure.
+// The limit of memory for slots beyond Config::n_batches, and the error for a caller that reached it. Pure.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct KeepLimit {
 [[nodiscard]] KeepLimit keep_limit(const Config& config, std::int64_t slot, bool choose,
                                    const std::optional<FreeMemory>& free);
 
-// What a consumer is told that holds all slots, and gets no more. `held`: batch ids, ascending.
+// The error for a consumer that holds all slots. `held`: batch ids, ascending.
 [[nodiscard]] std::string held_text(const Config& config, const KeepLimit& limit, std::int64_t slot,
                                     const Slots::Added& added, const std::vector<std::int64_t>& held);
 

@@ -11,7 +11,7 @@
 namespace damacy {
 namespace {
 
-constexpr std::size_t kMostUris = 4096;  // of which it is told
+constexpr std::size_t kMostUris = 4096;  // with a warning
 
 bool is_first(const std::string& uri) {
   struct Told {

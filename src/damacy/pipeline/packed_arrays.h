@@ -1,4 +1,4 @@
-// Tells once a process and uri that an array's elements are delivered as they are stored although attributes say how to
+// Warns once per process and uri that an array's elements are delivered as stored, although attributes say how to
 // unpack them.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The main job: samples in, batches out, in order. What each member promises is said in Python's docstrings.
-// Any member may be called from any thread. Failures are Error; positions and stages are filled in.
+// The pipeline: samples in, batches out, in order. Python's docstrings document the members. Thread-safe. Failures are
+// Error, with position and stage.
 #pragma once
 
 #include <chrono>
@@ -39,23 +39,23 @@ class Pipeline {
     for (auto&& sample : range) samples.emplace_back(std::forward<decltype(sample)>(sample));
     push(std::move(samples));
   }
-  // Those that come from a callable, until it gives none, or from a source: asked inside push, pop and flush only, for
-  // as many as there is room for.
+  // Samples from a callable, until it returns none, or from a source. Called only inside push, pop and flush, for as
+  // many samples as there is room.
   void push(std::function<std::optional<Sample>()> next);
   void push(std::shared_ptr<SampleSource> source);
 
   Batch pop();                                  // waits at most Config::pop_timeout_s
   Batch pop(std::chrono::nanoseconds timeout);  // Error(again, kind pop_timeout) when it passes
   std::optional<Batch> try_pop();               // never waits; empty in place of Error(again)
-  // A pop in two steps, for callers that something may interrupt between waiting and having: the first waits and throws
-  // as pop does, but leaves what is due where it is; the second takes it, at once. Empty: nothing is due any more.
+  // A pop in two steps, for callers that may be interrupted between waiting and taking. The first waits and throws as
+  // pop does, but does not take what is due. The second takes it without waiting; empty if nothing is due.
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
   void await_due(const Deadline& deadline);
   std::optional<Batch> take_due();
-  // What take_due() threw could not be told: it is due again, before all else.
+  // Requeues an error that the caller could not deliver; the next take_due() throws it first.
   void put_back(std::exception_ptr error);
   void flush();
-  // Frees everything except slots that batches and tensors use. stats() and explain() then give the last figures.
+  // Frees everything except slots that batches and tensors use. stats() and explain() then return the last values.
   void close() noexcept;
 
   bool pending() const;

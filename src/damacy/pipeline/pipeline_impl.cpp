@@ -132,7 +132,7 @@ PipelineImpl::~PipelineImpl() {
 
 void PipelineImpl::close() noexcept {
   if (forked()) return;
-  // After the lock: a source's end, and what one threw, may need a lock of the user's.
+  // Destroyed after the lock is released: destroying a source or an exception may take a lock of the user.
   std::list<std::shared_ptr<QueuedSource>> dropped;
   std::list<SampleStream::Deferred> dropped_errors;
   {
@@ -155,8 +155,8 @@ void PipelineImpl::close() noexcept {
   log_summaries(/*now_or_never=*/true);
 }
 
-// Keeps the last figures, and what waiting callers need to see that the pipeline is closed. Slots that batches and
-// tensors still use belong to their loans. A thread that is stuck in storage keeps the engine.
+// Keeps the last statistics, and the state by which waiting callers see that the pipeline is closed. Slots in use
+// belong to their loans. A thread that is stuck in storage keeps the engine.
 void PipelineImpl::free_all(double seconds) noexcept {
   // Destroyed from the last to the first, without the lock.
   std::shared_ptr<Catalog> last_catalog;
@@ -227,7 +227,7 @@ void PipelineImpl::plan_batches(std::stop_token stop) {
   }
 }
 
-// Null when the pipeline closes first. Unless planning runs `ahead`, a slot is free, too.
+// Null if the pipeline closes first. Unless planning runs `ahead`, there is also a free slot.
 std::shared_ptr<BatchJob> PipelineImpl::next_to_plan(const std::stop_token& stop, bool ahead) {
   Lock lock(wakeup->mutex);
   const auto can_plan = [&]() DAMACY_REQUIRES(wakeup->mutex) {
@@ -242,7 +242,7 @@ std::shared_ptr<BatchJob> PipelineImpl::next_to_plan(const std::stop_token& stop
   return stream.plan_next();
 }
 
-// False when stopped. What waits for a free slot has to ask now and then while fences cannot be made.
+// False if stopped. A wait for a free slot must poll while fences cannot be recorded.
 template <class Ready>
 bool PipelineImpl::wait_for_slots(Lock& lock, const std::stop_token& stop, Ready ready) {
   while (!ready()) {
@@ -339,7 +339,7 @@ void PipelineImpl::record_wait(const BatchJob& job, std::chrono::steady_clock::t
   if (now > reads_end) board.record(&Stats::pop_wait_compute, now - reads_end, 0, 0);
 }
 
-// All that can fail is made before the stream loses the batch.
+// Everything that can fail is done before the batch is removed from the stream.
 std::optional<Batch> PipelineImpl::take_due() {
   check_not_forked();
   const Lock lock(wakeup->mutex);
@@ -368,7 +368,7 @@ std::optional<Batch> PipelineImpl::take_due() {
   static_cast<void>(job->take_loan());  // the batch has it
   board.add(&Stats::batches_emitted, 1);
   wakeup->changed.notify_all();
-  wakeup->can_produce.notify_all();  // beside added slots, a batch that is handed out lets another be made
+  wakeup->can_produce.notify_all();  // with added slots, handing out a batch lets another one be made
   return batch;
 }
 

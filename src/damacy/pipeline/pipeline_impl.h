@@ -1,4 +1,4 @@
-// The pipeline behind its door: one lock, one condition, a planner thread, and the engine that places batches.
+// The implementation of Pipeline: one lock, one condition, a planner thread, and the engine that places batches.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ class PipelineImpl {
     StoppableCondition changed;      // for callers
     StoppableCondition can_produce;  // for the planner, and for batches that wait for a slot
     void notify() {
-      mutex.lock();  // whoever is about to wait sees what changed, or waits by then
+      mutex.lock();  // a thread that is about to wait sees the change, or is already waiting
       mutex.unlock();
       changed.notify_all();
       can_produce.notify_all();
@@ -86,7 +86,7 @@ class PipelineImpl {
   void refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& source, const QueuedSource* own)
       DAMACY_REQUIRES(wakeup->mutex);
   void pull(QueuedSource& source, std::int64_t room) const;
-  // What opening each distinct uri of a portion gave: an array, or what was thrown.
+  // The result of opening each distinct uri of a portion: an array or an exception.
   struct Opened {
     std::shared_ptr<const Array> array;
     std::exception_ptr error;
@@ -144,7 +144,7 @@ class PipelineImpl {
   Thread planner;  // last: it uses all of the above
 };
 
-// True when `ready`, false at the deadline. Looks up from waiting now and then, for signals.
+// True when `ready`, false at the deadline. Checks for signals periodically.
 template <class Ready>
 bool PipelineImpl::wait(Lock& lock, const Deadline& deadline, Ready ready) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   for (;;) {

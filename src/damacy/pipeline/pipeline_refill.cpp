@@ -1,4 +1,4 @@
-// Samples in: sources are pulled as far as there is room, their arrays opened side by side, their samples admitted.
+// Takes samples from sources while there is room, opens their arrays concurrently, and admits the samples.
 #include <algorithm>
 #include <vector>
 
@@ -39,7 +39,7 @@ void PipelineImpl::refill(Lock& lock, const QueuedSource* own) {
       impl.refiller = std::this_thread::get_id();
     }
     ~Busy() {
-      if (impl.forked()) return;  // the source forked, and this is the child: the lock may be held for ever
+      if (impl.forked()) return;  // the source forked, and this is the child: the lock may be held forever
       if (!lock.owns_lock()) lock.lock();
       impl.refilling = false;
       impl.wakeup->changed.notify_all();
@@ -54,7 +54,7 @@ void PipelineImpl::refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& 
                                const QueuedSource* own) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   std::shared_ptr<QueuedSource> source = first;  // the list may lose it
   const std::int64_t room = stream.room();
-  // A source's end, and what it threw, may need a lock of the user's: they are touched and dropped without ours.
+  // Destroying a source or its exception may take a lock of the user, so both are used and destroyed without our lock.
   lock.unlock();
   if (source->pulled.empty() && !source->exhausted) pull(*source, room);
   if (forked() && source->failure) std::rethrow_exception(source->failure);
@@ -115,7 +115,7 @@ void PipelineImpl::pull(QueuedSource& source, std::int64_t room) const {
   }
 }
 
-// Arrays to be opened or found, by threads that storage may hold. Outlives a call that something interrupts.
+// Arrays to open, on threads that may get stuck in storage. Outlives an interrupted call.
 class PipelineImpl::Opening final : public StorageWork {
  public:
   Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog) : catalog_(std::move(catalog)) {
@@ -160,7 +160,7 @@ class PipelineImpl::Opening final : public StorageWork {
   bool told_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 
-// Those that are not in the catalog yet side by side.
+// Opens those that are not in the catalog concurrently.
 PipelineImpl::OpenedByUri PipelineImpl::resolve(const QueuedSource& source) {
   if (source.pulled.empty()) return {};
   Lock lock(wakeup->mutex);

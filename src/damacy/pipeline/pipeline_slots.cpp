@@ -14,7 +14,7 @@
 namespace damacy {
 namespace {
 
-constexpr std::size_t kManyAdded = 8;  // slots, of which a warning tells
+constexpr std::size_t kManyAdded = 8;  // added slots, from which on a warning is logged
 
 }  // namespace
 

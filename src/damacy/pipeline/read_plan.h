@@ -1,5 +1,5 @@
-// What reading one box would take: the objects, the requests as the planner merges them, and how much more than the
-// box they bring. Opens shards and reads their indices; reads no chunk.
+// The cost of reading one box: the objects, the merged requests, and the read amplification. Opens shards and reads
+// their indices; reads no chunk.
 #pragma once
 
 #include <cstdint>

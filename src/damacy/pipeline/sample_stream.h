@@ -1,6 +1,6 @@
-// The order of things: sources not yet read, samples accepted, batches formed from them, errors that wait for their
-// place. A plain state machine: whoever owns it holds the lock; nothing here waits, reads or allocates slots. What
-// throws, for want of memory, has changed nothing.
+// The state of the stream in order: sources, accepted samples, batches formed from them, and errors that wait for their
+// place. A plain state machine: the owner holds the lock; nothing here waits, reads or allocates slots. If a function
+// throws (out of memory), it has changed nothing.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ class SampleStream {
   void add_source(std::shared_ptr<QueuedSource> source) { sources_.push_back(std::move(source)); }
   const std::shared_ptr<QueuedSource>& first_source() const { return sources_.front(); }
   bool has_sources() const noexcept { return !sources_.empty(); }
-  // `error`, if any, waits for its place behind what the source gave.
+  // `error`, if any, waits for its place after the samples of the source.
   void end_first_source(std::exception_ptr error);
   std::list<std::shared_ptr<QueuedSource>> take_sources() noexcept { return std::exchange(sources_, {}); }
   std::int64_t room() const noexcept { return queue_depth_ - queued_; }

@@ -1,4 +1,4 @@
-// What a pipeline is given besides its Config. Functions and objects only; nothing is done with them here.
+// The environment of a pipeline: functions and objects that are not part of Config. Only holds them.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ class Copier;
 class Device;
 class Store;
 
-// How a pipeline meets the world around it; the defaults serve a C++ program.
+// The environment of a pipeline. The defaults are for C++ programs.
 struct Surroundings {
-  // Places batches in the order of this device's streams, whatever Config::device says. For tests: a host device.
+  // The device for batches, instead of Config::device. For tests: a host device.
   std::shared_ptr<Device> device;
   // Who places on that device; null: its own copier. For tests.
   std::function<std::unique_ptr<Copier>()> make_copier;
   // Batches with fewer decoded bytes are decoded on the host, although there is a device. Empty: where the host is done
   // sooner.
   std::optional<std::uint64_t> device_from_bytes;
-  // Files that may be nvCOMP, when Config::gpu_decoder asks for it; the loader's own path is looked at behind them.
+  // Candidate files of nvCOMP, if Config::gpu_decoder selects it; the dynamic loader's path is tried after them.
   std::vector<std::string> nvcomp_files;
-  // Asked when Config::device is automatic and no CUDA context is current: whether it made one so.
+  // Called if Config::device is automatic and no CUDA context is current; returns whether it made one current.
   std::function<bool()> make_context_current;
   std::shared_ptr<Alloc> alloc;  // null: pages of the system
   // Config::keep_bytes that is not set is chosen from the memory there is, not 0: the consumer is a loop that may keep
@@ -36,7 +36,7 @@ struct Surroundings {
   // Opens the store of a path; null: directories of the file system.
   std::function<std::shared_ptr<Store>(const std::string& path)> make_store;
   std::shared_ptr<const Clock> clock;  // of deadlines of storage; null: the steady one
-  // Called on the waiting thread, without locks, about twenty times a second; may throw, and loses nothing by it.
+  // Called on the waiting thread, without locks, about twenty times a second. May throw; nothing is lost then.
   std::function<void()> while_waiting;
 };
 

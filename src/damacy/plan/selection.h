@@ -1,6 +1,6 @@
-// What somebody wants of one stored object (a chunk or a shard), and where it goes: along each axis, runs of indices
-// and the places of their elements. Slices with steps, lists of indices and masks all end as runs. Pure: knows no
-// object and no thread; the place of an element is the sum of what its axes give.
+// A selection of one stored object (a chunk or a shard) with its destination: along each axis, runs of indices and the
+// places of their elements. Slices with steps, lists of indices and masks become runs. Pure: knows no object and no
+// thread. The place of an element is the sum of the places along its axes.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The chunks of one stored object that a selection read wants: opens the object, finds them, decodes what was read and
-// places it. Private to selection_read.
+// The chunks of one stored object that a selection read needs: opens the object, locates, decodes and places them.
+// Private to selection_read.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
   // `items`: of the request, all with one key.
   ObjectChunks(std::shared_ptr<SelectionJob> job, std::span<const std::uint32_t> items);
 
-  // Opens the object and finds the chunks; what is missing is filled at once. Leaves what there is to read.
+  // Opens the object and locates the chunks. Fills missing chunks at once; the others remain to be read.
   ChunkReads open(std::stop_token stop);
   void fail_object(const Error& error) noexcept;
 

@@ -1,5 +1,5 @@
-// What the reads of one selection share: what is asked for, the threads and the memory, and what has come of it. The
-// last task that closes ends the job. Knows objects and selections; not how an object is read.
+// The shared state of the reads of one selection: the request, the threads and memory, and the outcome. The last task
+// to close ends the job. Knows objects and selections; not how an object is read.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ struct SelectedObject {
 struct SelectionRequest {
   std::shared_ptr<const Array> object;  // an array as large as one stored object
   std::shared_ptr<Store> store;
-  bool keeps_indices = false;  // the store's stamps tell versions of an object apart
+  bool keeps_indices = false;  // the store's stamps distinguish versions of an object
   std::vector<SelectedObject> items;
   std::array<std::byte, 16> fill{};     // in this machine's byte order
   std::span<std::byte> out;             // what runs count from, and how far they may go

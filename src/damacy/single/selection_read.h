@@ -1,6 +1,6 @@
-// One read of selections of stored objects into one piece of memory: a job of its own, with its own end. Every object
-// is opened, read, decoded and placed by the same requests as a batch's; there is no batch, no slot and no order. An
-// element of the memory is written by one selection only. Knows objects and selections; not who asks, not Python.
+// One read of selections of stored objects into one piece of memory: a separate job with its own end. Objects are
+// opened, read, decoded and placed by the same requests as for batches, but without a batch, a slot or an order. Each
+// element of the memory is written by exactly one selection. Knows objects and selections; not Python.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class SelectionRead {
   SelectionRead(ReadWorkers& workers, SelectionRequest request, std::function<void()> ended);
 
   void start();
-  // What has not begun is not begun; `ended` is still to come.
+  // Does not start parts that have not begun; `ended` is still called.
   void cancel() noexcept { job_->cancel(); }
 
   // After it ended:

@@ -54,7 +54,7 @@ class Verifier::StoredArray {
   std::int64_t places_per_shard() const noexcept { return static_cast<std::int64_t>(array_->chunks_per_shard()); }
 
   void verify(Round& round);
-  // Storage did not answer about the next place.
+  // Storage did not answer for the next place.
   void give_up(Round& round, Error why) const;
 
  private:
@@ -178,7 +178,7 @@ std::int64_t Verifier::places_per_shard() const noexcept {
   return array_->places_per_shard();
 }
 
-// What hung keeps its round; the next one goes on behind it.
+// A hung call keeps its round; a new round continues after it.
 VerifyReport Verifier::verify(std::int64_t first, std::int64_t count) const {
   auto round = std::make_shared<Round>(Round{first, first + std::min(count, places() - first)});
   for (;;) {

@@ -1,6 +1,5 @@
-// Reads and decodes every stored chunk of an array and keeps what is wrong with them: a chunk that storage does not
-// answer for, too. Knows stored objects; makes no batch, and works on one at a time: callers share places out among
-// threads.
+// Reads and decodes every stored chunk of an array and collects errors, including chunks for which storage does not
+// answer. Knows stored objects; makes no batch. Works on one object at a time: callers divide places among threads.
 #pragma once
 
 #include <atomic>
@@ -38,7 +37,7 @@ class Verifier {
   std::int64_t places_per_shard() const noexcept;
   // Checks the places [first, first + count), as far as there are any.
   VerifyReport verify(std::int64_t first, std::int64_t count) const;
-  // Calls of verify() under way, and later ones, throw Error(shutdown) soon, also those that storage holds.
+  // Running and later calls of verify() soon throw Error(shutdown), also those stuck in storage.
   void stop() noexcept { *stopped_ = true; }
 
  private:

@@ -1,5 +1,5 @@
-// The engine that reads: requests in, completions out, on threads of its own. Knows objects, ranges and memory; not
-// zarr. Three users: the pipeline, file I/O, the zarr codec pipeline.
+// The read engine: requests in, completions out, on its own threads. Knows objects, ranges and memory; not zarr. Three
+// users: the pipeline, file I/O, the zarr codec pipeline.
 #pragma once
 
 #include <chrono>
@@ -23,13 +23,12 @@ struct Part {
   std::span<std::byte> dst;
 };
 
-// A read that knows what comes after it. Both functions run on one engine thread, one after the other, so what
-// complete() does with the bytes finds them in that core's cache. The engine owns a request from submit() to the end of
-// complete().
+// A read with its completion. prepare() and complete() run on one engine thread, one after the other, so complete()
+// finds the bytes in that core's cache. The engine owns a request from submit() to the end of complete().
 class Request : public Abandonable {
  public:
-  // Opens the object and borrows memory; may wait for memory. Throws what complete() is then told.
-  // A part with an empty `dst` reads nothing.
+  // Opens the object and borrows memory; may wait for memory. complete() receives what it throws. A part with an empty
+  // `dst` reads nothing.
   virtual Part prepare(std::size_t thread, std::stop_token stop) = 0;
   // `failure` is null when all of part.dst was read. Called exactly once, also when the engine stops first (shutdown);
   // but not, or not to its end, for a request that is abandoned. Throws nothing but Abandoned, and that on an engine's
@@ -37,7 +36,7 @@ class Request : public Abandonable {
   virtual void complete(std::size_t thread, const Part& part, const Error* failure) = 0;
   // Copies bytes and hardly computes: an engine may bound how many of these run at once.
   virtual bool only_reads() const noexcept { return false; }
-  // Whether abandon() ends it for all but its memory, which goes with the request.
+  // Whether abandon() may end it. Its memory is freed with the request.
   virtual bool can_be_abandoned() const noexcept { return false; }
   void abandon(const Error&) noexcept override {}
 };
@@ -45,16 +44,16 @@ class Request : public Abandonable {
 class Engine {
  public:
   virtual ~Engine() = default;  // stops: running requests end, waiting ones complete with Error(shutdown)
-  // Without memory for it, a request completes as failed on this thread.
+  // If there is no memory to queue it, the request completes as failed on this thread.
   virtual void submit(std::unique_ptr<Request> request) = 0;         // behind all others
   virtual void submit_urgent(std::unique_ptr<Request> request) = 0;  // before those not yet started
   virtual std::size_t threads() const noexcept = 0;                  // complete()'s `thread` is below this
 
-  // Abandons requests that storage has left without an answer for `age`; other threads take the place of theirs.
-  // `stuck`: so are threads elsewhere. True: some of its own are.
+  // Abandons requests whose storage call has run for `age`; new threads replace theirs. `stuck`: threads of other
+  // owners are stuck. Returns whether threads of this engine are.
   virtual bool abandon_overdue(Clock::Time age, bool stuck) noexcept = 0;
-  // As destroying it, but leaves threads behind that storage still holds after `patience`: they keep `keep` until the
-  // last of them comes back. True: there are such, of earlier too.
+  // As the destructor, but detaches threads that are still in a storage call after `patience`. They keep `keep` alive
+  // until the last of them returns. True if there are detached threads, also from before.
   virtual bool stop(std::chrono::steady_clock::time_point patience, std::shared_ptr<void> keep) noexcept = 0;
 };
 

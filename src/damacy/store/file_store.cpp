@@ -1,5 +1,4 @@
-// A directory of the file system as a store. Knows how keys become paths, and how a directory is listed; files
-// themselves are open_files' business.
+// A directory of the file system as a store. Maps keys to paths and lists directories; open_files handles the files.
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -18,7 +17,7 @@ namespace {
 
 using detail::FileName;
 
-// The first part of a path that is not there, or is there and no directory; empty for a directory.
+// The first part of a path that does not exist or is not a directory; empty for a directory.
 std::string why_no_directory(const std::filesystem::path& path) {
   std::error_code failed;
   const auto type = std::filesystem::status(path, failed).type();

@@ -1,5 +1,5 @@
-// A store in memory, for tests and for users who have their bytes already. An object that is put again is another
-// version: who opened the one before reads on in that.
+// A store in memory, for tests and for users whose bytes are already in memory. Replacing an object makes a new
+// version; objects that are open keep the old one.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Opening and reading with the rules of files that change, fail and run out. Knows no keys and no directories.
+// Opens and reads files that may change, fail or be truncated. Knows no keys and no directories.
 #include "damacy/store/detail/open_files.h"
 
 #include <algorithm>

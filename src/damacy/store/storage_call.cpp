@@ -85,7 +85,7 @@ Thread start(const std::shared_ptr<StorageCall>& call) {
   }
 }
 
-// Left alone once storage holds it, joined otherwise.
+// Detached if it is stuck in a storage call, joined otherwise.
 class CallThread {
  public:
   explicit CallThread(const std::shared_ptr<StorageCall>& call) : call_(*call), thread_(start(call)) {}

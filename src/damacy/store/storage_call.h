@@ -1,5 +1,5 @@
-// Storage is asked on a thread of its own while the caller waits: so a call ends at the deadline of its operations, and
-// a signal can end it before. Knows threads and times; not what is asked.
+// Runs storage calls on a separate thread while the caller waits, so that the wait ends at the deadline of the
+// operations, or earlier by a signal. Knows threads and times; not what is called.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@
 namespace damacy {
 
 struct StorageWaiting {
-  // Called now and then, on the caller's thread. Throws what ends the wait.
+  // Called periodically on the caller's thread. Throws to end the wait.
   std::function<void()> while_waiting = {};
   std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
 };
 
-// Runs `work`; throws what it throws, or Error(io, "deadline") when one of its operations on watched stores had no
-// answer in time. A thread that storage holds is left alone with `work`: that owns, or shares, all it uses.
+// Runs `work`. Throws what it throws, or Error(io, "deadline") if one of its operations on watched stores exceeded the
+// deadline. A stuck thread is detached with `work`, which must own or share everything that it uses.
 void call_storage(std::function<void()> work, const StorageWaiting& waiting = {});
 
 // What `work` gives.

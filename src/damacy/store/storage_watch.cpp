@@ -100,7 +100,7 @@ StorageWatch::Operation::Operation(std::string_view verb, const Store* store, st
   if (watch_ != nullptr) watch_->begin(verb, store, key);
 }
 
-// Waits while the work is being given up.
+// Waits while the work is being abandoned.
 bool StorageWatch::end() noexcept {
   const Lock lock(mutex_);
   asking_ = false;

@@ -1,6 +1,6 @@
-// Storage may never answer, and no call can be taken back from it. So a thread that asks storage is watched from
-// outside: who waits for its work can give the work up, and the thread is left alone with what it holds. Knows threads
-// and times; not what is asked, nor who waits.
+// A blocking storage call cannot be cancelled. StorageWatch lets the waiting thread time it out: the work fails, and
+// the stuck thread is detached and keeps its buffers until the call returns. Knows threads and times; not the calls,
+// nor the waiting threads.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,13 @@
 
 namespace damacy {
 
-// Work that somebody waits for.
+// Work that another thread waits for.
 class Abandonable {
  public:
   virtual ~Abandonable() = default;
-  // Ends the work as failed, on another thread, while its own is stuck in storage and cannot go on before this returns.
-  // Memory that storage may still write to stays with the stuck thread. Under a lock: asks no storage.
+  // Ends the work as failed, on another thread, while its own thread is stuck in a storage call and cannot continue
+  // before this returns. Memory that the call may still write to stays with the stuck thread. Runs under a lock and
+  // must not call storage.
   virtual void abandon(const Error& why) noexcept = 0;
 };
 
@@ -36,13 +37,13 @@ class StorageWatch {
   StorageWatch(const StorageWatch&) = delete;
   StorageWatch& operator=(const StorageWatch&) = delete;
 
-  // The calling thread's; null: nobody watches it.
+  // The calling thread's watch; null if it has none.
   static StorageWatch* current() noexcept;
-  // From here on this watch is the calling thread's, and outlives it.
+  // Makes this the watch of the calling thread. It must outlive the thread.
   void sit_down() noexcept;
 
-  // What the calling thread asks of storage in here belongs to `work`, and to that of scopes around it. Null: to
-  // nothing that could be given up. No effect on a thread that nobody watches.
+  // Storage calls of the calling thread in this scope belong to `work`, and to the work of enclosing scopes. Null: to
+  // no work that can be abandoned. No effect on a thread without a watch.
   class Scope {
    public:
     explicit Scope(Abandonable* work) noexcept;
@@ -69,8 +70,8 @@ class StorageWatch {
     return Operation({}, nullptr, {}).run(std::move(wait));
   }
 
-  // Any thread but its own. Gives up the work of an operation that began `age` ago or earlier; false: there is none.
-  // Of those that wait behind others only if such are `stuck`.
+  // Any thread except its own. Abandons the work of an operation that began at least `age` ago; false if there is none.
+  // Operations that wait for other threads are abandoned only if such threads are `stuck`.
   bool abandon(Clock::Time age, bool stuck, std::string_view why) noexcept;
   bool abandoned() const noexcept;
 

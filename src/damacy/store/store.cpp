@@ -1,4 +1,4 @@
-// What a key and an uri may look like. Knows their spelling and the working directory; opens nothing.
+// Validates keys and uris. Knows their syntax and the working directory; opens nothing.
 #include "damacy/store/store.h"
 
 #include <algorithm>

@@ -13,7 +13,7 @@
 
 namespace damacy {
 
-// Tells one version of an object from another.
+// Identifies a version of an object.
 struct Stamp {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -27,9 +27,9 @@ class Object {
  public:
   virtual ~Object() = default;
   virtual const Stamp& stamp() const noexcept = 0;  // at open
-  // Fills all of `dst` from `offset`, or throws Error(io): reason "short-read" with wanted and got when the object ends
-  // before, "io" with errno otherwise. EINTR, EAGAIN and short reads go on; EIO ESTALE ETIMEDOUT ENOMEM are retried
-  // twice.
+  // Fills all of `dst` from `offset`, or throws Error(io): reason "short-read" with the wanted and read bytes if the
+  // object ends before, otherwise "io" with errno. Continues after EINTR, EAGAIN and short reads. Retries EIO, ESTALE,
+  // ETIMEDOUT and ENOMEM twice.
   virtual void read_exact(std::uint64_t offset, std::span<std::byte> dst) = 0;
 };
 
@@ -42,9 +42,9 @@ class Store {
  public:
   virtual ~Store() = default;
   virtual std::string name() const = 0;  // what errors call it: the path of the root
-  // For an error: why nothing is found below the root, where the root itself is to blame; else empty.
+  // For errors: why nothing is found below the root, if the root itself is the cause; else empty.
   virtual std::string why_absent() { return {}; }
-  // Empty: absent (ENOENT, ENOTDIR). Anything but a regular file, or any other failure, throws Error(io, "io").
+  // Empty if absent (ENOENT, ENOTDIR). Throws Error(io, "io") if it is not a regular file and for any other failure.
   // Keys: '/'-separated, no empty part, no ".", no "..", no NUL, at most Limits::key_bytes and key_components (Error
   // inval).
   virtual std::shared_ptr<Object> open(std::string_view key) = 0;
@@ -60,7 +60,7 @@ void check_key(std::string_view key);
 // A directory of the file system. Keeps at most `max_open` objects open for reuse; an object reused was stamped anew.
 std::shared_ptr<Store> make_file_store(std::string root, std::size_t max_open);
 
-// The same bound for several stores together: what they keep open, and for reuse, they keep in one place.
+// One common limit for several stores, which share their open objects.
 class OpenFiles;
 std::shared_ptr<OpenFiles> make_open_files(std::size_t max_open);
 void close_unused(OpenFiles& files) noexcept;  // forgets all objects; those that others hold stay open
@@ -71,7 +71,7 @@ std::shared_ptr<Store> make_file_store(std::string root, std::shared_ptr<OpenFil
 [[nodiscard]] std::string path_of_uri(std::string_view uri);
 // Whether an uri means another path when the working directory is another.
 [[nodiscard]] bool is_relative_path(std::string_view uri);
-// A path below the working directory of now, if it is relative; as it is when that directory is gone.
+// Makes a relative path absolute with the current working directory; unchanged if that directory no longer exists.
 [[nodiscard]] std::string absolute_path(const std::string& path);
 
 }  // namespace damacy

@@ -1,4 +1,4 @@
-// Threads that take requests from one queue, in order, and run each from beginning to end; one that storage holds is
+// Threads that take requests from one queue, in order, and run each from beginning to end. A thread stuck in storage is
 // replaced. Knows no files and no policy.
 #include <algorithm>
 #include <deque>
@@ -37,7 +37,7 @@ void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
   }
 }
 
-// What the engine and its threads share; it lives as long as the last of them.
+// State shared by the engine and its threads. Lives as long as the last of them.
 struct Shared {
   explicit Shared(std::size_t readers_of) : readers(readers_of) {}
 
@@ -91,7 +91,7 @@ struct Shared {
     if (seat->watch.abandoned()) shared->come_back(*seat);
   }
 
-  // An abandoned thread, when storage has let it go.
+  // An abandoned thread whose storage call has returned.
   void come_back(const Seat& seat) noexcept {
     std::shared_ptr<void> last;  // let go without the lock
     Lock lock(mutex);
@@ -214,7 +214,7 @@ class ThreadEngine final : public Engine {
     return shared_->abandoned > 0;
   }
 
-  // Its work was given up. The thread is its own now.
+  // Its work was abandoned; the thread is detached now.
   void leave(Seat& seat) noexcept {
     seat.thread.leave_alone();
     const Lock lock(shared_->mutex);
@@ -259,7 +259,7 @@ class ThreadEngine final : public Engine {
     seats_.clear();
   }
 
-  // What waits, and comes later, fails. complete() may submit more.
+  // Waiting and later requests fail. complete() may submit more.
   void refuse(const Error& why) noexcept {
     {
       const Lock lock(shared_->mutex);

@@ -75,7 +75,7 @@ void DeviceReads::end_turn() {
   next();
 }
 
-// Filled by readers; the last of them to leave a sealed one takes it through the device.
+// Filled by readers. The last reader of a sealed wave takes it through the device.
 struct ReadWaves::Wave {
   std::optional<Lease<ReadSlot>> lease;
   std::unique_ptr<ReadSlot> own;  // for a chunk that is larger than any slot
@@ -298,7 +298,7 @@ void ReadWaves::place_in_portions(ReadSlot& slot, const PlacementList& list) {
   });
 }
 
-// The second chance of a chunk, whose decoder also words what is wrong with it.
+// Decodes a chunk again on the host, which also gives the error its text.
 void ReadWaves::redo(Wave& wave, Piece& piece) {
   ReadSlot& slot = wave.slot();
   std::vector<std::byte> decoded(piece.decoded_bytes);

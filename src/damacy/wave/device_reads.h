@@ -68,10 +68,10 @@ class DeviceReads {
   std::deque<std::function<void()>> waiting_ DAMACY_GUARDED_BY(turn_mutex_);
 };
 
-// A chunk in a wave, by the words of its reader. Called by one thread at a time.
+// A chunk in a wave, as described by its reader. Called by one thread at a time.
 struct WaveChunk {
   std::function<void(PlacementList&, std::uint64_t address, const ChunkLayout&)> place;
-  // The device could not decode it: decodes it on the host (false: failed, and told).
+  // The device could not decode it: decodes it on the host (false: failed, and reported).
   std::function<bool(std::span<const std::byte> packed, std::span<std::byte> decoded)> decode_on_host;
 };
 
@@ -81,8 +81,8 @@ class ReadWaves {
   // Work at the destination that comes first is `after`.
   ReadWaves(std::shared_ptr<DeviceReads> reads, std::vector<Event> after, Fail fail);
 
-  // Any reader; all may wait for a slot. What goes wrong later is told by `fail`.
-  // An encoded chunk. What a device refuses is decoded by the chunk's own decode_on_host, which tells what is wrong.
+  // Any reader; all may wait for a slot. `fail` reports later errors. An encoded chunk. If a device refuses it, the
+  // chunk's own decode_on_host decodes it and reports errors.
   void add_encoded(const CodecChain& codecs, std::span<const std::byte> packed, std::uint64_t decoded_bytes,
                    std::vector<ByteRange> needed, WaveChunk chunk, std::stop_token stop);
   // Elements as they are placed: bytes from `offset` of a decoded chunk of `chunk_bytes`.

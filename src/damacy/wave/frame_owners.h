@@ -1,5 +1,5 @@
-// Which chunk each frame of a wave decodes a part of, and so which chunks the decoder's verdicts send to the host.
-// Knows status words; not waves. Callers take turns.
+// Maps the frames of a wave to their chunks, and so finds the chunks that the host must decode after a failed frame.
+// Knows status words; not waves. One thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// How much a wave may decode before its list of frames is full, learnt from the waves before. A list is limited by
-// memory and by the decoder, and how many frames a chunk has shows only when it was read. Knows bytes and shares of a
-// list; not frames. For one thread.
+// Estimates from earlier waves how much a wave may decode before its list of frames is full. A list is limited by
+// memory and by the decoder, and the number of frames of a chunk is known only after it was read. Knows bytes and
+// shares of a list; not frames. For one thread.
 #pragma once
 
 #include <algorithm>

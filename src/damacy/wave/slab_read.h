@@ -1,5 +1,5 @@
-// The read of a run of chunks into the staging memory of a wave, and what its reader does then: it describes the
-// chunks' frames. Knows reads and their failures; not how waves are formed.
+// Reads a run of chunks into the staging memory of a wave and then describes the chunks' frames. Knows reads and their
+// failures; not how waves are formed.
 #pragma once
 
 #include <memory>
@@ -72,7 +72,7 @@ class SlabRead final : public Request {
     return staged_.memory().subspan(chunk.staged_at - staged_.begin(), chunk.staged_bytes);
   }
 
-  // A merged read fails as a whole; the chunks that can be read must not suffer for the one that cannot.
+  // A merged read fails as a whole. Reads its chunks one by one, so that only those that cannot be read fail.
   void read_again(const Part& part, const StagedChunk& chunk, const Error& failure) {
     if (chunks_.size() == 1 || !part.object || failure.status() != Status::io) throw failure;
     part.object->read_exact(tasks_->where(chunk.chunk).offset, packed(chunk));

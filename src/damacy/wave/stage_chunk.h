@@ -1,5 +1,5 @@
-// What a reader does with a chunk that a device will decode: check it, find its frames, say where its elements go.
-// Knows codecs and placements; nothing of threads or streams.
+// Prepares a chunk for decoding on a device: checks it, finds its frames, and adds its placements. Runs on the reader.
+// Knows codecs and placements; not threads or streams.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace damacy {
 
-// `packed` are the chunk's encoded bytes, which stand at staged_at. Adds frames and placements to the wave; a failure
-// is told to the chunk's rows.
+// `packed` are the chunk's encoded bytes, at offset staged_at. Adds frames and placements to the wave; reports a
+// failure to the chunk's rows.
 void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed) noexcept;
 
 // Placements into rows of a batch whose address is not known yet: they count from its first byte.

@@ -59,7 +59,7 @@ void describe_frame(Staging& staging, GpuCodec codec, ByteRange source, ByteRang
   staging.frames.push_back(frame);
 }
 
-// Gives the wave all frames at once: each time readers meet there costs them more than a small frame does.
+// Adds all frames to the wave at once, because contention between readers costs more than a small frame.
 DecodeResult add_frames(Staging& staging) {
   if (staging.found.host || staging.frames.empty()) return {};
   thread_local std::vector<std::uint32_t> indices;

@@ -1,5 +1,5 @@
-// The frames of an encoded chunk that a device will decode: checked and found on the thread that read it. Knows codecs
-// and a wave's memory by offsets; not where elements go.
+// Finds and checks the frames of an encoded chunk for a device, on the thread that read it. Knows codecs and offsets in
+// a wave's memory; not where elements go.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct StagedFrames {
   bool host = false;                       // the decoder leaves it to the host
 };
 
-// An error says why a device cannot have the chunk. The chunk then is the host's, as with found.host: only its decoder
-// has a verdict, so that it is the same on every device.
+// An error says why a device cannot decode the chunk. The host then decodes it, as with found.host: only the host
+// decoder decides whether a chunk is valid, so that the result is the same on every device.
 [[nodiscard]] DecodeResult stage_frames(const CodecChain& codecs, const StagedBytes& chunk, const FrameSink& sink,
                                         StagedFrames& found);
 

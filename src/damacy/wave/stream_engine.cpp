@@ -70,7 +70,7 @@ class StreamEngine final : public BatchEngine {
     plan_portions(job, {&readers_, board_, catalog_, verify_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
       former_.add(tasks, parts_.device_from_bytes, stop);
     });
-    // A device with little to do is better off with this batch now than with a fuller wave later.
+    // If the device has little work, this batch starts now instead of waiting for a fuller wave.
     if (former_.sealed() - runner_.retired() < kBusy) former_.seal();
   }
   void flush() override { former_.seal(); }
@@ -83,7 +83,7 @@ class StreamEngine final : public BatchEngine {
   RowWriter& rows() override { return runner_; }
   std::uint64_t ready_stream() const override { return runner_.native_handle(); }
 
-  // The planner has ended: nobody forms waves any more.
+  // The planner has ended: no more waves are formed.
   bool stop(const std::shared_ptr<void>& keep) noexcept override {
     const bool left_behind = readers_.stop_reading(keep);
     former_.seal();

@@ -1,8 +1,7 @@
 // Places batches in the order of a device's streams. Readers read encoded chunks into pinned memory and describe their
-// frames; one thread sends pieces up and enqueues decoding, one frees what is up, one enqueues placing, one waits and
-// tells the batches.
-// What a device cannot decode, or not in time, the readers decode and crop, and only the crop goes up.
-// The device is a seam: CUDA, or a host device on which every missing wait shows as wrong bytes.
+// frames. One thread uploads pieces and enqueues decoding, one frees uploaded pieces, one enqueues placing, and one
+// waits and settles batches. Chunks that a device cannot decode, or not in time, are decoded and cropped by readers,
+// and only the crop is uploaded. The device is CUDA, or a host device on which every missing wait gives wrong bytes.
 #pragma once
 
 #include <memory>

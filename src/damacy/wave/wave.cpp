@@ -88,7 +88,7 @@ void Wave::seal(std::uint64_t number) noexcept {
   if (open_ranges_ == 0) watcher_.wave_written(shared_from_this());
 }
 
-// Once, when nobody writes it any more.
+// Once, after its last writer.
 void Wave::tell(StagedPiece& piece) noexcept {
   if (!piece.full || piece.open > 0 || std::exchange(piece.told, true)) return;
   watcher_.piece_written(shared_from_this(), piece);

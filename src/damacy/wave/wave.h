@@ -1,6 +1,6 @@
-// A wave: as many chunks as fit one slab of device memory, on their way through a device together: up, decoded,
-// placed. Chunks of several batches may share one. It goes up in pieces of staging memory, each as soon as all of it
-// was written, and each free again when it is up. Knows its memory and what is in it; not who reads, not who waits.
+// A wave: as many chunks as fit one slab of device memory, which are uploaded, decoded and placed together. Chunks of
+// several batches may share a wave. It is uploaded in pieces of staging memory, each as soon as it is fully written,
+// and each free again after its upload. Knows its memory and contents; not readers, not waiters.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace damacy {
 
-// What a wave works with, used again by the next one that gets it.
+// The resources of a wave, reused by later waves.
 struct WaveSlot {
   HostBuffer source;       // on the device: encoded chunks, and crops that the host decoded; padded by kAlignment
   HostBuffer destination;  // on the device: decoded chunks
@@ -56,11 +56,11 @@ struct StagedChunk {
   std::atomic<bool> redo{false};  // to be decoded on the host after all
   // Elements that each row gets from here.
   std::vector<std::pair<std::uint32_t, std::int64_t>> placed;
-  std::atomic<bool> failed{false};  // told to its rows; nothing is placed
+  std::atomic<bool> failed{false};  // reported to its rows; nothing is placed
 };
 
-// What a wave does for one batch. Shares are placed and told one by one: a batch may have to wait for its slot until
-// the batch before it, in the same wave, was taken and released.
+// What a wave does for one batch. Shares are placed and reported one by one: a batch may have to wait for its slot
+// until the previous batch of the same wave was popped and released.
 struct WaveShare {
   BatchJob* job = nullptr;  // kept by its chunks
   std::size_t first_chunk = 0, end_chunk = 0;
@@ -82,17 +82,17 @@ struct StagedPiece {
   WaveStep step;
 };
 
-// Learns how far waves have come. Called under the wave's lock: hands on, and returns.
+// Is notified of the progress of waves. Called under the wave's lock: must only pass it on and return.
 class WaveWatcher {
  public:
   virtual ~WaveWatcher() = default;
-  // The piece is written, and nobody writes it again. It stays where it is.
+  // The piece is fully written and will not be written again. It keeps its address.
   virtual void piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept = 0;
-  // The last piece was told, and every frame is described.
+  // The last piece was reported, and every frame is described.
   virtual void wave_written(const std::shared_ptr<Wave>& wave) noexcept = 0;
 };
 
-// A part of a wave that somebody is about to write. It is written when this ends.
+// A part of a wave that is about to be written. It is written when this is destroyed.
 class StagedRange {
  public:
   StagedRange() = default;
@@ -103,7 +103,7 @@ class StagedRange {
   ~StagedRange();
   std::uint64_t begin() const noexcept { return begin_; }  // in source
   std::span<std::byte> memory() const noexcept { return memory_; }
-  // For a read that is given up: it may still write to this memory, and waits for memory do not count on it.
+  // For an abandoned read, which may still write to this memory: waits for memory do not rely on it.
   std::shared_ptr<void> keep() const noexcept { return piece_->memory; }
   void strand(const Error& why) const noexcept { piece_->memory->strand(why.where().key, why.where().store); }
 
@@ -140,7 +140,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   void reserve(std::uint64_t bytes, std::uint64_t most, std::stop_token stop);
   // Whether reserve() can do without what such reads hold.
   bool can_reserve(std::uint64_t bytes) const noexcept;
-  // Of what was reserved, which may be several ranges. What stays unused does no harm.
+  // Takes a part of what was reserved, which may be several ranges. A rest may stay unused.
   [[nodiscard]] StagedRange stage(std::uint64_t bytes);
   std::uint64_t decode(std::uint64_t bytes) noexcept;  // where so many decoded bytes go
   StagedChunk& add(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk);
@@ -151,7 +151,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   // Readers. Each of `frames` that is not the host's decodes a part of the chunk, of so many decoded bytes.
   void own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk, std::uint64_t decoded_bytes);
 
-  // When it is written: nothing of this changes any more, but by whoever takes it through the device.
+  // After it is written, only the thread that takes it through the device changes any of this.
   std::deque<StagedChunk>& chunks() noexcept { return chunks_; }
   std::deque<WaveShare>& shares() noexcept { return shares_; }  // oldest first
   const std::deque<StagedPiece>& pieces() const noexcept { return pieces_; }

@@ -165,7 +165,7 @@ void WaveFormer::require_room(std::uint64_t staged) {
   if (!make_room({staged}, kUnlimited)) wave_->reserve(staged, kUnlimited, stop_);
 }
 
-// Chunks for which reads that are not responding leave no memory fail; the others go on.
+// Chunks fail if hung reads leave no memory for them; other chunks continue.
 template <class Add>
 void WaveFormer::add_some(ChunkTasks& tasks, std::span<const std::uint32_t> chunks, Add add) {
   try {
@@ -186,7 +186,7 @@ void WaveFormer::add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t dev
       decoded += tasks->array_of(tasks->shard_of(chunk)).metadata().chunk_bytes();
   }
   const bool by_device = decoded >= device_from_bytes;
-  // A batch of several waves gets waves of its own, of equal sizes: so batches end at equal distances.
+  // A batch that needs several waves gets waves of its own, of equal sizes, so that batches finish at even intervals.
   const bool several = by_device && staged >= slab_bytes_;
   enough_ = several ? staged / ceil_div(staged, slab_bytes_) + 1 : kUnlimited;
   if (several) seal();
@@ -249,7 +249,7 @@ void WaveFormer::add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const Ch
       add_some(*tasks, {&chunk, 1}, [&] { add_host_run(tasks, run_of(*tasks, chunk), false); });
     return;
   }
-  // What is wanted of this one chunk does not fit a wave: part after part, each with a read and a decoding of its own.
+  // The needed part of this chunk does not fit a wave: it is divided, and each part has its own read and decode.
   const std::uint32_t chunk = run.chunks.front();
   const std::uint64_t decoded = tasks->metadata_of(chunk).chunk_bytes();
   const std::uint64_t most = std::min<std::uint64_t>(

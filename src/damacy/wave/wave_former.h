@@ -1,5 +1,5 @@
-// Packs the chunks of planned batches into waves, in order, and sends their reads off. The planner's thread only.
-// Knows how much a wave holds and who decodes what; not streams.
+// Packs the chunks of planned batches into waves, in order, and submits their reads. The planner's thread only. Knows
+// the capacity of a wave and what decodes each chunk; not streams.
 #pragma once
 
 #include <map>
@@ -62,7 +62,7 @@ class WaveFormer {
                    Crops& crops);
   void read_on_host(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial, Crops crops);
   void add_fill_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk);
-  // What goes into a wave together: padded bytes, and chunks that a device decodes.
+  // A group that goes into one wave: its padded bytes, and the number of chunks that a device decodes.
   struct Need {
     std::uint64_t staged = 0, decoded = 0;
     std::uint64_t chunks = 0;

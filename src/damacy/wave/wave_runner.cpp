@@ -128,7 +128,7 @@ void WaveRunner::free_all() {
     StagedPiece& piece = *next->piece;
     try {
       piece.ended.wait();
-    } catch (...) {  // told by whoever waits for the wave
+    } catch (...) {  // the thread that waits for the wave reports it
     }
     if (!piece.enqueued) wait_enqueued();  // it failed half way
     piece.memory = {};
@@ -186,7 +186,7 @@ void WaveRunner::upload(Wave& wave, StagedPiece& piece) {
   piece.enqueued = true;
 }
 
-// All of the wave is on its way up, and its frames and placements are known.
+// All uploads of the wave are enqueued, and its frames and placements are known.
 void WaveRunner::decode(Wave& wave) {
   const WaveSlot& slot = wave.slot();
   const ImageLayout at = take_images(wave, copier_, memory_);
@@ -271,7 +271,7 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
   }
 }
 
-// What goes wrong with one chunk is not the others'.
+// An error of one chunk does not affect the others.
 void WaveRunner::redo(Wave& wave, StagedChunk& chunk) noexcept {
   const auto failure = failure_of([&] { decode_on_host(wave, chunk); });
   if (!failure) return;
@@ -340,7 +340,7 @@ void WaveRunner::move_row(BatchJob& job, std::size_t from, std::size_t to) {
   repair_->record().wait();
 }
 
-// A wave that failed on its way: its memory may be in use all the same, by what was enqueued and has no event.
+// A failed wave: its memory may still be in use by enqueued work that has no event.
 void WaveRunner::wait_enqueued() noexcept {
   const auto wait = [](Stream& stream) {
     try {
@@ -358,7 +358,7 @@ void WaveRunner::fail(Wave& wave, const WaveShare& share, const Error& why) noex
     if (StagedChunk& chunk = wave.chunks()[i]; !chunk.failed.exchange(true)) chunk.tasks->fail_chunk(chunk.chunk, why);
 }
 
-// With the last share the memory goes back, and first: settling a batch may call this thread's own engine.
+// The last share returns the memory before it settles the batch, because settling may call this thread's own engine.
 void WaveRunner::close(Wave& wave, const WaveShare& share) noexcept {
   if (share.end_chunk == wave.chunks().size()) {
     wave.give_back();

@@ -1,7 +1,7 @@
-// Takes waves through the device: one thread enqueues copies up and the decoding, one frees staging memory that is up,
-// one gets each batch its slot and enqueues the placing, one waits for what was enqueued and tells the batches. So
-// reading, copying and decoding run ahead of the slots. Knows streams and the order of work on them; not how waves are
-// formed.
+// Takes waves through the device with four threads: one enqueues uploads and decoding, one frees uploaded staging
+// memory, one claims each batch's slot and enqueues placing, and one waits for the enqueued work and settles batches.
+// So reading, copying and decoding run ahead of the slots. Knows streams and the order of work on them; not how waves
+// are formed.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
 
   std::uint64_t native_handle() const noexcept { return main_->native_handle(); }
 
-  // One row of a batch that no wave writes any more; on any thread. Complete on return.
+  // Writes one row of a batch that no wave writes any more. Any thread; complete on return.
   void fill_row(BatchJob& job, std::size_t row) override;
   void move_row(BatchJob& job, std::size_t from, std::size_t to) override;
 

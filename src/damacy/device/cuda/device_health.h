@@ -9,7 +9,7 @@
 
 namespace damacy::cuda {
 
-// The first sticky error of a device, process-wide and for ever.
+// The first sticky error of a device. Process-wide and permanent.
 class DeviceHealth {
  public:
   bool is_lost() const noexcept { return lost_.load(std::memory_order_acquire); }

@@ -1,5 +1,5 @@
-// The thread that tells people of ended operations: waits for their copies, then calls whom they named. Does no I/O.
-// Starts when first needed, leaves when idle.
+// The thread that calls the callbacks of ended operations, after their copies. Does no I/O. Starts on first use and
+// ends when idle.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// What requests on files have in common, whichever way they are cut: their checks, their defaults, and how the outcome
-// of a part is told and counted. Private to layer fileio.
+// Code shared by all kinds of file requests: checks, defaults, and reporting and counting the outcome of a part.
+// Private to layer fileio.
 #pragma once
 
 #include <chrono>

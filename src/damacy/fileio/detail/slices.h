@@ -1,4 +1,4 @@
-// One run of consecutive file bytes, and the memory of each stretch of it: moved in one go, by the way that fits.
+// One run of consecutive file bytes with the memory of each part, transferred at once by the best method.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class Operation;
 namespace damacy::detail {
 
 struct Slice {
-  std::byte* data = nullptr;  // null: a gap whose bytes nobody wants
+  std::byte* data = nullptr;  // null: a gap whose bytes are not needed
   std::uint64_t size = 0;
   OnDevice* device = nullptr;
 };
@@ -36,21 +36,21 @@ std::vector<iovec> vectors_of(std::span<const Slice> slices);
 // Host memory only.
 RunResult move_host(File& file, Way way, std::uint64_t offset, std::span<const Slice> slices, IoWay as);
 
-// Whether reads of so many bytes in all go through a ring of the calling thread's: those that were told to, and by
-// themselves those of a bulk. Buffered ones only.
+// Whether reads of this total size use the calling thread's ring: if the engine setting says so, and by default for
+// bulk reads. Buffered reads only.
 bool reads_by_ring(const File& file, std::uint64_t request_bytes);
 // The same as move_host for reads, many pieces under way at once; where there is no ring, by plain calls.
 RunResult read_by_ring(File& file, std::uint64_t offset, std::span<const Slice> slices);
 
-// Runs of one file, to or from memory of one device, through a pinned block; the copies are told to `operation`. Ends
-// at the first run that fails.
+// Runs of one file, to or from memory of one device, through a pinned block. Reports the copies to `operation`. Ends at
+// the first run that fails.
 struct DeviceRun {
   std::uint64_t offset = 0;
   std::vector<Slice> slices;
 };
 std::vector<RunResult> move_staged(File& file, Way way, std::span<const DeviceRun> runs, Operation& operation);
 
-// Whether device requests of that file go through cuFile, which the first of them settles. Throws FileError.
+// Whether device requests of that file use cuFile, which the first of them decides. Throws FileError.
 bool goes_by_cufile(File& file);
 // One stretch of device memory; done on return. Throws FileError.
 RunResult move_by_cufile(File& file, Way way, std::uint64_t offset, const Slice& slice);

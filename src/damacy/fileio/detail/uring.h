@@ -22,7 +22,7 @@ class Uring {
     std::int64_t result = 0;  // bytes, or minus errno
   };
 
-  // The calling thread's; null: there is none to be had, and preads serve.
+  // The calling thread's ring; null if io_uring is not available and pread must be used.
   static Uring* of_this_thread();
   explicit Uring(unsigned depth);  // throws Error(io)
   ~Uring();

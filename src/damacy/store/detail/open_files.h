@@ -1,5 +1,5 @@
-// Files that are open: how a regular file gets opened and read in full, how many descriptors stay open, which objects
-// can be handed out again. Knows paths and errno; not keys' meaning.
+// Open files: opens and fully reads regular files, limits the number of open descriptors, and reuses open objects.
+// Knows paths and errno; not the meaning of keys.
 #pragma once
 
 #include <atomic>
@@ -55,15 +55,15 @@ struct OpenedFile {
   Stamp stamp;
 };
 
-// Counts what is open and closes what is idle, oldest unused first. Owns no object: an object takes itself off.
+// Counts open objects and closes idle ones, least recently used first. Owns no object: an object removes itself.
 class Descriptors {
  public:
   Descriptors(std::size_t max_open, std::shared_ptr<FileCalls> calls);
 
-  // Empty: absent. Throws Error(io) for what is no regular file and all other failures.
+  // Empty if absent. Throws Error(io) if it is not a regular file and for all other failures.
   std::optional<OpenedFile> open(const FileName& name);
   void add(FileObject& object, std::shared_ptr<Descriptor> descriptor);
-  void remove(FileObject& object) noexcept;  // and closes its descriptor, once nobody reads from it
+  void remove(FileObject& object) noexcept;  // and closes its descriptor after its last read
   void close_idle();
   FileCalls& calls() const noexcept { return *calls_; }
 
@@ -112,7 +112,7 @@ class OpenFiles {
  public:
   OpenFiles(std::size_t max_open, std::shared_ptr<detail::FileCalls> calls);
 
-  // Empty: absent. A kept object is handed out again if its stamp is still the file's.
+  // Empty if absent. An open object is reused if its stamp is still the file's.
   std::shared_ptr<Object> open(detail::FileName name);
   std::optional<Stamp> stamp(const detail::FileName& name);
   void close_idle() { descriptors_->close_idle(); }
