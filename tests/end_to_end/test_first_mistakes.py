@@ -36,8 +36,8 @@ def refusal(uri, *aabb, **settings):
         ("data/b.zarr", damacy.NotFound, "there is no 'b.zarr' in {here}/data"),
         ("dato/a.zarr", damacy.NotFound, "there is no 'dato' in {here}"),
         ("~/a.zarr", damacy.NotFound, "there is no '~' in {here}"),
-        ("data/image.tif", damacy.NotFound, "{here}/data/image.tif is no directory"),
-        ("data/a.zarr/zarr.json", damacy.NotFound, "{here}/data/a.zarr/zarr.json is no directory"),
+        ("data/image.tif", damacy.NotFound, "{here}/data/image.tif is not a directory"),
+        ("data/a.zarr/zarr.json", damacy.NotFound, "{here}/data/a.zarr/zarr.json is not a directory"),
         ("data", damacy.NotFound, "arrays inside: a.zarr, g.zarr/x, v2.zarr"),
         ("data/g.zarr", damacy.InvalidArgument, "is a group, not an array; arrays inside: x"),
         ("data/v2.zarr/x", damacy.NotFound, "there is no 'x' in {here}/data/v2.zarr"),
@@ -72,7 +72,7 @@ def test_a_box_that_the_array_does_not_have(here, aabb, cls, words):
     [
         ({"host_buffer_bytes": 1000}, r"chunk of 512 bytes .* must both be at least 132096 "),
         ({"max_chunk_uncompressed_bytes": 100}, r"512 bytes exceeds max_chunk_uncompressed_bytes 100 "),
-        ({"max_gpu_memory_bytes": 1 << 24}, r"2 batches of 512 bytes exceed .* 16777216; 16778240 would do "),
+        ({"max_gpu_memory_bytes": 1 << 24}, r"2 batches of 512 bytes exceed .* 16777216; 16778240 would fit "),
     ],
 )
 def test_settings_that_are_too_small_name_what_would_do(here, settings, words):
@@ -115,7 +115,7 @@ def test_what_is_pushed_is_an_iterable_of_samples(pushed, words):
 def test_a_pipeline_that_is_closed_and_one_that_waits_for_more(here):
     with pipeline() as p:
         p.push([damacy.Sample("data/a.zarr", BOX)])
-        with pytest.raises(damacy.TryAgain, match=r"1 samples wait for more, or for flush\(\)"):
+        with pytest.raises(damacy.TryAgain, match=r"1 samples are too few for a batch: push more, or call flush\(\)"):
             p.pop()
     with pytest.raises(damacy.ShutdownError, match="the pipeline is closed"):
         p.pop()

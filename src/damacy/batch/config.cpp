@@ -36,8 +36,8 @@ void check_config(const Config& c) {
                 "arguments");
   at_least("max_chunk_uncompressed_bytes", c.max_chunk_uncompressed_bytes, 0);
   if (!is_batch_dtype(c.dtype))
-    throw Error(Status::inval, formatted("dtype must be one that batches have (got {})", static_cast<int>(c.dtype)),
-                "arguments");
+    throw Error(Status::inval,
+                formatted("dtype must be an element type of batches (got {})", static_cast<int>(c.dtype)), "arguments");
   at_least("n_zarrs_meta_cache", c.n_zarrs_meta_cache, 1);
   at_least("n_shards_meta_cache", c.n_shards_meta_cache, 1);
   at_least("max_gpu_memory_bytes", c.max_gpu_memory_bytes, 0);
@@ -57,7 +57,7 @@ void check_config(const Config& c) {
   at_most("max_bytes_per_element", c.max_bytes_per_element, 8);
   if (c.cache_bytes > 0)
     throw Error(Status::inval,
-                formatted("cache_bytes must be 0: the cache of decoded chunks is not built (got {})", c.cache_bytes),
+                formatted("cache_bytes must be 0: there is no cache of decoded chunks yet (got {})", c.cache_bytes),
                 "arguments");
 }
 
@@ -95,7 +95,7 @@ void check_gpu_memory(const Config& c, std::int64_t bytes_of_one_slot) {
       formatted("device_buffer_bytes {}{} max_gpu_memory_bytes {}{}", c.device_buffer_bytes,
                 bytes_of_one_slot > 0 ? formatted(" and {} batches of {} bytes exceed", c.n_batches, bytes_of_one_slot)
                                       : " exceeds",
-                c.max_gpu_memory_bytes, all ? formatted("; {} would do", *all) : std::string()),
+                c.max_gpu_memory_bytes, all ? formatted("; {} would fit", *all) : std::string()),
       "gpu-memory");
 }
 

@@ -44,7 +44,7 @@ Reach reach_of(const BlockCopy& copy, std::int64_t offset, std::int64_t CopyAxis
 
 void check_inside(const Reach& reach, std::size_t size, std::string_view side) {
   if (reach.begin < 0 || static_cast<std::uint64_t>(reach.end) > size)
-    refuse(formatted("{} bytes {}-{} of {}", side, reach.begin, reach.end, size));
+    refuse(formatted("{} bytes {}-{} are outside of its {} bytes", side, reach.begin, reach.end, size));
 }
 
 // Returns whether there is anything to do.
@@ -52,7 +52,7 @@ bool check_axes(const BlockCopy& copy) {
   if (copy.rank > kMaxRank) refuse(formatted("rank {}", copy.rank));
   bool empty = false;
   for (const CopyAxis& axis : copy.used()) {
-    if (axis.extent < 0) refuse(formatted("extent {}", axis.extent));
+    if (axis.extent < 0) refuse(formatted("extent {} is negative", axis.extent));
     if (axis.extent > 1 && axis.dst_stride <= 0) refuse(formatted("destination stride {}", axis.dst_stride));
     empty |= axis.extent == 0;
   }

@@ -43,28 +43,31 @@ void check_slot(const Slot& slot, std::size_t index) {
     throw Error(Status::inval, formatted("slot {}: {}", index, why), "bounds");
   };
   if (slot.shape.size() > kMaxRank || slot.shape.size() != slot.strides.size())
-    refuse(formatted("rank {}, strides {}", slot.shape.size(), slot.strides.size()));
+    refuse(formatted("the shape has rank {} and there are {} strides", slot.shape.size(), slot.strides.size()));
   for (const auto extent : slot.shape)
-    if (extent < 0) refuse(formatted("extent {}", extent));
+    if (extent < 0) refuse(formatted("extent {} is negative", extent));
 }
 
 void check_box(std::span<const Slot> slots, std::span<const detail::Reach> reaches, const Copy& copy,
                const SlotBox& box, std::string_view side) {
   if (box.slot >= slots.size())
-    throw Error(Status::inval, formatted("{} slot {} of {}", side, box.slot, slots.size()), "bounds");
-  if (box.strides.size() != copy.extents.size() || copy.extents.size() > kMaxRank)
-    throw Error(Status::inval, formatted("{} rank {}, extents {}", side, box.strides.size(), copy.extents.size()),
+    throw Error(Status::inval, formatted("{} slot {} does not exist: there are {}", side, box.slot, slots.size()),
                 "bounds");
+  if (box.strides.size() != copy.extents.size() || copy.extents.size() > kMaxRank)
+    throw Error(
+        Status::inval,
+        formatted("{} rank {} differs from the {} extents of the copy", side, box.strides.size(), copy.extents.size()),
+        "bounds");
   for (const auto extent : copy.extents)
-    if (extent < 0) throw Error(Status::inval, formatted("extent {}", extent), "bounds");
+    if (extent < 0) throw Error(Status::inval, formatted("extent {} is negative", extent), "bounds");
   if (std::ranges::find(copy.extents, 0) != copy.extents.end()) return;
   const auto reach = detail::reach_of(box.offset, copy.extents, box.strides, size_of(slots[box.slot].dtype));
   const auto& whole = reaches[box.slot];
   if (reach.begin < whole.begin || reach.end > whole.end)
-    throw Error(
-        Status::inval,
-        formatted("{} bytes {} to {} of a slot with {} to {}", side, reach.begin, reach.end, whole.begin, whole.end),
-        "bounds");
+    throw Error(Status::inval,
+                formatted("{} bytes {} to {} are outside of its slot, which has {} to {}", side, reach.begin, reach.end,
+                          whole.begin, whole.end),
+                "bounds");
 }
 
 void check_operation(const Copy& copy, Dtype from, Dtype to) {
@@ -303,7 +306,8 @@ std::shared_ptr<const Plan> compile(std::vector<Slot> slots, std::vector<Copy> c
 
 void check_overlaps(const Plan& plan, std::span<const std::uint64_t> bases) {
   if (bases.size() != plan.slots().size())
-    throw Error(Status::inval, formatted("{} bases for {} slots", bases.size(), plan.slots().size()), "arguments");
+    throw Error(Status::inval, formatted("got {} base addresses for {} slots", bases.size(), plan.slots().size()),
+                "arguments");
   detail::find_overlaps(plan.slots(), plan.copies(), bases);
 }
 

@@ -199,7 +199,8 @@ void run_tiles(const Phase& phase, std::span<const PlacedTile> tiles, Addresses 
 
 void run(const Plan& plan, std::span<const std::uint64_t> bases, unsigned threads) {
   if (bases.size() != plan.slots().size())
-    throw Error(Status::inval, formatted("{} bases for {} slots", bases.size(), plan.slots().size()), "arguments");
+    throw Error(Status::inval, formatted("got {} base addresses for {} slots", bases.size(), plan.slots().size()),
+                "arguments");
   const bool stream = plan.bytes() >= kStreamedBytes;
   for (const Phase& phase : plan.phases()) {
     const auto tiles = ordered_tiles(phase, bases, plan.bytes() >= kAloneBytes);

@@ -275,7 +275,8 @@ class HostStream final : public Stream {
 
   void copy(std::span<std::byte> dst, std::span<const std::byte> src) override {
     if (dst.size() != src.size())
-      throw Error(Status::inval, formatted("copy of {} bytes to {}", src.size(), dst.size()), "buffers");
+      throw Error(Status::inval,
+                  formatted("cannot copy {} bytes to {} bytes: the sizes differ", src.size(), dst.size()), "buffers");
     if (!src.empty()) add({[dst, src] { std::memmove(dst.data(), src.data(), src.size()); }, nullptr});
   }
   void fill(std::span<std::byte> dst, std::byte value) override {

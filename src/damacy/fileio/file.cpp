@@ -113,7 +113,7 @@ std::shared_ptr<File> File::adopt(int fd, const OpenFlags& flags, const FileOpti
                       (!flags.writable || access != O_RDONLY) && !flags.exclusive;
   if (!is_fit)
     throw Error(Status::inval,
-                flags.exclusive ? formatted("descriptor {}: x asks for a new file", fd)
+                flags.exclusive ? formatted("descriptor {}: mode x needs a new file, and this one is open", fd)
                                 : formatted("descriptor {}: its access mode does not fit the flags", fd),
                 "flags");
   std::shared_ptr<File> file(new File(name_of_descriptor(fd), flags, options, std::move(calls)));

@@ -42,7 +42,7 @@ UringProbe probe() {
   const auto asked = ::syscall(SYS_io_uring_register, fd, IORING_REGISTER_PROBE, found, kOperations);
   const int number = errno;
   ::close(fd);
-  if (asked < 0) return {false, formatted("io_uring's operations cannot be asked for: {}", words_of_errno(number))};
+  if (asked < 0) return {false, formatted("cannot query the operations of io_uring: {}", words_of_errno(number))};
   for (const unsigned needed : {unsigned{IORING_OP_READV}, unsigned{IORING_OP_WRITEV}})
     if (needed > found->last_op || (found->ops[needed].flags & IO_URING_OP_SUPPORTED) == 0)
       return {false, formatted("io_uring lacks operation {}", needed)};

@@ -25,7 +25,8 @@ View view_of(const Field& field, const Box& box) {
   for (std::size_t axis = 0; axis < view.extents.size(); ++axis) {
     if (box.start[axis] < 0 || box.stop[axis] < box.start[axis] || box.stop[axis] > field.shape[axis])
       throw Error(Status::inval,
-                  formatted("axis {}: cells {} to {} of {}", axis, box.start[axis], box.stop[axis], field.shape[axis]),
+                  formatted("axis {}: cells {} to {} are outside of the {} cells of the field", axis, box.start[axis],
+                            box.stop[axis], field.shape[axis]),
                   "bounds");
     const auto step = checked_mul(box.start[axis], field.strides[axis]);
     const auto offset = step ? checked_add(view.offset, *step) : std::nullopt;
@@ -98,7 +99,8 @@ class Compiler {
 
   const Field& field(std::uint32_t index) const {
     if (index >= fields_.size())
-      throw Error(Status::inval, formatted("field {} of {}", index, fields_.size()), "arguments");
+      throw Error(Status::inval, formatted("field {} does not exist: there are {}", index, fields_.size()),
+                  "arguments");
     return fields_[index];
   }
 

@@ -108,7 +108,7 @@ std::string worded(const Explanation& out, const Observation& seen) {
   else if (out.binds == "consumer")
     all += "the consumer binds";
   else
-    all += formatted("{} binds, at {} % of its measured ceiling", out.binds, percent(out.share));
+    all += formatted("the bottleneck is {}, at {} % of its measured ceiling", out.binds, percent(out.share));
   all += formatted(". What would help: {}. Busy:", out.advice);
   for (const StageLoad& stage : out.stages) all += text(' ', stage.name, ' ', percent(stage.busy), " %,");
   all.back() = ';';

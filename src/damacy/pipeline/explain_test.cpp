@@ -38,7 +38,7 @@ TEST(explain, decoding_threads_that_are_always_busy_bind_and_more_of_them_would_
   EXPECT_NEAR(out.share, (36'000 + 100) / 40'000.0, 1e-9);
   EXPECT_DOUBLE_EQ(out.bytes_per_s, 2e9);
   EXPECT_NE(out.advice.find("n_compute_threads=4"), std::string::npos) << out.advice;
-  EXPECT_NE(out.text.find("decode binds, at 90 %"), std::string::npos) << out.text;
+  EXPECT_NE(out.text.find("the bottleneck is decode, at 90 %"), std::string::npos) << out.text;
 }
 
 TEST(explain, slots_that_were_added_are_named_with_their_cap) {

@@ -304,7 +304,9 @@ void PipelineImpl::await_due(const Deadline& deadline) {
     const SampleStream::Item* front = stream.front();
     if (front == nullptr)
       throw Error(Status::again,
-                  formatted("nothing to pop: {} samples wait for more, or for flush()", stream.unbatched()), "empty")
+                  formatted("nothing to pop: {} samples are too few for a batch: push more, or call flush()",
+                            stream.unbatched()),
+                  "empty")
           .in_stage("pop");
     if (front->settled) {
       if (waited) record_wait(*front->job, since);

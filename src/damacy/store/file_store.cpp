@@ -24,7 +24,7 @@ std::string why_no_directory(const std::filesystem::path& path) {
   const auto above = path.parent_path();
   if (type == std::filesystem::file_type::directory || above == path) return {};
   if (type != std::filesystem::file_type::not_found)
-    return failed ? std::string() : formatted("{} is no directory", path.string());
+    return failed ? std::string() : formatted("{} is not a directory", path.string());
   const std::string why = why_no_directory(above);
   return why.empty() ? formatted("there is no '{}' in {}", path.filename().string(), above.string()) : why;
 }

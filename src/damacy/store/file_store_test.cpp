@@ -116,7 +116,7 @@ TEST_F(FileStoreTest, says_which_part_of_its_root_is_not_there) {
   EXPECT_EQ(why("here"), "");
   EXPECT_EQ(why("here/"), "");
   EXPECT_EQ(why("here/none/below/"), "there is no 'none' in " + directory.path("here"));
-  EXPECT_EQ(why("here/file"), directory.path("here/file") + " is no directory");
+  EXPECT_EQ(why("here/file"), directory.path("here/file") + " is not a directory");
   EXPECT_EQ(why("here/file/below"), why("here/file"));
 }
 

@@ -79,7 +79,7 @@ Thread start(const std::shared_ptr<StorageCall>& call) {
   try {
     return Thread("damacy-ask", [call] { call->run(); });
   } catch (const std::system_error& error) {
-    throw Error(Status::oom, formatted("cannot start a thread that asks storage: {}", std::string_view(error.what())),
+    throw Error(Status::oom, formatted("cannot start a thread for storage calls: {}", std::string_view(error.what())),
                 "memory")
         .with_errno(error.code().value());
   }

@@ -118,8 +118,10 @@ std::optional<Error> StorageWatch::describe(std::string_view why) const noexcept
   const std::string_view reason = is_late ? "deadline" : "closed";
   try {
     if (store_ == nullptr)
-      return Error(status, formatted("waited in vain for what operations without an answer hold{}", why),
-                   std::string(reason));
+      return Error(
+          status,
+          formatted("timed out waiting for data or memory held by a storage operation that is not responding{}", why),
+          std::string(reason));
     return Error(status, formatted("cannot {}: storage did not answer in time{}", verb_, why), std::string(reason))
         .at_key(key_)
         .at_store(store_->name());

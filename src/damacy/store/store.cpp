@@ -88,8 +88,7 @@ std::string path_of_uri(std::string_view uri) {
   if (uri.find('\0') != std::string_view::npos) refuse_uri(uri, "holds a NUL");
   const std::string scheme = scheme_of(uri);
   if (scheme.empty()) return std::string(uri);
-  if (scheme != "file")
-    refuse_uri(uri, formatted("has a scheme that cannot be read: {}; paths and file:///path can", scheme));
+  if (scheme != "file") refuse_uri(uri, formatted("has the unsupported scheme {}: use a path or file:///path", scheme));
   const std::string_view rest = uri.substr(scheme.size() + 3);
   if (rest.empty() || rest[0] != '/') refuse_uri(uri, "names a host; a file is file:///path");
   return percent_decoded(uri, rest);

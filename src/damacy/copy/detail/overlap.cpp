@@ -234,9 +234,8 @@ class Finder {
     Slot box{slots_[copy.dst.slot].dtype, copy.extents, copy.dst.strides, true};
     if (nested(box).holds) return;
     if (element_count(copy.extents) > kMostEnumerated)
-      refuse(
-          formatted("whether the destination of copy {} overlaps itself cannot be told: it has more than {} elements",
-                    index, kMostEnumerated));
+      refuse(formatted("cannot check whether the destination of copy {} overlaps itself: it has more than {} elements",
+                       index, kMostEnumerated));
     const auto all = addresses(region(index, /*is_dst=*/true));
     for (std::size_t i = 1; i < all.size(); ++i)
       if (all[i] - all[i - 1] < size_of(box.dtype))

@@ -151,7 +151,7 @@ int ordinal_of(const DriverApi& api, CUdevice device) {
     CUdevice candidate = 0;
     if (api.calls.cuDeviceGet(&candidate, i) == CUDA_SUCCESS && candidate == device) return i;
   }
-  throw Error(Status::inval, "the current context is of a device the driver does not count", "no-device");
+  throw Error(Status::inval, "the current context belongs to a device that the driver does not list", "no-device");
 }
 
 // Retains `context` if it is the device's primary one, so that it lives as long as we use it.

@@ -77,15 +77,16 @@ std::string name_of(const DriverApi& api, CUdevice device) {
 
 CudaProbe start(DriverApi& api) {
   const CUresult asked = api.calls.cuDriverGetVersion(&api.version);
-  if (asked != CUDA_SUCCESS) return no_driver(formatted("cuDriverGetVersion says {}", error_name(api.calls, asked)));
+  if (asked != CUDA_SUCCESS) return no_driver(formatted("cuDriverGetVersion failed: {}", error_name(api.calls, asked)));
   if (const int oldest = api.kernels.oldest_driver; api.version < oldest)
     return too_old(formatted("it is for CUDA {}, needed is {}{}", version_text(api.version), version_text(oldest),
                              first_driver_of(oldest)));
   const CUresult begun = api.calls.cuInit(0);
   if (begun == CUDA_ERROR_STUB_LIBRARY) return no_driver("the library found is a stub");
-  if (begun != CUDA_SUCCESS) return no_device(formatted("cuInit says {}", error_name(api.calls, begun)));
+  if (begun != CUDA_SUCCESS) return no_device(formatted("cuInit failed: {}", error_name(api.calls, begun)));
   const CUresult counted = api.calls.cuDeviceGetCount(&api.device_count);
-  if (counted != CUDA_SUCCESS) return no_device(formatted("cuDeviceGetCount says {}", error_name(api.calls, counted)));
+  if (counted != CUDA_SUCCESS)
+    return no_device(formatted("cuDeviceGetCount failed: {}", error_name(api.calls, counted)));
   if (api.device_count == 0) return no_device("the driver counts none");
   std::string why;
   for (int i = 0; i < api.device_count; ++i) {

@@ -39,7 +39,8 @@ CudaStream::~CudaStream() {
 
 void CudaStream::copy(std::span<std::byte> dst, std::span<const std::byte> src) {
   if (dst.size() != src.size())
-    throw Error(Status::inval, formatted("copy of {} bytes to {}", src.size(), dst.size()), "buffers");
+    throw Error(Status::inval, formatted("cannot copy {} bytes to {} bytes: the sizes differ", src.size(), dst.size()),
+                "buffers");
   if (src.empty()) return;
   const TraceRange stage("damacy copy");
   const Use use(*context_);
