@@ -41,7 +41,7 @@ def refusal(uri, *aabb, **settings):
         ("data", damacy.NotFound, "arrays inside: a.zarr, g.zarr/x, v2.zarr"),
         ("data/g.zarr", damacy.InvalidArgument, "is a group, not an array; arrays inside: x"),
         ("data/v2.zarr/x", damacy.NotFound, "there is no 'x' in {here}/data/v2.zarr"),
-        ("s3://bucket/a.zarr", damacy.InvalidArgument, "cannot be read: s3; paths and file:///path can"),
+        ("s3://bucket/a.zarr", damacy.InvalidArgument, "unsupported scheme s3: use a path or file:///path"),
     ],
 )
 def test_a_path_that_leads_to_no_array(here, uri, cls, words):
