@@ -80,7 +80,7 @@ FILE_FAULTS = [  # the same of file I/O
     ("a slot is filled before it was copied", "fileio/staging.cpp", SLOT_WAIT, "    return;\n"),
     ("copies do not wait for the producer", "fileio/staging.cpp", "    block_->stream().wait(device.before);\n", ""),
     ("a slot is written before it was filled", "fileio/staging.cpp", "      now.slot->reusable.wait();\n", ""),
-    ("copies are not told of", "fileio/staging.cpp", "    if (has_copied_) operation_.copies_until(last_);\n", ""),
+    ("copies are not reported", "fileio/staging.cpp", "    if (has_copied_) operation_.copies_until(last_);\n", ""),
     ("a request ends before its copies", "fileio/operation.cpp", "        event.wait();\n", ""),
     (
         "a timed wait ends before the copies",

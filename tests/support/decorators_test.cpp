@@ -55,7 +55,7 @@ TEST(FaultyStore, fails_the_nth_call_once) {
   EXPECT_EQ(store.calls(), 3u);
 }
 
-TEST(FaultyStore, fails_for_ever_from_the_nth_call_on) {
+TEST(FaultyStore, fails_permanently_from_the_nth_call_on) {
   FaultyStore store(digits(), {.at = 2, .for_ever = true});
   EXPECT_TRUE(store.open("key"));
   EXPECT_EQ(error_of([&] { store.stamp("key"); }).status(), Status::io);

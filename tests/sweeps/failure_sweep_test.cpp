@@ -169,7 +169,7 @@ TEST_P(FailureSweep, a_thread_cannot_be_started) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which start threads their own way
-TEST(ThreadsThatDoNotStart, are_told_by_their_number) {
+TEST(ThreadsThatDoNotStart, are_reported_by_their_number) {
   fail_thread_start(3, false);
   const Error error = error_of([] { make_thread_engine(8); });
   fail_thread_start(0, false);

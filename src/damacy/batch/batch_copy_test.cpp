@@ -50,7 +50,7 @@ class ConsumedDevice final : public Device {
   int fences_of_one = 0, fences_of_all = 0;
 
  private:
-  // As a fence beside a capture: streams cannot wait for it.
+  // As a fence during a capture: streams cannot wait for it.
   class ForHost final : public Event::State {
    public:
     explicit ForHost(Event event) : event_(std::move(event)) {}

@@ -1,4 +1,4 @@
-// What a batch tells of rows that failed more than once.
+// What a batch reports about rows that failed more than once.
 #include "damacy/batch/batch_job.h"
 
 #include <gtest/gtest.h>
@@ -30,13 +30,13 @@ Error after(const std::vector<Error>& failures) {
   return *job.failure();
 }
 
-TEST(BatchJob, tells_a_rows_first_chunk_that_failed_in_whatever_order_they_did) {
+TEST(BatchJob, reports_the_first_failed_chunk_of_a_row_in_whatever_order_they_fail) {
   EXPECT_EQ(after({of_chunk({1, 0}), of_chunk({1, 1})}).where().chunk, Chunk({1, 0}));
   EXPECT_EQ(after({of_chunk({1, 1}), of_chunk({1, 0})}).where().chunk, Chunk({1, 0}));
   EXPECT_EQ(after({of_chunk({2, 0}), of_chunk({0, 9}), of_chunk({1, 0})}).where().chunk, Chunk({0, 9}));
 }
 
-TEST(BatchJob, tells_what_names_a_chunk_before_what_names_none) {
+TEST(BatchJob, reports_errors_with_a_chunk_before_errors_without_one) {
   const Error nowhere(Status::oom, "no memory", "memory");
   EXPECT_EQ(after({nowhere, of_chunk({5})}).status(), Status::decode);
   EXPECT_EQ(after({of_chunk({5}), nowhere}).status(), Status::decode);

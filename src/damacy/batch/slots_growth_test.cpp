@@ -94,7 +94,7 @@ TEST_F(Growing, all_slots_are_held_only_when_the_added_ones_are_too) {
   EXPECT_EQ(slots->added().held, 2u);
 }
 
-TEST_F(Growing, an_added_slot_goes_when_it_was_free_for_64_batches) {
+TEST_F(Growing, an_added_slot_is_dropped_when_it_was_free_for_64_batches) {
   const auto alloc = std::make_shared<FailingAlloc>(pages(), 0, false);
   const auto slots = with(1, 2, alloc);
   slots->add();
@@ -133,7 +133,7 @@ TEST_F(Growing, memory_that_cannot_be_had_counts_as_the_cap_and_says_so) {
   EXPECT_EQ(slots->added().refusal, "");
 }
 
-TEST_F(Growing, a_slot_that_is_lent_at_the_end_goes_with_its_last_user) {
+TEST_F(Growing, a_slot_that_is_lent_at_the_end_is_freed_by_its_last_user) {
   const auto alloc = std::make_shared<FailingAlloc>(pages(), 0, false);
   const auto slots = with(1, 2, alloc);
   slots->add();
@@ -287,7 +287,7 @@ TEST_P(SlotsOnDevice, a_batch_that_failed_passes_on_what_its_slot_waits_for) {
   expect_right();
 }
 
-TEST_P(SlotsOnDevice, memory_of_a_dropped_slot_goes_behind_its_last_read) {
+TEST_P(SlotsOnDevice, memory_of_a_dropped_slot_is_freed_after_its_last_read) {
   for (int round = 0; round < 5; ++round) {
     ASSERT_EQ(slots->add(), Slots::Growth::added);
     {
@@ -300,7 +300,7 @@ TEST_P(SlotsOnDevice, memory_of_a_dropped_slot_goes_behind_its_last_read) {
   expect_right();
 }
 
-TEST_P(SlotsOnDevice, memory_of_added_slots_goes_behind_its_last_read_at_the_end) {
+TEST_P(SlotsOnDevice, memory_of_added_slots_is_freed_after_its_last_read_at_the_end) {
   slots->add();
   slots->add();
   const auto first = popped(*slots, 0);

@@ -1,4 +1,5 @@
-// blosclz and snappy blocks: what packers write, mutated bytes beside decoders by the formats' words, and blosc chunks.
+// blosclz and snappy blocks: output of packers, mutated bytes compared with decoders written from the formats'
+// descriptions, and blosc chunks.
 #include <gtest/gtest.h>
 
 #include <random>

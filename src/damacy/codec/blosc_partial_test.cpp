@@ -189,7 +189,7 @@ TEST(BloscPartial, only_a_chain_of_one_blosc_codec_can_be_read_partially) {
   EXPECT_EQ(CodecChain({crc}).decode_partial({}, {}, {}, {}, context).status, DecodeStatus::unsupported);
 }
 
-TEST(BloscPartial, a_whole_decode_leaves_out_blocks_that_nobody_needs) {
+TEST(BloscPartial, a_whole_decode_leaves_out_blocks_that_are_not_needed) {
   const Bytes raw = image(10 * 1024);
   Bytes stored = blosc_packed(raw, {});
   stored[stored.size() - 1] ^= std::byte{0xff};

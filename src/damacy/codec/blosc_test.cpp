@@ -62,7 +62,7 @@ TEST(Blosc, decodes_every_combination_of_codec_filter_split_and_typesize) {
         }
 }
 
-TEST(Blosc, decodes_raw_streams_beside_packed_ones) {
+TEST(Blosc, decodes_raw_and_packed_streams_of_one_block) {
   Bytes raw = image(4096);
   for (std::size_t i = 0; i < raw.size(); i += 2) raw[i] = noise(1, static_cast<unsigned>(i))[0];  // low bytes: noise
   for (const unsigned filter : {0u, 1u, 4u})

@@ -133,7 +133,7 @@ TEST(Gzip, gives_the_expected_size_or_an_error) {
   EXPECT_EQ(gzip_status({}, 0), DecodeStatus::frame);
 }
 
-TEST(Gzip, gives_a_size_nobody_knew_up_to_a_bound) {
+TEST(Gzip, decodes_an_unknown_size_up_to_a_bound) {
   InflateDecoder decoder;
   const Bytes raw = image(1000);
   const Bytes packed = deflated(raw, IGZIP_GZIP);

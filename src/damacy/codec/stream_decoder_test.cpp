@@ -189,7 +189,7 @@ TEST_P(StreamDecoderRules, a_damaged_frame_is_not_good_and_its_neighbours_are) {
     EXPECT_TRUE(is_good(outcome.verdicts[neighbour]) || is_left(outcome.verdicts[neighbour]));
 }
 
-TEST_P(StreamDecoderRules, bytes_that_nobody_needs_may_be_missing) {
+TEST_P(StreamDecoderRules, bytes_that_are_not_needed_may_be_missing) {
   Random random(3);
   std::vector<Packed> wave(1);
   wave[0].content = gpu::testing::microscopy(random, 500000);
@@ -218,7 +218,7 @@ TEST_P(StreamDecoderRules, frames_of_a_chunk_may_be_added_together) {
   }
 }
 
-TEST_P(StreamDecoderRules, a_malformed_frame_is_told_of_and_makes_the_chunk_the_hosts) {
+TEST_P(StreamDecoderRules, a_malformed_frame_is_reported_and_the_host_decodes_the_chunk) {
   Random random(7);
   const Bytes content = gpu::testing::microscopy(random, 3000);
   Bytes chunk;

@@ -143,7 +143,7 @@ TEST(Zstd, does_not_stop_early_where_a_checksum_stands) {
   EXPECT_EQ(decode(packed, raw.size(), 10).result.status, DecodeStatus::checksum);
 }
 
-TEST(Zstd, passes_frames_that_nobody_needs_and_decodes_a_later_one_that_has_a_checksum) {
+TEST(Zstd, skips_frames_that_are_not_needed_and_decodes_a_later_one_that_has_a_checksum) {
   const Bytes raw = image(9000);
   const Bytes a{raw.begin(), raw.begin() + 4000}, b{raw.begin() + 4000, raw.end()};
   const Bytes packed = joined({zstd_packed(a), zstd_packed(b, 3, /*checksum=*/true)});
@@ -166,7 +166,7 @@ TEST(Zstd, every_needed_end_gives_the_bytes_before_it) {
   }
 }
 
-TEST(Zstd, gives_a_size_nobody_knew_up_to_a_bound) {
+TEST(Zstd, decodes_an_unknown_size_up_to_a_bound) {
   ZstdDecoder decoder;
   const Bytes raw = image(5000);
   std::uint64_t produced = 0;

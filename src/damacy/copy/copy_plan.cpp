@@ -115,11 +115,11 @@ void order_loops(BlockCopy& block) {
   const auto to = static_cast<std::int64_t>(size_of(block.op.to));
   const auto from = static_cast<std::int64_t>(size_of(block.op.from));
   auto axes = block.used();
-  const auto beside = std::ranges::find_if(axes, [&](const CopyAxis& a) { return std::abs(a.src_stride) == from; });
-  if (beside == axes.end()) return;
+  const auto contiguous = std::ranges::find_if(axes, [&](const CopyAxis& a) { return std::abs(a.src_stride) == from; });
+  if (contiguous == axes.end()) return;
   // A transpose has both at the end: the source's rows, then the destination's.
-  const std::size_t place = axes.back().dst_stride == to && beside != axes.end() - 1 ? 2 : 1;
-  std::rotate(beside, beside + 1, axes.end() - static_cast<std::ptrdiff_t>(place) + 1);
+  const std::size_t place = axes.back().dst_stride == to && contiguous != axes.end() - 1 ? 2 : 1;
+  std::rotate(contiguous, contiguous + 1, axes.end() - static_cast<std::ptrdiff_t>(place) + 1);
 }
 
 Path classify(const Piece& piece) {

@@ -94,7 +94,7 @@ TEST(CopyPlan, destinations_that_share_an_element_are_refused_and_neighbours_are
   const auto column = [](std::int64_t at) { return Copy{{0, 0, {4}}, {1, 4 * at, {16}}, {4}, {}}; };
   EXPECT_EQ(refusal({line(4), matrix}, {column(0), column(1)}), "");
   EXPECT_NE(refusal({line(4), matrix}, {column(1), column(1)}), "");
-  // Every second element against every third: no layout tells, enumeration does.
+  // Every second element against every third: only enumeration shows whether they overlap.
   const Copy second{{0, 0, {4}}, {1, 0, {8}}, {4}, {}}, third{{0, 0, {4}}, {1, 12, {12}}, {2}, {}};
   EXPECT_NE(refusal({line(8), line(8)}, {second, third}), "");
   Copy ninth = third;

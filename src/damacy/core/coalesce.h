@@ -12,7 +12,7 @@
 
 namespace damacy {
 
-// A range of an object that somebody wants; `id` is the caller's.
+// A requested range of an object; `id` is the caller's.
 struct Piece {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;

@@ -43,7 +43,7 @@ TEST(Error, only_what_holds_other_chunks_is_a_shard) {
   EXPECT_EQ(line("c/0/12", std::nullopt), "object c/0/12: gone (io error)");
 }
 
-TEST(Error, names_a_shard_that_it_was_told_of) {
+TEST(Error, names_a_shard_that_is_marked_as_one) {
   Error error(Status::decode, "bad", "frame");
   error.at_key("c/0/0").at_chunk({0, 0}).in_shard();
   EXPECT_STREQ(error.what(), "shard c/0/0: chunk (0, 0): bad (decode error, frame)");

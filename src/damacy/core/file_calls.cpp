@@ -9,7 +9,7 @@
 
 namespace damacy::detail {
 
-// O_NONBLOCK: a FIFO or device must not hold the thread; fstat then tells what it is.
+// O_NONBLOCK: opening a FIFO or device must not block the thread. fstat then shows the file type.
 int FileCalls::open(const char* path) {
   return ::open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 }

@@ -41,7 +41,7 @@ Clock::Time now() noexcept {
   return SteadyClock().now();
 }
 
-void tell(LogLevel level, std::string_view line) {
+void write_record(LogLevel level, std::string_view line) {
   Logger& to = logger();
   const std::string clean = one_line(line, Limits::error_text_bytes);
   if (!to.quiet && static_cast<int>(level) >= to.threshold)
@@ -54,7 +54,7 @@ void tell(LogLevel level, std::string_view line) {
   if (listener) (*listener)(level, clean);
 }
 
-void tell_summaries(bool all) {
+void write_summaries(bool all) {
   Logger& to = logger();
   if (!to.kept_back.exchange(false)) return;
   std::vector<std::pair<std::string, std::uint64_t>> kinds;
@@ -64,7 +64,7 @@ void tell_summaries(bool all) {
   }
   if (kinds.empty()) to.kept_back = true;  // the second is not over
   for (const auto& [kind, count] : kinds)
-    tell(LogLevel::warn, formatted("{}: {} more in the same second", kind, count));
+    write_record(LogLevel::warn, formatted("{}: {} more in the same second", kind, count));
 }
 
 bool admits(std::string_view kind) {

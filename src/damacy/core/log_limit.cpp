@@ -12,11 +12,11 @@ bool LogLimit::admits(std::string_view kind, Clock::Time now) {
   if (at == kinds_.end()) at = kinds_.emplace(std::string(kind), Second{now}).first;
   Second& second = at->second;
   if (now - second.began >= kSecond) second = {now, 0, second.kept_back};
-  if (second.told >= Limits::log_records_per_second) {
+  if (second.logged >= Limits::log_records_per_second) {
     ++second.kept_back;
     return false;
   }
-  ++second.told;
+  ++second.logged;
   return true;
 }
 

@@ -24,7 +24,7 @@ class LogLimit {
  private:
   struct Second {
     Clock::Time began{};
-    std::uint64_t told = 0;
+    std::uint64_t logged = 0;
     std::uint64_t kept_back = 0;
   };
   std::map<std::string, Second, std::less<>> kinds_;

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(LogLimit, admits_ten_in_a_second_and_tells_the_rest_when_it_is_over) {
+TEST(LogLimit, admits_ten_in_a_second_and_counts_the_rest) {
   LogLimit limit;
   int admitted = 0;
   for (int i = 0; i < 25; ++i) admitted += limit.admits("skipped", 1ms * i) ? 1 : 0;

@@ -88,7 +88,7 @@ TEST(Arena, stranding_a_piece_ends_waits_for_it) {
   std::thread stranding([&] { held.strand("an object", "a store"); });
   EXPECT_EQ(error_of_take(arena, 3 * kPiece).where().reason, "deadline");
   stranding.join();
-  EXPECT_EQ(arena.take(kPiece, {}).bytes().size(), kPiece) << "whoever gave up is in nobody's way";
+  EXPECT_EQ(arena.take(kPiece, {}).bytes().size(), kPiece) << "a waiter that stopped blocks no other";
 }
 
 TEST(Arena, stranded_pieces_do_not_count_among_what_may_be_lent) {
@@ -99,7 +99,7 @@ TEST(Arena, stranded_pieces_do_not_count_among_what_may_be_lent) {
   EXPECT_EQ(arena.take(2 * kPiece, {}, 4 * kPiece).bytes().size(), 2 * kPiece);
 }
 
-TEST(Arena, who_stops_waiting_is_in_nobodys_way) {
+TEST(Arena, a_waiter_that_stops_blocks_no_other) {
   Arena arena(std::make_shared<PageAlloc>(), 2 * kPiece);
   auto all = arena.take(2 * kPiece, {});
   std::stop_source stop;

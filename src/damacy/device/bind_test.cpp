@@ -29,7 +29,7 @@ int choose_without_a_driver() {
       if (error.status() != Status::inval || error.where().reason != "no-device") return 5;
     }
   }
-  const TraceRange range("nobody watches");
+  const TraceRange range("no profiler");
   return make_primary_current(0) ? 6 : 0;
 }
 

@@ -222,7 +222,7 @@ TEST(Pool, a_lease_outlives_its_pool_and_moves) {
   EXPECT_EQ(*moved, 5);
 }
 
-TEST(Pool, tells_the_next_user_after_which_event_to_write) {
+TEST(Pool, gives_the_next_user_the_event_after_which_to_write) {
   const auto device = make_host_device({.kind = Kind::lazy});
   const auto stream = device->make_stream();
   std::vector<std::unique_ptr<int>> things;

@@ -56,7 +56,7 @@ void ChunkTasks::give_up_shard(std::size_t shard, const Error& why) noexcept {
 }
 
 void ChunkTasks::find_chunks() {
-  shards_told_ = true;
+  shards_done_ = true;
   for (std::size_t c = 0; c < plan_.chunks.size(); ++c) {
     if (const auto failure = failure_of([&] { where_[c] = locate(shard_of_chunk_[c], plan_.chunks[c]); })) {
       where_[c].failed = true;

@@ -91,7 +91,7 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   With with_;
   std::vector<std::shared_ptr<const Shard>> shards_;  // null: absent
   std::vector<std::uint8_t> shard_failed_;
-  bool shards_told_ = false;  // the planner's: opened or given up, all of them
+  bool shards_done_ = false;  // the planner's: opened or given up, all of them
   std::vector<Where> where_;  // by chunk of the plan
   std::vector<std::uint32_t> shard_of_chunk_;
   std::atomic<std::int64_t> open_{1};

@@ -117,7 +117,7 @@ TEST_F(CuFileEngineTest, short_transfers_go_on_and_the_end_of_the_file_ends_them
   EXPECT_TRUE(std::equal(memory.data(), memory.data() + 50'000, bytes.begin() + 150'000));
 }
 
-TEST_F(CuFileEngineTest, failures_are_told_in_its_words) {
+TEST_F(CuFileEngineTest, failures_have_its_words) {
   const auto file = open();
   fail("cuFileRead", 1, EIO);
   EXPECT_EQ(error_of(transfer(file, Direction::read, 0, 100'000)).system_errno(), EIO);
@@ -147,7 +147,7 @@ TEST_F(CuFileEngineTest, its_driver_is_open_before_it_is_asked_whether_it_is_dir
   EXPECT_EQ(asked, 1U);
 }
 
-TEST_F(CuFileEngineTest, left_to_choose_a_file_that_it_does_not_take_goes_round_it) {
+TEST_F(CuFileEngineTest, in_auto_mode_a_file_that_cufile_refuses_is_read_without_it) {
   if (cufile::compat_preference().compat) GTEST_SKIP() << cufile::compat_preference().why;
   fail("cuFileHandleRegister", 1, 5018);
   const auto refused = open(CompatMode::automatic);

@@ -1,4 +1,4 @@
-// Every n-th system call of a request goes wrong, once and for ever, in every way a request can go: the error is typed,
+// Every n-th system call of a request fails, once and permanently, for every kind of request: the error is typed,
 // memory stays as it was when get() raised, and descriptors, threads and pinned bytes go back to where they began.
 #include <algorithm>
 #include <filesystem>
@@ -81,7 +81,7 @@ class EngineFaults : public ::testing::TestWithParam<Scenario> {
     std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
   }
 
-  // Whoever could still touch anything has ended.
+  // Every thread that could still access anything has ended.
   static void settle() {
     IoPool::process().replace_workers();
     StagingPool::process().free_idle();

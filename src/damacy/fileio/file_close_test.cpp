@@ -46,7 +46,7 @@ TEST(FileClose, returns_after_another_thread_has_closed_the_descriptor) {
   EXPECT_EQ(was_closed, true);
 }
 
-TEST(FileClose, returns_when_nobody_used_the_file) {
+TEST(FileClose, returns_if_the_file_was_not_used) {
   const TempDir dir;
   const auto file = File::open({dir.path() + "/data", AT_FDCWD}, OpenFlags::parse("w"));
   file->close(/*wait=*/true);

@@ -1,5 +1,5 @@
-// Requests on real files: over system calls that fail as told, over devices that work at the last legal moment, over a
-// cuFile without a GPU, and for futures in every order.
+// Requests on real files: over system calls that fail on request, over devices that work at the last legal moment, over
+// a cuFile without a GPU, and for futures in every order.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -72,7 +72,7 @@ class FileRequestsTest : public ::testing::Test {
   std::vector<std::byte> bytes;
 };
 
-TEST_F(FileRequestsTest, of_several_failures_the_one_at_the_lowest_offset_is_told) {
+TEST_F(FileRequestsTest, of_several_failures_the_one_at_the_lowest_offset_is_reported) {
   auto calls = std::make_shared<FaultyCalls>();
   calls->at = 1;
   calls->for_ever = true;
@@ -116,7 +116,7 @@ TEST_F(FileRequestsTest, gathers_are_the_bytes_of_their_ranges) {
   }
 }
 
-TEST_F(FileRequestsTest, a_gap_between_ranges_reaches_nobody) {
+TEST_F(FileRequestsTest, a_gap_between_ranges_is_not_delivered) {
   std::vector<std::byte> buffer(300, std::byte{0xee});
   GatherRequest gather;
   gather.files = {open()};
@@ -256,12 +256,12 @@ TEST_P(OnDeviceTest, who_is_called_back_finds_the_bytes) {
   std::fill_n(memory.data(), memory.size(), std::byte{0});
   const auto operation = begin_request(request(open(), Direction::read, 0, {piece(0, 50'000)}));
   std::vector<std::byte> seen(50'000);
-  std::latch told(1);
+  std::latch called_back(1);
   operation->when_done([&] {
     std::copy_n(memory.data(), seen.size(), seen.begin());
-    told.count_down();
+    called_back.count_down();
   });
-  told.wait();
+  called_back.wait();
   EXPECT_TRUE(std::equal(seen.begin(), seen.end(), bytes.begin()));
 }
 

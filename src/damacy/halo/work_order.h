@@ -41,7 +41,7 @@ class WorkOrder {
 
  private:
   Event done_;
-  bool is_marked_ = false;    // somebody keeps it as it is
+  bool is_marked_ = false;    // another object keeps a copy of it
   bool was_default_ = false;  // the last run was on the default stream
   std::vector<Event> before_;
 };

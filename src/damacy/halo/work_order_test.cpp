@@ -23,7 +23,7 @@ std::uint64_t address(Line& line) {
   return reinterpret_cast<std::uint64_t>(line.data());
 }
 
-// Work of somebody else's on a stream.
+// Work of another owner on a stream.
 void write(Stream& stream, Line& line, std::int32_t value) {
   stream.enqueue({[&line, value] { line.fill(value); }, {}});
 }
@@ -38,7 +38,7 @@ class OnLazyDevice : public ::testing::Test {
   Line field_{}, buffer_{}, received_{};
 };
 
-// The device's default stream, and how often it was told to wait.
+// The device's default stream, and how many waits were enqueued on it.
 class DefaultStream final : public Stream {
  public:
   explicit DefaultStream(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
@@ -103,7 +103,7 @@ TEST_F(OnLazyDevice, a_send_on_another_stream_follows_the_packing) {
   EXPECT_EQ(received_[0], 4);
 }
 
-TEST_F(OnLazyDevice, a_buffer_that_somebody_gave_back_is_written_after_their_last_use) {
+TEST_F(OnLazyDevice, a_returned_buffer_is_written_after_its_last_use) {
   buffer_.fill(1);
   other_->copy(std::as_writable_bytes(std::span(received_)), std::as_bytes(std::span(buffer_)));
   field_.fill(2);
@@ -114,7 +114,7 @@ TEST_F(OnLazyDevice, a_buffer_that_somebody_gave_back_is_written_after_their_las
   EXPECT_EQ(received_[0], 1);
 }
 
-TEST_F(OnLazyDevice, nothing_runs_before_somebody_waits) {
+TEST_F(OnLazyDevice, nothing_runs_before_a_wait) {
   field_.fill(6);
   order_.run(*stream_, {}, {}, 0, plan_, {address(field_), address(buffer_)});
   EXPECT_EQ(buffer_[0], 0);

@@ -96,7 +96,7 @@ Observation device_whose_readers_bind() {
   return seen;
 }
 
-TEST(explain, beside_a_device_more_readers_are_advised_as_long_as_cores_are_left_to_feed_it) {
+TEST(explain, with_a_device_more_readers_are_advised_as_long_as_cores_are_left_to_feed_it) {
   Observation seen = device_whose_readers_bind();
   seen.cores = 16;
   Config config = four_threads();

@@ -69,14 +69,14 @@ Slots::Growth PipelineImpl::add_slot(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSI
   lock.lock();
   check_usable();
   const Slots::Added added = slots->added();
-  if (growth == Slots::Growth::no_memory && !std::exchange(told_of_refusal, true))
+  if (growth == Slots::Growth::no_memory && !std::exchange(logged_refusal, true))
     log(LogLevel::warn, formatted("no slot was added for batches that the consumer holds: {}", added.refusal));
   if (growth != Slots::Growth::added) return growth;
-  told_of_refusal = false;
-  if (!std::exchange(told_of_added, true))
+  logged_refusal = false;
+  if (!std::exchange(logged_added, true))
     log(LogLevel::info, formatted("a slot was added: the consumer holds {} batches; added slots may take {} bytes",
                                   added.held, keep.bytes));
-  if (added.slots >= kManyAdded && !std::exchange(told_of_many, true))
+  if (added.slots >= kManyAdded && !std::exchange(logged_many, true))
     log(LogLevel::warn,
         formatted(
             "{} slots were added, {} of at most {} bytes: the consumer holds {} batches; keep copies of what is kept for long, or set keep_bytes",

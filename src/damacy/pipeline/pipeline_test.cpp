@@ -146,7 +146,7 @@ TEST_F(OneArray, held_slots_are_named) {
   expect_row(pipeline.pop(), 0, crop(1, 1));
 }
 
-// Refuses when it is told to.
+// Refuses on request.
 class RefusingAlloc final : public Alloc {
  public:
   std::byte* take(std::size_t bytes) override {
@@ -186,7 +186,7 @@ TEST_F(OneArray, a_slot_that_cannot_be_added_counts_as_the_cap_and_nothing_is_lo
 }
 
 // Every pop tries again, as memory may be there by then.
-TEST_F(OneArray, a_slot_that_cannot_be_added_is_told_once_until_one_is_added) {
+TEST_F(OneArray, a_slot_that_cannot_be_added_is_logged_once_until_one_is_added) {
   Config config = small_config(1);
   config.n_batches = 2;
   config.keep_bytes = 1 << 20;
@@ -194,8 +194,9 @@ TEST_F(OneArray, a_slot_that_cannot_be_added_is_told_once_until_one_is_added) {
   Surroundings around;
   around.alloc = alloc;
   Pipeline pipeline(config, std::move(around));
-  const auto told = std::make_shared<std::atomic<int>>(0);
-  set_log_listener([told](LogLevel, std::string_view line) { *told += line.starts_with("no slot was added") ? 1 : 0; });
+  const auto logged = std::make_shared<std::atomic<int>>(0);
+  set_log_listener(
+      [logged](LogLevel, std::string_view line) { *logged += line.starts_with("no slot was added") ? 1 : 0; });
   const auto pop_refused = [&] {
     for (int i = 0; i < 5; ++i) EXPECT_EQ(error_of([&] { pipeline.pop(); }).where().reason, "held");
   };
@@ -206,12 +207,12 @@ TEST_F(OneArray, a_slot_that_cannot_be_added_is_told_once_until_one_is_added) {
   for (int i = 0; i < 2; ++i) kept.push_back(pipeline.pop());
   alloc->refuse = true;
   pop_refused();
-  EXPECT_EQ(*told, 1);
+  EXPECT_EQ(*logged, 1);
   alloc->refuse = false;
   kept.push_back(pipeline.pop());
   alloc->refuse = true;
   pop_refused();
-  EXPECT_EQ(*told, 2);
+  EXPECT_EQ(*logged, 2);
   set_log_listener(nullptr);
 }
 

@@ -237,7 +237,7 @@ TEST_P(ThroughDevices, every_element_arrives_in_waves_of_a_few_chunks) {
   EXPECT_GE(on_device->counters().h2d_copies, 5);
 }
 
-TEST_P(ThroughDevices, a_chunk_larger_than_a_slab_goes_alone) {
+TEST_P(ThroughDevices, a_chunk_larger_than_a_slab_has_a_wave_of_its_own) {
   SelectionRequest request = whole(std::as_writable_bytes(std::span(out_)));
   request.device = reads(/*slab=*/128);
   const auto done = read(std::move(request));

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Real files behind calls that fail as told and that are counted.
+// Real files behind calls that fail on request and that are counted.
 class ScriptedCalls final : public detail::FileCalls {
  public:
   int fail_open = 0, fail_read = 0, fail_stat = 0;              // errno of the next failures

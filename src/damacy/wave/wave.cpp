@@ -69,14 +69,14 @@ void Wave::close_last_piece() noexcept {
   const Lock lock(mutex_);
   if (pieces_.empty()) return;
   pieces_.back().full = true;
-  tell(pieces_.back());
+  report(pieces_.back());
 }
 
 void Wave::close_range(StagedPiece& piece) noexcept {
   const Lock lock(mutex_);
   --piece.open;
   --open_ranges_;
-  tell(piece);
+  report(piece);
   if (sealed_ && open_ranges_ == 0) watcher_.wave_written(shared_from_this());
 }
 
@@ -89,8 +89,8 @@ void Wave::seal(std::uint64_t number) noexcept {
 }
 
 // Once, after its last writer.
-void Wave::tell(StagedPiece& piece) noexcept {
-  if (!piece.full || piece.open > 0 || std::exchange(piece.told, true)) return;
+void Wave::report(StagedPiece& piece) noexcept {
+  if (!piece.full || piece.open > 0 || std::exchange(piece.reported, true)) return;
   watcher_.piece_written(shared_from_this(), piece);
 }
 

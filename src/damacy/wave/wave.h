@@ -77,7 +77,7 @@ struct StagedPiece {
   std::shared_ptr<Arena::Piece> memory;  // an abandoned read keeps it longer
   std::uint64_t begin = 0, bytes = 0;    // in source
   std::uint32_t open = 0;                // ranges that are not written yet
-  bool full = false, told = false, enqueued = false;
+  bool full = false, reported = false, enqueued = false;
   Event began, ended;  // its copy
   WaveStep step;
 };
@@ -171,7 +171,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   friend class StagedRange;
   bool last_piece_has(std::uint64_t bytes) const noexcept;
   void close_range(StagedPiece& piece) noexcept;
-  void tell(StagedPiece& piece) noexcept;  // under the lock
+  void report(StagedPiece& piece) noexcept;  // under the lock
   void close_last_piece() noexcept;
 
   std::optional<Lease<WaveSlot>> slot_;

@@ -1,4 +1,4 @@
-// A wave's staging memory by itself: which pieces there are, who is told of them, and when.
+// A wave's staging memory by itself: its pieces, and when they are reported.
 #include "damacy/wave/wave.h"
 
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kStaging = 64 << 10;  // so a piece is 8 KiB
 
-class Told final : public WaveWatcher {
+class Recorder final : public WaveWatcher {
  public:
   void piece_written(const std::shared_ptr<Wave>&, StagedPiece& piece) noexcept override { pieces.push_back(&piece); }
   void wave_written(const std::shared_ptr<Wave>&) noexcept override { ++waves; }
@@ -34,11 +34,11 @@ class WaveTest : public ::testing::Test {
 
   Arena staging{std::make_shared<PageAlloc>(), kStaging};
   Pool<WaveSlot> slots = one_slot();
-  Told told;
-  std::shared_ptr<Wave> wave = std::make_shared<Wave>(*slots.acquire({}), staging, told);
+  Recorder recorder;
+  std::shared_ptr<Wave> wave = std::make_shared<Wave>(*slots.acquire({}), staging, recorder);
 };
 
-TEST_F(WaveTest, a_piece_is_told_when_it_is_full_and_written_and_the_wave_after_its_pieces) {
+TEST_F(WaveTest, a_piece_is_reported_when_it_is_full_and_written_and_the_wave_after_its_pieces) {
   wave->reserve(8000, kStaging, {});
   {
     const StagedRange first = wave->stage(4000);
@@ -46,30 +46,30 @@ TEST_F(WaveTest, a_piece_is_told_when_it_is_full_and_written_and_the_wave_after_
       const StagedRange second = wave->stage(3000);
     }
     wave->reserve(4096, kStaging, {});  // does not fit behind them
-    EXPECT_TRUE(told.pieces.empty());
+    EXPECT_TRUE(recorder.pieces.empty());
   }
-  ASSERT_EQ(told.pieces.size(), 1u);
-  EXPECT_EQ(told.pieces[0]->bytes, Wave::padded(4000) + Wave::padded(3000));
+  ASSERT_EQ(recorder.pieces.size(), 1u);
+  EXPECT_EQ(recorder.pieces[0]->bytes, Wave::padded(4000) + Wave::padded(3000));
   {
     const StagedRange third = wave->stage(10);
-    EXPECT_EQ(third.begin(), told.pieces[0]->bytes);
+    EXPECT_EQ(third.begin(), recorder.pieces[0]->bytes);
     wave->seal(0);
-    EXPECT_EQ(told.waves, 0);
+    EXPECT_EQ(recorder.waves, 0);
   }
-  EXPECT_EQ(told.pieces.size(), 2u);
-  EXPECT_EQ(told.waves, 1);
+  EXPECT_EQ(recorder.pieces.size(), 2u);
+  EXPECT_EQ(recorder.waves, 1);
 }
 
-TEST_F(WaveTest, a_piece_that_was_told_takes_nothing_more_though_the_next_could_not_be_had) {
+TEST_F(WaveTest, a_reported_piece_takes_nothing_more_although_the_next_could_not_be_allocated) {
   wave->reserve(4096, kStaging, {});
   {
     const StagedRange range = wave->stage(4096);
   }
   EXPECT_THROW(wave->reserve(kStaging + 1, kStaging, {}), Error);
-  ASSERT_EQ(told.pieces.size(), 1u);
+  ASSERT_EQ(recorder.pieces.size(), 1u);
   wave->reserve(1000, kStaging, {});
   const StagedRange next = wave->stage(1000);
-  EXPECT_EQ(told.pieces[0]->bytes, 4096u);
+  EXPECT_EQ(recorder.pieces[0]->bytes, 4096u);
   EXPECT_EQ(wave->pieces().size(), 2u);
 }
 

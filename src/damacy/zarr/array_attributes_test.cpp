@@ -171,7 +171,7 @@ TEST(ArrayAttributes, that_are_malformed_leave_the_array_readable) {
   EXPECT_EQ(info.dims.size(), 2u);
 }
 
-TEST(ArrayAttributes, are_told_of_an_unsupported_array_too) {
+TEST(ArrayAttributes, are_also_given_for_an_unsupported_array) {
   const auto info = info_of({{"zarr.json", v3_document({{"data_type", R"("string")"},
                                                         {"dimension_names", R"(["y","x"])"},
                                                         {"attributes", R"({"scale_factor":2})"}})}});

@@ -19,7 +19,7 @@ ArrayInfo info_of(std::string_view key, std::string_view document) {
   return array_info("a.zarr", store);
 }
 
-TEST(ArrayInfo, tells_what_an_array_is) {
+TEST(ArrayInfo, describes_an_array) {
   const auto info = info_of("zarr.json", kSharded);
   EXPECT_EQ(info.uri, "a.zarr");
   EXPECT_EQ(info.shape, (Dims{100, 70}));
@@ -58,7 +58,7 @@ TEST(ArrayInfo, says_that_there_is_no_conversion_into_batches) {
   EXPECT_EQ(info.chunks, (Dims{4, 3}));
 }
 
-TEST(ArrayInfo, tells_what_it_can_of_an_array_that_cannot_be_read) {
+TEST(ArrayInfo, describes_an_array_that_cannot_be_read) {
   const auto text = info_of("zarr.json", kString);
   EXPECT_FALSE(text.supported);
   EXPECT_EQ(text.why_not,

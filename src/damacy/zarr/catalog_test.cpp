@@ -297,7 +297,7 @@ TEST(Catalog, what_is_held_outlives_clear) {
   EXPECT_EQ(shard->index->chunk_count(), 4u);
 }
 
-// Stops the first open of a document until it is told to go on, and counts those that came.
+// Blocks the first open of a document until it is released, and counts all opens.
 class GateStore final : public Store {
  public:
   explicit GateStore(std::shared_ptr<Store> inner) : inner_(std::move(inner)) {}

@@ -28,7 +28,7 @@ void expect_levels(const GroupMetadata& group) {
   EXPECT_EQ(group.multiscales_count, 2u);
 }
 
-TEST(Group, finds_the_image_in_ome_or_beside_it) {
+TEST(Group, finds_the_image_inside_or_outside_of_ome) {
   expect_levels(v3_group(text(R"({"ome":{"multiscales":)", kImage, "}}")));
   expect_levels(v3_group(text(R"({"multiscales":)", kImage, "}")));
   expect_levels(v2_group(text(R"({"multiscales":)", kImage, "}")));
@@ -89,7 +89,7 @@ TEST(Group, the_first_image_must_name_a_level) {
             wrong("duplicate-key", "/attributes/multiscales/0/datasets/0/path"));
 }
 
-TEST(Group, levels_that_nobody_reads_are_left_out_when_malformed) {
+TEST(Group, malformed_levels_that_are_not_read_are_left_out) {
   const auto group = v3_group(R"({"multiscales":[{"datasets":[{"path":"0"},{"path":".."},{},{"path":"3"},7]}]})");
   EXPECT_EQ(group.level_paths, (std::vector<std::string>{"0", "3"}));
 }

@@ -28,7 +28,7 @@ std::string regular(std::string chunk_shape) {
   return text(R"({"name":"regular","configuration":{"chunk_shape":)", chunk_shape, "}}");
 }
 
-// One byte an element; one axis unless told otherwise.
+// One byte per element; one axis by default.
 Refusal v3_of(std::string shape, std::string chunk_shape, std::string dtype = "uint8",
               std::string codecs = R"(["bytes"])") {
   return refusal_of([&] {

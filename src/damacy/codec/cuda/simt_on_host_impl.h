@@ -131,7 +131,7 @@ bool release_some() {
     return true;
   }
   if (!anybody) return false;
-  std::fprintf(stderr, "kernel: threads wait for each other for ever\n");
+  std::fprintf(stderr, "kernel: deadlock, threads wait for each other\n");
   std::abort();
 }
 

@@ -32,7 +32,7 @@ struct WaveView {
   Lz4Run* lz4_runs;
   u32* lz4_counts;  // bytes that the records of an LZ4 frame produce; 0 when it failed
   u64* records;
-  u64* aside;  // records that finished lanes write and nobody reads
+  u64* aside;  // records that finished lanes write and that are not read
   u8* literals;
 };
 

@@ -159,7 +159,7 @@ TEST(ReferenceDecoder, verifies_a_checksum_behind_what_is_needed) {
   EXPECT_EQ(decode(encoded, content.size(), GpuCodec::zstd, 10).fault, Fault::checksum);
 }
 
-TEST(ReferenceDecoder, wants_the_size_it_was_told) {
+TEST(ReferenceDecoder, wants_the_declared_size) {
   Random random(9);
   const Bytes content = testing::text_like(random, 5000);
   Bytes encoded;

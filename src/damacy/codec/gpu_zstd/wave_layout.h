@@ -82,7 +82,7 @@ struct ScratchLayout {
   // What all parts together may lose to alignment.
   static constexpr u64 kPadding = 11 * Placer::kAlignment;
 
-  static constexpr u64 kAside = 8;  // records that finished lanes write and nobody reads
+  static constexpr u64 kAside = 8;  // records that finished lanes write and that are not read
 };
 
 }  // namespace damacy::gpu

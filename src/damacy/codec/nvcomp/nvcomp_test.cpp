@@ -64,7 +64,7 @@ TEST(NvcompLibrary, one_without_its_functions_is_refused) {
   EXPECT_NE(why.find("nvCOMP 5.1.0 lacks functions"), std::string::npos) << why;
 }
 
-TEST(NvcompLibrary, both_versions_tell_their_temporary_memory) {
+TEST(NvcompLibrary, both_versions_report_their_temporary_memory) {
   for (const char* which : {"5", "6"})
     EXPECT_EQ(fake(which)->temp_bytes(GpuCodec::zstd, 2, 1000, 1500), 4500u) << which;
 }
@@ -204,7 +204,7 @@ TEST_F(NvcompWave, a_malformed_header_is_an_error_and_bad_lz4_is_the_hosts) {
   EXPECT_EQ(lz4.index, FrameList::kHost);
 }
 
-TEST_F(NvcompWave, a_success_that_wrote_only_half_goes_to_the_host) {
+TEST_F(NvcompWave, a_success_that_wrote_only_half_is_decoded_on_the_host) {
   make();
   Piece piece = packed(5000);
   ASSERT_TRUE(add(piece).ok());

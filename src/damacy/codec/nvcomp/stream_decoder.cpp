@@ -14,7 +14,7 @@ using nvcomp::Frames;
 using nvcomp::Round;
 using nvcomp::View;
 
-constexpr std::byte kNoVerdict{0xff};  // refused, so that the host decodes what nobody did
+constexpr std::byte kNoVerdict{0xff};  // refused, so that the host decodes frames that were not decoded
 
 void require_room(const char* what, std::uint64_t bytes, std::uint64_t needed) {
   if (bytes < needed)

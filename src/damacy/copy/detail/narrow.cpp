@@ -89,8 +89,9 @@ PlaneMove move_of(std::size_t bytes, std::int64_t count) {
 // Which axes make the plane; false: the block is not narrow.
 bool choose(std::span<const CopyAxis> axes, std::int64_t element, std::size_t& along, std::size_t& across) {
   const std::size_t inner = axes.size() - 1;
-  const auto beside = std::ranges::find_if(axes, [&](const CopyAxis& a) { return std::abs(a.src_stride) == element; });
-  const auto closest = static_cast<std::size_t>(beside - axes.begin());
+  const auto contiguous =
+      std::ranges::find_if(axes, [&](const CopyAxis& a) { return std::abs(a.src_stride) == element; });
+  const auto closest = static_cast<std::size_t>(contiguous - axes.begin());
   if (axes[inner].extent <= kWidth) {
     across = inner;
     along = inner == 0 ? 1 : 0;

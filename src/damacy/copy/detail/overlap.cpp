@@ -211,7 +211,7 @@ class Finder {
     const auto total = checked_add(element_count(copies_[a.copy].extents), element_count(copies_[b.copy].extents));
     if (!total || *total > kMostEnumerated)
       refuse(formatted(
-          "whether copies {} and {} overlap cannot be told: their layouts differ, and together they have more than {} elements",
+          "cannot check whether copies {} and {} overlap: their layouts differ, and together they have more than {} elements",
           a.copy, b.copy, kMostEnumerated));
     if (pass_each_other(a, b)) return false;
     const auto first = addresses(a);

@@ -47,7 +47,7 @@ class CudaTest : public ::testing::Test {
   }
 };
 
-TEST(CudaProbe, tells_what_is_missing) {
+TEST(CudaProbe, names_what_is_missing) {
   const FakeCuda fake;
   EXPECT_EQ(fake.open().probe.state, CudaState::usable);
 
@@ -325,7 +325,7 @@ TEST_F(CudaTest, full_memories_are_out_of_memory) {
 TEST_F(CudaTest, memory_in_order_is_taken_and_given_back_on_its_stream_without_a_wait) {
   const auto device = cuda::bind_primary(api, 0);
   const auto stream = device->make_stream();
-  fake.set("queries", 1'000'000'000);  // whoever waits for an event on the host waits for ever
+  fake.set("queries", 1'000'000'000);  // a wait for an event on the host never ends
   {
     OrderedBuffer memory(device->make_ordered_memory(), 64);
     stream->wait(memory.ready());
@@ -409,7 +409,7 @@ TEST_F(CudaTest, while_a_graph_is_captured_fences_are_put_off_and_the_capture_st
   EXPECT_EQ(fake.live("broken_captures"), 1);
 }
 
-TEST_F(CudaTest, a_fence_for_the_host_alone_is_refused_by_streams_and_tells_what_failed) {
+TEST_F(CudaTest, a_fence_for_the_host_alone_is_refused_by_streams_and_reports_what_failed) {
   const auto device = cuda::bind_primary(api, 0);
   const auto stream = device->make_stream();
   const Event fence = device->fence_all(/*spare_captures=*/true);

@@ -31,7 +31,7 @@ __global__ void delay(long long clocks) {
   }
 }
 
-// A context of somebody else's is current on the thread, as with torch.
+// A context of another owner is current on the thread, as with torch.
 class GpuTest : public ::testing::Test {
  protected:
   static constexpr long long kLong = 100'000'000;  // some 50 ms
@@ -58,7 +58,7 @@ class GpuTest : public ::testing::Test {
   }
 };
 
-TEST_F(GpuTest, kernels_run_in_stream_order_beside_copies) {
+TEST_F(GpuTest, kernels_and_copies_run_in_stream_order) {
   const HostBuffer host(device->pinned_memory(), 1000);
   const HostBuffer memory(device->device_memory(), 1000);
   std::memset(host.data(), 41, 1000);
@@ -77,7 +77,7 @@ TEST_F(GpuTest, kernels_run_in_stream_order_beside_copies) {
   for (const std::byte byte : host.bytes()) ASSERT_EQ(byte, std::byte{42});
 }
 
-TEST_F(GpuTest, a_launch_that_cannot_be_is_an_error_and_the_device_goes_on) {
+TEST_F(GpuTest, an_invalid_launch_is_an_error_and_the_device_stays_usable) {
   const auto stream = device->make_stream();
   EXPECT_THROW(stream->enqueue({.on_host = {},
                                 .launch =
