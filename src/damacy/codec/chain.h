@@ -49,7 +49,7 @@ struct CodecSpec {
   LzmaFormat lzma{};                // of lzma
   std::string slow{};               // what of it has no fast decoder: "blosc of snappy"; empty: nothing
 
-  // Four bytes that are verified and taken away.
+  // A checksum of four bytes, which is verified and removed.
   bool is_checksum() const noexcept { return id >= CodecId::crc32c && id <= CodecId::lookup3; }
   // The encoded size follows from the decoded one.
   bool is_fixed_size() const noexcept { return id >= CodecId::crc32c; }

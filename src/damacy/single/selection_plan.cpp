@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/zarr/metadata.h"
 #include "damacy/zarr/shard_index.h"
 
@@ -74,7 +74,7 @@ std::vector<MergedRead> SelectionPlan::ranges(const std::string& key, std::span<
   if (array.metadata().codecs.fixed_size())
     rules.exact_chunk_bytes = array.metadata().codecs.fixed_encoded_size(array.metadata().chunk_bytes());
   if (index.size() != index_bytes(array))
-    throw Error(Status::io, text("short read: ", index.size(), " of ", index_bytes(array), " bytes of the index"),
+    throw Error(Status::io, formatted("short read: {} of {} bytes of the index", index.size(), index_bytes(array)),
                 "short-read")
         .at_key(key);
   const ShardIndex parsed = ShardIndex::parse(index, array.entries_of(0), array.metadata().shards[0].index, rules);

@@ -36,7 +36,7 @@ std::string listed(const std::vector<Target>& targets) {
 }
 
 std::string what_there_is(const BuiltKernels& kernels) {
-  std::string there_is = text("kernels for ", listed(kernels.cubins));
+  std::string there_is = formatted("kernels for {}", listed(kernels.cubins));
   if (kernels.ptx.empty()) return there_is;
   return formatted("{}{}by a driver for CUDA {} or newer, for GPUs from {} on", there_is,
                    kernels.cubins.empty() ? "" : " and, ", version_text(kernels.toolkit), listed(kernels.ptx));
@@ -45,8 +45,8 @@ std::string what_there_is(const BuiltKernels& kernels) {
 }  // namespace
 
 std::string build_text(const BuiltKernels& kernels) {
-  return text("CUDA ", version_text(kernels.toolkit), ", for drivers for CUDA ", version_text(kernels.oldest_driver),
-              " or newer: ", what_there_is(kernels));
+  return formatted("CUDA {}, for drivers for CUDA {} or newer: {}", version_text(kernels.toolkit),
+                   version_text(kernels.oldest_driver), what_there_is(kernels));
 }
 
 std::string version_text(int version) {
@@ -82,8 +82,9 @@ std::string why_no_kernels(const BuiltKernels& kernels, int capability, int driv
   const bool compiled =
       std::any_of(kernels.ptx.begin(), kernels.ptx.end(), [&](const Target& t) { return compiles_to(t, capability); });
   if (compiled && driver >= kernels.toolkit) return {};
-  const std::string there_is = text("this build has ", what_there_is(kernels));
-  if (compiled) return text(there_is, ", and this driver is for CUDA ", version_text(driver), ": update the driver");
+  const std::string there_is = formatted("this build has {}", what_there_is(kernels));
+  if (compiled)
+    return formatted("{}, and this driver is for CUDA {}: update the driver", there_is, version_text(driver));
   if (capability < kOldestCapability)
     return formatted("{}, and there are none for GPUs before {}", there_is, capability_text(kOldestCapability));
   return formatted("{}: install a wheel with kernels for {}, or build one with DAMACY_CUDA_ARCHS={}-real", there_is,

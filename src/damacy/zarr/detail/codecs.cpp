@@ -104,14 +104,14 @@ std::uint32_t parse_seed(const std::optional<Value>& initval, const std::optiona
 std::string slow_part(const CodecSpec& codec, const std::optional<Value>& cname) {
   if (codec.id == CodecId::blosc) {
     const bool is_old = cname && cname->is(Kind::string) && (cname->text() == "blosclz" || cname->text() == "snappy");
-    return is_old ? text(codec.name, " of ", cname->text()) : std::string();
+    return is_old ? formatted("{} of {}", codec.name, cname->text()) : std::string();
   }
   const bool is_slow = codec.id == CodecId::bz2 || codec.id == CodecId::lzma || codec.id == CodecId::fletcher32 ||
                        codec.id == CodecId::lookup3;
   return is_slow ? codec.name : std::string();
 }
 
-// What a bytes->bytes codec needs of its options, which `options` holds.
+// The parameters that a bytes->bytes codec takes from `options`.
 CodecSpec bytes_codec(const Known& known, std::string_view name, const std::optional<Value>& options) {
   const auto option = [&](std::string_view key) { return options ? options->find(key) : std::nullopt; };
   CodecSpec codec{.id = known.id, .name = std::string(name)};

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy {
 namespace {
@@ -15,7 +15,7 @@ using json::Value;
 constexpr std::uint32_t kUsualPreset = 6;
 
 Error unsupported(const Value& at, std::string_view what) {
-  return at.unsupported(text("codec 'lzma': ", what, " is not supported"), "codec-option");
+  return at.unsupported(formatted("codec 'lzma': {} is not supported", what), "codec-option");
 }
 
 bool is_lzma(std::uint64_t id) {
@@ -35,7 +35,7 @@ std::uint32_t option(const Value& filter, std::string_view name, std::uint32_t o
 LzmaFilter parse_filter(const Value& value) {
   const Value id = value.expect(Kind::object).at("id");
   LzmaFilter filter{.id = static_cast<std::uint64_t>(id.integer(0))};
-  if (!is_known(filter.id)) throw unsupported(id, text("filter ", filter.id));
+  if (!is_known(filter.id)) throw unsupported(id, formatted("filter {}", filter.id));
   filter.distance = option(value, "dist", 1, 1);
   filter.start = option(value, "start_offset", 0);
   if (!is_lzma(filter.id)) return filter;
@@ -62,7 +62,7 @@ std::vector<LzmaFilter> parse_filters(const Value& options) {
 std::uint32_t parse_u32(const Value& number, std::uint32_t min) {
   const std::int64_t value = number.integer(min);
   constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
-  if (value > kMost) throw number.error(Status::inval, text(value, " is more than ", kMost), "limit");
+  if (value > kMost) throw number.error(Status::inval, formatted("{} is more than {}", value, kMost), "limit");
   return static_cast<std::uint32_t>(value);
 }
 
@@ -77,7 +77,7 @@ LzmaFormat parse_lzma(const std::optional<Value>& options) {
     case 3:
       return {.container = LzmaFormat::Container::raw, .filters = parse_filters(*options)};
     default:
-      throw unsupported(*format, text("format ", number));
+      throw unsupported(*format, formatted("format {}", number));
   }
 }
 
