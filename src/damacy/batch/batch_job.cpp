@@ -1,14 +1,14 @@
 #include "damacy/batch/batch_job.h"
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 
 namespace {
 
-// What names no chunk comes behind what does.
+// Errors without a chunk come after errors with one.
 bool is_of_earlier_chunk(const Error& one, const Error& other) {
   const auto& chunk = one.where().chunk;
   return chunk && (!other.where().chunk || *chunk < *other.where().chunk);
@@ -132,7 +132,7 @@ void BatchJob::fail_batch() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
     first = *errors_[row];
     first->at_stream_index(indices_[row]).at_batch(shape_.id, indices_);
   }
-  if (failed > 1) first->with_note(text(failed - 1, " more of the batch's samples failed"));
+  if (failed > 1) first->with_note(formatted("{} more of the batch's samples failed", failed - 1));
   failure_ = first;
 }
 

@@ -10,7 +10,7 @@
 #include "damacy/copy/detail/narrow.h"
 #include "damacy/copy/element_ops.h"
 #include "damacy/core/error.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/thread.h"
 
 namespace damacy::copy {

@@ -141,11 +141,11 @@ Error current_error() noexcept {
     } catch (const Error& error) {
       return error;
     } catch (const std::bad_alloc&) {
-      return Error(Status::oom, text("no memory left on the host", address_space_note()), "memory");
+      return Error(Status::oom, formatted("no memory left on the host{}", address_space_note()), "memory");
     } catch (const std::length_error&) {  // more elements than addresses
       return Error(Status::oom, "no memory could hold so much", "memory");
     } catch (const std::exception& error) {
-      return Error(Status::io, text("internal: ", std::string_view(error.what())), "io");
+      return Error(Status::io, formatted("internal: {}", std::string_view(error.what())), "io");
     }
   } catch (const std::exception&) {  // no memory for the words
     return Error::out_of_memory();

@@ -1,6 +1,6 @@
-// The one exception of the library: a status, a message, and where it happened.
-// A layer that knows more fills in its own fields on the way up; describe() makes the line a user reads.
-// Making, copying and extending an Error never throws: without memory it becomes Error::out_of_memory().
+// The one exception class of the library: a status, a message, and the place. Each layer fills in the fields that it
+// knows on the way up. describe() makes the line that users read. Making, copying and extending an Error never throws:
+// without memory it becomes Error::out_of_memory().
 #pragma once
 
 #include <cstdint>
@@ -70,8 +70,8 @@ class Error : public std::runtime_error {
   const std::string& message() const noexcept;
   const ErrorWhere& where() const noexcept;
 
-  // Each returns *this, for `throw e.at_key("c/0/1")`; a field that is already set stays: the first to know it knew
-  // best.
+  // Each returns *this, for `throw e.at_key("c/0/1")`. A field that is already set is not changed: the innermost layer
+  // sets it first.
   Error& with_kind(ErrorKind kind) noexcept;
   Error& with_errno(int number) noexcept;
   Error& with_sticky(bool sticky) noexcept;

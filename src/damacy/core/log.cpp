@@ -87,7 +87,7 @@ void attempt(Step step) noexcept {
 }  // namespace
 
 void log(LogLevel level, std::string_view line) noexcept {
-  attempt([&] { tell(level, line); });
+  attempt([&] { write_record(level, line); });
 }
 
 void log_current_error(LogLevel level) noexcept {
@@ -96,13 +96,13 @@ void log_current_error(LogLevel level) noexcept {
 
 void log_some(LogLevel level, std::string_view kind, std::string_view line) noexcept {
   attempt([&] {
-    tell_summaries(false);
-    if (admits(kind)) tell(level, text(kind, ": ", line));
+    write_summaries(false);
+    if (admits(kind)) write_record(level, text(kind, ": ", line));
   });
 }
 
 void log_summaries(bool now_or_never) noexcept {
-  attempt([&] { tell_summaries(now_or_never); });
+  attempt([&] { write_summaries(now_or_never); });
 }
 
 void set_log_level(LogLevel level) {

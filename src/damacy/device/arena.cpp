@@ -6,8 +6,8 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -44,7 +44,7 @@ std::byte* Arena::fit(std::size_t bytes) {
 Arena::Piece Arena::take(std::size_t bytes, std::stop_token stop, std::size_t most) {
   if (bytes == 0) return {};
   if (bytes > buffer_.size())
-    throw Error(Status::oom, text("a piece of ", bytes, " bytes does not fit a buffer of ", buffer_.size()), "buffers");
+    throw Error(Status::oom, formatted("{} bytes do not fit the buffer of {} bytes", bytes, buffer_.size()), "buffers");
   Lock lock(mutex_);
   Waiter self;
   *std::exchange(last_, &self.next) = &self;

@@ -11,8 +11,8 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/device/ordered_alloc.h"
 
 namespace damacy {

@@ -97,7 +97,7 @@ Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
   try {
     staging_ = take_memory(sink_->staging(), run_.bytes, std::move(stop));
   } catch (const Error& error) {
-    // Hung reads hold so much that there is room for single chunks at most.
+    // Hung reads hold so much memory that there is room for single chunks at most.
     apart_ = run_.chunks.size() > 1 && error.where().reason == "deadline";
     if (!apart_) throw;
   }
@@ -139,7 +139,7 @@ void ChunkRunRead::read_apart(std::size_t thread, const Part& part) {
     const std::uint32_t chunk = run_.chunks[next_];
     const ChunkPlace& where = tasks.where(chunk);
     const auto failed = failure_of([&] {
-      staging_ = {};  // whoever holds memory must not wait for more
+      staging_ = {};  // a thread that holds memory must not wait for more
       staging_ = take_memory(sink_->staging(), where.bytes, stop_);
       run_.offset = where.offset;
       watch_ = {};
@@ -153,7 +153,7 @@ void ChunkRunRead::read_apart(std::size_t thread, const Part& part) {
   }
 }
 
-// A merged read fails as a whole; the chunks that can be read must not suffer for the one that cannot.
+// A merged read fails as a whole. Reads its chunks one by one, so that only those that cannot be read fail.
 void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const Error& failure) {
   const bool again = run_.chunks.size() > 1 && part.object && failure.status() == Status::io && !stop_.stop_requested();
   while (next_ < run_.chunks.size()) {

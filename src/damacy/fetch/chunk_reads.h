@@ -40,8 +40,8 @@ class ChunkSink {
   virtual Arena& staging() noexcept = 0;  // where packed bytes are read to
   // The chunk cannot be read.
   virtual void give_up(std::size_t chunk, const Error& why) noexcept = 0;
-  // An abandoned request was its last: nothing more comes, and the request keeps it and some of staging() until storage
-  // lets go.
+  // Its last request was abandoned: no more calls follow. The request keeps the sink and a part of staging() until its
+  // storage call returns.
   virtual void end() noexcept {}
   // `packed` has the size of the encoded chunk; with `available`, only those ranges of it were read. False if they were
   // too few; then nothing was done. Otherwise the chunk is finished, also if it failed.

@@ -138,9 +138,9 @@ void ChunkTasks::fail_rows(std::size_t chunk, const Error& error) noexcept {
   for (const std::uint32_t row : rows_of(chunk)) job_->fail(row, error);
 }
 
-// A plan that a close gave up has read nothing, and a shard of it may be opening still.
+// A plan that was cancelled by a close has read nothing, and one of its shards may still be opening.
 void ChunkTasks::planned() {
-  if (shards_told_ && end_read()) check_last_read();
+  if (shards_done_ && end_read()) check_last_read();
   close_task();
 }
 

@@ -32,7 +32,7 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   // until planned().
   ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, With with);
 
-  // In this order: every shard (any thread, each once) opened or given up, then the chunks.
+  // In this order: every shard (any thread, each once) opened or cancelled, then the chunks.
   void open_shard(std::size_t shard);  // throws nothing but Abandoned
   void give_up_shard(std::size_t shard, const Error& why) noexcept;
   void find_chunks();
@@ -72,9 +72,9 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
   void fail_shard(std::size_t shard, const Error& error) noexcept;
 
-  // On a watched thread: fails what is not what was read. Throws nothing but Abandoned.
+  // On a watched thread: fails objects that have changed since they were read. Throws nothing but Abandoned.
   void check_unchanged();
-  // Storage does not say.
+  // Storage does not answer.
   void abandon(const Error& why) noexcept override { fail_all(why); }
 
  private:

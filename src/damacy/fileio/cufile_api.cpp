@@ -10,8 +10,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 
 namespace damacy::cufile {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "damacy/core/file_calls.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/fileio/file_error.h"
 
 namespace damacy {

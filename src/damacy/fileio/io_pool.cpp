@@ -7,8 +7,8 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/core/thread.h"
 
 namespace damacy {

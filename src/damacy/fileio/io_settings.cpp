@@ -14,8 +14,8 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -128,7 +128,7 @@ struct Changes {
   std::deque<std::unique_ptr<const IoSettings>> snapshots
       DAMACY_GUARDED_BY(mutex);  // kept: readers hold on to them without a count
 
-  // A snapshot of that content; those before are looked at, so that switching back and forth makes no new ones.
+  // A snapshot with that content. Reuses earlier snapshots, so that switching back and forth makes no new ones.
   const IoSettings* snapshot(const IoSettings& content) DAMACY_REQUIRES(mutex) {
     for (const auto& kept : snapshots)
       if (*kept == content) return kept.get();

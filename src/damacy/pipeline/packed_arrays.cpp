@@ -6,7 +6,6 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -14,13 +13,13 @@ namespace {
 constexpr std::size_t kMostUris = 4096;  // with a warning
 
 bool is_first(const std::string& uri) {
-  struct Told {
+  struct Warned {
     Mutex mutex;
     std::set<std::string> uris DAMACY_GUARDED_BY(mutex);
   };
-  static Told& told = *new Told;  // never destroyed: threads may push while the process exits
-  const Lock lock(told.mutex);
-  return told.uris.size() < kMostUris && told.uris.insert(uri).second;
+  static Warned& warned = *new Warned;  // never destroyed: threads may push while the process exits
+  const Lock lock(warned.mutex);
+  return warned.uris.size() < kMostUris && warned.uris.insert(uri).second;
 }
 
 }  // namespace

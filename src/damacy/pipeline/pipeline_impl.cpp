@@ -76,8 +76,9 @@ PipelineImpl::PipelineImpl(Config config_, Surroundings surroundings)
     slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), batch_device,
                                     [wake = wakeup] { wake->notify(); });
     engine = make_engine();
-    log(LogLevel::info, text("pipeline on ", batch_device ? text("cuda:", batch_device->index()) : "cpu", ": ",
-                             settings_text(config, engine_device.get())));
+    log(LogLevel::info,
+        formatted("pipeline on {}: {}", batch_device ? formatted("cuda:{}", batch_device->index()) : "cpu",
+                  settings_text(config, engine_device.get())));
     planner = Thread("damacy-plan", [this] { plan_batches(stopping.get_token()); });
   } catch (Error& error) {
     if (error.status() == Status::oom && error.where().reason == "memory")

@@ -130,9 +130,9 @@ class PipelineImpl {
   // used under the lock, or by who keeps a reference; the planner has ended before.
   SampleStream stream DAMACY_GUARDED_BY(wakeup->mutex);
   KeepLimit keep DAMACY_GUARDED_BY(wakeup->mutex);  // since the slots were made
-  bool told_of_added DAMACY_GUARDED_BY(wakeup->mutex) = false;
-  bool told_of_many DAMACY_GUARDED_BY(wakeup->mutex) = false;
-  bool told_of_refusal DAMACY_GUARDED_BY(wakeup->mutex) = false;
+  bool logged_added DAMACY_GUARDED_BY(wakeup->mutex) = false;
+  bool logged_many DAMACY_GUARDED_BY(wakeup->mutex) = false;
+  bool logged_refusal DAMACY_GUARDED_BY(wakeup->mutex) = false;
   bool closed DAMACY_GUARDED_BY(wakeup->mutex) = false;
   std::optional<Observation> last_seen DAMACY_GUARDED_BY(wakeup->mutex);  // of a closed pipeline
   bool refilling DAMACY_GUARDED_BY(wakeup->mutex) = false;

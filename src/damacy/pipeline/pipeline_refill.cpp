@@ -7,7 +7,6 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/fetch/readers.h"
 #include "damacy/pipeline/admission.h"
 #include "damacy/pipeline/pipeline_impl.h"

@@ -48,7 +48,8 @@ std::optional<FreeMemory> PipelineImpl::free_memory() const {
   return bytes ? std::optional(FreeMemory{*bytes, false}) : std::nullopt;
 }
 
-// At the beginning of a pop: reading goes on beside batches that the consumer holds, and what it needs no more goes.
+// At the beginning of a pop: adds a slot, so that reading continues while the consumer holds batches, and frees idle
+// ones.
 void PipelineImpl::adjust_slots(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   if (slots->any_idle()) {
     const auto kept = slots;  // close() may drop them meanwhile
@@ -60,7 +61,7 @@ void PipelineImpl::adjust_slots(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   if (stream.has_unstarted() && slots->is_short()) add_slot(lock);
 }
 
-// The allocator, which may take its time, is called without the lock. Throws when the pipeline was closed meanwhile.
+// Calls the allocator, which may be slow, without the lock. Throws if the pipeline was closed meanwhile.
 Slots::Growth PipelineImpl::add_slot(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   const auto kept = slots;
   lock.unlock();

@@ -30,11 +30,11 @@ class Request : public Abandonable {
   // Opens the object and borrows memory; may wait for memory. complete() receives what it throws. A part with an empty
   // `dst` reads nothing.
   virtual Part prepare(std::size_t thread, std::stop_token stop) = 0;
-  // `failure` is null when all of part.dst was read. Called exactly once, also when the engine stops first (shutdown);
-  // but not, or not to its end, for a request that is abandoned. Throws nothing but Abandoned, and that on an engine's
-  // thread only.
+  // `failure` is null if all of part.dst was read. Called exactly once, also if the engine stops first (shutdown). For
+  // an abandoned request it is not called, or does not run to its end. Throws nothing but Abandoned, and that on an
+  // engine's thread only.
   virtual void complete(std::size_t thread, const Part& part, const Error* failure) = 0;
-  // Copies bytes and hardly computes: an engine may bound how many of these run at once.
+  // Whether it mostly copies bytes. An engine may limit how many such requests run at once.
   virtual bool only_reads() const noexcept { return false; }
   // Whether abandon() may end it. Its memory is freed with the request.
   virtual bool can_be_abandoned() const noexcept { return false; }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 

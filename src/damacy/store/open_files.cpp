@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "damacy/core/file_transfer.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 
 namespace damacy::detail {
 namespace {

@@ -8,7 +8,6 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/core/thread.h"
 #include "damacy/store/storage_watch.h"
 

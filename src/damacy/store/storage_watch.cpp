@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {

@@ -121,7 +121,7 @@ class StorageWatch {
   const Store* store_ DAMACY_GUARDED_BY(mutex_) = nullptr;  // null: waits behind others
 };
 
-// The same objects, each call an operation.
+// A store with the same objects, whose calls are watched operations.
 std::shared_ptr<Store> make_watched_store(std::shared_ptr<Store> store);
 
 }  // namespace damacy

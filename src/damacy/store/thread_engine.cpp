@@ -11,7 +11,6 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/core/thread.h"
 #include "damacy/device/trace.h"
 #include "damacy/store/engine.h"
@@ -225,7 +224,7 @@ class ThreadEngine final : public Engine {
     shared_->ended.notify_all();
   }
 
-  // Without a thread there is nobody to serve: what waits fails.
+  // Without a thread no request can run: waiting requests fail.
   void replace(std::shared_ptr<Seat>& seat) noexcept DAMACY_REQUIRES(seats_mutex_) {
     std::size_t held = 0;
     {

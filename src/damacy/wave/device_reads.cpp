@@ -248,7 +248,7 @@ void ReadWaves::enqueue_and_wait(Enqueue enqueue) {
     try {
       const Lock lock(reads_->stream_mutex_);
       reads_->stream_->record().wait();
-    } catch (const Error&) {  // a device that cannot tell: freeing its memory waits
+    } catch (const Error&) {  // the device cannot record an event: freeing its memory waits
     }
     throw;
   }

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/store/storage_watch.h"
 
 namespace damacy {

@@ -46,8 +46,8 @@ class Frames final : public FrameList {
 
   std::size_t packed() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return zstd_.size() + lz4_.size(); }
   std::size_t zstd_count() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return zstd_.size(); }
-  // How to decode the frames of `codec` with so much temporary memory. Frames that are in no round do not fit by
-  // themselves; nobody decodes them.
+  // How to decode the frames of `codec` with that much temporary memory. Frames in no round do not fit by themselves
+  // and are not decoded.
   std::vector<Round> rounds(GpuCodec codec, std::size_t temp_bytes) const;
 
  private:

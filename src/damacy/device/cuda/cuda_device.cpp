@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/device/cuda/context.h"

@@ -4,8 +4,8 @@
 
 #include <system_error>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/core/thread.h"
 #include "damacy/device/alloc.h"
 
@@ -26,7 +26,7 @@ void start_and_leave_alone(Body body) {
   try {
     Thread("damacy-fence", std::move(body)).leave_alone();
   } catch (const std::system_error& error) {
-    throw Error(Status::oom, text("cannot start a thread that waits for the GPU: ", error.what()), "memory");
+    throw Error(Status::oom, formatted("cannot start a thread that waits for the GPU: {}", error.what()), "memory");
   }
 }
 

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 
 #include "damacy/core/cores.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/core/thread.h"
 
 namespace damacy::cuda {

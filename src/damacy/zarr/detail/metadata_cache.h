@@ -52,7 +52,7 @@ class MetadataCache {
 
    private:
     friend class MetadataCache;
-    // False: somebody else has it; waits until that has changed.
+    // False if another thread has it; then waits until that thread has released it.
     bool take(const std::string& name, Lock& lock);  // of the cache; not held while it waits
 
     MetadataCache& cache_;
