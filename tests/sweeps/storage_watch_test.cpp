@@ -77,7 +77,7 @@ TEST_F(StorageWatchWithoutMemory, gives_up_an_operation_of_a_pipeline_that_close
 
 TEST_F(StorageWatchWithoutMemory, a_failure_of_an_operation_that_was_given_up_reaches_no_handler) {
   EXPECT_TRUE(give_up({}, /*behind=*/false, /*fails=*/true));  // the operation throws Abandoned
-  EXPECT_TRUE(told_.is_late_);
+  EXPECT_TRUE(recorder_.is_late_);
 }
 
 TEST_F(StorageWatchWithoutMemory, gives_up_an_operation_that_waits_behind_others) {
