@@ -128,12 +128,12 @@ TEST(Indexing, lengths_and_numbers_of_axes_must_agree) {
 }
 
 TEST(Indexing, points_in_a_row_are_one_selection) {
-  const Indices from{Numbers({2, 2, 3}), Numbers({0, 4, 1})};
-  const auto all = runs_of_points(from, Indices{kAll}, {4, 6}, bytes_of({3}));
+  const Numbers rows({2, 2, 3}), columns({0, 4, 1});
+  const auto all = runs_of_points(Indices{rows, columns}, Indices{kAll}, {4, 6}, bytes_of({3}));
   ASSERT_TRUE(all);
   ASSERT_EQ(all->size(), 2u);
   EXPECT_EQ((*all)[0], (std::vector<AxisRuns>{{{2, 1, 0, 0, 1}}, {{0, 4, 0, 1, 2}}}));
-  EXPECT_EQ((*all)[1], (std::vector<AxisRuns>{{{3, 1, 2, 0, 1}}, {{1, 1, 2, 0, 1}}}));
+  EXPECT_EQ((*all)[1], (std::vector<AxisRuns>{{{3, 1, 0, 0, 1}}, {{1, 1, 2, 0, 1}}}));
 }
 
 TEST(Indexing, points_need_an_array_per_axis_of_one_length) {
