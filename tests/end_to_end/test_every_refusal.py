@@ -23,7 +23,7 @@ def constants() -> dict[str, int]:
     """Names and values of `Limits` in core/limits.h; of a function the value for 640 decoded bytes."""
     text = (ROOT / "src/damacy/core/limits.h").read_text()
     plain = {name: eval(value.replace("std::uint64_t{1}", "1")) for name, value in PLAIN.findall(text)}  # noqa: S307
-    functions = {name: eval(value, {"decoded": 640}) // 1 for name, value in FUNCTION.findall(text)}  # noqa: S307
+    functions = {name: eval(value, plain | {"decoded": 640}) // 1 for name, value in FUNCTION.findall(text)}  # noqa: S307
     return plain | {name: int(value) for name, value in functions.items()}
 
 
@@ -201,6 +201,8 @@ LIMITS = {
     "threads": (lambda path, value: making(n_io_threads=value), "limit"),
     "samples_after_flush": "tests/end_to_end/test_flush.py:LIMIT = 1 << 20",
     "error_text_bytes": "src/damacy/core/error_test.cpp:cuts_in_the_middle",
+    "lzma_memory_bytes": "src/damacy/codec/lzma_test.cpp:refuses_to_take_more_memory_than_the_limit",
+    "lzma_memory": "src/damacy/codec/lzma_test.cpp:refuses_to_take_more_memory_than_the_limit",
     "log_records_per_second": "src/damacy/core/log_limit_test.cpp:admits_ten_in_a_second",
     "merged_read_bytes": "src/damacy/core/coalesce_test.cpp:grows_to_its_cap_exactly",
     "read_gap_bytes": "tests/end_to_end/test_stats.py:test_the_gap_limit_to_the_byte",

@@ -328,7 +328,7 @@ V2 = {
         "codec-chain",
         "/filters",
     ),
-    "fletcher32": ({"filters": [{"id": "fletcher32"}]}, NO, "codec", "/filters/0"),
+    "base64": ({"filters": [{"id": "base64"}]}, NO, "codec", "/filters/0"),
 }
 
 
