@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "damacy/zarr/array_attributes.h"
+#include "damacy/zarr/detail/cf_attributes.h"
 #include "zarr_support.h"
 
 namespace {
