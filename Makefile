@@ -96,7 +96,7 @@ test-zarr: | apt  ## the tests of damacy.zarr with the last zarr-python 3.2, 3.3
 ARM64 := build/arm64-toolchain
 ARM64_CUDA := build/arm64-cuda-toolchain
 
-$(ARM64)/.made: tools/arm64_toolchain.sh requirements-dev.txt | $(INSTALLED)
+$(ARM64)/.made: tools/arm64_toolchain.sh tools/private_apt.sh requirements-dev.txt | $(INSTALLED)
 	@PY=$(PY) tools/arm64_toolchain.sh $(ARM64)
 	@touch $@
 
@@ -283,7 +283,7 @@ ZIG := build/zig
 .PHONY: cuda-toolchain
 cuda-toolchain: $(CUDA_TOOLCHAIN)/EULA.txt  ## nvcc 12.4 for wheels, in build/cuda-12.4, with licences
 
-$(CUDA_TOOLCHAIN)/EULA.txt: tools/cuda_toolchain.sh
+$(CUDA_TOOLCHAIN)/EULA.txt: tools/cuda_toolchain.sh tools/private_apt.sh
 	@PY=$(WHEEL_PYTHON) tools/cuda_toolchain.sh $(CUDA_TOOLCHAIN)
 	@touch $@
 

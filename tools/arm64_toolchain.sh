@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts together, in FOLDER, what builds damacy for aarch64 on an x86-64 Debian and runs it there. Nothing is installed.
 #   tools/      g++ 12 for aarch64 and qemu's user mode, of Debian 12, for x86-64
-#   root/       the libraries that damacy is built with, their headers, and Python 3.11, of Debian 12, for aarch64
+#   sysroot/    the libraries that damacy is built with, their headers, and Python 3.11, of Debian 12, for aarch64
 #   venv/       bin/python is that Python under qemu, with the Python packages that tests use; damacy is this checkout's
 # toolchain.cmake is for CMake. Needs apt-get, dpkg, g++ and pip of PY.
 #
@@ -9,6 +9,7 @@
 set -euo pipefail
 [[ $# == 1 ]] || { sed -n '2,/^# usage/s/^# \{0,1\}//p' "$0"; exit 2; }
 PY="${PY:-python3}"
+source "$(dirname "$0")/private_apt.sh"
 checkout="$(realpath "$(dirname "$0")/..")"
 mkdir -p "$1"
 folder="$(realpath "$1")" work="$(mktemp -d)"
@@ -27,43 +28,24 @@ PACKAGES="donfig execnet google-crc32c hypothesis importlib_resources iniconfig 
   nibabel numcodecs numpy packaging pandas pluggy Pygments pytest pytest-timeout pytest-xdist python-dateutil PyYAML rich
   shellingham sortedcontainers tensorstore annotated-doc typer typing_extensions tzdata xarray zarr"
 
-own_apt() {  # own_apt ARCHITECTURE: an apt that knows Debian 12 for it, has nothing installed, and leaves this machine's alone
-  local apt="$work/$1"
-  mkdir -p "$apt"/{lists/partial,archives/partial}
-  touch "$apt/status"
-  local keyring=/usr/share/keyrings/debian-archive-keyring.gpg mirror="${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
-  printf 'deb [signed-by=%s] %s %s main\n' "$keyring" "$mirror" bookworm "$keyring" "$mirror" bookworm-updates >"$apt/sources.list"
-  cat >"$apt/conf" <<CONF
-Dir::Etc::SourceList "$apt/sources.list";
-Dir::Etc::SourceParts "/dev/null";
-Dir::State::Lists "$apt/lists";
-Dir::State::status "$apt/status";
-Dir::Cache "$apt";
-APT::Architecture "$1";
-APT::Architectures "$1";
-APT::Sandbox::User "";
-CONF
-  export APT_CONFIG="$apt/conf"
-  apt-get update -qq
-}
-
 unpack() {  # unpack FOLDER DEB...
   mkdir -p "$1/usr/lib"
   ln -sfn usr/lib "$1/lib"
   for deb in "${@:2}"; do dpkg -x "$deb" "$1"; done
 }
 
-rm -rf "${folder:?}"/{tools,root,venv,toolchain.cmake}
-own_apt amd64
+rm -rf "${folder:?}"/{tools,sysroot,venv,toolchain.cmake}
+BOOKWORM=("bookworm main" "bookworm-updates main")
+private_apt "$work/amd64" amd64 "${BOOKWORM[@]}"
 # shellcheck disable=SC2086
 (cd "$work/amd64/archives" && apt-get download -qq $TOOLS)
 unpack "$folder/tools" "$work"/amd64/archives/*.deb
-own_apt arm64
+private_apt "$work/arm64" arm64 "${BOOKWORM[@]}"
 # shellcheck disable=SC2086
 apt-get install -qq --download-only --yes --no-install-recommends $ROOT >/dev/null
-unpack "$folder/root" "$work"/arm64/archives/*.deb
+unpack "$folder/sysroot" "$work"/arm64/archives/*.deb
 # qemu looks for every file here first: what is only for running must not hide this machine's own.
-rm -rf "$folder"/root/{etc,var,tmp,run,bin,sbin,usr/sbin,usr/share/doc}
+rm -rf "$folder"/sysroot/{etc,var,tmp,run,bin,sbin,usr/sbin,usr/share/doc}
 
 # By these scripts, binutils find libraries of theirs that are not installed.
 programs="$folder/tools/usr/bin" bin="$folder/tools/bin"
@@ -72,13 +54,13 @@ for tool in ar as ld nm objcopy objdump ranlib strip; do
   printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' "$folder/tools/usr/lib/x86_64-linux-gnu" \
     "$programs/aarch64-linux-gnu-$tool" >"$bin/$tool"
 done
-printf '#!/bin/sh\nexec "%s" -B"%s/" --sysroot="%s" "$@"\n' "$programs/aarch64-linux-gnu-g++-12" "$bin" "$folder/root" >"$bin/g++"  # nvcc's
+printf '#!/bin/sh\nexec "%s" -B"%s/" --sysroot="%s" "$@"\n' "$programs/aarch64-linux-gnu-g++-12" "$bin" "$folder/sysroot" >"$bin/g++"  # nvcc's
 ln -s "$programs/qemu-aarch64-static" "$bin/qemu"
 chmod +x "$bin"/*
 cat >"$folder/toolchain.cmake" <<CMAKE
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
-set(CMAKE_SYSROOT "$folder/root")
+set(CMAKE_SYSROOT "$folder/sysroot")
 set(CMAKE_C_COMPILER "$programs/aarch64-linux-gnu-gcc-12")
 set(CMAKE_CXX_COMPILER "$programs/aarch64-linux-gnu-g++-12")
 set(CMAKE_C_FLAGS_INIT "-B$bin/")
@@ -93,9 +75,9 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)
-set(CMAKE_CROSSCOMPILING_EMULATOR "$bin/qemu;-L;$folder/root")
+set(CMAKE_CROSSCOMPILING_EMULATOR "$bin/qemu;-L;$folder/sysroot")
 set(Python_EXECUTABLE "$folder/venv/bin/python" CACHE FILEPATH "")
-set(Python_INCLUDE_DIR "$folder/root/usr/include/python3.11" CACHE PATH "")
+set(Python_INCLUDE_DIR "$folder/sysroot/usr/include/python3.11" CACHE PATH "")
 CMAKE
 
 # Python finds its packages by its own name, so that name is a script that starts qemu: so do the processes it starts.
@@ -103,11 +85,11 @@ site="$folder/venv/lib/python3.11/site-packages"
 mkdir -p "$folder/venv/bin" "$site"
 cat >"$folder/venv/bin/python" <<PYTHON
 #!/bin/sh
-exec "$bin/qemu" -L "$folder/root" -0 "\$0" "$folder/root/usr/bin/python3.11" "\$@"
+exec "$bin/qemu" -L "$folder/sysroot" -0 "\$0" "$folder/sysroot/usr/bin/python3.11" "\$@"
 PYTHON
 chmod +x "$folder/venv/bin/python"
 ln -s python "$folder/venv/bin/python3"
-printf 'home = %s\nversion = 3.11.2\ninclude-system-site-packages = false\n' "$folder/root/usr/bin" >"$folder/venv/pyvenv.cfg"
+printf 'home = %s\nversion = 3.11.2\ninclude-system-site-packages = false\n' "$folder/sysroot/usr/bin" >"$folder/venv/pyvenv.cfg"
 # shellcheck disable=SC2086
 $PY -m pip install -qq --disable-pip-version-check --no-deps --no-compile --only-binary=:all: --target "$site" \
   --python-version 3.11 --implementation cp --abi cp311 --abi abi3 --abi none --platform any \

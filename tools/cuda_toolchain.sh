@@ -11,6 +11,7 @@
 set -euo pipefail
 [[ $# == 1 ]] || { sed -n '2,/^# usage/s/^# \{0,1\}//p' "$0"; exit 2; }
 PY="${PY:-python3}"
+source "$(dirname "$0")/private_apt.sh"
 mkdir -p "$1"
 folder="$(realpath "$1")" work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
@@ -23,22 +24,9 @@ checked() {  # checked FILE SHA256
   echo "$2  $1" | sha256sum --check --quiet || { echo "$1 is not the file that is expected"; exit 1; }
 }
 
-compiler() {  # by an apt of its own, which knows trixie non-free only and leaves this machine's alone
-  local version=12.4.131~12.4.1-2 apt="$work/apt"
-  mkdir -p "$apt"/{lists/partial,archives/partial}
-  touch "$apt/status"
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${DEBIAN_MIRROR:-http://deb.debian.org/debian} trixie non-free" \
-    >"$apt/sources.list"
-  cat >"$apt/conf" <<CONF
-Dir::Etc::SourceList "$apt/sources.list";
-Dir::Etc::SourceParts "/dev/null";
-Dir::State::Lists "$apt/lists";
-Dir::State::status "$apt/status";
-Dir::Cache "$apt";
-APT::Architectures "amd64";
-APT::Sandbox::User "";
-CONF
-  (cd "$work" && APT_CONFIG="$apt/conf" apt-get update -qq && APT_CONFIG="$apt/conf" apt-get download -qq "nvidia-cuda-toolkit=$version")
+compiler() {
+  private_apt "$work/apt" amd64 "trixie non-free"
+  (cd "$work" && apt-get download -qq nvidia-cuda-toolkit=12.4.131~12.4.1-2)
   mv "$work"/nvidia-cuda-toolkit_*.deb "$work/toolkit.deb"
   checked "$work/toolkit.deb" cd5fe85aee38d108b315f408a688641478f2402622a10c677478eb7a6c4e5319
   dpkg -x "$work/toolkit.deb" "$work/deb"
