@@ -11,6 +11,13 @@
 
 #include "damacy/core/text.h"
 
+// nvcc 12 fails on a consteval constructor: in CUDA sources the placeholders are counted when the message is made.
+#ifdef __CUDACC__
+#define DAMACY_CONSTEVAL constexpr
+#else
+#define DAMACY_CONSTEVAL consteval
+#endif
+
 namespace damacy {
 namespace detail {
 
@@ -51,7 +58,8 @@ template <class... Parts>
 class Format {
  public:
   template <std::size_t N>
-  consteval Format(const char (&literal)[N]) : literal_(literal, N - 1) {  // NOLINT: implicit, as callers pass literals
+  DAMACY_CONSTEVAL Format(const char (&literal)[N])
+      : literal_(literal, N - 1) {  // NOLINT: implicit, as callers pass literals
     if (count_placeholders(literal_) != sizeof...(Parts)) throw std::logic_error("placeholders and values differ");
   }
   std::string_view literal() const noexcept { return literal_; }
