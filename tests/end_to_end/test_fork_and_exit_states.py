@@ -108,7 +108,7 @@ def test_exit(line, moment, end):
     assert finished.returncode == {"the end of the program": 0, "an exception": 1}.get(end, 3), finished.stderr
     assert finished.stdout == ""
     assert finished.stderr.rstrip().endswith("LookupError: mine") if end == "an exception" else finished.stderr == ""
-    assert finished.seconds < EXIT_LIMIT_S + 5  # starting the interpreter on a busy machine included
+    assert finished.seconds < EXIT_LIMIT_S + 5
 
 
 def test_daemon_threads_that_go_from_source_to_batch_and_back_while_the_interpreter_ends(line):

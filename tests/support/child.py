@@ -17,6 +17,7 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = pathlib.Path(damacy.__file__).resolve().parent.parent
 
 # What programs about pipelines begin with; the first argument is the array they read, and they end in EXIT_LIMIT_S.
+# The last line tells `run` that the imports are done, which take long on a busy machine.
 START = """
 import sys, threading, time, os, signal, itertools
 import damacy
@@ -28,6 +29,7 @@ def sample(k):
     return damacy.Sample(uri=path, aabb=[(k % 4000, k % 4000 + 1)])
 def samples():
     return (sample(k) for k in itertools.count())
+os.write(int(os.environ["STARTED_FD"]), str(time.monotonic()).encode())
 """
 EXIT_LIMIT_S = 5.0
 
@@ -37,7 +39,7 @@ class Finished:
     returncode: int
     stdout: str
     stderr: str
-    seconds: float
+    seconds: float  # from the end of START, if the program begins with it, else from the start of the process
 
 
 def run(
@@ -49,15 +51,25 @@ def run(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
     environment |= environ or {}
     command = [sys.executable, *flags, "-X", "faulthandler", "-c", textwrap.dedent(program), *map(str, arguments)]
+    started, child_started = os.pipe()
+    os.set_blocking(started, False)
+    environment["STARTED_FD"] = str(child_started)
     start = time.monotonic()
-    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=[child_started]
+    )
+    os.close(child_started)
     try:
         stdout, stderr = child.communicate(timeout=limit_s)
+        end = time.monotonic()
     except subprocess.TimeoutExpired:
         child.kill()
         stdout, stderr = child.communicate()
         raise AssertionError(f"no end after {limit_s} s\n{stdout}\n{stderr}") from None
-    return Finished(child.returncode, stdout, stderr, time.monotonic() - start)
+    finally:
+        with os.fdopen(started, "rb", buffering=0) as pipe:
+            start = float(pipe.read() or start)
+    return Finished(child.returncode, stdout, stderr, end - start)
 
 
 def run_well(program: str, *arguments, **options) -> Finished:
