@@ -109,8 +109,11 @@ function(damacy_add_package_test)
   if(NOT DAMACY_INSTALL OR DAMACY_SANITIZE OR SKBUILD)
     return()
   endif()
+  if(CMAKE_CROSSCOMPILING)
+    set(cross -DTOOLCHAIN=${CMAKE_TOOLCHAIN_FILE})
+  endif()
   add_test(NAME installed_package COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}
-    -DWORK=${PROJECT_BINARY_DIR}/installed_package -P ${DAMACY_TEST_FILES}/package/installed_package.cmake)
+    -DWORK=${PROJECT_BINARY_DIR}/installed_package ${cross} -P ${DAMACY_TEST_FILES}/package/installed_package.cmake)
   set_tests_properties(installed_package PROPERTIES TIMEOUT 300)
 endfunction()
 

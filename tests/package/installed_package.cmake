@@ -1,7 +1,8 @@
 # Installs the build in BUILD, moves the installation to another folder, and builds examples/cpp against it, with the
 # compression libraries in yet another folder. Then configures a project that adds the source tree with
 # add_subdirectory. Nothing of the package may name a path of this machine.
-#   cmake -DBUILD=... -DSOURCE=... -DWORK=... -P installed_package.cmake
+#   cmake -DBUILD=... -DSOURCE=... -DWORK=... [-DTOOLCHAIN=...] -P installed_package.cmake
+# TOOLCHAIN is the file of a build for another machine; it names the emulator.
 cmake_minimum_required(VERSION 3.25)
 
 function(run)
@@ -19,6 +20,11 @@ function(expect wanted pattern)
     message(FATAL_ERROR "${ARGN}: ended with ${result}, printed ${output}; expected ${wanted} and ${pattern}")
   endif()
 endfunction()
+
+if(TOOLCHAIN)  # libraries are looked for in its root alone, unless another root is named
+  include(${TOOLCHAIN})
+  set(cross -DCMAKE_TOOLCHAIN_FILE=${TOOLCHAIN} -DCMAKE_FIND_ROOT_PATH=${WORK})
+endif()
 
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
@@ -51,7 +57,7 @@ foreach(line IN LISTS libraries)
   file(MAKE_DIRECTORY ${WORK}/elsewhere/lib)
   file(COPY_FILE "${library}" "${WORK}/elsewhere/lib/${name}")
 endforeach()
-run(${CMAKE_COMMAND} -S ${SOURCE}/examples/cpp -B ${WORK}/example -G Ninja -DCMAKE_BUILD_TYPE=Debug
+run(${CMAKE_COMMAND} -S ${SOURCE}/examples/cpp -B ${WORK}/example -G Ninja -DCMAKE_BUILD_TYPE=Debug ${cross}
   "-DCMAKE_PREFIX_PATH=${WORK}/moved\;${WORK}/elsewhere")
 file(READ ${WORK}/example/build.ninja rules)
 foreach(name IN ITEMS zstd lz4 isal lzma bz2)
@@ -63,12 +69,12 @@ if(rules MATCHES "${SOURCE}/src" OR rules MATCHES "${BUILD}/lib")
   message(FATAL_ERROR "the example is built with files of the source or build folder")
 endif()
 run(${CMAKE_COMMAND} --build ${WORK}/example)
-expect(1 "no zarr metadata" ${WORK}/example/stream_crops ${WORK}/no-such-array)
-expect(1 "no zarr metadata" ${WORK}/example/read_box ${WORK}/no-such-array)
+expect(1 "no zarr metadata" ${CMAKE_CROSSCOMPILING_EMULATOR} ${WORK}/example/stream_crops ${WORK}/no-such-array)
+expect(1 "no zarr metadata" ${CMAKE_CROSSCOMPILING_EMULATOR} ${WORK}/example/read_box ${WORK}/no-such-array)
 file(WRITE ${WORK}/three-bytes.txt "abc")
-expect(0 "3 bytes, checksum e71fa2190541574b" ${WORK}/example/read_file ${WORK}/three-bytes.txt)
+expect(0 "3 bytes, checksum e71fa2190541574b" ${CMAKE_CROSSCOMPILING_EMULATOR} ${WORK}/example/read_file ${WORK}/three-bytes.txt)
 
-run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/subproject -B ${WORK}/subproject -G Ninja -DUSE_CUDA=OFF
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/subproject -B ${WORK}/subproject -G Ninja -DUSE_CUDA=OFF ${cross}
   -DDAMACY_SOURCE=${SOURCE})
 run(${CMAKE_COMMAND} --build ${WORK}/subproject --target help)
 if(NOT output MATCHES "damacy_pipeline" OR output MATCHES "_tests|_native")
