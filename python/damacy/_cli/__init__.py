@@ -1,1 +1,1 @@
-"""The commands of `damacy`, one module each, and what they share: console, text of boxes, output files, PNG."""
+"""The commands of `damacy`, one module each, and the modules that they share: console, boxes, output files, PNG."""

@@ -1,6 +1,6 @@
-"""`damacy bench`: a group of measurements. Its default measures crops of an array; others register with `app.command`.
+"""`damacy bench`: a group of benchmarks. The default one reads crops of an array; others register with `app.command`.
 
-Knows the commands and what they show; measuring is `bench_crops`."""
+Parses options and shows results; `bench_crops` does the measuring."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from damacy._cli.console import (
     Threads,
     extents,
     fail,
-    failures_told,
     fields_table,
     out,
     print_json,
     progress_bar,
     refuse,
+    report_failures,
     size,
 )
 from damacy._cli.output import written_whole
 
 
 class _DefaultCommand(typer.core.TyperGroup):
-    """A group whose first word may also be the default command's first argument."""
+    """A command group that runs `crops` if the first word is not the name of a command."""
 
     def parse_args(self, context: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
@@ -48,34 +48,34 @@ app = typer.Typer(
 
 @app.callback()
 def group() -> None:
-    """What typer needs to see a group where there is one command."""
+    """Makes typer treat `bench` as a group although only one command may be registered."""
 
 
 @app.command("crops")
 def crops(
     uri: Annotated[str | None, typer.Argument(help="Path or file:// uri of an array or an image.")] = None,
     synthetic: Annotated[
-        bool, typer.Option("--synthetic", help="Write an image and measure that; needs zarr.")
+        bool, typer.Option("--synthetic", help="Write an image and read that one; needs zarr.")
     ] = False,
     folder: Annotated[pathlib.Path, typer.Option(help="Where --synthetic keeps its image.")] = pathlib.Path(
         "damacy-bench"
     ),
-    crop: Annotated[str, typer.Option(help="Extents, such as 64,256,256; else about 1 MiB of elements.")] = "",
-    batch: Annotated[int, typer.Option(min=1, help="Crops a batch.")] = 8,
+    crop: Annotated[str, typer.Option(help="Shape of a crop, such as 64,256,256; by default about 1 MiB.")] = "",
+    batch: Annotated[int, typer.Option(min=1, help="Crops in a batch.")] = 8,
     seconds: Annotated[float, typer.Option(min=0.01, max=3600, help="How long each measurement lasts.")] = 3.0,
     threads: Threads = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    peers: Annotated[bool, typer.Option(help="Also tensorstore and zarr, where they are installed.")] = True,
+    peers: Annotated[bool, typer.Option(help="Also measure tensorstore and zarr, if installed.")] = True,
     html: Annotated[
-        pathlib.Path | None, typer.Option("--html", help="Also write the result as a page for a browser.")
+        pathlib.Path | None, typer.Option("--html", help="Also write the result to this HTML file.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stream random crops of an array; show each stage, the machine's ceilings, other readers, and what to change."""
+    """Stream random crops of an array; show time by stage, upper bounds of this machine, other readers, and advice."""
     if (uri is None) != synthetic:
         refuse("name either a URI or --synthetic", as_json)
     if uri is None:
-        with failures_told(folder, as_json):
+        with report_failures(folder, as_json):
             uri = _synthetic(folder, as_json)
     try:
         setting = bench_crops.setting(uri, _numbers(crop), batch, seconds, threads, device)
@@ -95,7 +95,7 @@ def crops(
     except damacy.DamacyError as error:
         fail(error, as_json)
     if html is not None:
-        with failures_told(html, as_json), written_whole(html) as file:
+        with report_failures(html, as_json), written_whole(html) as file:
             file.write(bench_page.page(report).encode())
     if as_json:
         print_json(report.as_dict())
@@ -120,7 +120,7 @@ def _numbers(text: str) -> tuple[int, ...] | None:
     try:
         return tuple(int(part) for part in text.split(",")) if text else None
     except ValueError:
-        raise ValueError(f"--crop {text!r} is no list of integers such as 64,256,256") from None
+        raise ValueError(f"--crop: expected integers such as 64,256,256 (got {text!r})") from None
 
 
 def _show(report: bench_crops.Report) -> None:
@@ -136,7 +136,7 @@ def _show(report: bench_crops.Report) -> None:
 
 
 def _stage_table(report: bench_crops.Report) -> rich.table.Table:
-    """Times are added up over the threads of a stage; a rate is of its output, for one thread."""
+    """Times are summed over the threads of a stage. A rate is the output of one thread."""
     table = rich.table.Table(title="stages", title_justify="left")
     table.add_column("stage")
     for name in ("times", "busy ms", "in", "out", "out/s a thread"):

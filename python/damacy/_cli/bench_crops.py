@@ -1,6 +1,6 @@
-"""Measures random crops of one array: the pipeline's rate and stages, what the machine allows, and other readers.
+"""Measures random crops of one array: the pipeline's rate and stages, upper bounds of this machine, and other readers.
 
-Knows rates and what to conclude from them; shows nothing."""
+Computes rates and advice; prints nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from damacy.samplers import RandomCrops
 
 _STAGES = ("plan", "io", "h2d", "decompress", "assemble", "pop_wait_io", "pop_wait_compute")
 _CROP_ELEMENTS = 1 << 18
-_PLANNED_CROPS = 32  # whose requests the read ceiling repeats
+_PLANNED_CROPS = 32  # the read ceiling repeats the requests of so many crops
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Setting:
     crops: RandomCrops = dataclasses.field(repr=False)
     chunks: tuple[int, ...]
     zarr_format: int
-    path: str  # of the array itself, where the uri names an image
+    path: str  # the array; its first level if the uri names an image
 
     @property
     def crop_bytes(self) -> int:
@@ -45,9 +45,9 @@ class Setting:
 
 @dataclasses.dataclass
 class Report:
-    """Rates in bytes of finished float32 batches a second; a peer that was not measured says why.
+    """Rates in bytes of finished float32 batches per second. `peers` holds a rate, or text that says why there is none.
 
-    There is no ceiling of what the crops did not take.
+    `ceilings` has no entry for a stage that the crops did not use.
     """
 
     setting: Setting
@@ -79,32 +79,30 @@ class Report:
         }
 
     def advice(self) -> list[str]:
-        """What bounds the rate, and what would raise it."""
+        """What limits the rate, and what would raise it."""
         lines = []
         reading, decoding = (self.ceilings.get(name, math.inf) for name in ("read", "decode"))
         if math.isinf(min(reading, decoding)):
-            return ["nothing was read or decoded: there is only fill where the crops fell"]
+            return ["nothing was read or decoded: all crops lie in chunks that are not stored (fill value)"]
         if reading < decoding:
-            lines.append("storage is the slower part: faster storage, or stronger compression, would help most")
+            lines.append("storage is slower than decoding: use faster storage, or stronger compression")
         else:
-            lines.append(
-                "decoding is the slower part: more cores, a GPU, or a quicker codec such as LZ4 would help most"
-            )
+            lines.append("decoding is slower than storage: use more cores, a GPU, or a faster codec such as LZ4")
         if self.bytes_per_s < 0.5 * min(reading, decoding):
             lines.append(
                 "the rate is below half of both ceilings: try more threads, larger batches or more lookahead_batches"
             )
         if self.decode_amplification > 4:
             lines.append(
-                f"each byte of a crop costs {self.decode_amplification:.1f} decoded ones: chunks "
-                f"{self.setting.chunks} are large for crops {self.setting.crop}; crops that start on chunk borders "
-                "(RandomCrops(align=...)) or smaller chunks need fewer"
+                f"{self.decode_amplification:.1f} bytes are decoded for each byte of a crop: chunks "
+                f"{self.setting.chunks} are large for crops {self.setting.crop}; start crops on chunk borders "
+                "(RandomCrops(align=...)) or write smaller chunks"
             )
         return lines
 
 
 def setting(uri: str, crop: tuple[int, ...] | None, batch: int, seconds: float, threads: int, device: str) -> Setting:
-    """Checked against the array; `ValueError` for a crop that does not fit."""
+    """Fills in defaults from the array at `uri`. Raises `ValueError` for a crop that does not fit."""
     info = damacy.open(uri)
     if not info.supported:
         raise ValueError(info.why_not)
@@ -116,7 +114,7 @@ def setting(uri: str, crop: tuple[int, ...] | None, batch: int, seconds: float, 
 
 
 def steps(setting: Setting, peers: bool) -> list[tuple[str, Callable[[Report], None]]]:
-    """What to run, in order, each with its name."""
+    """The measurements in order, each with its name."""
     found: list[tuple[str, Callable[[Report], None]]] = [
         ("damacy", _measure_pipeline),
         ("ceiling: read", _measure_reading),
@@ -128,7 +126,7 @@ def steps(setting: Setting, peers: bool) -> list[tuple[str, Callable[[Report], N
 
 
 def _default_crop(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Near a cube over the last three axes, one element of each axis before them."""
+    """About a cube in the last three axes, and one element in each axis before them."""
     crop = [1] * len(shape)
     elements = _CROP_ELEMENTS
     axes = sorted(range(max(0, len(shape) - 3), len(shape)), key=lambda k: shape[k])
@@ -148,7 +146,7 @@ def _measure_pipeline(report: Report) -> None:
     config = damacy.Config(batch_size=setting.batch, device=setting.device, n_io_threads=setting.threads)
     with damacy.Pipeline(config) as pipeline:
         pipeline.push(_samples(setting))
-        pipeline.pop().release()  # slots and staging are made, documents and indices read
+        pipeline.pop().release()  # warm-up: allocates slots and staging memory, reads documents and indices
         pipeline.stats_reset()
         start = time.perf_counter()
         while report.elapsed < setting.seconds:
@@ -163,13 +161,13 @@ def _measure_pipeline(report: Report) -> None:
 
 
 def _measure_reading(report: Report) -> None:
-    """The crops' own requests again, without decoding anything."""
+    """Repeats the read requests of crops without decoding."""
     setting = report.setting
     requests = []
     for index in range(_PLANNED_CROPS):
         plan = plan_reads(setting.uri, setting.crops.sample(0, index).aabb)
         requests += [(os.path.join(plan.store, read.key), read.bytes, read.offset) for read in plan.reads]
-    if not requests:  # all of it is fill
+    if not requests:  # no chunk is stored
         return
     with contextlib.ExitStack() as stack:
         files = {path: os.open(path, os.O_RDONLY) for path in {path for path, _, _ in requests}}
@@ -186,7 +184,7 @@ def _measure_reading(report: Report) -> None:
 
 
 def _measure_decoding(report: Report) -> None:
-    """Random chunks of the array, whole, on as many threads; the time for reading them is left out."""
+    """Decodes whole random chunks on as many threads; the time for reading them does not count."""
     from damacy import _native
 
     setting = report.setting
@@ -208,7 +206,7 @@ def _measure_decoding(report: Report) -> None:
 
 
 def _rate(setting: Setting, work: Callable[[int], int]) -> float:
-    """Bytes a second of `work(0)`, `work(1)`, ... shared out among the threads until time is up."""
+    """Bytes per second of `work(0)`, `work(1)`, ..., run by all threads until `setting.seconds` have passed."""
     end = time.perf_counter() + setting.seconds
     counter = itertools.count()
 
@@ -225,13 +223,13 @@ def _rate(setting: Setting, work: Callable[[int], int]) -> float:
 
 
 def _measure_peer(name: str, report: Report) -> None:
-    """The same crops as float32 rows of a batch, by a reader as people use it."""
+    """Reads the same crops as float32 rows of a batch with another library, in its usual way."""
     try:
         read = _PEERS[name](report.setting)
     except ModuleNotFoundError as missing:
         report.peers[name] = f"{missing.name} is not installed"
         return
-    except Exception as error:  # a reader that cannot open the array is no failure of ours
+    except Exception as error:  # that library cannot open the array; the other results are still shown
         report.peers[name] = f"cannot open it: {error}"
         return
     setting = report.setting

@@ -1,5 +1,4 @@
-"""`damacy bench io`: how fast this machine's files reach memory, through this library and by plain system calls. Knows
-what to measure; the commands' look is `console`'s."""
+"""`damacy bench io`: measures how fast files are read into memory, by this library and by plain system calls."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from typing import Annotated, Any
 import rich.table
 import typer
 
-from damacy._cli.console import AsJson, failures_told, out, print_json
+from damacy._cli.console import AsJson, out, print_json, report_failures
 
 MIB = 1 << 20
 
@@ -33,7 +32,7 @@ class Row:
 
 
 def measure(folder: pathlib.Path, mib: int, rounds: int) -> list[Row]:
-    """Reads of a file of `mib` MiB in `folder`: whole and in random ranges, from the page cache and cold."""
+    """Reads a file of `mib` MiB in `folder`: whole and in random ranges, from the page cache and without it."""
     import numpy as np
 
     from damacy import cufile
@@ -96,16 +95,16 @@ def _plain_ranges(fd: int, memory: Any, offsets: Any) -> None:
 
 def bench_io(
     folder: Annotated[
-        pathlib.Path, typer.Option(help="Where a file is made for the while; its file system is measured.")
+        pathlib.Path, typer.Option(help="Folder for a temporary file; its file system is measured.")
     ] = pathlib.Path(),
     mib: Annotated[int, typer.Option("--mib", min=16, help="Size of the file.")] = 512,
-    rounds: Annotated[int, typer.Option(min=1, help="Times each is measured.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of runs of each measurement.")] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Read a file whole and in random ranges, from the page cache and cold, compared with plain system calls."""
+    """Read a file whole and in random ranges, from the page cache and without it; compare with plain system calls."""
     from damacy import cufile
 
-    with failures_told(folder, as_json):
+    with report_failures(folder, as_json):
         rows = measure(folder, mib, rounds)
     engine = "io_uring" if cufile.explain()["io_uring"]["usable"] else "pread"
     if as_json:

@@ -1,4 +1,4 @@
-"""A result of `damacy bench` as one HTML document that loads nothing. Knows what to show; measures nothing."""
+"""Formats a result of `damacy bench` as one self-contained HTML document; measures nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ td:first-child, th:first-child { text-align: left; white-space: nowrap; } h2 { m
 
 
 def page(report: Report) -> str:
-    """The whole document: rates next to ceilings and other readers, time in the stages, advice."""
+    """The document: rates next to ceilings and other readers, time by stage, advice."""
     setting = report.setting
     title = f"damacy bench {setting.uri}"
     about = (
@@ -49,7 +49,7 @@ def _stages(report: Report) -> str:
 
 
 def _table(rows: Iterable[tuple[str, str, float]]) -> str:
-    """Names, values, and bars of a share of the width, 0 to 1."""
+    """Each row: a name, a value, and the length of its bar as a share of the width, 0 to 1."""
     cells = (
         f"<tr><td>{html.escape(name)}</td><td>{html.escape(value)}</td>"
         f'<td class="bar"><div style="width:{100 * share:.1f}%"></div></td></tr>'

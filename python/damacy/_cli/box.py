@@ -1,4 +1,4 @@
-"""Boxes as people type them on a command line. Knows text and shapes, no arrays."""
+"""Parses and prints boxes as users type them on a command line. Does not open arrays."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ Box = tuple[tuple[int, int], ...]
 
 
 def parse_box(text: str, shape: tuple[int, ...]) -> Box:
-    """A box of an array of `shape`, from slices as NumPy takes them; axes left out at the end are whole.
+    """Parses NumPy slices into a box of an array of `shape`. Axes that are left out at the end are whole.
 
-    Does not check that it lies inside the array: the read does. `ValueError` says which axis is wrong.
+    Raises `ValueError`, which names the axis. Does not check that the box lies inside the array; the read does.
 
     >>> parse_box("2:6, :, -8:", (10, 20, 30))
     ((2, 6), (0, 20), (22, 30))
@@ -49,11 +49,11 @@ def box_extents(box: Box) -> tuple[int, ...]:
 def _axis(k: int, part: str, size: int) -> tuple[int, int]:
     bounds = part.split(":")
     if len(bounds) > 2:
-        raise ValueError(f"box axis {k}: {part!r} is no START:STOP (there are no steps)")
+        raise ValueError(f"box axis {k}: expected START:STOP without a step (got {part!r})")
     try:
         numbers = [_bound(text, size) for text in bounds]
     except ValueError:
-        raise ValueError(f"box axis {k}: {part!r} is no START:STOP of integers") from None
+        raise ValueError(f"box axis {k}: expected START:STOP in integers (got {part!r})") from None
     if len(numbers) == 1:
         if numbers[0] is None:
             raise ValueError(f"box axis {k} is empty")

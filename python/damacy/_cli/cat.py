@@ -1,5 +1,5 @@
-"""`damacy cat`: the elements of a box, raw or as a .npy file. Knows how to cut a large box into slabs that a pipeline
-delivers one after the other, so that memory stays bounded; decoding is the pipeline's."""
+"""`damacy cat`: writes the elements of a box, raw or as a .npy file. Cuts a large box into slabs that a pipeline
+delivers one after the other, so that memory stays bounded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from damacy._cli.plan import BoxText, box_of
 from damacy._core.dtype import array_name
 from damacy._core.integers import shown
 
-_SLAB_BYTES = 64 << 20  # of one delivery, about
+_SLAB_BYTES = 64 << 20  # size of one slab, about
 _JSON_ELEMENTS = 1 << 16
 _NPY_NAMES = {
     "F32": "<f4",
@@ -45,14 +45,16 @@ Format = Literal["raw", "npy"]
 def command(
     uri: Uri,
     box: BoxText = "...",
-    output: Annotated[pathlib.Path | None, typer.Option("--out", help="A file; stdout without it.")] = None,
-    format: Annotated[Format | None, typer.Option(help="npy where --out ends so, else raw.")] = None,  # noqa: A002
-    dtype: Annotated[str, typer.Option(help="Convert to this type, such as float32; the array's own without it.")] = "",
+    output: Annotated[pathlib.Path | None, typer.Option("--out", help="The file to write; default: stdout.")] = None,
+    format: Annotated[  # noqa: A002
+        Format | None, typer.Option(help="Default: npy if --out ends in .npy, else raw.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="Convert to this type, such as float32; default: no conversion.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Write the elements of a box, little-endian and row-major, to a file or to stdout.
 
-    With --json and no --out the elements are in the document, as one flat list of at most 65,536.
+    With --json and without --out, the JSON document holds the elements as one flat list of at most 65,536.
     """
     asked = box_of(uri, box, as_json)
     chosen = format or ("npy" if output is not None and output.suffix == ".npy" else "raw")
@@ -60,9 +62,9 @@ def command(
     try:
         element = damacy.Dtype.coerce(name)
     except ValueError as error:
-        refuse(f"batches have no element type {name!r}; choose one with --dtype: {error.__cause__}", as_json)
+        refuse(f"batches cannot hold elements of type {name!r}; choose one with --dtype: {error.__cause__}", as_json)
     if chosen == "npy" and element.name not in _NPY_NAMES:
-        refuse(f"npy files have no {element.name.lower()}: choose --format raw, or another --dtype", as_json)
+        refuse(f"npy files cannot hold {element.name.lower()}: choose --format raw, or another --dtype", as_json)
     if output is None and not as_json and sys.stdout.isatty():
         refuse("stdout is a terminal: pipe it, or name a file with --out", as_json)
     try:
@@ -105,10 +107,10 @@ def _run(uri: str, box: Box, element: damacy.Dtype, chosen: Format, output: path
 
 
 def blocks(uri: str, box: Box, element: damacy.Dtype) -> Iterator[memoryview]:
-    """The bytes of a box in row-major order, in pieces that are valid until the next is asked for."""
+    """Yields the bytes of a box in row-major order; each block is valid until the next one is taken."""
     info = damacy.open(uri)
     for k, ((start, stop), size_of_axis) in enumerate(zip(box, info.shape)):
-        if not 0 <= start <= stop <= size_of_axis:  # one without elements is never pushed
+        if not 0 <= start <= stop <= size_of_axis:  # checked here because a box without elements is never pushed
             raise damacy.InvalidArgument(
                 f"aabb axis {k}: expected 0 <= start <= stop <= {size_of_axis}, got {shown(start)} and {shown(stop)}",
                 uri=uri,
@@ -129,15 +131,15 @@ def _blocks_of_run(uri: str, slabs: list[Box], element: damacy.Dtype) -> Iterato
 
 
 def _memory(batch: damacy.Batch, element: damacy.Dtype) -> memoryview:
-    """Of a host batch; of any element type, so without NumPy."""
+    """The memory of a host batch. Does not use NumPy, which lacks some element types."""
     length = math.prod(batch.info.shape) * _item_bytes(element)
     return memoryview((ctypes.c_ubyte * length).from_address(batch.info.device_ptr))
 
 
 def _runs(box: Box, chunks: tuple[int, ...], item_bytes: int) -> list[list[Box]]:
-    """The box as slabs along its first axis of more than one element; slabs of a run have the same extents.
+    """Cuts the box into slabs along its first axis of more than one element. The slabs of a run have the same shape.
 
-    Their borders lie on chunk borders where that keeps a slab small, so that no chunk is decoded twice.
+    If slabs stay small that way, their borders are chunk borders, so that no chunk is decoded twice.
 
     >>> _runs(((0, 3),), (2,), 1)
     [[((0, 3),)]]
@@ -176,7 +178,7 @@ def _print_elements(uri: str, box: Box, element: damacy.Dtype) -> None:
     if math.prod(shape) > _JSON_ELEMENTS:
         refuse(f"--json prints at most {_JSON_ELEMENTS:,} elements; name a file with --out", as_json=True)
     if element.name not in _NPY_NAMES:
-        refuse(f"--json prints no {element.name.lower()}: choose another --dtype", as_json=True)
+        refuse(f"--json cannot print {element.name.lower()}: choose another --dtype", as_json=True)
     import numpy
 
     data = b"".join(bytes(block) for block in blocks(uri, box, element))
@@ -193,5 +195,5 @@ def _print_elements(uri: str, box: Box, element: damacy.Dtype) -> None:
 
 
 def _word(value: float) -> str:
-    """As zarr documents spell what JSON has no numbers for."""
+    """NaN and the infinities, spelled as in zarr documents; JSON has no numbers for them."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

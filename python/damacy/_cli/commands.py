@@ -1,5 +1,5 @@
-"""The command line's table of contents, and the commands `info`, `doctor` and `demo`. Knows how to ask and how to show;
-what is shown comes from `damacy.open`, `damacy.doctor` and `damacy.demo`. The other commands have their own modules."""
+"""The command line's table of contents, and the commands `info`, `doctor` and `demo`, which show the results of
+`damacy.open`, `damacy.doctor` and `damacy.demo`. The other commands have their own modules."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import typer
 
 import damacy
 from damacy._cli import bench, bench_io, cat, completion, plan, preview, verify
-from damacy._cli.console import AsJson, Uri, extents, fail, failures_told, fields_table, out, print_json, refuse
+from damacy._cli.console import AsJson, Uri, extents, fail, fields_table, out, print_json, refuse, report_failures
 from damacy._cli.doctor import examine
 from damacy._pipeline.array_attributes import in_json
 
-_ATTRIBUTE_CHARACTERS = 300  # shown of one
+_ATTRIBUTE_CHARACTERS = 300  # an attribute's text is cut off after so many
 
 app = typer.Typer(
     name="damacy",
@@ -28,7 +28,7 @@ app = typer.Typer(
 )
 
 
-def _tell_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         out.print(f"damacy {damacy.__version__}", highlight=False)
         raise typer.Exit
@@ -37,7 +37,7 @@ def _tell_version(wanted: bool) -> None:
 @app.callback()
 def damacy_itself(
     version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Crops of chunked, compressed arrays, streamed into batches."""
@@ -45,7 +45,7 @@ def damacy_itself(
 
 @app.command()
 def info(uri: Uri, as_json: AsJson = False) -> None:
-    """Show what an array is: shape, type, chunks, codecs, levels, attributes, and whether damacy reads it."""
+    """Show an array's shape, type, chunks, codecs, levels and attributes, and whether damacy can read it."""
     try:
         found = damacy.open(uri)
     except damacy.DamacyError as error:
@@ -77,7 +77,7 @@ def info(uri: Uri, as_json: AsJson = False) -> None:
 
 
 def _plain(element: Any) -> Any:
-    """A NumPy scalar as a value of Python's."""
+    """Converts a NumPy scalar to a Python value."""
     return None if element is None else element.item()
 
 
@@ -94,7 +94,7 @@ def _readable(found: damacy.ArrayInfo) -> str:
 
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
-    """Show what this machine offers damacy, and what is amiss. Exit status 1 if damacy cannot work."""
+    """Check this machine: CUDA, cores, memory, limits, packages. Exit status 1 if damacy cannot work."""
     report = examine()
     if as_json:
         print_json(report.as_dict())
@@ -127,7 +127,7 @@ def demo(
         message = f"the demo needs the package {missing.name}: pip install {missing.name}"
         refuse(message, as_json)
     console = rich.console.Console(stderr=True, emoji=False) if as_json else out
-    with failures_told(folder, as_json):
+    with report_failures(folder, as_json):
         outcome = job.run(folder, picture, threads, console)
     if as_json:
         print_json(outcome.as_dict())

@@ -1,6 +1,7 @@
-"""The command `damacy completion`: a script that makes a shell complete damacy's commands and options.
+"""The command `damacy completion`: prints a script that makes a shell complete damacy's commands and options.
 
-The shell asks damacy itself each time, by a variable of click's protocol; typer writes the script."""
+typer generates the script. For each completion the shell runs damacy with an environment variable of click's protocol.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import typer.completion
 
 
 class Shell(enum.StrEnum):
-    """Shells that there is a script for."""
+    """Shells that have a completion script."""
 
     bash = "bash"
     zsh = "zsh"
@@ -20,11 +21,11 @@ class Shell(enum.StrEnum):
 
 
 def answer_shells() -> None:
-    """Let the process answer a shell that asks for completions: typer does so once it has looked for shells."""
+    """Makes this process answer completion requests of a shell; typer does so after it has looked for shells."""
     typer.completion.get_completion_inspect_parameters()
 
 
-def command(shell: Annotated[Shell, typer.Argument(help="The shell that is to complete.")]) -> None:
+def command(shell: Annotated[Shell, typer.Argument(help="The shell to print a script for.")]) -> None:
     """Print a completion script; for bash, put `eval "$(damacy completion bash)"` into ~/.bashrc."""
     script = typer.completion.get_completion_script  # type: ignore[attr-defined]  # typer does not list it as exported
     print(script(prog_name="damacy", complete_var="_DAMACY_COMPLETE", shell=shell.value))

@@ -1,7 +1,7 @@
-"""How the commands speak: tables, errors, JSON, progress bars, exit statuses. Knows typer and rich; no command.
+"""Output of the commands: tables, errors, JSON, progress bars, exit statuses. Knows typer and rich; no command.
 
-Exit statuses: 0 all is well; 1 the data or the machine are not, or an array cannot be read; 2 the command was wrong or
-a package is missing.
+Exit statuses: 0 success; 1 something is wrong with the data or the machine, or an array cannot be read; 2 the command
+line is wrong or a package is missing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Threads = Annotated[int, typer.Option(min=0, help="Threads; 0 is one for each co
 
 
 def fail(error: damacy.DamacyError, as_json: bool) -> NoReturn:
-    """Say what could not be read, and leave with status 1."""
+    """Prints the error and exits with status 1."""
     if as_json:
         print_json({"error": type(error).__name__, "reason": error.reason, "message": str(error)})
     else:
@@ -37,7 +37,7 @@ def fail(error: damacy.DamacyError, as_json: bool) -> NoReturn:
 
 
 def fail_to_write(path: object, error: OSError, as_json: bool) -> NoReturn:
-    """Say why an output has not been written, and leave with status 1."""
+    """Prints why an output was not written and exits with status 1."""
     message = f"{path}: {error.strerror or error}"
     if as_json:
         print_json({"error": type(error).__name__, "reason": "output", "message": message})
@@ -47,8 +47,8 @@ def fail_to_write(path: object, error: OSError, as_json: bool) -> NoReturn:
 
 
 @contextlib.contextmanager
-def failures_told(folder: object, as_json: bool) -> Iterator[None]:
-    """For work that reads and writes below a folder: what goes wrong is said, and the process left with status 1."""
+def report_failures(folder: object, as_json: bool) -> Iterator[None]:
+    """For work that reads and writes below a folder: prints a failure and exits with status 1."""
     try:
         yield
     except damacy.DamacyError as error:
@@ -58,12 +58,12 @@ def failures_told(folder: object, as_json: bool) -> Iterator[None]:
 
 
 def plain(name: str) -> str:
-    """A name from a file system as it can be printed: no markup of rich's in it, and what is no text escaped."""
+    """A file name made safe to print: rich's markup and bytes that are not text are escaped."""
     return rich.markup.escape(name.encode(errors="backslashreplace").decode())
 
 
 def refuse(message: str, as_json: bool = False) -> NoReturn:
-    """Say what is wrong with the command, and leave with status 2."""
+    """Prints what is wrong with the command line and exits with status 2."""
     if as_json:
         print_json({"error": "Usage", "reason": "arguments", "message": message})
     else:
@@ -72,7 +72,7 @@ def refuse(message: str, as_json: bool = False) -> NoReturn:
 
 
 def fields_table() -> rich.table.Table:
-    """Names in bold, and what they are."""
+    """A table of two columns: names in bold, and their values."""
     table = rich.table.Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -80,7 +80,7 @@ def fields_table() -> rich.table.Table:
 
 
 def progress_bar(as_json: bool) -> rich.progress.Progress:
-    """On stderr, so that output can be piped; none if stderr is not a terminal."""
+    """A progress bar on stderr, so that output can be piped; hidden if stderr is not a terminal."""
     return rich.progress.Progress(
         rich.progress.TextColumn("{task.description}"),
         rich.progress.BarColumn(),

@@ -1,5 +1,5 @@
-"""The demo's two arrays: an MRI scan that nibabel ships, and a made-up microscopy volume. Both are written once, by
-zarr-python, as sharded OME-Zarr 0.5. Knows how they look; does not know damacy."""
+"""The demo's two arrays: an MRI scan from nibabel's test data, and a synthetic microscopy volume. zarr-python writes
+both once, as sharded OME-Zarr 0.5. Does not use damacy."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ import numpy as np
 import zarr
 import zarr.codecs
 
-RECIPE = 1  # part of every folder name: raise it when what is written changes
+RECIPE = 1  # part of every folder name: increment it when the written data change
 
 VOLUME_SHAPE = (128, 1024, 1024)  # 256 MiB of uint16
-_SLAB = 64  # planes made at a time, and the depth of a shard
+_SLAB = 64  # planes computed at a time, and the depth of a shard
 _NUCLEI = 1500
-_LARGEST = (30, 64, 64)  # box around a nucleus
-_FIELD = (48, 128, 128)  # texture that nuclei are cut from
+_LARGEST = (30, 64, 64)  # box around the largest nucleus
+_FIELD = (48, 128, 128)  # random texture; each nucleus uses a part of it
 
 Progress = Callable[[int], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class DemoArray:
-    """An image to stream crops from: `crop` is their shape, `crops` how many."""
+    """An image to stream crops from: `crop` is the shape of a crop, `crops` their number."""
 
     title: str
     path: pathlib.Path
@@ -44,7 +44,7 @@ class DemoArray:
         return (self.path / "zarr.json").is_file()
 
     def make(self, progress: Progress) -> None:
-        """Writes under another name and renames, so that a file of this name is always complete."""
+        """Writes under another name and renames, so that a folder with the final name is always complete."""
         unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ DemoArray.__module__ = "damacy.demo"
 
 
 def demo_arrays(folder: pathlib.Path) -> tuple[DemoArray, DemoArray]:
-    """The scan and the volume, whether or not they are written yet."""
+    """The scan and the volume, even if they are not written yet."""
     scan = DemoArray("MRI scan", folder / f"scan-{RECIPE}.zarr", (1, 16, 48, 48), 512, 32, write_scan, 1)
     volume = DemoArray(
         "microscopy",
@@ -89,7 +89,7 @@ def write_scan(path: pathlib.Path, progress: Progress) -> None:
 
 
 def write_volume(path: pathlib.Path, progress: Progress) -> None:
-    """Nuclei in a dim, unevenly lit tissue, with the noise of a camera; and a half-size level of it."""
+    """Nuclei in dim, unevenly lit tissue with camera noise, and a level of half the size."""
     group = zarr.open_group(path, mode="w-", zarr_format=3)
     half = tuple(n // 2 for n in VOLUME_SHAPE)
     fine = group.create_array(
@@ -120,7 +120,7 @@ def _multiscale(name: str, axes: list[tuple[str, str, str]], scales: dict[str, t
 
 
 def microscopy_slabs(seed: int = 7) -> Iterator[tuple[int, np.ndarray]]:
-    """The volume in slabs of whole planes, so that never more than a slab is in memory as floats."""
+    """Yields the volume in slabs of whole planes, so that only one slab at a time is in memory as floats."""
     random = np.random.default_rng(seed)
     nuclei = _draw_nuclei(random)
     chromatin = _smooth_field(random)
@@ -137,7 +137,7 @@ class _Nucleus:
     centre: np.ndarray
     radii: np.ndarray
     brightness: float
-    texture: np.ndarray  # where in the field of chromatin its own begins
+    texture: np.ndarray  # where its texture begins in the field
 
 
 def _draw_nuclei(random: np.random.Generator) -> list[_Nucleus]:
@@ -153,7 +153,7 @@ def _draw_nuclei(random: np.random.Generator) -> list[_Nucleus]:
 
 
 def _smooth_field(random: np.random.Generator) -> np.ndarray:
-    """Positive, uneven, around 1: noise without its fine detail."""
+    """Low-pass filtered noise: positive, around 1."""
     waves = np.meshgrid(*(np.fft.fftfreq(n) for n in _FIELD), indexing="ij")
     pass_low = np.exp(-80 * (9 * waves[0] ** 2 + waves[1] ** 2 + waves[2] ** 2))
     field = np.fft.ifftn(np.fft.fftn(random.standard_normal(_FIELD)) * pass_low).real
@@ -168,7 +168,7 @@ def _uneven_light() -> np.ndarray:
 
 
 def _paint(signal: np.ndarray, z0: int, nucleus: _Nucleus, chromatin: np.ndarray) -> None:
-    """Adds one nucleus where it meets the slab; its edge falls off over its outer third."""
+    """Adds the part of a nucleus that lies in the slab; brightness falls off in its outer third."""
     low = np.maximum(np.floor(nucleus.centre - nucleus.radii).astype(int), (z0, 0, 0))
     high = np.minimum(np.ceil(nucleus.centre + nucleus.radii).astype(int) + 1, (z0 + _SLAB, *VOLUME_SHAPE[1:]))
     if (low >= high).any():
@@ -183,7 +183,7 @@ def _paint(signal: np.ndarray, z0: int, nucleus: _Nucleus, chromatin: np.ndarray
 
 
 def _photograph(signal: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Shot noise that grows with the square root of the light, plane by plane; then a 16-bit camera."""
+    """Adds shot noise (proportional to the square root of the light), plane by plane, and converts to 16 bits."""
     out = np.empty(signal.shape, np.uint16)
     for plane, seen in zip(signal, out):
         noise = random.standard_normal(plane.shape, np.float32)

@@ -1,4 +1,4 @@
-"""The demo's picture: a montage of crops as they came out of batches. Knows matplotlib, and nothing of pipelines."""
+"""The demo's picture: a montage of crops from batches, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROWS = 2  # of each array
 
 
 def save_montage(path: pathlib.Path, crops: Mapping[str, Sequence[np.ndarray]]) -> None:
-    """One block of rows for each array: the middle plane of each crop, all on the array's own grey scale."""
+    """One block of rows per array: the middle plane of each crop, with one grey scale per array."""
     figure, axes = plt.subplots(
         _ROWS * len(crops), _COLUMNS, figsize=(1.4 * _COLUMNS, 1.5 * _ROWS * len(crops)), squeeze=False
     )
@@ -38,7 +38,7 @@ def save_montage(path: pathlib.Path, crops: Mapping[str, Sequence[np.ndarray]]) 
 
 
 def middle_plane(crop: np.ndarray) -> np.ndarray:
-    """The last two axes, in the middle of all others."""
+    """The plane of the last two axes at the middle of all other axes."""
     while crop.ndim > 2:
         crop = crop[crop.shape[0] // 2]
     return crop

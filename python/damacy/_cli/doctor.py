@@ -1,6 +1,6 @@
-"""What a machine offers damacy: versions, back ends, cores, memory, limits, settings that follow, optional packages.
+"""Checks a machine: versions, back ends, cores, memory, limits, the settings chosen from them, optional packages.
 
-Looks only; starts no thread, makes no CUDA context, imports none of the packages it lists."""
+Starts no thread, creates no CUDA context and imports none of the packages that it lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from damacy._pipeline.machine_settings import choices
 
 Verdict = Literal["ok", "note", "bad"]
 
-# Package, and what it is for.
+# Packages and their use.
 _PACKAGES = {
     "numpy": "Batch.numpy()",
     "torch": "batches as tensors, and damacy.torch",
@@ -53,7 +53,7 @@ class Report:
 
 
 def examine() -> Report:
-    """Everything worth knowing before asking why something is slow or refused."""
+    """All checks, each as one line."""
     python = platform.python_version()
     lines = [Line("python", "ok", f"{python}, {platform.system()} {platform.machine()}", python)]
     machine = this_machine()
@@ -69,7 +69,7 @@ def _native() -> list[Line]:
     backend = _native.backend_info()
     version = Line("damacy", "ok", backend["version"], backend["version"])
     with_cuda = backend["cuda_build"]
-    built = Line("built with", "ok" if with_cuda else "note", with_cuda or "no CUDA: for the host only", with_cuda)
+    built = Line("built with", "ok" if with_cuda else "note", with_cuda or "no CUDA: host only", with_cuda)
     if backend["cuda"]:
         return [version, built, Line("backend", "ok", "CUDA, and the host", backend)]
     return [version, built, Line("backend", "note", f"the host only: {backend['cuda_reason']}", backend)]
@@ -109,7 +109,7 @@ def _open_files() -> Line:
 
 
 def _file_io() -> list[Line]:
-    """Engines that serve `damacy.cufile`, and why others do not. Loads no library of CUDA's."""
+    """Engines that `damacy.cufile` uses, and why it does not use the others. Does not load CUDA libraries."""
     try:
         from damacy import _native
     except ImportError:
@@ -118,10 +118,10 @@ def _file_io() -> list[Line]:
     lines = [
         Line("io_uring", "ok", "gathers are read through it", ring)
         if ring["usable"]
-        else Line("io_uring", "note", f"not used, preads serve: {ring['reason']}", ring)
+        else Line("io_uring", "note", f"not used, pread is used instead: {ring['reason']}", ring)
     ]
     udev = os.path.isdir("/run/udev") and os.access("/run/udev", os.R_OK)
-    text = "looked for when a file asks for it" if udev else "not used: /run/udev is not a readable directory"
+    text = "loaded when a file first needs it" if udev else "not used: /run/udev is not a readable directory"
     return [*lines, Line("cuFile", "ok" if udev else "note", text, {"udev": udev})]
 
 

@@ -1,4 +1,4 @@
-"""Files that commands write. Knows how to leave what was there until the new content is whole; not what is written."""
+"""Files that commands write: a file that is replaced keeps its old content until the new content is complete."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 @contextlib.contextmanager
 def written_whole(path: pathlib.Path) -> Iterator[BinaryIO]:
-    """A file to write that gets the name `path` when all went well, and is removed else.
+    """A file to write. It gets the name `path` at the end of the block, or is removed if the block raises.
 
-    It gets the permissions, and if possible the owner, of the file whose name it takes. A device, a pipe, or what is
-    open already, such as `/dev/stdout`, is written to as it is.
+    It takes over the permissions, and if possible the owner, of the file that it replaces. A device, a pipe, and a
+    descriptor that is open already, such as `/dev/stdout`, are written to directly.
     """
     there = _stat_if_there(path)
     is_open = _descriptor(path)
@@ -28,8 +28,8 @@ def written_whole(path: pathlib.Path) -> Iterator[BinaryIO]:
             yield file
         return
     if there:
-        os.close(os.open(path, os.O_WRONLY))  # what is protected from writing stays
-    target = path.resolve()  # a link stays a link
+        os.close(os.open(path, os.O_WRONLY))  # raises for a write-protected file, which a rename would replace
+    target = path.resolve()  # replace the file that a link points to, not the link
     unfinished = target.with_name(f".damacy-{secrets.token_hex(8)}.partial")
     mode = 0o600 if there else 0o666
     nameless = _open_nameless(target.parent, mode)
@@ -37,7 +37,7 @@ def written_whole(path: pathlib.Path) -> Iterator[BinaryIO]:
         with nameless or open(unfinished, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
-            if nameless:  # the descriptor of a folder makes os.link follow the link that /proc has
+            if nameless:  # with the descriptor of a folder os.link follows the link in /proc
                 os.link(f"/proc/self/fd/{file.fileno()}", unfinished, src_dir_fd=file.fileno())
         if there:
             with contextlib.suppress(PermissionError):
@@ -50,7 +50,7 @@ def written_whole(path: pathlib.Path) -> Iterator[BinaryIO]:
 
 
 def _open_nameless(folder: pathlib.Path, mode: int) -> BinaryIO | None:
-    """A file that goes with the process, however that ends, until it has a name; None where there are none."""
+    """A file without a name, which the kernel removes if the process ends; None if the file system has none."""
     try:
         return open(os.open(folder, os.O_TMPFILE | os.O_WRONLY, mode), "wb")
     except OSError:
@@ -65,6 +65,6 @@ def _stat_if_there(path: pathlib.Path) -> os.stat_result | None:
 
 
 def _descriptor(path: pathlib.Path) -> int | None:
-    """That of this process which the path names, so that the position in it is shared."""
+    """This process's own descriptor if the path names one (`/dev/fd/3`); sharing it shares the position."""
     numbered = re.fullmatch(r"/(?:dev|proc/self)/fd/([0-9]+)", str(path))
     return int(numbered[1]) if numbered else _STANDARD.get(str(path))

@@ -1,4 +1,4 @@
-"""`damacy plan`: what reading a box would take, from the pipeline's own planner. Reads shard indices, and no chunk."""
+"""`damacy plan`: the reads that a box needs, computed by the pipeline's planner. Reads shard indices, but no chunks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from damacy._cli.console import AsJson, Uri, extents, fail, fields_table, out, p
 from damacy._core import log
 
 _BOX_HELP = (
-    "Slices as in NumPy, such as '0:64,:,-256:'; a whole axis is ':'. Put -- before one that begins with a minus."
+    "Slices as in NumPy, such as '0:64,:,-256:'; ':' is a whole axis. Put -- before a box that begins with a minus."
 )
 BoxText = Annotated[str, typer.Argument(help=_BOX_HELP)]
 
@@ -24,8 +24,8 @@ BoxText = Annotated[str, typer.Argument(help=_BOX_HELP)]
 class Read:
     """One request: `bytes` at `offset` of the object `key`, for the chunks at these coordinates.
 
-    `wanted_bytes` belong to these chunks, the rest are gaps. With `at_most`, the chunk's header decides how much of
-    it is read.
+    `wanted_bytes` of them belong to these chunks; the rest are gaps. With `at_most`, fewer bytes may be read: the
+    chunk's header decides.
     """
 
     key: str
@@ -38,7 +38,11 @@ class Read:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What one box takes. Bytes: of its elements, of the decoded chunks, of the same as stored, of all requests."""
+    """The reads of one box.
+
+    `box_bytes` is the size of its elements, `decoded_bytes` and `stored_bytes` the size of its chunks decoded and as
+    stored, `read_bytes` the total of all requests.
+    """
 
     uri: str
     box: Box
@@ -67,7 +71,7 @@ class Plan:
 
 
 def plan_reads(uri: str, box: Box) -> Plan:
-    """Plan one box. Errors as `push` of such a sample raises them, and those of shard indices."""
+    """Plans one box. Raises the errors of `push` for such a sample, and those of reading shard indices."""
     from damacy import _native
 
     with log.drained():
@@ -77,7 +81,7 @@ def plan_reads(uri: str, box: Box) -> Plan:
 
 
 def box_of(uri: str, text: str, as_json: bool) -> Box:
-    """A box from the command line; leaves the process where array or text are wrong."""
+    """A box from the command line; exits if the array cannot be opened or the text is wrong."""
     try:
         return parse_box(text, damacy.open(uri).shape)
     except damacy.DamacyError as error:
@@ -87,7 +91,7 @@ def box_of(uri: str, text: str, as_json: bool) -> Box:
 
 
 def command(uri: Uri, box: BoxText, as_json: AsJson = False) -> None:
-    """Show which objects, byte ranges and requests a box takes, and how much more than the box they bring."""
+    """Show which objects, byte ranges and requests a box needs, and how many bytes are read and decoded for it."""
     asked = box_of(uri, box, as_json)
     try:
         plan = plan_reads(uri, asked)

@@ -1,4 +1,4 @@
-"""Grey images as PNG files. Knows the format's few bytes and the standard library's zlib; nothing of arrays."""
+"""Writes grey images as PNG files, with zlib of the standard library."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`damacy preview`: one plane of an array or image as a grey PNG. Knows how to choose a level, a plane and a contrast;
-reading is the pipeline's."""
+"""`damacy preview`: writes one plane of an array or image as a grey PNG. Chooses level, plane and contrast; a pipeline
+reads it."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ _OTHER_PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".npy", ".pdf", ".svg", ".ti
 def command(
     uri: Uri,
     output: Annotated[pathlib.Path, typer.Option("--out", help="The PNG to write.")] = pathlib.Path("preview.png"),
-    box: Annotated[str, typer.Option(help="The box to show, of level 0; else the middle of a level that fits.")] = "",
+    box: Annotated[str, typer.Option(help="The box of level 0 to show; default: the middle of a coarse level.")] = "",
     size: Annotated[int, typer.Option(min=1, help="The longest side, in pixels.")] = 1024,
     as_json: AsJson = False,
 ) -> None:
-    """Write one plane as a grey PNG: the last two axes, between the 1st and the 99th percentile.
+    """Write one plane as a grey PNG: the last two axes, at the middle of all others.
 
-    Of an image with levels, the coarsest that is no smaller than --size; all other axes at their middle.
+    Black and white are the 1st and the 99th percentile. For an image with levels, the coarsest level is used that is
+    at least --size pixels wide or high.
     """
     if output.suffix.lower() in _OTHER_PICTURES:
         refuse(f"--out {output}: only PNG can be written: give a name that ends in .png", as_json)
     try:
-        shown, asked = _choose(uri, box, size)
+        shown, wanted = _choose(uri, box, size)
     except damacy.DamacyError as error:
         fail(error, as_json)
     except ValueError as error:
         refuse(str(error), as_json)
-    rows = max(math.prod(box_extents(asked)[:-1]), 1)
-    columns = box_extents(asked)[-1] if asked else 1
+    rows = max(math.prod(box_extents(wanted)[:-1]), 1)
+    columns = box_extents(wanted)[-1] if wanted else 1
     if rows * columns > 1 << 28:
         refuse(f"the box has {rows * columns:,} elements: too many for a picture", as_json)
     try:
-        data = b"".join(bytes(block) for block in cat.blocks(shown, asked, damacy.Dtype.F32))
+        data = b"".join(bytes(block) for block in cat.blocks(shown, wanted, damacy.Dtype.F32))
     except damacy.DamacyError as error:
         fail(error, as_json)
     pixels, low, high = _greys(data)
@@ -58,10 +59,10 @@ def command(
         fail_to_write(output, error, as_json)
     if as_json:
         black_white = {"black": low, "white": high}
-        print_json({"uri": shown, "box": asked, "width": columns, "height": rows, "file": str(output)} | black_white)
+        print_json({"uri": shown, "box": wanted, "width": columns, "height": rows, "file": str(output)} | black_white)
     else:
         text = (
-            f"{output}: {extents((rows, columns))} pixels, {box_text(asked)} of {shown}, black {low:g}, white {high:g}"
+            f"{output}: {extents((rows, columns))} pixels, {box_text(wanted)} of {shown}, black {low:g}, white {high:g}"
         )
         errors.print(rich.markup.escape(text), soft_wrap=True)
 
@@ -88,7 +89,7 @@ def _middle(extent: int, size: int) -> tuple[int, int]:
 
 
 def _greys(data: bytes) -> tuple[bytes, float, float]:
-    """Pixels, and the values that are black and white."""
+    """The pixels, and the values that became black and white."""
     import numpy
 
     values = numpy.frombuffer(data, "<f4")

@@ -1,6 +1,6 @@
-"""`damacy verify`: every stored chunk of every array below a path is read, decoded, and its checksums compared.
+"""`damacy verify`: reads and decodes every stored chunk of every array below a path, and compares its checksums.
 
-Knows how to find arrays and to share the work out among threads; reading and decoding are native."""
+Finds the arrays and divides the work among threads; native code reads and decodes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ from damacy._cli.console import AsJson, Threads, Uri, errors, fail, out, plain, 
 from damacy._core import log
 
 _SHOWN = 50  # bad chunks in the table; JSON has all
-_PLACES = 256  # of one task, at most
-_DEADLINE_S = 60  # of one look at a folder, as of any operation of storage
-_LOOK_S = 0.1  # a signal that comes just before a wait begins, or to another thread, does not end the wait
-_BLOCK_BYTES = 32 << 20  # of decoded chunks in one task, about
+_PLACES = 256  # chunks of one task, at most
+_DEADLINE_S = 60  # for one call on a folder, the same as for any storage operation
+_POLL_S = 0.1  # a signal just before a wait, or to another thread, does not end the wait: so no wait is longer
+_BLOCK_BYTES = 32 << 20  # decoded bytes of one task, about
 
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of one array; `refused` is why it could not be checked at all. Of the good `chunks`, `unguarded` have
-    no checksum: damage that still decodes is not found there."""
+    """The result for one array. `refused` is the error if it could not be checked at all.
+
+    `unguarded` of the good `chunks` have no checksum: damage that still decodes is not found there.
+    """
 
     uri: str
     chunks: int = 0
@@ -96,18 +98,18 @@ def command(uri: Uri, threads: Threads = 0, as_json: AsJson = False) -> None:
 
 
 def find_arrays(uri: str) -> list[str]:
-    """The arrays at or below `uri`, in natural order; `uri` itself where it is none and has none below.
+    """The arrays at or below `uri`, in natural order. Empty if the folder holds no array.
 
-    Folders that are neither arrays nor groups are searched too. `NotFound` for what does not exist.
+    Searches also folders that are neither arrays nor groups. Raises `NotFound` if `uri` does not exist.
     """
     root = pathlib.Path(urllib.parse.unquote(uri.removeprefix("file://")) if uri.startswith("file://") else uri)
     if not root.is_dir():
-        damacy.open(uri)  # says what is wrong
+        damacy.open(uri)  # raises the error
     return sorted(map(str, _walk(root)), key=_natural)
 
 
 def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = lambda done, places: None) -> Outcome:
-    """Check one array on so many threads (0: one a core). `progress` hears how many places of how many are done."""
+    """Checks one array on `threads` threads (0: one per core). Calls `progress` with chunks done and their number."""
     from damacy import _native
 
     outcome = Outcome(uri)
@@ -124,12 +126,12 @@ def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = la
     done = 0
     waiting: set[concurrent.futures.Future[Any]] = set()
     with concurrent.futures.ThreadPoolExecutor(threads) as pool, contextlib.ExitStack() as stack:
-        # Before the first task: Ctrl-C may come while tasks are submitted, and a thread may hang by then.
+        # Registered before the first task: Ctrl-C may arrive while tasks are submitted, when a thread may already hang.
         stack.callback(lambda: [task.cancel() for task in waiting])
         stack.callback(verifier.stop)
         waiting |= {pool.submit(verifier.verify, first, step) for first in itertools.islice(starts, 2 * threads)}
         while waiting:
-            finished, waiting = concurrent.futures.wait(waiting, _LOOK_S, concurrent.futures.FIRST_COMPLETED)
+            finished, waiting = concurrent.futures.wait(waiting, _POLL_S, concurrent.futures.FIRST_COMPLETED)
             for task in finished:
                 outcome.add(task.result())
             waiting |= {pool.submit(verifier.verify, first, step) for first in itertools.islice(starts, len(finished))}
@@ -140,14 +142,14 @@ def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = la
 
 
 def _places_of_a_task(info: damacy.ArrayInfo, verifier: Any) -> int:
-    chunk = 8  # bytes an element, at most nearly always
+    chunk = 8  # bytes per element; few types have more
     for extent in info.chunks:
         chunk *= extent
     return max(1, min(_PLACES, _BLOCK_BYTES // max(chunk, 1)))
 
 
 def _walk(root: pathlib.Path) -> Iterator[pathlib.Path]:
-    """`_arrays_below` on its own thread, which is abandoned if storage does not answer it."""
+    """Runs `_arrays_below` on a thread of its own, which is abandoned if storage does not respond."""
     found_paths: queue.SimpleQueue[pathlib.Path | Exception | None] = queue.SimpleQueue()
 
     def walk() -> None:
@@ -164,7 +166,7 @@ def _walk(root: pathlib.Path) -> Iterator[pathlib.Path]:
         try:
             found = found_paths.get(timeout=_DEADLINE_S)
         except queue.Empty:
-            message = f"cannot list: storage did not answer in {_DEADLINE_S} s, after {last}"
+            message = f"cannot list folders: storage did not answer within {_DEADLINE_S} s, after {last}"
             raise damacy.StorageError(message, what="verify", uri=str(root), reason="deadline") from None
         if isinstance(found, StopIteration):
             return
@@ -176,7 +178,7 @@ def _walk(root: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _arrays_below(root: pathlib.Path) -> Iterator[pathlib.Path | None]:
-    """None: another folder was looked at."""
+    """Yields each array, and None before each call on the file system, which shows that storage responds."""
     seen = set()
     folders = [root]
     while folders:
@@ -197,7 +199,7 @@ def _arrays_below(root: pathlib.Path) -> Iterator[pathlib.Path | None]:
 
 
 def _is_array(folder: pathlib.Path) -> bool:
-    """Documents that cannot be read count as arrays: opening them says what is wrong."""
+    """A folder whose document cannot be read counts as an array: opening it then reports the error."""
     if (folder / ".zarray").exists():
         return True
     document = folder / "zarr.json"
