@@ -56,7 +56,7 @@ except ImportError as error:
     print(error)
 """
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stdout
-    assert "damacy[zarr]" in said and "2.13 to 2.18 and 3.1 or later" in said and (version or "cannot") in said
+    assert "damacy[zarr]" in said and "2.13 to 2.18, and 3.1 or later" in said and (version or "cannot") in said
 
 
 def test_its_name_and_its_kin(tmp_path):
@@ -77,7 +77,7 @@ def test_the_arguments_of_the_store_for_zarr_2_are_taken(tmp_path):
     for store in (GDSStore(path=tmp_path), GDSStore(tmp_path, False, "/"), GDSStore(tmp_path, dimension_separator=".")):
         assert store == GDSStore(tmp_path) and store.root == tmp_path
     for arguments in ({}, {"root": tmp_path, "path": tmp_path}):
-        with pytest.raises(TypeError, match="`root` or as `path`"):
+        with pytest.raises(TypeError, match="either `root` or `path`"):
             GDSStore(**arguments)
     with pytest.raises(ValueError, match="dimension_separator: expected '.', '/' or None"):
         GDSStore(tmp_path, dimension_separator="-")

@@ -1,5 +1,5 @@
-"""Reads of damacy.zarr whose event loop ends before they do: what they use stays until then, and not longer. The native
-read is a stand-in that ends when the test says so."""
+"""Reads of damacy.zarr that outlive their event loop: the objects that a read uses stay until it ends, and no longer.
+The native read is a fake that ends when the test says so."""
 
 import asyncio
 import gc
@@ -19,11 +19,11 @@ DEADLINE_S = 30
 
 
 class Memory:
-    """What a read writes to."""
+    """The memory that a read writes to."""
 
 
-class Bell:
-    """In the place of the native bell, whose ring only native threads can call."""
+class EventFd:
+    """Replaces the native eventfd, which only native threads can signal."""
 
     def __init__(self):
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -36,7 +36,7 @@ class Bell:
         os.close(fd)
         closed.set()
 
-    def ring(self, number):
+    def signal(self, number):
         self._ended.append(number)
         os.eventfd_write(self.fd, 1)
 
@@ -46,15 +46,15 @@ class Bell:
 
 
 class Read:
-    """A read under way. `gone` is set when nothing keeps its memory, `closed` when its bell's descriptor is closed."""
+    """A read under way. `gone` is set when its memory is freed, `closed` when its event descriptor is closed."""
 
     def __init__(self, memory):
         self.was_cancelled, self.gone = False, threading.Event()
         weakref.finalize(memory, self.gone.set)
 
-    def start(self, threads, bell, number):
-        self._bell, self._number = weakref.ref(bell), number
-        self.closed = bell.closed
+    def start(self, threads, event_fd, number):
+        self._event_fd, self._number = weakref.ref(event_fd), number
+        self.closed = event_fd.closed
         return self
 
     def cancel(self):
@@ -64,7 +64,7 @@ class Read:
         return b""
 
     def end(self):
-        self._bell().ring(self._number)
+        self._event_fd().signal(self._number)
 
 
 def cancelled_at_the_end(memory, read):
@@ -91,9 +91,9 @@ def left_behind(memory, read):
 
 @pytest.fixture(params=[cancelled_at_the_end, left_behind])
 def loop_that_ended(request, monkeypatch):
-    """A read that runs on after its loop was closed, and the loop's reference."""
-    monkeypatch.setattr(_native, "Bell", Bell)
-    monkeypatch.setattr(_jobs, "_LOOK_S", 0.01)
+    """A read that still runs after its loop was closed, and a weak reference to the loop."""
+    monkeypatch.setattr(_native, "Bell", EventFd)
+    monkeypatch.setattr(_jobs, "_POLL_S", 0.01)
     memory = Memory()
     read = Read(memory)
     loop = request.param(memory, read)
@@ -105,7 +105,7 @@ def loop_that_ended(request, monkeypatch):
 def test_memory_of_a_cancelled_read_stays_until_it_ends_and_is_freed_then(loop_that_ended):
     read, loop = loop_that_ended
     assert read.was_cancelled
-    assert loop() is None, gc.get_referrers(loop())  # freed at once: only memory and bell are needed
+    assert loop() is None, gc.get_referrers(loop())  # freed at once: the read needs only its memory and event_fd
     assert not read.gone.is_set()
     assert not read.closed.is_set()
     read.end()
@@ -113,9 +113,9 @@ def test_memory_of_a_cancelled_read_stays_until_it_ends_and_is_freed_then(loop_t
     assert read.closed.wait(DEADLINE_S)
 
 
-def test_a_read_that_ended_unheard_needs_no_thread(monkeypatch):
-    """It rings between the loop's last turn and its end."""
-    monkeypatch.setattr(_native, "Bell", Bell)
+def test_a_read_that_ended_before_its_loop_was_closed_needs_no_thread(monkeypatch):
+    """The read signals after the loop has stopped and before it is closed."""
+    monkeypatch.setattr(_native, "Bell", EventFd)
     monkeypatch.setattr(_jobs._thread, "start_new_thread", lambda *_: pytest.fail("a thread was started"))
     memory = Memory()
     read = Read(memory)
@@ -131,22 +131,22 @@ def test_a_read_that_ended_unheard_needs_no_thread(monkeypatch):
     assert read.gone.is_set() and read.closed.is_set()
 
 
-def test_storage_that_does_not_answer_is_timed_out_for_a_closed_loop_too(loop_that_ended, monkeypatch):
+def test_an_overdue_read_of_a_closed_loop_times_out(loop_that_ended, monkeypatch):
     read, _ = loop_that_ended
-    looked = threading.Event()
+    was_polled = threading.Event()
 
     def abandon_overdue_reads():
-        looked.set()
+        was_polled.set()
         read.end()
 
     monkeypatch.setattr(_native, "abandon_overdue_reads", abandon_overdue_reads)
-    assert looked.wait(DEADLINE_S)
+    assert was_polled.wait(DEADLINE_S)
     assert read.gone.wait(DEADLINE_S)
 
 
-def test_loops_leave_nothing_behind_over_many_rounds(monkeypatch):
-    monkeypatch.setattr(_native, "Bell", Bell)
-    gc.collect()  # what tests before this one left
+def test_many_loops_leak_no_descriptors(monkeypatch):
+    monkeypatch.setattr(_native, "Bell", EventFd)
+    gc.collect()  # garbage of earlier tests
     before, reads = len(os.listdir("/proc/self/fd")), []
     for _ in range(20):
         memory = Memory()
@@ -158,23 +158,23 @@ def test_loops_leave_nothing_behind_over_many_rounds(monkeypatch):
         read.end()
     assert all(read.closed.wait(DEADLINE_S) for read in reads)
     assert len(os.listdir("/proc/self/fd")) <= before
-    assert not any(bell.running for bell in _jobs._bells.values())
+    assert not any(events.running for events in _jobs._loops.values())
 
 
-def test_a_loop_with_the_id_of_an_earlier_one_has_a_bell_of_its_own():
+def test_a_loop_with_the_id_of_an_earlier_one_has_events_of_its_own():
     first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
     try:
-        bell = _jobs._bell_of(first)
-        _jobs._bells[id(second)] = bell  # as when `second` lies where a loop was whose bell is still referred to
-        assert _jobs._bell_of(second) is not bell
-        assert _jobs._bell_of(first) is bell
+        events = _jobs._events_of(first)
+        _jobs._loops[id(second)] = events  # as if `second` had the address of a loop whose events are still referenced
+        assert _jobs._events_of(second) is not events
+        assert _jobs._events_of(first) is events
     finally:
         first.close()
         second.close()
 
 
 def test_a_read_that_could_not_be_started_leaves_nothing():
-    def broken(threads, bell, number):
+    def broken(threads, event_fd, number):
         raise OSError("no more threads")
 
     async def main():

@@ -40,7 +40,7 @@ def test_an_array_that_was_opened_before_warns_once_and_names_itself(path):
         assert "cells.zarr" in said and "shape=(6, 8)" in said and "Open it again" in said and "zarr.open_array" in said
         assert read(early) == []
         other = damacy.zarr.support(early)
-        assert not other.native and "enable() comes before opening" in other.reason
+        assert not other.native and "call enable() before opening" in other.reason
     assert read(early) == []
 
 

@@ -1,10 +1,10 @@
-"""zarr-python through this library: `enable()`, and `z[...]` reads natively.
+"""Lets zarr-python read through this library: after `enable()`, `z[...]` is read by native code.
 
 >>> import damacy.zarr
 >>> sorted(damacy.zarr.__all__)[:3]
 ['CodecPipeline', 'GDSStore', 'Support']
 
-This module is a table of contents. Importing it does not import zarr; its names do, when they are first used."""
+Importing this module does not import zarr. The first use of a name imports the name's module, and with it zarr."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["CodecPipeline", "GDSStore", "Support", "disable", "enable", "reset_s
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name != "GDSStore":  # which serves older versions of zarr too, and looks for itself
+    if name != "GDSStore":  # works with older versions of zarr too, and checks the version itself
         from damacy.zarr._versions import require_zarr
 
         require_zarr(name)

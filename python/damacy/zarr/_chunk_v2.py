@@ -1,5 +1,5 @@
-"""What `GDSStore` gives zarr-python 2 where there is no CuPy: a device array that zarr 2 and numcodecs can use. Knows
-what they do with the values of a store; not stores."""
+"""The values that `GDSStore` returns to zarr-python 2 if CuPy is not installed: device arrays that zarr 2 and numcodecs
+can use. Does not know stores."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from damacy import DeviceArray
 
 
 class Chunk(DeviceArray):
-    """A `DeviceArray` that becomes a NumPy array where one is asked for, by a copy to the host.
+    """A `DeviceArray` that converts itself to a NumPy array, by a copy to the host, where a function needs one.
 
-    The codecs of numcodecs and the results of zarr 2 are in host memory; a plain `DeviceArray` would refuse to go there
-    by itself."""
+    numcodecs and the results of zarr 2 use host memory. A plain `DeviceArray` refuses such a conversion."""
 
     __slots__ = ()
 

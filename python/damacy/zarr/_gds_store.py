@@ -1,5 +1,5 @@
-"""`GDSStore`: one name, chosen by the zarr-python that is installed. Knows versions; the stores are in
-`_gds_store_v2` and `_gds_store_v3`."""
+"""Binds the name `GDSStore` to the class for the installed version of zarr-python: `_gds_store_v2` or
+`_gds_store_v3`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from damacy.zarr import _versions
 
 
 def _choose() -> Any:
-    serves = "zarr-python 2.13 to 2.18 and 3.1 or later serve: pip install 'zarr>=3.1', or the extra damacy[zarr]"
+    serves = "zarr-python 2.13 to 2.18, and 3.1 or later, work: pip install 'zarr>=3.1', or the extra damacy[zarr]"
     numbers = _versions.zarr_version("GDSStore", serves)
     if numbers < (2, 13) or (3, 0) <= numbers < _versions.OLDEST:
         raise _versions.too_old("GDSStore", serves)

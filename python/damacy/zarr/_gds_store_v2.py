@@ -1,5 +1,5 @@
-"""`GDSStore` for zarr-python 2: a `DirectoryStore` whose bytes move through `damacy.cufile`, into GPU memory where
-there is a GPU. Knows zarr's mapping contract; files are `_store_files`'s."""
+"""`GDSStore` for zarr-python 2: a `DirectoryStore` that reads and writes by `damacy.cufile`, into GPU memory if there
+is a GPU. Implements zarr's mapping interface; `_store_files` handles files."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ def _has_cupy() -> bool:
 
 
 class GDSStore(DirectoryStore):
-    """A directory of objects. Documents are `bytes`; all else is a 1-D `uint8` array on the GPU: CuPy's if CuPy can be
-    imported, else a `damacy.DeviceArray`, which arrays of zarr copy to the host: `z[:]` is a NumPy array then.
+    """A directory of objects. Documents are `bytes`; all other values are 1-D `uint8` arrays on the GPU.
 
-    `output`: "gpu", "host" (NumPy arrays), or None: the GPU if there is one that can be used.
+    These are CuPy arrays if CuPy can be imported, else `damacy.DeviceArray`s. zarr copies the latter to the host, so
+    that `z[:]` is a NumPy array.
 
-    Raises zarr's `FSPathExistNotDir` if `path` is no directory, `InvalidArgument` for "gpu" without a GPU.
+    `output`: "gpu", "host" (NumPy arrays), or None: the GPU if there is a usable one.
+
+    Raises zarr's `FSPathExistNotDir` if `path` is not a directory, `InvalidArgument` for "gpu" without a GPU.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class GDSStore(DirectoryStore):
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def _memory(self, size: int, like: Any = None) -> Any:
-        """Where `size` bytes land: like an array of the caller's, else as the store says."""
+        """Memory for `size` bytes: of the kind of `like`, else the kind that the store's `output` names."""
         if like is None:
             like = self.default_meta_array
         if like is not None:
@@ -129,7 +131,7 @@ class GDSStore(DirectoryStore):
         path = self._file(key, ValueError)
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-        except (FileExistsError, NotADirectoryError) as error:  # a file in a parent's place
+        except (FileExistsError, NotADirectoryError) as error:  # a parent of the path is a file
             raise KeyError(key) from error
         _store_files.write_whole(path, _contiguous(value), in_the_way=lambda: _remove_directory(path))
 
@@ -145,7 +147,7 @@ class GDSStore(DirectoryStore):
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def keys(self) -> Iterator[str]:
-        """All files but those that are being written."""
+        """All files except those that are being written."""
         if not os.path.isdir(self.path):
             return
         for folder, _, names in os.walk(self.path):
@@ -161,9 +163,9 @@ class GDSStore(DirectoryStore):
         return sum(1 for _ in self.keys())
 
     def listdir(self, path: str | None = None) -> list[str]:
-        """Names directly below a path; with the separator "/" an array's chunks by all their coordinates, with dots.
+        """Names directly below a path. With the separator "/", chunks are listed as all coordinates joined by dots.
 
-        Versions of `DirectoryStore` differ in what they put between those.
+        Versions of `DirectoryStore` differ in how they join them.
         """
         slashed = self._dimension_separator == "/"
         names = super().listdir(path)
@@ -176,7 +178,7 @@ class GDSStore(DirectoryStore):
 
 
 def _is_partial_below(name: str) -> bool:
-    """Also where `DirectoryStore` has put dots between the folders and the file."""
+    """Recognises a partial file also if `DirectoryStore` has joined folders and file name by dots."""
     return _store_files.is_partial(name[max(name.find(_store_files.PARTIAL_PREFIX), 0) :])
 
 
@@ -187,7 +189,7 @@ def _cupy_empty(size: int) -> Any:
 
 
 def _contiguous(value: Any) -> Any:
-    """The value itself where its memory is contiguous, else a copy that is."""
+    """The value itself if its memory is contiguous, else a contiguous copy."""
     if isinstance(value, str):
         return value.encode("ascii")
     if hasattr(value, "__cuda_array_interface__"):

@@ -1,5 +1,5 @@
-"""`GDSStore` for zarr-python 3: a `LocalStore` whose bytes move through `damacy.cufile`, straight into the memory of
-the buffer prototype. Knows zarr's store contract; files are `_store_files`'s."""
+"""`GDSStore` for zarr-python 3: a `LocalStore` that reads and writes by `damacy.cufile`, directly into the memory of
+the buffer prototype. Implements zarr's store interface; `_store_files` handles files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _pools: dict[int, concurrent.futures.ThreadPoolExecutor] = {}
 
 
 def _pool() -> concurrent.futures.ThreadPoolExecutor:
-    """The threads that open, create and rename, for all stores of this process."""
+    """The threads that open, create and rename files, for all stores of this process."""
     with _starting:
         if os.getpid() not in _pools:
             _pools.clear()
@@ -45,7 +45,7 @@ async def _off_the_loop(function: Any, *arguments: Any, **keywords: Any) -> Any:
 def _count(value: Any) -> int:
     number = operator.index(value)
     if number < 0:
-        raise ValueError(f"a byte range holds no negative number (got {number})")
+        raise ValueError(f"a byte range cannot hold a negative number (got {number})")
     return number
 
 
@@ -67,7 +67,7 @@ def _clamped(byte_range: Any, size: int) -> tuple[int, int]:
 
 
 class _Landing:
-    """Memory for one result, of the kind that a prototype wants, and the buffer that is made of it."""
+    """Memory for one result, of the kind that the prototype wants, and the zarr buffer made from it."""
 
     def __init__(self, prototype: Any, size: int) -> None:
         self._prototype = prototype
@@ -87,7 +87,7 @@ class _Landing:
             array = self._prototype.nd_buffer.create(shape=(size,), dtype="B").as_ndarray_like()
             if getattr(array, "__cuda_array_interface__", None) is not None:
                 return array
-        except Exception:  # a prototype that cannot make memory by itself takes bytes
+        except Exception:  # a prototype that cannot allocate memory is given bytes
             pass
         self._wrap = lambda memory: self._prototype.buffer.from_bytes(memory.tobytes())
         return np.empty(size, "B")
@@ -112,13 +112,14 @@ def _bytes_of(value: Any) -> Any:
 
 
 class GDSStore(zarr.storage.LocalStore):
-    """A store of files that are read and written by this library's own I/O, into and from GPU memory without a copy in
-    between where the prototype asks for it.
+    """A store of local files, read and written by damacy's file I/O.
+
+    If the buffer prototype is of GPU memory, bytes go there without an intermediate copy in zarr.
 
     `path` is another name of `root`. `normalize_keys` makes keys lower case. `dimension_separator` is kept and has no
-    effect: under zarr 3 an array's own document separates its chunk keys (`chunk_key_encoding` of `create_array`).
+    effect: in zarr 3 the array's document sets the separator (`chunk_key_encoding` of `create_array`).
 
-    Raises `ValueError` for keys that leave the root.
+    Raises `ValueError` for keys outside the root.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class GDSStore(zarr.storage.LocalStore):
         path: Path | str | None = None,
     ) -> None:
         if (root is None) == (path is None):
-            raise TypeError("GDSStore takes its directory as `root` or as `path`: give one of them")
+            raise TypeError("GDSStore: expected the directory as either `root` or `path`")
         if dimension_separator not in (None, ".", "/"):
             raise ValueError(f"dimension_separator: expected '.', '/' or None (got {dimension_separator!r})")
         folder: Any = path if root is None else root
@@ -155,13 +156,13 @@ class GDSStore(zarr.storage.LocalStore):
 
     def _path(self, key: str) -> str:
         if not isinstance(key, str):
-            raise TypeError(f"key: expected text (got {type(key).__name__})")
+            raise TypeError(f"key: expected a str (got {type(key).__name__})")
         if not _store_files.names_something_inside(key):
-            raise ValueError(f"key {key!r} names nothing below the root of the store")
+            raise ValueError(f"key {key!r} is not below the root of the store")
         return os.path.join(self.root, key.lower() if self.normalize_keys else key)
 
     def _prefix(self, prefix: str) -> str:
-        """A prefix without its last slashes; "" is the root itself."""
+        """A prefix without trailing slashes; "" is the root itself."""
         prefix = prefix.rstrip("/")
         self._path(prefix)
         return prefix.lower() if self.normalize_keys else prefix
@@ -178,7 +179,7 @@ class GDSStore(zarr.storage.LocalStore):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def _begin(self, key: str, prototype: Any, byte_range: Any) -> tuple[Any, Any] | None:
-        """A future and where its bytes land; None if there is no such object."""
+        """A future and the landing of its bytes; None if there is no such object."""
         path = self._path(key)
         self._open_now()
         _clamped(byte_range, 0)
@@ -191,7 +192,7 @@ class GDSStore(zarr.storage.LocalStore):
         return file.pread(landing.memory, length, offset, exact=True), landing
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Buffer | None:
-        """The bytes of an object or of a range of it; None if it is missing or no regular file."""
+        """The bytes of an object or of a range of it; None if it is missing or not a regular file."""
         begun = await _off_the_loop(self._begin, key, prototype, byte_range)
         if begun is None:
             return None
@@ -201,7 +202,7 @@ class GDSStore(zarr.storage.LocalStore):
         return found
 
     def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Buffer | None:
-        """As `get`, on the calling thread."""
+        """As `get`, on the caller's thread."""
         begun = self._begin(key, prototype, byte_range)
         if begun is None:
             return None
@@ -211,7 +212,7 @@ class GDSStore(zarr.storage.LocalStore):
         return found
 
     def _begin_many(self, prototype: Any, key_ranges: Iterable[tuple[str, Any]]) -> tuple[Any, list[Any]]:
-        """One request for all ranges; for each the landing, or None if its object is missing."""
+        """One request for all ranges, and for each range its landing, or None if its object is missing."""
         self._open_now()
         prototype = prototype or default_buffer_prototype()
         requests: list[Any] = []
@@ -253,9 +254,10 @@ class GDSStore(zarr.storage.LocalStore):
         max_gap_bytes: int = 1 << 20,
         max_coalesced_bytes: int = 16 << 20,
     ) -> AsyncIterator[Sequence[tuple[int, Buffer | None]]]:
-        """Many ranges of one object: one open, one batch. Yields sequences of (index, buffer), each index once.
+        """Reads many ranges of one object by one request. Yields sequences of (index, buffer), each index once.
 
-        A missing object, or a failure, is an `ExceptionGroup` that holds it; a key that leaves the root a `ValueError`.
+        Raises an `ExceptionGroup` with the error for a missing object or a failed read, and `ValueError` for a key
+        outside the root.
         """
         self._path(key)
         wanted = list(byte_ranges)
@@ -278,7 +280,7 @@ class GDSStore(zarr.storage.LocalStore):
         max_gap_bytes: int = 1 << 20,
         max_coalesced_bytes: int = 16 << 20,
     ) -> list[tuple[int, Buffer | None]]:
-        """As `get_ranges`, on the calling thread: the whole list."""
+        """As `get_ranges`, on the caller's thread; returns the whole list."""
         self._path(key)
         wanted = list(byte_ranges)
         if not wanted:
@@ -310,15 +312,15 @@ class GDSStore(zarr.storage.LocalStore):
                 raise
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Writes an object: readers see the old one or the new one, never a part."""
+        """Writes an object atomically: readers see the old one or the new one."""
         await _off_the_loop(self._put, key, value, False)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Writes an object unless there is one: of several writers exactly one succeeds, the others change nothing."""
+        """Writes an object unless it exists. Of several writers at once, exactly one writes."""
         await _off_the_loop(self._put, key, value, True)
 
     def set_sync(self, key: str, value: Buffer) -> None:
-        """As `set`, on the calling thread."""
+        """As `set`, on the caller's thread."""
         self._put(key, value, False)
 
     def _put_part(self, key: str, start: int, value: Any) -> None:
@@ -328,7 +330,7 @@ class GDSStore(zarr.storage.LocalStore):
             file.write(value, file_offset=start)
 
     async def set_partial_values(self, key_start_values: Iterable[tuple[str, int, Any]]) -> None:
-        """Overwrites bytes of objects that exist, each (key, offset, bytes)."""
+        """Overwrites bytes of existing objects, each (key, offset, bytes)."""
         for key, start, value in key_start_values:
             await _off_the_loop(self._put_part, key, start, value)
 
@@ -336,7 +338,7 @@ class GDSStore(zarr.storage.LocalStore):
         path = self._path(key)
         self._check_writable()
         if not key:
-            raise ValueError("key '' is the root of the store, which clear() empties")
+            raise ValueError("delete: key '' is the root of the store; use clear() to empty it")
         if os.path.isdir(path):
             shutil.rmtree(path)
             return
@@ -346,29 +348,29 @@ class GDSStore(zarr.storage.LocalStore):
             pass
 
     async def delete(self, key: str) -> None:
-        """Removes an object, or all below it; a missing one is no error."""
+        """Removes an object, or everything below a key. A missing key is not an error."""
         await _off_the_loop(self._remove, key)
 
     def delete_sync(self, key: str) -> None:
-        """As `delete`, on the calling thread."""
+        """As `delete`, on the caller's thread."""
         self._open_now()
         self._remove(key)
 
     async def delete_dir(self, prefix: str) -> None:
-        """Removes all below a prefix; "" empties the store."""
+        """Removes everything below a prefix; "" empties the store."""
         await super().delete_dir(self._prefix(prefix))
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
     async def exists(self, key: str) -> bool:
-        """Whether there is a file of that key."""
+        """Whether the key names a file."""
         return bool(await _off_the_loop(os.path.isfile, self._path(key)))
 
     async def getsize(self, key: str) -> int:
-        """Bytes of an object; `FileNotFoundError` if it is missing."""
+        """The size of an object in bytes. Raises `FileNotFoundError` if it is missing."""
         try:
             return int((await _off_the_loop(os.stat, self._path(key))).st_size)
-        except NotADirectoryError as error:  # a file in a parent's place
+        except NotADirectoryError as error:  # a parent of the path is a file
             raise FileNotFoundError(key) from error
 
     async def list(self) -> AsyncIterator[str]:

@@ -1,7 +1,8 @@
-"""Native reads under an event loop: starts them, and wakes who awaits them. Knows loops and futures; not arrays.
+"""Runs native reads under an asyncio event loop: starts them and wakes the tasks that await them. Knows loops and
+futures; not arrays.
 
-No native thread takes the GIL: it rings a bell, a file descriptor that the loop watches. Once a loop is closed, a
-thread watches the bell instead, until the last read has ended."""
+Native threads do not take the GIL. They signal an eventfd that the loop watches. After a loop is closed, a thread
+watches the eventfd instead, until the last read has ended."""
 
 from __future__ import annotations
 
@@ -18,16 +19,16 @@ from typing import Any
 
 from damacy._core.errors import InvalidArgument
 
-_LOOK_S = 1.0  # how late a read that storage does not answer may be seen
+_POLL_S = 1.0  # overdue reads time out at most this long after their deadline
 
 _numbers = itertools.count(1)
 _exit_is_registered = False
 
 
 def thread_count() -> int:
-    """`damacy.threads` of zarr's configuration, else its `threading.max_workers`, else the CPUs of this process.
+    """`damacy.threads` of zarr's configuration, else its `threading.max_workers`, else one per CPU of this process.
 
-    Raises `InvalidArgument` for what is no count of threads."""
+    Raises `InvalidArgument` for a setting that is not a positive integer, 0 or None."""
     import zarr
 
     for name in ("damacy.threads", "threading.max_workers"):
@@ -44,23 +45,23 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0))
 
 
-class _LoopBell:
-    """The bell of one loop, and the reads that will ring it. Only the loop refers to it for long: it ends when the loop
-    is closed, or dropped."""
+class _LoopEvents:
+    """The eventfd of one loop, and the reads that will signal it. Only the loop keeps it alive: it is destroyed when
+    the loop is closed or dropped."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         from damacy import _native
 
-        self.running: dict[int, Any] = {}  # what reads use, by number, until they have ended, cancelled or not
+        self.running: dict[int, Any] = {}  # objects that a read uses, by its number, until it ends (cancelled or not)
         self._futures: dict[int, asyncio.Future[None]] = {}
-        self._looks = False
+        self._is_polling = False
         self._loop = weakref.ref(loop)
-        self.bell = _native.Bell()
-        loop.add_reader(self.bell.fd, self._rung)
+        self.event_fd = _native.Bell()
+        loop.add_reader(self.event_fd.fd, self._on_signal)
 
     def __del__(self) -> None:
         if self.running:
-            _keep_until_ended(self.bell, self.running)
+            _keep_until_ended(self.event_fd, self.running)
 
     def is_of(self, loop: asyncio.AbstractEventLoop) -> bool:
         return self._loop() is loop
@@ -68,65 +69,65 @@ class _LoopBell:
     def add(self, number: int, future: asyncio.Future[None], keep: Any) -> None:
         self.running[number] = keep
         self._futures[number] = future
-        if not self._looks:
-            self._looks = True
-            future.get_loop().call_later(_LOOK_S, self._look)
+        if not self._is_polling:
+            self._is_polling = True
+            future.get_loop().call_later(_POLL_S, self._poll)
 
     def drop(self, number: int) -> None:
         del self.running[number], self._futures[number]
 
-    def _look(self) -> None:
-        """While reads run: those that storage does not answer end at their deadline."""
+    def _poll(self) -> None:
+        """Times out overdue reads, and schedules itself again while reads run."""
         from damacy import _native
 
         _native.abandon_overdue_reads()
-        self._looks = bool(self.running)
-        if self._looks:
-            asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+        self._is_polling = bool(self.running)
+        if self._is_polling:
+            asyncio.get_running_loop().call_later(_POLL_S, self._poll)
 
-    def _rung(self) -> None:
-        for number in self.bell.take():
+    def _on_signal(self) -> None:
+        for number in self.event_fd.take():
             self.running.pop(number, None)
             future = self._futures.pop(number, None)
             if future is not None and not future.done():
                 future.set_result(None)
 
 
-# By the loop's id, because a loop as a key would have to be held by its bell's reads.
-_bells: weakref.WeakValueDictionary[int, _LoopBell] = weakref.WeakValueDictionary()
-_orphans: list[Any] = []  # of reads that no thread could be started for: they stay until the process ends
+# By the id of the loop: a dictionary with loops as keys would keep them alive.
+_loops: weakref.WeakValueDictionary[int, _LoopEvents] = weakref.WeakValueDictionary()
+_orphans: list[Any] = []  # of reads for which no thread could be started: kept until the process ends
 
 
-def _bell_of(loop: asyncio.AbstractEventLoop) -> _LoopBell:
-    bell = _bells.get(id(loop))
-    if bell is None or not bell.is_of(loop):  # an id may be used again
-        bell = _bells[id(loop)] = _LoopBell(loop)
-    return bell
+def _events_of(loop: asyncio.AbstractEventLoop) -> _LoopEvents:
+    events = _loops.get(id(loop))
+    if events is None or not events.is_of(loop):  # an id may be used again
+        events = _loops[id(loop)] = _LoopEvents(loop)
+    return events
 
 
-def _keep_until_ended(bell: Any, running: dict[int, Any]) -> None:
-    """Holds what the reads of a closed loop use, and their bell, until they have ended.
+def _keep_until_ended(event_fd: Any, running: dict[int, Any]) -> None:
+    """Keeps the eventfd of a closed loop, and the objects that its reads use, until the reads have ended.
 
-    Called by a finalizer, so perhaps within any Python code of any thread: it takes no lock."""
-    for number in bell.take():
+    A finalizer calls this, possibly in the middle of any Python code on any thread, so it takes no lock."""
+    for number in event_fd.take():
         running.pop(number, None)
     if not running:
         return
     try:
-        _thread.start_new_thread(_wait_for_reads, (bell, running))
-    except RuntimeError:  # the interpreter ends, or there are no more threads
-        _orphans.append((bell, running))
+        _thread.start_new_thread(_wait_for_reads, (event_fd, running))
+    except RuntimeError:  # the interpreter is shutting down, or no thread can be started
+        _orphans.append((event_fd, running))
 
 
-def _wait_for_reads(bell: Any, running: dict[int, Any]) -> None:
+def _wait_for_reads(event_fd: Any, running: dict[int, Any]) -> None:
     from damacy import _native
 
     poll = select.poll()
-    poll.register(bell.fd, select.POLLIN)
+    poll.register(event_fd.fd, select.POLLIN)
     while running:
-        if not poll.poll(_LOOK_S * 1000):
+        if not poll.poll(_POLL_S * 1000):
             _native.abandon_overdue_reads()
-        for number in bell.take():
+        for number in event_fd.take():
             running.pop(number, None)
 
 
@@ -140,24 +141,24 @@ def _stop_at_exit() -> None:
 
 
 async def run(start: Callable[[int, Any, int], Any], keep: Any) -> bytes:
-    """Awaits `start(threads, bell, number)`, a native read. Gives a byte for each item: 1 where its object is missing.
+    """Awaits `start(threads, event_fd, number)`, a native read. Returns one byte per item: 1 if its object is missing.
 
-    `keep` stays alive until the read has ended, also if the caller is cancelled: then the read stops early."""
+    `keep` stays alive until the read has ended, even if the caller is cancelled; the read then stops early."""
     _stop_at_exit()
     loop = asyncio.get_running_loop()
-    bell = _bell_of(loop)
+    events = _events_of(loop)
     number = next(_numbers)
     future: asyncio.Future[None] = loop.create_future()
-    bell.add(number, future, keep)
+    events.add(number, future, keep)
     try:
-        read = start(thread_count(), bell.bell, number)
+        read = start(thread_count(), events.event_fd, number)
     except Exception:
-        bell.drop(number)
-        raise  # after a signal instead, the read may run and write: its entry stays until it ends
-    del bell  # the loop's alone: what awaits a future of a closed loop must not keep it
+        events.drop(number)
+        raise  # after a signal (KeyboardInterrupt) the read may be running: its entry stays until it ends
+    del events  # only the loop may keep it: a task that awaits a future of a closed loop must not
     try:
         await future
-    except BaseException:  # cancelled, or left behind by a loop that has ended
+    except BaseException:  # the task was cancelled, or its loop has ended
         read.cancel()
         raise
     missing: bytes = read.missing()

@@ -1,5 +1,5 @@
-"""Whether the native reader can read an array, and what it must know for that. Knows metadata objects of zarr-python;
-reads no store."""
+"""Decides whether the native reader can read an array, and converts the array's metadata for it. Knows metadata objects
+of zarr-python; reads no store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HOMES = ("zarr.", "numcodecs.")
 
 
 def codecs_of(metadata: Any) -> Iterator[Any]:
-    """All codec objects, those inside shards too."""
+    """All codec objects, including those inside shards."""
     if metadata.zarr_format == 2:
         yield from metadata.filters or ()
         if metadata.compressor is not None:
@@ -28,7 +28,7 @@ def codecs_of(metadata: Any) -> Iterator[Any]:
 
 
 def _neutral_fill(data_type: Any) -> Any:
-    """Any legal fill value: the bits come with each read, for JSON loses some."""
+    """A valid fill value for the document. Each read passes the real one as bytes; JSON cannot hold all bits."""
     name = data_type if isinstance(data_type, str) else data_type.get("name", "")
     if name == "bool":
         return False
@@ -36,7 +36,7 @@ def _neutral_fill(data_type: Any) -> Any:
 
 
 def document_of(metadata: Any) -> bytes:
-    """The array's document as the native parser takes it: without attributes, of which there may be any amount."""
+    """The array's document for the native parser, without attributes, which can be large."""
     from zarr.core.buffer import cpu
 
     documents = metadata.to_buffer_dict(cpu.buffer_prototype)
@@ -54,15 +54,15 @@ def dtype_of(metadata: Any) -> np.dtype[Any]:
 
 
 def _why_not(codec: Any) -> str | None:
-    """What the native parser does not see of a codec object: whose class it is."""
+    """Why a codec object cannot be read natively whatever its name: its class is neither zarr's nor damacy's."""
     kind = type(codec)
     if kind.__module__.startswith(_HOMES):
         return None
-    return f"the codec class {kind.__module__}.{kind.__qualname__} is neither zarr's nor ours"
+    return f"the codec class {kind.__module__}.{kind.__qualname__} is neither zarr's nor damacy's"
 
 
 def native_array(metadata: Any, uri: str) -> tuple[Any, str | None]:
-    """The native view of an array and None; or None and the reason why there is none."""
+    """The native array and None; or None and the reason why the array cannot be read natively."""
     from damacy import DamacyError, _native
 
     reason = next(filter(None, map(_why_not, codecs_of(metadata))), None)
@@ -73,7 +73,7 @@ def native_array(metadata: Any, uri: str) -> tuple[Any, str | None]:
         dtype = dtype_of(metadata)
     except DamacyError as error:
         return None, error.message
-    except Exception as error:  # metadata of a form that we do not know are not ours to judge
+    except Exception as error:  # metadata of an unknown form: zarr's own pipeline reads the array or refuses it
         return None, f"{type(error).__name__}: {error}"
     if dtype.itemsize != array.itemsize or dtype.hasobject:
         return None, f"elements of type {dtype}"
@@ -81,6 +81,6 @@ def native_array(metadata: Any, uri: str) -> tuple[Any, str | None]:
 
 
 def fill_bytes(spec: Any) -> bytes:
-    """The fill element of a chunk, bit for bit, in this machine's byte order."""
+    """The bytes of the fill value, in this machine's byte order."""
     fill = spec.dtype.default_scalar() if spec.fill_value is None else spec.fill_value
     return np.asarray(fill, np.dtype(spec.dtype.to_native_dtype()).newbyteorder("=")).tobytes()

@@ -1,5 +1,5 @@
-"""Warns once about each array that was opened before `enable()` and is read after it, by zarr-python's own pipeline.
-Knows zarr's pipelines and which array has one; not how chunks are read."""
+"""Warns once for each array that was opened before `enable()` and read after it: zarr-python's own pipeline reads such
+an array. Knows zarr's pipelines and their arrays; not how chunks are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _warned: dict[int, Any] = {}  # weak references to pipelines, by id
 
 @contextlib.contextmanager
 def fallback() -> Iterator[None]:
-    """Reads by zarr's pipeline in here are ours, and do not warn."""
+    """Suppresses the warning while damacy itself reads by zarr's pipeline."""
     token = _is_ours.set(True)
     try:
         yield
@@ -28,10 +28,10 @@ def fallback() -> Iterator[None]:
 
 
 def watch() -> None:
-    """Makes zarr's pipelines warn about reads that they do although ours is configured."""
+    """Patches zarr's pipelines so that their reads warn while damacy's pipeline is configured."""
     from zarr.core import codec_pipeline
 
-    for name in ("BatchedCodecPipeline", "FusedCodecPipeline"):  # the latter from zarr 3.3 on
+    for name in ("BatchedCodecPipeline", "FusedCodecPipeline"):  # the second exists since zarr 3.3
         cls = getattr(codec_pipeline, name, None)
         if cls is not None and not hasattr(cls.read, "_warns_for"):
             cls.read = _warning(cls.read)
@@ -46,7 +46,7 @@ def _warning(read: Any) -> Any:
                 _warn_once(self, batch_info[0][0])
         return await read(self, batch_info, *arguments, **keywords)
 
-    warning_read._warns_for = read  # type: ignore[attr-defined]  # a mark on the function
+    warning_read._warns_for = read  # type: ignore[attr-defined]  # marks the function as patched
     return warning_read
 
 
@@ -54,7 +54,7 @@ def _warn_once(pipeline: Any, getter: Any) -> None:
     import zarr
     from zarr.storage import StorePath
 
-    # Inside of shards zarr has pipelines of its own, which read no stored objects.
+    # For the chunks inside a shard, zarr uses further pipelines, which read no stored objects.
     if not isinstance(getter, StorePath) or zarr.config.get("codec_pipeline.path") != _PIPELINE:
         return
     known = _warned.get(id(pipeline))
@@ -75,7 +75,7 @@ def _forget(number: int, reference: Any) -> None:
 
 
 def _array_of(pipeline: Any) -> Any:
-    """The array that reads by this pipeline, which does not refer to it."""
+    """The array that reads by this pipeline, found by search: a pipeline does not refer to its array."""
     from zarr.core.array import AsyncArray
 
     arrays = (thing for thing in gc.get_objects() if isinstance(thing, AsyncArray))

@@ -1,5 +1,5 @@
-"""The codec pipeline that zarr-python calls: reads go to native threads where the array and the selection allow it, all
-else to zarr's own pipeline. Knows what zarr passes; not how chunks are decoded."""
+"""The codec pipeline that zarr-python calls. Native threads read what they support; zarr's own pipeline reads the rest
+and does all writes. Knows the arguments that zarr passes; not how chunks are decoded."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from damacy.zarr._stats import counted
 from damacy.zarr._target import Target
 
 _log = logging.getLogger("damacy")
-_ITEMS_A_TURN = 256  # that are looked at before others get their turn on the loop
+_ITEMS_A_TURN = 256  # items to process before yielding to other tasks of the loop
 
 
 class CodecPipeline(_ZarrPipeline):
-    """Reads chunks of arrays natively: one job a `read`, over all its chunks.
+    """Reads chunks by native code: each `read` is one job over all its chunks.
 
-    `reason` says why an array is not native, or is None. Not native arrays, and all writes, go through zarr's
-    `BatchedCodecPipeline`; with `damacy.strict` opening a not native array raises `UnsupportedFormat`."""
+    `reason` says why the array cannot be read natively, or is None. zarr's `BatchedCodecPipeline` reads such arrays and
+    does all writes. With `damacy.strict`, opening such an array raises `UnsupportedFormat`."""
 
     def __init__(self, metadata: Any, store: Any, strict: bool) -> None:
         self._metadata = metadata
@@ -35,7 +35,7 @@ class CodecPipeline(_ZarrPipeline):
         if strict and self.reason is not None:
             raise self._refusal(self.reason)
 
-    # How zarr makes one.
+    # Constructors that zarr calls.
     @classmethod
     def from_array_metadata_and_store(cls, array_metadata: Any, store: Any) -> CodecPipeline:
         import zarr
@@ -47,7 +47,7 @@ class CodecPipeline(_ZarrPipeline):
 
     @classmethod
     def from_codecs(cls, codecs: Iterable[Any], **options: Any) -> Any:
-        """zarr's own pipeline: without a store there is nothing to read."""
+        """Returns zarr's own pipeline: a pipeline without a store cannot read natively."""
         from zarr.core.codec_pipeline import BatchedCodecPipeline
 
         return BatchedCodecPipeline.from_codecs(codecs, **options)
@@ -70,7 +70,7 @@ class CodecPipeline(_ZarrPipeline):
     def __repr__(self) -> str:
         return f"<damacy.zarr.CodecPipeline {'native' if self.reason is None else f'not native: {self.reason}'}>"
 
-    # What zarr's own does for the same metadata.
+    # Forwarded to zarr's own pipeline of the same metadata.
     @property
     def _stock(self) -> Any:
         if self._stock_pipeline is None:
@@ -120,7 +120,7 @@ class CodecPipeline(_ZarrPipeline):
                 missing = await self._run(plan, items, target)
                 await target.finish(items)
                 return tuple({"status": "missing" if m else "present"} for m in missing)
-            why_not = "a form of selection that is not read natively"
+            why_not = "this form of selection is not read natively"
         return await self._read_stock(why_not, items, out, drop_axes)
 
     def _refuses(self, items: Sequence[Any]) -> str | None:
@@ -129,9 +129,9 @@ class CodecPipeline(_ZarrPipeline):
         store = items[0][0].store if isinstance(items[0][0], StorePath) else None
         for getter, spec, *_ in items:
             if not isinstance(getter, StorePath) or (getter.store is not store and getter.store != store):
-                return "chunks that are not named by paths of one store"
+                return "the chunks are not paths of one store"
             if spec.shape != self._array.shape:
-                return f"a chunk of shape {spec.shape}, the grid has {self._array.shape}"
+                return f"a chunk has the shape {spec.shape}, the grid has {self._array.shape}"
         return None
 
     async def _plan(self, items: Sequence[Any], target: Target, drop_axes: tuple[int, ...]) -> Any:
@@ -164,7 +164,7 @@ class CodecPipeline(_ZarrPipeline):
             objects, keeps = fetched.given, False
             keep = target.memory, fetched
         way = await target.way_to_device()
-        missing = await _jobs.run(lambda threads, bell, n: plan.start(objects, keeps, threads, bell, n, *way), keep)
+        missing = await _jobs.run(lambda threads, fd, n: plan.start(objects, keeps, threads, fd, n, *way), keep)
         return bytes(plan.of_items(missing))
 
     async def _read_stock(self, why_not: str, items: Sequence[Any], out: Any, drop_axes: tuple[int, ...]) -> Any:

@@ -1,10 +1,10 @@
-"""Counters of native reads: those of the native library, and of what only Python sees."""
+"""Counters of native reads: those of the native library, and those that Python counts."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-# What Python counts: reads that zarr-python's own pipeline did.
+# Counted in Python: reads by zarr-python's own pipeline.
 counted: Counter[str] = Counter()
 _BUS_COUNTERS = ("h2d_bytes", "h2d_copies", "d2h_bytes")
 

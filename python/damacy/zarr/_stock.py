@@ -1,5 +1,5 @@
-"""zarr-python's own pipeline, for what is not read natively: with the same results, statuses and errors. Knows how to
-keep our device arrays out of codecs that take NumPy only."""
+"""Runs zarr-python's own pipeline for arrays that are not read natively, with the same results, statuses and errors.
+Keeps device arrays out of codecs that take only NumPy arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def stock_pipeline(metadata: Any) -> Any:
 
 
 def warns_when_made(metadata: Any) -> bool:
-    """Whether zarr warns about these codecs when it makes their pipeline, which it does when an array is opened."""
+    """Whether zarr warns about these codecs when it creates their pipeline, that is, when the array is opened."""
     return _is_sharded(metadata) and len(metadata.codecs) > 1
 
 
@@ -48,7 +48,7 @@ def _is_sharded(metadata: Any) -> bool:
 
 
 def must_substitute(metadata: Any, items: Sequence[Any]) -> bool:
-    """Whether the CPU's prototype stands in for ours. Inside shards zarr refuses a mix with the default one."""
+    """Whether to read with the CPU prototype instead of the GPU one. zarr refuses a mix of the two inside shards."""
     from zarr.core.buffer import cpu, default_buffer_prototype
 
     if not items or not is_ours(items[0][1].prototype):
@@ -57,7 +57,7 @@ def must_substitute(metadata: Any, items: Sequence[Any]) -> bool:
 
 
 def on_cpu(items: Sequence[Any]) -> list[Any]:
-    """The same items with the CPU's prototype."""
+    """The same items with the CPU prototype."""
     from zarr.core.array_spec import ArraySpec
     from zarr.core.buffer import cpu
 
@@ -81,8 +81,9 @@ async def read(pipeline: Any, metadata: Any, items: Sequence[Any], out: Any, dro
 
 
 async def assign(out: Any, host: np.ndarray[Any, Any], items: Sequence[Any]) -> None:
-    """What the items have read goes from host memory to `out`: at once if it is all of it. Not on the loop, which other
-    reads need."""
+    """Copies the elements that the items have read from host memory to `out`, by one copy if they are all of it.
+
+    Runs on another thread, to keep the event loop free."""
 
     def copy() -> None:
         if sum(host[item[3]].size for item in items) == host.size:

@@ -1,4 +1,4 @@
-"""Objects of a store as files: opened once and kept, written whole or not at all. Knows paths and descriptors; not
+"""Objects of a store as files: keeps opened files, and replaces files atomically. Knows paths and descriptors; not
 zarr."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARTIAL_PREFIX, PARTIAL_SUFFIX = ".damacy-", ".partial"
 
 
 def is_partial(name: str) -> bool:
-    """Whether a file of that name is being written by a store of ours."""
+    """Whether a file of that name is a partly written object of a `GDSStore`."""
     name = name.rpartition("/")[2]
     return name.startswith(PARTIAL_PREFIX) and name.endswith(PARTIAL_SUFFIX)
 
@@ -31,7 +31,7 @@ def names_something_inside(key: str) -> bool:
 
 
 class _OpenFiles:
-    """The files opened last. One that is not the path's any more, or has changed, is opened anew."""
+    """Cache of open files. A file that was replaced or has changed is opened again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class _OpenFiles:
             self._files[path] = (stamp, file)
             self._files.move_to_end(path)
             while len(self._files) > _KEPT:
-                self._files.popitem(last=False)  # closed when the last read of it ends
+                self._files.popitem(last=False)  # is closed when its last read ends
         return file, stamp[2]
 
     def _opened(self, path: str) -> CuFile:
@@ -91,7 +91,7 @@ _of_process: tuple[int, _OpenFiles] | None = None
 
 
 def open_file(path: str) -> tuple[CuFile, int] | None:
-    """A file of this process's kept ones, with its size; None if there is no regular file of that name."""
+    """An open file, from this process's cache if it is there, and its size; None if `path` is not a regular file."""
     global _of_process
     if _of_process is None or _of_process[0] != os.getpid():
         _of_process = (os.getpid(), _OpenFiles())
@@ -103,8 +103,7 @@ def write_whole(
 ) -> None:
     """Writes a buffer to a new file in the folder of `path` and renames it: readers see the old object or the new one.
 
-    `exclusive`: an object that is there stays, and `FileExistsError` is raised. `in_the_way` is called before the file
-    gets its name.
+    `exclusive`: raises `FileExistsError` if the object exists. `in_the_way` is called before the rename.
     """
     partial = os.path.join(os.path.dirname(path), f"{PARTIAL_PREFIX}{secrets.token_hex(16)}{PARTIAL_SUFFIX}")
     try:

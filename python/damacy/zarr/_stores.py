@@ -1,5 +1,5 @@
-"""Where stored bytes come from: files, which native threads read by themselves, and every other store of zarr-python,
-which is asked. Knows stores and byte requests; not what the bytes mean."""
+"""Gets stored bytes: native threads read files by themselves; for other stores of zarr-python, this module calls the
+store. Knows stores and byte requests; not what the bytes mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Bytes = np.ndarray[Any, Any]
 
 
 def is_of_files(store: Any) -> bool:
-    """Files in a directory, by exactly the classes whose keys are known to be paths."""
+    """Whether native code can read the store's files: only for these exact classes a key is known to be a path."""
     from zarr.storage import LocalStore
 
     if getattr(store, "normalize_keys", False):
@@ -30,7 +30,7 @@ def is_of_files(store: Any) -> bool:
 
 
 def file_store(root: str) -> Any:
-    return _file_store(root, os.getpid())  # a forked child has files of its own
+    return _file_store(root, os.getpid())  # a forked child opens files of its own
 
 
 @functools.lru_cache(maxsize=64)
@@ -45,7 +45,7 @@ def root_of(store: Any) -> str:
 
 
 def forget(store: Any, keys: Sequence[str]) -> None:
-    """What was written here is not read from an old index."""
+    """Drops cached shard indices of objects that were written."""
     from damacy import _native
 
     if is_of_files(store):
@@ -53,8 +53,8 @@ def forget(store: Any, keys: Sequence[str]) -> None:
             _native.forget_index(root_of(store), key)
 
 
-def _prototype_to_ask(prototype: Any) -> Any:
-    """Host memory, unless the caller's own classes want something else."""
+def _fetch_prototype(prototype: Any) -> Any:
+    """The prototype to fetch with: host memory, unless the caller uses buffer classes of its own."""
     from zarr.core.buffer import cpu
 
     home = prototype.buffer.__module__
@@ -63,7 +63,7 @@ def _prototype_to_ask(prototype: Any) -> Any:
 
 
 def _coalescing(config: Any, name: str, default: int) -> int:
-    """The array's own setting (zarr 3.3 and later), else zarr's, else ours."""
+    """The setting of the array (zarr 3.3 and later), else of zarr's configuration, else damacy's default."""
     import zarr
 
     chosen = getattr(config, name, None)
@@ -71,8 +71,9 @@ def _coalescing(config: Any, name: str, default: int) -> int:
 
 
 class Fetched:
-    """The objects of one read, asked from a store and handed to native code. No more requests than zarr's
-    `async.concurrency` are under way at a time."""
+    """Fetches the objects of one read from a store and passes them to native code.
+
+    At most `async.concurrency` (zarr's setting) requests are under way at a time."""
 
     def __init__(self, store: Any, spec: Any, objects: int) -> None:
         import zarr
@@ -81,10 +82,10 @@ class Fetched:
 
         self.given = _native.GivenStore(str(store))
         self._store = store
-        self._prototype = _prototype_to_ask(spec.prototype)
+        self._prototype = _fetch_prototype(spec.prototype)
         concurrency = zarr.config.get("async.concurrency")
         self._slots = asyncio.Semaphore(concurrency)
-        self._each = max(1, concurrency // objects)  # requests of an object, whose ranges the store itself asks for
+        self._each = max(1, concurrency // objects)  # requests per object if the store's get_ranges makes them
         self._gap = _coalescing(spec.config, "sharding_coalesce_max_gap_bytes", _GAP)
         self._cap = _coalescing(spec.config, "sharding_coalesce_max_bytes", _CAP)
 
@@ -113,9 +114,9 @@ class Fetched:
         requests = [RangeByteRequest(offset, offset + length) for offset, length in ranges]
         for number, piece in await self._pieces(getter, requests):
             offset, length = ranges[number]
-            if len(piece) > length:  # too few bytes are a short read of the chunks that lack them
+            if len(piece) > length:  # with too few bytes, the chunks that lack them fail as short reads
                 raise StorageError(
-                    f"the store gave {len(piece)} bytes for a range of {length}",
+                    f"the store returned {len(piece)} bytes for a range of {length}",
                     store=str(self._store),
                     key=getter.path,
                     byte_range=(offset, offset + length),
@@ -124,7 +125,7 @@ class Fetched:
             self.given.put(getter.path, offset, piece, unknown)
 
     async def _pieces(self, getter: Any, requests: Sequence[Any]) -> list[tuple[int, Bytes]]:
-        """Ranges of an object by their numbers, of which an object that is gone has none."""
+        """The bytes of ranges, each with the range's index; none if the object has been removed."""
         if not hasattr(getter.store, "get_ranges"):
             pieces = await asyncio.gather(*(self._get(getter, request) for request in requests))
             return [(index, piece) for index, piece in enumerate(pieces) if piece is not None]
@@ -155,7 +156,7 @@ def _bytes_of(buffer: Any) -> Bytes:
 
 
 async def fetch(items: Sequence[Any], plan: Any, array: Any) -> Fetched:
-    """Everything that the items of a read need, each object once."""
+    """Fetches all objects that the items of a read need, each once."""
     first, spec = items[0][:2]
     getters = {getter.path: getter for getter, *_ in items}
     fetched = Fetched(first.store, spec, len(getters))

@@ -1,4 +1,4 @@
-"""Whether an array is read natively, and why not."""
+"""Reports whether an array is read natively, and if not, why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Support:
-    """Whether reads of an array are native; `reason` says why not."""
+    """Whether an array is read natively; if not, `reason` says why."""
 
     native: bool
     reason: str | None
@@ -19,9 +19,9 @@ Support.__module__ = "damacy.zarr"
 
 
 def support(array: Any) -> Support:
-    """Looks at an opened `zarr.Array` or `AsyncArray`; one that was opened without our pipeline is not native.
+    """Whether an opened `zarr.Array` or `AsyncArray` is read natively; never if it was opened before `enable()`.
 
-    Raises `TypeError` for anything else, a group for example."""
+    Raises `TypeError` for any other object, for example a group."""
     from damacy.zarr._pipeline import CodecPipeline
     from damacy.zarr._switch import backend
 
@@ -29,10 +29,10 @@ def support(array: Any) -> Support:
     pipeline = getattr(pipeline, "codec_pipeline", None)
     if pipeline is None:
         raise TypeError(
-            f"support: expected an opened zarr.Array, of a group one of its arrays (got {type(array).__name__})"
+            f"support: expected an opened zarr.Array; for a group, pass one of its arrays (got {type(array).__name__})"
         )
     if not isinstance(pipeline, CodecPipeline):
-        return Support(False, "the array was opened with another codec pipeline: enable() comes before opening", None)
+        return Support(False, "the array was opened with another codec pipeline: call enable() before opening", None)
     if pipeline.reason is not None:
         return Support(False, pipeline.reason, None)
     return Support(True, None, backend())

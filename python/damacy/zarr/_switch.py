@@ -1,4 +1,4 @@
-"""Switching zarr-python over, and back. Knows zarr's configuration; not what is behind its names."""
+"""Switches zarr-python to damacy's pipeline and buffers, and back. Knows only zarr's configuration."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def _warn_if_newer() -> None:
 
     if require_zarr("enable") > NEWEST and not _warned_newer:
         _warned_newer = True
-        warnings.warn("this zarr is newer than 3.4, the newest that damacy was tried with", stacklevel=3)
+        warnings.warn("this zarr is newer than 3.4, the newest version that damacy was tested with", stacklevel=3)
 
 
 def backend() -> Literal["host", "cuda"]:
-    """Where native reads place: a GPU if our buffers are active and there is one."""
+    """Where native reads place elements: on a GPU if damacy's buffers are configured and there is a GPU."""
     import zarr
 
     if zarr.config.get("ndbuffer") != _NDBUFFER:
@@ -34,17 +34,18 @@ def backend() -> Literal["host", "cuda"]:
 
 
 def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, device: str | int | None = None) -> Any:
-    """Makes zarr-python read through this library; in a `with` it ends with the block.
+    """Makes zarr-python read through this library; as a context manager, until the end of the block.
 
-    zarr picks the pipeline when an array is *opened* and the buffers when it is *read*: enable before you open. An
-    array that was opened earlier keeps zarr's own pipeline; its first read after this warns and names it.
+    zarr chooses the pipeline when an array is *opened* and the buffers when it is *read*, so call this before opening.
+    An array that was opened earlier keeps zarr's own pipeline; its first read after this call warns and names it.
 
     >>> import damacy.zarr
     >>> with damacy.zarr.enable():
     ...     pass  # zarr.open_array(...)[...]
 
-    `gpu`: results are device arrays. `strict`: opening what cannot be read natively raises `UnsupportedFormat`.
-    `device`: "cuda:<n>", n, "cpu", or None for the device that is current. Raises `InvalidArgument` for another one.
+    `gpu`: results are device arrays. `strict`: opening an array that cannot be read natively raises
+    `UnsupportedFormat`. `device`: "cuda:<n>", n, "cpu", or None for the current device. Raises `InvalidArgument` for
+    any other value.
     """
     _warn_if_newer()
     import zarr
@@ -73,7 +74,7 @@ def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, de
 
 
 def disable() -> None:
-    """Puts back zarr's defaults for everything that `enable` sets."""
+    """Restores zarr's defaults for everything that `enable` sets."""
     import zarr
 
     defaults = zarr.config.defaults[0]

@@ -1,5 +1,5 @@
-"""Where a native read writes: the memory of `out` itself, of the host or of a GPU; else memory that is then assigned to
-it. Knows kinds of memory; not what is read."""
+"""The memory that a native read writes to: that of `out` itself, on the host or on a GPU, or temporary memory that is
+copied to `out` afterwards. Knows kinds of memory; not what is read."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from damacy.zarr import _stock
 
 
 class Target:
-    """`memory` is a geometry that native code writes to, `is_swapped` in the other byte order."""
+    """Native code writes to `memory`; `is_swapped` if its byte order is not this machine's."""
 
     def __init__(self, out: Any, dtype: np.dtype[Any]) -> None:
         self._out = out
         self._device = "cpu"
-        self._wrapped: Any = None  # keeps foreign memory
+        self._wrapped: Any = None  # keeps memory of another library alive
         array = out.as_ndarray_like()
         if not isinstance(array, np.ndarray):
             array = self._wrap(array)
@@ -45,7 +45,7 @@ class Target:
         from damacy import _native
         from damacy._device.memory import queue_of
 
-        # The first one takes pinned memory, which is slow: not on the loop.
+        # The first call allocates pinned memory, which is slow, so it runs on another thread.
         index = int(self._device.removeprefix("cuda:"))
         queue = await asyncio.to_thread(queue_of, self._device)
         return await asyncio.to_thread(_native.device_reads, index), queue

@@ -1,4 +1,4 @@
-"""Which zarr-python serves. Knows version numbers for messages only: features are probed where they are used."""
+"""Checks the version of zarr-python. Features are not decided by version; they are probed where they are used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ NEWEST = (3, 4)
 
 
 def zarr_version(what: str, serves: str) -> tuple[int, int]:
-    """Imports zarr and gives its major and minor version; `ImportError` naming `what`, and what serves, without it."""
+    """Imports zarr and returns its major and minor version. If that fails, `ImportError` holds `what` and `serves`."""
     try:
         import zarr
     except ImportError as error:
@@ -17,15 +17,15 @@ def zarr_version(what: str, serves: str) -> tuple[int, int]:
 
 
 def too_old(what: str, serves: str) -> ImportError:
-    """For a zarr that is there and does not serve."""
+    """The error for a zarr that is installed and too old."""
     import zarr
 
     return ImportError(f"damacy.zarr.{what} needs a newer zarr than {getattr(zarr, '__version__', '0')}; {serves}")
 
 
 def require_zarr(what: str) -> tuple[int, int]:
-    """The version of zarr; `ImportError` naming `what` if there is none that serves."""
-    serves = "zarr-python 3.1 to 3.4 serves: pip install 'zarr>=3.1', or the extra damacy[zarr]"
+    """The version of zarr. Raises `ImportError`, which names `what`, if zarr is missing or too old."""
+    serves = "zarr-python 3.1 to 3.4 works: pip install 'zarr>=3.1', or the extra damacy[zarr]"
     numbers = zarr_version(what, serves)
     if numbers < OLDEST:
         raise too_old(what, serves)

@@ -1,4 +1,4 @@
-"""The buffer classes: zarr's interface over `DeviceArray`. Know zarr's rules, errors and warnings; not memory."""
+"""The buffer classes: zarr's buffer interface on top of `DeviceArray`, with zarr's errors and warnings."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _SLOW_COPY = (
 _BUFFER_WARNING = getattr(zarr.errors, "ZarrUserWarning", UserWarning)
 
 
-# True while zarr's own pipeline runs on the host for us: its v2 codec makes arrays of the class that is configured, and
-# those are then NumPy's.
+# True while damacy runs zarr's own pipeline on the host. Its v2 codec creates buffers of the configured class; these
+# then hold NumPy arrays.
 host_stands_in: ContextVar[bool] = ContextVar("host_stands_in", default=False)
 
 
 class _NotBytes(ValueError, AssertionError):
-    """zarr up to 3.3 asserts, later ones raise `ValueError`."""
+    """zarr up to 3.3 raises `AssertionError`, later versions `ValueError`."""
 
 
 class _ObjectDtype(TypeError, AssertionError):
-    """zarr up to 3.3 asserts, later ones raise `TypeError`."""
+    """zarr up to 3.3 raises `AssertionError`, later versions `TypeError`."""
 
 
 def _callers_level() -> int:
-    """How many frames up the first one is that is not of this file."""
+    """The `stacklevel` of the first frame outside this file."""
     level, frame = 2, sys._getframe(2)
     while frame is not None and frame.f_code.co_filename == __file__ and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
@@ -47,7 +47,7 @@ def _callers_level() -> int:
 
 
 def _on_device(x: Any, class_name: str, category: type[Warning]) -> arrays.DeviceArray:
-    """`x` without a copy where its memory is a device's; else a copy, and a warning."""
+    """`x` without a copy if it is device memory; else a copy and a warning."""
     found = arrays.wrap(x)
     if found is None:
         warnings.warn(_SLOW_COPY.format(class_name), category, stacklevel=_callers_level())
@@ -70,7 +70,7 @@ class Buffer(_ZarrBuffer):
         self._data = _on_device(array_like, "Buffer", _BUFFER_WARNING) if found is None else found
 
     @classmethod
-    def from_array_like(cls, array_like: Any) -> Any:  # zarr's does the same, and a warning would name its line
+    def from_array_like(cls, array_like: Any) -> Any:  # as inherited, but a warning names the caller's line, not zarr's
         return cls(array_like)
 
     @classmethod
@@ -117,7 +117,7 @@ class Buffer(_ZarrBuffer):
 
 
 class NDBuffer(_ZarrNDBuffer):
-    """n dimensions in device memory; `as_ndarray_like()` is the `DeviceArray`."""
+    """An n-dimensional array in device memory; `as_ndarray_like()` is the `DeviceArray`."""
 
     _data: Any
 
@@ -165,7 +165,7 @@ class NDBuffer(_ZarrNDBuffer):
         self._data[key] = value
 
     def all_equal(self, other: Any, equal_nan: bool = True) -> bool:
-        """Whether all elements equal `other`; -0.0 is not 0.0 where `other` is a float zero."""
+        """Whether all elements equal `other`. If `other` is a float zero, -0.0 and 0.0 differ."""
         if other is None:
             return False
         if self._data.size == 0:

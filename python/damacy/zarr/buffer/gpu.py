@@ -1,6 +1,6 @@
-"""Buffers of device arrays for zarr-python, which finds them by name; `damacy.zarr.enable(gpu=True)` sets the names.
+"""Buffer classes on device arrays. zarr-python finds them by name; `damacy.zarr.enable(gpu=True)` sets the names.
 
-Loading this module loads neither zarr nor the native library; its names load zarr when they are first used."""
+Importing this module imports neither zarr nor the native library. The first use of a name imports zarr."""
 
 from __future__ import annotations
 
