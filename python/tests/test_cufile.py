@@ -469,7 +469,7 @@ def test_reads_and_writes_are_those_of_the_system(tmp_path, seed):
 
 @pytest.mark.parametrize("name", ["s3://bucket/a", "HTTPS://host/a", b"gs://bucket/a"])
 def test_a_scheme_is_refused_by_name_with_what_to_use(name):
-    with pytest.raises(damacy.InvalidArgument, match="not the scheme (s3|https|gs): copy the object") as caught:
+    with pytest.raises(damacy.InvalidArgument, match="not URIs of the scheme (s3|https|gs): copy the object") as caught:
         damacy.cufile.CuFile(name)
     assert caught.value.uri.lower().startswith(("s3", "https", "gs"))
 

@@ -1,1 +1,1 @@
-"""Behind `damacy.DeviceArray`: arrays, their memory, and the protocols by which other libraries exchange them."""
+"""Implements `damacy.DeviceArray`: arrays, their memory, and the protocols for exchange with other libraries."""

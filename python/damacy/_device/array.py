@@ -1,8 +1,8 @@
-"""DeviceArray: a strided n-dimensional array in a GPU's memory, or in host memory where there is no GPU, with one
-interface, the same refusals and NumPy's results.
+"""DeviceArray: a strided n-dimensional array in GPU memory, or in host memory if there is no GPU. Interface, errors and
+results are the same for both, and as in NumPy.
 
-Views, copies between equal types, byte swaps and fills run on the device. Casts, comparisons and keys that are arrays
-take the way over the host there, with the same results. Knows NumPy's rules; memory is `memory`'s."""
+Views, copies between equal types, byte swaps and fills run on the device. Casts, comparisons and array keys run on the
+host. Implements NumPy's rules; `memory` allocates and copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from damacy._device import exchange, memory, refused_conversion
 
 
 class _Flags:
-    """`c_contiguous`, `f_contiguous` and `writeable`, as NumPy's."""
+    """`c_contiguous`, `f_contiguous` and `writeable`, as in NumPy."""
 
     def __init__(self, flags: Any) -> None:
         self.c_contiguous: bool = flags.c_contiguous
@@ -34,7 +34,7 @@ def _is_basic(key: Any) -> bool:
 
 
 def _host_key(key: Any) -> Any:
-    """Device arrays among the indices become NumPy arrays."""
+    """The key with device arrays converted to NumPy arrays."""
     if isinstance(key, tuple):
         return tuple(_host_key(entry) for entry in key)
     return key.numpy() if isinstance(key, DeviceArray) else key
@@ -45,18 +45,19 @@ def _check_no_buffer(value: Any) -> None:
     core = sys.modules.get("zarr.core.buffer.core")
     classes = tuple(c for m in (buffers, core) for c in (getattr(m, "Buffer", None), getattr(m, "NDBuffer", None)) if c)
     if isinstance(value, classes):
-        raise TypeError(f"a {type(value).__name__} is no array: assign its as_array_like() or as_ndarray_like()")
+        raise TypeError(f"a {type(value).__name__} is not an array: assign its as_array_like() or as_ndarray_like()")
 
 
 def _check_dtype(dtype: Any) -> np.dtype[Any]:
     found: np.dtype[Any] = np.dtype(dtype)
     if found.hasobject:
-        raise TypeError("a DeviceArray has no elements of object dtype")
+        raise TypeError("a DeviceArray cannot hold elements of object dtype")
     return found
 
 
 class DeviceArray:
-    """Make one with `damacy.empty` or `damacy.asarray`; it wraps memory of CuPy, torch and jax without a copy.
+    """An array in GPU or host memory. Created by `damacy.empty`, or by `damacy.asarray`, which wraps device memory of
+    CuPy, torch and jax without a copy.
 
     >>> import damacy, numpy as np
     >>> a = damacy.asarray(np.arange(6, dtype="u2"), device="cpu").reshape(2, 3)
@@ -73,7 +74,7 @@ class DeviceArray:
     _device: str
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        raise TypeError("a DeviceArray is made by damacy.empty or damacy.asarray")
+        raise TypeError("a DeviceArray is created by damacy.empty or damacy.asarray")
 
     @classmethod
     def _of(cls, array: memory.Array, block: Any, device: str) -> DeviceArray:
@@ -98,10 +99,10 @@ class DeviceArray:
         return self._device == "cpu"
 
     def _read(self) -> memory.Array:
-        """The elements on the host: this memory itself, or a copy."""
+        """The elements in host memory: this array's own memory, or a copy."""
         return self._array if self._is_host else memory.download(self._device, self._array)
 
-    # What it is.
+    # Properties.
     dtype = property(lambda self: self._array.dtype)
     shape = property(lambda self: self._array.shape)
     ndim = property(lambda self: self._array.ndim)
@@ -133,10 +134,10 @@ class DeviceArray:
     def __complex__(self) -> complex:
         return complex(self.item())
 
-    if not TYPE_CHECKING:  # which would take it for a promise of any attribute
+    if not TYPE_CHECKING:  # type checkers would then accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):  # for example the protocol of CUDA arrays, where the memory is the host's
+            if name.startswith("_"):  # for example __cuda_array_interface__ of an array in host memory
                 raise AttributeError(f"this DeviceArray has no attribute {name!r}", name=name, obj=self)
             raise AttributeError(
                 f"a DeviceArray has no attribute {name!r}: it holds values and does not compute. Pass it without a "
@@ -146,7 +147,7 @@ class DeviceArray:
                 obj=self,
             )
 
-    # Parts.
+    # Indexing.
     def __getitem__(self, key: Any) -> DeviceArray:
         key = _host_key(key)
         if _is_basic(key):
@@ -156,7 +157,7 @@ class DeviceArray:
     def _basic_view(self, key: Any) -> memory.Array:
         entries = key if isinstance(key, tuple) else (key,)
         if not any(entry is Ellipsis for entry in entries):
-            entries = (*entries, Ellipsis)  # without it NumPy would read a single element
+            entries = (*entries, Ellipsis)  # without it NumPy would return a single element, not a view
         return self._array[entries]
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -192,7 +193,7 @@ class DeviceArray:
         if not memory.copy_on_device(self._device, self._array, array):
             self._take_host(source._read())
 
-    # Other shapes of the same memory.
+    # Views of other shapes.
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> DeviceArray:
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
         order = _index_order(self._array, order)
@@ -209,7 +210,7 @@ class DeviceArray:
         return packed._view_of(view)
 
     def ravel(self, order: str = "C") -> DeviceArray:
-        if order == "K":  # as the elements lie in memory
+        if order == "K":  # the order of the elements in memory
             strides = memory.ordered_strides(self._array, self.dtype, "K")
             return self.transpose(sorted(range(self.ndim), key=lambda axis: -strides[axis])).reshape(-1)
         return self.reshape(-1, order=order)
@@ -269,13 +270,13 @@ class DeviceArray:
     def item(self) -> Any:
         return self._read().item()
 
-    # For others.
+    # Exchange with other libraries.
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise refused_conversion.error()
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func not in (np.asanyarray, np.asarray, np.array) or not args:
-            if refused_conversion.xarray_asks():
+            if refused_conversion.is_called_by_xarray():
                 raise refused_conversion.error()
             return NotImplemented
         found = wrap(args[0])
@@ -287,7 +288,7 @@ class DeviceArray:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self._is_host:
-            raise AttributeError("the memory is the host's")
+            raise AttributeError("the array is in host memory")
         return exchange.cuda_interface(self._array, self._device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -298,9 +299,9 @@ class DeviceArray:
     ) -> Any:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             if tuple(dl_device) != (1, 0):
-                raise BufferError(f"dl_device {dl_device}: memory goes to its own device, or to the host (1, 0)")
+                raise BufferError(f"dl_device {dl_device}: expected the array's own device, or the host (1, 0)")
             if copy is False:
-                raise BufferError("copy=False: memory of a GPU reaches the host by a copy only")
+                raise BufferError("copy=False: GPU memory can be exported to the host only by a copy")
             host = asarray(self.numpy(), device="cpu")
             return exchange.to_dlpack(host._array, host._block, "cpu", None, max_version, copied=True)
         source = self.copy() if copy else self
@@ -311,7 +312,7 @@ _RESHAPE_SAYS_WHEN_IT_COPIES = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 
 def _index_order(array: memory.Array, order: str) -> str:
-    """The order in which `reshape` takes the elements: "A" is "F" for what lies in that order and no other."""
+    """The order in which `reshape` takes the elements. "A" means "F" if the array is contiguous only in that order."""
     if order == "A":
         return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
     if order not in ("C", "F"):
@@ -325,7 +326,7 @@ def _lies_in(array: memory.Array, order: str) -> bool:
 
 
 def _reshaped_view(array: memory.Array, shape: Any, order: Any) -> memory.Array | None:
-    """None where only a copy has that shape, or nothing has. Reads nothing."""
+    """A view of that shape; None if it needs a copy or is impossible. Does not read the elements."""
     wanted = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     try:
         if _RESHAPE_SAYS_WHEN_IT_COPIES:
@@ -343,12 +344,12 @@ def _wrapped(x: Any) -> DeviceArray | None:
 
 
 def wrap(x: Any) -> DeviceArray | None:
-    """`x` itself, or device memory of another library without a copy; None if its memory is the host's."""
+    """`x` itself, or device memory of another library without a copy; None if `x` is not in device memory."""
     return x if isinstance(x, DeviceArray) else _wrapped(x)
 
 
 def empty(shape: SupportsIndex | tuple[int, ...], dtype: Any, order: str = "C", device: Any = None) -> DeviceArray:
-    """New memory, not initialised, aligned to 256 bytes.
+    """A new array, not initialised. Its memory is aligned to 256 bytes.
 
     >>> import damacy
     >>> damacy.empty((2, 3), "f4", device="cpu")
@@ -362,9 +363,9 @@ def empty(shape: SupportsIndex | tuple[int, ...], dtype: Any, order: str = "C", 
 
 
 def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> DeviceArray:
-    """A device array of `x`: device memory of CuPy, torch, jax or Numba as it is, else a copy of NumPy or Python data.
+    """A device array of `x`. Wraps device memory of CuPy, torch, jax or Numba; copies NumPy and Python data.
 
-    `copy=False` raises `ValueError` if a copy is needed; host memory is wrapped then, where the device is the host."""
+    `copy=False` raises `ValueError` if a copy is needed. If the device is the host, it wraps NumPy arrays."""
     found = wrap(x)
     wanted = None if dtype is None else _check_dtype(dtype)
     if found is not None:
@@ -372,7 +373,7 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
         if where == found.device and (wanted is None or wanted == found.dtype):
             return found.copy(order="K") if copy else found
         if copy is False:
-            raise ValueError("a copy is needed: another dtype or device")
+            raise ValueError("copy=False, but another dtype or device needs a copy")
         if where == found.device:
             return found.astype(wanted)
         host = found.numpy()
@@ -382,7 +383,7 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
     _check_dtype(host.dtype)
     if copy is False:
         if where != "cpu" or not isinstance(x, np.ndarray) or (wanted is not None and wanted != host.dtype):
-            raise ValueError("a copy is needed: the data are not an array of that type on the host")
+            raise ValueError("copy=False, but the data are not an array of that dtype in host memory")
         from damacy import _native
 
         block = _native.foreign_block(host, memory.address_of(host), host.nbytes)

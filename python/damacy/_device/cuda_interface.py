@@ -1,5 +1,4 @@
-"""Checks the fields of `__cuda_array_interface__` before they are used. Knows the protocol's versions 0 to 3;
-neither element types nor CUDA."""
+"""Validates the fields of `__cuda_array_interface__`. Knows versions 0 to 3 of the protocol; does not call CUDA."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ from typing import Any, NamedTuple
 from damacy._core.errors import InvalidArgument
 
 _NAME = "__cuda_array_interface__"
-_TYPE = re.compile(r"[<>|=]?[A-Za-su-z?](\d{1,9})(\[.*\])?")  # a letter but `t`, which counts bits
+_TYPE = re.compile(r"[<>|=]?[A-Za-su-z?](\d{1,9})(\[.*\])?")  # any letter except `t`, whose number counts bits
 _MOST = 2**63 - 1
 
 
 class Interface(NamedTuple):
-    """The protocol's entries; memory of no bytes may be anywhere."""
+    """The entries of the protocol. The address of an empty array is not checked."""
 
     pointer: int
     shape: tuple[int, ...]
@@ -29,29 +28,31 @@ class Interface(NamedTuple):
 
 
 def parse_interface(interface: Any) -> Interface:
-    """`TypeError` for what is no such dictionary, `InvalidArgument` for numbers that no memory has, and
-    `NotImplementedError` for masks and later versions; each names the entry.
+    """Validates the dictionary. Errors name the entry.
+
+    Raises `TypeError` for missing entries and wrong types, `InvalidArgument` for impossible sizes and addresses, and
+    `NotImplementedError` for masks and later versions.
 
     >>> parse_interface({"shape": (2, 3), "typestr": "<f4", "data": (4096, False), "version": 3}).itemsize
     4
     >>> parse_interface({"shape": (-2,), "typestr": "<f4", "data": (4096, False), "version": 3})
     Traceback (most recent call last):
-    damacy.InvalidArgument: __cuda_array_interface__: shape (-2,) has an extent that is no size (invalid argument)
+    damacy.InvalidArgument: __cuda_array_interface__: shape (-2,) has an invalid extent (invalid argument)
     """
     if not isinstance(interface, Mapping):
         raise TypeError(f"{_NAME}: expected a dict (got {type(interface).__name__})")
     version = _integer(interface.get("version", 0), "version")
     if version > 3:
-        raise NotImplementedError(f"{_NAME} version {version}: known are 0 to 3")
+        raise NotImplementedError(f"{_NAME}: version {version} is not supported, only 0 to 3")
     if interface.get("mask") is not None:
-        raise NotImplementedError(f"{_NAME} with a mask")
+        raise NotImplementedError(f"{_NAME}: masks are not supported")
     shape = _integers(_entry(interface, "shape"), "shape")
     if any(not 0 <= extent <= _MOST for extent in shape):
-        raise InvalidArgument(f"{_NAME}: shape {_shown(shape)} has an extent that is no size")
+        raise InvalidArgument(f"{_NAME}: shape {_shown(shape)} has an invalid extent")
     typestr = _entry(interface, "typestr")
     element = _TYPE.fullmatch(typestr) if isinstance(typestr, str) else None
     if element is None:
-        raise TypeError(f"{_NAME}: typestr {_shown(typestr)} names no elements of whole bytes")
+        raise TypeError(f"{_NAME}: typestr {_shown(typestr)} is not a type of whole bytes")
     itemsize = int(element[1]) * (4 if "U" in typestr[:2] else 1)
     nbytes = math.prod(shape) * itemsize
     pointer, read_only = _data(_entry(interface, "data"), nbytes)
@@ -63,19 +64,19 @@ def _entry(interface: Mapping[str, Any], name: str) -> Any:
     try:
         return interface[name]
     except KeyError:
-        raise TypeError(f"{_NAME}: there is no {name!r}") from None
+        raise TypeError(f"{_NAME}: the entry {name!r} is missing") from None
 
 
 def _integer(value: Any, name: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{_NAME}: {name} {_shown(value)} is no integer") from None
+        raise TypeError(f"{_NAME}: {name}: expected an integer (got {_shown(value)})") from None
 
 
 def _integers(values: Any, name: str) -> tuple[int, ...]:
     if not isinstance(values, Iterable):
-        raise TypeError(f"{_NAME}: {name} {_shown(values)} is no tuple of integers")
+        raise TypeError(f"{_NAME}: {name}: expected a tuple of integers (got {_shown(values)})")
     return tuple(_integer(value, name) for value in values)
 
 
@@ -83,11 +84,11 @@ def _data(data: Any, nbytes: int) -> tuple[int, bool]:
     try:
         pointer, read_only = data
     except (TypeError, ValueError):
-        raise TypeError(f"{_NAME}: data {_shown(data)} is no pair of a pointer and a flag") from None
+        raise TypeError(f"{_NAME}: data: expected a pointer and a flag (got {_shown(data)})") from None
     address = 0 if pointer is None else _integer(pointer, "data")
     if nbytes and (address <= 0 or nbytes > _MOST or address + nbytes > 2**64):
         raise InvalidArgument(
-            f"{_NAME}: data and shape name {_shown(nbytes)} bytes at {_shown(address)}, where none are"
+            f"{_NAME}: data and shape describe {_shown(nbytes)} bytes at {_shown(address)}: no memory can be there"
         )
     return address if nbytes else 0, bool(read_only)
 
@@ -100,7 +101,7 @@ def _strides(strides: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
         raise InvalidArgument(f"{_NAME}: {len(found)} strides for {len(shape)} axes")
     reach = sum((extent - 1) * abs(stride) for extent, stride in zip(shape, found)) if 0 not in shape else 0
     if reach > _MOST or any(abs(stride) > _MOST for stride in found):
-        raise InvalidArgument(f"{_NAME}: strides {_shown(found)} reach further than memory")
+        raise InvalidArgument(f"{_NAME}: strides {_shown(found)} reach beyond the address space")
     return found
 
 
@@ -111,7 +112,7 @@ def _stream(stream: Any) -> int | None:
     if number == 0:
         raise InvalidArgument(f"{_NAME}: stream 0 is ambiguous; 1 and 2 are the default streams")
     if not 0 < number < 2**64:
-        raise InvalidArgument(f"{_NAME}: stream {_shown(stream)} is no handle")
+        raise InvalidArgument(f"{_NAME}: stream {_shown(stream)} is not a handle")
     return number
 
 

@@ -1,5 +1,5 @@
-"""Memory of other libraries as device arrays and the other way round, without a copy: the CUDA array interface and
-DLPack. Knows the two protocols; not arithmetic, not zarr."""
+"""Exchanges device memory with other libraries without a copy, by the CUDA array interface and DLPack. Knows the two
+protocols."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _current_cuda() -> int:
 
 
 def _index_of_owner(x: Any) -> int:
-    """The ordinal of the device that an object's memory is on; the interface itself does not say."""
+    """The index of the device that holds an object's memory; the CUDA array interface does not contain it."""
     if hasattr(x, "__dlpack_device__"):
         return int(x.__dlpack_device__()[1])
     for name in ("index", "id"):
@@ -33,7 +33,7 @@ def _index_of_owner(x: Any) -> int:
 
 
 def from_cuda_interface(x: Any, interface: Any) -> tuple[Any, Any, str]:
-    """Geometry, block and device of memory that `__cuda_array_interface__` describes, versions 2 and 3."""
+    """Geometry, block and device of memory described by `__cuda_array_interface__`, versions 2 and 3."""
     from damacy import _native
 
     if isinstance(interface, dict) and interface.get("mask") is not None:
@@ -51,10 +51,11 @@ def from_cuda_interface(x: Any, interface: Any) -> tuple[Any, Any, str]:
 
 
 def _order_by_dlpack(x: Any, device: str) -> None:
-    """Order our work after that of the producer's current stream.
+    """Orders work of damacy after that of the producer's current stream.
 
-    Version 2 of the interface, which torch has, cannot name a stream. Without this, work queued on a stream that is not
-    the default one may still run while we read. What DLPack does not export stays unordered, as the protocol says.
+    Version 2 of the interface, which torch implements, cannot name a stream. Without this order, work on a stream other
+    than the default one may still run while damacy reads. If DLPack cannot export the object, nothing is ordered, as
+    the protocol allows.
     """
     try:
         capsule_of(x, memory.queue_of(device).stream)
@@ -63,7 +64,7 @@ def _order_by_dlpack(x: Any, device: str) -> None:
 
 
 def capsule_of(x: Any, stream: int | None) -> Any:
-    """What `__dlpack__` gives, versioned if it can be."""
+    """The capsule of `__dlpack__`, versioned if the producer supports it."""
     try:
         return x.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:
@@ -81,7 +82,7 @@ def _dtype_of_code(code: int, bits: int, lanes: int) -> np.dtype[Any]:
         bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return bfloat16
     if lanes != 1 or code not in _KINDS or bits % 8:
-        raise TypeError(f"DLPack type code {code}, {bits} bits, {lanes} lanes has no NumPy type")
+        raise TypeError(f"NumPy has no type for DLPack type code {code} with {bits} bits and {lanes} lanes")
     return np.dtype(f"{_KINDS[code]}{bits // 8}")
 
 
@@ -99,7 +100,7 @@ def from_dlpack(x: Any) -> tuple[Any, Any, str]:
 
 
 def find_foreign(x: Any) -> tuple[Any, Any, str] | None:
-    """Device memory of another library's object, or None: then its memory, if any, is the host's."""
+    """Geometry, block and device of another library's device memory; None if the object has no device memory."""
     interface = getattr(x, "__cuda_array_interface__", None)
     if interface is not None:
         return from_cuda_interface(x, interface)
@@ -110,7 +111,7 @@ def find_foreign(x: Any) -> tuple[Any, Any, str] | None:
 
 
 def cuda_interface(array: Any, device: str) -> dict[str, Any]:
-    """Version 3, for a geometry over a GPU."""
+    """The interface, version 3, of a geometry over GPU memory."""
     return {
         "shape": array.shape,
         "typestr": array.dtype.str,
@@ -126,7 +127,9 @@ def _code_of(dtype: np.dtype[Any]) -> tuple[int, int]:
     if dtype.name == "bfloat16":
         return 4, 16
     if not dtype.isnative:
-        raise BufferError(f"DLPack has no byte order: {dtype.str} needs .astype({dtype.newbyteorder('=').str!r})")
+        raise BufferError(
+            f"DLPack cannot export {dtype.str} in foreign byte order: call .astype({dtype.newbyteorder('=').str!r})"
+        )
     if dtype.kind not in _CODES or dtype.itemsize > (16 if dtype.kind == "c" else 8):
         raise BufferError(f"DLPack has no type for {dtype}")
     return _CODES[dtype.kind], dtype.itemsize * 8
@@ -141,10 +144,10 @@ def _is_versioned(max_version: Any) -> bool:
 
 
 def _order_before(device: str, stream: Any) -> None:
-    """Work that the consumer queues on its stream comes after ours."""
+    """Orders later work of the consumer's stream after work of damacy."""
     if device == "cpu":
         if stream is not None:
-            raise BufferError("stream: host memory takes None only")
+            raise BufferError(f"stream: expected None for host memory (got {stream!r})")
         return
     if stream == -1:
         return
@@ -154,16 +157,16 @@ def _order_before(device: str, stream: Any) -> None:
 
 
 def to_dlpack(array: Any, block: Any, device: str, stream: Any, max_version: Any, copied: bool) -> Any:
-    """A capsule of a geometry; `copied` sets the flag of that name. Raises `BufferError` for what cannot be said."""
+    """A capsule of a geometry; `copied` sets DLPack's flag. Raises `BufferError` if DLPack cannot express the array."""
     from damacy import _native
 
     code, bits = _code_of(array.dtype)
     if any(stride % array.itemsize for stride in array.strides):
-        raise BufferError("DLPack counts strides in elements, and these are no multiples of one")
+        raise BufferError(f"DLPack needs strides of whole elements (got {array.strides} bytes for {array.dtype})")
     versioned = _is_versioned(max_version)
     read_only = not array.flags.writeable
     if read_only and not versioned:
-        raise BufferError("a capsule without a version cannot say that memory is read-only")
+        raise BufferError("a DLPack capsule without a version cannot mark memory as read-only: pass max_version")
     _order_before(device, stream)
     strides = [stride // array.itemsize for stride in array.strides]
     where = [*dlpack_device(device), code, bits]

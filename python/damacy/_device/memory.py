@@ -1,7 +1,7 @@
-"""Memory that device arrays lie in, on the host or on a GPU: where it is, how its elements lie, copies in and out.
+"""Memory of device arrays, on the host or on a GPU: allocation, geometry, copies in and out.
 
-A geometry is a NumPy array over an address. Over host memory it is the memory; over a GPU's it is never read: NumPy
-only does the arithmetic of views. Knows addresses and copies; not what users may do with arrays."""
+A geometry is a NumPy array over an address. Over host memory it can be read as usual. Over GPU memory it is never read:
+NumPy only computes the offsets and strides of views."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from damacy._core.errors import InvalidArgument
 
 Array = np.ndarray[Any, Any]
 
-# Bytes and copies that crossed the bus by device arrays: h2d_bytes, h2d_copies, d2h_bytes.
+# Counters of bytes and copies between host and GPU by device arrays: h2d_bytes, h2d_copies, d2h_bytes.
 transfers: Counter[str] = Counter()
 
 
 class _Span:
-    """Bytes at an address, for NumPy; `keep` stays alive with what NumPy makes of it."""
+    """Makes NumPy see the bytes at an address; arrays over it keep `keep` alive."""
 
     def __init__(self, address: int, size: int, read_only: bool, keep: Any) -> None:
         self.__array_interface__ = {"data": (address, read_only), "shape": (size,), "typestr": "|u1", "version": 3}
@@ -52,12 +52,12 @@ def address_of(array: Array) -> int:
 
 
 def ordered_strides(like: Array, dtype: np.dtype[Any], order: Any) -> tuple[int, ...]:
-    """The strides that NumPy would give a copy of `like`; nothing is touched."""
+    """The strides that NumPy would give a copy of `like`; does not read it."""
     return np.empty_like(like, dtype=dtype, order=order, subok=False).strides
 
 
 def default_device() -> str:
-    """ "cpu" or "cuda:<n>": `damacy.device` of zarr's configuration if zarr is there, else the current device."""
+    """ "cpu" or "cuda:<n>": `damacy.device` of zarr's configuration if zarr is imported, else the current device."""
     from damacy import _native
 
     zarr = sys.modules.get("zarr")
@@ -71,7 +71,7 @@ def default_device() -> str:
 
 
 def device_named(device: str | int | None) -> str:
-    """The device of what users write: "cpu", "cuda:<n>", n, or None for the default. `InvalidArgument` for another."""
+    """ "cpu" or "cuda:<n>" from "cpu", "cuda:<n>", n, or None (default device). `InvalidArgument` for other values."""
     if device is None:
         return default_device()
     text = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
@@ -101,7 +101,9 @@ def new_array(
     dtype = np.dtype(dtype)
     shape = tuple(operator.index(extent) for extent in shape)
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize >= 2**63:
-        raise InvalidArgument(f"shape {shape} of {dtype.itemsize} byte elements is of no memory", reason="extents")
+        raise InvalidArgument(
+            f"shape {shape} of {dtype.itemsize} byte elements: extents are negative or exceed memory", reason="extents"
+        )
     if strides is None and order == "F":
         strides = tuple(dtype.itemsize * math.prod(shape[:i]) for i in range(len(shape)))
     block = allocate(device, math.prod(shape) * dtype.itemsize)
@@ -109,19 +111,19 @@ def new_array(
 
 
 def flat_bytes(array: Array) -> Array:
-    """The bytes of C-contiguous host memory."""
+    """The bytes of a C-contiguous array in host memory."""
     return array.reshape(-1).view(np.uint8)
 
 
 def _can_copy_on_device(dst: np.dtype[Any], src: np.dtype[Any]) -> bool:
     if dst == src:
         return True
-    is_swapped_complex = dst.kind == "c" and dst.itemsize == 8  # halves of a pair: no type of that size swaps so
+    is_swapped_complex = dst.kind == "c" and dst.itemsize == 8  # its two halves are swapped one by one
     return dst.newbyteorder("=") == src.newbyteorder("=") and dst.kind in "biufcMm" and not is_swapped_complex
 
 
 def copy_on_device(device: str, dst: Array, src: Array) -> bool:
-    """`dst[...] = src` in the queue of the device, both geometries over it. False: the types need the host."""
+    """Enqueues `dst[...] = src` on the device, both geometries over its memory. False if the types need the host."""
     if not _can_copy_on_device(dst.dtype, src.dtype):
         return False
     src = np.broadcast_to(src, dst.shape)
@@ -133,7 +135,7 @@ def copy_on_device(device: str, dst: Array, src: Array) -> bool:
 
 
 def upload(device: str, dst: Array, src: Array) -> None:
-    """`dst[...] = src`, from the host to a geometry over the device, by NumPy's rules of casting and broadcasting."""
+    """`dst[...] = src` from host memory to a geometry over GPU memory, with NumPy's casting and broadcasting."""
     source = np.empty(dst.shape, dst.dtype)
     source[...] = src
     if source.size == 0:
@@ -145,11 +147,11 @@ def upload(device: str, dst: Array, src: Array) -> None:
     staged, _block = new_array(device, dst.shape, dst.dtype)
     queue_of(device).upload(address_of(staged), flat_bytes(source))
     copy_on_device(device, dst, staged)
-    queue_of(device).sync()  # the staged bytes go
+    queue_of(device).sync()  # before the staged bytes are freed
 
 
 def download(device: str, src: Array) -> Array:
-    """A new host array of what a geometry over the device holds."""
+    """A copy in host memory of a geometry over GPU memory."""
     found = np.empty(src.shape, src.dtype)
     if found.size == 0:
         return found

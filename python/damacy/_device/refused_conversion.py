@@ -1,12 +1,12 @@
-"""The error for a device array that is asked to become a NumPy array. Knows which library asks, by the stack of the
-call; not arrays."""
+"""The error for an implicit conversion of a device array to a NumPy array. Its text depends on the library that
+converts, which is found on the call stack."""
 
 from __future__ import annotations
 
 import sys
 from types import FrameType
 
-_BY_ITSELF = "a DeviceArray does not become a NumPy array by itself: call .numpy()"
+_BY_ITSELF = "a DeviceArray is not converted to a NumPy array implicitly: call .numpy()"
 _XARRAY = (
     "xarray needs NumPy arrays here, and damacy.zarr.enable(gpu=True) gives it device arrays. Open and read datasets "
     "without gpu=True: damacy.zarr.disable(), then damacy.zarr.enable(). To move values to a GPU: "
@@ -15,11 +15,11 @@ _XARRAY = (
 
 
 def error() -> TypeError:
-    return TypeError(_XARRAY if xarray_asks() else _BY_ITSELF)
+    return TypeError(_XARRAY if is_called_by_xarray() else _BY_ITSELF)
 
 
-def xarray_asks() -> bool:
-    """Whether a function of xarray is on the stack of this thread."""
+def is_called_by_xarray() -> bool:
+    """Whether a function of xarray is on the call stack of this thread."""
     if "xarray" not in sys.modules:
         return False
     frame: FrameType | None = sys._getframe(1)

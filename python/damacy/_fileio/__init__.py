@@ -1,1 +1,1 @@
-"""Behind `damacy.cufile` and `damacy.defaults`: files, requests, errors, and memory that other libraries hand over."""
+"""Implements `damacy.cufile` and `damacy.defaults`: files, requests, errors, and memory of other libraries."""

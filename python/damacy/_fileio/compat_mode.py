@@ -1,4 +1,4 @@
-"""The compatibility mode of file I/O: whether cuFile is used, never used, or used where it is there."""
+"""The compatibility mode of file I/O: whether cuFile is required, not used, or used if available."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class CompatMode(enum.IntEnum):
-    """ON: POSIX calls only. OFF: cuFile only. AUTO: cuFile where it can be used.
+    """ON: POSIX calls only. OFF: cuFile only. AUTO: cuFile if it is available, else POSIX calls.
 
     >>> CompatMode.coerce("yes"), CompatMode.coerce(False), CompatMode.coerce("Auto")
     (<CompatMode.ON: 1>, <CompatMode.OFF: 0>, <CompatMode.AUTO: 2>)
@@ -20,7 +20,7 @@ class CompatMode(enum.IntEnum):
 
     @classmethod
     def coerce(cls, value: Any) -> CompatMode:
-        """From a mode, a bool, or text in any case: on true yes, off false no, auto, an integer (0 is off)."""
+        """Converts a mode, a bool, or text in any case: on, true, yes; off, false, no; auto; an integer (0 is off)."""
         if isinstance(value, cls):
             return value
         if isinstance(value, bool):
@@ -30,7 +30,7 @@ class CompatMode(enum.IntEnum):
         try:
             number = operator.index(value)
         except TypeError:
-            raise TypeError(f"expected a CompatMode, a bool or text (got {type(value).__name__})") from None
+            raise TypeError(f"expected a CompatMode, a bool or a str (got {type(value).__name__})") from None
         return cls(number)
 
     @classmethod

@@ -1,5 +1,5 @@
-"""The exceptions of file I/O. Each says which file and range, and derives from the builtin that fits its errno, so that
-a missing file is caught as `FileNotFoundError`, `OSError` or `RuntimeError` alike."""
+"""The exceptions of file I/O. Each holds the file and the range, and derives from Python's class for its errno too. For
+example, a missing file can be caught as `FileNotFoundError`, `OSError` or `RuntimeError`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLACE = ("path", "offset", "length", "transferred", "backend", "range_index")
 
 
 class _Placed(DamacyError):
-    """What every error of file I/O knows; None where unknown."""
+    """The attributes of every error of file I/O; None if unknown."""
 
     path: str | None = None
     offset: int | None = None  # of the range in the file
@@ -45,7 +45,7 @@ class OpenModeError(FileIOError, io.UnsupportedOperation):
 
 
 class ShortReadError(_Placed, StorageError, EOFError):
-    """A read that asked for an exact size and met the end of the file."""
+    """A read of an exact size that reached the end of the file."""
 
     _more_attributes: ClassVar[tuple[str, ...]] = (*StorageError._more_attributes, "strerror", "filename", *_PLACE)
 
@@ -57,7 +57,7 @@ class ClosedFileError(_Placed, ShutdownError, ValueError):
 
 
 class CuFileLibraryError(FileIOError):
-    """A failure that libcufile reports; `cufile_code` and `cuda_code` as it gave them."""
+    """A failure reported by libcufile, with its `cufile_code` and `cuda_code`."""
 
     _more_attributes: ClassVar[tuple[str, ...]] = (*FileIOError._more_attributes, "cufile_code", "cuda_code")
     cufile_code: int | None = None
@@ -88,7 +88,7 @@ del _cls
 
 @functools.cache
 def class_for(base: type[DamacyError], errno: int | None) -> type[DamacyError]:
-    """`base`, made a subclass of Python's own class for that errno too, if there is one."""
+    """A subclass of `base` and of Python's own class for that errno; `base` itself if Python has none."""
     builtin = type(OSError(errno, "")) if errno is not None and issubclass(base, FileIOError) else OSError
     if builtin is OSError or issubclass(base, builtin):
         return base
@@ -96,7 +96,7 @@ def class_for(base: type[DamacyError], errno: int | None) -> type[DamacyError]:
 
 
 def make_file_error(kind: str, message: str, attributes: Mapping[str, Any]) -> DamacyError:
-    """The exception for a native error of file I/O; called by the native module, which raises what it gets."""
+    """Creates the exception for a native error of file I/O. The native module calls this and raises the result."""
     base = _CLASSES[kind]
     known = {name: value for name, value in attributes.items() if name in base._more_attributes}
     number = attributes.get("errno")

@@ -1,4 +1,4 @@
-"""What file I/O found on this machine and chose for a file, in words. Knows names and reasons; decides nothing."""
+"""Describes what file I/O found on this machine and which engines it chose for a file. Decides nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from damacy import _native, defaults
 
 
 def of_process() -> dict[str, Any]:
-    """Libraries tried, the probe of io_uring, the pool."""
+    """The CUDA libraries that were looked for, the probe of io_uring, and the thread pool."""
     backend = _native.backend_info()
     return {
         "libcuda": {"usable": backend["cuda"], "reason": backend["cuda_reason"]},
@@ -26,7 +26,7 @@ def of_process() -> dict[str, Any]:
 
 
 def of_file(file: Any) -> dict[str, Any]:
-    """What `CuFile.explain` gives."""
+    """The result of `CuFile.explain`."""
     facts = file.facts()
     reasons = {}
     uring = _native.io_uring_probe()
@@ -39,13 +39,13 @@ def of_file(file: Any) -> dict[str, Any]:
     if facts["why_not_direct"]:
         reasons["direct"] = facts["why_not_direct"]
     elif True not in (facts["direct_io_read"], facts["direct_io_write"]):
-        reasons["direct"] = "the settings are buffered"
+        reasons["direct"] = "direct I/O is disabled by the settings"
     if facts["direct_io_read"] is True and "io_uring" not in reasons:
-        reasons["io_uring"] = "direct transfers are plain calls"
+        reasons["io_uring"] = "direct I/O is done by pread"
     host = "pread" if "io_uring" in reasons else "io_uring"
     if host == "io_uring":
         least = "64 KiB" if facts["engine"] == "io_uring" else "8 MiB"
-        reasons["pread"] = f"gathers and reads above {least} go through io_uring; pread serves the rest"
+        reasons["pread"] = f"io_uring is used for gathers and for reads above {least}; pread for all other reads"
     return {
         "path": os.fsdecode(file.path),
         "flags": file.open_flags(),

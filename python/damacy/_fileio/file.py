@@ -1,4 +1,4 @@
-"""The file class: what its arguments may be, and the members that the native class does not have itself."""
+"""The file class `CuFile`: checks arguments, and adds methods to the native class."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class CuFile(_native.CuFile):
     """A file opened for positional reads and writes of host and device memory.
 
     `file` is a path, an integer descriptor or an object with `fileno()`; descriptors are duplicated. `flags` is one of
-    r w a x, with b and + as in `open`. Writes of an append file land at `append_base + file_offset`.
+    r, w, a, x, with b and + as in `open`. A file opened with a is written at `append_base + file_offset`.
 
     `compat_mode`, `engine` and `direct_io` override `damacy.defaults` for this file.
 
-    Raises `FileOpenError`; `ValueError` for flags; `InvalidArgument` for `s3://` and other schemes.
+    Raises `FileOpenError`, `ValueError` for invalid flags, `InvalidArgument` for `s3://` and other schemes.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class CuFile(_native.CuFile):
         direct_io: bool | str | None = None,
     ) -> None:
         if not isinstance(flags, str):
-            raise TypeError(f"flags: expected text (got {type(flags).__name__})")
+            raise TypeError(f"flags: expected a str (got {type(flags).__name__})")
         super().__init__(
             _named_file(file),
             flags,
@@ -58,10 +58,10 @@ class CuFile(_native.CuFile):
         stream: Any = None,
         exact: bool = False,
     ) -> IOFuture:
-        """Begins to read `size` bytes (the buffer's, if None) at `file_offset` and returns at once.
+        """Starts to read `size` bytes (default: the buffer's size) at `file_offset`, and returns a future.
 
-        The read stops at the end of the file; with `exact` that raises `ShortReadError`. Requests above `task_size`
-        bytes are split into parts for the workers. `buf` is one buffer, or a list of buffers that are filled in turn.
+        The read stops at the end of the file; with `exact`, it then raises `ShortReadError`. Requests above `task_size`
+        bytes are split into parts for the worker threads. `buf` is one buffer, or a list of buffers to fill in order.
         """
         return IOFuture(self.begin_read(buf, size, file_offset, task_size, stream, exact))
 
@@ -74,7 +74,7 @@ class CuFile(_native.CuFile):
         *,
         stream: Any = None,
     ) -> IOFuture:
-        """Begins to write `size` bytes (the buffer's, if None) at `file_offset` and returns at once."""
+        """Starts to write `size` bytes (default: the buffer's size) at `file_offset`, and returns a future."""
         return IOFuture(self.begin_write(buf, size, file_offset, task_size, stream))
 
     def read_exact(
@@ -86,21 +86,21 @@ class CuFile(_native.CuFile):
         *,
         stream: Any = None,
     ) -> int:
-        """As `read`, but raises `ShortReadError` if the file ends too early."""
+        """Like `read`, but raises `ShortReadError` if the file ends before `size` bytes."""
         return self.read(buf, size, file_offset, task_size, stream=stream, exact=True)
 
     def preadv(
         self, requests: Iterable[tuple[Any, int | None, int]], *, exact: bool = False, stream: Any = None
     ) -> IOFuture:
-        """Begins to read many ranges, each `(buf, size or None, file_offset)`; the result is the total of bytes.
+        """Starts to read many ranges, each `(buf, size or None, file_offset)`. The result is the total of bytes.
 
         Ranges at most `coalesce_gap` bytes apart may share a system call. If a range fails, the whole request fails;
-        the error's `range_index` says which range it was.
+        the error's `range_index` is the index of that range.
         """
         return IOFuture(self.begin_readv(requests, bool(exact), stream))
 
     def pwritev(self, requests: Iterable[tuple[Any, int | None, int]], *, stream: Any = None) -> IOFuture:
-        """Begins to write many ranges. Raises `ValueError` if ranges overlap in the file."""
+        """Starts to write many ranges. Raises `ValueError` if ranges overlap in the file."""
         return IOFuture(self.begin_writev(requests, stream))
 
     def preadv_packed(
@@ -113,26 +113,26 @@ class CuFile(_native.CuFile):
         exact: bool = False,
         stream: Any = None,
     ) -> IOFuture:
-        """Begins to read many ranges into one buffer; sizes and offsets are arrays of int64.
+        """Starts to read many ranges into one buffer. Sizes and offsets, in bytes, are arrays of int64.
 
-        `buf_offsets` defaults to the running sum of `sizes`. No Python object is used per range.
+        `buf_offsets` defaults to the running sum of `sizes`. No Python object is created per range.
         """
         return IOFuture(self.begin_packed(True, buf, sizes, file_offsets, buf_offsets, bool(exact), stream))
 
     def pwritev_packed(
         self, buf: Any, sizes: Any, file_offsets: Any, buf_offsets: Any = None, *, stream: Any = None
     ) -> IOFuture:
-        """Begins to write many ranges from one buffer; as `preadv_packed`."""
+        """Starts to write many ranges from one buffer; arguments as for `preadv_packed`."""
         return IOFuture(self.begin_packed(False, buf, sizes, file_offsets, buf_offsets, False, stream))
 
     def raw_read(
         self, buf: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *, exact: bool = False
     ) -> int:
-        """Reads into device memory on the calling thread: no parts, no workers."""
+        """Reads into device memory on the caller's thread, by one request without worker threads."""
         return self.raw(True, buf, size, file_offset, dev_offset, bool(exact))
 
     def raw_write(self, buf: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0) -> int:
-        """Writes from device memory on the calling thread: no parts, no workers."""
+        """Writes from device memory on the caller's thread, by one request without worker threads."""
         return self.raw(False, buf, size, file_offset, dev_offset, False)
 
     def raw_read_async(
@@ -148,8 +148,8 @@ class CuFile(_native.CuFile):
         return IOFutureStream(self.begin_raw(False, buf, raw_stream, size, file_offset, dev_offset))
 
     def explain(self) -> dict[str, Any]:
-        """Properties of this file and the engines that serve it: path flags filesystem dio_alignment engine_host
-        engine_device reasons settings counters. `reasons` maps each engine that was not chosen to the reason."""
+        """Properties of this file and its engines. Keys: path, flags, filesystem, dio_alignment, engine_host,
+        engine_device, reasons, settings, counters. `reasons` maps each engine that is not used to the reason."""
         from damacy._fileio.explain import of_file
 
         return of_file(self)
@@ -165,11 +165,11 @@ class CuFile(_native.CuFile):
 
 
 def _named_file(file: Any) -> bytes | int:
-    """A path as bytes, or a descriptor of the caller's."""
+    """A path as bytes, or the caller's descriptor."""
     if isinstance(file, (str, bytes, os.PathLike)):
         name = os.fsencode(file)
         if b"\0" in name:
-            raise ValueError(f"a path holds no NUL (got {name!r})")
+            raise ValueError(f"file: a path cannot contain NUL (got {name!r})")
         _refuse_scheme(os.fsdecode(name))
         return name
     if hasattr(file, "fileno"):
@@ -186,14 +186,14 @@ def _refuse_scheme(name: str) -> None:
         return
     kind = scheme[1].lower()
     if kind == "file":
-        advice = "give the path alone, without file://"
+        advice = "pass the path without file://"
     else:
         advice = (
             "copy the object to a local file first; an array in an object store is read by zarr-python with a store "
             f"for {kind}, also under damacy.zarr.enable()"
         )
     raise InvalidArgument(
-        f"CuFile opens files of the local file system, not the scheme {kind}: {advice}", uri=name, reason="uri"
+        f"CuFile opens only local files, not URIs of the scheme {kind}: {advice}", uri=name, reason="uri"
     )
 
 

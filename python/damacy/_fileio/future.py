@@ -1,4 +1,4 @@
-"""Requests under way: their ends, and waiting for many. Knows handles of the native library; not files."""
+"""Futures of file requests, and functions that wait for many of them. Knows native handles; not files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class IOFuture:
-    """One request under way. Made by `CuFile`, never by hand.
+    """The future of one request; returned by methods of `CuFile`.
 
-    It holds the file and the buffers until the last part has ended, also if the future itself is dropped.
+    The request keeps the file and the buffers alive until its last part has ended, even if the future is dropped.
     """
 
     __slots__ = ("__weakref__", "_handle")
@@ -28,41 +28,42 @@ class IOFuture:
         self._handle: IoHandle = handle
 
     def done(self) -> bool:
-        """True once all parts have ended, whatever the outcome."""
+        """True after all parts have ended, with or without an error."""
         return self._handle.done()
 
     def get(self, timeout: float | None = None) -> int:
-        """The number of bytes moved, or the error. Without a timeout the caller first runs parts that are queued.
+        """Waits, and returns the number of bytes read or written, or raises the error.
 
-        Raises `TimeoutError` after `timeout` seconds; the operation goes on.
+        Without a timeout, the caller's thread first runs parts that are still queued. Raises `TimeoutError` after
+        `timeout` seconds; the operation continues.
         """
         return self._handle.result(_seconds(timeout))
 
     result = get
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """The error, or None."""
+        """Waits, and returns the error or None."""
         return self._handle.exception(_seconds(timeout))
 
     def cancel(self) -> bool:
-        """Drops the parts that have not started. False if there were none, or an error came first."""
+        """Cancels the parts that have not started. False if there were none, or if the request had already failed."""
         return self._handle.cancel()
 
     def cancelled(self) -> bool:
-        """Whether `cancel` dropped parts and the others have ended."""
+        """True if `cancel` cancelled some parts and all others have ended."""
         return self._handle.cancelled()
 
     def counts(self) -> list[int]:
-        """Bytes moved of each range of a gather request; else one entry."""
+        """Bytes read or written for each range of a gather request; one entry for any other request."""
         return self._handle.counts()
 
     def wait_stream(self, stream: Any) -> int:
-        """Waits for the file part only, and makes `stream` wait for the copies; the number of bytes."""
+        """Waits only for the file I/O and makes `stream` wait for the copies. Returns the number of bytes."""
         number = memory.stream_number(stream)
         return self._handle.wait_stream(memory.LEGACY_STREAM if number is None else number)
 
     def add_done_callback(self, fn: Callable[[IOFuture], Any]) -> None:
-        """Calls `fn(self)` once: on the library's callback thread, or here and now if the operation has ended."""
+        """Calls `fn(self)` once: on the library's callback thread, or in this call if the operation has ended."""
         self._handle.when_done(lambda: _call_logged(fn, self))
 
     def __await__(self) -> Generator[Any, None, int]:
@@ -73,12 +74,12 @@ class IOFuture:
                 yield from self._wake_up().__await__()
             except asyncio.CancelledError:
                 self.cancel()
-                yield from self._end_whatever_happens()
+                yield from self._wait_uncancelled()
                 raise
         return self.get()
 
     def _wake_up(self) -> Any:
-        """An asyncio future that is done when this is."""
+        """An asyncio future that completes when this one does."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -91,13 +92,13 @@ class IOFuture:
         def notify(_: IOFuture) -> None:
             try:
                 loop.call_soon_threadsafe(wake)
-            except RuntimeError:  # the loop was closed meanwhile: no task waits
+            except RuntimeError:  # the loop has been closed, so no task waits
                 pass
 
         self.add_done_callback(notify)
         return waiter
 
-    def _end_whatever_happens(self) -> Generator[Any, None, None]:
+    def _wait_uncancelled(self) -> Generator[Any, None, None]:
         import asyncio
 
         while not self.done():
@@ -119,7 +120,7 @@ def _seconds(timeout: Any) -> float | None:
 
 
 class IOFutureStream:
-    """A request in the order of a stream. It owns file and buffer, and may be dropped."""
+    """A request enqueued on a stream. The request keeps file and buffer alive, even if this object is dropped."""
 
     __slots__ = ("__weakref__", "_handle")
 
@@ -127,7 +128,7 @@ class IOFutureStream:
         self._handle = handle
 
     def check_bytes_done(self) -> int:
-        """Waits for the request; the number of bytes moved, or its error."""
+        """Waits for the request. Returns the number of bytes read or written, or raises its error."""
         return int(self._handle.result(None))
 
 
@@ -160,7 +161,7 @@ def _failed(future: IOFuture) -> bool:
 
 
 def wait(futures: Iterable[IOFuture], timeout: float | None = None, return_when: str = "ALL_COMPLETED") -> Any:
-    """As `concurrent.futures.wait`: sets of futures that have ended and that have not."""
+    """Like `concurrent.futures.wait`: returns the sets of futures that have ended and that have not."""
     conditions: dict[str, Callable[[_Ended], bool]] = {
         "ALL_COMPLETED": lambda e: len(e.ended) == len(e.all),
         "FIRST_COMPLETED": lambda e: bool(e.ended) or not e.all,
@@ -177,10 +178,10 @@ def wait(futures: Iterable[IOFuture], timeout: float | None = None, return_when:
 
 
 def as_completed(futures: Iterable[IOFuture], timeout: float | None = None) -> Iterator[IOFuture]:
-    """As `concurrent.futures.as_completed`: futures in the order in which they end."""
+    """Like `concurrent.futures.as_completed`: yields futures in the order in which they end."""
     ends = _Ended(futures)
     deadline = None if timeout is None else time.monotonic() + timeout
     for given in range(len(ends.all)):
         if not ends.wait_until(functools.partial(ends.has_more_than, given), deadline):
-            raise TimeoutError(f"{len(ends.all) - given} of {len(ends.all)} futures have not ended")
+            raise TimeoutError(f"{len(ends.all) - given} of {len(ends.all)} futures did not end within {timeout} s")
         yield ends.ended[given]

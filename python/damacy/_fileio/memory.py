@@ -1,5 +1,5 @@
-"""Memory of other libraries: what their protocols say of it. Knows the protocols and where each library keeps its
-current stream; imports none of the libraries, and touches no CUDA."""
+"""Describes memory of other libraries by their protocols. Knows the protocols and how to get each library's current
+stream. Imports none of the libraries and does not call CUDA."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Described(NamedTuple):
     pointer: int
     nbytes: int
     read_only: bool
-    on_device: bool  # as the protocol says; the driver is asked too
-    stream: int  # that orders the memory's last use
-    owner: Any  # to be kept while the memory is used
+    on_device: bool  # according to the protocol; native code checks it with the driver
+    stream: int  # the stream of the memory's last use
+    owner: Any  # keeps the memory alive
 
 
 def stream_number(stream: Any) -> int | None:
@@ -46,7 +46,7 @@ def stream_number(stream: Any) -> int | None:
 
 
 def interface_of(array: Any) -> Any:
-    """`__cuda_array_interface__`, or None where there is none to be had."""
+    """`__cuda_array_interface__`, or None if the object has none or reading it fails."""
     try:
         return array.__cuda_array_interface__
     except _SKIPPED:
@@ -54,7 +54,7 @@ def interface_of(array: Any) -> Any:
 
 
 def describe(array: Any, stream: Any) -> Described | None:
-    """What `__cuda_array_interface__` or DLPack says; None if the object has neither."""
+    """The memory according to `__cuda_array_interface__` or DLPack; None if the object has neither."""
     named = stream_number(stream)
     interface = interface_of(array)
     if interface is not None:
@@ -92,7 +92,9 @@ def _of_dlpack(array: Any, named: int | None) -> Described | None:
     except _SKIPPED:
         return None
     if device not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
-        raise NotImplementedError(f"DLPack device type {int(device)}: known are CPU, CUDA, CUDA host and CUDA managed")
+        raise NotImplementedError(
+            f"DLPack device type {int(device)} is not supported, only CPU, CUDA, CUDA host and CUDA managed"
+        )
     on_device = device in (_CUDA, _CUDA_MANAGED)
     order = LEGACY_STREAM if named is None else named
     keywords = {"stream": order} if on_device else {}
@@ -108,9 +110,9 @@ def _of_dlpack(array: Any, named: int | None) -> Described | None:
 
 
 def _current_stream(array: Any) -> int | None:
-    """The stream that the array's library works on now, where that is known.
+    """The current stream of the array's library; None if unknown.
 
-    In a forked child the library refuses to say. So will the driver, and its refusal is the one to be shown.
+    In a forked child the library raises. None is returned then, because the driver's error, which follows, says more.
     """
     library = type(array).__module__.partition(".")[0]
     module = sys.modules.get(library)

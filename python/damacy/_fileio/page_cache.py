@@ -1,4 +1,4 @@
-"""What the page cache holds of a file, and making it forget."""
+"""Counts the pages of a file in the page cache, and drops them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from damacy._fileio.errors import make_file_error
 
 
 def _borrowed_descriptor(file: Any, flags: int) -> tuple[int, bool]:
-    """A descriptor, and whether it is ours to close."""
+    """A descriptor, and whether the caller must close it."""
     if isinstance(file, bool):
         raise ValueError("file: expected a path, a descriptor or a file object (got bool)")
     if isinstance(file, int):
@@ -28,7 +28,7 @@ def _borrowed_descriptor(file: Any, flags: int) -> tuple[int, bool]:
 
 
 def get_page_cache_info(file: Any, offset: int = 0, length: int = 0) -> tuple[int, int]:
-    """Pages of `length` bytes from `offset` (0: to the end) that the page cache holds, and how many there are."""
+    """For `length` bytes from `offset` (0: to the end), the number of pages in the page cache and of all pages."""
     descriptor, is_ours = _borrowed_descriptor(file, os.O_RDONLY)
     try:
         return _native.cached_pages(descriptor, offset, length)
@@ -38,7 +38,7 @@ def get_page_cache_info(file: Any, offset: int = 0, length: int = 0) -> tuple[in
 
 
 def drop_file_page_cache(file: Any, offset: int = 0, length: int = 0, sync_first: bool = True) -> None:
-    """Makes the page cache forget a file, after writing it out with `sync_first`."""
+    """Drops pages of a file from the page cache; with `sync_first`, writes dirty pages to storage before."""
     descriptor, is_ours = _borrowed_descriptor(file, os.O_RDONLY)
     try:
         _native.drop_cached_pages(descriptor, offset, length, bool(sync_first))
