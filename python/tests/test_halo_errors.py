@@ -37,15 +37,15 @@ def refused(kind, text, call):
         (ValueError, "dimension j", {"pack": (slice(0, 4, 2), slice(None))}),
         (ValueError, "dimension i", {"pack": (slice(None), slice(3, 2))}),
         (ValueError, "dimension i", {"unpack": (slice(None), 3)}),
-        (ValueError, "slices", {"pack": (slice(None),)}),
+        (ValueError, "a slice for each", {"pack": (slice(None),)}),
         (IndexError, "dimension j", {"pack": (slice(0, 5), slice(None))}),
         (IndexError, "dimension i", {"unpack": (slice(None), slice(-6, None))}),
         (ValueError, "strides", {"strides": (8,)}),
         (ValueError, "origin", {"origin": (0,)}),
         (ValueError, "itemsize", {"itemsize": 4}),
-        (ValueError, "stride of 0", {"strides": (0, 8)}),
-        (TypeError, "element type", {"dtype": "datetime64[s]", "itemsize": 8}),
-        (TypeError, "element type", {"dtype": None}),
+        (ValueError, "the stride is 0", {"strides": (0, 8)}),
+        (TypeError, "is not supported in halo exchanges", {"dtype": "datetime64[s]", "itemsize": 8}),
+        (TypeError, "is not supported in halo exchanges", {"dtype": None}),
         (NotImplementedError, "byte order", {"dtype": np.dtype(">f8")}),
         (ValueError, "more than one", {"dims": ("i", "i_interface"), "r": 1}),
     ],
@@ -146,7 +146,7 @@ def test_of_a_vector_it_is_said_which_component_is_wrong():
 def test_a_transformer_packs_once_at_a_time():
     with get([spec()]) as t:
         twice = [(t, [np.zeros((4, 5))], None)] * 2
-        refused(ValueError, "twice", lambda: halo.pack_many(twice))
+        refused(ValueError, "may be listed once", lambda: halo.pack_many(twice))
         refused(ValueError, "threads", lambda: halo.set_num_threads(0))
         with pytest.raises(TypeError):
             halo.set_num_threads(1.5)

@@ -30,7 +30,7 @@ def test_peers_that_disagree_are_told_on_both_sides():
         (r"width \(1, 1, 1\)", {"width": (1, 1, 1)}),
         (r"field 0 has \[4, 4\] cells", {"sizes": [(5, 4), (4, 4)]}),
         ("a field has", {"dims": ("j", "k")}),
-        ("give a name for each", {"dims": ("j",)}),
+        ("pass a name for each", {"dims": ("j",)}),
         ("vectors", {"vectors": [(0, 2)]}),
         ("vectors", {"vectors": [(0, 1), (1, 0)]}),
     ],

@@ -1,4 +1,4 @@
-"""Exchange of borders between the parts of a grid: packing, unpacking, turning, and who gets what from whom.
+"""Halo exchange: the parts of a decomposed grid send border cells to each other. Plans, packing, rotation, transports.
 
 >>> import numpy as np
 >>> from damacy import halo
@@ -9,7 +9,7 @@
 ...     transformer.get_pack_buffer().array.tolist()
 [3.0, 0.0, 4.0, 1.0, 5.0, 2.0]
 
-This module is a table of contents.
+This module only collects the public names.
 """
 
 from damacy.halo.buffer import BUFFER_CACHE, Buffer, array_buffer, recv_buffer, send_buffer

@@ -1,5 +1,5 @@
-"""What an array is to a copy: an address, a shape, byte strides, a type, a device. Reads the array protocols; imports
-no array library but NumPy."""
+"""The layout of an array: address, shape, byte strides, type, device. Reads the array protocols; imports no array
+library except NumPy."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: 
 
 
 class Layout(NamedTuple):
-    """Where the elements of an array are."""
+    """The position and type of an array's elements in memory."""
 
     address: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # bytes
-    dtype: int  # a number of _dtypes.CODES
+    dtype: int  # a value of _dtypes.CODES
     device: int | None  # CUDA ordinal; None: host memory
     writable: bool
-    stream: int | None  # that the array's protocol names
-    owner: Any  # keeps the memory
+    stream: int | None  # the stream that the array's protocol names, if it does
+    owner: Any  # keeps the memory alive
 
 
 def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -48,7 +48,7 @@ def _library_of_class(cls: Any) -> str:
 
 
 def library_of(array: Any) -> str:
-    """The package of an array's class, or the array library that the class is derived from."""
+    """The package of an array's class, or of the array class that it is derived from."""
     cls: Any = type(array)
     return _library_of_class(cls)
 
@@ -58,7 +58,7 @@ def _is_torch(thing: Any) -> bool:
 
 
 def exports(thing: Any) -> bool:
-    """Whether `thing` gives its memory by a protocol."""
+    """Whether `thing` exports its memory by an array protocol."""
     if isinstance(thing, np.ndarray) or _is_torch(thing):
         return True
     if any(hasattr(thing, name) for name in ("__cuda_array_interface__", "__dlpack_device__", "__array_interface__")):
@@ -82,7 +82,7 @@ def whole(quantity: Any) -> Any:
     except Exception:
         data = None
     if data is None or not exports(data):
-        raise DtypeMismatch(f"a quantity of type {type(quantity).__name__} gives no array")
+        raise DtypeMismatch(f"a quantity of type {type(quantity).__name__} gives no array: expected an array or .data")
     return data
 
 
@@ -103,11 +103,11 @@ def _of_torch(tensor: Any) -> Layout:
     itemsize = tensor.element_size()
     device = tensor.device
     kind = device.type
-    if tensor.is_conj() or tensor.is_neg():  # bits on the tensor that its memory does not know of
-        raise InvalidArgument("a conjugate or negative that torch has not computed yet: resolve_conj(), resolve_neg()")
+    if tensor.is_conj() or tensor.is_neg():  # lazy: torch has set a flag and not changed the memory
+        raise InvalidArgument("a lazy conjugate or negative of torch: call resolve_conj() or resolve_neg() first")
     address = tensor.data_ptr() if kind in ("cpu", "cuda") and str(tensor.layout) == "torch.strided" else 0
     if address == 0 and tensor.numel():
-        raise DtypeMismatch(f"a {tensor.layout} tensor on {device} has no memory that can be read here")
+        raise DtypeMismatch(f"a {tensor.layout} tensor on {device} has no memory that a halo exchange can read")
     return Layout(
         address,
         tuple(tensor.shape),
@@ -122,10 +122,10 @@ def _of_torch(tensor: Any) -> Layout:
 
 def _of_cuda_interface(array: Any) -> Layout:
     said = parse_interface(array.__cuda_array_interface__)
-    # NumPy has no name for some types: ask the array itself.
+    # NumPy has no name for some types, so the type comes from the array, not from the interface.
     code = code_of(getattr(array, "dtype", None) or np.dtype(said.typestr))
     if ITEMSIZE[code] != said.itemsize:
-        raise DtypeMismatch(f"an array of {NAMES[code]} whose interface says {said.typestr}")
+        raise DtypeMismatch(f"an array of {NAMES[code]}, but its __cuda_array_interface__ has typestr {said.typestr}")
     device = getattr(array, "device", None)
     ordinal = getattr(device, "id", device)
     return Layout(
@@ -141,15 +141,15 @@ def _of_cuda_interface(array: Any) -> Layout:
 
 
 def _of_dlpack(array: Any) -> Layout:
-    """What the array exports, in order before the legacy stream if it is on a device."""
+    """The layout of the array's DLPack export. On a device, the export is ordered before the legacy default stream."""
     kind, ordinal = (int(n) for n in array.__dlpack_device__())
     if kind not in _DLPACK_HOST + _DLPACK_CUDA:
-        raise Unsupported(f"DLPack device type {kind}: known are CPU, CUDA, CUDA host and CUDA managed")
+        raise Unsupported(f"DLPack device type {kind} is not supported, only CPU, CUDA, CUDA host and CUDA managed")
     stream = _LEGACY_STREAM if kind in _DLPACK_CUDA else None
     block, _, _, code, bits, lanes, shape, strides, read_only = _native.from_dlpack(capsule_of(array, stream))
     name = _DLPACK_KINDS.get(code, "") + (str(bits) if (code, bits) != (6, 8) else "")
     if lanes != 1 or name not in CODES:
-        raise DtypeMismatch(f"DLPack type {code} of {bits} bits, {lanes} lanes, is no element type of a halo exchange")
+        raise DtypeMismatch(f"halo exchange of DLPack type {code}, {bits} bits, {lanes} lanes: no such element type")
     itemsize = ITEMSIZE[CODES[name]]
     return Layout(
         block.address if 0 not in shape else 0,
@@ -157,14 +157,14 @@ def _of_dlpack(array: Any) -> Layout:
         _c_strides(shape, itemsize) if strides is None else tuple(s * itemsize for s in strides),
         CODES[name],
         None if stream is None else ordinal,
-        not read_only and library_of(array) not in ("jax", "jaxlib"),  # whose arrays do not change, and do not say so
+        not read_only and library_of(array) not in ("jax", "jaxlib"),  # immutable, but exported without the flag
         stream,
         block,
     )
 
 
 def layout_of(array: Any) -> Layout:
-    """The layout of an array that exports a protocol. TypeError for element types that halos do not carry."""
+    """The layout of an array that exports a protocol. TypeError for element types that halo exchanges cannot use."""
     if isinstance(array, np.ndarray):
         return _of_numpy(array)
     if _is_torch(array):
@@ -182,8 +182,8 @@ def layout_of(array: Any) -> Layout:
 
 
 def current_stream_of(array: Any) -> Callable[[], int]:
-    """A function that returns the handle of the stream on which `array` is in use when it is called, as the array's
-    protocol or its library names it; 0: the legacy default stream."""
+    """A function that returns the handle of the stream on which `array` is used now, from the array's protocol or its
+    library; 0: the legacy default stream."""
     named = getattr(array, "__cuda_array_interface__", None) if not _is_torch(array) else None
     if named is not None and named.get("stream") is not None:
         handle = named["stream"]
@@ -203,7 +203,7 @@ def current_stream_of(array: Any) -> Callable[[], int]:
 def _torch_stream(device: int) -> Callable[[], int]:
     import torch
 
-    # The handle alone, as torch's own generated code asks for it; by way of a stream object it takes ten times as long.
+    # torch's own generated code gets the handle this way too. Through a stream object it takes ten times as long.
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     if raw is not None:
         return functools.partial(raw, device)

@@ -1,5 +1,5 @@
-"""Messages of device arrays in buffers on the host: packed on the device, then one copy. Knows the memory they are
-packed in and the streams that bytes cross on; not plans."""
+"""Messages of device arrays in host buffers: packed on the device, then copied once. Knows device memory and copy
+streams; not plans."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from damacy._device.memory import geometry
 from damacy.halo import _modules
 from damacy.halo._gather import Arrays
 
-MOST_STREAMS = 32  # idle ones, of a device
+MOST_STREAMS = 32  # idle streams per device
 
-# Idle streams for copies between host and device, the last one used at the end. May be cleared at any time.
+# Idle streams for copies between host and device, the most recently used one last. May be cleared at any time.
 STREAM_POOL: list[CopyStream] = []
 _lock = threading.Lock()
 
@@ -32,34 +32,34 @@ class CopyStream:
 
 @contextlib.contextmanager
 def borrowed_stream(device: int) -> Iterator[Any]:
-    """The native queue of an idle stream, or of a new one."""
+    """Lends the native queue of an idle stream, or of a new one."""
     with _lock:
         stream = next((s for s in reversed(STREAM_POOL) if s.device == device), None)
         if stream is not None:
             with contextlib.suppress(ValueError):  # the pool may be cleared from outside
                 STREAM_POOL.remove(stream)
     stream = stream or CopyStream(device)
-    yield stream.native  # not given back after an error: work may be left on it
+    yield stream.native  # after an error it is not reused: it may still have work
     with _lock:
         if sum(s.device == device for s in STREAM_POOL) < MOST_STREAMS:
             STREAM_POOL.append(stream)
 
 
 class Crossing:
-    """Memory on `device` of the size of a host buffer, and the order of work on it. Calls return when all is done."""
+    """Memory on `device` of the size of a host buffer, and the order of work on it. Calls return after the work."""
 
     def __init__(self, device: int, buffer: Any) -> None:
         self._queue = _modules.device_queue()
         self._device = device
         self._host = geometry(buffer.address, np.uint8, (buffer._bytes,), None, False, buffer.array)
-        self._last_use: Any = None  # as a buffer's
+        self._last_use: Any = None  # as in Buffer
         with borrowed_stream(device) as stream:
             self._block = _native.device_block(stream, buffer._bytes)
-            stream.upload(self._block.address, self._host)  # the gaps of a native wire
+            stream.upload(self._block.address, self._host)  # so that the gaps of a native wire are the same
         self.address = self._block.address
 
     def packing(self, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
-        """What packs and brings the message to the host, given a stream."""
+        """A function of a stream that packs the message and copies it to the host."""
         pack = self._queue.bound(arrays, copies, self)
 
         def run(stream: Any, after: Any) -> None:
@@ -72,7 +72,7 @@ class Crossing:
         return run
 
     def unpacking(self, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
-        """What brings the message to the device and unpacks it, given a stream and streams to wait for."""
+        """A function of a stream, and of streams to wait for, that copies the message to the device and unpacks it."""
         unpack = self._queue.bound(arrays, copies, self)
 
         def run(stream: Any, after: Any) -> None:

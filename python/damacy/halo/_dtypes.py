@@ -1,4 +1,4 @@
-"""Element types by meaning: NumPy's, CuPy's and torch's spellings as one number. Imports none but NumPy."""
+"""Maps element types of NumPy, CuPy and torch to the numbers of the native library. Imports only NumPy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNSIGNED = frozenset(CODES[name] for name in UNSIGNED_NAMES)
 
 @functools.lru_cache(maxsize=256)
 def code_of(dtype: Any) -> int:
-    """The number of an element type; TypeError for others, NotImplementedError for foreign order."""
+    """The number of an element type. TypeError for unsupported types, NotImplementedError for foreign byte order."""
     text = str(dtype)
     if text.startswith("torch."):
         name = text[6:]
@@ -45,12 +45,12 @@ def code_of(dtype: Any) -> int:
         name = text
     else:
         try:
-            known = np.dtype("none" if dtype is None else dtype)  # None alone is float64 to NumPy
+            known = np.dtype("none" if dtype is None else dtype)  # NumPy takes None for float64
         except TypeError:
-            raise DtypeMismatch(f"dtype {dtype!r} is no element type of a halo exchange") from None
+            raise DtypeMismatch(f"dtype {dtype!r} is not supported in halo exchanges") from None
         if known.byteorder == (">" if sys.byteorder == "little" else "<"):
-            raise Unsupported(f"dtype {dtype!r} is in foreign byte order")
+            raise Unsupported(f"dtype {dtype!r} has foreign byte order, which halo exchanges do not support")
         name = known.name
     if name not in CODES:
-        raise DtypeMismatch(f"dtype {dtype!r} is no element type of a halo exchange")
+        raise DtypeMismatch(f"dtype {dtype!r} is not supported in halo exchanges")
     return CODES[name]

@@ -1,5 +1,5 @@
-"""The exceptions of the halo package: each is a builtin, so that code for NDSL catches it, and a DamacyError. What the
-environment says is checked here, too."""
+"""The exceptions of the halo package. Each is a DamacyError and a built-in exception, so that code written for NDSL
+catches it. Also validates environment variables."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from damacy._core.errors import DamacyError, DtypeMismatch, InvalidArgument
 
 
 class HaloError(DamacyError):
-    """A call at the wrong time, or with the wrong number of things (RuntimeError)."""
+    """A call in the wrong order, or with the wrong number of arrays or specs (RuntimeError)."""
 
 
 class Unsupported(DamacyError, NotImplementedError):
-    """Well-formed, and not implemented."""
+    """A valid request that is not implemented."""
 
 
 class OutsideAllocation(DamacyError, IndexError):
-    """A box that leaves its allocation."""
+    """A box that extends beyond its allocation."""
 
 
 def number_from_environment(name: str, default: int, least: int) -> int:
-    """The number in an environment variable; ValueError that names it if it is none, or too small."""
+    """The number in an environment variable. ValueError, with its name, if it is not a number or less than `least`."""
     text = os.environ.get(name)
     if text is None:
         return default
     if not text.strip().isdecimal() or int(text) < least:
-        raise InvalidArgument(f"{name}={text!r}: expected a number, {least} or more")
+        raise InvalidArgument(f"environment variable {name}={text!r}: expected a number, at least {least}")
     return int(text)
 
 

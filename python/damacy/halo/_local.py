@@ -1,5 +1,5 @@
-"""Messages between ranks of one process. Knows ranks, buffers and who waits for whom; not what is in a message, nor how
-its bytes are copied (`_message_copies`)."""
+"""The transport between ranks of one process. Knows ranks, buffers and which rank waits for which; not the contents of
+messages. `_message_copies` copies them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LOCAL_TIMEOUT_S = 60.0
 
 
 class Local:
-    """All ranks in one process, `n` of them: each rank's exchanger opens the same `Local`.
+    """A transport for `n` ranks in one process. The exchangers of all ranks open the same `Local`.
 
-    One thread may start the exchanges of all ranks and then finish them; with a thread a rank, `exchange` works too.
-    Each rank may use CUDA streams of its own, the current one or `stream=`: messages are ordered between them by
-    events, and the host does not wait.
+    One thread may start the exchanges of all ranks and then finish them. With a thread for each rank, `exchange` works
+    too. Each rank may use its own CUDA stream, the current one or `stream=`. Events order messages between streams; the
+    host does not wait.
     """
 
     def __init__(self, n: int) -> None:
@@ -26,8 +26,8 @@ class Local:
             raise InvalidArgument(f"{n} ranks")
         self.size = n
         self._changed = threading.Condition()
-        self._mail: dict[tuple[int, ...], Any] = {}  # messages that wait for their receivers
-        self._registry: dict[tuple[int, int], dict[int, Any]] = {}  # digests of those that may have to be compared
+        self._mail: dict[tuple[int, ...], Any] = {}  # messages that were sent and not yet received
+        self._registry: dict[tuple[int, int], dict[int, Any]] = {}  # digests of open exchangers, for their peers
         self._opened: dict[int, int] = defaultdict(int)
 
     def open(self, rank: int, rounds: Any) -> _LocalChannels:
@@ -44,8 +44,8 @@ class _LocalChannels:
         self._local, self._rank, self._generation, self._rounds = local, rank, generation, rounds
         self._mine: dict[int, Any] = {}
         self._shaken = False
-        self._begun: dict[int, int] = defaultdict(int)  # exchanges that were sent, by phase
-        self._number: dict[tuple[int, int], int] = {}  # of the exchange that a slot and phase is in
+        self._begun: dict[int, int] = defaultdict(int)  # number of exchanges sent, by phase
+        self._number: dict[tuple[int, int], int] = {}  # number of the current exchange, by slot and phase
         self._like = next(
             (b for phases in rounds for r in phases for b in (*r.send.values(), *r.receive.values())), None
         )
@@ -53,7 +53,7 @@ class _LocalChannels:
         self._last_use: dict[tuple[int, int], Any] = {}  # marks, by slot and phase: the last use of its buffers so far
 
     def exchange_digests(self, mine: dict[int, Any]) -> dict[int, Any]:
-        """Those of peers that are open; who opens later finds ours, and we compare when the first message goes."""
+        """The digests of peers that are open. Peers that open later are compared when the first message is sent."""
         self._mine = mine
         with self._local._changed:
             self._local._registry[(self._rank, self._generation)] = mine
@@ -70,7 +70,7 @@ class _LocalChannels:
         return out
 
     def _check(self) -> None:
-        """RuntimeError as soon as a peer is known to disagree."""
+        """RuntimeError if a peer's digest is known and differs."""
         if self._shaken:
             return
         known = self._known()
@@ -86,7 +86,7 @@ class _LocalChannels:
         self._follow(slot, phase)
 
     def _follow(self, slot: int, phase: int) -> None:
-        """The current stream waits for the last use of the buffers, which may have been on another stream."""
+        """Makes the current stream wait for the last use of the buffers, which may have been on another stream."""
         if (slot, phase) in self._last_use:
             self._copies.wait(self._last_use[slot, phase], self._like)
 
@@ -98,7 +98,7 @@ class _LocalChannels:
         return self._generation, source, target, phase, self._number[slot, phase]
 
     def send(self, slot: int, phase: int, stream: Any) -> None:
-        """Packing has ordered itself before what comes next on the current stream."""
+        """Sends the buffers; packing is already ordered before later work of the current stream."""
         self._begun[phase] += 1
         sends = self._rounds[slot][phase].send
         messages = {peer: self._copies.clone(buffer) for peer, buffer in sends.items()}
@@ -109,7 +109,7 @@ class _LocalChannels:
             self._local._changed.notify_all()
 
     def wait_received(self, slot: int, phase: int, stream: Any) -> None:
-        """The current stream waits, not the host; unpacking orders itself behind what is on it."""
+        """Makes the current stream wait, not the host; unpacking is ordered after work of that stream."""
         mail = self._local._mail
         self._follow(slot, phase)
         for peer, buffer in self._rounds[slot][phase].receive.items():
@@ -121,17 +121,19 @@ class _LocalChannels:
 
             with self._local._changed:
                 if not self._local._changed.wait_for(has_arrived, LOCAL_TIMEOUT_S):
-                    raise HaloError(f"rank {self._rank} waited {LOCAL_TIMEOUT_S:.0f} s for a message of rank {peer}")
+                    raise HaloError(
+                        f"rank {self._rank} timed out after {LOCAL_TIMEOUT_S:.0f} s: no message from rank {peer}"
+                    )
                 message, mark = mail.pop(address)
             self._copies.wait(mark, message, buffer)
             self._copies.place(message, buffer)
 
     def wait_sent(self, slot: int, phase: int) -> None:
-        """Messages are copies: there is nothing to wait for. Unpacking was the last use of the buffers."""
+        """Does not wait, because messages are copies. Unpacking was the last use of the buffers."""
         self._used(slot, phase)
 
     def close(self) -> None:
         self._copies.close()
-        if self._shaken:  # else peers that open or exchange later are to find out
+        if self._shaken:  # otherwise the digest stays, so that peers that open or exchange later see a mismatch
             with self._local._changed:
                 self._local._registry.pop((self._rank, self._generation), None)

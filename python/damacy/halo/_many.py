@@ -1,4 +1,4 @@
-"""Several transformers in one launch. Knows how their parts are put together; not what a transformer is."""
+"""Runs several transformers in one launch, by joining their plans and arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _many(items: Sequence[tuple[Any, Any, Any]], unpack: bool, stream: Any, afte
     if not gathered:
         return
     if not unpack and len({id(t) for t, _ in gathered}) < len(gathered):
-        raise InvalidArgument("one transformer is to pack twice into its buffer at once")
+        raise InvalidArgument("pack_many: each transformer may be listed once, because it has one pack buffer")
     fields: tuple[Any, ...] = ()
     messages = []
     for t, arrays in gathered:
@@ -30,7 +30,7 @@ def _many(items: Sequence[tuple[Any, Any, Any]], unpack: bool, stream: Any, afte
         plan.check_overlaps(bases)
     first = gathered[0][0]
     if any(type(t) is not type(first) for t, _ in gathered):
-        raise InvalidArgument("transformers of host and of device arrays cannot be run together")
+        raise InvalidArgument("expected transformers of one place: host and device arrays cannot share a launch")
     if not first._on_device and joined.device is not None:
         return _one_by_one(gathered, unpack, stream, after)
     if not first._on_device:
@@ -45,19 +45,19 @@ def _many(items: Sequence[tuple[Any, Any, Any]], unpack: bool, stream: Any, afte
 
 
 def _one_by_one(gathered: Sequence[tuple[Any, Arrays]], unpack: bool, stream: Any, after: Any) -> None:
-    """Messages that cross to the host or from there do so by themselves."""
+    """Runs transformers one after the other; used if messages cross between host and device."""
     for t, arrays in gathered:
         plan = t._plan_of(unpack, arrays)
         t._run(unpack, arrays, plan, t._bases(unpack, arrays, plan), stream, after)
 
 
 def pack_many(items: Sequence[tuple[Any, Any, Any]], *, stream: Any = None) -> None:
-    """Packs for several (transformer, quantities_x, quantities_y) at once: one launch for all of them."""
+    """Packs for several (transformer, quantities_x, quantities_y) in one launch."""
     _many(items, False, stream, None)
 
 
 def unpack_many(items: Sequence[tuple[Any, Any, Any]], *, stream: Any = None, after: Any = None) -> None:
-    """Unpacks for several (transformer, quantities_x, quantities_y) at once: one launch for all of them."""
+    """Unpacks for several (transformer, quantities_x, quantities_y) in one launch."""
     _many(items, True, stream, after)
 
 

@@ -1,8 +1,8 @@
-"""Copies of messages between ranks of one process: their memory, and their order on a device where each rank may use
-streams of its own. Knows torch's and CuPy's streams and events; not ranks.
+"""Copies messages between ranks of one process, and orders the copies if ranks use different streams of a device. Knows
+streams and events of torch and CuPy; not ranks.
 
-A mark is a point on the stream that was current when it was recorded. Only what is on a device is ordered by marks: on
-the host a copy is complete when its call returns."""
+A mark is a point on the stream that was current when it was recorded. Marks order only device work: on the host a copy
+is complete when its call returns."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from damacy.halo._arrays import layout_of, library_of
 
 
 class HostCopies:
-    """Of NumPy arrays and CPU tensors."""
+    """Copies of NumPy arrays and CPU tensors."""
 
     def clone(self, buffer: Any) -> Any:
-        """The contents of a buffer in memory of their own."""
+        """A copy of a buffer in new memory."""
         return buffer.clone() if hasattr(buffer, "clone") else buffer.copy()
 
     def place(self, message: Any, buffer: Any) -> None:
-        """Copies what `clone` gave into a buffer; the caller drops the message after that."""
+        """Copies a message made by `clone` into a buffer; the caller then drops the message."""
         buffer[...] = message
 
     def record(self, buffer: Any) -> Any:
-        """A mark behind everything that is queued by now on the current stream of the buffer's device."""
+        """A mark after all work enqueued so far on the current stream of the buffer's device."""
         return None
 
     def wait(self, mark: Any, *arrays: Any) -> None:
-        """What is queued from here on on the current streams of the arrays' devices comes after the mark."""
+        """Makes later work on the current streams of the arrays' devices wait for the mark."""
 
     def close(self) -> None:
-        """Waits until the memory of messages may be freed."""
+        """Waits until the memory of all messages may be freed."""
 
 
 class TorchCopies(HostCopies):
-    """Of CUDA tensors, on the current streams of the calling thread."""
+    """Copies of CUDA tensors, on the current streams of the caller's thread."""
 
     def __init__(self) -> None:
         import torch
@@ -54,18 +54,19 @@ class TorchCopies(HostCopies):
 
     def wait(self, mark: Any, *arrays: Any) -> None:
         event, was_captured = mark
-        # A capture begins with a synchronized device, and CUDA refuses waits from a captured stream to others.
+        # During a graph capture there is nothing to wait for: a capture begins with a synchronized device, and CUDA
+        # refuses to make a captured stream wait for other streams.
         if was_captured == self._cuda.is_current_stream_capturing():
             for stream in {self._cuda.current_stream(array.device) for array in arrays}:
                 stream.wait_event(event)
 
 
 class CupyCopies(HostCopies):
-    """Of CuPy arrays, on the current streams of the calling thread."""
+    """Copies of CuPy arrays, on the current streams of the caller's thread."""
 
     def __init__(self) -> None:
-        # CuPy reuses freed memory in the order of the stream that it was allocated on, which is the sender's: messages
-        # are held until the receiver's copy has ended.
+        # CuPy reuses freed memory in the order of the stream that allocated it, here the sender's. So messages are kept
+        # until the receiver's copy has ended.
         self._held: collections.deque[tuple[Any, Any]] = collections.deque()
         import cupy
 
@@ -101,7 +102,7 @@ class CupyCopies(HostCopies):
 
 
 def copies_for(buffer: Any) -> HostCopies:
-    """The copies for buffers of this kind; None: there are no buffers."""
+    """The copies for buffers of this kind; for None, which means that there are no buffers, the host's."""
     if buffer is None or layout_of(buffer).device is None:
         return HostCopies()
     return TorchCopies() if library_of(buffer) == "torch" else CupyCopies()

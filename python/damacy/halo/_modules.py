@@ -1,4 +1,4 @@
-"""Which transformer serves an array module, and how its buffers are allocated. Imports only what was given."""
+"""Chooses the transformer for an array module, and how to allocate its buffers. Imports no array library by itself."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ def _torch_zeros(device: str) -> Any:
 
 
 def allocator(np_module: Any, on_device: bool, device: Any, dtype: Any) -> tuple[Any, Any]:
-    """What allocates a buffer on this side, of this module if it has memory there that can be written, and the dtype as
-    that spells it."""
+    """The function that allocates buffers on the host or on the device, and the dtype as that function spells it.
+
+    It is of the given module if the module has writable memory there."""
     name = _name(np_module)
     spelled = NAMES[code_of(dtype)]
     if name == "torch":
@@ -57,7 +58,7 @@ def allocator(np_module: Any, on_device: bool, device: Any, dtype: Any) -> tuple
     if not on_device and (is_on_device(np_module, device) or not _layout_of_zeros(np_module).writable):
         np_module = np
     elif on_device and not is_on_device(np_module, device):
-        raise DtypeMismatch(f"the GPU transformer got module {name}, whose arrays are in host memory")
+        raise DtypeMismatch(f"the GPU transformer needs arrays in device memory; those of {name} are in host memory")
     if spelled == "bfloat16":
         import ml_dtypes  # NumPy's and CuPy's bfloat16
 
@@ -66,10 +67,10 @@ def allocator(np_module: Any, on_device: bool, device: Any, dtype: Any) -> tuple
 
 
 def device_queue() -> Any:
-    """The order of one transformer's work on a device."""
+    """A queue that orders one transformer's work on a device."""
     info = _native.backend_info()
     if not info["cuda"]:
-        raise Unsupported(f"halo exchanges on a GPU: {info['cuda_reason']}")
+        raise Unsupported(f"halo exchanges on a GPU are not available: {info['cuda_reason']}")
     from damacy.halo._queue import Queue
 
     return Queue()

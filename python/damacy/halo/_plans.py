@@ -1,4 +1,4 @@
-"""Compiled plans, kept by all that they depend on. Knows keys; not arrays."""
+"""Cache of compiled plans. The key holds everything that a plan depends on. Knows keys; not arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 
 class _Cache(OrderedDict[Any, Any]):
-    """Keys to plans, least recently used first. Users may clear it at any time."""
+    """Maps keys to plans, least recently used first. Users may clear it at any time."""
 
     def clear(self) -> None:
         with _lock:
@@ -34,9 +34,11 @@ def halo_plan(
 ) -> Any:
     """The plan of these messages.
 
-    `fields`: (dtype, shape, strides, i axis, j axis, and the strides that rank a native wire's axes if others do);
-    messages: (entries, whether native), an entry being (x box, y box or None, quarter turns), a box (field, start,
-    stop); directs: (entry, x box, y box or None). The key is all of it.
+    * `fields`: (dtype, shape, strides, i axis, j axis, strides that order the axes of a native wire, or None).
+    * messages: (entries, whether native). An entry is (x box, y box or None, quarter turns).
+    * directs: (entry, x box, y box or None). A box is (field, start, stop).
+
+    All of it is the key.
     """
     key = (fields, messages, directs, unpack, adjoint)
     with _lock:

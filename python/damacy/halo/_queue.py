@@ -1,4 +1,4 @@
-"""Streams of a transformer's arrays, and the order of its work on a device. Knows handles; not plans' insides."""
+"""Orders a transformer's work on a device with the streams of its arrays. Knows stream handles; not what plans do."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ def _handle(stream: Any) -> int:
 
 
 class Queue:
-    """Made with the first arrays, whose device it is for."""
+    """A queue for the device of the first arrays that it runs on."""
 
     def __init__(self) -> None:
         self._device: int | None = None
         self._queue: Any = None
-        self._held: list[Any] = []  # of the latest runs
-        self._past: collections.deque[Any] = collections.deque()  # of earlier runs, each with the mark of its end
+        self._held: list[Any] = []  # arrays of the latest runs
+        self._past: collections.deque[Any] = collections.deque()  # arrays of earlier runs, with the marks of their ends
 
     def _of(self, device: Any) -> Any:
         if self._queue is None:
             self._queue, self._device = _native.HaloQueue(device), device
         elif device != self._device:
-            raise InvalidArgument(f"arrays of device {device}, buffers of device {self._device}")
+            raise InvalidArgument(f"the arrays are on device {device}, the buffers on device {self._device}")
         return self._queue
 
     def run(self, arrays: Arrays, plan: Any, bases: list[int], buffer: Any, stream: Any, after: Any) -> None:
-        """Enqueues a plan on the stream of the call, of the arrays, or the legacy default one."""
+        """Enqueues a plan on `stream`, else on the stream of the arrays, else on the legacy default stream."""
         self.bound(arrays, plan.bind(bases), buffer)(stream, after)
 
     def bound(self, arrays: Arrays, copies: Any, buffer: Any) -> Callable[[Any, Any], None]:
-        """A function that enqueues these copies; what does not change between calls is computed here.
+        """A function that enqueues these copies. What does not change between calls is computed once, here.
 
-        Arrays that name streams, or belong to several libraries, are used on several streams: a run is ordered with all
-        of them. Without a buffer of ours, messages are used on the current stream: a run on another stream waits for
-        that work, and later work there waits for the run."""
+        If arrays name streams or belong to several libraries, a run is ordered with all of their streams. Without
+        `buffer`, messages are in memory of the caller, which is used on the current stream: a run on another stream
+        waits for work on the current stream, and later work there waits for the run."""
         queue = self._of(arrays.device)
         current_streams = [
             *((lambda handle=h: handle) for h in arrays.streams),
@@ -78,12 +78,12 @@ class Queue:
         return enqueue
 
     def joins(self, other: Queue, buffer: Any) -> None:
-        """Its last run was ours, too."""
+        """Orders this queue after the last run of `other`, which also used `buffer`."""
         buffer._last_use = other._queue
         self._of(other._device).comes_after(other._queue)
 
     def precedes(self, other: Queue) -> None:
-        """The other's next run comes after ours."""
+        """Orders the next run of `other` after the runs of this queue."""
         if self._queue is not None:
             other._of(self._device).comes_after(self._queue)
 

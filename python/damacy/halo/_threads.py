@@ -1,4 +1,4 @@
-"""How many threads a call on the host may use: one number for the process."""
+"""The number of threads that a call on the host may use, for the whole process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _threads = number_from_environment("DAMACY_HALO_THREADS", 1, 1)
 
 
 def set_num_threads(n: int) -> None:
-    """Threads that one CPU transformer's call may use, its caller included."""
+    """Sets the number of threads that a call of a CPU transformer may use, the caller's thread included."""
     global _threads
     if operator.index(n) < 1:
         raise InvalidArgument(f"threads: {n}")

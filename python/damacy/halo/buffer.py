@@ -1,4 +1,4 @@
-"""Buffers that are lent, given back and lent again. Knows arrays, keys and a limit on idle bytes; not packing."""
+"""A pool of buffers with a limit on idle bytes. Knows arrays and keys; not packing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MOST_KEYS = 4096
 
 _lock = threading.RLock()
 _lent: Counter[Any] = Counter()
-_idle: OrderedDict[int, Buffer] = OrderedDict()  # by id, the longest idle first
+_idle: OrderedDict[int, Buffer] = OrderedDict()  # by id, least recently used first
 _idle_bytes: Counter[Any] = Counter()  # by device; None: host
 _tokens = itertools.count(1)
 
 
 class _Cache(dict[Any, "list[Buffer]"]):
-    """Keys to lists of idle buffers. Users may clear it at any time."""
+    """Maps keys to lists of idle buffers. Users may clear it at any time."""
 
     def clear(self) -> None:
         with _lock:
@@ -52,18 +52,20 @@ def _allocate(allocator: Callable[..., Any], shape: Any, dtype: Any) -> Any:
         import cupy
 
         if allocator not in (cupy.empty, cupy.zeros):
-            raise HaloError("CuPy buffers come from cupy.empty or cupy.zeros, not from another allocator")
+            raise HaloError("allocator: expected cupy.empty or cupy.zeros for CuPy buffers")
     layout = layout_of(array)
     if math.prod(layout.shape) > 1 and any(
         s != c and n > 1
         for s, c, n in zip(layout.strides, _c_strides(layout.shape, ITEMSIZE[layout.dtype]), layout.shape)
     ):
-        raise InvalidArgument(f"the allocator gave strides {layout.strides} for shape {layout.shape}: not C-contiguous")
+        raise InvalidArgument(
+            f"the allocator returned strides {layout.strides} for shape {layout.shape}: expected C-contiguous memory"
+        )
     return array
 
 
 def _to_library_of(destination: Any, source: Any) -> Any:
-    """`source`, on the other side of the bus if `destination` is there."""
+    """`source`, copied to the host or the device if `destination` is there and `source` is not."""
     ours, theirs = library_of(destination), library_of(source)
     if ours == theirs:
         return source
@@ -83,7 +85,7 @@ def _to_library_of(destination: Any, source: Any) -> Any:
 
 
 class Buffer:
-    """An array on loan, and the key it is found by: (allocator, shape, dtype).
+    """An array of the pool, and its key: (allocator, shape, dtype).
 
     >>> with array_buffer(np.zeros, (4,), np.float64) as buffer:
     ...     buffer.assign_from(np.arange(4.0))
@@ -94,8 +96,8 @@ class Buffer:
     def __init__(self, key: Any, array: Any) -> None:
         self._key = key
         self.array = array
-        self._token = 0  # of who has it; 0: idle, or made by hand
-        self._last_use: Any = None  # the queue of work that it was last used in, on a device
+        self._token = 0  # identifies its holder; 0: idle, or created without the pool
+        self._last_use: Any = None  # on a device, the queue that last used it
         layout = layout_of(array)
         self.address = layout.address
         self._device = layout.device
@@ -103,7 +105,7 @@ class Buffer:
 
     @classmethod
     def pop_from_cache(cls, allocator: Callable[..., Any], shape: Any, dtype: Any) -> Buffer:
-        """The newest idle buffer of this key, contents as left, or a new one."""
+        """The most recently used idle buffer of this key, with its old contents, or a new one."""
         key = (allocator, tuple(shape) if isinstance(shape, list) else shape, dtype)
         with _lock:
             idle = BUFFER_CACHE.setdefault(key, [])
@@ -124,7 +126,7 @@ class Buffer:
 
     @staticmethod
     def push_to_cache(buffer: Buffer) -> None:
-        """Back to its list; once, if it is there already."""
+        """Returns a buffer to the pool. If it is there already, nothing changes."""
         with _lock:
             idle = BUFFER_CACHE.setdefault(buffer._key, [])
             if any(b is buffer for b in idle):
@@ -133,14 +135,14 @@ class Buffer:
             if buffer._token:
                 buffer._token = 0
                 _end_loan(buffer._key)
-            _forget(buffer)  # the user may have taken it out of its list
+            _forget(buffer)  # the user may have removed it from its list
             _idle[id(buffer)] = buffer
             _idle_bytes[buffer._device] += buffer._bytes
             _evict(buffer._device)
             _bound_keys()
 
-    def _give_back(self, token: int) -> None:
-        """Returns it to the cache for the holder of this token; no effect if it has another holder by now."""
+    def _release(self, token: int) -> None:
+        """Returns the buffer to the pool for the holder of this token. No effect if it has another holder now."""
         with _lock:
             if self._token == token:
                 Buffer.push_to_cache(self)
@@ -151,20 +153,20 @@ class Buffer:
                 _end_loan(self._key)
 
     def assign_from(self, source_array: Any, buffer_slice: Any = np.index_exp[:]) -> None:
-        """Elements of `source_array` into the buffer, across the bus if need be."""
+        """Copies `source_array` into the buffer, also between host and device."""
         self.array[buffer_slice] = _to_library_of(self.array, source_array)
 
     def assign_to(
         self, destination_array: Any, buffer_slice: Any = np.index_exp[:], buffer_reshape: Any = None
     ) -> None:
-        """Elements of the buffer into `destination_array`, reshaped in C order."""
+        """Copies the buffer into `destination_array`, reshaped in C order."""
         source = self.array[buffer_slice]
         if buffer_reshape is not None:
             source = source.reshape(buffer_reshape)
         destination_array[...] = _to_library_of(destination_array, source)
 
     def finalize_memory_transfer(self) -> None:
-        """Waits for work on this buffer."""
+        """Waits until all work on this buffer is complete."""
         if self._last_use is not None:
             self._last_use.synchronize()
         library = library_of(self.array)
@@ -191,7 +193,7 @@ def _forget(buffer: Buffer) -> None:
 
 
 def _take_out(buffer: Buffer) -> None:
-    """Of its list, for good."""
+    """Removes a buffer from the pool."""
     _forget(buffer)
     idle = BUFFER_CACHE.get(buffer._key, [])
     idle[:] = [b for b in idle if b is not buffer]
@@ -208,30 +210,30 @@ def _evict(device: Any) -> None:
 
 
 def _drop_if_unused(key: Any) -> None:
-    """A key without idle buffers and without buffers on loan, if there are many."""
+    """Removes the key if it has neither idle nor lent buffers and there are many keys."""
     if len(BUFFER_CACHE) > MOST_KEYS and key not in _lent and not BUFFER_CACHE.get(key, True):
         BUFFER_CACHE.pop(key, None)
 
 
 def _bound_keys() -> None:
-    """To be called when there may be one more."""
-    if len(BUFFER_CACHE) == MOST_KEYS + 1:  # above that, keys go as soon as they are unused
-        # Over a copy: buffers that are collected meanwhile take out keys, too.
+    """Limits the number of keys. Call it after a key may have been added."""
+    if len(BUFFER_CACHE) == MOST_KEYS + 1:  # above that, keys are removed as soon as they are unused
+        # Iterates over a copy, because buffers that are garbage collected meanwhile remove keys too.
         for key in [k for k in list(BUFFER_CACHE) if not BUFFER_CACHE.get(k, True) and k not in _lent]:
             BUFFER_CACHE.pop(key, None)
-    while len(BUFFER_CACHE) > 2 * MOST_KEYS and _idle:  # idle buffers alone must not make it grow without bound
+    while len(BUFFER_CACHE) > 2 * MOST_KEYS and _idle:  # evict idle buffers, so that the keys stay bounded
         _take_out(next(iter(_idle.values())))
 
 
 @contextlib.contextmanager
 def array_buffer(allocator: Callable[..., Any], shape: Any, dtype: Any) -> Iterator[Buffer]:
-    """Lends a buffer for a while."""
+    """Lends a buffer of the pool until the end of the block."""
     buffer = Buffer.pop_from_cache(allocator, shape, dtype)
     token = buffer._token
     try:
         yield buffer
     finally:
-        buffer._give_back(token)
+        buffer._release(token)
 
 
 def _is_contiguous(array: Any) -> bool:
@@ -251,7 +253,7 @@ def _timed(timer: Any, name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def send_buffer(allocator: Callable[..., Any], array: Any, timer: Any = None) -> Iterator[Any]:
-    """`array` itself if it is None or C-contiguous, else a pooled copy of it."""
+    """`array` itself if it is None or C-contiguous, else a copy of it in a buffer of the pool."""
     if array is None or _is_contiguous(array):
         yield array
         return
@@ -264,7 +266,7 @@ def send_buffer(allocator: Callable[..., Any], array: Any, timer: Any = None) ->
 
 @contextlib.contextmanager
 def recv_buffer(allocator: Callable[..., Any], array: Any, timer: Any = None) -> Iterator[Any]:
-    """`array` itself if it is None or C-contiguous, else a pooled one that is copied to it on the way out."""
+    """`array` itself if it is None or C-contiguous, else a buffer of the pool, copied to `array` at the block's end."""
     if array is None or _is_contiguous(array):
         yield array
         return

@@ -41,15 +41,15 @@ def _check_pairs(x: Sequence[HaloExchangeSpec], y: Sequence[HaloExchangeSpec] | 
     if not same:
         raise HaloError("Vector halo exchange must have same exchange data for X and Y")
     if x[0]._code in UNSIGNED and any(spec._turns for spec in x):
-        raise DtypeMismatch(f"cannot negate {x[0].specification.dtype!r}: a vector is turned")
+        raise DtypeMismatch(f"cannot negate {x[0].specification.dtype!r}, which rotating a vector needs")
 
 
 class HaloDataTransformer(abc.ABC):
-    """Base of the transformers. `get` makes the one that fits the array module.
+    """Base class of the transformers. `get` creates the right one for an array module.
 
-    Order of use: `get`, then any number of (`async_pack`, `get_pack_buffer`, communicate, `async_unpack`,
-    `synchronize`), then `finalize`. One thread at a time uses a transformer. A call out of this order is a
-    `HaloError`.
+    Order of use: `get`, then any number of times (`async_pack`, `get_pack_buffer`, communicate, `async_unpack`,
+    `synchronize`), then `finalize`. Any other order raises `HaloError`. Only one thread at a time may use a
+    transformer.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class HaloDataTransformer(abc.ABC):
         self._specs = self._x + (self._y or [])
         self._own_strides = tuple(spec._strides for spec in self._specs)
         self._plans = {False: self._plan(False, self._own_strides), True: self._plan(True, self._own_strides)}
-        self._checked: list[Any] = []  # (plan, addresses) whose aliasing is known to be sound
+        self._checked: list[Any] = []  # (plan, addresses) that were checked for overlap
         allocator, dtype = _modules.allocator(np_module, self._on_device, device, self._x[0].specification.dtype)
         itemsize = self._x[0].specification.itemsize
         self._pack_buffer = self._take(allocator, self._plans[False].buffer_bytes[0] // itemsize, dtype)
@@ -85,7 +85,7 @@ class HaloDataTransformer(abc.ABC):
 
     @abc.abstractmethod
     def _prepare(self) -> None:
-        """Makes what a class has of its own."""
+        """Initialises the attributes of a subclass."""
 
     @staticmethod
     def get(
@@ -96,7 +96,7 @@ class HaloDataTransformer(abc.ABC):
         wire: str = "ndsl",
         device: Any = None,
     ) -> HaloDataTransformer:
-        """The transformer for arrays of `np_module`; scalar if there are no y specs, else vector."""
+        """The transformer for arrays of `np_module`: for scalars if there are no y specs, else for vectors."""
         if len(exchange_descriptors_x) == 0:
             raise HaloError("Attempting to init an empty halo exchange")
         cls = HaloDataTransformerGPU if _modules.is_on_device(np_module, device) else HaloDataTransformerCPU
@@ -125,8 +125,8 @@ class HaloDataTransformer(abc.ABC):
         if self._native_wire:
             if buffer._last_use is not None:
                 buffer._last_use.synchronize()
-            buffer.array[:] = 0  # the gaps
-        if self._on_device:  # zeros are written on the library's stream, packing may be on another
+            buffer.array[:] = 0  # for the gaps between fields
+        if self._on_device:  # zeros are written on the array library's stream; packing may use another
             buffer.finalize_memory_transfer()
         return buffer
 
@@ -136,8 +136,8 @@ class HaloDataTransformer(abc.ABC):
         if len(quantities_x) != len(self._x):
             raise HaloError(f"Quantities count: {len(quantities_x)} for {len(self._x)} specs in x")
         if (quantities_y is None) != (self._y is None):
-            asked = "none are asked for" if self._y is None else f"{len(self._y)} are asked for"
-            raise HaloError(f"Quantities count: y {'missing' if quantities_y is None else 'given'}, {asked}")
+            expected = "no specs in y" if self._y is None else f"{len(self._y)} specs in y"
+            raise HaloError(f"Quantities count: y {'missing' if quantities_y is None else 'given'} for {expected}")
         if self._y is None or quantities_y is None:
             return gather(self._specs, quantities_x, len(self._x))
         if len(quantities_y) != len(self._y):
@@ -161,11 +161,11 @@ class HaloDataTransformer(abc.ABC):
 
     @abc.abstractmethod
     def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: list[int], stream: Any, after: Any) -> None:
-        """Moves the bytes, or has them moved."""
+        """Runs or enqueues the copies."""
 
     @abc.abstractmethod
     def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
-        """What moves the bytes at each call, given a stream and streams to wait for."""
+        """A function of a stream, and of streams to wait for, that runs or enqueues the copies."""
 
     def _call(self, unpack: bool, quantities_x: Any, quantities_y: Any, stream: Any, after: Any = None) -> None:
         arrays = self._gather(quantities_x, quantities_y)
@@ -175,7 +175,7 @@ class HaloDataTransformer(abc.ABC):
 
     @abc.abstractmethod
     def _check_place(self, arrays: Arrays) -> None:
-        """Refuses arrays in memory that this class does not serve."""
+        """Raises for arrays in memory that this class does not support."""
 
     def async_pack(
         self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None = None, *, stream: Any = None
@@ -191,28 +191,28 @@ class HaloDataTransformer(abc.ABC):
         stream: Any = None,
         after: Any = None,
     ) -> None:
-        """Brings the unpack buffer into the quantities, behind the work of `stream` and of the streams in `after`."""
+        """Copies the unpack buffer to the quantities, after the work of `stream` and of the streams in `after`."""
         self._call(True, quantities_x, quantities_y, stream, after)
 
     def bind(self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None = None) -> Bound:
-        """Checks once and holds the arrays, so that what follows costs little."""
+        """Checks the arrays once and keeps them, which makes each later call cheaper."""
         return Bound(self, self._gather(quantities_x, quantities_y))
 
-    def synchronize(self) -> None:  # noqa: B027  nothing to wait for is the rule on the host
-        """The host waits for this object's own work."""
+    def synchronize(self) -> None:  # noqa: B027  on the host there is nothing to wait for
+        """Waits on the host until this transformer's work is complete."""
 
     def _ordered(self, stream: Any) -> None:
         self.synchronize()
 
     def get_pack_buffer(self, *, stream: Any = None) -> Buffer:
-        """The packed bytes, complete; with `stream`, complete for what comes next there."""
+        """The buffer of packed bytes. Waits until they are complete; with `stream`, only that stream waits."""
         if self._pack_buffer is None:
             raise HaloError("Send buffer can't be retrieved before allocate()")
         self._ordered(stream)
         return self._pack_buffer
 
     def get_unpack_buffer(self, *, stream: Any = None) -> Buffer:
-        """Where received bytes go; it may be overwritten now, or by what comes next on `stream`."""
+        """The buffer for received bytes. It may be overwritten at once; with `stream`, by later work of that stream."""
         if self._unpack_buffer is None:
             raise HaloError("Recv buffer can't be retrieved before allocate()")
         self._ordered(stream)
@@ -223,19 +223,19 @@ class HaloDataTransformer(abc.ABC):
         return self._pack_buffer is not None and self._unpack_buffer is not None
 
     def finalize(self) -> None:
-        """Waits, and gives the buffers back; once."""
+        """Waits and returns the buffers to the pool. Later calls do nothing."""
         if self._finalized:
             return
         self._finalized = True
         if self._pack_buffer is None or self._unpack_buffer is None:
             return
         self.synchronize()
-        self._pack_buffer._give_back(self._tokens[0])
-        self._unpack_buffer._give_back(self._tokens[1])
+        self._pack_buffer._release(self._tokens[0])
+        self._unpack_buffer._release(self._tokens[1])
         self._pack_buffer = self._unpack_buffer = None
 
     def describe(self) -> str:
-        """A line a copy (slots, bytes, path, tiles), then totals."""
+        """One line per copy (slots, bytes, path, tiles), then totals."""
         lines = []
         for name, unpack in (("pack", False), ("unpack", True)):
             plan = self._plans[unpack]
@@ -257,12 +257,12 @@ class HaloDataTransformer(abc.ABC):
         try:
             if getattr(self, "_pack_buffer", None) is not None:
                 self.finalize()
-        except Exception:  # at exit, parts may be gone
+        except Exception:  # at exit, modules may already be destroyed
             return
 
 
 class Bound:
-    """A transformer with its arrays, checked once and held. `.pack()` and `.unpack()` run at once."""
+    """A transformer with its arrays, which were checked once; `.pack()` and `.unpack()` run without more checks."""
 
     def __init__(self, transformer: HaloDataTransformer, arrays: Arrays) -> None:
         self._transformer = transformer
@@ -292,14 +292,14 @@ class Bound:
 
 
 class HaloDataTransformerCPU(HaloDataTransformer):
-    """For messages in host memory: work is complete when a call returns. Arrays in device memory are packed there, and
+    """For messages in host memory: work is complete when a call returns. Arrays in device memory are packed there and
     the message is copied once."""
 
     def _prepare(self) -> None:
         self._crossings: dict[tuple[bool, int], Crossing] = {}  # by direction and device
 
     def _check_place(self, arrays: Arrays) -> None:
-        """Any will do."""
+        """Supports arrays in any memory."""
 
     def _crossing(self, unpack: bool, device: int) -> Crossing:
         found = self._crossings.get((unpack, device))
@@ -329,7 +329,7 @@ class HaloDataTransformerCPU(HaloDataTransformer):
 
 
 class HaloDataTransformerGPU(HaloDataTransformer):
-    """For arrays in device memory: work is enqueued on the stream that the arrays are used on."""
+    """For arrays in device memory: work is enqueued on the stream that uses the arrays."""
 
     _on_device = True
 
@@ -338,7 +338,7 @@ class HaloDataTransformerGPU(HaloDataTransformer):
 
     def _check_place(self, arrays: Arrays) -> None:
         if arrays.device is None:
-            raise DtypeMismatch("the GPU transformer got arrays in host memory")
+            raise DtypeMismatch("the GPU transformer needs arrays in device memory; these are in host memory")
 
     def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: list[int], stream: Any, after: Any) -> None:
         self._queue.run(arrays, plan, bases, self._buffer(unpack), stream, after)

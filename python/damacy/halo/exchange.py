@@ -1,5 +1,5 @@
-"""Exchange of halos between ranks: packs, has messages sent and received, unpacks. Knows buffers and the order of
-things; not what is in a message (exchange_plan), nor how bytes travel (transports).
+"""Exchanges halos between ranks: packs, sends and receives by a transport, unpacks. Knows buffers and the order of
+steps; not the contents of messages (exchange_plan), nor how bytes are sent (transports).
 
     exchanger = Exchanger(plan, MPI(comm))
     exchanger.exchange([a])
@@ -16,15 +16,15 @@ import numpy as np
 from damacy.halo._arrays import Layout, layout_of, whole
 from damacy.halo._dtypes import NAMES
 from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
-from damacy.halo._gather import Arrays, one_a_type
+from damacy.halo._gather import Arrays, one_per_type
 from damacy.halo._threads import num_threads
 from damacy.halo.exchange_plan import ExchangePlan, Field, Phase
 
-MOST_LAYOUTS_OF_ADDRESSES = 32  # arrays that an exchanger remembers plans for
+MOST_LAYOUTS_OF_ADDRESSES = 32  # sets of addresses for which an exchanger caches plans
 
 
 def _allocate(field: Field, size: int) -> Any:
-    """Bytes in the memory of the fields."""
+    """`size` bytes, on the host or on the device of the field."""
     if field.library == "torch":
         import torch
 
@@ -44,7 +44,7 @@ def _allocate(field: Field, size: int) -> Any:
 
 
 class _Round:
-    """Buffers and plans of one phase, in one of the slots that let several exchanges be in flight."""
+    """Buffers and plans of one phase in one slot. Several slots let several exchanges be in flight."""
 
     def __init__(self, plan: ExchangePlan, phase: Phase) -> None:
         self.pack, self.unpack = plan.pack(phase), plan.unpack(phase)
@@ -53,7 +53,7 @@ class _Round:
         self.receive = {p: _allocate(like, n) for p, n in zip(sorted(phase.receives), self.unpack.buffer_bytes)}
 
     def copies(self, fields: tuple[int, ...]) -> tuple[Any, Any]:
-        """Packing and unpacking at these addresses; None where there is nothing to do."""
+        """The copies that pack and unpack at these addresses; None if there are none."""
         return self._bound(self.pack, fields, self.send), self._bound(self.unpack, fields, self.receive)
 
     @staticmethod
@@ -62,13 +62,13 @@ class _Round:
             return None
         addresses = [layout_of(b).address for _, b in sorted(buffers.items())]
         bases = [*fields, *(addresses[m] for m in plan.message_of_slot)]
-        if len(fields) > 1:  # which may share memory
+        if len(fields) > 1:  # fields may share memory
             plan.check_overlaps(bases)
         return plan.bind(bases)
 
 
 class Token:
-    """An exchange that was started and is to be finished, once."""
+    """An exchange that was started. It must be finished once."""
 
     def __init__(self, bound: BoundExchange, slot: int, stream: Any) -> None:
         self._bound, self._slot, self._stream = bound, slot, stream
@@ -76,11 +76,11 @@ class Token:
 
 
 class BoundExchange:
-    """An exchanger with arrays, checked once and held, so that what follows costs little."""
+    """An exchanger with its arrays, which were checked once; this makes each exchange cheaper."""
 
     def __init__(self, exchanger: Exchanger, arrays: Arrays) -> None:
         self._exchanger, self._arrays = exchanger, arrays
-        self._ways: list[Any] = [None] * exchanger.depth  # of each slot and phase: what packs, what unpacks
+        self._ways: list[Any] = [None] * exchanger.depth  # for each slot and phase, the functions that pack and unpack
 
     def _ways_of(self, slot: int) -> Any:
         ways = self._ways[slot]
@@ -106,12 +106,12 @@ class BoundExchange:
 
 
 class Exchanger:
-    """Runs a plan over a transport, with up to `depth` exchanges in flight. RuntimeError at construction if a peer has
-    another idea of the messages.
+    """Runs a plan over a transport, with up to `depth` exchanges in flight. The constructor raises RuntimeError if a
+    peer expects other messages.
 
-    An exchange that fails before its messages left can be retried: its receives stay posted, and messages of peers that
-    are ahead are kept for the next `start`. One that fails later leaves peers with messages of it: from then on this
-    exchanger refuses everything but `close`."""
+    An exchange that fails before its messages are sent can be retried: its receives stay posted, and messages of peers
+    that are ahead are kept for the next `start`. If an exchange fails later, peers already have messages of it. The
+    exchanger then refuses every call except `close`."""
 
     def __init__(self, plan: ExchangePlan, transport: Any, *, depth: int = 2) -> None:
         if depth < 1:
@@ -122,7 +122,7 @@ class Exchanger:
         self._channels = transport.open(plan.rank, self._rounds)
         self._talks = bool(plan.peers)
         self._free = list(range(depth - 1, -1, -1))
-        self._posted: int | None = None  # slot of an exchange that has not sent yet, whose receives may be posted
+        self._posted: int | None = None  # slot of an exchange that has not sent; its receives may be posted
         self._refuses = ""
         self._remembered: OrderedDict[Any, Any] = OrderedDict()
         self._queue: Any = None
@@ -143,7 +143,7 @@ class Exchanger:
             raise HaloError(self._refuses)
 
     def bind(self, arrays: Sequence[Any]) -> BoundExchange:
-        """Checks arrays once and holds them, for many exchanges of the same ones."""
+        """Checks the arrays once and keeps them, for many exchanges of the same arrays."""
         self._check_open()
         if len(arrays) != len(self.plan.fields):
             raise HaloError(f"Quantities count: {len(arrays)} for {len(self.plan.fields)} fields")
@@ -155,13 +155,13 @@ class Exchanger:
             held.append(layout.owner)
         strides = tuple(field.strides for field in self.plan.fields)
         return BoundExchange(
-            self, Arrays(held, addresses, strides, self.plan.fields[0].device, [], [], one_a_type(held))
+            self, Arrays(held, addresses, strides, self.plan.fields[0].device, [], [], one_per_type(held))
         )
 
     @staticmethod
     def _check(n: int, layout: Layout, field: Field) -> None:
         if layout.dtype != field.dtype:
-            raise DtypeMismatch(f"array {n} is of {NAMES[layout.dtype]}, expected {NAMES[field.dtype]}")
+            raise DtypeMismatch(f"array {n} has dtype {NAMES[layout.dtype]}, expected {NAMES[field.dtype]}")
         if (layout.shape, layout.strides) != (field.shape, field.strides):
             raise InvalidArgument(
                 f"array {n} has shape {layout.shape}, strides {layout.strides}, expected {field.shape}, {field.strides}"
@@ -172,7 +172,7 @@ class Exchanger:
             raise InvalidArgument(f"array {n} is read-only")
 
     def _copies(self, slot: int, arrays: Arrays) -> Any:
-        """Of each phase; remembered for the arrays that come again and again."""
+        """The copies of each phase, cached by the addresses of the arrays."""
         key = slot, tuple(arrays.addresses)
         copies = self._remembered.get(key)
         if copies is None:
@@ -184,7 +184,7 @@ class Exchanger:
         return copies
 
     def _way(self, arrays: Arrays, copies: Any) -> Callable[[Any], None] | None:
-        """What runs the copies on a stream."""
+        """A function that runs the copies on a stream; None if there are none."""
         if copies is None:
             return None
         if arrays.device is None:
@@ -203,11 +203,11 @@ class Exchanger:
         if self._posted is not None:
             return self._posted
         if not self._free:
-            raise HaloError(f"{len(self._rounds)} exchanges are in flight already: finish one, or ask for more depth")
+            raise HaloError(f"{len(self._rounds)} exchanges are in flight already: finish one, or pass a larger depth")
         return self._free[-1]
 
     def _begin(self, slot: int, phase: int, pack: Any, stream: Any) -> None:
-        """Posts the receives of a phase, packs, and sends. From the sending of phase 0 on the slot is in flight."""
+        """Posts the receives of a phase, packs, and sends. The slot is in flight as soon as phase 0 is sent."""
         if self._talks:
             if phase == 0:
                 self._posted = slot
@@ -228,14 +228,14 @@ class Exchanger:
         self._refuses = f"an exchange failed half way ({error}); close this exchanger and make another one"
 
     def start(self, arrays: Sequence[Any], *, stream: Any = None) -> Token:
-        """Posts the receives, packs, and sends. The halos are there after `finish`."""
+        """Posts the receives, packs, and sends. The halos are valid after `finish`."""
         return self.bind(arrays).start(stream=stream)
 
     def finish(self, token: Token, *, stream: Any = None) -> None:
-        """Unpacks what came in. RuntimeError for a token that was finished, or is another exchanger's."""
+        """Unpacks the received messages. RuntimeError for a token that was finished or belongs to another exchanger."""
         own = token._bound._exchanger is self
         if not own or token._finished:
-            raise HaloError("this token was finished already" if own else "another exchanger's token")
+            raise HaloError("finish: this token was finished already" if own else "finish: another exchanger's token")
         self._check_open()
         token._finished = True
         slot, stream = token._slot, token._stream if stream is None else stream
@@ -259,7 +259,7 @@ class Exchanger:
         self.finish(self.start(arrays, stream=stream))
 
     def close(self) -> None:
-        """Gives back what the transport holds for this; idempotent."""
+        """Releases the transport's resources of this exchanger. Later calls do nothing."""
         if self._channels is not None:
             self._refuses = "this exchanger is closed"
             channels, self._channels = self._channels, None

@@ -1,5 +1,5 @@
-"""What a rank sends to whom and receives from whom: one message a peer, one packing for all of them. Knows links and
-boxes; holds no memory.
+"""Plans what a rank sends to and receives from each peer: one message per peer, packed by one launch. Knows links and
+boxes; allocates nothing.
 
     plan = compile([Field.like(a, dims, origin, extent)], Cartesian((2, 2), True), rank, width=1)
 """
@@ -26,7 +26,7 @@ from damacy.halo.topology import Link, boundary_slice, check_inside
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """Layout of an array that is exchanged: dimension names, first compute cell, compute cells, allocation, memory."""
+    """Layout of an exchanged array: dimension names, first compute cell, compute cells, allocation, memory."""
 
     dims: tuple[str, ...]
     origin: tuple[int, ...]
@@ -39,7 +39,7 @@ class Field:
 
     @staticmethod
     def like(array: Any, dims: Sequence[str], origin: Sequence[int], extent: Sequence[int]) -> Field:
-        """The field of an array: its shape, strides, type and place are the array's."""
+        """The field of an array, with the array's shape, strides, type and device."""
         held = whole(array)
         layout = layout_of(held)
         if not len(dims) == len(origin) == len(extent) == len(layout.shape):
@@ -64,11 +64,11 @@ class Field:
         return (self.dtype, self.shape, self.strides, *horizontal_axes(self.dims))
 
     def box(self, link: Link, dims: Sequence[str], width: Any, interior: bool) -> tuple[Any, Any]:
-        """Starts and stops of what goes over a link, absolute in the allocation."""
+        """Starts and stops of the box that a link sends or receives, absolute in the allocation."""
         given = link.send if interior else link.receive
         if given is None:
             if not isinstance(width, Integral):
-                raise InvalidArgument(f"width {width!r}: these links take one number")
+                raise InvalidArgument(f"width {width!r}: expected one number for these links")
             slices = boundary_slice(self.dims, self.origin, self.extent, self.shape, link.side, int(width), interior)
             return tuple(s.start for s in slices), tuple(s.stop for s in slices)
         starts, stops = [], []
@@ -80,7 +80,7 @@ class Field:
                 axis = kinds.index(kind)
                 start, stop = given[axis]
                 staggered = dim in INTERFACE_DIMS
-                # The receiver's end: there the boundary itself, which both have, stays out of it.
+                # The receiver's end. Both ranks hold the boundary row itself, so it is not sent.
                 end = _end(link.side, axis, kind) * (-1 if interior else 1)
                 if staggered and end > 0:
                     start, stop = start + 1, stop + 1
@@ -100,7 +100,7 @@ def _end(side: Any, axis: int, kind: str) -> int:
 
 
 def _order(side: Any) -> Any:
-    """Segments of a message by the sender's side: in two dimensions by the sides' numbers, else by offsets."""
+    """Sort key for the segments of a message, by the sender's side: in two dimensions its number, else its offsets."""
     if isinstance(side, tuple) and len(side) == 2:
         signs = tuple((o > 0) - (o < 0) for o in side)
         return topologies.SIDE_OF_ENDS.get((signs[1], signs[0]), -1), side
@@ -109,7 +109,7 @@ def _order(side: Any) -> Any:
 
 @dataclasses.dataclass
 class Phase:
-    """One round of messages. `sends` and `receives`: entries of each peer, as the native library takes them."""
+    """One round of messages. `sends` and `receives`: the entries for each peer, in the native library's form."""
 
     sends: dict[int, list[Any]] = dataclasses.field(default_factory=dict)
     receives: dict[int, list[Any]] = dataclasses.field(default_factory=dict)
@@ -117,7 +117,7 @@ class Phase:
 
 
 class ExchangePlan:
-    """What a rank sends and receives. Holds no memory; any number of exchangers may use it."""
+    """The messages that a rank sends and receives. Allocates nothing; any number of exchangers may use it."""
 
     def __init__(self, fields: Sequence[Field], rank: int, wire: str, phases: list[Phase]) -> None:
         self.fields = tuple(fields)
@@ -127,7 +127,7 @@ class ExchangePlan:
         self.peers = sorted({p for phase in phases for p in (*phase.sends, *phase.receives)})
 
     def pack(self, phase: Phase, adjoint: bool = False) -> Any:
-        """The plan that packs for all peers at once, and copies what stays here."""
+        """The copy plan that packs for all peers, and copies cells that stay on this rank."""
         return self._compile(phase.sends, phase.directs, False, adjoint)
 
     def unpack(self, phase: Phase, adjoint: bool = False) -> Any:
@@ -139,7 +139,7 @@ class ExchangePlan:
         return _plans.halo_plan(fields, messages, tuple(directs), unpack=unpack, adjoint=adjoint)
 
     def digests(self, peer: int) -> tuple[bytes, bytes]:
-        """What is sent to the peer, and what is expected from it, each as a digest that the other side must have."""
+        """Digests of the message to the peer and of the message from it. The peer must have the same two."""
         return self._digest("sends", peer), self._digest("receives", peer)
 
     def _digest(self, name: str, peer: int) -> bytes:
@@ -150,10 +150,10 @@ class ExchangePlan:
         return hashlib.sha256(repr((self.wire, described)).encode()).digest()
 
     def _described(self, entry: Any, turned: bool) -> Any:
-        """Field, type, dims, ranking and extents of each slot, as it is in the message."""
+        """Field, type, dims, order of axes and extents of each slot of the message."""
         x, y, rotation = entry[:3]
         odd = turned and rotation % 2 == 1
-        slots = [(x, x)] if y is None else [(x, y), (y, x)] if odd else [(x, x), (y, y)]  # whose place, what is there
+        slots = [(x, x)] if y is None else [(x, y), (y, x)] if odd else [(x, x), (y, y)]  # (slot, component in it)
         return [self._slot(place[0], box, odd) for place, box in slots]
 
     def _slot(self, number: int, box: Any, odd: bool) -> Any:
@@ -175,10 +175,10 @@ def compile(  # noqa: A001  called as halo.compile
     vectors: Sequence[tuple[int, int]] = (),
     wire: str = "native",
 ) -> ExchangePlan:
-    """The plan of one rank. `width`: cells of halo, or one number (or a pair) a decomposed dimension.
+    """The plan of one rank. `width`: cells of halo, or a number or a pair for each decomposed dimension.
 
-    `vectors`: pairs of numbers of fields that are the x and the y component of one vector. RuntimeError, ValueError,
-    IndexError: as for transformers.
+    `vectors`: pairs of indices of the fields that are the x and the y component of a vector. Raises RuntimeError,
+    ValueError and IndexError like the transformers.
     """
     if not fields:
         raise HaloError("Attempting to init an empty halo exchange")
@@ -188,7 +188,7 @@ def compile(  # noqa: A001  called as halo.compile
     topology = _sized(topology, fields, rank)
     links = topology.links(rank, width) if not isinstance(topology, topologies.Links) else topology.links(rank)
     if len({(f.library, f.device) for f in fields}) > 1:
-        raise InvalidArgument("fields of several libraries or devices in one exchange")
+        raise InvalidArgument("expected fields of one library and one device")
     phases = [Phase() for _ in range(1 + max((link.phase for link in links), default=0))]
     maker = _Maker(fields, topology, width, pairs, rank)
     for n, phase in enumerate(phases):
@@ -215,18 +215,18 @@ def _cells(field: Field, dims: Sequence[str]) -> list[int]:
     out = []
     for dim in dims:
         if dim not in kinds:
-            raise InvalidArgument(f"dimension {dim} is decomposed, and a field has {field.dims}")
+            raise InvalidArgument(f"dimension {dim} is decomposed, but a field has only {field.dims}")
         axis = kinds.index(dim)
         out.append(field.extent[axis] - (field.dims[axis] in INTERFACE_DIMS))
     return out
 
 
 def _sized(topology: Any, fields: Sequence[Field], rank: int) -> Any:
-    """The topology, with blocks of the fields' size if it was given none. ValueError for fields of other sizes, and for
-    those that lack a decomposed dimension."""
+    """The topology, with blocks of the fields' size if it has no sizes. ValueError for fields of other sizes, and for
+    fields that lack a decomposed dimension."""
     grid = getattr(topology, "grid", topology.dims)
     if len(topology.dims) != len(grid):
-        raise InvalidArgument(f"grid {grid} over dimensions {topology.dims}: give a name for each (dims=)")
+        raise InvalidArgument(f"grid {grid} over dimensions {topology.dims}: pass a name for each dimension (dims=)")
     cells = [_cells(field, topology.dims) for field in fields]
     if not isinstance(topology, topologies.Cartesian):
         return topology
@@ -234,12 +234,12 @@ def _sized(topology: Any, fields: Sequence[Field], rank: int) -> Any:
     block = [sizes[at] for sizes, at in zip(topology.sizes, topology.coordinates(rank))]
     for n, own in enumerate(cells):
         if own != block:
-            raise InvalidArgument(f"field {n} has {own} cells along {topology.dims}, the block of rank {rank} {block}")
+            raise InvalidArgument(f"field {n} has {own} cells along {topology.dims}, expected {block} for rank {rank}")
     return topology
 
 
 class _Maker:
-    """Entries of messages from links."""
+    """Converts links to entries of messages."""
 
     def __init__(self, fields: Any, topology: Any, width: Any, pairs: Any, rank: int) -> None:
         self.fields, self.topology, self.width, self.pairs, self.rank = fields, topology, width, pairs, rank
@@ -252,7 +252,7 @@ class _Maker:
         out = []
         for x, y in self.pairs:
             if y is not None and link.rotation % 4 and self.fields[x].dtype in UNSIGNED:
-                raise DtypeMismatch(f"cannot negate {NAMES[self.fields[x].dtype]}: a vector is turned")
+                raise DtypeMismatch(f"cannot negate {NAMES[self.fields[x].dtype]}, which rotating a vector needs")
             out.append((self._box(x, link, interior), None if y is None else self._box(y, link, interior), rotation))
         return out
 
@@ -267,13 +267,15 @@ class _Maker:
         for to in here:
             own = [s for s in sends if s.peer == self.rank and (s.side, s.peer_side) == (to.peer_side, to.side)]
             if not own:
-                raise HaloError(f"rank {self.rank} receives at side {to.side} what it does not send at {to.peer_side}")
+                raise HaloError(
+                    f"rank {self.rank} receives from itself at side {to.side} but does not send at {to.peer_side}"
+                )
             source = own[0]
             for entry, target in zip(self._entries(source, True), self._entries(to, False)):
                 phase.directs.append((entry, target[0], target[1]))
 
     def corners(self, rank: int) -> Phase:
-        """Cells beyond a cube corner, from the adjacent halo in x or in y."""
+        """The phase that fills the cells beyond cube corners from the adjacent halo in x or in y."""
         phase = Phase()
         for side in topologies.CORNERS:
             if self.topology.neighbour(rank, side) is not None:
@@ -284,16 +286,16 @@ class _Maker:
         return phase
 
     def _filled(self, number: int, field: Field, side: int, target: Any) -> list[Any]:
-        """Transposed about the corner's diagonal, which keeps distances from the edge."""
+        """Copies that transpose about the corner's diagonal, which keeps the distance from the edge."""
         i_axis, j_axis = horizontal_axes(field.dims)
         if i_axis < 0 or j_axis < 0:
             return []
         i_end, j_end = topologies.SIDE_ENDS[side]
         out = []
         n = self.width
-        for a, b in itertools.product(range(n), repeat=2):  # steps from the domain along i and j
+        for a, b in itertools.product(range(n), repeat=2):  # distances from the domain along i and j
             cell, source = [list(target) for _ in range(2)]
-            # fill x: the cell takes the value of the halo in x, at the place where its steps are exchanged.
+            # fill x: the cell takes the value from the halo in x, at exchanged distances.
             along, across = (j_axis, i_axis) if self.topology.fill == "x" else (i_axis, j_axis)
             inward = a if along == i_axis else b
             for axis, end, step in ((i_axis, i_end, a), (j_axis, j_end, b)):

@@ -1,4 +1,5 @@
-"""Shared edges of C-grid vectors: both ranks hold them, and one of them is right. Knows which; not how bytes travel."""
+"""Synchronizes shared edges of C-grid vectors. Two ranks hold each edge; knows which rank's values are sent to the
+other."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from damacy.halo.topology import Link
 
 
 class InterfacePlan(ExchangePlan):
-    """The first row of x goes south, the first column of y goes west; what comes from north and east replaces the last
-    row of x and the last column of y."""
+    """Sends the first row of x south and the first column of y west. Values received from north and east replace the
+    last row of x and the last column of y."""
 
     def _compile(self, entries: Any, directs: list[Any], unpack: bool, adjoint: bool) -> Any:
         from damacy.halo import _plans
 
-        # Each field is turned as a line: x has its row along i, y its column along j.
+        # Fields are rotated as lines: only the row along i of x, and the column along j of y, are exchanged.
         fields = []
         for n, field in enumerate(self.fields):
             i_axis, j_axis = horizontal_axes(field.dims)
@@ -50,7 +51,7 @@ def _edge(field: Field, number: int, axis: int, last: bool) -> tuple[Any, ...]:
 
 
 def compile_interfaces(x: Field, y: Field, topology: Any, rank: int) -> InterfacePlan:
-    """The plan for shared edges. `x` is on i and j_interface, `y` on i_interface and j; else ValueError."""
+    """The plan for shared edges. ValueError unless `x` has dims i and j_interface, and `y` i_interface and j."""
     _check(x, y)
     row, column = horizontal_axes(x.dims)[1], horizontal_axes(y.dims)[0]
     links: dict[int, Link] = {link.side: link for link in topology.links(rank, 1) if link.side in range(4)}
@@ -80,8 +81,8 @@ def compile_interfaces(x: Field, y: Field, topology: Any, rank: int) -> Interfac
 
 
 def synchronize_vector_interfaces(x: Any, y: Any, *, topology: Any, rank: int, transport: Any) -> None:
-    """Makes the shared edges of a C-grid vector equal on both sides. `x` and `y` are quantities with dims, origin and
-    extent. For more than one time, keep an `Exchanger` of `compile_interfaces`."""
+    """Makes the shared edges of a C-grid vector equal on both ranks. `x` and `y` are quantities with dims, origin and
+    extent. For repeated use, keep an `Exchanger` of `compile_interfaces`."""
     field_x, field_y = (Field.like(q, q.dims, q.origin, q.extent) for q in (x, y))
     with Exchanger(compile_interfaces(field_x, field_y, topology, rank), transport, depth=1) as exchanger:
         exchanger.exchange([x, y])

@@ -1,4 +1,4 @@
-"""Descriptions of fields, and a small carrier for users without one of their own."""
+"""Descriptions of fields, and a small field class for users who have none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROTOCOLS = ("__cuda_array_interface__", "__array_interface__", "__array__", "_
 
 @dataclasses.dataclass
 class QuantityHaloSpec:
-    """Memory layout of a field. Strides are bytes, signed; `shape` is the allocation, halo included."""
+    """Memory layout of a field. Strides are in bytes and signed; `shape` is the allocation, halo included."""
 
     n_points: int
     strides: Sequence[int]
@@ -29,7 +29,7 @@ class QuantityHaloSpec:
 
 
 class _DomainView:
-    """Indexing of the compute domain alone."""
+    """Indexes only the compute domain."""
 
     def __init__(self, quantity: Quantity) -> None:
         self._domain = quantity.data[
@@ -110,12 +110,12 @@ class Quantity:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def halo_spec(self, n_points: int) -> QuantityHaloSpec:
-        """What an exchange needs; ValueError if a horizontal side has fewer than `n_points` cells of halo."""
+        """The layout for an exchange. ValueError if a horizontal side has fewer than `n_points` halo cells."""
         for name, start, count, length in zip(self.dims, self.origin, self.extent, self.shape):
             if name in HORIZONTAL_DIMS and min(start, length - start - count) < n_points:
                 raise InvalidArgument(
                     f"dimension {name}: {start} and {length - start - count} cells beyond the compute domain, "
-                    f"{n_points} are asked for"
+                    f"{n_points} are needed"
                 )
         layout = layout_of(whole(self.data))
         return QuantityHaloSpec(

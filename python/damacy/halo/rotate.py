@@ -1,4 +1,4 @@
-"""Turning arrays clockwise by quarter turns, as views. Knows which dimensions are horizontal; not boxes or wires."""
+"""Rotates arrays clockwise by quarter turns, as views. Knows which dimensions are horizontal; not boxes or wires."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from damacy.halo.constants import I_DIMS, J_DIMS
 
 
 def horizontal_axes(dims: Sequence[str]) -> tuple[int, int]:
-    """The places of the I and the J dimension; -1 where there is none."""
+    """The indices of the I and the J dimension; -1 for a dimension that is missing."""
     i_axis = j_axis = -1
     for axis, name in enumerate(dims):
         if name in I_DIMS:
@@ -32,9 +32,9 @@ def _flipped(data: Any, axes: Sequence[int]) -> Any:
 
 
 def rotate_scalar_data(data: Any, dims: Sequence[str], numpy: Any, n_clockwise_rotations: int) -> Any:
-    """`data` turned clockwise by `n_clockwise_rotations` quarters (any integer): a view, where the library has them.
+    """`data` rotated clockwise by `n_clockwise_rotations` quarter turns (any integer); a view if the library has them.
 
-    `numpy` is the array module, or None. With one horizontal dimension only, it is flipped or not.
+    `numpy` is the array module, or None. If there is only one horizontal dimension, it is flipped or unchanged.
 
     >>> import numpy as np
     >>> rotate_scalar_data(np.arange(6).reshape(2, 3), ("j", "i"), np, 1).tolist()
@@ -55,9 +55,9 @@ def rotate_scalar_data(data: Any, dims: Sequence[str], numpy: Any, n_clockwise_r
 def rotate_vector_data(
     x_data: Any, y_data: Any, n_clockwise_rotations: int, dims: Sequence[str], numpy: Any
 ) -> list[Any]:
-    """The x and the y slot of a vector turned clockwise: components change places and signs with the axes.
+    """The x and the y component of a vector, rotated clockwise. Components are exchanged and negated with the axes.
 
-    `dims` are both components' if they are names, else a pair of tuples of names.
+    `dims`: names of the dimensions of both components, or a pair of tuples of names.
     """
     x_dims, y_dims = (dims, dims) if all(isinstance(d, str) for d in dims) else dims
     x = rotate_scalar_data(x_data, x_dims, numpy, n_clockwise_rotations)
@@ -65,5 +65,5 @@ def rotate_vector_data(
     n = n_clockwise_rotations % 4
     for data in (x_data, y_data) if n else ():
         if str(getattr(data, "dtype", "")).removeprefix("torch.") in UNSIGNED_NAMES:
-            raise DtypeMismatch(f"cannot negate {data.dtype}: a vector is turned")
+            raise DtypeMismatch(f"cannot negate {data.dtype}, which rotating a vector needs")
     return [x, y] if n == 0 else [y, -x] if n == 1 else [-x, -y] if n == 2 else [-y, x]

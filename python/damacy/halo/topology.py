@@ -1,7 +1,7 @@
-"""Who exchanges which boxes with whom: links between the ranks of a grid. Integers only; knows no arrays.
+"""Links between the ranks of a grid: which rank exchanges which boxes with which peer. Integers only; knows no arrays.
 
 Coordinates are cells of the global domain; a rank's own cells are a block of it. A link's boxes are relative to the
-first compute cell of the block, so ghost cells have negative numbers or ones past the block.
+first compute cell of the block, so coordinates of ghost cells are negative or past the block.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from damacy.halo.constants import (
     WEST,
 )
 
-Box = tuple[tuple[int, int], ...]  # start and stop, a dimension each
+Box = tuple[tuple[int, int], ...]  # start and stop of each dimension
 
-# Which ends of the I and the J dimension a side touches: -1 start, 1 end, 0 neither.
+# The ends of the I and the J dimension that a side touches: -1 start, 1 end, 0 neither.
 SIDE_ENDS: dict[int, tuple[int, int]] = {
     WEST: (-1, 0),
     EAST: (1, 0),
@@ -62,7 +62,7 @@ def boundary_slice(
     if side not in BOUNDARIES:
         raise InvalidArgument(f"side {side!r}: expected one of 0 to 7")
     if n_halo < 0:
-        raise InvalidArgument(f"{n_halo} cells of halo")
+        raise InvalidArgument(f"n_halo: expected a positive number of cells (got {n_halo})")
     if not len(dims) == len(origin) == len(extent) == len(shape):
         raise InvalidArgument(f"dimensions {tuple(dims)} with origin {origin}, extent {extent}, shape {shape}")
     i_end, j_end = SIDE_ENDS[side]
@@ -83,7 +83,7 @@ def boundary_slice(
 
 
 def check_inside(dim: str, start: int, stop: int, length: int) -> None:
-    """`OutsideAllocation` if `start` to `stop` leave the `length` elements that the array has along `dim`."""
+    """`OutsideAllocation` if `start` to `stop` extends beyond the `length` elements of the array along `dim`."""
     for wrong, name in ((start < 0, "start"), (stop > length, "end")):
         if wrong:
             raise OutsideAllocation(
@@ -93,11 +93,12 @@ def check_inside(dim: str, start: int, stop: int, length: int) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """One box from here to `peer`, and one from there to here.
+    """One box that a rank sends to `peer`, and one that it receives from it.
 
-    `side` is where the boxes are here, `peer_side` where the peer has them; the sender's orders the segments of a
-    message. `rotation`: quarter turns clockwise that what is sent makes on its way. `send`, `receive`: (start, stop) a
-    decomposed dimension; where both are None they follow from the side, as in `boundary_slice`.
+    `side`: the side of this rank's block that has the boxes; `peer_side`: the side of the peer's block. The sender's
+    side orders the segments of a message. `rotation`: clockwise quarter turns of the data on the way to the peer.
+    `send`, `receive`: (start, stop) of each decomposed dimension. If both are None, they follow from the side, as in
+    `boundary_slice`.
     """
 
     peer: int
@@ -125,7 +126,7 @@ class Links:
 
 
 def halves(width: Any, count: int) -> list[tuple[int, int]]:
-    """Cells before and behind a block, a dimension each."""
+    """Halo cells before and after a block, for each dimension."""
     try:
         widths = [width] * count if isinstance(width, Integral) else list(width)
         pairs = [(w, w) if isinstance(w, Integral) else tuple(w) for w in widths]
@@ -137,12 +138,15 @@ def halves(width: Any, count: int) -> list[tuple[int, int]]:
 
 
 class Cartesian:
-    """Blocks of a box-shaped grid, one a rank, the last decomposed dimension running fastest.
+    """Blocks of a box-shaped grid, one per rank. Ranks run fastest along the last decomposed dimension.
 
-    `grid`: ranks a dimension. `periodic`: for each, or for all. `sizes`: cells of each block along each dimension, e.g.
-    `[(5, 4), (3, 3, 2)]`; else blocks are equal and their size is the fields'. `corners`: "direct", "none" or
-    "sequential" (dimension after dimension, later phases carrying filled halos). `dims`: names of the decomposed
-    dimensions; of one to three they are the last of k, j, i if not given.
+    * `grid`: number of ranks along each dimension.
+    * `periodic`: a bool for each dimension, or one for all.
+    * `sizes`: cells of each block along each dimension, e.g. `[(5, 4), (3, 3, 2)]`. By default all blocks have the size
+      of the fields.
+    * `corners`: "direct", "none" or "sequential" (one dimension after the other; later phases also send the halos that
+      earlier phases filled).
+    * `dims`: names of the decomposed dimensions; by default, of one to three, the last of k, j, i.
     """
 
     def __init__(
@@ -190,21 +194,21 @@ class Cartesian:
         return rank
 
     def with_sizes(self, extents: Sequence[int]) -> Cartesian:
-        """Itself, or equal blocks of these extents where no sizes were given."""
+        """Itself if it has sizes, else a copy whose blocks all have these extents."""
         if self.sizes is not None:
             return self
         return Cartesian(self.grid, self.periodic, sizes=list(extents), corners=self.corners, dims=self.dims)
 
     @property
     def _known_sizes(self) -> tuple[tuple[int, ...], ...]:
-        """`sizes`; `InvalidArgument` where none were given."""
+        """`sizes`; `InvalidArgument` if there are none."""
         if self.sizes is None:
-            raise InvalidArgument(f"grid {self.grid} has no sizes of its blocks: call with_sizes(extents) first")
+            raise InvalidArgument(f"the blocks of grid {self.grid} have no sizes: call with_sizes(extents) first")
         return self.sizes
 
     def _pieces(self, axis: int, rank_at: int, low: int, high: int) -> list[tuple[int, int, int]]:
-        """Owners of the cells [low, high) around block `rank_at`: (owner, the shift of its image in cells, and in
-        turns of the domain) is folded to (owner, start of its block as seen from here, image)."""
+        """Owners of the cells [low, high) around block `rank_at`: (owner, start of its block relative to this block,
+        number of periods of the domain in between)."""
         sizes = self._known_sizes[axis]
         starts = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
         total, here = starts[-1], starts[rank_at]
@@ -220,7 +224,9 @@ class Cartesian:
         return out
 
     def links(self, rank: int, width: Any) -> list[Link]:
-        """What `rank` receives into its ghost cells and what it sends into others'; widths a dimension, or a pair."""
+        """The links of `rank`: boxes that it receives into its ghost cells, and boxes that it sends to others.
+
+        `width`: halo cells, one number or a number or pair for each dimension."""
         here = self.coordinates(rank)
         widths = halves(width, len(self.grid))
         out = []
@@ -237,7 +243,7 @@ class Cartesian:
         return out
 
     def _near(self, axis: int, here: int, width: tuple[int, int]) -> list[int]:
-        """The blocks that reach block `here` with their ghost cells, and itself."""
+        """Block `here` and the blocks whose ghost cells reach it."""
         reached = (
             (n, self._pieces(axis, n, -width[0], size + width[1])) for n, size in enumerate(self._known_sizes[axis])
         )
@@ -246,12 +252,12 @@ class Cartesian:
     def _shift(self, axis: int, there: int, here: int, image: int) -> int:
         sizes = self._known_sizes[axis]
         count = len(sizes)
-        # `image` counts blocks from there to here, turns of the domain included.
+        # `image` counts blocks from there to here, periods of the domain included.
         turns = (there + image - here) // count
         return sum(sizes[:there]) - sum(sizes[:here]) - turns * sum(sizes)
 
     def _received(self, rank: int, widths: list[tuple[int, int]]) -> list[tuple[int, tuple[int, ...], Box, int]]:
-        """Boxes of ghost cells: (owner, blocks from here to the owner's image, box, phase)."""
+        """Boxes of ghost cells: (owner, distance in blocks from here to the owner's image, box, phase)."""
         here = self.coordinates(rank)
         out = []
         for touched in itertools.product((-1, 0, 1), repeat=len(self.grid)):
@@ -274,7 +280,7 @@ class Cartesian:
             size = self._known_sizes[axis][here[axis]]
             low, high = {-1: (-widths[axis][0], 0), 0: (0, size), 1: (size, size + widths[axis][1])}[end]
             if end == 0:
-                # In a later phase the halos that are filled already travel along.
+                # A later phase also sends the halos that earlier phases filled.
                 wide = phase is not None and axis < phase
                 box = (-widths[axis][0], size + widths[axis][1]) if wide else (0, size)
                 choices.append([(here[axis], 0, box)])
@@ -301,15 +307,15 @@ _STEP = {EAST: (0, 1), WEST: (0, -1), NORTH: (1, 0), SOUTH: (-1, 0)}  # of (row,
 
 
 def _turned_side(side: int, rotation: int) -> int:
-    """A compass direction after `rotation` quarter turns counter-clockwise."""
+    """A side after `rotation` quarter turns counter-clockwise."""
     return _COUNTER_CLOCKWISE[(_COUNTER_CLOCKWISE.index(side) + rotation) % 4]
 
 
 class CubedSphere:
     """Six tiles of L x L ranks each; rank = tile L^2 + row L + col, row along j.
 
-    `fill`: "x" or "y" takes the cells beyond a cube corner, which no rank owns, from the neighbour in x or y; otherwise
-    they stay unchanged.
+    `fill`: "x" or "y" fills the cells beyond a cube corner, which no rank owns, from the halo in x or y. By default
+    these cells stay unchanged.
     """
 
     dims = ("j", "i")
@@ -317,7 +323,7 @@ class CubedSphere:
     def __init__(self, layout: Sequence[int] | int, *, fill: str | None = None) -> None:
         sides = (layout, layout) if isinstance(layout, int) else tuple(layout)
         if len(sides) != 2 or sides[0] != sides[1]:
-            raise Unsupported(f"layout {layout}: a cubed sphere has as many ranks along j as along i")
+            raise Unsupported(f"layout {layout}: a cubed sphere needs as many ranks along j as along i")
         if sides[0] < 1:
             raise InvalidArgument(f"layout {layout}")
         if fill not in (None, "x", "y"):
@@ -334,7 +340,7 @@ class CubedSphere:
         return tile, *divmod(rest, self.layout)
 
     def step(self, rank: int, side: int) -> tuple[int, int]:
-        """The neighbour over an edge, and the quarter turns that data makes on the way there."""
+        """The neighbour across an edge, and the quarter turns of data on the way to it."""
         tile, row, col = self.place(rank)
         size = self.layout
         up, right = _STEP[side]
@@ -348,7 +354,7 @@ class CubedSphere:
         return (tile + tile_step) % 6 * size**2 + row * size + col, rotation
 
     def neighbour(self, rank: int, side: int) -> tuple[int, int, int] | None:
-        """(peer, quarter turns, the side at which the peer has us); None across a cube corner."""
+        """(peer, quarter turns, the peer's side that touches this rank); None across a cube corner."""
         if side in _STEP:
             peer, rotation = self.step(rank, side)
             return peer, rotation, _turned_side(_opposite(side), rotation)
@@ -356,7 +362,7 @@ class CubedSphere:
         x, y = SIDE_OF_ENDS[(i_end, 0)], SIDE_OF_ENDS[(0, j_end)]
         if self._at_cube_corner(rank, x, y):
             return None
-        # Over the edge of a tile last, or first: either way gives the same rank.
+        # Crossing the edge of the tile first or last gives the same rank.
         first, turn = self.step(rank, x)
         peer, more = self.step(first, _turned_side(y, turn))
         rotation = (turn + more) % 4
@@ -370,7 +376,7 @@ class CubedSphere:
         return col == (last if x == EAST else 0) and row == (last if y == NORTH else 0)
 
     def links(self, rank: int, width: Any = None) -> list[Link]:
-        """Edges and corners; boxes follow from the sides."""
+        """The links across edges and corners; boxes follow from the sides."""
         out = []
         for side in BOUNDARIES:
             found = self.neighbour(rank, side)
@@ -386,7 +392,7 @@ def _opposite(side: int) -> int:
 
 
 def check_symmetric(topology: Any, width: Any = 1) -> None:
-    """RuntimeError unless every link is met by one at its peer, turned the other way."""
+    """RuntimeError unless every link has its counterpart at the peer, with the opposite rotation."""
     known = {
         (rank, link.peer, _key(link.side), _key(link.peer_side), link.rotation % 4)
         for rank in range(topology.size)
@@ -394,7 +400,7 @@ def check_symmetric(topology: Any, width: Any = 1) -> None:
     }
     for rank, peer, side, peer_side, rotation in known:
         if (peer, rank, peer_side, side, -rotation % 4) not in known:
-            raise HaloError(f"the link of rank {rank} at side {side} to rank {peer} is not met there")
+            raise HaloError(f"the link of rank {rank} at side {side} has no counterpart at rank {peer}")
 
 
 def _key(side: Any) -> Any:

@@ -1,5 +1,5 @@
-"""Padding of torch tensors with what their neighbours have: a convolution on a part of an image equals the part of the
-convolution. Knows autograd; not how bytes travel.
+"""Pads torch tensors with cells of neighbouring ranks, so that each rank computes its part of a convolution of the
+whole image. Knows autograd; not how bytes are sent.
 
     plan = padding(Cartesian((2,), False, dims=("h",)), rank, 1, transport, dims="nchw")
     x = empty_padded((1, 64, 32, 64), plan)
@@ -25,10 +25,10 @@ from damacy.halo.topology import Cartesian, halves
 
 @dataclasses.dataclass
 class PadPlan:
-    """How much a tensor of `shape` gets at each side of each dimension, and from whom.
+    """How many cells a tensor is padded with at each side of each dimension, and the ranks that they come from.
 
-    `widths`: (before, after) for each dimension of the tensor. Tensors of one plan share type and memory order with the
-    first one of their kind; the exchanges of each kind are kept."""
+    `widths`: (before, after) for each dimension of the tensor. The exchanges for each kind of tensor (shape, type,
+    device, memory order) are cached."""
 
     dims: tuple[str, ...]
     widths: tuple[tuple[int, int], ...]
@@ -46,7 +46,7 @@ class PadPlan:
 
     def padded_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         if len(shape) != len(self.dims):
-            raise InvalidArgument(f"a tensor of shape {tuple(shape)} for dims {self.dims}")
+            raise InvalidArgument(f"expected a tensor with dims {self.dims} (got shape {tuple(shape)})")
         return tuple(n + a + b for n, (a, b) in zip(shape, self.widths))
 
     def interior(self, padded: torch.Tensor) -> torch.Tensor:
@@ -62,30 +62,30 @@ def padding(
     *,
     dims: Sequence[str],
 ) -> PadPlan:
-    """The plan of one rank. `dims`: a name for each dimension of the tensors, e.g. "ncdhw"; `topology` names those that
-    are decomposed. `width`: cells a decomposed dimension, or one number (or pair) for each by name."""
+    """The plan of one rank. `dims`: a name for each dimension of the tensors, e.g. "ncdhw". `topology` names the
+    decomposed dimensions. `width`: cells of padding, or a number or a pair for each decomposed dimension by name."""
     dims = tuple(dims)
     unknown = [name for name in (*topology.dims, *(width if isinstance(width, Mapping) else ())) if name not in dims]
     if unknown:
-        raise InvalidArgument(f"dimensions {unknown} are none of the tensors' {dims}")
+        raise InvalidArgument(f"dimensions {unknown} are not dimensions of the tensors: {dims}")
     widths = []
     for name in dims:
         given = width.get(name, 0) if isinstance(width, Mapping) else width if name in topology.dims else 0
         if given and name not in topology.dims:
-            raise InvalidArgument(f"dimension {name} is padded and not decomposed over {topology.dims}")
+            raise InvalidArgument(f"dimension {name} has a width but is not decomposed: {topology.dims}")
         widths += halves([given], 1)
     return PadPlan(dims, tuple(widths), topology, rank, transport)
 
 
 class _Adjoint(ExchangePlan):
-    """Halo gradients go home: what unpacked is read and sent back, what packed receives and adds."""
+    """The adjoint exchange: gradients of halo cells are sent back to their owners, which add them."""
 
     def __init__(self, plan: ExchangePlan) -> None:
         phases = [Phase(p.receives, p.sends, p.directs) for p in reversed(plan.phases)]
         super().__init__(plan.fields, plan.rank, plan.wire, phases)
 
     def pack(self, phase: Phase, adjoint: bool = False) -> Any:
-        # From the halos into the buffers: the forward's unpacking, read the other way.
+        # From the halos into the buffers: the forward exchange's unpacking in reverse.
         return self._back(phase.sends, [], False)
 
     def unpack(self, phase: Phase, adjoint: bool = False) -> Any:
@@ -94,11 +94,11 @@ class _Adjoint(ExchangePlan):
     def _back(self, entries: dict[int, list[Any]], directs: list[Any], adds: bool) -> Any:
         messages = tuple((tuple(entries[peer]), self.wire == "native") for peer in sorted(entries))
         fields = tuple(f.native for f in self.fields)
-        # unpack=False reads fields; the adjoint of packing adds to fields.
+        # unpack=False reads from fields; the adjoint of packing adds to fields.
         return _plans.halo_plan(fields, messages, tuple(directs), unpack=False, adjoint=adds)
 
     def digests(self, peer: int) -> tuple[bytes, bytes]:
-        return b"adjoint", b"adjoint"  # the forward exchange has compared them
+        return b"adjoint", b"adjoint"  # the forward exchange has already compared digests
 
 
 class _Kind:
@@ -117,7 +117,7 @@ class _Kind:
 
     @staticmethod
     def _physical(plan: PadPlan, topology: Cartesian, decomposed: list[int]) -> list[tuple[int, int, int]]:
-        """(dimension, first cell of the padded tensor, cells) beyond the domain's ends, which no rank owns."""
+        """Padding beyond the ends of the domain, which no rank owns: (dimension, first padded cell, cells)."""
         out = []
         places = zip(decomposed, topology.coordinates(plan.rank), topology._known_sizes, topology.periodic)
         for axis, at, sizes, periodic in places:
@@ -138,7 +138,7 @@ def empty_padded(
     device: Any = None,
     memory_format: torch.memory_format = torch.contiguous_format,
 ) -> torch.Tensor:
-    """An interior tensor of `shape` whose storage has room for the halo around it; contents are undefined."""
+    """An uninitialised tensor of `shape` whose storage has room for the halo around it."""
     padded = torch.empty(plan.padded_shape(shape), dtype=dtype, device=device, memory_format=memory_format)
     interior = plan.interior(padded)
     interior._damacy_room = _Room(padded, interior, plan)
@@ -146,7 +146,7 @@ def empty_padded(
 
 
 class _Room:
-    """The padded tensor around an interior of empty_padded, and the exchange that fills its halo."""
+    """The padded tensor around a tensor made by `empty_padded`, and the exchange that fills its halo."""
 
     def __init__(self, padded: torch.Tensor, interior: torch.Tensor, plan: PadPlan) -> None:
         self.padded, self.plan = padded, plan
@@ -155,7 +155,7 @@ class _Room:
         self._kind: _Kind | None = None
 
     def is_around(self, x: torch.Tensor) -> bool:
-        """Whether `x` is still where it was made: tensors can be given other storage."""
+        """Whether `x` still uses its original storage: a tensor's storage can be replaced."""
         return (x.data_ptr(), x.shape, x.stride()) == self._place
 
     def fill(self, boundary: str) -> torch.Tensor:
@@ -170,7 +170,7 @@ class _Room:
 
 
 def _room(x: torch.Tensor, plan: PadPlan) -> _Room | None:
-    """What empty_padded left around `x`; None if `x` is not of it, or was made for other widths."""
+    """The room around `x`; None if `x` was not made by `empty_padded`, or for other widths."""
     room: _Room | None = getattr(x, "_damacy_room", None)
     if room is None or not room.is_around(x):
         return None
@@ -186,7 +186,7 @@ def _padded(x: torch.Tensor, plan: PadPlan, boundary: str) -> torch.Tensor:
         return room.fill(boundary)
     padded = _new_storage(x.detach(), plan)
     kind = plan.kind(padded, tuple(x.shape))
-    _clear_edges(padded, kind)  # whatever the boundary: there is nothing to keep
+    _clear_edges(padded, kind)  # also for boundary="keep": new storage has nothing to keep
     kind.forward.exchange([padded])
     return padded
 
@@ -196,7 +196,7 @@ def _order_of(x: torch.Tensor) -> list[int]:
 
 
 def _new_storage(x: torch.Tensor, plan: PadPlan) -> torch.Tensor:
-    """Padded, in the memory order of `x`, with `x` copied in."""
+    """A new padded tensor in the memory order of `x`, with a copy of `x` inside."""
     shape, order = plan.padded_shape(x.shape), _order_of(x)
     padded = torch.empty([shape[a] for a in order], dtype=x.dtype, device=x.device)
     padded = padded.permute([order.index(a) for a in range(x.dim())])
@@ -237,10 +237,12 @@ class _PadBackward(torch.autograd.Function):
 
 
 def pad(x: torch.Tensor, plan: PadPlan, *, boundary: str = "zeros") -> torch.Tensor:
-    """The padded tensor. If `x` is what `empty_padded` gave, its halo is filled in place and `x` is not copied; else it
-    is copied once. Memory order is kept. At physical edges: zeros, or what an interior has there (`boundary="keep"`).
+    """`x` padded with cells of neighbouring ranks. Memory order is kept.
 
-    The gradient is the exact adjoint, and can be differentiated in turn."""
+    If `x` was made by `empty_padded`, its halo is filled in place and `x` is not copied; else `x` is copied once.
+    Padding at the ends of the domain is zero; with `boundary="keep"`, padding of `empty_padded` is left unchanged.
+
+    The gradient is the exact adjoint, and can itself be differentiated."""
     if boundary not in ("zeros", "keep"):
         raise InvalidArgument(f"boundary {boundary!r}: expected 'zeros' or 'keep'")
     if not isinstance(plan, PadPlan):

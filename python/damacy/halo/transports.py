@@ -1,5 +1,5 @@
-"""How messages travel: within a process (`_local`), by MPI, by torch.distributed. Knows ranks and buffers; not what is
-in them."""
+"""Transports for messages: within a process (`_local`), by MPI, by torch.distributed. Knows ranks and buffers; not the
+contents of messages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _host_view(buffer: Any) -> np.ndarray:
 
 
 class MPI:
-    """An mpi4py communicator, duplicated. Device memory goes to MPI only with `cuda_aware=True`; else it goes by way
-    of host memory."""
+    """A transport over a duplicate of an mpi4py communicator. With `cuda_aware=True`, MPI gets device memory; otherwise
+    messages are copied through host memory."""
 
     def __init__(self, comm: Any, cuda_aware: bool | None = None) -> None:
         self._comm = comm.Dup()
@@ -31,12 +31,12 @@ class MPI:
 
     def open(self, rank: int, rounds: Any) -> _MpiChannels:
         if rank != self._comm.Get_rank():
-            raise InvalidArgument(f"a plan of rank {rank} on rank {self._comm.Get_rank()}")
+            raise InvalidArgument(f"expected a plan of rank {self._comm.Get_rank()} (got one of rank {rank})")
         return _MpiChannels(self._comm, rounds, self._cuda_aware)
 
 
 class _Staged:
-    """A buffer as MPI sees it: itself, or a host copy of device memory."""
+    """A buffer for MPI: itself, or a copy in host memory."""
 
     def __init__(self, buffer: Any, cuda_aware: bool) -> None:
         self.buffer = buffer
@@ -65,18 +65,18 @@ class _Staged:
             self._host.copy_(self.buffer) if hasattr(self.buffer, "copy_") else self.buffer.get(out=self._host)
 
 
-_unsent: list[Any] = []  # buffers that MPI may read for as long as there is a process
+_unsent: list[Any] = []  # buffers that MPI may still read; never freed
 
 
 class _MpiChannels:
-    """Persistent requests of every slot and phase. Messages of one phase meet in the order in which they are started,
-    which is one on all ranks; the slots that they use are not."""
+    """Persistent requests of every slot and phase. MPI matches messages of one phase in the order in which they are
+    started. That order is the same on all ranks, although ranks may use different slots."""
 
     def __init__(self, comm: Any, rounds: Any, cuda_aware: bool) -> None:
         from mpi4py import MPI as mpi
 
         self._mpi, self._comm = mpi, comm
-        self._posted: set[tuple[int, int]] = set()  # slots and phases whose exchange has not sent yet
+        self._posted: set[tuple[int, int]] = set()  # (slot, phase) of posted receives whose exchange has not sent
         self._rounds: list[Any] = []
         for phases in rounds:
             self._rounds.append([])
@@ -106,7 +106,7 @@ class _MpiChannels:
             return
         receives = self._rounds[slot][phase][1]
         if not any(staged.staged for staged in receives.values()):
-            self._wait_for_device(receives)  # the slot's last messages may still be being unpacked
+            self._wait_for_device(receives)  # unpacking of the slot's last messages may still run
         self._mpi.Prequest.Startall(self._rounds[slot][phase][3])
         self._posted.add((slot, phase))
 
@@ -120,7 +120,7 @@ class _MpiChannels:
 
     @staticmethod
     def _wait_for_device(buffers: dict[int, _Staged]) -> None:
-        """MPI knows no streams: what it reads must be there."""
+        """Waits on the host, because MPI does not know streams."""
         first = next(iter(buffers.values()), None)
         if first is not None and first.on_device:
             if hasattr(first.buffer, "pin_memory"):
@@ -141,7 +141,7 @@ class _MpiChannels:
         self._mpi.Request.Waitall(self._rounds[slot][phase][2])
 
     def close(self) -> None:
-        """Messages in flight are given up, and with them what peers get from this communicator."""
+        """Cancels messages in flight; peers that wait for them on this communicator get none."""
         rounds, self._rounds = self._rounds, []
         if self._mpi.Is_finalized():
             return
@@ -159,15 +159,16 @@ class _MpiChannels:
 
 
 class TorchDistributed:
-    """A process group of torch.distributed: gloo for host memory, nccl for CUDA. Ranks of plans are the group's."""
+    """A transport over a process group of torch.distributed: gloo for host memory, nccl for CUDA. Plans use the ranks
+    of the group."""
 
     def __init__(self, group: Any = None) -> None:
         import torch.distributed as dist
 
         if group is None or group is dist.group.WORLD:
             warnings.warn(
-                "halo exchanges on the default process group share it with all other collectives; "
-                "give them a group of their own",
+                "halo exchanges share the default process group with all other collectives: "
+                "pass TorchDistributed a group of its own",
                 UserWarning,
                 stacklevel=2,
             )
@@ -178,7 +179,7 @@ class TorchDistributed:
         import torch.distributed as dist
 
         if rank != dist.get_rank(self._group):
-            raise InvalidArgument(f"a plan of rank {rank} on group rank {dist.get_rank(self._group)}")
+            raise InvalidArgument(f"expected a plan of rank {dist.get_rank(self._group)} (got one of rank {rank})")
         return _TorchChannels(self._group, rounds)
 
 
@@ -200,10 +201,10 @@ class _TorchChannels:
             return buffer
         if isinstance(buffer, np.ndarray):
             return self._torch.from_numpy(buffer)
-        raise Unsupported(f"torch.distributed takes no {type(buffer).__name__}")
+        raise Unsupported(f"torch.distributed cannot send a {type(buffer).__name__}")
 
     def _batch(self, sends: dict[int, Any], receives: dict[int, Any]) -> list[Any]:
-        """What is sent and received together; nccl groups it."""
+        """Starts sends and receives in one batch, as nccl needs."""
         dist = self._dist
         return [
             dist.P2POp(call, self._tensor(buffer), self._global(peer), self._group)
@@ -227,7 +228,7 @@ class _TorchChannels:
         return out
 
     def post_receives(self, slot: int, phase: int) -> None:
-        """Receives go with the sends, in one batch: nccl groups them."""
+        """Does nothing: `send` starts receives and sends in one batch, as nccl needs."""
 
     def send(self, slot: int, phase: int, stream: Any) -> None:
         operations = self._operations[slot][phase]
@@ -238,7 +239,7 @@ class _TorchChannels:
             work.wait()  # nccl: the current stream waits, not the host
 
     def wait_sent(self, slot: int, phase: int) -> None:
-        """Waited for with the receives."""
+        """Does nothing: `wait_received` waits for the sends too."""
 
     def close(self) -> None:
         self._works.clear()
