@@ -1,7 +1,7 @@
-"""What the machine allows: reading, copying, decoding and casting the bytes of a scenario, each stage alone.
+"""Upper bounds of the machine: reading, copying, decoding and casting the bytes of a scenario, each stage by itself.
 
-Knows the scenario's real chunks and numcodecs' decoders. Does not know any loader. Run as a process of its own
-(`python -m bench.ceilings '{...}'`), so that nothing else is in it when it forks.
+Knows the scenario's real chunks and numcodecs' decoders. Does not know any loader. Runs in a process of its own
+(`python -m bench.ceilings '{...}'`), so that no other threads exist when it forks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SAMPLE_BYTES = 96 << 20  # packed bytes kept by one process for decoding
 
 @dataclasses.dataclass
 class Work:
-    """What the first batches need, in any loader; `needed` counts only the blosc blocks that a crop touches."""
+    """The work that the first batches need in any loader. `needed` counts only the blosc blocks that a crop touches."""
 
     batches: int = 0
     out_bytes: int = 0
@@ -75,7 +75,7 @@ def survey(setting: Setting, max_batches: int = 4) -> tuple[Work, list[StoredChu
 
 
 def needed_share(chunk: StoredChunk, cell: tuple, boxes: list, array: workload.ArraySpec) -> float:
-    """The part of a chunk's blosc blocks that the boxes touch; 1 where a chunk is one frame."""
+    """The share of a chunk's blosc blocks that the boxes touch; 1 if a chunk is one frame."""
     if array.codec.kind != "blosc":
         return 1.0
     with open(chunk.path, "rb") as file:
@@ -98,12 +98,12 @@ def needed_share(chunk: StoredChunk, cell: tuple, boxes: list, array: workload.A
     return float(touched.mean())
 
 
-# --- the stages: each gives a function that does one round of work and says how many bytes that was ---
+# --- the stages: each returns a function that does one round of work and returns the number of bytes ---
 
 
 def reading(chunks: list[StoredChunk], staging_bytes: int = 0) -> Callable[[], int]:
-    """Always into the same place, which stays in cache; or round and round in `staging_bytes`, as a reader must that
-    hands its bytes on."""
+    """Reads into the same memory each time, which stays in cache. With `staging_bytes`, cycles through so much memory,
+    like a reader that passes its bytes on."""
     files = {path: os.open(path, os.O_RDONLY) for path in {chunk.path for chunk in chunks}}
     largest = max(chunk.size for chunk in chunks)
     buffer = memoryview(bytearray(max(largest, staging_bytes)))
@@ -128,9 +128,9 @@ def copying() -> Callable[[], int]:
 
 
 def casting(source_type: str, target_type: np.dtype, chunk_items: int) -> Callable[[], int]:
-    """From a source that stays in cache to a target that does not, as chunks go to a batch. Counts the target."""
+    """Casts from a source in cache to a target that is not, like chunks to a batch. Counts target bytes."""
     source = np.ones(min(chunk_items, 1 << 17), source_type)
-    if target_type.kind == "V":  # bf16 has no fast cast in NumPy: what is left is the writing
+    if target_type.kind == "V":  # NumPy has no fast cast to bf16, so only the writing is measured
         target_type = np.dtype(f"u{target_type.itemsize}")
     target = np.ones((max(1, (128 << 20) // target_type.itemsize // source.size), source.size), target_type)
 
@@ -143,7 +143,7 @@ def casting(source_type: str, target_type: np.dtype, chunk_items: int) -> Callab
 
 
 def decoding(chunks: list[StoredChunk], codec: Codec, chunk_bytes: int) -> list[Callable[[], int]]:
-    """One round for each decoder at hand; the best of them is the ceiling. Counts decoded bytes."""
+    """One function for each available decoder; the fastest gives the ceiling. Counts decoded bytes."""
     packed: list[bytes] = []
     for chunk in chunks:
         with open(chunk.path, "rb") as file:
@@ -176,7 +176,7 @@ def _decoders(codec: Codec) -> list[Callable]:
 
 
 def _system_zstd() -> list[Callable]:
-    """libzstd with a context that is kept, which numcodecs makes anew for every chunk."""
+    """libzstd with one context for all chunks; numcodecs creates a context for each chunk."""
     name = ctypes.util.find_library("zstd")
     if not name:
         return []
@@ -198,8 +198,8 @@ def _system_zstd() -> list[Callable]:
 
 
 def measure(make_round: Callable[[int], Callable[[], int]], processes: int) -> dict[str, float]:
-    """Rates of a stage in bytes a second: `wall` of all processes together, `core` of the best one by its processor
-    time; and the processor time of all for a byte."""
+    """Rates of a stage in bytes per second: `wall` of all processes together, `core` of the best process by processor
+    time. Also the processor time of all processes per byte."""
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(processes)
     answers = context.SimpleQueue()
@@ -230,7 +230,7 @@ def best(candidates: list[dict[str, float]]) -> dict[str, float]:
 
 
 def stages(setting: Setting) -> dict:
-    """Rates of every stage, and what they mean for finished batches."""
+    """Rates of every stage, and the rates of finished batches that follow from them."""
     scenario, threads = setting.scenario, setting.threads
     work, chunks = survey(setting)
     mine = [chunks[number::threads] for number in range(threads)]
@@ -257,7 +257,7 @@ def stages(setting: Setting) -> dict:
 
 
 def in_batches(rates: dict, work: Work, threads: int) -> dict:
-    """Each stage's ceiling in bytes of finished batches a second; `all` is one core doing every host stage in turn."""
+    """Each stage's ceiling in bytes of finished batches per second. `all`: each core does all host stages in turn."""
     scale = {
         "read": work.out_bytes / work.needed_stored_bytes,
         "decode": work.out_bytes / work.needed_decoded_bytes,

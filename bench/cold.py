@@ -32,7 +32,7 @@ with damacy.Pipeline(config) as pipeline:
 
 
 def measure(device: str = "cpu", rounds: int = 7) -> dict:
-    """Medians and bests over some processes, in seconds; the first process is not counted, it fills the page cache."""
+    """Medians and minima over several processes, in seconds. The first process only fills the page cache."""
     scenario = workload.scenario("smoke", "small")
     writer.prepare(scenario.arrays)
     array, box = next(scenario.crops())

@@ -1,6 +1,6 @@
-"""What is in the arrays: three kinds of content, each from a seed alone, and the digests that pin them.
+"""The elements of the arrays: three kinds of content, each a function of a seed, and the digests that pin them.
 
-Knows numbers only. Does not know chunks, codecs or files.
+Does not know chunks, codecs or files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 _MICRO_BLOCK = (64, 512, 512)
 
-# SHA-256 of the raw values in C order. The e50 ones hold everywhere; an FFT may round elsewhere, so micro may differ.
+# SHA-256 of the raw values in C order. The e50 digests hold on all machines. micro uses an FFT: rounding may vary
 KNOWN_DIGESTS = {
     ("e50", 42, (512, 512, 512)): "5e397cc81e4522e2851f6645d72f9922e676e04c1cdcd2e7f247f18d9d3162a7",
     ("e50", 42, (64, 1024, 1024)): "acea29e4b629b30e248ca6757faaed5d8e0f791b003a995a674da17df04811a5",
@@ -26,10 +26,10 @@ def make(content: str, seed: int, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def e50(seed: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Half zeros, half uniform 16-bit values: incompressible where it is not empty."""
+    """Half zeros, half uniform random 16-bit values, which cannot be compressed."""
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 1 << 16, size=math.prod(shape), dtype=np.uint16)
-    step = 1 << 22  # the coin flips are drawn in pieces of this many; the draw order is part of the recipe
+    step = 1 << 22  # random bits are drawn in portions of this size; the order of draws determines the content
     for start in range(0, values.size, step):
         piece = values[start : start + step]
         piece *= rng.random(piece.size) < 0.5
@@ -37,7 +37,7 @@ def e50(seed: int, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def micro(seed: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Like a fluorescence stack: bright smooth structures on a dark field, photon noise and camera noise over it.
+    """Like a fluorescence stack: bright smooth structures on a dark field, with photon noise and camera noise.
 
     Blocks are drawn one by one, so that a volume needs little memory; block b of volume i has the seed 1000 i + b.
     """
@@ -60,7 +60,7 @@ def _micro_block(seed: int, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def climate(seed: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Like surface temperature on a grid of latitude and longitude: kelvin, kept to 9 bits of mantissa."""
+    """Like surface temperature in kelvin on a grid of latitude and longitude, rounded to 9 bits of mantissa."""
     rng = np.random.default_rng(seed)
     latitude = np.linspace(-90.0, 90.0, shape[-2], dtype=np.float32)
     field = _smooth_field(rng, shape, -1.6)

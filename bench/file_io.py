@@ -1,9 +1,8 @@
 """File I/O compared with plain system calls: `python -m bench.file_io [--device cuda] [--out FILE]`.
 
-The arms of a row run interleaved in one process; a row gives the median and the range of their ratio, the rates, and
-processor seconds for a GiB. Cold rows prove that they are (page cache dropped, no page resident), hot rows that they
-are not. The baselines are C, built with the system's compiler. Knows rows and clocks; the baselines are
-file_io_baseline/baseline.c."""
+The alternatives of a row run interleaved in one process. A row has the median and the range of their ratio, the rates,
+and processor seconds per GiB. Cold rows check that no page of the file is in the page cache, hot rows that all are.
+file_io_baseline/baseline.c has the baselines, built with the system's C compiler. Knows rows and clocks."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ def address(array: np.ndarray) -> ctypes.c_void_p:
 
 def row(name: str, arms: dict[str, Callable[[], Any]], rounds: int, size: int, before: Callable[[], Any] | None = None,
         higher: bool = True, **more: Any) -> dict[str, Any]:  # fmt: skip
-    """Runs the arms in turn, `rounds` times. The ratio is ours over the best of the others, by rate or by time."""
+    """Runs the alternatives in turn, `rounds` times. The ratio is damacy to the best other one, by rate or by time."""
     seconds: dict[str, list[float]] = {arm: [] for arm in arms}
     cpu: dict[str, list[float]] = {arm: [] for arm in arms}
     end = time.perf_counter() + SECONDS
@@ -80,7 +79,7 @@ def row(name: str, arms: dict[str, Callable[[], Any]], rounds: int, size: int, b
 
 
 def small(data: Data, rounds: int) -> dict[str, Any]:
-    """4 KiB, hot, one processor: a call of ours compared with a bound C function that makes one system call."""
+    """4 KiB, hot, one processor: CuFile.read compared with a bound C function that makes one system call."""
     from damacy import _native
     from damacy.cufile import CuFile
 
@@ -193,7 +192,7 @@ print(imported - start, time.perf_counter() - imported)
 
 
 def first_byte(data: Data, device: str) -> dict[str, Any]:
-    """The first read of a fresh process; on a device its context exists before."""
+    """The first read of a new process; on a device, the context is created before."""
     before, after = "buffer = bytearray(4096)", ""
     if device == "cuda":
         before = (
@@ -240,10 +239,10 @@ PARTS = {
 
 def run(device: str = "cpu", size: int = 4 * GIB, rounds: int = 7, count: int = 20_000,
         folder: pathlib.Path | None = None, parts: list[str] | None = None) -> dict[str, Any]:  # fmt: skip
-    """All rows; what they were measured on goes with them."""
+    """All rows, with a description of the machine."""
     from damacy import cufile, defaults
 
-    defaults.get("auto_threads")  # counts the processors now: a row that runs on one of them must not
+    defaults.get("auto_threads")  # counts the processors now, before a row is restricted to one of them
     with tempfile.TemporaryDirectory(dir=folder) as name:
         place = pathlib.Path(name)
         c = baseline(place)
@@ -262,7 +261,7 @@ def main() -> None:
     parser.add_argument("--gib", type=float, default=4, help="size of the file")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--ranges", type=int, default=20_000)
-    parser.add_argument("--folder", type=pathlib.Path, help="where the file is made; its file system is what is read")
+    parser.add_argument("--folder", type=pathlib.Path, help="folder of the file; its file system is measured")
     parser.add_argument("--parts", help=f"of {', '.join(PARTS['cuda'])}, gather; all that fit the device by default")
     parser.add_argument("--out", type=pathlib.Path)
     given = parser.parse_args()

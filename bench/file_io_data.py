@@ -1,4 +1,4 @@
-"""What the rows of `bench.file_io` share: the file that they read, and the clock. Knows no rows."""
+"""Shared by the rows of `bench.file_io`: the file that they read, and the clock. Knows no rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-SECONDS = 15  # that a row's rounds take at most, once there are three
+SECONDS = 15  # after three rounds, a row starts no further round later than this
 
 
 def timed(arm: Callable[[], Any]) -> tuple[float, float]:
@@ -25,7 +25,7 @@ def check(failed: int) -> None:
 
 
 class Data:
-    """A file of random bytes, and what proves a row cold or hot."""
+    """A file of random bytes, and checks that it is in the page cache or is not."""
 
     def __init__(self, folder: pathlib.Path, size: int) -> None:
         self.path = str(folder / "data")

@@ -1,6 +1,7 @@
-"""The rows of `bench.file_io` that need a GPU: gathers to its memory, bulk reads compared with storage and link alone.
+"""The rows of `bench.file_io` that need a GPU: gathers into its memory, and bulk reads compared with only reading and
+only copying.
 
-Each row is bounded in seconds; the settings of file I/O are those of the environment, with 16 threads."""
+Each row is limited in seconds. Settings of file I/O come from the environment, with 16 threads."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ COUNTED = ("copies", "copy_batches", "host_waits", "parts", "staging_read_calls"
 
 
 def some_rounds(rounds: int, prepare: Any, arm: Any) -> list[float]:
-    """Seconds of each round but the first, which warms up."""
+    """Seconds of each round except the first, which is the warm-up."""
     seconds: list[float] = []
     end = time.perf_counter() + SECONDS
     for number in range(rounds + 1):
@@ -38,7 +39,7 @@ def some_rounds(rounds: int, prepare: Any, arm: Any) -> list[float]:
 
 
 def with_settings(settings: dict[str, int], call: Any) -> Any:
-    """Leaves no trace: once the number of threads is set it stays an exact limit."""
+    """Calls with settings and restores them, also whether `num_threads` was set: once set, it is an exact limit."""
     from damacy import _native, defaults
 
     was_set = _native.io_settings()["num_threads_set"]
@@ -50,7 +51,7 @@ def with_settings(settings: dict[str, int], call: Any) -> Any:
 
 
 def gather(data: Data, rounds: int, count: int) -> list[dict[str, Any]]:
-    """Random ranges of 64 KiB, hot: to one tensor in the order of the ranges, in any order, and with gaps between."""
+    """Random ranges of 64 KiB, hot, into one tensor: in the order of the ranges, in random order, and with gaps."""
     import torch
 
     from damacy import cufile
@@ -91,7 +92,7 @@ def gather(data: Data, rounds: int, count: int) -> list[dict[str, Any]]:
 
 
 def ceilings(data: Data, c: ctypes.CDLL, prepare: Any, target: Any) -> tuple[float, float]:
-    """Seconds of the raw read to pinned memory on the best number of threads, and of the pinned copy."""
+    """Seconds of only reading to pinned memory, on the best number of threads, and of only copying pinned memory."""
     import torch
 
     pinned = torch.zeros(data.size, dtype=torch.uint8).pin_memory()
@@ -118,7 +119,7 @@ def ceilings(data: Data, c: ctypes.CDLL, prepare: Any, target: Any) -> tuple[flo
 
 
 def bulk(data: Data, c: ctypes.CDLL, rounds: int, heat: str) -> list[dict[str, Any]]:
-    """The whole file to one tensor, compared with min(raw read to pinned memory, pinned copy)."""
+    """The whole file into one tensor, compared with the slower of only reading to pinned memory and only copying."""
     import torch
 
     from damacy import defaults

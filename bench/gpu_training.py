@@ -1,8 +1,9 @@
-"""How much a training-like loop slows down while it is fed: `python -m bench.gpu_training`.
+"""Measures how much a training-like loop slows down while batches are delivered: `python -m bench.gpu_training`.
 
-Each step is a chain of matrix products with one batch looked at, sized so that a batch a step is the wanted rate. The
-loop runs with one batch that stays, then fed by damacy, then with as many bytes only copied up from page-locked memory:
-what any loader costs. In turns, several times. Knows torch and bench's scenarios; nothing else is measured here.
+Each step is a chain of matrix products that uses one batch. The number of products is chosen so that one batch per step
+is the wanted rate. The loop runs in turn with one constant batch, with batches of damacy, and with as many bytes only
+copied from page-locked memory, which is the minimum cost of any loader; all that several times. Knows torch and the
+scenarios of bench.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import Any
 
 from bench import machine, workload, writer
 
-# What feeds a loop: gives the next batch's tensor, valid until the next is asked for.
+# Feeds a loop: returns the tensor of the next batch, which is valid until the next call.
 Feed = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 class Model:
-    """Square matrix products in bf16, and a glance at the batch so that it has to be there."""
+    """Square matrix products in bf16, and a reduction of the batch, so that the step depends on it."""
 
     def __init__(self, torch: Any, device: str, width: int) -> None:
         self._torch = torch
@@ -33,7 +34,7 @@ class Model:
         self.seen = torch.zeros((), device=device)
 
     def step(self, batch: Any) -> None:
-        state = self._weights  # anew each step: numbers stay ordinary, and so does the power they take
+        state = self._weights  # reset in each step, so that values, and the power that products use, stay typical
         for _ in range(self.products):
             state = state @ self._weights
         self.seen += batch.reshape(-1)[::4096].float().sum()
@@ -43,7 +44,7 @@ class Model:
             self._torch.cuda.synchronize()
 
     def size_for(self, step_s: float, batch: Any) -> None:
-        """As many products as fill `step_s`."""
+        """Chooses the number of products so that a step takes `step_s`."""
         for self.products in (8, 8, 64):  # the first warms up
             took = seconds(self, constant(batch), 4) / 4
         per_product = took / self.products
@@ -74,7 +75,7 @@ def fed_by_damacy(torch: Any, pipeline: Any) -> Feed:
 
 
 def fed_by_copies(torch: Any, like: Any) -> Feed:
-    """Two places on the device, filled in turn on a stream of its own from page-locked memory."""
+    """Two buffers on the device, filled in turn from page-locked memory on a stream of its own."""
     source = torch.ones(like.shape, dtype=like.dtype, pin_memory=like.is_cuda)
     places = [torch.empty_like(like) for _ in range(2)]
     side = torch.cuda.Stream() if like.is_cuda else None
@@ -141,7 +142,7 @@ def measure(options: argparse.Namespace) -> dict:
 
 
 def summary(took: dict[str, list[float]], steps: int, batch_bytes: int) -> dict:
-    """`slowdown` of a loop: by how much more time a step takes than alone, of the same repetition; the median."""
+    """`slowdown` of a loop: the median over repetitions of the additional time per step, relative to the loop alone."""
     result: dict[str, Any] = {"steps": steps, "batch_bytes": batch_bytes}
     for name, times in took.items():
         result[name] = {
@@ -154,7 +155,7 @@ def summary(took: dict[str, list[float]], steps: int, batch_bytes: int) -> dict:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m bench.gpu_training", description="a training-like loop, fed and not")
+    parser = argparse.ArgumentParser("python -m bench.gpu_training", description="a loop with and without damacy")
     parser.add_argument("--scenario", default="throughput", choices=sorted(workload.SCENARIOS))
     parser.add_argument("--size", default="small", choices=workload.SIZES)
     parser.add_argument("--gb-per-s", type=float, default=5.0, help="of finished batches, in 10^9 bytes")

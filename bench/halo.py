@@ -3,10 +3,13 @@
     python -m bench.halo --device cpu --out bench/results/halo-host.json
     python -m bench.halo --device cuda --out bench/results/halo-h200.json
 
-Case C is 10 fields of C192L79: 80 specs in one transformer, 14.8 MB. Knows cases and clocks; what is measured on is
-machine.py's. GPU time: events over 50 calls back to back, also after the L2 cache was flushed. Host time: from the call
-to the end of the stream's wait, median of 60. On the host, calls and memcpy take turns; `cold` is with all of the
-case's memory out of the caches, `bound` how long a core needs to touch the lines of both sides (lines.py).
+Case C is 10 fields of C192L79: 80 specs in one transformer, 14.8 MB. Knows cases and clocks; machine.py describes the
+machine.
+
+* GPU time: events over 50 calls back to back, also after the L2 cache was flushed.
+* Host time: from the call to the end of the stream's wait, median of 60.
+* On the host, calls and memcpy take turns. `cold`: none of the case's memory is in the caches. `bound`: the time in
+  which a core touches the cache lines of both sides (lines.py).
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ TARGETS = {
 
 
 def fields_of(device, order, dtype, cells, count):
-    """Allocations of (cells + 7)² × 80, of which cells² × 79 are computed; `order`: the contiguous dimension."""
+    """Allocations of (cells + 7)² × 80 with a compute domain of cells² × 79; `order`: the contiguous dimension."""
     shape = (cells + 7, cells + 7, 80)
     memory = shape if order == "k" else shape[::-1]
     out = []
@@ -111,7 +114,7 @@ class GpuClock:
             call()
         torch.cuda.synchronize()
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        # Work in front, so that the host is ahead and the calls are back to back on the device.
+        # Enqueues other work first, so that the host runs ahead and the calls run back to back on the device.
         torch.cuda._sleep(20_000_000)
         start.record()
         for _ in range(repeat):
@@ -145,7 +148,7 @@ def ratios(row, reference, ending="_ratio"):
 
 
 def touching(transformer, specs, arrays):
-    """The lines of packing and of unpacking: those of the boxes, and those of the buffer."""
+    """The cache lines that packing and unpacking touch: those of the boxes and those of the buffer."""
     bounds = {}
     for name, buffer in (("pack", transformer.get_pack_buffer()), ("unpack", transformer.get_unpack_buffer())):
         boxes = [array[getattr(spec, f"{name}_slices")] for spec, array in zip(specs, arrays)]
@@ -163,7 +166,7 @@ def measure(device, clock, order, wire, dtype, cells, count):
     with halo.HaloDataTransformer.get(module, specs, wire=wire, **options) as t:
         size = t._plans[False].bytes
         bound_arrays = t.bind(arrays)
-        t.get_unpack_buffer().array[:] = 1  # memory that was never written is one page of zeros
+        t.get_unpack_buffer().array[:] = 1  # all pages of memory that was never written map to one page of zeros
         calls = {
             "memcpy": clock.memcpy(size),
             "pack": bound_arrays.pack,
@@ -196,8 +199,8 @@ def measure(device, clock, order, wire, dtype, cells, count):
     return rows
 
 
-def rates_beside(wide, narrow):
-    """`narrow`, each row with its bytes a second over those of the row of `wide` that is the same for as many bytes."""
+def rates_relative_to(wide, narrow):
+    """The rows of `narrow`, each with its rate divided by the rate of the matching row of `wide` with as many bytes."""
     for row in narrow:
         same = next(r for r in wide if (r["what"], r.get("bytes")) == (row["what"], row["bytes"]))
         row["rate_ratio"] = same["gpu_us"] / row["gpu_us"]
@@ -206,7 +209,7 @@ def rates_beside(wide, narrow):
 
 
 def compile_row():
-    """Case C from integers to plan, no cache."""
+    """Compiles case C from integers to a plan, without the cache."""
     specs, _ = specs_of(fields_of("cpu", "k", "float64", 192, 1) * 10, 192)
     t = halo.HaloDataTransformer.get(np, specs)
     taken = []
@@ -250,7 +253,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--cells", type=int, default=192, help="another size, for a quick look")
+    parser.add_argument("--cells", type=int, default=192, help="another size, for quick tests")
     arguments = parser.parse_args()
     device, cells = arguments.device, arguments.cells
     clock = HostClock() if device == "cpu" else GpuClock()
@@ -261,7 +264,7 @@ def main():
     rows += measure(device, clock, "k", "ndsl", "float64", cells, 1)
     rows += measure(device, clock, "k", "ndsl", "float64", 48, 10)
     if device == "cuda":
-        rows += rates_beside(rows, measure(device, clock, "k", "ndsl", "bfloat16", cells, 40))
+        rows += rates_relative_to(rows, measure(device, clock, "k", "ndsl", "bfloat16", cells, 40))
         rows.append(pad_row())
     for row in rows:
         times = {k: round(v, 2) for k, v in row.items() if k.endswith(("_us", "_ratio"))}

@@ -1,9 +1,9 @@
-"""Exchange of case C's edges between ranks, compared with the bare send and receive of the same bytes.
+"""Exchange of case C's edges between ranks, compared with only sending and receiving the same bytes.
 
     torchrun --standalone --nproc-per-node 2 -m bench.halo_nccl --out result.json
 
-Two or more ranks side by side along i, periodic, 10 fields of C192L79 with k contiguous, halo 3. Over nccl with a GPU a
-rank, else over gloo on the host (--device). Rank 0 prints. Ends after a minute, come what may.
+Two or more ranks along i, periodic, 10 fields of C192L79 with k contiguous, halo 3. Over nccl with one GPU per rank,
+else over gloo on the host (--device). Rank 0 prints. A timeout ends the program after a minute.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ TARGET = 1.25
 
 
 class Clock:
-    """From the call to the last byte, medians; the other ranks begin together."""
+    """Medians of the time from the call to the last byte. All ranks start together."""
 
     def __init__(self, device: str, repeat: int) -> None:
         self._synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
         self._repeat = repeat
 
     def of(self, *calls):
-        """Each call's times, taken in turn, so that what disturbs one disturbs all."""
+        """Times of each call. The calls take turns, so that a disturbance affects all of them."""
         taken = [[] for _ in calls]
         for round_ in range(self._repeat + 5):
             for call, times in zip(calls, taken):
@@ -49,7 +49,7 @@ class Clock:
         return [statistics.median(times) * 1e6 for times in taken]
 
     def back_to_back(self, call):
-        """One call's time without waits between calls."""
+        """Time per call without waits between calls."""
         call()
         self._synchronize()
         dist.barrier()
@@ -61,7 +61,7 @@ class Clock:
 
 
 def bare(buffers, group):
-    """Send and receive of an exchange's messages, and nothing else."""
+    """Only sends and receives the messages of an exchange."""
     operations = [
         dist.P2POp(call, buffer, peer, group)
         for call, side in ((dist.irecv, buffers.receive), (dist.isend, buffers.send))

@@ -1,10 +1,10 @@
-"""How long it takes a core to touch the lines of memory that a copy cannot do without: a bound for the copy.
+"""A lower bound for the time of a copy: the time in which a core touches the cache lines that the copy must touch.
 
-    touching = Touching(reads, writes)     # arrays of addresses, of which each line counts once
+    touching = Touching(reads, writes)     # arrays of addresses; each cache line counts once
     for touch in touching.ways: touch()    # the fastest is the bound
 
-Knows lines and a C compiler, not copies. Lines are touched in the order of memory, both sides at once; the ways differ
-in which sides' lines are asked for well before they are needed. A line that is written is read and put back as it was.
+Knows cache lines and a C compiler, not copies. Lines are touched in the order of memory, on both sides at once. The
+functions in `ways` differ in the sides whose lines they prefetch. Writing a line reads it and writes the same value.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ struct side { char* base; const uint32_t* lines; size_t count, ahead; };
 static volatile uint64_t* at(struct side side, size_t i) {
   return (volatile uint64_t*)(side.base + (size_t)side.lines[i] * line_bytes);
 }
-/* Into the second cache, where most can be on their way. Inlined, as GCC drops calls of what only asks. */
-__attribute__((always_inline)) static inline void ask_beyond(struct side side, size_t i) {
+/* Prefetches into the L2 cache, which can have the most lines in flight. Inlined, because GCC removes calls of
+   functions that only prefetch. */
+__attribute__((always_inline)) static inline void prefetch_ahead(struct side side, size_t i) {
   if (side.ahead && i + side.ahead < side.count) __builtin_prefetch((const void*)at(side, i + side.ahead), 0, 2);
 }
 uint64_t touch(struct side read, struct side written) {
   uint64_t sum = 0;
   size_t done = 0;
   for (size_t i = 0; i < read.count; ++i) {  /* both sides at once, as a copy does */
-    ask_beyond(read, i);
+    prefetch_ahead(read, i);
     sum += *at(read, i);
     for (; done * read.count < (i + 1) * written.count; ++done) {
-      ask_beyond(written, done);
+      prefetch_ahead(written, done);
       *at(written, done) = *at(written, done);
     }
   }
@@ -67,13 +68,13 @@ def _touch():
 
 
 def addresses_of(array):
-    """Of each element."""
+    """The address of each element."""
     offsets = [np.arange(n, dtype=np.int64) * stride for n, stride in zip(array.shape, array.strides)]
     return array.ctypes.data + functools.reduce(np.add.outer, offsets).ravel()
 
 
 class Touching:
-    """One read of each line of `reads`, one write of each of `writes`."""
+    """Reads each line of `reads` once, and writes each line of `writes` once."""
 
     def __init__(self, reads, writes):
         self._numbers = []

@@ -1,4 +1,4 @@
-"""What a result was measured on: commit, date, processor, versions. Nothing that names a person or a path."""
+"""Describes the machine of a result: commit, date, processor, versions. No user names and no paths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def describe(commit: str = "") -> dict:
 
 
 def load() -> list[float]:
-    """Others on the machine show up here; the rates by processor time are for such machines."""
+    """The load averages, which show other users of the machine. Use rates by processor time on a machine with load."""
     return list(os.getloadavg())
 
 

@@ -1,7 +1,7 @@
-"""The loaders that are measured: damacy, tensorstore (two ways) and zarr-python, each making the same batches.
+"""The loaders that are measured: damacy, tensorstore (used in two ways) and zarr-python. All produce the same batches.
 
-Knows each library's user interface and how to hold it to a number of threads, without caches of decoded data. Does not
-know time: worker.py measures.
+Knows each library's user interface, how to limit its threads, and how to disable caches of decoded data. Measures
+nothing; worker.py does.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ class Setting:
         return self.scenario.batch_bytes(self.numpy_dtype.itemsize)
 
     def new_batch(self) -> np.ndarray:
-        """A batch's memory, touched, so that no loader pays for page faults."""
+        """Memory for a batch, already written once, so that no loader has page faults."""
         batch = np.empty((self.scenario.batch_size, *self.scenario.crop), self.numpy_dtype)
         batch.fill(0)
         return batch
 
 
 class Loader:
-    """`batches` gives finished batches in order; each is valid until the next is asked for."""
+    """`batches` yields finished batches in order; each is valid until the next one is taken."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.load()
 
     def load(self) -> None:
-        """Import the library: memory that it takes is not counted."""
+        """Imports the library, before memory is measured."""
 
     def open(self) -> None:
         raise NotImplementedError
@@ -66,7 +66,7 @@ class Loader:
         raise NotImplementedError
 
     def as_array(self, batch: Any) -> np.ndarray:
-        """The batch in host memory, for comparing; never called while time is taken."""
+        """The batch in host memory, for comparisons; never called while time is measured."""
         return batch
 
     def counters(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Loader:
         return None
 
     def explain(self) -> str | None:
-        """What the library itself says binds, where it can say so."""
+        """The bottleneck that the library reports, if it does."""
         return None
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class Damacy(Loader):
         return stats
 
     def memory_bound(self) -> int:
-        """What the process may grow by: all that the configuration grants, metadata, and 64 MiB."""
+        """The allowed growth of the process: the memory that the configuration allows, metadata, and 64 MiB."""
         config = self._config
         slots = config.n_batches * self.setting.batch_bytes
         metadata = max(config.host_buffer_bytes // 4, 1 << 20)
@@ -132,7 +132,7 @@ class Damacy(Loader):
 
 
 class TensorStore(Loader):
-    """Cast and placed by tensorstore's own threads, the next batch under way: the fastest way we found."""
+    """tensorstore's own threads cast and place, while the next batch is under way: the fastest use that we found."""
 
     name = "tensorstore"
     ahead = 2  # batches under way, as many as the pipeline's slots
@@ -188,7 +188,7 @@ class TensorStore(Loader):
 
 
 class TensorStoreRead(TensorStore):
-    """As the documentation shows it: read every sample of the batch, then convert into the batch with NumPy."""
+    """The use that the documentation shows: read every sample of the batch, then convert into the batch with NumPy."""
 
     name = "tensorstore-read"
     ahead = 1
@@ -203,7 +203,7 @@ class TensorStoreRead(TensorStore):
 
 
 class TensorStoreGpu(TensorStore):
-    """Into page-locked memory in the stored type, one copy a batch to the GPU, cast there with torch."""
+    """Reads into page-locked memory in the stored type, copies each batch to the GPU, and casts there with torch."""
 
     name = "tensorstore-gpu"
 
@@ -237,7 +237,7 @@ class TensorStoreGpu(TensorStore):
 
 
 class Zarr(Loader):
-    """Samples one by one from a pool of threads: the fastest of three ways tried (alone, pool, asyncio)."""
+    """Reads samples one by one on a pool of threads: the fastest of three tried ways (one thread, pool, asyncio)."""
 
     name = "zarr"
 

@@ -1,4 +1,4 @@
-"""Stands in for the little of rich that report.py uses, where rich is not installed: same calls, plain text."""
+"""Replaces the parts of rich that report.py uses if rich is not installed: the same calls, plain text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark prints: progress, a table for every scenario and one for all. Knows the result's shape only."""
+"""Prints progress, a table for each scenario and one for all. Knows only the structure of a result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 try:
     from rich.console import Console
     from rich.table import Table
-except ImportError:  # machines that only measure may lack it
+except ImportError:  # machines that only measure may not have rich
     from bench.plain import Console, Table
 
 _terminal = Console()
@@ -36,7 +36,7 @@ def scenario(result: dict) -> None:
         _console.print(f"[bold red]batches of {', '.join(unequal)} differ from the first loader's[/bold red]")
     work = result.get("work_as_planned", {"every_need_counted": True, "once_within_a_batch": True})
     if not (work["every_need_counted"] and work["once_within_a_batch"]):
-        _console.print(f"[bold red]the counters do not fit the crops: {work}[/bold red]")
+        _console.print(f"[bold red]the counters do not match the crops: {work}[/bold red]")
     table = Table(title=f"{result['scenario']}: finished batches", title_justify="left")
     for column in ("loader, = ceiling", "GB/s", "spread", "CPU s/GB", "GB/s, free cores", "p99 / mean", "RSS growth"):
         table.add_column(column, justify="left" if column.startswith("loader") else "right")
@@ -58,7 +58,7 @@ def scenario(result: dict) -> None:
     _console.print(table)
     ratio = result["loaders"].get("damacy", {}).get("cpu_over_reading")
     if ratio and "h2d" in ceilings["rates"]:  # on the cores decoding is in it
-        _console.print(f"processor time of damacy: {ratio:.2f} x that of reading its bytes alone", highlight=False)
+        _console.print(f"processor time of damacy: {ratio:.2f} x that of only reading its bytes", highlight=False)
     for loader in result["loaders"].values():
         if loader["explain"]:
             _console.print(loader["explain"], highlight=False)

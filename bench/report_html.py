@@ -1,8 +1,8 @@
-"""One page that a browser shows by itself, from a result of `python -m bench`: plots that a person reads.
+"""Writes a result of `python -m bench` as one self-contained HTML page with plots.
 
     python -m bench.report_html bench/results/host-2-cores.json --out page.html
 
-Knows the result's shape and what is worth showing; how a plot is drawn is in svg.py. Measures nothing.
+Knows the structure of a result and chooses the plots; svg.py draws them. Measures nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from bench import svg
 
 OURS = "damacy"
-# Metrics of `damacy.Stats` in the order in which a chunk meets them, and what they are called here.
+# Metrics of `damacy.Stats` in the order in which a chunk passes the stages, and their names on the page.
 STAGES = {"plan": "plan", "io": "read", "h2d": "copy to the GPU", "decompress": "decode", "assemble": "place"}
 WAITS = ("pop_wait_io", "pop_wait_compute")
 
@@ -43,7 +43,7 @@ def page(result: dict) -> str:
 
 
 def waterfall(scenario: dict) -> tuple[str, str]:
-    """Seconds that each stage took for 10⁹ bytes of finished batches, one behind the other."""
+    """Seconds that each stage took for 10⁹ bytes of finished batches, one after the other."""
     ours = scenario["loaders"].get(OURS)
     if not ours or not ours["counters"]:
         return "", "No stage times: this run did not measure damacy."
@@ -56,14 +56,14 @@ def waterfall(scenario: dict) -> tuple[str, str]:
     clock = 1e9 / ours["bytes_per_s"]
     waited = sum(counters[name]["ms"] for name in WAITS) / 1e3 / gigabytes
     caption = (
-        "Time in each stage for 1 GB of finished batches, added up over the threads or streams that did it. Stages "
+        "Time in each stage for 1 GB of finished batches, summed over threads or streams. Stages "
         f"overlap: by the clock 1 GB took {clock:.3f} s, of which the consumer waited {waited:.3f} s."
     )
     return svg.waterfall(spent, clock, "by the clock"), caption
 
 
 def rate_over_time(scenario: dict) -> tuple[str, str]:
-    """The rate of each batch, from the times between batches: what stalls shows as a dip."""
+    """The rate of each batch, from the times between batches; a stall shows as a dip."""
     work = scenario["ceilings"]["work"]
     batch = work["out_bytes"] / work["batches"]
     curves = []
@@ -81,25 +81,25 @@ def rate_over_time(scenario: dict) -> tuple[str, str]:
         return "", html.escape(caption)
     caption = (
         "Rate of each batch over the time of one run: the bytes of a batch, divided by the time since the one before. "
-        "The first step of a curve has the time to fill the pipeline in it."
+        "The first step of a curve includes the time to fill the pipeline."
     )
     return svg.steps(curves, "seconds", "GB/s"), caption
 
 
 def roofline(scenario: dict) -> tuple[str, str]:
-    """What the machine allows, each stage alone, and what was reached."""
+    """The ceiling of each stage by itself, and the measured rates."""
     ceilings = scenario["ceilings"]
     work = ceilings["work"]
     at = work["out_bytes"] / max(1, work["needed_stored_bytes"])
     sloped = [(name, rate / 1e9 / at) for name, rate in ceilings["wall"].items() if name in ("read", "h2d")]
-    on_cores = " (cores)" if "h2d" in ceilings["wall"] else ""  # with a GPU, which does it too
+    on_cores = " (cores)" if "h2d" in ceilings["wall"] else ""  # with a GPU, which does these stages too
     flat = [(name + on_cores, ceilings["wall"][name] / 1e9) for name in ("decode", "cast_write")]
     flat += [(name, rate / 1e9) for name, rate in ceilings["wall"].items() if name == "place"]
     points = [(name, loader["bytes_per_s"] / 1e9) for name, loader in scenario["loaders"].items()]
     caption = (
-        "Lines: the rate of finished batches that each stage alone allows on this machine. Here a batch has "
-        f"{at:.2f} bytes for each stored byte that it needs (the dotted line): better compression moves that to the "
-        f"right, and reading and copying matter less. What binds here: {ceilings['binding']}."
+        "Lines: the rate of finished batches that each stage allows on this machine, if it were the only one. Here a "
+        f"batch has {at:.2f} bytes for each stored byte that it needs (the dotted line). Better compression moves that "
+        f"line to the right, where reading and copying matter less. The bottleneck here: {ceilings['binding']}."
     )
     return svg.roofline(sloped, flat, points, at, "bytes of batches for a stored byte", "GB/s"), html.escape(caption)
 
@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (OSError, ValueError) as error:
         parser.error(f"{options.result}: {error}")
     if not isinstance(result, dict) or "scenarios" not in result:
-        parser.error(f"{options.result}: no result of python -m bench: it has no member `scenarios`")
+        parser.error(f"{options.result} is not a result of python -m bench: it has no member `scenarios`")
     options.out.write_text(page(result))
 
 

@@ -1,7 +1,7 @@
-"""Runs scenarios: every loader in a process of its own, in turns, with the machine's ceilings measured between them.
+"""Runs scenarios: each loader in a process of its own, in turns, with the machine's ceilings measured in between.
 
-Knows the order of the measurements and what is computed from them. Does not load a crop itself (worker.py, peers.py)
-and does not print tables (report.py).
+Knows the order of measurements and computes figures from them. Does not load crops (worker.py, peers.py) and does not
+print tables (report.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OURS = Damacy.name
 
 
 class Worker:
-    """A loader at the other end of a pipe."""
+    """The process of a loader, connected by pipes."""
 
     def __init__(self, loader: str, order: dict) -> None:
         command = [sys.executable, "-m", "bench.worker", json.dumps(order | {"loader": loader})]
@@ -32,7 +32,7 @@ class Worker:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.refused = self._answer().get("error")
 
-    def ask(self, command: str, **arguments: Any) -> Any:
+    def call(self, command: str, **arguments: Any) -> Any:
         assert self._process.stdin
         self._process.stdin.write(json.dumps([command, arguments]) + "\n")
         self._process.stdin.flush()
@@ -86,15 +86,15 @@ def measure(name: str, options: argparse.Namespace) -> dict:
 
 
 def run_one(worker: Worker, scenario: workload.Scenario, options: argparse.Namespace) -> dict:
-    answer = worker.ask("run", warmup=scenario.warmup, batches=scenario.batches, limit_s=options.limit_s)
+    answer = worker.call("run", warmup=scenario.warmup, batches=scenario.batches, limit_s=options.limit_s)
     if "error" in answer:
         raise SystemExit(f"{worker.name}: {answer['error']}")
     return answer
 
 
 def compare(workers: list[Worker], batches: int = 2) -> dict[str, bool]:
-    """Whether each loader's first batches have the bytes of the first loader's."""
-    digests = {worker.name: worker.ask("digest", batches=batches) for worker in workers}
+    """Whether the first batches of each loader are byte-equal to those of the first loader."""
+    digests = {worker.name: worker.call("digest", batches=batches) for worker in workers}
     for name, digest in digests.items():
         if not isinstance(digest, list):
             raise SystemExit(f"{name}: {digest['error']}")
@@ -119,7 +119,7 @@ def measure_ceilings(order: dict) -> dict:
 
 
 def middle(results: list) -> Any:
-    """The median of every number in structures of one shape; other values must agree, the first stands for all."""
+    """The median of every number in structures of one shape. Other values must be equal; the first is used."""
     first = results[0]
     if isinstance(first, dict):
         return {key: middle([result[key] for result in results]) for key in first}
@@ -155,7 +155,7 @@ def summary(runs: list[dict], threads: int) -> dict:
 
 
 def between_batches(runs: list[dict]) -> list[float]:
-    """Times from one batch to the next; a run's first, which fills the pipeline, counts only where it is alone."""
+    """Times between batches. The first of a run, which fills the pipeline, counts only if it is the only one."""
     return [gap for run in runs for gap in run["gaps_s"][1:] or run["gaps_s"]]
 
 
@@ -165,7 +165,7 @@ def percentile(ascending: list[float], share: float) -> float:
 
 
 def cpu_over_reading(runs: list[dict], rates: dict) -> float | None:
-    """Processor time of streaming, to that of reading as many bytes into staging memory and doing nothing with them."""
+    """Processor time of streaming, divided by that of only reading as many bytes into staging memory."""
     read = [run for run in runs if run["counters"].get("bytes_read")]
     if not read:
         return None
@@ -174,7 +174,7 @@ def cpu_over_reading(runs: list[dict], rates: dict) -> float | None:
 
 
 def ratios(rounds: dict[str, list]) -> dict[str, dict[str, float]]:
-    """Ours to each peer: by the clock within each repetition, then the median; and by processor time."""
+    """damacy's rate divided by each peer's: by the clock (median over repetitions) and by processor time."""
     answer = {}
     for peer, theirs in rounds.items():
         pairs = list(zip(rounds[OURS], theirs))
@@ -187,7 +187,7 @@ def ratios(rounds: dict[str, list]) -> dict[str, dict[str, float]]:
 
 
 def check_work(ours: dict, scenario: workload.Scenario) -> dict:
-    """The counters against the crops, counted independently: every need is met by one decode or by another's."""
+    """Compares the counters with an independent count from the crops: each chunk is decoded once or deduplicated."""
     wanted = workload.count_chunks(scenario, ours["batches"])
     counters = ours["counters"]
     decoded, saved = counters.get("chunks_decoded", 0), counters.get("chunks_deduplicated", 0)
@@ -210,26 +210,26 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--dtype", default="f32")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="a field of damacy.Config")
-    parser.add_argument("--limit-s", type=float, default=20, help="no loader starts a batch later than this in a run")
+    parser.add_argument("--limit-s", type=float, default=20, help="start no batch of a run after so many seconds")
     parser.add_argument("--out", help="name of the result in bench/results, or a path that ends in .json")
     parser.add_argument("--commit", default="", help="for a machine without git")
     parser.add_argument("--data-only", action="store_true", help="write the data sets and stop")
     parser.add_argument("--no-verify", action="store_true", help="do not compare the loaders' batches")
-    parser.add_argument("--no-ours", action="store_true", help="measure the peers alone")
+    parser.add_argument("--no-ours", action="store_true", help="measure only the peers")
     parser.add_argument("--no-cold", action="store_true", help="do not measure cold processes")
     options = parser.parse_args(arguments)
     groups = {"host": workload.HOST_SCENARIOS, "all": tuple(workload.SCENARIOS)}
     options.scenarios = groups.get(options.scenario) or options.scenario.split(",")
     unknown = set(options.scenarios) - set(workload.SCENARIOS)
     if unknown:
-        parser.error(f"no scenario {', '.join(sorted(unknown))}; there are {', '.join(workload.SCENARIOS)}")
+        parser.error(f"unknown scenario {', '.join(sorted(unknown))}; choose from {', '.join(workload.SCENARIOS)}")
     options.config = {name: _value(text) for name, _, text in (field.partition("=") for field in options.set)}
     options.loaders = ([] if options.no_ours else [OURS]) + [peer for peer in options.peers.split(",") if peer]
     return options
 
 
 def _value(text: str) -> Any:
-    """`2<<30` and `1e9` are how people write such numbers; what is no number stays text."""
+    """Parses numbers such as `2<<30` and `1e9`; other text stays text."""
     amount, shift, by = text.partition("<<")
     if shift:
         return int(amount) << int(by)

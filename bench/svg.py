@@ -1,4 +1,4 @@
-"""Plots as SVG text: a waterfall of bars, step curves, a roofline. Knows lines and scales, not what they mean."""
+"""Plots as SVG text: a waterfall of bars, step curves, a roofline. Knows lines and scales, not their meaning."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _axes(
 
 
 def _round_ticks(scale: Scale, end: float) -> list[float]:
-    """Five or so round numbers from 0 to where a linear scale ends."""
+    """About five round numbers from 0 to the end of a linear scale."""
     high = (end - scale(0)) / (scale(1) - scale(0))
     step = 10 ** math.floor(math.log10(high / 2)) if high > 0 else 1
     step = next(step * factor for factor in (1, 2, 5, 10) if high / (step * factor) <= 6)

@@ -1,7 +1,7 @@
 """One loader in a process of its own: runs batches on request, and measures time, processor time and memory.
 
-Talks in lines of JSON: orders on standard input, answers on standard output. Does not know the other loaders; run.py
-decides who runs when.
+Reads commands from standard input and writes results to standard output, each a line of JSON. Does not know the other
+loaders; run.py decides which one runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bench.peers import LOADERS, Loader, Setting
 
 
 class Bench:
-    """An opened loader and the crops that it is asked for."""
+    """An open loader and the crops that it must read."""
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
@@ -35,7 +35,7 @@ class Bench:
         self.open_s = time.perf_counter() - start
 
     def run(self, warmup: int, batches: int, limit_s: float) -> dict[str, Any]:
-        """Warm-up, then as many of `batches` as start within the limit. The clock starts with nothing under way."""
+        """Warms up, then runs those of `batches` that start within the limit. No batch is under way at the start."""
         loader = self.loader
         for _ in loader.batches(until(time.perf_counter() + limit_s, self.batches[:warmup])):
             pass
@@ -46,7 +46,7 @@ class Bench:
         for _ in loader.batches(until(finished[0] + limit_s, timed)):
             finished.append(time.perf_counter())
         cpu = time.process_time() - cpu
-        explained = loader.explain()  # before the counters are read, which starts them anew
+        explained = loader.explain()  # before the counters are read, which resets them
         gaps = [b - a for a, b in itertools.pairwise(finished)]
         done = len(gaps)
         return {
@@ -71,7 +71,7 @@ class Bench:
 
 
 def until(deadline: float, wanted: list) -> Iterator:
-    """Stops giving batches when time is up, so slow loaders do fewer of the same. The first is always given."""
+    """Stops when time is up, so that slow loaders run fewer of the same batches. The first is always yielded."""
     for number, batch in enumerate(wanted):
         if number and time.perf_counter() > deadline:
             return
@@ -87,7 +87,7 @@ def peak_bytes() -> int:
 
 
 def reset_peak() -> None:
-    """Let the kernel count the peak of resident memory from here; where it refuses, it is the whole process's."""
+    """Resets the kernel's peak of resident memory; if that is not allowed, the peak is since the process started."""
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
         file.write("5")
 
@@ -102,11 +102,11 @@ def main() -> None:
     scenario = workload.scenario(order["scenario"], order["size"])
     setting = Setting(scenario, order["threads"], order["dtype"], order["device"], order["config"])
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints goes to standard error
+    os.dup2(2, 1)  # output of libraries goes to standard error
     try:
         bench = Bench(LOADERS[order["loader"]](setting))
         answer: Any = {"ready": True}
-    except Exception as error:  # reported to run.py, which leaves this loader out and says why
+    except Exception as error:  # reported to run.py, which leaves this loader out and prints the reason
         answer = {"error": f"{type(error).__name__}: {error}"}
         bench = None
     print(json.dumps(answer), file=answers, flush=True)

@@ -1,7 +1,7 @@
-"""The named scenarios: which arrays, which crops, how they shrink with a size.
+"""The named scenarios: arrays, crops, and their reduced sizes.
 
-Knows shapes, codecs, the crop stream and where a data set lies on disk. Does not know how content is made (content.py),
-how it is written (writer.py) or who reads it (peers.py).
+Knows shapes, codecs, the crop stream and the folders of data sets. Does not know how content is computed (content.py),
+written (writer.py) or read (peers.py).
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Crop = tuple[int, tuple[tuple[int, int], ...]]  # which array, then (start, stop
 
 SIZES = ("tiny", "small", "full")
 ITEM_BYTES = {"uint16": 2, "float32": 4}
-_WRITER_VERSION = 1  # part of every content key: raise it when the same description would give other bytes
+_WRITER_VERSION = 1  # part of every content key: increment it when the same description gives other bytes
 
 _ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclasses.dataclass(frozen=True)
 class Codec:
-    """How a chunk is packed: zstd alone, or blosc around a compressor."""
+    """How a chunk is compressed: by zstd, or by blosc with a compressor inside."""
 
     kind: str  # "zstd" or "blosc"
     level: int
     cname: str = ""
-    shuffle: str = "noshuffle"  # the zarr v3 words: noshuffle, shuffle, bitshuffle
+    shuffle: str = "noshuffle"  # as in zarr v3: noshuffle, shuffle, bitshuffle
 
     @property
     def label(self) -> str:
@@ -41,7 +41,7 @@ class Codec:
 
 @dataclasses.dataclass(frozen=True)
 class ArraySpec:
-    """One array on disk, by what is in it: two scenarios that describe the same array share its files."""
+    """The description of one array on disk. Scenarios with the same description share its files."""
 
     content: str  # e50, micro or climate
     seed: int  # which volume of that content
@@ -53,7 +53,7 @@ class ArraySpec:
 
     @property
     def volume(self) -> tuple[str, int, Shape]:
-        """What decides the raw values: arrays alike in it differ in packing only."""
+        """Determines the raw values: arrays with the same volume differ only in compression and layout."""
         return self.content, self.seed, self.shape
 
     @property
@@ -87,7 +87,7 @@ class Scenario:
     batches: int
     warmup: int
     dtype: str = "uint16"
-    aligned: bool = False  # crops on chunk borders, drawn without putting back: nothing is shared
+    aligned: bool = False  # crops on chunk borders, drawn without replacement, so that no chunk is shared
 
     @property
     def arrays(self) -> list[ArraySpec]:
@@ -137,7 +137,7 @@ def random_words(seed: int = 1234) -> Iterator[int]:
 
 
 def crop_stream(n_arrays: int, shape: Shape, crop: Shape) -> Iterator[tuple[int, Shape]]:
-    """Which array, then where the crop starts on each axis: one word each, modulo the number of choices."""
+    """The array, then the start of the crop on each axis: one random word each, modulo the number of choices."""
     words = random_words()
     choices = [size - length + 1 for size, length in zip(shape, crop)]
     while True:
@@ -146,7 +146,7 @@ def crop_stream(n_arrays: int, shape: Shape, crop: Shape) -> Iterator[tuple[int,
 
 
 def aligned_stream(n_arrays: int, shape: Shape, crop: Shape) -> Iterator[Crop]:
-    """Every cell of the crop grid once in a shuffled order, then again: no two crops of a round overlap."""
+    """Rounds of all cells of the crop grid in random order: no two crops of a round overlap."""
     words = random_words()
     cells = list(itertools.product(range(n_arrays), *(range(size // length) for size, length in zip(shape, crop))))
     while True:
@@ -163,7 +163,7 @@ def cells_of(box: Iterable[tuple[int, int]], cell: Shape) -> Iterator[Shape]:
 
 
 def count_chunks(scenario: Scenario, batches: int) -> dict[str, int]:
-    """What the timed batches need: touches, distinct chunks within each batch, and those the batch before had not."""
+    """Counts for the timed batches: touched chunks, distinct chunks of each batch, and those that are new in it."""
     touches = distinct = fresh = 0
     before: set = set()
     for crops in scenario.first_batches(scenario.warmup + batches)[scenario.warmup :]:
@@ -186,7 +186,7 @@ _BLOSC_BIG = Codec("blosc", 5, "zstd", "shuffle")
 
 
 def _volumes(name: str, n_arrays: int, content: str, codec: Codec, batches: int = 50, **other) -> Scenario:
-    """The common shape: 512 cubed volumes in 256 KiB chunks, 128 cubed crops."""
+    """A scenario of the usual shape: volumes of 512³ in chunks of 256 KiB, crops of 128³."""
     cube, chunk, shard = (512,) * 3, (32, 64, 64), (256, 256, 512)
     crop = (128,) * 3
     return Scenario(name, n_arrays, cube, content, chunk, shard, codec, crop, 128, batches, batches // 10, **other)
@@ -248,7 +248,7 @@ _TABLE = [
 ]
 SCENARIOS = {scenario.name: scenario for scenario in _TABLE}
 
-# What the host is measured by against its peers.
+# The scenarios for comparisons with the peers on the host.
 HOST_SCENARIOS = (
     "default",
     "blosc-zstd",
@@ -261,13 +261,13 @@ HOST_SCENARIOS = (
 
 
 def scenario(name: str, size: str = "full") -> Scenario:
-    """A row of the table at a size. `small` keeps every shape and draws less; `tiny` shrinks shapes too (for tests)."""
+    """A row of the table at a size. `small` keeps shapes and uses less data; `tiny`, for tests, also reduces shapes."""
     full = SCENARIOS[name]
     return {"full": lambda s: s, "small": _small, "tiny": _tiny}[size](full)
 
 
 def _small(full: Scenario) -> Scenario:
-    """A quarter of the arrays and of the batch: as many crops fall on a voxel as in the full scenario."""
+    """A quarter of the arrays and of the batch, so that a voxel is in as many crops as in the full scenario."""
     if full.name == "smoke":
         return dataclasses.replace(full, batches=32, warmup=4)
     quarter = {"n_arrays": max(1, full.n_arrays // 4), "batch_size": full.batch_size // 4}

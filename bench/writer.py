@@ -1,8 +1,8 @@
-"""Writes the arrays of a scenario as zarr v3, without zarr: many processes, each makes a volume once and packs it in
-every codec that is missing.
+"""Writes the arrays of a scenario as zarr v3, without zarr-python. Each of many processes computes a volume once and
+encodes it with every codec that is missing.
 
-Knows the v3 metadata, the shard layout (Morton order, index at the end, crc32c) and the cache of finished arrays. Does
-not know scenarios beyond the list of arrays that it is given.
+Knows the v3 metadata, the shard layout (Morton order, index at the end, crc32c) and the cache of finished arrays. Gets
+a list of arrays; does not know scenarios.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ import numpy as np
 from bench import content
 from bench.workload import ArraySpec, Codec, Shape
 
-_DONE = "written.json"  # in a finished array's folder: what it holds, and the digest of its raw values
+_DONE = "written.json"  # in the folder of a finished array: its description, and the digest of its raw values
 
 
 def prepare(
     arrays: Iterable[ArraySpec], on_volume: Callable[[int, int], None] = lambda done, total: None
 ) -> list[dict]:
-    """Write what is missing; return each array's record, in the order asked for."""
+    """Writes the arrays that are missing; returns each array's record, in the order of `arrays`."""
     arrays = list(arrays)
     by_volume: dict[tuple, list[ArraySpec]] = {}
     for array in dict.fromkeys(arrays):
         if not (array.path / _DONE).exists():
             by_volume.setdefault(array.volume, []).append(array)
-    jobs = sorted(by_volume.values(), key=_effort, reverse=True)  # no long one is left alone at the end
+    jobs = sorted(by_volume.values(), key=_effort, reverse=True)  # longest first, so that all processes end together
     on_volume(0, len(jobs))
     if jobs:
         spawn = multiprocessing.get_context("spawn")
@@ -56,7 +56,7 @@ def _effort(arrays: list[ArraySpec]) -> int:
 
 
 def _worker_count() -> int:
-    # Free memory is not asked for: a virtual machine may say little at first and grow as memory is used.
+    # Does not use the amount of free memory: a virtual machine may report little at first and grow later.
     return max(1, min(len(os.sched_getaffinity(0)), 48))
 
 
@@ -71,7 +71,7 @@ def _write_volume(arrays: list[ArraySpec]) -> None:
 
 
 def write_array(array: ArraySpec, values: np.ndarray, digest: str = "", digest_known: bool = False) -> None:
-    """Write under a temporary name, then rename: a folder that exists is complete."""
+    """Writes under a temporary name and renames, so that an existing folder is complete."""
     partial = array.path.with_name(f"{array.path.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -159,7 +159,7 @@ def _write_shards(root: Path, array: ArraySpec, values: np.ndarray, encode: Call
 
 
 def _cut(values: np.ndarray, cell: Shape, shape: Shape) -> np.ndarray:
-    """One cell of a grid, contiguous, padded with zeros where it hangs over the edge."""
+    """One cell of a grid, contiguous, padded with zeros beyond the array's edge."""
     part = values[tuple(slice(c * n, (c + 1) * n) for c, n in zip(cell, shape))]
     if part.shape != shape:
         part = np.pad(part, [(0, n - have) for n, have in zip(shape, part.shape)])
@@ -178,7 +178,7 @@ def grid(shape: Shape, cell: Shape) -> Iterator[Shape]:
 
 
 def morton_order(dims: Shape) -> list[Shape]:
-    """All cells of a grid along the Z curve: the first axis has the lowest bit, an axis without bits left drops out."""
+    """All cells of a grid along the Z curve: the first axis has the lowest bit; axes without more bits are skipped."""
     bits = [(n - 1).bit_length() for n in dims]
     turns = [(axis, bit) for bit in range(max(bits, default=0)) for axis in range(len(dims)) if bit < bits[axis]]
 
@@ -201,7 +201,7 @@ def crc32c(data: bytes) -> int:
 
 
 def slow_crc32c(data: bytes) -> int:
-    """Byte by byte: fast enough for shard indices where no package is at hand."""
+    """Byte by byte, for shard indices if no package is installed."""
     table = _crc32c_table()
     crc = 0xFFFFFFFF
     for byte in data:
@@ -219,12 +219,12 @@ def _crc32c_table() -> list[int]:
     return [entry(i) for i in range(256)]
 
 
-# --- looking up what was written: for the ceilings ---
+# --- finding stored chunks, for the ceilings ---
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredChunk:
-    """Where one chunk's packed bytes lie."""
+    """The position of one chunk's encoded bytes."""
 
     path: Path
     offset: int

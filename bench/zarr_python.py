@@ -1,10 +1,11 @@
-"""zarr-python with and without damacy.zarr: whole arrays, crops, strides, rows, next to decoding and reading alone.
+"""zarr-python with and without damacy.zarr: whole arrays, crops, strides, rows; compared with only decoding and only
+reading.
 
     python -m bench.zarr_python --out FILE [--threads 2] [--cases A,B,C] [--reps 5] [--quarter]
     python -m bench.zarr_python --device cuda --out FILE
 
-Results are compared first, then timed: medians, warm page cache, the same CPUs for all. With `--device cuda` our
-results are device arrays, and the bus counters are kept with the times. Knows zarr-python's interface only."""
+Results are compared first, then timed: medians, warm page cache, the same CPUs for all. With `--device cuda` results of
+damacy are device arrays, and counters of copies are stored with the times. Knows only zarr-python's interface."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ Access = Callable[[Any], list[Any]]
 
 
 def smooth(shape: tuple[int, ...], dtype: str, seed: int = 7) -> np.ndarray:
-    """Values like a microscope's: a slow field and some noise; zstd halves them about."""
+    """Values like a microscope's: a smooth field and some noise; zstd compresses them to about half."""
     rng = np.random.default_rng(seed)
     axes = np.meshgrid(*(np.linspace(0, 9, n, dtype="f4") for n in shape), indexing="ij", sparse=True)
     field = np.sin(axes[0])
@@ -51,7 +52,7 @@ def crops(shape: tuple[int, ...], box: tuple[int, ...], count: int) -> Access:
 
 
 def cases(quarter: bool) -> Iterator[tuple[str, dict[str, Any], dict[str, Access]]]:
-    """Name, how the array is written, and what is read."""
+    """For each case its name, the options for writing the array, and the reads."""
     less = 2 if quarter else 1
     a = (128 // less, 1024 // less, 1024)
     zstd = ZstdCodec(level=1)
@@ -105,7 +106,7 @@ def on_host(results: list[Any]) -> list[np.ndarray]:
 
 
 def wait(results: list[Any]) -> None:
-    """Until the device has written what it was asked for."""
+    """Waits until the device has written all results."""
     if isinstance(results[-1], damacy.DeviceArray) and results[-1].device != "cpu":
         from damacy._device.memory import queue_of
 
@@ -119,7 +120,7 @@ def timed(access: Access, z: Any) -> float:
 
 
 class Counted(zarr.storage.WrapperStore):  # type: ignore[misc,type-arg]
-    """Keeps what was asked for, to replay it."""
+    """Records the requests, to repeat them."""
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
@@ -133,7 +134,7 @@ class Counted(zarr.storage.WrapperStore):  # type: ignore[misc,type-arg]
 
 
 def ceilings(path: Path, options: dict[str, Any], access: Access, threads: int, reps: int) -> dict[str, float]:
-    """Seconds for decoding the chunks that zarr asks for, and for reading their bytes, on all CPUs; nothing else."""
+    """Seconds for only decoding the chunks that zarr requests, and for only reading their bytes, on all CPUs."""
     store = Counted(zarr.storage.LocalStore(path))
     access(zarr.open_array(store, mode="r+"))  # "r" would make a store of its own
     packed = [found.to_bytes() for _, _, found in store.got]
@@ -168,7 +169,7 @@ def ceilings(path: Path, options: dict[str, Any], access: Access, threads: int, 
 
 
 def inner_chunks(path: Path, options: dict[str, Any], got: list[Any], packed: list[bytes]) -> Iterator[bytes]:
-    """Of the pieces of shards that were read, the chunks: a whole shard is cut up by its index."""
+    """The chunks in the pieces of shards that were read; a whole shard is split by its index."""
     shards, chunks = options["shards"], options["chunks"]
     count = int(np.prod([s // c for s, c in zip(shards, chunks)]))
     index_bytes = 16 * count + 4
@@ -232,7 +233,7 @@ def main() -> None:
     parser.add_argument("--cases", default="A,B,C")
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--quarter", action="store_true", help="arrays of a quarter of the size, or less")
+    parser.add_argument("--quarter", action="store_true", help="use arrays of at most a quarter of the size")
     settings = parser.parse_args()
     report: dict[str, Any] = {"about": machine.describe(), "settings": {"zarr": zarr.__version__}, "cases": {}}
     report["settings"] |= {k: v for k, v in vars(settings).items() if k != "out"}
@@ -248,7 +249,7 @@ def main() -> None:
                 rates = "  ".join(f"{k} {v:.2f} GB/s" for k, v in found["GB/s"].items())
                 print(
                     f"{name:7} {what:18} {rates}  x stock {found['ratio_to']['stock']:.2f}"
-                    f"  of decoding alone {found['decode_ceiling_ratio']:.2f}  {verdict(found)}",
+                    f"  of only decoding {found['decode_ceiling_ratio']:.2f}  {verdict(found)}",
                     flush=True,
                 )
             shutil.rmtree(path)

@@ -15,7 +15,7 @@ from damacy.cufile import CuFile
 
 
 def empty(size: int) -> Any:
-    """Bytes on the GPU where there is one, and torch; else NumPy's."""
+    """Bytes on the GPU if there are a GPU and torch, else in a NumPy array."""
     if importlib.util.find_spec("torch"):
         import torch
 
@@ -34,14 +34,14 @@ def main(mib: int) -> None:
         target = empty(size)
         on_gpu = not isinstance(target, np.ndarray)
         with CuFile(path) as file:
-            future = file.pread(target)  # returns at once: workers read, the device copies
+            future = file.pread(target)  # returns at once: worker threads read, the device copies
             other_work = float(np.linalg.norm(stored[: 1 << 20].astype("f4")))
             assert future.get() == size  # now any stream may use `target`
 
         with CuFile(copy, "w") as file:
             assert file.write(target) == size
 
-        # Many small pieces of a file in one request: merged reads, one batch of copies for a staging block.
+        # Many small ranges of a file in one request: reads are merged, and each staging block is copied at once.
         sizes = np.full(100, 4096, np.int64)
         offsets = np.arange(100, dtype=np.int64) * (size // 100 // 4096 * 4096)
         pieces = empty(int(sizes.sum()))

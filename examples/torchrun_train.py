@@ -1,9 +1,9 @@
-"""Several processes train one model; each reads its own share of every step.
+"""Several processes train one model; each reads its own part of every step.
 
     torchrun --standalone --nproc-per-node 2 examples/torchrun_train.py --folder /tmp/frames
 
-With GPUs each process takes the one that LOCAL_RANK names and gradients meet over NCCL; without, all stay on the CPU
-and they meet over Gloo. Writes its data on the first run (needs zarr).
+With GPUs each process uses the one of LOCAL_RANK and gradients are reduced over NCCL; without GPUs, on the CPU and over
+Gloo. Writes its data on the first run (needs zarr).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def train(images: list[pathlib.Path], device: str, epochs: int) -> None:
     on_gpu = device != "cpu"
     crops = RandomCrops(images, CROP, length=128, seed=1)
     config = damacy.Config(
-        batch_size=8 // ranks,  # 8 crops a step, whatever the ranks
+        batch_size=8 // ranks,  # 8 crops per step for any number of ranks
         device=device,
         host_buffer_bytes=64 << 20,
         device_buffer_bytes=64 << 20,

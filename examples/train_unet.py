@@ -3,7 +3,7 @@
     python examples/train_unet.py --folder /tmp/blobs
 
 Writes the image and its labels on the first run (needs zarr), then streams random crops of both through damacy and
-stops when the labels are found again. Interrupt it and run it again: it resumes where it was, sample by sample.
+stops when the prediction matches the labels. If it is interrupted and run again, it continues with the next sample.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def _block(before: int, after: int) -> nn.Sequential:
 
 
 def paired(image: Loader, labels: Loader) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Crops of the image, scaled to about one, and of the labels at the same places: both samplers draw alike."""
+    """Crops of the image, scaled to about one, and of the labels at the same places, because the samplers are equal."""
     for x, y in zip(IterableDataset(image), IterableDataset(labels)):
         yield (x[:, None] - 500) / 250, y[:, None]
 
 
 def loaders(folder: pathlib.Path, make: Callable[[pathlib.Path], Sampler], batch: int) -> tuple[Loader, Loader]:
-    """One for the image, one for the labels, with samplers that name the same boxes."""
+    """A loader for the image and one for the labels, with samplers that draw the same boxes."""
     config = damacy.Config(
         batch_size=batch, device=local_device(), host_buffer_bytes=64 << 20, device_buffer_bytes=64 << 20
     )
@@ -79,7 +79,7 @@ def train(folder: pathlib.Path, steps: int, batch: int, enough: float) -> float:
     crops = loaders(folder, lambda uri: RandomCrops([uri], CROP, length=25 * batch, seed=1), batch)
     net = UNet().to(local_device())
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
-    few = torch.tensor(3.0, device=local_device())  # weighs the voxels of blobs, which are few
+    few = torch.tensor(3.0, device=local_device())  # weight of blob voxels, of which there are few
     done = 0
     if checkpoint.exists():
         state = torch.load(checkpoint, map_location=local_device())
@@ -88,7 +88,7 @@ def train(folder: pathlib.Path, steps: int, batch: int, enough: float) -> float:
         optimizer.load_state_dict(state["optimizer"])
         for loader in crops:
             loader.load_state_dict(state["loader"])
-        print(f"resumed behind step {done}")
+        print(f"resumed after step {done}")
     score, loss = 0.0, torch.tensor(0.0)
     while done < steps and score < enough:
         start = time.perf_counter()

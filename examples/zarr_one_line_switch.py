@@ -2,7 +2,7 @@
 
     python examples/zarr_one_line_switch.py [PATH]
 
-Without PATH a small array is written first. Uses xarray if it is installed, else plain zarr."""
+Without PATH, writes a small array first. Uses xarray if it is installed, else zarr."""
 
 import importlib.util
 import sys
@@ -32,8 +32,8 @@ def open_t2m(path: str) -> Any:
 
 
 def mean_of(path: str) -> tuple[float, float]:
-    """The mean of a region, and the seconds that opening and reading it took: the least of three, for the first loads
-    code."""
+    """The mean of a region, and the seconds for opening and reading it: the minimum of three runs, because the first
+    loads code."""
     means, seconds = [], []
     for _ in range(3):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A v2 store like ERA5's into torch, through GPU buffers: one upload of compressed bytes a read, no CuPy.
+"""Reads an ERA5-like v2 store into torch through GPU buffers: one upload of compressed bytes per read, without CuPy.
 
     python examples/zarr_v2_into_torch.py
 
@@ -16,7 +16,7 @@ import damacy.zarr
 
 
 def write_sample(path: str) -> np.ndarray:
-    """Hours by height by latitude by longitude, f4, blosc lz4 with shuffle, one file a chunk."""
+    """Hours by height by latitude by longitude, f4, blosc lz4 with shuffle, one file per chunk."""
     values = 250 + 30 * np.random.default_rng(1).random((8, 13, 90, 180), dtype="f4").round(2)
     z = zarr.create_array(
         path,
@@ -45,7 +45,7 @@ def main() -> None:
         print(f"torch: {tuple(tensor.shape)} on {tensor.device}, mean {tensor.mean().item():.3f}")
     assert np.array_equal(batch.numpy(), values[2:6])
     stats = damacy.zarr.stats()
-    print(f"{stats['stored_bytes']} stored bytes, {stats['h2d_bytes']} went up in {stats['h2d_copies']} copies")
+    print(f"{stats['stored_bytes']} stored bytes; {stats['h2d_copies']} copies to the GPU, {stats['h2d_bytes']} bytes")
 
 
 if __name__ == "__main__":

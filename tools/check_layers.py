@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that no include points down src/damacy/LAYERS, that detail/ headers stay in their layer, that CUDA headers
-and words stay in cuda/ folders, and that units do not include each other in a circle. A unit is a header with its
-source file. Prints each offence and exits 1, or prints one line and exits 0."""
+and CUDA names stay in cuda/ folders, and that units do not include each other in a circle. A unit is a header with its
+source file. Prints each violation and exits 1, or prints one line and exits 0."""
 
 import pathlib
 import re
@@ -16,7 +16,7 @@ SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 
 
 def read_layers() -> dict[str, set[str]]:
-    """Each layer with everything it may include: what its line names, and whatever those may include."""
+    """For each layer all layers that it may include: those in its line, and recursively those that they may include."""
     allowed: dict[str, set[str]] = {}
     for line in (SRC / "LAYERS").read_text().splitlines():
         layer, *below = line.split()
@@ -41,8 +41,8 @@ def offences(path: pathlib.Path, allowed: dict[str, set[str]]) -> list[str]:
 
 
 def units(root: pathlib.Path, files: Iterable[pathlib.Path]) -> dict[str, set[str]]:
-    """Each unit with those that its files include, by path without suffix. A header in detail/ and the source file of
-    that name one folder above are one unit. Tests are left out."""
+    """For each unit (a path without suffix) the units that its files include. A header in detail/ and the source file
+    of the same name one folder above are one unit. Ignores tests."""
 
     def unit(path: str) -> str:
         return path.rpartition(".")[0].replace("/detail/", "/")
@@ -58,7 +58,7 @@ def units(root: pathlib.Path, files: Iterable[pathlib.Path]) -> dict[str, set[st
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """The circles of a graph: a shortest one through each node that lies on one, each reported once."""
+    """The circles of a graph: for each node in a circle a shortest one through it; each circle once."""
     found: dict[frozenset[str], list[str]] = {}
     for start in sorted(graph):
         before: dict[str, str] = {}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Checks that no Python modules of the package or of the benchmarks import each other in a ring, and that no folder has
-more modules than a reader can survey. Prints each offence and exits 1, or prints one line and exits 0.
+too many modules. Prints each violation and exits 1, or prints one line and exits 0.
 
     python tools/check_modules.py [FOLDER...]      FOLDER: a package's folder; its name is the package's
 
-Counts every import statement: those at the top, those in functions, and those for type checkers only. An import of a
-module is not one of the packages that contain it. Does not see imports by `importlib`."""
+Counts every import statement: at the top, in functions, and for type checkers. Importing a module does not count as
+importing the packages that contain it. Does not see imports by `importlib`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Graph = dict[str, set[str]]
 
 
 def modules_in(package: pathlib.Path) -> dict[str, pathlib.Path]:
-    """By dotted name: the modules of a package and of the packages in it."""
+    """The modules of a package and of the packages in it, by dotted name."""
     found = {}
     for path in sorted(package.rglob("*.py")):
         parts = [package.name, *path.relative_to(package).with_suffix("").parts]
@@ -30,7 +30,7 @@ def modules_in(package: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def imports_of(name: str, path: pathlib.Path, known: dict[str, pathlib.Path]) -> set[str]:
-    """The known modules that the module `name` imports, wherever in its text."""
+    """The known modules that the module `name` imports anywhere in its text."""
     found = set()
     package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
@@ -41,13 +41,13 @@ def imports_of(name: str, path: pathlib.Path, known: dict[str, pathlib.Path]) ->
             home = ".".join([*above, *([node.module] if node.module else [])])
             for alias in node.names:
                 inner = f"{home}.{alias.name}"
-                # The extension is a file of another kind, which imports nothing of the package.
+                # The native extension imports nothing of the package.
                 found.add(inner if inner in known or alias.name == "_native" else home)
     return (found & set(known)) - {name}
 
 
 def rings(graph: Graph) -> list[list[str]]:
-    """Groups of modules of which each reaches each other (strongly connected components), smallest name first."""
+    """Groups of modules that all import each other, directly or not (strongly connected components); sorted by name."""
     reached = {name: _reachable(graph, name) for name in graph}
     groups = {
         tuple(sorted(other for other in reached[name] if name in reached[other]))
@@ -58,7 +58,7 @@ def rings(graph: Graph) -> list[list[str]]:
 
 
 def _reachable(graph: Graph, start: str) -> set[str]:
-    """All that `start` imports, directly or through others; itself too, if it is in a ring."""
+    """All modules that `start` imports, directly or not; includes `start` if it is in a ring."""
     seen: set[str] = set()
     left = [start]
     while left:

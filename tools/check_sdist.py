@@ -1,4 +1,4 @@
-"""Checks that a source package holds every tracked file and nothing else. Reads the archive; unpacks nothing.
+"""Checks that a source package contains every tracked file and no others. Reads the archive without unpacking it.
 
 usage: check_sdist.py SDIST [CHECKOUT]      the status is 1 if a file is missing, extra or different
 """

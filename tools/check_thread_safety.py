@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Has clang check, without building, that what core/mutex.h marks as guarded is touched with its mutex held. Takes the
-build folder, for the flags. Prints what clang says and exits 1, or prints one line and exits 0."""
+"""Runs clang's thread-safety analysis: members that are marked as guarded (core/mutex.h) may be used only with their
+mutex held. Takes flags from the build folder and compiles nothing. Prints clang's messages and exits 1, or prints one
+line and exits 0."""
 
 import concurrent.futures
 import json
@@ -13,7 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLANG = "clang++-19"
 CHECK = [CLANG, "-fsyntax-only", "-Wno-everything", "-Wthread-safety", "-Werror"]
-KEPT = ("-I", "-D", "-std=", "-m")  # of the flags of another compiler
+KEPT = ("-I", "-D", "-std=", "-m")  # flags of the build's compiler that clang gets too
 
 
 def flags(command: str) -> list[str]:

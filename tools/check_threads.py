@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that ARCHITECTURE.md lists every thread by its name and none that does not exist, and that core/thread.h alone
-starts threads. Prints each offence and exits 1, or prints one line and exits 0."""
+"""Checks that ARCHITECTURE.md lists every thread by its name and no others, and that only core/thread.h starts threads.
+Prints each violation and exits 1, or prints one line and exits 0."""
 
 import pathlib
 import re
@@ -34,7 +34,7 @@ def offences(table: str) -> list[str]:
     for name, rest in rows.items():
         cells = [cell.strip() for cell in rest.split("|")]
         if len(cells) != CELLS or not all(cells):
-            found.append(f"ARCHITECTURE.md: the row of {name} needs {CELLS} cells behind the name")
+            found.append(f"ARCHITECTURE.md: the row of {name} needs {CELLS} cells after the name")
     for path in sources():
         where = path.relative_to(ROOT).as_posix()
         if where != STARTER and OTHERWISE.search(path.read_text()):

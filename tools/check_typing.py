@@ -1,9 +1,9 @@
-"""Type-checks the programs that users copy: those of the README, of the tutorial and the examples.
+"""Type-checks the programs that users copy: those of the README, the tutorial and the examples.
 
-    python tools/check_typing.py            the status is 0 when mypy and pyright, both strict, find nothing
+    python tools/check_typing.py            the status is 0 if mypy and pyright, both strict, find no errors
 
-Knows where programs stand and how the checkers are called. Libraries that are not installed count as untyped, and so do
-torch, JAX and Lightning where they are: what is said of damacy does not depend on them."""
+Knows where the programs are and how to call the checkers. Libraries that are not installed count as untyped, and so do
+torch, JAX and Lightning even if installed, so that the result does not depend on them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "docs/tutorial/train.md", "docs/how-to/memory.md", "docs/explanation/pipeline.md")
-SEARCHED = (ROOT / "python",)  # for modules, before those that are installed
+SEARCHED = (ROOT / "python",)  # searched for modules before the installed packages
 PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
-# What a program leaves to its reader: names that are not defined in it.
+# Names that the programs use without defining them.
 GIVEN = ("images", "model", "step", "optimiser", "criterion", "loader")
 
 
 def programs() -> dict[str, str]:
-    """By the name of a file: a program's text."""
+    """The text of each program, by file name."""
     found = {f"examples_{path.stem}.py": path.read_text() for path in sorted((ROOT / "examples").glob("*.py"))}
     for page in PAGES:
         for number, program in enumerate(PROGRAM.findall((ROOT / page).read_text())):
@@ -33,7 +33,7 @@ def programs() -> dict[str, str]:
 
 
 def write(folder: pathlib.Path) -> None:
-    """The programs, and settings of both checkers, into an empty folder."""
+    """Writes the programs, and settings of both checkers, into an empty folder."""
     for name, program in programs().items():
         (folder / name).write_text(program)
     (folder / "mypy.ini").write_text(
@@ -46,7 +46,7 @@ def write(folder: pathlib.Path) -> None:
         "typeCheckingMode": "strict",
         "include": ["*.py"],
         "extraPaths": [str(path) for path in SEARCHED],
-        # Of libraries that are absent, or that have no types.
+        # Errors about libraries that are missing or have no types.
         **dict.fromkeys(
             ["reportMissingImports", "reportMissingModuleSource", "reportMissingTypeStubs"]
             + [f"reportUnknown{what}Type" for what in ("Variable", "Member", "Argument", "Parameter", "Lambda")]
@@ -58,7 +58,7 @@ def write(folder: pathlib.Path) -> None:
 
 
 def check(folder: pathlib.Path) -> list[str]:
-    """What the checkers say; empty when all is well."""
+    """The messages of the checkers; empty if there are no errors."""
     environment = os.environ | {"MYPYPATH": os.pathsep.join(map(str, SEARCHED)), "NO_COLOR": "1"}
     scripts = pathlib.Path(sys.executable).parent
     files = sorted(path.name for path in folder.glob("*.py"))

@@ -1,4 +1,4 @@
-"""Whether a wheel is fit to be given away: size, contents, licences, tags. Looks into the file; installs nothing."""
+"""Checks that a wheel can be published: size, contents, licences, tags. Reads the file; installs nothing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _NOTICES = (
     "rapidjson-dev",
     "robin-map",
 )
-_SOMETIMES = {"cuda-runtime": b"nv_fatbin", "libc++": b"St3__1"}  # by what the library then contains
+_SOMETIMES = {"cuda-runtime": b"nv_fatbin", "libc++": b"St3__1"}  # optional components, by bytes that show them
 _WANTED = ("damacy/__init__.py", "damacy/py.typed", "damacy/_native.pyi", "damacy/cli.py")
 _STRAY = (".cpp", ".h", ".cu", ".a", ".pyc")
 
 
 def faults(path: pathlib.Path) -> list[str]:
-    """What is wrong with it, in words; empty for a good one."""
+    """A line for each fault; empty for a good wheel."""
     with zipfile.ZipFile(path) as wheel:
         sizes = {item.filename: item.file_size for item in wheel.infolist()}
         native = [name for name in sizes if name.startswith("damacy/_native.") and name.endswith(".so")]
@@ -61,7 +61,7 @@ def faults(path: pathlib.Path) -> list[str]:
 
 
 def _library(path: str) -> str | None:
-    """`libisal` of `damacy.libs/libisal-865753ee.so.2`, which auditwheel put in; None of other files."""
+    """`libisal` for `damacy.libs/libisal-865753ee.so.2`, which auditwheel added; None for other files."""
     carried = re.fullmatch(r"damacy\.libs/(lib[a-z0-9_]+).*\.so.*", path)
     return carried[1] if carried else None
 
@@ -71,7 +71,7 @@ def main() -> None:
         found = faults(path)
         if found:
             sys.exit(f"{path.name}: " + "; ".join(found))
-        print(f"{path.name}: {path.stat().st_size / 2**20:.1f} MiB, fit to be given away")
+        print(f"{path.name}: {path.stat().st_size / 2**20:.1f} MiB, ready to publish")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Checks the files of hosted CI: each step is a `make` target of this Makefile, with variables that it knows, and jobs,
-expressions and schedules are well formed. Runs `actionlint` too where it is installed. Knows no network.
+"""Checks the files of hosted CI: each step is a `make` target of this Makefile with variables that it reads, and jobs,
+expressions and schedules are well formed. Also runs `actionlint` if it is installed. Uses no network.
 
 usage: check_workflows.py [FOLDER]      the status is 1 if something is wrong
 """
@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# A container starts without what checks out the repository and runs make.
+# A container starts without git and make.
 _BEFORE_MAKE = re.compile(r"apt-get update && apt-get install -y --no-install-recommends [\w -]+")
 _EVENTS = {"push", "pull_request", "schedule", "workflow_dispatch"}
 _CRON = re.compile(r"[\d*/,-]+( [\d*/,-]+){4}")
@@ -39,9 +39,9 @@ def faults(workflow: Any, targets: set[str], variables: set[str]) -> list[str]:
     found += [f"unknown event {event}" for event in events if event not in _EVENTS]
     for entry in events.get("schedule") or []:
         if not _CRON.fullmatch(entry.get("cron", "")):
-            found.append(f"cron {entry.get('cron')!r} has not five fields")
+            found.append(f"cron {entry.get('cron')!r} does not have five fields")
     if "permissions" not in workflow:
-        found.append("no permissions are set, so the token may write")
+        found.append("no permissions are set, so the token has write access")
     jobs = workflow.get("jobs") or {}
     if not jobs:
         found.append("there are no jobs")
@@ -57,7 +57,7 @@ def _job_faults(job: Any, jobs: set[str], targets: set[str], variables: set[str]
     needs = job.get("needs") or []
     for needed in [needs] if isinstance(needs, str) else needs:
         if needed not in jobs:
-            yield f"needs {needed}, which is no job"
+            yield f"needs {needed}, which is not a job"
     matrix = (job.get("strategy") or {}).get("matrix") or {}
     for values in matrix.values():
         for value in values:

@@ -1,4 +1,4 @@
-"""Sums up what tests run: lines and branches of the C++ library by layer, and of the Python package by folder.
+"""Sums up test coverage: lines and branches of the C++ library by layer, and of the Python package by folder.
 
 Reads the JSON summary of gcovr and the JSON report of coverage.py; writes bench/results/coverage.json, which
 docs/reference/coverage.md shows. Runs no tests: `make coverage` does.
@@ -19,7 +19,7 @@ COMMAND = "make coverage"
 
 
 def sums(files: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Counts of files, added up by the first folder of their path; files at the top are added up under `.`."""
+    """Counts of files, summed by the first folder of their path; files at the top are summed under `.`."""
     found: dict[str, dict[str, int]] = collections.defaultdict(lambda: dict.fromkeys(_KEYS, 0))
     for path, counts in files.items():
         folder = path.partition("/")[0] if "/" in path else "."

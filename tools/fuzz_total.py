@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Fuzz targets on all cores until each has had its executions, or its hour, in all runs together.
+"""Runs fuzz targets on all cores until each has reached its executions, or its hour, over all runs together.
 
-Knows libFuzzer's options and what it prints; does not build targets and does not know what they test.
+Knows libFuzzer's options and output; does not build targets and does not know what they test.
 
     cmake --preset fuzz-fast && cmake --build build/fuzz-fast       comparisons not traced: up to three times as fast
     tools/fuzz_total.py FOLDER --seconds 500 --first codec_zstd codec_lz4
 
-FOLDER keeps ledger.txt (a line a target: executions and core seconds of all runs), the corpora, and found/ with inputs
-that broke something, and the end of the program's output. Ended at any moment, by a signal too, the next run with
-the same FOLDER goes on: what a process had done is in its log until it is in the ledger.
+FOLDER keeps ledger.txt (a line per target: executions and core seconds of all runs), the corpora, and found/ with the
+inputs that failed and the end of the program's output. The program may be ended at any moment, also by a signal; the
+next run with the same FOLDER continues, because the work of a process is in its log until it is in the ledger.
 
-Cores go to the target that lacks most core seconds for each it has; those named with --first come before all others.
-The status is 1 when something was found.
+A free core is given to the target that lacks the most core seconds for each one that it has; targets named with --first
+come before all others. The status is 1 if something was found.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Uses of a stack frame after its function returned are looked for by `make fuzz`: here they would take half of the
-# time, and of kernels that run as fibres nearly all.
+# `make fuzz` detects uses of a stack frame after its function returned. Here that would take half of the time, and for
+# kernels that run as fibres nearly all of it.
 ASAN_OPTIONS = "malloc_context_size=6:quarantine_size_mb=16:detect_stack_use_after_return=0"
-GUESSED_RATE = 2000.0  # executions a core second, of a target that never ran
+GUESSED_RATE = 2000.0  # executions per core second of a target that never ran
 BREAKS = re.compile(r"^(crash|timeout|oom|leak|slow-unit)-")
 COUNTED = re.compile(rb"^#(\d+)\s", re.MULTILINE)
 TOTAL = re.compile(rb"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
@@ -38,7 +38,7 @@ TOTAL = re.compile(rb"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
 
 @dataclass
 class Target:
-    """Totals of one target in all runs, and what it may still need."""
+    """Totals of one target over all runs."""
 
     name: str
     executions: int = 0
@@ -50,12 +50,12 @@ class Target:
         self.before = (self.executions, self.core_seconds)
 
     def rate(self) -> float:
-        """Of this run, if it says anything yet: an earlier one may have been on another machine."""
+        """The rate of this run if it is known yet; an earlier run may have been on another machine."""
         seconds = self.core_seconds - self.before[1]
         return (self.executions - self.before[0]) / seconds if seconds >= 5 else GUESSED_RATE
 
     def lacks(self, goal: Goal) -> float:
-        """Core seconds until the goal, those of running pieces taken off."""
+        """Core seconds until the goal, minus those of running pieces."""
         if self.broken:
             return 0.0
         executions = self.executions + sum(piece.executions() for piece in self.pieces)
@@ -85,7 +85,7 @@ class Piece:
 
 
 def executions_in(log: Path) -> int:
-    """The total at the end, or, of a process that was killed, the last count it printed."""
+    """The total at the end of the log, or the last printed count if the process was killed."""
     try:
         text = log.read_bytes()
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def executions_in(log: Path) -> int:
 
 
 class Ledger:
-    """ledger.txt, whole at any moment."""
+    """ledger.txt, which is replaced atomically."""
 
     def __init__(self, file: Path, names: list[str]):
         self.file = file
@@ -133,7 +133,7 @@ class Run:
         self.count_left_logs()
 
     def count_left_logs(self) -> None:
-        """Of a run that was killed."""
+        """Adds the logs of a run that was killed."""
         for log in sorted((self.folder / "logs").glob("*.log")):
             name = log.name.split("@")[0]
             target = self.ledger.targets.setdefault(name, Target(name))
@@ -167,7 +167,7 @@ class Run:
         return [piece for name in self.names for piece in self.ledger.targets[name].pieces]
 
     def start_one(self) -> bool:
-        """Starts a process of the target that lacks most; false when none lacks any."""
+        """Starts a process of the target that lacks the most; false if all have reached their goal."""
 
         def want(target: Target) -> tuple[bool, float]:
             return target.name in self.options.first, target.lacks(self.goal) / (len(target.pieces) + 1)
@@ -204,7 +204,7 @@ class Run:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "ASAN_OPTIONS": ASAN_OPTIONS, "UBSAN_OPTIONS": "print_stacktrace=1"},
-                start_new_session=True,  # a signal to this program's group is for this program
+                start_new_session=True,  # a signal to this program's group must not reach the process
             )
         target.pieces.append(Piece(process, log, time.monotonic()))
 
@@ -226,7 +226,7 @@ class Run:
         piece.log.unlink()
 
     def stop_all(self) -> None:
-        """SIGUSR1 lets libFuzzer end after the input at hand and print its totals."""
+        """SIGUSR1 makes libFuzzer end after the current input and print its totals."""
         for piece in self.running():
             piece.process.send_signal(signal.SIGUSR1)
         patience = time.monotonic() + self.options.patience

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Leaves out one wait of the stream engine, of single reads or of file I/O at a time; a test on the lazy host device
-must fail.
+"""Removes one wait of the stream engine, of single reads or of file I/O at a time; a test on the lazy host device must
+fail.
 
-    tools/plant_faults.py BUILD [NAME …]     a configured build folder; sources are put back afterwards
+    tools/plant_faults.py BUILD [NAME …]     a configured build folder; sources are restored afterwards
 
-Prints a line a fault, and exits 1 if one went unnoticed. Knows which lines order the work of a wave and of
-a staging block; does not know why.
+Prints a line for each fault, and exits 1 if no test detected one. Knows which lines order the work of a wave and of a
+staging block; does not know why.
 """
 
 import pathlib
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from planting import Fault, build, passes, run
 
-FAULTS = [  # what is left out, where in src/damacy, its text, what stands there instead
+FAULTS = [  # name, file in src/damacy, text, and the text that replaces it
     ("decoding does not wait for the copies", "wave/wave_runner.cpp", "  stream.wait(up);\n", ""),
     ("placing does not wait for decoding", "wave/wave_runner.cpp", "  main_->wait(wave.decoded);\n", ""),
     (
@@ -68,7 +68,7 @@ FAULTS = [  # what is left out, where in src/damacy, its text, what stands there
         "",
     ),
 ]
-DEVICE_READ_FAULTS = [  # single reads of zarr-python's, and device arrays
+DEVICE_READ_FAULTS = [  # single reads of zarr-python, and device arrays
     ("a read ends before its wave", "wave/device_reads.cpp", "  done.wait();\n", ""),
     ("placing does not wait for work at the destination", "wave/device_reads.cpp", "stream.wait(before);\n", ";\n"),
     ("a copy up or down returns before it is made", "copy/device_queue.cpp", "  stream_->record().wait();\n", ""),
@@ -76,7 +76,7 @@ DEVICE_READ_FAULTS = [  # single reads of zarr-python's, and device arrays
     ("a queue does not wait for others' work", "copy/device_queue.cpp", "  stream_->wait(event);\n", ""),
 ]
 SLOT_WAIT = "    if (slot_->reusable.ready()) return;\n    slot_->reusable.wait();\n"
-FILE_FAULTS = [  # the same of file I/O
+FILE_FAULTS = [  # file I/O
     ("a slot is filled before it was copied", "fileio/staging.cpp", SLOT_WAIT, "    return;\n"),
     ("copies do not wait for the producer", "fileio/staging.cpp", "    block_->stream().wait(device.before);\n", ""),
     ("a slot is written before it was filled", "fileio/staging.cpp", "      now.slot->reusable.wait();\n", ""),
@@ -88,7 +88,7 @@ FILE_FAULTS = [  # the same of file I/O
         "      while (!event.ready()) {\n",
         "      while (false) {\n",
     ),
-    ("done() does not ask for the copies", "fileio/operation.cpp", "      if (!event.ready()) return false;\n", ";\n"),
+    ("done() does not check the copies", "fileio/operation.cpp", "      if (!event.ready()) return false;\n", ";\n"),
     ("callbacks come before the copies", "fileio/operation.cpp", "  await_copies(std::nullopt, {});\n", ""),
     ("a stream request does not wait", "fileio/stream_requests.cpp", "    block->stream().wait(on.before);\n", ""),
     (
@@ -103,7 +103,7 @@ FILE_FAULTS = [  # the same of file I/O
 LATE = "*OnDevice*/lazy:*OnDevice*/random*:CuFileEngineTest*"  # suites on devices that work late
 
 
-# The test programs that must notice a fault in a layer: its own, and those of what is built from it.
+# The test programs that must detect a fault in a layer: those of the layer and of layers built on it.
 PROGRAMS = {
     "batch": ("batch_tests", "pipeline_tests"),
     "wave": ("wave_tests", "pipeline_tests", "single_tests"),

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Plants one fault at a time into halo packing and its order of work, and demands that a test fails.
+"""Plants one fault at a time into halo packing and its order of work; a test must fail.
 
-    tools/plant_halo_faults.py BUILD [NAME …]     a configured build folder; sources are put back afterwards
+    tools/plant_halo_faults.py BUILD [NAME …]     a configured build folder; sources are restored afterwards
 
-Faults in the order of work are looked for by halo_tests on the lazy host device, the others by the oracle's tests in
-Python, for which the extension is built each time. Prints a line a fault, and exits 1 if one went unnoticed.
+halo_tests on the lazy host device must detect faults in the order of work; tests in Python, which compare with an
+oracle, must detect the others. The extension is built for each of these. Prints a line for each fault, and exits 1 if
+no test detected one.
 """
 
 import pathlib
@@ -14,7 +15,7 @@ from planting import Fault, build, passes, run
 
 ORDER, WIRE = "src/damacy/halo/work_order.cpp", "src/damacy/halo/wire.cpp"
 TRANSFORMER, PLANS = "python/damacy/halo/data_transformer.py", "python/damacy/halo/_plans.py"
-# name: (file, what stands there, what is planted)
+# name: (file, text, text that replaces it)
 FAULTS = {
     "no wait for other streams": (ORDER, "for (Stream* other : others) stream.wait(other->record());", ";"),
     "no wait for streams named after": (ORDER, "for (Stream* other : after) stream.wait(other->record());", ";"),

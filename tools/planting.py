@@ -1,4 +1,4 @@
-"""Plants a fault into a source, demands that a test fails, and puts the source back. Knows no faults and no tests."""
+"""Plants a fault into a source file, checks that a test fails, and restores the file. Knows no faults and no tests."""
 
 import dataclasses
 import os
@@ -12,9 +12,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 @dataclasses.dataclass(frozen=True)
 class Fault:
     name: str
-    file: str  # below the root
-    stands: str  # there, at least once
-    planted: str  # instead
+    file: str  # path below the root
+    stands: str  # text in the file, at least once
+    planted: str  # text that replaces it
 
 
 def build(folder: str, *targets: str) -> None:
@@ -22,7 +22,7 @@ def build(folder: str, *targets: str) -> None:
 
 
 def passes(*command: str) -> bool:
-    """Whether a program of tests ends well, and within five minutes."""
+    """Whether a test program passes within five minutes."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'python'}{os.pathsep}{ROOT}"}
     try:
         return subprocess.run(command, capture_output=True, timeout=300, cwd=ROOT, env=environment).returncode == 0
@@ -31,8 +31,9 @@ def passes(*command: str) -> bool:
 
 
 def run(faults: Iterable[Fault], tests_pass: Callable[[str], bool], sound: Iterable[str]) -> int:
-    """Prints a line a fault; 1 if one went unnoticed, or if tests fail without any. `tests_pass` builds and runs the
-    tests of a file; `sound`: files by which to ask for all of them at the end."""
+    """Prints a line for each fault. Returns 1 if no test detected one, or if tests fail without any fault.
+
+    `tests_pass` builds and runs the tests of a file. `sound`: files whose tests run at the end, without a fault."""
     unnoticed = 0
     for fault in faults:
         path = ROOT / fault.file

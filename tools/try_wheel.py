@@ -1,5 +1,5 @@
-"""Tries an installed damacy on this system: writes arrays of several codecs with zarr-python, reads crops of them by a
-pipeline and whole arrays through `damacy.zarr`, and compares all bytes. Runs on the host, in seconds.
+"""Tests an installed damacy on this system: writes arrays with several codecs by zarr-python, reads crops by a pipeline
+and whole arrays through `damacy.zarr`, and compares all bytes. Runs on the host, in seconds.
 
 usage: python try_wheel.py      in an environment with damacy[zarr]
 """
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def crops(paths: list[pathlib.Path], values: np.ndarray, generator: np.random.Generator) -> int:
-    """Read a few crops of each array in batches of as many arrays as there are; returns how many were compared."""
+    """Reads a few crops of each array, in batches of one crop per array; returns how many were compared."""
     samples = []
     for _ in range(4):
         for path in paths:

@@ -11,7 +11,7 @@ COMMAND = "bench/codec/on_gpu.sh build/bench/codec_bench libnvcomp.so.5"
 
 
 def main(lines: str, commit: str, output: str, command: str = COMMAND) -> None:
-    """Writes `output`; lines that are not JSON are the sanitizers' and are kept as text."""
+    """Writes `output`. Lines that are not JSON come from the sanitizers and are kept as text."""
     machine, rows, checks, notes = {}, [], [], []
     for line in Path(lines).read_text().splitlines():
         if not line.startswith("{"):

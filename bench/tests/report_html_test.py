@@ -1,4 +1,4 @@
-"""The page of a result: its figures are the result's, its plots are drawn, it loads nothing."""
+"""The HTML page of a result: it has the result's figures and plots, and loads nothing."""
 
 import json
 import re
@@ -88,5 +88,5 @@ def test_a_file_that_is_no_result_is_refused_by_name(tmp_path, capsys):
     (tmp_path / "other.json").write_text("[]")
     with pytest.raises(SystemExit):
         report_html.main([str(tmp_path / "other.json"), "--out", str(tmp_path / "page.html")])
-    assert "other.json: no result of python -m bench" in capsys.readouterr().err
+    assert "other.json is not a result of python -m bench" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()

@@ -27,7 +27,7 @@ def tiny(name: str, **other) -> Setting:
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("name", ["default", "aligned", "coarse-34", "climate"])
 @pytest.mark.parametrize("loader", ["tensorstore", "tensorstore-read", "zarr"])
-def test_every_peer_makes_the_batches_that_the_crops_name(loader, name, dtype):
+def test_every_peer_makes_the_batches_of_the_crops(loader, name, dtype):
     setting = tiny(name, dtype=dtype)
     volumes = [content.make(*array.volume) for array in setting.scenario.arrays]
     wanted = setting.scenario.first_batches(3)
@@ -61,7 +61,7 @@ def test_survey_agrees_with_the_count_of_chunks():
     assert len(set(chunks)) == len(chunks) <= work.distinct
 
 
-def test_stage_ceilings_add_up_as_work_in_turn():
+def test_the_times_of_stages_add_up():
     work = ceilings.Work(out_bytes=400, needed_stored_bytes=100, needed_decoded_bytes=200)
     one = {"wall": 1.0, "core": 1.0}
     found = ceilings.in_batches({"read": one, "decode": one, "cast_write": one}, work, threads=2)
@@ -70,7 +70,7 @@ def test_stage_ceilings_add_up_as_work_in_turn():
     assert found["binding"] == "cast_write"
 
 
-def test_beside_a_gpu_the_slowest_of_reads_bus_and_device_binds():
+def test_with_a_gpu_the_slowest_of_reads_bus_and_device_is_the_bottleneck():
     work = ceilings.Work(out_bytes=400, needed_stored_bytes=100, needed_decoded_bytes=200)
     one = {"wall": 1.0, "core": 1.0}
     rates = {"read": one, "decode": one, "cast_write": one, "h2d": 0.5, "device_copy": 30.0}
@@ -104,20 +104,20 @@ def test_latencies_are_those_between_batches_of_all_repetitions():
     assert run.percentile([float(k) for k in range(1, 201)], 0.99) == 198.0
 
 
-def test_processor_time_is_set_against_reading_as_many_bytes():
+def test_processor_time_is_compared_with_reading_as_many_bytes():
     rates = {"read_to_staging": {"cpu_s_per_byte": 0.5}}
     rounds = [{"cpu_s": cpu, "counters": {"bytes_read": 10}} for cpu in (5.0, 6.5, 9.0)]
     assert run.cpu_over_reading(rounds, rates) == 1.3
     assert run.cpu_over_reading([{"cpu_s": 1.0, "counters": {}}], rates) is None
 
 
-def test_reading_to_staging_goes_round_its_memory(tmp_path):
+def test_reading_to_staging_cycles_through_its_memory(tmp_path):
     (tmp_path / "chunk").write_bytes(bytes(range(100)))
     chunks = [writer.StoredChunk(tmp_path / "chunk", at, 10) for at in (0, 50, 90)]
     assert [ceilings.reading(chunks, staging)() for staging in (0, 25, 1000)] == [30, 30, 30]
 
 
-def test_a_slowdown_is_against_the_same_repetition():
+def test_a_slowdown_is_relative_to_the_same_repetition():
     found = gpu_training.summary({"alone": [1.0, 2.0, 4.0], "fed": [1.1, 2.0, 6.0]}, steps=10, batch_bytes=100)
     assert found["alone"]["slowdown"] == 0 and found["alone"]["bytes_per_s"] == 0
     assert found["fed"]["slowdown"] == pytest.approx(0.1)
@@ -125,7 +125,7 @@ def test_a_slowdown_is_against_the_same_repetition():
 
 
 @pytest.mark.timeout(300)
-def test_a_training_loop_is_fed_where_torch_is(tmp_path):
+def test_a_training_loop_gets_batches_if_torch_is_installed(tmp_path):
     pytest.importorskip("torch")
     small = "--size tiny --device cpu --threads 1 --width 64 --seconds 0.2 --gb-per-s 0.05 --reps 1 --limit 1e9"
     gpu_training.main([*small.split(), "--buffer-bytes", str(64 << 20), "--out", str(tmp_path / "training.json")])

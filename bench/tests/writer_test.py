@@ -1,4 +1,4 @@
-"""The writers against independent readers: what zarr-python and tensorstore read is what was made."""
+"""Compares the writers with independent readers: zarr-python and tensorstore read the elements that were generated."""
 
 import numpy as np
 import pytest

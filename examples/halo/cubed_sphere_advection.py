@@ -3,8 +3,8 @@
     python examples/halo/cubed_sphere_advection.py --out one.npz
     mpirun -n 6 python examples/halo/cubed_sphere_advection.py --out six.npz --compare one.npz --plot tracer.png
 
-A tracer is carried by solid rotation about a tilted axis, upwind on the faces of a gnomonic grid. Cell centres are
-computed; the tracer's halo is exchanged in each step. The runs are equal bit for bit, and the tracer's mass is kept.
+Solid rotation about a tilted axis transports a tracer; fluxes are upwind on the faces of a gnomonic grid. Each step
+exchanges the tracer's halo. The two runs are equal bit for bit, and the tracer's mass is conserved.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from damacy import halo
 
-# Each tile's (normal, i, j): the integers in which the links of halo.CubedSphere are true.
+# The directions (normal, i, j) of each tile, consistent with the links of halo.CubedSphere.
 X, Y, Z = np.eye(3)
 TILES = [(X, Y, Z), (Y, -X, Z), (Z, -X, -Y), (-X, -Z, -Y), (-Y, -Z, X), (-Z, Y, X)]
 AXIS = np.array([0.3, 0.4, 0.866])
@@ -32,7 +32,7 @@ def points(tile, a, b):
 
 
 class Tile:
-    """One tile's grid: areas of cells, and what flows through each face with the rotation."""
+    """One tile's grid: areas of cells, and the flow through each face."""
 
     def __init__(self, tile, n):
         edges = np.linspace(-np.pi / 4, np.pi / 4, n + 1)
@@ -42,7 +42,7 @@ class Tile:
         corner_b, corner_a = np.meshgrid(edges, edges, indexing="ij")
         corners = points(tile, corner_a, corner_b)
         self.areas = quadrangle(corners[:-1, :-1], corners[:-1, 1:], corners[1:, 1:], corners[1:, :-1])
-        # The stream function of solid rotation is the height along its axis: flow is its difference between corners.
+        # The stream function of solid rotation is the height along its axis; flow is its difference between corners.
         stream = corners @ AXIS
         self.flow_i = stream[1:, :] - stream[:-1, :]  # through faces between columns
         self.flow_j = -(stream[:, 1:] - stream[:, :-1])  # through faces between rows
@@ -51,7 +51,7 @@ class Tile:
         self.tracer[HALO:-HALO, HALO:-HALO] = np.exp(-((distance / 0.4) ** 2))
 
     def step(self, dt):
-        """Upwind, with the halo of the tracer filled."""
+        """One upwind step. The tracer's halo must be filled."""
         q = self.tracer
         inner = slice(HALO, -HALO)
         left, right = q[inner, HALO - 1 : -HALO], q[inner, HALO : q.shape[1] - HALO + 1]
@@ -67,7 +67,7 @@ class Tile:
 
 
 def quadrangle(a, b, c, d):
-    """Areas of spherical quadrangles, as two triangles."""
+    """Areas of spherical quadrangles, each the sum of two triangles."""
     return triangle(a, b, c) + triangle(a, c, d)
 
 
@@ -80,7 +80,7 @@ def triangle(a, b, c):
 def run(rank, transport, n, steps):
     tile = Tile(rank, n)
     field = halo.Field.like(tile.tracer, ("j", "i"), (HALO, HALO), (n, n))
-    dt = 0.2 * (np.pi / 2) / n  # the same on all tiles; a cell is emptied in two steps at the soonest
+    dt = 0.2 * (np.pi / 2) / n  # the same on all tiles; emptying a cell takes at least two steps
     before = tile.mass
     with halo.Exchanger(halo.compile([field], halo.CubedSphere(1), rank, HALO), transport) as exchanger:
         for _ in range(steps):
@@ -116,7 +116,7 @@ def plot(tiles, path):
         drawn = axes.scatter(longitude, latitude, c=values, s=6, vmin=0, vmax=max(t.max() for t in tiles))
     axes.grid(alpha=0.3)
     figure.colorbar(drawn, label="tracer", shrink=0.7)
-    axes.set_title("a tracer after its way over the tiles' edges")
+    axes.set_title("the tracer after crossing edges of tiles")
     figure.savefig(path, dpi=110, bbox_inches="tight")
 
 

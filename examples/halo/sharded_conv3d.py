@@ -1,9 +1,10 @@
-"""Two 3-D convolutions over a volume cut in two along its depth: equal to the uncut one, forward and backward.
+"""Two 3-D convolutions over a volume that is split in depth between two ranks: forward and backward results equal those
+of the whole volume.
 
     torchrun --standalone --nproc-per-node 2 examples/halo/sharded_conv3d.py
 
-Each rank has half of the volume and pads it with its neighbour's border (gloo on CPUs). Gradients of the border go
-home, so that weights and input get the gradients of the whole.
+Each rank has half of the volume and pads it with its neighbour's border (gloo on CPUs). Gradients of the border are
+sent back to the neighbour, so that weights and input get the gradients of the whole.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from damacy.halo.torch import pad, padding
 
 
 def layer(padded, weight):
-    """A convolution that is padded with zeros in height and width, and was padded in depth already."""
+    """A convolution of an input that is already padded in depth; pads height and width with zeros."""
     return F.conv3d(F.pad(padded, (1, 1, 1, 1)), weight)
 
 

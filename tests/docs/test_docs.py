@@ -53,7 +53,7 @@ def test_the_program_of_the_tutorial_trains_and_finds_its_checkpoint(tmp_path):
     pytest.importorskip("torch")
     program = [sys.executable, str(ROOT / "examples" / "train_unet.py"), "--folder", str(tmp_path)]
     path = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]))
-    for beginning in ("step 25: loss", "resumed behind step 25"):
+    for beginning in ("step 25: loss", "resumed after step 25"):
         ran = subprocess.run(
             [*program, "--batch", "1", "--steps", "25", "--enough", "2"],
             env=os.environ | {"PYTHONPATH": path},
