@@ -1,4 +1,4 @@
-// What the pieces of the extension share. Each bind_* adds its part to the module.
+// Declarations that the parts of the extension share. Each bind_* adds its part to the module.
 #pragma once
 
 #include <exception>
@@ -19,8 +19,8 @@ namespace damacy::python {
 
 namespace nb = nanobind;
 
-// Releases the GIL in a scope. If the interpreter ends meanwhile, the thread stops here forever: taking the GIL then
-// would unwind it through C++ frames that do not expect it.
+// Releases the GIL in a scope. If the interpreter ends meanwhile, the thread stops here forever: taking the GIL would
+// unwind the thread through C++ frames that do not expect it.
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {}
@@ -32,7 +32,7 @@ class Unlocked {
   PyThreadState* state_;
 };
 
-// What `work` gives, which may block and touches no Python object.
+// Calls `work`, which may block, without the GIL. `work` must not use Python objects.
 template <class Work>
 auto without_gil(Work work) {
   const Unlocked unlocked;
@@ -52,12 +52,12 @@ class HeldGil {
   PyGILState_STATE state_;
 };
 
-// What a module of the package has by that name. It is kept: while the interpreter ends nothing can be imported any
-// more.
+// The object `name` of a module of the package. It is cached, because nothing can be imported while the interpreter
+// ends.
 nb::object python_part(const std::string& module, const std::string& name);
 
-// Put around Python code that runs below our frames. If the interpreter ends meanwhile and unwinds the thread, the
-// thread stops here forever: some of our frames must not catch a foreign exception, and others must not let it out.
+// Guards a scope that calls Python code from C++. If the interpreter ends meanwhile and unwinds the thread, the thread
+// stops here forever: some C++ frames above must not catch that exception, and others must not let it pass.
 class Unleavable {
  public:
   Unleavable() = default;
@@ -66,10 +66,10 @@ class Unleavable {
   Unleavable& operator=(const Unleavable&) = delete;
 };
 
-// On the main thread: a function that lets signal handlers run, and throws what they raise. Elsewhere empty.
+// On the main thread a function that runs pending signal handlers and throws what they raise; on other threads empty.
 std::function<void()> signal_checker();
 
-// Of numbers, or of texts.
+// A tuple of numbers or texts.
 template <class Values>
 nb::tuple tuple_of(const Values& values) {
   nb::list list;
@@ -77,7 +77,7 @@ nb::tuple tuple_of(const Values& values) {
   return nb::tuple(list);
 }
 
-// What `work` finds out from storage below `uri`; without the GIL, and until a signal handler raises.
+// Calls `work`, which reads storage below `uri`, without the GIL. Stops waiting for it if a signal handler raises.
 template <class Work>
 auto ask_without_gil(const std::string& uri, Work work) {
   const StorageWaiting waiting{signal_checker()};
@@ -98,11 +98,11 @@ void bind_plan(nb::module_& m);
 void bind_memory_blocks(nb::module_& m);
 void bind_selection_reads(nb::module_& m);
 
-// A Python exception object for one of ours: made by damacy._core.errors.make_error, the one table of classes.
+// The Python exception object for an Error, made by damacy._core.errors.make_error, which has the table of classes.
 nb::object exception_of(const Error& error);
 
-// The Python objects that native code holds for one pipeline: what the cycle collector follows. The GIL guards it, not
-// a lock, so that two looks of one collection see the same.
+// The Python objects that native code holds for one pipeline, for the cycle collector. The GIL guards them, not a
+// mutex, so that they do not change during a collection.
 class HeldObjects {
  public:
   int visit(visitproc visitor, void* arg) const {
@@ -116,7 +116,7 @@ class HeldObjects {
   std::unordered_multiset<PyObject*> objects_;
 };
 
-// Owns one object, and takes the GIL to let go of it. Leaks it when there is no interpreter any more.
+// Owns one object, and takes the GIL to release it. Leaks the object if the interpreter has ended.
 class HeldObject {
  public:
   HeldObject(std::shared_ptr<HeldObjects> among, nb::object object);
@@ -130,17 +130,17 @@ class HeldObject {
   nb::object object_;
 };
 
-// What a source of samples raised, on its way through native code.
+// Carries an exception of a source of samples through native code.
 struct SourceFailure : std::exception {
   explicit SourceFailure(std::shared_ptr<const HeldObject> raised_) : raised(std::move(raised_)) {}
   std::shared_ptr<const HeldObject> raised;
 };
 
-// Reads Python iterables with the GIL held, and only inside the calls that pull. What it reads is carried by `samples`.
+// A source that reads a Python iterable, with the GIL held and only during calls that pull. `samples` carries items.
 std::shared_ptr<SampleSource> source_of(nb::object iterable, const std::shared_ptr<HeldObjects>& among,
                                         const std::shared_ptr<SampleObjects>& samples);
 
-// __dlpack__ of a batch: checks the arguments, gives a capsule.
+// Implements __dlpack__ of a batch: checks the arguments and returns a capsule.
 nb::object dlpack_capsule(const Batch& batch, nb::object stream, nb::object max_version, nb::object dl_device,
                           nb::object copy);
 

@@ -1,5 +1,5 @@
-// Memory of a Python object by the buffer protocol, given back when the view goes. Knows no devices. With the GIL held.
-// A view that was moved knows its bytes only: `shape` and `strides` may have pointed into where it was.
+// Memory of a Python object by the buffer protocol; the destructor releases it. The GIL must be held. Knows no devices.
+// After a move only bytes() is valid: `shape` and `strides` may point into the moved-from object.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace damacy::python {
 class BufferView {
  public:
   BufferView() = default;
-  // `flags`: PyBUF_... Throws what the object raises.
+  // `flags`: PyBUF_... Throws the object's exception.
   BufferView(nb::handle object, int flags) {
     if (!take(object, flags)) throw nb::python_error();
   }
@@ -20,7 +20,7 @@ class BufferView {
   BufferView& operator=(BufferView&& other) = delete;
   ~BufferView() { release(); }
 
-  // False: the object has no such buffer, and the exception that says so is set.
+  // False if the object has no such buffer; a Python exception is then set.
   bool take(nb::handle object, int flags) {
     release();
     held_ = PyObject_GetBuffer(object.ptr(), &view_, flags) == 0;

@@ -1,10 +1,12 @@
-// Files for damacy.cufile: arguments in, requests to the io layer, results out. What blocks drops the GIL.
+// Files for damacy.cufile: converts arguments to requests of the fileio layer, and results back. Releases the GIL while
+// a call blocks.
 #include "cufile.h"
 
 #include <algorithm>
 
 #include <fcntl.h>
 
+#include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 #include "damacy/fileio/engine_choice.h"
 
@@ -13,13 +15,14 @@ namespace damacy::python {
 std::uint64_t size_within(nb::handle size, std::uint64_t available) {
   const std::uint64_t wanted = natural(size, "size", available);
   if (wanted > available)
-    raise(PyExc_ValueError, text("Size is greater than the size of the buffer: ", wanted, " bytes of ", available));
+    raise(PyExc_ValueError,
+          formatted("Size is greater than the size of the buffer: {} bytes of {}", wanted, available));
   return wanted;
 }
 
 void check_end(std::uint64_t offset, std::uint64_t size) {
   if (size > File::kMaxOffset - offset)
-    raise(PyExc_OverflowError, text("file_offset + size is above 2^63 - 1: ", offset, " + ", size));
+    raise(PyExc_OverflowError, formatted("file_offset + size is above 2^63 - 1: {} + {}", offset, size));
 }
 
 void check_target(const HeldBuffer& buffer, Direction direction) {
@@ -33,7 +36,7 @@ bool is_list(nb::handle buf) {
   return PyList_Check(buf.ptr()) || PyTuple_Check(buf.ptr());
 }
 
-// A whole request from Python's arguments, with its buffers.
+// A request parsed from Python's arguments, with its buffers.
 struct Parsed {
   FileRequest request;
   std::shared_ptr<HeldBuffers> held = hold_buffers();
@@ -72,7 +75,7 @@ Parsed parse(const std::shared_ptr<File>& file, Direction direction, nb::handle 
 
 std::uint64_t transfer(NativeFile& file, Direction direction, nb::handle buf, nb::handle size, nb::handle file_offset,
                        nb::handle task_size, nb::handle stream, bool exact) {
-  if (!is_list(buf)) {  // what needs no operation: one part of host memory
+  if (!is_list(buf)) {  // one part of host memory needs no operation
     HeldBuffer buffer;
     buffer.take(buf, stream);
     check_target(buffer, direction);
@@ -128,11 +131,11 @@ Parsed parse_raw(NativeFile& file, Direction direction, nb::handle buf, nb::hand
   check_target(buffer, direction);
   const std::uint64_t skipped = natural(dev_offset, "dev_offset", 0);
   if (skipped > buffer.size())
-    raise(PyExc_ValueError, text("dev_offset is beyond the buffer: ", skipped, " of ", buffer.size(), " bytes"));
+    raise(PyExc_ValueError, formatted("dev_offset is beyond the buffer: {} of {} bytes", skipped, buffer.size()));
   out.size = natural(size, "size", buffer.size() - skipped);
   if (out.size > buffer.size() - skipped)
-    raise(PyExc_ValueError, text("Size is greater than the size of the buffer: dev_offset ", skipped, " + ", out.size,
-                                 " bytes of ", buffer.size()));
+    raise(PyExc_ValueError, formatted("Size is greater than the size of the buffer: dev_offset {} + {} bytes of {}",
+                                      skipped, out.size, buffer.size()));
   out.request = {file.shared(), direction, natural(file_offset, "file_offset", 0), {}, {}};
   out.request.options = {std::max<std::uint64_t>(out.size, 1), exact};
   check_end(out.request.offset, out.size);
@@ -178,7 +181,8 @@ FileOptions options_of(std::optional<int> compat_mode, const std::optional<std::
   return options;
 }
 
-// With compatibility mode OFF, what cuFile does not take is refused: without cuFile before `open` empties a file.
+// With compatibility mode OFF, files that cuFile cannot handle are refused. If cuFile itself is missing, this happens
+// before `open`, which may truncate the file.
 template <class Open>
 std::shared_ptr<File> opened(const FileOptions& options, const std::string& path, Open open) {
   const bool needs_cufile = options.compat_mode.value_or(io_settings().compat_mode) == CompatMode::off;
@@ -209,11 +213,11 @@ int descriptor_of(NativeFile& file, bool direct) {
   const FileUse use(file.shared());
   if (!direct) return use->descriptor();
   const int fd = without_gil([&] { return use->direct_descriptor(); });
-  if (fd < 0) raise(PyExc_ValueError, text("there is no direct descriptor: ", use->why_not_direct()));
+  if (fd < 0) raise(PyExc_ValueError, formatted("the file has no direct descriptor: {}", use->why_not_direct()));
   return fd;
 }
 
-// What explain() says of a file, as far as the native half knows it.
+// The native part of CuFile.explain().
 nb::dict facts_of(NativeFile& file) {
   const FileUse use(file.shared());
   nb::dict out;

@@ -1,4 +1,4 @@
-// What the files, futures and requests of damacy.cufile share on their way from Python to the io layer.
+// Declarations that the bindings of files, futures and requests of damacy.cufile share.
 #pragma once
 
 #include <atomic>
@@ -24,13 +24,14 @@
 
 namespace damacy::python {
 
-// ValueError when more is asked than there is; OverflowError when the end is above 2^63 - 1; ValueError for read-only.
+// Checks of arguments: ValueError if the size exceeds the buffer; OverflowError if the end is above 2^63 - 1;
+// ValueError if a read would write to a read-only buffer.
 std::uint64_t size_within(nb::handle size, std::uint64_t available);
 void check_end(std::uint64_t offset, std::uint64_t size);
 void check_target(const HeldBuffer& buffer, Direction direction);
 
-// What callbacks of operations hold of Python's. Their thread may end after Python began to: nothing of Python's is
-// touched then, and what is still held is leaked.
+// Permission for a callback of an operation to use Python objects. Callbacks that run after the interpreter began to
+// end are denied, and the Python objects that they hold are leaked.
 class PythonAccess {
  public:
   PythonAccess() noexcept : granted_(enter()) {}
@@ -38,7 +39,7 @@ class PythonAccess {
   PythonAccess(const PythonAccess&) = delete;
   PythonAccess& operator=(const PythonAccess&) = delete;
   explicit operator bool() const noexcept { return granted_; }
-  // Grants no more from here on, and waits for those granted, at most `patience`. False: some are left.
+  // Denies all later requests, and waits at most `patience` for callbacks with permission. False: some still run.
   static bool end(std::chrono::milliseconds patience);
 
  private:
@@ -57,7 +58,7 @@ struct DropWithGil {
   }
 };
 
-// What an IOFuture of damacy.cufile holds.
+// The native part of an IOFuture of damacy.cufile.
 class IoHandle {
  public:
   IoHandle(std::shared_ptr<Operation> operation, std::shared_ptr<HeldBuffers> held)
@@ -69,7 +70,7 @@ class IoHandle {
       held_->release();
       return;
     }
-    // The operation outlives this handle if need be, and its buffers with it.
+    // The operation may outlive this handle and keeps its buffers until it ends.
     operation_->when_done([held = held_] {
       const PythonAccess access;
       if (!access) return;
@@ -78,7 +79,7 @@ class IoHandle {
     });
   }
 
-  // A read that ended before its future was made.
+  // A read that has already ended.
   explicit IoHandle(std::uint64_t count) : ended_with_(count) {}
 
   bool done() const { return operation_ == nullptr || is_lost() || operation_->done(); }
@@ -91,13 +92,13 @@ class IoHandle {
     return operation_->drop_rest(/*as_cancelled=*/true);
   }
 
-  // Null: no error. Throws TimeoutError, and what a signal handler raises.
+  // Null if there was no error. Throws TimeoutError, and what a signal handler raises.
   nb::object failure(std::optional<double> timeout) {
     if (operation_ == nullptr) return {};
     if (!is_lost()) await(timeout);
     if (is_lost())
       return exception_of(
-          Error(Status::shutdown, "the operation belongs to the process this one was forked from", "forked")
+          Error(Status::shutdown, "an operation of the parent process cannot be used after a fork", "forked")
               .in_stage("forked"));
     held_->release();
     if (operation_->cancelled())
@@ -123,7 +124,7 @@ class IoHandle {
     return operation_ == nullptr ? std::vector{count} : operation_->counts();
   }
 
-  // The file part is waited for here, the copies by that stream.
+  // Waits here for the file I/O, and makes the stream wait for the copies.
   std::uint64_t wait_stream(std::uint64_t stream) {
     if (operation_ == nullptr || is_lost()) return result(std::nullopt);
     {
@@ -181,7 +182,7 @@ class IoHandle {
   std::vector<std::shared_ptr<Device>> devices_;
 };
 
-// The native half of CuFile. A Python object that is dropped acts as close(wait=False): what runs holds the File.
+// The native part of CuFile. Dropping the Python object is like close(wait=False): running operations keep the File.
 class NativeFile {
  public:
   explicit NativeFile(std::shared_ptr<File> file) : file_(std::move(file)) {}

@@ -1,4 +1,4 @@
-// The buffer protocol here; the protocols of devices through damacy._fileio.memory, which knows other libraries.
+// Gets memory by the buffer protocol. For device memory calls damacy._fileio.memory, which knows other libraries.
 #include "cufile_buffers.h"
 
 #include <string>
@@ -7,7 +7,7 @@
 #include <nanobind/stl/string.h>
 
 #include "cufile_errors.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/dlpack_abi.h"
 #include "foreign_tensor.h"
@@ -15,7 +15,7 @@
 namespace damacy::python {
 namespace {
 
-// Strides of dimensions of size 0 or 1 say nothing.
+// Strides of dimensions of size 0 or 1 do not matter.
 bool is_dense(const Py_buffer& view, bool c_order) {
   if (view.strides == nullptr || view.len == 0) return true;
   Py_ssize_t expected = view.itemsize;
@@ -39,19 +39,19 @@ PyTypeObject* ndarray_type() {
   return reinterpret_cast<PyTypeObject*>(found);
 }
 
-// Types that are asked for their memory by the buffer protocol at once: looking for a device's attribute that they do
-// not have costs more than the rest of a small read.
+// Types for which the buffer protocol is used without looking for the attributes of device arrays first: that lookup
+// costs more than the rest of a small read.
 bool is_host_type(PyTypeObject* type) {
   return type == &PyByteArray_Type || type == &PyBytes_Type || type == &PyMemoryView_Type || type == ndarray_type();
 }
 
-// Bytes of a file would become pointers.
+// Refuses arrays of Python objects: bytes of a file would become pointers.
 void check_holds_no_objects(nb::handle object, const Py_buffer& view) {
   if (view.itemsize % static_cast<Py_ssize_t>(sizeof(PyObject*)) != 0 || ndarray_type() == nullptr) return;
   const nb::object array = PyMemoryView_Check(object.ptr()) != 0 ? nb::object(object.attr("obj")) : nb::borrow(object);
   if (PyObject_TypeCheck(array.ptr(), ndarray_type()) == 0) return;
   if (nb::cast<bool>(array.attr("dtype").attr("hasobject")))
-    raise(PyExc_TypeError, "an array of Python objects holds no bytes of files");
+    raise(PyExc_TypeError, "file I/O cannot use an array of Python objects as a buffer");
 }
 
 }  // namespace
@@ -74,8 +74,8 @@ void HeldBuffer::take_with_python(nb::handle object, nb::handle stream) {
   const nb::object described = python_part("damacy._fileio.memory", "describe")(object, stream);
   if (described.is_none())
     raise(PyExc_TypeError,
-          text("expected a buffer, an array with __cuda_array_interface__ or one with __dlpack__ (got ",
-               nb::cast<std::string>(object.type().attr("__name__")), ")"));
+          formatted("expected a buffer, an array with __cuda_array_interface__ or one with __dlpack__ (got {})",
+                    nb::cast<std::string>(object.type().attr("__name__"))));
   const auto pointer = nb::cast<std::uint64_t>(described.attr("pointer"));
   memory_ = {reinterpret_cast<std::byte*>(pointer), nb::cast<std::uint64_t>(described.attr("nbytes")), nullptr};
   read_only_ = nb::cast<bool>(described.attr("read_only"));
@@ -83,11 +83,11 @@ void HeldBuffer::take_with_python(nb::handle object, nb::handle stream) {
   owner_ = described.attr("owner");
   is_host_ = !nb::cast<bool>(described.attr("on_device"));
   if (memory_.size == 0 || is_host_) return;
-  auto device = without_gil([&] { return bind_pointer(pointer); });  // which opens the driver at first
+  auto device = without_gil([&] { return bind_pointer(pointer); });  // the first call loads the driver
   if (device == nullptr) {
     if (probe_cuda().state != CudaState::usable)
-      raise(PyExc_TypeError, text("device memory without a usable GPU: ", probe_cuda().why));
-    is_host_ = true;  // that devices reach
+      raise(PyExc_TypeError, formatted("the buffer is in device memory, but no GPU is usable: {}", probe_cuda().why));
+    is_host_ = true;  // host memory that devices can access
     return;
   }
   device->check_usable();
@@ -100,14 +100,14 @@ void HeldBuffer::take_with_python(nb::handle object, nb::handle stream) {
 
 void HeldBuffer::take(nb::handle object, nb::handle stream) {
   if (is_host_type(Py_TYPE(object.ptr())) && take_view(object)) return;
-  const bool may_be_device = nb::hasattr(object, "__cuda_array_interface__");  // false for any exception of a getter
+  const bool may_be_device = nb::hasattr(object, "__cuda_array_interface__");  // false if the getter raises
   if (!may_be_device && take_view(object)) return;
   take_with_python(object, stream);
 }
 
 namespace {
 
-// Keeps an imported tensor alive, and gives it back with its own deleter.
+// Keeps an imported tensor alive, and calls its deleter at the end.
 template <class Tensor>
 nb::object owner_of(Tensor* tensor) {
   return nb::capsule(tensor, [](void* held) noexcept {
@@ -128,10 +128,13 @@ nb::tuple dlpack_memory(nb::handle capsule) {
     auto* tensor = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     nb::object owner = owner_of(tensor);
-    if (tensor->version.major > 1) raise(PyExc_NotImplementedError, "DLPack: a major version above 1");
+    if (tensor->version.major > 1)
+      raise(PyExc_NotImplementedError,
+            formatted("DLPack major version {} is not supported, only 0 and 1", tensor->version.major));
     return described(tensor->dl_tensor, (tensor->flags & 1) != 0, std::move(owner));
   }
-  if (PyCapsule_IsValid(capsule.ptr(), "dltensor") == 0) raise(PyExc_TypeError, "__dlpack__ gave no capsule");
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor") == 0)
+    raise(PyExc_TypeError, "__dlpack__ did not return a DLPack capsule");
   auto* tensor = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   return described(tensor->dl_tensor, false, owner_of(tensor));
@@ -146,8 +149,8 @@ std::uint64_t natural(nb::handle value, const char* name, std::uint64_t otherwis
   }
   int overflow = 0;
   const long long found = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
-  if (overflow < 0 || (overflow == 0 && found < 0)) raise(PyExc_OverflowError, text("negative value: ", name));
-  if (overflow > 0) raise(PyExc_OverflowError, text(name, " is above 2^63 - 1"));
+  if (overflow < 0 || (overflow == 0 && found < 0)) raise(PyExc_OverflowError, formatted("negative value: {}", name));
+  if (overflow > 0) raise(PyExc_OverflowError, formatted("{} is above 2^63 - 1", name));
   return static_cast<std::uint64_t>(found);
 }
 

@@ -1,4 +1,4 @@
-// Failures of file I/O as Python exceptions of damacy.cufile.
+// Converts failures of file I/O to Python exceptions of damacy.cufile.
 #pragma once
 
 #include <exception>
@@ -10,7 +10,7 @@ namespace damacy::python {
 
 [[noreturn]] void raise(PyObject* type, const std::string& message);
 
-// Any failure of an operation as a Python exception object, and raising it.
+// Convert any failure of an operation to a Python exception object, and raise one.
 nb::object exception_object(const std::exception_ptr& error);
 [[noreturn]] void throw_object(const nb::object& exception);
 

@@ -11,7 +11,8 @@ std::atomic<bool> access_ended{false};
 std::atomic<int> accesses{0};
 }  // namespace
 
-// Counted before it is asked, and end() asks after it forbade: one of the two sees the other.
+// enter() counts itself before it reads access_ended, and end() sets access_ended before it reads the count. So either
+// enter() sees that access has ended, or end() sees the count and waits.
 bool PythonAccess::enter() noexcept {
   ++accesses;
   if (!access_ended) return true;
@@ -80,7 +81,7 @@ nb::object cuda_exception(const Error& error) {
 
 }  // namespace
 
-// Any failure of an operation as a Python exception object.
+// Converts any failure of an operation to a Python exception object.
 nb::object exception_object(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

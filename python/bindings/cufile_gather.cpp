@@ -1,13 +1,13 @@
-// Gather requests: many ranges of one file or of many, from Python sequences or packed arrays.
+// Gather requests: many ranges of one or several files, given as Python sequences or as packed arrays.
 #include <algorithm>
 
 #include "cufile.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::python {
 namespace {
 
-// Ranges of a gather as they are collected: device memory is numbered by device and stream.
+// Collects the ranges of a gather request. Device memory is numbered by device and stream.
 struct Gather {
   GatherRequest request;
   std::shared_ptr<HeldBuffers> held = hold_buffers();
@@ -55,7 +55,7 @@ struct Gather {
 void expect_length(nb::handle sequence, Py_ssize_t length, const char* what) {
   if (!PySequence_Check(sequence.ptr()) || PySequence_Size(sequence.ptr()) != length) {
     PyErr_Clear();
-    raise(PyExc_TypeError, text("each request: expected ", what));
+    raise(PyExc_TypeError, formatted("each request: expected {}", what));
   }
 }
 
@@ -77,31 +77,32 @@ IoHandle* begin_many(nb::handle requests, bool exact, nb::handle stream) {
   for (const nb::handle one : requests) {
     expect_length(one, 4, "(file, buf, size or None, file_offset)");
     const nb::object file = one[0];
-    if (!nb::isinstance<NativeFile>(file)) raise(PyExc_TypeError, "each request: expected a CuFile first");
+    if (!nb::isinstance<NativeFile>(file)) raise(PyExc_TypeError, "each request: expected a CuFile as first entry");
     gather.add(gather.file_index(nb::cast<NativeFile&>(file).shared()), nb::object(one[1]), nb::object(one[2]),
                nb::object(one[3]), stream);
   }
   return gather.begin();
 }
 
-// An array of int64 by the buffer protocol.
+// A view of an array of int64, by the buffer protocol.
 class Int64Array {
  public:
   Int64Array(nb::handle object, const char* name) {
     if (!view_.take(object, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS)) {
       PyErr_Clear();
-      raise(PyExc_TypeError, text(name, ": expected an array of int64"));
+      raise(PyExc_TypeError, formatted("{}: expected an array of int64", name));
     }
     const std::string_view format = view_->format != nullptr ? view_->format : "";
     const bool is_int64 = view_->itemsize == 8 && (format == "l" || format == "q" || format == "<q" || format == "<l" ||
                                                    format == "=q" || format == "@l");
-    if (!is_int64) raise(PyExc_TypeError, text(name, ": expected an array of int64 (got format \"", format, "\")"));
+    if (!is_int64)
+      raise(PyExc_TypeError, formatted("{}: expected an array of int64 (got format \"{}\")", name, format));
     name_ = name;
   }
   std::size_t size() const noexcept { return view_.bytes().size() / 8; }
   std::uint64_t operator[](std::size_t i) const {
     const std::int64_t value = static_cast<const std::int64_t*>(view_->buf)[i];
-    if (value < 0) raise(PyExc_OverflowError, text("negative value: ", name_, "[", i, "]"));
+    if (value < 0) raise(PyExc_OverflowError, formatted("negative value: {}[{}]", name_, i));
     return static_cast<std::uint64_t>(value);
   }
 
@@ -131,8 +132,8 @@ IoHandle* begin_packed(NativeFile& file, Direction direction, nb::handle buf, nb
   for (std::size_t i = 0; i < size.size(); ++i) {
     const std::uint64_t at = place ? (*place)[i] : next;
     if (at > buffer.size() || size[i] > buffer.size() - at)
-      raise(PyExc_ValueError, text("Size is greater than the size of the buffer: range ", i, ", ", size[i],
-                                   " bytes at ", at, " of ", buffer.size()));
+      raise(PyExc_ValueError, formatted("Size is greater than the size of the buffer: range {}, {} bytes at {} of {}",
+                                        i, size[i], at, buffer.size()));
     check_end(offset[i], size[i]);
     gather.request.ranges.push_back({0, memory, offset[i], size[i], buffer.data() + at});
     next = at + size[i];

@@ -1,4 +1,4 @@
-// What file I/O is for the whole process: settings, workers, counters, engines, page cache.
+// File I/O settings, workers, counters, engines and page cache of the process.
 #include <chrono>
 
 #include <nanobind/stl/optional.h>
@@ -48,7 +48,7 @@ DirectIo direct_of(nb::handle value) {
   return DirectIo::automatic;
 }
 
-// Values that damacy.defaults has checked.
+// Applies values that damacy.defaults has checked.
 void change_settings(const nb::dict& values) {
   change_io_settings([&](IoSettings& s) {
     const auto number = [&](const char* name, std::uint64_t& into) {
@@ -79,7 +79,7 @@ void change_settings(const nb::dict& values) {
 void end_with_python() {
   const Unlocked unlocked;
   IoPool::process().shut_down(std::chrono::milliseconds(4500));
-  PythonAccess::end(std::chrono::milliseconds(500));  // of a user's callback that goes on, the rest is not waited for
+  PythonAccess::end(std::chrono::milliseconds(500));  // a user's callback that takes longer is not waited for
 }
 
 nb::dict cufile_probe_dict() {
@@ -160,7 +160,7 @@ nb::dict counters_dict(const IoCounters& c) {
 void bind_io_process(nb::module_& m) {
   m.def(
       "cufile_look_in", [](std::vector<std::string> packages) { cufile::set_packages(std::move(packages)); },
-      nb::arg("packages"), "Folders of Python packages, where libcufile may lie.");
+      nb::arg("packages"), "Folders of Python packages that may contain libcufile.");
   m.def("cufile_preference", [] {
     const auto& found = *without_gil([] { return &cufile::compat_preference(); });
     return nb::make_tuple(found.compat, found.why);
@@ -173,7 +173,7 @@ void bind_io_process(nb::module_& m) {
     out["reason"] = probe.why;
     return out;
   });
-  m.def("io_settings", &settings_dict, "The settings of file I/O as they are now.");
+  m.def("io_settings", &settings_dict, "The current settings of file I/O.");
   m.def("io_change_settings", &change_settings, nb::arg("values"));
   m.def("io_pause", [](bool paused) { IoPool::process().pause(paused); }, nb::arg("paused"));
   m.def("io_paused", [] { return IoPool::process().paused(); });
@@ -182,7 +182,7 @@ void bind_io_process(nb::module_& m) {
     IoPool::process().replace_workers();
   });
   m.def("plain_pread", &plain_pread, nb::arg("fd"), nb::arg("buf"), nb::arg("size").none() = nb::none(),
-        nb::arg("file_offset") = 0, "One pread and no more: what a bound function costs at least, for the benchmark.");
+        nb::arg("file_offset") = 0, "Only a pread: the minimum cost of a bound function, for the benchmark.");
   m.def("dlpack_memory", &dlpack_memory, nb::arg("capsule"));
   m.def("io_register_memory", &register_memory, nb::arg("buf"), nb::arg("registers"));
   m.def("free_staging", [] { return StagingPool::process().free_idle(); }, nb::call_guard<Unlocked>());

@@ -1,4 +1,4 @@
-// Device memory, queued copies and reads to devices for damacy._device.array and damacy.zarr. Native work drops the
+// Device memory, queued copies and reads to devices for damacy._device.array and damacy.zarr. Native work releases the
 // GIL.
 #include "damacy/copy/device_queue.h"
 
@@ -11,8 +11,8 @@
 #include "bindings.h"
 #include "buffer_view.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
 #include "damacy/wave/device_reads.h"
@@ -35,14 +35,14 @@ std::shared_ptr<DeviceQueue> queue_of(int device) {
   static auto* const all = new All;
   const Lock lock(all->mutex);
   if (all->epoch != fork_epoch())
-    throw Error(Status::shutdown, "device arrays belong to the process this one was forked from", "forked")
+    throw Error(Status::shutdown, "device arrays of the parent process cannot be used after a fork", "forked")
         .in_stage("forked");
   auto& queue = all->queues[device];
   if (!queue) queue = new_queue(device);
   return queue;
 }
 
-// Selection reads into a CUDA device's memory; the same life as its queue.
+// Selection reads into memory of CUDA devices. As the queues, they live until the process ends.
 class AllReads {
  public:
   std::shared_ptr<DeviceReads> get(int device) {
@@ -54,7 +54,7 @@ class AllReads {
                                             DeviceReads::Sizes{});
     return reads;
   }
-  // For tests: memory of the host as that of a device on which every missing wait shows.
+  // For tests: a lazy host device, on which every missing wait gives wrong bytes.
   std::shared_ptr<DeviceReads> lazy(std::size_t slab) {
     const Lock lock(mutex_);
     auto& reads = reads_[-1 - static_cast<int>(slab)];
@@ -109,11 +109,13 @@ Dtype dtype_of_size(std::int64_t itemsize) {
   }
 }
 
-// Elements of `itemsize` bytes, whatever they mean. What has no type of that size is copied byte by byte.
+// Copies elements of `itemsize` bytes of any type. Without a type of that size, copies byte by byte.
 void copy_strided(DeviceQueue& queue, std::uint64_t src, std::uint64_t dst, std::int64_t itemsize, bool swap,
                   const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& src_strides,
                   const std::vector<std::int64_t>& dst_strides) {
-  if (shape.size() >= kMaxRank) throw Error(Status::rank, "a copy of too many axes", "limit");
+  if (shape.size() >= kMaxRank)
+    throw Error(Status::rank, formatted("a copy of {} axes: at most {} are supported", shape.size(), kMaxRank - 1),
+                "limit");
   BlockCopy copy;
   copy.op = {dtype_of_size(itemsize), dtype_of_size(itemsize), swap};
   std::int64_t low = 0, high = itemsize;
@@ -162,16 +164,16 @@ void bind_device_queue(nb::module_& m) {
           "sync", [](DeviceQueue& queue) { queue.record().wait(); }, nb::call_guard<Unlocked>())
       .def_prop_ro("stream", &DeviceQueue::native_handle);
   m.def("device_queue", &queue_of, nb::arg("device"), nb::call_guard<Unlocked>(),
-        "The queue of a CUDA device. Raises InvalidArgument where there is none.");
+        "The queue of a CUDA device. Raises InvalidArgument if there is no such device.");
   m.def("new_device_queue", &new_queue, nb::arg("device"), nb::call_guard<Unlocked>(),
-        "A queue of its own, as long as it is held.");
+        "A new queue of its own, which lives as long as the returned object.");
   nb::class_<DeviceReads>(m, "DeviceReads");
   m.def(
       "device_reads", [](int device) { return all_reads().get(device); }, nb::arg("device"), nb::call_guard<Unlocked>(),
-      "What reads into a CUDA device's memory go through. Raises InvalidArgument where there is none.");
+      "The selection reads into a CUDA device's memory. Raises InvalidArgument if there is no such device.");
   m.def(
       "lazy_device_reads", [](std::size_t slab) { return all_reads().lazy(slab); }, nb::arg("slab"),
-      "For tests: the host's memory behind a device that does everything at the last moment.");
+      "For tests: a lazy host device, which does each operation as late as possible.");
   m.def("device_read_counters", [](bool reset) { return all_reads().counters(reset); }, nb::arg("reset") = false);
   m.def("device_block", &device_block, nb::arg("queue"), nb::arg("size"));
   m.def(
@@ -182,7 +184,7 @@ void bind_device_queue(nb::module_& m) {
         const auto current = bind_current_context();
         return current ? current->index() : 0;
       },
-      "The device that is current on this thread, else 0; -1 without a usable GPU.");
+      "The index of this thread's current device, 0 if it has none; -1 without a usable GPU.");
 }
 
 }  // namespace damacy::python

@@ -1,5 +1,5 @@
-// DLPack capsules of batches. The deleters behind them are native: no GIL, no Python object, any thread, also after
-// exit.
+// DLPack capsules of batches. Their deleters are native: they need no GIL and no Python object, and may run on any
+// thread, also after the interpreter has ended.
 #include "damacy/device/dlpack_abi.h"
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace {
   throw nb::python_error();
 }
 
-// Runs when a capsule dies unconsumed: a consumer renames it.
+// Runs when a capsule is destroyed unconsumed; a consumer renames it.
 void drop_capsule(PyObject* capsule) {
   if (!PyCapsule_IsValid(capsule, "dltensor")) return;
   auto* tensor = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
@@ -32,7 +32,7 @@ bool is_pair(const nb::object& value) {
   return PyTuple_Check(value.ptr()) && PyTuple_Size(value.ptr()) == 2;
 }
 
-// Empty for what is no integer of 64 bits.
+// Empty if the object is not an integer of 64 bits.
 std::optional<std::int64_t> integer_of(nb::handle value) {
   if (!PyLong_Check(value.ptr()) || PyBool_Check(value.ptr())) return std::nullopt;
   int beyond = 0;
@@ -47,14 +47,14 @@ bool wants_versioned(const nb::object& max_version) {
   const auto major = integer_of(max_version[0]);
   const auto minor = integer_of(max_version[1]);
   if (!major || !minor || *major < 0 || *minor < 0)
-    throw nb::type_error("max_version: expected integers that are not negative");
+    throw nb::type_error("max_version: expected two integers, 0 or more");
   return *major >= 1;
 }
 
-// The consumer's stream, numbered as by DLPack.
+// The consumer's stream, in DLPack's numbering.
 std::optional<std::uint64_t> stream_of(const nb::object& stream, bool on_host) {
   if (stream.is_none()) return std::nullopt;
-  if (on_host) buffer_error("stream: a batch in host memory takes None only");
+  if (on_host) buffer_error("stream: expected None for a batch in host memory");
   const auto number = integer_of(stream);
   if (!number) buffer_error("stream: expected None or an integer");
   if (*number == -1) return Batch::kAnyStream;
@@ -62,7 +62,7 @@ std::optional<std::uint64_t> stream_of(const nb::object& stream, bool on_host) {
   return static_cast<std::uint64_t>(*number);
 }
 
-// Empty: a device that DLPack cannot name.
+// Empty if DLPack has no name for the device.
 std::optional<DlDevice> device_of(const nb::object& dl_device) {
   if (!is_pair(dl_device)) buffer_error("dl_device: expected None or a tuple (type, index)");
   const auto type = integer_of(dl_device[0]);
@@ -77,15 +77,14 @@ Batch::Export export_of(const Batch& batch, const nb::object& stream, const nb::
   const DlDevice own = batch.device();
   Batch::Export how;
   how.stream = stream_of(stream, batch.on_host());
-  const std::optional<DlDevice> asked = dl_device.is_none() ? own : device_of(dl_device);
-  if (asked != own) {
-    if (asked != DlDevice{1, 0})
-      buffer_error("dl_device: a batch is exported to its own device, or to the host (1, 0)");
+  const std::optional<DlDevice> wanted = dl_device.is_none() ? own : device_of(dl_device);
+  if (wanted != own) {
+    if (wanted != DlDevice{1, 0}) buffer_error("dl_device: expected the batch's own device, or the host (1, 0)");
     how.to_host = true;
   }
   how.copy = !copy.is_none() && nb::cast<bool>(copy);
   if (how.to_host && !copy.is_none() && !how.copy)
-    buffer_error("copy: a batch on a GPU reaches the host by a copy only");
+    buffer_error("copy=False: a batch on a GPU can be exported to the host only by a copy");
   return how;
 }
 
@@ -102,7 +101,7 @@ nb::object dlpack_capsule(const Batch& batch, nb::object stream, nb::object max_
                           nb::object copy) {
   const bool versioned = wants_versioned(max_version);
   const Batch::Export how = export_of(batch, stream, dl_device, copy);
-  // A copy waits for consumers' work, which may need the GIL.
+  // The copy waits for work of consumers, and that work may need the GIL.
   if (versioned)
     return capsule_of(without_gil([&] { return batch.to_dlpack_versioned(how); }), "dltensor_versioned",
                       drop_versioned_capsule);

@@ -1,4 +1,4 @@
-// Errors cross here: ours become the Python classes of damacy._core.errors, and str() of those comes back for its text.
+// Converts errors to the Python classes of damacy._core.errors, and makes the text for their str().
 #include "damacy/core/error.h"
 
 #include <typeinfo>
@@ -52,7 +52,7 @@ nb::dict attributes_of(const Error& error) {
   return out;
 }
 
-// Of any object. Bytes of names that are no UTF-8 come back as they were; what else cannot be encoded is escaped.
+// The text of any object as bytes. Surrogate escapes become the original bytes; other lone surrogates are escaped.
 std::string text_of(nb::handle value) {
   const nb::str shown(value);
   for (const char* unencodable : {"surrogateescape", "backslashreplace"}) {
@@ -95,7 +95,7 @@ std::string describe_error(int status, const nb::str& message, const nb::dict& a
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
-  } catch (const SourceFailure& failure) {  // the very object, with the traceback it has
+  } catch (const SourceFailure& failure) {  // raises the same object, with its traceback
     PyObject* const raised = failure.raised->get().ptr();
 #if PY_VERSION_HEX >= 0x030c0000
     PyErr_SetRaisedException(Py_NewRef(raised));
@@ -106,9 +106,9 @@ void translate(const std::exception_ptr& thrown, void*) {
   } catch (const Error& error) {
     const nb::object exception = exception_of(error);
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
-  } catch (const std::bad_cast&) {  // of an element of a sequence, or of a number
+  } catch (const std::bad_cast&) {  // an element of a sequence, or a number
     const nb::object exception =
-        exception_of(Error(Status::inval, "a value is of a wrong type, or a number is out of its range", "arguments"));
+        exception_of(Error(Status::inval, "an argument has a wrong type, or a number is out of range", "arguments"));
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   }
 }
@@ -124,10 +124,10 @@ nb::object exception_of(const Error& error) {
 void bind_errors(nb::module_& m) {
   nb::register_exception_translator(translate);
   m.def("describe_error", &describe_error, nb::arg("status"), nb::arg("message"), nb::arg("attributes"),
-        "The one line of an error, made as the C++ library makes it.");
+        "The text of an error in one line, as the C++ library formats it.");
   m.def(
       "without_secrets", [](const nb::str& uri) { return str_of(without_secrets(text_of(uri))); }, nb::arg("uri"),
-      "A uri with a scheme without user-info, query and fragment; anything else as it is.");
+      "Removes user info, query and fragment from a URI with a scheme; returns other text unchanged.");
   m.def("fork_epoch", &fork_epoch, "A number that differs between a process and its forked children.");
 }
 

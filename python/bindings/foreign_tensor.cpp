@@ -7,12 +7,12 @@
 #include <string>
 
 #include "damacy/core/checked.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::python {
 namespace {
 
-constexpr std::int32_t kMostAxes = 64;  // NumPy has as many
+constexpr std::int32_t kMostAxes = 64;  // as in NumPy
 
 [[noreturn]] void refuse(PyObject* type, const std::string& message) {
   PyErr_SetString(type, message.c_str());
@@ -22,11 +22,12 @@ constexpr std::int32_t kMostAxes = 64;  // NumPy has as many
 std::uint64_t item_bytes_of(const DLDataType& type) {
   const std::uint32_t bits = std::uint32_t{type.bits} * type.lanes;
   if (type.bits == 0 || type.lanes == 0 || type.bits % 8 != 0)
-    refuse(PyExc_TypeError, text("DLPack: elements of ", type.lanes, " times ", static_cast<int>(type.bits), " bits"));
+    refuse(PyExc_TypeError, formatted("DLPack: elements of {} lanes of {} bits are not supported", type.lanes,
+                                      static_cast<int>(type.bits)));
   return bits / 8;
 }
 
-// Of elements and what strides skip between them, in bytes; empty: more than memory has.
+// The bytes from the first to the last element, gaps included; empty if they exceed the address space.
 std::optional<std::int64_t> reach_of(const DLTensor& tensor, std::int64_t item_bytes) {
   std::optional<std::int64_t> reach = item_bytes;
   for (std::int32_t axis = 0; axis < tensor.ndim && reach; ++axis) {
@@ -42,12 +43,12 @@ std::optional<std::int64_t> reach_of(const DLTensor& tensor, std::int64_t item_b
 std::uint64_t bytes_of(const DLTensor& tensor, std::uint64_t item_bytes) {
   const std::span<const std::int64_t> shape(tensor.shape, static_cast<std::size_t>(tensor.ndim));
   for (const std::int64_t extent : shape)
-    if (extent < 0) refuse(PyExc_ValueError, text("DLPack: an extent of ", extent));
+    if (extent < 0) refuse(PyExc_ValueError, formatted("DLPack: invalid extent {}", extent));
   if (std::ranges::find(shape, 0) != shape.end()) return 0;
   auto bytes = std::optional(static_cast<std::int64_t>(item_bytes));
   for (const std::int64_t extent : shape) bytes = bytes ? checked_mul(*bytes, extent) : std::nullopt;
   if (!bytes || (tensor.strides != nullptr && !reach_of(tensor, static_cast<std::int64_t>(item_bytes))))
-    refuse(PyExc_ValueError, "DLPack: a shape or strides that reach further than memory");
+    refuse(PyExc_ValueError, "DLPack: shape and strides reach beyond the address space");
   return static_cast<std::uint64_t>(*bytes);
 }
 
@@ -55,13 +56,14 @@ std::uint64_t bytes_of(const DLTensor& tensor, std::uint64_t item_bytes) {
 
 ForeignTensor checked(const DLTensor& tensor) {
   if (tensor.ndim < 0 || tensor.ndim > kMostAxes || (tensor.ndim > 0 && tensor.shape == nullptr))
-    refuse(PyExc_ValueError, text("DLPack: a tensor of ", tensor.ndim, " axes, or without a shape"));
+    refuse(PyExc_ValueError, formatted("DLPack: a tensor of {} axes, or without a shape", tensor.ndim));
   const std::uint64_t item_bytes = item_bytes_of(tensor.dtype);
   const std::uint64_t bytes = bytes_of(tensor, item_bytes);
   const auto data = reinterpret_cast<std::uint64_t>(tensor.data);
   const auto address = checked_add(data, tensor.byte_offset);
   if (!address || !checked_add(*address, bytes) || (data == 0 && bytes != 0))
-    refuse(PyExc_ValueError, text("DLPack: ", bytes, " bytes at address ", data, " + ", tensor.byte_offset));
+    refuse(PyExc_ValueError, formatted("DLPack: invalid memory: {} bytes at address {} + {}", bytes, data,
+                                       std::uint64_t{tensor.byte_offset}));
   const auto axes = [&](const std::int64_t* of) {
     return tuple_of(std::span(of, static_cast<std::size_t>(tensor.ndim)));
   };

@@ -1,4 +1,4 @@
-// Checks the fields of a DLPack tensor from another library before they are used. Knows the structure; not who owns it.
+// Validates the fields of a DLPack tensor from another library. Knows the structure; not its owner.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@ namespace damacy::python {
 
 struct ForeignTensor {
   std::uint64_t address;
-  std::uint64_t bytes;  // of the elements, without what strides skip
+  std::uint64_t bytes;  // of the elements, without gaps between them
   std::uint64_t item_bytes;
   nb::tuple shape;
   nb::object strides;  // in elements, or None
 };
 
-// ValueError for numbers that no memory has, TypeError for elements that are no whole bytes.
+// ValueError for impossible sizes and addresses, TypeError for elements that are not whole bytes.
 [[nodiscard]] ForeignTensor checked(const DLTensor& tensor);
 
 }  // namespace damacy::python

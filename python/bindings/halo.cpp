@@ -1,4 +1,4 @@
-// Copy plans and halo wires for Python: tuples of integers in, plans out. Decides nothing.
+// Copy plans and halo wires for Python: converts tuples of integers to plans. Decides nothing.
 #include <map>
 
 #include <nanobind/stl/string.h>
@@ -6,6 +6,7 @@
 
 #include "bindings.h"
 #include "damacy/copy/copy_plan.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/halo/wire.h"
 #include "damacy/halo/work_order.h"
@@ -19,13 +20,13 @@ using Handles = std::vector<std::uint64_t>;
 Dims dims_of(nb::handle sequence) {
   Dims dims;
   for (const nb::handle item : sequence) {
-    if (dims.size() == kMaxRank) throw Error(Status::rank, text("more than ", kMaxRank, " axes"));
+    if (dims.size() == kMaxRank) throw Error(Status::rank, formatted("an array of more than {} axes", kMaxRank));
     dims.push_back(nb::cast<std::int64_t>(item));
   }
   return dims;
 }
 
-// (dtype, shape, strides, i_axis, j_axis), and where other strides rank the axes on a native wire: those
+// (dtype, shape, strides, i_axis, j_axis), and the strides that order the axes of a native wire if they are others.
 halo::Field field_of(nb::handle tuple) {
   halo::Field field;
   field.dtype = static_cast<Dtype>(nb::cast<int>(tuple[0]));
@@ -47,13 +48,13 @@ std::optional<halo::FieldBox> box_or_none(nb::handle tuple) {
   return box_of(tuple);
 }
 
-// (x box, y box or None, rotation, and for a scalar whether it is negated)
+// (x box, y box or None, rotation, for a scalar whether it is negated)
 halo::Entry entry_of(nb::handle tuple) {
   const bool negate = nb::len(tuple) > 3 && nb::cast<bool>(tuple[3]);
   return {box_of(tuple[0]), box_or_none(nb::object(tuple[1])), nb::cast<int>(tuple[2]), negate};
 }
 
-// A plan as Python holds it.
+// A plan, as Python sees it.
 struct CopyPlan {
   std::shared_ptr<const copy::Plan> plan;
   std::vector<std::int64_t> buffer_bytes;
@@ -106,10 +107,10 @@ void run_plan(const CopyPlan& plan, const Bases& bases, unsigned threads) {
 
 void launch_plan(const CopyPlan& plan, const Bases& bases, int device, std::uint64_t stream) {
   const int error = copy::launch_copies(*plan.plan, bases, device, stream);
-  if (error != 0) throw Error(Status::cuda, text("a launch of copies: CUDA error ", error), "cuda");
+  if (error != 0) throw Error(Status::cuda, formatted("launching copies failed: CUDA error {}", error), "cuda");
 }
 
-// A plan with the addresses it runs on.
+// A plan with the addresses that it copies from and to.
 struct BoundCopies {
   CopyPlan plan;
   copy::Bases bases;
@@ -126,7 +127,7 @@ class HaloQueue {
     const std::vector<Stream*> side = borrowed(others), before = borrowed(after);
     order_.run(borrow(stream), side, before, index_, plan.plan, std::move(bases));
   }
-  void run_alone(const BoundCopies& bound, std::uint64_t stream) {  // most calls; arguments cost, too
+  void run_alone(const BoundCopies& bound, std::uint64_t stream) {  // for most calls: each argument costs time
     order_.run(borrow(stream), {}, {}, index_, bound.plan.plan, bound.bases);
   }
   void run_bound(const BoundCopies& bound, std::uint64_t stream, const Handles& others, const Handles& after) {
@@ -195,7 +196,7 @@ void bind_halo(nb::module_& m) {
       .def("make_wait", &HaloQueue::make_wait)
       .def("mark", &HaloQueue::mark)
       .def("comes_after", &HaloQueue::comes_after);
-  m.def("device_of_pointer", [](std::uint64_t pointer) {  // CUDA's ordinal; 0 for memory that is not CUDA's
+  m.def("device_of_pointer", [](std::uint64_t pointer) {  // CUDA's device index; 0 for memory that is not CUDA's
     const auto device = bind_pointer(pointer);
     return device == nullptr ? 0 : device->index();
   });

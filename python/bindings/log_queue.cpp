@@ -1,13 +1,13 @@
-// Native log records on their way to Python's logging: a bounded queue that no native thread ever waits for.
+// The bounded queue of native log records for Python's logging. Native threads never wait for it.
 #include <deque>
 
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
-#include "damacy/core/text.h"
 
 namespace damacy::python {
 namespace {
@@ -38,7 +38,7 @@ void keep(LogLevel level, std::string_view line) {
 }
 
 nb::list drain() {
-  if (fork_epoch() != made_in) return {};  // the parent's queue: its lock may be held forever
+  if (fork_epoch() != made_in) return {};  // a copy of the parent's queue, whose lock may stay locked forever
   log_summaries();
   Queue& from = queue();
   std::deque<std::pair<LogLevel, std::string>> taken;
@@ -52,7 +52,7 @@ nb::list drain() {
   for (const auto& [level, line] : taken) out.append(nb::make_tuple(static_cast<int>(level), line));
   if (dropped > 0)
     out.append(nb::make_tuple(static_cast<int>(LogLevel::warn),
-                              text(dropped, " log records were dropped: the queue was full")));
+                              formatted("{} log records were dropped: the queue was full", dropped)));
   return out;
 }
 
@@ -60,7 +60,7 @@ nb::list drain() {
 
 void bind_log(nb::module_& m) {
   set_log_listener(keep);
-  m.def("drain_log_records", &drain, "Records since the last call: a list of (level, text).");
+  m.def("drain_log_records", &drain, "The records since the last call, as a list of (level, text).");
   m.def("set_log_level", [](int level) { set_log_level(static_cast<LogLevel>(level)); }, nb::arg("level"));
   m.def("set_log_quiet", &set_log_quiet, nb::arg("quiet"));
 }

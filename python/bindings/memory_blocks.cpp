@@ -46,13 +46,13 @@ nb::tuple described(const DLTensor& tensor, std::shared_ptr<void> owner, bool re
                         tensor.dtype.bits, tensor.dtype.lanes, said.shape, said.strides, read_only);
 }
 
-// Takes a capsule over: what was in it is ours to delete.
+// Consumes a capsule: its tensor is now deleted by this library.
 nb::tuple from_dlpack(nb::handle capsule) {
   release_waiting();
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
     auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     if (managed->version.major > 1) {
-      PyErr_SetString(PyExc_BufferError, "a DLPack capsule of a version above 1");
+      PyErr_SetString(PyExc_BufferError, "DLPack: major versions above 1 are not supported");
       throw nb::python_error();
     }
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
@@ -65,7 +65,7 @@ nb::tuple from_dlpack(nb::handle capsule) {
 }
 
 template <class Managed>
-struct Exported {  // what a capsule's deleter frees; native throughout
+struct Exported {  // freed by the deleter of a capsule; holds no Python object
   Managed managed{};
   std::shared_ptr<void> owner;
   std::vector<std::int64_t> shape, strides;
@@ -101,7 +101,7 @@ void drop(PyObject* capsule, const char* name) {
   managed->deleter(managed);
 }
 
-// `strides` in elements; flags as DLPack's.
+// `strides` in elements; `flags` as in DLPack.
 nb::object to_dlpack(const MemoryBlock& block, std::uint64_t address, std::vector<std::int64_t> shape,
                      std::vector<std::int64_t> strides, std::vector<int> device_and_type, bool versioned,
                      std::uint64_t flags) {

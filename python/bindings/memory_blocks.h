@@ -1,5 +1,5 @@
-// Pieces of memory that Python arrays lie in: ours, or of other libraries by DLPack. Shared by arrays, views and
-// capsules; the last to let go frees. Knows addresses and owners; not elements.
+// Blocks of memory of Python arrays: allocated here, or imported from other libraries by DLPack. Arrays, views and
+// capsules share a block; the last owner frees it. Knows addresses and owners; not elements.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ struct MemoryBlock {
   std::shared_ptr<void> owner;
 };
 
-// A Python object as owner. The last to let go may be any thread, without the GIL: the object is released by a later
-// call with it.
+// A Python object as owner of memory. Its last reference may be dropped on any thread without the GIL; a later call
+// that holds the GIL then releases the object.
 [[nodiscard]] std::shared_ptr<void> keep_alive(nb::object object);
-// Releases what waits for the GIL.
+// Releases the objects that wait for a call with the GIL.
 void release_waiting() noexcept;
 
 void bind_device_queue(nb::module_& m);

@@ -1,4 +1,4 @@
-// The extension damacy._native: what Python needs of the C++ library, and nothing that decides anything.
+// The extension damacy._native: makes the C++ library callable from Python. Decides nothing.
 #include <map>
 #include <utility>
 
@@ -79,7 +79,7 @@ nb::object python_part(const std::string& module, const std::string& name) {
 
 NB_MODULE(_native, m) {
   using namespace damacy::python;
-  nb::set_leak_warnings(false);  // objects alive at interpreter exit are legal
+  nb::set_leak_warnings(false);  // objects may be alive when the interpreter exits
   m.attr("__version__") = DAMACY_VERSION;
   bind_errors(m);
   bind_log(m);
@@ -92,5 +92,5 @@ NB_MODULE(_native, m) {
   m.def("open_array", &open_array_dict, nb::arg("uri"));
   m.def("backend_info", &backend_info);
   m.def("cuda_init_primary", &damacy::make_primary_current, nb::arg("device") = 0, nb::call_guard<Unlocked>(),
-        "Makes the primary context of `device` current on this thread unless one is; False without a usable GPU.");
+        "Makes the primary context of `device` current if this thread has none; False without a usable GPU.");
 }

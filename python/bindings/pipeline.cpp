@@ -1,4 +1,4 @@
-// Pipeline and Batch for damacy._pipeline.pipeline. Waits and native work drop the GIL.
+// Pipeline and Batch for damacy._pipeline.pipeline. Waits and native work release the GIL.
 #include "damacy/pipeline/pipeline.h"
 
 #include <charconv>
@@ -12,41 +12,42 @@
 #include <unistd.h>
 
 #include "bindings.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/host_device.h"
 
 namespace damacy::python {
 namespace {
 
-// Of the process, also of a child that another thread forked. It runs handlers of signals, and ends the interpreter.
+// Whether this is the main thread of the process, also in a child that another thread forked. The main thread runs
+// signal handlers and ends the interpreter.
 bool on_main_thread() {
   return ::gettid() == ::getpid();
 }
 
-// Lets signal handlers run while a call waits; what they raise leaves the call.
-// Only the main thread runs them.
+// Runs pending signal handlers while a call waits, and throws what they raise. Only the main thread runs them.
 void run_signal_handlers() {
   if (!on_main_thread() || !Py_IsInitialized()) return;
   const HeldGil gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-// A public question from Python 3.13 on; before, its name has an underscore. The stable ABI of 3.12 has neither.
+// The function is public since Python 3.13 and has an underscore before. The stable ABI of 3.12 has neither.
 bool interpreter_ends() {
-  using Question = int (*)();
-  static const auto ask = [] {
-    void* const known = ::dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
-    return reinterpret_cast<Question>(known != nullptr ? known : ::dlsym(RTLD_DEFAULT, "_Py_IsFinalizing"));
+  using Function = int (*)();
+  static const auto is_finalizing = [] {
+    void* const found = ::dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+    return reinterpret_cast<Function>(found != nullptr ? found : ::dlsym(RTLD_DEFAULT, "_Py_IsFinalizing"));
   }();
-  return ask != nullptr && ask() != 0;
+  return is_finalizing != nullptr && is_finalizing() != 0;
 }
 
-// While the interpreter ends, a thread other than the main one must not take the GIL: it stops here forever.
+// While the interpreter ends, only the main thread may take the GIL. Any other thread stops here forever.
 void stop_if_interpreter_ends() {
   while (interpreter_ends() && !on_main_thread()) ::pause();
 }
 
-// Torch, if it is imported and sees a GPU, puts the context of its current device on this thread. We import no torch.
+// If torch is imported and sees a GPU, lets torch make the context of its current device current on this thread. Does
+// not import torch.
 bool make_torch_context_current() {
   const HeldGil gil;
   const nb::dict modules = nb::borrow<nb::dict>(nb::module_::import_("sys").attr("modules"));
@@ -64,7 +65,7 @@ DeviceChoice device_of(const std::string& device) {
   int index = 0;
   const auto [end, error] = std::from_chars(device.data(), device.data() + device.size(), index);
   if (error != std::errc() || end != device.data() + device.size())
-    throw Error(Status::inval, text("there is no CUDA device ", device), "no-device").in_stage("create");
+    throw Error(Status::inval, formatted("there is no CUDA device {}", device), "no-device").in_stage("create");
   return {DeviceChoice::Kind::index, index};
 }
 
@@ -82,7 +83,7 @@ Verify verify_of(const std::string& name) {
   return name == "whole" ? Verify::whole : Verify::needed;
 }
 
-// `fields`: those of Config; device as "" | "cpu" | "cuda" | "N".
+// `fields`: the fields of Config, with `device` as "" | "cpu" | "cuda" | "N".
 Config config_of(const nb::dict& fields) {
   Config c;
   const auto number = [&](const char* name) { return nb::cast<std::int64_t>(fields[name]); };
@@ -177,7 +178,7 @@ nb::dict info_dict(const Batch& batch) {
   return out;
 }
 
-// A batch, and the samples that its rows were pushed as.
+// A batch, and the Python samples of its rows.
 struct BoundBatch {
   Batch native;
   std::vector<nb::object> samples;
@@ -240,7 +241,7 @@ HeldGil::HeldGil() {
   stop_if_interpreter_ends();
   try {
     state_ = PyGILState_Ensure();
-  } catch (...) {  // as below
+  } catch (...) {  // see ~Unlocked
     for (;;) ::pause();
   }
 }
@@ -253,15 +254,15 @@ Unlocked::~Unlocked() {
   stop_if_interpreter_ends();
   try {
     PyEval_RestoreThread(state_);
-  } catch (...) {  // the interpreter ended while we waited for the GIL, and unwinds this thread: it must not leave
+  } catch (...) {  // the interpreter ended during the wait for the GIL and unwinds this thread, which must stay here
     for (;;) ::pause();
   }
 }
 
 namespace {
 
-// The native pipeline and what of Python's it holds.
-// What a finalizer may need that runs while the interpreter ends, and pulls samples or meets an error.
+// Caches the Python objects that are needed to pull samples or to raise an error. A finalizer may do so while the
+// interpreter ends, when nothing can be imported.
 void keep_python_parts() {
   python_part("damacy._pipeline.sample", "Sample");
   python_part("damacy._core.errors", "make_error");
@@ -270,8 +271,9 @@ void keep_python_parts() {
   python_part("damacy._core.integers", "shown");
 }
 
+// The native pipeline, and the Python objects that it holds.
 struct BoundPipeline {
-  // Outlives the pipeline, whose end drops samples.
+  // Declared first, so that it outlives the pipeline, which drops samples when it ends.
   std::shared_ptr<SampleObjects> samples = std::make_shared<SampleObjects>();
   Pipeline native;
   std::shared_ptr<HeldObjects> held = std::make_shared<HeldObjects>();
@@ -290,7 +292,7 @@ void close(BoundPipeline& pipeline) {
   pipeline.samples->release_all();
 }
 
-// A source, a sample, or what a source raised, refers to the pipeline that holds it, and nothing else does.
+// Called for a cycle: a source, a sample or an exception of a source refers to the pipeline that holds it.
 int clear(PyObject* self) {
   try {
     if (nb::inst_ready(self)) close(*nb::inst_ptr<BoundPipeline>(self));
@@ -302,7 +304,7 @@ int clear(PyObject* self) {
 PyType_Slot collectable[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(&traverse)}, {Py_tp_clear, reinterpret_cast<void*>(&clear)}, {0, nullptr}};
 
-// `seconds` of the monotonic clock.
+// `seconds`: a time of the monotonic clock.
 Pipeline::Deadline deadline_at(std::optional<double> seconds) {
   if (!seconds) return std::nullopt;
   constexpr double kFar = 4e9;
@@ -310,8 +312,8 @@ Pipeline::Deadline deadline_at(std::optional<double> seconds) {
       std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(*seconds, kFar) * 1e9)));
 }
 
-// As Pipeline::take_due. Making the Python exception runs Python code, and so handlers of signals: when one raises, the
-// error stays due.
+// Like Pipeline::take_due. Creating the Python exception runs Python code, and with it signal handlers. If one of them
+// raises, the error is put back and stays due.
 std::optional<Batch> take_or_raise(Pipeline& pipeline) {
   try {
     return pipeline.take_due();
@@ -329,8 +331,8 @@ std::optional<Batch> take_or_raise(Pipeline& pipeline) {
   }
 }
 
-// The batch that is due, or what is due in its place is raised; None: nothing is due any more. The object is made
-// first, so that a batch taken is a batch had.
+// Returns the batch that is due, raises the error that is due in its place, or returns None. Allocates
+// the Python object first, so that no batch is lost if that fails.
 nb::object take_due(BoundPipeline& pipeline) {
   nb::object out = nb::inst_alloc(nb::type<BoundBatch>());
   std::vector<nb::object> samples;
@@ -383,8 +385,9 @@ void bind_pipeline(nb::module_& m) {
             const Unlocked unlocked;
             p.native.await_due(deadline_at(until));
           },
-          nb::arg("until").none(), "Waits until `due` has something, at most until that time of the monotonic clock.")
-      .def_prop_ro("due", &take_due, "Takes the batch that is due, raises the error that is, or gives None.")
+          nb::arg("until").none(),
+          "Waits until a batch or an error is due, at most until that time of the monotonic clock.")
+      .def_prop_ro("due", &take_due, "Takes the batch that is due, raises the error that is due, or returns None.")
       .def(
           "flush", [](BoundPipeline& p) { p.native.flush(); }, nb::call_guard<Unlocked>())
       .def("close",

@@ -1,4 +1,4 @@
-// What the command line asks about stored objects: the reads that a box would take, and whether every chunk decodes.
+// For the command line: the reads that a box needs, and verifying that every chunk decodes.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 

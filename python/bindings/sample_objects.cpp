@@ -19,7 +19,7 @@ std::shared_ptr<const void> SampleObjects::carry(nb::object sample) {
   carried.self = std::prev(carried_.end());
   carried.home = shared_from_this();
   carried.sample = sample.release().ptr();
-  // If this throws, it drops what it was given.
+  // If this throws, it deletes its argument.
   return {&carried, [](const void* dropped) { drop(static_cast<Carried*>(const_cast<void*>(dropped))); }};
 }
 
@@ -36,7 +36,7 @@ nb::object SampleObjects::take(const std::shared_ptr<const void>& carried) {
   return sample != nullptr ? nb::steal(std::exchange(sample, nullptr)) : nb::none();
 }
 
-// A finalizer may come back here, so what is walked is ours alone.
+// A finalizer may call this again, so the list is taken out before it is walked.
 void SampleObjects::release_dropped() {
   Carried* next = dropped_.exchange(nullptr, std::memory_order_acquire);
   while (next != nullptr) {

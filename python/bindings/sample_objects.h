@@ -1,6 +1,6 @@
-// The Python samples that native code carries for one pipeline, from a source to the batch that delivers them. Native
-// code drops a sample on any thread, without the GIL and under locks of its own: it is then only set aside, and its
-// reference goes at the next call with the GIL. Knows nothing of what a sample is.
+// The Python sample objects that native code carries for one pipeline, from a source to the batch that delivers them.
+// Native code drops a sample on any thread, without the GIL and possibly under locks. The object is then only put on a
+// list, and its reference is released at the next call with the GIL. Does not know what a sample is.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace damacy::python {
 
 namespace nb = nanobind;
 
-// The GIL guards it, except where a member says otherwise.
+// The GIL guards all members, unless a comment says otherwise.
 class SampleObjects : public std::enable_shared_from_this<SampleObjects> {
  public:
   SampleObjects() = default;
@@ -21,18 +21,18 @@ class SampleObjects : public std::enable_shared_from_this<SampleObjects> {
   SampleObjects(const SampleObjects&) = delete;
   SampleObjects& operator=(const SampleObjects&) = delete;
 
-  // Holds `sample` until the last copy of what it returns is gone, which may be dropped anywhere.
+  // Holds `sample` until the last copy of the returned pointer is destroyed, on any thread.
   std::shared_ptr<const void> carry(nb::object sample);
   // Returns the object given to carry(), for the thread that delivers its batch; None after release_all(). Cannot fail.
   static nb::object take(const std::shared_ptr<const void>& carried);
-  // Those that native code dropped. May run finalizers.
+  // Releases the samples that native code dropped. May run finalizers.
   void release_dropped();
   void release_all();
   int visit(visitproc visitor, void* arg) const;
 
  private:
   struct Carried {
-    PyObject* sample;                     // null: taken
+    PyObject* sample;                     // null: delivered
     std::shared_ptr<SampleObjects> home;  // until it is dropped
     std::list<Carried>::iterator self;
     Carried* next_dropped = nullptr;

@@ -1,5 +1,5 @@
-// Single reads of stored objects for damacy.zarr: array documents, stores, and jobs that ring a bell when they end. No
-// native thread takes the GIL: a bell is a file descriptor that the caller's event loop watches.
+// Single reads of stored objects for damacy.zarr: array documents, stores, and jobs that ring a bell when they end. A
+// bell is an eventfd that the caller's event loop watches, so that native threads never take the GIL.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -15,6 +15,7 @@
 #include "buffer_view.h"
 #include "damacy/copy/device_queue.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
@@ -27,8 +28,8 @@ namespace {
 
 constexpr std::size_t kOpenFiles = 256;
 
-// The threads of this process, one set for each number of them that was asked for. They stay: a read may let go of
-// them on one of their own.
+// The reader threads of this process: one set for each number of threads that a caller used. Sets are kept, because the
+// last reference to one may be dropped on one of its own threads.
 class Workers {
  public:
   std::shared_ptr<ReadWorkers> get(std::size_t threads) {
@@ -49,7 +50,7 @@ class Workers {
   }
 
  private:
-  // A forked child has none of its parent's threads and cannot join them.
+  // A forked child does not have its parent's threads and cannot join them.
   void leave_parents() {
     if (epoch_ == fork_epoch()) return;
     static_cast<void>(new auto(std::move(by_threads_)));
@@ -64,7 +65,7 @@ class Workers {
   std::map<std::size_t, std::shared_ptr<ReadWorkers>> by_threads_;
 };
 
-Workers& workers() {                        // with the GIL
+Workers& workers() {                        // the GIL is held
   static Workers* const all = new Workers;  // threads may outlive static objects
   return *all;
 }
@@ -72,7 +73,7 @@ Workers& workers() {                        // with the GIL
 class Bell {
  public:
   Bell() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-    if (fd_ < 0) throw Error(Status::io, text("no event descriptor: errno ", errno), "io").with_errno(errno);
+    if (fd_ < 0) throw Error(Status::io, formatted("eventfd failed: errno {}", errno), "io").with_errno(errno);
   }
   Bell(const Bell&) = delete;
   Bell& operator=(const Bell&) = delete;
@@ -99,7 +100,7 @@ class Bell {
   std::vector<std::uint64_t> ended_ DAMACY_GUARDED_BY(mutex_);
 };
 
-// Bytes that another store gave: whole objects, or pieces of them. The owner of the bytes keeps them until release().
+// Bytes that another store delivered: whole objects, or parts of them. Their owner keeps them until release().
 class GivenObject final : public Object {
  public:
   explicit GivenObject(std::string key) : key_(std::move(key)) {}
@@ -111,7 +112,7 @@ class GivenObject final : public Object {
       const std::uint64_t got = at == pieces_.end() || at->first > offset || offset - at->first > at->second.size()
                                     ? 0
                                     : at->second.size() - (offset - at->first);
-      throw Error(Status::io, text("short read: ", got, " of ", dst.size(), " bytes"), "short-read")
+      throw Error(Status::io, formatted("short read: {} of {} bytes", got, dst.size()), "short-read")
           .at_key(key_)
           .at_bytes(offset, offset + dst.size());
     }
@@ -166,7 +167,7 @@ void construct(SelectionPlan* at, std::shared_ptr<const Array> array, std::uint6
                          std::move(drop_axes));
 }
 
-// False: a form of selection that is not supported.
+// False if this form of selection is not supported.
 bool add(SelectionPlan& plan, const std::string& key, nb::handle chunk_selection, nb::handle out_selection) {
   const auto from = index_of(chunk_selection);
   const auto to = index_of(out_selection);
@@ -232,7 +233,7 @@ void bind_stores(nb::module_& m) {
   nb::class_<Store>(m, "Store").def_prop_ro("name", &Store::name);
   m.def(
       "file_store", [](const std::string& root) { return make_file_store(root, one_per_process<StoreFiles>().files); },
-      nb::arg("root"), "A directory; the files that stay open are shared by all.");
+      nb::arg("root"), "The store of a directory. All such stores share the cache of open files.");
   nb::class_<GivenStore, Store>(m, "GivenStore")
       .def(nb::init<std::string>(), nb::arg("name"))
       .def("put", &GivenStore::put, nb::arg("key"), nb::arg("offset"), nb::arg("content"), nb::arg("size"))

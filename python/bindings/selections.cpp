@@ -8,7 +8,7 @@ namespace {
 
 static_assert(std::is_same_v<Py_ssize_t, std::int64_t>, "shapes and strides of buffers are viewed as they are");
 
-// An entry that is no slice, int or NumPy scalar is looked at as an array.
+// An entry that is not a slice, int or NumPy scalar is treated as an array.
 bool is_array(nb::handle entry) {
   if (PySlice_Check(entry.ptr()) || PyLong_Check(entry.ptr())) return false;
   nb::object ndim = nb::steal(PyObject_GetAttrString(entry.ptr(), "ndim"));

@@ -1,5 +1,5 @@
-// From the indices that zarr-python passes to entries that C++ understands: numbers, slices, and views of arrays. Knows
-// Python's objects; not NumPy's rules (damacy/plan/indexing.h).
+// Converts the indices that zarr-python passes to C++: numbers, slices, and views of arrays. Knows Python's objects;
+// not NumPy's rules (damacy/plan/indexing.h).
 #pragma once
 
 #include <forward_list>
@@ -12,13 +12,13 @@
 
 namespace damacy::python {
 
-// One index; entries that are arrays lie in the views.
+// One index; the views hold its entries that are arrays.
 struct Index {
   std::vector<IndexEntry> entries;
   std::forward_list<BufferView> views;
 };
 
-// Empty: an entry of another kind.
+// Empty if an entry is of another kind.
 std::optional<Index> index_of(nb::handle selection);
 
 }  // namespace damacy::python

@@ -1,15 +1,15 @@
-// Python iterables of samples as sources. Every touch of a Python object holds the GIL.
+// Python iterables of samples as sources. Python objects are used only with the GIL held.
 #include <optional>
 
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
-#include "damacy/core/text.h"
+#include "damacy/core/formatted.h"
 
 namespace damacy::python {
 namespace {
 
-// As operator.length_hint(x, -1) >= 0; an Exception that a hint raises is no business of ours.
+// Like operator.length_hint(x, -1) >= 0; an Exception that a hint raises is ignored.
 bool tells_length(const nb::object& iterable) {
   try {
     return nb::cast<std::int64_t>(nb::module_::import_("operator").attr("length_hint")(iterable, -1)) >= 0;
@@ -74,9 +74,9 @@ class PythonSource final : public SampleSource {
   static Sample sample_of(const nb::object& item, std::int64_t position) {
     const nb::object type = python_part("damacy._pipeline.sample", "Sample");
     if (!nb::isinstance(item, type))
-      throw nb::type_error(("sample " + std::to_string(position) + ": expected Sample, got " + type_name(item) +
-                            ": write damacy.Sample(uri, aabb)")
-                               .c_str());
+      throw nb::type_error(
+          formatted("sample {}: expected Sample, got {}: write damacy.Sample(uri, aabb)", position, type_name(item))
+              .c_str());
     try {
       return sample_of(item);
     } catch (Error& error) {
@@ -100,14 +100,14 @@ class PythonSource final : public SampleSource {
 
   static std::string type_name(const nb::object& item) { return nb::cast<std::string>(item.type().attr("__name__")); }
 
-  // Of the next axis of `sample`.
+  // Reads the next axis of `sample`.
   static std::int64_t bound_of(const nb::object& value, const Sample& sample) {
     const long long bound = PyLong_AsLongLong(value.ptr());
     if (bound != -1 || !PyErr_Occurred()) return bound;
     PyErr_Clear();
     const nb::object shown = python_part("damacy._core.integers", "shown")(value);
     throw Error(Status::inval,
-                text("aabb axis ", sample.aabb.size(), ": ", nb::cast<std::string>(shown), " does not fit 64 bits"),
+                formatted("aabb axis {}: {} does not fit 64 bits", sample.aabb.size(), nb::cast<std::string>(shown)),
                 "aabb")
         .at_uri(sample.uri);
   }
@@ -115,7 +115,7 @@ class PythonSource final : public SampleSource {
   bool has_length_;
   std::shared_ptr<HeldObjects> among_;
   std::shared_ptr<SampleObjects> samples_;
-  PyObject* ends_batch_;  // a class, which python_part() keeps
+  PyObject* ends_batch_;  // a class; python_part() keeps it alive
   HeldObject iterator_;
   std::int64_t position_ = 0;
 };
@@ -132,7 +132,7 @@ HeldObject::~HeldObject() {
     object_.release();
     return;
   }
-  const HeldGil gil;  // the interpreter may end on the way to it
+  const HeldGil gil;  // the interpreter may end before the GIL is acquired
   among_->objects_.erase(among_->objects_.find(object_.ptr()));
   object_.reset();
 }

@@ -2,18 +2,18 @@ from collections.abc import Sequence
 from typing import Final
 
 def describe_error(status: int, message: str, attributes: dict) -> str:
-    """The one line of an error, made as the C++ library makes it."""
+    """The text of an error in one line, as the C++ library formats it."""
 
 def without_secrets(uri: str) -> object:
     """
-    A uri with a scheme without user-info, query and fragment; anything else as it is.
+    Removes user info, query and fragment from a URI with a scheme; returns other text unchanged.
     """
 
 def fork_epoch() -> int:
     """A number that differs between a process and its forked children."""
 
 def drain_log_records() -> list:
-    """Records since the last call: a list of (level, text)."""
+    """The records since the last call, as a list of (level, text)."""
 
 def set_log_level(level: int) -> None: ...
 def set_log_quiet(quiet: bool) -> None: ...
@@ -43,12 +43,14 @@ class Pipeline:
     def push(self, samples: object) -> None: ...
     def await_due(self, until: float | None) -> None:
         """
-        Waits until `due` has something, at most until that time of the monotonic clock.
+        Waits until a batch or an error is due, at most until that time of the monotonic clock.
         """
 
     @property
     def due(self) -> object:
-        """Takes the batch that is due, raises the error that is, or gives None."""
+        """
+        Takes the batch that is due, raises the error that is due, or returns None.
+        """
 
     def flush(self) -> None: ...
     def close(self) -> None: ...
@@ -156,30 +158,30 @@ class DeviceQueue:
 
 def device_queue(device: int) -> DeviceQueue:
     """
-    The queue of a CUDA device. Raises InvalidArgument where there is none.
+    The queue of a CUDA device. Raises InvalidArgument if there is no such device.
     """
 
 def new_device_queue(device: int) -> DeviceQueue:
-    """A queue of its own, as long as it is held."""
+    """A new queue of its own, which lives as long as the returned object."""
 
 class DeviceReads:
     pass
 
 def device_reads(device: int) -> DeviceReads:
     """
-    What reads into a CUDA device's memory go through. Raises InvalidArgument where there is none.
+    The selection reads into a CUDA device's memory. Raises InvalidArgument if there is no such device.
     """
 
 def lazy_device_reads(slab: int) -> DeviceReads:
     """
-    For tests: the host's memory behind a device that does everything at the last moment.
+    For tests: a lazy host device, which does each operation as late as possible.
     """
 
 def device_read_counters(reset: bool = False) -> dict: ...
 def device_block(queue: DeviceQueue, size: int) -> MemoryBlock: ...
 def current_cuda_device() -> int:
     """
-    The device that is current on this thread, else 0; -1 without a usable GPU.
+    The index of this thread's current device, 0 if it has none; -1 without a usable GPU.
     """
 
 class Store:
@@ -187,7 +189,9 @@ class Store:
     def name(self) -> str: ...
 
 def file_store(root: str) -> Store:
-    """A directory; the files that stay open are shared by all."""
+    """
+    The store of a directory. All such stores share the cache of open files.
+    """
 
 class GivenStore(Store):
     def __init__(self, name: str) -> None: ...
@@ -342,22 +346,20 @@ class CuFile:
 
 def begin_many(requests: object, exact: bool, stream: object | None) -> IoHandle: ...
 def cufile_look_in(packages: Sequence[str]) -> None:
-    """Folders of Python packages, where libcufile may lie."""
+    """Folders of Python packages that may contain libcufile."""
 
 def cufile_preference() -> tuple: ...
 def cufile_probe() -> dict: ...
 def io_uring_probe() -> dict: ...
 def io_settings() -> dict:
-    """The settings of file I/O as they are now."""
+    """The current settings of file I/O."""
 
 def io_change_settings(values: dict) -> None: ...
 def io_pause(paused: bool) -> None: ...
 def io_paused() -> bool: ...
 def io_replace_workers() -> None: ...
 def plain_pread(fd: int, buf: object, size: object | None = None, file_offset: object = 0) -> int:
-    """
-    One pread and no more: what a bound function costs at least, for the benchmark.
-    """
+    """Only a pread: the minimum cost of a bound function, for the benchmark."""
 
 def dlpack_memory(capsule: object) -> tuple: ...
 def io_register_memory(buf: object, registers: bool) -> None: ...
@@ -370,5 +372,5 @@ def open_array(uri: str) -> dict: ...
 def backend_info() -> dict: ...
 def cuda_init_primary(device: int = 0) -> bool:
     """
-    Makes the primary context of `device` current on this thread unless one is; False without a usable GPU.
+    Makes the primary context of `device` current if this thread has none; False without a usable GPU.
     """
