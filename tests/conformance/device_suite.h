@@ -16,7 +16,6 @@
 
 #include "damacy/core/error.h"
 #include "damacy/device/device.h"
-#include "damacy/device/ordered_alloc.h"
 #include "damacy/device/pool.h"
 
 namespace damacy {
@@ -261,30 +260,6 @@ TYPED_TEST_P(DeviceSuite, a_ring_of_staging_buffers_carries_every_byte_in_order)
   for (std::size_t i = 0; i < 50 * 64; ++i) ASSERT_EQ(back.bytes()[i], static_cast<std::byte>(i / 64)) << i;
 }
 
-TYPED_TEST_P(DeviceSuite, memory_in_order_is_given_back_behind_its_last_use) {
-  const auto ordered = this->device->make_ordered_memory();
-  if (ordered == nullptr) GTEST_SKIP() << "NOT TESTED: this device has no memory in the order of a stream";
-  const HostBuffer source = this->pinned(6), other = this->pinned(1), back = this->pinned(0);
-  const auto stream = this->device->make_stream();
-  const auto later = this->device->make_stream();
-  for (int round = 0; round < 20; ++round) {
-    OrderedBuffer buffer(ordered, this->kBytes);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % 256, 0u);
-    stream->wait(buffer.ready());
-    stream->copy(buffer.bytes(), source.bytes());
-    stream->copy(back.bytes(), buffer.bytes());
-    buffer.free_after({stream->record()});
-    buffer = {};
-    const OrderedBuffer next(ordered, this->kBytes);  // may be the same memory
-    later->wait(next.ready());
-    later->copy(next.bytes(), other.bytes());
-    later->record().wait();
-    stream->record().wait();
-    EXPECT_TRUE(this->holds(back, 6));
-    std::memset(back.data(), 0, back.size());
-  }
-}
-
 TYPED_TEST_P(DeviceSuite, foreign_streams_can_be_fenced_and_made_to_wait) {
   const auto ours = this->device->make_stream();
   const auto theirs = this->device->make_stream();
@@ -311,7 +286,6 @@ REGISTER_TYPED_TEST_SUITE_P(
     a_default_event_has_always_passed, a_stopped_wait_says_so, timed_events_tell_the_time_between_them,
     work_runs_in_stream_order_in_the_form_the_device_has, a_stream_may_go_before_its_work_is_done,
     streams_buffers_and_events_outlive_the_device_handle, another_thread_may_wait,
-    a_ring_of_staging_buffers_carries_every_byte_in_order, memory_in_order_is_given_back_behind_its_last_use,
-    foreign_streams_can_be_fenced_and_made_to_wait);
+    a_ring_of_staging_buffers_carries_every_byte_in_order, foreign_streams_can_be_fenced_and_made_to_wait);
 
 }  // namespace damacy

@@ -1,6 +1,8 @@
 #include "damacy/device/host_device.h"
 
+#include "conformance/alloc_suite.h"
 #include "conformance/device_suite.h"
+#include "conformance/ordered_alloc_suite.h"
 
 namespace damacy {
 namespace {
@@ -20,6 +22,13 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Eager, DeviceSuite, Eager);
 INSTANTIATE_TYPED_TEST_SUITE_P(Lazy, DeviceSuite, Lazy);
 INSTANTIATE_TYPED_TEST_SUITE_P(Random1, DeviceSuite, Random1);
 INSTANTIATE_TYPED_TEST_SUITE_P(Random2, DeviceSuite, Random2);
+INSTANTIATE_TYPED_TEST_SUITE_P(Eager, AllocSuite, MemoriesOf<Eager>);
+INSTANTIATE_TYPED_TEST_SUITE_P(Lazy, AllocSuite, MemoriesOf<Lazy>);
+INSTANTIATE_TYPED_TEST_SUITE_P(Random, AllocSuite, MemoriesOf<Random1>);
+INSTANTIATE_TYPED_TEST_SUITE_P(Eager, OrderedAllocSuite, Eager);
+INSTANTIATE_TYPED_TEST_SUITE_P(Lazy, OrderedAllocSuite, Lazy);
+INSTANTIATE_TYPED_TEST_SUITE_P(Random1, OrderedAllocSuite, Random1);
+INSTANTIATE_TYPED_TEST_SUITE_P(Random2, OrderedAllocSuite, Random2);
 
 // A small engine with places for bugs: staging (reused) -> device buffer (reused) -> result, on two streams.
 struct Bugs {
@@ -137,6 +146,18 @@ TEST(HostDevice, all_work_is_done_when_memory_is_given_back_and_at_the_latest_in
   EXPECT_EQ(runs, 1);
   device.reset();
   EXPECT_EQ(runs, 2);
+}
+
+TEST(HostDevice, giving_back_memory_in_order_runs_no_work) {
+  const auto device = make_host_device({.kind = HostOrder::Kind::lazy});
+  const auto ordered = device->make_ordered_memory();
+  const auto stream = device->make_stream();
+  OrderedBuffer buffer(ordered, 8);
+  stream->fill(buffer.bytes(), std::byte{1});
+  const Event used = stream->record();
+  buffer.free_after({used});
+  buffer = {};
+  EXPECT_FALSE(used.ready());
 }
 
 TEST(HostDevice, a_seed_replays_exactly) {

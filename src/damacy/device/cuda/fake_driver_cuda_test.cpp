@@ -3,7 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "conformance/alloc_suite.h"
 #include "conformance/device_suite.h"
+#include "conformance/ordered_alloc_suite.h"
 #include "damacy/device/cuda/context.h"
 #include "damacy/device/cuda/cuda_device.h"
 #include "damacy/device/cuda/event.h"
@@ -18,6 +20,8 @@ struct FakeFixture {
   static std::shared_ptr<Device> make() { return cuda::bind_primary(FakeCuda().api(), 1); }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(FakeCuda, DeviceSuite, FakeFixture);
+INSTANTIATE_TYPED_TEST_SUITE_P(FakeCuda, AllocSuite, MemoriesOf<FakeFixture>);
+INSTANTIATE_TYPED_TEST_SUITE_P(FakeCuda, OrderedAllocSuite, FakeFixture);
 
 // The driver needs a few asks until an event has passed.
 struct SlowFixture {
@@ -34,6 +38,7 @@ struct OldFixture {
   static std::shared_ptr<Device> make() { return cuda::bind_primary(FakeCuda(DAMACY_FAKE_OLD_CUDA).api(), 0); }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(OldFakeCuda, DeviceSuite, OldFixture);
+INSTANTIATE_TYPED_TEST_SUITE_P(OldFakeCuda, AllocSuite, MemoriesOf<OldFixture>);
 
 class CudaTest : public ::testing::Test {
  protected:

@@ -4,7 +4,9 @@
 
 #include <cuda_runtime.h>
 
+#include "conformance/alloc_suite.h"
 #include "conformance/device_suite.h"
+#include "conformance/ordered_alloc_suite.h"
 #include "damacy/device/cuda_device.h"
 
 namespace damacy {
@@ -18,6 +20,8 @@ struct GpuFixture {
   static std::shared_ptr<Device> make() { return any_gpu(); }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(Gpu, DeviceSuite, GpuFixture);
+INSTANTIATE_TYPED_TEST_SUITE_P(Gpu, AllocSuite, MemoriesOf<GpuFixture>);
+INSTANTIATE_TYPED_TEST_SUITE_P(Gpu, OrderedAllocSuite, GpuFixture);
 
 __global__ void add_one(unsigned char* bytes, unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
