@@ -1,4 +1,4 @@
-// Placements of more axes than a placement has: one record, run as it is or in portions.
+// The copiers' contract, and placements of more axes than a placement has: one record, run as it is or in portions.
 #include "damacy/copy/placement.h"
 
 #include <cstring>
@@ -6,22 +6,37 @@
 
 #include <gtest/gtest.h>
 
+#include "conformance/copier_suite.h"
+#include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
 #include "fakes/shallow_copier.h"
 
 namespace damacy {
 namespace {
 
-// A transpose of `rank` axes of two elements each, no two of which merge.
-BlockCopy transpose(std::uint32_t rank, Dtype dtype) {
-  BlockCopy copy;
-  copy.op = {dtype, dtype, false};
-  copy.rank = rank;
-  const auto element = static_cast<std::int64_t>(size_of(dtype));
-  for (std::uint32_t i = 0; i < rank; ++i) copy.axes[i] = {2, element << i, element << (rank - 1 - i)};
-  copy.dst_offset = 3 * element;
-  return copy;
-}
+template <HostOrder::Kind kind>
+struct HostFixture {
+  static TestedCopier make() {
+    return {make_host_device({.kind = kind, .seed = 3, .guard = true}), make_host_copier()};
+  }
+};
+struct ShallowFixture {
+  static TestedCopier make() {
+    return {make_host_device({.kind = HostOrder::Kind::lazy, .guard = true}),
+            std::make_unique<testing::ShallowCopier>()};
+  }
+};
+struct GpuFixture {
+  static TestedCopier make() {
+    if (probe_cuda().state != CudaState::usable) return {};
+    return {bind_primary_context(0), make_cuda_copier()};
+  }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(HostEager, CopierSuite, HostFixture<HostOrder::Kind::eager>);
+INSTANTIATE_TYPED_TEST_SUITE_P(HostLazy, CopierSuite, HostFixture<HostOrder::Kind::lazy>);
+INSTANTIATE_TYPED_TEST_SUITE_P(HostRandom, CopierSuite, HostFixture<HostOrder::Kind::random>);
+INSTANTIATE_TYPED_TEST_SUITE_P(HostShallow, CopierSuite, ShallowFixture);
+INSTANTIATE_TYPED_TEST_SUITE_P(Gpu, CopierSuite, GpuFixture);
 
 std::vector<std::byte> numbered(std::size_t bytes) {
   std::vector<std::byte> out(bytes);
@@ -47,27 +62,20 @@ std::vector<std::byte> run(Copier& copier, const BlockCopy& copy, const std::vec
   return out;
 }
 
-TEST(DeepPlacements, give_the_same_bytes_as_they_are_and_in_portions) {
+TEST(DeepPlacements, come_in_portions_to_a_copier_that_takes_none) {
   for (const std::uint32_t rank : {7u, 8u, 13u}) {
-    for (const Dtype dtype : {Dtype::u8, Dtype::u32}) {
-      const BlockCopy copy = transpose(rank, dtype);
-      const std::vector<std::byte> chunk = numbered(size_of(dtype) << rank);
-      ChunkLayout layout;
-      layout.chunk_bytes = chunk.size();
-      std::vector<std::byte> wanted(chunk.size() + 64);
-      run_block_copy(copy, chunk, wanted);
-      const auto whole = make_host_copier();
-      testing::ShallowCopier shallow;
-      EXPECT_EQ(run(*whole, copy, chunk, layout, 5), wanted);
-      EXPECT_EQ(run(shallow, copy, chunk, layout, 5), wanted);
-      EXPECT_EQ(shallow.most(), std::min(5u, 1u << (rank - Placement::kRank)));
-      EXPECT_FALSE(shallow.deep());
-    }
+    const std::vector<std::byte> chunk = numbered(std::size_t{1} << rank);
+    ChunkLayout layout;
+    layout.chunk_bytes = chunk.size();
+    testing::ShallowCopier shallow;
+    run(shallow, deep_transpose(rank, Dtype::u8), chunk, layout, 5);
+    EXPECT_EQ(shallow.most(), std::min(5u, 1u << (rank - Placement::kRank)));
+    EXPECT_FALSE(shallow.deep());
   }
 }
 
 TEST(DeepPlacements, of_shuffled_chunks_are_the_same_in_portions) {
-  const BlockCopy copy = transpose(9, Dtype::u16);
+  const BlockCopy copy = deep_transpose(9, Dtype::u16);
   const std::vector<std::byte> chunk = numbered(2 << 9);
   const ChunkLayout layout{ChunkLayout::Shuffle::bytes, 2, 256, chunk.size()};
   testing::ShallowCopier shallow;
@@ -79,13 +87,13 @@ TEST(DeepPlacements, take_one_record_whatever_their_rank) {
   PlacementList list;
   ChunkLayout layout;
   layout.chunk_bytes = std::uint64_t{1} << 32;
-  list.add(transpose(32, Dtype::u8), 0, 0, layout);
+  list.add(deep_transpose(32, Dtype::u8), 0, 0, layout);
   EXPECT_EQ(list.size(), 1u);
   EXPECT_LT(make_host_copier()->image_bytes(list), 2000u);
 }
 
 TEST(DeepPlacements, without_elements_are_dropped) {
-  BlockCopy copy = transpose(8, Dtype::u8);
+  BlockCopy copy = deep_transpose(8, Dtype::u8);
   copy.axes[3].extent = 0;
   PlacementList list;
   list.add(copy, 0, 0, {});
@@ -95,7 +103,7 @@ TEST(DeepPlacements, without_elements_are_dropped) {
 TEST(DeepPlacements, are_moved_with_their_list) {
   const std::vector<std::byte> chunk = numbered(1 << 8);
   std::vector<std::byte> out(chunk.size() + 64), wanted(chunk.size() + 64);
-  const BlockCopy copy = transpose(8, Dtype::u8);
+  const BlockCopy copy = deep_transpose(8, Dtype::u8);
   run_block_copy(copy, chunk, wanted);
   PlacementList list;
   ChunkLayout layout;
