@@ -105,7 +105,7 @@ TYPED_TEST_P(OrderedAllocSuite, memory_is_given_back_behind_the_uses_of_all_stre
   }
   buffer.free_after(uses);
   buffer = {};
-  this->take().free_after({});  // makes what was given back earlier free
+  (void)HostBuffer(this->device->device_memory(), 1);  // on a host device all work is done when this is given back
   for (const Event& use : uses) use.wait();
   for (const HostBuffer& back : backs) EXPECT_TRUE(this->holds(back, 5));
 }
