@@ -1,5 +1,5 @@
-# The front door. `make demo` and `make test` set up what they need; run again, they only do what changed.
-# Knows how parts are called; what they do is in CMakeLists.txt, pyproject.toml and the tools themselves.
+# The entry point for all tasks. `make demo` and `make test` set up what they need, and repeat only what changed.
+# Only calls the parts; CMakeLists.txt, pyproject.toml and the tools define what they do.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -16,9 +16,9 @@ APT_BUILD := ccache cmake g++ libbenchmark-dev libbz2-dev libfmt-dev libgtest-de
              libspdlog-dev libzstd-dev ninja-build python3-dev python3-venv rapidjson-dev zlib1g-dev
 APT_FUZZ := clang-19 libclang-rt-19-dev
 
-# $(call need_apt,PACKAGES): installs what is missing as root; else says what root should type, and stops.
+# $(call need_apt,PACKAGES): as root, installs missing packages; as another user, prints the command and stops.
 define need_apt
-	@if ! command -v dpkg-query >/dev/null; then echo "not Debian: these must be there: $(1)"; exit 0; fi; \
+	@if ! command -v dpkg-query >/dev/null; then echo "not Debian: make sure that these packages are installed: $(1)"; exit 0; fi; \
 	missing=; for p in $(1); do \
 	  [[ $$(dpkg-query -W -f '$${db:Status-Abbrev}' $$p 2>/dev/null) == ii* ]] || missing+=" $$p"; done; \
 	if [[ -z $$missing ]]; then exit 0; fi; \
@@ -43,7 +43,7 @@ setup: extension  ## packages, virtual environment, release build of the extensi
 apt:
 	$(call need_apt,$(APT_BUILD))
 
-# Any Python from 3.11 on; the system's where the first one on PATH is older.
+# Any Python from 3.11 on: the first one on PATH, or the system's if that is older.
 $(INSTALLED): requirements-dev.txt | apt
 	@if ! $(PY) -c '' 2>/dev/null; then \
 	  for python in $(PYTHON) python3 /usr/bin/python3; do \
@@ -69,7 +69,7 @@ extension: build/host/build.ninja | apt
 all-host: build/host/build.ninja | apt
 	@cmake --build build/host -j $(JOBS)
 
-# -- what people run ---------------------------------------------------------------------------------------------------
+# -- demo, tests, benchmarks, documentation ----------------------------------------------------------------------------
 
 .PHONY: demo
 demo: extension  ## the main job on real data, with a table, a comparison and demo.png
@@ -125,9 +125,9 @@ bench: extension  ## named scenarios compared with other readers; arguments in A
 
 DOCS_VENV := build/docs-venv
 
-# Its own environment: what builds a site is of no use to the library. The native module is not needed.
+# An environment of its own, because the library does not need these packages. The native module is not needed.
 $(DOCS_VENV)/.installed: docs/requirements.txt | $(INSTALLED)
-	@echo "installing what builds the documentation into $(DOCS_VENV)"
+	@echo "installing the packages that build the documentation into $(DOCS_VENV)"
 	@$(PY) -m venv --clear $(DOCS_VENV)
 	@$(DOCS_VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-input -r $<
 	@touch $@
@@ -139,9 +139,9 @@ docs: $(DOCS_VENV)/.installed  ## the documentation, in docs/_build/index.html; 
 
 COVERAGE_TOOLS := coverage==7.17.3 gcovr==8.8
 
-# The C++ library as its own tests run it, and the Python package as the Python tests run it with the release build.
+# Coverage of the C++ library by the C++ tests, and of the Python package by the Python tests with the release build.
 .PHONY: coverage
-coverage: extension  ## what tests run of C++ and Python, by layer, into bench/results/coverage.json and the documentation
+coverage: extension  ## test coverage of C++ and Python, by layer, into bench/results/coverage.json and the documentation
 	@$(PY) -m pip install -qq --disable-pip-version-check --no-input $(COVERAGE_TOOLS)
 	@cmake --preset coverage >/dev/null
 	@cmake --build build/coverage -j $(JOBS)
@@ -188,11 +188,11 @@ layers: $(INSTALLED)
 	$(PY) tools/check_threads.py
 
 .PHONY: workflows
-workflows: $(INSTALLED)  ## each step of hosted CI is a make target; runs actionlint where it is installed
+workflows: $(INSTALLED)  ## each step of hosted CI is a make target; runs actionlint if it is installed
 	$(PY) tools/check_workflows.py
 
 .PHONY: thread-safety
-thread-safety: build/host/build.ninja  ## clang: members that a mutex guards are touched with it held
+thread-safety: build/host/build.ninja  ## clang: guarded members are used only with their mutex held
 	$(call need_apt,clang-19)
 	$(PY) tools/check_thread_safety.py build/host
 
@@ -202,7 +202,7 @@ types: $(INSTALLED)  ## mypy, strict, on the package; mypy and pyright, strict, 
 	$(PY) tools/check_typing.py
 
 .PHONY: stubs
-stubs: extension  ## write python/damacy/_native.pyi anew
+stubs: extension  ## regenerate python/damacy/_native.pyi
 	@$(PY) -m nanobind.stubgen --quiet --module damacy._native --output-file python/damacy/_native.pyi
 	@$(VENV)/bin/ruff format --quiet python/damacy/_native.pyi
 
@@ -211,11 +211,11 @@ stubs-check: extension
 	$(PY) -m pytest -q python/tests/test_package.py -k stubs
 
 .PHONY: planted-faults
-planted-faults: all-host  ## leave out one wait at a time, or plant another fault: a test must notice
+planted-faults: all-host  ## remove one wait at a time, or plant another fault: a test must fail
 	$(PY) tools/plant_faults.py build/host
 	$(PY) tools/plant_halo_faults.py build/host
 
-# ThreadSanitizer cannot map its shadow under some kernels' address randomisation; setarch turns that off where it may.
+# ThreadSanitizer cannot map its shadow memory under some kernels' address randomisation; setarch disables that if allowed.
 NO_ASLR = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .PHONY: asan
@@ -241,7 +241,7 @@ fuzz: | apt  ## each fuzz target for FUZZ_SECONDS, after its corpus
 	  seeds=; [[ ! -d fuzz/corpus/$$name ]] || seeds=fuzz/corpus/$$name; \
 	  $$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
 	    -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$name $$seeds >$$log 2>&1 \
-	    || { tail -50 $$log; echo "fuzz $$name: failed; what did it is in build/fuzz/"; exit 1; }; \
+	    || { tail -50 $$log; echo "fuzz $$name: failed; the input is in build/fuzz/"; exit 1; }; \
 	  echo "fuzz $$name: $$(sed -n 's/stat::number_of_executed_units: *//p' $$log) inputs, no failure"; done; \
 	  (( found )) || { echo "no fuzz targets were built"; exit 1; }
 
@@ -255,7 +255,7 @@ WHEEL_DIST ?= dist
 WHEEL_SET ?=
 WHEEL_VENV := build/wheel-venv/bin
 
-# Python 3.11 gives a wheel for 3.11; any later one a wheel for 3.12 and all after it.
+# Python 3.11 builds a wheel for 3.11; any newer one a wheel for 3.12 and later.
 .PHONY: wheel
 wheel: | apt  ## a wheel in dist/, checked, installed and loaded once; WHEEL_CUDA=AUTO, ON or OFF
 	@$(WHEEL_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -274,7 +274,7 @@ wheel: | apt  ## a wheel in dist/, checked, installed and loaded once; WHEEL_CUD
 	@cd build && wheel-venv/bin/python -c 'import damacy; print("the wheel loads: damacy", damacy.__version__)'
 	@mkdir -p $(WHEEL_DIST) && mv build/wheel-fixed/damacy-*.whl $(WHEEL_DIST)/
 
-# What the wheels for everybody are built by: CUDA 12.4 for drivers from 525 on, and a C++ compiler for older systems.
+# The toolchains of the published wheels: CUDA 12.4 for drivers from 525 on, and a C++ compiler for older systems.
 CUDA_TOOLCHAIN := build/cuda-12.4
 CUDA_ARCHS := 75-real;80-real;86-real;89-real;90
 CUDA_WHEEL_TREE := wheel-cuda-12.4
@@ -302,7 +302,7 @@ wheel-host: $(ZIG)/bin/c++  ## a wheel without CUDA for glibc 2.28, by zig; not 
 	  WHEEL_SET='-C cmake.define.CMAKE_TOOLCHAIN_FILE=$(abspath $(ZIG))/toolchain.cmake'
 
 .PHONY: wheels
-wheels: wheel-cuda  ## the wheel for everybody, in dist/; then what it is, installed in an environment of its own
+wheels: wheel-cuda  ## the wheel to publish, in dist/; then prints its properties and tests it in an environment of its own
 	@PATH="$(CURDIR)/$(WHEEL_VENV):$(CURDIR)/$(CUDA_TOOLCHAIN)/bin:$$PATH" tools/show_wheels.sh $(WHEEL_VENV)/python \
 	  dist/damacy-*manylinux_2_34_x86_64.whl
 
@@ -324,7 +324,8 @@ gpu-folder: wheel  ## .gpu/: what tools/gpu_run.sh needs in addition to the chec
 	  -c requirements-dev.txt -d .gpu/whl numcodecs google_crc32c typing_extensions zarr donfig pyyaml
 	@ls .gpu/whl
 
-# Four wheels that behave differently on an H200: by CUDA 12.4, by the CUDA at hand, and with nothing but PTX of an older GPU.
+# Four wheels that behave differently on an H200: built by CUDA 12.4, by the installed CUDA, and two with only PTX of an
+# older GPU.
 GPU_WHEELS := .gpu12/cuda12 .gpu12/cuda13 .gpu12/ptx75 .gpu12/ptx80
 .gpu12/cuda12: ; @$(MAKE) wheel-cuda WHEEL_DIST=$@
 .gpu12/cuda13: ; @$(MAKE) wheel WHEEL_CUDA=ON WHEEL_DIST=$@
@@ -338,5 +339,5 @@ gpu-wheels: $(GPU_WHEELS)  ## .gpu12/: what tools/gpu_wheels.sh needs in additio
 	@du -sh .gpu12/*
 
 .PHONY: clean
-clean:  ## remove all that was built, but not .venv
+clean:  ## remove all build results, but not .venv
 	rm -rf build dist demo.png python/damacy/*.so

@@ -1,6 +1,6 @@
-# The compression libraries as imported targets: damacy::zstd, damacy::lz4 and so on. Used by the build and, from
-# the installed package, by those who link damacy: they are looked for on each machine, wherever CMake looks
-# (CMAKE_PREFIX_PATH). ZSTD_LIBRARY and so on name other files.
+# The compression libraries as imported targets: damacy::zstd, damacy::lz4 and so on. The build uses this file, and so
+# does the installed package, which looks for the libraries on the machine where damacy is linked, in CMake's search path
+# (CMAKE_PREFIX_PATH). ZSTD_LIBRARY and so on override the files.
 find_library(ZSTD_LIBRARY NAMES libzstd.a zstd)
 find_library(LZ4_LIBRARY NAMES liblz4.a lz4)
 find_library(ISAL_LIBRARY NAMES isal)

@@ -1,6 +1,6 @@
-// Included first into every source of a wheel that g++ 12 or newer builds: with the libstdc++ of RHEL 9 and
-// Ubuntu 22.04's GCC 11 (GLIBCXX_3.4.29) there is only the first version of condition_variable::wait. Newer ones have
-// both. They differ in what happens to a thread that is cancelled while it waits; none is.
+// Included first into every source of a wheel that g++ 12 or newer builds. The libstdc++ of RHEL 9 and Ubuntu 22.04
+// (GCC 11, GLIBCXX_3.4.29) has only the first version of condition_variable::wait; newer ones have both versions. They
+// differ only for a thread that is cancelled while it waits, which damacy never does.
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)

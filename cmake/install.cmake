@@ -5,7 +5,7 @@ endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Sets `out` to the headers, below src/, that the headers `from` include, and they themselves.
+# Sets `out` to the headers `from` and all headers below src/ that they include, directly or not.
 function(damacy_reached_headers out from)
   set(reached "")
   set(open ${from})

@@ -1,6 +1,6 @@
-# One static library a layer, in the order of src/damacy/LAYERS, which is the single truth about who may include whom.
-# A layer's sources are all its .cpp files but tests. What is in cuda/ folders takes the place of cuda_absent.cpp when
-# there is a CUDA compiler.
+# One static library per layer, in the order of src/damacy/LAYERS, which defines the layers that each layer may include.
+# A layer's sources are all its .cpp files except tests. If there is a CUDA compiler, the files in cuda/ folders replace
+# cuda_absent.cpp.
 set(DAMACY_SRC ${CMAKE_CURRENT_LIST_DIR}/../src/damacy)
 
 set(DAMACY_LINK_codec damacy::zstd damacy::lz4 damacy::isal damacy::lzma damacy::bzip2)
@@ -12,7 +12,7 @@ function(damacy_read_layers out)
   set(${out} ${lines} PARENT_SCOPE)
 endfunction()
 
-# Adds to `sources` of a layer, or takes away, by whether there is CUDA.
+# Adds sources of a layer to `sources`, or removes them, depending on whether there is CUDA.
 macro(damacy_choose_cuda layer)
   if(DAMACY_WITH_CUDA)
     file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${DAMACY_SRC}/${layer}/*.cu ${DAMACY_SRC}/${layer}/*.cpp)

@@ -1,6 +1,7 @@
-# The licences of what is linked into a wheel, taken from the packages it was linked from, next to our own in its
-# dist-info, and a list of it with versions (CycloneDX, in sboms/, where auditwheel puts its own of shared libraries).
-# THIRD_PARTY.md says what each is. Knows where Debian, pip, zig and the CUDA toolkit keep them.
+# Puts the licences of all components that are linked into a wheel into its dist-info, next to damacy's own, and a list of
+# the components with versions (CycloneDX) into sboms/, where auditwheel adds its list of shared libraries. Licences are
+# copied from the packages of the components. THIRD_PARTY.md describes each component. Knows where Debian, pip, zig and
+# the CUDA toolkit keep licences.
 if(NOT SKBUILD)
   return()
 endif()
@@ -10,7 +11,7 @@ set(DAMACY_NOTICES third-party-licenses)
 function(damacy_notice name)
   file(GLOB found ${ARGN})
   if(NOT found)
-    message(WARNING "no licence of ${name} at ${ARGN}: the wheel will be without it")
+    message(WARNING "no licence of ${name} found at ${ARGN}: the wheel will not contain it")
     return()
   endif()
   list(GET found 0 licence)
@@ -19,7 +20,7 @@ endfunction()
 
 set(DAMACY_COMPONENTS "")
 
-# damacy_component(NAME VERSION LICENCE PURL): one more line of the list.
+# damacy_component(NAME VERSION LICENCE PURL): adds a line to the list of components.
 macro(damacy_component name version licence purl)
   string(CONCAT line "    {\"type\": \"library\", \"name\": \"${name}\", \"version\": \"${version}\", "
     "\"licenses\": [{\"expression\": \"${licence}\"}], \"purl\": \"${purl}\"}")
@@ -37,7 +38,7 @@ endforeach()
 
 if(DAMACY_PYTHON)
   damacy_notice(nanobind ${NB_DIR}/../nanobind-*.dist-info/licenses/LICENSE ${NB_DIR}/LICENSE)
-  # Its hash map, by other authors, has its licence at the top of the header.
+  # nanobind's hash map is by other authors; its licence is at the top of the header.
   file(READ ${NB_DIR}/ext/robin_map/include/tsl/robin_map.h header)
   string(FIND "${header}" "*/" end)
   string(SUBSTRING "${header}" 0 ${end} licence)

@@ -1,4 +1,4 @@
-# Compiler, warnings and sanitizers for every target alike, and whether there is CUDA.
+# Compiler options, warnings and sanitizers for all targets, and whether to build with CUDA.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -21,7 +21,7 @@ if(SKBUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     $<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${CMAKE_CURRENT_LIST_DIR}/glibcxx_3_4_29.h>)
 endif()
 if(DAMACY_SANITIZE STREQUAL "address")
-  # Not vptr: its check opens a pipe, which a test that runs out of descriptors does not have.
+  # Without vptr: its check opens a pipe, which fails in a test that uses up all descriptors.
   target_compile_options(damacy_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined -fno-sanitize=vptr $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function> -fno-sanitize-recover=all -fno-omit-frame-pointer>)
   target_link_options(damacy_options INTERFACE -fsanitize=address,undefined)
@@ -40,7 +40,7 @@ foreach(include IN ITEMS ${ZSTD_INCLUDE} ${LZ4_INCLUDE} ${ISAL_INCLUDE} ${LZMA_I
   target_include_directories(damacy_options SYSTEM INTERFACE $<BUILD_INTERFACE:${include}>)
 endforeach()
 
-# CUDA: kernels are compiled when a compiler is at hand; nothing links the driver, which is opened at run time.
+# CUDA: kernels are compiled if there is a compiler. The driver is not linked; it is loaded at run time.
 set(DAMACY_CUDA_ARCHS "90-real" CACHE STRING "CMAKE_CUDA_ARCHITECTURES of the kernels, such as 80-real;90")
 set(DAMACY_CUDA_MORE_ARCHS "" CACHE STRING "architectures that the toolkit adds by itself, such as 100-real")
 set(DAMACY_WITH_CUDA OFF)
@@ -50,7 +50,7 @@ if(NOT USE_CUDA STREQUAL "OFF")
     set(DAMACY_WITH_CUDA ON)
     set(CMAKE_CUDA_COMPILER ${DAMACY_NVCC})
     if(NOT DAMACY_CUDA_ARCHS MATCHES "^[0-9]+[af]?(-real|-virtual)?(;[0-9]+[af]?(-real|-virtual)?)*$")
-      message(FATAL_ERROR "DAMACY_CUDA_ARCHS=${DAMACY_CUDA_ARCHS}: a list of numbers such as 80-real;90 is needed")
+      message(FATAL_ERROR "DAMACY_CUDA_ARCHS=${DAMACY_CUDA_ARCHS}: expected a list of architectures such as 80-real;90")
     endif()
     set(CMAKE_CUDA_ARCHITECTURES ${DAMACY_CUDA_ARCHS})
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
@@ -58,13 +58,13 @@ if(NOT USE_CUDA STREQUAL "OFF")
     find_package(CUDAToolkit REQUIRED)
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_EXTENSIONS OFF)
-    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc supports C++20
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     endif()
     set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
     if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13)
       set(compress -Xfatbin=-compress-all)
-    else()  # by zstd, which drivers before CUDA 12.4 do not unpack
+    else()  # newer nvcc could use zstd, which drivers before CUDA 12.4 cannot decompress
       set(compress --compress-mode=size)
     endif()
     target_compile_options(damacy_options INTERFACE

@@ -1,6 +1,6 @@
-# The libraries that damacy is built with: headers and libraries wherever CMake looks (CMAKE_PREFIX_PATH, so conda and
-# Spack too). What is missing ends the configuration in one line, with the packages that this distribution calls it.
-set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # a project that adds this folder links them, too
+# Finds the libraries that damacy is built with, in CMake's search path (CMAKE_PREFIX_PATH, which includes conda and
+# Spack). If one is missing, the configuration ends with one line that names the packages of this distribution.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # a project that adds this folder links them too
 find_package(Threads REQUIRED)
 include(${CMAKE_CURRENT_LIST_DIR}/damacy-libraries.cmake)
 find_path(ZSTD_INCLUDE zstd.h)
@@ -10,11 +10,11 @@ find_path(LZMA_INCLUDE lzma.h)
 find_path(BZIP2_INCLUDE bzlib.h)
 find_path(RAPIDJSON_INCLUDE rapidjson/rapidjson.h)
 find_package(spdlog QUIET)
-if(SKBUILD AND TARGET fmt::fmt-header-only)  # a wheel carries one library less
+if(SKBUILD AND TARGET fmt::fmt-header-only)  # a wheel then contains one shared library less
   set_target_properties(spdlog::spdlog_header_only PROPERTIES INTERFACE_LINK_LIBRARIES "Threads::Threads;fmt::fmt-header-only")
 endif()
 
-# damacy_package(FOUND NAME PACKAGES): notes that NAME is missing, unless FOUND; PACKAGES by apt, dnf and conda.
+# damacy_package(FOUND NAME PACKAGES): records that NAME is missing unless FOUND. PACKAGES: its names in apt, dnf, conda.
 function(damacy_package found name)
   if(found)
     return()
@@ -42,7 +42,7 @@ damacy_wants(BZIP2_LIBRARY BZIP2_INCLUDE bzip2 libbz2-dev bzip2-devel bzip2)
 damacy_wants(RAPIDJSON_INCLUDE RAPIDJSON_INCLUDE RapidJSON rapidjson-dev rapidjson-devel rapidjson)
 damacy_wants(spdlog_FOUND spdlog_FOUND spdlog libspdlog-dev spdlog-devel spdlog)
 
-# How packages are installed here: by conda where its environment is active, else by /etc/os-release.
+# The package manager of this machine: conda if an environment is active, else according to /etc/os-release.
 function(damacy_install_line out)
   set(manager conda)
   set(command "conda install -c conda-forge")
@@ -65,5 +65,5 @@ get_property(missing GLOBAL PROPERTY DAMACY_MISSING)
 if(missing)
   damacy_install_line(line)
   string(JOIN ", " missing ${missing})
-  message(FATAL_ERROR " damacy is built with libraries that are not here: ${missing}. Install them: ${line}")
+  message(FATAL_ERROR " damacy needs libraries that were not found: ${missing}. Install them: ${line}")
 endif()

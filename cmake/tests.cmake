@@ -1,9 +1,8 @@
-# The C++ test programs: <layer>_tests has the *_test.cpp files of a layer; sweep_tests, file_io_soak and
-# stage_check cross layers.
-# Also the fake libraries for tests.
+# The C++ test programs: <layer>_tests has the *_test.cpp files of a layer; sweep_tests, file_io_soak and stage_check
+# cross layers. Also the fake libraries for tests.
 set(DAMACY_TEST_FILES ${CMAKE_CURRENT_LIST_DIR}/../tests)
 
-# What a test needs to play nvCOMP: two versions that will do, one that is too old, one without functions.
+# Fakes of nvCOMP for tests: two supported versions, one that is too old, one without functions.
 function(damacy_add_fake_nvcomp)
   foreach(fake "4 4100" "5 5200" "6 6000" "hollow 5100")
     string(REPLACE " " ";" fake ${fake})
@@ -32,7 +31,7 @@ function(damacy_add_fakes)
   damacy_add_fake_nvcomp()
 endfunction()
 
-# Gives `program` the paths of the fakes that tests of its layer open.
+# Defines for `program` the paths of the fake libraries that its tests load.
 function(damacy_use_fakes program layer)
   if(layer STREQUAL "fileio")
     add_dependencies(${program} damacy_fake_cufile)
@@ -61,7 +60,7 @@ function(damacy_add_layer_tests layer)
     list(APPEND tests ${decorators})
   endif()
   if(NOT DAMACY_WITH_CUDA)
-    list(FILTER tests EXCLUDE REGEX "_cuda_test\\.cpp$|\\.cu$")  # want the toolkit; other tests in cuda/ folders do not
+    list(FILTER tests EXCLUDE REGEX "_cuda_test\\.cpp$|\\.cu$")  # need the toolkit; other tests in cuda/ folders do not
   endif()
   if(NOT tests OR NOT TARGET damacy_${layer})
     return()
@@ -73,7 +72,7 @@ function(damacy_add_layer_tests layer)
   gtest_discover_tests(${layer}_tests PROPERTIES TIMEOUT 120 DISCOVERY_TIMEOUT 60)
 endfunction()
 
-# Failures of every kind, injected one after another. A program of its own: it replaces operator new.
+# Injects failures of every kind, one after another. A program of its own, because it replaces operator new.
 function(damacy_add_sweeps)
   file(GLOB sweeps CONFIGURE_DEPENDS ${DAMACY_TEST_FILES}/sweeps/*.cpp)
   add_executable(sweep_tests ${sweeps})
@@ -94,7 +93,7 @@ function(damacy_add_file_io_soak)
   set_tests_properties(file_io_soak PROPERTIES TIMEOUT 180)
 endfunction()
 
-# Compares chunks decoded by a device and by the host; a few thousand of them as a test. Runs on a GPU, too.
+# Compares chunks decoded by a device and by the host; a few thousand of them as a test. Also runs on a GPU.
 function(damacy_add_stage_check)
   add_executable(stage_check ${DAMACY_TEST_FILES}/stages/stage_check.cpp ${DAMACY_TEST_FILES}/stages/comparison.cpp)
   target_link_libraries(stage_check PRIVATE damacy damacy_options ${DAMACY_LINK_codec} ${DAMACY_LINK_core})
@@ -104,7 +103,7 @@ function(damacy_add_stage_check)
   set_tests_properties(stage_check PROPERTIES TIMEOUT 180)
 endfunction()
 
-# The installed package: what it has, and programs that are built against it.
+# Tests of the installed package: its contents, and programs that are built with it.
 function(damacy_add_package_test)
   if(NOT DAMACY_INSTALL OR DAMACY_SANITIZE OR SKBUILD)
     return()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts together nvcc 13.0 of PyPI for x86-64 machines that compile for aarch64 servers ("sbsa": GH200, GB200), in FOLDER.
-# Nothing is installed. Needs pip of PY. The C++ compiler is that of tools/arm64_toolchain.sh.
+# Unpacks nvcc 13.0 from PyPI into FOLDER, for x86-64 machines that compile for aarch64 servers ("sbsa": GH200, GB200).
+# Installs nothing. Needs pip of PY. Uses the C++ compiler of tools/arm64_toolchain.sh.
 #
 # usage: tools/arm64_cuda.sh FOLDER
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts together, in FOLDER, what builds damacy for aarch64 on an x86-64 Debian and runs it there. Nothing is installed.
+# Collects in FOLDER what is needed to build damacy for aarch64 on an x86-64 Debian and to run it there. Installs nothing.
 #   tools/      g++ 12 for aarch64 and qemu's user mode, of Debian 12, for x86-64
 #   sysroot/    the libraries that damacy is built with, their headers, and Python 3.11, of Debian 12, for aarch64
 #   venv/       bin/python is that Python under qemu, with the Python packages that tests use; damacy is this checkout's
@@ -44,10 +44,10 @@ private_apt "$work/arm64" arm64 "${BOOKWORM[@]}"
 # shellcheck disable=SC2086
 apt-get install -qq --download-only --yes --no-install-recommends $ROOT >/dev/null
 unpack "$folder/sysroot" "$work"/arm64/archives/*.deb
-# qemu looks for every file here first: what is only for running must not hide this machine's own.
+# qemu looks for every file here first, so files that are needed only at run time must not hide this machine's files.
 rm -rf "$folder"/sysroot/{etc,var,tmp,run,bin,sbin,usr/sbin,usr/share/doc}
 
-# By these scripts, binutils find libraries of theirs that are not installed.
+# With these scripts binutils find their own libraries, which are not installed.
 programs="$folder/tools/usr/bin" bin="$folder/tools/bin"
 mkdir -p "$bin"
 for tool in ar as ld nm objcopy objdump ranlib strip; do
@@ -80,7 +80,7 @@ set(Python_EXECUTABLE "$folder/venv/bin/python" CACHE FILEPATH "")
 set(Python_INCLUDE_DIR "$folder/sysroot/usr/include/python3.11" CACHE PATH "")
 CMAKE
 
-# Python finds its packages by its own name, so that name is a script that starts qemu: so do the processes it starts.
+# Python finds its packages by the path of its program. So that path is a script that starts qemu, also for subprocesses.
 site="$folder/venv/lib/python3.11/site-packages"
 mkdir -p "$folder/venv/bin" "$site"
 cat >"$folder/venv/bin/python" <<PYTHON

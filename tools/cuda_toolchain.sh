@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Puts together nvcc 12.4 with what wheels need, in FOLDER: kernels for drivers of CUDA 12.0 and later, and for GPUs of
-# compute capability 7.5 to 12.0. Nothing is installed. Packages are pinned by their SHA-256. Needs apt-get, dpkg and pip.
-#   compiler         nvcc 12.4.131 of Debian trixie non-free, which has all of it; its programs run on Debian 12, too
+# Collects nvcc 12.4 and what wheels need in FOLDER: kernels for drivers of CUDA 12.0 and later, and for GPUs of compute
+# capability 7.5 to 12.0. Installs nothing. Packages are pinned by their SHA-256. Needs apt-get, dpkg and pip.
+#   compiler         nvcc 12.4.131 of Debian trixie non-free, which is complete; its programs also run on Debian 12
 #   headers          of PyPI: nvcc, runtime and NVTX 12.4, CCCL 12.9
-#   static runtime   12.9.79 of PyPI, which came first with one; minor versions of CUDA 12 are compatible
-#   ptxas 12.9       of PyPI: makes cubins for 10.0 and 12.0 from 12.4's PTX; bin/fatbinary adds them
+#   static runtime   12.9.79 of PyPI, the first version there with one; minor versions of CUDA 12 are compatible
+#   ptxas 12.9       of PyPI: compiles 12.4's PTX to cubins for 10.0 and 12.0; bin/fatbinary adds them
 #   licences/        of each
 #
 # usage: tools/cuda_toolchain.sh FOLDER
@@ -21,7 +21,7 @@ for needed in apt-get dpkg sha256sum; do
 done
 
 checked() {  # checked FILE SHA256
-  echo "$2  $1" | sha256sum --check --quiet || { echo "$1 is not the file that is expected"; exit 1; }
+  echo "$2  $1" | sha256sum --check --quiet || { echo "$1 has another SHA-256 than expected"; exit 1; }
 }
 
 compiler() {
@@ -52,7 +52,7 @@ from_pypi nvidia-cuda-cccl-cu12 12.9.27 37869e17ce2e1ecec6eddf1927cca0f8c34e64fd
 from_pypi nvidia-cuda-runtime-cu12 12.9.79 25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3
 from_pypi nvidia-cuda-nvcc-cu12 12.9.86 5d6a0d32fdc7ea39917c20065614ae93add6f577d840233237ff08e9a38f58f0
 
-# In the places where nvcc and CMake look.
+# Moves files to where nvcc and CMake look for them.
 made="$work/made"
 mkdir -p "$made"/{bin/12.9,bin/plain,include,lib64,nvvm/bin,licences}
 programs="$work/deb/usr/lib/nvidia-cuda-toolkit"
@@ -72,7 +72,7 @@ cp "$work"/licences/*.txt "$made/licences/"
 cp "$work/deb/usr/share/doc/nvidia-cuda-toolkit/copyright" "$made/licences/nvidia-cuda-toolkit.txt"
 cp "$made/licences/nvidia-cuda-runtime-cu12-12.9.79.txt" "$made/EULA.txt"  # of what is linked into a wheel
 
-# As toolkits have it: the versions of the compiler and of what is linked into a wheel differ.
+# As in a toolkit. The versions of the compiler and of the runtime that is linked into a wheel differ.
 echo '{"cuda": {"version": "12.4.131"}, "cuda_nvcc": {"version": "12.4.131"}, "cuda_cudart": {"version": "12.9.79"}}' \
   >"$made/version.json"
 
@@ -87,8 +87,8 @@ PROFILE
 
 cat >"$made/bin/fatbinary" <<'FATBINARY'
 #!/bin/sh
-# The step of nvcc that packs a kernel's images. Where PTX for 9.0 is among them, cubins for 10.0 and 12.0 are added, for
-# which nvcc 12.4 has no name: ptxas 12.9 makes them from that PTX.
+# The step of nvcc that packs a kernel's images. If PTX for 9.0 is among them, it adds cubins for 10.0 and 12.0, which nvcc
+# 12.4 does not know: ptxas 12.9 compiles them from that PTX.
 set -e
 here=$(dirname "$(readlink -f "$0")")
 ptx= line=

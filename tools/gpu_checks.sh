@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Whether the kernels are safe on any input: mutated frames under canaries, then compute-sanitizer. From the root of a
-# checkout on a machine with a GPU; programs that were carried along lie in .gpu/bin/ (or build/bench/):
+# Checks that the kernels are safe on any input: mutated frames between canaries, then compute-sanitizer. Run it in the
+# root of a checkout on a machine with a GPU. It uses these programs in .gpu/bin/ (or build/bench/):
 #   codec_bench      of bench/codec/build.sh       copy_cuda_check  of bench/copy/build.sh, may be missing
 #   codec_tests, device_tests, stage_check         built with CUDA, may be missing
 #
 # usage: tools/gpu_checks.sh OUT SECONDS     SECONDS for each of zstd, LZ4 and blosc mutated, zstd and LZ4 generated;
-# 0: sanitizers alone. Results: OUT/checks.jsonl, OUT/*.log, and OUT/frames.txt, which keeps the totals of all runs: give
-# the same OUT again to go on.
-# SANITIZE=0 leaves the sanitizers out. The status is 0 when nothing was found.
+# 0: only sanitizers. Results: OUT/checks.jsonl, OUT/*.log, and OUT/frames.txt, which keeps the totals of all runs: use
+# the same OUT again to continue.
+# SANITIZE=0 leaves the sanitizers out. The status is 0 if nothing was found.
 set -uo pipefail
 [[ $# == 2 ]] || { sed -n '2,/^# SANITIZE/s/^# \{0,1\}//p' "$0"; exit 2; }
 cd "$(dirname "$0")/.."
@@ -32,13 +32,13 @@ step() {  # step LIMIT NAME COMMAND...
   failed=1
 }
 
-# 137 and 124 of a mutated run mean a hang: a kernel that does not end.
+# Status 137 or 124 of a mutated run means a hang: a kernel that does not end.
 mutated() {  # mutated SUBJECT
   step "$((seconds + 60))" "mutated-$1" "$bench" mutated --subject "$1" --largest 4096 --seconds "$seconds" \
     --ledger "$out/frames.txt" --checked 0.02
 }
 
-# Levels -5 to 22 as the libraries write them; the contents are known.
+# Frames of levels -5 to 22 that the libraries wrote, with known contents.
 generated() {  # generated SUBJECT
   step "$((seconds + 60))" "generated-$1" "$bench" generated --subject "$1" --largest 4096 --seconds "$seconds" \
     --ledger "$out/frames.txt"
@@ -56,7 +56,7 @@ sanitized() {  # sanitized TOOL
   [[ $1 == racecheck ]] && more=(--placements 20) || more=(--placements 200)
   name="$(program copy_cuda_check)"
   [[ -z "$name" ]] || step 120 "$1-copy" "${under[@]}" "$name" check --seconds 5 --exact "${more[@]}"
-  [[ $1 != racecheck ]] || return 0  # whole suites take it hours
+  [[ $1 != racecheck ]] || return 0  # racecheck takes hours for whole suites
   for name in codec_tests device_tests; do
     [[ -z "$(program $name)" ]] || step 180 "$1-$name" "${under[@]}" "$(program $name)" --gtest_brief=1 \
       --gtest_filter='CudaFrames*:*Gpu*:-*graph*:*too_much*'
@@ -70,7 +70,7 @@ if [[ "$seconds" != 0 ]]; then
   for subject in zstd lz4; do generated "$subject"; done
   cat "$out/frames.txt"
 fi
-# Staging, decoding and placing against the host's decoder: 10 million chunks, some minutes on 16 cores.
+# Compares staging, decoding and placing with the host's decoder: 10 million chunks, some minutes on 16 cores.
 name="$(program stage_check)"
 if [[ -n "$name" && "$seconds" != 0 ]]; then
   step 600 stage-check "$name" --device cuda --chunks "${STAGE_CHUNKS:-10000000}" --seconds 500

@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
-# What a machine with a GPU shows, from the root of a checkout and the folder .gpu/ that was carried along with it:
-#   .gpu/whl/*.whl   damacy for that Python, and what the tests need that is not there: numcodecs, google_crc32c, zarr …
-#   .gpu/site/       packages that are not in a wheel, after those that are
-#   .gpu/bin/*       C++ test programs built with CUDA, where they are wanted; .gpu/lib/*.so* what those link
-# `make gpu-folder` fills it. Nothing is fetched. Parts run in the order given, each ended after its seconds; results go to $OUT (else build/gpu).
+# Runs tests and benchmarks on a machine with a GPU, in the root of a checkout with the folder .gpu/ copied into it:
+#   .gpu/whl/*.whl   damacy for that machine's Python, and packages that the tests need: numcodecs, google_crc32c, zarr …
+#   .gpu/site/       packages without a wheel, searched after those with one
+#   .gpu/bin/*       C++ test programs built with CUDA, optional; .gpu/lib/*.so*: their libraries
+# `make gpu-folder` fills it. Downloads nothing. Parts run in the given order, each for at most its seconds; results go to
+# $OUT (else build/gpu).
 #
-# usage: tools/gpu_run.sh PART[=SECONDS]...      the status is 0 when all parts went well
+# usage: tools/gpu_run.sh PART[=SECONDS]...      the status is 0 if all parts passed
 #   tests=520      all tests marked gpu; SELECT: pytest's -k
 #   native=120     the C++ tests
-#   cases=420      2,000 random cases (CASES) in JOBS processes: CUDA's bytes are the host's
+#   cases=420      2,000 random cases (CASES) in JOBS processes: bytes of CUDA and host must be equal
 #   races=300      1,000 rounds (ROUNDS) of each delayed reader
 #   bench=500      scenarios (SCENARIOS) with their ceilings, compared with PEERS; SET: more settings, FIELD=VALUE …
-#   training=150   how much a loop of matrix products slows down while it is fed
+#   training=150   how much a loop of matrix products slows down while batches are delivered
 #   sanitize=400   memcheck, initcheck and racecheck on a selection of tests and on the C++ tests
-#   soak=500       random cases, ever new ones (from FIRST_CASE), for as long as the time lasts
-# WHEELS: other folders of wheels, in place of .gpu.
-# WITHOUT_GPU=1 tries the script itself on a machine that has none.
+#   soak=500       new random cases (from FIRST_CASE) until the time is over
+# WHEELS: folders of wheels to use instead of .gpu.
+# WITHOUT_GPU=1 tests the script itself on a machine without a GPU.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 me="tools/${0##*/}"
@@ -35,9 +36,9 @@ install() {
     [[ -n "${WITHOUT_GPU:-}" ]] || exit 1
 }
 
-# --- the parts: each is run by this script in a process of its own, with LIMIT seconds --------------------------------
+# --- the parts: this script runs each in a process of its own, for at most LIMIT seconds ------------------------------
 
-gpu_pytest() {  # without the plug-ins that pyproject.toml counts on
+gpu_pytest() {  # without the plug-ins that pyproject.toml expects
   python3 -m pytest -m gpu -o addopts= -p no:cacheprovider -q -rfE "$@"
 }
 
@@ -48,7 +49,7 @@ part_tests() {
 part_native() {
   local program code=0
   for program in .gpu/bin/*_tests; do
-    [[ -x "$program" ]] || { echo "no test programs were carried"; return 0; }
+    [[ -x "$program" ]] || { echo "there are no test programs in .gpu/bin"; return 0; }
     "$program" --gtest_brief=1 || code=1
   done
   return "$code"
@@ -76,7 +77,7 @@ part_cases() {
   in_parallel cases_from "${FIRST_CASE:-0}" $(((${CASES:-2000} + JOBS - 1) / JOBS))
 }
 
-cases_for_ever() {  # cases_for_ever FIRST I
+cases_forever() {  # cases_forever FIRST I
   local begin=$(($1 + 1000000 * $2)) done=0
   while ((SECONDS < LIMIT - 40)); do
     cases_from $((begin + done)) 50 0 || return 1
@@ -86,7 +87,7 @@ cases_for_ever() {  # cases_for_ever FIRST I
 }
 
 part_soak() {
-  in_parallel cases_for_ever "${FIRST_CASE:-100000}"
+  in_parallel cases_forever "${FIRST_CASE:-100000}"
 }
 
 part_races() {
@@ -147,7 +148,7 @@ if [[ "${1:-}" == --inside ]]; then
 fi
 [[ $# -gt 0 ]] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$me"; exit 2; }
 for argument in "$@"; do
-  [[ -n "${LIMITS[${argument%%=*}]:-}" ]] || { echo "no part is called ${argument%%=*}"; exit 2; }
+  [[ -n "${LIMITS[${argument%%=*}]:-}" ]] || { echo "unknown part ${argument%%=*}; choose from ${!LIMITS[*]}"; exit 2; }
 done
 mkdir -p "$OUT" "$SITE"
 : >"$OUT/summary.txt"

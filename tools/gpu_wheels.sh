@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Whether the wheel by CUDA 12.4 is as good on this GPU as the one by CUDA 13, from the root of a checkout and the folder
-# .gpu12/ that `make gpu-wheels` fills. Nothing is fetched. Results go to $OUT (else build/gpu), a folder for each part.
+# Compares the wheel built by CUDA 12.4 with the one built by CUDA 13 on this GPU. Run it in the root of a checkout with the
+# folder .gpu12/ that `make gpu-wheels` fills. Downloads nothing. Results go to $OUT (else build/gpu), a folder per part.
 #
-# usage: tools/gpu_wheels.sh PART...      the status is 0 when all parts went well
+# usage: tools/gpu_wheels.sh PART...      the status is 0 if all parts passed
 #   tests        all tests marked gpu, with the CUDA 12.4 wheel (at most 520 s)
 #   cases        2,000 random cases (CASES) with it (420 s)
-#   turns        throughput, micro, blosc-lz4 and smoke with both, by turns: 12, 13, 12, 13 (LIMIT=145 s each)
-#   ptx75 ptx80  tests marked gpu (SELECT: pytest's -k) with nothing but PTX of 7.5 or 8.0, which the driver compiles (520 s)
+#   turns        throughput, micro, blosc-lz4 and smoke with both, in turns: 12, 13, 12, 13 (LIMIT=145 s each)
+#   ptx75 ptx80  tests marked gpu (SELECT: pytest's -k) with only PTX of 7.5 or 8.0, which the driver compiles (520 s)
 set -uo pipefail
 cd "$(dirname "$0")/.."
 [[ $# -gt 0 ]] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | head -n -1; exit 2; }
@@ -40,7 +40,7 @@ for part in "$@"; do
       done
       ;;
     ptx75 | ptx80) CUDA_FORCE_PTX_JIT=1 with "$part" "$part" tests=520 ;;
-    *) echo "no part is called $part"; exit 2 ;;
+    *) echo "unknown part $part; choose from tests, cases, turns, ptx75, ptx80"; exit 2 ;;
   esac
 done
 exit "$failed"

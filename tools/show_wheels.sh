@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What wheels are, and whether they work: name, size, tags, architectures of kernels; then each is installed into an
-# environment of its own, from PyPI what it needs, says what `damacy doctor` finds, and reads arrays (try_wheel.py).
+# Prints the properties of wheels (name, size, tags, architectures of kernels) and tests them: installs each into an
+# environment of its own, with dependencies from PyPI, runs `damacy doctor`, and reads arrays (try_wheel.py). Needs
 # auditwheel and cuobjdump on PATH.
 #
 # usage: tools/show_wheels.sh PYTHON WHEEL...
@@ -27,6 +27,6 @@ for wheel in "$@"; do
   "$work/venv/bin/python" -m pip check --disable-pip-version-check
   (cd "$work" && venv/bin/damacy doctor) || [[ $? == 1 ]]
   "$work/venv/bin/python" -m pip install -qq --disable-pip-version-check "$wheel[zarr]" 2>/dev/null
-  cp "$tools/try_wheel.py" "$work"  # away from the sources, which it would import
+  cp "$tools/try_wheel.py" "$work"  # next to the sources it would import them
   (cd "$work" && venv/bin/python try_wheel.py)
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests of damacy.zarr with the last release of each minor version of zarr-python that needs a later Python than
-# the tests at large have. Knows how to make that Python an environment and an extension; not what is tested.
+# Runs the tests of damacy.zarr with the last release of each minor version of zarr-python that needs a newer Python than
+# the other tests use. Creates an environment and an extension for that Python.
 # usage: tools/test_zarr_versions.sh PYTHON [VERSION...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,7 +24,7 @@ for version in "${versions[@]}"; do
     python/tests/test_gds_store.py python/tests/test_zarr_jobs.py
 done
 
-# `GDSStore` for zarr-python 2, whose numcodecs is an older one.
+# `GDSStore` for zarr-python 2, which needs an older numcodecs.
 pip "zarr==2.18.*" "numcodecs<0.16"
 echo "zarr-python $("$venv/bin/python" -c 'import zarr; print(zarr.__version__)'):"
 PYTHONPATH=python "$venv/bin/python" -m pytest -q -p no:cacheprovider python/tests/test_gds_store_v2.py

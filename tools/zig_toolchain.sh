@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts together, in FOLDER, a C++ compiler for x86-64 systems with glibc 2.28: PyPI's ziglang (clang and libc++), and the
-# headers and libraries of this machine's packages that damacy is built with, apart from this machine's glibc.
+# Collects in FOLDER a C++ compiler for x86-64 systems with glibc 2.28: PyPI's ziglang (clang and libc++), and from this
+# machine's packages the headers and libraries that damacy is built with, without this machine's glibc.
 # FOLDER/toolchain.cmake is for CMake. `make apt` installs the packages.
 #
 # usage: tools/zig_toolchain.sh FOLDER
@@ -15,7 +15,7 @@ zig="$("$folder/venv/bin/python" -c 'import os, ziglang; print(os.path.join(os.p
 libraries="$(dirname "$(find /usr/lib -name libzstd.a 2>/dev/null | head -1)")"
 [[ -e "$libraries/libisal.so" ]] || { echo "the packages of damacy are not installed: make apt"; exit 1; }
 
-lib="$folder/lib/x86_64-linux-gnu"  # as deep as it was: the packages' CMake files count folders
+lib="$folder/lib/x86_64-linux-gnu"  # the same depth as installed, which the packages' CMake files rely on
 mkdir -p "$folder"/{bin,include} "$lib/cmake"
 for tool in c++ cc; do
   printf '#!/bin/sh\nexec "%s" %s -target x86_64-linux-gnu.2.28 "$@"\n' "$zig" "$tool" >"$folder/bin/$tool"
@@ -28,7 +28,7 @@ done
 ln -s "$libraries"/{libzstd.a,liblz4.a,liblzma.a,libbz2.so,libisal.so,libspdlog.so*,libspdlog.a,libfmt.so*,libfmt.a} "$lib/"
 cp -r "$libraries"/cmake/{spdlog,fmt} "$lib/cmake/"
 
-# Daemon threads that end in native code are unwound by the process's own libgcc_s: by an unwinder of the library's they
+# Daemon threads that end in native code must be unwound by the process's libgcc_s. An unwinder linked into the library
 # would end the process.
 cat >"$folder/toolchain.cmake" <<CMAKE
 set(CMAKE_C_COMPILER "$folder/bin/cc")

@@ -12,7 +12,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// One block compares one frame; a word a frame says whether it differs.
+// Each block compares one frame, and writes a word that says whether the frame differs.
 __global__ void compare(const std::uint8_t* out, const std::uint8_t* expected, const GpuFrame* frames,
                         const std::uint64_t* expected_at, std::uint32_t* differs) {
   const GpuFrame& frame = frames[blockIdx.x];
@@ -28,7 +28,7 @@ __global__ void compare(const std::uint8_t* out, const std::uint8_t* expected, c
   if (bad) differs[blockIdx.x] = 1;
 }
 
-// One block looks at the gap in front of one frame, and the last one at what is behind it.
+// Each block checks the gap before one frame; the last block also checks the gap after its frame.
 __global__ void count_gap(const std::uint8_t* out, const GpuFrame* frames, std::uint64_t end,
                           unsigned long long* escaped) {
   const std::uint64_t count = gridDim.x - 1, i = blockIdx.x;
@@ -85,7 +85,7 @@ void Batch::pack() {
         "upload of sources");
 }
 
-// Descriptors for what the load may take; those of the load before if they will do.
+// Makes descriptors large enough for the load; keeps those of the previous load if they are.
 void Batch::make_room() {
   std::uint64_t blocks = 4096;
   for (const GpuFrame& frame : frames_) blocks += frame.dst_size / 4096 + 8;

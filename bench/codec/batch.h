@@ -1,5 +1,5 @@
-// Frames as a wave: packed sources, destinations with guards between, scan, upload, decode, and the checks of what came
-// out. Knows the decoder's API, not its kernels.
+// Decodes frames as a wave does: packed sources, destinations with guards in between, scan, upload, decode, and checks
+// of the output. Knows the decoder's API, not its kernels.
 #pragma once
 
 #include <cstddef>
@@ -25,16 +25,17 @@ struct Item {
 inline constexpr std::uint8_t kPoison = 0xab;
 inline constexpr std::size_t kPortion = 16;  // frames that a worker scans before it adds them
 
-// Used for one load after the other, so that memory is taken once.
+// One object is used for many loads, so that memory is allocated once.
 class Batch {
  public:
   // Destinations stand `guard` bytes apart and are aligned to 16.
   Batch(std::size_t guard, Crew& crew) : guard_(guard), crew_(crew), scans_(crew.size(), Portion(kPortion)) {}
 
-  // When nothing of the load before is under way. What items name must stay until the next scan is over.
+  // Call only when no work of the previous load is under way. Memory of the items must stay valid until the next scan
+  // has ended.
   void load(std::vector<Item> items);
 
-  // On the crew, as the reading threads would. Wall-clock seconds.
+  // Runs on the crew, as readers do. Returns wall-clock seconds.
   double scan();
   void upload_image();
   void poison();

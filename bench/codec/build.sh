@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds generated_on_host, which needs no GPU, and codec_bench as one file that needs nothing but libc where it runs:
-# CUDA run time, libstdc++, zstd and lz4 inside.
-# Of the blosc decoder only the container is used: the rest, which needs a deflate library, is left out by the linker.
-# usage: build.sh OUTPUT_FOLDER      NVCC, ZSTD_ARCHIVE and LZ4_ARCHIVE may name others than the usual ones.
+# Builds generated_on_host, which needs no GPU, and codec_bench as one file that needs only libc at run time: the CUDA
+# runtime, libstdc++, zstd and lz4 are linked in.
+# Only the container code of the blosc decoder is used; the linker leaves out the rest, which needs a deflate library.
+# usage: build.sh OUTPUT_FOLDER      NVCC, ZSTD_ARCHIVE and LZ4_ARCHIVE override the default files.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 root="$(cd "$here/../.." && pwd)"

@@ -1,4 +1,4 @@
-// Threads that wait for work, so that what is measured does not start threads.
+// Threads that wait for work, so that starting threads is not measured.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class Crew {
 
   [[nodiscard]] std::size_t size() const { return threads_.size(); }
 
-  // work(item, worker) for every item of [0, count), in portions; returns when all is done.
+  // Calls work(item, worker) for every item of [0, count), in portions; returns after all calls.
   void each(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work, std::size_t portion = 1) {
     std::unique_lock lock(mutex_);
     work_ = &work;
@@ -58,7 +58,7 @@ class Crew {
   const std::function<void(std::size_t, std::size_t)>* work_ = nullptr;
   std::size_t count_ = 0, portion_ = 1, busy_ = 0, round_ = 0;
   std::atomic<std::size_t> next_ = 0;
-  std::vector<std::jthread> threads_;  // last: they use all of the above
+  std::vector<std::jthread> threads_;  // last, because they use the members above
 };
 
 }  // namespace damacy::bench

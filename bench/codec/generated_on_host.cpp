@@ -1,6 +1,6 @@
-// generated_on_host: zstd frames of levels -5 to 22 (up to 12 above 4 KiB), one to three in a stream, as libzstd writes
-// them, decoded by libzstd, by the host decoder and by the GPU decoder's host version: equal, and so are parts. Frames
-// have numbers, and a ledger says how many of them from 0 on are done. Prints a JSON object; exit code 1: one differs.
+// generated_on_host: compares libzstd, the host decoder and the GPU decoder's host version on zstd frames that libzstd
+// wrote: levels -5 to 22 (up to 12 above 4 KiB), one to three frames in a stream, whole and in part. Frames are
+// numbered from 0; a ledger holds the number of finished ones. Prints a JSON object; exit code 1: a frame differs.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -29,7 +29,7 @@ bool equal_up_to(const Bytes& a, const Bytes& b, std::size_t end) {
   return std::memcmp(a.data(), b.data(), end) == 0;
 }
 
-// The name of what differs, or null.
+// The name of the decoder that differs, or null.
 const char* difference(std::uint64_t number, Decoders& decoders) {
   Random random(number * 0x9e3779b97f4a7c15ull + 17);
   const std::size_t most = random() % 64 == 0 ? 200000 : 4096;
@@ -46,13 +46,13 @@ const char* difference(std::uint64_t number, Decoders& decoders) {
   if (!decoders.gpu.decode(encoded, GpuCodec::zstd, out).ok() || out != content) return "gpu";
   std::fill(out.begin(), out.end(), std::byte{0xa5});
   if (decoders.gpu.decode(encoded, GpuCodec::zstd, out, needed).ok() && !equal_up_to(out, content, needed))
-    return "gpu, a part";  // refused is right too: the host does it then
+    return "gpu, a part";  // refusing the frame is also correct: the host then decodes it
   return nullptr;
 }
 
 constexpr char kUsage[] =
     "usage: generated_on_host [--until NUMBER] [--seconds S] [--threads T] [--ledger FILE]\n"
-    "Frames from where the ledger's last run ended up to NUMBER (1000000), or until S seconds (3600) are over.\n";
+    "Starts where the ledger's last run ended; ends at frame NUMBER (1000000) or after S seconds (3600).\n";
 constexpr std::uint64_t kPortion = 500;  // frames that a thread takes at a time
 
 struct Options {
@@ -70,7 +70,7 @@ unsigned long long number(std::uint64_t value) {
   return value;
 }
 
-// Portions in order, so that what is done is all frames below a number.
+// Gives out portions in order, so that the finished frames are all those below a number.
 class Run {
  public:
   explicit Run(const Options& options)
@@ -95,7 +95,7 @@ class Run {
  private:
   static constexpr char kName[] = "generated-zstd-host";
 
-  // Two portions for each thread; returns when all are done.
+  // Runs two portions per thread; returns after all of them.
   void run_round() {
     const std::uint64_t begin = next_, end = std::min(options_.until, begin + 2 * kPortion * options_.threads);
     std::atomic<std::uint64_t> next = begin;

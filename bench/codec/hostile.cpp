@@ -71,7 +71,7 @@ void report(const Totals& totals, const HostileOptions& options, double seconds,
   std::fflush(stdout);
 }
 
-// Enough of the first few frames that went wrong to find out why.
+// Prints details of the first few wrong frames.
 void explain(const Batch& batch, const Load& load, std::size_t i, int reference, std::span<const std::byte> output,
              std::span<const std::byte> expected) {
   static std::atomic<int> reported = 0;
@@ -92,7 +92,7 @@ void explain(const Batch& batch, const Load& load, std::size_t i, int reference,
       static_cast<int>(expected.empty() ? std::byte{0} : expected[first]));
 }
 
-// Verdicts and bytes of a share of the frames, against the reference decoder's.
+// Compares statuses and bytes of a share of the frames with the reference decoder.
 void check_by_reference(Batch& batch, const Load& load, double share, Random& random, Crew& crew, Totals& totals) {
   const std::span<const std::byte> output = batch.all_output();
   std::vector<std::size_t> chosen;
@@ -120,7 +120,7 @@ void check_by_reference(Batch& batch, const Load& load, double share, Random& ra
   totals.differ += differ;
 }
 
-// All frames are good: their contents are known.
+// All frames are valid, and their contents are known.
 void check_by_contents(Batch& batch, const Load& load, Totals& totals) {
   const std::size_t wrong = batch.count_wrong(load.contents()), refused = batch.count() - batch.accepted();
   totals.wrong += wrong;
@@ -136,7 +136,7 @@ void check_by_contents(Batch& batch, const Load& load, Totals& totals) {
   }
 }
 
-// One batch after the other with memory of its own.
+// Runs one batch after the other, in memory of its own.
 class Lane {
  public:
   Lane(const HostileOptions& options, const Pool& pool, std::size_t threads)
@@ -192,10 +192,10 @@ class Lane {
   Batch batch_;
 };
 
-// Several lanes until the time is over, and their totals.
+// Runs several lanes until the time is over, and sums up their totals.
 class Run {
  public:
-  static constexpr std::uint64_t kBatchesOfPool = 100;  // lanes take their memory anew, which is a second
+  static constexpr std::uint64_t kBatchesOfPool = 100;  // then lanes allocate new memory, which takes a second
 
   explicit Run(const HostileOptions& options)
       : options_(options), ledger_(options.ledger), before_(ledger_.of(name())), next_batch_(before_.batches) {}
@@ -262,7 +262,7 @@ class Run {
   const double begin_ = now();
   std::atomic<std::uint64_t> next_batch_;
   std::uint64_t end_of_pool_ = 0;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   double reported_ = now();
   Totals totals_;
 };

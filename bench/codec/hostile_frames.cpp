@@ -42,12 +42,12 @@ Sample make_sample(Random& random, const HostileOptions& options) {
   return sample;
 }
 
-// The streams of a chunk, as a reading thread finds them; false when its container is refused.
+// The streams of a chunk, as a reader finds them; false if its container is refused.
 bool find_streams(std::span<const std::byte> encoded, std::uint64_t size, std::vector<Item>& streams) {
   BloscHeader header;
   if (!read_blosc_header(encoded, encoded.size(), &size, header).ok()) return false;
   if (header.memcpyed) return true;
-  if (header.codec != BloscCodec::lz4 && header.codec != BloscCodec::zstd) return true;  // a core's
+  if (header.codec != BloscCodec::lz4 && header.codec != BloscCodec::zstd) return true;  // decoded on the cores
   const ByteRange everything{0, encoded.size()};
   for (std::uint64_t block = 0; block < header.block_count; ++block) {
     std::uint64_t position = 0;
@@ -85,7 +85,7 @@ void Load::make(const HostileOptions& options, std::uint64_t seed, const Pool& p
   items_.resize(options.frames);
   streams_.resize(blosc ? options.frames : 0);
   std::atomic<std::uint64_t> refused = 0;
-  // A generator is seeded for many frames: that takes as long as changing three.
+  // Seeds a generator once for many frames: seeding takes as long as mutating three.
   constexpr std::size_t kFrames = 64;
   crew.each((options.frames + kFrames - 1) / kFrames, [&](std::size_t portion, std::size_t) {
     Random random(seed * 0xd1342543de82ef95ull + portion);

@@ -1,4 +1,4 @@
-// What the hostile runs feed to the decoder: samples to start from, and loads of them, mutated or as they are.
+// Input for the hostile runs: sample frames, and loads of these, mutated or unchanged.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@ namespace damacy::bench {
 
 struct Sample {
   Bytes content, encoded;
-  GpuCodec codec = GpuCodec::zstd;  // of a blosc chunk's streams: in its header
+  GpuCodec codec = GpuCodec::zstd;  // for a blosc chunk, the codec of its streams, as in its header
 };
 
-// Frames to start from: making them costs more than mutating and decoding them.
+// Sample frames. Generating them costs more than mutating and decoding them.
 class Pool {
  public:
   Pool(std::size_t count, const HostileOptions& options, std::uint64_t seed, Crew& crew);
@@ -23,13 +23,13 @@ class Pool {
   std::vector<Sample> samples_;
 };
 
-// Frames of one batch and what is known of them. Used again, so that memory is taken once.
+// The frames of one batch and their expected results. Reused, so that memory is allocated once.
 class Load {
  public:
   void make(const HostileOptions& options, std::uint64_t seed, const Pool& pool, Crew& crew);
 
   [[nodiscard]] const std::vector<Item>& items() const { return items_; }
-  // Of what items were before mutation; empty for the streams of blosc chunks.
+  // The items before mutation; empty for the streams of blosc chunks.
   [[nodiscard]] const std::vector<const Bytes*>& contents() const { return contents_; }
   [[nodiscard]] std::uint64_t refused() const { return refused_; }  // blosc chunks whose containers are malformed
 
@@ -37,7 +37,7 @@ class Load {
   std::vector<Bytes> encoded_;
   std::vector<Item> items_;
   std::vector<const Bytes*> contents_;
-  std::vector<std::vector<Item>> streams_;  // of each blosc chunk
+  std::vector<std::vector<Item>> streams_;  // for each blosc chunk
   std::uint64_t refused_ = 0;
 };
 

@@ -18,7 +18,7 @@ Ledger::Ledger(std::string file) : file_(std::move(file)) {
   }
 }
 
-// The file is whole at any moment: a run may be ended by a time limit.
+// Replaces the file atomically, because a time limit may end a run at any moment.
 void Ledger::save() const {
   if (file_.empty()) return;
   const std::string temporary = file_ + ".new";

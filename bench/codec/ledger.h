@@ -1,4 +1,4 @@
-// How much has been tried in all runs together, in a text file: one line a subject. Knows no frames.
+// Totals over all runs, in a text file with one line per subject. Knows no frames.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace damacy::bench {
 class Ledger {
  public:
   struct Entry {
-    std::uint64_t frames = 0;     // that the decoder was given
-    std::uint64_t on_device = 0;  // streams of them that its scan let pass, so that kernels saw them
+    std::uint64_t frames = 0;     // frames passed to the decoder
+    std::uint64_t on_device = 0;  // streams of these that the scan accepted, so that kernels decoded them
     std::uint64_t checked = 0;    // streams compared with the reference decoder
-    std::uint64_t batches = 0;    // the next run goes on behind them
-    std::uint64_t findings = 0;   // wrong bytes, differing verdicts, escaped bytes
+    std::uint64_t batches = 0;    // the next run continues after these
+    std::uint64_t findings = 0;   // wrong bytes, different statuses, bytes out of bounds
   };
 
-  explicit Ledger(std::string file);  // empty: nothing is kept
+  explicit Ledger(std::string file);  // empty: totals are not stored
   Entry& of(const std::string& subject) { return entries_[subject]; }
   void save() const;
 

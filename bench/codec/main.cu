@@ -1,4 +1,4 @@
-// codec_bench: the GPU decoder's speed, correctness and safety, one JSON line a result.
+// codec_bench: speed, correctness and safety of the GPU decoder. Prints one JSON line per result.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -81,7 +81,7 @@ bool parse(int count, char** words, Arguments& out) {
 }
 
 void print_device(std::size_t threads, const damacy::bench::Nvcomp& nvcomp) {
-  damacy::bench::check(cudaFree(nullptr), "context");  // the decoder wants one that is current
+  damacy::bench::check(cudaFree(nullptr), "context");  // the decoder needs a current context
   cudaDeviceProp properties{};
   damacy::bench::check(cudaGetDeviceProperties(&properties, 0), "device");
   std::printf("{\"device\": \"%s\", \"multiprocessors\": %d, \"threads\": %zu, \"nvcomp\": \"%s\"}\n", properties.name,

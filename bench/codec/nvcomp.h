@@ -1,4 +1,4 @@
-// nvCOMP's batched decompressors, by the library's own table, for comparison. Absent is an ordinary state.
+// nvCOMP's batched decompressors, loaded through damacy's own table, for comparison. The library may be absent.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,17 @@ class Nvcomp {
  public:
   explicit Nvcomp(const std::string& file);  // empty: none
   [[nodiscard]] bool usable() const { return library_ != nullptr; }
-  [[nodiscard]] const std::string& state() const { return state_; }  // its version, or why there is none
+  [[nodiscard]] const std::string& state() const { return state_; }  // its version, or why it is not used
 
-  // Uploads the lists of one batch; decode then enqueues. False when nvCOMP does not say what memory it needs.
+  // Uploads the lists of one batch; decode then enqueues. False if nvCOMP does not return the size of its scratch
+  // memory.
   bool prepare(const std::vector<GpuFrame>& frames, std::uint64_t source, std::uint64_t destination,
                const CudaStream& stream);
   void decode(const CudaStream& stream);
 
  private:
   std::shared_ptr<const NvcompLibrary> library_;
-  std::string state_ = "not asked for";
+  std::string state_ = "not requested";
   GpuCodec codec_ = GpuCodec::zstd;
   std::size_t count_ = 0, temp_bytes_ = 0;
   DeviceBuffer lists_, temp_;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Correctness, speed, profile and safety of the GPU decoder in about five minutes. Every line of output is one JSON
-# object, or starts with '#'. Stops when the first check of all launch shapes fails: figures of wrong bytes mean nothing.
-# usage: on_gpu.sh CODEC_BENCH [NVCOMP_LIBRARY]        results also go to $OUT/codec.jsonl and codec.json when OUT is set;
-# NVCOMP_LIBRARY is a libnvcomp.so.5 or .6, timed together with ours on the same frames. COMMIT: what to call these sources.
+# object, or starts with '#'. Stops if the first check of all launch shapes fails: speed of wrong results means nothing.
+# usage: on_gpu.sh CODEC_BENCH [NVCOMP_LIBRARY]        results also go to $OUT/codec.jsonl and codec.json if OUT is set;
+# NVCOMP_LIBRARY is a libnvcomp.so.5 or .6, timed together with ours on the same frames. COMMIT: the commit of the sources.
 set -uo pipefail
 bench="$1"
 nvcomp=()

@@ -7,7 +7,7 @@
 namespace damacy::bench {
 namespace {
 
-// Everything on one stream, an event between any two kernels.
+// Runs everything on one stream, with an event between consecutive kernels.
 class SerialLauncher {
  public:
   explicit SerialLauncher(const CudaStream& stream) : stream_(stream) {}
@@ -70,7 +70,7 @@ std::string described(const gpu::StageShapes& shapes) {
          (shapes.dense ? " dense" : " sparse");
 }
 
-// _ZN6damacy3gpu12execute_zstdILi4ELi8EEEv... reads execute_zstd<4,8>.
+// _ZN6damacy3gpu12execute_zstdILi4ELi8EEEv... becomes execute_zstd<4,8>.
 std::string readable(const std::string& mangled) {
   std::size_t at = mangled.find("3gpu");
   if (at == std::string::npos) return mangled;

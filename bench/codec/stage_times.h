@@ -1,4 +1,5 @@
-// How long each kernel of a wave takes when it runs alone, and waves in launch shapes that their counts would not give.
+// Times of each kernel of a wave when it runs alone, and waves in launch shapes other than those that their counts
+// select.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ using StageTimes = std::vector<std::pair<std::string, double>>;  // name, ms; in
 [[nodiscard]] StageTimes stage_times(const Batch& batch);
 [[nodiscard]] std::string launch_shapes(const WaveShape& shape);
 
-// Every combination of launch shapes once, by number.
+// All combinations of launch shapes are numbered.
 inline constexpr unsigned kShapeChoices = 36;
 [[nodiscard]] std::string shape_choice(unsigned choice);
 void decode_in_shape(const Batch& batch, unsigned choice);  // one kernel after the other; returns when done

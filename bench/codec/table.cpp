@@ -20,7 +20,7 @@ double now() {
 }
 
 struct Set {
-  std::string name;  // content, codec and KiB a frame
+  std::string name;  // content, codec and KiB per frame
   GpuCodec codec = GpuCodec::zstd;
   std::vector<Bytes> chunks, encoded;
   std::size_t frame_bytes = 0, stored = 0;
@@ -60,7 +60,7 @@ Set make_set(const Volume& volume, const std::string& content, const ChunkShape&
   return set;
 }
 
-// Decoded GB/s of the library on all cores; -1 when it does not give the chunks back.
+// Decoded GB/s of the library on all cores; -1 if the decoded chunks differ.
 double library_rate(const Set& set, Crew& crew) {
   std::vector<Bytes> out(crew.size(), Bytes(set.frame_bytes));
   std::atomic<bool> same = true;
@@ -76,7 +76,7 @@ double library_rate(const Set& set, Crew& crew) {
   return static_cast<double>(count * set.frame_bytes) / (now() - begin) / 1e9;
 }
 
-// From the first scanned byte to the last decoded one, descriptors and their upload included.
+// Times from the first scanned byte to the last decoded one, including descriptors and their upload.
 double time_with_scan(Batch& batch) {
   double best = 1e9;
   for (int i = 0; i < 4; ++i) {

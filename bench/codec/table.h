@@ -1,4 +1,5 @@
-// Speed: decoded GB/s over contents, frame sizes and numbers of frames, ours, nvCOMP and the libraries on all cores.
+// Speed: decoded GB/s by content, frame size and number of frames, of our decoder, of nvCOMP, and of the libraries on
+// all cores.
 #pragma once
 
 #include <string>
@@ -10,13 +11,13 @@ namespace damacy::bench {
 
 struct TableOptions {
   std::string only;       // part of a row's name; empty: all
-  std::size_t count = 0;  // frames a row; 0: the usual numbers
-  bool quick = false;     // the rows of the issue alone
+  std::size_t count = 0;  // frames per row; 0: the usual numbers
+  bool quick = false;     // only the most important rows
   bool stages = true;
   bool lz4 = true;
 };
 
-// One JSON line a row. False when a byte was wrong.
+// Prints one JSON line per row. False if a byte was wrong.
 bool run_table(const TableOptions& options, Nvcomp& nvcomp, Crew& crew);
 
 }  // namespace damacy::bench

@@ -14,7 +14,7 @@ using Random = std::mt19937_64;
 
 constexpr std::size_t kSlab = 64;  // a field is periodic over this depth
 
-// In place, length a power of two; the inverse is not scaled.
+// In place; the length is a power of two; the inverse transform is not scaled.
 void transform(Complex* data, std::size_t length, std::size_t stride, bool inverse) {
   std::vector<Complex> line(length);
   for (std::size_t i = 0, reversed = 0; i < length; ++i) {

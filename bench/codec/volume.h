@@ -1,5 +1,5 @@
-// The contents that decoders are measured on, made from seeds: 16-bit volumes like those of the project's workload, cut
-// into chunks. Knows no codec.
+// Test data for decoders, computed from seeds: 16-bit volumes like those of the benchmark scenarios, cut into chunks.
+// Knows no codec.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace damacy::bench {
 
 using Bytes = std::vector<std::byte>;
 
-// `e50`: half zeros, half uniform. `micro`: a smooth random field with photon and camera noise.
+// `e50`: half zeros, half uniform random values. `micro`: a smooth random field with photon and camera noise.
 enum class Content { e50, micro };
 
 struct Volume {
@@ -32,7 +32,7 @@ struct ChunkShape {
   [[nodiscard]] std::size_t bytes() const { return depth * height * width * 2; }
 };
 
-// All chunks of the volume, whole ones only; byte-shuffled when asked for.
+// All whole chunks of the volume, byte-shuffled if requested.
 [[nodiscard]] std::vector<Bytes> cut(const Volume& volume, const ChunkShape& shape, bool shuffle, Crew& crew);
 
 }  // namespace damacy::bench

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds copy_cuda_check as one file that needs nothing but libc and a driver where it runs.
+# Builds copy_cuda_check as one file that needs only libc and a driver at run time.
 # usage: build.sh OUTPUT_FOLDER
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"

@@ -21,7 +21,7 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + kAligned - 1) / kAligned * kAligned;
 }
 
-// `body(i)` for all i, on all cores.
+// Calls body(i) for all i, on all cores.
 template <class Body>
 void spread(std::size_t count, const Body& body) {
   const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 32);
@@ -32,7 +32,7 @@ void spread(std::size_t count, const Body& body) {
     });
 }
 
-// All sources and all destinations of some placements on the device: together, or each by itself.
+// All sources and destinations of some placements in device memory: in one allocation, or each in its own.
 class OnDevice {
  public:
   OnDevice(const Randoms& randoms, bool exact) : randoms_(randoms) {
@@ -95,7 +95,7 @@ class OnDevice {
   std::vector<std::unique_ptr<DeviceBuffer>> buffers_;
 };
 
-// The number of placements that came out otherwise than on the host.
+// The number of placements whose result differs from the host's.
 std::size_t wrong(Runner& runner, const Randoms& randoms, bool exact) {
   const OnDevice device(randoms, exact);
   PlacementList list;

@@ -1,4 +1,4 @@
-// Random placements on the device against the host copier, byte for byte, guards included.
+// Compares random placements on the device with the host copier, byte by byte, guards included.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ struct CheckOptions {
   double seconds = 12;
   std::uint64_t seed = 1;
   std::uint64_t most = ~std::uint64_t{0};  // placements
-  bool exact = false;                      // each chunk in memory of its size, for compute-sanitizer
+  bool exact = false;                      // each chunk in an allocation of its exact size, for compute-sanitizer
 };
 
-// Each returns whether all was as on the host, and prints a line.
+// Each prints a line and returns whether all results equal the host's.
 bool check_random(Runner& runner, const CheckOptions& options);
 bool check_every_pair(Runner& runner);   // all pairs of types, plain and shuffled, either byte order
 bool check_every_value(Runner& runner);  // all 65,536 values of types of two bytes, to all types

@@ -1,7 +1,6 @@
-// copy_cuda_check: the CUDA copier against the host's, then its speed and that of copy plans. Prints a JSON object a
-// line; exit code 1: something was wrong. usage: copy_cuda_check [check|speed|plans|all] [--seconds S] [--seed N]
-// [--placements N] [--exact]
-// [--case NAME]...
+// copy_cuda_check: compares the CUDA copier with the host's, then measures its speed and that of copy plans. Prints one
+// JSON object per line; exit code 1: a result was wrong.
+// usage: copy_cuda_check [check|speed|plans|all] [--seconds S] [--seed N] [--placements N] [--exact] [--case NAME]...
 #include <cstring>
 #include <string>
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kHalo = 3, kLevels = 79;
 
-// Fields of (cells + 7)² × 80 elements, of which cells² × 79 are computed, and their eight boundaries.
+// Fields of (cells + 7)² × 80 elements with a compute domain of cells² × 79, and their eight boundaries.
 struct Case {
   const char* name;
   Dtype dtype;
@@ -29,7 +29,7 @@ Dims strides_of(const Case& c) {
   return {size, side * size, side * side * size};
 }
 
-// Along one axis: the halo's cells on that side, or those that the peer's halo there wants.
+// Along one axis: the halo cells on that side, or the cells for the peer's halo there.
 std::pair<std::int64_t, std::int64_t> range_of(std::int64_t cells, int side, bool inner) {
   if (side == 0) return {kHalo, kHalo + cells};
   if (side < 0) return inner ? std::pair{kHalo, 2 * kHalo} : std::pair{std::int64_t{0}, kHalo};
@@ -61,7 +61,7 @@ std::shared_ptr<const copy::Plan> plan_of(const Case& c, bool unpack) {
   return halo::compile(fields, std::span(&message, 1), {}, direction).plan;
 }
 
-// The memory of a case on one side, host or device: all fields, then the buffer.
+// The memory of a case, on the host or on the device: all fields, then the buffer.
 struct Memory {
   std::uint64_t at;
   std::size_t field_bytes, fields;
@@ -84,7 +84,7 @@ struct Times {
   double gpu_us, host_us, issue_us;
 };
 
-// GPU: 50 back to back behind other work; host: to the end of the stream's wait, and of it until the call returns.
+// GPU time: 50 calls back to back after other work. Host time: until the stream is idle, and until the call returns.
 Times times_of(Runner& runner, const std::function<void()>& call, const DeviceBuffer& ahead) {
   using Clock = std::chrono::steady_clock;
   const auto us = [](Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); };

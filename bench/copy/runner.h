@@ -1,4 +1,4 @@
-// The copier's runs, one after another on a stream of the library's own. Knows nothing of what is placed.
+// Runs the copier repeatedly on a stream of its own. Does not know the placements.
 #pragma once
 
 #include "damacy/copy/placement.h"
@@ -18,8 +18,8 @@ class Runner {
     check(cudaStreamSynchronize(handle()), "synchronize");
   }
 
-  // Median milliseconds of `times` runs, the first of all left out. Each finds the device busy with a copy from one
-  // half of `ahead` to the other, so that the time it takes to enqueue is not the device's.
+  // Median milliseconds of `times` runs, without the first one. A copy from one half of `ahead` to the other keeps the
+  // device busy before each run, so that the time for enqueueing does not count.
   double median_ms(const PlacementList& list, int times, const DeviceBuffer& ahead) {
     const DeviceBuffer image(copier_->image_bytes(list));
     upload(list, image);

@@ -35,7 +35,7 @@ struct Buffers {
   DeviceBuffer source{std::size_t{6} << 30}, destination{std::size_t{2} << 30}, ahead{std::size_t{8} << 30};
 };
 
-// Random crops of random arrays, cut at chunk borders; a chunk that several crops want lies once.
+// Random crops of random arrays, cut at chunk borders; a chunk of several crops is stored once.
 class Wave {
  public:
   explicit Wave(const Case& c) : case_(c), draw_(7) {
@@ -103,7 +103,7 @@ class Wave {
   std::vector<Placement> placements_;
 };
 
-// Whether crop `number` is what the host copier makes of the same source.
+// Whether crop `number` equals the host copier's result for the same source.
 bool crop_is_right(const Wave& wave, std::size_t number, const DeviceBuffer& source, const DeviceBuffer& destination) {
   Bytes expected(wave.crop_bytes()), got(wave.crop_bytes()), chunk;
   destination.read(got, number * wave.crop_bytes());
@@ -211,7 +211,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-// Different everywhere, and no NaN among floats.
+// All values differ, and no float is NaN.
 void fill_source(const DeviceBuffer& source) {
   constexpr std::size_t kPiece = 64 << 20;
   Bytes piece(kPiece);

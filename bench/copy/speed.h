@@ -1,5 +1,4 @@
-// Crops as training asks for them, timed together with a copy on the device, and some rows of each compared with the
-// host's.
+// Times crops as in training, and a copy on the device, and compares some rows of each crop with the host's.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@
 
 namespace damacy::bench {
 
-// All cases, or those of these names.
+// Runs all cases, or those with these names.
 bool time_all(Runner& runner, const std::vector<std::string>& wanted);
 
 }  // namespace damacy::bench

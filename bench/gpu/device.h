@@ -1,4 +1,4 @@
-// CUDA for benchmark programs: errors end the program, memory frees itself. Knows nothing of what is measured.
+// CUDA helpers for benchmark programs: errors end the program, destructors free memory. Measures nothing.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -39,7 +39,7 @@ struct PinnedAllocation {
   static void give(void* data) { cudaFreeHost(data); }
 };
 
-// Grows when asked for more; contents are lost then.
+// Grows on demand; its contents are then lost.
 template <class Allocation>
 class Buffer {
  public:
@@ -106,8 +106,8 @@ inline void download(void* to, const DeviceBuffer& from, std::size_t bytes, cons
   stream.wait();
 }
 
-// Median of `repeats` runs after one that is thrown away, in ms, between events on the stream. `ahead` is enqueued
-// before each run and is not counted: a device that is busy hides the time that enqueueing takes.
+// Median time of `repeats` runs after a warm-up run, in ms, between events on the stream. `ahead` is enqueued before
+// each run and does not count: while the device is busy with it, the run is enqueued.
 inline double timed(
     cudaStream_t stream, int repeats, const std::function<void()>& work, const std::function<void()>& ahead = [] {}) {
   cudaEvent_t begin, end;

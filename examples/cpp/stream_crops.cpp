@@ -10,7 +10,7 @@
 
 namespace {
 
-// FNV-1a, enough to see that two runs gave the same bytes.
+// FNV-1a, to compare the bytes of two runs.
 std::uint64_t add_to_checksum(std::uint64_t sum, std::span<const std::byte> bytes) {
   for (const std::byte b : bytes) sum = (sum ^ static_cast<std::uint64_t>(b)) * 0x100000001b3u;
   return sum;
