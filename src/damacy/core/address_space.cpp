@@ -1,6 +1,5 @@
 #include "damacy/core/address_space.h"
 
-#include <cstdint>
 #include <cstdlib>
 
 #include <fcntl.h>
@@ -24,12 +23,18 @@ std::uint64_t mapped_bytes() noexcept {
 
 }  // namespace
 
-std::string address_space_note() {
+std::optional<AddressSpace> address_space() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return AddressSpace{limit.rlim_cur, mapped_bytes()};
+}
+
+std::string address_space_note() {
+  const auto limited = address_space();
+  if (!limited) return {};
   return formatted(
       "; the address space of this process is limited to {} bytes (ulimit -v, RLIMIT_AS), of which {} are in use: raise the limit, or ask for less",
-      limit.rlim_cur, mapped_bytes());
+      limited->limit, limited->in_use);
 }
 
 }  // namespace damacy
