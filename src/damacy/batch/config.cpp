@@ -1,17 +1,13 @@
 #include "damacy/batch/config.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 
 namespace damacy {
 namespace {
-
-constexpr std::int64_t kPerChunkSlack = 128 << 10;
 
 void at_least(const char* name, std::int64_t value, std::int64_t least) {
   if (value < least)
@@ -61,42 +57,8 @@ void check_config(const Config& c) {
                 "arguments");
 }
 
-std::int64_t chunk_bytes_buffers_hold(const Config& c) {
-  return std::max<std::int64_t>(0, (std::min(c.host_buffer_bytes, c.device_buffer_bytes) - kPerChunkSlack) / 2);
-}
-
-std::int64_t chunk_bytes_allowed(const Config& c) {
-  return c.max_chunk_uncompressed_bytes > 0 ? c.max_chunk_uncompressed_bytes : kMaxChunkUncompressedBytes;
-}
-
 std::int64_t element_bytes_allowed(const Config& c) {
   return c.max_bytes_per_element > 0 ? c.max_bytes_per_element : 8;
-}
-
-std::int64_t slot_bytes(const Config& c, std::int64_t elements_per_sample) {
-  const auto elements = checked_mul(elements_per_sample, c.batch_size);
-  const auto bytes = elements ? checked_mul(*elements, static_cast<std::int64_t>(size_of(c.dtype))) : std::nullopt;
-  const auto padded = bytes ? checked_add<std::int64_t>(*bytes, kBatchAlignment - 1) : std::nullopt;
-  if (!padded)
-    throw Error(
-        Status::oom,
-        formatted("a batch of {} samples of {} elements is beyond 2**63 bytes", c.batch_size, elements_per_sample),
-        "memory");
-  return *padded / kBatchAlignment * kBatchAlignment;
-}
-
-void check_gpu_memory(const Config& c, std::int64_t bytes_of_one_slot) {
-  if (c.max_gpu_memory_bytes == 0) return;
-  const auto slots = checked_mul(bytes_of_one_slot, c.n_batches);
-  const auto all = slots ? checked_add(*slots, c.device_buffer_bytes) : std::nullopt;
-  if (all && *all <= c.max_gpu_memory_bytes) return;
-  throw Error(
-      Status::oom,
-      formatted("device_buffer_bytes {}{} max_gpu_memory_bytes {}{}", c.device_buffer_bytes,
-                bytes_of_one_slot > 0 ? formatted(" and {} batches of {} bytes exceed", c.n_batches, bytes_of_one_slot)
-                                      : " exceeds",
-                c.max_gpu_memory_bytes, all ? formatted("; {} would fit", *all) : std::string()),
-      "gpu-memory");
 }
 
 }  // namespace damacy

@@ -1,4 +1,4 @@
-// The settings of a pipeline, and the memory that they imply. Both checks are pure: no file, no device, no clock.
+// The settings of a pipeline. The check is pure: no file, no device, no clock.
 #pragma once
 
 #include <cstdint>
@@ -47,17 +47,7 @@ inline constexpr std::int64_t kMaxChunkUncompressedBytes = std::int64_t{1} << 30
 // Throws Error(inval, "arguments") for the first field out of range, then for what a pipeline refuses.
 void check_config(const Config& config);
 
-// The largest decoded chunk, in bytes, that the buffers and the hard limit admit.
-[[nodiscard]] std::int64_t chunk_bytes_buffers_hold(const Config& config);
-[[nodiscard]] std::int64_t chunk_bytes_allowed(const Config& config);
 // The widest source element, in bytes.
 [[nodiscard]] std::int64_t element_bytes_allowed(const Config& config);
-
-// Bytes of one batch slot, rounded up so that slots keep their alignment. Throws Error(oom, "limit") when it overflows.
-inline constexpr std::size_t kBatchAlignment = 256;
-[[nodiscard]] std::int64_t slot_bytes(const Config& config, std::int64_t elements_per_sample);
-
-// Throws Error(oom): the fixed part (and, with slot bytes, all) of the device's memory against max_gpu_memory_bytes.
-void check_gpu_memory(const Config& config, std::int64_t bytes_of_one_slot);
 
 }  // namespace damacy

@@ -66,8 +66,6 @@ class StreamDecoder {
   std::unique_ptr<FrameList> make_list(Bytes scratch_bytes) {
     return make_list(FrameLimits{.scratch_bytes = static_cast<std::uint64_t>(scratch_bytes)});
   }
-  // The usual scratch bytes per decoded byte, by which memory is divided.
-  virtual double usual_scratch() const noexcept { return 2; }
   // The image is uploaded. Enqueues; the list may be cleared once this work is done.
   virtual void enqueue(Stream& stream, const FrameList& list, const WaveMemory& memory) = 0;
 };

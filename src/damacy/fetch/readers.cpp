@@ -5,13 +5,11 @@
 #include <thread>
 
 #include "damacy/core/checked.h"
-#include "damacy/core/cores.h"
 #include "damacy/core/limits.h"
 
 namespace damacy {
 namespace {
 
-constexpr std::size_t kAskers = 2;
 constexpr std::size_t kQuestionsOfALane = 2;         // to wake a thread takes as long as many an answer
 constexpr auto kPatience = std::chrono::seconds(2);  // of a close, with storage that does not answer
 
@@ -75,20 +73,12 @@ class Lane final : public Request {
   bool asking_ = false;  // the question now_, which is not told yet
 };
 
-// With at most as many threads as cores, reads are assumed to come from the page cache. The threads that feed a device,
-// and its consumer, then need cores too. More threads than cores are configured for storage that makes them wait.
-std::size_t readers_at_once(const Config& config) {
-  const auto cores = static_cast<std::int64_t>(usable_cores());
-  const std::int64_t wanted = config.n_io_threads;
-  return static_cast<std::size_t>(wanted > cores ? wanted : std::min(wanted, readers_beside_device(cores)));
-}
-
 }  // namespace
 
-Readers::Readers(const Config& config, const std::shared_ptr<const Clock>& clock)
-    : contexts_(static_cast<std::size_t>(config.n_io_threads + config.n_compute_threads)),
-      at_once_(readers_at_once(config)),
-      askers_(make_thread_engine(kAskers, kAskers, clock)),
+Readers::Readers(const ThreadCounts& threads, const std::shared_ptr<const Clock>& clock)
+    : contexts_(threads.readers),
+      at_once_(threads.readers_at_once),
+      askers_(make_thread_engine(threads.blocking, threads.blocking, clock)),
       engine_(make_thread_engine(contexts_.size(), at_once_, clock)) {}
 
 void Readers::ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,

@@ -10,7 +10,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "damacy/batch/config.h"
+#include "damacy/batch/memory_plan.h"
 #include "damacy/codec/chain.h"
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
@@ -27,14 +27,9 @@ class StorageWork {
   virtual void give_up(std::size_t question, const Error& why) noexcept = 0;
 };
 
-// Readers that leave cores to the threads that feed a device, and to its consumer.
-constexpr std::int64_t readers_beside_device(std::int64_t cores) {
-  return std::max<std::int64_t>(1, cores - std::max<std::int64_t>(1, cores / 3));
-}
-
 class Readers {
  public:
-  Readers(const Config& config, const std::shared_ptr<const Clock>& clock);
+  Readers(const ThreadCounts& threads, const std::shared_ptr<const Clock>& clock);
 
   void submit(std::unique_ptr<Request> request) { engine_->submit(std::move(request)); }
   // Makes the calls for i in [0, count) on at most `lanes` threads, then calls `all_told` once, on whichever thread

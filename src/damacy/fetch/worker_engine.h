@@ -4,6 +4,7 @@
 #pragma once
 
 #include "damacy/batch/batch_engine.h"
+#include "damacy/batch/memory_plan.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/chunk_share.h"
 #include "damacy/fetch/readers.h"
@@ -18,8 +19,8 @@ class HostRows final : public RowWriter {
 
 class WorkerEngine final : public BatchEngine {
  public:
-  WorkerEngine(const Config& config, const std::shared_ptr<Alloc>& alloc, std::shared_ptr<Catalog> catalog,
-               StatsBoard& board, const std::shared_ptr<const Clock>& clock);
+  WorkerEngine(const MemoryPlan& plan, Verify verify, const std::shared_ptr<Alloc>& alloc,
+               std::shared_ptr<Catalog> catalog, StatsBoard& board, const std::shared_ptr<const Clock>& clock);
 
   bool runs_ahead() const override { return false; }
   void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept override;

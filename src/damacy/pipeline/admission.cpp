@@ -1,5 +1,6 @@
 #include "damacy/pipeline/admission.h"
 
+#include "damacy/batch/memory_plan.h"
 #include "damacy/copy/block_copy.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
@@ -80,7 +81,7 @@ void check_chunk(const ArrayMetadata& metadata, const Config& config) {
         Status::oom,
         formatted(
             "a decoded chunk of {} bytes does not fit: host_buffer_bytes {} and device_buffer_bytes {} must both be at least {}",
-            bytes, config.host_buffer_bytes, config.device_buffer_bytes, 2 * bytes + (128 << 10)),
+            bytes, config.host_buffer_bytes, config.device_buffer_bytes, buffer_bytes_for(bytes)),
         "buffers");
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "damacy/batch/memory_plan.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
-#include "damacy/fetch/readers.h"
 
 namespace damacy {
 namespace {

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
-#include <sys/resource.h>
-
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/address_space.h"
 #include "damacy/core/cores.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
+#include "damacy/core/machine.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/device/bind.h"
@@ -23,17 +22,6 @@ namespace {
 constexpr std::uint64_t kHostDecodesMeanwhile = 3 << 19;
 constexpr auto kFenceRetry = std::chrono::milliseconds(2);
 
-Catalog::Limits catalog_limits(const Config& config) {
-  Catalog::Limits limits;
-  limits.arrays = static_cast<std::size_t>(config.n_zarrs_meta_cache);
-  limits.shards = static_cast<std::size_t>(config.n_shards_meta_cache);
-  limits.bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(config.host_buffer_bytes / 4, 1 << 20));
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  limits.open_files = static_cast<std::size_t>(std::clamp<rlim_t>(files.rlim_cur / 4, 8, 4096));
-  return limits;
-}
-
 Config checked(Config config) {
   try {
     check_config(config);
@@ -42,12 +30,6 @@ Config checked(Config config) {
     throw error.in_stage("create");
   }
   return config;
-}
-
-// Readers beyond the cores there are read at the same time, but do not decode any sooner.
-std::uint64_t cores_that_decode(const Config& config) {
-  const auto readers = static_cast<std::uint64_t>(config.n_io_threads + config.n_compute_threads);
-  return std::min<std::uint64_t>(readers, usable_cores());
 }
 
 std::string_view decoder_name(const Config& config, const Device* device) {
@@ -71,11 +53,14 @@ PipelineImpl::PipelineImpl(Config config_, Surroundings surroundings)
     if (!around.clock) around.clock = std::make_shared<SteadyClock>();
     if (config.gpu_decoder == GpuDecoderChoice::nvcomp) nvcomp = NvcompLibrary::open(around.nvcomp_files);
     bind();
-    catalog = around.make_store ? std::make_shared<Catalog>(catalog_limits(config), around.make_store)
-                                : std::make_shared<Catalog>(catalog_limits(config));
+    Machine machine = read_machine();
+    machine.gpu = engine_device != nullptr;
+    const MemoryPlan plan = plan_memory(config, machine);
+    catalog = around.make_store ? std::make_shared<Catalog>(plan.catalog, around.make_store)
+                                : std::make_shared<Catalog>(plan.catalog);
     slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), batch_device,
                                     [wake = wakeup] { wake->notify(); });
-    engine = make_engine();
+    engine = make_engine(plan);
     log(LogLevel::info,
         formatted("pipeline on {}: {}", batch_device ? formatted("cuda:{}", batch_device->index()) : "cpu",
                   settings_text(config, engine_device.get())));
@@ -111,12 +96,14 @@ void PipelineImpl::bind() {
     around.alloc = engine_device ? engine_device->device_memory() : std::make_shared<PageAlloc>();
 }
 
-std::unique_ptr<BatchEngine> PipelineImpl::make_engine() {
-  if (!engine_device) return std::make_unique<WorkerEngine>(config, around.alloc, catalog, board, around.clock);
+std::unique_ptr<BatchEngine> PipelineImpl::make_engine(const MemoryPlan& plan) {
+  if (!engine_device)
+    return std::make_unique<WorkerEngine>(plan, config.verify, around.alloc, catalog, board, around.clock);
   StreamEngineParts parts;
+  parts.plan = plan;
   parts.device = engine_device;
   parts.clock = around.clock;
-  parts.device_from_bytes = around.device_from_bytes.value_or(cores_that_decode(config) * kHostDecodesMeanwhile);
+  parts.device_from_bytes = around.device_from_bytes.value_or(plan.threads.decoding * kHostDecodesMeanwhile);
   parts.decoder = engine_device->is_host() ? make_host_stream_decoder()
                   : nvcomp != nullptr      ? make_nvcomp_stream_decoder(nvcomp)
                                            : make_cuda_stream_decoder();
@@ -124,7 +111,7 @@ std::unique_ptr<BatchEngine> PipelineImpl::make_engine() {
     parts.copier = around.make_copier();
   else
     parts.copier = engine_device->is_host() ? make_host_copier() : make_cuda_copier();
-  return make_stream_engine(config, std::move(parts), catalog, board);
+  return make_stream_engine(config.verify, std::move(parts), catalog, board);
 }
 
 PipelineImpl::~PipelineImpl() {

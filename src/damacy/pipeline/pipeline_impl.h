@@ -14,6 +14,7 @@
 #include "damacy/batch/batch.h"
 #include "damacy/batch/batch_engine.h"
 #include "damacy/batch/config.h"
+#include "damacy/batch/memory_plan.h"
 #include "damacy/batch/sample.h"
 #include "damacy/batch/slots.h"
 #include "damacy/batch/stats.h"
@@ -23,7 +24,7 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 #include "damacy/pipeline/explain.h"
-#include "damacy/pipeline/keep_limit.h"
+#include "damacy/pipeline/held_text.h"
 #include "damacy/pipeline/sample_stream.h"
 #include "damacy/pipeline/surroundings.h"
 #include "damacy/zarr/catalog.h"
@@ -96,7 +97,7 @@ class PipelineImpl {
   class Opening;
   void admit_front(QueuedSource& source, const OpenedByUri& opened) DAMACY_REQUIRES(wakeup->mutex);
   void make_slots(const PlannedSample& first) DAMACY_REQUIRES(wakeup->mutex);
-  std::optional<FreeMemory> free_memory() const;
+  Machine machine_for_slots() const;
   void adjust_slots(Lock& lock) DAMACY_REQUIRES(wakeup->mutex);
   Slots::Growth add_slot(Lock& lock) DAMACY_REQUIRES(wakeup->mutex);
   Error held_error(const std::vector<std::int64_t>& held) const DAMACY_REQUIRES(wakeup->mutex);
@@ -104,7 +105,7 @@ class PipelineImpl {
   static Error closed_error();
 
   void bind();
-  std::unique_ptr<BatchEngine> make_engine();
+  std::unique_ptr<BatchEngine> make_engine(const MemoryPlan& plan);
   void record_wait(const BatchJob& job, std::chrono::steady_clock::time_point since);
   void plan_batches(std::stop_token stop);
   std::shared_ptr<BatchJob> next_to_plan(const std::stop_token& stop, bool ahead);

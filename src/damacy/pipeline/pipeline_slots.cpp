@@ -3,12 +3,10 @@
 #include <limits>
 #include <utility>
 
-#include <unistd.h>
-
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/host_memory.h"
 #include "damacy/core/log.h"
+#include "damacy/core/machine.h"
 #include "damacy/pipeline/pipeline_impl.h"
 
 namespace damacy {
@@ -20,32 +18,19 @@ constexpr std::size_t kManyAdded = 8;  // added slots, from which on a warning i
 
 void PipelineImpl::make_slots(const PlannedSample& first) {
   const auto elements = product(first.box.extents().span());
-  const std::int64_t bytes = slot_bytes(config, elements.value_or(std::numeric_limits<std::int64_t>::max()));
-  check_gpu_memory(config, bytes);
-  const std::int64_t memory = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-  if (bytes > memory / config.n_batches) {
-    const std::int64_t fitting = memory / config.n_batches / (bytes / config.batch_size);
-    throw Error(
-        Status::oom,
-        formatted("{} batches of {} bytes exceed the machine's memory of {} bytes: {}", config.n_batches, bytes, memory,
-                  fitting > 0 ? formatted("a batch_size of at most {} would fit", fitting)
-                              : std::string("samples must be smaller, or of a shorter dtype")),
-        "memory");
-  }
-  const KeepLimit limit = keep_limit(config, bytes, around.keeps_batches, free_memory());
-  slots->allocate(around.alloc, static_cast<std::size_t>(bytes), static_cast<std::uint64_t>(limit.bytes));
-  keep = limit;
+  const SlotPlan plan = plan_slots(config, machine_for_slots(),
+                                   elements.value_or(std::numeric_limits<std::int64_t>::max()), around.keeps_batches);
+  slots->allocate(around.alloc, static_cast<std::size_t>(plan.bytes), static_cast<std::uint64_t>(plan.keep.bytes));
+  keep = plan.keep;
 }
 
-// Of the kind that slots are made of; asked for where Config does not say how much of it they may take.
-std::optional<FreeMemory> PipelineImpl::free_memory() const {
-  if (config.keep_bytes || !around.keeps_batches) return std::nullopt;
-  if (batch_device) {
-    const auto memory = batch_device->memory();
-    return memory ? std::optional(FreeMemory{memory->free, true}) : std::nullopt;
-  }
-  const auto bytes = available_host_memory();
-  return bytes ? std::optional(FreeMemory{*bytes, false}) : std::nullopt;
+// As it is now: what is free bounds added slots.
+Machine PipelineImpl::machine_for_slots() const {
+  Machine machine = read_machine();
+  machine.gpu = engine_device != nullptr;
+  if (!batch_device) return machine;
+  if (const auto memory = batch_device->memory()) machine.gpu_bytes = memory->free;
+  return machine;
 }
 
 // At the beginning of a pop: adds a slot, so that reading continues while the consumer holds batches, and frees idle

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "damacy/batch/batch_engine.h"
-#include "damacy/batch/config.h"
+#include "damacy/batch/memory_plan.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
 #include "damacy/core/clock.h"
@@ -17,6 +17,7 @@
 namespace damacy {
 
 struct StreamEngineParts {
+  MemoryPlan plan;
   std::shared_ptr<Device> device;
   std::unique_ptr<StreamDecoder> decoder;
   std::unique_ptr<Copier> copier;
@@ -25,7 +26,7 @@ struct StreamEngineParts {
   std::shared_ptr<const Clock> clock;
 };
 
-std::unique_ptr<BatchEngine> make_stream_engine(const Config& config, StreamEngineParts parts,
+std::unique_ptr<BatchEngine> make_stream_engine(Verify verify, StreamEngineParts parts,
                                                 std::shared_ptr<Catalog> catalog, StatsBoard& board);
 
 }  // namespace damacy

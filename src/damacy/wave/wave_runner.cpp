@@ -12,8 +12,9 @@ namespace damacy {
 namespace {
 
 constexpr std::size_t kAligned = 256;
-constexpr std::size_t kRepairImage = 256 << 10;
-constexpr std::size_t kRepairFill = kAligned;
+constexpr std::size_t kRepairImage = WaveSizes::kRepairImage;
+constexpr std::size_t kRepairFill = WaveSizes::kRepairFill;
+static_assert(kRepairFill == kAligned);
 constexpr std::size_t kRepairAtOnce = 256;  // placements
 
 // Where the image of a wave's frames, its status words and the images of its placements lie in one piece of memory; on

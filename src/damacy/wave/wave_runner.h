@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "damacy/batch/batch_engine.h"
+#include "damacy/batch/memory_plan.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
 #include "damacy/core/channel.h"
@@ -21,7 +22,7 @@ namespace damacy {
 
 class WaveRunner final : public RowWriter, public WaveWatcher {
  public:
-  static constexpr std::size_t kDecodesAtOnce = 4;  // one wave alone leaves the device half idle
+  static constexpr std::size_t kDecodesAtOnce = WaveSizes::kDecodesAtOnce;
   struct Memory {
     Arena& device;            // decoder scratch, images, status words
     Arena& pinned;            // images, status words

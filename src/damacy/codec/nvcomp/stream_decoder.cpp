@@ -90,7 +90,6 @@ class NvcompStreamDecoder final : public StreamDecoder {
   std::unique_ptr<FrameList> make_list(const FrameLimits& limits) override {
     return std::make_unique<Frames>(library_, limits);
   }
-  double usual_scratch() const noexcept override { return 3.25; }  // 0.8 MB for a zstd frame of 256 KiB
 
   void enqueue(Stream& stream, const FrameList& list, const WaveMemory& memory) override {
     const auto& frames = static_cast<const Frames&>(list);

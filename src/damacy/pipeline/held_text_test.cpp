@@ -1,4 +1,4 @@
-#include "damacy/pipeline/keep_limit.h"
+#include "damacy/pipeline/held_text.h"
 
 #include <gtest/gtest.h>
 
@@ -7,50 +7,6 @@ namespace {
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-
-FreeMemory on_host(std::int64_t bytes) {
-  return {static_cast<std::uint64_t>(bytes), false};
-}
-FreeMemory on_gpu(std::int64_t bytes) {
-  return {static_cast<std::uint64_t>(bytes), true};
-}
-
-TEST(keep_limit, unset_is_nothing_for_a_pipeline) {
-  EXPECT_EQ(keep_limit({}, kMiB, /*choose=*/false, on_host(64 * kGiB)).bytes, 0);
-}
-
-TEST(keep_limit, unset_is_the_larger_of_2_gib_and_8_batches_where_it_is_chosen) {
-  EXPECT_EQ(keep_limit({}, kMiB, true, on_host(64 * kGiB)).bytes, 2 * kGiB);
-  EXPECT_EQ(keep_limit({}, kGiB, true, on_host(64 * kGiB)).bytes, 8 * kGiB);
-  EXPECT_EQ(keep_limit({}, kMiB, true, std::nullopt).bytes, 2 * kGiB);
-  EXPECT_GT(keep_limit({}, std::int64_t{1} << 62, true, std::nullopt).bytes, 2 * kGiB);
-}
-
-TEST(keep_limit, chosen_it_is_a_quarter_of_the_hosts_free_memory_or_an_eighth_of_the_gpus_at_most) {
-  EXPECT_EQ(keep_limit({}, kMiB, true, on_host(4 * kGiB)).bytes, kGiB);
-  EXPECT_EQ(keep_limit({}, kGiB, true, on_gpu(16 * kGiB)).bytes, 2 * kGiB);
-  EXPECT_EQ(keep_limit({}, kMiB, true, on_host(0)).bytes, 0);
-}
-
-TEST(keep_limit, what_is_set_counts_whatever_is_free) {
-  Config config;
-  config.keep_bytes = 5 * kGiB;
-  EXPECT_EQ(keep_limit(config, kMiB, true, on_host(kGiB)).bytes, 5 * kGiB);
-  EXPECT_EQ(keep_limit(config, kMiB, false, std::nullopt).bytes, 5 * kGiB);
-  config.keep_bytes = 0;
-  EXPECT_EQ(keep_limit(config, kMiB, true, on_host(64 * kGiB)).bytes, 0);
-}
-
-TEST(keep_limit, max_gpu_memory_bytes_bounds_slots_and_added_ones_together) {
-  Config config;
-  config.device_buffer_bytes = kGiB;
-  config.max_gpu_memory_bytes = kGiB + 5 * kMiB;
-  EXPECT_EQ(keep_limit(config, kMiB, true, on_host(64 * kGiB)).bytes, 3 * kMiB);
-  config.keep_bytes = 2 * kMiB;
-  EXPECT_EQ(keep_limit(config, kMiB, false, std::nullopt).bytes, 2 * kMiB);
-  config.max_gpu_memory_bytes = kGiB + 2 * kMiB;
-  EXPECT_EQ(keep_limit(config, kMiB, false, std::nullopt).bytes, 0);
-}
 
 std::vector<std::int64_t> ids(std::int64_t count) {
   std::vector<std::int64_t> out;

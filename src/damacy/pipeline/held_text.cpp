@@ -1,30 +1,14 @@
-#include "damacy/pipeline/keep_limit.h"
+#include "damacy/pipeline/held_text.h"
 
 #include <algorithm>
-#include <limits>
 
-#include "damacy/core/checked.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t kNamedBatches = 3;
-
-std::int64_t chosen(std::int64_t slot, const std::optional<FreeMemory>& free) {
-  const std::int64_t wanted = std::max(std::int64_t{2} << 30, checked_mul<std::int64_t>(8, slot).value_or(kMost));
-  if (!free) return wanted;
-  const std::uint64_t part = free->bytes / (free->on_gpu ? 8 : 4);
-  return static_cast<std::int64_t>(std::min(part, static_cast<std::uint64_t>(wanted)));
-}
-
-// Of max_gpu_memory_bytes, next to the slots that stay. check_gpu_memory() holds.
-std::int64_t left_over(const Config& config, std::int64_t slot) {
-  if (config.max_gpu_memory_bytes == 0) return kMost;
-  return config.max_gpu_memory_bytes - config.device_buffer_bytes - config.n_batches * slot;
-}
 
 std::string list_text(const std::vector<std::int64_t>& ids, std::size_t most) {
   std::string out;
@@ -33,13 +17,6 @@ std::string list_text(const std::vector<std::int64_t>& ids, std::size_t most) {
 }
 
 }  // namespace
-
-KeepLimit keep_limit(const Config& config, std::int64_t slot, bool choose, const std::optional<FreeMemory>& free) {
-  KeepLimit limit;
-  limit.keep_bytes = config.keep_bytes.value_or(choose ? chosen(slot, free) : 0);
-  limit.bytes = std::min(limit.keep_bytes, std::max<std::int64_t>(0, left_over(config, slot)));
-  return limit;
-}
 
 std::string held_text(const Config& config, const KeepLimit& limit, std::int64_t slot, const Slots::Added& added,
                       const std::vector<std::int64_t>& held) {

@@ -1,0 +1,135 @@
+// Every size that a pipeline takes or may take, and how many threads it starts, from its settings and the machine.
+// Pure: what the engines allocate, what errors name, and what `Config.memory()`, `damacy doctor` and the documentation
+// show are these numbers. Not in it, because arrays decide: memory of codecs (two more decoded chunks a reader where a
+// chain has several codecs, more for LZMA), records of chunks and rows in production, thread stacks, a GPU's context.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "damacy/batch/config.h"
+#include "damacy/batch/slot_plan.h"
+#include "damacy/codec/stream_decoder.h"
+#include "damacy/core/error.h"
+#include "damacy/core/machine.h"
+#include "damacy/zarr/catalog_limits.h"
+
+namespace damacy {
+
+enum class MemoryKind {
+  host,    // ordinary memory
+  pinned,  // page-locked memory of the host
+  gpu,
+};
+enum class Taken {
+  at_start,      // allocated when the pipeline is made
+  reserved,      // addresses when the pipeline is made, memory as it is used
+  first_sample,  // when the first sample fixes the extents
+  as_used,
+};
+
+enum class PartId {
+  staging,  // on the cores
+  scratch,  // on the cores
+  slabs,    // the following ones only with a device
+  wave_chunks,
+  decoder_scratch,
+  repair,
+  pinned_staging,
+  images,
+  pinned_repair,
+  packed_on_cores,
+  decoded_on_cores,
+  metadata,  // always
+  slots,
+  added_slots,
+};
+
+struct MemoryPart {
+  std::string_view name;
+  MemoryKind kind;
+  Taken taken;
+  std::string_view setting;  // the field of Config that changes it; empty: it is fixed
+  std::string_view use;
+  std::optional<std::uint64_t> bytes;  // at most. Empty: not known before the first sample
+};
+
+// Memory through which chunks pass on their way through a device, in bytes. All 0 without one.
+struct WaveSizes {
+  static constexpr std::size_t kWaves = 10;         // being read, going up, being decoded, waiting for a slot
+  static constexpr std::size_t kDecodesAtOnce = 4;  // one wave alone leaves the device half idle
+  // More would cost time when a pipeline is made, and give nothing: a slab of this size is enough for a decoder.
+  static constexpr std::size_t kMostSlab = 96 << 20;
+  static constexpr std::size_t kPadding = 256;  // of a slab
+  // For chunks that the device gave up: placements, and a fill value.
+  static constexpr std::size_t kRepairImage = 256 << 10;
+  static constexpr std::size_t kRepairFill = 256;
+
+  std::size_t count = 0;        // waves
+  std::size_t slab = 0;         // of each: encoded chunks
+  std::size_t destination = 0;  // of each: decoded chunks
+  std::size_t scratch = 0;      // of all, on the device: decoder scratch, images, status words
+  std::size_t images = 0;       // of all, pinned: images, status words
+  FrameLimits frames;           // of a wave
+};
+
+struct ThreadCounts {
+  std::size_t readers = 0;          // on the cores they also decode and place
+  std::size_t readers_at_once = 0;  // that read at a time, where they only read
+  std::size_t decoding = 0;         // of the readers: cores that decode at a time
+  std::size_t blocking = 0;         // make storage calls for other threads
+  std::size_t waves = 0;            // feed a device
+  std::size_t planners = 0;
+  std::size_t all() const noexcept { return readers + blocking + waves + planners; }
+};
+
+struct MemoryPlan {
+  std::size_t staging = 0;  // reads; pinned where there is a device
+  std::size_t scratch = 0;  // on the cores: decoded chunks, one a reader
+  WaveSizes waves;
+  // Next to a device, for chunks that the cores decode: encoded and decoded.
+  std::size_t host_packed = 0, host_decoded = 0;
+  CatalogLimits catalog;
+  std::int64_t chunk_bytes = 0;  // the largest decoded chunk that is admitted
+  ThreadCounts threads;
+
+  // What a pipeline has allocated when it is made, without slots: staging and images, and device memory in its place.
+  std::size_t host_bytes() const noexcept { return staging + waves.images; }
+  std::size_t device_bytes() const noexcept { return waves.count * (waves.slab + waves.destination) + waves.scratch; }
+};
+
+// `machine.gpu`: chunks go through a device.
+[[nodiscard]] MemoryPlan plan_memory(const Config& config, const Machine& machine);
+
+// All parts, each name once. The bytes of slots are known with `slots`.
+[[nodiscard]] std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan,
+                                               const std::optional<SlotPlan>& slots = {});
+
+// Makes a part. An error for lack of memory names it, and the setting that changes its size.
+void name_part(Error& error, PartId part);
+template <class Make>
+auto make_part(PartId part, Make make) {
+  try {
+    return make();
+  } catch (Error& error) {
+    name_part(error, part);
+    throw;
+  }
+}
+
+// The largest decoded chunk, in bytes, that the buffers and the hard limit admit.
+[[nodiscard]] std::int64_t chunk_bytes_buffers_hold(const Config& config);
+[[nodiscard]] std::int64_t chunk_bytes_allowed(const Config& config);
+// Bytes of both buffers that hold a decoded chunk of `bytes`.
+[[nodiscard]] std::int64_t buffer_bytes_for(std::int64_t chunk_bytes);
+
+// Readers that leave cores to the threads that feed a device, and to its consumer.
+constexpr std::int64_t readers_beside_device(std::int64_t cores) {
+  return std::max<std::int64_t>(1, cores - std::max<std::int64_t>(1, cores / 3));
+}
+
+}  // namespace damacy
