@@ -19,7 +19,7 @@ class BatchEngine {
   virtual bool runs_ahead() const = 0;
   // Plans a job and submits its reads; the job settles later, on a thread of the engine. May wait for memory. Reports
   // failures to the job.
-  virtual void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept = 0;
+  virtual void produce(const Task<BatchJob>& job, std::stop_token stop) noexcept = 0;
   // No job follows at once: starts chunks that were held back to share a wave with the next job.
   virtual void flush() = 0;
   // As Readers::ask.

@@ -29,19 +29,18 @@ BatchJob::BatchJob(Shape shape, std::size_t row_count)
     indices_[row] = shape_.first_sample + static_cast<std::int64_t>(row);
 }
 
-void BatchJob::start(Owner owner, RowWriter& writer) {
+void BatchJob::start(Owner owner, RowWriter& writer, StatsBoard& board) {
   writer_ = &writer;
+  board_ = &board;
   owner_ = std::move(owner);
-  open_task();
 }
 
 void BatchJob::claim_slot() {
   if (!loan_) loan_ = owner_.lend(*this);
 }
 
-void BatchJob::close_task(StatsBoard& board) {
-  if (open_tasks_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  settle(board);
+void BatchJob::settle() noexcept {
+  settle_rows();
   const Owner owner = std::move(owner_);
   owner.settled(*this);
 }
@@ -85,10 +84,10 @@ std::vector<std::shared_ptr<const void>> BatchJob::origins() const {
 
 // After the last task: nothing else touches the errors, here and below. A batch that cannot be mended is lost as a
 // whole.
-void BatchJob::settle(StatsBoard& board) noexcept {
+void BatchJob::settle_rows() noexcept {
   const auto lost = failure_of([&]() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
     fail_incomplete_rows();
-    if (any_failed_) settle_failures(board);
+    if (any_failed_) settle_failures();
   });
   if (!lost) return;
   indices_.resize(placed_.size());  // its first size: takes no memory
@@ -106,12 +105,12 @@ void BatchJob::fail_incomplete_rows() {
                     .at_uri(rows_[row].array->uri()));
 }
 
-void BatchJob::settle_failures(StatsBoard& board) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+void BatchJob::settle_failures() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   if (shape_.on_error == OnError::raise || (shape_.on_error == OnError::fill && !loan_)) return fail_batch();
   std::size_t kept = 0;
   for (std::size_t row = 0; row < errors_.size(); ++row) {
     if (errors_[row]) {
-      settle_row(row, board);
+      settle_row(row);
       if (shape_.on_error == OnError::skip) continue;
     } else if (kept != row) {  // rows before it were skipped: close the gap
       writer_->move_row(*this, row, kept);
@@ -136,14 +135,14 @@ void BatchJob::fail_batch() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   failure_ = first;
 }
 
-void BatchJob::settle_row(std::size_t row, StatsBoard& board) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+void BatchJob::settle_row(std::size_t row) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   const bool skip = shape_.on_error == OnError::skip;
   Error error = *errors_[row];
   error.at_stream_index(shape_.first_sample + static_cast<std::int64_t>(row));
   if (!skip) writer_->fill_row(*this, row);
   if (error.status() == Status::shutdown) return;  // of a closed pipeline: the batch is not delivered
   log_some(LogLevel::warn, skip ? "skipped" : "filled", error.what());
-  board.add(skip ? &Stats::samples_skipped : &Stats::samples_filled, 1);
+  board_->add(skip ? &Stats::samples_skipped : &Stats::samples_filled, 1);
 }
 
 }  // namespace damacy

@@ -15,6 +15,7 @@
 #include "damacy/batch/stats.h"
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/task.h"
 #include "damacy/plan/batch_plan.h"
 
 namespace damacy {
@@ -29,7 +30,7 @@ class RowWriter {
   virtual void move_row(BatchJob& job, std::size_t from, std::size_t to) = 0;  // they do not overlap
 };
 
-class BatchJob {
+class BatchJob final : public Job {
  public:
   struct Shape {
     std::int64_t id;
@@ -52,15 +53,11 @@ class BatchJob {
     // Called once, on the thread of the last task, under no lock.
     std::function<void(BatchJob&)> settled;
   };
-  // Tasks may be opened from here on.
-  void start(Owner owner, RowWriter& writer);
+  // Before the first task.
+  void start(Owner owner, RowWriter& writer, StatsBoard& board);
   // Before the first write; one thread. From here on the batch is in production.
   void claim_slot();
 
-  // Tasks: one is open from start() until the planner closes it, so the job cannot settle while it is still being
-  // planned.
-  void open_task() noexcept { ++open_tasks_; }
-  void close_task(StatsBoard& board);
   void open_read() noexcept { ++open_reads_; }
   void close_read() noexcept;
   std::chrono::steady_clock::time_point reads_ended() const noexcept;  // now, while reads are outstanding
@@ -89,10 +86,11 @@ class BatchJob {
   std::shared_ptr<SlotLoan> take_loan() noexcept { return std::move(loan_); }
 
  private:
-  void settle(StatsBoard& board) noexcept;
+  void settle() noexcept override;
+  void settle_rows() noexcept;
   void fail_incomplete_rows();
-  void settle_failures(StatsBoard& board);
-  void settle_row(std::size_t row, StatsBoard& board);
+  void settle_failures();
+  void settle_row(std::size_t row);
   void fail_batch();
 
   Shape shape_;
@@ -101,8 +99,8 @@ class BatchJob {
   Dims row_strides_;
   std::shared_ptr<SlotLoan> loan_;
   RowWriter* writer_ = nullptr;
+  StatsBoard* board_ = nullptr;
   Owner owner_;
-  std::atomic<std::int64_t> open_tasks_{0};
   std::atomic<std::int64_t> open_reads_{0};
   std::atomic<std::int64_t> reads_ended_ns_{0};
   std::vector<std::atomic<std::int64_t>> placed_;  // elements, by row

@@ -20,14 +20,16 @@ class NoRowWriter final : public RowWriter {
 
 // The error of a batch of one row, after it failed in these ways, one after another.
 Error after(const std::vector<Error>& failures) {
-  BatchJob job({.id = 7, .first_sample = 3, .extents = {4}, .dtype = Dtype::u8, .on_error = OnError::raise}, 1);
-  job.set_rows({PlannedSample{}});
+  const auto job = std::make_shared<BatchJob>(
+      BatchJob::Shape{.id = 7, .first_sample = 3, .extents = {4}, .dtype = Dtype::u8, .on_error = OnError::raise}, 1);
+  job->set_rows({PlannedSample{}});
   NoRowWriter writer;
   StatsBoard board;
-  job.start({{}, [](BatchJob&) {}}, writer);
-  for (const Error& failure : failures) job.fail(0, failure);
-  job.close_task(board);
-  return *job.failure();
+  job->start({{}, [](BatchJob&) {}}, writer, board);
+  Task task(job);
+  for (const Error& failure : failures) job->fail(0, failure);
+  task.end();
+  return *job->failure();
 }
 
 TEST(BatchJob, reports_the_first_failed_chunk_of_a_row_in_whatever_order_they_fail) {

@@ -9,7 +9,7 @@
 
 namespace damacy {
 
-void find_reads(const EncodedChunks& chunks, std::uint32_t first, std::uint32_t count,
+void find_reads(const LocatedChunks& chunks, std::uint32_t first, std::uint32_t count,
                 const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads) {
   std::vector<Piece> pieces;
   for (std::uint32_t c = first; c < first + count; ++c) {
@@ -33,10 +33,11 @@ void find_reads(const EncodedChunks& chunks, std::uint32_t first, std::uint32_t 
   }
 }
 
-ChunkReads find_reads(const ChunkTasks& tasks, const std::function<bool(std::uint32_t)>& elsewhere) {
+ChunkReads find_reads(const LocatedChunks& chunks, const BatchPlan& plan,
+                      const std::function<bool(std::uint32_t)>& elsewhere) {
   ChunkReads reads;
-  for (const PlannedShard& shard : tasks.plan().shards)
-    find_reads(tasks, shard.first_chunk, shard.chunk_count, elsewhere, reads);
+  for (const PlannedShard& shard : plan.shards)
+    find_reads(chunks, shard.first_chunk, shard.chunk_count, elsewhere, reads);
   return reads;
 }
 
@@ -68,27 +69,14 @@ Arena::Piece take_memory(Arena& arena, std::uint64_t bytes, std::stop_token stop
 }  // namespace
 
 ChunkRunRead::ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run)
-    : sink_(std::move(sink)), run_(std::move(run)) {
-  sink_->tasks().open_task();
-  sink_->tasks().open_read();
-}
-
-ChunkRunRead::~ChunkRunRead() {
-  staging_ = {};
-  if (!abandoned_) sink_->tasks().close_task();
-}
+    : task_(sink->tasks().new_task()), sink_(std::move(sink)), read_(sink_->tasks()), run_(std::move(run)) {}
 
 void ChunkRunRead::abandon(const Error& why) noexcept {
-  abandoned_ = true;
   staging_.strand(why.where().key, why.where().store);
-  end_read();
+  read_.end();
   for (const std::uint32_t chunk : std::span(run_.chunks).subspan(next_)) sink_->give_up(chunk, why);
   sink_->end();
-  sink_->tasks().close_task();
-}
-
-void ChunkRunRead::end_read() {
-  if (!std::exchange(is_read_, true)) sink_->tasks().close_read();
+  task_.end();
 }
 
 Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
@@ -119,16 +107,16 @@ void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* f
   EncodedChunks& tasks = sink_->tasks();
   if (failure == nullptr && apart_) {
     read_apart(thread, part);
-    return end_read();
+    return read_.end();
   }
   if (failure != nullptr) {
     read_one_by_one(thread, part, *failure);
-    return end_read();
+    return read_.end();
   }
   std::uint64_t wanted = 0;
   for (const std::uint32_t chunk : run_.chunks) wanted += tasks.where(chunk).bytes;
   count_read(tasks.board(), watch_.elapsed(), run_.bytes, wanted);
-  end_read();
+  read_.end();
   while (next_ < run_.chunks.size()) take(thread, run_.chunks[next_]);
 }
 
@@ -169,27 +157,15 @@ void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const E
   }
 }
 
-PartialRead::PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk) : sink_(std::move(sink)), chunk_(chunk) {
-  sink_->tasks().open_task();
-  sink_->tasks().open_read();
-}
-
-PartialRead::~PartialRead() {
-  staging_ = {};
-  if (!abandoned_) sink_->tasks().close_task();
-}
+PartialRead::PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk)
+    : task_(sink->tasks().new_task()), sink_(std::move(sink)), read_(sink_->tasks()), chunk_(chunk) {}
 
 void PartialRead::abandon(const Error& why) noexcept {
-  abandoned_ = true;
   staging_.strand(why.where().key, why.where().store);
   if (!taken_) sink_->give_up(chunk_, why);
   sink_->end();
-  end_read();
-  sink_->tasks().close_task();
-}
-
-void PartialRead::end_read() {
-  if (!std::exchange(is_read_, true)) sink_->tasks().close_read();
+  read_.end();
+  task_.end();
 }
 
 Part PartialRead::prepare(std::size_t, std::stop_token stop) {
@@ -209,7 +185,7 @@ void PartialRead::complete(std::size_t thread, const Part& part, const Error* fa
     read_needed(thread, part);
   });
   if (failed) sink_->give_up(chunk_, *failed);
-  end_read();
+  read_.end();
 }
 
 bool PartialRead::take(std::size_t thread, std::span<const ByteRange> available) noexcept {

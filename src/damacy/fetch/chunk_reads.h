@@ -27,10 +27,11 @@ struct ChunkReads {
   std::vector<std::uint32_t> missing;
 };
 // Chunks of one object, `count` of them from `first` on. Leaves out those for which `elsewhere` is true.
-void find_reads(const EncodedChunks& chunks, std::uint32_t first, std::uint32_t count,
+void find_reads(const LocatedChunks& chunks, std::uint32_t first, std::uint32_t count,
                 const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads);
 // All objects of a plan.
-[[nodiscard]] ChunkReads find_reads(const ChunkTasks& tasks, const std::function<bool(std::uint32_t)>& elsewhere);
+[[nodiscard]] ChunkReads find_reads(const LocatedChunks& chunks, const BatchPlan& plan,
+                                    const std::function<bool(std::uint32_t)>& elsewhere);
 
 // Takes encoded chunks on the thread that read them.
 class ChunkSink {
@@ -53,28 +54,26 @@ class ChunkSink {
 class ChunkRunRead final : public Request {
  public:
   ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run);
-  ~ChunkRunRead() override;
   Part prepare(std::size_t thread, std::stop_token stop) override;
   void complete(std::size_t thread, const Part& part, const Error* failure) override;
   bool can_be_abandoned() const noexcept override { return true; }
   void abandon(const Error& why) noexcept override;
 
  private:
-  void end_read();
   void take(std::size_t thread, std::uint32_t chunk) noexcept;
   void read_one_by_one(std::size_t thread, const Part& part, const Error& failure);
   void read_apart(std::size_t thread, const Part& part);
   std::span<std::byte> bytes_of_chunk(std::uint32_t chunk) const noexcept;
 
+  Task<Job> task_;  // ends after all below
   std::shared_ptr<ChunkSink> sink_;
+  PendingRead read_;
   ChunkRun run_;
   Arena::Piece staging_;
   std::stop_token stop_;
   Stopwatch watch_;
   std::size_t next_ = 0;  // of the run's chunks, to be given to the sink
   bool apart_ = false;    // there is no memory for all of it at once
-  bool is_read_ = false;
-  bool abandoned_ = false;
 };
 
 // One chunk of which little is needed. Its head is read first and gives the other ranges to read. The rest of its
@@ -82,26 +81,24 @@ class ChunkRunRead final : public Request {
 class PartialRead final : public Request {
  public:
   PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk);
-  ~PartialRead() override;
   Part prepare(std::size_t thread, std::stop_token stop) override;
   void complete(std::size_t thread, const Part& part, const Error* failure) override;
   bool can_be_abandoned() const noexcept override { return true; }
   void abandon(const Error& why) noexcept override;
 
  private:
-  void end_read();
   bool take(std::size_t thread, std::span<const ByteRange> available) noexcept;
   void read_needed(std::size_t thread, const Part& part);
   void read(const Part& part, ByteRange range);
 
+  Task<Job> task_;  // ends after all below
   std::shared_ptr<ChunkSink> sink_;
+  PendingRead read_;
   std::uint32_t chunk_;
   Arena::Piece staging_;
   std::stop_token stop_;
   Stopwatch watch_;
   bool taken_ = false;  // by the sink
-  bool is_read_ = false;
-  bool abandoned_ = false;
 };
 
 // Decodes a chunk on this thread, at least the bytes `needed`; `packed` and `available` as a sink takes them. Counts it

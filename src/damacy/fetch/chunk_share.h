@@ -12,25 +12,17 @@
 
 namespace damacy {
 
-// A batch that needs a chunk. Holds an open task and an open read of it.
+// A batch that needs a chunk.
 class ChunkConsumer {
  public:
-  ChunkConsumer(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk) : tasks_(std::move(tasks)), chunk_(chunk) {
-    tasks_->open_task();
-    tasks_->open_read();
-  }
-  ChunkConsumer(ChunkConsumer&&) noexcept = default;
-  ChunkConsumer& operator=(ChunkConsumer&&) = delete;
-  ~ChunkConsumer() {
-    if (!tasks_) return;
-    tasks_->close_read_elsewhere();
-    tasks_->close_task();
-  }
-  ChunkTasks& tasks() const noexcept { return *tasks_; }
+  ChunkConsumer(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk)
+      : task_(std::move(tasks)), read_(*task_), chunk_(chunk) {}
+  ChunkTasks& tasks() const noexcept { return *task_; }
   std::uint32_t chunk() const noexcept { return chunk_; }
 
  private:
-  std::shared_ptr<ChunkTasks> tasks_;
+  Task<ChunkTasks> task_;
+  PendingRead read_;  // ends before the task
   std::uint32_t chunk_;
 };
 

@@ -26,15 +26,15 @@ class Checking final : public StorageWork {
 
 }  // namespace
 
-ChunkTasks::ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, With with)
-    : job_(std::move(job)),
+ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, With with)
+    : job_(job),
+      task_(job),
       plan_(std::move(plan)),
       with_(std::move(with)),
       shards_(plan_.shards.size()),
       shard_failed_(plan_.shards.size(), 0),
       where_(plan_.chunks.size()),
       shard_of_chunk_(plan_.chunks.size()) {
-  job_->open_task();
   for (std::uint32_t s = 0; s < plan_.shards.size(); ++s)
     for (std::uint32_t c = 0; c < plan_.shards[s].chunk_count; ++c)
       shard_of_chunk_[plan_.shards[s].first_chunk + c] = s;
@@ -141,20 +141,19 @@ void ChunkTasks::fail_rows(std::size_t chunk, const Error& error) noexcept {
 // A plan that was cancelled by a close has read nothing, and one of its shards may still be opening.
 void ChunkTasks::planned() {
   if (shards_done_ && end_read()) check_last_read();
-  close_task();
 }
 
-void ChunkTasks::open_read() noexcept {
+void ChunkTasks::read_begins() noexcept {
   ++open_reads_;
   job_->open_read();
 }
 
-void ChunkTasks::close_read() {
+void ChunkTasks::read_ended() {
   job_->close_read();
   if (end_read()) check_last_read();
 }
 
-void ChunkTasks::close_read_elsewhere() noexcept {
+void ChunkTasks::read_ended_elsewhere() noexcept {
   job_->close_read();
   if (end_read()) check_elsewhere();
 }
@@ -173,13 +172,11 @@ void ChunkTasks::check_last_read() {
 
 // A thread without a watch must not call storage.
 void ChunkTasks::check_elsewhere() noexcept {
-  open_task();
   try {
-    with_.readers->ask(std::make_shared<Checking>(shared_from_this()), 1, 1,
-                       [self = shared_from_this()] { self->close_task(); });
+    const auto task = std::make_shared<Task<ChunkTasks>>(shared_from_this());
+    with_.readers->ask(std::make_shared<Checking>(task->job()), 1, 1, [task] { task->end(); });
   } catch (const std::bad_alloc&) {  // nothing was asked
     fail_all(current_error());
-    close_task();
   }
 }
 
@@ -207,8 +204,7 @@ void ChunkTasks::fail_all(const Error& error) noexcept {
   for (std::size_t s = 0; s < plan_.shards.size(); ++s) fail_shard(s, error);
 }
 
-void ChunkTasks::close_task() noexcept {
-  if (open_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+void ChunkTasks::settle() noexcept {
   shards_.clear();
   const auto record = [&](Metric Stats::* metric, std::int64_t ns, std::int64_t in, std::int64_t out) {
     if (out > 0)
@@ -216,7 +212,7 @@ void ChunkTasks::close_task() noexcept {
   };
   record(&Stats::decompress, decode_ns_, encoded_bytes_, decoded_bytes_);
   record(&Stats::assemble, place_ns_, used_bytes_, placed_bytes_);
-  job_->close_task(board());
+  task_.end();
 }
 
 }  // namespace damacy

@@ -19,7 +19,10 @@ namespace damacy {
 
 class Readers;
 
-class ChunkTasks final : public EncodedChunks, public Abandonable, public std::enable_shared_from_this<ChunkTasks> {
+class ChunkTasks final : public Job,
+                         public EncodedChunks,
+                         public Abandonable,
+                         public std::enable_shared_from_this<ChunkTasks> {
  public:
   using Where = ChunkPlace;
   struct With {
@@ -28,15 +31,14 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
     std::shared_ptr<Catalog> catalog;
     Verify verify = Verify::needed;
   };
-  // Holds one task of the job open until its own last task is closed. One of its own tasks, and one read, are open
-  // until planned().
-  ChunkTasks(std::shared_ptr<BatchJob> job, BatchPlan plan, With with);
+  // Has a task of the batch until its own last task ends. One read is pending until planned().
+  ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, With with);
 
   // In this order: every shard (any thread, each once) opened or cancelled, then the chunks.
   void open_shard(std::size_t shard);  // throws nothing but Abandoned
   void give_up_shard(std::size_t shard, const Error& why) noexcept;
   void find_chunks();
-  // No more reads or tasks are opened, but by those that are open.
+  // No more reads begin, but by open tasks.
   void planned();
 
   const BatchPlan& plan() const noexcept { return plan_; }
@@ -55,12 +57,7 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   // All of a chunk that has codecs, with Verify::whole.
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
 
-  void open_task() noexcept override { open_.fetch_add(1); }
-  void close_task() noexcept override;
-  // A read of an open task, which is closed later. The last read checks that the objects are unchanged.
-  void open_read() noexcept override;
-  void close_read() override;
-  void close_read_elsewhere() noexcept;  // storage is asked on another thread
+  Task<Job> new_task() noexcept override { return Task<Job>(shared_from_this()); }
 
   // The outcome of a chunk, for the counters.
   void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
@@ -78,6 +75,11 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   void abandon(const Error& why) noexcept override { fail_all(why); }
 
  private:
+  void settle() noexcept override;
+  // The last read checks that the objects are unchanged.
+  void read_begins() noexcept override;
+  void read_ended() override;
+  void read_ended_elsewhere() noexcept override;
   Where locate(std::size_t shard, const PlannedChunk& chunk) const;
   void fail_rows(std::size_t chunk, const Error& error) noexcept;  // those that want it
   void fail_all(const Error& error) noexcept;
@@ -87,6 +89,7 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   void compare_stamps();
 
   std::shared_ptr<BatchJob> job_;
+  Task<BatchJob> task_;  // its
   BatchPlan plan_;
   With with_;
   std::vector<std::shared_ptr<const Shard>> shards_;  // null: absent
@@ -94,7 +97,6 @@ class ChunkTasks final : public EncodedChunks, public Abandonable, public std::e
   bool shards_done_ = false;  // the planner's: opened or given up, all of them
   std::vector<Where> where_;  // by chunk of the plan
   std::vector<std::uint32_t> shard_of_chunk_;
-  std::atomic<std::int64_t> open_{1};
   std::atomic<std::int64_t> open_reads_{1};
 
   std::atomic<std::int64_t> decode_ns_{0}, encoded_bytes_{0}, decoded_bytes_{0};

@@ -9,7 +9,7 @@ constexpr std::uint64_t kPartialFrom = 512 << 10;
 }  // namespace
 
 // Raw chunks without a checksum, and chunks of a codec that can decode parts, when at most three quarters are needed.
-bool EncodedChunks::worth_reading_partially(std::size_t chunk) const {
+bool LocatedChunks::worth_reading_partially(std::size_t chunk) const {
   const ArrayMetadata& metadata = metadata_of(chunk);
   if (where(chunk).bytes < kPartialFrom || !(metadata.codecs.is_raw() || metadata.codecs.can_read_partially()))
     return false;

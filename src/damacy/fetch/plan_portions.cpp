@@ -10,11 +10,7 @@ namespace {
 
 class ShardOpening final : public StorageWork {
  public:
-  // A task stays open until all shards are done; or, without memory to queue the calls, until this is destroyed.
-  explicit ShardOpening(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) { tasks_->open_task(); }
-  ~ShardOpening() override {
-    if (!told_) tasks_->close_task();
-  }
+  explicit ShardOpening(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)), task_(tasks_) {}
   void ask(std::size_t shard) override { tasks_->open_shard(shard); }
   void give_up(std::size_t shard, const Error& why) noexcept override { tasks_->give_up_shard(shard, why); }
   void all_told() {
@@ -23,7 +19,7 @@ class ShardOpening final : public StorageWork {
       told_ = true;
     }
     changed_.notify_all();
-    tasks_->close_task();
+    task_.end();
   }
   bool wait(const std::stop_token& stop) {
     Lock lock(mutex_);
@@ -32,6 +28,7 @@ class ShardOpening final : public StorageWork {
 
  private:
   const std::shared_ptr<ChunkTasks> tasks_;
+  Task<ChunkTasks> task_;  // until all shards are done; without memory to queue the calls, until this is destroyed
   Mutex mutex_;
   StoppableCondition changed_;
   bool told_ DAMACY_GUARDED_BY(mutex_) = false;
@@ -53,7 +50,8 @@ void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, st
                   std::uint32_t portions, const std::stop_token& stop, StatsBoard::Span& planning,
                   const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) {
   const Stopwatch watch;
-  const auto tasks = std::make_shared<ChunkTasks>(job, plan_batch(job->rows(), portion, portions), with);
+  const Task task(std::make_shared<ChunkTasks>(job, plan_batch(job->rows(), portion, portions), with));
+  const std::shared_ptr<ChunkTasks>& tasks = task.job();
   const struct Close {
     ChunkTasks& tasks;
     ~Close() { tasks.planned(); }
@@ -66,8 +64,9 @@ void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, st
 
 }  // namespace
 
-void plan_portions(const std::shared_ptr<BatchJob>& job, const Planning& with, const std::stop_token& stop,
+void plan_portions(const Task<BatchJob>& task, const Planning& with, const std::stop_token& stop,
                    const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) noexcept {
+  const std::shared_ptr<BatchJob>& job = task.job();
   const auto records = static_cast<std::int64_t>(Limits::chunk_records_planned);
   const double batch_bytes = static_cast<double>(job->row_bytes()) * static_cast<double>(job->rows().size());
   StatsBoard::Span planning{};
@@ -80,7 +79,6 @@ void plan_portions(const std::shared_ptr<BatchJob>& job, const Planning& with, c
   });
   if (failure) job->fail_all(*failure);
   with.board.record(&Stats::plan, planning, 0, batch_bytes);
-  job->close_task(with.board);
 }
 
 }  // namespace damacy

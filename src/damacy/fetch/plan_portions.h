@@ -11,8 +11,8 @@ namespace damacy {
 
 using Planning = ChunkTasks::With;
 
-// Calls `each` with every portion after its chunks are located. Closes the task that start() left open.
-void plan_portions(const std::shared_ptr<BatchJob>& job, const Planning& with, const std::stop_token& stop,
+// Calls `each` with every portion after its chunks are located. The task keeps the batch unfinished meanwhile.
+void plan_portions(const Task<BatchJob>& task, const Planning& with, const std::stop_token& stop,
                    const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) noexcept;
 
 }  // namespace damacy

@@ -31,15 +31,15 @@ PlannedSample of_one_chunk() {
 }
 
 // The samples that a batch of one row counts as skipped, and the records that it logs, when its planning ends it.
-std::pair<std::int64_t, std::size_t> skipped_and_logged(const std::function<void(std::shared_ptr<BatchJob>)>& plan,
+std::pair<std::int64_t, std::size_t> skipped_and_logged(const std::function<void(const Task<BatchJob>&)>& plan,
                                                         StatsBoard& board) {
   const auto job = std::make_shared<BatchJob>(
       BatchJob::Shape{.id = 7, .first_sample = 3, .extents = {4}, .dtype = Dtype::u8, .on_error = OnError::skip}, 1);
   job->set_rows({of_one_chunk()});
   NoRowWriter writer;
-  job->start({{}, [](BatchJob&) {}}, writer);
+  job->start({{}, [](BatchJob&) {}}, writer, board);
   testing::LogRecords records;
-  plan(job);
+  plan(Task(job));
   return {board.read().samples_skipped, records.all().size()};
 }
 
@@ -47,7 +47,7 @@ TEST(SkippedBatch, that_a_close_ends_before_it_is_planned_skips_nothing) {
   StatsBoard board;
   std::stop_source closed;
   closed.request_stop();
-  const auto plan = [&](const std::shared_ptr<BatchJob>& job) {
+  const auto plan = [&](const Task<BatchJob>& job) {
     plan_portions(job, {nullptr, board, nullptr, Verify::needed}, closed.get_token(), [](const auto&) { FAIL(); });
   };
   EXPECT_EQ(skipped_and_logged(plan, board), std::pair(std::int64_t{0}, std::size_t{0}));
@@ -55,10 +55,7 @@ TEST(SkippedBatch, that_a_close_ends_before_it_is_planned_skips_nothing) {
 
 TEST(SkippedBatch, that_reads_badly_skips_its_sample) {
   StatsBoard board;
-  const auto plan = [&](const std::shared_ptr<BatchJob>& job) {
-    job->fail(0, of_chunk({1}));
-    job->close_task(board);
-  };
+  const auto plan = [&](const Task<BatchJob>& job) { job->fail(0, of_chunk({1})); };
   // Records are limited by the second: it may log none.
   EXPECT_EQ(skipped_and_logged(plan, board).first, 1);
 }

@@ -25,7 +25,7 @@ void HostRows::move_row(BatchJob& job, std::size_t from, std::size_t to) {
   std::ranges::copy(job.row_memory(from), job.row_memory(to).begin());
 }
 
-void WorkerEngine::produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept {
+void WorkerEngine::produce(const Task<BatchJob>& job, std::stop_token stop) noexcept {
   plan_portions(job, {&readers_, board_, catalog_, verify_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
     board_.add(&Stats::waves_emitted, 1);
     for (auto& request : make_worker_requests(tasks, {staging_, scratch_, readers_.contexts(), share_}))

@@ -23,7 +23,7 @@ class WorkerEngine final : public BatchEngine {
                std::shared_ptr<Catalog> catalog, StatsBoard& board, const std::shared_ptr<const Clock>& clock);
 
   bool runs_ahead() const override { return false; }
-  void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept override;
+  void produce(const Task<BatchJob>& job, std::stop_token stop) noexcept override;
   void flush() override {}
   void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,
            std::function<void()> all_told) override {

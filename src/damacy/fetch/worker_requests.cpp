@@ -101,10 +101,7 @@ class ChunkPlacer final : public ChunkSink {
 class FillTask final : public Request {
  public:
   FillTask(std::shared_ptr<ChunkTasks> tasks, std::vector<std::uint32_t> chunks)
-      : tasks_(std::move(tasks)), chunks_(std::move(chunks)) {
-    tasks_->open_task();
-  }
-  ~FillTask() override { tasks_->close_task(); }
+      : tasks_(std::move(tasks)), chunks_(std::move(chunks)) {}
   Part prepare(std::size_t, std::stop_token) override { return {}; }
   void complete(std::size_t, const Part&, const Error* failure) noexcept override {
     for (const std::uint32_t chunk : chunks_) {
@@ -125,7 +122,7 @@ class FillTask final : public Request {
     }
   }
 
-  std::shared_ptr<ChunkTasks> tasks_;
+  const Task<ChunkTasks> tasks_;
   std::vector<std::uint32_t> chunks_;
 };
 
@@ -135,7 +132,8 @@ std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr
                                                            const WorkerMemory& memory) {
   std::vector<std::unique_ptr<Request>> requests;
   const auto sink = std::make_shared<ChunkPlacer>(tasks, memory);
-  const ChunkReads reads = find_reads(*tasks, [&](std::uint32_t chunk) { return memory.share.join(tasks, chunk); });
+  const ChunkReads reads =
+      find_reads(*tasks, tasks->plan(), [&](std::uint32_t chunk) { return memory.share.join(tasks, chunk); });
   for (const std::uint32_t chunk : reads.partial) requests.push_back(std::make_unique<PartialRead>(sink, chunk));
   for (std::size_t i = 0; i < reads.missing.size(); i += kFillsATask) {
     const auto first = reads.missing.begin() + static_cast<std::ptrdiff_t>(i);

@@ -204,13 +204,13 @@ void PipelineImpl::plan_batches(std::stop_token stop) {
   while (const std::shared_ptr<BatchJob> job = next_to_plan(stop, ahead)) {
     job->start(
         {[this](BatchJob& claimer) { return lend(claimer); }, [this](BatchJob& settled) { on_settled(settled); }},
-        engine->rows());
+        engine->rows(), board);
+    const Task task(job);
     const auto failure = ahead ? std::nullopt : failure_of([&] { job->claim_slot(); });
     if (failure) {
       job->fail_all(*failure);
-      job->close_task(board);
     } else {
-      engine->produce(job, stop);
+      engine->produce(task, stop);
     }
   }
 }

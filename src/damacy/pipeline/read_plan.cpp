@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "damacy/batch/place.h"
 #include "damacy/core/limits.h"
 #include "damacy/fetch/chunk_reads.h"
 #include "damacy/pipeline/admission.h"
@@ -13,41 +14,62 @@ namespace {
 
 constexpr Catalog::Limits kLimits{};
 
-// Every shard and every chunk by itself, for the error of the first that is wrong.
-void check_all_found(Catalog& catalog, const BatchPlan& plan) {
-  for (const PlannedShard& planned : plan.shards) {
-    const Array& array = *plan.arrays[planned.array];
+// The chunks of one sample's plan, located.
+class PlannedChunks final : public LocatedChunks {
+ public:
+  // Throws the error of the first shard or chunk that is wrong.
+  PlannedChunks(const PlannedSample& sample, BatchPlan plan, Catalog& catalog)
+      : sample_(sample), plan_(std::move(plan)), where_(plan_.chunks.size()), shard_of_(plan_.chunks.size()) {
+    for (std::uint32_t s = 0; s < plan_.shards.size(); ++s) locate(s, catalog);
+  }
+
+  const BatchPlan& plan() const noexcept { return plan_; }
+  const ChunkPlace& where(std::size_t chunk) const override { return where_[chunk]; }
+  const ArrayMetadata& metadata_of(std::size_t) const override { return sample_.array->metadata(); }
+  std::vector<ByteRange> needed_bytes(std::size_t chunk) const override {
+    const Box box = sample_.array->box_of_chunk(coordinates(chunk));
+    return {bytes_of(*sample_.array, box, intersect(sample_.box, box))};
+  }
+  std::string key_of(std::size_t chunk) const {
+    return sample_.array->key_of_shard(plan_.shards[shard_of_[chunk]].shard);
+  }
+  Dims coordinates(std::size_t chunk) const { return chunk_coordinates(*sample_.array, plan_.chunks[chunk].number); }
+
+ private:
+  void locate(std::uint32_t number, Catalog& catalog) {
+    const Array& array = *sample_.array;
+    const PlannedShard& planned = plan_.shards[number];
     const auto shard = catalog.shard(array, planned.shard);
-    if (!shard) {
-      catalog.check_missing_chunk(array);
-      continue;
-    }
+    if (!shard) catalog.check_missing_chunk(array);
     try {
-      for (std::uint32_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c)
-        static_cast<void>(find_stored_chunk(array, *shard, plan.chunks[c].index_in_shard));
+      for (std::uint32_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c) {
+        shard_of_[c] = number;
+        const StoredChunk stored =
+            shard ? find_stored_chunk(array, *shard, plan_.chunks[c].index_in_shard) : StoredChunk{.missing = true};
+        where_[c] = {stored.offset, stored.bytes, stored.missing};
+      }
     } catch (Error& error) {
       throw error.at_uri(array.uri()).at_store(array.store()->name()).at_key(shard->key);
     }
   }
-}
 
+  const PlannedSample& sample_;
+  BatchPlan plan_;
+  std::vector<ChunkPlace> where_;
+  std::vector<std::uint32_t> shard_of_;
+};
+
+// Sums up what the portions of a plan read.
 class Planner {
  public:
   Planner(const PlannedSample& sample, ReadPlan& out) : sample_(sample), out_(out) {}
 
-  void add_portion(const std::shared_ptr<Catalog>& catalog, BatchPlan plan) {
-    check_all_found(*catalog, plan);
-    const auto job =
-        std::make_shared<BatchJob>(BatchJob::Shape{0, 0, sample_.box.extents(), Dtype::f32, OnError::raise}, 1);
-    job->set_rows(std::vector{sample_});
-    StatsBoard board;
-    ChunkTasks tasks(job, std::move(plan), {nullptr, board, catalog});
-    for (std::size_t s = 0; s < tasks.plan().shards.size(); ++s) tasks.open_shard(s);
-    tasks.find_chunks();
-    for (std::size_t c = 0; c < tasks.plan().chunks.size(); ++c) count(tasks, c);
-    const ChunkReads reads = find_reads(tasks, [](std::uint32_t) { return false; });
-    for (const ChunkRun& run : reads.runs) add_run(tasks, run);
-    for (const std::uint32_t chunk : reads.partial) add_partial(tasks, chunk);
+  void add_portion(Catalog& catalog, BatchPlan plan) {
+    const PlannedChunks chunks(sample_, std::move(plan), catalog);
+    for (std::size_t c = 0; c < chunks.plan().chunks.size(); ++c) count(chunks, c);
+    const ChunkReads reads = find_reads(chunks, chunks.plan(), [](std::uint32_t) { return false; });
+    for (const ChunkRun& run : reads.runs) add_run(chunks, run);
+    for (const std::uint32_t chunk : reads.partial) add_partial(chunks, chunk);
   }
 
   void finish() {
@@ -59,49 +81,39 @@ class Planner {
   }
 
  private:
-  void count(const ChunkTasks& tasks, std::size_t chunk) {
+  void count(const PlannedChunks& chunks, std::size_t chunk) {
     ++out_.chunks;
-    const ChunkTasks::Where& where = tasks.where(chunk);
+    const ChunkPlace& where = chunks.where(chunk);
     if (where.missing) {
       ++out_.missing_chunks;
       return;
     }
-    objects_.insert(key_of(tasks, chunk));
+    objects_.insert(chunks.key_of(chunk));
     out_.stored_bytes += where.bytes;
     out_.decoded_bytes += sample_.array->metadata().chunk_bytes();
   }
 
-  std::string key_of(const ChunkTasks& tasks, std::size_t chunk) const {
-    return sample_.array->key_of_shard(tasks.plan().shards[tasks.shard_of(chunk)].shard);
-  }
-
-  Dims coordinates(const ChunkTasks& tasks, std::size_t chunk) const {
-    return chunk_coordinates(*sample_.array, tasks.plan().chunks[chunk].number);
-  }
-
-  void add_run(const ChunkTasks& tasks, const ChunkRun& run) {
-    PlannedRead read{key_of(tasks, run.chunks.front()), run.offset, run.bytes, 0, false, {}};
+  void add_run(const PlannedChunks& chunks, const ChunkRun& run) {
+    PlannedRead read{chunks.key_of(run.chunks.front()), run.offset, run.bytes, 0, false, {}};
     for (const std::uint32_t chunk : run.chunks) {
-      read.wanted_bytes += tasks.where(chunk).bytes;
-      read.chunks.push_back(coordinates(tasks, chunk));
+      read.wanted_bytes += chunks.where(chunk).bytes;
+      read.chunks.push_back(chunks.coordinates(chunk));
     }
     out_.reads.push_back(std::move(read));
   }
 
-  void add_partial(const ChunkTasks& tasks, std::uint32_t chunk) {
-    const ChunkTasks::Where& where = tasks.where(chunk);
-    if (!sample_.array->metadata().codecs.is_raw()) {
-      out_.reads.push_back(
-          {key_of(tasks, chunk), where.offset, where.bytes, where.bytes, true, {coordinates(tasks, chunk)}});
-      return;
-    }
-    for (const ByteRange& range : tasks.needed_bytes(chunk))
-      out_.reads.push_back({key_of(tasks, chunk),
+  void add_partial(const PlannedChunks& chunks, std::uint32_t chunk) {
+    const ChunkPlace& where = chunks.where(chunk);
+    const auto add = [&](ByteRange range, bool at_most) {
+      out_.reads.push_back({chunks.key_of(chunk),
                             where.offset + range.begin,
                             range.size(),
                             range.size(),
-                            false,
-                            {coordinates(tasks, chunk)}});
+                            at_most,
+                            {chunks.coordinates(chunk)}});
+    };
+    if (!sample_.array->metadata().codecs.is_raw()) return add({0, where.bytes}, true);
+    for (const ByteRange& range : chunks.needed_bytes(chunk)) add(range, false);
   }
 
   const PlannedSample& sample_;
@@ -112,10 +124,10 @@ class Planner {
 }  // namespace
 
 ReadPlan plan_reads(const Sample& sample) {
-  const auto catalog = std::make_shared<Catalog>(kLimits);
+  Catalog catalog(kLimits);
   Config config;
   config.batch_size = 1;
-  const PlannedSample admitted = admit(sample, config, std::nullopt, [&] { return catalog->array(sample.uri); });
+  const PlannedSample admitted = admit(sample, config, std::nullopt, [&] { return catalog.array(sample.uri); });
   const Array& array = *admitted.array;
   ReadPlan out;
   out.store = array.store()->name();

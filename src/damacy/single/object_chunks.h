@@ -36,10 +36,7 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
   const ArrayMetadata& metadata_of(std::size_t) const override { return array().metadata(); }
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
   StatsBoard& board() const noexcept override { return job_->workers.board(); }
-  void open_task() noexcept override { job_->open_task(); }
-  void close_task() noexcept override { job_->close_task(); }
-  void open_read() noexcept override {}
-  void close_read() noexcept override {}
+  Task<Job> new_task() noexcept override { return Task<Job>(job_); }
   // A device gets whole chunks: it may find more frames than a part of them has.
   bool worth_reading_partially(std::size_t chunk) const override {
     return !job_->waves && EncodedChunks::worth_reading_partially(chunk);

@@ -15,8 +15,7 @@ SelectionJob::SelectionJob(ReadWorkers& with, SelectionRequest what, std::functi
   request.store = make_watched_store(std::move(request.store));
 }
 
-void SelectionJob::close_task() noexcept {
-  if (open_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+void SelectionJob::settle() noexcept {
   if (waves) {
     waves->finish();
     waves.reset();

@@ -15,6 +15,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/task.h"
 #include "damacy/device/device.h"
 #include "damacy/fetch/read_workers.h"
 #include "damacy/plan/selection.h"
@@ -42,12 +43,10 @@ struct SelectionRequest {
   std::vector<Event> after;             // on the device, what comes before the first write
 };
 
-class SelectionJob {
+class SelectionJob final : public Job {
  public:
   SelectionJob(ReadWorkers& with, SelectionRequest what, std::function<void()> then);
 
-  void open_task() noexcept { open_.fetch_add(1); }
-  void close_task() noexcept;
   void cancel() noexcept { cancelled_ = true; }
   void check_wanted() const;  // throws when it is cancelled, or has failed already
   void fail(const Error& error) noexcept;
@@ -62,8 +61,9 @@ class SelectionJob {
   std::vector<std::uint8_t> missing;      // by item
 
  private:
+  void settle() noexcept override;
+
   std::function<void()> ended_;
-  std::atomic<std::int64_t> open_{0};
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> failed_{false};
   Mutex mutex_;

@@ -11,15 +11,8 @@ namespace {
 // One object: opened, and what it holds either read right here (its first run) or given to other threads (the rest).
 class ObjectRead final : public Request {
  public:
-  ObjectRead(std::shared_ptr<SelectionJob> job, std::span<const std::uint32_t> items)
-      : job_(std::move(job)), chunks_(std::make_shared<ObjectChunks>(job_, items)) {
-    job_->open_task();
-  }
-  ~ObjectRead() override {
-    first_.reset();
-    chunks_.reset();
-    if (!abandoned_) job_->close_task();
-  }
+  ObjectRead(const std::shared_ptr<SelectionJob>& job, std::span<const std::uint32_t> items)
+      : job_(job), task_(job), chunks_(std::make_shared<ObjectChunks>(job, items)) {}
 
   Part prepare(std::size_t thread, std::stop_token stop) override {
     const ChunkReads reads = chunks_->open(stop);
@@ -36,12 +29,11 @@ class ObjectRead final : public Request {
   }
   bool can_be_abandoned() const noexcept override { return true; }
   void abandon(const Error& why) noexcept override {
-    abandoned_ = true;
     if (first_)
       first_->abandon(why);
     else
       chunks_->fail_object(why);
-    job_->close_task();
+    task_.end();
   }
 
  private:
@@ -53,12 +45,13 @@ class ObjectRead final : public Request {
   }
 
   std::shared_ptr<SelectionJob> job_;
+  Task<SelectionJob> task_;  // ends after all below
   std::shared_ptr<ObjectChunks> chunks_;
   std::unique_ptr<Request> first_;
-  bool abandoned_ = false;
 };
 
-void submit(const std::shared_ptr<SelectionJob>& job) {
+void submit(const Task<SelectionJob>& task) {
+  const std::shared_ptr<SelectionJob>& job = task.job();
   ++job->workers.counters().reads;
   job->workers.counters().items += static_cast<std::int64_t>(job->request.items.size());
   std::unordered_map<std::string_view, std::size_t> position;
@@ -72,7 +65,6 @@ void submit(const std::shared_ptr<SelectionJob>& job) {
     for (const auto& items : objects) job->workers.submit(std::make_unique<ObjectRead>(job, items));
   });
   if (failure) job->fail(*failure);  // what was submitted runs: it ends with the read, and not before
-  job->close_task();
 }
 
 }  // namespace
@@ -81,12 +73,15 @@ SelectionRead::SelectionRead(ReadWorkers& workers, SelectionRequest request, std
     : job_(std::make_shared<SelectionJob>(workers, std::move(request), std::move(ended))) {}
 
 void SelectionRead::start() {
-  job_->open_task();
+  const auto task = std::make_shared<Task<SelectionJob>>(job_);
   const SelectionRequest& request = job_->request;
-  if (!request.device) return submit(job_);
+  if (!request.device) return submit(*task);
   job_->waves = std::make_unique<ReadWaves>(request.device, request.after,
                                             [job = job_.get()](const Error& error) { job->fail(error); });
-  request.device->take_turn([job = job_] { submit(job); });
+  request.device->take_turn([task] {
+    submit(*task);
+    task->end();
+  });
 }
 
 }  // namespace damacy

@@ -21,9 +21,8 @@ class SlabRead final : public Request {
         tasks_(std::move(tasks)),
         run_(std::move(run)),
         staged_(std::move(staged)),
-        chunks_(std::move(chunks)) {
-    tasks_->open_read();
-  }
+        read_(*tasks_),
+        chunks_(std::move(chunks)) {}
 
   Part prepare(std::size_t, std::stop_token) override {
     watch_ = {};
@@ -36,7 +35,7 @@ class SlabRead final : public Request {
       std::uint64_t wanted = 0;
       for (const StagedChunk* chunk : chunks_) wanted += chunk->staged_bytes;
       count_read(tasks_->board(), watch_.elapsed(), run_.bytes, wanted);
-      end_read();
+      read_.end();
     }
     for (; next_ < chunks_.size(); ++next_) {
       StagedChunk* const chunk = chunks_[next_];
@@ -48,14 +47,14 @@ class SlabRead final : public Request {
       chunk->failed = true;
       tasks_->fail_chunk(chunk->chunk, *failed);
     }
-    end_read();
+    read_.end();
   }
   bool can_be_abandoned() const noexcept override { return true; }
   // The wave goes on without these chunks, and its memory stays here.
   void abandon(const Error& why) noexcept override {
     kept_ = staged_.keep();
     staged_.strand(why);
-    end_read();
+    read_.end();
     for (; next_ < chunks_.size(); ++next_) {
       chunks_[next_]->failed = true;
       tasks_->fail_chunk(chunks_[next_]->chunk, why);
@@ -64,10 +63,6 @@ class SlabRead final : public Request {
   }
 
  private:
-  void end_read() {
-    if (!std::exchange(is_read_, true)) tasks_->close_read();
-  }
-
   std::span<std::byte> packed(const StagedChunk& chunk) const {
     return staged_.memory().subspan(chunk.staged_at - staged_.begin(), chunk.staged_bytes);
   }
@@ -83,9 +78,9 @@ class SlabRead final : public Request {
   std::shared_ptr<ChunkTasks> tasks_;
   ChunkRun run_;
   StagedRange staged_;
+  PendingRead read_;
   std::vector<StagedChunk*> chunks_;
   std::size_t next_ = 0;  // of them
-  bool is_read_ = false;
   Stopwatch watch_;
 };
 

@@ -34,7 +34,7 @@ class StreamEngine final : public BatchEngine {
         former_({slots_, waves_.slab, staging_}, readers_, {packed_, decoded_, readers_.contexts()}, runner_) {}
   ~StreamEngine() override { stop(nullptr); }
 
-  void produce(const std::shared_ptr<BatchJob>& job, std::stop_token stop) noexcept override {
+  void produce(const Task<BatchJob>& job, std::stop_token stop) noexcept override {
     plan_portions(job, {&readers_, board_, catalog_, verify_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
       former_.add(tasks, parts_.device_from_bytes, stop);
     });

@@ -114,8 +114,7 @@ StagedChunk& Wave::add(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk) {
     shares_.back().job = &tasks->job();
     shares_.back().first_chunk = chunks_.size() - 1;
   }
-  tasks->open_task();
-  staged.tasks = std::move(tasks);
+  staged.tasks = Task(std::move(tasks));
   staged.chunk = chunk;
   staged.share = &shares_.back();
   staged.share->end_chunk = chunks_.size();

@@ -45,7 +45,7 @@ struct WaveStep {
 
 // A chunk in a wave.
 struct StagedChunk {
-  std::shared_ptr<ChunkTasks> tasks;
+  Task<ChunkTasks> tasks;
   std::uint32_t chunk = 0;
   WaveShare* share = nullptr;   // its batch's
   std::uint64_t staged_at = 0;  // in source

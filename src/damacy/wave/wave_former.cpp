@@ -178,7 +178,7 @@ void WaveFormer::add_some(ChunkTasks& tasks, std::span<const std::uint32_t> chun
 
 void WaveFormer::add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t device_from_bytes, std::stop_token stop) {
   stop_ = std::move(stop);
-  ChunkReads reads = find_reads(*tasks, [](std::uint32_t) { return false; });
+  ChunkReads reads = find_reads(*tasks, tasks->plan(), [](std::uint32_t) { return false; });
   std::uint64_t decoded = 0, staged = 0;
   for (const ChunkRun& run : reads.runs) {
     staged += Wave::padded(run.bytes);

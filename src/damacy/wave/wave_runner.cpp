@@ -366,8 +366,7 @@ void WaveRunner::close(Wave& wave, const WaveShare& share) noexcept {
     ++retired_;
   }
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
-    const std::shared_ptr<ChunkTasks> tasks = std::move(wave.chunks()[i].tasks);
-    tasks->close_task();
+    const Task<ChunkTasks> ends = std::move(wave.chunks()[i].tasks);
   }
 }
 
