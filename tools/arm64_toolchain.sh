@@ -24,9 +24,8 @@ TOOLS="binutils-aarch64-linux-gnu cpp-12-aarch64-linux-gnu gcc-12-aarch64-linux-
   libgcc-12-dev-arm64-cross libgcc-s1-arm64-cross libstdc++-12-dev-arm64-cross libstdc++6-arm64-cross qemu-user-static"
 ROOT="libbz2-dev libc6-dev libfmt-dev libgtest-dev libisal-dev liblz4-dev liblzma-dev libpython3.11-dev libspdlog-dev
   libstdc++6 libzstd-dev python3.11-minimal rapidjson-dev zlib1g-dev"
-PACKAGES="donfig execnet google-crc32c hypothesis importlib_resources iniconfig markdown-it-py mdurl ml_dtypes nanobind
-  nibabel numcodecs numpy packaging pandas pluggy Pygments pytest pytest-timeout pytest-xdist python-dateutil PyYAML rich
-  shellingham sortedcontainers tensorstore annotated-doc typer typing_extensions tzdata xarray zarr"
+PACKAGES="google-crc32c hypothesis importlib_resources matplotlib ml_dtypes nanobind nibabel numcodecs numpy packaging pandas
+  pytest pytest-timeout pytest-xdist PyYAML rich ruff tensorstore typer typing_extensions tzdata xarray zarr"
 
 unpack() {  # unpack FOLDER DEB...
   mkdir -p "$1/usr/lib"
@@ -91,7 +90,7 @@ chmod +x "$folder/venv/bin/python"
 ln -s python "$folder/venv/bin/python3"
 printf 'home = %s\nversion = 3.11.2\ninclude-system-site-packages = false\n' "$folder/sysroot/usr/bin" >"$folder/venv/pyvenv.cfg"
 # shellcheck disable=SC2086
-$PY -m pip install -qq --disable-pip-version-check --no-deps --no-compile --only-binary=:all: --target "$site" \
+$PY -m pip install -qq --disable-pip-version-check --no-compile --only-binary=:all: --target "$site" \
   --python-version 3.11 --implementation cp --abi cp311 --abi abi3 --abi none --platform any \
   --platform manylinux2014_aarch64 --platform manylinux_2_17_aarch64 --platform manylinux_2_24_aarch64 \
   --platform manylinux_2_26_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux_2_28_aarch64 \
