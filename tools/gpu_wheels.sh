@@ -39,7 +39,7 @@ for part in "$@"; do
         done
       done
       ;;
-    ptx75 | ptx80) CUDA_FORCE_PTX_JIT=1 with "$part" "$part" tests=520 ;;
+    ptx75 | ptx80) with "$part" "$part" tests=520 ;;
     *) echo "unknown part $part; choose from tests, cases, turns, ptx75, ptx80"; exit 2 ;;
   esac
 done
