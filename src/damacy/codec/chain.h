@@ -1,6 +1,5 @@
-// A chain of bytes->bytes codecs, decoded from the last to the first, into exactly N bytes.
-// Knows byte formats; not arrays, not files. Decoding allocates nothing after the context grew
-// to the largest chunk that needs an intermediate stage.
+// A chain of bytes->bytes codecs, decoded from the last to the first, into exactly N bytes. Knows byte formats; not
+// arrays or files. Decoding allocates only until the context has grown to the largest intermediate stage.
 #pragma once
 
 #include <cstddef>
@@ -35,31 +34,31 @@ enum class CodecId : std::uint8_t {
   packbits,
   delta,
   fixed_scale_offset,
-  cast,  // numcodecs' astype and quantize
+  cast,  // astype and quantize of numcodecs
 };
 
 struct CodecSpec {
   CodecId id;
-  bool checksum_at_start = false;   // of checksums
-  std::string name;                 // as metadata spell it, for messages and ArrayInfo.codecs
-  std::uint64_t shuffle_width = 4;  // of shuffle; 0 or 1: it changes nothing
-  FilterTypes types{};              // of filters by element
-  Scaling scaling{};                // of fixed_scale_offset
-  std::uint32_t seed = 0;           // of lookup3
-  LzmaFormat lzma{};                // of lzma
-  std::string slow{};               // what of it has no fast decoder: "blosc of snappy"; empty: nothing
+  bool checksum_at_start = false;   // for checksums
+  std::string name;                 // as in the metadata, for messages and ArrayInfo.codecs
+  std::uint64_t shuffle_width = 4;  // for shuffle; 0 or 1: bytes are unchanged
+  FilterTypes types{};              // for filters of elements
+  Scaling scaling{};                // for fixed_scale_offset
+  std::uint32_t seed = 0;           // for lookup3
+  LzmaFormat lzma{};                // for lzma
+  std::string slow{};               // the part without a fast decoder, such as "blosc of snappy"; empty: none
 
-  // A checksum of four bytes, which is verified and removed.
+  // Whether it is a checksum of four bytes, which decoding verifies and removes.
   bool is_checksum() const noexcept { return id >= CodecId::crc32c && id <= CodecId::lookup3; }
-  // The encoded size follows from the decoded one.
+  // Whether the decoded size determines the encoded size.
   bool is_fixed_size() const noexcept { return id >= CodecId::crc32c; }
-  // Of a codec of fixed size. Empty: `decoded` is no whole number of elements, or the size is beyond 2^63.
+  // For codecs of fixed size. Empty if `decoded` is not a whole number of elements, or the size exceeds 2^63.
   std::optional<std::uint64_t> encoded_size(std::uint64_t decoded) const noexcept;
 
   friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
 };
 
-// What one thread keeps between chunks: decompressor states and memory for intermediate stages.
+// The state that one thread reuses for all chunks: decompressor contexts, and memory for intermediate stages.
 class DecodeContext {
  public:
   DecodeContext();
@@ -97,9 +96,9 @@ class CodecChain {
   // Whether that many encoded bytes are allowed for `decoded` bytes. decode() and every other decoder check this first.
   DecodeResult check_encoded_size(std::uint64_t encoded, std::uint64_t decoded) const noexcept;
 
-  // Decodes `encoded` into `out` (out.size() is N). Every byte of `needed` (sorted, disjoint, inside N) is right when
-  // ok; other bytes of `out` may be anything. All of N is produced unless a codec can skip. Stored checksums are always
-  // verified.
+  // Decodes `encoded` into `out` (out.size() is N). If the status is ok, all bytes in `needed` (sorted, disjoint,
+  // inside N) are right; other bytes of `out` are undefined, because some codecs can skip them. Always verifies
+  // checksums.
   DecodeResult decode(std::span<const std::byte> encoded, std::span<std::byte> out, std::span<const ByteRange> needed,
                       DecodeContext& context) const;
 

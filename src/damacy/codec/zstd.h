@@ -1,5 +1,5 @@
-// Decodes zstd inputs (RFC 8878) by libzstd, straight into the output, after ZstdWalk has checked every header.
-// Knows no codec chain. One decoder belongs to one thread; it allocates when it is made and never again.
+// Decodes zstd inputs (RFC 8878) by libzstd, directly into the output, after ZstdWalk has checked every header. Knows
+// no codec chain. A decoder is used by one thread and allocates only in its constructor.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct ZSTD_DCtx_s;
 
 namespace damacy {
 
-// Walks all frames and blocks. `bound`: more decoded bytes than that is DecodeStatus::size.
+// Walks all frames and blocks. More than `bound` decoded bytes give DecodeStatus::size.
 [[nodiscard]] DecodeResult check_zstd(detail::ByteSpan encoded, std::uint64_t bound, ZstdExtent& extent) noexcept;
 
 class ZstdDecoder {
@@ -23,11 +23,11 @@ class ZstdDecoder {
   ZstdDecoder(ZstdDecoder&&) noexcept;
   ZstdDecoder& operator=(ZstdDecoder&&) noexcept;
 
-  // Exactly out.size() bytes, of which those before `needed_end` are right; whole frames and blocks behind it that no
-  // checksum covers are left out.
+  // Decodes exactly out.size() bytes. Only those before `needed_end` are right: whole frames and blocks after it are
+  // skipped unless a checksum covers them.
   [[nodiscard]] DecodeResult decode(detail::ByteSpan encoded, detail::MutableByteSpan out,
                                     std::uint64_t needed_end) noexcept;
-  // An intermediate stage of unknown size: at most out.size() bytes; `produced` is the number.
+  // Decodes an intermediate stage of unknown size: at most out.size() bytes; `produced` is the actual number.
   [[nodiscard]] DecodeResult decode_up_to(detail::ByteSpan encoded, detail::MutableByteSpan out,
                                           std::uint64_t& produced) noexcept;
 

@@ -1,4 +1,4 @@
-// The check before a block copy, of every byte it would touch. How it then runs: detail/execute.h.
+// Checks that a block copy stays inside both buffers. detail/execute.h runs it.
 #include "damacy/copy/block_copy.h"
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 namespace damacy {
 namespace {
 
-// Larger outputs do not stay in a cache until they are read.
+// Larger outputs are written past the caches, because they would be evicted before they are read.
 constexpr std::size_t kStreamedBytes = 32u << 20;
 
 [[noreturn]] void refuse(std::string_view why) {
   throw Error(Status::inval, formatted("block copy: {}", why));
 }
 
-// The bytes between the first and the last that one side touches.
+// The range from the first to the last byte that the copy touches on one side.
 struct Reach {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -47,7 +47,7 @@ void check_inside(const Reach& reach, std::size_t size, std::string_view side) {
     refuse(formatted("{} bytes {}-{} are outside of its {} bytes", side, reach.begin, reach.end, size));
 }
 
-// Returns whether there is anything to do.
+// Returns false if there is nothing to copy.
 bool check_axes(const BlockCopy& copy) {
   if (copy.rank > kMaxRank) refuse(formatted("rank {}", copy.rank));
   bool empty = false;

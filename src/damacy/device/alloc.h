@@ -1,5 +1,5 @@
-// Where buffers come from. An interface, so that tests can count buffers and make an allocation fail. Knows sizes and
-// alignment; does not know what a buffer is for.
+// The allocator of buffers: an interface, so that tests can count buffers and make allocations fail. Knows sizes and
+// alignment; not the use of a buffer.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ class Alloc {
  public:
   static constexpr std::size_t kAlignment = 4096;
   virtual ~Alloc() = default;
-  // Throws Error(oom). Zeroed or untouched pages: contents are not defined. bytes > 0.
+  // bytes > 0. Contents are undefined. Throws Error(oom).
   virtual std::byte* take(std::size_t bytes) = 0;
   virtual void give(std::byte* memory, std::size_t bytes) noexcept = 0;
 };
 
-// Anonymous pages, with huge pages where the system has them. A page is not resident before its first use.
+// Allocates anonymous pages, huge ones if the system has them. A page is not resident before its first use.
 class PageAlloc final : public Alloc {
  public:
   std::byte* take(std::size_t bytes) override;

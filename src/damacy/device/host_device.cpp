@@ -159,7 +159,7 @@ void Order::close(Queue& queue) {
   queue.has_stream = false;
 }
 
-// A device may be slow: a caller that polls once and gets "no" must be able to continue.
+// Operations may take long, so the first queries return false. A lazy device runs the operation at the second one.
 bool Order::query(HostEvent& event) {
   if (order_.kind == HostOrder::Kind::random) run_some();
   const std::uint64_t patience = order_.kind == HostOrder::Kind::lazy ? 1 : 64;
@@ -170,7 +170,7 @@ bool Order::query(HostEvent& event) {
 void Order::run_front(Queue& queue) {
   Operation operation = std::move(queue.pending.front());
   queue.pending.pop_front();
-  running_here_ = this;  // also while it is destroyed: what a task owns must not call the device either
+  running_here_ = this;  // also while the operation is destroyed: its objects must not call the device either
   run(operation);
   running_here_ = nullptr;
   ++queue.done;
@@ -191,8 +191,7 @@ bool Order::can_run(const Queue& queue) const {
   return awaited == nullptr || awaited->passed();
 }
 
-// Runs the operations that `number` depends on and nothing else. Uses a list instead of recursion, because chains can
-// be long.
+// Runs only the operations that `number` depends on. Uses a list instead of recursion, because chains can be long.
 void Order::run_until(Queue& queue, std::uint64_t number) {
   struct Goal {
     Queue* queue;
@@ -227,7 +226,7 @@ void Order::forget_finished() {
   std::erase_if(queues_, [](const auto& queue) { return !queue->has_stream && queue->pending.empty(); });
 }
 
-// Frees as a driver does: after all work is done.
+// Like a driver, frees memory only after all work has run.
 class HostMemory final : public Alloc {
  public:
   HostMemory(std::shared_ptr<Order> order, std::shared_ptr<Alloc> inner, bool guard)
@@ -251,7 +250,7 @@ class HostMemory final : public Alloc {
   }
 
  private:
-  // Whole pages when they are guarded.
+  // Guarded memory consists of whole pages.
   std::size_t taken(std::size_t bytes) const noexcept { return guard_ ? round_up(bytes, kAlignment) : bytes; }
 
   std::shared_ptr<Order> order_;
@@ -299,7 +298,7 @@ class HostStream final : public Stream {
   Event record(bool timed) override {
     auto event = std::make_shared<HostEvent>(order_, queue_, timed);
     const Order::Lock lock(*order_);
-    event->number_ = queue_->enqueued + 1;  // what runs the operation may look at it
+    event->number_ = queue_->enqueued + 1;  // set first, because add() may run the operation
     order_->add(*queue_, {[event] { event->pass(); }, nullptr});
     return Event(std::move(event));
   }
@@ -312,12 +311,12 @@ class HostStream final : public Stream {
     order_->add(*queue_, std::move(operation));
   }
 
-  const std::shared_ptr<Device> device_;  // finishes the work when its last stream is gone
+  const std::shared_ptr<Device> device_;  // runs all work when its last stream is destroyed
   const std::shared_ptr<Order> order_;
   std::shared_ptr<Queue> queue_;
 };
 
-// Frees in the order of a stream of its own.
+// Frees memory in stream order, on a stream of its own.
 class HostOrderedMemory final : public OrderedAlloc {
  public:
   HostOrderedMemory(std::shared_ptr<Device> device, std::shared_ptr<Order> order, std::shared_ptr<Alloc> inner,
@@ -342,7 +341,7 @@ class HostOrderedMemory final : public OrderedAlloc {
                               if (guard) order->guarded().remove(memory);  // a task runs under the lock of the order
                               inner->give(memory, bytes);
                             });
-    } catch (const std::exception&) {  // no memory for the task: give back at once, behind all work
+    } catch (const std::exception&) {  // no memory for the task: run all work, then free at once
       const Order::Lock order(*order_);
       order_->run_all();
       if (guard_) order_->guarded().remove(memory);

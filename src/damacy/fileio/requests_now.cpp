@@ -1,4 +1,4 @@
-// Requests of one part in host memory, wholly on the calling thread: no queue, no allocation.
+// Requests of one part in host memory, completed on the caller's thread, without a queue and without allocations.
 #include "damacy/fileio/file_requests.h"
 
 #include <sys/uio.h>
@@ -25,7 +25,7 @@ std::uint64_t finish_now(File& file, Direction direction, std::uint64_t offset, 
   return moved.bytes;
 }
 
-// Leaves when it goes out of scope, without the count of a shared_ptr.
+// Ends the use of the file with the scope. Cheaper than FileUse, because it does not count a shared_ptr.
 class BriefUse {
  public:
   explicit BriefUse(File& file) : file_(file) { file_.begin(); }
@@ -59,7 +59,7 @@ std::uint64_t write_now(File& file, std::span<const std::byte> src, std::uint64_
   if (src.empty()) return 0;
   const BriefUse use(file);
   const detail::PartClock clock(file);
-  const Slice slice{const_cast<std::byte*>(src.data()), src.size(), nullptr};  // only read from
+  const Slice slice{const_cast<std::byte*>(src.data()), src.size(), nullptr};  // never written to
   const IoWay way = src.size() <= kInlineBytes ? IoWay::inline_ : IoWay::pread;
   return finish_now(file, Direction::write, offset, src.size(),
                     detail::move_host(file, Way::write, offset + file.append_base(), {&slice, 1}, way), false);

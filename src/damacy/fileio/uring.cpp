@@ -1,4 +1,5 @@
-// The rings. Indices that both sides touch are read and written with the order that the kernel's interface asks for.
+// The rings. Indices that kernel and thread share are read and written with the memory order that the kernel's
+// interface requires.
 #include "damacy/fileio/detail/uring.h"
 
 #include <algorithm>
@@ -103,7 +104,7 @@ Uring* Uring::of_this_thread() {
     bool failed = false;
   };
   thread_local Own own;
-  if (own.epoch != fork_epoch()) {  // the parent's ring is the parent's
+  if (own.epoch != fork_epoch()) {  // after a fork: the ring belongs to the parent process
     static_cast<void>(own.ring.release());
     own = {};
   }
@@ -119,7 +120,7 @@ Uring* Uring::of_this_thread() {
 }
 
 void Uring::push(const Call& call, std::uint64_t index) noexcept {
-  const unsigned tail = *sq_tail_;  // written by this thread only
+  const unsigned tail = *sq_tail_;  // only this thread writes it
   const unsigned slot = tail & sq_mask_;
   io_uring_sqe& entry = sqes_[slot];
   std::memset(&entry, 0, sizeof entry);

@@ -42,13 +42,13 @@ void flip(View& view, int axis) {
   view.strides[i] = -view.strides[i];
 }
 
-// One component of a slot: which of the pair is read, and whether its sign changes.
+// The component that a slot reads, x or y, and whether its sign changes.
 struct Component {
   bool from_y;
   bool negate;
 };
 
-// The x and the y slot of a vector that is turned by `quarters`.
+// The components for the x and the y slot of a vector that is rotated by `quarters`.
 std::pair<Component, Component> mixed(int quarters) {
   switch (quarters) {
     case 1:
@@ -89,7 +89,7 @@ class Compiler {
   }
 
  private:
-  // One slot of an entry: what is read, turned, and the field whose place it takes.
+  // One slot of an entry: the rotated view that is read, and the field (`own`) whose slot it fills.
   struct Block {
     std::uint32_t field;
     View view;
@@ -111,7 +111,7 @@ class Compiler {
             y_slot ? entry.y->field : entry.x.field};
   }
 
-  // body(block, whether it is the y slot)
+  // Calls body(block, is_y_slot) for each slot.
   template <class Body>
   void for_each_block(const Entry& entry, Body body) const {
     const int quarters = turns_ ? modulo_4(-modulo_4(entry.rotation)) : 0;
@@ -121,7 +121,7 @@ class Compiler {
     body(block(entry, true, y, quarters), true);
   }
 
-  // Returns the bytes of its buffer.
+  // Returns the size of the message's buffer in bytes.
   std::int64_t add_message(const Message& message) {
     const std::size_t first_slot = slots_.size();
     std::int64_t end = 0;
@@ -170,7 +170,7 @@ class Compiler {
     });
   }
 
-  // `other`: the buffer, or a field. Where fields are written the buffer is read.
+  // `other`: the buffer or a field. In plans that unpack, the copy goes from `other` to the field of `block`.
   void add_copy(const Block& block, const copy::SlotBox& other) {
     copy::Copy copy;
     copy.extents = block.view.extents;
@@ -186,7 +186,7 @@ class Compiler {
         round_up(static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(kNativeAlignment)));
   }
 
-  // Strides of a dense block in the buffer; `own` ranks the axes.
+  // Strides of a dense block in the buffer; `own` gives the order of the axes.
   static Dims written_strides(const Dims& extents, const Field& own, Wire wire, std::int64_t bytes) {
     const Dims& ranking = own.ranking.size() == extents.size() ? own.ranking : own.strides;
     std::array<std::size_t, kMaxRank> order;
@@ -223,7 +223,7 @@ View turned(View view, int i_axis, int j_axis, int quarters) {
     return view;
   }
   const auto i = static_cast<std::size_t>(i_axis), j = static_cast<std::size_t>(j_axis);
-  // The I axis is read backwards by 1 and 2, the J axis by 2 and 3; odd turns then exchange them.
+  // Rotations by 1 and 2 flip the I axis, rotations by 2 and 3 the J axis; odd ones then exchange the axes.
   if (quarters != 3) flip(view, i_axis);
   if (quarters != 1) flip(view, j_axis);
   if (quarters % 2 == 1) {

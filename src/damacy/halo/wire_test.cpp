@@ -1,4 +1,4 @@
-// Wires as C++ users make them; Python's tests compare every byte with index formulas.
+// Wires made by C++ users. Python's tests compare every byte with index formulas.
 #include "damacy/halo/wire.h"
 
 #include <gtest/gtest.h>

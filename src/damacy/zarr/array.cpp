@@ -11,7 +11,7 @@
 namespace damacy {
 namespace {
 
-// Chunks that cover each axis.
+// The number of chunks along each axis.
 Dims grid_over(const Dims& shape, const Dims& chunk) {
   Dims grid;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) grid.push_back(ceil_div(shape[axis], chunk[axis]));
@@ -30,7 +30,7 @@ Dims strides_of(const ArrayMetadata& array) {
   return strides;
 }
 
-// Entries of `whole` by `part`, which divides it.
+// `whole` divided by `part`, which divides it exactly on each axis.
 Dims quotient(const Dims& whole, const Dims& part) {
   Dims counts;
   for (std::size_t axis = 0; axis < whole.size(); ++axis) counts.push_back(whole[axis] / part[axis]);
@@ -150,7 +150,7 @@ std::uint64_t Array::max_encoded_chunk_bytes() const noexcept {
   return Limits::encoded_chunk_bytes(metadata_->codecs.largest_stage(decoded).value_or(decoded));
 }
 
-// Plus the size of its index, because chunks may be smaller than their index entries.
+// The limit for the elements plus the size of the index, because chunks may be smaller than their index entries.
 std::uint64_t Array::max_shard_bytes(std::size_t level) const noexcept {
   constexpr std::uint64_t kEnough = std::uint64_t{1} << 62;  // no object is larger; the sum stays in 64 bits
   return Limits::encoded_chunk_bytes(std::min(metadata_->shard_bytes(level), kEnough)) +

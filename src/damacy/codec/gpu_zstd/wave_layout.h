@@ -7,7 +7,7 @@
 
 namespace damacy::gpu {
 
-// What the Huffman kernel leaves for the literal kernel: the table, as the first entry of every symbol.
+// The table that the Huffman kernel writes for the literal kernel: the first entry of every symbol.
 struct HuffmanTable {
   u16 first[256];
   u8 weight[256];
@@ -54,12 +54,12 @@ struct ImageLayout {
     total = placer.end();
   }
 
-  // What all parts, and the status words behind them, may lose to alignment.
+  // At most so many bytes are lost to alignment by all parts and the status words after them.
   static constexpr u64 kPadding = 8 * Placer::kAlignment;
 };
 
 struct ScratchLayout {
-  // What must be zero when a wave begins comes first.
+  // The parts that must be zero when a wave begins come first.
   u64 literal_counts, literal_faults, segment_ranges, zeroed;
   u64 sequence_results, huffman_tables, literal_lists, lz4_runs, lz4_counts, records, literals, total;
 
@@ -79,10 +79,10 @@ struct ScratchLayout {
     total = placer.end();
   }
 
-  // What all parts together may lose to alignment.
+  // At most so many bytes are lost to alignment by all parts together.
   static constexpr u64 kPadding = 11 * Placer::kAlignment;
 
-  static constexpr u64 kAside = 8;  // records that finished lanes write and that are not read
+  static constexpr u64 kAside = 8;  // for records that finished lanes write and no lane reads
 };
 
 }  // namespace damacy::gpu

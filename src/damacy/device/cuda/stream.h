@@ -34,9 +34,9 @@ class CudaStream final : public Stream {
 
 // An event of the current context, recorded on `stream`.
 Event record_on(const std::shared_ptr<const Context>& context, CUstream stream, bool timed);
-// The legacy stream counts as capturing while another one is.
+// The legacy stream counts as capturing while any other stream is.
 bool is_capturing(const Context& context, CUstream stream);
-// Later work of `stream` waits for `event`.
+// Makes later work of `stream` wait for `event`.
 void wait_on(const Context& context, CUstream stream, const Event& event);
 
 }  // namespace damacy::cuda

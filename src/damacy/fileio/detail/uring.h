@@ -1,5 +1,5 @@
-// Many positional transfers by io_uring, through raw system calls. Knows rings and their memory order; not what is
-// moved. One ring a thread.
+// Many positional transfers by io_uring, through raw system calls. One ring per thread. Knows rings and their memory
+// order; not what is transferred.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Uring {
   Uring(const Uring&) = delete;
   Uring& operator=(const Uring&) = delete;
 
-  // All have ended on return. Those the kernel did not take have minus ECANCELED.
+  // Returns after all calls have ended. The result of calls that the kernel did not accept is minus ECANCELED.
   void run(std::span<Call> calls) noexcept;
 
  private:
