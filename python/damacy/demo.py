@@ -1,7 +1,5 @@
-"""The main job on real input: random crops of two OME-Zarr images, streamed into batches, checked against zarr-python
-and timed against tensorstore.
-
-Knows how to run and judge the job; the arrays are made by `demo_data`, the picture by `demo_picture`."""
+"""Runs the main use case on real input: random crops of two OME-Zarr images, streamed into batches, compared with
+zarr-python, and timed together with tensorstore. `demo_data` writes the arrays, `demo_picture` the picture."""
 
 from __future__ import annotations
 
@@ -29,13 +27,13 @@ _STAGES = ("plan", "io", "decompress", "assemble")
 
 @dataclasses.dataclass(frozen=True)
 class Streamed:
-    """What one array's run gave: batches of float32, timed from before the pipeline to after the last batch."""
+    """The run over one array: batches of float32, timed from creating the pipeline until after the last batch."""
 
     array: DemoArray
     seconds: float
     bytes_out: int
     stats: damacy.Stats
-    rows: dict[int, np.ndarray]  # some crops, by the number of their sample
+    rows: dict[int, np.ndarray]  # some crops, by sample number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +65,7 @@ class Outcome:
 
 
 def run(folder: pathlib.Path, picture: pathlib.Path, threads: int, console: rich.console.Console) -> Outcome:
-    """Runs the whole demo and prints its results on `console`. `threads` 0 is one for each core."""
+    """Runs the whole demo and prints its results on `console`. `threads` 0: one per core."""
     threads = threads or len(os.sched_getaffinity(0))
     console.print(f"[bold]damacy {damacy.__version__}[/]: random crops of two OME-Zarr images, {threads} threads")
     verdicts = []
@@ -106,7 +104,7 @@ def _prepare(array: DemoArray, progress: rich.progress.Progress) -> None:
 
 
 def draw_samples(array: DemoArray) -> list[damacy.Sample]:
-    """Boxes anywhere in the array, the same in every run."""
+    """Random boxes of the array; the same in every run."""
     shape = damacy.open(array.path).shape
     random = np.random.default_rng(3)
     starts = random.integers(0, np.subtract(shape, array.crop) + 1, (array.crops, len(shape)))
@@ -114,7 +112,7 @@ def draw_samples(array: DemoArray) -> list[damacy.Sample]:
 
 
 def stream(array: DemoArray, samples: list[damacy.Sample], threads: int, progress: rich.progress.Progress) -> Streamed:
-    """All samples through a pipeline; copies of some rows are kept."""
+    """Reads all samples by a pipeline; keeps copies of some rows."""
     task = progress.add_task(f"{array.title}: streaming", total=len(samples))
     config = damacy.Config(
         batch_size=array.batch_size,
@@ -147,7 +145,7 @@ def stream(array: DemoArray, samples: list[damacy.Sample], threads: int, progres
 def count_mismatches(
     array: DemoArray, samples: list[damacy.Sample], rows: dict[int, np.ndarray], progress: rich.progress.Progress
 ) -> int:
-    """Rows that differ in any element from what zarr-python reads."""
+    """The number of rows in which any element differs from zarr-python's."""
     level: Any = zarr.open_group(array.path, mode="r")["0"]
     wrong = 0
     for index, row in progress.track(rows.items(), description=f"{array.title}: checking"):
@@ -159,7 +157,7 @@ def count_mismatches(
 def time_tensorstore(
     array: DemoArray, samples: list[damacy.Sample], threads: int, progress: rich.progress.Progress
 ) -> float:
-    """Seconds for the same crops into the same batches, with as many threads and no cache."""
+    """Seconds that tensorstore needs for the same batches, with as many threads and no cache."""
     task = progress.add_task(f"{array.title}: tensorstore, the same", total=len(samples))
     start = time.perf_counter()
     spec = {
@@ -178,7 +176,7 @@ def time_tensorstore(
         batch = np.empty((len(portion), *array.crop), np.float32)
         target = tensorstore.array(batch)
         writes = [target[i].write(store[_slices(sample)]) for i, sample in enumerate(portion)]
-        if waiting:  # a batch ahead, as the pipeline is
+        if waiting:  # one batch ahead, like the pipeline
             _wait_for(waiting, progress, task)
         waiting = writes
     _wait_for(waiting or [], progress, task)
@@ -221,7 +219,7 @@ def _show(outcome: Outcome, console: rich.console.Console) -> None:
 
 
 def _stage_table(verdict: Verdict) -> rich.table.Table:
-    """Times are added up over the threads of a stage; a rate is of its output, for one thread."""
+    """Times are summed over the threads of a stage. A rate is the output of one thread."""
     table = rich.table.Table(title=f"{verdict.title}: stages", title_justify="left")
     table.add_column("stage")
     for name in ("times", "busy ms", "MiB in", "MiB out", "GB/s a thread"):
@@ -238,7 +236,7 @@ def _stage_table(verdict: Verdict) -> rich.table.Table:
             f"{rate:.2f}" if rate is not None else "–",
         )
     saved = verdict.stats.chunks_deduplicated
-    table.caption = f"{verdict.stats.chunks_decoded:,} chunks decoded; {saved:,} more uses shared a decode"
+    table.caption = f"{verdict.stats.chunks_decoded:,} chunks decoded; {saved:,} decodes saved by sharing"
     return table
 
 

@@ -1,7 +1,7 @@
-"""Which boxes a training run reads: random crops and sliding grids over many arrays.
+"""Samplers choose the boxes that a training run reads: random crops and sliding grids over many arrays.
 
-A sampler is a pure function from (epoch, index) to a `Sample`: it keeps no state, so any process can name any sample of
-a run, and a run resumes by two integers. Knows shapes and boxes; reads no array but its shape.
+A sampler is a pure function from (epoch, index) to a `Sample`. It keeps no state, so any process can compute any sample
+of a run, and two integers are enough to resume. Knows shapes and boxes; reads only the shapes of arrays.
 
 >>> crops = RandomCrops({"a.zarr": (100, 200), "b.zarr": (50, 60)}, (32, 32), length=1000, seed=7)
 >>> crops.sample(epoch=0, index=3) == crops.sample(epoch=0, index=3), len(crops)
@@ -26,12 +26,12 @@ from damacy._pipeline.opened_arrays import opened
 from damacy._pipeline.sample import Sample, made_sample, uri_text
 from damacy.typing import Source
 
-# Sources by their shapes, sources, or one of them.
+# A mapping from arrays to their shapes, a list of arrays, or one array.
 Arrays = Mapping[Any, Sequence[int]] | Iterable[Source] | Source
 
 
 class Sampler(Protocol):
-    """What a training loop needs: how many samples an epoch has, and each of them."""
+    """The interface of samplers: the number of samples of an epoch, and each sample."""
 
     seed: int
 
@@ -45,13 +45,13 @@ class Sampler(Protocol):
 class RandomCrops:
     """Crops of `extents` at random places, of arrays drawn by weight.
 
-    `arrays`: uris, or a mapping from uri to shape, which saves reading the metadata. `weights`: one number per array;
-    without them, every place of every array is equally likely. `align`: crops start at multiples of these, so that
-    crops that match the chunks read no more than they need. An epoch has `length` samples.
-
-    `stream` selects how places are drawn; the meaning of a number never changes. 2 counts axes from the last one, so
-    with the same seed, crops of an image with a leading channel axis and of its label without one are at the same
-    place. 1, the older way, counts axes from the first: a state that was saved with it needs it.
+    * `arrays`: uris, or a mapping from uri to shape, which avoids reading the metadata.
+    * `weights`: one number per array; by default every place of every array is equally likely.
+    * `align`: crops start at multiples of these numbers, so that crops of the chunk shape touch only one chunk.
+    * `length`: the number of samples of an epoch.
+    * `stream`: how places are drawn; the meaning of a number never changes. 2 counts axes from the last one. So crops
+      of an image with a leading channel axis, and of its label without one, are at the same place for the same seed. 1
+      counts axes from the first one and is needed for states that were saved with it.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class RandomCrops:
         self._extents = _extents(extents)
         self._align = _per_axis(align, self._extents, "align")
         axes = range(1, len(self._extents) + 1)
-        self._purposes = axes if self.stream == 1 else axes[::-1]  # of draws: 0 is the array's
+        self._purposes = axes if self.stream == 1 else axes[::-1]  # number of the draw for each axis; 0 draws the array
         shapes = _shapes(arrays, self._extents)
         self._uris = tuple(shapes)
         self._places = [
@@ -113,10 +113,10 @@ class RandomCrops:
 
 
 class SlidingGrid:
-    """Every crop of `extents` on a grid, over all arrays: for evaluation, and for epochs that see all.
+    """All crops of `extents` on a grid over all arrays: for evaluation, and for epochs that cover everything.
 
-    `stride` is the grid's step, by default `extents`; a last crop that would overhang is moved inside, so every voxel
-    is covered where stride <= extents. With a `seed` the order is shuffled, another way each epoch.
+    `stride` is the step of the grid, by default `extents`. A last crop that would extend beyond the array is moved
+    inside, so every voxel is covered if stride <= extents. With a `seed`, each epoch has another random order.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class SlidingGrid:
         return self._cell(epoch, index)
 
     def samples(self, epoch: int, start: int, stop: int) -> list[Sample]:
-        """Samples [start, stop) of an epoch, as `sample` gives them."""
+        """Samples [start, stop) of an epoch, as `sample` returns them."""
         _check_range(start, stop, len(self))
         return [self._cell(epoch, index) for index in range(start, stop)]
 
@@ -200,11 +200,11 @@ def _shapes(arrays: Arrays, extents: tuple[int, ...]) -> dict[str, tuple[int, ..
 
 
 def _limits(places: Sequence[tuple[int, ...]], weights: Sequence[float] | None) -> list[int]:
-    """Cumulative weights as integers: what is drawn below `limits[-1]` and at most below `limits[k]` is array k."""
+    """Cumulative weights as integers: a number in [`limits[k - 1]`, `limits[k]`) draws array k."""
     if weights is None:
         return list(itertools.accumulate(math.prod(grid) for grid in places))
     if len(weights) != len(places):
-        raise ValueError(f"weights must have one number an array: {len(places)} (got {len(weights)})")
+        raise ValueError(f"weights must have one number per array: {len(places)} (got {len(weights)})")
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights) > 0:
         raise ValueError("weights must be finite and >= 0, and not all 0")
     total = math.fsum(weights)

@@ -203,7 +203,7 @@ class Loader:
     def _reader(self) -> Pipeline:
         pipeline = self._pipeline or self._closed
         if pipeline is None:
-            raise RuntimeError("nothing was read yet: ask after the first batch")
+            raise RuntimeError("nothing was read yet: call this after the first batch")
         return pipeline
 
     def _set_ranks(self, rank: int, ranks: int) -> None:

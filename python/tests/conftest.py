@@ -1,4 +1,4 @@
-"""Where the package is, when the environment does not say."""
+"""Adds the package of this checkout to the search path if the environment has none."""
 
 import pathlib
 import sys

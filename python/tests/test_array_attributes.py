@@ -28,7 +28,7 @@ PACKING = {"scale_factor": 0.0017, "add_offset": 273.15, "_FillValue": -9999, "u
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_open_tells_what_the_documents_say(tmp_path, zarr_format):
+def test_open_returns_the_contents_of_the_documents(tmp_path, zarr_format):
     names = {"dimension_names": ["lat", None]} if zarr_format == 3 else {}
     attributes = PACKING if zarr_format == 3 else PACKING | {"_ARRAY_DIMENSIONS": ["lat", "lon"]}
     info = damacy.open(stored(tmp_path / "a.zarr", attributes, zarr_format, fill_value=7, **names))
@@ -40,7 +40,7 @@ def test_open_tells_what_the_documents_say(tmp_path, zarr_format):
     assert info.cf == Cf(0.0017, 273.15, (-9999,) if zarr_format == 3 else (7,), None)
 
 
-def test_an_array_that_says_nothing_has_neither_names_nor_packing(tmp_path):
+def test_an_array_without_attributes_has_neither_names_nor_packing(tmp_path):
     info = damacy.open(stored(tmp_path / "a.zarr"))
     assert (info.dims, info.cf, info.attrs) == ((None, None), None, {})
 
@@ -56,7 +56,7 @@ def test_a_fill_value_is_a_scalar_of_numpy(tmp_path, dtype, fill):
     assert np.array_equal(found, np.dtype(dtype).type(fill), equal_nan=dtype == "f4")
 
 
-def test_what_open_found_is_a_value(tmp_path):
+def test_an_array_info_can_be_compared_and_pickled(tmp_path):
     with_nan = stored(tmp_path / "n.zarr", PACKING | {"missing_value": math.nan}, dtype="f4", fill_value=math.nan)
     for path in (with_nan, stored(tmp_path / "a.zarr", PACKING)):
         one, other = damacy.open(path), damacy.open(path)
@@ -83,7 +83,7 @@ def test_attributes_are_read_only(tmp_path):
     assert attrs == PACKING
 
 
-def test_attributes_may_hold_what_json_has_no_word_for(tmp_path):
+def test_attributes_may_hold_numbers_that_json_cannot(tmp_path):
     path = stored(tmp_path / "a.zarr", {"a": 0})
     document = path / "zarr.json"
     digits = "9" * 5000
@@ -94,7 +94,7 @@ def test_attributes_may_hold_what_json_has_no_word_for(tmp_path):
     assert attrs["c"] == math.inf
 
 
-def test_packing_that_cannot_be_used_is_told_and_the_array_stays_readable(tmp_path):
+def test_invalid_packing_is_reported_and_the_array_stays_readable(tmp_path):
     path = stored(tmp_path / "a.zarr", {"scale_factor": "a"})
     info = damacy.open(path)
     text = '/attributes/scale_factor: expected a finite number other than 0 (got "a")'
@@ -112,7 +112,7 @@ def test_packing_that_cannot_be_used_is_told_and_the_array_stays_readable(tmp_pa
         ({"_Unsigned": "true"}, (1.0, 0.0), "unsigned True"),
     ],
 )
-def test_packing_that_is_not_said_is_neutral(tmp_path, attributes, factors, said):
+def test_missing_packing_attributes_are_neutral(tmp_path, attributes, factors, said):
     cf = damacy.open(stored(tmp_path / "a.zarr", attributes)).cf
     assert (cf.scale_factor, cf.add_offset) == factors
     assert (3 * cf.scale_factor + cf.add_offset, cf.is_packed) == (3 * factors[0] + factors[1], factors != (1.0, 0.0))
@@ -159,7 +159,7 @@ def test_info_shows_names_fill_value_packing_and_attributes(tmp_path, monkeypatc
         assert text in " ".join(shown.stdout.split()), text
 
 
-def test_info_as_json_has_all_of_it_in_strict_json(tmp_path):
+def test_info_as_json_is_complete_and_strict_json(tmp_path):
     path = stored(tmp_path / "a.zarr", {"missing_value": math.nan, "k": [math.inf]}, dtype="f4", fill_value=math.nan)
     shown = info_of(path, "--json")
     refuse = pytest.fail
@@ -203,12 +203,12 @@ def test_packed_values_warn_once_a_process_and_uri(tmp_path, caplog):
 def test_other_arrays_and_other_readers_do_not_warn(tmp_path, caplog):
     caplog.set_level(logging.WARNING, "damacy")
     read_once(stored(tmp_path / "a.zarr", {"_FillValue": 3, "units": "K"}))
-    read_once(stored(tmp_path / "v2.zarr", PACKING, zarr_format=2))  # whose attributes no read opens
+    read_once(stored(tmp_path / "v2.zarr", PACKING, zarr_format=2))  # reads do not open its document of attributes
     damacy.open(stored(tmp_path / "c.zarr", PACKING))
     assert warnings_of(caplog) == []
 
 
-def test_a_pipeline_says_at_its_start_what_it_works_with(caplog):
+def test_a_pipeline_logs_its_settings_at_its_start(caplog):
     caplog.set_level(logging.INFO, "damacy")
     Pipeline(Config(batch_size=1, device="cpu", n_io_threads=3, host_buffer_bytes=1 << 26)).close()
     (said,) = [text for text in caplog.messages if text.startswith("pipeline on ")]

@@ -1,4 +1,4 @@
-"""Device memory of other libraries: whose stream our work is ordered after. Native calls are stood in for."""
+"""Device memory of other libraries: the streams after which damacy's work is ordered. Native calls are faked."""
 
 import types
 
@@ -9,7 +9,7 @@ from damacy._device import exchange
 
 
 class Tensor:
-    """As torch's: version 2 of the CUDA array interface, which names no stream, and DLPack, which orders."""
+    """Like a torch tensor: version 2 of the CUDA array interface, which names no stream, and DLPack, which can."""
 
     def __init__(self, version=2, shape=(4,), refuses=None, **more):
         self.__cuda_array_interface__ = {
@@ -29,7 +29,7 @@ class Tensor:
 
 @pytest.fixture
 def waits(monkeypatch):
-    """Streams that our queue was asked to wait for; its own is 77."""
+    """Streams that damacy's queue waits for; its own stream is 77."""
     waited = []
     queue = types.SimpleNamespace(stream=77, wait_for=waited.append)
     monkeypatch.setattr(exchange.memory, "queue_of", lambda device: queue)
@@ -44,7 +44,7 @@ def test_an_interface_that_cannot_name_a_stream_is_ordered_by_dlpack(waits):
     assert (tensor.ordered_before, waits) == ([77], [])
 
 
-def test_an_interface_that_names_a_stream_is_taken_at_its_word(waits):
+def test_an_interface_that_names_a_stream_is_ordered_by_that_stream(waits):
     for tensor, waited in ((Tensor(version=3, stream=5), [5]), (Tensor(version=3, stream=None), [])):
         exchange.find_foreign(tensor)
         assert (tensor.ordered_before, waits) == ([], waited)
@@ -52,7 +52,7 @@ def test_an_interface_that_names_a_stream_is_taken_at_its_word(waits):
 
 
 @pytest.mark.parametrize("refuses", [BufferError("no type"), TypeError("no keyword")])
-def test_memory_that_dlpack_refuses_is_taken_by_its_interface(waits, refuses):
+def test_memory_that_dlpack_refuses_is_wrapped_by_its_interface(waits, refuses):
     assert exchange.find_foreign(Tensor(refuses=refuses)) == ("geometry", "block", "cuda:0")
 
 

@@ -1,4 +1,4 @@
-"""The check of imports between Python modules, on small packages made here, and on the package itself."""
+"""The check of imports between Python modules, on small packages written here, and on the package itself."""
 
 import importlib.util
 import pathlib
@@ -54,7 +54,7 @@ def test_imports_in_one_direction_are_no_ring(check, tmp_path):
     assert check.offences(package(tmp_path, **modules)) == []
 
 
-def test_two_rings_are_two_offences(check, tmp_path):
+def test_two_rings_are_two_violations(check, tmp_path):
     modules = {"a": "import p.b", "b": "import p.a", "c": "import p.d, p.a", "d": "import p.c"}
     assert len(check.offences(package(tmp_path, **modules))) == 2
 
@@ -67,7 +67,7 @@ def test_a_package_that_its_own_modules_import_names_from_is_in_a_ring(check, tm
     assert "p imports p.a" in ring and "p.a imports p" in ring
 
 
-def test_a_full_folder_is_an_offence(check, tmp_path):
+def test_a_folder_with_too_many_modules_is_a_violation(check, tmp_path):
     modules = {f"m{number}": "" for number in range(check.MOST_MODULES)}
     root = package(tmp_path, **modules)
     (offence,) = check.offences(root)

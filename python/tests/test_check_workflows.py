@@ -1,4 +1,4 @@
-"""The check of hosted CI's files: those at hand pass, and each kind of mistake is named."""
+"""The check of hosted CI's files: the files of this repository pass, and each kind of mistake is named."""
 
 import copy
 import importlib.util

@@ -1,4 +1,4 @@
-"""The command line, run as people run it."""
+"""The command line, run as users run it."""
 
 import importlib
 import json
@@ -39,7 +39,7 @@ def test_without_arguments_it_lists_its_commands():
     assert all(command in shown.stdout + shown.stderr for command in ("info", "doctor", "demo"))
 
 
-def test_it_says_its_version():
+def test_it_prints_its_version():
     shown = damacy("--version")
     assert shown.returncode == 0
     assert shown.stdout.split() == ["damacy", importlib.import_module("damacy").__version__]
@@ -121,7 +121,7 @@ def test_completion_prints_a_script_for_a_shell(shell, mark):
     assert "_DAMACY_COMPLETE" in shown.stdout
 
 
-def test_a_shell_that_asks_is_told_commands_and_options():
+def test_a_shell_gets_completions_of_commands_and_options():
     def completions(words):
         asked = {"_DAMACY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
         return damacy(**asked).stdout.split()

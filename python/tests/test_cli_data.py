@@ -52,7 +52,7 @@ def plain(tmp_path, values):
     return path
 
 
-def test_an_output_that_cannot_be_written_is_one_line(sharded, tmp_path):
+def test_an_output_that_cannot_be_written_is_refused_in_one_line(sharded, tmp_path):
     nowhere = tmp_path / "none" / "x"
     for command in ("cat", "preview"):
         shown = damacy(command, sharded, "--out", nowhere)
@@ -62,8 +62,8 @@ def test_an_output_that_cannot_be_written_is_one_line(sharded, tmp_path):
 
 
 @pytest.mark.parametrize("nameless", [True, False])
-def test_an_output_changes_when_its_new_content_is_whole(sharded, tmp_path, values, nameless, monkeypatch):
-    if not nameless:  # as where the file system has no such files
+def test_an_output_is_replaced_only_when_the_new_content_is_complete(sharded, tmp_path, values, nameless, monkeypatch):
+    if not nameless:  # as on a file system without nameless files
         monkeypatch.setattr(output, "_open_nameless", lambda folder, mode: None)
     wanted = tmp_path / "x.raw"
     wanted.write_bytes(b"precious")
@@ -111,7 +111,7 @@ def test_an_output_may_have_the_longest_name_that_a_file_can_have(sharded, tmp_p
     assert longest.stat().st_size
 
 
-def test_an_output_that_is_a_link_to_itself_is_one_line(sharded, tmp_path):
+def test_an_output_that_is_a_link_to_itself_is_refused_in_one_line(sharded, tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     shown = damacy("cat", sharded, "0:1", "--out", tmp_path / "loop")
     assert shown.exit_code == 1
@@ -119,7 +119,7 @@ def test_an_output_that_is_a_link_to_itself_is_one_line(sharded, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}"])
-def test_an_output_that_is_open_already_is_written_on(sharded, tmp_path, values, name):
+def test_an_output_that_is_an_open_descriptor_is_written_at_its_position(sharded, tmp_path, values, name):
     with open(tmp_path / "open.raw", "w+b", buffering=0) as file:
         file.write(b"before")
         assert damacy("cat", sharded, "0:1", "--out", name.format(file.fileno())).exit_code == 0
@@ -136,7 +136,7 @@ def test_an_output_may_be_a_pipe_that_is_open(sharded, values):
 
 
 @pytest.mark.parametrize("command", [("bench", "io"), ("bench", "--synthetic"), ("demo",)], ids=" ".join)
-def test_a_folder_that_is_none_is_one_line(tmp_path, command):
+def test_a_folder_that_is_a_file_is_refused_in_one_line(tmp_path, command):
     if command == ("demo",):
         pytest.importorskip("nibabel")
     (tmp_path / "file").touch()
@@ -149,12 +149,12 @@ def test_a_folder_that_is_none_is_one_line(tmp_path, command):
 # -- verify ------------------------------------------------------------------------------------------------------------
 
 
-def test_verify_goes_on_behind_an_array_whose_name_is_no_text(sharded, tmp_path):
+def test_verify_continues_after_an_array_whose_name_is_not_text(sharded, tmp_path):
     sharded.rename(tmp_path / os.fsdecode(b"\xff.zarr"))
     shutil.copytree(tmp_path / os.fsdecode(b"\xff.zarr"), tmp_path / "s3:x")
     found = document("verify", tmp_path, status=1)["arrays"]
     assert [array["refused"] and array["refused"]["reason"] for array in found] == [None, "uri"]
-    assert f"{tmp_path / 's3:x'}: " in damacy("verify", tmp_path).output  # and no picture for what is in colons
+    assert f"{tmp_path / 's3:x'}: " in damacy("verify", tmp_path).output  # rich would replace :x: by an emoji
 
 
 def test_verify_decodes_every_chunk_of_every_array_below(sharded, plain):
@@ -165,7 +165,7 @@ def test_verify_decodes_every_chunk_of_every_array_below(sharded, plain):
     assert [array["decoded_bytes"] for array in found["arrays"]] == [8 * 20 * 24 * 2, 16 * 20 * 24 * 2]
 
 
-def test_verify_names_the_chunk_the_object_and_the_bytes_of_what_is_bad(sharded):
+def test_verify_names_chunk_object_and_bytes_of_bad_chunks(sharded):
     shard = sharded / "c" / "1" / "0" / "0"
     index = np.frombuffer(shard.read_bytes()[-(12 * 16 + 4) : -4], "<u8").reshape(2, 2, 3, 2)
     offset, length = map(int, index[1, 0, 2])
@@ -210,7 +210,7 @@ def test_verify_counts_chunks_that_no_checksum_covers(tmp_path, sharded):
     assert "no checksum covers 48 of 48 good chunks: damage that still decodes is not found" in shown
 
 
-def test_verify_tells_a_broken_shard_index_once_and_goes_on(sharded):
+def test_verify_reports_a_broken_shard_index_once_and_continues(sharded):
     shard = sharded / "c" / "0" / "1" / "0"
     damaged = bytearray(shard.read_bytes())
     damaged[-1] ^= 1
@@ -241,7 +241,7 @@ def test_verify_and_plan_look_into_shards_in_shards(tmp_path, values):
     assert bad["byte_range"] == [read["offset"], read["offset"] + read["bytes"]]
 
 
-def test_verify_reads_elements_that_no_batch_can_have(tmp_path):
+def test_verify_reads_elements_that_batches_cannot_hold(tmp_path):
     path = tmp_path / "c.zarr"
     zarr.create_array(path, shape=(4,), chunks=(2,), dtype="complex64")[:] = 1j
     assert document("verify", path)["arrays"][0]["chunks"] == 2
@@ -255,7 +255,7 @@ def test_verify_of_an_array_that_cannot_be_read_fails_and_says_why(tmp_path, sha
     assert found["arrays"][1]["chunks"] == 48
 
 
-def test_verify_of_what_holds_no_array(tmp_path):
+def test_verify_of_a_folder_without_arrays_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     assert damacy("verify", tmp_path / "empty").exit_code == 2
     assert document("verify", tmp_path / "nothing", status=1)["error"] == "NotFound"
@@ -264,7 +264,7 @@ def test_verify_of_what_holds_no_array(tmp_path):
 # -- plan --------------------------------------------------------------------------------------------------------------
 
 
-def test_plan_shows_the_requests_of_a_box_and_what_they_bring(sharded):
+def test_plan_shows_the_requests_of_a_box_and_their_bytes(sharded):
     found = document("plan", sharded, "0:4,0:5,:")
     assert (found["chunks"], found["objects"], found["missing_chunks"]) == (3, 1, 0)
     (read,) = found["reads"]  # three neighbours in one request
@@ -281,7 +281,7 @@ def test_plan_counts_missing_chunks(plain):
     assert found["decode_amplification"] == 8 * 20 * 24 / 2
 
 
-def test_plan_is_what_the_pipeline_reads(sharded):
+def test_a_plan_equals_the_reads_of_a_pipeline(sharded):
     box = ((2, 14), (3, 19), (1, 9))
     config = damacy_package.Config(batch_size=1, device="cpu", host_buffer_bytes=1 << 24, device_buffer_bytes=1 << 24)
     with damacy_package.Pipeline(config) as pipeline:
@@ -294,7 +294,7 @@ def test_plan_is_what_the_pipeline_reads(sharded):
 
 
 @pytest.mark.parametrize("codec", ["raw", "blosc"])
-def test_plan_knows_of_reads_of_parts(tmp_path, codec):
+def test_a_plan_has_partial_reads_of_chunks(tmp_path, codec):
     path = tmp_path / "large.zarr"
     compressors = None if codec == "raw" else zarr.codecs.BloscCodec(cname="lz4", blocksize=1 << 16)
     array = zarr.create_array(path, shape=(64, 128, 128), chunks=(64, 128, 128), dtype="u2", compressors=compressors)
@@ -327,13 +327,13 @@ def test_plan_knows_of_reads_of_parts(tmp_path, codec):
         ("...,...", 2, "more than one"),
     ],
 )
-def test_a_box_that_is_wrong_is_refused_by_axis(sharded, box, status, words):
+def test_a_wrong_box_is_refused_with_its_axis(sharded, box, status, words):
     shown = damacy("plan", sharded, box)
     assert shown.exit_code == status
     assert words in shown.output
 
 
-def test_a_path_that_is_no_text_is_refused_by_name():
+def test_a_path_that_is_not_text_is_refused_with_its_name():
     with pytest.raises(damacy_package.InvalidArgument, match="udcff.*UTF-8") as caught:
         damacy_package.open("/nowhere/\udcff")
     assert caught.value.reason == "uri"
@@ -385,7 +385,7 @@ def test_cat_of_one_element(tmp_path):
     assert np.frombuffer(damacy("cat", tmp_path / "0.zarr").stdout_bytes, "<i4").tolist() == [-7]
 
 
-def test_cat_of_a_type_that_batches_do_not_have(tmp_path):
+def test_cat_of_a_type_that_batches_cannot_hold_is_refused(tmp_path):
     zarr.create_array(tmp_path / "c.zarr", shape=(3,), dtype="complex64")
     shown = damacy("cat", tmp_path / "c.zarr")
     assert shown.exit_code == 2
@@ -429,7 +429,7 @@ def test_preview_of_an_image_takes_the_coarsest_level_that_is_large_enough(tmp_p
     assert document("preview", tmp_path / "i.zarr", "--out", tmp_path / "x.png", "--size", 96)["width"] == 96
 
 
-def test_preview_writes_no_png_under_the_name_of_another_format(tmp_path, sharded):
+def test_preview_refuses_names_of_other_picture_formats(tmp_path, sharded):
     for name in ("x.jpg", "x.TIFF"):
         shown = damacy("preview", sharded, "--out", tmp_path / name)
         assert shown.exit_code == 2
@@ -437,7 +437,7 @@ def test_preview_writes_no_png_under_the_name_of_another_format(tmp_path, sharde
         assert not (tmp_path / name).exists()
 
 
-def test_preview_of_a_constant_and_of_nothing_finite(tmp_path):
+def test_preview_of_constant_and_of_non_finite_values(tmp_path):
     for value in (3, np.nan):
         array = zarr.create_array(tmp_path / "v.zarr", shape=(5, 7), dtype="f4", overwrite=True)
         array[:] = value
@@ -469,7 +469,7 @@ def test_bench_writes_its_own_image(tmp_path, monkeypatch):
     assert "ceiling: decode" in shown.output
 
 
-def test_bench_of_an_array_of_fill_has_no_ceilings(tmp_path):
+def test_bench_of_an_array_without_stored_chunks_has_no_ceilings(tmp_path):
     zarr.create_array(tmp_path / "e.zarr", shape=(32, 32), chunks=(8, 8), dtype="u2")
     found = document("bench", tmp_path / "e.zarr", "--seconds", "0.01", "--no-peers")
     assert (found["ceilings"], found["batches"] > 0) == ({}, True)
@@ -485,14 +485,14 @@ def test_bench_without_zarr_says_which_package_writes_an_image(tmp_path, monkeyp
     assert "pip install zarr" in shown.output
 
 
-def test_bench_wants_one_thing_to_measure(sharded):
+def test_bench_needs_either_a_uri_or_synthetic(sharded):
     assert damacy("bench", sharded, "--synthetic").exit_code == 2
     assert damacy("bench", "crops").exit_code == 2
     assert damacy("bench", sharded, "--crop", "1,2").exit_code == 2
     assert damacy("bench", sharded, "--crop", "x").exit_code == 2
 
 
-def test_bench_is_a_group_that_others_join(monkeypatch):
+def test_bench_is_a_group_to_which_commands_can_be_added(monkeypatch):
     import typer
 
     joined = typer.Typer(cls=bench._DefaultCommand)
@@ -505,7 +505,7 @@ def test_bench_is_a_group_that_others_join(monkeypatch):
     assert said.getvalue() == "io crops a.zarrcrops io"
 
 
-def test_the_helpers_keep_their_examples():
+def test_examples_in_docstrings_of_helpers_pass():
     import doctest
 
     from damacy import samplers

@@ -68,7 +68,7 @@ def test_the_signature_is_keyword_only_with_these_defaults():
     assert {p.kind for p in parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
 
 
-def test_it_is_a_value():
+def test_it_is_immutable_and_compared_by_value():
     one, other = config(dtype="bf16", pop_timeout_s=1), config(dtype=Dtype.BF16, pop_timeout_s=1.0)
     assert one == other
     assert hash(one) == hash(other)
@@ -96,7 +96,7 @@ def test_an_integer_fits_63_bits(name):
 
 @pytest.mark.parametrize("name", INTEGERS)
 @pytest.mark.parametrize("value", [1.0, "3", None, True, np.float64(2), [1]], ids=repr)
-def test_an_integer_of_another_type_is_a_type_error_with_its_name(name, value):
+def test_a_value_that_is_not_an_integer_is_a_type_error_with_its_field(name, value):
     with pytest.raises(TypeError, match=rf"\b{name}\b"):
         config(**{name: value})
 
@@ -185,7 +185,7 @@ def test_verify_is_one_of_two_words():
 
 
 @pytest.mark.parametrize("value", [None, 0, 0.25, 3, np.float32(0.5)])
-def test_a_timeout_is_none_or_finite(value):
+def test_a_timeout_is_none_or_a_finite_number(value):
     assert config(pop_timeout_s=value).pop_timeout_s == value
 
 

@@ -57,7 +57,7 @@ ACCESS = {
 
 
 @pytest.mark.parametrize("flags", ACCESS)
-def test_flags_open_the_file_as_they_say(path, flags):
+def test_each_flag_opens_the_file_in_its_mode(path, flags):
     with CuFile(path, flags) as f:
         status = f.open_flags()
         assert status & os.O_ACCMODE == ACCESS[flags]
@@ -72,7 +72,7 @@ def test_other_flags_are_refused(path, flags):
         CuFile(path, flags)
 
 
-def test_x_makes_a_new_file_only(tmp_path):
+def test_x_creates_only_new_files(tmp_path):
     with CuFile(tmp_path / "new", "x", mode=0o600) as f:
         assert f.write(b"abc") == 3
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o600
@@ -100,11 +100,11 @@ def test_files_are_named_in_many_ways(path):
             CuFile(wrong)
 
 
-def test_a_descriptor_stays_the_callers(path):
+def test_a_descriptor_stays_open_for_the_caller(path):
     descriptor = os.open(path, os.O_RDWR)
     with CuFile(descriptor, "w") as f:
         assert f.fileno() != descriptor
-        assert os.path.getsize(path) == DATA.size  # w truncates nothing
+        assert os.path.getsize(path) == DATA.size  # w does not truncate the file of a descriptor
     assert os.fstat(descriptor).st_size == DATA.size
     os.close(descriptor)
     reading = os.open(path, os.O_RDONLY)
@@ -137,7 +137,7 @@ def test_only_files_and_block_devices_open(tmp_path):
     assert caught.value.errno == errno.ESPIPE
 
 
-def test_append_files_write_behind_what_was_there(path):
+def test_append_files_write_after_the_old_end(path):
     with CuFile(path, "a+") as f:
         assert f.append_base == DATA.size
         assert f.write(b"xyz", file_offset=2) == 3
@@ -146,7 +146,7 @@ def test_append_files_write_behind_what_was_there(path):
     assert got == b"\0\0xyz"
 
 
-def test_closing_is_final_and_harmless(path):
+def test_close_is_final_and_may_be_repeated(path):
     f = CuFile(path)
     assert not f.closed
     f.close()
@@ -159,7 +159,7 @@ def test_closing_is_final_and_harmless(path):
         assert caught.value.what == "closed"
 
 
-def test_descriptors_come_back(path):
+def test_descriptors_are_closed(path):
     before = len(os.listdir("/proc/self/fd"))
     f = CuFile(path)
     future = f.pread(bytearray(100_000), task_size=100)
@@ -258,7 +258,7 @@ def buffers():
 
 
 @pytest.mark.parametrize("buffer", buffers(), ids=lambda b: f"{type(b).__name__}")
-def test_any_contiguous_host_memory_will_do(path, buffer):
+def test_any_contiguous_host_memory_is_a_buffer(path, buffer):
     with CuFile(path, "r+") as f:
         assert f.read(buffer, file_offset=77) == 120
         assert f.write(buffer, file_offset=1000) == 120
@@ -324,7 +324,7 @@ def test_a_refused_call_holds_no_buffer(path):
             _native.plain_pread(plain.fileno(), bytearray(64), 65)
 
 
-def test_a_future_gives_the_same_again_and_again(path):
+def test_a_future_returns_the_same_result_each_time(path):
     with CuFile(path) as f:
         future = f.pread(np.zeros_like(DATA), task_size=1000)
         assert future.get() == future.result() == future.get(timeout=5) == DATA.size
@@ -338,7 +338,7 @@ def test_a_future_gives_the_same_again_and_again(path):
         assert isinstance(short.exception(), cufile.ShortReadError)
 
 
-def test_paused_workers_leave_the_parts_to_who_waits(path):
+def test_the_waiting_thread_runs_parts_while_workers_are_paused(path):
     with CuFile(path) as f:
         defaults.pause_threads()
         assert defaults.threads_paused()
@@ -414,7 +414,7 @@ def test_wait_and_as_completed_follow_the_standard_library(path):
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def test_errors_have_their_place_and_travel(tmp_path):
+def test_errors_have_their_place_and_can_be_pickled(tmp_path):
     missing = str(tmp_path / "missing")
     with pytest.raises(FileNotFoundError, match="Unable to open file: No such file") as caught:
         CuFile(missing)
@@ -430,7 +430,7 @@ def test_errors_have_their_place_and_travel(tmp_path):
 
 
 @pytest.mark.parametrize("size", [1, 4095, 4097, 9424])
-def test_a_direct_read_leaves_what_lies_behind_the_end_of_the_file(tmp_path, size):
+def test_a_direct_read_does_not_write_beyond_the_end_of_the_file(tmp_path, size):
     path = tmp_path / "file"
     path.write_bytes(b"\x11" * size)
     with mmap.mmap(-1, 16_384) as aligned, CuFile(path, direct_io=True) as f:
@@ -440,7 +440,7 @@ def test_a_direct_read_leaves_what_lies_behind_the_end_of_the_file(tmp_path, siz
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_reads_and_writes_are_those_of_the_system(tmp_path, seed):
+def test_reads_and_writes_equal_those_of_the_system(tmp_path, seed):
     rng = random.Random(seed)
     size = rng.choice([0, 1, 4095, 4096, 4097, 70_000])
     model = bytearray(rng.randbytes(size))
@@ -468,13 +468,13 @@ def test_reads_and_writes_are_those_of_the_system(tmp_path, seed):
 
 
 @pytest.mark.parametrize("name", ["s3://bucket/a", "HTTPS://host/a", b"gs://bucket/a"])
-def test_a_scheme_is_refused_by_name_with_what_to_use(name):
+def test_a_scheme_is_refused_with_its_name_and_advice(name):
     with pytest.raises(damacy.InvalidArgument, match="not URIs of the scheme (s3|https|gs): copy the object") as caught:
         damacy.cufile.CuFile(name)
     assert caught.value.uri.lower().startswith(("s3", "https", "gs"))
 
 
-def test_a_file_url_is_refused_with_the_path_as_advice_and_a_path_with_colons_is_a_path(tmp_path):
+def test_a_file_url_is_refused_and_a_path_with_colons_is_a_path(tmp_path):
     with pytest.raises(damacy.InvalidArgument, match="without file://"):
         damacy.cufile.CuFile("file:///tmp/a")
     (tmp_path / "s3:").mkdir()

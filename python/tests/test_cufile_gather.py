@@ -24,7 +24,7 @@ def piece(offset, size):
 
 @pytest.mark.parametrize("engine", ["pread", "io_uring", "auto"])
 @pytest.mark.parametrize("seed", range(5))
-def test_packed_ranges_land_where_they_belong(path, engine, seed):
+def test_packed_ranges_are_read_to_their_offsets(path, engine, seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(0, 9000, 300)
     offsets = rng.integers(0, 402_000, 300)
@@ -175,7 +175,7 @@ def test_files_and_the_process_explain_themselves(path):
         f.read(bytearray(100))
         assert f.counters()["inline_read_bytes"] == 100
         assert f.counters()["inline_read_calls"] == f.counters()["parts"] == 1
-        f.pread(bytearray(100)).get()  # as likely as not at once
+        f.pread(bytearray(100)).get()  # may complete in the call
         assert f.counters()["parts"] == sum(f.counters()["part_us_log2"]) == 2
         assert (found["settings"]["compat_mode"], found["settings"]["auto_direct_io_read"]) == ("ON", "auto")
     with CuFile(path, direct_io=False) as f:
@@ -190,7 +190,7 @@ def test_files_and_the_process_explain_themselves(path):
     assert cufile.counters()["parts"] >= 1
 
 
-def test_host_memory_is_not_for_raw_calls(path):
+def test_raw_calls_refuse_host_memory(path):
     with CuFile(path, "r+") as f:
         for call in (f.raw_read, f.raw_write, lambda b: f.raw_read_async(b, 0), lambda b: f.raw_write_async(b, 0)):
             for buffer in (bytearray(8), bytearray(0)):
@@ -236,7 +236,7 @@ def test_direct_io_gives_the_same_bytes(path):
 
 def test_dlpack_memory_of_the_host_is_read_into(path):
     class Exported:
-        """A NumPy array that shows DLPack and nothing else."""
+        """A NumPy array that only exports DLPack."""
 
         def __init__(self, array):
             self.array = array
@@ -286,7 +286,7 @@ def test_interfaces_of_devices_are_checked(path):
         assert f.read(got) == 10 and got == piece(0, 10)
 
 
-def test_a_slow_file_system_is_no_excuse_for_many_threads(path):
+def test_a_slow_file_system_does_not_start_many_threads(path):
     with defaults.set("num_threads", 2), CuFile(path) as f:
         futures = [f.pread(np.zeros_like(DATA), task_size=1000) for _ in range(20)]
         assert sum(future.get() for future in futures) == 20 * DATA.size

@@ -146,7 +146,7 @@ def test_set_applies_at_the_call_and_restores_at_exit():
         defaults.get("no_such_key")
 
 
-def test_kvikios_functions():
+def test_functions_of_kvikio_read_and_set_the_settings():
     defaults.compat_mode_reset(True)
     assert defaults.compat_mode() is True and defaults.get("compat_mode") is CompatMode.ON
     defaults.compat_mode_reset(CompatMode.OFF)

@@ -1,4 +1,4 @@
-"""`Dtype` and `Status`: the integers, and what `coerce` takes for a name."""
+"""`Dtype` and `Status`: the integers, and the names that `coerce` accepts."""
 
 import re
 
@@ -54,7 +54,7 @@ def test_members_and_integers_give_the_member(dtype):
     + [1.0, b"f32", np.float32, np.dtype("f4"), ["f32"], np.arange(3)],
     ids=repr,
 )
-def test_all_else_is_exactly_a_value_error_that_shows_it(unknown):
+def test_any_other_value_is_a_value_error_that_shows_it(unknown):
     with pytest.raises(ValueError, match=f"^{re.escape(f'unknown dtype: {unknown!r}')}$") as caught:
         Dtype.coerce(unknown)
     assert type(caught.value) is ValueError

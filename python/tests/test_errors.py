@@ -1,4 +1,4 @@
-"""The exceptions: bases, attributes, travel, and the line a user reads."""
+"""The exceptions: bases, attributes, pickling, and their text."""
 
 import copy
 import pickle
@@ -67,7 +67,7 @@ def copies(error):
 
 
 @pytest.mark.parametrize("cls", [damacy.DamacyError, *CLASSES])
-def test_they_pickle_and_copy_with_all_attributes(cls):
+def test_errors_pickle_and_copy_with_all_attributes(cls):
     error = cls("message", **WHERE)
     error.add_note("seen twice")
     for twin in copies(error):
@@ -79,7 +79,7 @@ def test_they_pickle_and_copy_with_all_attributes(cls):
 
 
 @pytest.mark.parametrize("cls", [damacy.TryAgain, damacy.PopTimeout, damacy.NotFound, damacy.StorageError])
-def test_an_errno_is_kept_and_travels(cls):
+def test_an_errno_is_kept_in_pickles_and_copies(cls):
     assert cls("message").errno is None
     for twin in copies(cls("message", errno=5)):
         assert twin.errno == 5
@@ -107,7 +107,7 @@ def test_the_line_shows_every_attribute_that_is_set(cls):
     assert "\n" not in line
 
 
-def test_the_documented_line_reads_as_documented():
+def test_the_documented_error_has_the_documented_text():
     error = damacy.StorageError(
         "short read: 12 of 40 bytes",
         what="pop", batch_id=12, stream_index=99, uri="/data/a.zarr", key="c/0/1", chunk=(0, 5), byte_range=(40, 80),
@@ -131,7 +131,7 @@ def test_what_ends_a_line_for_python_is_escaped(separator):
     assert separator not in line
 
 
-def test_attributes_and_messages_of_other_types_are_shown_all_the_same(tmp_path):
+def test_attributes_and_messages_of_other_types_are_shown_too(tmp_path):
     assert str(damacy.NotFound(tmp_path, uri=tmp_path, reason=3)) == f"{tmp_path}: {tmp_path} (not found, 3)"
     assert str(damacy.NotFound("\ud800\udcff", uri="\ud800")) == "\\ud800: \\ud800\\udcff (not found)"
 

@@ -1,4 +1,4 @@
-"""The example and the migration page of file I/O run as they are printed."""
+"""The programs of the file I/O example and of the migration page run without changes."""
 
 import os
 import pathlib
@@ -60,7 +60,7 @@ assert "libcuda" not in maps and "libcufile" not in maps
 """
 
 
-def test_import_host_files_and_zarr_neither_load_nor_look_for_a_library_of_cudas(tmp_path):
+def test_imports_host_files_and_zarr_neither_load_nor_look_for_cuda_libraries(tmp_path):
     done = run("-c", HOST_ONLY, str(tmp_path), LD_DEBUG="libs,files", LD_DEBUG_OUTPUT=str(tmp_path / "looked"))
     assert done.returncode == 0, done.stderr
     looked = "".join(log.read_text(errors="replace") for log in tmp_path.glob("looked.*"))
@@ -83,6 +83,6 @@ except cufile.CuFileLibraryError as error:
 """
 
 
-def test_without_cufile_a_file_that_wants_nothing_else_is_refused_before_it_is_emptied(tmp_path):
+def test_without_cufile_mode_off_is_refused_before_the_file_is_truncated(tmp_path):
     done = run("-c", REFUSED, str(tmp_path / "x"), DAMACY_LIBCUFILE="/nowhere/libcufile.so.0")
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr

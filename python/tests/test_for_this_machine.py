@@ -1,4 +1,4 @@
-"""`Config.for_this_machine`: what it sees of a machine, what it chooses, and that it leaves what the caller set."""
+"""`Config.for_this_machine`: how it measures a machine, what it chooses, and that it keeps settings of the caller."""
 
 import copy
 import dataclasses
@@ -82,7 +82,7 @@ def test_ranks_are_those_of_the_host(environ, ranks):
         ({}, {"SLURM_STEP_ID": "0", "SLURM_STEP_TASKS_PER_NODE": "4", "SLURM_CPU_BIND_TYPE": "none"}, 4),
     ],
 )
-def test_cores_are_the_mask_and_the_quota_shared_by_the_ranks(tmp_path, mask_of_16, files, environ, cores):
+def test_cores_are_limited_by_mask_and_quota_and_divided_among_ranks(tmp_path, mask_of_16, files, environ, cores):
     assert usable_cores(tree(tmp_path, files), environ)[0] == cores
 
 
@@ -120,7 +120,7 @@ GIB = 1 << 30
         ),
     ],
 )
-def test_memory_is_the_least_of_the_host_and_its_cgroups(tmp_path, monkeypatch, files, ranks, free, why):
+def test_free_memory_is_the_minimum_of_host_and_cgroups(tmp_path, monkeypatch, files, ranks, free, why):
     monkeypatch.setattr(resource, "getrlimit", lambda what: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert free_host_bytes(tree(tmp_path, {"proc/meminfo": MEMINFO} | files), ranks) == (free, why)
 
@@ -184,7 +184,7 @@ def test_a_gpu_with_16_cores_gets_the_settings_that_were_fastest():
     assert values(machine) == dict(zip(CHOSEN, (16, 15, 2 * GIB, 6 * GIB, 2)))
 
 
-def test_a_host_gets_a_thread_a_core():
+def test_a_host_gets_one_thread_per_core():
     assert values(Machine(2, "", 23 * GIB, "")) == dict(zip(CHOSEN, (2, 0, GIB, 4 * GIB, 4)))
     assert values(Machine(16, "", 23 * GIB, ""))["n_io_threads"] == 16
 
@@ -222,7 +222,7 @@ def test_any_machine_gets_a_legal_configuration_that_fits(machine, chunk_bytes, 
 # -- what the caller set -----------------------------------------------------------------------------------------------
 
 
-def test_what_the_caller_set_stays():
+def test_settings_of_the_caller_are_kept():
     config = Config.for_this_machine(
         8, device="cpu", n_io_threads=4, host_buffer_bytes=1 << 30, n_batches=2, n_compute_threads=0
     )
@@ -265,14 +265,14 @@ def test_which_fields_are_unset_survives_copies(travel):
     assert Config.for_this_machine(8, device="cpu")._completed()._unset_fields() == ()
 
 
-def test_a_bad_field_is_refused_as_by_config():
+def test_an_invalid_field_raises_the_error_of_config():
     with pytest.raises(ValueError, match="n_io_threads must be >= 1"):
         Config.for_this_machine(8, n_io_threads=0)
     with pytest.raises(TypeError, match="colour"):
         Config.for_this_machine(8, colour=1)
 
 
-def test_a_loader_chooses_what_the_caller_left_open(monkeypatch, tmp_path):
+def test_a_loader_chooses_the_fields_that_the_caller_did_not_set(monkeypatch, tmp_path):
     zarr = pytest.importorskip("zarr")
     from damacy import training
     from damacy.samplers import SlidingGrid

@@ -33,7 +33,7 @@ def dtype_in_config(value):
 
 
 def made(module, name, **members):
-    """An object whose class says that it is `module`'s `name`, for libraries that may be absent."""
+    """An object whose class is called `name` of `module`, for libraries that may not be installed."""
     return type(name, (), {"__module__": module} | members)()
 
 
@@ -47,7 +47,7 @@ def test_a_numpy_dtype_and_its_scalar_type_are_taken(code, dtype):
 
 
 @pytest.mark.parametrize("kind", sorted({*np.sctypeDict.values()}, key=lambda kind: kind.__name__))
-def test_a_scalar_type_of_numpy_is_what_its_dtype_is_or_both_are_refused(kind):
+def test_a_scalar_type_of_numpy_and_its_dtype_give_the_same_result(kind):
     def outcome(value):
         try:
             return dtype_in_config(value)
@@ -85,7 +85,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("value", REFUSED, ids=lambda value: type(value).__name__)
-def test_all_else_is_refused_by_a_text_whose_cause_lists_what_is_taken(value):
+def test_any_other_type_is_refused_and_the_cause_lists_the_valid_ones(value):
     with pytest.raises(ValueError, match=f"^{re.escape(f'unknown dtype: {value!r}')}$") as caught:
         dtype_in_config(value)
     cause = str(caught.value.__cause__)
@@ -112,7 +112,7 @@ def test_any_other_text_is_a_value_error_that_shows_it(name):
         assert isinstance(caught.value.__cause__, LookupError)
 
 
-def test_dtype_coerce_takes_what_it_took():
+def test_dtype_coerce_accepts_all_its_spellings():
     for value in (np.float32, np.dtype("f4"), ml_dtypes.bfloat16):
         with pytest.raises(ValueError, match="unknown dtype"):
             Dtype.coerce(value)

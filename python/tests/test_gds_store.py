@@ -44,7 +44,7 @@ def store(tmp_path):
 
 
 @pytest.mark.parametrize("version", [None, "2.12.0", "3.0.8"])
-def test_without_a_zarr_that_serves_the_name_says_what_does(version):
+def test_without_a_supported_zarr_the_error_names_supported_versions(version):
     there = f"types.SimpleNamespace(__version__={version!r})" if version else None
     program = f"""
 import sys, types
@@ -59,7 +59,7 @@ except ImportError as error:
     assert "damacy[zarr]" in said and "2.13 to 2.18, and 3.1 or later" in said and (version or "cannot") in said
 
 
-def test_its_name_and_its_kin(tmp_path):
+def test_its_name_and_its_base_classes(tmp_path):
     store = GDSStore(str(tmp_path))
     assert GDSStore.__module__ == "damacy.zarr" and GDSStore is damacy.zarr.GDSStore
     assert isinstance(store, zarr.storage.LocalStore)
@@ -73,7 +73,7 @@ def test_its_name_and_its_kin(tmp_path):
             GDSStore(wrong)
 
 
-def test_the_arguments_of_the_store_for_zarr_2_are_taken(tmp_path):
+def test_the_arguments_of_the_store_for_zarr_2_are_accepted(tmp_path):
     for store in (GDSStore(path=tmp_path), GDSStore(tmp_path, False, "/"), GDSStore(tmp_path, dimension_separator=".")):
         assert store == GDSStore(tmp_path) and store.root == tmp_path
     for arguments in ({}, {"root": tmp_path, "path": tmp_path}):
@@ -122,7 +122,7 @@ def test_ranges_are_clamped_to_the_object(store, sync):
             get(wrong)
 
 
-def test_what_is_no_file_is_missing(store, tmp_path):
+def test_a_key_that_is_not_a_file_is_missing(store, tmp_path):
     os.mkfifo(tmp_path / "store" / "fifo")
     for key in ("missing", "a", "a/b/c", "fifo", ""):
         assert store.get_sync(key) is None
@@ -138,7 +138,7 @@ def test_what_is_no_file_is_missing(store, tmp_path):
 
 
 @pytest.mark.parametrize("key", ["/etc/passwd", "../x", "a/../../x", "a\0b", ".."])
-def test_nothing_outside_the_root_can_be_named(store, key):
+def test_keys_outside_the_root_are_refused(store, key):
     for call in (
         lambda: store.get_sync(key),
         lambda: run(store.get(key)),
@@ -155,7 +155,7 @@ def test_nothing_outside_the_root_can_be_named(store, key):
             call()
 
 
-def test_many_ranges_are_one_batch(store):
+def test_many_ranges_are_read_by_one_request(store):
     prototype = default_buffer_prototype()
     ranges = [RangeByteRequest(5, 50), SuffixByteRequest(3), OffsetByteRequest(10**6), RangeByteRequest(5, 50)]
     expected = {0: BYTES[5:50], 1: BYTES[-3:], 2: b"", 3: BYTES[5:50]}
@@ -216,7 +216,7 @@ def test_a_full_disk_leaves_the_old_object(tmp_path):
         subprocess.run(["umount", "-l", tmp_path], check=True)
 
 
-# Forks a writer for each line it reads, so that each costs no interpreter of its own.
+# Forks a writer for each line of its input, so that no further interpreter has to start.
 WRITERS = """
 import itertools, os, sys
 from zarr.core.buffer import cpu
@@ -234,7 +234,7 @@ for _ in sys.stdin:
 
 
 def test_killed_writers_leave_the_old_object_or_the_new(tmp_path, record_property):
-    """So many times as DAMACY_KILLS says."""
+    """DAMACY_KILLS is the number of rounds."""
     kills = int(os.environ.get("DAMACY_KILLS", "100"))
     rng = random.Random(1)
     store = GDSStore(tmp_path)
@@ -287,7 +287,7 @@ def test_of_racing_writers_exactly_one_is_kept(tmp_path):
 
 @pytest.mark.parametrize("shards", [None, (40, 40)])
 @pytest.mark.parametrize("version", [2, 3])
-def test_arrays_are_those_of_zarrs_own_store(tmp_path, shards, version):
+def test_arrays_equal_those_of_zarrs_own_store(tmp_path, shards, version):
     if shards and version == 2:
         pytest.skip("no shards in format 2")
     x = np.random.default_rng(0).normal(size=(100, 90)).astype("f4")
@@ -319,12 +319,12 @@ def test_concurrent_gets_share_the_pool(store):
     run(main())
 
 
-@pytest.mark.parametrize("prefix", ["..", "../", "../beside", "a/../../beside", "/", ".", "./a", "a\0"])
+@pytest.mark.parametrize("prefix", ["..", "../", "../outside", "a/../../outside", "/", ".", "./a", "a\0"])
 def test_nothing_outside_the_root_is_listed_or_removed_by_a_prefix(store, tmp_path, prefix):
-    beside = tmp_path / "beside" / "kept"
-    beside.parent.mkdir()
-    beside.write_bytes(b"kept")
-    if prefix == "/":  # of what is below the root, as in zarr's own store
+    outside = tmp_path / "outside" / "kept"
+    outside.parent.mkdir()
+    outside.write_bytes(b"kept")
+    if prefix == "/":  # means the root, as in zarr's own store
         assert run(everything(store.list_prefix(prefix))) == ["a/b"]
         assert run(everything(store.list_dir(prefix))) == ["a"]
         return
@@ -334,15 +334,15 @@ def test_nothing_outside_the_root_is_listed_or_removed_by_a_prefix(store, tmp_pa
         store.is_empty(prefix),
         store.getsize_prefix(prefix),
         store.delete_dir(prefix),
-        store.delete_dir(str(tmp_path / "beside")),
+        store.delete_dir(str(tmp_path / "outside")),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="below the root"):
             run(call)
-    assert beside.read_bytes() == b"kept" and run(everything(store.list())) == ["a/b"]
+    assert outside.read_bytes() == b"kept" and run(everything(store.list())) == ["a/b"]
 
 
-def test_the_root_is_emptied_by_clear_only(store, tmp_path):
+def test_only_clear_empties_the_root(store, tmp_path):
     for key in ("", ".", "a/.."):
         with pytest.raises(ValueError, match="root"):
             run(store.delete(key))

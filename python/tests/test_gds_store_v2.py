@@ -22,7 +22,7 @@ def store(tmp_path):
     return GDSStore(tmp_path / "store", output="host")
 
 
-def test_its_kin_and_its_path(tmp_path, monkeypatch):
+def test_its_base_classes_and_its_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = GDSStore("x")
     assert isinstance(store, DirectoryStore) and store.path == str(tmp_path / "x")
@@ -89,7 +89,7 @@ def test_many_objects_at_once(store):
 
 
 @pytest.mark.parametrize("separator", [".", "/"])
-def test_arrays_are_those_of_zarrs_own_store(tmp_path, separator):
+def test_arrays_equal_those_of_zarrs_own_store(tmp_path, separator):
     x = np.random.default_rng(0).normal(size=(50, 60))
     trees = []
     for cls in (GDSStore, DirectoryStore):
@@ -108,7 +108,7 @@ def test_arrays_are_those_of_zarrs_own_store(tmp_path, separator):
 
 @pytest.fixture
 def without_cupy(monkeypatch):
-    """As on a machine with a GPU and without CuPy: values are device arrays, here in host memory."""
+    """Simulates a machine with a GPU and without CuPy: values are device arrays, here in host memory."""
     monkeypatch.setattr(_gds_store_v2, "_gpu_is_usable", lambda: True)
     monkeypatch.setattr(_gds_store_v2, "_has_cupy", lambda: False)
 

@@ -1,4 +1,4 @@
-"""What arrays say of their memory, by each protocol, and what is not believed."""
+"""The layout of arrays by each array protocol, and layouts that are refused."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from damacy.halo._arrays import layout_of, whole
 
 
 class Exporter:
-    """Memory that only DLPack describes, on the device that DLPack names."""
+    """Memory that is exported only by DLPack, with any device type."""
 
     def __init__(self, array, device=(1, 0)):
         self._array, self._device, self.streams = array, device, []
@@ -22,12 +22,12 @@ class Exporter:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float32", "complex128"])
-def test_dlpack_tells_all_there_is_to_know(dtype):
+def test_the_layout_of_an_array_that_only_exports_dlpack_is_complete(dtype):
     array = np.zeros((4, 6), dtype)[:, ::2]
     assert layout_of(Exporter(array))[:7] == layout_of(array)[:7]
 
 
-def test_memory_on_a_device_is_asked_for_in_order_before_the_legacy_stream():
+def test_device_memory_is_exported_for_the_legacy_stream():
     exporter = Exporter(np.zeros(3), (2, 1))
     layout = layout_of(exporter)
     assert (layout.device, layout.stream, exporter.streams) == (1, 1, [1])
@@ -36,7 +36,7 @@ def test_memory_on_a_device_is_asked_for_in_order_before_the_legacy_stream():
         layout_of(Exporter(np.zeros(3), (10, 0)))
 
 
-def test_what_exports_nothing_is_no_array():
+def test_an_object_without_array_protocols_is_refused():
     for nothing in ([1, 2], None, "ab", object()):
         with pytest.raises(TypeError, match="gives no array"):
             layout_of(whole(nothing))
@@ -44,14 +44,14 @@ def test_what_exports_nothing_is_no_array():
         halo.send_buffer(np.zeros, [1, 2]).__enter__()
 
 
-def test_a_quantity_is_what_its_data_is_to_numpy():
+def test_the_layout_of_a_quantity_is_that_of_its_data():
     array = np.arange(6.0).reshape(2, 3)
     assert np.shares_memory(np.asarray(halo.Quantity(array, ("j", "i"))), array)
     mine = type("Mine", (np.ndarray,), {})
     assert halo.Quantity(array.view(mine), ("j", "i")).np is np
 
 
-def test_tensors_whose_memory_is_not_their_value_are_refused():
+def test_lazy_and_sparse_tensors_are_refused():
     torch = pytest.importorskip("torch")
     values = torch.ones(3, dtype=torch.complex64) * 1j
     for lazy in (values.conj(), values.conj().imag):
@@ -63,7 +63,7 @@ def test_tensors_whose_memory_is_not_their_value_are_refused():
     assert np.asarray(halo.Quantity(torch.ones(3), ("i",))).tolist() == [1, 1, 1]
 
 
-def test_tensors_of_other_peoples_classes_are_tensors():
+def test_subclasses_of_tensors_are_tensors():
     torch = pytest.importorskip("torch")
     mine = type("Mine", (torch.Tensor,), {})
     tensor = torch.ones(3, dtype=torch.bfloat16)
@@ -74,13 +74,13 @@ def test_tensors_of_other_peoples_classes_are_tensors():
 def test_a_device_of_torch_may_be_a_number():
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
-        pytest.skip("needs a machine where device 0 is not there")
+        pytest.skip("needs a machine without device 0")
     spec = halo.HaloExchangeSpec(halo.Quantity(torch.zeros(3), ("i",)).halo_spec(0), (slice(None),), 0, (slice(None),))
     with pytest.raises(RuntimeError):
         halo.HaloDataTransformer.get(torch, [spec], device=0)
 
 
-def test_arrays_that_cannot_change_are_packed_and_not_unpacked_into():
+def test_immutable_arrays_can_be_packed_but_not_unpacked_to():
     jnp = pytest.importorskip("jax.numpy")
     for dtype in ("float32", "bfloat16"):  # by the buffer protocol, by DLPack
         array = jnp.arange(3, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Device arrays with messages on the host, on a device that is the host: what is done there, and how it crosses."""
+"""Device arrays with messages in host buffers, on a fake device: where messages are packed, and how they are copied."""
 
 import types
 
@@ -12,7 +12,7 @@ LOG = []
 
 
 class DeviceArray:
-    """NumPy's memory, said to be a device's."""
+    """NumPy memory that pretends to be device memory."""
 
     def __init__(self, array):
         self.array = array
@@ -23,7 +23,7 @@ class DeviceArray:
 
 
 class HaloQueue:
-    """In the place of the native one: work is done at once."""
+    """Replaces the native queue; runs work at once."""
 
     def __init__(self, device):
         pass
@@ -89,10 +89,10 @@ def case(wire):
 
 
 @pytest.mark.parametrize(("wire", "gap"), [("ndsl", []), ("native", [0] * 13)])
-def test_arrays_are_packed_where_they_are_and_cross_once(wire, gap):
+def test_arrays_are_packed_on_their_device_and_copied_once(wire, gap):
     transformer, arrays = case(wire)
     with transformer:
-        transformer.async_pack(arrays)  # makes the memory there, gaps included
+        transformer.async_pack(arrays)  # allocates the device memory, gaps included
         LOG.clear()
         transformer.async_pack(arrays)
         wanted = [3, 2, 1, *gap, 13, 12, 11]
@@ -107,7 +107,7 @@ def test_arrays_are_packed_where_they_are_and_cross_once(wire, gap):
         assert len(halo.STREAM_POOL) == 1
 
 
-def test_bound_calls_and_several_transformers_cross_too():
+def test_bound_calls_and_several_transformers_copy_messages_too():
     (first, arrays), (second, others) = case("ndsl"), case("ndsl")
     bound = first.bind(arrays)
     bound.pack()
@@ -125,7 +125,7 @@ def test_bound_calls_and_several_transformers_cross_too():
     first.finalize(), second.finalize()
 
 
-def test_streams_of_a_device_are_kept_and_not_too_many(monkeypatch):
+def test_idle_streams_of_a_device_are_kept_up_to_a_limit(monkeypatch):
     monkeypatch.setattr(_crossing, "MOST_STREAMS", 1)
     with _crossing.borrowed_stream(0) as first, _crossing.borrowed_stream(0) as second, _crossing.borrowed_stream(1):
         assert first is not second
@@ -135,7 +135,7 @@ def test_streams_of_a_device_are_kept_and_not_too_many(monkeypatch):
     assert [s.device for s in halo.STREAM_POOL] == [1]
 
 
-def test_buffers_of_the_cpu_class_are_on_the_host_whatever_the_module():
+def test_buffers_of_the_cpu_class_are_on_the_host_for_any_module():
     there = types.ModuleType("there")
     there.zeros = lambda shape, dtype=float: DeviceArray(np.zeros(shape, dtype))
     array = np.arange(3.0)

@@ -1,4 +1,4 @@
-"""What halo transformers refuse, and that a failed call wrote nothing."""
+"""Errors of halo transformers; a failed call writes nothing."""
 
 import subprocess
 import sys
@@ -50,11 +50,11 @@ def refused(kind, text, call):
         (ValueError, "more than one", {"dims": ("i", "i_interface"), "r": 1}),
     ],
 )
-def test_specs_that_make_no_sense(kind, text, change):
+def test_invalid_specs_are_refused(kind, text, change):
     refused(kind, text, lambda: spec(**change))
 
 
-def test_an_array_without_cells_goes_round():
+def test_an_array_without_cells_can_be_exchanged():
     empty = np.zeros((0, 5))
     with get([spec(empty)]) as t:
         assert t.get_pack_buffer().array.size == 0
@@ -64,7 +64,7 @@ def test_an_array_without_cells_goes_round():
 
 
 @pytest.mark.parametrize("turns", [1.5, "x", None])
-def test_turns_are_integers(turns):
+def test_rotations_are_integers(turns):
     with pytest.raises(TypeError):
         halo.rotate_scalar_data(np.zeros((4, 5)), DIMS, np, turns)
     with pytest.raises(TypeError):
@@ -86,7 +86,7 @@ def get(*arguments, **options):
     return halo.HaloDataTransformer.get(np, *arguments, **options)
 
 
-def test_transformers_that_make_no_sense():
+def test_invalid_transformers_are_refused():
     refused(RuntimeError, "Attempting to init an empty halo exchange", lambda: get([]))
     f4 = spec(np.zeros((4, 5), "f4"))
     for cls in (halo.HaloDataTransformer.get, halo.HaloDataTransformerCPU):
@@ -108,7 +108,7 @@ def test_transformers_that_make_no_sense():
 
 
 @pytest.mark.skipif(damacy._native.backend_info()["cuda"], reason="there is a GPU")
-def test_the_gpu_class_says_why_it_is_not_there():
+def test_the_gpu_class_raises_an_error_that_says_why_it_is_not_available():
     with pytest.raises(NotImplementedError, match="GPU"):
         halo.HaloDataTransformerGPU(np, [spec()])
 
@@ -136,14 +136,14 @@ def test_quantities_are_checked_before_anything_is_written():
         refused(RuntimeError, "^Quantities count", lambda: t.async_pack([target], [target] * 2))
 
 
-def test_of_a_vector_it_is_said_which_component_is_wrong():
+def test_errors_name_the_wrong_component_of_a_vector():
     good, bad = np.zeros((4, 5)), np.zeros((5, 4))
     with get([spec()] * 2, [spec()] * 2) as t:
         refused(ValueError, "quantity 1 has shape", lambda: t.async_pack([good, bad], [good, good]))
         refused(ValueError, "quantity 1 of y has shape", lambda: t.async_pack([good, good], [good, bad]))
 
 
-def test_a_transformer_packs_once_at_a_time():
+def test_a_transformer_can_be_listed_once_in_pack_many():
     with get([spec()]) as t:
         twice = [(t, [np.zeros((4, 5))], None)] * 2
         refused(ValueError, "may be listed once", lambda: halo.pack_many(twice))
@@ -152,7 +152,7 @@ def test_a_transformer_packs_once_at_a_time():
             halo.set_num_threads(1.5)
 
 
-def test_turns_that_numbers_do_not_have_are_refused():
+def test_rotations_that_need_a_sign_are_refused_for_unsigned_types():
     x = np.ones((2, 3), "u1")
     refused(TypeError, "cannot negate", lambda: halo.rotate_vector_data(x, x, 2, DIMS, np))
     refused(ValueError, "dims", lambda: halo.rotate_scalar_data(x, ("j",), np, 1))
@@ -170,7 +170,7 @@ def test_boxes_that_overlap_in_one_array_are_refused_for_that_pattern_only():
         t.async_unpack([a, b])
 
 
-def test_what_is_known_of_an_array_does_not_hold_for_another_one_at_its_address():
+def test_cached_checks_of_an_array_do_not_apply_to_another_at_its_address():
     top, bottom = (slice(0, 2), slice(None)), (slice(2, 4), slice(None))
     square = np.zeros((4, 4))
     with get([spec(square, unpack=top), spec(square, unpack=bottom)]) as t:
@@ -181,7 +181,7 @@ def test_what_is_known_of_an_array_does_not_hold_for_another_one_at_its_address(
         refused(ValueError, "read-only", lambda: t.async_unpack([square, frozen]))
 
 
-def test_after_finalize_there_is_nothing():
+def test_calls_after_finalize_are_refused():
     t = get([spec()])
     assert t.ready()
     t.finalize()
@@ -210,6 +210,6 @@ except RuntimeError as error:
     assert done.stdout.strip() == "Quantities count", done.stderr
 
 
-def test_halos_that_are_too_narrow_give_no_spec():
+def test_halos_that_are_too_narrow_are_refused():
     with pytest.raises(ValueError, match="dimension i"):
         halo.Quantity(np.zeros((6, 6)), ("j", "i"), origin=(2, 1), extent=(2, 4)).halo_spec(2)

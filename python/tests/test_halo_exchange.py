@@ -1,4 +1,4 @@
-"""Topologies and exchanges in one process: grids against global index arithmetic, the cubed sphere against geometry."""
+"""Topologies and exchanges in one process, compared with index arithmetic (grids) and geometry (cubed sphere)."""
 
 import itertools
 import random
@@ -27,7 +27,7 @@ def exchange_all(plans, arrays, depth=2):
 
 
 def finish_all(exchangers, tokens):
-    """Sequential phases need the peers' own phase before: a thread a rank."""
+    """One thread per rank, because a sequential phase needs the peers' previous phase."""
     import threading
 
     failures = []
@@ -48,7 +48,7 @@ def finish_all(exchangers, tokens):
 
 
 def cells_of(topology, rank, widths):
-    """Global coordinates of every cell of a rank's allocation, a list a dimension."""
+    """Global coordinates of every cell of a rank's allocation, one list per dimension."""
     out = []
     for axis, at in enumerate(topology.coordinates(rank)):
         start = sum(topology.sizes[axis][:at])
@@ -111,7 +111,7 @@ def test_links_of_the_cubed_sphere_are_those_of_the_geometry(layout):
 
 
 def sphere_case(layout, n, h, names=("j", "i")):
-    """Every rank's scalar and vector fields with distinct values per component and cell, and what the halos become."""
+    """Scalar and vector fields of every rank, with distinct values per component and cell, and the expected halos."""
     size = n * layout
     fields, wanted = [], []
     for rank in range(6 * layout**2):
@@ -126,7 +126,7 @@ def sphere_case(layout, n, h, names=("j", "i")):
             t, fj, fi, along_i, along_j = cube.fold(tile, gj, gi, size)
             base = 1.0 + (t * size + fj) * size + fi
             x, y = base + 1e6, base + 2e6
-            # The vector x there along its I and y along its J, in the axes that this tile has carried over.
+            # The vector (x along I, y along J of the other tile) in this tile's axes, continued across the edge.
             values = (base, x * along_i[0] + y * along_i[1], x * along_j[0] + y * along_j[1])
             for k, value in enumerate(values):
                 want[k][h + j, h + i] = value
@@ -156,7 +156,7 @@ def test_scalars_and_vectors_cross_the_cubed_sphere_as_by_folding(layout, n, h, 
 
 
 def vector_at(position):
-    """Three numbers that no other point has."""
+    """Three numbers that are unique to the point."""
     return np.array([1, 1000, 10**6]) * (7 + (position + 20) @ [1, 50, 2500])
 
 
@@ -190,7 +190,7 @@ def test_vectors_on_interfaces_cross_the_cubed_sphere_as_by_folding(layout, n, h
 
 
 @pytest.mark.parametrize("fill", ["x", "y"])
-def test_cells_beyond_a_cube_corner_are_filled_when_asked_for(fill):
+def test_cells_beyond_a_cube_corner_are_filled_on_request(fill):
     n, h = 4, 2
     fields, _ = sphere_case(1, n, h)
     fields = [[f[0]] for f in fields]
@@ -203,7 +203,7 @@ def test_cells_beyond_a_cube_corner_are_filled_when_asked_for(fill):
         assert a[1, 0] == (a[3, 1] if fill == "x" else a[0, 2])
 
 
-def test_mixed_types_and_several_exchanges_in_flight_travel_in_one_message():
+def test_fields_of_several_types_are_sent_in_one_message_also_in_flight():
     topology = Cartesian((2,), True, sizes=[4], dims=("i",))
     arrays = []
     for rank in range(2):
@@ -249,8 +249,8 @@ def test_exchanges_in_flight_are_finished_in_any_order():
     assert not local._mail
 
 
-def test_links_may_be_given_by_hand():
-    """A mirror: what rank 0 has at its end becomes the halo at its own start."""
+def test_links_may_be_given_explicitly():
+    """A link of rank 0 to itself: cells at its end become the halo at its start."""
     links = Links([[Link(0, (1,), (-1,), 0, ((3, 4),), None), Link(0, (-1,), (1,), 0, None, ((-1, 0),))]], ("i",))
     a = np.array([-1.0, 1, 2, 3, 4, -1])
     plan = halo.compile([Field.like(a, ("i",), (1,), (4,))], links, 0, 1)
@@ -273,7 +273,7 @@ def test_links_with_boxes_and_without_may_be_mixed():
         compiled(Link(0, halo.EAST, halo.WEST, 0, None, (whole, (4, 5))))
 
 
-def test_boundaries_are_those_of_the_table():
+def test_boundary_slices_equal_those_of_the_table():
     shape, origin, extent = (11, 10), (3, 3), (5, 4)
     dims = ("j_interface", "i")
     assert boundary_slice(dims, origin, extent, shape, halo.SOUTH, 2, True) == (slice(4, 6), slice(3, 7))
@@ -293,7 +293,7 @@ def test_a_grid_of_three_dimensions_is_over_k_j_i():
 
 
 class Breaking:
-    """A transport whose next step of that name fails."""
+    """A transport whose next step of the given name fails."""
 
     def __init__(self, transport):
         self._transport, self.breaks = transport, None
@@ -327,14 +327,14 @@ def exchanged(exchangers, arrays):
 
 
 @pytest.mark.parametrize("step", ["post_receives", "packing"])
-def test_an_exchange_that_failed_before_its_messages_left_can_be_tried_again(step, monkeypatch):
+def test_an_exchange_that_failed_before_sending_can_be_retried(step, monkeypatch):
     arrays, transports, exchangers = two_ranks()
     bound = exchangers[0].bind([arrays[0]])
     if step == "packing":
         monkeypatch.setattr(exchangers[0], "_way", lambda *_: lambda stream: 1 / 0)
     else:
         transports[0].breaks = step
-    for _ in range(3 if step == "packing" else 1):  # more often than there are slots
+    for _ in range(3 if step == "packing" else 1):  # more times than there are slots
         with pytest.raises((ZeroDivisionError, OSError)):
             bound.start()
     monkeypatch.undo()
@@ -342,7 +342,7 @@ def test_an_exchange_that_failed_before_its_messages_left_can_be_tried_again(ste
 
 
 @pytest.mark.parametrize("step", ["send", "wait_received"])
-def test_an_exchange_that_failed_behind_that_leaves_an_exchanger_that_refuses(step):
+def test_after_an_exchange_failed_later_the_exchanger_refuses_calls(step):
     arrays, transports, exchangers = two_ranks()
     transports[0].breaks = step
     with pytest.raises(OSError, match="network is down"):
@@ -353,7 +353,7 @@ def test_an_exchange_that_failed_behind_that_leaves_an_exchanger_that_refuses(st
     exchangers[0].close()
 
 
-def test_a_bound_exchange_does_what_one_of_given_arrays_does():
+def test_a_bound_exchange_equals_one_with_arrays_as_arguments():
     arrays, _, exchangers = two_ranks()
     bound = [e.bind([a]) for e, a in zip(exchangers, arrays)]
     for _ in range(3):

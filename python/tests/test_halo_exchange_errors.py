@@ -1,4 +1,4 @@
-"""What exchanges refuse, and that every rank gets the error."""
+"""Errors of exchanges; every rank gets them."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from damacy.halo.topology import Cartesian, CubedSphere, boundary_slice
 from damacy.halo.transports import Local
 
 
-def test_peers_that_disagree_are_told_on_both_sides():
+def test_peers_that_disagree_both_get_an_error():
     topology = Cartesian((2,), True, sizes=[4], dims=("i",))
     ours = halo.compile([Field.like(np.zeros(6), ("i",), (1,), (4,))], topology, 0, 1)
     theirs = halo.compile([Field.like(np.zeros(6, "f4"), ("i",), (1,), (4,))], topology, 1, 1)
@@ -35,7 +35,7 @@ def test_peers_that_disagree_are_told_on_both_sides():
         ("vectors", {"vectors": [(0, 1), (1, 0)]}),
     ],
 )
-def test_exchanges_that_make_no_sense(text, change):
+def test_invalid_exchanges_are_refused(text, change):
     field = Field.like(np.zeros((6, 6)), ("j", "i"), (1, 1), (4, 4))
     topology = Cartesian((2, 2), True, sizes=change.pop("sizes", None), dims=change.pop("dims", None))
     with pytest.raises(ValueError, match=text):
@@ -53,12 +53,12 @@ def test_fields_that_share_memory_are_not_exchanged():
             exchanger.exchange([array, np.zeros((6, 6), "f4")])
 
 
-def test_boundaries_have_a_width_and_one_number_a_dimension():
+def test_widths_are_one_number_per_dimension():
     for origin, width in (((1,), 1), ((1, 1), -1)):
         with pytest.raises(ValueError, match="dimensions|halo"):
             boundary_slice(("j", "i"), origin, (4, 4), (6, 6), halo.EAST, width, True)
 
 
-def test_layouts_that_are_no_squares_are_not_implemented():
+def test_layouts_that_are_not_square_are_not_implemented():
     with pytest.raises(NotImplementedError, match="cubed sphere"):
         CubedSphere((1, 2))

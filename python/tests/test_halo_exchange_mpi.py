@@ -1,5 +1,5 @@
-"""Exchanges over MPI that fail while packing and are retried, by ranks of one process over a stand-in for mpi4py.
-What needs a real MPI is in tests/end_to_end/test_halo_ranks.py."""
+"""Exchanges over MPI that fail while packing and are retried, by ranks of one process with a fake mpi4py. Tests with a
+real MPI are in tests/end_to_end/test_halo_ranks.py."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(60)
 
 @pytest.fixture
 def exchangers(monkeypatch):
-    """Of two ranks, each with one cell of the other's at either end."""
+    """The exchangers of two ranks. Each rank has a halo of one cell of the other rank at both ends."""
     monkeypatch.setitem(sys.modules, "mpi4py", fake_mpi.module())
     field = halo.Field.like(np.zeros(6), ("i",), (1,), (4,))
     plans = [halo.compile([field], halo.Cartesian((2,), True, dims=("i",)), rank, 1) for rank in range(2)]
@@ -67,7 +67,7 @@ def test_a_retried_exchange_gets_the_messages_of_a_peer_that_is_ahead(exchangers
 
 
 def test_a_retry_keeps_its_place_when_another_exchange_finishes_first(exchangers, monkeypatch):
-    """The receives that wait for the second message must not be posted behind those of the third."""
+    """Receives for the second message must not be posted after those for the third."""
     steps = [[array(rank, step) for step in range(4)] for rank in range(2)]
     behind, ahead = exchangers
     theirs = [ahead.start([steps[1][0]]), ahead.start([steps[1][1]])]

@@ -1,4 +1,4 @@
-"""Shared edges of C-grid vectors on the cubed sphere: after synchronising, both sides hold what one of them had."""
+"""Shared edges of C-grid vectors on the cubed sphere: after synchronising, both sides hold the values of one side."""
 
 import threading
 
@@ -20,7 +20,7 @@ def vectors(n, ranks):
 
 
 @pytest.mark.parametrize("layout", [1, 2])
-def test_both_sides_of_an_edge_hold_the_same(layout):
+def test_both_sides_of_an_edge_hold_the_same_values(layout):
     n, sphere, local = 3, halo.CubedSphere(layout), halo.Local(6 * layout**2)
     fields = vectors(n, sphere.size)
     before = [(x.data.copy(), y.data.copy()) for x, y in fields]
@@ -47,7 +47,7 @@ def test_both_sides_of_an_edge_hold_the_same(layout):
             assert np.array_equal(got, line), (rank, side, r)
 
 
-def test_vectors_on_other_places_are_refused():
+def test_vectors_on_other_grids_are_refused():
     (x, y), sphere = vectors(3, 1)[0], halo.CubedSphere(1)
     fields = [halo.Field.like(q, q.dims, q.origin, q.extent) for q in (x, y)]
     with pytest.raises(ValueError, match="vector must be defined on Arakawa C-grid"):

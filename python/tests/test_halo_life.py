@@ -1,4 +1,4 @@
-"""Buffers, caches and quantities over time: what is lent comes back, and nothing grows."""
+"""Buffers, caches and quantities over time: buffers return to the pool, and caches stay bounded."""
 
 import gc
 import subprocess
@@ -102,7 +102,7 @@ def test_idle_bytes_are_counted_once_if_lists_are_emptied_by_hand(empty):
         empty(buffer._key)
 
 
-def test_keys_of_buffers_that_never_came_back_are_forgotten():
+def test_keys_of_buffers_that_were_never_returned_are_removed():
     held = [halo.Buffer.pop_from_cache(np.empty, (n,), "u1") for n in range(100)]
     for n in range(100, 2 * buffers.MOST_KEYS):
         halo.Buffer.pop_from_cache(np.empty, (n,), "u1")
@@ -110,7 +110,7 @@ def test_keys_of_buffers_that_never_came_back_are_forgotten():
     assert all(buffer._key in halo.BUFFER_CACHE for buffer in held)
 
 
-def test_above_many_keys_none_is_unused(monkeypatch):
+def test_above_the_limit_of_keys_unused_ones_are_removed(monkeypatch):
     monkeypatch.setattr(buffers, "MOST_KEYS", 10)
     monkeypatch.setenv("DAMACY_HALO_POOL_BYTES", "300")
     held = [halo.Buffer.pop_from_cache(np.empty, (n,), "u1") for n in range(8)]
@@ -121,13 +121,13 @@ def test_above_many_keys_none_is_unused(monkeypatch):
     del held
 
 
-def test_a_limit_that_is_no_number_is_named(monkeypatch):
+def test_a_limit_that_is_not_a_number_is_refused_with_its_name(monkeypatch):
     monkeypatch.setenv("DAMACY_HALO_POOL_BYTES", "1 GB")
     with pytest.raises(ValueError, match="DAMACY_HALO_POOL_BYTES='1 GB'"):
         halo.Buffer.push_to_cache(halo.Buffer.pop_from_cache(np.zeros, (3,), "f8"))
 
 
-def test_a_transformer_returns_only_what_is_still_its_own():
+def test_a_transformer_returns_only_buffers_that_it_still_holds():
     t = transformer()
     pack = t._pack_buffer
     halo.Buffer.push_to_cache(pack)
@@ -137,7 +137,7 @@ def test_a_transformer_returns_only_what_is_still_its_own():
     assert all(b is not pack for b in halo.BUFFER_CACHE[pack._key])
 
 
-def test_deleting_or_leaving_a_transformer_gives_its_buffers_back():
+def test_deleting_or_leaving_a_transformer_releases_its_buffers():
     for _ in range(3):
         with transformer() as t:
             key = t._pack_buffer._key
@@ -179,7 +179,7 @@ def test_other_strides_are_compiled_once():
 
 
 class Ndsl:
-    """A quantity as NDSL has it: `data`, `dims`, and views that are not read."""
+    """A quantity like NDSL's: `data`, `dims`, and views that must not be read."""
 
     def __init__(self, data):
         self.data, self.dims = data, ("j", "i")
@@ -194,14 +194,14 @@ class Indexed:
 
 
 @pytest.mark.parametrize("wrap", [Ndsl, Indexed, lambda a: halo.Quantity(a, ("j", "i")), memoryview])
-def test_anything_that_gives_its_array_is_a_quantity(wrap):
+def test_any_object_with_an_array_is_a_quantity(wrap):
     a = np.arange(20.0).reshape(4, 5)
     with transformer() as t:
         t.async_pack([wrap(a)])
         assert t.get_pack_buffer().array.tolist() == list(range(20))
 
 
-def test_bound_and_many_do_what_single_calls_do():
+def test_bound_calls_and_pack_many_equal_single_calls():
     a, b = np.arange(20.0).reshape(4, 5), np.arange(20.0, 40).reshape(4, 5)
     with transformer() as s, transformer() as t:
         bound = s.bind([a])
@@ -221,7 +221,7 @@ def test_bound_and_many_do_what_single_calls_do():
         assert "rows" in s.describe() or "tiny" in s.describe()
 
 
-def test_threads_change_nothing():
+def test_the_number_of_threads_does_not_change_results():
     a = np.random.default_rng(1).random((800, 900))
     try:
         for threads in (1, 3):
@@ -267,7 +267,7 @@ t.async_pack([np.zeros((4, 5))])
 
 
 def test_packing_and_its_transpose_have_one_inner_product():
-    """<P x, y> = <x, P' y>, in integers; P' adds what P reads, and keeps its signs."""
+    """<P x, y> = <x, P' y>, in integers; P' adds to the cells that P reads, with the same signs."""
     from damacy.halo._plans import halo_plan
 
     rng = np.random.default_rng(3)

@@ -22,7 +22,7 @@ class Event:
 
 
 class Streams:
-    """Of one simulated device: queues of work. `run` does it, from the stream that is preferred and not waiting."""
+    """The queues of work of one simulated device. `run` runs it, preferring one stream unless that stream waits."""
 
     def __init__(self):
         self.queues = {name: collections.deque() for name in STREAMS}
@@ -79,7 +79,7 @@ class SimulatedCopies(_message_copies.HostCopies):
 
 
 def simulated_way(streams):
-    """In the place of `Exchanger._way`: runs of one exchanger are in order, and ordered with the current stream."""
+    """Replaces `Exchanger._way`: runs of one exchanger are in order, and ordered with the current stream."""
 
     def way(exchanger, arrays, copies):
         if copies is None:
@@ -129,7 +129,7 @@ def test_messages_are_ordered_between_the_streams_of_ranks(preferred, depth, by_
     seen = []
 
     def at(rank, n, ends):
-        """Rank 1 changes its stream from round to round, and ends an exchange on another one than it began on."""
+        """Rank 1 uses another stream in each round, and finishes an exchange on another stream than it started on."""
         return ("main", "b", "c")[(n + 2 * ends) % 3] if rank else "a"
 
     def fill(rank, n):
@@ -139,7 +139,7 @@ def test_messages_are_ordered_between_the_streams_of_ranks(preferred, depth, by_
         streams.put(lambda: seen.append((rank, n, arrays[rank][n][0])))
 
     def on(rank, n, ends):
-        """The current stream, and `stream=` of the call: one of them is the rank's."""
+        """The current stream, and the `stream` argument: one of them is the rank's stream."""
         name = at(rank, n, ends)
         return (contextlib.nullcontext(), name) if by_argument and name != "main" else (streams.use(name), None)
 
@@ -211,6 +211,6 @@ def test_a_torch_message_waits_for_its_sender_and_keeps_its_memory_for_the_recei
         "message of send to receive",
         "message of send is used on receiver",
     ]
-    cuda.is_current_stream_capturing = lambda: True  # CUDA refuses waits for what was not captured with it
+    cuda.is_current_stream_capturing = lambda: True  # CUDA refuses waits for work outside the capture
     copies.wait(mark, message, buffer)
     assert len(calls) == 5

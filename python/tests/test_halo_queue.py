@@ -1,4 +1,4 @@
-"""Which streams a transformer's work is ordered with, recorded by a queue that notes each request."""
+"""The streams with which a transformer's work is ordered, recorded by a fake queue."""
 
 import types
 
@@ -10,17 +10,17 @@ from damacy.halo._gather import Arrays
 
 
 class Recorder:
-    """In the place of the native queue."""
+    """Replaces the native queue."""
 
     def __init__(self, device):
-        self.device, self.asked, self.marks = device, [], []
+        self.device, self.calls, self.marks = device, [], []
 
     def mark(self):
         self.marks.append(Mark())
         return self.marks[-1]
 
     def __getattr__(self, name):
-        return lambda *arguments: self.asked.append((name, *arguments))
+        return lambda *arguments: self.calls.append((name, *arguments))
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ class Mark:
 
 
 class Named:
-    """An array whose library says which stream it is worked on now."""
+    """An array whose library names the stream that uses it."""
 
     def __init__(self, stream):
         self.__cuda_array_interface__ = {"stream": stream}
@@ -51,16 +51,16 @@ def buffer():
     return types.SimpleNamespace(_last_use=None)
 
 
-def asked(queue):
-    out = list(queue._queue.asked)
-    queue._queue.asked.clear()
+def calls_of(queue):
+    out = list(queue._queue.calls)
+    queue._queue.calls.clear()
     return out
 
 
-def test_a_call_without_streams_goes_where_its_arrays_are_used():
+def test_a_call_without_streams_runs_on_the_stream_of_its_arrays():
     queue = _queue.Queue()
     queue.bound(arrays(), "copies", buffer())()
-    assert asked(queue) == [("run_alone", "copies", 0)]
+    assert calls_of(queue) == [("run_alone", "copies", 0)]
 
 
 def test_streams_that_arrays_name_wait_and_are_waited_for():
@@ -70,40 +70,40 @@ def test_streams_that_arrays_name_wait_and_are_waited_for():
     call(9)
     call(8, [5, 6])
     runs = [("run_bound", "copies", 7, [8], []), ("run_bound", "copies", 9, [7, 8], [])]
-    assert asked(queue) == [*runs, ("run_bound", "copies", 8, [7], [5, 6])]
+    assert calls_of(queue) == [*runs, ("run_bound", "copies", 8, [7], [5, 6])]
 
 
 def test_arrays_of_two_libraries_are_ordered_with_the_streams_of_both():
     queue = _queue.Queue()
     queue.bound(arrays(7, unnamed=[Named(3)]), "copies", buffer())()
     queue.bound(arrays(unnamed=[Named(3), Named(4)]), "copies", buffer())()
-    assert asked(queue) == [("run_bound", "copies", 7, [3], []), ("run_bound", "copies", 3, [4], [])]
+    assert calls_of(queue) == [("run_bound", "copies", 7, [3], []), ("run_bound", "copies", 3, [4], [])]
 
 
 def test_an_exchange_on_another_stream_is_ordered_with_the_current_one():
     queue = _queue.Queue()
     queue.bound(arrays(), "copies", None)(4)
     queue.bound(arrays(), "copies", buffer())(4)
-    assert asked(queue) == [("run_bound", "copies", 4, [0], []), ("run_bound", "copies", 4, [], [])]
+    assert calls_of(queue) == [("run_bound", "copies", 4, [0], []), ("run_bound", "copies", 4, [], [])]
 
 
-def test_a_buffer_is_taken_over_behind_its_last_use_and_once():
+def test_the_first_run_with_a_buffer_is_ordered_after_its_last_use():
     first, second, shared = _queue.Queue(), _queue.Queue(), buffer()
     for queue in (first, first, second, second):
         queue.bound(arrays(), "copies", shared)()
     run = ("run_alone", "copies", 0)
-    assert asked(first) == [run, run]
-    assert asked(second) == [("comes_after", first._queue), run, run]
+    assert calls_of(first) == [run, run]
+    assert calls_of(second) == [("comes_after", first._queue), run, run]
 
 
-def test_a_launch_of_several_is_behind_and_before_the_work_of_each():
+def test_a_launch_of_several_is_ordered_with_the_work_of_each():
     first, second, other = _queue.Queue(), _queue.Queue(), buffer()
     second.bound(arrays(), "copies", buffer())()
     second.precedes(first)
     first.bound(arrays(), "both", buffer())()
     second.joins(first, other)
-    assert asked(first) == [("comes_after", second._queue), ("run_alone", "both", 0)]
-    assert asked(second)[1:] == [("comes_after", first._queue)]
+    assert calls_of(first) == [("comes_after", second._queue), ("run_alone", "both", 0)]
+    assert calls_of(second)[1:] == [("comes_after", first._queue)]
     assert other._last_use is first._queue
 
 
@@ -116,7 +116,7 @@ def test_arrays_are_held_until_their_work_is_waited_for():
     assert queue._held == []
 
 
-def test_a_queue_that_is_never_idle_lets_arrays_of_ended_runs_go():
+def test_a_queue_that_is_never_idle_releases_arrays_of_ended_runs():
     queue = _queue.Queue()
     for _ in range(100):
         queue.bound(arrays(), "copies", buffer())()

@@ -11,7 +11,7 @@ from damacy.halo.torch import empty_padded, pad, padding  # noqa: E402
 
 
 def in_threads(count, work):
-    """Runs `work(rank)` for every rank at once, and gives what they return."""
+    """Runs `work(rank)` for all ranks at once, and returns the results."""
     out, failures = [None] * count, []
 
     def run(rank):
@@ -49,12 +49,12 @@ def test_physical_edges_get_zeros_or_stay():
     assert (pad(inside, alone(periodic=False), boundary="keep")[:, :, 0] == 7).all()
 
 
-def test_a_copy_has_zeros_at_physical_edges_whatever_is_kept():
+def test_a_copy_has_zeros_at_physical_edges_also_with_boundary_keep():
     x = torch.randn(1, 2, 4, 4)
     assert torch.equal(pad(x, alone(periodic=False), boundary="keep"), torch.nn.functional.pad(x, (1, 1, 1, 1)))
 
 
-def test_halos_that_reach_over_their_neighbours_end_in_zeros():
+def test_halos_wider_than_their_neighbours_end_in_zeros():
     full = torch.arange(1.0, 6).reshape(1, 1, 5)
     topology, local = halo.Cartesian((3,), False, sizes=[(1, 3, 1)], dims=("w",)), halo.Local(3)
     parts = in_threads(
@@ -64,7 +64,7 @@ def test_halos_that_reach_over_their_neighbours_end_in_zeros():
     assert all(torch.equal(part, wanted[..., a : a + n + 5]) for part, a, n in zip(parts, (0, 1, 4), (1, 3, 1)))
 
 
-def test_widths_are_of_dimensions_that_are_there():
+def test_widths_of_unknown_dimensions_are_refused():
     for change in ({"width": -1}, {"width": {"x": 1}}, {"dims": "ncw"}):
         with pytest.raises(ValueError, match="width|dimensions"):
             alone(**change)
@@ -76,7 +76,7 @@ def test_an_interior_is_not_copied_and_other_tensors_once():
     inside.copy_(torch.randn(1, 2, 4, 4))
     padded = pad(inside, plan)
     assert padded.untyped_storage().data_ptr() == inside.untyped_storage().data_ptr()
-    other = torch.randn(1, 2, 6, 6)[:, :, 1:-1, 1:-1]  # a view with room around it that belongs to another tensor
+    other = torch.randn(1, 2, 6, 6)[:, :, 1:-1, 1:-1]  # a view; the room around it belongs to another tensor
     before = other._base.clone()
     assert pad(other, plan).untyped_storage().data_ptr() != other.untyped_storage().data_ptr()
     assert torch.equal(other._base, before)

@@ -1,4 +1,4 @@
-"""Bytes on the wire against index formulas: every type, turn, order of dims, layout and both wires."""
+"""Bytes on the wire compared with index formulas: every type, rotation, order of dims, layout, and both wires."""
 
 import itertools
 import random
@@ -88,7 +88,7 @@ class Case:
         return oracle.wire(blocks, strides, self.native)
 
     def unpacked(self, received):
-        """What the fields are to hold after `received` (bytes) came in."""
+        """The expected fields after unpacking the bytes `received`."""
         out = [[a.copy() for a in self.x], [a.copy() for a in self.y]]
         at = 0
         for n in range(len(self.xs)):
@@ -109,7 +109,7 @@ def cases(pytestconfig):
     return range(600)
 
 
-def test_packing_is_the_oracles_byte_for_byte(cases):
+def test_packing_equals_the_oracle_byte_by_byte(cases):
     for seed in cases:
         case = Case(seed)
         with case.transformer() as transformer:
@@ -117,7 +117,7 @@ def test_packing_is_the_oracles_byte_for_byte(cases):
             assert transformer.get_pack_buffer().array.tobytes() == case.wire(), seed
 
 
-def test_unpacking_is_the_oracles_byte_for_byte(cases):
+def test_unpacking_equals_the_oracle_byte_by_byte(cases):
     for seed in cases:
         case = Case(seed)
         with case.transformer() as transformer:
@@ -130,7 +130,7 @@ def test_unpacking_is_the_oracles_byte_for_byte(cases):
                 assert [a.tobytes() for a in got] == [a.tobytes() for a in want], seed
 
 
-def test_arrays_that_lie_otherwise_than_their_specs_say_are_on_the_wire_as_the_specs_say():
+def test_the_wire_follows_the_specs_for_arrays_with_other_strides():
     for seed in range(200):
         case, rng = Case(seed), random.Random(seed)
         others = [[laid_out(rng, a) for a in arrays] for arrays in case.quantities()]
@@ -158,7 +158,7 @@ def test_the_worked_case(r, wanted):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_type_survives_its_way_there_and_back(dtype):
+def test_every_type_survives_a_round_trip(dtype):
     source = values(random.Random(1), (5, 7, 3), dtype)
     target = np.zeros_like(source)
     everything = (slice(None),) * 3
@@ -171,7 +171,7 @@ def test_every_type_survives_its_way_there_and_back(dtype):
 
 
 @pytest.mark.parametrize("dims", list(itertools.permutations(["i", "j", "k"])) + [("i", "k"), ("k", "j"), ("k",)])
-def test_a_turn_and_its_inverse_are_the_identity_where_both_axes_exist(dims):
+def test_a_rotation_and_its_inverse_are_the_identity(dims):
     data = np.arange(4 * 5 * 6).reshape(4, 5, 6)[(slice(None),) * len(dims) + (0,) * (3 - len(dims))]
     for n in range(-5, 6):
         turned = halo.rotate_scalar_data(data, dims, np, n)
@@ -180,7 +180,7 @@ def test_a_turn_and_its_inverse_are_the_identity_where_both_axes_exist(dims):
             assert np.array_equal(halo.rotate_scalar_data(turned, dims, None, -n), data)
 
 
-def test_vectors_turn_by_plus_n():
+def test_vectors_rotate_by_plus_n():
     x, y = np.arange(6).reshape(2, 3), np.arange(6).reshape(2, 3) + 10
     for n in range(-5, 6):
         got = halo.rotate_vector_data(x, y, n, ("j", "i"), np)

@@ -1,4 +1,4 @@
-"""`damacy.lightning.DataModule` under a real trainer: what each stage sees, on one process and on two."""
+"""`damacy.lightning.DataModule` with a real trainer: the samples of each stage, with one process and with two."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope="module")
 def array(tmp_path_factory):
-    """Row k holds k."""
+    """All elements of row k are k."""
     path = tmp_path_factory.mktemp("lightning") / "a.zarr"
     zarr.create_array(path, shape=(LENGTH, 4), chunks=(3, 4), dtype="f4")[:] = np.arange(LENGTH)[:, None]
     return path
@@ -48,7 +48,7 @@ def grid(array, seed=None):
 
 
 class Net(lightning.LightningModule):
-    """Notes, by run of a stage, the first element of each row."""
+    """Records the first element of each row, for each run of a stage."""
 
     def __init__(self):
         super().__init__()
@@ -151,7 +151,7 @@ def test_rows_reach_the_steps(array, tmp_path):
     assert all(type(rows) is damacy.BatchRows for rows in seen)
 
 
-def test_a_run_with_validation_resumes_behind_its_checkpoint(array, tmp_path):
+def test_a_run_with_validation_resumes_after_its_checkpoint(array, tmp_path):
     def fit(steps, checkpoint=None):
         net = Net()
         run = trainer(tmp_path, max_steps=steps, max_epochs=-1, val_check_interval=4)
@@ -202,7 +202,7 @@ def test_a_loader_of_other_ranks_than_the_trainers_is_refused(array):
     assert (looked_up.rank, looked_up.ranks) == (1, 2)
 
 
-def test_samplers_get_the_trainers_ranks_and_a_record_tells_of_rows_added(array, caplog):
+def test_samplers_get_the_trainers_ranks_and_added_rows_are_logged(array, caplog):
     with caplog.at_level(logging.INFO, logger="damacy"):
         data = of_ranks(DataModule(crops(array), grid(array), config=config()), 1, 2)
         assert len(caplog.records) == 1
@@ -224,7 +224,7 @@ def test_a_data_module_works_without_a_trainer(array):
     data.teardown("validate")
 
 
-def test_what_is_no_loader_or_lacks_a_config_is_refused(array):
+def test_arguments_other_than_loaders_or_samplers_with_config_are_refused(array):
     with pytest.raises(TypeError, match=r"^validation is a sampler: say config=, for the batches of its loader$"):
         DataModule(Loader(crops(array), config()), grid(array))
     with pytest.raises(TypeError, match=r"^train must be a Loader or a sampler \(got list\)$"):
@@ -241,7 +241,7 @@ from test_lightning import DataModule, Loader, Net, config, crops, grid
 
 if given == "samplers":
     data = DataModule(crops(array), grid(array), config=config(), info=True)
-else:  # made while the launcher has set WORLD_SIZE, and RANK is nowhere
+else:  # created when the launcher has set WORLD_SIZE but not RANK
     data = DataModule(
         Loader(crops(array), config(), ranks="auto"), Loader(grid(array), config(), ranks="auto", tail="pad"), info=True
     )

@@ -1,4 +1,4 @@
-"""Epochs of loaders: tails, which samples rows are, beginning again, jumping, and what is done to batches."""
+"""Epochs of loaders: tails, samples of rows, restarting, jumping, and transforms."""
 
 import collections
 import itertools
@@ -16,7 +16,7 @@ zarr = pytest.importorskip("zarr")
 
 @pytest.fixture(scope="module")
 def array(tmp_path_factory):
-    """Row k holds k."""
+    """All elements of row k are k."""
     path = tmp_path_factory.mktemp("epochs") / "a.zarr"
     zarr.create_array(path, shape=(64, 4), chunks=(1, 4), dtype="i4")[:] = np.arange(64)[:, None]
     return path
@@ -24,7 +24,7 @@ def array(tmp_path_factory):
 
 @pytest.fixture
 def damaged(tmp_path):
-    """Sixteen rows; those that `damage` names cannot be decoded."""
+    """Sixteen rows; rows passed to `damage` cannot be decoded."""
     path = tmp_path / "damaged.zarr"
     zarr.create_array(path, shape=(16, 4), chunks=(1, 4), dtype="i4")[:] = np.arange(1, 17)[:, None]
 
@@ -37,7 +37,7 @@ def damaged(tmp_path):
 
 
 class Rows:
-    """A sampler of a user: sample k is row k, in the other direction in odd epochs; knows no row keys, no portions."""
+    """A user's sampler: sample k is row k, in reverse order in odd epochs. It has no row keys and no portions."""
 
     seed = 3
 
@@ -131,11 +131,11 @@ def test_rows_that_were_filled_and_rows_that_were_added_are_both_not_valid(damag
 
 
 @pytest.mark.parametrize("tail", ["pad", "short"])
-def test_a_run_resumes_in_front_of_its_tail(array, tail):
+def test_a_run_resumes_before_its_tail(array, tail):
     sampler = SlidingGrid({array: (11, 4)}, (1, 4), seed=5)
 
     def run(each, count):
-        """So many steps, epoch after epoch."""
+        """The first `count` steps, epoch after epoch."""
         found = []
         while len(found) < count:
             found += steps(each, count - len(found))
@@ -178,14 +178,14 @@ def test_rows_have_their_keys_on_every_rank_and_after_resuming(array, sampler):
         assert steps(each, 1)[0].keys == [(0, 8), (0, 9)]
 
 
-def test_rows_behind_skipped_ones_have_their_own_keys(damaged):
+def test_rows_after_skipped_ones_have_their_own_keys(damaged):
     with loader(Rows(damaged(1, 4, 5, 6, 7, 15), 16), on_error="skip") as each:
         found = steps(each)
     assert [index for one in found for _, index in one.keys] == [0, 2, 3, 8, 9, 10, 11, 12, 13, 14]
     assert all(value == index + 1 for one in found for value, (_, index) in zip(one.values, one.keys))
 
 
-def test_a_sample_that_a_sampler_gives_again_and_again_is_not_changed(array):
+def test_a_sample_that_a_sampler_returns_repeatedly_is_not_changed(array):
     same = damacy.Sample(array, [(7, 8), (0, 4)], row_key=(9, 9))
 
     class Constant(Rows):
@@ -197,26 +197,26 @@ def test_a_sample_that_a_sampler_gives_again_and_again_is_not_changed(array):
     assert same.row_key == (9, 9)
 
 
-def test_portions_of_a_sampler_are_used_and_must_be_whole(array):
+def test_portions_of_a_sampler_are_used_and_must_be_complete(array):
     class Portions(Rows):
-        asked = ()
+        requests = ()
         missing = 0
 
         def samples(self, epoch, start, stop):
-            self.asked += ((epoch, start, stop),)
+            self.requests += ((epoch, start, stop),)
             return [self.sample(epoch, index) for index in range(start, stop - self.missing)]
 
     sampler = Portions(array, 10)
     with loader(sampler, tail="wrap") as each:
         assert [key for one in steps(each) for key in one.keys] == [(0, k % 10) for k in range(12)]
-    assert sampler.asked[:4] == ((0, 0, 4), (0, 4, 8), (0, 8, 10), (0, 0, 2))
-    assert all(stop - start <= 4096 for _, start, stop in sampler.asked)
+    assert sampler.requests[:4] == ((0, 0, 4), (0, 4, 8), (0, 8, 10), (0, 0, 2))
+    assert all(stop - start <= 4096 for _, start, stop in sampler.requests)
     sampler.missing = 1
     with loader(sampler) as each, pytest.raises(ValueError, match="shorter"):
         next(iter(each))
 
 
-def test_an_attribute_of_a_sampler_that_is_no_method_is_left_alone(array):
+def test_an_attribute_of_a_sampler_that_is_not_a_method_is_ignored(array):
     sampler = Rows(array, 8)
     sampler.samples = ["a list"]
     with loader(sampler) as each:
@@ -256,7 +256,7 @@ def test_a_loader_that_restarts_gives_the_same_epoch_each_time(array):
         assert steps(each) == other
 
 
-def test_a_loader_that_restarts_reads_on_while_nobody_asks(array):
+def test_a_loader_that_restarts_reads_ahead_between_epochs(array):
     with loader(Rows(array, 8), restart=True) as each:
         steps(each)
         before = each._pipeline
@@ -264,13 +264,13 @@ def test_a_loader_that_restarts_reads_on_while_nobody_asks(array):
         assert each._pipeline is before  # a whole pass needs no new one
 
 
-def test_set_epoch_begins_that_epoch_and_keeps_a_position_inside_of_it(array):
+def test_set_epoch_starts_that_epoch_or_keeps_the_position_in_it(array):
     with loader(Rows(array, 12)) as each:
         for epoch in (0, 1, 2):
             each.set_epoch(epoch)
             before = each._pipeline
             assert {key[0] for one in steps(each) for key in one.keys} == {epoch}
-            assert before is None or each._pipeline is before  # nothing to start again
+            assert before is None or each._pipeline is before  # no restart is needed
         each.set_epoch(7)
         assert steps(each, 1)[0].keys[0] == (7, 0)
         each.set_epoch(7)
@@ -305,7 +305,7 @@ def test_a_transform_is_called_in_order_by_the_thread_that_iterates(array):
         loader(Rows(array, 12), transform=3)
 
 
-def test_an_error_of_a_transform_leaves_the_loop_behind_its_batch(array):
+def test_an_error_of_a_transform_ends_the_loop_after_its_batch(array):
     def transform(batch):
         values = step(batch).values
         if values[0] == 4:
@@ -321,7 +321,7 @@ def test_an_error_of_a_transform_leaves_the_loop_behind_its_batch(array):
         assert list(each) == [[8, 9, 10, 11]]
 
 
-def test_an_iterator_keeps_nothing_of_what_it_gave(array):
+def test_an_iterator_keeps_no_reference_to_its_batches(array):
     import gc
     import weakref
 

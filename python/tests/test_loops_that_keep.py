@@ -1,5 +1,5 @@
-"""Loops that keep batches, as people write them, with the default settings of a Loader: each runs to its end,
-and all that was kept has the right bytes then. With NumPy always; with torch where it is installed."""
+"""Typical loops that keep batches, with the default settings of a Loader: each runs to its end, and all batches that it
+kept have the right bytes. With NumPy, and with torch if it is installed."""
 
 import gc
 import itertools
@@ -15,14 +15,14 @@ from damacy.training import Loader
 
 zarr = pytest.importorskip("zarr")
 
-LENGTH = 24  # crops an epoch
+LENGTH = 24  # crops per epoch
 BATCH = 2
 STEPS = LENGTH // BATCH
 
 
 @pytest.fixture(scope="module")
 def arrays(tmp_path_factory):
-    """An image and its label, in which every element is another."""
+    """An image and its label; all elements are distinct."""
     folder = tmp_path_factory.mktemp("kept")
     for name, first in (("image", 0), ("label", 5000)):
         array = zarr.create_array(folder / f"{name}.zarr", shape=(40, 50), chunks=(8, 10), dtype="i4")
@@ -41,13 +41,13 @@ def checksum(kept) -> int:
 
 
 def wanted(path, epochs=1) -> list[int]:
-    """The checksums of an epoch's batches, each copied when it came."""
+    """The checksums of an epoch's batches, each copied as soon as it was popped."""
     with loader(path) as each:
         return [checksum(batch.numpy().copy()) for _ in range(epochs) for batch in each]
 
 
 def progress(iterable):
-    """What tqdm does: the last item keeps a name while the next one is asked for."""
+    """Like tqdm: a variable refers to the last item while the next one is fetched."""
     for item in iterable:  # noqa: UP028
         yield item
 
@@ -85,7 +85,7 @@ def test_a_progress_bar_over_a_zip(arrays):
     assert last == wanted(image)
 
 
-def test_a_loop_after_one_that_broke_while_its_last_batch_has_a_name(arrays):
+def test_a_second_loop_works_while_the_last_batch_of_the_first_is_referenced(arrays):
     with loader(arrays[0]) as each:
         kept = []
         for _ in range(5):
@@ -118,7 +118,7 @@ def test_a_plain_loop_adds_no_slot(arrays, n_batches):
         assert stats(each).slots_added == 0
 
 
-def test_what_is_kept_is_bounded_and_said(arrays):
+def test_kept_batches_are_limited_and_the_error_names_them(arrays):
     with loader(arrays[0], keep_bytes="1KiB", n_batches=2) as each:  # 336 bytes of a batch take 512
         kept = []
         with pytest.raises(

@@ -11,13 +11,13 @@ from damacy._pipeline import nvcomp
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A folder in the place of `nvidia.libnvcomp`."""
+    """A folder that replaces `nvidia.libnvcomp`."""
     for name in [name for name in sys.modules if name.split(".")[0] == "nvidia"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     folder = tmp_path / "nvidia" / "libnvcomp" / "lib64"
     folder.mkdir(parents=True)
-    (folder.parent / "__init__.py").write_text("raise ImportError('it must only be looked at')")
+    (folder.parent / "__init__.py").write_text("raise ImportError('the package must not be imported')")
     importlib.invalidate_caches()
     return folder
 

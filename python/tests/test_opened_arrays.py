@@ -1,4 +1,4 @@
-"""Arrays that another object has open already, as `Sample`, `open` and samplers take them."""
+"""Objects of opened arrays as arguments of `Sample`, `open` and samplers."""
 
 import pickle
 import re
@@ -11,7 +11,7 @@ from damacy import Config, Sample
 
 
 def made(module, name, **members):
-    """An object whose class says that it is `module`'s `name`, for libraries that may be absent."""
+    """An object whose class is called `name` of `module`, for libraries that may not be installed."""
     return type(name, (), {"__module__": module} | members)()
 
 
@@ -34,14 +34,14 @@ def crop(sample):
             return batch.numpy()[0].copy()
 
 
-def test_an_opened_zarr_array_stands_for_its_path(stored, tmp_path):
+def test_an_opened_zarr_array_can_replace_its_path(stored, tmp_path):
     sample = Sample(stored, [(1, 3), (0, 6), (2, 5)])
     assert sample.uri == str(tmp_path / "g.zarr" / "a" / "b")
     assert np.array_equal(crop(sample), stored[1:3, 0:6, 2:5])
     assert pickle.loads(pickle.dumps(sample)) == sample
 
 
-def test_what_open_found_stands_for_its_uri(stored, tmp_path):
+def test_an_array_info_can_replace_its_uri(stored, tmp_path):
     info = damacy.open(stored)
     assert info == damacy.open(info) == damacy.open(tmp_path / "g.zarr" / "a" / "b")
     assert Sample(info, ()).aabb == ((0, 4), (0, 6), (0, 8))
@@ -70,7 +70,7 @@ def test_a_box_of_an_opened_array_has_one_ellipsis_and_unit_steps(stored):
         Sample(stored, [..., (0, 1), ...])
     with pytest.raises(ValueError, match=r"aabb axis 0: slice step must be 1 or omitted \(got step=2\)"):
         Sample(stored, np.s_[::2])
-    assert len(Sample(stored, [(0, 1)] * 4).aabb) == 4  # for push to refuse
+    assert len(Sample(stored, [(0, 1)] * 4).aabb) == 4  # push will refuse it
 
 
 def test_open_ends_of_a_uri_stay_refused(stored):
@@ -113,7 +113,7 @@ def dataset(tmp_path):
     return lambda **how: xarray.open_zarr(tmp_path / "x.zarr", chunks=None, consolidated=False, **how)
 
 
-def test_a_whole_stored_data_array_stands_for_its_path(dataset):
+def test_a_whole_stored_data_array_can_replace_its_path(dataset):
     for opened in (dataset()["raw"], dataset(decode_cf=False)["packed"], dataset()["raw"][0:10, :]):
         sample = Sample(opened, np.s_[2:5])
         assert sample.aabb == ((2, 5), (0, 4))

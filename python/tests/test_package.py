@@ -1,4 +1,4 @@
-"""The package as a whole: what it exports, what importing it costs, and that its documents are true."""
+"""The package as a whole: its exports, the cost of importing it, and that its documents are correct."""
 
 import builtins
 import dataclasses
@@ -21,7 +21,7 @@ import pytest
 import damacy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Modules that are only there with a package.
+# Modules that need an optional package.
 NEEDED = {
     "cli": "typer",
     "demo": "typer",
@@ -61,7 +61,7 @@ def test_it_exports_these_names_and_hides_no_builtin():
     assert set(EXPORTS) <= set(star)
 
 
-def test_more_is_there_by_name():
+def test_further_names_can_be_imported():
     assert [getattr(damacy, f"LOG_{n}") for n in "TRACE DEBUG INFO WARN ERROR FATAL".split()] == [0, 1, 2, 3, 4, 5]
     assert callable(damacy.open)
     assert callable(damacy.set_log_quiet)
@@ -71,7 +71,7 @@ def test_more_is_there_by_name():
         damacy.nothing_of_the_kind  # noqa: B018
 
 
-def test_the_version_is_one():
+def test_all_files_have_the_same_version():
     in_cmake = re.search(r"project\(damacy VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
     assert damacy.__version__ == damacy._native.__version__ == in_cmake
     assert f"version: {in_cmake}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
@@ -99,17 +99,17 @@ def test_a_free_threaded_python_is_refused_at_import():
     except ImportError as error:
         print(error)
     """
-    assert "needs a Python with the GIL" in (told := run(program)) and sys.executable in told
+    assert "needs a Python with the GIL" in (message := run(program)) and sys.executable in message
 
 
 def test_importing_it_is_quick():
     program = """
         import time
-        start = time.process_time()  # of this process, whatever else the machine does
+        start = time.process_time()  # does not count other work of the machine
         import damacy
         print(time.process_time() - start)
     """
-    assert min(float(run(program)) for _ in range(5)) < 0.1  # half of that on a machine with nothing else to do
+    assert min(float(run(program)) for _ in range(5)) < 0.1  # half of that on an idle machine
 
 
 def test_every_ignored_type_error_has_its_code_and_a_reason():
@@ -175,7 +175,7 @@ def test_public_classes_have_typed_signatures():
 
 
 def test_the_stubs_are_those_of_the_native_library(tmp_path):
-    """`make stubs` writes them anew."""
+    """If not, run `make stubs`."""
     pytest.importorskip("nanobind")
     fresh = tmp_path / "_native.pyi"
     run(f"""
@@ -191,7 +191,7 @@ def config():
     return damacy.Config(batch_size=1, host_buffer_bytes=1 << 20, device_buffer_bytes=1 << 20, device="cpu")
 
 
-def test_a_pipeline_takes_a_config_only_and_does_not_travel():
+def test_a_pipeline_takes_only_a_config_and_cannot_be_pickled():
     for wrong in (None, {"batch_size": 1}, damacy.Config):
         with pytest.raises(TypeError, match="config"):
             damacy.Pipeline(wrong)
@@ -268,7 +268,7 @@ def test_the_quick_start_runs():
 
 
 def test_the_first_program_runs_on_two_arrays(tmp_path):
-    """As printed in the README, but for the place of the arrays, and with a stand-in where torch is not installed."""
+    """As in the README, except for the folder of the arrays, and with a fake if torch is not installed."""
     zarr = pytest.importorskip("zarr")
     pytest.importorskip("ml_dtypes")
     for k in (1, 2):
@@ -287,7 +287,7 @@ def test_the_first_program_runs_on_two_arrays(tmp_path):
 
 
 @pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
-def test_links_in_documents_lead_somewhere(document):
+def test_links_in_documents_have_a_target(document):
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / document).read_text(encoding="utf-8"))
     assert [link for link in links if not (ROOT / link).exists()] == []
 
@@ -298,7 +298,7 @@ def test_the_layers_in_the_architecture_are_those_of_the_tree():
 
 
 class OnDevice:
-    """As much of a pipeline as the warning looks at."""
+    """The attributes of a pipeline that the warning uses."""
 
     def __init__(self, chosen, bound):
         self.config = damacy.Config(batch_size=1, device=chosen)
@@ -313,7 +313,7 @@ class OnDevice:
     ("rank", "chosen", "bound", "warned"),
     [("1", None, 0, True), ("0", None, 0, False), ("x", None, 0, False), ("1", 0, 0, False), ("1", None, "cpu", False)],
 )
-def test_another_local_rank_than_the_device_is_warned_of_once(monkeypatch, rank, chosen, bound, warned):
+def test_a_local_rank_other_than_the_device_warns_once(monkeypatch, rank, chosen, bound, warned):
     from damacy._pipeline import pipeline as pipeline_module
 
     monkeypatch.setattr(pipeline_module, "_warned_ranks", set())

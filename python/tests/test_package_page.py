@@ -1,4 +1,4 @@
-"""What a package index shows is the README without links that would lead nowhere there."""
+"""The page of the package index is the README without links that have no target there."""
 
 import pathlib
 import re
@@ -26,7 +26,7 @@ def test_the_page_has_only_links_with_an_address():
     assert [link for link in links if not link.startswith("https://")] == []
 
 
-def test_texts_of_links_and_programs_stay():
+def test_texts_of_links_and_programs_are_unchanged():
     assert "![" in README and "![" not in page()
     assert blocks(page()) == blocks(README)
     named = "docs/formats.md"

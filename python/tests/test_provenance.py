@@ -1,4 +1,4 @@
-"""Where the rows of a batch come from: the samples that were pushed, and how long they are kept."""
+"""The samples of a batch's rows: they are the pushed objects, and how long they are kept."""
 
 import gc
 import pickle
@@ -15,7 +15,7 @@ SMALL = {"host_buffer_bytes": 1 << 20, "device_buffer_bytes": 1 << 20, "n_io_thr
 
 
 class Tracked(damacy.Sample):
-    """A sample that may be watched, and that may refer to anything."""
+    """A sample that supports weak references and further attributes."""
 
     __slots__ = ("__weakref__", "other")
 
@@ -88,7 +88,7 @@ def test_samples_of_rows_that_fail_follow_the_policy(damaged, policy):
     assert all(same(samples, [pushed[k] for k in ks]) for samples, ks in zip(found, rows[policy]))
 
 
-def test_samples_behind_a_refused_one_are_not_mixed_up(array):
+def test_samples_after_a_refused_one_keep_their_rows(array):
     good = [row(array, k) for k in range(4)]
     bad = damacy.Sample(array, [(0, 99), (0, 4)])
     with damacy.Pipeline(config(2)) as pipeline:
@@ -98,7 +98,7 @@ def test_samples_behind_a_refused_one_are_not_mixed_up(array):
         assert same([sample for batch in pipeline for sample in batch.samples], good)
 
 
-def test_samples_go_once_their_batch_is_gone(array):
+def test_samples_are_released_with_their_batch(array):
     with damacy.Pipeline(config(2, lookahead_batches=2)) as pipeline:
         pipeline.push(row(array, k % 64, Tracked) for k in range(400))
         seen, most = [], 0
@@ -108,14 +108,14 @@ def test_samples_go_once_their_batch_is_gone(array):
             del batch
             most = max(most, sum(ref() is not None for ref in seen))
         assert len(seen) == 400
-        assert most <= 4  # those of a batch that is on its way out
+        assert most <= 4  # the samples of a batch that is being released
         with pytest.raises(damacy.TryAgain):
             pipeline.pop()
         assert not any(ref() for ref in seen)
 
 
 @pytest.mark.parametrize("policy", ["raise", "skip"])
-def test_samples_of_batches_that_fail_go_too(damaged, policy):
+def test_samples_of_failed_batches_are_released_too(damaged, policy):
     alive = weakref.WeakSet()
     most = 0
 
@@ -142,9 +142,9 @@ def test_samples_of_batches_that_fail_go_too(damaged, policy):
         assert most < 30
 
 
-def test_samples_of_sources_that_are_refused_go_too(array):
+def test_samples_of_refused_sources_are_released_too(array):
     with damacy.Pipeline(config(2)) as pipeline:
-        pipeline.push([row(array, 0)])  # waits for a second one all the time
+        pipeline.push([row(array, 0)])  # the batch stays incomplete
         refs = []
         for _ in range(20):
             samples = [damacy.Sample(array, [(0, 99), (0, 4)])] + [row(array, k, Tracked) for k in range(3)]
@@ -158,7 +158,7 @@ def test_samples_of_sources_that_are_refused_go_too(array):
         assert sum(ref() is not None for ref in refs) == 0
 
 
-def test_close_lets_go_of_samples_and_a_batch_keeps_its_own(array):
+def test_close_releases_samples_and_a_batch_keeps_its_own(array):
     pushed = [row(array, k, Tracked) for k in range(6)]
     refs = [weakref.ref(sample) for sample in pushed]
     pipeline = damacy.Pipeline(config(2))

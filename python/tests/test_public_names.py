@@ -1,5 +1,5 @@
-"""Public names have public homes: in tracebacks, in help and in pickles they are called as users import them, wherever
-the package keeps them."""
+"""Tracebacks, help and pickles show public names with the modules from which users import them, not with the private
+modules that define them."""
 
 import importlib
 import pickle
@@ -33,7 +33,7 @@ HOMES = [
 
 
 @pytest.mark.parametrize("home, name", HOMES)
-def test_a_public_name_is_at_home_where_users_import_it(home, name):
+def test_the_module_of_a_public_name_is_the_one_to_import_from(home, name):
     value = getattr(importlib.import_module(home), name)
     assert (value.__module__, value.__qualname__) == (home, name)
     assert pickle.loads(pickle.dumps(value)) is value
@@ -54,7 +54,7 @@ def values():
 
 @pytest.mark.parametrize("value", values(), ids=lambda value: type(value).__name__)
 def test_a_pickle_names_public_modules_only(value):
-    """So that it is still readable after the package has moved what is private."""
+    """So pickles stay readable when private modules move."""
     written = pickle.dumps(value)
     assert repr(pickle.loads(written)) == repr(value)
     named = {argument for _, argument, _ in pickletools.genops(written) if isinstance(argument, str)}

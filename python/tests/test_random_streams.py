@@ -1,4 +1,4 @@
-"""Random streams are frozen: what a seed drew once it draws forever, and pairs of one seed lie at one place.
+"""Random streams are frozen: a seed draws the same samples in all versions, and samplers of one seed draw one place.
 
 The golden files were written by the release that introduced each stream; they are never written again."""
 
@@ -22,7 +22,7 @@ SMALL = {"host_buffer_bytes": 1 << 20, "device_buffer_bytes": 1 << 20, "n_io_thr
 
 @pytest.fixture(scope="module")
 def arrays(tmp_path_factory):
-    """The arrays that the golden loaders read: every element is another."""
+    """The arrays that the golden loaders read; all elements are distinct."""
     zarr = pytest.importorskip("zarr")
     folder = tmp_path_factory.mktemp("streams")
     for name, shape, first in (("a", (12, 10), 0), ("b", (9, 16), 1000)):
@@ -49,7 +49,7 @@ def test_draws_are_those_of_the_golden_file(stream):
 
 
 def test_stream_2_is_one_number_per_purpose():
-    """Purpose 0 is the array, 1 + k the k-th axis from the last; written out once more, without the library."""
+    """Purpose 0 is the array, 1 + k the k-th axis from the last. Computed again here, without the library."""
     mask, golden = (1 << 64) - 1, 0x9E3779B97F4A7C15
 
     def mix(bits):

@@ -1,4 +1,4 @@
-"""Which rank a process is: process groups and launchers' variables, in their order; loaders that look it up."""
+"""The rank of a process: from process groups and launchers' variables, in that order; loaders that look it up."""
 
 import pickle
 import subprocess
@@ -51,13 +51,13 @@ def loader(batch_size=2, length=16, **arguments):
         ((OPEN_MPI,), (1, 3)),
         ((TORCHRUN, SLURM, OPEN_MPI), (2, 4)),
         ((SLURM, OPEN_MPI), (5, 8)),
-        (({"WORLD_SIZE": "1"}, SLURM), (5, 8)),  # a variable that says nothing
+        (({"WORLD_SIZE": "1"}, SLURM), (5, 8)),  # WORLD_SIZE 1 is ignored
         (({"RANK": "3"}, OPEN_MPI), (1, 3)),
         ((SLURM, {"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}, OPEN_MPI), (1, 3)),
         (({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"},), (0, 1)),  # a shell in an allocation: no step
     ],
 )
-def test_launchers_are_asked_in_their_order(environment, parts, expected):
+def test_the_first_launcher_in_order_decides(environment, parts, expected):
     environment(*parts)
     assert rank_and_ranks() == expected
 
@@ -70,7 +70,7 @@ def test_a_world_without_a_rank_is_refused(environment, parts):
     assert str(refused.value) == UNFINISHED
 
 
-def test_variables_that_are_no_ranks_are_named(environment):
+def test_variables_that_are_not_ranks_are_named(environment):
     environment({"RANK": "4", "WORLD_SIZE": "4"})
     with pytest.raises(ValueError, match=r"^RANK must be >= 0 and below WORLD_SIZE \(got 4 of 4\)$"):
         rank_and_ranks()
@@ -114,7 +114,7 @@ def test_a_loader_looks_up_its_ranks_when_they_are_needed(environment, how):
     assert pickle.loads(pickle.dumps(made)).rank == 0  # a copy may be in another process
 
 
-def test_what_ranks_rule_out_is_told_when_they_are_known(environment):
+def test_settings_that_ranks_rule_out_are_refused_when_ranks_are_known(environment):
     environment(TORCHRUN)
     with pytest.raises(ValueError, match=r"^tail='short' would give ranks unequal steps: choose 'pad'$"):
         len(loader(ranks="auto", tail="short"))
@@ -139,6 +139,6 @@ def test_a_state_may_be_loaded_before_ranks_are_known(environment):
         ({"ranks": 2, "tail": "short"}, r"^tail='short' would give ranks unequal steps: choose 'pad'$"),
     ],
 )
-def test_ranks_that_cannot_be_are_refused(arguments, message):
+def test_invalid_ranks_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         loader(**arguments)

@@ -1,4 +1,4 @@
-"""What objects say of themselves in a notebook or a debugger."""
+"""The repr of objects, as in a notebook or a debugger."""
 
 from damacy import Config
 from damacy._pipeline.explanation import Explanation
@@ -8,7 +8,7 @@ from damacy.training import Loader
 ARRAYS = {"a.zarr": (100, 200), "b.zarr": (50, 60)}
 
 
-def test_samplers_say_what_they_draw():
+def test_the_repr_of_a_sampler_describes_its_draws():
     crops = RandomCrops(ARRAYS, (32, 16), length=1000, seed=7)
     assert repr(crops) == ("<damacy.samplers.RandomCrops of (32, 16) in 2 arrays: length=1000, seed=7, stream=2>")
     one = {"a.zarr": (100, 200)}
@@ -18,7 +18,7 @@ def test_samplers_say_what_they_draw():
     assert "seed=3>" in repr(SlidingGrid(one, (50, 100), seed=3))
 
 
-def test_a_loader_says_where_it_is_without_looking_up_ranks():
+def test_the_repr_of_a_loader_has_its_position_without_looking_up_ranks():
     crops = RandomCrops(ARRAYS, (32, 16), length=1000, seed=7)
     loader = Loader(crops, Config(batch_size=8), rank=1, ranks=2)
     assert repr(loader) == (

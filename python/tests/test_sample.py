@@ -1,4 +1,4 @@
-"""`Sample`: the spellings of a box, and the texts for what is none."""
+"""`Sample`: the spellings of a box, and the errors of invalid ones."""
 
 import copy
 import pathlib
@@ -14,7 +14,7 @@ BOX = ((0, 64), (3, 256))
 
 
 class Index:
-    """An integer that is no `int`."""
+    """An integer whose class is not `int`."""
 
     def __init__(self, value):
         self.value = value
@@ -38,7 +38,7 @@ class Index:
         [np.array([0, 64]), [np.int8(3), np.uint8(255) + np.uint16(1)]],
     ],
 )
-def test_equal_boxes_are_equal_however_spelled(spelled):
+def test_boxes_are_equal_in_all_spellings(spelled):
     sample = Sample("a.zarr", spelled)
     assert sample == Sample(pathlib.Path("a.zarr"), BOX)
     assert hash(sample) == hash(Sample("a.zarr", BOX))
@@ -79,7 +79,7 @@ def test_a_zero_dimensional_box_is_a_box():
     ],
     ids=repr,
 )
-def test_an_axis_that_is_none_is_named(axis, kind, text):
+def test_an_invalid_axis_is_named(axis, kind, text):
     with pytest.raises(kind, match=f"^{re.escape(text)}$") as caught:
         Sample("a", [(0, 1), axis])
     assert type(caught.value) is kind
@@ -90,7 +90,7 @@ def test_an_axis_that_is_none_is_named(axis, kind, text):
     [(0, 1.5), ("0", 1), (False, 1), slice(0, True), slice(0.0, 3), (None, 3), [0, 1.5], np.array([0.0, 1.0])],
     ids=repr,
 )
-def test_a_bound_that_is_no_integer_names_its_axis(axis):
+def test_a_bound_that_is_not_an_integer_names_its_axis(axis):
     with pytest.raises(TypeError, match=r"aabb axis 1: (start|stop)"):
         Sample("a", [(0, 1), axis])
 
@@ -100,7 +100,7 @@ def test_a_box_that_is_not_iterable_is_a_type_error():
         Sample("a", 5)
 
 
-def test_it_is_immutable_and_travels():
+def test_it_is_immutable_and_can_be_pickled():
     sample = Sample("a", BOX)
     with pytest.raises(AttributeError):
         sample.uri = "b"
@@ -109,7 +109,7 @@ def test_it_is_immutable_and_travels():
         assert twin == sample
 
 
-def test_its_text_is_what_makes_it_but_for_secrets():
+def test_its_repr_creates_it_except_for_secrets():
     sample = Sample("dir/a.zarr", BOX)
     assert eval(repr(sample)) == sample
     secret = Sample("https://user:hunter2@host/a.zarr?token=hunter2#hunter2", [(0, 1)])

@@ -23,7 +23,7 @@ def test_fractions_are_exact_and_a_part_of_a_byte_is_left_out():
     assert as_bytes("0.3KiB", "size") == 307
 
 
-def test_integers_and_integer_likes_are_taken_as_they_are():
+def test_integers_and_integer_likes_are_returned_unchanged():
     for value in (0, 7, 2**63 - 1, np.int64(9)):
         assert as_bytes(value, "size") == value and type(as_bytes(value, "size")) is int
     assert as_bytes("12", "size") == as_bytes("12B", "size") == 12

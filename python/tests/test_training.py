@@ -1,4 +1,4 @@
-"""Loaders: steps, ranks, epochs, and states that resume exactly. Samplers: pure, even, weighted."""
+"""Loaders: steps, ranks, epochs, and states that resume exactly. Samplers: pure, evenly distributed, weighted."""
 
 import collections
 import itertools
@@ -18,7 +18,7 @@ GLOBAL_BATCH = 4
 
 @pytest.fixture(scope="module")
 def arrays(tmp_path_factory):
-    """Two arrays of distinct elements, so that a row shows which crop it is."""
+    """Two arrays of distinct elements, so that a row identifies its crop."""
     folder = tmp_path_factory.mktemp("training")
     for name, shape, first in (("a", (12, 10), 0), ("b", (9, 16), 1000)):
         array = zarr.create_array(folder / f"{name}.zarr", shape=shape, chunks=(4, 5), dtype="i4")
@@ -41,7 +41,7 @@ def rows(batch):
 
 
 def steps(loaders, count):
-    """The rows of so many steps of all ranks together, and the states behind each step."""
+    """The rows of `count` steps of all ranks together, and the states after each step."""
     found, states = [], []
     streams = [itertools.chain.from_iterable(itertools.repeat(each)) for each in loaders]  # epoch after epoch
     for _ in range(count):
@@ -53,7 +53,7 @@ def steps(loaders, count):
     return found, [state[0] for state in states]
 
 
-def test_arguments_in_the_wrong_place_are_told_by_name(arrays):
+def test_arguments_in_the_wrong_place_are_refused_with_their_names(arrays):
     sampler = RandomCrops(arrays, (3, 4), length=14)
     with pytest.raises(TypeError, match=r"^sampler must have sample.* \(got Config\)"):
         Loader(config(2), sampler)
@@ -95,7 +95,7 @@ def test_ranks_make_equal_steps_and_cover_the_epoch(arrays):
             each.close()
 
 
-def test_rows_are_the_crops_that_the_sampler_names(arrays):
+def test_rows_are_the_crops_of_the_sampler(arrays):
     crops = RandomCrops(arrays, (3, 4), length=8, seed=1)
     stored = {str(path): zarr.open_array(path)[:] for path in arrays}
     with loader(crops) as each:
@@ -108,7 +108,7 @@ def test_rows_are_the_crops_that_the_sampler_names(arrays):
         assert each.epoch == 2
 
 
-def test_after_a_break_the_epoch_goes_on(arrays):
+def test_after_a_break_the_epoch_continues(arrays):
     crops = RandomCrops(arrays, (3, 4), length=12, seed=1)
     with loader(crops) as each:
         first = rows(next(iter(each)))
@@ -118,7 +118,7 @@ def test_after_a_break_the_epoch_goes_on(arrays):
         assert [rows(batch) for batch in each] == [first, *rest]
 
 
-def test_a_failed_batch_has_its_turn_and_the_run_goes_on(tmp_path):
+def test_a_failed_batch_raises_in_its_turn_and_the_run_continues(tmp_path):
     path = tmp_path / "c.zarr"
     zarr.create_array(path, shape=(12, 5), chunks=(4, 5), dtype="i4")[:] = 1
     (path / "c" / "1" / "0").write_bytes(b"broken")
@@ -135,7 +135,7 @@ def test_a_failed_batch_has_its_turn_and_the_run_goes_on(tmp_path):
         assert each.state_dict() == {"epoch": 1, "samples": 0, "seed": 0, "length": 6}
 
 
-def test_an_array_that_is_gone_is_told_each_time_and_is_no_end(arrays, tmp_path):
+def test_a_missing_array_raises_each_time_and_does_not_end_the_epoch(arrays, tmp_path):
     crops = RandomCrops({tmp_path / "none.zarr": (5, 5)}, (3, 4), length=8)
     with loader(crops) as each:
         for _ in range(2):
@@ -144,7 +144,7 @@ def test_an_array_that_is_gone_is_told_each_time_and_is_no_end(arrays, tmp_path)
         assert each.state_dict()["samples"] == 0
 
 
-def test_batches_before_an_array_that_is_gone_are_delivered(arrays, tmp_path):
+def test_batches_before_a_missing_array_are_delivered(arrays, tmp_path):
     grid = SlidingGrid({arrays[0]: (12, 10), tmp_path / "none.zarr": (4, 5)}, (4, 5))
     with Loader(grid, config(2), tail="wrap") as each:
         for _ in range(3):
@@ -163,7 +163,7 @@ def test_a_state_of_another_run_is_refused(arrays):
         loader(RandomCrops(arrays, (3, 4), length=9, seed=1)).load_state_dict(state)
 
 
-def test_a_state_goes_on_with_another_batch_size(arrays):
+def test_a_state_continues_with_another_batch_size(arrays):
     crops = RandomCrops(arrays, (3, 4), length=16, seed=1)
     with Loader(crops, config(2)) as each:
         whole = [row for batch in each for row in rows(batch)]
@@ -184,12 +184,12 @@ def test_a_state_goes_on_with_another_batch_size(arrays):
         ({"ranks": 5}, "no whole step of 10: reduce batch_size, or say tail='pad'"),
     ],
 )
-def test_loaders_refuse_what_cannot_be(arrays, arguments, message):
+def test_loaders_refuse_invalid_arguments(arrays, arguments, message):
     with pytest.raises(ValueError, match=message):
         Loader(RandomCrops(arrays, (3, 4), length=8), config(2), **arguments)
 
 
-def test_what_is_no_state_of_a_loader_is_refused(arrays):
+def test_a_state_that_is_not_of_a_loader_is_refused(arrays):
     each = loader(RandomCrops(arrays, (3, 4), length=12, seed=3))
     state = each.state_dict()
     for wrong, lacking in (
@@ -206,11 +206,11 @@ def test_ranks_that_could_differ_in_steps_are_refused(arrays):
         Loader(RandomCrops(arrays, (3, 4), length=8), config(2, on_error="skip"), ranks=2)
 
 
-def test_a_loader_says_what_limits_it(arrays):
+def test_explain_of_a_loader_names_the_bottleneck(arrays):
     with loader(RandomCrops(arrays, (3, 4), length=12, seed=3)) as each:
-        for ask in (each.explain, each.stats):
-            with pytest.raises(RuntimeError, match="nothing was read yet: ask after the first batch"):
-                ask()
+        for method in (each.explain, each.stats):
+            with pytest.raises(RuntimeError, match="nothing was read yet: call this after the first batch"):
+                method()
         batches = len([rows(batch) for batch in each])
         assert isinstance(each.explain(), damacy.Explanation)
         made = each.stats().batches_emitted
@@ -220,7 +220,7 @@ def test_a_loader_says_what_limits_it(arrays):
     pickle.loads(pickle.dumps(each)).close()
 
 
-def test_a_loader_travels_without_its_pipeline(arrays):
+def test_a_loader_is_pickled_without_its_pipeline(arrays):
     with loader(RandomCrops(arrays, (3, 4), length=12, seed=3)) as each:
         next(iter(each))
         copy = pickle.loads(pickle.dumps(each))
@@ -241,7 +241,7 @@ def test_a_pipeline_is_iterated_to_the_end_remainder_included(arrays):
         assert list(pipeline) == []
 
 
-def test_iteration_ends_for_nothing_but_the_end(arrays):
+def test_iteration_ends_only_at_the_end(arrays):
     grid = SlidingGrid(arrays, (4, 5))
     with damacy.Pipeline(config(1, n_batches=1)) as pipeline:
         pipeline.push([grid.sample(0, 0), grid.sample(0, 1)])
@@ -266,7 +266,7 @@ def test_a_crop_is_a_function_of_seed_epoch_and_index():
     assert len({made(seed, epoch, index) for seed in range(4) for epoch in range(4) for index in range(4)}) == 64
 
 
-def test_crops_are_even_over_places_and_arrays():
+def test_crops_are_distributed_evenly_over_places_and_arrays():
     crops = RandomCrops({"a": (4, 3), "b": (3, 3)}, (2, 2), length=20_000, seed=9)
     places = collections.Counter(crops.sample(0, index) for index in range(len(crops)))
     assert len(places) == 3 * 2 + 2 * 2
@@ -299,14 +299,14 @@ def test_a_sliding_grid_covers_every_voxel():
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 16, 17, 100])
-def test_a_shuffled_grid_is_a_permutation_another_one_each_epoch(size):
+def test_a_shuffled_grid_is_another_permutation_in_each_epoch(size):
     grid = SlidingGrid({"a": (size,)}, (1,), seed=4)
     orders = [[grid.sample(epoch, k).aabb[0][0] for k in range(size)] for epoch in range(3)]
     assert all(sorted(order) == list(range(size)) for order in orders)
     assert size < 16 or len(set(map(tuple, orders))) == 3
 
 
-def test_samplers_look_at_arrays_whose_shapes_they_are_not_told(arrays):
+def test_samplers_open_arrays_whose_shapes_are_not_given(arrays):
     with_shapes = {arrays[0]: (12, 10), arrays[1]: (9, 16)}
     for make in (lambda a: RandomCrops(a, (3, 4), length=50), lambda a: SlidingGrid(a, (3, 4))):
         assert [make(arrays).sample(0, k) for k in range(12)] == [make(with_shapes).sample(0, k) for k in range(12)]
@@ -320,12 +320,12 @@ def test_samplers_look_at_arrays_whose_shapes_they_are_not_told(arrays):
         (lambda: RandomCrops({"a": (5,)}, (1, 1), length=1), "1 axes, extents has 2"),
         (lambda: RandomCrops({"a": (5,)}, (1,), length=0), "length must be >= 1"),
         (lambda: RandomCrops({"a": (5,)}, (1,), length=1, weights=[0]), "not all 0"),
-        (lambda: RandomCrops({"a": (5,)}, (1,), length=1, weights=[1, 2]), "one number an array"),
+        (lambda: RandomCrops({"a": (5,)}, (1,), length=1, weights=[1, 2]), "one number per array"),
         (lambda: RandomCrops({"a": (5,)}, (1,), length=1, align=0), "align"),
         (lambda: SlidingGrid({"a": (5,)}, (1,), stride=(1, 1)), "stride has 2 axes"),
     ],
 )
-def test_samplers_refuse_what_cannot_be(make, message):
+def test_samplers_refuse_invalid_arguments(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 

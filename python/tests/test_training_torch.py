@@ -1,4 +1,4 @@
-"""Loaders in PyTorch, Lightning and JAX, on the CPU. Each part runs where its package is installed."""
+"""Loaders in PyTorch, Lightning and JAX, on the CPU. Each part runs if its package is installed."""
 
 import importlib
 import pathlib
@@ -45,7 +45,7 @@ def same(found, wanted):
 
 
 @pytest.mark.parametrize("package", ["torch", "jax", "lightning"])
-def test_a_package_that_is_missing_is_named_with_what_to_type(package, monkeypatch):
+def test_a_missing_package_is_named_with_the_command_to_install_it(package, monkeypatch):
     for name in [name for name in sys.modules if name == package or name.startswith((f"{package}.", "damacy."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
@@ -81,7 +81,7 @@ def test_a_tensor_outlives_the_step_that_made_it(array):
             before, previous = tensor, now  # noqa: F841
 
 
-def test_a_dataset_in_worker_processes_says_what_to_do(array):
+def test_a_dataset_in_worker_processes_raises_an_error_with_advice(array):
     torch = pytest.importorskip("torch")
     from damacy.torch import IterableDataset
 
@@ -93,7 +93,7 @@ def test_a_dataset_in_worker_processes_says_what_to_do(array):
             next(iter(tensors))
 
 
-def test_a_dataset_of_something_else_than_a_loader_says_what_to_make():
+def test_a_dataset_of_anything_but_a_loader_is_refused_with_advice():
     pytest.importorskip("torch")
     from damacy.torch import IterableDataset, dataloader
 
@@ -125,7 +125,7 @@ def test_a_dataset_jumps_to_an_epoch(array):
         assert [rows.epoch for _, rows in dataset] == [5] * 4
 
 
-def test_rows_travel_beside_tensors_also_through_a_data_loader(array):
+def test_rows_come_with_tensors_also_through_a_data_loader(array):
     torch = pytest.importorskip("torch")
     from damacy.torch import IterableDataset, dataloader
 
@@ -142,7 +142,7 @@ def test_rows_travel_beside_tensors_also_through_a_data_loader(array):
                 assert (row == stored[tuple(slice(*axis) for axis in sample.aabb)]).all()
 
 
-def test_rows_that_a_tail_added_are_told(array):
+def test_rows_that_a_tail_added_are_marked(array):
     pytest.importorskip("torch")
     from damacy.torch import IterableDataset
 
@@ -153,7 +153,7 @@ def test_rows_that_a_tail_added_are_told(array):
     assert found[-1].indices == (6, 7, 0)
 
 
-def test_rows_may_be_pickled_and_no_library_takes_them_apart(array):
+def test_rows_can_be_pickled_and_are_a_leaf_for_other_libraries(array):
     import collections.abc
     import dataclasses
 
@@ -171,7 +171,7 @@ def test_rows_may_be_pickled_and_no_library_takes_them_apart(array):
     assert lightning.pytorch.utilities.move_data_to_device([rows], "cpu")[0] is rows
 
 
-def test_a_transform_gets_what_the_dataset_would_give(array):
+def test_a_transform_gets_the_batches_of_the_dataset(array):
     torch = pytest.importorskip("torch")
     from damacy.torch import IterableDataset
 
@@ -196,7 +196,7 @@ def skipping(array):
     return Loader(RandomCrops([array], (3, 4), length=8, seed=3), config)
 
 
-def test_skipping_without_telling_which_rows_warns_once(array):
+def test_skipping_without_info_warns_once(array):
     pytest.importorskip("torch")
     from damacy.torch import IterableDataset
 
@@ -212,7 +212,7 @@ def test_skipping_without_telling_which_rows_warns_once(array):
 
 
 def test_two_datasets_that_skip_are_paired_by_their_rows(tmp_path):
-    """What the warning asks for: by `info=True` rows that one side lacks can be left out on the other."""
+    """As the warning advises: with `info=True`, rows that one dataset lacks can be left out of the other."""
     pytest.importorskip("torch")
     zarr = pytest.importorskip("zarr")
     from damacy.torch import IterableDataset
@@ -340,7 +340,7 @@ def test_jax_gets_the_batches_as_arrays(array):
         same(found, expected(array))
 
 
-def test_jax_gets_rows_beside_arrays_and_transforms(array):
+def test_jax_gets_rows_with_arrays_and_transforms(array):
     pytest.importorskip("jax")
     from damacy.jax import batches
 
@@ -357,7 +357,7 @@ def test_jax_gets_rows_beside_arrays_and_transforms(array):
 
 
 @pytest.mark.parametrize(("dtype", "narrow"), [("f64", "f32"), ("i64", "i32"), ("u64", "u32")])
-def test_jax_refuses_wide_elements_at_the_first_batch_unless_it_may_have_them(array, dtype, narrow):
+def test_jax_refuses_wide_elements_at_the_first_batch_unless_they_are_enabled(array, dtype, narrow):
     jax = pytest.importorskip("jax")
     from damacy.jax import batches
 

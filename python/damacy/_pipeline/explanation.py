@@ -1,4 +1,4 @@
-"""`Explanation`: what holds a pipeline up. Knows the names; the native library does the judging."""
+"""`Explanation`: the bottleneck of a pipeline. The native library finds it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StageLoad:
-    """One stage (`plan`, `read`, `decode`, `place`; `bus` on a GPU): how busy, and what it would reach alone.
+    """The load of one stage (`plan`, `read`, `decode`, `place`; `bus` with a GPU).
 
-    `busy` is the share of the time that its threads (or the device) had, 0 to 1; `bytes_per_s` counts bytes of
-    finished batches, if the stage were busy all the time: its measured ceiling.
+    `busy`: the fraction of time that its threads, or the device, were busy, 0 to 1. `bytes_per_s`: its measured
+    ceiling, in bytes of finished batches per second if the stage were always busy.
     """
 
     name: str
@@ -24,9 +24,12 @@ class StageLoad:
 class Explanation:
     """The result of `Pipeline.explain()`; `str()` of it is a readable text.
 
-    `binds` is a stage's name, or `consumer` (batches wait for it), `latency` (no stage is busy) or `nothing yet`;
-    `share` the part of the binding stage's measured ceiling that was reached, 0 to 1; `bytes_per_s` of finished
-    batches; `consumer_waited` the part of the time that `pop` waited; `advice` the setting that would help.
+    * `binds`: the bottleneck: a stage's name, `consumer` (batches wait for it), `latency` (no stage is busy) or
+      `nothing yet`.
+    * `share`: the reached fraction of that stage's measured ceiling, 0 to 1.
+    * `bytes_per_s`: the rate of finished batches.
+    * `consumer_waited`: the fraction of time that `pop` waited.
+    * `advice`: the setting that would help.
     """
 
     binds: str
@@ -45,5 +48,5 @@ class Explanation:
 
 
 def explanation_from(native: Mapping[str, Any]) -> Explanation:
-    """`Explanation` from the native dict, whose stages are tuples of `StageLoad`'s fields."""
+    """Converts the native dict, whose stages are tuples of `StageLoad`'s fields."""
     return Explanation(**{**native, "stages": tuple(StageLoad(*stage) for stage in native["stages"])})

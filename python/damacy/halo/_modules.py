@@ -49,7 +49,7 @@ def _torch_zeros(device: str) -> Any:
 def allocator(np_module: Any, on_device: bool, device: Any, dtype: Any) -> tuple[Any, Any]:
     """The function that allocates buffers on the host or on the device, and the dtype as that function spells it.
 
-    It is of the given module if the module has writable memory there."""
+    It is a function of `np_module` if that module has writable memory there."""
     name = _name(np_module)
     spelled = NAMES[code_of(dtype)]
     if name == "torch":
