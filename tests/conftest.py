@@ -1,4 +1,4 @@
-"""What tests that cross layers share: where the package and the tests' support are, options, and time limits.
+"""Shared by tests that cross layers: search paths of the package and of the tests' support, options, and time limits.
 
 A test that hangs is killed with all stacks printed; waits inside damacy are interruptible, so the alarm reaches them.
 Knows no fixture data: those are in the folders' own files.
@@ -45,7 +45,7 @@ def last_resort(request):
     """If even the alarm cannot reach a hung call, the process ends with the stacks of all threads."""
     limit = request.node.get_closest_marker("timeout").args[0]
     faulthandler.dump_traceback_later(limit + TIME_LIMIT_S, exit=True)
-    alarm = not request.config.pluginmanager.hasplugin("timeout")  # machines that only test may lack pytest-timeout
+    alarm = not request.config.pluginmanager.hasplugin("timeout")  # pytest-timeout may not be installed
     if alarm:
         signal.signal(signal.SIGALRM, _end)
         signal.setitimer(signal.ITIMER_REAL, limit)

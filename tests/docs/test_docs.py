@@ -1,4 +1,4 @@
-"""The documentation is true: its programs run, and what it takes from the code is there.
+"""The documentation is correct: its programs run, and the parts that are generated from the code are complete.
 
 A fenced `python` block below a line `<!-- run; needs: PACKAGE ... -->` is a program."""
 
@@ -12,7 +12,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OF_SELECTIONS = {"cancelled", "failed"}  # reads that zarr-python asked for; they do not come out of a pipeline
+OF_SELECTIONS = {"cancelled", "failed"}  # reasons of reads by zarr-python; pipelines never raise them
 PROGRAM = re.compile(r"^<!-- run(?:; needs: ([\w ]+))? -->\n```python\n(.*?)^```$", re.M | re.S)
 
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
@@ -64,17 +64,17 @@ def test_the_program_of_the_tutorial_trains_and_finds_its_checkpoint(tmp_path):
         assert ran.stdout.startswith(beginning), ran.stdout + ran.stderr
 
 
-def test_there_are_programs_to_run():
+def test_the_documentation_has_programs():
     assert len(list(programs())) >= 5
 
 
-def test_every_reason_code_that_opening_and_streaming_give_is_explained():
+def test_every_reason_code_of_the_source_is_explained():
     explained = {code for codes in from_code.reasons().values() for code in codes}
     given = set()
     for folder in ("zarr", "plan", "batch", "fetch", "wave", "pipeline", "single"):
         for path in (from_code.SOURCES / folder).rglob("*.cpp"):
             if not path.stem.endswith("_test"):
-                # The last argument of what makes an error: `Status::inval, ..., "code")`.
+                # The last argument where an error is made: `Status::inval, ..., "code")`.
                 given |= set(re.findall(r'(?:Status::|unsupported\()[^;]*?,\s*"([a-z-]+)"\)', path.read_text()))
     assert {"group", "codec", "aabb", "held"} <= given
     assert given - explained - OF_SELECTIONS == set()
@@ -106,7 +106,7 @@ def test_every_command_is_listed_with_its_options():
     assert re.search(r"\| `--batch` \| .* Default: `8`\. \|", page)
 
 
-def test_the_public_headers_are_listed_with_what_they_are_for():
+def test_the_public_headers_are_listed_with_their_purpose():
     page = from_code.headers_page()
     for public in ("damacy.h", "array.h", "file.h"):
         assert f"`damacy/{public}`" in page
@@ -130,4 +130,4 @@ def test_the_first_page_begins_with_an_install_command_and_a_program_that_runs()
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", page, re.M | re.S)
     assert [language for language, _ in blocks] == ["sh", "python", "python"]
     assert "pip install" in blocks[0][1]
-    assert "tempfile" in blocks[1][1]  # makes its own data; python/tests/test_package.py runs it
+    assert "tempfile" in blocks[1][1]  # writes its own data; python/tests/test_package.py runs it

@@ -23,7 +23,7 @@ def ordered_atomics() -> set[tuple[str, str]]:
     return found
 
 
-# A parameter stands for what it is called with.
+# A parameter is replaced by its argument.
 STANDS_FOR = {"held_": "reserving_", "count": "IoCounters"}
 
 

@@ -16,14 +16,14 @@ import plant_halo_faults  # noqa: E402
 from planting import ROOT, Fault  # noqa: E402
 
 
-def test_the_lines_that_faults_are_planted_into_are_there():
+def test_the_lines_that_faults_are_planted_into_exist():
     faults = [*plant_faults.faults(), *(Fault(name, *what) for name, what in plant_halo_faults.FAULTS.items())]
     assert len(faults) > 20
     assert [fault for fault in faults if fault.stands not in (ROOT / fault.file).read_text()] == []
 
 
 def write(folder, files):
-    """Files of names to what they include, below `folder`; gives their paths."""
+    """Writes files below `folder`, from a mapping of names to the files that they include; returns their paths."""
     for name, included in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("".join(f'#include "damacy/{header}"\n' for header in included))
@@ -76,7 +76,7 @@ def test_a_thread_without_a_row_a_row_without_a_thread_and_an_empty_cell_are_fou
 
 
 @pytest.mark.skipif(shutil.which(check_thread_safety.CLANG) is None, reason="clang 19 is not installed")
-def test_a_guarded_member_that_is_touched_without_its_mutex_is_found(tmp_path):
+def test_use_of_a_guarded_member_without_its_mutex_is_found(tmp_path):
     source = """#include "damacy/core/mutex.h"
         struct Count {{
           void add() {{ {lock} ++value; }}

@@ -1,4 +1,4 @@
-"""Programs that users copy are well typed, and the check notices one that is not."""
+"""Programs that users copy have correct types, and the check detects one that does not."""
 
 import importlib.util
 import pathlib
@@ -99,7 +99,7 @@ def test_the_programs_of_the_readme_the_tutorial_and_the_examples(tmp_path):
     assert check_typing.check(tmp_path) == []
 
 
-def test_values_that_people_hold(tmp_path):
+def test_types_of_public_values(tmp_path):
     assert said_of(tmp_path, held=HELD) == []
 
 

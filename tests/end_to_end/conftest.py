@@ -1,10 +1,10 @@
-"""The arrays that tests here read, and the random cases in one line."""
+"""Arrays for the tests in this folder, and a summary line of the random cases."""
 
 import pytest
 
 
 def pytest_terminal_summary(terminalreporter):
-    """The random cases in one line: what `make test` shows last."""
+    """Prints the random cases in one line at the end of `make test`."""
     reports = [r for name in ("passed", "failed") for r in terminalreporter.stats.get(name, [])]
     reports = [r for r in reports if "test_random_cases.py::test_case[" in r.nodeid]
     failed = [r for r in reports if r.failed]

@@ -1,4 +1,4 @@
-"""A limit of the address space (`ulimit -v`) that makes an allocation fail is named, with the numbers."""
+"""If a limit of the address space (`ulimit -v`) makes an allocation fail, the error names it with numbers."""
 
 import pytest
 from support import child
@@ -7,7 +7,7 @@ PROGRAM = """
 import resource, sys
 import damacy
 with damacy.Pipeline(damacy.Config(batch_size=1, host_buffer_bytes=1 << 20, device_buffer_bytes=1 << 20, device="cpu")):
-    pass  # what is loaded once is loaded
+    pass  # loads libraries before the limit is set
 mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 limit = mapped + (512 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -1,4 +1,4 @@
-"""On the host: what a batch reports, holds and exports, and reuse."""
+"""Batches on the host: their attributes, exports, lifetime, and reuse of slots."""
 
 import copy
 import gc
@@ -54,7 +54,7 @@ def test_info(batch, volume):
     np.testing.assert_array_equal(batch.numpy(), rows_of(volume))
 
 
-def test_after_release_only_valid_sample_indices_and_repr_answer(batch):
+def test_after_release_only_valid_sample_indices_and_repr_work(batch):
     for _ in range(3):
         batch.release()
     for call in (lambda: batch.info, batch.__dlpack__, batch.__dlpack_device__, batch.numpy):
@@ -175,7 +175,7 @@ def test_other_devices_are_buffer_errors(batch, device):
 
 
 @pytest.mark.parametrize("stream", [0, 1, 2, -1, 7, "s"])
-def test_the_host_takes_no_stream(batch, stream):
+def test_the_host_refuses_streams(batch, stream):
     with pytest.raises(BufferError):
         batch.__dlpack__(stream=stream)
     assert dlpack_struct.view(batch.__dlpack__(stream=None)).name == "dltensor"
@@ -192,7 +192,7 @@ def test_arguments_are_keywords(batch):
         batch.__dlpack__(None)
 
 
-def test_copy_true_is_fresh_memory_that_the_consumer_owns(batch, volume):
+def test_copy_true_is_new_memory_that_the_consumer_owns(batch, volume):
     capsule = batch.__dlpack__(max_version=(1, 0), copy=True)
     view = dlpack_struct.view(capsule)
     assert view.address != batch.info.device_ptr and view.flags & dlpack_struct.IS_COPIED
@@ -216,7 +216,7 @@ def test_a_copy_holds_no_slot(line):
 
 
 def keepers(batch):
-    """Everything that may keep a slot, by name."""
+    """All kinds of objects that keep a slot, by name."""
     return {
         "capsule": batch.__dlpack__(),
         "versioned": batch.__dlpack__(max_version=(1, 0)),
@@ -227,7 +227,7 @@ def keepers(batch):
 
 
 @pytest.mark.parametrize("which", ["capsule", "versioned", "numpy", "from_dlpack", "slice"])
-def test_a_slot_is_not_written_while_anything_made_from_it_lives(line, which):
+def test_a_slot_is_not_reused_while_an_object_made_from_it_exists(line, which):
     with pipeline(n_batches=2, dtype="u16") as p:
         p.push(Source(line.stored.sample((k, k + 3)) for k in range(0, 3000, 3)))
         batch = p.pop()
@@ -277,7 +277,7 @@ def test_the_deleter_works_without_the_gil_on_another_thread_and_frees_the_slot(
             batch.release()
             with pytest.raises(damacy.TryAgain):
                 p.pop()
-            thread = threading.Thread(target=delete)  # ctypes drops the GIL around the call
+            thread = threading.Thread(target=delete)  # ctypes releases the GIL during the call
             thread.start()
             thread.join(10)
             assert not thread.is_alive()
@@ -340,7 +340,7 @@ def test_rows_of_arrays_of_different_types_share_a_batch(tmp_path):
             assert batch.numpy().tolist() == expected
 
 
-def test_a_zero_dimensional_array_gives_one_element_a_row(tmp_path):
+def test_a_zero_dimensional_array_gives_one_element_per_row(tmp_path):
     point = store(tmp_path / "a", (), (), "int32", bits=np.array(77, np.uint32))
     with pipeline() as p:
         p.push([point.sample()] * 2)

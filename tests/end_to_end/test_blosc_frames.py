@@ -1,4 +1,4 @@
-"""Blosc frames as numcodecs writes them, over what their header may say: type size, length, level, block size, content.
+"""Blosc frames that numcodecs wrote, for all fields of the header: type size, length, level, block size, content.
 
 One chunk per array; the whole chunk and inner crops of it are read, so that blocks are decoded alone as well.
 """

@@ -50,7 +50,7 @@ def test_after_close_members_raise_shutdown_error_and_close_is_idempotent(line):
         next(batches)
 
 
-def test_statistics_and_what_binds_answer_after_close_with_the_last_figures(line):
+def test_stats_and_explain_return_the_last_figures_after_close(line):
     with pipeline() as p:
         p.push(line.all(range(6)))
         for batch in p:
@@ -64,7 +64,7 @@ def test_statistics_and_what_binds_answer_after_close_with_the_last_figures(line
     assert p.stats() == last
     explained = p.explain()
     assert explained.binds != "nothing yet"
-    assert p.explain() == explained  # no time passes for a closed pipeline
+    assert p.explain() == explained  # figures of a closed pipeline do not change
     with pytest.raises(damacy.ShutdownError):
         p.stats_reset()
     assert p.stats() == last
@@ -119,7 +119,7 @@ def test_batches_and_views_stay_valid_after_close(line):
 
 
 def in_a_thread(call):
-    """Starts call; gives the thread and the list its outcome will be in."""
+    """Starts `call` on a thread; returns the thread and the list for its outcome."""
     outcome = []
 
     def body():
@@ -147,11 +147,11 @@ def wait_for(condition) -> None:
 
 
 @pytest.mark.parametrize("member", ["pop", "flush"])
-def test_close_wakes_who_waits(slow_array, member):
+def test_close_wakes_waiting_calls(slow_array, member):
     p = pipeline(**SLOW, pop_timeout_s=None)
     p.push([slow_sample(slow_array)] * 2)
     thread, outcome = in_a_thread(getattr(p, member))
-    time.sleep(0.05)  # so that it waits; if not yet, it is refused all the same
+    time.sleep(0.05)  # gives it time to wait; if it does not wait yet, it is refused with the same error
     close_in_time(p)
     thread.join(CLOSE_LIMIT_S)
     assert not thread.is_alive()

@@ -9,7 +9,7 @@ go_on = threading.Event()
 
 def late():  # after damacy's own handler, which is registered later
     go_on.set()
-    threading.Event().wait(0.1)  # the callback thread goes on
+    threading.Event().wait(0.1)  # the callback thread continues meanwhile
 
 atexit.register(late)
 import damacy.cufile
@@ -20,7 +20,7 @@ class Traced(bytearray):
         print("freed", file=sys.stderr)
 """
 
-# The callback thread is kept in the first callback until Python has begun to end, with the others behind it.
+# The callback thread stays in the first callback until Python has begun to end; the other callbacks wait.
 BEHIND = """
 file = damacy.cufile.CuFile(sys.argv[1], "w")
 entered = threading.Event()
@@ -51,11 +51,11 @@ for k in range(300):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("callback", [False, True])
-def test_nothing_of_pythons_is_freed_by_a_callback_that_ends_after_python_began_to(tmp_path, callback):
+def test_a_callback_that_ends_during_finalization_frees_no_python_object(tmp_path, callback):
     child.run_well(START + BEHIND.replace("CALLBACK", str(callback)), tmp_path / "file")
 
 
 @pytest.mark.timeout(120)
-def test_a_program_ends_well_while_operations_run(tmp_path):
+def test_a_program_ends_normally_while_operations_run(tmp_path):
     for _ in range(10):
         child.run_well(START + RUNNING, tmp_path / "file")

@@ -1,4 +1,4 @@
-"""What becomes of samples that fail after acceptance, and what the error says."""
+"""Samples that fail after push accepted them, and their errors."""
 
 import copy
 import os
@@ -28,7 +28,7 @@ def box(z, y, extent=8):
 
 
 def entry_of(shard_path, inner, grid=(4, 4)) -> tuple[int, int]:
-    """Where an inner chunk lies in its shard, from the index at the end."""
+    """The byte range of an inner chunk in its shard, from the index at the end."""
     raw = shard_path.read_bytes()
     index = np.frombuffer(raw[len(raw) - 16 * grid[0] * grid[1] - 4 : -4], "<u8").reshape(*grid, 2)
     return tuple(int(v) for v in index[inner])
@@ -41,7 +41,7 @@ def overwrite(path, offset, data: bytes) -> None:
 
 
 def spoil(stored, outer, inner) -> tuple[int, int]:
-    """Makes one inner chunk's frame malformed; gives its byte range."""
+    """Makes one inner chunk's frame malformed; returns its byte range."""
     offset, size = entry_of(stored.object(*outer), inner)
     overwrite(stored.object(*outer), offset, b"\xff" * min(size, 8))
     return offset, offset + size
@@ -139,7 +139,7 @@ def test_a_bad_chunk_fails_each_sample_that_needs_it_with_its_own_error(shards):
             p.pop()
 
 
-def test_the_pipeline_stays_usable_after_every_batch_failed(shards):
+def test_the_pipeline_can_be_used_after_every_batch_failed(shards):
     spoil(shards, (0, 0), (0, 0))
     with pipeline(batch_size=1, dtype="u16") as p:
         p.push([shards.sample(*box(0, 0))] * 20)
@@ -164,7 +164,7 @@ def one_failure(stored, aabb, error=damacy.DecodeError):
 def test_a_truncated_shard_whose_index_is_gone(shards):
     path = shards.object(1, 0)
     path.write_bytes(path.read_bytes()[:-10])
-    error = one_failure(shards, box(32, 0))  # what now stands where the index was has another checksum
+    error = one_failure(shards, box(32, 0))  # the bytes in the place of the index have another checksum
     assert error.reason == "shard-index" and error.key == "c/1/0"
 
 
@@ -263,7 +263,7 @@ def test_the_encoded_size_of_a_shard_in_a_shard_is_limited(tmp_path, over):
         assert error.reason == "limit" and str(limit) in str(error) and error.chunk == (0, 0)
 
 
-def test_a_shard_that_is_encoded_as_a_whole_and_damaged(tmp_path):
+def test_a_damaged_shard_with_codecs_after_sharding_is_an_error(tmp_path):
     stored = store(
         tmp_path / "a", (8, 8), (2, 2), shards=(4, 4), shard_compressor=Compressor("zstd"), shard_crc32c=True
     )
@@ -346,7 +346,7 @@ def test_slow_codecs_name_file_place_and_numbers(tmp_path, name):
     assert error.reason == "size" and f"{name}: more bytes than expected: 4001, expected 4000" in str(error)
 
 
-def test_lzma_that_asks_for_too_much_memory_is_a_limit(tmp_path):
+def test_lzma_that_needs_too_much_memory_exceeds_a_limit(tmp_path):
     stored = store(tmp_path / "a", (4000,), (2000,), filters=({"id": "lzma", "format": 2, "preset": 0},))
     raw = bytearray(stored.object(1).read_bytes())
     raw[1:5] = (1 << 30).to_bytes(4, "little")  # the size of the dictionary
@@ -462,7 +462,7 @@ def test_fill_keeps_the_batches_order_size_and_ids(shards):
         assert p.stats().samples_filled == 7
 
 
-def test_what_push_refuses_is_raised_with_fill_too(shards):
+def test_errors_of_push_are_raised_with_fill_too(shards):
     with pipeline(on_error="fill") as p, pytest.raises(damacy.InvalidArgument):
         p.push([shards.sample((60, 68), (0, 8))])
 

@@ -16,11 +16,11 @@ import damacy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
-ACCEPTED = None  # what a probe gives when nothing was refused; else the error
+ACCEPTED = None  # the result of a probe if nothing was refused; else the error
 
 
 def constants() -> dict[str, int]:
-    """Names and values of `Limits` in core/limits.h; of a function the value for 640 decoded bytes."""
+    """Names and values of `Limits` in core/limits.h; for a function its value for 640 decoded bytes."""
     text = (ROOT / "src/damacy/core/limits.h").read_text()
     plain = {name: eval(value.replace("std::uint64_t{1}", "1")) for name, value in PLAIN.findall(text)}  # noqa: S307
     functions = {name: eval(value, plain | {"decoded": 640}) // 1 for name, value in FUNCTION.findall(text)}  # noqa: S307
@@ -69,12 +69,12 @@ def opening(path, text, name="zarr.json"):
 
 
 def extension(path, **members):
-    """In a member that is skipped, and obeys the limits of JSON all the same."""
+    """In a member that is skipped, for which the limits of JSON also hold."""
     return opening(path, document(x={"must_understand": False, **members}))
 
 
 def image(path, level: str):
-    """What opening an image says whose first level is `level`, which is not there."""
+    """The error of opening an image whose first level is `level`, which does not exist."""
     multiscale = {"datasets": [{"path": level}]}
     group = {"zarr_format": 3, "node_type": "group", "attributes": {"multiscales": [multiscale]}}
     error = opening(path, group)
@@ -82,7 +82,7 @@ def image(path, level: str):
 
 
 def reading(path, compressor, chunk: bytes, decoded: int):
-    """An array of one chunk, whose object holds these bytes."""
+    """An array of one chunk whose object has these bytes."""
     codec = {"name": compressor, "configuration": {}} if compressor == "zstd" else BLOSC
     write(path, document(shape=[decoded], chunk_grid=grid(decoded), codecs=[BYTES, codec]))
     (path / "c.0").write_bytes(chunk)
@@ -98,7 +98,7 @@ BLOSC = {
 
 
 def zstd_frame(content: bytes, blocks: int = 1, window: int = 0x50) -> bytes:
-    """Raw blocks by hand, all but the last empty."""
+    """Raw blocks written by hand, all empty except the last."""
     empty = (0).to_bytes(3, "little") * (blocks - 1)
     return b"\x28\xb5\x2f\xfd\x00" + bytes([window]) + empty + (len(content) << 3 | 1).to_bytes(3, "little") + content
 
@@ -118,7 +118,7 @@ def blosc_frame(content: bytes, blocksize: int, typesize: int = 1) -> bytes:
     return bytes([2, 1, 0x30, typesize]) + sizes + struct.pack(f"<{len(blocks)}i", *starts) + body
 
 
-# --- probes: what happens at a value ----------------------------------------------------------------------------------
+# --- probes: the result at a value ------------------------------------------------------------------------------------
 
 
 def uri(path, value):
@@ -176,7 +176,7 @@ def making(**options):
     return attempt(lambda: pipeline(**options).close())
 
 
-# By name: how it is probed, and the reason it is refused with. Or, of what refuses nothing, the test that has it.
+# By name: the probe, and the reason of the refusal; or, for limits that refuse nothing, the test that covers it.
 LIMITS = {
     "uri_bytes": (uri, "uri"),
     "key_bytes": (key_bytes, "limit"),
@@ -228,7 +228,7 @@ def test_the_table_has_every_limit_of_the_code():
 
 @pytest.mark.parametrize("over", [-1, 0, 1])
 @pytest.mark.parametrize("name", [name for name, test in LIMITS.items() if not isinstance(test, str)])
-def test_a_limit_to_the_unit(tmp_path, name, over):
+def test_a_limit_is_exact(tmp_path, name, over):
     probe, reason = LIMITS[name]
     error = probe(tmp_path / "a.zarr", constants()[name] + over)
     if over <= 0:
@@ -238,13 +238,13 @@ def test_a_limit_to_the_unit(tmp_path, name, over):
     assert error.reason == reason, error
 
 
-# --- section 11, code by code -----------------------------------------------------------------------------------------
+# --- reason codes -----------------------------------------------------------------------------------------------------
 
 BAD, NO, LIMIT = damacy.DecodeError, damacy.UnsupportedFormat, damacy.InvalidArgument
 
 
 def metadata(text, name="zarr.json"):
-    """The error of a push, which comes before any chunk is read."""
+    """The error of a push, before any chunk is read."""
 
     def act(path):
         write(path, text, name)
@@ -255,7 +255,7 @@ def metadata(text, name="zarr.json"):
 
 
 def damaged(change, dtype="uint8", **options):
-    """The error of a pop, of an array of 8 elements in chunks of 4 that `change` was made to."""
+    """The error of a pop, for an array of 8 elements in chunks of 4 after `change`."""
 
     def act(path):
         stored = store(path, (8,), (4,), dtype, **options)
@@ -312,7 +312,7 @@ def sharded(**changes):
 
 ZSTD = {"compressor": Compressor("zstd")}
 
-# By code: what is done, the class, and the attributes that must be set.
+# By code: the action, the class, and the attributes that must be set.
 ROWS = {
     "no-metadata": (
         lambda path: metadata(b"", "nothing")(path),
@@ -358,7 +358,7 @@ def test_the_table_has_every_code_of_the_document():
     section = (ROOT / "docs/_ext/reasons.toml").read_text()
     groups = re.split(r"^\[.*\]$", section, flags=re.M)[3:5]  # arrays that cannot be opened, data that cannot be read
     codes = {code for group in groups for code in re.findall(r"^([\w-]+) = ", group, flags=re.M)}
-    # Not by reading: a deadline (tests/sweeps), and unusable CF attributes, which `damacy info` shows.
+    # Other tests cover deadlines (tests/sweeps) and unusable CF attributes, which `damacy info` shows.
     assert codes | {"limit"} == set(ROWS) | {"deadline", "cf"}
 
 
@@ -376,7 +376,7 @@ def test_a_reason_code(tmp_path, code):
     assert "vol.zarr" in text and "\n" not in text and len(text.encode()) <= 4096
 
 
-def test_the_probes_measure_what_they_name(tmp_path):
-    """Frames made by hand are what the reference libraries decode."""
+def test_handmade_frames_are_valid(tmp_path):
+    """The reference libraries decode the frames that were made by hand."""
     assert numcodecs.Zstd().decode(zstd_frame(b"1234", blocks=3)) == b"1234"
     assert bytes(numcodecs.Blosc().decode(blosc_frame(bytes(range(200)) * 3, 128))) == bytes(range(200)) * 3

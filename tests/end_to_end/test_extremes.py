@@ -1,4 +1,4 @@
-"""Numbers beyond 32 bits, shard indices of odd shapes, memory at its caps, damage anywhere: true bytes or an error."""
+"""Numbers beyond 32 bits, shard indices of odd shapes, memory at its caps, damage anywhere: right bytes or an error."""
 
 import gc
 import json
@@ -26,7 +26,7 @@ def write_document(path, **changes):
 
 
 def write_shard(path, size: int, entries, payload) -> None:
-    """A sparse file of `size` bytes in front of its index, with `payload` pieces at their offsets."""
+    """A sparse file of `size` bytes before its index, with the pieces of `payload` at their offsets."""
     path.parent.mkdir(exist_ok=True)
     index = np.array(entries, "<u8").tobytes()
     with open(path, "wb") as file:
@@ -73,7 +73,7 @@ def test_voxels_far_beyond_32_bits(tmp_path):
     assert rows(stored, [((start - 2, start + 6),), ((0, 8),)]) == [[9, 9, 1, 2, 3, 4, 9, 9], [9] * 8]
 
 
-def test_many_large_objects_of_which_little_is_read(tmp_path):
+def test_small_parts_of_many_large_objects_are_read(tmp_path):
     stored = store(tmp_path / "a", (64, 1 << 20), (1, 1 << 20), "uint8", compressor=Compressor("blosc", level=5))
     with pipeline(batch_size=1, dtype="u8", host_buffer_bytes=1 << 22, device_buffer_bytes=1 << 22) as p:
         p.push([stored.sample((0, 64), (5000, 5003))])
@@ -187,7 +187,7 @@ def test_a_source_is_not_collected_while_its_pipeline_lives(line):
 
 
 def test_a_waiting_exception_keeps_no_batch_of_the_frames_that_were_calling(line):
-    """Its traceback would keep `batch`, and with one slot nothing could be popped any more."""
+    """Otherwise its traceback would keep `batch`, and with one slot no further batch could be popped."""
     planted = LookupError("mine")
 
     def source():
@@ -234,8 +234,8 @@ def damage(rng, path) -> None:
 
 
 @pytest.mark.parametrize("number", range(1000, 1030))
-def test_with_cut_and_replaced_objects_a_batch_is_true_or_an_error_that_names_one(number, tmp_path):
-    """Cuts are found whatever the codec; a batch that touches no damaged object must come out."""
+def test_with_damaged_objects_a_batch_is_right_or_an_error_names_one(number, tmp_path):
+    """Truncation is detected for every codec. A batch without damaged objects must be delivered."""
     case = random_cases.draw(number)
     rng = np.random.default_rng(number)
     arrays, damaged = [], {}

@@ -1,4 +1,4 @@
-"""What people get wrong first: each error names the file, the place and the numbers, and what would do."""
+"""Typical first mistakes of users: each error has the file, the place and the numbers, and says what to do."""
 
 import pathlib
 import re
@@ -44,7 +44,7 @@ def refusal(uri, *aabb, **settings):
         ("s3://bucket/a.zarr", damacy.InvalidArgument, "unsupported scheme s3: use a path or file:///path"),
     ],
 )
-def test_a_path_that_leads_to_no_array(here, uri, cls, words):
+def test_a_path_without_an_array_is_refused(here, uri, cls, words):
     error = refusal(uri)
     assert type(error) is cls
     assert error.uri == uri
@@ -60,7 +60,7 @@ def test_a_path_that_leads_to_no_array(here, uri, cls, words):
         (((8, 0), (0, 8)), damacy.InvalidArgument, "aabb axis 0: expected 0 <= start < stop, got 8 and 0"),
     ],
 )
-def test_a_box_that_the_array_does_not_have(here, aabb, cls, words):
+def test_a_box_outside_the_array_is_refused(here, aabb, cls, words):
     error = refusal("data/a.zarr", *aabb)
     assert type(error) is cls
     assert "data/a.zarr" in str(error)
@@ -75,7 +75,7 @@ def test_a_box_that_the_array_does_not_have(here, aabb, cls, words):
         ({"max_gpu_memory_bytes": 1 << 24}, r"2 batches of 512 bytes exceed .* 16777216; 16778240 would fit "),
     ],
 )
-def test_settings_that_are_too_small_name_what_would_do(here, settings, words):
+def test_errors_of_too_small_settings_name_sizes_that_fit(here, settings, words):
     assert re.search(words, str(refusal("data/a.zarr", **settings)))
 
 
@@ -88,7 +88,7 @@ def test_a_batch_beyond_the_memory_names_a_size_that_fits(here, batch_size):
     assert fitting == pytest.approx(memory / 2 / (8 * 8 * 4), rel=0.1)
 
 
-def test_a_setting_that_is_no_setting(here):
+def test_an_unknown_setting_is_refused(here):
     with pytest.raises(ValueError, match=r"^n_io_threads must be >= 1 \(got 0\)$"):
         config(n_io_threads=0)
     with pytest.raises(ValueError, match="unknown dtype: 'f4'") as caught:
@@ -107,7 +107,7 @@ def test_a_setting_that_is_no_setting(here):
     ],
     ids=["sample", "path", "None"],
 )
-def test_what_is_pushed_is_an_iterable_of_samples(pushed, words):
+def test_push_refuses_anything_but_an_iterable_of_samples(pushed, words):
     with pipeline() as p, pytest.raises(TypeError, match=words):
         p.push(pushed)
 

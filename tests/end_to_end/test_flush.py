@@ -41,7 +41,7 @@ def test_a_batch_never_spans_two_runs(line):
         assert drained(p) == [[0, 1, 2], [3], [10, 11, 12], [13], [20, 21, 22], [23], [30, 31, 32], [33]]
 
 
-def test_flush_without_anything_new_has_no_effect(line):
+def test_flush_without_new_samples_has_no_effect(line):
     with pipeline(batch_size=2) as p:
         p.flush()
         p.flush()
@@ -62,7 +62,7 @@ def test_flush_without_anything_new_has_no_effect(line):
         assert drained(p) == [[4, 5]]
 
 
-def test_flush_ends_the_run_behind_sources_that_did_not_fit_the_queue(line):
+def test_flush_ends_the_run_after_sources_that_did_not_fit_the_queue(line):
     with pipeline(batch_size=2, lookahead_batches=2) as p:
         p.push(iter(line.all(range(31))))
         p.flush()
@@ -72,7 +72,7 @@ def test_flush_ends_the_run_behind_sources_that_did_not_fit_the_queue(line):
         assert got[16:] == [[100, 101]]
 
 
-def test_several_end_marks_wait_behind_a_full_queue(line):
+def test_several_end_marks_wait_for_a_full_queue(line):
     with pipeline(batch_size=2, lookahead_batches=2) as p:
         expected = []
         for start in range(0, 100, 10):
@@ -95,7 +95,7 @@ def test_a_short_batch_may_come_between_pops(line):
         assert popped(p) == [6, 7, 8, 9]
 
 
-def test_flush_makes_ready_what_needs_no_consumer(line):
+def test_after_flush_all_batches_with_a_slot_are_ready(line):
     with pipeline(batch_size=2, n_batches=3, pop_timeout_s=None) as p:
         p.push(line.all(range(6)))
         p.flush()
@@ -161,7 +161,7 @@ def drained_shapes(p):
 
 
 @pytest.mark.timeout(120)
-def test_after_flush_a_source_that_tells_no_length_gives_2_to_the_20_samples_more_and_is_dropped(line, caplog):
+def test_after_flush_a_source_without_length_is_dropped_after_2_to_the_20_samples(line, caplog):
     caplog.set_level(logging.WARNING, "damacy")
     source = Source(itertools.repeat(line.at(7)))
     with pipeline(batch_size=1 << 14, lookahead_batches=2) as p:
@@ -184,7 +184,7 @@ def test_after_flush_a_source_that_tells_no_length_gives_2_to_the_20_samples_mor
 
 
 @pytest.mark.timeout(120)
-def test_after_flush_a_source_that_tells_a_length_is_read_to_its_end(line):
+def test_after_flush_a_source_with_a_length_is_read_to_its_end(line):
     class Sized(Source):
         def __length_hint__(self):
             return 1

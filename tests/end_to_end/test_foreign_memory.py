@@ -1,4 +1,4 @@
-"""Memory that other libraries describe wrongly: refused by name, and never touched."""
+"""Memory that other libraries describe wrongly: it is refused with the wrong field, and never accessed."""
 
 import ctypes
 
@@ -13,7 +13,7 @@ from damacy.cufile import CuFile
 
 
 class Exporter:
-    """64 bytes of host memory, and a capsule that says of them what a test wants."""
+    """64 bytes of host memory, and a capsule with fields that a test chooses."""
 
     def __init__(self, shape=(16,), strides=None, dtype=(1, 8, 1), ndim=None, byte_offset=0, null=(), device=1):
         self.memory = np.zeros(64, "B")
@@ -63,7 +63,7 @@ def path(tmp_path):
 
 
 @pytest.mark.parametrize("said", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_a_dlpack_tensor_that_cannot_be_is_a_value_error(path, said):
+def test_an_impossible_dlpack_tensor_is_a_value_error(path, said):
     exporter = Exporter(**said)
     with CuFile(path) as f, pytest.raises(ValueError, match="DLPack"):
         f.read(exporter)
@@ -73,7 +73,7 @@ def test_a_dlpack_tensor_that_cannot_be_is_a_value_error(path, said):
 
 
 @pytest.mark.parametrize("dtype", [(0, 4, 1), (6, 1, 1), (1, 0, 1), (1, 8, 0), (1, 12, 2)])
-def test_elements_that_are_no_whole_bytes_are_a_type_error(path, dtype):
+def test_elements_that_are_not_whole_bytes_are_a_type_error(path, dtype):
     exporter = Exporter(dtype=dtype)
     with CuFile(path) as f, pytest.raises(TypeError, match="bits"):
         f.read(exporter)
@@ -82,7 +82,7 @@ def test_elements_that_are_no_whole_bytes_are_a_type_error(path, dtype):
     assert not exporter.memory.any()
 
 
-def test_tensors_that_can_be_are_read_into(path):
+def test_valid_tensors_are_read_into(path):
     with CuFile(path) as f:
         for said, count in [
             ({}, 16),
@@ -109,7 +109,7 @@ WRONG_INTERFACES = {
 @pytest.mark.parametrize(
     "name, value", [(name, value) for name, values in WRONG_INTERFACES.items() for value in values]
 )
-def test_a_cuda_interface_that_cannot_be_is_refused_by_the_name_of_the_entry(path, name, value):
+def test_an_impossible_cuda_interface_is_refused_with_the_name_of_the_entry(path, name, value):
     class Exported:
         __cuda_array_interface__ = {**GOOD, name: value}
 
@@ -121,12 +121,12 @@ def test_a_cuda_interface_that_cannot_be_is_refused_by_the_name_of_the_entry(pat
 
 
 @pytest.mark.parametrize("interface", [5, {}, {**GOOD, "data": ()}])
-def test_what_is_no_interface_is_a_type_error(interface):
+def test_an_invalid_interface_is_a_type_error(interface):
     with pytest.raises(TypeError, match="__cuda_array_interface__"):
         parse_interface(interface)
 
 
-def test_interfaces_that_can_be():
+def test_valid_interfaces_are_accepted():
     parsed = parse_interface({**GOOD, "typestr": "<M8[ns]", "strides": (-8,), "stream": 2})
     assert parsed == (1 << 30, (4,), (-8,), "<M8[ns]", 8, False, 2)
     assert parse_interface({**GOOD, "shape": (0, 2**62, 2**62), "data": (None, True)})[0] == 0
@@ -149,7 +149,7 @@ def test_a_number_beyond_an_argument_is_an_invalid_argument():
 
 
 @pytest.mark.parametrize("shape", [(-1,), (2**62, 4), (2**33, 2**33)])
-def test_device_arrays_of_no_memory(shape):
+def test_device_arrays_with_impossible_shapes_are_refused(shape):
     with pytest.raises(damacy.InvalidArgument, match="shape"):
         damacy.empty(shape, "f8", device="cpu")
 
@@ -160,7 +160,7 @@ def test_extents_of_device_arrays_are_integers(shape):
         damacy.empty(shape, "f8", device="cpu")
 
 
-def test_a_library_that_refuses_in_a_forked_child_leaves_the_word_to_the_driver(monkeypatch):
+def test_in_a_forked_child_the_error_is_the_drivers_not_the_librarys(monkeypatch):
     from damacy._fileio import memory
 
     class Refusing:

@@ -4,7 +4,7 @@ import pytest
 from support import child
 from support.child import EXIT_LIMIT_S, START
 
-# What a program holds when it forks or ends. `p` is a pipeline that can go on, unless `closed` is said.
+# States of a program when it forks or ends. `p` is a pipeline that can continue, except in `closed`.
 STATES = {
     "a new pipeline": "p = pipeline()",
     "samples queued": "p = pipeline(); p.push(samples())",
@@ -50,7 +50,7 @@ class Source:
 p = pipeline(); source = Source(); source.pipeline = p; p.push(source)
 """,
 }
-# What other threads do at that moment.
+# Activities of other threads at that moment.
 THREADS = {
     "daemon in pop": "call = lambda: p.pop()",
     "daemon in flush": "call = lambda: p.flush()",
@@ -97,7 +97,7 @@ ENDS = {
 }
 
 
-# Every moment with the end that most programs have; the other ends with what is most in their way.
+# Every state with the usual end of programs, and the other ends with the states that are hardest for them.
 WAYS = [(moment, "sys.exit") for moment in MOMENTS]
 WAYS += [(moment, end) for moment in ("every slot held", "daemon in pop") for end in ENDS if end != "sys.exit"]
 
@@ -111,7 +111,7 @@ def test_exit(line, moment, end):
     assert finished.seconds < EXIT_LIMIT_S + 5
 
 
-def test_daemon_threads_that_go_from_source_to_batch_and_back_while_the_interpreter_ends(line):
+def test_daemon_threads_may_push_and_pop_while_the_interpreter_ends(line):
     program = """
 def work(p):
     for batch in p.batches(10**9):
@@ -122,11 +122,11 @@ for _ in range(6):
     threading.Thread(target=work, args=(p,), daemon=True).start()
 time.sleep(0.05)
 """
-    for _ in range(4):  # one alone ended the process with abort in most runs
+    for _ in range(4):  # even one thread ended the process with abort in most runs
         assert child.run_well(START + program, line.path).seconds < EXIT_LIMIT_S + 5
 
 
-def test_samples_are_pulled_and_errors_raised_when_nothing_can_be_imported_any_more(line):
+def test_samples_are_pulled_and_errors_raised_when_imports_are_impossible(line):
     program = """
 p = pipeline(n_batches=2)
 p.push(samples())
@@ -149,7 +149,7 @@ class Owner:
         self.p = pipeline()
         self.p.push(samples())
         self.batch = self.p.pop()
-        self.cycle = self  # modules are cleared before it is found
+        self.cycle = self  # so that it is collected after modules are cleared
     def __del__(self, write=os.write):
         p, batch = self.p, self.batch
         {last}

@@ -27,7 +27,7 @@ def crops(shape, extents, count, seed=0):
 
 
 def check(layout, tmp_path, *, kind="mixed", seed=0, writer_list=writers.ALL, outputs=(), **options):
-    """Writes with every writer that can, then reads the whole array and some crops, as stored and as `outputs`."""
+    """Writes with every writer that supports it; reads the whole array and some crops, as stored and as `outputs`."""
     rng = np.random.default_rng(seed)
     bits = values.punch_holes(rng, values.draw_bits(rng, layout.dtype, layout.shape, kind), layout)
     able = [w for w in writer_list if w.can(layout)]
@@ -183,7 +183,7 @@ FILTERS = [
 @pytest.mark.parametrize("order", [None, (1, 0)], ids=["C", "F"])
 @pytest.mark.parametrize("compressor", [None, Compressor("zstd"), Compressor("blosc")], ids=str)
 @pytest.mark.parametrize("filters", FILTERS, ids=lambda filters: "-".join(f["id"] for f in filters))
-def test_v2_filters_give_what_numcodecs_gives(filters, compressor, order, tmp_path):
+def test_v2_filters_equal_those_of_numcodecs(filters, compressor, order, tmp_path):
     dtype = "float32" if filters[0].get("dtype") == "<f4" else "int16"
     layout = Layout(
         shape=(13, 22),
@@ -199,7 +199,7 @@ def test_v2_filters_give_what_numcodecs_gives(filters, compressor, order, tmp_pa
     able = [w for w in writers.ALL if w.can(layout)]
     for writer in able:
         writer.write(layout, numbers, tmp_path / writer.name)
-        kept = naive_reader.read(tmp_path / writer.name)  # quantised, scaled: not what was written
+        kept = naive_reader.read(tmp_path / writer.name)  # quantised or scaled values differ from those written
         stored = Stored(tmp_path / writer.name, layout, as_bits(kept, dtype))
         if writer is writers.ZARR:
             np.testing.assert_array_equal(writers.read_with_zarr(stored.path, layout), kept)
@@ -230,7 +230,7 @@ def test_shards_in_shards(locations, inner, order, tmp_path):
 @pytest.mark.parametrize("crc", [False, True], ids=["", "crc32c"])
 @pytest.mark.parametrize("compressor", [None, Compressor("zstd"), Compressor("gzip"), Compressor("blosc")], ids=str)
 @pytest.mark.parametrize("inner", [(), ((8, 6),)], ids=["", "nested"])
-def test_codecs_behind_sharding(inner, compressor, crc, tmp_path):
+def test_codecs_after_sharding(inner, compressor, crc, tmp_path):
     layout = Layout(
         shape=(19, 31),
         chunks=(4, 3),
@@ -255,7 +255,7 @@ def test_payload_in_any_order_with_dead_space(seed, gap, tmp_path):
 
 
 @pytest.mark.parametrize("zarr_format,dtype", list(itertools.product([3, 2], ["bool", "int8", "uint64", *FLOATS])))
-def test_every_kind_of_fill_shows_in_missing_chunks(zarr_format, dtype, tmp_path):
+def test_missing_chunks_have_every_kind_of_fill_value(zarr_format, dtype, tmp_path):
     if zarr_format == 2 and dtype == "bfloat16":
         zarr_format = 3  # v2 cannot name it; the row is then simply read twice
     for number, fill in enumerate(values.fills(dtype)):
@@ -292,7 +292,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape,chunks,shards", SHAPES, ids=str)
-def test_shapes_that_divide_and_do_not(shape, chunks, shards, tmp_path):
+def test_shapes_that_chunks_divide_or_do_not_divide(shape, chunks, shards, tmp_path):
     layout = Layout(shape=shape, chunks=chunks, shards=shards, dtype="uint32", compressor=Compressor("zstd"))
     check(layout, tmp_path, outputs=("bfloat16",))
 

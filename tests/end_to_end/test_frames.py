@@ -33,7 +33,7 @@ class _Buffer(ctypes.Structure):
 
 
 def zstd(raw: bytes, pieces: int = 1, **parameters) -> bytes:
-    """One frame; several pieces are flushed one by one, so the content size is not known when the header is written."""
+    """One frame. Several pieces are flushed one by one, so the header has no content size."""
     context = _zstd.ZSTD_createCCtx()
     for name, value in parameters.items():
         _zstd.ZSTD_CCtx_setParameter(context, globals()[name], value)
@@ -52,7 +52,7 @@ def zstd(raw: bytes, pieces: int = 1, **parameters) -> bytes:
 
 
 def array_of(tmp_path, compressor, frames, plain=PLAIN) -> Stored:
-    """One chunk a frame, each said to hold `plain`."""
+    """An array with one chunk per frame; each must decode to `plain`."""
     bits = np.tile(plain, len(frames))
     layout = Layout(shape=bits.shape, chunks=plain.shape, dtype="uint8", compressor=compressor, fill_bits=0)
     stored = Stored(tmp_path / "a", layout, bits)
@@ -244,7 +244,7 @@ def mutated(rng, frame: bytes) -> bytes:
 
 
 def reference(compressor, frame: bytes) -> bytes | None:
-    """What numcodecs makes of a frame, or None."""
+    """The frame as numcodecs decodes it, or None."""
     try:
         return bytes(numcodecs.get_codec({"id": compressor.id}).decode(frame))
     except Exception:
@@ -252,7 +252,7 @@ def reference(compressor, frame: bytes) -> bytes | None:
 
 
 @pytest.mark.parametrize("compressor", CODECS, ids=str)
-def test_a_damaged_frame_is_refused_or_gives_what_the_reference_gives(tmp_path, compressor):
+def test_a_damaged_frame_is_refused_or_decoded_as_by_the_reference(tmp_path, compressor):
     rng = np.random.default_rng(99)
     noisy = np.where(rng.random(ELEMENTS) < 0.3, rng.integers(0, 256, ELEMENTS), PLAIN).astype(np.uint8)
     frame = writers.compress(compressor, noisy.tobytes(), 2)
@@ -273,5 +273,5 @@ def test_a_damaged_frame_is_refused_or_gives_what_the_reference_gives(tmp_path, 
 
 
 def _safe_for_numcodecs(frame: bytes) -> bool:
-    """Numcodecs trusts a blosc header's sizes; only frames whose sizes are right are shown to it."""
+    """numcodecs trusts the sizes in a blosc header, so it gets only frames with right sizes."""
     return len(frame) >= 16 and int.from_bytes(frame[12:16], "little") == len(frame)

@@ -1,4 +1,4 @@
-"""Exchanges between processes: MPI and gloo ranks do what one process does. Skipped where a library is missing."""
+"""Exchanges between processes: MPI and gloo ranks give the halos of one process. Skipped if a library is missing."""
 
 import importlib.util
 import json
@@ -68,7 +68,7 @@ def compare(rank, transport):
 
 
 @needs_mpi
-def test_mpi_ranks_do_what_one_process_does():
+def test_mpi_ranks_give_the_halos_of_one_process():
     program = (
         GRID + "from mpi4py import MPI\ncompare(MPI.COMM_WORLD.Get_rank(), halo.MPI(MPI.COMM_WORLD))\nprint('same')"
     )
@@ -89,13 +89,15 @@ try:
 except RuntimeError as error:
     print("refused" if "do not agree" in str(error) else error)
 """
-    assert run(*MPIRUN, "2", sys.executable, "-c", program).count("refused") == 2  # lines of two processes may mix
+    assert (
+        run(*MPIRUN, "2", sys.executable, "-c", program).count("refused") == 2
+    )  # lines of two processes may be interleaved
 
 
 @needs_mpi
 @pytest.mark.parametrize("end", ["exchanger.close()", "del exchanger, token"])
-def test_an_exchange_over_mpi_may_be_given_up_in_flight(end):
-    """What MPI still reads stays, and what it would still write to is taken back."""
+def test_an_exchange_over_mpi_may_be_cancelled_in_flight(end):
+    """Buffers that MPI may still read are kept; receives that would still write are cancelled."""
     program = f"""
 import numpy as np
 from mpi4py import MPI
@@ -163,7 +165,7 @@ exchanger.close()
 
 
 @needs_torch
-def test_gloo_ranks_do_what_one_process_does(tmp_path):
+def test_gloo_ranks_give_the_halos_of_one_process(tmp_path):
     program = tmp_path / "ranks.py"
     program.write_text(
         GRID
@@ -177,7 +179,7 @@ def test_gloo_ranks_do_what_one_process_does(tmp_path):
 
 
 @needs_mpi
-def test_advection_on_the_cubed_sphere_over_mpi_is_that_of_one_process(tmp_path):
+def test_advection_over_mpi_equals_that_of_one_process(tmp_path):
     example = ROOT / "examples/halo/cubed_sphere_advection.py"
     small = ["--n", "12", "--steps", "30"]
     run(sys.executable, example, *small, "--out", tmp_path / "one.npz")
@@ -186,7 +188,7 @@ def test_advection_on_the_cubed_sphere_over_mpi_is_that_of_one_process(tmp_path)
 
 
 @needs_torch
-def test_a_convolution_over_two_gloo_ranks_is_that_of_one():
+def test_a_convolution_over_two_gloo_ranks_equals_that_of_one():
     example = ROOT / "examples/halo/sharded_conv3d.py"
     said = run(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", example)
     assert said.count("equal") == 4

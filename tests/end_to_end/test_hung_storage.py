@@ -1,4 +1,4 @@
-"""Programs whose storage does not answer: they can be interrupted, and they end.
+"""Programs whose storage does not respond: they can be interrupted, and they end.
 
 The deadline itself is for C++ tests, which turn the clock.
 """
@@ -21,7 +21,7 @@ HUNG_CALLS = pathlib.Path(__file__).resolve().parent.parent / "fakes" / "hung_ca
 START = """
 import os, signal, sys, threading, time
 import damacy
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is born ignoring it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it by default
 path, mark = sys.argv[1:]
 def wait_until_hung():
     while not os.path.exists(mark):
@@ -60,7 +60,7 @@ def run(hung_calls, tmp_path):
     return run
 
 
-def test_opening_an_array_hears_ctrl_c(run):
+def test_opening_an_array_can_be_interrupted(run):
     program = """
 threading.Thread(target=interrupt_when_hung).start()
 try:
@@ -71,11 +71,11 @@ except KeyboardInterrupt:
     assert run(program, "zarr.json").stdout == "interrupted\n"
 
 
-def test_verifying_an_array_hears_ctrl_c(run):
+def test_verifying_an_array_can_be_interrupted(run):
     program = """
 from damacy._cli import verify
 threading.Thread(target=interrupt_when_hung).start()
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # another thread gets it, which wakes no wait of this one
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # another thread gets it; this thread is not woken
 try:
     verify.verify(path, threads=2)
 except KeyboardInterrupt:

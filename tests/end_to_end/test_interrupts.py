@@ -1,4 +1,4 @@
-"""What signal handlers raise, at whatever moment, loses no batch."""
+"""Exceptions of signal handlers, at any moment, lose no batch."""
 
 import pytest
 from support import child
@@ -62,7 +62,7 @@ while len(got) < {COUNT}:
         batch = next_batch()
     except Interrupt as error:
         inside = False
-        kept[:] = [error]  # its traceback keeps what the frames of pop had
+        kept[:] = [error]  # its traceback keeps the objects of pop's frames
         continue
     assert batch.sample_indices == (len(got),), (batch.sample_indices, len(got))
     got += numbers(batch)
@@ -143,7 +143,7 @@ print(raised)
     child.run_well(START + program, line.path, 3)
 
 
-def test_a_storm_slows_little(line):
+def test_many_signals_slow_pop_only_a_little(line):
     program = """
 def run():
     start = time.monotonic()

@@ -14,7 +14,7 @@ SLOT_BYTES = 256  # a batch of a few one-element rows, rounded up
 
 @pytest.fixture(params=["host", "lazy"])
 def anywhere(request, monkeypatch):
-    """The worker engine, and the stream engine on a device that works at the last legal moment."""
+    """The worker engine, and the stream engine on a lazy host device."""
     if request.param == "lazy":
         settings = damacy._pipeline.pipeline._native_settings
         more = {"host_device": "lazy", "device_from_bytes": 0}
@@ -48,11 +48,11 @@ def test_batches_are_kept_up_to_the_cap_with_their_contents(line, anywhere, n_ba
         assert p.stats().slots_added == 5 and p.stats().slots_dropped == 0
         expect_kept(held)
         held.pop()
-        held.append(p.pop())  # nothing was lost
+        held.append(p.pop())  # no batch was lost
         assert numbers(held[-1]) == [2 * (n_batches + 5), 2 * (n_batches + 5) + 1]
 
 
-def test_without_keep_bytes_a_pipeline_adds_nothing(line):
+def test_without_keep_bytes_a_pipeline_adds_no_slots(line):
     for given in ({}, {"keep_bytes": 0}, {"keep_bytes": None}):
         with pipeline(**given) as p:
             p.push(Source(endless(line)))
@@ -63,7 +63,7 @@ def test_without_keep_bytes_a_pipeline_adds_nothing(line):
 
 
 @pytest.mark.parametrize("n_batches", [2, 3])
-def test_a_loop_that_keeps_the_last_batch_adds_nothing(line, anywhere, n_batches):
+def test_a_loop_that_keeps_the_last_batch_adds_no_slots(line, anywhere, n_batches):
     with pipeline(n_batches=n_batches, keep_bytes="1GiB") as p:
         p.push(Source(endless(line)))
         kept = None
@@ -79,7 +79,7 @@ def test_a_slot_is_added_before_the_consumer_holds_all_so_that_reading_continues
     with pipeline(n_batches=3, keep_bytes="1MiB") as p:
         p.push(Source(endless(line)))
         held = [p.pop(), p.pop()]
-        assert p.stats().slots_added == 0  # of three one is left, and one was when the second pop began: two
+        assert p.stats().slots_added == 0  # one of three slots is still free, as when the second pop began
         held.append(p.pop())
         assert p.stats().slots_added == 1
         expect_kept(held)
@@ -115,7 +115,7 @@ def test_added_slots_do_not_make_it_read_further_ahead(line):
             assert source.taken - before <= 2 * k + 2 * 2 + 2 * 2  # lookahead_batches and n_batches
 
 
-def test_a_cap_below_one_batch_says_what_one_takes(line):
+def test_the_error_of_a_cap_below_one_batch_names_the_size_of_a_batch(line):
     with pipeline(keep_bytes=SLOT_BYTES - 1) as p:
         p.push(Source(endless(line)))
         held = [p.pop(), p.pop()]
@@ -170,7 +170,7 @@ def test_added_slots_are_counted_and_logged(line, caplog):
         expect_kept(held)
 
 
-def test_explain_says_nothing_of_kept_batches_where_none_were(line):
+def test_explain_does_not_mention_kept_batches_if_there_are_none(line):
     with pipeline(keep_bytes="1MiB") as p:
         p.push(Source(endless(line)))
         popped(p)

@@ -1,4 +1,4 @@
-"""`damacy.open`: arrays, images, groups and what they say."""
+"""`damacy.open` for arrays, images and groups."""
 
 import dataclasses
 import json
@@ -37,7 +37,7 @@ def test_a_plain_v3_array(tmp_path):
         info.shape = ()
 
 
-def test_a_sharded_array_tells_inner_chunk_and_shard(tmp_path):
+def test_a_sharded_array_has_chunk_and_shard_shapes(tmp_path):
     stored = store(tmp_path / "a", (9, 10), (2, 2), shards=(4, 6), compressor=Compressor("blosc"), crc32c=True)
     info = damacy.open(stored.path)
     assert (info.chunks, info.shards) == ((2, 2), (4, 6))
@@ -54,7 +54,7 @@ def test_a_v2_array(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ALL)
-def test_the_name_of_every_type(tmp_path, dtype):
+def test_every_type_has_its_name(tmp_path, dtype):
     assert damacy.open(store(tmp_path / "a", (4,), (2,), dtype).path).dtype == dtype
 
 
@@ -104,7 +104,7 @@ def levels(tmp_path):
 
 @pytest.mark.parametrize("version", ["0.5", "0.4"])
 @pytest.mark.parametrize("zarr_format", [3, 2])
-def test_a_group_that_is_an_image_means_its_level_0(levels, version, zarr_format):
+def test_opening_an_image_group_opens_its_level_0(levels, version, zarr_format):
     root, fine = levels
     if zarr_format == 2 and version == "0.5":
         version = "0.1"
@@ -125,7 +125,7 @@ def test_a_v2_image_of_v2_arrays(tmp_path):
     assert first_elements(root) == [1, 2, 9, 10]
 
 
-def test_the_first_of_several_images_is_used_and_nothing_else_of_ngff_matters(levels):
+def test_the_first_of_several_images_is_used(levels):
     root, _ = levels
     images = [{"datasets": [{"path": "s/0", "coordinateTransformations": "nonsense"}], "axes": 3}, {"datasets": []}]
     write_group(root, {"ome": {"multiscales": images, "version": 99}})
@@ -201,7 +201,7 @@ def test_a_long_list_shows_twenty_and_counts_the_rest(tmp_path):
 
 @pytest.mark.parametrize("zarr_format", [3, 2])
 @pytest.mark.parametrize("attribute", ["plate", "well", "bioformats2raw.layout"])
-def test_a_collection_says_that_one_image_must_be_named(tmp_path, attribute, zarr_format):
+def test_the_error_of_a_collection_says_to_name_one_image(tmp_path, attribute, zarr_format):
     attributes = {attribute: 3}
     write_group(tmp_path, {"ome": attributes} if zarr_format == 3 else attributes, zarr_format=zarr_format)
     store(tmp_path / "A" / "1", (4,), (4,))
@@ -243,7 +243,7 @@ def test_an_empty_group_and_a_directory_without_documents(tmp_path):
             assert key in str(caught.value)
 
 
-def test_open_wants_a_path():
+def test_open_refuses_anything_but_a_path():
     for wrong in (5, None, b"bytes", ["x"]):
         with pytest.raises(TypeError):
             damacy.open(wrong)
@@ -251,7 +251,7 @@ def test_open_wants_a_path():
         damacy.open("s3://bucket/a")
 
 
-def test_what_open_says_is_enough_to_draw_samples(tmp_path):
+def test_an_array_info_is_enough_to_draw_samples(tmp_path):
     stored = store(tmp_path / "a", (20, 31), (4, 8), "float32")
     info = damacy.open(pathlib.Path(stored.path))
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Which state decides what pop does, slots, `batches`."""
+"""The result of pop in each state, slots, `batches`."""
 
 import itertools
 import re
@@ -53,7 +53,7 @@ def test_try_again_is_repeatable_and_costs_no_sample(line):
         assert popped(p) == [1, 2]
 
 
-def test_nothing_to_pop_comes_before_all_slots_held(line):
+def test_the_reason_empty_takes_precedence_over_held(line):
     with pipeline(n_batches=1) as p:
         p.push(line.all([1, 2]))
         batch = p.pop()
@@ -113,7 +113,7 @@ def test_with_two_slots_a_loop_that_keeps_the_last_tensor_works(line):
             assert x[:, 0].tolist() == [k + 1, k + 2]
 
 
-def test_a_dropped_batch_gives_its_slot_back(line):
+def test_a_dropped_batch_releases_its_slot(line):
     with pipeline(n_batches=1) as p:
         p.push(line.all(range(100)))
         for k in range(0, 100, 2):
@@ -136,7 +136,7 @@ def test_releasing_one_batch_never_affects_another(line):
 # --- waiting ----------------------------------------------------------------------------------------------------------
 
 
-def test_pop_times_out_says_for_what_and_loses_nothing(slow_array):
+def test_a_timeout_of_pop_names_its_reason_and_loses_no_batch(slow_array):
     with pipeline(**SLOW, pop_timeout_s=0) as p:
         p.push([slow_sample(slow_array, 3), slow_sample(slow_array, 3)])
         timeouts = 0
@@ -180,7 +180,7 @@ def test_batches_of_nothing_are_none(n):
 
 
 @pytest.mark.parametrize("n", [2.0, "3", None])
-def test_batches_wants_an_integer_at_once(n):
+def test_batches_refuses_other_values_than_integers_at_once(n):
     with pipeline() as p, pytest.raises(TypeError):
         p.batches(n)
 

@@ -1,4 +1,4 @@
-"""What takes a process of its own: import, exit, signals, fork."""
+"""Tests that need a process of their own: import, exit, signals, fork."""
 
 import pytest
 from support import child
@@ -23,7 +23,7 @@ def test_import_is_quick_starts_no_thread_and_touches_no_gpu(capsys):
     milliseconds = min(float(child.run_well(program).stdout) for _ in range(5))
     with capsys.disabled():
         print(f"\nimport damacy: {milliseconds:.0f} ms, best of 5 (150 wanted)")
-    assert milliseconds < 1000  # loosely: this machine may be busy
+    assert milliseconds < 1000  # a loose bound: this machine may be busy
 
 
 def test_the_package_exports_what_the_document_lists():
@@ -145,12 +145,12 @@ p.push(source())
 
 # --- signals ----------------------------------------------------------------------------------------------------------
 
-LATE_S = 2  # 0.1 s is the rule, and is printed; the rest is for a busy machine
+LATE_S = 2  # it should take 0.1 s, and the time is printed; the rest is for a busy machine
 INTERRUPT = (
     f"LATE_S = {LATE_S}"
     + """
 from support.slow import OPTIONS, slow_sample
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is born ignoring it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it by default
 sent = []
 def interrupt():
     time.sleep(0.2)
@@ -172,7 +172,7 @@ def timed(call):
 
 
 @pytest.mark.parametrize("member", ["pop", "flush"])
-def test_ctrl_c_in_a_wait_comes_within_100_ms_and_loses_nothing(slow_array, member, capsys):
+def test_ctrl_c_interrupts_a_wait_within_100_ms_and_loses_no_batch(slow_array, member, capsys):
     program = f"""
 p = pipeline(**OPTIONS, pop_timeout_s=None)
 p.push([slow_sample(path, 3), slow_sample(path, 4)])
@@ -210,7 +210,7 @@ def slow_groups(tmp_path_factory):
     return root
 
 
-def test_ctrl_c_in_push_comes_within_100_ms_and_the_pipeline_stays_usable(slow_groups, line, capsys):
+def test_ctrl_c_interrupts_push_within_100_ms_and_the_pipeline_can_be_used(slow_groups, line, capsys):
     program = f"""
 p = pipeline(batch_size=40, n_io_threads=1)
 late = timed(lambda: p.push([damacy.Sample(uri=f"{{path}}/{{k}}", aabb=[(0, 1)]) for k in range(40)]))
@@ -247,7 +247,7 @@ assert popped(p) == [1, 2]
     child.run_well(START + INTERRUPT + program, line.path)
 
 
-def test_ctrl_c_is_heard_when_another_thread_was_the_first_to_use_the_library(line):
+def test_ctrl_c_works_if_another_thread_first_used_the_library(line):
     program = """
 assert "damacy._native" not in sys.modules
 made, inside, leave = [], threading.Event(), threading.Event()
@@ -270,7 +270,7 @@ assert popped(made[0]) == [1, 2]
     child.run_well(START + INTERRUPT + program, line.path)
 
 
-def test_a_storm_of_signals_loses_no_batch(line):
+def test_many_signals_lose_no_batch(line):
     program = """
 hits = []
 signal.signal(signal.SIGALRM, lambda *_: hits.append(1))

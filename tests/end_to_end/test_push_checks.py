@@ -1,4 +1,4 @@
-"""What push and the constructor check."""
+"""Checks of push and of the constructor."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import damacy
 
 
 def refused(p, sample, error):
-    """Pushes one sample that must be refused at once; gives the error."""
+    """Pushes one sample that must be refused at once; returns the error."""
     with pytest.raises(error) as caught:
         p.push([sample])
     assert type(caught.value) is error
@@ -23,7 +23,7 @@ def refused(p, sample, error):
     return caught.value
 
 
-def test_what_is_no_sample_is_a_type_error_naming_position_and_type(line):
+def test_a_wrong_item_is_a_type_error_with_position_and_type(line):
     with pipeline() as p:
         with pytest.raises(TypeError, match=r"2.*\btuple\b"):
             p.push([*line.all([1, 2]), ("uri", ())])
@@ -108,7 +108,7 @@ def test_a_rank_that_is_not_the_arrays_is_a_rank_mismatch(line):
 
 
 @pytest.mark.parametrize("axis", [(5, 5), (6, 5), (-1, 3), (0, 0)])
-def test_a_box_is_not_empty_reversed_or_negative(line, axis):
+def test_empty_reversed_and_negative_boxes_are_refused(line, axis):
     with pipeline() as p:
         error = refused(p, line.stored.sample(axis), damacy.InvalidArgument)
         assert error.reason == "aabb"
@@ -130,7 +130,7 @@ def test_extents_must_be_those_of_the_first_accepted_sample(volume):
             assert part in str(error)
 
 
-def test_a_stop_behind_the_end_names_axis_stop_and_size(volume):
+def test_the_error_of_a_stop_beyond_the_array_names_axis_stop_and_size(volume):
     with pipeline() as p:
         error = refused(p, volume.sample((0, 4), (60, 65)), damacy.InvalidArgument)
         assert error.reason == "aabb"
@@ -146,7 +146,7 @@ def test_a_refused_sample_fixes_no_extents(volume):
             assert batch.info.shape == (2, 4, 6)
 
 
-def test_a_group_that_is_no_image_is_an_invalid_argument(tmp_path):
+def test_a_group_that_is_not_an_image_is_an_invalid_argument(tmp_path):
     from support.writers import write_group
 
     write_group(tmp_path / "g")
@@ -236,7 +236,7 @@ def test_the_first_failing_check_counts(volume, line):
         assert refused(p, line.stored.sample((0, 1), (0, 2**40)), damacy.RankMismatch).reason == "rank"
 
 
-def test_one_sample_that_is_not_in_a_list_is_refused_with_what_to_write(line):
+def test_a_sample_outside_a_list_is_refused_with_advice(line):
     with pipeline() as p, pytest.raises(TypeError, match=r"one Sample: write push\(\[sample\]\)"):
         p.push(line.stored.sample((0, 1)))
 
@@ -244,7 +244,7 @@ def test_one_sample_that_is_not_in_a_list_is_refused_with_what_to_write(line):
 # --- the constructor -------------------------------------------------------------------------------------------------
 
 
-def test_the_pipeline_wants_a_config(line):
+def test_the_pipeline_refuses_anything_but_a_config(line):
     for wrong in (None, 5, {"batch_size": 2}):
         with pytest.raises(TypeError):
             damacy.Pipeline(wrong)
@@ -261,7 +261,7 @@ def test_the_pipeline_wants_a_config(line):
     ],
     ids=str,
 )
-def test_what_the_constructor_refuses(options):
+def test_the_constructor_refuses_impossible_settings(options):
     with pytest.raises(damacy.InvalidArgument) as caught:
         pipeline(**options)
     assert caught.value.what == "create"
@@ -270,7 +270,7 @@ def test_what_the_constructor_refuses(options):
 
 
 @pytest.mark.parametrize("device", ["cuda:99", 99])
-def test_a_device_that_is_not_there_is_an_invalid_argument(device):
+def test_a_missing_device_is_an_invalid_argument(device):
     with pytest.raises(damacy.InvalidArgument) as caught:
         pipeline(device=device)
     assert caught.value.what == "create" and caught.value.reason == "no-device"

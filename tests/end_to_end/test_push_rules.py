@@ -1,4 +1,4 @@
-"""Push: sources, refills, what ends a source and what is deferred."""
+"""Push: sources, refills, the end of a source, and deferred errors."""
 
 import gc
 import itertools
@@ -19,7 +19,7 @@ HARMLESS = ([], (), iter(()), {}.keys())
 # --- rules 1 and 2: sources and refill --------------------------------------------------------------------------------
 
 
-def test_what_is_not_iterable_is_a_type_error_and_queues_nothing():
+def test_an_object_that_is_not_iterable_is_a_type_error_and_queues_nothing():
     with pipeline() as p:
         for wrong in (5, None, 3.5):
             with pytest.raises(TypeError):
@@ -103,7 +103,7 @@ def test_a_source_is_dropped_when_it_ends_and_when_the_pipeline_closes(line):
     assert long_ref() is None
 
 
-def test_pending_tells_whether_a_source_may_have_more(line):
+def test_pending_is_true_while_a_source_may_have_more_samples(line):
     p = pipeline(batch_size=2, lookahead_batches=2)
     assert p.pending is False
     p.push(line.all(range(100)))
@@ -174,7 +174,7 @@ def test_an_exception_from_iter_itself_propagates(line):
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit])
-def test_what_a_length_hint_raises_matters_only_if_it_is_no_exception(line, kind):
+def test_a_length_hint_may_raise_any_exception_but_others_propagate(line, kind):
     class Hinting:
         def __iter__(self):
             return iter(line.all([1, 2]))
@@ -196,7 +196,7 @@ MANY = 100  # more samples than queue and slots hold, so that what follows is fo
 
 
 @pytest.mark.parametrize("kind", ["refused", "raised"])
-def test_what_a_later_refill_finds_keeps_its_place_in_the_stream(line, kind):
+def test_an_error_found_by_a_later_refill_keeps_its_place_in_the_stream(line, kind):
     mine = LookupError("mine")
     with pipeline() as p:
         p.push(line.all(range(MANY)))
@@ -224,7 +224,7 @@ def test_a_deferred_error_is_raised_in_place_of_try_again(line):
             p.pop()
 
 
-def test_a_deferred_error_comes_behind_the_short_batch_before_it(line):
+def test_a_deferred_error_comes_after_the_short_batch_before_it(line):
     with pipeline(batch_size=4) as p:
         p.push(line.all(range(MANY)))
         p.push([line.at(200), line.beyond()])
@@ -253,7 +253,7 @@ def test_two_deferred_errors_come_in_order(line, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_what_is_no_exception_leaves_the_call_in_progress_at_once_and_loses_nothing(line, kind):
+def test_a_base_exception_leaves_the_current_call_at_once_and_loses_no_sample(line, kind):
     mine = kind("now")
     with pipeline() as p:
         p.push(Source([*line.all(range(MANY)), mine]))

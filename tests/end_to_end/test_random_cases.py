@@ -1,4 +1,4 @@
-"""Random cases: whatever the layout, boxes, output type and configuration, batches hold the bits other readers read.
+"""Random cases: for any layout, boxes, output type and configuration, batches have the bits that other readers read.
 
 60 cases by default, more by `--cases N` or DAMACY_CASES; one alone by `--case-seed NUMBER`. The last lines of the run
 say how many cases there were, how many differed and how many hung.
@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc):
 
 
 def is_for_the_host(number) -> bool:
-    """Some array has what no device decodes: filters, shards in shards, or codecs behind them."""
+    """Whether an array has parts that no device decodes: filters, shards in shards, or codecs after sharding."""
     layouts = random_cases.draw(number).layouts
     return any(layout.filters or layout.inner_shards or layout.encodes_shards for layout in layouts)
 
@@ -37,7 +37,7 @@ def test_case(number, tmp_path):
 
 
 def test_case_on_the_lazy_device(number, tmp_path, monkeypatch):
-    """All of it goes through the stream engine, as with a GPU; a missing wait would show as wrong bytes."""
+    """Runs the case on the stream engine, as with a GPU; a missing wait would give wrong bytes."""
     settings = damacy._pipeline.pipeline._native_settings
     more = {"host_device": "lazy", "device_from_bytes": 0}
     monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)

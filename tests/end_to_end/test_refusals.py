@@ -33,7 +33,7 @@ def grid(*chunks):
 BAD, NO, LIMIT = damacy.DecodeError, damacy.UnsupportedFormat, damacy.InvalidArgument
 DELETE = object()
 
-# name: (changes to the top level of zarr.json, class, reason, what the pointer begins with)
+# name: (changes to the top level of zarr.json, class, reason, beginning of the pointer)
 V3 = {
     "shape is missing": ({"shape": DELETE}, BAD, "metadata", None),
     "shape is no list": ({"shape": 5}, BAD, "metadata", "/shape"),
@@ -157,7 +157,7 @@ def rewrite(array, changes) -> None:
 
 
 def refusals(array):
-    """The error of push, after what open says was found to agree with it."""
+    """The error of push; also checks that open agrees with it."""
     shutil.rmtree(array.path / "c", ignore_errors=True)
     with pipeline() as p:
         with pytest.raises(damacy.DamacyError) as caught:
@@ -193,7 +193,7 @@ def test_v3_rows(array, row):
     check(array, refusals(array), *expected)
 
 
-def test_the_text_of_the_document(array):
+def test_the_error_in_the_documentation_has_its_documented_text(array):
     rewrite(array, {"codecs": [BYTES, named("zfp")]})
     assert "zarr.json: /codecs/1: codec 'zfp' is not supported" in str(refusals(array))
 
@@ -239,7 +239,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_documents_that_are_no_documents(array, text):
+def test_malformed_documents_are_refused(array, text):
     content, reason, pointer = TEXTS[text]
     (array.path / "zarr.json").write_bytes(content)
     check(array, refusals(array), BAD, reason, pointer)

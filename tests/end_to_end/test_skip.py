@@ -1,4 +1,4 @@
-"""`on_error="skip"`: rows that failed are left out, nothing else is."""
+"""`on_error="skip"`: only failed rows are left out."""
 
 import os
 
@@ -72,8 +72,8 @@ def test_a_batch_comes_without_its_failed_rows_and_keeps_id_and_order(rows, whic
         assert stats.batches_emitted == len(got)
 
 
-def test_pop_reads_on_behind_batches_that_vanish(rows):
-    """More of them than the queue holds: what follows is not pulled before they are gone."""
+def test_pop_continues_after_batches_of_which_all_rows_were_skipped(rows):
+    """There are more such batches than the queue holds, so later samples are pulled only after they are gone."""
     cut(rows, range(38))
     with pipeline(batch_size=2, dtype="u16", on_error="skip", lookahead_batches=2) as p:
         p.push(sample(rows, k) for k in range(40))
@@ -83,7 +83,7 @@ def test_pop_reads_on_behind_batches_that_vanish(rows):
             p.pop()
 
 
-def test_a_short_batch_of_which_nothing_is_left_is_not_delivered(rows):
+def test_a_short_batch_without_good_rows_is_not_delivered(rows):
     cut(rows, [4, 5])
     with pipeline(batch_size=4, dtype="u16", on_error="skip") as p:
         p.push([sample(rows, k) for k in range(6)])
@@ -94,14 +94,14 @@ def test_a_short_batch_of_which_nothing_is_left_is_not_delivered(rows):
         assert p.stats().batches_truncated == 1
 
 
-def test_a_vanished_batch_does_not_count_among_batches_n(rows):
+def test_a_skipped_batch_does_not_count_among_batches_n(rows):
     cut(rows, [2, 3])
     with pipeline(batch_size=2, dtype="u16", on_error="skip") as p:
         p.push([sample(rows, k) for k in range(8)])
         assert [b.sample_indices for b in p.batches(3) if b.release() is None] == [(0, 1), (4, 5), (6, 7)]
 
 
-def test_a_vanished_batch_holds_no_slot(rows):
+def test_a_skipped_batch_holds_no_slot(rows):
     cut(rows, [0, 1])
     with pipeline(batch_size=2, dtype="u16", on_error="skip", n_batches=1) as p:
         p.push([sample(rows, k) for k in range(4)])
@@ -109,7 +109,7 @@ def test_a_vanished_batch_holds_no_slot(rows):
         assert batch.sample_indices == (2, 3)
 
 
-def test_what_push_refuses_is_raised_with_skip_too(rows):
+def test_errors_of_push_are_raised_with_skip_too(rows):
     with pipeline(batch_size=2, dtype="u16", on_error="skip") as p:
         with pytest.raises(damacy.InvalidArgument):
             p.push([sample(rows, 0), sample(rows, 40)])
@@ -141,7 +141,7 @@ assert any("more in the same second" in line for line in said), said[-1]
 """
 
 
-def test_the_warnings_name_the_sample_and_are_few(rows):
-    """In a process of its own: ten records of a kind per second are logged, then the number of the others."""
+def test_warnings_name_the_sample_and_are_limited(rows):
+    """In a process of its own: ten records of a kind are logged per second, then the number of further ones."""
     cut(rows, range(40))
     child.run_well(WARNINGS, rows.path)

@@ -43,7 +43,7 @@ def numbers(shape, dtype):
 
 
 def check(path, dtype, shape):
-    """All of it by a pipeline, and crops of it by zarr-python, natively and not."""
+    """Reads the whole array by a pipeline, and crops by zarr-python, natively and not."""
     stock = zarr.open_array(path, mode="r")
     expected = np.asarray(stock[...])
     np.testing.assert_array_equal(expected, numbers(shape, dtype))
@@ -94,7 +94,7 @@ def test_packed_bits_of_zarr_python(chunk, compressor, tmp_path):
 
 
 @pytest.mark.parametrize("preset", [0, 6, 9, 9 | 1 << 31])
-def test_every_dictionary_of_a_preset_is_taken(preset, tmp_path):
+def test_every_dictionary_size_of_a_preset_is_read(preset, tmp_path):
     array = zarr.create_array(
         tmp_path, shape=(64,), dtype="u1", zarr_format=2, compressors=numcodecs.LZMA(preset=preset)
     )
@@ -105,7 +105,7 @@ def test_every_dictionary_of_a_preset_is_taken(preset, tmp_path):
             np.testing.assert_array_equal(row_bits(batch, "uint8")[0], np.arange(64))
 
 
-def test_one_line_tells_what_is_slow(tmp_path, caplog):
+def test_one_log_line_names_the_slow_codec(tmp_path, caplog):
     caplog.set_level(logging.INFO, "damacy")
     zarr.create_array(tmp_path / "a", shape=(8,), dtype="u2", compressors=[codecs.BZ2()])[...] = 5
     zarr.create_array(tmp_path / "b", shape=(8,), dtype="u2")[...] = 5
@@ -113,8 +113,8 @@ def test_one_line_tells_what_is_slow(tmp_path, caplog):
         for name in ("a", "b", "a"):
             p.push([damacy.Sample(tmp_path / name, [(0, 8)])])
             p.pop().release()
-    told = [r.getMessage() for r in caplog.records if "slowly" in r.getMessage()]
-    assert told == [f"decoded on the cores, slowly: {tmp_path / 'a'}: numcodecs.bz2"]
+    messages = [r.getMessage() for r in caplog.records if "slowly" in r.getMessage()]
+    assert messages == [f"decoded on the cores, slowly: {tmp_path / 'a'}: numcodecs.bz2"]
 
 
 def test_xz_with_filters_which_numcodecs_writes_and_does_not_read(tmp_path):

@@ -1,4 +1,4 @@
-"""What stands in a file's place; files that change."""
+"""Sockets, links, folders and so on in the place of files, and files that change."""
 
 import os
 import shutil
@@ -56,7 +56,7 @@ def pop_error(stored, axis, error=damacy.StorageError):
 
 @pytest.mark.parametrize("kind", SPECIAL)
 @pytest.mark.parametrize("sharded", [False, True], ids=["chunk", "shard"])
-def test_what_is_no_regular_file_in_place_of_data_is_a_storage_error_at_once(tmp_path, kind, sharded):
+def test_data_that_is_not_a_regular_file_is_a_storage_error_at_once(tmp_path, kind, sharded):
     stored = store(tmp_path / "a", (64,), (8,), shards=(32,) if sharded else None)
     stored.object(1).unlink()
     SPECIAL[kind](stored.object(1))
@@ -65,7 +65,7 @@ def test_what_is_no_regular_file_in_place_of_data_is_a_storage_error_at_once(tmp
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
-def test_what_is_no_regular_file_in_place_of_metadata(tmp_path, kind):
+def test_metadata_that_are_not_a_regular_file_are_an_error(tmp_path, kind):
     stored = store(tmp_path / "a", (64,), (8,))
     (stored.path / "zarr.json").unlink()
     SPECIAL[kind](stored.path / "zarr.json")
@@ -106,7 +106,7 @@ import os, sys
 import damacy
 from support.streaming import pipeline
 path = sys.argv[1]
-with pipeline(batch_size=1) as p:  # imports what others may not be able to: the package may lie in root's own folder
+with pipeline(batch_size=1) as p:  # imports as root: other users may not be able to read the package
     p.push([damacy.Sample(uri=path, aabb=[(0, 4)])])
     p.pop().release()
     try:
@@ -138,7 +138,7 @@ with pipeline(batch_size=1) as p:
 def test_no_permission_is_a_storage_error_never_fill(tmp_path_factory):
     import tempfile
 
-    root = tempfile.mkdtemp(prefix="damacy-test-")  # not below pytest's own folder, which others cannot enter
+    root = tempfile.mkdtemp(prefix="damacy-test-")  # not in pytest's folder, which other users cannot enter
     try:
         os.chmod(root, 0o755)
         stored = store(f"{root}/a", (64,), (8,))

@@ -80,7 +80,7 @@ class Walk:
             self.tokens.append(END)
 
     def pop(self) -> None:
-        # No name for the batch here: a deferred exception's traceback keeps this frame, and what it names, alive.
+        # No variable for the batch: a deferred exception's traceback keeps this frame and its variables alive.
         try:
             self.check_batch(self.pipeline.pop())
         except damacy.PopTimeout:

@@ -1,4 +1,4 @@
-"""Counters on scenarios whose every read and decode is known beforehand."""
+"""Counters in scenarios in which every read and decode is known."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ GAUGES = {"gpu_bytes_committed", "host_bytes_committed", "kept_bytes_committed"}
 
 
 def run(p, samples):
-    """One flushed run, all batches popped; gives the counters of this run alone."""
+    """Pushes and flushes one run and pops all batches; returns the counters of only this run."""
     p.stats_reset()
     p.push(samples)
     p.flush()
@@ -56,7 +56,7 @@ def test_fields_names_and_types():
         stats.bytes_read = 3
 
 
-def test_printed_statistics_are_what_was_counted(volume):
+def test_printed_statistics_equal_the_counters(volume):
     with pipeline(batch_size=4) as p:
         assert "1e+30" not in str(p.stats()) and str(p.stats().io) == "io: none yet"
         stats = run(p, [volume.sample((0, 8), (0, 8))] * 4)
@@ -84,7 +84,7 @@ def test_each_distinct_chunk_of_a_batch_is_read_and_decoded_once(volume):
         assert stats.h2d.count == 0
 
 
-def test_decoding_is_observed_by_waves_with_bytes_in_and_out(tmp_path):
+def test_decoding_counts_bytes_in_and_out(tmp_path):
     stored = store(tmp_path / "a", (4000,), (1000,), "uint16", compressor=Compressor("zstd"))
     with pipeline(batch_size=2) as p:
         stats = run(p, [stored.sample((0, 3000)), stored.sample((500, 3500))])
@@ -245,7 +245,7 @@ def test_the_steady_state_commits_nothing_more(volume):
     assert staging <= host + max(host // 4, 1 << 20)
 
 
-def test_explain_names_what_binds_and_what_would_help(volume):
+def test_explain_names_the_bottleneck_and_gives_advice(volume):
     with pipeline(batch_size=4) as p:
         nothing = p.explain()
         assert (nothing.binds, nothing.stages) == ("nothing yet", ())

@@ -33,7 +33,7 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_what_a_writer_writes_the_naive_reader_and_its_own_read(layout, tmp_path):
+def test_the_naive_reader_and_each_writers_own_reader_agree(layout, tmp_path):
     rng = np.random.default_rng(1)
     bits = values.punch_holes(rng, values.draw_bits(rng, layout.dtype, layout.shape, "smooth"), layout)
     can = [w for w in writers.ALL if w.can(layout)]
@@ -47,7 +47,7 @@ def test_what_a_writer_writes_the_naive_reader_and_its_own_read(layout, tmp_path
                 np.testing.assert_array_equal(as_bits(reader.read(path, layout), layout.dtype), bits)
 
 
-def test_writers_leave_out_what_is_all_fill(tmp_path):
+def test_writers_leave_out_objects_of_only_fill(tmp_path):
     layout = Layout(shape=(8,), chunks=(2,), shards=(4,), dtype="uint16", fill_bits=5)
     for writer in writers.ALL:
         data = from_bits(np.array([5, 5, 5, 5, 1, 2, 5, 5], np.uint16), "uint16")
@@ -75,7 +75,7 @@ def test_the_naive_reader_reads_shards_in_shards(tmp_path):
 
 
 def _safe_for_numpy(bits, source, target):
-    """Where NumPy and the rules of a batch must agree: no NaN, and no number beyond an integer target's ends."""
+    """Values for which NumPy and the rules of batches must agree: no NaN, no number beyond an integer type's range."""
     if source == "bool" or target == "bool":
         return np.ones(bits.shape, bool)
     with np.errstate(invalid="ignore"):

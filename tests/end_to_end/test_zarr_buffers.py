@@ -46,7 +46,7 @@ some_arrays = hnp.arrays(
 
 @SETTINGS
 @given(data=st.data(), model=some_arrays)
-def test_keys_give_what_numpy_gives(data, model):
+def test_indexing_equals_numpys(data, model):
     ours = device(model)
     basic = data.draw(hnp.basic_indices(model.shape, allow_newaxis=True))
     same(ours[basic], model[basic])
@@ -75,7 +75,7 @@ def test_assignment_casts_and_broadcasts_as_numpy_does(model, value):
 
 @SETTINGS
 @given(data=st.data(), model=some_arrays)
-def test_shapes_and_orders_are_numpys(data, model):
+def test_shapes_and_orders_equal_numpys(data, model):
     ours = device(model)
     assert ours.strides == model.strides
     same(ours.T, model.T)
@@ -121,7 +121,7 @@ def test_views_share_memory_and_copies_do_not():
         ours.T.reshape(-1, copy=False)
 
 
-def test_it_does_not_become_a_numpy_array_by_itself():
+def test_it_is_not_converted_to_a_numpy_array_implicitly():
     ours = device([1, 2])
     with pytest.raises(TypeError, match=r"\.numpy\(\)"):
         np.asarray(ours)
@@ -143,11 +143,11 @@ def test_numpy_makes_arrays_like_it():
         same(make([1, 2], "f4", like=ours), np.array([1, 2], "f4"))
     same(np.array([[1, 2]], order="F", ndmin=3, like=ours), np.array([[1, 2]], ndmin=3))
     assert np.asarray(ours, like=ours) is ours
-    np.array(ours, like=ours).fill(7)  # a copy, as ever
+    np.array(ours, like=ours).fill(7)  # a copy
     assert ours.numpy().tolist() == [1, 2]
 
 
-def test_orders_and_devices_that_are_none_are_refused():
+def test_invalid_orders_and_devices_are_refused():
     with pytest.raises(ValueError, match="order"):
         device([1, 2]).reshape(2, 1, order="Z")
     with pytest.raises(ValueError, match="order"):
@@ -173,7 +173,7 @@ def test_numpy_gets_host_memory_by_dlpack_without_a_copy():
         device([1]).__dlpack__(dl_device=(2, 0))
 
 
-def test_asarray_wraps_when_it_must_not_copy():
+def test_asarray_with_copy_false_wraps():
     model = np.arange(5)
     wrapped = device(model, copy=False)
     model[2] = 77
@@ -189,7 +189,7 @@ def test_asarray_wraps_when_it_must_not_copy():
 
 
 class Fake:
-    """An object that says that it is on a GPU."""
+    """An object that pretends to be on a GPU."""
 
     def __init__(self, **interface):
         self.__cuda_array_interface__ = {"shape": (0,), "typestr": "|u1", "data": (0, False), "version": 3} | interface
@@ -206,7 +206,7 @@ def test_the_cuda_array_interface_is_checked():
     assert gpu.NDBuffer(Fake(shape=(3, 0), typestr=">f4")).shape == (3, 0)
 
 
-def test_buffers_check_what_they_get():
+def test_buffers_check_their_arguments():
     for bad, text in [(np.zeros((2, 2), "u1"), "only 1-dim"), (np.zeros(2, "i1"), "only byte dtype")]:
         with pytest.raises(ValueError, match=f"array_like: {text} allowed"):
             gpu.Buffer(bad)
@@ -245,7 +245,7 @@ def test_host_arrays_warn_and_name_the_caller():
     gpu.NDBuffer.from_numpy_array([[1, 2]])
 
 
-def test_ndbuffers_do_what_zarrs_do():
+def test_ndbuffers_behave_as_those_of_zarr():
     nd = gpu.NDBuffer.create(shape=(2, 3), dtype=">i2", fill_value=5)
     assert nd.shape == (2, 3) and nd.dtype == np.dtype(">i2") and nd.as_numpy_array().tolist() == [[5] * 3] * 2
     assert type(nd[0]) is gpu.NDBuffer and nd[0, 0].as_scalar() == 5
@@ -328,7 +328,7 @@ def test_arrays_are_written_and_read_in_gpu_mode(tmp_path, options):
     assert np.array_equal(zarr.open_array(tmp_path / "a")[:], model)
 
 
-def test_enable_restores_and_disable_puts_back(tmp_path):
+def test_enable_and_disable_restore_the_configuration(tmp_path):
     def keys():
         return [zarr.config.get(k) for k in ("codec_pipeline.path", "buffer", "ndbuffer")]
 

@@ -1,4 +1,4 @@
-"""`damacy.zarr.enable` in programs that did not expect it: arrays that were opened before, and xarray."""
+"""`damacy.zarr.enable` in existing programs: arrays that were opened before, and xarray."""
 
 import pickle
 import warnings
@@ -51,7 +51,7 @@ def test_each_array_that_was_opened_before_is_named(path):
             assert len(read(z)) == 1
 
 
-def test_nothing_warns_where_nothing_is_wrong(path):
+def test_correct_programs_do_not_warn(path):
     early = zarr.open_array(path, mode="r+")
     with damacy.zarr.enable():
         ours = zarr.open_array(path, mode="r+")
@@ -85,7 +85,7 @@ def test_a_warning_that_is_an_error_fails_the_read(path):
 
 @pytest.fixture(params=[2, 3])
 def dataset(request, tmp_path):
-    """As a weather archive is written: times, packed values, attributes."""
+    """A dataset like a weather archive: times, packed values, attributes."""
     xarray = pytest.importorskip("xarray")
     times = np.datetime64("2020-01-01T00", "h") + np.arange(4)
     made = xarray.Dataset(
@@ -100,7 +100,7 @@ def dataset(request, tmp_path):
     return xarray, made, tmp_path / "era.zarr"
 
 
-def test_xarray_reads_natively_what_it_reads_without(dataset):
+def test_xarray_reads_the_same_values_natively(dataset):
     xarray, made, path = dataset
     damacy.zarr.reset_stats()
     with damacy.zarr.enable(strict=True):
@@ -147,7 +147,7 @@ def test_the_error_says_to_copy_a_device_array(path):
     assert np.array_equal(got.numpy(), X)
 
 
-def test_support_of_what_is_no_array_is_refused(path):
+def test_support_refuses_anything_but_arrays(path):
     group = zarr.create_group(zarr.storage.MemoryStore())
     for wrong in (group, str(path), None):
         with pytest.raises(TypeError, match="expected an opened zarr.Array"):
@@ -162,7 +162,7 @@ def test_one_element_of_a_device_array_is_a_python_number(path):
         float(damacy.asarray(X))
 
 
-def test_a_device_array_that_is_asked_to_compute_says_what_does(path):
+def test_computing_with_a_device_array_raises_an_error_with_advice(path):
     got = damacy.asarray(X)
     for name in ("mean", "cpu", "tolist"):
         with pytest.raises(AttributeError, match=rf"no attribute '{name}'.*torch\.from_dlpack.*\.numpy\(\)"):
@@ -174,7 +174,7 @@ def test_a_device_array_that_is_asked_to_compute_says_what_does(path):
 
 
 @pytest.mark.parametrize("wrong", [-3, "abc", 2.5])
-def test_a_number_of_threads_that_is_none_names_its_setting(path, wrong):
+def test_an_invalid_number_of_threads_is_refused_with_its_setting(path, wrong):
     with damacy.zarr.enable(strict=True):
         z = zarr.open_array(path, mode="r")
         with (

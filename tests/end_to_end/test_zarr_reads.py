@@ -34,7 +34,7 @@ DTYPES = ["?", "u1", "i1", "<u2", ">i2", "<i4", ">u4", "<i8", ">u8", "<f2", ">f4
 
 
 def content(dtype, shape=SHAPE, seed=1):
-    """Values with neighbours alike, in the array's own type."""
+    """Values similar to their neighbours, in the array's own type."""
     rng = np.random.default_rng(seed)
     return (rng.integers(0, 9, shape) * rng.integers(0, 7, shape)).astype(dtype)
 
@@ -164,7 +164,7 @@ def test_zero_dimensions_and_no_elements(tmp_path):
 
 
 class Getting(WrapperStore):
-    """All its bytes come through `get`, also where zarr's wrapper would hand many ranges on."""
+    """A store that gets all bytes by `get`, also where zarr's wrapper would forward many ranges."""
 
     if hasattr(Store, "get_ranges"):
         get_ranges = Store.get_ranges
@@ -184,7 +184,7 @@ class Counting(Getting):
 
 
 @pytest.mark.parametrize("shards", [None, SHARDS], ids=["plain", "sharded"])
-def test_other_stores_are_asked_for_each_object_once(shards):
+def test_each_object_is_requested_once_from_other_stores(shards):
     store = Counting(MemoryStore())
     stock = write(store, shards=shards, fill_value=9)
     ours, expected = opened(store), stock[2:7, 3:9]
@@ -196,7 +196,7 @@ def test_other_stores_are_asked_for_each_object_once(shards):
 
 @pytest.fixture
 def lazy_device(monkeypatch):
-    """Reads go the way of a GPU's, through host memory that is written at the last legal moment."""
+    """Reads as into a GPU, but to a lazy host device."""
 
     async def way(target):
         return damacy._native.lazy_device_reads(1 << 16), None
@@ -206,7 +206,7 @@ def lazy_device(monkeypatch):
 
 @pytest.mark.parametrize("shards", [None, SHARDS], ids=["plain", "sharded"])
 @pytest.mark.parametrize("compressors", COMPRESSORS_V3, ids=str)
-def test_the_way_through_a_device_gives_the_same(tmp_path, lazy_device, compressors, shards):
+def test_reads_through_a_device_give_the_same(tmp_path, lazy_device, compressors, shards):
     options = {"shards": shards, "compressors": COMPRESSORS_V3[compressors], "fill_value": 7}
     for dtype in ("<u2", ">f8", "?"):
         stock = write(tmp_path / dtype, dtype, **(options | ({"fill_value": 1} if dtype == "?" else {})))
@@ -272,7 +272,7 @@ def test_out_of_any_layout_is_written_in_place(tmp_path):
 
 
 class Noting(gpu.NDBuffer):
-    """Keeps which threads its elements are copied in."""
+    """Records the threads that copy its elements."""
 
     threads: ClassVar[list[str]] = []
 
@@ -306,7 +306,7 @@ async def name_of_thread():
     return threading.current_thread().name
 
 
-def test_what_cannot_be_read_natively_falls_back_and_strict_refuses(tmp_path):
+def test_formats_that_are_not_native_fall_back_and_strict_refuses_them(tmp_path):
     z = zarr.create_array(tmp_path / "s", shape=(3,), dtype="U5")
     z[:] = np.array(["a", "bc", "def"])
     ours = opened(tmp_path / "s", strict=False)
@@ -332,7 +332,7 @@ def test_blosc_of_blosclz_is_read_natively(tmp_path, layout):
     same(opened(tmp_path)[:], stock[:])
 
 
-def test_what_one_call_wrote_the_next_one_reads(tmp_path):
+def test_a_write_is_seen_by_the_next_read(tmp_path):
     write(tmp_path / "a", shards=SHARDS)
     ours = opened(tmp_path / "a")
     for value in range(200):
@@ -402,14 +402,14 @@ def test_a_shard_cut_short_is_an_error_from_every_store(tmp_path):
 
 
 class Ranged(WrapperStore):
-    """Takes many ranges at once, and gives the last ones first; `failure` comes instead of them."""
+    """A store with get_ranges, which returns the last ranges first, or raises `failure`."""
 
     def __init__(self, store):
         super().__init__(store)
         self.asked, self.failure = [], None
 
     async def get(self, key, prototype, byte_range=None):
-        assert byte_range is None or hasattr(byte_range, "suffix"), "only indices are asked for alone"
+        assert byte_range is None or hasattr(byte_range, "suffix"), "only indices are requested by themselves"
         return await self._store.get(key, prototype, byte_range)
 
     async def get_ranges(self, key, byte_ranges, *, prototype, **limits):
@@ -420,7 +420,7 @@ class Ranged(WrapperStore):
             yield [(index, await self._store.get(key, prototype, byte_range))]
 
 
-def test_a_store_that_takes_ranges_is_asked_for_the_chunks_of_a_shard_at_once():
+def test_all_chunks_of_a_shard_are_requested_at_once_from_a_store_with_get_ranges():
     store = Ranged(MemoryStore())
     stock = write(store._store, shards=SHARDS, compressors=None)
     gap = "array.sharding_coalesce_max_gap_bytes"
@@ -439,7 +439,7 @@ def test_a_store_that_takes_ranges_is_asked_for_the_chunks_of_a_shard_at_once():
 
 
 @pytest.mark.skipif(not hasattr(ArrayConfig, "sharding_coalesce_max_gap_bytes"), reason="zarr 3.3 and later")
-def test_an_array_says_itself_how_ranges_of_its_shards_are_merged():
+def test_the_arrays_own_settings_decide_how_ranges_are_merged():
     store = Ranged(MemoryStore())
     stock = write(store._store, shards=SHARDS, compressors=None)
     own = {"sharding_coalesce_max_gap_bytes": 7, "sharding_coalesce_max_bytes": 4096}
@@ -454,7 +454,7 @@ def test_an_array_says_itself_how_ranges_of_its_shards_are_merged():
     assert {limits["max_gap_bytes"] for _, limits in store.asked} == {1 << 20}
 
 
-def test_what_zarr_warns_about_codecs_comes_when_the_array_is_opened(tmp_path):
+def test_zarrs_warnings_about_codecs_come_when_the_array_is_opened(tmp_path):
     codecs = [zarr.codecs.ShardingCodec(chunk_shape=(4, 4)), zarr.codecs.GzipCodec()]
     with pytest.warns(UserWarning, match="Combining a `sharding_indexed` codec"):
         zarr.create(store=tmp_path / "a", shape=(8, 8), chunks=(8, 8), dtype="u2", zarr_format=3, codecs=codecs)
@@ -469,7 +469,7 @@ def test_what_zarr_warns_about_codecs_comes_when_the_array_is_opened(tmp_path):
 
 
 class Careless(Getting):
-    """Gives what `answer` makes of a range; of the index, which is asked for from the end, if `of_index`."""
+    """A store that returns `answer` of each range, or, with `of_index`, of the index (a suffix request)."""
 
     def __init__(self, store):
         super().__init__(store)
@@ -493,7 +493,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("of_index", [False, True], ids=["chunks", "index"])
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-def test_a_store_that_gives_other_than_the_range_asked_for_is_an_error_that_names_it(answer, of_index):
+def test_a_store_that_returns_another_range_is_an_error_that_names_it(answer, of_index):
     store = Careless(MemoryStore())
     write(store, shards=SHARDS, compressors=None)
     ours = opened(store)
@@ -504,7 +504,7 @@ def test_a_store_that_gives_other_than_the_range_asked_for_is_an_error_that_name
     assert caught.value.reason in ("short-read", "io")
 
 
-def test_an_index_of_another_store_that_names_nothing_is_an_error_that_names_it():
+def test_an_invalid_index_from_another_store_is_an_error_that_names_it():
     store = Careless(MemoryStore())
     write(store, shards=SHARDS, compressors=None)
     ours = opened(store)
@@ -614,7 +614,7 @@ def test_points_of_missing_chunks_are_fill_and_each_item_has_its_status(tmp_path
     same(opened(store).vindex[points], copied.vindex[points])
 
 
-def test_local_stores_of_other_classes_are_asked(tmp_path):
+def test_local_stores_of_other_classes_are_read_through_their_interface(tmp_path):
     class Mine(LocalStore):
         async def get(self, key, *args, **kwargs):
             got.append(key)
@@ -653,7 +653,7 @@ NESTED = {
 @pytest.mark.filterwarnings("ignore")  # zarr advises against codecs behind sharding
 @pytest.mark.parametrize("where", ["files", "memory", "device"])
 @pytest.mark.parametrize("codecs", NESTED, ids=str)
-def test_shards_in_shards_and_codecs_behind_them_are_native(tmp_path, request, codecs, where):
+def test_shards_in_shards_and_codecs_after_them_are_native(tmp_path, request, codecs, where):
     if where == "device":
         request.getfixturevalue("lazy_device")
     store = MemoryStore() if where == "memory" else tmp_path / "a"

@@ -1,4 +1,4 @@
-"""Tests that need a GPU, and the same tests on the host where what they show does not depend on a device.
+"""Tests that need a GPU, and the same tests on the host if they do not depend on a device.
 
 `pytest tests/gpu -m gpu` runs those on the GPU; without one the host's remain, which keep the tests themselves right.
 """
@@ -18,7 +18,7 @@ ON_GPU = pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU])
 
 
 def pytest_collection_modifyitems(items):
-    """Tests marked `gpu` as a whole skip where there is none."""
+    """Skips tests marked `gpu` if there is no GPU."""
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(NO_GPU)
@@ -26,19 +26,19 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(params=["cpu", ON_GPU])
 def device(request) -> str:
-    """For tests of both back ends."""
+    """Runs a test on both back ends."""
     return request.param
 
 
 @pytest.fixture
 def rounds(request) -> int:
-    """Of tests that provoke races: few by default, more by `--rounds N`."""
+    """The number of rounds of tests that provoke races: few by default, more by `--rounds N`."""
     return request.config.getoption("--rounds", default=None) or 60
 
 
 @pytest.fixture
 def device_decodes(monkeypatch):
-    """Call it: the GPU decodes from then on, however little there is; else small loads go to the cores."""
+    """A function after which the GPU decodes also small batches, which the cores would decode otherwise."""
     settings = pipeline_module._native_settings
 
     def switch(on: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""A hundred batches under a load that decoding binds: each is compared, in push order."""
+"""A hundred batches with decoding as the bottleneck: each is compared, in push order."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from support.streaming import pipeline, store
 pytestmark = pytest.mark.timeout(300)
 
 BATCHES = 100
-# (arrays, extent, chunk, crop, samples a batch): a sample is a small part of the chunks that it touches
+# (arrays, extent, chunk, crop, samples per batch): a sample is a small part of the chunks that it touches
 LOADS = {"cpu": (2, 64, 16, 12, 8), "cuda": (4, 192, 32, 24, 64)}
 CODECS = {
     "zstd": Compressor("zstd", level=1),

@@ -49,7 +49,7 @@ def feed(stored):
 
 
 def consume(batch, stream):
-    """Exports on `stream` and lets go of all of it."""
+    """Exports on `stream`, then drops the tensor and the batch."""
     delete = dlpack_struct.consume(batch.__dlpack__(stream=stream))
     batch.release()
     delete()
@@ -74,7 +74,7 @@ def test_a_pipeline_produces_while_a_graph_is_captured(feed, capture, mode):
 
 
 def feed_in_thread(feed) -> None:
-    """A batch is popped, compared and given back by another thread than the capturing one."""
+    """A thread other than the capturing one pops, compares and releases a batch."""
     in_thread(lambda: feed.pop().release())
 
 
@@ -98,7 +98,7 @@ LEGACY, OTHERS = (None, 1), (2, -1, "own")
 
 
 def die_during_a_capture(feed, stream, kernels, mode, named) -> int:
-    """All slots are given back while a graph is captured; gives the graph."""
+    """Releases all slots while a graph is captured; returns the graph."""
     named = cuda_driver.new_stream() if named == "own" else named
     batches = [feed.pop(), feed.pop()]
     deleters = [dlpack_struct.consume(batch.__dlpack__(stream=named)) for batch in batches]
@@ -109,15 +109,15 @@ def die_during_a_capture(feed, stream, kernels, mode, named) -> int:
             batch.release()
             delete()
         kernels.delay(stream, 0.01)
-    finally:  # a capture that is left open would forbid this thread much else
+    finally:  # an open capture would forbid many other calls on this thread
         graph = cuda_driver.end_capture(stream)
     return graph
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("named", [*LEGACY, *OTHERS])
-def test_a_batch_that_dies_during_a_capture_that_shows_leaves_it_whole(feed, capture, mode, named):
-    """Captures on streams that the legacy default stream would wait for show there."""
+def test_freeing_a_batch_during_a_detectable_capture_does_not_break_it(feed, capture, mode, named):
+    """Captures on streams that the legacy default stream waits for can be detected on that stream."""
     stream = cuda_driver.new_stream(cuda_driver.BLOCKING)
     cuda_driver.run_graph(die_during_a_capture(feed, stream, capture[1], mode, named), stream)
     for _ in range(6):
@@ -126,7 +126,7 @@ def test_a_batch_that_dies_during_a_capture_that_shows_leaves_it_whole(feed, cap
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("named", LEGACY)
-def test_a_batch_of_the_default_stream_that_dies_during_any_capture_leaves_it_whole(feed, capture, mode, named):
+def test_freeing_a_batch_of_the_default_stream_does_not_break_any_capture(feed, capture, mode, named):
     cuda_driver.run_graph(die_during_a_capture(feed, *capture, mode, named), capture[0])
     for _ in range(6):
         feed.pop().release()
@@ -134,7 +134,7 @@ def test_a_batch_of_the_default_stream_that_dies_during_any_capture_leaves_it_wh
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("named", OTHERS)
-def test_slots_come_back_whatever_becomes_of_a_capture_that_does_not_show(feed, capture, mode, named):
+def test_slots_are_released_during_a_capture_that_cannot_be_detected(feed, capture, mode, named):
     """`cuCtxRecordEvent` breaks captures on non-blocking streams, which cannot be detected (measured, driver 580):
     the capture may be lost, batches may not."""
     try:
@@ -146,7 +146,7 @@ def test_slots_come_back_whatever_becomes_of_a_capture_that_does_not_show(feed, 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_release_on_the_captured_stream_is_put_off(feed, capture, mode):
+def test_release_on_the_captured_stream_is_deferred(feed, capture, mode):
     stream, kernels = capture
     batches = [feed.pop(), feed.pop()]
     cuda_driver.begin_capture(stream, MODES[mode])
@@ -160,8 +160,8 @@ def test_release_on_the_captured_stream_is_put_off(feed, capture, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_exporting_to_the_captured_stream_leaves_the_capture_whole(feed, capture, mode):
-    """The graph reads a batch that was ready before: nothing outside of the graph may enter it."""
+def test_exporting_to_the_captured_stream_does_not_break_the_capture(feed, capture, mode):
+    """The graph reads a batch that was ready before the capture: no other work may be added to the graph."""
     stream, kernels = capture
     batch = feed.pop()
     cuda_driver.begin_capture(stream, MODES[mode])
@@ -196,7 +196,7 @@ def test_torch_graphs_are_captured_and_replayed_while_a_pipeline_runs(feed):
         assert total.item() == 2 * int(feed.stored.row(BOXES[number % len(BOXES)]).astype("i8").sum())
 
 
-# --- streams that die -------------------------------------------------------------------------------------------------
+# --- destroyed streams ------------------------------------------------------------------------------------------------
 
 DEAD_STREAM = """
 import sys
@@ -224,7 +224,7 @@ with damacy.Pipeline(config) as running:
             kernels.delay(stream, 1)
             batch.release(stream)
             driver.destroy_stream(stream)
-        else:  # an event that is gone when the slot is wanted again
+        else:  # an event that is destroyed before the slot is reused
             event = driver.new_event()
             driver.record(event, stream)
             class Named: cuda_event = event
@@ -237,6 +237,6 @@ print("ok")
 
 @pytest.mark.parametrize("n_batches", [1, 2])
 @pytest.mark.parametrize("how", ["capsule", "release", "event"])
-def test_a_stream_may_be_destroyed_before_its_batch_is_let_go(stored, how, n_batches):
-    """In a process of its own: recording on a dead stream would crash it."""
+def test_a_stream_may_be_destroyed_before_its_batch_is_released(stored, how, n_batches):
+    """In a process of its own: recording an event on a destroyed stream would crash it."""
     assert child.run_well(DEAD_STREAM, stored.path, how, n_batches, limit_s=60).stdout == "ok\n"

@@ -77,7 +77,7 @@ def test_the_device_is_known_before_anything_is_exported(popped, device):
     assert batch.__dlpack_device__() == ((2, 0) if device == "cuda" else (1, 0))
 
 
-def test_a_capsule_says_all_that_consumers_need(popped, device):
+def test_a_capsule_has_all_fields_that_consumers_need(popped, device):
     batch, _ = popped
     for version, name in ((None, "dltensor"), ((0, 8), "dltensor"), ((1, 0), "dltensor_versioned")):
         capsule = batch.__dlpack__(max_version=version)
@@ -90,7 +90,7 @@ def test_a_capsule_says_all_that_consumers_need(popped, device):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda"])
-def test_streams_are_numbered_as_dlpack_has_it(popped):
+def test_streams_are_numbered_as_in_dlpack(popped):
     from support import cuda_driver
 
     batch, _ = popped
@@ -103,7 +103,7 @@ def test_streams_are_numbered_as_dlpack_has_it(popped):
 
 
 @pytest.mark.parametrize("device", ["cpu"])
-def test_host_batches_know_no_stream(popped):
+def test_host_batches_refuse_streams(popped):
     batch, _ = popped
     for wrong in (0, 1, 2, -1, "1"):
         with pytest.raises(BufferError):
@@ -120,7 +120,7 @@ def test_a_copy_to_the_host_is_complete_and_outlives_the_batch(popped, device):
     assert seen.bytes(len(wanted)) == wanted
 
 
-def test_what_is_no_view_and_no_copy_to_the_host_is_refused(popped, device):
+def test_exports_other_than_views_and_host_copies_are_refused(popped, device):
     batch, _ = popped
     for other in ((2, 9), (3, 0), (1, 1)) + (((2, 0),) if device == "cpu" else ()):
         with pytest.raises(BufferError):
@@ -132,7 +132,7 @@ def test_what_is_no_view_and_no_copy_to_the_host_is_refused(popped, device):
     assert own.address == batch.info.device_ptr
 
 
-def test_a_copy_on_the_own_device_is_memory_of_its_own(popped, device):
+def test_a_copy_on_the_same_device_has_its_own_memory(popped, device):
     batch, wanted = popped
     capsule = batch.__dlpack__(copy=True, max_version=(1, 1))
     seen = dlpack_struct.view(capsule)

@@ -26,7 +26,7 @@ def one_batch(running):
 """
 
 
-QUIET = {"PYTHONWARNINGS": "ignore"}  # what torch says of its own dependencies
+QUIET = {"PYTHONWARNINGS": "ignore"}  # for warnings of torch about its dependencies
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def run(tmp_path):
     return run
 
 
-def test_without_a_context_and_without_torch_the_cures_are_named(run):
+def test_without_a_context_and_torch_the_error_says_what_to_do(run):
     run("""
     try:
         pipeline()
@@ -135,7 +135,7 @@ def test_importing_torch_is_enough(run):
 
 
 def test_torch_initialised_has_no_context_current_until_it_is_made_to(run):
-    """What making torch's context current rests on, and how it is done."""
+    """The behaviour of torch on which making its context current relies, and the call that does it."""
     pytest.importorskip("torch")
     run("""
     import torch
@@ -218,7 +218,7 @@ def made(**options):
 
 
 @pytest.mark.parametrize(("rank", "warned"), [("1", 1), ("0", 0), ("x", 0), ("", 0), (" 7 ", 1)])
-def test_local_rank_unlike_the_device_is_warned_of_once(run, rank, warned):
+def test_a_local_rank_other_than_the_device_warns_once(run, rank, warned):
     program = textwrap.dedent(RANKS) + textwrap.dedent(f"""
     driver.set_current(driver.primary_context())
     assert made() == [UserWarning] * {warned}
@@ -227,7 +227,7 @@ def test_local_rank_unlike_the_device_is_warned_of_once(run, rank, warned):
     run(program, environ={"LOCAL_RANK": rank})
 
 
-def test_local_rank_is_not_looked_at_for_an_explicit_device(run):
+def test_local_rank_is_ignored_for_an_explicit_device(run):
     program = textwrap.dedent(RANKS) + textwrap.dedent("""
     driver.set_current(driver.primary_context())
     assert made(device=0) == made(device="cuda") == made(device="cpu") == []

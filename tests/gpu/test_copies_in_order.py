@@ -1,4 +1,4 @@
-"""A copy of a batch has what its consumers' queued work leaves there. That work sleeps on the device first."""
+"""A copy of a batch comes after queued work of its consumers, which here sleeps on the device first."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def by_dlpack_as_a_copy(batch):
 
 
 class _Exports:
-    """A batch that is exported with more arguments than torch gives."""
+    """A batch that is exported with more arguments than torch passes."""
 
     def __init__(self, batch, **options) -> None:
         self._batch, self._options = batch, options

@@ -77,7 +77,7 @@ def samples_of(uri: Path, seed: int, count: int) -> list[damacy.Sample]:
 
 
 def batches(monkeypatch, device, samples, dtype: str, by_device: bool, decoder: str = "auto") -> list[bytes]:
-    """What `device` makes of the samples; `by_device`: a GPU decodes however little there is."""
+    """The batches of `device`; `by_device`: a GPU decodes small batches too."""
     settings = pipeline_module._native_settings
     more = {"device_from_bytes": 0} if by_device else {}
     monkeypatch.setattr(pipeline_module, "_native_settings", lambda config: settings(config) | more)
@@ -122,7 +122,7 @@ def test_nvcomp_gives_the_same_bytes(tmp_path, monkeypatch, codec):
     assert batches(monkeypatch, 0, samples, "f32", True, decoder="nvcomp") == wanted
 
 
-def test_a_damaged_chunk_fails_its_batch_alone_and_says_where(tmp_path, monkeypatch):
+def test_a_damaged_chunk_fails_only_its_batch_and_is_named(tmp_path, monkeypatch):
     values = (np.random.default_rng(0).poisson(30, SHAPE) * 7).astype("uint16")
     uri = write(tmp_path / "a", values, "zstd")
     damaged = bytearray((uri / "c.1.1.1").read_bytes())
@@ -143,7 +143,7 @@ def test_a_damaged_chunk_fails_its_batch_alone_and_says_where(tmp_path, monkeypa
             assert (batch.numpy()[0] == values[80:88, 50:90, 70:120]).all()
 
 
-def test_torch_reads_batches_where_they_lie(tmp_path):
+def test_torch_reads_batches_without_a_copy(tmp_path):
     torch = pytest.importorskip("torch")
     torch.cuda.synchronize()
     values = (np.random.default_rng(0).poisson(30, SHAPE) * 7).astype("uint16")
@@ -176,7 +176,7 @@ def test_a_slot_is_not_written_while_a_consumers_kernels_run(tmp_path):
         for i, (start, stop) in enumerate(boxes):
             with torch.cuda.stream(streams[i % 2]), pipeline.pop() as batch:
                 tensor = torch.from_dlpack(batch)
-                torch.cuda._sleep(200_000)  # the slot is given back long before this stream has read it
+                torch.cuda._sleep(200_000)  # the slot is released long before this stream has read it
                 wrong += (tensor[0] != whole[start:stop, :64, :64]).any()
                 del tensor
             streams[(i + 1) % 2].wait_stream(streams[i % 2])

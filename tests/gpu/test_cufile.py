@@ -1,4 +1,4 @@
-"""File I/O on a GPU's memory: every way in and out of it, in order with the streams of others."""
+"""File I/O on GPU memory: every engine, reads and writes, ordered with streams of other libraries."""
 
 import ctypes
 import os
@@ -46,7 +46,7 @@ def host(tensor):
 
 @pytest.mark.parametrize("block", [1 << 12, 1 << 16, 1 << 20, 16 << 20])
 @pytest.mark.parametrize("task_size", [50_000, 4 << 20, 1 << 40])
-def test_reads_land_whole(path, block, task_size):
+def test_reads_are_complete(path, block, task_size):
     size = 500_000 if task_size < 1 << 20 else 20_000_000
     with defaults.set("bounce_buffer_size", block), CuFile(path) as f:
         target = on_gpu(size)
@@ -55,7 +55,7 @@ def test_reads_land_whole(path, block, task_size):
         assert f.counters()["staging_read_bytes"] == size
 
 
-def test_the_end_of_the_file_leaves_the_rest(path):
+def test_a_read_at_the_end_of_the_file_leaves_the_rest_unchanged(path):
     with CuFile(path) as f:
         target = on_gpu(100_000) + 7
         assert f.pread(target, file_offset=DATA.size - 1000, task_size=300).get() == 1000
@@ -92,7 +92,7 @@ def test_work_queued_before_is_waited_for_and_the_host_is_not(path, tmp_path):
     assert (host(target) == DATA[: 1 << 20]).all()
 
 
-def test_a_stream_waits_in_the_place_of_the_host(path):
+def test_wait_stream_lets_a_stream_wait_instead_of_the_host(path):
     target, side = on_gpu(30_000_000), torch.cuda.Stream()
     torch.cuda.synchronize()
     with CuFile(path) as f:
@@ -105,7 +105,7 @@ def test_a_stream_waits_in_the_place_of_the_host(path):
         assert future.get() == 30_000_000
 
 
-def test_gathers_are_one_batch_a_slot(path):
+def test_gathers_copy_each_staging_slot_at_once(path):
     rng = np.random.default_rng(0)
     sizes = np.full(1000, 16 << 10, np.int64)
     offsets = rng.permutation(2000)[:1000].astype(np.int64) * 20_000
@@ -146,7 +146,7 @@ def test_raw_calls(path, tmp_path):
         first = f.raw_read_async(target, side.cuda_stream, None, 4096)
         second = out.raw_write_async(target, side.cuda_stream, None, 8192)
         assert (first.check_bytes_done(), second.check_bytes_done()) == (100_000, 100_000)
-        f.raw_read_async(target, side.cuda_stream)  # and dropped
+        f.raw_read_async(target, side.cuda_stream)  # the result is dropped
         side.synchronize()
         assert (host(target) == DATA[:100_000]).all()
     assert np.fromfile(tmp_path / "out", np.uint8)[8192 : 8192 + 100_000].tobytes() == DATA[4096:104_096].tobytes()
@@ -171,7 +171,7 @@ def test_no_context_need_be_current(path):
     assert (host(target) == DATA[:5_000_000]).all()
 
 
-def test_a_graph_that_is_captured_stays_whole(path):
+def test_a_captured_graph_is_not_broken(path):
     target, graph = on_gpu(1000), torch.cuda.CUDAGraph()
     other = on_gpu(1000)
     torch.cuda.synchronize()
@@ -206,7 +206,7 @@ def test_other_libraries_arrays(path):
         assert f.read(ordered) == 1000 and ordered.get().tobytes() == DATA[:1000].tobytes()
 
 
-def test_pinned_bytes_are_given_back(path):
+def test_pinned_memory_is_freed(path):
     with CuFile(path) as f:
         f.read(on_gpu(20_000_000))
     assert cufile.counters()["pinned_bytes"] > 0

@@ -19,7 +19,7 @@ def read_whole(path, device, shape, **options) -> tuple[np.ndarray, damacy.Stats
             return batch.numpy()[0].copy(), pipeline.stats()
 
 
-def test_more_chunks_than_a_wave_has_frames_are_right(device, device_decodes, tmp_path):
+def test_a_batch_with_more_chunks_than_frames_of_a_wave_is_right(device, device_decodes, tmp_path):
     device_decodes()
     bits = (np.arange(80_000 * 8) // 3 % 65536).astype(np.uint16)
     store(tmp_path / "a", bits.shape, (8,), shards=(8 * 8000,), bits=bits, compressor=Compressor("zstd", level=1))
@@ -33,7 +33,7 @@ def test_more_chunks_than_a_wave_has_frames_are_right(device, device_decodes, tm
 
 
 @pytest.mark.parametrize("compressor", [None, Compressor("zstd", level=1), Compressor("blosc", blocksize=4096)])
-def test_axes_that_do_not_merge_are_right(device, device_decodes, tmp_path, compressor):
+def test_boxes_with_axes_that_do_not_merge_are_right(device, device_decodes, tmp_path, compressor):
     device_decodes()
     shape = (2,) * 14
     order = tuple(reversed(range(14)))

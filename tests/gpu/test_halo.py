@@ -20,7 +20,7 @@ DIMS = ("i", "j", "k")
 
 
 def layouts(shape, dtype, order, seed):
-    """The same values on the host and on the device, `order` saying which dimension runs slowest."""
+    """The same values on the host and on the device; `order` lists dimensions from slowest to fastest."""
     torch.manual_seed(seed)
     raw = torch.randint(0, 2 if dtype == "bool" else 120, shape)
     host = raw.to(getattr(torch, dtype)).permute(order).contiguous().permute([order.index(a) for a in range(3)])
@@ -57,7 +57,7 @@ def expect_the_same_bytes(shape, dtype, wire, order):
                 arguments = [[fields[0]] * 2, [fields[1]] * 2] if vector else [[fields[0]] * 2]
                 t.async_pack(*arguments)
                 packed = t.get_pack_buffer().array.clone()
-                # The x slot of an odd turn is unpacked as it came: sizes agree, as both boxes are square in count.
+                # The x slot of an odd rotation is unpacked without rotating: the boxes have equal numbers of cells.
                 t.get_unpack_buffer().array.copy_(packed[: t.get_unpack_buffer().array.numel()])
                 torch.cuda.synchronize()
                 t.async_unpack(*arguments)
@@ -74,7 +74,7 @@ def test_both_devices_pack_and_unpack_the_same_bytes(dtype, wire, order):
     expect_the_same_bytes((23, 23, 13), dtype, wire, order)
 
 
-# Rows long enough to go by windows, at all the alignments that 79 elements next to each other have.
+# Rows long enough to be copied by windows, at all alignments that rows of 79 elements have.
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32"])
 @pytest.mark.parametrize("levels", [79, 80, 127])
 def test_long_rows_of_small_elements_are_the_same_bytes_at_any_alignment(dtype, levels):
@@ -88,7 +88,7 @@ def simple(n=1 << 22):
     return array, [halo.HaloExchangeSpec(q, everything, 0, everything)]
 
 
-def test_packing_follows_the_current_stream_and_precedes_what_comes_next_there():
+def test_packing_is_ordered_on_the_current_stream():
     array, specs = simple()
     with halo.HaloDataTransformer.get(torch, specs, device="cuda") as t, torch.cuda.stream(torch.cuda.Stream()):
         torch.cuda._sleep(20_000_000)
@@ -112,7 +112,7 @@ def test_all_transformers_of_one_launch_wait_for_it():
                 assert (t.get_pack_buffer().array.cpu() == wanted).all()
 
 
-def test_unpacking_follows_streams_named_after():
+def test_unpacking_is_ordered_after_the_streams_in_after():
     array, specs = simple()
     side = torch.cuda.Stream()
     with halo.HaloDataTransformer.get(torch, specs, device="cuda") as t:
@@ -125,7 +125,7 @@ def test_unpacking_follows_streams_named_after():
         assert (array == 3).all()
 
 
-def test_a_buffer_given_back_in_flight_is_not_overwritten_early():
+def test_a_buffer_returned_in_flight_is_not_overwritten_early():
     array, specs = simple()
     for value in range(4):
         with torch.cuda.stream(torch.cuda.Stream()):
@@ -161,7 +161,7 @@ def test_the_gpu_class_refuses_host_arrays():
             t.async_pack([torch.zeros(16, dtype=torch.float64)])
 
 
-def test_messages_on_the_host_are_packed_on_the_device_and_cross_once():
+def test_messages_on_the_host_are_packed_on_the_device_and_copied_once():
     fields = [layouts((23, 23, 13), "float32", (0, 1, 2), seed)[1] for seed in (1, 2)]
     xs, ys = (specs_for(f, 1) for f in fields)
     x, y = ([f] * 2 for f in fields)
@@ -197,7 +197,7 @@ class OnlyDlpack:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_arrays_that_only_dlpack_tells_of_are_packed_behind_what_made_them(dtype):
+def test_arrays_with_only_dlpack_are_packed_after_pending_work_on_them(dtype):
     array = torch.zeros(1 << 20, dtype=dtype, device="cuda")
     q = halo.QuantityHaloSpec(
         0, (array.element_size(),), array.element_size(), array.shape, (0,), array.shape, ("k",), torch, dtype
@@ -228,7 +228,7 @@ def test_one_launch_for_all_fields_and_edges():
         assert not any("Memcpy" in n for n in names)
 
 
-def test_padding_on_a_gpu_is_the_hosts():
+def test_padding_on_a_gpu_equals_the_hosts():
     from damacy.halo.torch import empty_padded, pad, padding
 
     plan = padding(halo.Cartesian((1, 1), True, dims=("h", "w")), 0, 1, halo.Local(1), dims="nchw")
@@ -240,7 +240,7 @@ def test_padding_on_a_gpu_is_the_hosts():
     assert torch.equal(pad(x, plan).cpu().float(), want)
 
 
-def test_numbers_beyond_four_gigabytes_are_reached():
+def test_offsets_beyond_four_gigabytes_work():
     if torch.cuda.mem_get_info()[0] < 12 << 30:
         pytest.skip("needs 12 GiB")
     array = torch.zeros((2, (1 << 31) + 16), dtype=torch.uint8, device="cuda")

@@ -17,7 +17,7 @@ pytestmark = [
     ),
 ]
 CELLS = 1 << 22  # a message of 32 MiB: its copies take long enough to be overtaken
-DELAY = 20_000_000  # cycles of a stream that is late, about 10 ms
+DELAY = 20_000_000  # cycles by which a stream is delayed, about 10 ms
 ROUNDS = 6
 
 
@@ -46,8 +46,8 @@ def expect_halos(seen):
 
 @pytest.mark.parametrize("late", [0, 1])
 @pytest.mark.parametrize("by_argument", [False, True])
-def test_a_stream_a_rank(late, by_argument):
-    """One thread, as the docs have it: starts all ranks, then finishes them. One rank's stream is late."""
+def test_each_rank_may_use_its_own_stream(late, by_argument):
+    """One thread, as in the documentation, starts all ranks, then finishes them. One rank's stream is delayed."""
     streams = [torch.cuda.Stream() for _ in range(2)]
     arrays = [new_array() for _ in range(2)]
     made, seen = exchangers(arrays[0]), {}
@@ -74,7 +74,7 @@ def test_a_stream_a_rank(late, by_argument):
     expect_halos(seen)
 
 
-def test_a_thread_and_a_stream_a_rank():
+def test_each_rank_may_use_its_own_thread_and_stream():
     arrays = [new_array() for _ in range(2)]
     made, seen, failures = exchangers(arrays[0]), {}, []
     torch.cuda.synchronize()
@@ -102,7 +102,7 @@ def test_a_thread_and_a_stream_a_rank():
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_rank_may_change_its_stream_within_an_exchange(depth):
-    """Buffers are used again on other streams: receives come after the unpacking of the exchange before."""
+    """Buffers are reused on other streams: receives must come after the unpacking of the previous exchange."""
     streams = [torch.cuda.Stream() for _ in range(4)]
     arrays = [[new_array() for _ in range(ROUNDS)] for _ in range(2)]
     made, seen = exchangers(arrays[0][0], depth), {}
@@ -132,7 +132,7 @@ def test_the_host_does_not_wait_for_messages():
             made[rank].finish(tokens[rank])
 
     with torch.cuda.stream(stream):
-        exchange()  # takes memory and uploads plans, which may wait
+        exchange()  # allocates memory and uploads plans, which may wait
         torch.cuda.synchronize()
         torch.cuda._sleep(2_000_000_000)
         late = stream.record_event()

@@ -1,4 +1,4 @@
-"""More rows that want one chunk than a wave has descriptors for: they are placed a few at a time."""
+"""More rows of one chunk than a wave has descriptors for: they are placed a few at a time."""
 
 import numpy as np
 import pytest
@@ -9,10 +9,10 @@ import damacy
 
 pytestmark = pytest.mark.timeout(120)
 
-ROWS, EDGE = 40_000, 4  # so many that nearly all of the chunk is wanted
+ROWS, EDGE = 40_000, 4  # so many that nearly all of the chunk is needed
 
 
-def test_tens_of_thousands_of_rows_of_one_chunk_are_right(device, tmp_path):
+def test_batches_of_tens_of_thousands_of_rows_of_one_chunk_are_right(device, tmp_path):
     rng = np.random.default_rng(5)  # the chunk has to fit a slab of 1 MiB: elements of few bits
     bits = rng.integers(0, 4, (64, 128, 128)).astype(np.uint16)
     store(tmp_path / "a", bits.shape, bits.shape, "uint16", bits=bits, compressor=Compressor("zstd", level=1))

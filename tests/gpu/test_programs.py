@@ -1,4 +1,4 @@
-"""The two programs of the README, as printed, where torch and a GPU are: batches lie on the GPU."""
+"""The two programs of the README, unchanged, with torch and a GPU: batches are on the GPU."""
 
 import re
 

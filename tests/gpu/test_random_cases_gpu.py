@@ -41,7 +41,7 @@ def test_case(number, tmp_path, device, device_decodes):
 
 @pytest.mark.parametrize("on_error", DAMAGE)
 def test_a_damaged_case_fails_as_on_the_host(number, on_error, tmp_path, device, device_decodes):
-    """One bit of one object is flipped, and every sample wants the whole array, so that no way of work misses it."""
+    """One bit of one object is flipped. Every sample is the whole array, so that every decoder must detect it."""
     case = random_cases.draw(number)
     del case.layouts[1:], case.bits[1:], case.writers[1:]
     arrays = write(case, tmp_path)
@@ -75,7 +75,7 @@ def damage(stored: Stored, rng) -> None:
 
 
 def outcomes(case, runs, device: str, **options) -> list:
-    """Of every run's batches: bytes, rows and validity; or the error, as a tuple. Runs twice, in used slots."""
+    """Bytes, rows and validity of every run's batches, or the error as a tuple. Runs twice, to reuse slots."""
     found: list = []
     with pipeline(**{**case.config, "device": device, **options}) as running:
         for _ in range(2):
@@ -108,7 +108,7 @@ def bytes_of(batch) -> bytes:
 
 
 def poison_where_it_lies(batch, size: int) -> None:
-    """What the next user of the slot does not write shows as a difference."""
+    """Poisons the slot, so that elements that its next use does not write differ."""
     if batch.__dlpack_device__()[0] == 1:
         return poison(batch, 0xA5)
     cuda_driver.set_current(cuda_driver.primary_context())

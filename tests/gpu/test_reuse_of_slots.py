@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
 
 SHAPE, CHUNKS, CROP = (96, 64, 64), (16, 64, 64), (16, 64, 64)
 BOXES = [((z, z + 16), (0, 64), (0, 64)) for z in range(0, 81, 3)]
-DELAY_MS = 1.0  # making the next batch takes about a tenth of it
+DELAY_MS = 1.0  # producing the next batch takes about a tenth of it
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def gpu(stored):
 
 
 class Gpu:
-    """The primary context with kernels, a stream, what batches must hold, and a count of what they did not."""
+    """The primary context with kernels, a stream, the expected batches, and a count of differences."""
 
     def __init__(self, stored) -> None:
         self.context = cuda_driver.primary_context()
@@ -55,7 +55,7 @@ class Gpu:
 
 
 def feed(stored, rounds: int, n_batches: int, use, **options) -> None:
-    """Pops `rounds` batches and gives each to `use(batch, box)`, which lets go of it."""
+    """Pops `rounds` batches and passes each to `use(batch, box)`, which releases it."""
     numbers = [k % len(BOXES) for k in range(rounds)]
     options = {"device": 0, "dtype": "f32", "batch_size": 1, "n_batches": n_batches} | options
     with pipeline(**options) as running:
@@ -65,7 +65,7 @@ def feed(stored, rounds: int, n_batches: int, use, **options) -> None:
 
 
 def popped(running) -> damacy.Batch:
-    """The next batch; while a framework's own threads still hold the last tensor, there is none to wait for."""
+    """The next batch; retries while threads of a framework still hold the last tensor."""
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -91,7 +91,7 @@ def by_capsule(named, read_on):
 
 
 class CudaStream:
-    """The protocol of an object that is a stream."""
+    """An object with the stream protocol."""
 
     def __init__(self, stream: int):
         self.stream = stream
@@ -106,7 +106,7 @@ class Handle:
 
 
 def by_release(spelled):
-    """Reads where the batch says that it lies, and names the stream, or an event, when it gives it back."""
+    """Reads at the batch's device pointer, and passes the stream, or an event, to release."""
 
     def use(gpu, batch, box):
         gpu.read_late(gpu.stream, batch.info.device_ptr, box)
@@ -149,8 +149,8 @@ def test_a_slot_waits_for_the_work_queued_on_its_consumers_stream(gpu, stored, w
 
 
 @pytest.mark.parametrize("way", ["stream=None", "stream=handle", "release(number)", "release(any)"])
-def test_slots_that_come_and_go_wait_for_the_work_queued_on_their_consumers_stream(gpu, stored, way):
-    """Every 80 batches four are kept for a while, so slots are added, used while reads are queued, and dropped."""
+def test_added_slots_wait_for_the_work_queued_on_their_consumers_stream(gpu, stored, way):
+    """Of every 80 batches four are kept for a while, so slots are added, used while reads are queued, and dropped."""
     cuda_driver.set_current(gpu.context)
     kept = []
     boxes = itertools.cycle(range(len(BOXES)))
@@ -258,7 +258,7 @@ def test_cupy(gpu, stored, how, n_batches, rounds):
 
 @pytest.mark.parametrize("n_batches", [1, 2])
 def test_jax(gpu, stored, n_batches, rounds):
-    """JAX names no stream of its own to us but by `__dlpack__`: its wait is arithmetic that comes before."""
+    """JAX passes its stream only by `__dlpack__`, so the wait is arithmetic that JAX runs before."""
     jax = pytest.importorskip("jax")
     from support.consumers import Jax
 

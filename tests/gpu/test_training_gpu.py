@@ -1,4 +1,4 @@
-"""Loaders that feed torch and JAX on a GPU give what the sampler names; a run goes on with other ranks."""
+"""Loaders for torch and JAX on a GPU deliver the sampler's crops; a run continues with another number of ranks."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def wanted(bits, path):
     return rows.reshape(STEPS, BATCH, *CROP)
 
 
-def test_torch_gets_the_crops_where_the_loader_is(device, image, tmp_path):
+def test_torch_gets_the_crops_on_the_loaders_device(device, image, tmp_path):
     torch = pytest.importorskip("torch")
     from damacy.torch import IterableDataset
 
@@ -53,7 +53,7 @@ def test_torch_gets_the_crops_where_the_loader_is(device, image, tmp_path):
     assert torch.float32 == x.dtype
 
 
-def test_jax_gets_the_crops_where_the_loader_is(device, image, tmp_path):
+def test_jax_gets_the_crops_on_the_loaders_device(device, image, tmp_path):
     jax = pytest.importorskip("jax")
     from damacy.jax import batches
 

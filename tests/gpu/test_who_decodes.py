@@ -59,7 +59,7 @@ def config(device: str, **fields) -> damacy.Config:
 
 
 def outcomes(uri: Path, chunks: int, elements: int, device: str, **fields) -> list[bytes | tuple]:
-    """Of the first elements of each chunk: the bytes, or what the error says."""
+    """The bytes of the first elements of each chunk, or the text of the error."""
     with damacy.Pipeline(config(device, **fields)) as pipeline:
         starts = [i * CHUNK // 2 for i in range(chunks)]
         pipeline.push([damacy.Sample(uri, [(start, start + elements)]) for start in starts])
@@ -99,7 +99,7 @@ def damaged(encoded: bytes, seed: int) -> bytes:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("codec", ENCODERS)
-def test_a_damaged_chunk_has_one_verdict_on_all_devices(tmp_path, device_decodes, codec):
+def test_a_damaged_chunk_gives_the_same_error_on_all_devices(tmp_path, device_decodes, codec):
     chunks = 60
     encoded = bytes(ENCODERS[codec].encode(values(1)))
     uri = write(tmp_path / "a", codec, [damaged(encoded, seed) for seed in range(chunks)])
@@ -109,7 +109,7 @@ def test_a_damaged_chunk_has_one_verdict_on_all_devices(tmp_path, device_decodes
 
 
 @pytest.mark.parametrize("codec", [codec for codec in ENCODERS if codec.startswith("blosc")])
-def test_whole_chunks_are_decoded_where_verify_says_so(tmp_path, device, device_decodes, codec):
+def test_whole_chunks_are_decoded_with_verify_whole(tmp_path, device, device_decodes, codec):
     encoded = bytearray(ENCODERS[codec].encode(values(1)))
     blocksize = int.from_bytes(encoded[8:12], "little")
     assert blocksize < CHUNK // 2

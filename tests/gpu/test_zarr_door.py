@@ -43,7 +43,7 @@ def layouts():
 
 @pytest.mark.parametrize("dtype", ["<u2", ">f4", "?", "<c8"])
 @pytest.mark.parametrize("name", ["zstd shards", "blosc zstd bits", "zstd crc32c", "none", "gzip", "v2 blosc lz4"])
-def test_device_arrays_hold_what_the_host_reads(tmp_path, name, dtype):
+def test_device_arrays_equal_reads_on_the_host(tmp_path, name, dtype):
     model = content(dtype)
     stock = zarr.create_array(tmp_path / "a", shape=SHAPE, dtype=dtype, fill_value=1, **layouts()[name])
     stock[:48] = model[:48]
@@ -64,7 +64,7 @@ def test_device_arrays_hold_what_the_host_reads(tmp_path, name, dtype):
 
 
 @pytest.mark.parametrize("name", ["zstd shards", "blosc zstd bits", "none", "v2 blosc lz4"])
-def test_stored_bytes_go_up_once_a_read_and_nothing_comes_back(tmp_path, name):
+def test_each_read_uploads_stored_bytes_once_and_downloads_nothing(tmp_path, name):
     z = zarr.create_array(tmp_path / "a", shape=SHAPE, dtype="<u2", **layouts()[name])
     z[:] = content("<u2")
     with damacy.zarr.enable(gpu=True, strict=True):
@@ -79,7 +79,7 @@ def test_stored_bytes_go_up_once_a_read_and_nothing_comes_back(tmp_path, name):
     assert stats["h2d_copies"] <= -(-stats["stored_bytes"] // (32 << 20)) + 2
 
 
-def test_index_lists_that_no_slab_has_room_for_are_read(tmp_path):
+def test_index_lists_larger_than_a_slab_are_read(tmp_path):
     rng = np.random.default_rng(2)
     model = rng.integers(0, 1000, (4000, 64)).astype("<u2")
     z = zarr.create_array(tmp_path / "a", shape=model.shape, dtype="<u2", chunks=model.shape)
@@ -92,7 +92,7 @@ def test_index_lists_that_no_slab_has_room_for_are_read(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # zarr advises against codecs behind sharding
 @pytest.mark.parametrize("behind", [[], ["zstd"]])
-def test_shards_in_shards_come_to_the_device(tmp_path, behind):
+def test_shards_in_shards_are_read_to_the_device(tmp_path, behind):
     from zarr.codecs import BytesCodec, ShardingCodec, ZstdCodec
 
     inner = ShardingCodec(chunk_shape=(4, 6), codecs=[BytesCodec(), ZstdCodec(level=1)])

@@ -1,7 +1,7 @@
 """Exact model of the conversions of a batch, on bits, in Python integers.
 
-A finite number is (negative, m, e), meaning ±m·2^e, so nothing is ever rounded but at the one place that rounds.
-Knows no NumPy arithmetic: NumPy only carries the bits in and out.
+A finite number is (negative, m, e), meaning ±m·2^e, so only the final conversion rounds. Does not use NumPy's
+arithmetic: NumPy arrays only hold the bits.
 """
 
 import numpy as np
@@ -61,7 +61,7 @@ def _encode_float(kind: str, negative: bool, m: int, e: int, exponent_bits: int,
     least = 2 - (1 << (exponent_bits - 1))  # exponent of the smallest normal number
     leading = max(m.bit_length() - 1 + e, least)
     last_place = _shift_to_nearest_even(m, e - (leading - fraction_bits))
-    # A normal number's leading bit, and a carry out of the fraction, add themselves to the exponent field.
+    # Adding lets a normal number's leading bit, and a carry out of the fraction, increment the exponent field.
     return sign | min(((leading - least) << fraction_bits) + last_place, infinity)
 
 

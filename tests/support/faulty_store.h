@@ -1,5 +1,5 @@
-// Another store that fails on purpose: at the n-th counted call, or for calls a seed picks. The same calls in the same
-// order fail the same way.
+// Wraps a store and injects failures: at the n-th counted call, or at calls chosen by a seed. The same calls in the
+// same order fail in the same way.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ struct Fault {
   Call call = Call::any;  // which calls are counted
   Kind kind = Kind::error;
   std::uint64_t at = 0;   // the call that fails, from 1; 0: none
-  bool for_ever = false;  // and all after it
+  bool for_ever = false;  // and all later calls
   std::uint64_t seed = 0;
   std::uint64_t one_in = 0;  // with `seed`: about one call in so many; 0: none
   int error_number = EIO;
@@ -68,7 +68,7 @@ class FaultyStore final : public Store {
     std::atomic<std::uint64_t> calls{0};
     std::atomic<std::uint64_t> faults{0};
 
-    // Counts a call and says whether it is one that fails.
+    // Counts a call and returns whether it must fail.
     bool hits(Fault::Call call) noexcept {
       if (fault.call != Fault::Call::any && fault.call != call) return false;
       const std::uint64_t n = ++calls;
@@ -78,7 +78,7 @@ class FaultyStore final : public Store {
       return at || by_seed;
     }
 
-    // For calls other than reads: throws, or says that the call shall see a changed object.
+    // For calls other than reads: throws, or returns whether the call must see a changed object.
     bool strike(Fault::Call call, const Store& store, std::string_view key) {
       if (fault.kind == Fault::Kind::short_read || !hits(call)) return false;
       if (fault.kind == Fault::Kind::error) throw error(store.name(), key);

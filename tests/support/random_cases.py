@@ -1,6 +1,6 @@
-"""One random case from its number: arrays of any layout, boxes that share chunks, an output type, a configuration.
+"""Random test cases: arrays of any layout, boxes that share chunks, an output type, a configuration.
 
-A case is a pure function of its number, so a failing one is run again by `--case-seed`. Reads nothing.
+A case is a pure function of its number; `--case-seed` runs a failing one again. Reads nothing.
 """
 
 import dataclasses
@@ -52,14 +52,14 @@ def draw(number: int) -> Case:
     chosen = [options[int(rng.integers(len(options)))] for options in able]
     by_hand = {"seed": int(rng.integers(0, 3)), "gap": rng.bytes(int(rng.choice([0, 3, 4096, 5000])))}
     if any(layout.inner_shards or layout.encodes_shards for layout in layouts):
-        by_hand["gap"] = by_hand["gap"][:3]  # the size of a shard in something else is limited
+        by_hand["gap"] = by_hand["gap"][:3]  # the size of a shard inside a shard or before codecs is limited
     return Case(number, layouts, bits, chosen, by_hand, output, runs, config)
 
 
 def _layout(rng, rank: int) -> Layout:
     dtype = str(rng.choice(ALL))
     shape = _shape(rng, rank)
-    chunks = tuple(int(rng.integers(max(1, n // 10), n + 3)) for n in shape)  # few: writers are slow by the object
+    chunks = tuple(int(rng.integers(max(1, n // 10), n + 3)) for n in shape)  # few: writers are slow
     zarr_format = int(rng.choice([2, 3], p=[0.3, 0.7])) if dtype != "bfloat16" else 3
     shards = None
     if zarr_format == 3 and rank and rng.random() < 0.5:
@@ -106,7 +106,7 @@ def _checksums(rng) -> tuple[dict, ...]:
 
 
 def _filters(rng, dtype: str, zarr_format: int) -> tuple[dict, ...]:
-    """Filters that lose nothing of these elements, so that what was written must come back."""
+    """Filters that are lossless for these elements, so that the written values must be read."""
     size = size_of(dtype)
     filters = []
     if zarr_format == 2 and dtype in INTEGERS and rng.random() < 0.8:
@@ -130,7 +130,7 @@ def _filters(rng, dtype: str, zarr_format: int) -> tuple[dict, ...]:
 
 
 def _inner_shards(rng, chunks, shards) -> tuple[tuple[int, ...], ...]:
-    """One or two shapes between `shards` and `chunks`, each a divisor of the one before."""
+    """One or two shapes between `shards` and `chunks`, each a divisor of the previous one."""
     between = []
     for _ in range(int(rng.integers(1, 3))):
         counts = [s // c for s, c in zip((between or [shards])[-1], chunks)]
@@ -171,7 +171,7 @@ def _content(rng, layout: Layout) -> np.ndarray:
 
 
 def _buffers(rng, layouts: list[Layout]) -> dict:
-    """Sometimes the least the largest chunk is promised to work with."""
+    """Buffer sizes; sometimes the minimum that is documented for the largest chunk."""
     largest = max(int(np.prod(layout.chunks, dtype=np.int64)) * size_of(layout.dtype) for layout in layouts)
     least = 2 * largest + (128 << 10)
     host, device = (least if rng.random() < 0.3 else 1 << int(rng.integers(21, 25)) for _ in range(2))

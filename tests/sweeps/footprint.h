@@ -1,4 +1,4 @@
-// What this process has of the system: what a run leaves behind shows here.
+// The resources of this process, to detect leaks of a run.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ struct Footprint {
 };
 
 inline Footprint footprint() {
-  static const bool warm = [] {  // a sanitizer has a thread of its own from the first one on
+  static const bool warm = [] {  // a sanitizer starts a thread of its own with the first thread
     std::thread([] {}).join();
     return true;
   }();

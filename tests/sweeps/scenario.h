@@ -1,5 +1,5 @@
-// What a failure is injected into: short lives of a pipeline over a store in memory. Knows which calls make
-// one; what holds whatever fails is the driver's, and what fails, and when, the sweep's.
+// Scenarios into which sweeps inject failures: short runs of a pipeline over a store in memory. Knows the calls of a
+// run. The driver checks the conditions that must hold for any failure; the sweep chooses the failures.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace damacy::testing {
 
-// The parts of a run that failures come from.
+// The parts of a run into which failures are injected.
 struct World {
   std::shared_ptr<Store> store;    // of stored_arrays.h
-  std::shared_ptr<Alloc> alloc;    // of buffers
+  std::shared_ptr<Alloc> alloc;    // allocates buffers
   std::shared_ptr<Device> device;  // null: the cores place batches
 };
 
-// What came out of a run; `wrong` is empty when every law held.
+// The result of a run; `wrong` is empty if all conditions held.
 struct Outcome {
   std::string wrong;
-  bool refused = false;        // the constructor, or some call, threw
+  bool refused = false;        // the constructor or a call threw
   std::int64_t delivered = 0;  // samples
 };
 

@@ -1,5 +1,6 @@
-// A driver without a GPU: memory is host memory, streams do their work at once. Checks what a real one would refuse
-// (handles of other contexts, no current context, calls inside host functions), counts calls, and fails on request.
+// A fake driver without a GPU: memory is host memory, and streams run work at once. Refuses the same calls as a real
+// driver (handles of other contexts, no current context, calls inside host functions), counts calls, and fails on
+// request.
 #include "fakes/libcuda/fake_libcuda.h"
 
 #include <chrono>
@@ -36,7 +37,7 @@ constexpr int kMostDevices = 8;
 
 struct Fault {
   std::string name;
-  std::uint64_t left = 0;  // counted calls until it strikes; 0: none
+  std::uint64_t left = 0;  // counted calls until the fault; 0: no fault
   CUresult code = CUDA_SUCCESS;
   bool for_ever = false;
 };
@@ -87,7 +88,7 @@ CUresult counted(const char* name) {
   return d.fault.code;
 }
 
-// Counts, and wants a living current context.
+// Counts a call and checks that the current context is alive.
 CUresult in_context(const char* name) {
   if (const CUresult result = counted(name); result != CUDA_SUCCESS) return result;
   if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
@@ -134,7 +135,7 @@ bool is_device(CUdevice device) {
 #define FAKE_CHECK(handle) \
   if (const CUresult valid = checked(handle); valid != CUDA_SUCCESS) return valid
 
-// What a capture in the strictest mode forbids to every thread that has not relaxed its own.
+// Calls that a capture in the strictest mode forbids on all threads that did not relax their own mode.
 #define FAKE_MIND_CAPTURES()                                                         \
   if (knob("capturing", 0) != 0 && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) { \
     ++driver().broken_captures;                                                      \
@@ -299,13 +300,13 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   *device = stack.back()->device;
   return CUDA_SUCCESS;
 }
-#ifndef FAKE_OLD_CUDA  // came with CUDA 12.5
+#ifndef FAKE_OLD_CUDA  // since CUDA 12.5
 CUresult cuCtxRecordEvent(CUcontext context, CUevent event) {
   FAKE_BEGIN(cuCtxRecordEvent);
   FAKE_CHECK(event);
   if (event->context != context) return CUDA_ERROR_INVALID_HANDLE;
   if (knob("capturing", 0) != 0) {
-    ++driver().broken_captures;  // whatever the mode, as the real one
+    ++driver().broken_captures;  // in all modes, like the real driver
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   event->at = std::chrono::steady_clock::now();
@@ -371,7 +372,7 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   --at;
   if (pointer - reinterpret_cast<CUdeviceptr>(*at) >= malloc_usable_size(*at)) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:  // of memory in stream order: none
+    case CU_POINTER_ATTRIBUTE_CONTEXT:  // stream-ordered memory has no context
       *static_cast<CUcontext*>(data) = knob("stream_ordered", 0) != 0 ? nullptr : &driver().primary[0];
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -417,7 +418,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int) {
   FAKE_IN_CONTEXT(cuStreamCreateWithPriority);
-  if (flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;  // ours are all private
+  if (flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;  // all streams of damacy are private
   *stream = new CUstream_st{stack.back()};
   driver().streams.insert(*stream);
   return CUDA_SUCCESS;
@@ -471,7 +472,7 @@ CUresult cuEventQuery(CUevent event) {
   FAKE_CHECK(event);
   return event->queries++ < knob("queries", 0) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
-#undef cuEventElapsedTime  // newer headers mean the later one, of CUDA 12.8
+#undef cuEventElapsedTime  // newer headers define it as the version of CUDA 12.8
 CUresult cuEventElapsedTime(float* ms, CUevent begin, CUevent end) {
   FAKE_IN_CONTEXT(cuEventElapsedTime);
   FAKE_CHECK(begin);

@@ -46,7 +46,7 @@ Fake& fake() {
   return *one;
 }
 
-// 0, or the code to fail with.
+// Returns 0, or the code with which the call must fail.
 int counted(const char* name) {
   Fake& f = fake();
   const std::lock_guard lock(f.mutex);
@@ -113,7 +113,7 @@ Status cuFileHandleRegister(void** handle, Descriptor* descriptor) {
   if (const int code = counted("cuFileHandleRegister"); code != 0) return status_of(code);
   if (!fake().is_open) return {5001, 0};
   if (descriptor->type != 1) return {5018, 0};
-  // Any alignment will do, as with the real one: a descriptor of its own is buffered.
+  // Accepts any alignment, like the real library. Uses a buffered descriptor of its own.
   const std::string name = "/proc/self/fd/" + std::to_string(descriptor->handle.fd);
   const int access = ::fcntl(descriptor->handle.fd, F_GETFL) & O_ACCMODE;
   *handle = new int(::open(name.c_str(), access | O_CLOEXEC));
