@@ -1,0 +1,67 @@
+// The engines under their contract: on the cores, on host devices, and on a GPU where there is one.
+#include "damacy/batch/batch_engine.h"
+
+#include "conformance/batch_engine_suite.h"
+#include "damacy/batch/memory_plan.h"
+#include "damacy/device/cuda_device.h"
+#include "damacy/device/host_device.h"
+#include "damacy/fetch/worker_engine.h"
+#include "damacy/wave/stream_engine.h"
+
+namespace damacy {
+namespace {
+
+MemoryPlan plan_for(const Config& config, bool device) {
+  Machine machine;
+  machine.cores = machine.rank_cores = 4;
+  machine.open_files = 256;
+  machine.gpu = device;
+  return plan_memory(config, machine);
+}
+
+struct WorkerFixture {
+  static TestedEngine make(const Config& config, std::shared_ptr<Catalog> catalog, StatsBoard& board) {
+    return {std::make_unique<WorkerEngine>(plan_for(config, false), config.verify, std::make_shared<PageAlloc>(),
+                                           std::move(catalog), board, std::make_shared<SteadyClock>())};
+  }
+};
+
+TestedEngine stream_engine(std::shared_ptr<Device> device, const Config& config, std::shared_ptr<Catalog> catalog,
+                           StatsBoard& board, std::uint64_t device_from_bytes = 0) {
+  StreamEngineParts parts;
+  parts.plan = plan_for(config, true);
+  parts.device = device;
+  parts.decoder = device->is_host() ? make_host_stream_decoder() : make_cuda_stream_decoder();
+  parts.copier = device->is_host() ? make_host_copier() : make_cuda_copier();
+  parts.device_from_bytes = device_from_bytes;
+  parts.clock = std::make_shared<SteadyClock>();
+  return {make_stream_engine(config.verify, std::move(parts), std::move(catalog), board), device};
+}
+
+// `crops`: every chunk is decoded and cropped by readers.
+template <HostOrder::Kind kind, bool crops = false>
+struct StreamFixture {
+  static TestedEngine make(const Config& config, std::shared_ptr<Catalog> catalog, StatsBoard& board) {
+    return stream_engine(make_host_device({.kind = kind, .seed = 11, .guard = true}), config, std::move(catalog), board,
+                         crops ? ~std::uint64_t{0} : 0);
+  }
+};
+
+struct GpuFixture {
+  static TestedEngine make(const Config& config, std::shared_ptr<Catalog> catalog, StatsBoard& board) {
+    if (probe_cuda().state != CudaState::usable) return {};
+    return stream_engine(bind_primary_context(0), config, std::move(catalog), board);
+  }
+};
+
+using Kind = HostOrder::Kind;
+using LazyCrops = StreamFixture<Kind::lazy, true>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Worker, BatchEngineSuite, WorkerFixture);
+INSTANTIATE_TYPED_TEST_SUITE_P(Eager, BatchEngineSuite, StreamFixture<Kind::eager>);
+INSTANTIATE_TYPED_TEST_SUITE_P(Lazy, BatchEngineSuite, StreamFixture<Kind::lazy>);
+INSTANTIATE_TYPED_TEST_SUITE_P(LazyCrops, BatchEngineSuite, LazyCrops);
+INSTANTIATE_TYPED_TEST_SUITE_P(Random, BatchEngineSuite, StreamFixture<Kind::random>);
+INSTANTIATE_TYPED_TEST_SUITE_P(Gpu, BatchEngineSuite, GpuFixture);
+
+}  // namespace
+}  // namespace damacy
