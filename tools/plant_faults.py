@@ -72,14 +72,14 @@ DEVICE_READ_FAULTS = [  # single reads of zarr-python, and device arrays
     ("a read ends before its wave", "wave/device_reads.cpp", "  done.wait();\n", ""),
     ("placing does not wait for work at the destination", "wave/device_reads.cpp", "stream.wait(before);\n", ";\n"),
     ("a copy up or down returns before it is made", "copy/device_queue.cpp", "  stream_->record().wait();\n", ""),
-    ("a copy is described anew before it was made", "copy/device_queue.cpp", "  image_used_.wait();\n", ""),
+    ("a copy is described anew before it was made", "copy/device_queue.cpp", "  pinned_image_.ready().wait();\n", ""),
     ("a queue does not wait for others' work", "copy/device_queue.cpp", "  stream_->wait(event);\n", ""),
 ]
-SLOT_WAIT = "    if (slot_->reusable.ready()) return;\n    slot_->reusable.wait();\n"
+SLOT_WAIT = "    if (slot_->ready().ready()) return;\n    slot_->ready().wait();\n"
 FILE_FAULTS = [  # file I/O
     ("a slot is filled before it was copied", "fileio/staging.cpp", SLOT_WAIT, "    return;\n"),
     ("copies do not wait for the producer", "fileio/staging.cpp", "    block_->stream().wait(device.before);\n", ""),
-    ("a slot is written before it was filled", "fileio/staging.cpp", "      now.slot->reusable.wait();\n", ""),
+    ("a slot is written before it was filled", "fileio/staging.cpp", "      now.slot->ready().wait();\n", ""),
     ("copies are not reported", "fileio/staging.cpp", "    if (has_copied_) operation_.copies_until(last_);\n", ""),
     ("a request ends before its copies", "fileio/operation.cpp", "        event.wait();\n", ""),
     (
@@ -94,7 +94,7 @@ FILE_FAULTS = [  # file I/O
     (
         "a stream request ends at once",
         "fileio/stream_requests.cpp",
-        "      operation.copies_until(slot.reusable);\n",
+        "      operation.copies_until(slot.ready());\n",
         "",
     ),
     ("cuFile does not wait for the producer", "fileio/cufile_engine.cpp", "  slice.device->before.wait();", "  "),

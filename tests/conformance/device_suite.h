@@ -16,7 +16,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/device/device.h"
-#include "damacy/device/pool.h"
+#include "damacy/device/fenced_memory.h"
 
 namespace damacy {
 
@@ -240,18 +240,17 @@ TYPED_TEST_P(DeviceSuite, another_thread_may_wait) {
 }
 
 TYPED_TEST_P(DeviceSuite, a_ring_of_staging_buffers_carries_every_byte_in_order) {
-  std::vector<std::unique_ptr<HostBuffer>> buffers;
-  for (int i = 0; i < 2; ++i) buffers.push_back(std::make_unique<HostBuffer>(this->pinned(0, 64)));
-  Pool<HostBuffer> pool(std::move(buffers));
+  const HostBuffer pinned[] = {this->pinned(0, 64), this->pinned(0, 64)};
+  FencedMemory ring[] = {FencedMemory(pinned[0].bytes()), FencedMemory(pinned[1].bytes())};
   const HostBuffer on_device = this->on_device(50 * 64);
   const HostBuffer back = this->pinned(0, 50 * 64);
   const auto upload = this->device->make_stream();
   for (std::size_t i = 0; i < 50; ++i) {
-    auto staging = pool.acquire({});
-    staging->ready().wait();
-    std::memset((*staging)->data(), static_cast<int>(i), 64);
-    upload->copy(on_device.bytes().subspan(i * 64, 64), (*staging)->bytes());
-    staging->reusable_after(upload->record());
+    FencedMemory& staging = ring[i % 2];
+    staging.ready().wait();
+    std::memset(staging.bytes().data(), static_cast<int>(i), 64);
+    upload->copy(on_device.bytes().subspan(i * 64, 64), staging.bytes());
+    staging.reusable_after(upload->record());
   }
   const auto download = this->device->make_stream();
   download->wait(upload->record());

@@ -14,8 +14,9 @@ DeviceQueue::DeviceQueue(std::shared_ptr<Device> device, std::unique_ptr<Copier>
     : device_(std::move(device)),
       copier_(std::move(copier)),
       stream_(device_->make_stream()),
-      pinned_image_(device_->pinned_memory(), kImageBytes),
-      device_image_(device_->device_memory(), kImageBytes) {}
+      pinned_(device_->pinned_memory(), kImageBytes),
+      on_device_(device_->device_memory(), kImageBytes),
+      pinned_image_(pinned_.bytes()) {}
 
 void DeviceQueue::upload(std::span<std::byte> dst, std::span<const std::byte> src) {
   const Lock lock(mutex_);
@@ -36,13 +37,13 @@ void DeviceQueue::copy(BlockCopy copy, std::span<const std::byte> src, std::uint
   const Lock lock(mutex_);
   for_each_portion(*copier_, list, kAtOnce, [&](const PlacementList& portion) DAMACY_REQUIRES(mutex_) {
     const std::size_t bytes = copier_->image_bytes(portion);
-    image_used_.wait();
+    pinned_image_.ready().wait();
     const std::span<std::byte> pinned = pinned_image_.bytes().first(bytes);
-    const std::span<std::byte> image = device_image_.bytes().first(bytes);
+    const std::span<std::byte> image = on_device_.bytes().first(bytes);
     copier_->write_image(portion, pinned);
     stream_->copy(image, pinned);
     copier_->enqueue(*stream_, portion, image);
-    image_used_ = stream_->record();
+    pinned_image_.reusable_after(stream_->record());
   });
 }
 

@@ -10,6 +10,7 @@
 #include "damacy/copy/placement.h"
 #include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
+#include "damacy/device/fenced_memory.h"
 
 namespace damacy {
 
@@ -41,8 +42,8 @@ class DeviceQueue {
   std::unique_ptr<Copier> copier_;
   Mutex mutex_;
   const std::unique_ptr<Stream> stream_ DAMACY_PT_GUARDED_BY(mutex_);
-  HostBuffer pinned_image_ DAMACY_GUARDED_BY(mutex_), device_image_ DAMACY_GUARDED_BY(mutex_);
-  Event image_used_ DAMACY_GUARDED_BY(mutex_);
+  const HostBuffer pinned_, on_device_;
+  FencedMemory pinned_image_ DAMACY_GUARDED_BY(mutex_);  // used again by the host; the device's by the stream alone
 };
 
 }  // namespace damacy

@@ -3,6 +3,8 @@
 #include "conformance/alloc_suite.h"
 #include "conformance/device_suite.h"
 #include "conformance/ordered_alloc_suite.h"
+#include "damacy/device/fenced_memory.h"
+#include "damacy/device/pool.h"
 
 namespace damacy {
 namespace {
@@ -37,41 +39,23 @@ struct Bugs {
   bool no_reusable_after = false;    // the device buffer is overwritten before it was read
 };
 
-struct Staging {
-  explicit Staging(Device& device) : pinned(device.pinned_memory(), 8) {}
-  HostBuffer pinned;
-};
-struct Scratch {
-  explicit Scratch(Device& device) : memory(device.device_memory(), 8) {}
-  HostBuffer memory;
-};
-
-template <class T>
-Pool<T> pool_of_one(Device& device) {
-  std::vector<std::unique_ptr<T>> things;
-  things.push_back(std::make_unique<T>(device));
-  return Pool<T>(std::move(things));
-}
-
 // How many of ten rounds come out wrong.
 int wrong_rounds(HostOrder order, Bugs bugs) {
   const auto device = make_host_device(order);
-  auto stagings = pool_of_one<Staging>(*device);
-  auto scratches = pool_of_one<Scratch>(*device);
+  const HostBuffer pinned(device->pinned_memory(), 8), on_device(device->device_memory(), 8);
+  FencedMemory staging(pinned.bytes()), scratch(on_device.bytes());
   const HostBuffer results(device->pinned_memory(), 80);
   const auto upload = device->make_stream();
   const auto compute = device->make_stream();
   for (std::size_t i = 0; i < 10; ++i) {
-    auto staging = *stagings.acquire({});
-    auto scratch = *scratches.acquire({});
     if (!bugs.no_wait_for_staging) staging.ready().wait();
-    std::memset(staging->pinned.data(), static_cast<int>(i + 1), 8);
+    std::memset(staging.bytes().data(), static_cast<int>(i + 1), 8);
     upload->wait(scratch.ready());
-    upload->copy(scratch->memory.bytes(), staging->pinned.bytes());
+    upload->copy(scratch.bytes(), staging.bytes());
     const Event uploaded = upload->record();
     staging.reusable_after(uploaded);
     if (!bugs.no_wait_for_upload) compute->wait(uploaded);
-    compute->copy(results.bytes().subspan(8 * i, 8), scratch->memory.bytes());
+    compute->copy(results.bytes().subspan(8 * i, 8), scratch.bytes());
     if (!bugs.no_reusable_after) scratch.reusable_after(compute->record());
   }
   compute->record().wait();
@@ -243,22 +227,16 @@ TEST(Pool, a_lease_outlives_its_pool_and_moves) {
   EXPECT_EQ(*moved, 5);
 }
 
-TEST(Pool, gives_the_next_user_the_event_after_which_to_write) {
-  const auto device = make_host_device({.kind = Kind::lazy});
+TEST(FencedMemory, is_ready_at_first_and_then_after_its_last_use) {
+  const auto device = make_host_device({.kind = HostOrder::Kind::lazy});
   const auto stream = device->make_stream();
-  std::vector<std::unique_ptr<int>> things;
-  things.push_back(std::make_unique<int>(0));
-  Pool<int> pool(std::move(things));
+  FencedMemory memory;
+  EXPECT_TRUE(memory.ready().ready());
   bool used = false;
-  {
-    auto lease = pool.acquire({});
-    EXPECT_TRUE(lease->ready().ready());
-    stream->host_task([&] { used = true; });
-    lease->reusable_after(stream->record());
-  }
-  auto again = pool.acquire({});
-  EXPECT_FALSE(used);
-  again->ready().wait();
+  stream->host_task([&] { used = true; });
+  memory.reusable_after(stream->record());
+  EXPECT_FALSE(memory.ready().ready());
+  memory.ready().wait();
   EXPECT_TRUE(used);
 }
 

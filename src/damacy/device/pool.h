@@ -1,6 +1,6 @@
-// A pool with a fixed number of objects, each lent to one user at a time, with the event after which it may be written
-// again. Knows waits; not what the objects are. The object that was lent longest ago is lent first, because its last
-// use is the oldest.
+// A pool with a fixed number of objects, each lent to one user at a time. Knows waits; not what the objects are: those
+// that streams use have the events after which they may be used again (FencedMemory). The object that was lent longest
+// ago is lent first, because its last use is the oldest.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "damacy/core/mutex.h"
-#include "damacy/device/device.h"
 
 namespace damacy {
 
@@ -34,12 +33,8 @@ class Lease {
   }
   ~Lease() { give_back(); }
 
-  T* operator->() const noexcept { return slot_.front().thing.get(); }
-  T& operator*() const noexcept { return *slot_.front().thing; }
-  // Wait for this before the first write.
-  const Event& ready() const noexcept { return slot_.front().ready; }
-  // Call this after the last use. Without a call ready() stays the same.
-  void reusable_after(Event last_use) noexcept { slot_.front().next_ready = std::move(last_use); }
+  T* operator->() const noexcept { return slot_.front().get(); }
+  T& operator*() const noexcept { return *slot_.front(); }
 
  private:
   friend class Pool<T>;
@@ -59,10 +54,10 @@ template <class T>
 class Pool {
  public:
   explicit Pool(std::vector<std::unique_ptr<T>> things) : state_(std::make_shared<State>()) {
-    for (auto& thing : things) state_->free.push_back({std::move(thing), {}, {}});
+    for (auto& thing : things) state_->free.push_back(std::move(thing));
   }
 
-  // Waits until an object is free; empty if stopped. Does not wait for its ready().
+  // Waits until an object is free; empty if stopped.
   std::optional<Lease<T>> acquire(std::stop_token stop) {
     Lock lock(state_->mutex);
     if (!state_->changed.wait(lock, stop, [this]() DAMACY_REQUIRES(state_->mutex) { return !state_->free.empty(); }))
@@ -78,16 +73,10 @@ class Pool {
  private:
   friend class Lease<T>;
 
-  struct Slot {
-    std::unique_ptr<T> thing;
-    Event ready;
-    std::optional<Event> next_ready;
-  };
-  using Slots = std::list<Slot>;  // nodes move between lists, so giving back cannot fail
+  using Slots = std::list<std::unique_ptr<T>>;  // nodes move between lists, so giving back cannot fail
 
   struct State {
     void give(Slots& slot) noexcept {
-      if (slot.front().next_ready) slot.front().ready = *std::exchange(slot.front().next_ready, std::nullopt);
       const Lock lock(mutex);
       free.splice(free.end(), slot);
       changed.notify_one();

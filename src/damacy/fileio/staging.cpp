@@ -26,7 +26,7 @@ StagingBlock::StagingBlock(std::shared_ptr<Device> device, std::size_t bytes)
     : device_(std::move(device)), memory_(device_->pinned_memory(), bytes), stream_(device_->make_stream()) {
   const std::size_t count = slots_in(bytes);
   const std::size_t each = count == 1 ? bytes : bytes / count / Alloc::kAlignment * Alloc::kAlignment;
-  for (std::size_t i = 0; i < count; ++i) slots_.push_back({memory_.bytes().subspan(i * each, each), {}});
+  for (std::size_t i = 0; i < count; ++i) slots_.emplace_back(memory_.bytes().subspan(i * each, each));
   process_counters().pinned_bytes += bytes;
 }
 
@@ -177,8 +177,8 @@ class Staged {
     RunResult all{.bytes = 0, .error = 0, .way = IoWay::staging};
     while (all.bytes < size && all.error == 0) {
       make_room();
-      const std::uint64_t some = std::min<std::uint64_t>(size - all.bytes, slot_->bytes.size() - used_);
-      std::byte* host = slot_->bytes.data() + used_;
+      const std::uint64_t some = std::min<std::uint64_t>(size - all.bytes, slot_->bytes().size() - used_);
+      std::byte* host = slot_->bytes().data() + used_;
       const Slice slice{host, some, nullptr};
       const RunResult moved = move_host(file_, way_, run.offset + all.bytes, {&slice, 1}, IoWay::staging);
       add_copies(copies_, run, all.bytes, moved.bytes, host);
@@ -195,15 +195,15 @@ class Staged {
     const std::uint64_t size = size_of(run);
     RunResult all{.bytes = 0, .error = 0, .way = IoWay::staging};
     struct Filled {
-      StagingBlock::Slot* slot = nullptr;
+      FencedMemory* slot = nullptr;
       std::uint64_t size = 0;
     };
     std::uint64_t fetched = 0;
     const auto fetch = [&]() -> Filled {
       if (fetched == size) return {};
       take_slot();
-      const std::uint64_t some = std::min<std::uint64_t>(size - fetched, slot_->bytes.size());
-      add_copies(copies_, run, fetched, some, slot_->bytes.data());
+      const std::uint64_t some = std::min<std::uint64_t>(size - fetched, slot_->bytes().size());
+      add_copies(copies_, run, fetched, some, slot_->bytes().data());
       const Filled filled{slot_, some};
       flush();
       fetched += some;
@@ -211,9 +211,9 @@ class Staged {
     };
     for (Filled now = fetch(); now.slot != nullptr;) {
       const Filled next = block_->slots() > 1 ? fetch() : Filled{};
-      now.slot->reusable.wait();
+      now.slot->ready().wait();
       count_copies(file_, 0, 1);
-      const Slice slice{now.slot->bytes.data(), now.size, nullptr};
+      const Slice slice{now.slot->bytes().data(), now.size, nullptr};
       const RunResult moved = move_host(file_, way_, run.offset + all.bytes, {&slice, 1}, IoWay::staging);
       all.bytes += moved.bytes;
       all.error = moved.error;
@@ -237,7 +237,8 @@ class Staged {
     }
     count_copies(file_, copies_.size(), 0);
     copies_.clear();
-    slot_->reusable = last_ = stream.record();
+    last_ = stream.record();
+    slot_->reusable_after(last_);
     copying_ = false;
     has_copied_ = true;
     slot_ = nullptr;
@@ -255,7 +256,7 @@ class Staged {
   }
 
   void make_room() {
-    if (slot_ != nullptr && used_ < slot_->bytes.size()) return;
+    if (slot_ != nullptr && used_ < slot_->bytes().size()) return;
     flush();
     take_slot();
   }
@@ -263,8 +264,8 @@ class Staged {
   void take_slot() {
     slot_ = &block_->next();
     used_ = 0;
-    if (slot_->reusable.ready()) return;
-    slot_->reusable.wait();
+    if (slot_->ready().ready()) return;
+    slot_->ready().wait();
     count_copies(file_, 0, 1);
   }
 
@@ -272,7 +273,7 @@ class Staged {
   const Way way_;
   Operation& operation_;
   StagingPool::Lease block_;
-  StagingBlock::Slot* slot_ = nullptr;
+  FencedMemory* slot_ = nullptr;
   std::size_t used_ = 0;
   std::vector<Copy> copies_;
   Event last_;

@@ -11,6 +11,7 @@
 
 #include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
+#include "damacy/device/fenced_memory.h"
 
 namespace damacy {
 
@@ -25,12 +26,8 @@ class StagingBlock {
   StagingBlock& operator=(const StagingBlock&) = delete;
   ~StagingBlock();
 
-  struct Slot {
-    std::span<std::byte> bytes;
-    Event reusable;
-  };
-  // In turn. What was copied from or to it may not have ended: see Slot::reusable.
-  Slot& next() noexcept {
+  // In turn. What was copied from or to it may not have ended: see FencedMemory::ready().
+  FencedMemory& next() noexcept {
     current_ = (current_ + 1) % slots_.size();
     return slots_[current_];
   }
@@ -45,7 +42,7 @@ class StagingBlock {
   std::shared_ptr<Device> device_;
   HostBuffer memory_;
   std::unique_ptr<Stream> stream_;
-  std::vector<Slot> slots_;
+  std::vector<FencedMemory> slots_;
   std::size_t current_ = 0;
   bool spoilt_ = false;
 };

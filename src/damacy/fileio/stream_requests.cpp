@@ -45,15 +45,15 @@ class StreamJob final : public IoJob {
     const OnDevice& on = *memory().device;
     const std::uint64_t size_now = file_size();
     for (std::uint64_t done = 0; done < memory().size;) {
-      StagingBlock::Slot& slot = block.next();
-      const std::uint64_t some = std::min<std::uint64_t>(memory().size - done, slot.bytes.size());
+      FencedMemory& slot = block.next();
+      const std::uint64_t some = std::min<std::uint64_t>(memory().size - done, slot.bytes().size());
       const bool may_end = request_.offset + done + some > size_now;
-      enqueue(block.stream(), slot.bytes.first(some), done, may_end, operation.shared_from_this());
+      enqueue(block.stream(), slot.bytes().first(some), done, may_end, operation.shared_from_this());
       done += some;
-      slot.reusable = block.stream().record();
+      slot.reusable_after(block.stream().record());
       if (done < memory().size) continue;
-      operation.copies_until(slot.reusable);
-      on.device->make_wait(stream_, slot.reusable);
+      operation.copies_until(slot.ready());
+      on.device->make_wait(stream_, slot.ready());
     }
   }
 
