@@ -32,8 +32,8 @@ FAULTS = [  # name, file in src/damacy, text, and the text that replaces it
     ("memory that a hung read keeps is waited for", "wave/slab_read.h", "    staged_.strand(why);\n", ""),
     (
         "frames of a wave are not counted",
-        "wave/stream_engine.cpp",
-        "    frames.image_bytes = frame_images - std::min(frame_images, kImagePadding);\n",
+        "batch/memory_plan.cpp",
+        "  waves.frames.image_bytes = frame_images - std::min(frame_images, kImagePadding);\n",
         "",
     ),
     (
