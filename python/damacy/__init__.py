@@ -4,7 +4,7 @@
 >>> damacy.Sample("cell.zarr", [slice(0, 64), (0, 256)]).aabb
 ((0, 64), (0, 256))
 
-This module is a table of contents. Importing it starts nothing, and loads neither NumPy nor the native library.
+Importing this module starts no thread, and imports neither NumPy nor the native library.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ __all__ = [
     "set_log_level",
 ]
 
-# Users see damacy.Config, in pickles and tracebacks too, wherever it is written down.
+# Pickles and tracebacks show damacy.Config, not the private module that defines it.
 for _name in (*__all__, "ArrayInfo", "Cf", "Explanation", "StageLoad", "open", "set_log_quiet"):
     if getattr(globals().get(_name), "__module__", "").startswith("damacy."):
         globals()[_name].__module__ = "damacy"
 del _name
 
 
-# Loaded on first use, and not in __all__: module, and names in it.
+# Names that are loaded on first use and are not in __all__, by module.
 _LAZY = {
     "damacy.cufile": ("CuFile", "CompatMode", "bounce_buffer_free", "memory_register", "memory_deregister")
     + ("get_page_cache_info", "drop_file_page_cache"),

@@ -1,5 +1,4 @@
-"""The command `damacy`. Knows only what to say when the packages that draw it are missing; the commands are in
-`_cli/commands.py`."""
+"""The command `damacy`. Only prints the error if its packages are missing; the commands are in `_cli/commands.py`."""
 
 from __future__ import annotations
 
@@ -15,5 +14,5 @@ def main() -> None:
         if missing.name is None or missing.name.partition(".")[0] not in ("typer", "rich", "click"):
             raise
         sys.exit(f"damacy's command line needs the package {missing.name}: pip install typer rich")
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # as Ctrl-C: unfinished files go
-    app(prog_name="damacy")  # not `python -m damacy`, by which the command of a checkout starts it
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # removes unfinished files
+    app(prog_name="damacy")  # also if it was started by `python -m damacy`

@@ -12,8 +12,7 @@
 ...     future.get(), bytes(buffer)
 (4, b'3456')
 
-The names are KvikIO's, and programs written for it run with the import changed. The settings are in
-`damacy.defaults`.
+The names are those of KvikIO; programs for KvikIO run after changing the import. The settings are in `damacy.defaults`.
 """
 
 from __future__ import annotations
@@ -51,36 +50,36 @@ _native.cufile_look_in([path for path in sys.path if path.endswith(("site-packag
 def preadv_many(
     requests: Iterable[tuple[CuFile, Any, int | None, int]], *, exact: bool = False, stream: Any = None
 ) -> IOFuture:
-    """Begins to read ranges of many files in one submission, each `(file, buf, size or None, file_offset)`."""
+    """Starts to read ranges of many files by one request, each `(file, buf, size or None, file_offset)`."""
     return IOFuture(_native.begin_many(requests, bool(exact), stream))
 
 
 def counters() -> dict[str, Any]:
-    """What file I/O did in this process, counted exactly: bytes and calls by way and direction, parts, short reads,
-    retries, resident and cold bytes, copies, host waits, workers, pinned bytes, and a log2 histogram of how many
-    microseconds parts took."""
+    """Exact counters of file I/O in this process: bytes and calls by engine and direction, parts, short reads, retries,
+    resident and cold bytes, copies, host waits, workers, pinned bytes, and a log2 histogram of the microseconds that
+    parts took."""
     return _native.io_counters()
 
 
 def explain() -> dict[str, Any]:
-    """What this process has for file I/O: libraries tried, the probe of io_uring, the pool of workers."""
+    """File I/O of this process: the CUDA libraries that were looked for, the probe of io_uring, the worker threads."""
     from damacy._fileio.explain import of_process
 
     return of_process()
 
 
 def bounce_buffer_free() -> int:
-    """Frees the pinned staging blocks that are not in use. Returns how many bytes these were."""
+    """Frees the pinned staging blocks that are not in use. Returns the number of bytes."""
     return _native.free_staging()
 
 
 def memory_register(buf: Any) -> None:
     """Registers the whole allocation of `buf` with cuFile; without cuFile, and for host memory, it does nothing.
 
-    `CuFileLibraryError` if cuFile refuses it."""
+    Raises `CuFileLibraryError` if cuFile refuses it."""
     _native.io_register_memory(buf, True)
 
 
 def memory_deregister(buf: Any) -> None:
-    """Takes back `memory_register`; without cuFile, and for host memory, it does nothing."""
+    """Undoes `memory_register`; without cuFile, and for host memory, it does nothing."""
     _native.io_register_memory(buf, False)

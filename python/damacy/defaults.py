@@ -1,4 +1,4 @@
-"""The settings of file I/O: values that new files and requests take where nothing else is said.
+"""The settings of file I/O: the default values for new files and requests.
 
 >>> import damacy.defaults
 >>> with damacy.defaults.set({"task_size": 1 << 20}):
@@ -7,9 +7,9 @@
 >>> damacy.defaults.get("task_size")
 4194304
 
-They are the process's. Precedence: keyword of a call, keyword of the file, value set here, environment (`DAMACY_X`,
-else `KVIKIO_X`, read once), built-in. Names and meanings are KvikIO's; keys of its own: engine, auto_threads,
-queue_depth, pinned_limit, coalesce_gap.
+They hold for the whole process. Precedence: keyword of a call, keyword of the file, value set here, environment
+(`DAMACY_X`, else `KVIKIO_X`, read once), built-in default. Names and meanings are those of KvikIO. Additional keys:
+engine, auto_threads, queue_depth, pinned_limit, coalesce_gap.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get(key: str) -> Any:
-    """The value of a setting now. Unknown: `KeyError`."""
+    """The current value of a setting. Raises `KeyError` for an unknown key."""
     if key not in _CHECKS:
         raise KeyError(key)
     value = _native().io_settings()[key]
@@ -120,7 +120,7 @@ def get(key: str) -> Any:
 
 
 class _Restoring:
-    """Gives back on exit what was found where it began."""
+    """A context manager that restores previous values on exit."""
 
     def __init__(self, before: dict[str, Any]) -> None:
         self._before = before
@@ -135,7 +135,7 @@ class _Restoring:
 
 
 def _apply(values: dict[str, Any]) -> dict[str, Any]:
-    """Makes the values the process's; gives those that were there."""
+    """Applies values to the process; returns the previous ones."""
     with _changing:
         native = _native()
         now = native.io_settings()
@@ -149,12 +149,12 @@ def _apply(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def set(*arguments: Any) -> _Restoring:  # noqa: A001  KvikIO's name
-    """`set({key: value, ...})` or `set(key, value)`: checked whole, then applied at once.
+    """`set({key: value, ...})` or `set(key, value)`: checks all values, then applies all.
 
-    As a context manager it gives back, on exit, the values found at the call.
+    As a context manager it restores, on exit, the values from before the call.
 
-    Raises `KeyError` for an unknown key, `ValueError` or `OverflowError` for a value out of range, `TypeError` for one
-    of another kind; then nothing is changed.
+    Raises `KeyError` for an unknown key, `ValueError` or `OverflowError` for a value out of range, `TypeError` for a
+    value of another type. Nothing is changed then.
     """
     if len(arguments) == 1 and isinstance(arguments[0], Mapping):
         values = dict(arguments[0])
@@ -166,7 +166,7 @@ def set(*arguments: Any) -> _Restoring:  # noqa: A001  KvikIO's name
 
 
 class _SettingAtEntry:
-    """Sets at entry, gives back at exit."""
+    """Sets a value at entry and restores the previous one at exit."""
 
     def __init__(self, key: str, value: Any) -> None:
         self._values = _checked({key: value})
@@ -185,14 +185,14 @@ class _SettingAtEntry:
 
 
 def compat_mode() -> bool:
-    """True: POSIX calls only. AUTO gives `is_compat_mode_preferred()`."""
+    """True if only POSIX calls are used. For AUTO it returns `is_compat_mode_preferred()`."""
     mode = get("compat_mode")
     return is_compat_mode_preferred() if mode == CompatMode.AUTO else mode == CompatMode.ON
 
 
 @functools.cache
 def is_compat_mode_preferred() -> bool:
-    """Whether cuFile cannot serve here: no libcufile, WSL, or no readable `/run/udev`. Probed once."""
+    """Whether cuFile cannot be used here: no libcufile, WSL, or no readable `/run/udev`. Probed once."""
     native = _native()
     native.cufile_look_in([path for path in sys.path if path.endswith(("site-packages", "dist-packages"))])
     return bool(native.cufile_preference()[0])
@@ -223,7 +223,7 @@ num_threads_reset = reset_num_threads
 
 
 def reset_task_size(n: int) -> None:
-    """Sets the size of the parts that requests are cut into, in bytes."""
+    """Sets the size of the parts into which requests are split, in bytes."""
     set("task_size", n)
 
 
@@ -259,9 +259,9 @@ def _define_for(key: str) -> None:
     def setting(value: Any) -> _SettingAtEntry:
         return _SettingAtEntry(key, value)
 
-    _define(key, current, f"The value of {key} now.")
+    _define(key, current, f"The current value of {key}.")
     _define(f"{key}_reset", reset, f"Sets {key}.")
-    _define(f"set_{key}", setting, f"A context manager: {key} is set at entry and given back at exit.")
+    _define(f"set_{key}", setting, f"A context manager that sets {key} at entry and restores it at exit.")
 
 
 for _key in _CHECKS:

@@ -22,13 +22,13 @@ _WIDE = {Dtype.F64: "f32", Dtype.I64: "i32", Dtype.U64: "u32"}
 
 
 def batches(loader: Loader, sharding: jax.sharding.Sharding | None = None, *, info: bool = False) -> Iterator[Any]:
-    """The batches that are left of the loader's epoch, as arrays on the loader's device, without a copy.
+    """The remaining batches of the loader's epoch, as arrays on the loader's device, without a copy.
 
-    With `sharding` each becomes this process's part of a global array, as `jax.make_array_from_process_local_data`
-    puts it together; every process is then a rank of its own. An array keeps its slot until it is gone; arrays may be
-    kept as far as `Config.keep_bytes` goes.
+    With `sharding`, each batch becomes this process's part of a global array (by
+    `jax.make_array_from_process_local_data`); every process is then a rank. An array keeps its slot until it is
+    deleted; `Config.keep_bytes` limits how many arrays can be kept.
 
-    With `info=True` it gives pairs of an array and a `damacy.BatchRows`, which says which samples the rows are.
+    With `info=True`, yields pairs of an array and a `damacy.BatchRows`, which has the samples of the rows.
 
     `TypeError`, at the first batch, for elements of 64 bits unless `jax_enable_x64` allows them.
     """

@@ -26,13 +26,14 @@ _logger = logging.getLogger("damacy")
 class DataModule(lightning.LightningDataModule):
     """Loaders for the stages of a `Trainer`. The position of `train` is in every checkpoint.
 
-    Give it samplers, with the `Config` for their batches: in `setup` it makes a loader of each, of the trainer's rank
-    and number of ranks. `train` drops what fills no whole step. The others see every sample: their last batch is short
-    on one rank; on more it is filled up with rows of which `BatchRows.valid` is False, see `info`.
+    Pass samplers, and the `Config` for their batches. `setup` creates a loader for each, with the trainer's rank and
+    number of ranks. `train` drops the last samples if they do not fill a whole step. The other stages deliver every
+    sample: on one rank their last batch may be short; on several it is filled up with rows whose `BatchRows.valid` is
+    False (see `info`).
 
-    Or give it a `Loader` for a stage, whose ranks must be the trainer's; `Loader(ranks="auto")` takes them over.
+    Or pass a `Loader` for a stage. Its ranks must be the trainer's; `Loader(ranks="auto")` takes them over.
 
-    Every validation, test and prediction begins the same epoch again, so that the sanity check, `limit_val_batches` and
+    Every validation, test and prediction starts the same epoch again, so that the sanity check, `limit_val_batches` and
     repeated validation see the same samples. With `info=True` batches are pairs of a tensor and a `damacy.BatchRows`.
     """
 
@@ -57,12 +58,12 @@ class DataModule(lightning.LightningDataModule):
         self._config = config
         self._info = bool(info)
         self._datasets: dict[str, IterableDataset] = {}
-        self._state: Mapping[str, int] | None = None  # of train, until it has a loader
+        self._state: Mapping[str, int] | None = None  # the state of train, until it has a loader
 
     def setup(self, stage: str) -> None:
-        """Makes the loaders of samplers, and compares the ranks of those that were given with the trainer's.
+        """Creates loaders for samplers, and compares the ranks of given loaders with the trainer's.
 
-        `ValueError` where they differ.
+        Raises `ValueError` if they differ.
         """
         place = rank_and_ranks() if self.trainer is None else (self.trainer.global_rank, self.trainer.world_size)
         for name, source in self._given.items():
@@ -85,13 +86,13 @@ class DataModule(lightning.LightningDataModule):
         return self._dataset("predict")
 
     def state_dict(self) -> dict[str, dict[str, int]]:
-        """Under `"train"`, as `Loader.state_dict`."""
+        """The state of `train`, as from `Loader.state_dict`, under the key `"train"`."""
         if "train" in self._datasets:
             return {"train": self._datasets["train"].state_dict()}
         return {} if self._state is None else {"train": dict(self._state)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As `Loader.load_state_dict`, for `train`. What older versions wrote of other stages is ignored."""
+        """As `Loader.load_state_dict`, for `train`. Ignores states of other stages, which older versions wrote."""
         if "train" not in state_dict or "train" not in self._given:
             return
         self._state = state_dict["train"]

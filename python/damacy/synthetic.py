@@ -1,6 +1,6 @@
-"""An OME-Zarr image to try things on: bright blobs on a noisy ground, the same for the same seed, in two levels.
+"""A synthetic OME-Zarr image of two levels: bright blobs on a noisy background, the same for the same seed.
 
-Knows what the image looks like; zarr-python writes it. Needs the extra `zarr`."""
+zarr-python writes it. Needs the extra `zarr`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_image(
 
 
 def draw(shape: tuple[int, int, int], blobs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The image and, of the same shape, where its blobs are."""
+    """The image, and an array of the same shape that is 1 where a blob is."""
     random = np.random.default_rng(seed)
     inside = np.zeros(shape, "u1")
     radii = random.integers(2, max(3, min(shape) // 4), (blobs, 1)) * np.array([0.6, 1.0, 1.0])

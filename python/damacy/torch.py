@@ -36,14 +36,14 @@ _IN_A_DATA_LOADER = {
 class IterableDataset(torch.utils.data.IterableDataset):
     """The batches of a `damacy.training.Loader` as tensors, on the loader's device, without a copy.
 
-    Iterate it once an epoch, itself or in `dataloader(loader)`; a `DataLoader` with a batch size copies each batch and
-    puts an axis in front of it. A tensor keeps its slot until it is gone; tensors may be kept as far as
-    `Config.keep_bytes` goes. In a worker process it raises `RuntimeError`, which says what to do instead.
+    Iterate over it once per epoch, directly or in `dataloader(loader)`; a `DataLoader` with a batch size copies each
+    batch and adds a first axis. A tensor keeps its slot until it is deleted; `Config.keep_bytes` limits how many
+    tensors can be kept. In a worker process it raises `RuntimeError`, which says what to do instead.
 
-    With `copy=True` each tensor has memory of its own, for one more pass over every batch, and as many may be kept as
-    memory allows.
+    With `copy=True`, each tensor has its own memory, at the cost of one more pass over every batch, and does not count
+    toward `Config.keep_bytes`.
 
-    With `info=True` it gives pairs of a tensor and a `damacy.BatchRows`, which says which samples the rows are.
+    With `info=True`, yields pairs of a tensor and a `damacy.BatchRows`, which has the samples of the rows.
     """
 
     def __init__(self, loader: Loader, *, info: bool = False, copy: bool = False) -> None:
@@ -61,7 +61,7 @@ class IterableDataset(torch.utils.data.IterableDataset):
         return self.loader._given_as(self._tensor)
 
     def __len__(self) -> int:
-        """Steps of a whole epoch."""
+        """The number of steps of a whole epoch."""
         return len(self.loader)
 
     def set_epoch(self, epoch: int) -> None:
@@ -83,9 +83,9 @@ class IterableDataset(torch.utils.data.IterableDataset):
 
 
 def dataloader(loader: Loader | IterableDataset, **arguments: Any) -> torch.utils.data.DataLoader[Any]:
-    """A `DataLoader` of a loader's batches, for code that wants one: without a batch size and without workers.
+    """A `DataLoader` of a loader's batches, for code that needs one: without a batch size and without workers.
 
-    `arguments` are its other ones. With `pin_memory=True` host batches are copied to pinned memory, by torch.
+    `arguments` are passed on to `DataLoader`. With `pin_memory=True`, torch copies host batches to pinned memory.
     """
     for name, only in (("batch_size", None), ("num_workers", 0)):
         if arguments.setdefault(name, only) != only:
@@ -95,7 +95,7 @@ def dataloader(loader: Loader | IterableDataset, **arguments: Any) -> torch.util
 
 
 def local_device() -> str:
-    """`Config.device` for this process: the GPU that `LOCAL_RANK` names, 0 without it, and `"cpu"` without GPUs."""
+    """`Config.device` for this process: the GPU of `LOCAL_RANK`, GPU 0 if that is not set, `"cpu"` without GPUs."""
     if not torch.cuda.is_available():
         return "cpu"
     return f"cuda:{int(os.environ.get('LOCAL_RANK', 0))}"

@@ -1,7 +1,7 @@
 """Batches for a training run: epochs, ranks, and a state of a few integers that resumes it exactly.
 
-Knows which samples of a `damacy.samplers.Sampler` each step and rank gets. Knows no framework: `damacy.torch`,
-`damacy.lightning` and `damacy.jax` pass its batches on::
+Divides the samples of a `damacy.samplers.Sampler` among steps and ranks. Uses no framework: `damacy.torch`,
+`damacy.lightning` and `damacy.jax` use its batches::
 
     crops = damacy.samplers.RandomCrops(["a.zarr", "b.zarr"], (64, 128, 128), length=10_000, seed=1)
     with damacy.training.Loader(crops, damacy.Config(batch_size=8)) as loader:
@@ -39,14 +39,13 @@ class Loader:
     `damacy.torch.rank_and_ranks` finds them at the first batch or `len`.
 
     `tail` says what happens to the samples at an epoch's end that do not fill a whole step: `"drop"` leaves them out;
-    `"wrap"` fills the step up from the epoch's beginning; `"pad"` does, too, and marks these rows: `Batch.valid` is
-    False for them, so each sample counts once; `"short"`, on one rank only, makes the last batch short.
+    `"wrap"` fills the step up from the epoch's beginning; `"pad"` does so too and sets `Batch.valid` to False for these
+    rows, so that each sample counts once; `"short"`, on one rank only, makes the last batch short.
 
     Threads, buffers and slots that `config` leaves at their defaults are chosen for the machine, as in
     `Config.for_this_machine`.
 
-    Batches, and tensors made from them, may be kept: `config.keep_bytes` says up to how many bytes. The loader keeps no
-    reference to them.
+    Batches, and tensors made from them, may be kept, up to `config.keep_bytes`. The loader keeps no reference to them.
 
     After `break`, the next `for` continues the same epoch. An error of a batch (`on_error="raise"`) ends the `for`; the
     next one continues after that batch. With `restart=True` every `for` starts the same epoch again: for validation.
@@ -83,12 +82,12 @@ class Loader:
         self._restart = bool(restart)
         self._transform = transform
         self._epoch = self._samples = 0
-        self._passes = 0  # ends of an epoch that were reached
-        self._delivered = 0  # batch ids of the pipeline below this one have had their turn
+        self._passes = 0  # number of epochs that reached their end
+        self._delivered = 0  # batches of the pipeline with smaller ids were delivered or skipped
         self._pipeline: Pipeline | None = None
-        self._closed: Pipeline | None = None  # the last one, for its figures
-        self._refused: DamacyError | None = None  # by the pipeline's push
-        self._early: Batch | None = None  # of the next pass: the last batches of this one were skipped
+        self._closed: Pipeline | None = None  # the last closed pipeline, for its statistics
+        self._refused: DamacyError | None = None  # an error of the pipeline's push
+        self._early: Batch | None = None  # a batch of the next pass, popped because the last ones of this were skipped
         self._schedule: Schedule | None = None  # until the ranks are known
         if not self._is_auto:
             self._set_ranks(as_int(rank, "rank"), as_int(ranks, "ranks"))
@@ -103,26 +102,26 @@ class Loader:
 
     @property
     def config(self) -> Config:
-        """As it was given. Defaults that depend on the machine are chosen when reading begins."""
+        """The config that was passed. Defaults that depend on the machine are chosen when reading begins."""
         return self._config
 
     @property
     def epoch(self) -> int:
-        """Of the next batch, from 0."""
+        """The epoch of the next batch, from 0."""
         return self._epoch
 
     @property
     def rank(self) -> int:
-        """Of this loader among `ranks`; `"auto"` is looked up now."""
+        """The rank of this loader among `ranks`; looks up `"auto"`."""
         return self._known_schedule().rank
 
     @property
     def ranks(self) -> int:
-        """How many loaders read a step together; `"auto"` is looked up now."""
+        """The number of loaders that read a step together; looks up `"auto"`."""
         return self._known_schedule().ranks
 
     def __len__(self) -> int:
-        """Steps of a whole epoch, the same on every rank."""
+        """The number of steps of a whole epoch, the same on every rank."""
         return self._known_schedule().steps_left(0)
 
     def __iter__(self) -> Iterator[Any]:
@@ -156,7 +155,7 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Continue at the position of a state. The number of ranks and the batch size may have changed.
 
-        `ValueError` if the state is of a sampler with another seed, length or random stream, or no state of a loader.
+        Raises `ValueError` if the state is of a sampler with another seed, length or random stream, or not a loader's.
         """
         lacking = [name for name in ("epoch", "samples", "seed", "length") if name not in state]
         if lacking:
@@ -182,7 +181,7 @@ class Loader:
         return self._reader().stats()
 
     def close(self) -> None:
-        """Stop reading. Batches and tensors stay valid; iterating starts again where it was."""
+        """Stop reading. Batches and tensors stay valid; iterating again continues at the same position."""
         self._early = None
         if self._pipeline is not None:
             self._pipeline.close()
@@ -243,7 +242,7 @@ class Loader:
         return self._schedule
 
     def _given_as(self, form: Callable[[Batch], Any]) -> Iterator[Any]:
-        """As `__iter__`, in the form that a framework takes: what `transform` is called with."""
+        """As `__iter__`, with batches in the form of a framework, which is also the argument of `transform`."""
         transform = self._transform
         return _Pass(self, form if transform is None else lambda batch: transform(form(batch)))
 
@@ -254,7 +253,7 @@ class Loader:
             self._samples = 0
 
     def _next(self) -> Batch | None:
-        """None where the epoch ended without another batch."""
+        """None if the epoch ended without another batch."""
         passes, batch = self._passes, self._early
         if batch is None:
             batch = self._pop()
@@ -290,19 +289,19 @@ class Loader:
         self._refused = None
         try:
             samples = self._known_schedule().stream(self._epoch, self._samples, repeat=self._restart)
-            self._pipeline.push(cast("Iterator[Sample]", samples))  # among them some that end their batch
+            self._pipeline.push(cast("Iterator[Sample]", samples))  # some of them end their batch
         except DamacyError as error:
             self._refused = error  # raised after the batches before it
         return self._pipeline
 
     def _advance_to(self, batch_id: int) -> None:
-        for _ in range(batch_id - self._delivered):  # more than one where a whole batch was skipped
+        for _ in range(batch_id - self._delivered):  # more than one if a whole batch was skipped
             self._samples += self._known_schedule().step_samples
             self._leave_epoch_at_its_end()
         self._delivered = max(self._delivered, batch_id)
 
     def _leave_epoch_at_its_end(self) -> None:
-        """Also with larger steps than those that were made."""
+        """Also valid if steps are larger than before."""
         if self._known_schedule().steps_left(self._samples) == 0:
             self._samples = 0
             self._passes += 1
@@ -311,7 +310,7 @@ class Loader:
 
 
 class _Pass(Iterator[Any]):
-    """One `for` over a loader. Keeps no reference to what it gave; ends with an error, as a generator does."""
+    """One `for` over a loader. Keeps no reference to its batches; an error ends it, like a generator."""
 
     def __init__(self, loader: Loader, form: Callable[[Batch], Any]) -> None:
         self._loader = loader
@@ -323,7 +322,7 @@ class _Pass(Iterator[Any]):
         loader = self._loader
         if self._ended:
             raise StopIteration
-        self._ended = True  # unless this gives something
+        self._ended = True  # unless a batch follows
         if self._place is None:
             loader._begin_pass()
             self._place = loader._epoch, loader._passes
@@ -335,7 +334,7 @@ class _Pass(Iterator[Any]):
 
 
 def _is_auto(rank: int | Literal["auto"], ranks: int | Literal["auto"]) -> bool:
-    """True where they are to be looked up; one that is "auto" stands for both."""
+    """True if rank and ranks must be looked up."""
     for name, value in (("rank", rank), ("ranks", ranks)):
         if isinstance(value, str) and value != "auto":
             raise ValueError(f"{name} must be an integer or 'auto' (got {value!r})")
@@ -347,5 +346,5 @@ def _is_auto(rank: int | Literal["auto"], ranks: int | Literal["auto"]) -> bool:
 
 
 def _stream_of(sampler: Sampler) -> int:
-    """1 for samplers that know of no other."""
+    """The sampler's random stream; 1 for samplers without streams."""
     return getattr(sampler, "stream", 1)

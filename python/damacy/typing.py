@@ -1,4 +1,4 @@
-"""Types of what `damacy` takes, for annotations of programs that hand values on.
+"""Types of arguments of `damacy`, for annotations in programs that pass them on.
 
 >>> def config_for(dtype: DtypeLike, device: Device) -> "damacy.Config": ...
 """
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["Box", "Device", "DtypeLike", "GpuDecoder", "OnError", "Source", "Tail", "Verify"]
 
 OnError = Literal["raise", "skip", "fill"]
-"""What becomes of a sample that fails after acceptance."""
+"""What happens to a sample that fails after `push` accepted it."""
 
 GpuDecoder = Literal["auto", "own", "nvcomp"]
-"""Who decodes zstd and LZ4 frames on a GPU."""
+"""The decoder of zstd and LZ4 frames on a GPU."""
 
 Verify = Literal["needed", "whole"]
 """How much of a chunk is decoded and checked."""
 
 Tail = Literal["drop", "wrap", "pad", "short"]
-"""What becomes of the samples at an epoch's end that fill no whole step."""
+"""What happens to the samples at an epoch's end that do not fill a whole step."""
 
 
 class _ElementType(Protocol):
@@ -66,13 +66,13 @@ class _DataArray(Protocol):
 
 
 DtypeLike = Dtype | str | int | type[Any] | _ElementType
-"""An element type of batches: `Config.dtype` says which values of these types are taken."""
+"""An element type of batches; `Config.dtype` describes which values of these types are accepted."""
 
 Device = int | str | None | _TorchDevice | _NumberedDevice
-"""Where batches live, as `Config.device` takes it."""
+"""A device for batches, as for `Config.device`."""
 
 Source = Union[str, "os.PathLike[str]", "ArrayInfo", _ZarrArray, _DataArray]
 """A stored array: its uri, or an object that has it open."""
 
 Box = Iterable[Union[slice, "tuple[SupportsIndex, SupportsIndex]", Sequence[SupportsIndex], EllipsisType]]
-"""The axes of a box; `...` and open slices where the source has its array open."""
+"""The axes of a box; `...` and open slices only for an opened array."""

@@ -72,7 +72,7 @@ def test_a_thread_without_a_row_a_row_without_a_thread_and_an_empty_cell_are_fou
         "ARCHITECTURE.md: no thread is called damacy-plot",
     ]
     row = next(line for line in table.splitlines() if line.startswith("| `damacy-free` |"))
-    assert len(check_threads.offences(table.replace(row, "| `damacy-free` | `WaveRunner` | | nobody |"))) == 1
+    assert len(check_threads.offences(table.replace(row, "| `damacy-free` | `WaveRunner` | | no thread |"))) == 1
 
 
 @pytest.mark.skipif(shutil.which(check_thread_safety.CLANG) is None, reason="clang 19 is not installed")

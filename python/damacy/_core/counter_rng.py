@@ -1,4 +1,4 @@
-"""Random numbers that are functions of where they are wanted: no state, the same in every process.
+"""Random numbers as functions of a key: without state, the same in every process.
 
 Mixes a key of integers with splitmix64's finaliser; good enough to draw crops, no cryptography."""
 
@@ -20,7 +20,7 @@ def hash64(*key: int) -> int:
 
 
 def extended(state: int, *key: int) -> int:
-    """The hash of a longer key, from that of its beginning.
+    """The hash of a key that is extended by further integers, from the hash of its beginning.
 
     >>> extended(extended(3, 5, 6), 7) == hash64(5, 6, 7)  # it begins with the length of the whole key
     True
@@ -35,7 +35,7 @@ def extended(state: int, *key: int) -> int:
 def draw_below(bound: int, state: int, purpose: int) -> int:
     """A number in [0, bound) for one of the purposes of a key that `hash64` made into `state`.
 
-    No purpose's number depends on another's. It is even to within bound / 2**64.
+    Numbers for different purposes are independent. The distribution is uniform to within bound / 2**64.
 
     >>> [draw_below(10, hash64(1, 2), purpose) for purpose in range(4)]
     [0, 6, 8, 2]
@@ -47,7 +47,7 @@ def draw_below(bound: int, state: int, purpose: int) -> int:
 
 
 def below(bits: int, bound: int) -> int:
-    """A number in [0, bound) from 64 random bits; even to within bound / 2**64.
+    """A number in [0, bound) from 64 random bits; uniform to within bound / 2**64.
 
     >>> [below(bits, 10) for bits in (0, (1 << 63), (1 << 64) - 1)]
     [0, 5, 9]
@@ -56,9 +56,9 @@ def below(bits: int, bound: int) -> int:
 
 
 def shuffled(index: int, size: int, *key: int) -> int:
-    """Where `index` goes in a permutation of range(size) that depends on the key.
+    """The position of `index` in a permutation of range(size) that depends on the key.
 
-    Four Feistel rounds over the next even power of two; numbers outside walk on until they fall inside.
+    Four Feistel rounds over the next even power of two, repeated while the result is outside of range(size).
 
     >>> sorted(shuffled(k, 10, 7) for k in range(10)) == list(range(10))
     True

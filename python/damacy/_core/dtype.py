@@ -1,4 +1,4 @@
-"""Element types of batches, and the names people give them. Knows nothing of NumPy, whose names are spelled alike."""
+"""Element types of batches and their names. Does not use NumPy, although its names are the same."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Dtype(enum.IntEnum):
     def coerce(cls, x: object) -> Dtype:
         """The member that `x` names: a member, its integer, or a name such as `"bf16"` or `"float32"` in any case.
 
-        Names count bits, so `u8` is `uint8`; NumPy's byte-count codes and its types are unknown: give their `.name`.
-        The `ValueError` for all else has a cause that lists the names and suggests one.
+        Names count bits, so `u8` is `uint8`. NumPy's codes, which count bytes, and its types are not accepted: pass
+        their `.name`. The cause of the `ValueError` for any other value lists the names and suggests one.
 
         >>> Dtype.coerce("u8"), Dtype.coerce(6)
         (<Dtype.U8: 4>, <Dtype.U16: 6>)
@@ -82,7 +82,7 @@ def _by_number(x: Any) -> Dtype | None:
 
 
 def known_names(shown: str) -> str:
-    """The names there are, and the nearest to what was given, in words for an error.
+    """Text for an error: all names, and the one that is most similar to the given one.
 
     >>> known_names("dtype('float32')").partition("; ")[2]
     "did you mean 'float32'?"
@@ -106,7 +106,7 @@ def _near(shown: str) -> str | None:
 
 
 def array_name(dtype: Dtype) -> str:
-    """As `damacy.open(uri).dtype` and the documents of arrays spell it.
+    """The name of an element type as in `damacy.open(uri).dtype` and in the documents of arrays.
 
     >>> array_name(Dtype.U16), array_name(Dtype.BOOL)
     ('uint16', 'bool')

@@ -1,7 +1,7 @@
 """The exceptions of damacy: one class per kind of failure, each also an instance of the builtin that fits.
 
-Knows the status codes, which the native library shares, and which class stands for which; carries where the failure
-happened. The line that `str()` gives is made by the native library, so that C++ and Python users read the same."""
+Knows the status codes, which are those of the native library, and their classes. Errors hold the place of the failure.
+The native library makes the text for `str()`, so that C++ and Python users read the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ATTRIBUTES = (
 
 
 class Status(enum.IntEnum):
-    """What kind of failure an error stands for.
+    """The kind of failure of an error.
 
     >>> Status.DECODE, Status(9).name
     (<Status.DECODE: 7>, 'OOM')
@@ -58,7 +58,7 @@ class DamacyError(RuntimeError):
     _more_attributes: ClassVar[tuple[str, ...]] = ()
     _key_is_shard: bool = False  # else `key` is a document, or a chunk by itself
 
-    status: Status | None  # None only on an error made by hand from this base
+    status: Status | None  # None only for instances of this base class
     what: str | None  # stage: create push pop flush release closed forked
     uri: str | None
     store: str | None
@@ -70,7 +70,7 @@ class DamacyError(RuntimeError):
     sample_index: int | None  # position in the iterable given to push
     stream_index: int | None  # number among all accepted samples
     batch_id: int | None
-    lost: tuple[int, ...]  # stream indices of the samples that went with a failed batch
+    lost: tuple[int, ...]  # stream indices of the samples of a failed batch
 
     def __init__(self, message: str, **attributes: Any) -> None:
         super().__init__(message)
@@ -177,7 +177,7 @@ class OutOfMemory(DamacyError, MemoryError):
 
 
 class ShutdownError(DamacyError):
-    """The pipeline is closed, or belongs to the process this one was forked from."""
+    """The pipeline is closed, or belongs to the parent process."""
 
     _own_status = Status.SHUTDOWN
 
@@ -198,7 +198,7 @@ CLASS_BY_KIND: dict[str, type[DamacyError]] = {"unsupported_format": Unsupported
 
 
 def make_error(status: int, kind: str, message: str, attributes: Mapping[str, Any]) -> DamacyError:
-    """The exception for a native error; called by the native module, which raises what it gets."""
+    """Creates the exception for a native error. The native module calls this and raises the result."""
     cls = CLASS_BY_KIND.get(kind) or CLASS_BY_STATUS.get(status, DamacyError)
     # Only some classes have an errno attribute; for the others the message already says it.
     kept = (*ATTRIBUTES, *cls._more_attributes, "_key_is_shard")

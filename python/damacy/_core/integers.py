@@ -1,4 +1,4 @@
-"""What counts as an integer in arguments. Knows messages that name the argument; knows no argument by name."""
+"""Checks integers in arguments. Messages contain the name of the argument."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def as_int(value: Any, name: str) -> int:
-    """`value` as an `int`; `TypeError` naming `name` for a bool and for what has no `__index__`."""
+    """`value` as an `int`; `TypeError` with `name` for a bool and for objects without `__index__`."""
     if not isinstance(value, bool):
         try:
             return operator.index(value)
@@ -17,5 +17,5 @@ def as_int(value: Any, name: str) -> int:
 
 
 def shown(value: int) -> str:
-    """`value` for a message, also where it has more digits than Python agrees to print."""
+    """`value` as text for a message, also if it has more digits than Python prints."""
     return str(value) if value.bit_length() < 4096 else f"{'-' if value < 0 else ''}2**{value.bit_length() - 1} or more"

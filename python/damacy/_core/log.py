@@ -1,7 +1,7 @@
 """Log records of the native library: its own sink on stderr, and the Python logger `damacy`.
 
-Native threads put records into a bounded queue and never wait for Python; every public call hands on, before it
-returns, what the queue holds. Knows the numbers of both worlds; holds no state."""
+Native threads put records into a bounded queue and never wait for Python. Every public call passes the queued records
+to the logger before it returns. Knows the level numbers of both; holds no state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _logger.addHandler(logging.NullHandler())
 
 
 def set_log_level(level: int) -> None:
-    """Threshold of the native sink on stderr, `LOG_TRACE` to `LOG_FATAL` (at first); the Python logger has its own."""
+    """Set the level of the native sink on stderr, `LOG_TRACE` to `LOG_FATAL` (default). Python's logger has its own."""
     number = as_int(level, "level")
     if not LOG_TRACE <= number <= LOG_FATAL:
         raise ValueError(f"level must be {LOG_TRACE} to {LOG_FATAL} (got {shown(number)})")
@@ -42,10 +42,10 @@ def set_log_quiet(quiet: bool) -> None:
 
 
 def drain() -> None:
-    """Hand the native records queued so far to the Python logger."""
+    """Pass the native records that are queued so far to the Python logger."""
     try:
         from damacy import _native
-    except ImportError:  # the interpreter ends and has unloaded modules
+    except ImportError:  # the interpreter is shutting down and has unloaded modules
         return
     for level, text in _native.drain_log_records():
         _logger.log(_PYTHON_LEVELS[level], "%s", text)
@@ -53,7 +53,7 @@ def drain() -> None:
 
 @contextlib.contextmanager
 def drained() -> Iterator[None]:
-    """`drain` when the block ends, however it ends."""
+    """Calls `drain` at the end of the block, also after an exception."""
     try:
         yield
     finally:

@@ -1,7 +1,8 @@
-"""What of this machine the process may use: cores, memory of the host, memory of a GPU, and how many ranks share it.
+"""The resources of this machine that the process may use: cores, memory of the host and of a GPU, and the number of
+ranks that share them.
 
-Knows affinity masks, cgroups of both versions, resource limits, launchers' variables and NVML. Looks only: starts no
-thread, makes no CUDA context. Does not know what a pipeline needs."""
+Knows affinity masks, cgroups of both versions, resource limits, launchers' variables and NVML. Starts no thread and
+creates no CUDA context. Does not know what a pipeline needs."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _ROOT = pathlib.Path("/")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """The share of one process. `gpu`: whether batches would live on a GPU; its memory is None where unknown.
+    """The share of one process. `gpu`: whether batches would be on a GPU; its memory is None if unknown.
 
     `why_cores` and `why_memory` name what limits them.
     """
@@ -34,7 +35,7 @@ class Machine:
 
 
 def this_machine(device: int | str | None = None, root: pathlib.Path = _ROOT) -> Machine:
-    """As it is now, for a process whose batches live on `device` (a value that `Config` stores)."""
+    """The current resources, for a process whose batches are on `device` (a value that `Config` stores)."""
     ranks = ranks_here(os.environ)
     cores, why_cores = usable_cores(root, os.environ)
     host_bytes, why_memory = free_host_bytes(root, ranks)
@@ -47,14 +48,14 @@ def this_machine(device: int | str | None = None, root: pathlib.Path = _ROOT) ->
 
 
 def ranks_here(environ: Mapping[str, str]) -> int:
-    """How many processes of this run share the host: `LOCAL_WORLD_SIZE`, else a Slurm step's tasks a node, else 1.
+    """The number of processes of this run on the host: `LOCAL_WORLD_SIZE`, else a Slurm step's tasks per node, else 1.
 
     >>> ranks_here({"SLURM_STEP_ID": "0", "SLURM_STEP_TASKS_PER_NODE": "2(x3),1"})
     2
     """
     if number := _positive(environ.get("LOCAL_WORLD_SIZE")):
         return number
-    if "SLURM_STEP_ID" not in environ:  # a shell inside an allocation is one process, whatever it was granted
+    if "SLURM_STEP_ID" not in environ:  # a shell inside an allocation is one process, for any size of the allocation
         return 1
     named = environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_NTASKS_PER_NODE") or ""
     first = re.match(r"[0-9]+", named)
@@ -62,9 +63,9 @@ def ranks_here(environ: Mapping[str, str]) -> int:
 
 
 def usable_cores(root: pathlib.Path, environ: Mapping[str, str]) -> tuple[int, str]:
-    """Of one rank: the affinity mask, at most the cgroup's quota, shared out among the ranks; at least 1.
+    """The cores of one rank: the affinity mask, at most the cgroup's quota, divided by the ranks; at least 1.
 
-    A Slurm step that binds tasks to cores gives each a mask of its own, which is not shared out again.
+    A Slurm step that binds tasks to cores gives each task a mask of its own, which is not divided.
     """
     mask = len(os.sched_getaffinity(0))
     ranks = ranks_here(environ)
@@ -81,7 +82,7 @@ def usable_cores(root: pathlib.Path, environ: Mapping[str, str]) -> tuple[int, s
 
 
 def _cpu_quota(root: pathlib.Path) -> float | None:
-    """In cores; None without one."""
+    """The quota in cores; None without one."""
     quotas = []
     for folder in _cgroups(root, "cpu"):
         words = _words(folder / "cpu.max")  # version 2: "400000 100000" or "max 100000"
@@ -114,7 +115,7 @@ def _shared_memory(root: pathlib.Path) -> Iterator[tuple[int, str]]:
 
 
 def _file_pages(folder: pathlib.Path) -> int:
-    """Bytes of the page cache, which give way."""
+    """Bytes of the page cache, which can be freed."""
     total = 0
     for line in _text(folder / "memory.stat").splitlines():
         name, _, number = line.partition(" ")
@@ -136,7 +137,7 @@ def _address_space(root: pathlib.Path) -> list[tuple[int, str]]:
 
 
 def _cgroups(root: pathlib.Path, controller: str) -> Iterator[pathlib.Path]:
-    """Folders of the process's groups with that controller, and of all groups above them."""
+    """Folders of the process's cgroups with that controller, and of all their parents."""
     mounts = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
@@ -148,7 +149,7 @@ def _cgroups(root: pathlib.Path, controller: str) -> Iterator[pathlib.Path]:
         else:
             continue
         parts = [part for part in path.split("/") if part not in ("", "..")]
-        for depth in range(len(parts), -1, -1):  # the path is the host's; inside a container only the top is there
+        for depth in range(len(parts), -1, -1):  # the path is that of the host; inside a container only its top exists
             yield top.joinpath(*parts[:depth])
 
 
@@ -182,7 +183,7 @@ def _has_gpu(device: int | str | None) -> bool:
 
 
 def free_gpu_bytes(device: int | str | None, environ: Mapping[str, str]) -> int | None:
-    """From NVML, which needs no context; None where it does not know. Without a number: the first visible GPU."""
+    """Free bytes according to NVML, which needs no context; None if unknown. No number: the first visible GPU."""
     import ctypes
 
     library = _nvml()
@@ -204,7 +205,7 @@ def free_gpu_bytes(device: int | str | None, environ: Mapping[str, str]) -> int 
 
 @functools.cache
 def _nvml() -> Any:
-    """A `ctypes.CDLL`, for as long as the process lives; None where there is no NVML."""
+    """A `ctypes.CDLL` that is kept until the process ends; None if NVML is not installed."""
     import ctypes
 
     try:

@@ -18,7 +18,7 @@ _TEXT = re.compile(r"(-?[0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([a-z]*)")
 
 
 def as_bytes(value: object, name: str) -> int:
-    """`value` as a number of bytes from 0 to 2**63 - 1; a part of a byte is left out. `ValueError` names the forms.
+    """`value` as a number of bytes from 0 to 2**63 - 1, rounded down. The `ValueError` lists the accepted forms.
 
     >>> as_bytes("2GiB", "keep_bytes"), as_bytes("1.5 kb", "keep_bytes"), as_bytes(7, "keep_bytes")
     (2147483648, 1500, 7)

@@ -1,5 +1,5 @@
-"""What may be named to `Batch.release`: a stream, or an event, of whichever library. Knows how each spells its handle;
-does not touch CUDA."""
+"""Arguments of `Batch.release`: streams and events of any library. Knows how each library provides its handle; does not
+call CUDA."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ ALL_WORK = (1 << 64) - 1  # the handle that stands for every stream of the conte
 
 
 def stream_handle(stream_or_event: Any) -> int | None:
-    """The handle of a stream, numbered as by DLPack; None where nothing is named.
+    """The handle of a stream, in DLPack's numbering; None for None.
 
-    An event is fenced by all work of the context for now: never too early. The host back end ignores either.
+    For an event it is the handle of all work of the context, which includes the event. The host back end ignores both.
     """
     if stream_or_event is None:
         return None

@@ -1,2 +1,2 @@
-"""Behind the pipeline: samples, configuration, batches, statistics, and the parts of training that need no framework.
+"""Implements the pipeline: samples, configuration, batches, statistics, and parts of training without a framework.
 Users import these names from `damacy` and `damacy.training`."""

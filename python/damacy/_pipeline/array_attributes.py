@@ -1,7 +1,7 @@
-"""What an array's metadata documents say in addition to its elements: fill value, attributes, packing.
+"""The fill value, attributes and packing of an array, from its metadata documents.
 
-The native library has checked and parsed the documents; here its bytes become values. Loads NumPy when asked for an
-element."""
+The native library has checked and parsed the documents; this module converts its bytes to values. Imports NumPy only
+for elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 
 class Attributes(dict[str, Any]):
-    """A dict that is read only. Lists and dicts in it are the caller's own."""
+    """A read-only dict. Lists and dicts inside it are not read-only."""
 
     def _refuse(self, *arguments: Any, **names: Any) -> NoReturn:
         raise TypeError("attributes of an array are read only")
@@ -29,10 +29,10 @@ class Attributes(dict[str, Any]):
 class Cf:
     """Packing by the Climate and Forecast conventions: an element `x` stands for `x * scale_factor + add_offset`.
 
-    An attribute that is not there has its neutral value, 1 or 0, so the expression can be used for every array.
-    `missing` are the elements, in the stored type, that stand for no value. `unsigned` is None, or True or False if
-    integers are to be read as unsigned or signed ones of their size. `problem` is None, or says why
-    attributes of that name cannot be used; then the other fields have their defaults. Batches hold stored elements.
+    A missing attribute has its neutral value, 1 or 0, so the expression can be used for every array. `missing` are the
+    elements, in the stored type, that stand for missing values. `unsigned` is True or False if integers must be read as
+    unsigned or signed integers of their size, else None. `problem` says why attributes cannot be used, or is None; if
+    it is set, the other fields have their defaults. Batches hold stored elements.
     """
 
     scale_factor: float = 1.0
@@ -55,22 +55,22 @@ class Cf:
 
     @property
     def is_packed(self) -> bool:
-        """True if stored elements differ from what they stand for."""
+        """True if stored elements differ from the values that they represent."""
         return (self.scale_factor, self.add_offset) != (1.0, 0.0)
 
 
 def cf_from(native: Mapping[str, Any] | None, problem: str) -> Cf | None:
-    """`Cf` from the native dict; None where there is nothing of it."""
+    """`Cf` from the native dict; None if the array has no such attributes."""
     if native is None:
         return Cf(problem=problem) if problem else None
     elements = (element(raw, native["missing_type"]).item() for raw in native["missing"])
-    missing = tuple(math.nan if value != value else value for value in elements)  # one NaN: then tuples are equal
+    missing = tuple(math.nan if value != value else value for value in elements)  # one NaN object: tuples compare equal
     scale, offset = native["scale_factor"], native["add_offset"]
     return Cf(1.0 if scale is None else scale, 0.0 if offset is None else offset, missing, native["unsigned"])
 
 
 def element(raw: bytes, dtype: str) -> Any:
-    """A NumPy scalar from the bytes of one element. bfloat16, which NumPy lacks, comes as float32.
+    """A NumPy scalar from the bytes of one element. bfloat16, which NumPy lacks, becomes float32.
 
     >>> element(b"\\x01\\x02", "uint16"), element(b"\\xc0\\x3f", "bfloat16")
     (np.uint16(513), np.float32(1.5))
@@ -85,7 +85,7 @@ def element(raw: bytes, dtype: str) -> Any:
 
 
 def attributes_from(document: bytes, zarr_format: int) -> Attributes:
-    """The attributes of an array: of v3 a member of its document, of v2 a document."""
+    """The attributes of an array: for v3 from a member of its document, for v2 from a document of their own."""
     if not document:
         return Attributes()
     found = json.loads(document, parse_int=_integer)
@@ -95,7 +95,7 @@ def attributes_from(document: bytes, zarr_format: int) -> Attributes:
 
 
 def in_json(value: Any) -> Any:
-    """With what JSON has no word for as zarr's documents write it: NaN and infinities as text, complex as pairs.
+    """A value that JSON can hold, as in zarr's documents: NaN and infinities as text, complex numbers as pairs.
 
     >>> in_json({"a": [1, float("nan")], "b": 1j})
     {'a': [1, 'NaN'], 'b': [0.0, 1.0]}
@@ -114,5 +114,5 @@ def in_json(value: Any) -> Any:
 def _integer(digits: str) -> int | float:
     try:
         return int(digits)
-    except ValueError:  # of more digits than Python reads
+    except ValueError:  # more digits than Python reads
         return float(digits)

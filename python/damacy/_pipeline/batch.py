@@ -1,5 +1,5 @@
-"""`Batch`: one finished batch and the slot it lies in. Holds the native batch, which knows when the slot may be written
-again; adds NumPy, names and refusals."""
+"""`Batch`: one finished batch and its slot. Wraps the native batch, which decides when the slot may be reused; adds
+NumPy views, samples and argument checks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _HOST = (1, 0)  # DLPack's device of host memory
 
 
 class Batch:
-    """Samples in one array, from `Pipeline.pop`. Give it to `torch.from_dlpack` and its like, or call `numpy()`.
+    """Samples in one array, returned by `Pipeline.pop`. Pass it to `torch.from_dlpack` or the like, or call `numpy()`.
 
-    Its slot is written again when the batch is released (leaving `with batch`, or collection, does it) and every tensor
-    made from it is gone.
+    Its slot is reused after the batch is released (by `release`, at the end of `with batch`, or by garbage collection)
+    and every tensor made from it is gone.
     """
 
     __slots__ = ("__weakref__", "_native", "_padded_from")
@@ -54,20 +54,20 @@ class Batch:
 
     @property
     def valid(self) -> tuple[bool, ...]:
-        """By row: False where `on_error="fill"` filled it, and where a loader with `tail="pad"` added it."""
+        """For each row False if `on_error="fill"` filled it or a loader with `tail="pad"` added it, else True."""
         valid = self._native.valid
         end = self._padded_from  # the first sample that was added, as `sample_indices` counts
         return valid if end is None else tuple(ok and k < end for ok, k in zip(valid, self.sample_indices))
 
     @property
     def samples(self) -> tuple[Sample, ...]:
-        """By row the `Sample` that was pushed, the same object; also after release."""
+        """For each row the `Sample` object that was pushed; also after release."""
         samples: tuple[Sample, ...] = self._native.samples
         return samples
 
     @property
     def sample_indices(self) -> tuple[int, ...]:
-        """By row the number of its sample among all that the pipeline accepted, ascending."""
+        """For each row the number of its sample among all samples that the pipeline accepted; ascending."""
         indices: tuple[int, ...] = self._native.sample_indices
         return indices
 
@@ -77,13 +77,13 @@ class Batch:
             self._native.release(None if self._native.on_host else stream_handle(stream_or_event))
 
     def numpy(self) -> numpy.ndarray[Any, Any]:
-        """The batch as a NumPy array: a view of a host batch (it holds the slot: `.copy()` what you keep), a copy of a
-        CUDA batch, made after the work queued so far on the streams that views of it were exported to."""
+        """The batch as a NumPy array. For a host batch a view, which holds the slot; copy what you keep. For a CUDA
+        batch a copy, made after the work queued so far on the streams to which views of the batch were exported."""
         info = self.info
         return _array_over(self.__dlpack__(dl_device=_HOST), info)
 
     def torch(self, *, copy: bool = False) -> torch.Tensor:
-        """The batch as a tensor on its device: a view, which holds the slot, or with `copy` memory of the tensor's own.
+        """The batch as a tensor on its device: a view, which holds the slot, or, with `copy`, a copy.
 
         The copy is made on torch's current stream. `ModuleNotFoundError` without torch.
         """
@@ -130,7 +130,7 @@ class Batch:
         raise TypeError("a Batch cannot be pickled or copied: it is a slot of a running pipeline")
 
 
-# NumPy's array-interface code of each element type; bfloat16 travels as 16-bit integers.
+# NumPy's array-interface code of each element type; bfloat16 is passed as 16-bit integers.
 _TYPESTR = {
     Dtype.F32: "<f4",
     Dtype.BF16: "<u2",
@@ -149,8 +149,8 @@ _TYPESTR = {
 
 
 class _CapsuleMemory:
-    """A DLPack capsule that NumPy can look into; when the last array over it dies, so does the capsule, and its native
-    deleter gives the memory back. NumPy's own import is not used: it knows no bfloat16, and older ones only read."""
+    """A DLPack capsule as memory of NumPy arrays. The capsule, whose native deleter frees the memory, is destroyed with
+    the last array. NumPy's own import is not used: it does not support bfloat16, and old versions import read-only."""
 
     def __init__(self, capsule: object, info: BatchInfo) -> None:
         self._capsule = capsule
@@ -177,7 +177,7 @@ def _array_over(capsule: object, info: BatchInfo) -> numpy.ndarray[Any, Any]:
 
 
 def _data_pointer(capsule: object) -> int:
-    """The first field of a `DLManagedTensor`: where its data begin."""
+    """The first field of a `DLManagedTensor`: the address of its data."""
     import ctypes
 
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer

@@ -1,4 +1,4 @@
-"""`BatchRows`: which samples the rows of a batch are. Loaders return it together with the data."""
+"""`BatchRows`: the samples of a batch's rows. Loaders return it together with the data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from damacy._pipeline.sample import Sample
 
 
 class BatchRows:
-    """Where the rows of a batch of a `Loader` come from. May be pickled.
+    """The samples of the rows of a `Loader`'s batch. Can be pickled.
 
-    Collating, pinning and moving to a device pass it on untouched: it is no tuple, mapping or dataclass.
+    Functions that collate, pin or move to a device return it unchanged, because it is no tuple, mapping or dataclass.
 
     >>> rows = BatchRows(samples=(Sample("a.zarr", [(0, 8)]),), epoch=2, indices=(17,), valid=(True,))
     >>> rows.epoch, rows.indices, rows.valid
@@ -23,13 +23,13 @@ class BatchRows:
     __slots__ = ("epoch", "indices", "samples", "valid")
 
     samples: tuple[Sample, ...]
-    """By row the sample that was pushed; its `row_key` is `(epoch, index)`."""
+    """For each row its sample; the sample's `row_key` is `(epoch, index)`."""
     epoch: int
-    """Of all rows."""
+    """The epoch of all rows."""
     indices: tuple[int, ...]
-    """By row the index in the epoch, as the sampler counts."""
+    """For each row the sampler's index in the epoch."""
     valid: tuple[bool, ...]
-    """By row as `Batch.valid`."""
+    """For each row, as `Batch.valid`."""
 
     def __init__(
         self, *, samples: tuple[Sample, ...], epoch: int, indices: tuple[int, ...], valid: tuple[bool, ...]
@@ -51,7 +51,7 @@ class BatchRows:
 
 
 def rows_of(batch: Batch) -> BatchRows:
-    """Of a batch that a `Loader` gave; also after its release."""
+    """The rows of a `Loader`'s batch; also after its release."""
     samples = batch.samples
     keys: list[Any] = [sample.row_key for sample in samples]
     return BatchRows(
@@ -60,7 +60,7 @@ def rows_of(batch: Batch) -> BatchRows:
 
 
 def warn_of_unknown_rows(config: Config, info: bool) -> None:
-    """Warns, at the caller's caller, if nothing would say which rows are missing."""
+    """Warns, at the caller's caller, if rows may be missing and the loop cannot know which."""
     if config.on_error == "skip" and not info:
         warnings.warn(
             "on_error='skip' drops rows and whole batches, and nothing here says which: two loaders in step would pair "

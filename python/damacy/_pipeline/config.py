@@ -48,25 +48,25 @@ class Config:
         n_compute_threads: workers in addition to these; 0 is none.
         n_zarrs_meta_cache: arrays whose metadata are cached; the least recently used is evicted first.
         n_shards_meta_cache: shard indices that are cached, likewise.
-        max_chunk_uncompressed_bytes: hard limit on a decoded chunk; 0 is any chunk the buffers can hold.
+        max_chunk_uncompressed_bytes: hard limit on a decoded chunk; 0 allows any chunk that the buffers can hold.
         max_gpu_memory_bytes: hard cap on all device memory of the pipeline; 0 is none.
-        max_bytes_per_element: largest source element accepted; 0 is 8.
-        device: where batches live: None (the current CUDA context, or the host where there is no GPU), a device number,
+        max_bytes_per_element: largest source element accepted; 0 means 8.
+        device: the device of batches: None (the current CUDA context, or the host if there is no GPU), a device number,
             `"cpu"`, `"cuda"` or `"cuda:N"`, or a device of torch, JAX or CuPy.
-        n_batches: slots: how many batches can be held or in production.
+        n_batches: number of slots, that is, of batches that are held or in production.
         on_error: what happens to a sample that fails after it was accepted: `"raise"`, `"skip"` or `"fill"`.
         pop_timeout_s: timeout of one `pop`, in seconds; None is no timeout, 0 never waits.
         cache_bytes: cache of decoded chunks; not built yet, so only 0 is accepted by `Pipeline`.
-        gpu_decoder: who decodes zstd and LZ4 frames on a GPU: `"auto"`, `"own"` or `"nvcomp"`. `auto` is `own`, which
+        gpu_decoder: decoder of zstd and LZ4 frames on a GPU: `"auto"`, `"own"` or `"nvcomp"`. `auto` is `own`, which
             is faster and safe on any input; `nvcomp`, for comparison and trusted data, needs `damacy[nvcomp]`, without
             which `Pipeline` raises `InvalidArgument`.
-        verify: how much of a chunk is decoded and checked: `"needed"`, what samples need of it, or `"whole"`, every
-            chunk to its end with all starts, lengths and checksums, at the cost of reading and decoding more.
+        verify: how much of a chunk is decoded and checked: `"needed"`, the parts that samples need, or `"whole"`, every
+            chunk to its end with all offsets, lengths and checksums, at the cost of reading and decoding more.
         keep_bytes: memory for slots beyond `n_batches`, added while batches or their tensors are held: an int of bytes,
-            or text with a unit, such as `"2GiB"`. Without any, or when it is used up, `pop` raises `TryAgain`, reason
-            `held`. None is 0 in `Pipeline`. `damacy.training.Loader`, and so `damacy.torch`, `damacy.lightning` and
-            `damacy.jax`, take None as the larger of 2 GiB and 8 batches, but at most a quarter of the host's free
-            memory or an eighth of the GPU's. Never more than what is left of `max_gpu_memory_bytes`.
+            or text with a unit, such as `"2GiB"`. If it is 0 or used up, `pop` raises `TryAgain`, reason `held`. None
+            means 0 in `Pipeline`. In `damacy.training.Loader`, and so in `damacy.torch`, `damacy.lightning` and
+            `damacy.jax`, None means the larger of 2 GiB and 8 batches, but at most a quarter of the host's free memory
+            or an eighth of the GPU's. Slots never exceed `max_gpu_memory_bytes`.
     """
 
     batch_size: int
@@ -131,7 +131,7 @@ class Config:
         """A configuration whose threads, buffers and slots are chosen for this machine, unless `fields` set them.
 
         Counts the cores and the free memory that this process may use, divided among the ranks on this host
-        (`LOCAL_WORLD_SIZE`, or Slurm's tasks per node). Asks the driver whether there is a GPU, unless `device="cpu"`.
+        (`LOCAL_WORLD_SIZE`, or Slurm's tasks per node). Queries the driver for a GPU, unless `device="cpu"`.
         `damacy doctor` prints what it would choose, and why.
 
         >>> Config.for_this_machine(8, device="cpu", n_io_threads=3).n_io_threads

@@ -1,6 +1,6 @@
-"""Element types and devices of other libraries as `Config` takes them: NumPy, ml_dtypes, PyTorch, JAX, CuPy.
+"""Converts element types and devices of other libraries for `Config`: NumPy, ml_dtypes, PyTorch, JAX, CuPy.
 
-Knows how the types of those libraries are named; imports none of them."""
+Recognises types of those libraries by name; imports none of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _C_NAMES = {"longlong": "int64", "ulonglong": "uint64"}
 
 
 def dtype_of(value: object) -> Dtype:
-    """The element type that `value` names; `ValueError` whose cause lists what is taken.
+    """The element type that `value` names. The cause of the `ValueError` lists the accepted types.
 
     >>> import numpy
     >>> dtype_of(numpy.dtype("u2")), dtype_of(numpy.float16), dtype_of("bf16")
@@ -36,7 +36,7 @@ def dtype_of(value: object) -> Dtype:
 
 
 def _dtype_name(value: Any) -> str | None:
-    """None: no element type of another library."""
+    """The name of another library's element type, or None."""
     if isinstance(value, type):
         library = value.__module__.partition(".")[0]
         if library in ("numpy", "ml_dtypes", "jax", "jaxlib"):
@@ -53,7 +53,7 @@ def _dtype_name(value: Any) -> str | None:
 def device_of(value: Any) -> Any:
     """A device of PyTorch, JAX or CuPy as `Config.device` names it; anything else unchanged.
 
-    A JAX device counts by the number that it has on its host.
+    For a JAX device, its number on its host is used.
     """
     if _is(value, "torch", "device"):
         return str(value.type if value.index is None or value.type == "cpu" else value)
@@ -69,5 +69,5 @@ def device_of(value: Any) -> Any:
 
 
 def _is(value: object, library: str, name: str) -> bool:
-    """Whether a class of that name and library is the value's, or one of its bases."""
+    """Whether the class of the value, or one of its bases, has that name and library."""
     return any(kind.__name__ == name and kind.__module__.partition(".")[0] == library for kind in type(value).__mro__)

@@ -15,7 +15,7 @@ from damacy._pipeline.array_attributes import Attributes, Cf
 class BatchInfo:
     """Address, shape and type of a batch. On the host `device_ptr` is a host address and `ready_stream` is 0.
 
-    The stream ends with the pipeline: after `Pipeline.close`, use a batch by DLPack, which does not need it.
+    The stream is destroyed with the pipeline. After `Pipeline.close`, use the batch by DLPack, which does not need it.
     """
 
     device_ptr: int
@@ -38,15 +38,18 @@ def batch_info_from(native: Mapping[str, Any]) -> BatchInfo:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ArrayInfo:
-    """An array as its metadata describe it, enough to draw samples from.
+    """The description of an array according to its metadata. It is enough to draw samples.
 
-    `chunks` is the inner chunk, `shards` None where there are none; `levels` are the paths of an image, finest first.
-    `supported` follows from the metadata alone: a blosc chunk names its compressor only when it is read.
-
-    `dims` are the names of the axes, None where one has none: an image's axes, else `dimension_names`, else
-    `_ARRAY_DIMENSIONS`. `fill_value` is the element of absent chunks as a NumPy scalar (zero where v2 names none), None
-    for an element type that is not supported. `attrs` are the array's own attributes, read only. `cf` is how elements
-    are packed and which are missing, None where attributes say nothing of it.
+    * `chunks`: the shape of the inner chunk. `shards`: the shape of a shard, or None.
+    * `levels`: the paths of an image's levels, finest first.
+    * `supported`: whether batches can be read, as far as the metadata show. A blosc chunk names its compressor only in
+      its own header.
+    * `dims`: the names of the axes, None for an axis without a name. From the image's axes, else `dimension_names`,
+      else `_ARRAY_DIMENSIONS`.
+    * `fill_value`: the element of missing chunks as a NumPy scalar (zero if a v2 array names none); None if the element
+      type is not supported.
+    * `attrs`: the array's own attributes, read-only.
+    * `cf`: the packing of elements and the missing values, None without such attributes.
     """
 
     uri: str

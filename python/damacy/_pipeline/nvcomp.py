@@ -1,4 +1,4 @@
-"""Where Python packages keep nvCOMP. Looks only: imports none of them and opens nothing; the native library does."""
+"""Finds nvCOMP in Python packages. Does not import them or open the library; the native library does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FOLDERS = ("lib64", "lib", "bin")
 
 
 def nvcomp_files() -> list[str]:
-    """Files that may be nvCOMP, the one to try first in front; empty when no package has one."""
+    """Files that may be nvCOMP, in the order to try them; empty if no package has one."""
     found: dict[str, None] = {}
     for name in _NAMES:
         for package in _package_folders():
@@ -22,10 +22,10 @@ def nvcomp_files() -> list[str]:
 
 
 def _package_folders() -> list[str]:
-    import importlib.util  # not wanted by those who only import damacy
+    import importlib.util  # here, so that importing damacy stays fast
 
     try:
         spec = importlib.util.find_spec(_PACKAGE)
-    except (ImportError, ValueError):  # no nvidia package at all, or one that hides its spec
+    except (ImportError, ValueError):  # no nvidia package, or one without a spec
         return []
     return list((spec and spec.submodule_search_locations) or ())

@@ -1,7 +1,7 @@
-"""Arrays that another object has open already: `ArrayInfo`, zarr-python's `Array`, xarray's `DataArray`.
+"""Objects of opened arrays: `ArrayInfo`, zarr-python's `Array`, xarray's `DataArray`.
 
-Finds the path of the stored array, and its shape, where the object is a whole array on a local disk; refuses views,
-copies in memory and other stores. Knows attributes of those libraries by name; imports none of them."""
+Finds path and shape of the stored array if the object is a whole array on a local disk; refuses views, copies in memory
+and other stores. Knows attributes of those libraries by name; imports none of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Opened(NamedTuple):
-    """Where the array lies, and its shape."""
+    """The path of the array, and its shape."""
 
     uri: str
     shape: tuple[int, ...]
@@ -41,7 +41,7 @@ def _path_of_zarr(array: Any, what: str) -> str:
     return os.path.join(root, array.path)
 
 
-# What opening a dataset wraps a stored array in without changing an element or leaving one out.
+# Classes in which opening a dataset wraps a stored array without changing or omitting elements.
 _PLAIN_WRAPPERS = ("CopyOnWriteArray", "MemoryCachedArray", "LazilyIndexedArray")
 _IN_MEMORY = ("ndarray", "NumpyIndexingAdapter", "PandasIndexingAdapter", "PandasMultiIndexingAdapter")
 
@@ -64,7 +64,7 @@ def _of_xarray(array: Any) -> Opened:
 
 
 def _is_whole(wrapper: Any) -> bool:
-    """Whether the wrapper's key, where it has one, takes every element in stored order."""
+    """Whether the wrapper's key, if it has one, selects every element in stored order."""
     key = getattr(wrapper, "key", None)
     if key is None:
         return True

@@ -1,4 +1,4 @@
-"""`damacy.open`: asks the native library what an array is. Knows how its answer becomes an `ArrayInfo`."""
+"""`damacy.open`: reads an array's metadata by the native library, and converts the result to an `ArrayInfo`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open(uri: Source) -> ArrayInfo:  # noqa: A001  damacy.open, never star-imported
-    """Look at an array, or at level 0 of an OME-NGFF image, without reading any of it."""
+    """Describe an array, or level 0 of an OME-NGFF image. Reads only metadata."""
     from damacy import _native
 
     name = uri_text(uri)

@@ -1,5 +1,5 @@
-"""`Pipeline`: samples in, batches out. Holds the native pipeline, which does the work and is safe to use from any
-thread; adds type checks, iteration, the `LOCAL_RANK` warning and refusals."""
+"""`Pipeline`: samples in, batches out. Wraps the native pipeline, which does the work and is thread-safe; adds type
+checks, iteration, the `LOCAL_RANK` warning and errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOOK_S = 0.005  # how late what another thread has read may be seen by an itera
 
 
 class Pipeline:
-    """Reads, decodes and places boxes of chunked arrays into batches while you work on the batch before.
+    """Reads, decodes and places boxes of chunked arrays into batches while you work on the previous batch.
 
     Push samples, pop batches, in the same order; `with` closes it. Any member may be called from any thread.
     """
@@ -47,12 +47,12 @@ class Pipeline:
 
     @property
     def config(self) -> Config:
-        """The settings it was made with; also after `close`."""
+        """The settings of the pipeline; also after `close`."""
         return self._config
 
     @property
     def device(self) -> int | str:
-        """Where batches live, a CUDA device's index or `"cpu"`."""
+        """The device of batches: a CUDA device's index, or `"cpu"`."""
         name = self._native.device
         return int(name) if name.isdigit() else name
 
@@ -68,7 +68,7 @@ class Pipeline:
         """
         if isinstance(samples, Sample):
             raise TypeError("push takes an iterable of samples (got one Sample: write push([sample]))")
-        if samples is None:  # which native code does not take for an object
+        if samples is None:  # native code does not accept None as an object
             raise TypeError("push takes an iterable of samples (got None)")
         with log.drained():
             self._native.push(samples)

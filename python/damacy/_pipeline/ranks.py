@@ -1,5 +1,5 @@
-"""Which of how many processes of a run this is. Knows process groups of torch, if torch is loaded, and the variables of
-launchers; imports no framework."""
+"""Finds this process's rank and the number of ranks. Knows process groups of torch, if torch is imported, and the
+variables of launchers; imports no framework."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import sys
 
 
 def rank_and_ranks() -> tuple[int, int]:
-    """This process's rank and how many ranks there are.
+    """This process's rank and the number of ranks.
 
-    Asks, in this order: the default process group of `torch.distributed`; `RANK` and `WORLD_SIZE`, as `torchrun` sets
-    them; a Slurm step of several tasks (`SLURM_PROCID`, `SLURM_NTASKS`); Open MPI (`OMPI_COMM_WORLD_RANK`, `_SIZE`).
-    Without any of these it is (0, 1).
+    Uses the first of: the default process group of `torch.distributed`; `RANK` and `WORLD_SIZE`, as set by `torchrun`;
+    a Slurm step of several tasks (`SLURM_PROCID`, `SLURM_NTASKS`); Open MPI (`OMPI_COMM_WORLD_RANK`, `_SIZE`). Without
+    any of these, returns (0, 1).
 
-    `RuntimeError` where `WORLD_SIZE` is above 1 and `RANK` is not set, before there is a process group: so it is while
-    a launcher starts, and every process would take itself for rank 0. `ValueError` for variables that are no ranks.
+    Raises `RuntimeError` if `WORLD_SIZE` is above 1, `RANK` is not set, and there is no process group: this is the case
+    while a launcher starts, and every process would act as rank 0. Raises `ValueError` for variables that are not
+    ranks.
     """
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -27,7 +28,7 @@ def rank_and_ranks() -> tuple[int, int]:
             f"WORLD_SIZE is {world} and RANK is not set: a launcher has not finished; make loaders where the process "
             "group exists (Lightning: give DataModule samplers), or pass rank= and ranks="
         )
-    # In a shell inside an allocation SLURM_NTASKS is set, too: only a step has started its tasks.
+    # SLURM_NTASKS is also set in a shell inside an allocation, but only a step has started its tasks.
     if "SLURM_STEP_ID" in os.environ and "SLURM_PROCID" in os.environ and _number("SLURM_NTASKS") > 1:
         return _from_environment("SLURM_PROCID", "SLURM_NTASKS")
     if "OMPI_COMM_WORLD_RANK" in os.environ and "OMPI_COMM_WORLD_SIZE" in os.environ:
@@ -43,7 +44,7 @@ def _from_environment(rank_name: str, ranks_name: str) -> tuple[int, int]:
 
 
 def _number(name: str) -> int:
-    """0 where it is not set."""
+    """The variable as an integer; 0 if it is not set."""
     text = os.environ.get(name, "0")
     try:
         return int(text)

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 class Sample:
     """A box of an array: `aabb` is half-open, in level-0 voxels, one axis per axis of the array in stored order.
 
-    An axis is a `slice`, or a tuple or list `(start, stop)`; an integer array of shape (n, 2) is a box, too. Equal
-    boxes are equal however they were spelled. The shape of a uri is not looked up, so a slice needs its stop, and
-    negative numbers do not count from the end: `push` refuses them.
+    An axis is a `slice`, or a tuple or list `(start, stop)`. An integer array of shape (n, 2) is also a box. All
+    spellings of a box compare equal. The shape of a uri is not looked up, so a slice needs its stop, and negative
+    numbers do not count from the end: `push` refuses them.
 
-    In place of a uri, an array that is open already: a `damacy.ArrayInfo`, a `zarr.Array` on a local disk, or an
-    `xarray.DataArray` that is a whole one of those (`TypeError` for any other). Its shape is known: slices may leave
-    out their stop, and `...` and axes left out at the end are whole.
+    Instead of a uri, an opened array can be passed: a `damacy.ArrayInfo`, a `zarr.Array` on a local disk, or an
+    `xarray.DataArray` that is a whole such array (`TypeError` for any other). Its shape is known: slices may omit their
+    stop, and axes in `...` or omitted at the end are whole.
 
-    `row_key` is `(epoch, index)` where a sampler made the sample, else None; equality and hash leave it out.
+    `row_key` is `(epoch, index)` if a sampler made the sample, else None; equality and hash ignore it.
 
     >>> a = Sample(uri="cell.zarr", aabb=[(0, 64), (0, 256), (0, 256)])
     >>> b = Sample(uri="cell.zarr", aabb=[slice(None, 64), slice(0, 256), slice(0, 256)])
@@ -60,7 +60,7 @@ class Sample:
 
 
 def made_sample(uri: str, aabb: tuple[tuple[int, int], ...], row_key: tuple[int, int]) -> Sample:
-    """A `Sample` of values that are what its fields store, without looking at them."""
+    """A `Sample` of values that already have the types of its fields; does not check them."""
     sample = object.__new__(Sample)
     object.__setattr__(sample, "uri", uri)
     object.__setattr__(sample, "aabb", aabb)
@@ -69,7 +69,7 @@ def made_sample(uri: str, aabb: tuple[tuple[int, int], ...], row_key: tuple[int,
 
 
 def with_row_key(sample: Any, row_key: tuple[int, int]) -> Any:
-    """The sample itself where it has that key, else a copy that has. What is no `Sample` is left for push to refuse."""
+    """The sample if it has that key, else a copy with it. Other objects are returned unchanged; push refuses them."""
     if not isinstance(sample, Sample) or sample.row_key == row_key:
         return sample
     copied = copy.copy(sample)
@@ -84,7 +84,7 @@ def _pair_of_ints(row_key: Any) -> tuple[int, int]:
 
 
 def uri_text(uri: Any) -> str:
-    """A uri as plain `str`, also of an array that is open already; `TypeError` for what has none."""
+    """A uri as plain `str`, also of an opened array; `TypeError` for other objects."""
     if not isinstance(uri, str) and (array := opened(uri)) is not None:
         return array.uri
     path = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
@@ -106,7 +106,7 @@ def _box(aabb: Iterable[Any]) -> tuple[tuple[int, int], ...]:
 
 
 def _axes(aabb: Iterable[Any]) -> Iterable[Any]:
-    if getattr(aabb, "ndim", None) == 2 and hasattr(aabb, "tolist"):  # an array of NumPy's or of another library
+    if getattr(aabb, "ndim", None) == 2 and hasattr(aabb, "tolist"):  # an array of NumPy or of another library
         rows: list[Any] = aabb.tolist()
         return rows
     try:
@@ -119,7 +119,7 @@ def _axes(aabb: Iterable[Any]) -> Iterable[Any]:
 
 
 def _closed(aabb: Any, shape: tuple[int, ...]) -> list[Any]:
-    """The axes of a box of an array of that shape, with what was left open filled in."""
+    """The axes of a box of an array of that shape, with omitted starts, stops and axes filled in."""
     axes = [aabb] if isinstance(aabb, (slice, EllipsisType)) else list(_axes(aabb))
     dots = [k for k, axis in enumerate(axes) if axis is ...]
     if len(dots) > 1:

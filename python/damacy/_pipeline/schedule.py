@@ -1,4 +1,4 @@
-"""Which samples of an epoch each step gives to each rank. Arithmetic over the epoch's length; reads nothing."""
+"""Divides the samples of an epoch among steps and ranks. Pure arithmetic on the epoch's length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from damacy.samplers import Sampler
     from damacy.typing import Tail
 
-_PORTION = 4096  # samples that are drawn at once, at most
+_PORTION = 4096  # at most so many samples are drawn at once
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ class Schedule:
         return self.ranks * self.batch_size
 
     def steps_left(self, done: int) -> int:
-        """Steps of an epoch of which `done` samples have had their turn."""
+        """The remaining steps of an epoch of which `done` samples were delivered."""
         left = max(0, len(self.sampler) - done)
         return left // self.step_samples if self.tail == "drop" else -(-left // self.step_samples)
 
     def own_rows(self, done: int) -> int:
-        """Of the next step: how many of this rank's rows are samples that have not come yet in this epoch."""
+        """In the next step, the number of this rank's rows whose samples are new in this epoch."""
         return min(max(0, len(self.sampler) - self._first(done)), self.batch_size)
 
     def stream(self, epoch: int, done: int, *, repeat: bool) -> Iterator[Sample | EndsBatch]:
-        """This rank's samples from that place on, without end: of the following epochs, or, with `repeat`, of this one
-        again and again."""
+        """This rank's samples from that position on, endlessly: those of the following epochs, or, with `repeat`, those
+        of this epoch again."""
         while True:
             for step in range(self.steps_left(done)):
                 yield from self._rows(epoch, done + step * self.step_samples)
@@ -58,7 +58,7 @@ class Schedule:
             yield from self._samples(epoch, first, self.batch_size)
 
     def _samples(self, epoch: int, first: int, count: int) -> Iterator[Sample]:
-        """From `first` on; after the epoch's end it continues at its beginning."""
+        """The samples from `first` on; after the epoch's end, those from its beginning."""
         many = getattr(self.sampler, "samples", None)
         while count > 0:
             first %= len(self.sampler)

@@ -1,5 +1,5 @@
-"""What a source of samples raised, while it waits for its place in the stream; and what our own sources may yield
-instead of a sample. Used by the native module."""
+"""For the native module: exceptions of sources that wait for their place in the stream, and the end mark that damacy's
+own sources may yield."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from damacy._pipeline.sample import Sample
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EndsBatch:
-    """A sample with which its batch is complete, however few samples it has."""
+    """A sample that completes its batch, even if the batch is short."""
 
     sample: Sample
 

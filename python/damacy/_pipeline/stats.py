@@ -1,4 +1,4 @@
-"""`Stats` and `Metric`: what a pipeline counted. Knows the names; the native library does the counting."""
+"""`Stats` and `Metric`: the counters of a pipeline. The native library counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Metric:
-    """One stage: wall time added up, the best single observation (1e30 before the first), bytes, observations.
+    """One stage: total wall time, the best single observation (1e30 before the first), bytes, number of observations.
 
     >>> Metric("io", ms=3.5, best_ms=0.25, input_bytes=2e6, output_bytes=1.5e6, count=12)
     <Metric io: 12 in 3.50 ms, best 0.250 ms, 2.00 MB in, 1.50 MB out>
@@ -40,7 +40,7 @@ class Stats:
     `slots_added` and `slots_dropped` count slots beyond `Config.n_batches`; `kept_bytes_committed` is what such slots
     take now, at most `Config.keep_bytes`, and is part of `gpu_bytes_committed`.
 
-    Printed, they are what is not 0; `dataclasses.asdict` gives all.
+    `print` shows the counters that are not 0; `dataclasses.asdict` returns all.
     """
 
     plan: Metric
@@ -82,7 +82,7 @@ METRICS = tuple(field.name for field in dataclasses.fields(Stats))[:8]
 
 
 def stats_from(native: Mapping[str, Any]) -> Stats:
-    """`Stats` from the native dict: a metric is a dict of `Metric`'s fields, all else an int."""
+    """`Stats` from the native dict: a metric is a dict of `Metric`'s fields, all other values are integers."""
     values: dict[str, Any] = {k: _metric(k, v) if k in METRICS else int(v) for k, v in native.items()}
     return Stats(**values)
 
