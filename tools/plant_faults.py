@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Removes one wait of the stream engine, of single reads or of file I/O at a time; a test on the lazy host device must
-fail.
+"""Removes one wait of the stream engine, of single reads or of file I/O at a time, or breaks the contract of an
+interface: a test on the lazy host device, or the interface's conformance suite, must fail.
 
     tools/plant_faults.py BUILD [NAME …]     a configured build folder; sources are restored afterwards
 
 Prints a line for each fault, and exits 1 if no test detected one. Knows which lines order the work of a wave and of a
-staging block; does not know why.
+staging block, and some that keep contracts; does not know why.
 """
 
 import pathlib
@@ -100,11 +100,79 @@ FILE_FAULTS = [  # file I/O
     ("cuFile does not wait for the producer", "fileio/cufile_engine.cpp", "  slice.device->before.wait();", "  "),
     ("cuFile's call is not waited for", "fileio/cufile_engine.cpp", "  stream->record().wait();\n", ""),
 ]
+SUITE_FAULTS = [  # in implementations of interfaces; the conformance suites must notice them
+    ("a manual clock forgets the time before", "core/clock.h", "now_ += by.count()", "now_ = by.count()"),
+    (
+        "a clock counts microseconds",
+        "core/clock.h",
+        "::now().time_since_epoch();",
+        "::now().time_since_epoch() / 1000;",
+    ),
+    ("a failed allocation is handed out", "device/alloc.cpp", "throw no_memory(bytes, errno)", "return nullptr"),
+    (
+        "memory in order goes before its last use",
+        "device/host_device.cpp",
+        "for (const Event& use : after) stream_.wait(use);",
+        "",
+    ),
+    (
+        "memory in order waits for its first use only",
+        "device/host_device.cpp",
+        "for (const Event& use : after) stream_.wait(use);",
+        "if (!after.empty()) stream_.wait(after.front());",
+    ),
+    ("a stream does not wait", "device/host_device.cpp", "    add({nullptr, std::move(awaited)});\n", ""),
+    ("an object put again keeps its stamp", "store/memory_store.cpp", "  ++puts_;\n", ""),
+    (
+        "urgent requests wait their turn",
+        "store/thread_engine.cpp",
+        "urgent.empty() ? waiting : urgent",
+        "waiting.empty() ? urgent : waiting",
+    ),
+    ("a stopped engine keeps nothing", "store/thread_engine.cpp", "shared_->keep = std::move(keep)", "keep.reset()"),
+    (
+        "a wave has one status word",
+        "codec/host_stream_decoder.cpp",
+        "memory.status.data() + 4 * i, &word",
+        "memory.status.data(), &word",
+    ),
+    (
+        "a list of frames has no limit",
+        "codec/host_stream_decoder.cpp",
+        "    if (frames_.size() >= most_) return {};\n",
+        "",
+    ),
+    (
+        "placing reads its list late",
+        "copy/host_copier.cpp",
+        "stream.enqueue({[image, deep] {",
+        "stream.enqueue({[&list, image, deep] { if (list.size() == 0) return;",
+    ),
+    ("the last portion of placements is dropped", "copy/placement.cpp", "  end_portion(1);\n", ""),
+    (
+        "a stop drops what was held back",
+        "wave/stream_engine.cpp",
+        "    former_.seal();\n    runner_.finish();",
+        "    runner_.finish();",
+    ),
+    (
+        "a row is not moved",
+        "fetch/worker_engine.cpp",
+        "  std::ranges::copy(job.row_memory(from), job.row_memory(to).begin());\n",
+        "",
+    ),
+]
+SUITES = "*Suite/*"  # the conformance suites
 LATE = "*OnDevice*/lazy:*OnDevice*/random*:CuFileEngineTest*"  # suites on devices that work late
 
 
 # The test programs that must detect a fault in a layer: those of the layer and of layers built on it.
 PROGRAMS = {
+    "core": ("core_tests",),
+    "device": ("device_tests",),
+    "store": ("store_tests",),
+    "codec": ("codec_tests",),
+    "fetch": ("wave_tests",),
     "batch": ("batch_tests", "pipeline_tests"),
     "wave": ("wave_tests", "pipeline_tests", "single_tests"),
     "copy": ("copy_tests", "pipeline_tests"),
@@ -113,7 +181,7 @@ PROGRAMS = {
 
 
 def faults() -> Iterator[Fault]:
-    for name, file, stands, planted in FAULTS + DEVICE_READ_FAULTS + FILE_FAULTS:
+    for name, file, stands, planted in FAULTS + DEVICE_READ_FAULTS + FILE_FAULTS + SUITE_FAULTS:
         yield Fault(name, f"src/damacy/{file}", stands, planted)
 
 
@@ -121,7 +189,7 @@ def main(folder: str, names: list[str]) -> int:
     def tests_pass(file: str) -> bool:
         programs = PROGRAMS[file.split("/")[2]]
         build(folder, *programs)
-        return all(passes(f"{folder}/{p}", f"--gtest_filter={LATE}", "--gtest_repeat=3") for p in programs)
+        return all(passes(f"{folder}/{p}", f"--gtest_filter={LATE}:{SUITES}", "--gtest_repeat=3") for p in programs)
 
     chosen = [fault for fault in faults() if not names or fault.name in names]
     return run(chosen, tests_pass, sound=[f"src/damacy/{layer}/" for layer in PROGRAMS])

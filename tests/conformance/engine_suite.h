@@ -1,10 +1,13 @@
 // What every Engine does, however it reads. A new implementation joins with
-//   struct MyFixture { static std::unique_ptr<Engine> make(std::size_t threads); };
+//   struct MyFixture {
+//     static std::unique_ptr<Engine> make(std::size_t threads, std::shared_ptr<const Clock> clock);
+//   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(My, EngineSuite, MyFixture);
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <latch>
@@ -23,6 +26,8 @@
 #include "damacy/core/text.h"
 #include "damacy/store/engine.h"
 #include "damacy/store/memory_store.h"
+#include "damacy/store/storage_watch.h"
+#include "fakes/hung_store.h"
 
 namespace damacy {
 
@@ -71,7 +76,9 @@ class Gate {
 template <class Fixture>
 class EngineSuite : public ::testing::Test {
  protected:
-  std::unique_ptr<Engine> make(std::size_t threads) { return Fixture::make(threads); }
+  std::unique_ptr<Engine> make(std::size_t threads) { return Fixture::make(threads, clock); }
+
+  const std::shared_ptr<ManualClock> clock = std::make_shared<ManualClock>();
 
   // The error that complete() receives if prepare() does this.
   std::optional<Error> outcome(FunctionRequest::Prepare prepare) {
@@ -248,6 +255,92 @@ TYPED_TEST_P(EngineSuite, destroyed_it_ends_what_runs_and_refuses_what_waits) {
   EXPECT_EQ(submitted_late, Status::shutdown);
 }
 
+// A read that another thread may abandon; it says how it ended. What it reads into lives as long as it does.
+class AbandonableRead final : public Request {
+ public:
+  struct End {
+    std::latch ended{1};
+    std::optional<Error> failure;
+    bool was_abandoned = false;
+  };
+  AbandonableRead(std::shared_ptr<Store> store, std::shared_ptr<End> end)
+      : store_(make_watched_store(std::move(store))), end_(std::move(end)) {}
+  Part prepare(std::size_t, std::stop_token) override { return {store_->open("key"), 0, bytes_}; }
+  void complete(std::size_t, const Part&, const Error* failure) override {
+    if (failure != nullptr) end_->failure = *failure;
+    end_->ended.count_down();
+  }
+  bool can_be_abandoned() const noexcept override { return true; }
+  void abandon(const Error& why) noexcept override {
+    end_->failure = why;
+    end_->was_abandoned = true;
+    end_->ended.count_down();
+  }
+
+ private:
+  const std::shared_ptr<Store> store_;
+  const std::shared_ptr<End> end_;
+  std::array<std::byte, 4> bytes_{};
+};
+
+inline std::shared_ptr<testing::HungStore> hung_store() {
+  auto memory = std::make_shared<MemoryStore>();
+  memory->put("key", "0123456789");
+  auto hung = std::make_shared<testing::HungStore>(memory);
+  hung->hang(testing::HungStore::Call::read, "key");
+  return hung;
+}
+
+TYPED_TEST_P(EngineSuite, a_read_without_an_answer_is_abandoned_and_its_thread_replaced) {
+  const auto store = hung_store();
+  const auto end = std::make_shared<AbandonableRead::End>();
+  auto engine = this->make(1);
+  engine->submit(std::make_unique<AbandonableRead>(store, end));
+  store->wait_until_hung();
+  this->clock->advance(Clock::Time(999));
+  EXPECT_FALSE(engine->abandon_overdue(Clock::Time(1000), /*stuck=*/false));
+  EXPECT_FALSE(end->ended.try_wait());
+  this->clock->advance(Clock::Time(1));
+  EXPECT_TRUE(engine->abandon_overdue(Clock::Time(1000), /*stuck=*/false));
+  end->ended.wait();
+  EXPECT_TRUE(end->was_abandoned);
+  EXPECT_EQ(end->failure->where().reason, "deadline");
+  std::latch served(1);
+  engine->submit(note([&] { served.count_down(); }));
+  served.wait();
+  store->let_go();
+}
+
+TYPED_TEST_P(EngineSuite, stopped_it_leaves_threads_that_storage_holds_and_keeps_what_they_use) {
+  const auto store = hung_store();
+  const auto end = std::make_shared<AbandonableRead::End>();
+  const auto kept = std::make_shared<int>(0);
+  auto engine = this->make(1);
+  engine->submit(std::make_unique<AbandonableRead>(store, end));
+  store->wait_until_hung();
+  const auto now = std::chrono::steady_clock::now();
+  EXPECT_TRUE(engine->stop(now, kept));
+  EXPECT_TRUE(end->was_abandoned);
+  EXPECT_EQ(end->failure->status(), Status::shutdown);
+  EXPECT_EQ(kept.use_count(), 2);
+  EXPECT_TRUE(engine->stop(now, kept));
+  engine.reset();
+  EXPECT_EQ(kept.use_count(), 2);
+  store->let_go();
+  while (kept.use_count() > 1) std::this_thread::yield();  // the thread ends soon
+}
+
+TYPED_TEST_P(EngineSuite, stopped_it_refuses_requests) {
+  auto engine = this->make(2);
+  const auto now = std::chrono::steady_clock::now();
+  EXPECT_FALSE(engine->stop(now, nullptr));
+  EXPECT_FALSE(engine->stop(now, nullptr));
+  std::optional<Status> late;
+  engine->submit(request([](auto, auto) { return Part{}; },
+                         [&](auto, const Part&, const Error* failure) { late = failure->status(); }));
+  EXPECT_EQ(late, Status::shutdown);
+}
+
 TYPED_TEST_P(EngineSuite, signals_are_left_to_other_threads) {
   sigset_t before, after, inside;
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
@@ -270,6 +363,9 @@ REGISTER_TYPED_TEST_SUITE_P(EngineSuite, reads_what_was_prepared_and_completes_o
                             an_empty_part_needs_no_object, one_thread_serves_in_order_with_the_urgent_ones_first,
                             as_many_requests_run_at_once_as_there_are_threads,
                             every_request_of_many_submitters_completes_once, a_request_may_submit_the_next_one,
-                            destroyed_it_ends_what_runs_and_refuses_what_waits, signals_are_left_to_other_threads);
+                            destroyed_it_ends_what_runs_and_refuses_what_waits,
+                            a_read_without_an_answer_is_abandoned_and_its_thread_replaced,
+                            stopped_it_leaves_threads_that_storage_holds_and_keeps_what_they_use,
+                            stopped_it_refuses_requests, signals_are_left_to_other_threads);
 
 }  // namespace damacy

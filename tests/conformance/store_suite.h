@@ -104,6 +104,11 @@ TYPED_TEST_P(StoreSuite, the_stamp_is_that_of_the_opened_object_until_it_is_put_
   const auto again = this->store().open("key");
   EXPECT_EQ(this->store().stamp("key"), again->stamp());
   EXPECT_EQ(read_text(*again, 0, 6), "longer");
+  this->put("key", "as long");
+  const Stamp before = this->store().stamp("key").value();
+  const auto open = this->store().open("key");  // a file that is in use keeps its inode
+  this->put("key", "LONG AS");
+  EXPECT_NE(this->store().stamp("key"), before);
 }
 
 TYPED_TEST_P(StoreSuite, lists_what_is_directly_below_sorted) {

@@ -2,6 +2,8 @@
 
 #include "conformance/store_suite.h"
 #include "damacy/store/memory_store.h"
+#include "damacy/store/storage_watch.h"
+#include "fakes/hung_store.h"
 #include "fakes/temp_dir.h"
 #include "support/faulty_store.h"
 #include "support/latency_store.h"
@@ -28,20 +30,41 @@ struct MemoryFixture {
 };
 
 // Decorators that do nothing but pass on.
+template <class Decorate>
 struct DecoratedFixture {
   std::shared_ptr<MemoryStore> memory = std::make_shared<MemoryStore>();
-  std::shared_ptr<Store> faulty = std::make_shared<FaultyStore>(memory, Fault{});
-  std::shared_ptr<Store> latency =
-      std::make_shared<LatencyStore>(faulty, std::make_shared<ManualClock>(), Clock::Time(0));
-  MeteredStore metered{latency};
-  Store& store() { return metered; }
+  std::shared_ptr<Store> decorated = Decorate()(memory);
+  Store& store() { return *decorated; }
   void put(std::string_view key, std::string_view bytes) { memory->put(key, bytes); }
+};
+struct Metered {
+  auto operator()(std::shared_ptr<Store> inner) const { return std::make_shared<MeteredStore>(std::move(inner)); }
+};
+struct Late {
+  auto operator()(std::shared_ptr<Store> inner) const {
+    return std::make_shared<LatencyStore>(std::move(inner), std::make_shared<ManualClock>(), Clock::Time(0));
+  }
+};
+struct Faulty {
+  auto operator()(std::shared_ptr<Store> inner) const {
+    return std::make_shared<FaultyStore>(std::move(inner), Fault{});
+  }
+};
+struct Hung {
+  auto operator()(std::shared_ptr<Store> inner) const { return std::make_shared<testing::HungStore>(std::move(inner)); }
+};
+struct Watched {
+  auto operator()(std::shared_ptr<Store> inner) const { return make_watched_store(std::move(inner)); }
 };
 
 INSTANTIATE_TYPED_TEST_SUITE_P(File, StoreSuite, FileFixture);
 INSTANTIATE_TYPED_TEST_SUITE_P(OneDescriptor, StoreSuite, OneDescriptorFixture);
 INSTANTIATE_TYPED_TEST_SUITE_P(Memory, StoreSuite, MemoryFixture);
-INSTANTIATE_TYPED_TEST_SUITE_P(Decorated, StoreSuite, DecoratedFixture);
+INSTANTIATE_TYPED_TEST_SUITE_P(Metered, StoreSuite, DecoratedFixture<Metered>);
+INSTANTIATE_TYPED_TEST_SUITE_P(Late, StoreSuite, DecoratedFixture<Late>);
+INSTANTIATE_TYPED_TEST_SUITE_P(Faulty, StoreSuite, DecoratedFixture<Faulty>);
+INSTANTIATE_TYPED_TEST_SUITE_P(Hung, StoreSuite, DecoratedFixture<Hung>);
+INSTANTIATE_TYPED_TEST_SUITE_P(Watched, StoreSuite, DecoratedFixture<Watched>);
 
 bool is_key(std::string_view key) {
   try {

@@ -6,7 +6,9 @@ namespace damacy {
 namespace {
 
 struct ThreadFixture {
-  static std::unique_ptr<Engine> make(std::size_t threads) { return make_thread_engine(threads); }
+  static std::unique_ptr<Engine> make(std::size_t threads, std::shared_ptr<const Clock> clock) {
+    return make_thread_engine(threads, threads, std::move(clock));
+  }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(Threads, EngineSuite, ThreadFixture);
 
