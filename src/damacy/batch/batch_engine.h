@@ -1,5 +1,5 @@
 // Interface of the engines that place batches: on the cores (worker_engine), or in the order of a device's streams
-// (stream_engine).
+// (stream_engine). The contract: tests/conformance/batch_engine_suite.h.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // Interface of decoders that decode the frames of a wave in stream order. Frames are scanned on the thread that read
 // them, and a wave's frames are uploaded as one image. Knows frames and memory; not chunks. The host decoder (libzstd,
-// liblz4) is the specification.
+// liblz4) is the specification. The contract: tests/conformance/stream_decoder_suite.h.
 #pragma once
 
 #include <concepts>

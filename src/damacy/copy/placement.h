@@ -1,6 +1,6 @@
 // Placements: copies of boxes from decoded chunks to rows of batches, many at once, in stream order. The elements of a
 // chunk may still be shuffled by blosc: un-shuffling, byte order, strides and casts are one gather. Knows addresses,
-// strides and layouts; not arrays, not threads. The host copier is the specification.
+// strides and layouts; not arrays. The host copier is the specification. Contract: tests/conformance/copier_suite.h.
 #pragma once
 
 #include <cstddef>

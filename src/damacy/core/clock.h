@@ -1,4 +1,4 @@
-// The time, behind an interface, so that tests can set it.
+// The time, behind an interface, so that tests can set it. The contract: tests/conformance/clock_suite.h.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ class Clock {
  public:
   using Time = std::chrono::nanoseconds;  // since some fixed point
   virtual ~Clock() = default;
-  virtual Time now() const noexcept = 0;
+  virtual Time now() const noexcept = 0;  // any thread; never goes back
 };
 
 class SteadyClock final : public Clock {

@@ -1,5 +1,5 @@
 // The allocator of buffers: an interface, so that tests can count buffers and make allocations fail. Knows sizes and
-// alignment; not the use of a buffer.
+// alignment; not the use of a buffer. The contract: tests/conformance/alloc_suite.h.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class Alloc {
  public:
   static constexpr std::size_t kAlignment = 4096;
   virtual ~Alloc() = default;
-  // bytes > 0. Contents are undefined. Throws Error(oom).
+  // bytes > 0. Any thread. Aligned to kAlignment, memory of a GPU to 256. Contents are undefined. Throws Error(oom).
   virtual std::byte* take(std::size_t bytes) = 0;
   virtual void give(std::byte* memory, std::size_t bytes) noexcept = 0;
 };

@@ -1,5 +1,5 @@
 // Interface to the hardware: where memory is and in which order work happens. Implementations are host devices (eager,
-// lazy, random) and CUDA. Knows bytes, streams and events; not what the work is for.
+// lazy, random) and CUDA. Knows bytes, streams and events; not uses. The contract: tests/conformance/device_suite.h.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Stream-ordered allocation: memory is allocated and freed in the order of a device's work, so that freeing waits for
-// nothing. Knows events; does not know what a buffer is for.
+// nothing. Knows events; not what a buffer is for. The contract: tests/conformance/ordered_alloc_suite.h.
 #pragma once
 
 #include <cstddef>

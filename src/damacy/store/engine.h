@@ -1,5 +1,5 @@
-// The read engine: requests in, completions out, on its own threads. Knows objects, ranges and memory; not zarr. Three
-// users: the pipeline, file I/O, the zarr codec pipeline.
+// The read engine: requests in, completions out, on its own threads. Knows objects, ranges and memory; not zarr.
+// Readers of batches and of selections use it (fetch/). The contract: tests/conformance/engine_suite.h.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // Where bytes are: a Store holds objects under keys; an Object is one opened version of one of them.
-// Knows names, sizes and bytes; does not know what they mean.
+// Knows names, sizes and bytes; does not know what they mean. The contract: tests/conformance/store_suite.h.
 #pragma once
 
 #include <cstddef>
