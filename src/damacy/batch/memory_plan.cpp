@@ -124,15 +124,16 @@ MemoryPart described(PartId part) {
   return {"added slots", host, as_used, "keep_bytes", "more batches that the consumer holds", {}};
 }
 
-void add_slots(std::vector<MemoryPart>& parts, const Config& config, const std::optional<SlotPlan>& slots, bool gpu) {
+void add_slots(std::vector<MemoryPart>& parts, const Config& config, const std::optional<SlotPlan>& slots,
+               bool keeps_batches, bool gpu) {
   MemoryPart stay = described(PartId::slots);
   MemoryPart added = described(PartId::added_slots);
   stay.kind = added.kind = gpu ? MemoryKind::gpu : MemoryKind::host;
   if (slots) {
     stay.bytes = static_cast<std::uint64_t>(slots->count * slots->bytes);
     added.bytes = static_cast<std::uint64_t>(slots->keep.bytes);
-  } else if (config.keep_bytes) {
-    added.bytes = static_cast<std::uint64_t>(*config.keep_bytes);
+  } else if (config.keep_bytes || !keeps_batches) {
+    added.bytes = static_cast<std::uint64_t>(config.keep_bytes.value_or(0));
   }
   parts.push_back(stay);
   parts.push_back(added);
@@ -166,7 +167,8 @@ MemoryPlan plan_memory(const Config& config, const Machine& machine) {
   return plan;
 }
 
-std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan, const std::optional<SlotPlan>& slots) {
+std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan, const std::optional<SlotPlan>& slots,
+                                 bool keeps_batches) {
   std::vector<MemoryPart> parts;
   const auto add = [&](PartId id, std::uint64_t bytes) {
     parts.push_back(described(id));
@@ -190,7 +192,7 @@ std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan, c
     add(PartId::scratch, plan.scratch);
   }
   add(PartId::metadata, plan.catalog.bytes);
-  add_slots(parts, config, slots, gpu);
+  add_slots(parts, config, slots, keeps_batches, gpu);
   return parts;
 }
 

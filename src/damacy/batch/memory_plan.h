@@ -58,6 +58,11 @@ struct MemoryPart {
   std::optional<std::uint64_t> bytes;  // at most. Empty: not known before the first sample
 };
 
+// Slots, or added slots.
+constexpr bool is_of_slots(const MemoryPart& part) {
+  return part.taken == Taken::first_sample || part.setting == "keep_bytes";
+}
+
 // Memory through which chunks pass on their way through a device, in bytes. All 0 without one.
 struct WaveSizes {
   static constexpr std::size_t kWaves = 10;         // being read, going up, being decoded, waiting for a slot
@@ -105,9 +110,10 @@ struct MemoryPlan {
 // `machine.gpu`: chunks go through a device.
 [[nodiscard]] MemoryPlan plan_memory(const Config& config, const Machine& machine);
 
-// All parts, each name once. The bytes of slots are known with `slots`.
+// All parts, each name once in its kind. The bytes of slots are known with `slots`; those of added slots also before
+// the first sample, unless keep_bytes will be chosen for a loader.
 [[nodiscard]] std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan,
-                                               const std::optional<SlotPlan>& slots = {});
+                                               const std::optional<SlotPlan>& slots = {}, bool keeps_batches = false);
 
 // Makes a part. An error for lack of memory names it, and the setting that changes its size.
 void name_part(Error& error, PartId part);

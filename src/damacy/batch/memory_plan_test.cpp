@@ -176,16 +176,17 @@ TEST(parts_of, any_plan_add_up_to_its_sizes_within_the_settings) {
 
 TEST(parts_of, before_the_first_sample_leave_slots_open) {
   Config config = config_of(kGiB, kGiB);
-  const auto bytes_of = [&](std::string_view name) {
-    for (const MemoryPart& part : parts_of(config, plan_memory(config, machine_of(4, false))))
+  const auto bytes_of = [&](std::string_view name, bool keeps_batches) {
+    for (const MemoryPart& part : parts_of(config, plan_memory(config, machine_of(4, false)), {}, keeps_batches))
       if (part.name == name) return part.bytes;
     ADD_FAILURE() << "no part " << name;
     return std::optional<std::uint64_t>();
   };
-  EXPECT_EQ(bytes_of("slots"), std::nullopt);
-  EXPECT_EQ(bytes_of("added slots"), std::nullopt);
+  EXPECT_EQ(bytes_of("slots", false), std::nullopt);
+  EXPECT_EQ(bytes_of("added slots", false), 0u);
+  EXPECT_EQ(bytes_of("added slots", true), std::nullopt);
   config.keep_bytes = 5;
-  EXPECT_EQ(bytes_of("added slots"), 5u);
+  EXPECT_EQ(bytes_of("added slots", true), 5u);
 }
 
 TEST(make_part, names_the_part_and_its_setting_where_memory_is_short) {

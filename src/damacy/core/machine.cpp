@@ -66,14 +66,16 @@ void find_cores(Machine& machine, const MachineSources& sources) {
 
 // The number in "MemAvailable:    1000 kB", in bytes.
 std::optional<std::uint64_t> available_bytes(const ReadText& read) {
-  constexpr std::string_view kName = "\nMemAvailable:";
-  const std::string text = "\n" + read("/proc/meminfo");
-  const std::size_t at = text.find(kName);
-  if (at == std::string::npos) return std::nullopt;
-  std::string_view line = std::string_view(text).substr(at + kName.size());
-  line = line.substr(0, line.find('\n'));
-  const auto kib = decimal_of(line.substr(0, line.find("kB")));
-  return kib && *kib < ~std::uint64_t{0} / kKib ? std::optional(*kib * kKib) : std::nullopt;
+  constexpr std::string_view kName = "MemAvailable:";
+  const std::string text = read("/proc/meminfo");
+  for (std::string_view lines = text; !lines.empty();) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+    if (!line.starts_with(kName)) continue;
+    const auto kib = decimal_of(line.substr(kName.size(), line.find("kB") - kName.size()));
+    return kib && *kib < ~std::uint64_t{0} / kKib ? std::optional(*kib * kKib) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 void find_memory(Machine& machine, const MachineSources& sources) {

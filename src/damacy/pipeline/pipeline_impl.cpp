@@ -37,12 +37,27 @@ std::string_view decoder_name(const Config& config, const Device* device) {
   return config.gpu_decoder == GpuDecoderChoice::nvcomp ? "nvCOMP" : "damacy's kernels";
 }
 
+// Sums of what is known before the first sample: "67108864 bytes of the host, 8192 of the GPU".
+std::string memory_text(const Config& config, const MemoryPlan& plan) {
+  constexpr std::pair<MemoryKind, const char*> kKinds[] = {
+      {MemoryKind::host, "of the host"}, {MemoryKind::pinned, "page-locked"}, {MemoryKind::gpu, "of the GPU"}};
+  const std::vector<MemoryPart> parts = parts_of(config, plan);
+  std::string all;
+  for (const auto& [kind, name] : kKinds) {
+    std::uint64_t bytes = 0;
+    for (const MemoryPart& part : parts)
+      if (part.kind == kind && !is_of_slots(part)) bytes += part.bytes.value_or(0);
+    if (bytes > 0) all += formatted("{}{} bytes {}", all.empty() ? "" : ", ", bytes, name);
+  }
+  return all;
+}
+
 // For the one record that a pipeline starts with.
-std::string settings_text(const Config& config, const Device* device) {
+std::string settings_text(const Config& config, const MemoryPlan& plan, const Device* device) {
   return formatted(
-      "n_io_threads {}, n_compute_threads {}, host_buffer_bytes {}, device_buffer_bytes {}, n_batches {}, zstd and LZ4 by {}",
+      "n_io_threads {}, n_compute_threads {}, host_buffer_bytes {}, device_buffer_bytes {}, n_batches {}, zstd and LZ4 by {}; memory without slots: at most {}",
       config.n_io_threads, config.n_compute_threads, config.host_buffer_bytes, config.device_buffer_bytes,
-      config.n_batches, decoder_name(config, device));
+      config.n_batches, decoder_name(config, device), memory_text(config, plan));
 }
 
 }  // namespace
@@ -63,10 +78,10 @@ PipelineImpl::PipelineImpl(Config config_, Surroundings surroundings)
     engine = make_engine(plan);
     log(LogLevel::info,
         formatted("pipeline on {}: {}", batch_device ? formatted("cuda:{}", batch_device->index()) : "cpu",
-                  settings_text(config, engine_device.get())));
+                  settings_text(config, plan, engine_device.get())));
     planner = Thread("damacy-plan", [this] { plan_batches(stopping.get_token()); });
   } catch (Error& error) {
-    if (error.status() == Status::oom && error.where().reason == "memory")
+    if (error.status() == Status::oom)
       error.with_note(formatted("host_buffer_bytes is {}, device_buffer_bytes is {}", config.host_buffer_bytes,
                                 config.device_buffer_bytes));
     throw error.in_stage("create");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "damacy/batch/memory_plan.h"
 #include "damacy/batch/place.h"
 #include "damacy/core/limits.h"
 #include "damacy/fetch/chunk_reads.h"
@@ -135,6 +136,8 @@ ReadPlan plan_reads(const Sample& sample) {
   out.chunk_shape = array.metadata().chunk_shape;
   out.dtype = name_of(array.metadata().dtype);
   out.box_bytes = static_cast<std::uint64_t>(*product(admitted.box.extents().span())) * size_of(array.metadata().dtype);
+  out.buffer_bytes =
+      static_cast<std::uint64_t>(buffer_bytes_for(static_cast<std::int64_t>(array.metadata().chunk_bytes())));
   Planner planner(admitted, out);
   const std::vector samples{admitted};
   const std::uint32_t portions = count_portions(samples, Limits::chunk_records_planned);

@@ -35,6 +35,7 @@ struct ReadPlan {
   std::uint64_t decoded_bytes = 0;  // of the chunks that are there
   std::uint64_t stored_bytes = 0;   // the same, encoded
   std::uint64_t read_bytes = 0;     // by all requests
+  std::uint64_t buffer_bytes = 0;   // the least that each of a pipeline's buffers needs for one of the chunks
 };
 
 // Throws what push of such a sample throws, and what an index or an object that is wrong throws.
