@@ -1,5 +1,5 @@
-"""Pages that are generated from the code when the site is built: limits, reason codes, C++ headers, commands, and
-the programs of the README.
+"""Pages that are generated from the code when the site is built: limits, reason codes, C++ headers, commands,
+parts of memory, and the programs of the README.
 
 Knows how `core/limits.h` and the public headers are written. What a limit or a code means to a reader is in
 `limits.toml` and `reasons.toml`; one that is missing there, or is there without being in the code, stops the build.
@@ -7,6 +7,7 @@ Knows how `core/limits.h` and the public headers are written. What a limit or a 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -98,6 +99,31 @@ def commands_page() -> str:
             )
         lines.append("")
     return "\n".join(lines)
+
+
+def memory_page() -> str:
+    """Every part of a pipeline's memory, with the figures of the default settings, on the host and with a GPU."""
+    from damacy import Config, _native
+    from damacy._core.machine import Machine
+    from damacy._pipeline.memory import memory_plan_from
+
+    lines = []
+    for title, gpu in (("On the host", False), ("With a GPU", True)):
+        machine = Machine(4, "cores", None, "unknown", cores=4, physical_bytes=1 << 40, gpu=gpu)
+        fields = Config(batch_size=1, device="cpu")._native_fields()
+        plan = memory_plan_from(_native.plan_memory(fields, dataclasses.asdict(machine), None, False))
+        lines += [f"**{title}**", "", "| part | `Config()` | where | taken | changed by | used for |"]
+        lines += ["| --- | --- | --- | --- | --- | --- |", *map(_memory_row, plan.parts)]
+        lines += [f"| **at most** | {plan.sums().partition(';')[0]} | | | | |", ""]
+    return "\n".join(lines)
+
+
+def _memory_row(part: Any) -> str:
+    from damacy._pipeline.memory import KINDS, size_text
+
+    bytes_ = "by sample" if part.bytes is None else size_text(part.bytes)
+    setting = f"`{part.setting}`" if part.setting else "fixed"
+    return f"| {part.name} | {bytes_} | {KINDS[part.kind]} | {part.taken} | {setting} | {part.use} |"
 
 
 def coverage_page() -> str:
@@ -217,6 +243,7 @@ PAGES = {
     "headers.md": headers_page,
     "commands.md": commands_page,
     "coverage.md": coverage_page,
+    "memory.md": memory_page,
     "quick_start.md": quick_start,
 }
 

@@ -96,6 +96,7 @@ void bind_log(nb::module_& m);
 void bind_halo(nb::module_& m);
 void bind_plan(nb::module_& m);
 void bind_memory_blocks(nb::module_& m);
+void bind_memory_plan(nb::module_& m);
 void bind_selection_reads(nb::module_& m);
 
 // The Python exception object for an Error, made by damacy._core.errors.make_error, which has the table of classes.

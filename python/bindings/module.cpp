@@ -87,6 +87,7 @@ NB_MODULE(_native, m) {
   bind_halo(m);
   bind_plan(m);
   bind_memory_blocks(m);
+  bind_memory_plan(m);
   bind_selection_reads(m);
   bind_cufile(m);
   m.def("open_array", &open_array_dict, nb::arg("uri"));

@@ -41,6 +41,7 @@ nb::dict plan_reads_dict(const std::string& uri, const std::vector<std::vector<s
   out["decoded_bytes"] = plan.decoded_bytes;
   out["stored_bytes"] = plan.stored_bytes;
   out["read_bytes"] = plan.read_bytes;
+  out["buffer_bytes"] = plan.buffer_bytes;
   return out;
 }
 

@@ -44,6 +44,8 @@ from damacy._pipeline.explanation import Explanation as Explanation
 from damacy._pipeline.explanation import StageLoad as StageLoad
 from damacy._pipeline.info import ArrayInfo as ArrayInfo
 from damacy._pipeline.info import BatchInfo
+from damacy._pipeline.memory import MemoryPart as MemoryPart
+from damacy._pipeline.memory import MemoryPlan as MemoryPlan
 from damacy._pipeline.opening import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
 from damacy._pipeline.pipeline import Pipeline
 from damacy._pipeline.sample import Sample
@@ -81,7 +83,17 @@ __all__ = [
 ]
 
 # Pickles and tracebacks show damacy.Config, not the private module that defines it.
-for _name in (*__all__, "ArrayInfo", "Cf", "Explanation", "StageLoad", "open", "set_log_quiet"):
+for _name in (
+    *__all__,
+    "ArrayInfo",
+    "Cf",
+    "Explanation",
+    "MemoryPart",
+    "MemoryPlan",
+    "StageLoad",
+    "open",
+    "set_log_quiet",
+):
     if getattr(globals().get(_name), "__module__", "").startswith("damacy."):
         globals()[_name].__module__ = "damacy"
 del _name

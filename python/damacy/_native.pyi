@@ -184,6 +184,17 @@ def current_cuda_device() -> int:
     The index of this thread's current device, 0 if it has none; -1 without a usable GPU.
     """
 
+def this_machine(device: str) -> dict:
+    """
+    What the process may use, for batches on `device`; makes no CUDA context.
+    """
+
+def machine_settings(machine: dict, chunk_bytes: int, max_gpu_memory_bytes: int) -> dict:
+    """By field of Config: a value and the reason."""
+
+def plan_memory(fields: dict, machine: dict, elements: int | None, keeps_batches: bool) -> dict:
+    """Every part of memory that a pipeline takes or may take."""
+
 class Store:
     @property
     def name(self) -> str: ...

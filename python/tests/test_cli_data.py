@@ -271,6 +271,7 @@ def test_plan_shows_the_requests_of_a_box_and_their_bytes(sharded):
     assert (read["key"], read["offset"], read["chunks"]) == ("c/0/0/0", 0, [[0, 0, 0], [0, 0, 1], [0, 0, 2]])
     assert read["wanted_bytes"] <= read["bytes"] < (sharded / "c" / "0" / "0" / "0").stat().st_size
     assert found["decoded_bytes"] == found["box_bytes"] == 4 * 5 * 24 * 2
+    assert found["buffer_bytes"] == 2 * found["decoded_bytes"] // 3 + (128 << 10)
     assert found["decode_amplification"] == 1
     assert found["read_amplification"] == read["bytes"] / found["box_bytes"]
 

@@ -106,6 +106,23 @@ def test_every_command_is_listed_with_its_options():
     assert re.search(r"\| `--batch` \| .* Default: `8`\. \|", page)
 
 
+def test_the_parts_of_memory_are_listed_for_host_and_gpu():
+    host, gpu = from_code.memory_page().split("**With a GPU**")
+    assert "| staging | 1.0 GiB | host | reserved | `host_buffer_bytes` | reads |" in host
+    assert "| staging | 512.0 MiB | page-locked | at start | `host_buffer_bytes` |" in gpu
+    for part in (
+        "slabs",
+        "decoded chunks",
+        "decoder scratch",
+        "repair",
+        "images",
+        "encoded on cores",
+        "metadata",
+        "slots",
+    ):
+        assert f"| {part} |" in gpu
+
+
 def test_the_public_headers_are_listed_with_their_purpose():
     page = from_code.headers_page()
     for public in ("damacy.h", "array.h", "file.h"):

@@ -13,7 +13,9 @@ import resource
 from typing import Any, Literal
 
 from damacy._core.machine import Machine, this_machine
+from damacy._pipeline.config import Config
 from damacy._pipeline.machine_settings import choices
+from damacy._pipeline.memory import size_text
 
 Verdict = Literal["ok", "note", "bad"]
 
@@ -56,9 +58,32 @@ def examine() -> Report:
     """All checks, each as one line."""
     python = platform.python_version()
     lines = [Line("python", "ok", f"{python}, {platform.system()} {platform.machine()}", python)]
-    machine = this_machine()
-    lines += [*_native(), _cores(machine), _memory(machine), _open_files(), *_settings(machine)]
+    lines += [*_native(), *_machine(), _open_files()]
     return Report((*lines, *_file_io(), *_packages()))
+
+
+def _machine() -> list[Line]:
+    """What the process may use of it, and what follows for settings and memory; the native library sees it."""
+    try:
+        machine = this_machine()
+    except ImportError:
+        return []
+    return [_cores(machine), _memory(machine), *_settings(machine), *_plans()]
+
+
+def _plans() -> list[Line]:
+    """What a pipeline would take."""
+    configs = {"Config()": Config(batch_size=1), "for_this_machine()": Config.for_this_machine(1)}
+    return [_plan(f"memory of {name}", config) for name, config in configs.items()]
+
+
+def _plan(name: str, config: Config) -> Line:
+    plan = config.memory()
+    parts = [(part.name, part.kind, part.bytes) for part in plan.parts if part.bytes is not None]
+    text = f"at most {plan.sums()}: " + ", ".join(f"{part} {size_text(size)}" for part, _, size in parts)
+    sums = {"host_bytes": plan.host_bytes, "pinned_bytes": plan.pinned_bytes, "gpu_bytes": plan.gpu_bytes}
+    value = {"parts": [{"name": part, "kind": kind, "bytes": size} for part, kind, size in parts]} | sums
+    return Line(name, "ok", text, value | {"threads": plan.threads})
 
 
 def _native() -> list[Line]:
@@ -76,12 +101,14 @@ def _native() -> list[Line]:
 
 
 def _cores(machine: Machine) -> Line:
-    return Line("cores", "ok", f"{machine.cores} usable of {os.cpu_count()}: {machine.why_cores}", machine.cores)
+    return Line(
+        "cores", "ok", f"{machine.rank_cores} usable of {os.cpu_count()}: {machine.why_cores}", machine.rank_cores
+    )
 
 
 def _memory(machine: Machine) -> Line:
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    available = machine.host_bytes
+    total = machine.physical_bytes
+    available = machine.host_bytes or 0
     verdict: Verdict = "ok" if available >= 2 << 30 else "note"
     text = f"{available / 2**30:.1f} GiB {machine.why_memory}, of {total / 2**30:.1f} GiB"
     if machine.ranks > 1:

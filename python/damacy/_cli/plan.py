@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Annotated
 
 import rich.markup
@@ -41,7 +42,7 @@ class Plan:
     """The reads of one box.
 
     `box_bytes` is the size of its elements, `decoded_bytes` and `stored_bytes` the size of its chunks decoded and as
-    stored, `read_bytes` the total of all requests.
+    stored, `read_bytes` the total of all requests. `buffer_bytes` is the least that each buffer of a pipeline needs.
     """
 
     uri: str
@@ -57,6 +58,7 @@ class Plan:
     decoded_bytes: int
     stored_bytes: int
     read_bytes: int
+    buffer_bytes: int
     reads: tuple[Read, ...]
 
     @property
@@ -118,6 +120,11 @@ def _show(plan: Plan) -> None:
         "chunks", f"{plan.chunks:,}{missing}; {size(plan.stored_bytes)} stored, {size(plan.decoded_bytes)} decoded"
     )
     table.add_row("requests", f"{len(plan.reads):,} to {plan.objects:,} objects, {size(plan.read_bytes)}")
+    table.add_row(
+        "memory",
+        f"host_buffer_bytes and device_buffer_bytes of at least {plan.buffer_bytes:,}; "
+        f"{size(4 * math.prod(box_extents(plan.box)))} of a slot in f32",
+    )
     table.add_row("read", f"{plan.read_amplification:.2f} bytes for each byte of the box")
     table.add_row("decoded", f"{plan.decode_amplification:.2f} bytes for each byte of the box")
     out.print(table)

@@ -15,6 +15,9 @@ from damacy._core.sizes import as_bytes
 from damacy._pipeline.foreign_values import device_of, dtype_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from damacy._pipeline.memory import MemoryPlan
     from damacy.typing import Device, DtypeLike, GpuDecoder, OnError, Verify
 
 MAX_CHUNK_UNCOMPRESSED_BYTES = 1 << 30
@@ -139,6 +142,42 @@ class Config:
         """
         return cls(batch_size=batch_size, **fields)._completed()
 
+    def memory(self, extents: Sequence[int] | None = None, *, loader: bool = False) -> MemoryPlan:
+        """Every part of memory that a pipeline with these settings takes or may take on this machine, in bytes.
+
+        `print` shows a table with sums. Nothing is allocated; the driver is asked whether there is a GPU, unless
+        `device="cpu"`.
+
+        Args:
+            extents: the shape of one sample, in elements; without it, slots are not known.
+            loader: as in a `damacy.training.Loader`, which chooses the fields that are not set, and `keep_bytes`.
+
+        Raises:
+            InvalidArgument: as `Pipeline` does for these settings.
+            OutOfMemory: slots for such samples do not fit the machine or `max_gpu_memory_bytes`.
+
+        >>> config = Config(batch_size=8, device="cpu", host_buffer_bytes=1 << 26, device_buffer_bytes=1 << 26)
+        >>> {part.name: part.bytes for part in config.memory((64, 256, 256)).parts}  # doctest: +NORMALIZE_WHITESPACE
+        {'staging': 67108864, 'scratch': 67108864, 'metadata': 16777216, 'slots': 268435456, 'added slots': 0}
+        """
+        from damacy import _native
+        from damacy._core.machine import this_machine
+        from damacy._pipeline.memory import memory_plan_from
+
+        config = self._completed() if loader else self
+        elements = None if extents is None else math.prod(_extent(value) for value in extents)
+        if elements is not None:
+            elements = min(elements, (1 << 63) - 1)
+        machine = dataclasses.asdict(this_machine(self.device))
+        return memory_plan_from(_native.plan_memory(config._native_fields(), machine, elements, loader))
+
+    def _native_fields(self) -> dict[str, Any]:
+        """By name, as the native library takes them."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["dtype"] = int(self.dtype)
+        fields["device"] = "" if self.device is None else str(self.device)
+        return fields
+
     def _completed(self) -> Config:
         """The configuration with values of this machine in all fields that were not set."""
         unset = self._unset_fields()
@@ -203,6 +242,13 @@ class Config:
             )
         self._keep_int("host_buffer_bytes", 1)
         self._keep_int("device_buffer_bytes", 1)
+
+
+def _extent(value: object) -> int:
+    number = as_int(value, "extents")
+    if number < 1:
+        raise ValueError(f"extents must be >= 1 (got {shown(number)})")
+    return number
 
 
 def _below_2_63(name: str, value: int) -> int:

@@ -3,7 +3,6 @@ checks, iteration, the `LOCAL_RANK` warning and errors."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 import warnings
@@ -216,9 +215,7 @@ class _AllBatches(Iterator[Batch]):
 
 
 def _native_settings(config: Config) -> dict[str, Any]:
-    settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    settings["dtype"] = int(config.dtype)
-    settings["device"] = "" if config.device is None else str(config.device)
+    settings = config._native_fields()
     if config.gpu_decoder == "nvcomp":
         from damacy._pipeline.nvcomp import nvcomp_files
 

@@ -1,0 +1,103 @@
+"""`MemoryPlan`: what a pipeline takes or may take, by part. Knows names and texts; the native library has the sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal
+
+MemoryKind = Literal["host", "pinned", "gpu"]
+Taken = Literal["at start", "reserved", "first sample", "as used"]
+
+KINDS: dict[MemoryKind, str] = {"host": "host", "pinned": "page-locked", "gpu": "GPU"}
+_BYTES_OF_UNIT = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryPart:
+    """One part of a pipeline's memory.
+
+    `kind` is `"host"`, `"pinned"` (page-locked memory of the host) or `"gpu"`. `taken` says when: `"at start"` (of the
+    pipeline), `"reserved"` (addresses at start, memory as it is used), `"first sample"` or `"as used"`. `bytes` is the
+    most that it takes, None if only the first sample tells. `setting` is the field of `Config` that changes it, None
+    if it is fixed. `use` is what it is for.
+    """
+
+    name: str
+    kind: MemoryKind
+    taken: Taken
+    bytes: int | None
+    setting: str | None
+    use: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """The result of `Config.memory()`: all parts, and their sums; `str()` of it is a table.
+
+    `threads` is how many threads a pipeline starts. `chunk_bytes` is the largest decoded chunk that it accepts.
+    """
+
+    parts: tuple[MemoryPart, ...]
+    threads: int
+    chunk_bytes: int
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of ordinary memory, at most, of the parts that are known."""
+        return self._sum("host")
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Bytes of page-locked memory."""
+        return self._sum("pinned")
+
+    @property
+    def gpu_bytes(self) -> int:
+        """Bytes of the GPU's memory, at most, of the parts that are known."""
+        return self._sum("gpu")
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Names of parts whose size only the first sample tells."""
+        return tuple(part.name for part in self.parts if part.bytes is None)
+
+    def _sum(self, kind: MemoryKind) -> int:
+        return sum(part.bytes or 0 for part in self.parts if part.kind == kind)
+
+    def sums(self) -> str:
+        """In one line: the sum of each kind of memory, and what is not in it."""
+        known = [f"{size_text(self._sum(kind))} {name}" for kind, name in KINDS.items() if self._sum(kind)]
+        return ", ".join(known) + (f"; without {' and '.join(self.unknown)}" if self.unknown else "")
+
+    def __str__(self) -> str:
+        rows = [
+            (
+                part.name,
+                "by sample" if part.bytes is None else size_text(part.bytes),
+                KINDS[part.kind],
+                part.taken,
+                part.setting or "fixed",
+                part.use,
+            )
+            for part in self.parts
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([*lines, f"at most {self.sums()}"])
+
+
+def size_text(number: int) -> str:
+    """
+    >>> size_text(262400), size_text(5 << 30), size_text(7)
+    ('256.2 KiB', '5.0 GiB', '7 B')
+    """
+    for unit, size in _BYTES_OF_UNIT.items():
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} B"
+
+
+def memory_plan_from(native: Mapping[str, Any]) -> MemoryPlan:
+    """`MemoryPlan` from the native dict, whose parts are dicts of `MemoryPart`'s fields."""
+    return MemoryPlan(**{**native, "parts": tuple(MemoryPart(**part) for part in native["parts"])})
