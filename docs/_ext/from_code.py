@@ -114,7 +114,7 @@ def memory_page() -> str:
         plan = memory_plan_from(_native.plan_memory(fields, dataclasses.asdict(machine), None, False))
         lines += [f"**{title}**", "", "| part | `Config()` | where | taken | changed by | used for |"]
         lines += ["| --- | --- | --- | --- | --- | --- |", *map(_memory_row, plan.parts)]
-        lines += [f"| **at most** | {plan.sums().partition(';')[0]} | | | | |", ""]
+        lines += [f"| **at most, without slots** | {plan.sums().partition(';')[0]} | | | | |", ""]
     return "\n".join(lines)
 
 
