@@ -46,6 +46,6 @@ set(spdlog_DIR "$lib/cmake/spdlog" CACHE PATH "")
 set(fmt_DIR "$lib/cmake/fmt" CACHE PATH "")
 set(DAMACY_ZIG "$(dirname "$zig")")
 set(DAMACY_ZIG_VERSION "$("$zig" version)")
-set(CMAKE_SHARED_LINKER_FLAGS_INIT "$(cc -print-file-name=libgcc_s.so.1)")
+set(CMAKE_MODULE_LINKER_FLAGS_INIT "$(cc -print-file-name=libgcc_s.so.1)")  # the module for Python is one
 CMAKE
 echo "zig $("$zig" version) for glibc 2.28 is in $folder"
