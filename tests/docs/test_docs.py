@@ -6,6 +6,7 @@ import importlib.util
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 
@@ -148,3 +149,30 @@ def test_the_first_page_begins_with_an_install_command_and_a_program_that_runs()
     assert [language for language, _ in blocks] == ["sh", "python", "python"]
     assert "pip install" in blocks[0][1]
     assert "tempfile" in blocks[1][1]  # writes its own data; python/tests/test_package.py runs it
+
+
+@pytest.fixture
+def conf(monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))  # conf.py changes it
+    return runpy.run_path(str(ROOT / "docs" / "conf.py"))
+
+
+def test_programs_fit_the_page_and_have_a_copy_button(conf):
+    assert "sphinx_copybutton" in conf["extensions"]
+    styles = "".join((ROOT / "docs" / "_static" / name).read_text() for name in conf["html_css_files"])
+    columns = int(re.search(r"up to (\d+) columns", styles)[1])
+    pages = {str(path.relative_to(ROOT / "docs")): path.read_text() for path in (ROOT / "docs").rglob("*.md")}
+    pages = {page: text for page, text in pages.items() if not page.startswith("_")}
+    for page, text in (pages | {"quick start": from_code.quick_start()}).items():
+        for program in re.findall(r"^```\w+\n(.*?)^```$", text, re.M | re.S):
+            assert max(map(len, program.splitlines()), default=0) <= columns, page
+
+
+def test_options_of_commands_keep_their_two_hyphens(conf):
+    assert conf["smartquotes"] is False
+
+
+def test_the_readme_shows_the_line_for_zarr_python_first():
+    first = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)[1]
+    assert "damacy.zarr.enable()" in first
+    assert {"image-and-label", "era5", "which-tool"} <= {page.stem for page in (ROOT / "docs" / "how-to").glob("*.md")}
