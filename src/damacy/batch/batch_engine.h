@@ -1,8 +1,7 @@
-// Interface of the engines that place batches: on the cores (worker_engine), or in the order of a device's streams
-// (stream_engine). The contract: tests/conformance/batch_engine_suite.h.
+// Interface of the engines that read, decode and place planned chunks: on the cores (worker_engine), or in the order of
+// a device's streams (stream_engine). The contract: tests/conformance/batch_engine_suite.h.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <stop_token>
 
@@ -10,26 +9,22 @@
 
 namespace damacy {
 
-class StorageWork;
+class ChunkTasks;
 
 class BatchEngine {
  public:
   virtual ~BatchEngine() = default;
   // Whether produce() takes jobs that have no slot yet; they claim it when their first bytes are to be written.
   virtual bool runs_ahead() const = 0;
-  // Plans a job and submits its reads; the job settles later, on a thread of the engine. May wait for memory. Reports
-  // failures to the job.
-  virtual void produce(const Task<BatchJob>& job, std::stop_token stop) noexcept = 0;
-  // No job follows at once: starts chunks that were held back to share a wave with the next job.
-  virtual void flush() = 0;
-  // As Readers::ask.
-  virtual void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,
-                   std::function<void()> all_told) = 0;
-  // Fails storage calls that exceeded their deadline. Any thread, without a lock.
-  virtual void abandon_overdue() noexcept = 0;
-  // Ends running requests, drops waiting ones (their jobs settle as failed), joins. Idempotent. True if threads stuck
-  // in storage were detached with `keep`.
-  virtual bool stop(const std::shared_ptr<void>& keep) noexcept = 0;
+  // Submits the reads of located chunks, of all or a portion of a batch; they are placed later, on threads of the
+  // readers or of the engine. Called by one thread. May wait for memory. What it throws, the batch fails with.
+  virtual void take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_token stop) = 0;
+  // The last portion of a batch was taken.
+  virtual void end_batch() {}
+  // No batch follows at once: starts chunks that were held back to share a wave with the next one.
+  virtual void flush() {}
+  // The readers have stopped: finishes what they read. Idempotent.
+  virtual void finish() noexcept {}
   // Who writes single rows of batches that this engine placed, and the stream that they are ready on (0: the host).
   virtual RowWriter& rows() = 0;
   virtual std::uint64_t ready_stream() const = 0;

@@ -14,11 +14,11 @@ std::vector<std::int64_t> as_vector(const Dims& dims) {
   return {dims.begin(), dims.end()};
 }
 
-class Checking final : public StorageWork {
+class Checking final : public BlockingCalls {
  public:
   explicit Checking(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)) {}
-  void ask(std::size_t) override { tasks_->check_unchanged(); }
-  void give_up(std::size_t, const Error& why) noexcept override { tasks_->abandon(why); }
+  void call(std::size_t) override { tasks_->check_unchanged(); }
+  void time_out(std::size_t, const Error& why) noexcept override { tasks_->abandon(why); }
 
  private:
   const std::shared_ptr<ChunkTasks> tasks_;
@@ -47,10 +47,10 @@ void ChunkTasks::open_shard(std::size_t shard) {
     if (!opened) with_.catalog->check_missing_chunk(array);
     shards_[shard] = std::move(opened);
   });
-  if (failure) give_up_shard(shard, *failure);
+  if (failure) fail_opening(shard, *failure);
 }
 
-void ChunkTasks::give_up_shard(std::size_t shard, const Error& why) noexcept {
+void ChunkTasks::fail_opening(std::size_t shard, const Error& why) noexcept {
   shard_failed_[shard] = 1;
   fail_shard(shard, why);
 }
@@ -174,7 +174,7 @@ void ChunkTasks::check_last_read() {
 void ChunkTasks::check_elsewhere() noexcept {
   try {
     const auto task = std::make_shared<Task<ChunkTasks>>(shared_from_this());
-    with_.readers->ask(std::make_shared<Checking>(task->job()), 1, 1, [task] { task->end(); });
+    with_.readers->run_blocking(std::make_shared<Checking>(task->job()), 1, 1, [task] { task->end(); });
   } catch (const std::bad_alloc&) {  // nothing was asked
     fail_all(current_error());
   }

@@ -36,7 +36,7 @@ class ChunkTasks final : public Job,
 
   // In this order: every shard (any thread, each once) opened or cancelled, then the chunks.
   void open_shard(std::size_t shard);  // throws nothing but Abandoned
-  void give_up_shard(std::size_t shard, const Error& why) noexcept;
+  void fail_opening(std::size_t shard, const Error& why) noexcept;
   void find_chunks();
   // No more reads begin, but by open tasks.
   void planned();
@@ -94,7 +94,7 @@ class ChunkTasks final : public Job,
   With with_;
   std::vector<std::shared_ptr<const Shard>> shards_;  // null: absent
   std::vector<std::uint8_t> shard_failed_;
-  bool shards_done_ = false;  // the planner's: opened or given up, all of them
+  bool shards_done_ = false;  // the planner's: opened or failed, all of them
   std::vector<Where> where_;  // by chunk of the plan
   std::vector<std::uint32_t> shard_of_chunk_;
   std::atomic<std::int64_t> open_reads_{1};

@@ -8,22 +8,22 @@ namespace damacy {
 
 namespace {
 
-class ShardOpening final : public StorageWork {
+class ShardOpening final : public BlockingCalls {
  public:
   explicit ShardOpening(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)), task_(tasks_) {}
-  void ask(std::size_t shard) override { tasks_->open_shard(shard); }
-  void give_up(std::size_t shard, const Error& why) noexcept override { tasks_->give_up_shard(shard, why); }
-  void all_told() {
+  void call(std::size_t shard) override { tasks_->open_shard(shard); }
+  void time_out(std::size_t shard, const Error& why) noexcept override { tasks_->fail_opening(shard, why); }
+  void finish() {
     {
       const Lock lock(mutex_);
-      told_ = true;
+      done_ = true;
     }
     changed_.notify_all();
     task_.end();
   }
   bool wait(const std::stop_token& stop) {
     Lock lock(mutex_);
-    return changed_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return told_; });
+    return changed_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return done_; });
   }
 
  private:
@@ -31,14 +31,15 @@ class ShardOpening final : public StorageWork {
   Task<ChunkTasks> task_;  // until all shards are done; without memory to queue the calls, until this is destroyed
   Mutex mutex_;
   StoppableCondition changed_;
-  bool told_ DAMACY_GUARDED_BY(mutex_) = false;
+  bool done_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 
 // Opens all shards of a plan, side by side: on a cold disk their indices are what the first batch waits for. False:
 // stopped before.
 bool open_shards(Readers& readers, const std::shared_ptr<ChunkTasks>& tasks, const std::stop_token& stop) {
   const auto opening = std::make_shared<ShardOpening>(tasks);
-  readers.ask(opening, tasks->plan().shards.size(), readers.contexts().size(), [opening] { opening->all_told(); });
+  readers.run_blocking(opening, tasks->plan().shards.size(), readers.contexts().size(),
+                       [opening] { opening->finish(); });
   return opening->wait(stop);
 }
 

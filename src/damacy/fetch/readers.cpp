@@ -10,67 +10,67 @@
 namespace damacy {
 namespace {
 
-constexpr std::size_t kQuestionsOfALane = 2;         // to wake a thread takes as long as many an answer
+constexpr std::size_t kCallsOfAWorker = 2;           // to wake a thread takes as long as many an answer
 constexpr auto kPatience = std::chrono::seconds(2);  // of a close, with storage that does not answer
 
-// Runs blocking calls one after the other until none is left; other workers take from the same queue.
-class Lane final : public Request {
+// Makes blocking calls one after the other until none is left; other workers take from the same queue.
+class CallWorker final : public Request {
  public:
-  struct Questions {
-    std::shared_ptr<StorageWork> work;
+  struct Queue {
+    std::shared_ptr<BlockingCalls> calls;
     std::size_t count;
-    std::function<void()> all_told;
+    std::function<void()> on_done;
     Engine& engine;
     std::atomic<std::size_t> next{0};
-    std::atomic<std::size_t> told{0};
-    Questions(std::shared_ptr<StorageWork> work_of, std::size_t count_of, std::function<void()> then, Engine& on)
-        : work(std::move(work_of)), count(count_of), all_told(std::move(then)), engine(on) {}
+    std::atomic<std::size_t> done{0};
+    Queue(std::shared_ptr<BlockingCalls> calls_of, std::size_t count_of, std::function<void()> then, Engine& on)
+        : calls(std::move(calls_of)), count(count_of), on_done(std::move(then)), engine(on) {}
 
-    void tell() {
-      if (++told == count) all_told();
+    void end_call() {
+      if (++done == count) on_done();
     }
-    void give_up_rest(const Error& why) noexcept {
+    void time_out_rest(const Error& why) noexcept {
       for (std::size_t i = next++; i < count; i = next++) {
-        work->give_up(i, why);
-        tell();
+        calls->time_out(i, why);
+        end_call();
       }
     }
   };
-  explicit Lane(std::shared_ptr<Questions> questions) : questions_(std::move(questions)) {}
+  explicit CallWorker(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
 
   Part prepare(std::size_t, std::stop_token stop) override {
-    while (!stop.stop_requested() && (now_ = questions_->next++) < questions_->count) {
-      asking_ = true;
-      questions_->work->ask(now_);
-      asking_ = false;
-      questions_->tell();
+    while (!stop.stop_requested() && (now_ = queue_->next++) < queue_->count) {
+      calling_ = true;
+      queue_->calls->call(now_);
+      calling_ = false;
+      queue_->end_call();
     }
     if (stop.stop_requested())
-      questions_->give_up_rest(Error(Status::shutdown, "the pipeline was closed meanwhile", "closed"));
+      queue_->time_out_rest(Error(Status::shutdown, "the pipeline was closed meanwhile", "closed"));
     return {};
   }
   void complete(std::size_t, const Part&, const Error* failure) noexcept override {
-    if (failure != nullptr) questions_->give_up_rest(*failure);
+    if (failure != nullptr) queue_->time_out_rest(*failure);
   }
   bool can_be_abandoned() const noexcept override { return true; }
-  // The others go on, on another thread.
+  // The other calls continue on another thread.
   void abandon(const Error& why) noexcept override {
-    if (asking_) {
-      questions_->work->give_up(now_, why);
-      questions_->tell();
+    if (calling_) {
+      queue_->calls->time_out(now_, why);
+      queue_->end_call();
     }
-    if (questions_->next >= questions_->count) return;
+    if (queue_->next >= queue_->count) return;
     try {
-      questions_->engine.submit_urgent(std::make_unique<Lane>(questions_));
+      queue_->engine.submit_urgent(std::make_unique<CallWorker>(queue_));
     } catch (const std::bad_alloc&) {
-      questions_->give_up_rest(why);
+      queue_->time_out_rest(why);
     }
   }
 
  private:
-  const std::shared_ptr<Questions> questions_;
+  const std::shared_ptr<Queue> queue_;
   std::size_t now_ = 0;
-  bool asking_ = false;  // the question now_, which is not told yet
+  bool calling_ = false;  // the call now_, which has not ended yet
 };
 
 }  // namespace
@@ -78,24 +78,24 @@ class Lane final : public Request {
 Readers::Readers(const ThreadCounts& threads, const std::shared_ptr<const Clock>& clock)
     : contexts_(threads.readers),
       at_once_(threads.readers_at_once),
-      askers_(make_thread_engine(threads.blocking, threads.blocking, clock)),
+      blocking_(make_thread_engine(threads.blocking, threads.blocking, clock)),
       engine_(make_thread_engine(contexts_.size(), at_once_, clock)) {}
 
-void Readers::ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,
-                  std::function<void()> all_told) {
-  if (count == 0) return all_told();
-  const auto questions = std::make_shared<Lane::Questions>(std::move(work), count, std::move(all_told), *askers_);
-  askers_->submit_urgent(std::make_unique<Lane>(questions));  // does without readers: they may all be busy
+void Readers::run_blocking(std::shared_ptr<BlockingCalls> calls, std::size_t count, std::size_t at_once,
+                           std::function<void()> on_done) {
+  if (count == 0) return on_done();
+  const auto queue = std::make_shared<CallWorker::Queue>(std::move(calls), count, std::move(on_done), *blocking_);
+  blocking_->submit_urgent(std::make_unique<CallWorker>(queue));  // does without readers: they may all be busy
   try {
-    for (std::size_t i = 1; i < std::min({ceil_div(count, kQuestionsOfALane), lanes, contexts_.size() + 1}); ++i)
-      engine_->submit_urgent(std::make_unique<Lane>(questions));
+    for (std::size_t i = 1; i < std::min({ceil_div(count, kCallsOfAWorker), at_once, contexts_.size() + 1}); ++i)
+      engine_->submit_urgent(std::make_unique<CallWorker>(queue));
   } catch (const std::bad_alloc&) {  // fewer take part
   }
 }
 
 void Readers::abandon_overdue() noexcept {
   constexpr auto kDeadline = std::chrono::seconds(Limits::storage_operation_s);
-  const bool stuck = askers_->abandon_overdue(kDeadline, stuck_);
+  const bool stuck = blocking_->abandon_overdue(kDeadline, stuck_);
   stuck_ = engine_->abandon_overdue(kDeadline, stuck) || stuck;
 }
 
@@ -107,7 +107,7 @@ bool Readers::stop_reading(const std::shared_ptr<void>& keep) noexcept {
 bool Readers::stop(const std::shared_ptr<void>& keep) noexcept {
   if (patience_ == std::chrono::steady_clock::time_point{}) stop_reading(keep);
   const bool readers = engine_->stop(patience_, keep);
-  return askers_->stop(patience_, keep) || readers;
+  return blocking_->stop(patience_, keep) || readers;
 }
 
 }  // namespace damacy

@@ -18,13 +18,14 @@
 
 namespace damacy {
 
-// Blocking storage calls that other threads wait for, made concurrently. Each is either answered or abandoned.
-class StorageWork {
+// Blocking storage calls that other threads wait for, made concurrently. Each is either answered or timed out.
+class BlockingCalls {
  public:
-  virtual ~StorageWork() = default;
-  // Keeps the answer. Throws nothing but Abandoned.
-  virtual void ask(std::size_t question) = 0;
-  virtual void give_up(std::size_t question, const Error& why) noexcept = 0;
+  virtual ~BlockingCalls() = default;
+  // Makes a call and keeps the answer. Throws nothing but Abandoned.
+  virtual void call(std::size_t number) = 0;
+  // Storage does not answer that call in time.
+  virtual void time_out(std::size_t number, const Error& why) noexcept = 0;
 };
 
 class Readers {
@@ -32,9 +33,11 @@ class Readers {
   Readers(const ThreadCounts& threads, const std::shared_ptr<const Clock>& clock);
 
   void submit(std::unique_ptr<Request> request) { engine_->submit(std::move(request)); }
-  // Makes the calls for i in [0, count) on at most `lanes` threads, then calls `all_told` once, on whichever thread
+  // Makes the calls for i in [0, count), at most `at_once` at a time, then calls `on_done` once, on whichever thread
   // finished last, or on this one.
-  void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes, std::function<void()> all_told);
+  void run_blocking(std::shared_ptr<BlockingCalls> calls, std::size_t count, std::size_t at_once,
+                    std::function<void()> on_done);
+  // Fails storage calls that exceeded their deadline. Any thread, without a lock.
   void abandon_overdue() noexcept;
   // Ends running requests, drops waiting ones (their tasks fail), joins. Idempotent. True if threads stuck in storage
   // were detached with `keep`. Blocking calls may still be made between the two functions.
@@ -50,8 +53,8 @@ class Readers {
   std::chrono::steady_clock::time_point patience_{};  // of a stop
   std::atomic<bool> stuck_{false};                    // some thread is
   const std::size_t at_once_;
-  std::unique_ptr<Engine> askers_;  // for threads that must not get stuck: the caller's, the planner's
-  std::unique_ptr<Engine> engine_;  // last: its threads use the contexts
+  std::unique_ptr<Engine> blocking_;  // for threads that must not get stuck: the caller's, the planner's
+  std::unique_ptr<Engine> engine_;    // last: its threads use the contexts
 };
 
 }  // namespace damacy

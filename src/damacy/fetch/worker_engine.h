@@ -19,18 +19,10 @@ class HostRows final : public RowWriter {
 
 class WorkerEngine final : public BatchEngine {
  public:
-  WorkerEngine(const MemoryPlan& plan, Verify verify, const std::shared_ptr<Alloc>& alloc,
-               std::shared_ptr<Catalog> catalog, StatsBoard& board, const std::shared_ptr<const Clock>& clock);
+  WorkerEngine(const MemoryPlan& plan, const std::shared_ptr<Alloc>& alloc, Readers& readers, StatsBoard& board);
 
   bool runs_ahead() const override { return false; }
-  void produce(const Task<BatchJob>& job, std::stop_token stop) noexcept override;
-  void flush() override {}
-  void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,
-           std::function<void()> all_told) override {
-    readers_.ask(std::move(work), count, lanes, std::move(all_told));
-  }
-  void abandon_overdue() noexcept override { readers_.abandon_overdue(); }
-  bool stop(const std::shared_ptr<void>& keep) noexcept override { return readers_.stop(keep); }
+  void take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_token stop) override;
   RowWriter& rows() override { return rows_; }
   std::uint64_t ready_stream() const override { return 0; }
   AtOnce at_once() const override { return {readers_.at_once(), readers_.at_once()}; }
@@ -38,14 +30,12 @@ class WorkerEngine final : public BatchEngine {
   std::size_t device_bytes() const override { return scratch_.peak(); }
 
  private:
-  std::shared_ptr<Catalog> catalog_;
+  Readers& readers_;
   StatsBoard& board_;
-  Verify verify_;
   HostRows rows_;
   ChunkShare share_;
   Arena staging_;
   Arena scratch_;
-  Readers readers_;  // last: its threads use all of the above
 };
 
 }  // namespace damacy

@@ -75,7 +75,7 @@ PipelineImpl::PipelineImpl(Config config_, Surroundings surroundings)
                                 : std::make_shared<Catalog>(plan.catalog);
     slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), batch_device,
                                     [wake = wakeup] { wake->notify(); });
-    engine = make_engine(plan);
+    production = make_production(plan);
     log(LogLevel::info,
         formatted("pipeline on {}: {}", batch_device ? formatted("cuda:{}", batch_device->index()) : "cpu",
                   settings_text(config, plan, engine_device.get())));
@@ -111,13 +111,18 @@ void PipelineImpl::bind() {
     around.alloc = engine_device ? engine_device->device_memory() : std::make_shared<PageAlloc>();
 }
 
-std::unique_ptr<BatchEngine> PipelineImpl::make_engine(const MemoryPlan& plan) {
-  if (!engine_device)
-    return std::make_unique<WorkerEngine>(plan, config.verify, around.alloc, catalog, board, around.clock);
+std::shared_ptr<BatchPlanner> PipelineImpl::make_production(const MemoryPlan& plan) {
+  auto readers = std::make_unique<Readers>(plan.threads, around.clock);
+  auto engine = make_engine(plan, *readers);
+  return std::make_shared<BatchPlanner>(std::move(readers), std::move(engine),
+                                        BatchPlanner::With{board, catalog, config.verify});
+}
+
+std::unique_ptr<BatchEngine> PipelineImpl::make_engine(const MemoryPlan& plan, Readers& readers) {
+  if (!engine_device) return std::make_unique<WorkerEngine>(plan, around.alloc, readers, board);
   StreamEngineParts parts;
   parts.plan = plan;
   parts.device = engine_device;
-  parts.clock = around.clock;
   parts.device_from_bytes = around.device_from_bytes.value_or(plan.threads.decoding * kHostDecodesMeanwhile);
   parts.decoder = engine_device->is_host() ? make_host_stream_decoder()
                   : nvcomp != nullptr      ? make_nvcomp_stream_decoder(nvcomp)
@@ -126,7 +131,7 @@ std::unique_ptr<BatchEngine> PipelineImpl::make_engine(const MemoryPlan& plan) {
     parts.copier = around.make_copier();
   else
     parts.copier = engine_device->is_host() ? make_host_copier() : make_cuda_copier();
-  return make_stream_engine(config.verify, std::move(parts), catalog, board);
+  return make_stream_engine(std::move(parts), readers, board);
 }
 
 PipelineImpl::~PipelineImpl() {
@@ -148,7 +153,7 @@ void PipelineImpl::close() noexcept {
   const double seconds = std::chrono::duration<double>(board.observed()).count();
   stopping.request_stop();
   planner.join();
-  if (engine && engine->stop(engine))
+  if (production && production->stop(production))
     log(LogLevel::warn,
         "storage does not answer: a pipeline was closed without waiting for reads that hang; they keep "
         "their threads and its buffers until they end");
@@ -159,14 +164,14 @@ void PipelineImpl::close() noexcept {
 }
 
 // Keeps the last statistics, and the state by which waiting callers see that the pipeline is closed. Slots in use
-// belong to their loans. A thread that is stuck in storage keeps the engine.
+// belong to their loans. A thread that is stuck in storage keeps readers and engine.
 void PipelineImpl::free_all(double seconds) noexcept {
   // Destroyed from the last to the first, without the lock.
   std::shared_ptr<Catalog> last_catalog;
   std::shared_ptr<Device> last_engine_device, last_batch_device;
   std::shared_ptr<const NvcompLibrary> last_nvcomp;
   std::shared_ptr<Slots> last_slots;
-  std::shared_ptr<BatchEngine> last_engine;
+  std::shared_ptr<BatchPlanner> last_production;
   Surroundings last_around;
   std::unordered_set<std::string> last_resolved;
   std::vector<PlannedSample> last_samples;
@@ -177,7 +182,7 @@ void PipelineImpl::free_all(double seconds) noexcept {
     any = batch != nullptr;
   }
   const Lock lock(wakeup->mutex);
-  if (!engine) return;
+  if (!production) return;
   last_seen = observe();
   last_seen->seconds = seconds;
   last_catalog.swap(catalog);
@@ -185,7 +190,7 @@ void PipelineImpl::free_all(double seconds) noexcept {
   last_batch_device.swap(batch_device);
   last_nvcomp.swap(nvcomp);
   last_slots.swap(slots);
-  last_engine.swap(engine);
+  last_production.swap(production);
   last_around.device.swap(around.device);
   last_around.alloc.swap(around.alloc);
   last_around.make_store.swap(around.make_store);
@@ -215,17 +220,18 @@ void PipelineImpl::refuse_reentry(std::string_view stage) const {
 
 void PipelineImpl::plan_batches(std::stop_token stop) {
   // A failed row that is to be filled needs its slot even when nothing else is written to it.
-  const bool ahead = engine->runs_ahead() && config.on_error != OnError::fill;
+  BatchEngine& engine = production->engine();
+  const bool ahead = engine.runs_ahead() && config.on_error != OnError::fill;
   while (const std::shared_ptr<BatchJob> job = next_to_plan(stop, ahead)) {
     job->start(
         {[this](BatchJob& claimer) { return lend(claimer); }, [this](BatchJob& settled) { on_settled(settled); }},
-        engine->rows(), board);
+        engine.rows(), board);
     const Task task(job);
     const auto failure = ahead ? std::nullopt : failure_of([&] { job->claim_slot(); });
     if (failure) {
       job->fail_all(*failure);
     } else {
-      engine->produce(task, stop);
+      production->produce(task, stop);
     }
   }
 }
@@ -238,7 +244,7 @@ std::shared_ptr<BatchJob> PipelineImpl::next_to_plan(const std::stop_token& stop
   };
   if (!can_plan()) {
     lock.unlock();
-    engine->flush();
+    production->engine().flush();
     lock.lock();
   }
   if (!wait_for_slots(lock, stop, can_plan)) return nullptr;
@@ -366,7 +372,7 @@ std::optional<Batch> PipelineImpl::take_due() {
   for (const auto extent : job->shape().extents) info.shape.push_back(extent);
   info.dtype = job->shape().dtype;
   info.batch_id = job->shape().id;
-  info.ready_stream = batch_device ? engine->ready_stream() : 0;
+  info.ready_stream = batch_device ? production->engine().ready_stream() : 0;
   Batch batch(info, batch_device, job->loan(), job->valid(), job->sample_indices(), job->origins());
   slots->hold(job->loan()->slot());
   stream.drop_front();
@@ -418,6 +424,7 @@ bool PipelineImpl::pending() {
 
 Observation PipelineImpl::observe() const noexcept {
   if (last_seen) return *last_seen;
+  const BatchEngine& engine = production->engine();
   Observation seen;
   seen.stats = board.read();
   const Catalog::Counts counts = catalog->counts();
@@ -432,11 +439,11 @@ Observation PipelineImpl::observe() const noexcept {
   seen.keep_bytes = keep.bytes;
   seen.stats.kept_bytes_committed = static_cast<std::int64_t>(added.bytes);
   seen.stats.gpu_bytes_committed = config.n_batches * static_cast<std::int64_t>(slots->bytes_of_one()) +
-                                   seen.stats.kept_bytes_committed + static_cast<std::int64_t>(engine->device_bytes());
-  seen.stats.host_bytes_committed = static_cast<std::int64_t>(engine->host_bytes());
+                                   seen.stats.kept_bytes_committed + static_cast<std::int64_t>(engine.device_bytes());
+  seen.stats.host_bytes_committed = static_cast<std::int64_t>(engine.host_bytes());
   seen.seconds = std::chrono::duration<double>(board.observed()).count();
   seen.on_device = engine_device && 2 * seen.stats.chunks_decoded_on_host < seen.stats.chunks_decoded;
-  const BatchEngine::AtOnce at_once = engine->at_once();
+  const BatchEngine::AtOnce at_once = engine.at_once();
   seen.readers = static_cast<double>(at_once.readers);
   seen.decoders = static_cast<double>(at_once.decoders);
   seen.wave_encoded = static_cast<double>(at_once.wave_encoded);

@@ -12,7 +12,6 @@
 #include <unordered_set>
 
 #include "damacy/batch/batch.h"
-#include "damacy/batch/batch_engine.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/batch/sample.h"
@@ -23,6 +22,7 @@
 #include "damacy/core/fork.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
+#include "damacy/fetch/batch_planner.h"
 #include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/held_text.h"
 #include "damacy/pipeline/sample_stream.h"
@@ -74,9 +74,9 @@ class PipelineImpl {
   bool wait(Lock& lock, const Deadline& deadline, Ready ready) DAMACY_REQUIRES(wakeup->mutex);
   // Of what hangs in storage. Lets go of the lock meanwhile, as others do that are given it.
   void look_after(Lock& lock) noexcept DAMACY_REQUIRES(wakeup->mutex) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-    if (const auto kept = engine) {  // close() may drop it meanwhile
+    if (const auto kept = production) {  // close() may drop it meanwhile
       lock.unlock();
-      kept->abandon_overdue();
+      kept->readers().abandon_overdue();
       lock.lock();
     }
   }
@@ -105,7 +105,8 @@ class PipelineImpl {
   static Error closed_error();
 
   void bind();
-  std::unique_ptr<BatchEngine> make_engine(const MemoryPlan& plan);
+  std::shared_ptr<BatchPlanner> make_production(const MemoryPlan& plan);
+  std::unique_ptr<BatchEngine> make_engine(const MemoryPlan& plan, Readers& readers);
   void record_wait(const BatchJob& job, std::chrono::steady_clock::time_point since);
   void plan_batches(std::stop_token stop);
   std::shared_ptr<BatchJob> next_to_plan(const std::stop_token& stop, bool ahead);
@@ -125,9 +126,9 @@ class PipelineImpl {
   std::shared_ptr<Device> batch_device;         // null: batches live in host memory
   std::shared_ptr<const NvcompLibrary> nvcomp;  // when it was asked for; a GPU's frames go there
   std::shared_ptr<Slots> slots;
-  std::shared_ptr<BatchEngine> engine;
+  std::shared_ptr<BatchPlanner> production;  // the readers and the engine
 
-  // Under wakeup->mutex. What closing frees (catalog, devices, nvcomp, slots, engine) is null from then on, and is
+  // Under wakeup->mutex. What closing frees (catalog, devices, nvcomp, slots, production) is null from then on, and is
   // used under the lock, or by who keeps a reference; the planner has ended before.
   SampleStream stream DAMACY_GUARDED_BY(wakeup->mutex);
   KeepLimit keep DAMACY_GUARDED_BY(wakeup->mutex);  // since the slots were made

@@ -115,7 +115,7 @@ void PipelineImpl::pull(QueuedSource& source, std::int64_t room) const {
 }
 
 // Arrays to open, on threads that may get stuck in storage. Outlives an interrupted call.
-class PipelineImpl::Opening final : public StorageWork {
+class PipelineImpl::Opening final : public BlockingCalls {
  public:
   Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog) : catalog_(std::move(catalog)) {
     for (const Sample& sample : source.pulled)
@@ -123,30 +123,30 @@ class PipelineImpl::Opening final : public StorageWork {
   }
   std::size_t size() const noexcept { return in_order_.size(); }
 
-  void ask(std::size_t question) override {
+  void call(std::size_t number) override {
     Opened opened;
     try {
-      const std::string uri = in_order_[question]->first;  // a thread that was abandoned still reads it
+      const std::string uri = in_order_[number]->first;  // a thread that was abandoned still reads it
       opened.array = catalog_->array(uri);
     } catch (const std::exception&) {
       opened.error = std::current_exception();
     }
-    in_order_[question]->second = std::move(opened);
+    in_order_[number]->second = std::move(opened);
   }
-  void give_up(std::size_t question, const Error& why) noexcept override {
-    auto& [uri, result] = *in_order_[question];
+  void time_out(std::size_t number, const Error& why) noexcept override {
+    auto& [uri, result] = *in_order_[number];
     result.error = std::make_exception_ptr(Error(why).at_uri(uri));
   }
-  void all_told() noexcept {
+  void finish() noexcept {
     {
       const Lock lock(mutex_);
-      told_ = true;
+      done_ = true;
     }
     changed_.notify_all();
   }
   bool wait_for(std::chrono::milliseconds most) {
     Lock lock(mutex_);
-    return changed_.wait_for(lock, most, [this]() DAMACY_REQUIRES(mutex_) { return told_; });
+    return changed_.wait_for(lock, most, [this]() DAMACY_REQUIRES(mutex_) { return done_; });
   }
   OpenedByUri take() noexcept { return std::move(opened_); }
 
@@ -156,7 +156,7 @@ class PipelineImpl::Opening final : public StorageWork {
   std::vector<OpenedByUri::value_type*> in_order_;
   Mutex mutex_;
   Condition changed_;
-  bool told_ DAMACY_GUARDED_BY(mutex_) = false;
+  bool done_ DAMACY_GUARDED_BY(mutex_) = false;
 };
 
 // Opens those that are not in the catalog concurrently.
@@ -164,16 +164,17 @@ PipelineImpl::OpenedByUri PipelineImpl::resolve(const QueuedSource& source) {
   if (source.pulled.empty()) return {};
   Lock lock(wakeup->mutex);
   if (closed) throw closed_error();
-  const auto kept = engine;  // close() may drop both meanwhile
+  const auto kept = production;  // close() may drop both meanwhile
   const auto kept_catalog = catalog;
   if (resolved.size() >= static_cast<std::size_t>(config.n_zarrs_meta_cache)) resolved.clear();
   std::size_t unknown = 0;
   for (const Sample& sample : source.pulled) unknown += resolved.insert(sample.uri).second ? 1 : 0;
   lock.unlock();
   const auto opening = std::make_shared<Opening>(source, kept_catalog);
-  kept->ask(opening, opening->size(), std::max<std::size_t>(unknown, 1), [opening] { opening->all_told(); });
+  kept->readers().run_blocking(opening, opening->size(), std::max<std::size_t>(unknown, 1),
+                               [opening] { opening->finish(); });
   while (!opening->wait_for(kPoll)) {
-    kept->abandon_overdue();
+    kept->readers().abandon_overdue();
     if (around.while_waiting) around.while_waiting();
     check_not_forked();
     lock.lock();

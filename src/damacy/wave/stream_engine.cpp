@@ -1,6 +1,5 @@
 #include "damacy/wave/stream_engine.h"
 
-#include "damacy/fetch/plan_portions.h"
 #include "damacy/wave/wave_former.h"
 #include "damacy/wave/wave_runner.h"
 
@@ -13,11 +12,9 @@ static_assert(WaveSizes::kPadding == Wave::kAlignment);
 
 class StreamEngine final : public BatchEngine {
  public:
-  StreamEngine(Verify verify, StreamEngineParts parts, std::shared_ptr<Catalog> catalog, StatsBoard& board)
+  StreamEngine(StreamEngineParts parts, Readers& readers, StatsBoard& board)
       : parts_(std::move(parts)),
-        catalog_(std::move(catalog)),
-        board_(board),
-        verify_(verify),
+        readers_(readers),
         pages_(std::make_shared<PageAlloc>()),
         staging_(arena(PartId::pinned_staging, parts_.device->pinned_memory(), plan_.staging)),
         scratch_(arena(PartId::decoder_scratch, parts_.device->device_memory(), waves_.scratch)),
@@ -28,36 +25,26 @@ class StreamEngine final : public BatchEngine {
         runner_(make_part(PartId::repair,
                           [&] {
                             return WaveRunner(parts_.device, *parts_.decoder, *parts_.copier,
-                                              {scratch_, images_, packed_, decoded_}, board_);
+                                              {scratch_, images_, packed_, decoded_}, board);
                           })),
-        readers_(plan_.threads, parts_.clock),
         former_({slots_, waves_.slab, staging_}, readers_, {packed_, decoded_, readers_.contexts()}, runner_) {}
-  ~StreamEngine() override { stop(nullptr); }
 
-  void produce(const Task<BatchJob>& job, std::stop_token stop) noexcept override {
-    plan_portions(job, {&readers_, board_, catalog_, verify_}, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) {
-      former_.add(tasks, parts_.device_from_bytes, stop);
-    });
-    // If the device has little work, this batch starts now instead of waiting for a fuller wave.
+  void take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_token stop) override {
+    former_.add(tasks, parts_.device_from_bytes, std::move(stop));
+  }
+  // If the device has little work, this batch starts now instead of waiting for a fuller wave.
+  void end_batch() override {
     if (former_.sealed() - runner_.retired() < kBusy) former_.seal();
   }
   void flush() override { former_.seal(); }
-  void ask(std::shared_ptr<StorageWork> work, std::size_t count, std::size_t lanes,
-           std::function<void()> all_told) override {
-    readers_.ask(std::move(work), count, lanes, std::move(all_told));
+  void finish() noexcept override {
+    former_.seal();
+    runner_.finish();
   }
-  void abandon_overdue() noexcept override { readers_.abandon_overdue(); }
   bool runs_ahead() const override { return true; }
   RowWriter& rows() override { return runner_; }
   std::uint64_t ready_stream() const override { return runner_.native_handle(); }
 
-  // The planner has ended: no more waves are formed.
-  bool stop(const std::shared_ptr<void>& keep) noexcept override {
-    const bool left_behind = readers_.stop_reading(keep);
-    former_.seal();
-    runner_.finish();
-    return readers_.stop(keep) || left_behind;
-  }
   AtOnce at_once() const override {
     return {readers_.at_once(), WaveSizes::kDecodesAtOnce, waves_.slab, waves_.destination,
             waves_.slab < WaveSizes::kMostSlab};
@@ -87,9 +74,7 @@ class StreamEngine final : public BatchEngine {
   StreamEngineParts parts_;
   const MemoryPlan& plan_ = parts_.plan;
   const WaveSizes& waves_ = plan_.waves;
-  std::shared_ptr<Catalog> catalog_;
-  StatsBoard& board_;
-  Verify verify_;
+  Readers& readers_;
   std::shared_ptr<Alloc> pages_;
   Arena staging_;
   Arena scratch_;
@@ -98,15 +83,13 @@ class StreamEngine final : public BatchEngine {
   Arena decoded_;
   Pool<WaveSlot> slots_;
   WaveRunner runner_;
-  Readers readers_;
   WaveFormer former_;
 };
 
 }  // namespace
 
-std::unique_ptr<BatchEngine> make_stream_engine(Verify verify, StreamEngineParts parts,
-                                                std::shared_ptr<Catalog> catalog, StatsBoard& board) {
-  return std::make_unique<StreamEngine>(verify, std::move(parts), std::move(catalog), board);
+std::unique_ptr<BatchEngine> make_stream_engine(StreamEngineParts parts, Readers& readers, StatsBoard& board) {
+  return std::make_unique<StreamEngine>(std::move(parts), readers, board);
 }
 
 }  // namespace damacy

@@ -10,9 +10,8 @@
 #include "damacy/batch/memory_plan.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
-#include "damacy/core/clock.h"
 #include "damacy/device/device.h"
-#include "damacy/zarr/catalog.h"
+#include "damacy/fetch/readers.h"
 
 namespace damacy {
 
@@ -23,10 +22,8 @@ struct StreamEngineParts {
   std::unique_ptr<Copier> copier;
   // Batches with fewer decoded bytes than this go to the readers: a device would not have decoded them sooner.
   std::uint64_t device_from_bytes = 0;
-  std::shared_ptr<const Clock> clock;
 };
 
-std::unique_ptr<BatchEngine> make_stream_engine(Verify verify, StreamEngineParts parts,
-                                                std::shared_ptr<Catalog> catalog, StatsBoard& board);
+std::unique_ptr<BatchEngine> make_stream_engine(StreamEngineParts parts, Readers& readers, StatsBoard& board);
 
 }  // namespace damacy
