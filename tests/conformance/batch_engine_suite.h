@@ -1,10 +1,11 @@
 // What every BatchEngine does. A new implementation joins with
 //   struct MyFixture {
-//     static TestedEngine make(const Config& config, std::shared_ptr<Catalog> catalog, StatsBoard& board);
+//     static MemoryPlan plan(const Config& config);
+//     static TestedEngine make(const Config& config, Readers& readers, StatsBoard& board);
 //   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(My, BatchEngineSuite, MyFixture);
-// The suite plays the pipeline: it gives jobs to the engine on one thread, lends slots and sees jobs settle. Rows are
-// compared with the arrays' elements, which are their places.
+// The suite plays the pipeline: it has jobs planned for the engine on one thread, lends slots and sees jobs settle.
+// Rows are compared with the arrays' elements, which are their places.
 #pragma once
 
 #include <cstring>
@@ -21,10 +22,12 @@
 #include "damacy/batch/batch_engine.h"
 #include "damacy/batch/batch_job.h"
 #include "damacy/batch/config.h"
+#include "damacy/batch/memory_plan.h"
 #include "damacy/batch/slots.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/task.h"
 #include "damacy/device/device.h"
+#include "damacy/fetch/batch_planner.h"
 #include "damacy/zarr/catalog.h"
 #include "support/tiny_zarr.h"
 
@@ -48,14 +51,17 @@ class BatchEngineSuite : public ::testing::Test {
     config_.n_io_threads = 2;
     config_.dtype = Dtype::f32;
     catalog_ = std::make_shared<Catalog>(Catalog::Limits{});
-    TestedEngine made = Fixture::make(config_, catalog_, board_);
+    auto readers = std::make_unique<Readers>(Fixture::plan(config_).threads, std::make_shared<SteadyClock>());
+    TestedEngine made = Fixture::make(config_, *readers, board_);
     if (made.engine == nullptr) GTEST_SKIP() << "NOT TESTED: this machine has no such device";
-    engine = std::move(made.engine);
+    engine = made.engine.get();
     device = std::move(made.device);
+    planner = std::make_unique<BatchPlanner>(std::move(readers), std::move(made.engine),
+                                             BatchPlanner::With{board_, catalog_, config_.verify});
     make_slots(16);
   }
   void TearDown() override {
-    if (engine) engine->stop(nullptr);
+    if (planner) planner->stop(nullptr);
     jobs_.clear();
   }
 
@@ -85,7 +91,7 @@ class BatchEngineSuite : public ::testing::Test {
                engine->rows(), board_);
     const Task task(job);
     if (!engine->runs_ahead()) job->claim_slot();
-    engine->produce(task, std::move(stop));
+    planner->produce(task, stop);
     return job;
   }
 
@@ -132,7 +138,8 @@ class BatchEngineSuite : public ::testing::Test {
     for (std::size_t row = 0; row < corners.size(); ++row) EXPECT_EQ(row_of(*job, row), box_at(corners[row])) << row;
   }
 
-  std::unique_ptr<BatchEngine> engine;
+  std::unique_ptr<BatchPlanner> planner;
+  BatchEngine* engine = nullptr;  // its own
   std::shared_ptr<Device> device;
 
  private:
@@ -255,14 +262,14 @@ TYPED_TEST_P(BatchEngineSuite, a_stopped_job_settles_as_failed) {
 TYPED_TEST_P(BatchEngineSuite, a_stop_settles_every_job_once) {
   std::vector<std::shared_ptr<BatchJob>> jobs;
   for (std::int64_t i = 0; i < 12; ++i) jobs.push_back(this->produce({{i, i}, {i + 20, i + 40}}));
-  EXPECT_FALSE(this->engine->stop(nullptr));  // no flush before: what was held back settles too
+  EXPECT_FALSE(this->planner->stop(nullptr));  // no flush before: what was held back settles too
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     EXPECT_EQ(this->times_settled(*jobs[i]), 1) << i;
     if (jobs[i]->failure()) {
       EXPECT_EQ(jobs[i]->failure()->status(), Status::shutdown) << jobs[i]->failure()->what();
     }
   }
-  EXPECT_FALSE(this->engine->stop(nullptr));
+  EXPECT_FALSE(this->planner->stop(nullptr));
 }
 
 TYPED_TEST_P(BatchEngineSuite, says_how_much_it_does_and_takes) {

@@ -20,13 +20,17 @@ MemoryPlan plan_for(const Config& config, bool device) {
 }
 
 struct WorkerFixture {
-  static TestedEngine make(const Config& config, std::shared_ptr<Catalog> catalog, StatsBoard& board) {
-    return {std::make_unique<WorkerEngine>(plan_for(config, false), config.verify, std::make_shared<PageAlloc>(),
-                                           std::move(catalog), board, std::make_shared<SteadyClock>())};
+  static MemoryPlan plan(const Config& config) { return plan_for(config, false); }
+  static TestedEngine make(const Config& config, Readers& readers, StatsBoard& board) {
+    return {std::make_unique<WorkerEngine>(plan(config), std::make_shared<PageAlloc>(), readers, board)};
   }
 };
 
-TestedEngine stream_engine(std::shared_ptr<Device> device, const Config& config, std::shared_ptr<Catalog> catalog,
+struct DeviceFixture {
+  static MemoryPlan plan(const Config& config) { return plan_for(config, true); }
+};
+
+TestedEngine stream_engine(const std::shared_ptr<Device>& device, const Config& config, Readers& readers,
                            StatsBoard& board, std::uint64_t device_from_bytes = 0) {
   StreamEngineParts parts;
   parts.plan = plan_for(config, true);
@@ -34,23 +38,22 @@ TestedEngine stream_engine(std::shared_ptr<Device> device, const Config& config,
   parts.decoder = device->is_host() ? make_host_stream_decoder() : make_cuda_stream_decoder();
   parts.copier = device->is_host() ? make_host_copier() : make_cuda_copier();
   parts.device_from_bytes = device_from_bytes;
-  parts.clock = std::make_shared<SteadyClock>();
-  return {make_stream_engine(config.verify, std::move(parts), std::move(catalog), board), device};
+  return {make_stream_engine(std::move(parts), readers, board), device};
 }
 
 // `crops`: every chunk is decoded and cropped by readers.
 template <HostOrder::Kind kind, bool crops = false>
-struct StreamFixture {
-  static TestedEngine make(const Config& config, std::shared_ptr<Catalog> catalog, StatsBoard& board) {
-    return stream_engine(make_host_device({.kind = kind, .seed = 11, .guard = true}), config, std::move(catalog), board,
+struct StreamFixture : DeviceFixture {
+  static TestedEngine make(const Config& config, Readers& readers, StatsBoard& board) {
+    return stream_engine(make_host_device({.kind = kind, .seed = 11, .guard = true}), config, readers, board,
                          crops ? ~std::uint64_t{0} : 0);
   }
 };
 
-struct GpuFixture {
-  static TestedEngine make(const Config& config, std::shared_ptr<Catalog> catalog, StatsBoard& board) {
+struct GpuFixture : DeviceFixture {
+  static TestedEngine make(const Config& config, Readers& readers, StatsBoard& board) {
     if (probe_cuda().state != CudaState::usable) return {};
-    return stream_engine(bind_primary_context(0), config, std::move(catalog), board);
+    return stream_engine(bind_primary_context(0), config, readers, board);
   }
 };
 
