@@ -1,6 +1,7 @@
 // Attributes of arrays: any text gives one of our errors, or names and packing that keep their promises.
 #include <cmath>
 
+#include "damacy/core/text.h"
 #include "damacy/zarr/array_attributes.h"
 #include "damacy/zarr/detail/cf_attributes.h"
 #include "zarr_support.h"

@@ -1,4 +1,5 @@
 // Documents of groups: levels never lead out of the group, and malformed consolidated metadata never fail one.
+#include "damacy/core/text.h"
 #include "zarr_support.h"
 
 namespace {

@@ -1,4 +1,5 @@
 // .zarray: as zarr_v3_array.
+#include "damacy/core/text.h"
 #include "zarr_support.h"
 
 namespace {

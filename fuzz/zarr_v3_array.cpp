@@ -1,5 +1,6 @@
 // zarr.json of arrays: any text, and documents put together from parts, give one of our errors or an array whose
 // numbers are right, computed again in 128 bits.
+#include "damacy/core/text.h"
 #include "zarr_support.h"
 
 namespace {

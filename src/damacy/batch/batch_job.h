@@ -63,14 +63,14 @@ class BatchJob final : public Job {
   std::chrono::steady_clock::time_point reads_ended() const noexcept;  // now, while reads are outstanding
 
   std::span<std::byte> row_memory(std::size_t row) const noexcept;  // an address on the batch's device
-  // What must have passed before the first write.
+  // The events that must have passed before the first write.
   std::span<const Event> slot_ready() const noexcept { return loan_->ready(); }
   std::int64_t row_bytes() const noexcept { return row_elements_ * static_cast<std::int64_t>(size_of(shape_.dtype)); }
   const Dims& row_strides() const noexcept { return row_strides_; }  // bytes
   void placed(std::size_t row, std::int64_t elements) noexcept {
     placed_[row].fetch_add(elements, std::memory_order_relaxed);
   }
-  // Of a row's failures the one of its first chunk counts, whenever it came: the same input, the same error.
+  // If several chunks of a row fail, the error of the first chunk is kept, so that equal input gives equal errors.
   void fail(std::size_t row, const Error& error) noexcept;
   void fail_all(const Error& error) noexcept;
   bool row_failed(std::size_t row) const;

@@ -10,7 +10,7 @@
 
 namespace damacy {
 
-// Of slots beyond Config::n_batches, in bytes.
+// Limits of slots beyond Config::n_batches, in bytes.
 struct KeepLimit {
   std::int64_t bytes = 0;       // that added slots may take
   std::int64_t keep_bytes = 0;  // as configured, or as chosen; `bytes` is less where max_gpu_memory_bytes leaves less

@@ -16,7 +16,7 @@ struct Metric {
   std::int64_t count = 0;
 };
 
-// What each means is said in python/damacy/_pipeline/stats.py.
+// python/damacy/_pipeline/stats.py documents the fields.
 struct Stats {
   Metric plan, io, h2d, decompress, assemble, pop_wait_io, pop_wait_compute, flush_wait;
   std::int64_t zarr_meta_hits = 0, zarr_meta_misses = 0, shard_idx_hits = 0, shard_idx_misses = 0;

@@ -11,7 +11,6 @@
 #include <string>
 
 #include "damacy/core/checked.h"
-#include "damacy/core/text.h"
 
 namespace damacy {
 
@@ -77,14 +76,6 @@ class Dims {
   Dims strides(shape.size(), 1);
   for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
   return strides;
-}
-
-// "(1, 2, 3)", "(5,)", "()": as Python writes a tuple.
-[[nodiscard]] inline std::string tuple_text(std::span<const std::int64_t> values) {
-  std::string out = "(";
-  for (std::size_t i = 0; i < values.size(); ++i) out += text(i ? ", " : "", values[i]);
-  if (values.size() == 1) out += ',';
-  return out + ")";
 }
 
 struct Box {

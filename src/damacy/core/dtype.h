@@ -1,4 +1,4 @@
-// Element types: of stored arrays, and (the first thirteen) of batches.
+// Element types of stored arrays; the first thirteen are also element types of batches.
 // The integers of the batch types are public: Python's Dtype has the same.
 #pragma once
 

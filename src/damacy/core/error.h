@@ -29,7 +29,7 @@ enum class Status : int {
   shutdown = 10,
 };
 
-// Which Python class: most statuses have one, two have a subclass.
+// Selects the Python class: most statuses have one class, two have a subclass.
 enum class ErrorKind { plain, unsupported_format, pop_timeout };
 
 // The attributes of Python's exceptions; empty means unknown.
@@ -98,10 +98,10 @@ class Error : public std::runtime_error {
 };
 static_assert(std::is_nothrow_copy_constructible_v<Error> && std::is_nothrow_copy_assignable_v<Error>);
 
-// The exception in flight, a std::exception, as one of ours. Call it inside a catch block.
+// The std::exception in flight, converted to an Error. Call it inside a catch block.
 [[nodiscard]] Error current_error() noexcept;
 
-// What `step` throws; none: it returned. An exception that is no std::exception passes through.
+// Calls `step`; returns its exception as an Error, or nothing. Other exceptions than std::exception pass through.
 template <class Step>
 [[nodiscard]] std::optional<Error> failure_of(Step&& step) {
   try {

@@ -73,7 +73,7 @@ class ChunkRunRead final : public Request {
   std::stop_token stop_;
   Stopwatch watch_;
   std::size_t next_ = 0;  // of the run's chunks, to be given to the sink
-  bool apart_ = false;    // there is no memory for all of it at once
+  bool apart_ = false;    // memory for the whole run is missing: its chunks are read one by one
 };
 
 // One chunk of which little is needed. Its head is read first and gives the other ranges to read. The rest of its

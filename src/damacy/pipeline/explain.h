@@ -11,7 +11,7 @@
 
 namespace damacy {
 
-// What a pipeline did in `seconds`, and with what.
+// The counters of a pipeline over `seconds`, and its resources.
 struct Observation {
   Stats stats;
   double seconds = 0;

@@ -57,14 +57,14 @@ class PipelineImpl {
   const Config config;
 
  private:
-  static constexpr auto kPoll = std::chrono::milliseconds(50);  // how late a signal may be seen
+  static constexpr auto kPoll = std::chrono::milliseconds(50);  // signals are handled with at most this delay
   // Shared with the callbacks of slots, which may outlive the pipeline.
   struct Wakeup {
     Mutex mutex;
     StoppableCondition changed;      // for callers
     StoppableCondition can_produce;  // for the planner, and for batches that wait for a slot
     void notify() {
-      mutex.lock();  // a thread that is about to wait sees the change, or is already waiting
+      mutex.lock();  // then a thread that is about to wait sees the change
       mutex.unlock();
       changed.notify_all();
       can_produce.notify_all();
@@ -72,7 +72,7 @@ class PipelineImpl {
   };
   template <class Ready>
   bool wait(Lock& lock, const Deadline& deadline, Ready ready) DAMACY_REQUIRES(wakeup->mutex);
-  // Of what hangs in storage. Lets go of the lock meanwhile, as others do that are given it.
+  // Times out overdue storage calls. Releases the lock meanwhile, like all functions that take `lock`.
   void look_after(Lock& lock) noexcept DAMACY_REQUIRES(wakeup->mutex) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
     if (const auto kept = production) {  // close() may drop it meanwhile
       lock.unlock();
@@ -122,9 +122,9 @@ class PipelineImpl {
   std::shared_ptr<Wakeup> wakeup = std::make_shared<Wakeup>();
   StatsBoard board;
   std::shared_ptr<Catalog> catalog;
-  std::shared_ptr<Device> engine_device;        // whose streams order the work; null: the cores do it
+  std::shared_ptr<Device> engine_device;        // its streams order the work; null: worker engine
   std::shared_ptr<Device> batch_device;         // null: batches live in host memory
-  std::shared_ptr<const NvcompLibrary> nvcomp;  // when it was asked for; a GPU's frames go there
+  std::shared_ptr<const NvcompLibrary> nvcomp;  // set if requested; decodes a GPU's frames
   std::shared_ptr<Slots> slots;
   std::shared_ptr<BatchPlanner> production;  // the readers and the engine
 

@@ -29,7 +29,7 @@ struct QueuedSource {
   bool flushed = false;
   bool ends_run = false;  // the run ends behind its last sample
   bool exhausted = false;
-  std::exception_ptr failure;  // what its next() threw, behind `pulled`; or why a sample of it was refused
+  std::exception_ptr failure;  // the exception of next(), after `pulled`, or the error of a refused sample
   bool refused = false;
 };
 

@@ -1,5 +1,5 @@
-// A selection read before it starts: gathers which parts of which stored objects go where, and says which bytes of an
-// object they need. Knows documents, indices and selections; reads nothing.
+// The plan of a selection read: which parts of stored objects go where, and which bytes of each object are needed.
+// Knows documents, indices and selections; reads nothing.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@
 
 namespace damacy {
 
-// An array as large as one of its stored objects: all that a read needs to know, whatever the array's shape is now.
+// An array of the size of one stored object, which is enough for a read, for any shape of the real array.
 // Throws what parsing the document throws.
 [[nodiscard]] std::shared_ptr<const Array> stored_array(const std::string& uri, std::string_view document,
                                                         int zarr_format);
 
-// The size of the index of one stored object, if it locates all chunks by itself. 0: it does not, or there is none, and
-// the whole object is needed.
+// The size of the index of one stored object, if it locates all chunks by itself. 0 if there is none or it does not
+// locate all chunks: the whole object is needed then.
 [[nodiscard]] std::uint64_t index_bytes(const Array& array);
 
 class SelectionPlan {

@@ -17,7 +17,7 @@ namespace damacy {
 struct VerifyReport {
   std::int64_t chunks = 0;   // decoded, good ones
   std::int64_t missing = 0;  // not stored: they read as the fill value
-  // Of `chunks`: no checksum covers them, so that damage which still decodes is not found.
+  // Chunks (included in `chunks`) without a checksum: damage that still decodes is not found there.
   std::int64_t unguarded = 0;
   std::uint64_t encoded_bytes = 0, decoded_bytes = 0;
   std::int64_t read_ns = 0, decode_ns = 0;

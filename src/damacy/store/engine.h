@@ -52,7 +52,7 @@ class Engine {
   // Abandons requests whose storage call has run for `age`; new threads replace theirs. `stuck`: threads of other
   // owners are stuck. Returns whether threads of this engine are.
   virtual bool abandon_overdue(Clock::Time age, bool stuck) noexcept = 0;
-  // As the destructor, but detaches threads that are still in a storage call after `patience`. They keep `keep` alive
+  // Like the destructor, but detaches threads that are still in a storage call after `patience`. They keep `keep` alive
   // until the last of them returns. True if there are detached threads, also from before.
   virtual bool stop(std::chrono::steady_clock::time_point patience, std::shared_ptr<void> keep) noexcept = 0;
 };

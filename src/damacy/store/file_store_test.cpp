@@ -14,6 +14,7 @@
 
 #include "conformance/store_suite.h"
 #include "damacy/core/file_calls.h"
+#include "damacy/core/text.h"
 #include "damacy/store/detail/open_files.h"
 #include "fakes/temp_dir.h"
 

@@ -21,7 +21,7 @@ struct StorageWaiting {
 // deadline. A stuck thread is detached with `work`, which must own or share everything that it uses.
 void call_storage(std::function<void()> work, const StorageWaiting& waiting = {});
 
-// What `work` gives.
+// Returns the result of `work`.
 template <class Work>
 auto ask_storage(Work work, const StorageWaiting& waiting = {}) {
   const auto answer = std::make_shared<std::optional<decltype(work())>>();

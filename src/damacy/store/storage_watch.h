@@ -58,13 +58,14 @@ class StorageWatch {
     Scope* outer_ = nullptr;
   };
 
-  // Gives what `call` gives, an operation of the calling thread on storage. Throws Abandoned, whatever `call` gives or
-  // throws, when the thread was abandoned before or meanwhile.
+  // Calls `call`, a storage operation of this thread, and returns its result. Throws Abandoned instead of its result or
+  // exception if this thread was abandoned before or meanwhile.
   template <class Call>
   static auto operation(std::string_view verb, const Store& store, std::string_view key, Call call) {
     return Operation(verb, &store, key).run(std::move(call));
   }
-  // The same for a wait for what others have: an operation while any of them are stuck.
+  // The same for a wait for data or memory of other threads; it counts as a storage operation while any of them is
+  // stuck.
   template <class Wait>
   static auto wait_behind(Wait wait) {
     return Operation({}, nullptr, {}).run(std::move(wait));
@@ -118,7 +119,7 @@ class StorageWatch {
   bool abandoned_ DAMACY_GUARDED_BY(mutex_) = false;
   Clock::Time began_ DAMACY_GUARDED_BY(mutex_){};
   std::string_view verb_ DAMACY_GUARDED_BY(mutex_), key_ DAMACY_GUARDED_BY(mutex_);
-  const Store* store_ DAMACY_GUARDED_BY(mutex_) = nullptr;  // null: waits behind others
+  const Store* store_ DAMACY_GUARDED_BY(mutex_) = nullptr;  // null: waits for other threads
 };
 
 // A store with the same objects, whose calls are watched operations.

@@ -14,7 +14,7 @@ namespace damacy {
 template <class Chunk>
 class FrameOwners {
  public:
-  // Of `frames` some may be the host's.
+  // Some of `frames` may be decoded by the host.
   void own(std::span<const std::uint32_t> frames, Chunk& chunk) {
     for (const std::uint32_t frame : frames) {
       if (frame == FrameList::kHost) continue;

@@ -10,7 +10,7 @@ namespace damacy {
 
 class FrameRoom {
  public:
-  // Of a wave: its list is filled by the share `fill` (0 to 1), with chunks of so many decoded bytes.
+  // Learns from a wave: its list was filled to `fill` (0 to 1) by chunks of `decoded_bytes`.
   void learn(double fill, std::uint64_t decoded_bytes) noexcept {
     const double seen = decoded_bytes > 0 ? fill / static_cast<double>(decoded_bytes) : 0;
     per_byte_ = std::max(seen, per_byte_ * kRemembered);

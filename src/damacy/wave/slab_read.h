@@ -50,7 +50,7 @@ class SlabRead final : public Request {
     read_.end();
   }
   bool can_be_abandoned() const noexcept override { return true; }
-  // The wave goes on without these chunks, and its memory stays here.
+  // The wave continues without these chunks; their staging memory is kept until the read returns.
   void abandon(const Error& why) noexcept override {
     kept_ = staged_.keep();
     staged_.strand(why);

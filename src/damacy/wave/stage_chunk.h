@@ -16,7 +16,7 @@ namespace damacy {
 void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed) noexcept;
 
 // Placements into rows of a batch whose address is not known yet: they count from its first byte.
-// Of a chunk that lies decoded at `address`.
+// Adds the placements of a chunk that is decoded at `address`.
 void add_placements(PlacementList& list, const StagedChunk& chunk, std::uint64_t address, const ChunkLayout& layout);
 // Elements of `part`, wanted by `row`, that lie at `address` by themselves, row-major.
 void add_crop(PlacementList& list, const StagedChunk& chunk, std::uint32_t row, const Box& part, std::uint64_t address);

@@ -34,7 +34,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
 
   void piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept override;
   void wave_written(const std::shared_ptr<Wave>& wave) noexcept override;
-  // What was given is finished; the threads end. Idempotent.
+  // Finishes all waves, then ends the threads. Idempotent.
   void finish();
   std::uint64_t retired() const noexcept { return retired_; }  // waves so far
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "damacy/core/text.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/zarr/array_info.h"
 #include "damacy/zarr/detail/for_tests.h"

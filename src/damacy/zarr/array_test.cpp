@@ -1,4 +1,5 @@
 #include "damacy/zarr/array.h"
+#include "damacy/core/text.h"
 #include "damacy/zarr/metadata.h"
 
 #include <gtest/gtest.h>

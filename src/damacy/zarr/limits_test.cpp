@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "damacy/core/text.h"
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/metadata.h"
 #include "support/error_of.h"

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/limits.h"
+#include "damacy/core/text.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/detail/for_tests.h"

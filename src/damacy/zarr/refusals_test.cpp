@@ -1,6 +1,7 @@
 // Every way an array document can be refused: class, reason, pointer.
 #include <gtest/gtest.h>
 
+#include "damacy/core/text.h"
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/metadata.h"
 

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "damacy/core/text.h"
 #include "damacy/zarr/detail/for_tests.h"
 
 namespace damacy {

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "damacy/core/text.h"
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/metadata.h"
 

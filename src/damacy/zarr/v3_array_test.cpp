@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "damacy/core/text.h"
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/metadata.h"
 
