@@ -101,4 +101,7 @@ struct Box {
   return common;
 }
 
+// "(1, 2, 3)", "(5,)", "()": as Python writes a tuple.
+[[nodiscard]] std::string tuple_text(std::span<const std::int64_t> values);
+
 }  // namespace damacy

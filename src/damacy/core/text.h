@@ -4,8 +4,6 @@
 
 #include <charconv>
 #include <concepts>
-#include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,14 +35,6 @@ template <class... Parts>
   std::string out;
   (detail::append_text(out, parts), ...);
   return out;
-}
-
-// "(1, 2, 3)", "(5,)", "()": as Python writes a tuple.
-[[nodiscard]] inline std::string tuple_text(std::span<const std::int64_t> values) {
-  std::string out = "(";
-  for (std::size_t i = 0; i < values.size(); ++i) out += text(i ? ", " : "", values[i]);
-  if (values.size() == 1) out += ',';
-  return out + ")";
 }
 
 }  // namespace damacy
