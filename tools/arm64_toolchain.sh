@@ -95,6 +95,10 @@ $PY -m pip install -qq --disable-pip-version-check --no-compile --only-binary=:a
   --platform manylinux2014_aarch64 --platform manylinux_2_17_aarch64 --platform manylinux_2_24_aarch64 \
   --platform manylinux_2_26_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux_2_28_aarch64 \
   -c "$checkout/requirements-dev.txt" $PACKAGES
+# This machine cannot start programs for aarch64 by itself.
+mv "$site/bin/ruff" "$site/bin/ruff-aarch64"
+printf '#!/bin/sh\nexec "%s" -L "%s" "%s/bin/ruff-aarch64" "$@"\n' "$bin/qemu" "$folder/sysroot" "$site" >"$site/bin/ruff"
+chmod +x "$site/bin/ruff"
 echo "$checkout/python" >"$site/damacy.pth"
 "$folder/venv/bin/python" -c 'import numpy, platform, sys; print(sys.executable, platform.machine(), "numpy", numpy.__version__)'
 echo "g++ 12, libraries and Python 3.11 for aarch64 are in $folder"
