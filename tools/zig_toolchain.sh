@@ -29,7 +29,8 @@ ln -s "$libraries"/{libzstd.a,liblz4.a,liblzma.a,libbz2.so,libisal.so,libspdlog.
 cp -r "$libraries"/cmake/{spdlog,fmt} "$lib/cmake/"
 
 # Daemon threads that end in native code must be unwound by the process's libgcc_s. An unwinder linked into the library
-# would end the process.
+# would end the process. libgcc.a has the data that __builtin_cpu_supports reads: with zig's own, the answer is always no, and
+# no vector kernel is used. CMake gives these flags to modules only; the extension is a module.
 cat >"$folder/toolchain.cmake" <<CMAKE
 set(CMAKE_C_COMPILER "$folder/bin/cc")
 set(CMAKE_CXX_COMPILER "$folder/bin/c++")
@@ -46,6 +47,6 @@ set(spdlog_DIR "$lib/cmake/spdlog" CACHE PATH "")
 set(fmt_DIR "$lib/cmake/fmt" CACHE PATH "")
 set(DAMACY_ZIG "$(dirname "$zig")")
 set(DAMACY_ZIG_VERSION "$("$zig" version)")
-set(CMAKE_MODULE_LINKER_FLAGS_INIT "$(cc -print-file-name=libgcc_s.so.1)")  # the module for Python is one
+set(CMAKE_MODULE_LINKER_FLAGS_INIT "$(cc -print-file-name=libgcc_s.so.1) $(cc -print-file-name=libgcc.a)")
 CMAKE
 echo "zig $("$zig" version) for glibc 2.28 is in $folder"
