@@ -297,7 +297,7 @@ $(ZIG)/bin/c++: tools/zig_toolchain.sh
 	@PY=$(WHEEL_PYTHON) tools/zig_toolchain.sh $(ZIG)
 
 .PHONY: wheel-host
-wheel-host: $(ZIG)/bin/c++  ## a wheel without CUDA for glibc 2.28, by zig; not tested yet
+wheel-host: $(ZIG)/bin/c++  ## a wheel without CUDA for glibc 2.28, by zig
 	@$(MAKE) wheel WHEEL_CUDA=OFF WHEEL_PLAT=manylinux_2_28_x86_64 WHEEL_TREE=wheel-zig \
 	  WHEEL_SET='-C cmake.define.CMAKE_TOOLCHAIN_FILE=$(abspath $(ZIG))/toolchain.cmake'
 
