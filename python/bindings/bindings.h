@@ -21,12 +21,12 @@ namespace nb = nanobind;
 
 // Releases the GIL in a scope. If the interpreter ends meanwhile, the thread stops here forever: taking the GIL would
 // unwind the thread through C++ frames that do not expect it.
-class Unlocked {
+class GilRelease {
  public:
-  Unlocked() : state_(PyEval_SaveThread()) {}
-  ~Unlocked();
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
+  GilRelease() : state_(PyEval_SaveThread()) {}
+  ~GilRelease();
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
 
  private:
   PyThreadState* state_;
@@ -35,18 +35,18 @@ class Unlocked {
 // Calls `work`, which may block, without the GIL. `work` must not use Python objects.
 template <class Work>
 auto without_gil(Work work) {
-  const Unlocked unlocked;
+  const GilRelease unlocked;
   return work();
 }
 
 // Acquires the GIL in a scope. When the interpreter ends, a thread other than the main one stops here forever.
 // (nanobind's own guard is noexcept: a thread that the interpreter unwinds there ends the process.)
-class HeldGil {
+class GilAcquire {
  public:
-  HeldGil();
-  ~HeldGil() { PyGILState_Release(state_); }
-  HeldGil(const HeldGil&) = delete;
-  HeldGil& operator=(const HeldGil&) = delete;
+  GilAcquire();
+  ~GilAcquire() { PyGILState_Release(state_); }
+  GilAcquire(const GilAcquire&) = delete;
+  GilAcquire& operator=(const GilAcquire&) = delete;
 
  private:
   PyGILState_STATE state_;
@@ -58,12 +58,12 @@ nb::object python_part(const std::string& module, const std::string& name);
 
 // Guards a scope that calls Python code from C++. If the interpreter ends meanwhile and unwinds the thread, the thread
 // stops here forever: some C++ frames above must not catch that exception, and others must not let it pass.
-class Unleavable {
+class NoUnwind {
  public:
-  Unleavable() = default;
-  ~Unleavable();
-  Unleavable(const Unleavable&) = delete;
-  Unleavable& operator=(const Unleavable&) = delete;
+  NoUnwind() = default;
+  ~NoUnwind();
+  NoUnwind(const NoUnwind&) = delete;
+  NoUnwind& operator=(const NoUnwind&) = delete;
 };
 
 // On the main thread a function that runs pending signal handlers and throws what they raise; on other threads empty.
@@ -79,11 +79,11 @@ nb::tuple tuple_of(const Values& values) {
 
 // Calls `work`, which reads storage below `uri`, without the GIL. Stops waiting for it if a signal handler raises.
 template <class Work>
-auto ask_without_gil(const std::string& uri, Work work) {
+auto call_without_gil(const std::string& uri, Work work) {
   const StorageWaiting waiting{signal_checker()};
-  const Unlocked unlocked;
+  const GilRelease unlocked;
   try {
-    return ask_storage(std::move(work), waiting);
+    return storage_result(std::move(work), waiting);
   } catch (Error& error) {
     throw error.at_uri(uri);
   }

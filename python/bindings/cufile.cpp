@@ -85,7 +85,7 @@ std::uint64_t transfer(NativeFile& file, Direction direction, nb::handle buf, nb
     check_end(offset, bytes);
     if (!buffer.on_device() && is_one_part(bytes, task)) {
       const std::span memory(buffer.data(), bytes);
-      const Unlocked unlocked;
+      const GilRelease unlocked;
       return direction == Direction::read ? read_now(*file.shared(), memory, offset, exact)
                                           : write_now(*file.shared(), memory, offset);
     }
@@ -94,7 +94,7 @@ std::uint64_t transfer(NativeFile& file, Direction direction, nb::handle buf, nb
   const bool one_part = is_one_part(parsed.size, parsed.request.options.task_size);
   std::shared_ptr<Operation> operation;
   {
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     operation = begin_request(std::move(parsed.request), /*queue=*/!one_part);
     operation->run_all(signal_checker());
   }
@@ -108,13 +108,13 @@ IoHandle* begin_transfer(NativeFile& file, Direction direction, nb::handle buf, 
   Parsed parsed = parse(file.shared(), direction, buf, size, file_offset, task_size, stream, exact);
   if (direction == Direction::read && !exact && parsed.held->all.size() == 1 && !parsed.held->all[0].on_device()) {
     const std::span memory(parsed.held->all[0].data(), parsed.size);
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     if (const auto count = read_if_resident(*parsed.request.file, memory, parsed.request.offset))
       return new IoHandle(*count);
   }
   std::shared_ptr<Operation> operation;
   {
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     operation = begin_request(std::move(parsed.request));
   }
   return new IoHandle(std::move(operation), parsed.held);
@@ -151,7 +151,7 @@ std::uint64_t transfer_raw(NativeFile& file, Direction direction, nb::handle buf
   Parsed parsed = parse_raw(file, direction, buf, size, file_offset, dev_offset, nb::none(), exact);
   std::shared_ptr<Operation> operation;
   {
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     operation = begin_request(std::move(parsed.request), /*queue=*/false);
     operation->run_all(signal_checker());
   }
@@ -166,7 +166,7 @@ IoHandle* begin_raw(NativeFile& file, Direction direction, nb::handle buf, nb::h
   const std::uint64_t handle = parsed.held->all[0].stream();
   std::shared_ptr<Operation> operation;
   {
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     operation = begin_in_stream(std::move(parsed.request), handle);
   }
   return new IoHandle(std::move(operation), parsed.held);
@@ -200,11 +200,11 @@ void open_file(NativeFile* self, nb::object file, const std::string& flags, int 
     File::Place place{{PyBytes_AsString(file.ptr()), static_cast<std::size_t>(PyBytes_Size(file.ptr()))},
                       dir_fd.value_or(AT_FDCWD),
                       static_cast<mode_t>(mode)};
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     new (self) NativeFile(opened(options, place.path, [&] { return File::open(place, how, options); }));
   } else {
     const int fd = nb::cast<int>(file);
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     new (self) NativeFile(opened(options, text("descriptor ", fd), [&] { return File::adopt(fd, how, options); }));
   }
 }
@@ -275,7 +275,7 @@ void bind_file(nb::module_& m) {
       .def(
           "close",
           [](NativeFile& f, bool wait) {
-            const Unlocked unlocked;
+            const GilRelease unlocked;
             f->close(wait);
           },
           arg("wait") = true)

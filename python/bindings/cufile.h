@@ -53,7 +53,7 @@ struct DropWithGil {
   void operator()(Owned* owned) const {
     const PythonAccess access;
     if (!access) return;
-    const HeldGil gil;
+    const GilAcquire gil;
     delete owned;
   }
 };
@@ -74,7 +74,7 @@ class IoHandle {
     operation_->when_done([held = held_] {
       const PythonAccess access;
       if (!access) return;
-      const HeldGil gil;
+      const GilAcquire gil;
       held->release();
     });
   }
@@ -88,7 +88,7 @@ class IoHandle {
   }
   bool cancel() {
     if (operation_ == nullptr || is_lost()) return false;
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     return operation_->drop_rest(/*as_cancelled=*/true);
   }
 
@@ -128,11 +128,11 @@ class IoHandle {
   std::uint64_t wait_stream(std::uint64_t stream) {
     if (operation_ == nullptr || is_lost()) return result(std::nullopt);
     {
-      const Unlocked unlocked;
+      const GilRelease unlocked;
       operation_->wait_parts(std::nullopt, signal_checker());
     }
     if (operation_->cancelled() || operation_->error() != nullptr) return result(std::nullopt);
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     for (const Event& event : operation_->copies())
       for (const auto& device : devices_) device->make_wait(stream, event);
     return operation_->count();
@@ -147,7 +147,7 @@ class IoHandle {
     operation_->when_done([shared] {
       const PythonAccess access;
       if (!access) return;
-      const HeldGil gil;
+      const GilAcquire gil;
       try {
         (*shared)();
       } catch (nb::python_error& error) {
@@ -170,7 +170,7 @@ class IoHandle {
     }
     bool in_time = true;
     {
-      const Unlocked unlocked;
+      const GilRelease unlocked;
       in_time = operation_->wait(limit, signal_checker());
     }
     if (!in_time) raise(PyExc_TimeoutError, "the operation has not ended yet");

@@ -43,7 +43,7 @@ struct Gather {
   IoHandle* begin() {
     std::shared_ptr<Operation> operation;
     {
-      const Unlocked unlocked;
+      const GilRelease unlocked;
       operation = begin_gather(std::move(request));
     }
     return new IoHandle(std::move(operation), held);

@@ -77,7 +77,7 @@ void change_settings(const nb::dict& values) {
 }
 
 void end_with_python() {
-  const Unlocked unlocked;
+  const GilRelease unlocked;
   IoPool::process().shut_down(std::chrono::milliseconds(4500));
   PythonAccess::end(std::chrono::milliseconds(500));  // a user's callback that takes longer is not waited for
 }
@@ -99,14 +99,14 @@ ssize_t plain_pread(int fd, nb::handle buf, nb::handle size, nb::handle file_off
   const BufferView view(buf, PyBUF_WRITABLE);
   const std::uint64_t bytes = size_within(size, view.bytes().size());
   const std::uint64_t offset = natural(file_offset, "file_offset", 0);
-  const Unlocked unlocked;
+  const GilRelease unlocked;
   return ::pread(fd, view.bytes().data(), bytes, static_cast<off_t>(offset));
 }
 
 void register_memory(nb::handle buf, bool registers) {
   HeldBuffer held;
   held.take(buf, nb::none());
-  const Unlocked unlocked;
+  const GilRelease unlocked;
   if (registers)
     register_with_cufile(held.memory());
   else
@@ -121,7 +121,7 @@ nb::tuple cached_pages_tuple(int fd, nb::handle offset, nb::handle length) {
 
 void drop_pages(int fd, nb::handle offset, nb::handle length, bool sync_first) {
   const std::uint64_t from = natural(offset, "offset", 0), size = natural(length, "length", 0);
-  const Unlocked unlocked;
+  const GilRelease unlocked;
   drop_cached_pages(fd, from, size, sync_first);
 }
 
@@ -178,14 +178,14 @@ void bind_io_process(nb::module_& m) {
   m.def("io_pause", [](bool paused) { IoPool::process().pause(paused); }, nb::arg("paused"));
   m.def("io_paused", [] { return IoPool::process().paused(); });
   m.def("io_replace_workers", [] {
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     IoPool::process().replace_workers();
   });
   m.def("plain_pread", &plain_pread, nb::arg("fd"), nb::arg("buf"), nb::arg("size").none() = nb::none(),
         nb::arg("file_offset") = 0, "Only a pread: the minimum cost of a bound function, for the benchmark.");
   m.def("dlpack_memory", &dlpack_memory, nb::arg("capsule"));
   m.def("io_register_memory", &register_memory, nb::arg("buf"), nb::arg("registers"));
-  m.def("free_staging", [] { return StagingPool::process().free_idle(); }, nb::call_guard<Unlocked>());
+  m.def("free_staging", [] { return StagingPool::process().free_idle(); }, nb::call_guard<GilRelease>());
   m.def("cached_pages", &cached_pages_tuple, nb::arg("fd"), nb::arg("offset"), nb::arg("length"));
   m.def("drop_cached_pages", &drop_pages, nb::arg("fd"), nb::arg("offset"), nb::arg("length"), nb::arg("sync_first"));
   m.def("io_counters", [] { return counters_dict(process_counters()); });

@@ -132,7 +132,7 @@ void copy_strided(DeviceQueue& queue, std::uint64_t src, std::uint64_t dst, std:
 
 MemoryBlock device_block(const std::shared_ptr<DeviceQueue>& queue, std::uint64_t size) {
   release_waiting();
-  const Unlocked unlocked;
+  const GilRelease unlocked;
   auto buffer = std::make_shared<HostBuffer>(queue->allocate(std::max<std::uint64_t>(size, 1)));
   const auto address = reinterpret_cast<std::uint64_t>(buffer->data());
   return {address, size, std::move(buffer)};
@@ -145,31 +145,32 @@ void bind_device_queue(nb::module_& m) {
       .def("upload",
            [](DeviceQueue& queue, std::uint64_t dst, nb::handle src) {
              const BufferView held(src, PyBUF_SIMPLE);
-             const Unlocked unlocked;
+             const GilRelease unlocked;
              queue.upload(bytes_at(dst, held.bytes().size()), held.bytes());
            })
       .def("download",
            [](DeviceQueue& queue, nb::handle dst, std::uint64_t src) {
              const BufferView held(dst, PyBUF_WRITABLE);
-             const Unlocked unlocked;
+             const GilRelease unlocked;
              queue.download(held.bytes(), bytes_at(src, held.bytes().size()));
            })
       .def("copy", &copy_strided, nb::arg("src"), nb::arg("dst"), nb::arg("itemsize"), nb::arg("swap"),
-           nb::arg("shape"), nb::arg("src_strides"), nb::arg("dst_strides"), nb::call_guard<Unlocked>())
+           nb::arg("shape"), nb::arg("src_strides"), nb::arg("dst_strides"), nb::call_guard<GilRelease>())
       .def(
           "wait_for", [](DeviceQueue& queue, std::uint64_t stream) { queue.wait_for(stream); }, nb::arg("stream"),
-          nb::call_guard<Unlocked>())
-      .def("let_wait", &DeviceQueue::let_wait, nb::arg("stream"), nb::call_guard<Unlocked>())
+          nb::call_guard<GilRelease>())
+      .def("make_wait", &DeviceQueue::make_wait, nb::arg("stream"), nb::call_guard<GilRelease>())
       .def(
-          "sync", [](DeviceQueue& queue) { queue.record().wait(); }, nb::call_guard<Unlocked>())
+          "sync", [](DeviceQueue& queue) { queue.record().wait(); }, nb::call_guard<GilRelease>())
       .def_prop_ro("stream", &DeviceQueue::native_handle);
-  m.def("device_queue", &queue_of, nb::arg("device"), nb::call_guard<Unlocked>(),
+  m.def("device_queue", &queue_of, nb::arg("device"), nb::call_guard<GilRelease>(),
         "The queue of a CUDA device. Raises InvalidArgument if there is no such device.");
-  m.def("new_device_queue", &new_queue, nb::arg("device"), nb::call_guard<Unlocked>(),
+  m.def("new_device_queue", &new_queue, nb::arg("device"), nb::call_guard<GilRelease>(),
         "A new queue of its own, which lives as long as the returned object.");
   nb::class_<DeviceReads>(m, "DeviceReads");
   m.def(
-      "device_reads", [](int device) { return all_reads().get(device); }, nb::arg("device"), nb::call_guard<Unlocked>(),
+      "device_reads", [](int device) { return all_reads().get(device); }, nb::arg("device"),
+      nb::call_guard<GilRelease>(),
       "The selection reads into a CUDA device's memory. Raises InvalidArgument if there is no such device.");
   m.def(
       "lazy_device_reads", [](std::size_t slab) { return all_reads().lazy(slab); }, nb::arg("slab"),
@@ -179,7 +180,7 @@ void bind_device_queue(nb::module_& m) {
   m.def(
       "current_cuda_device",
       [] {
-        const Unlocked unlocked;
+        const GilRelease unlocked;
         if (probe_cuda().state != CudaState::usable) return -1;
         const auto current = bind_current_context();
         return current ? current->index() : 0;

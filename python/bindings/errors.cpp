@@ -116,7 +116,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 }  // namespace
 
 nb::object exception_of(const Error& error) {
-  const Unleavable stays;
+  const NoUnwind stays;
   const nb::object make = python_part("damacy._core.errors", "make_error");
   return make(static_cast<int>(error.status()), kind_name(error.kind()), str_of(error.message()), attributes_of(error));
 }

@@ -101,7 +101,7 @@ CopyPlan compile_copies(nb::sequence slots, nb::sequence copies) {
 }
 
 void run_plan(const CopyPlan& plan, const Bases& bases, unsigned threads) {
-  const Unlocked unlocked;
+  const GilRelease unlocked;
   copy::run(*plan.plan, bases, threads);
 }
 
@@ -135,12 +135,12 @@ class HaloQueue {
     order_.run(borrow(stream), side, before, index_, bound.plan.plan, bound.bases);
   }
   void synchronize() {
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     order_.synchronize();
   }
   void make_wait(std::uint64_t stream) { order_.make_wait(borrow(stream)); }
   Event mark() { return order_.mark(); }
-  void comes_after(const HaloQueue& other) { order_.comes_after(other.order_.done()); }
+  void order_after(const HaloQueue& other) { order_.order_after(other.order_.done()); }
 
  private:
   Stream& borrow(std::uint64_t handle) {
@@ -195,7 +195,7 @@ void bind_halo(nb::module_& m) {
       .def("synchronize", &HaloQueue::synchronize)
       .def("make_wait", &HaloQueue::make_wait)
       .def("mark", &HaloQueue::mark)
-      .def("comes_after", &HaloQueue::comes_after);
+      .def("order_after", &HaloQueue::order_after);
   m.def("device_of_pointer", [](std::uint64_t pointer) {  // CUDA's device index; 0 for memory that is not CUDA's
     const auto device = bind_pointer(pointer);
     return device == nullptr ? 0 : device->index();

@@ -36,7 +36,7 @@ nb::object cf_of(const ArrayInfo& info) {
 }
 
 nb::dict open_array_dict(const std::string& uri) {
-  const ArrayInfo info = ask_without_gil(uri, [uri] { return array_info(uri); });
+  const ArrayInfo info = call_without_gil(uri, [uri] { return array_info(uri); });
   nb::dict out;
   out["uri"] = info.uri;
   out["shape"] = tuple_of(info.shape);
@@ -92,6 +92,6 @@ NB_MODULE(_native, m) {
   bind_cufile(m);
   m.def("open_array", &open_array_dict, nb::arg("uri"));
   m.def("backend_info", &backend_info);
-  m.def("cuda_init_primary", &damacy::make_primary_current, nb::arg("device") = 0, nb::call_guard<Unlocked>(),
+  m.def("cuda_init_primary", &damacy::make_primary_current, nb::arg("device") = 0, nb::call_guard<GilRelease>(),
         "Makes the primary context of `device` current if this thread has none; False without a usable GPU.");
 }

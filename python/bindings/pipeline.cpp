@@ -26,7 +26,7 @@ bool on_main_thread() {
 // Runs pending signal handlers while a call waits, and throws what they raise. Only the main thread runs them.
 void run_signal_handlers() {
   if (!on_main_thread() || !Py_IsInitialized()) return;
-  const HeldGil gil;
+  const GilAcquire gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
@@ -48,7 +48,7 @@ void stop_if_interpreter_ends() {
 // If torch is imported and sees a GPU, lets torch make the context of its current device current on this thread. Does
 // not import torch.
 bool make_torch_context_current() {
-  const HeldGil gil;
+  const GilAcquire gil;
   const nb::dict modules = nb::borrow<nb::dict>(nb::module_::import_("sys").attr("modules"));
   if (!modules.contains("torch")) return false;
   const nb::object cuda = nb::object(modules["torch"]).attr("cuda");
@@ -184,20 +184,20 @@ std::function<void()> signal_checker() {
   return run_signal_handlers;
 }
 
-HeldGil::HeldGil() {
+GilAcquire::GilAcquire() {
   stop_if_interpreter_ends();
   try {
     state_ = PyGILState_Ensure();
-  } catch (...) {  // see ~Unlocked
+  } catch (...) {  // see ~GilRelease
     for (;;) ::pause();
   }
 }
 
-Unleavable::~Unleavable() {
+NoUnwind::~NoUnwind() {
   stop_if_interpreter_ends();
 }
 
-Unlocked::~Unlocked() {
+GilRelease::~GilRelease() {
   stop_if_interpreter_ends();
   try {
     PyEval_RestoreThread(state_);
@@ -302,7 +302,7 @@ void bind_pipeline(nb::module_& m) {
           [](BoundPipeline* self, const nb::dict& fields) {
             keep_python_parts();
             const Config config = config_of(fields);
-            Surroundings around;
+            PipelineEnvironment around;
             around.while_waiting = run_signal_handlers;
             around.make_context_current = make_torch_context_current;
             around.keeps_batches = fields.contains("keeps_batches") && nb::cast<bool>(fields["keeps_batches"]);
@@ -312,7 +312,7 @@ void bind_pipeline(nb::module_& m) {
               around.device = make_host_device({.kind = HostOrder::Kind::lazy});
             if (fields.contains("nvcomp_files"))
               around.nvcomp_files = nb::cast<std::vector<std::string>>(fields["nvcomp_files"]);
-            const Unlocked unlocked;
+            const GilRelease unlocked;
             new (self) BoundPipeline{.native = Pipeline(config, std::move(around))};
           },
           nb::arg("fields"))
@@ -321,7 +321,7 @@ void bind_pipeline(nb::module_& m) {
           [](BoundPipeline& p, nb::object samples) {
             p.samples->release_dropped();
             auto source = source_of(std::move(samples), p.held, p.samples);
-            const Unlocked unlocked;
+            const GilRelease unlocked;
             p.native.push(std::move(source));
           },
           nb::arg("samples"))
@@ -329,29 +329,29 @@ void bind_pipeline(nb::module_& m) {
           "await_due",
           [](BoundPipeline& p, std::optional<double> until) {
             p.samples->release_dropped();
-            const Unlocked unlocked;
+            const GilRelease unlocked;
             p.native.await_due(deadline_at(until));
           },
           nb::arg("until").none(),
           "Waits until a batch or an error is due, at most until that time of the monotonic clock.")
       .def_prop_ro("due", &take_due, "Takes the batch that is due, raises the error that is due, or returns None.")
       .def(
-          "flush", [](BoundPipeline& p) { p.native.flush(); }, nb::call_guard<Unlocked>())
+          "flush", [](BoundPipeline& p) { p.native.flush(); }, nb::call_guard<GilRelease>())
       .def("close",
            [](BoundPipeline& p) {
              {
-               const Unlocked unlocked;
+               const GilRelease unlocked;
                p.native.close();
              }
              p.samples->release_all();
            })
       .def_prop_ro(
-          "pending", [](const BoundPipeline& p) { return p.native.pending(); }, nb::call_guard<Unlocked>())
+          "pending", [](const BoundPipeline& p) { return p.native.pending(); }, nb::call_guard<GilRelease>())
       .def("stats",
            [](const BoundPipeline& p) {
              Stats stats;
              {
-               const Unlocked unlocked;
+               const GilRelease unlocked;
                stats = p.native.stats();
              }
              return stats_dict(stats);
@@ -360,14 +360,14 @@ void bind_pipeline(nb::module_& m) {
            [](const BoundPipeline& p) {
              Explanation explanation;
              {
-               const Unlocked unlocked;
+               const GilRelease unlocked;
                explanation = p.native.explain();
              }
              return explanation_dict(explanation);
            })
       .def(
-          "stats_reset", [](BoundPipeline& p) { p.native.stats_reset(); }, nb::call_guard<Unlocked>())
-      .def_prop_ro("device", [](const BoundPipeline& p) { return p.native.device(); }, nb::call_guard<Unlocked>());
+          "stats_reset", [](BoundPipeline& p) { p.native.stats_reset(); }, nb::call_guard<GilRelease>())
+      .def_prop_ro("device", [](const BoundPipeline& p) { return p.native.device(); }, nb::call_guard<GilRelease>());
 }
 
 }  // namespace damacy::python

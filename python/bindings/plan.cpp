@@ -25,7 +25,7 @@ nb::dict read_dict(const PlannedRead& read) {
 nb::dict plan_reads_dict(const std::string& uri, const std::vector<std::vector<std::int64_t>>& box) {
   Sample sample{uri, {}};
   for (const auto& axis : box) sample.aabb.emplace_back(axis.at(0), axis.at(1));
-  const ReadPlan plan = ask_without_gil(uri, [sample] { return plan_reads(sample); });
+  const ReadPlan plan = call_without_gil(uri, [sample] { return plan_reads(sample); });
   nb::list reads;
   for (const PlannedRead& read : plan.reads) reads.append(read_dict(read));
   nb::dict out;
@@ -48,7 +48,7 @@ nb::dict plan_reads_dict(const std::string& uri, const std::vector<std::vector<s
 nb::dict verify_dict(const Verifier& verifier, std::int64_t first, std::int64_t count) {
   VerifyReport report;
   {
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     report = verifier.verify(first, count);
   }
   nb::list bad;
@@ -74,7 +74,7 @@ void bind_plan(nb::module_& m) {
           "__init__",
           [](Verifier* self, const std::string& uri) {
             const StorageWaiting waiting{signal_checker()};
-            const Unlocked unlocked;
+            const GilRelease unlocked;
             new (self) Verifier(uri, waiting);
           },
           nb::arg("uri"))

@@ -9,7 +9,7 @@ namespace damacy::python {
 
 SampleObjects::~SampleObjects() {
   if (carried_.empty() || !Py_IsInitialized()) return;
-  const HeldGil gil;
+  const GilAcquire gil;
   release_dropped();
 }
 

@@ -1,5 +1,5 @@
-// Single reads of stored objects for damacy.zarr: array documents, stores, and jobs that ring a bell when they end. A
-// bell is an eventfd that the caller's event loop watches, so that native threads never take the GIL.
+// Single reads of stored objects for damacy.zarr: array documents, stores, and jobs that signal an eventfd when they
+// end. The caller's event loop watches it, so that native threads never take the GIL.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -70,16 +70,16 @@ Workers& workers() {                        // the GIL is held
   return *all;
 }
 
-class Bell {
+class EventFd {
  public:
-  Bell() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  EventFd() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     if (fd_ < 0) throw Error(Status::io, formatted("eventfd failed: errno {}", errno), "io").with_errno(errno);
   }
-  Bell(const Bell&) = delete;
-  Bell& operator=(const Bell&) = delete;
-  ~Bell() { ::close(fd_); }
+  EventFd(const EventFd&) = delete;
+  EventFd& operator=(const EventFd&) = delete;
+  ~EventFd() { ::close(fd_); }
   int fd() const { return fd_; }
-  void ring(std::uint64_t who) noexcept {
+  void signal(std::uint64_t who) noexcept {
     {
       const Lock lock(mutex_);
       ended_.push_back(who);
@@ -129,11 +129,11 @@ class GivenObject final : public Object {
   std::map<std::uint64_t, std::span<const std::byte>> pieces_;
 };
 
-class GivenStore final : public Store {
+class PrefetchedStore final : public Store {
  public:
-  explicit GivenStore(std::string name) : name_(std::move(name)) {}
-  GivenStore(const GivenStore&) = delete;
-  GivenStore& operator=(const GivenStore&) = delete;
+  explicit PrefetchedStore(std::string name) : name_(std::move(name)) {}
+  PrefetchedStore(const PrefetchedStore&) = delete;
+  PrefetchedStore& operator=(const PrefetchedStore&) = delete;
   std::string name() const override { return name_; }
   std::shared_ptr<Object> open(std::string_view key) override {
     const auto at = objects_.find(key);
@@ -188,19 +188,19 @@ nb::list ranges(const SelectionPlan& plan, const std::string& key, const nb::byt
 }
 
 std::shared_ptr<SelectionRead> start(SelectionPlan& plan, std::shared_ptr<Store> store, bool keeps_indices,
-                                     std::size_t threads, std::shared_ptr<Bell> bell, std::uint64_t number,
+                                     std::size_t threads, std::shared_ptr<EventFd> event_fd, std::uint64_t number,
                                      std::shared_ptr<DeviceReads> reads, DeviceQueue* queue) {
   SelectionRequest request = plan.take();
   request.store = std::move(store);
   request.keeps_indices = keeps_indices;
   request.device = std::move(reads);
   if (queue != nullptr) {
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     request.after.push_back(queue->record());
   }
   auto read = std::make_shared<SelectionRead>(*workers().get(threads), std::move(request),
-                                              [bell = std::move(bell), number] { bell->ring(number); });
-  const Unlocked unlocked;
+                                              [event_fd = std::move(event_fd), number] { event_fd->signal(number); });
+  const GilRelease unlocked;
   read->start();
   return read;
 }
@@ -234,17 +234,17 @@ void bind_stores(nb::module_& m) {
   m.def(
       "file_store", [](const std::string& root) { return make_file_store(root, one_per_process<StoreFiles>().files); },
       nb::arg("root"), "The store of a directory. All such stores share the cache of open files.");
-  nb::class_<GivenStore, Store>(m, "GivenStore")
+  nb::class_<PrefetchedStore, Store>(m, "PrefetchedStore")
       .def(nb::init<std::string>(), nb::arg("name"))
-      .def("put", &GivenStore::put, nb::arg("key"), nb::arg("offset"), nb::arg("content"), nb::arg("size"))
-      .def("release", &GivenStore::release);
+      .def("put", &PrefetchedStore::put, nb::arg("key"), nb::arg("offset"), nb::arg("content"), nb::arg("size"))
+      .def("release", &PrefetchedStore::release);
 }
 
 }  // namespace
 
 void bind_selection_reads(nb::module_& m) {
   bind_stores(m);
-  nb::class_<Bell>(m, "Bell").def(nb::init<>()).def_prop_ro("fd", &Bell::fd).def("take", &Bell::take);
+  nb::class_<EventFd>(m, "EventFd").def(nb::init<>()).def_prop_ro("fd", &EventFd::fd).def("take", &EventFd::take);
   nb::class_<Array>(m, "StoredArray")
       .def_prop_ro("shape", [](const Array& a) { return tuple_of(a.metadata().shard_shape); })
       .def_prop_ro("itemsize", [](const Array& a) { return size_of(a.metadata().dtype); })
@@ -270,7 +270,7 @@ void bind_selection_reads(nb::module_& m) {
       .def("add", &add, nb::arg("key"), nb::arg("chunk_selection"), nb::arg("out_selection"))
       .def("ranges", &ranges, nb::arg("key"), nb::arg("index"), nb::arg("gap"), nb::arg("cap"))
       .def_prop_ro_static("unknown_size", [](nb::handle) { return SelectionPlan::kUnknownSize; })
-      .def("start", &start, nb::arg("store"), nb::arg("keeps_indices"), nb::arg("threads"), nb::arg("bell"),
+      .def("start", &start, nb::arg("store"), nb::arg("keeps_indices"), nb::arg("threads"), nb::arg("event_fd"),
            nb::arg("number"), nb::arg("reads").none() = nb::none(), nb::arg("queue").none() = nb::none());
   m.def("read_counters", &counters);
   m.def("reset_read_counters", [] {
@@ -280,12 +280,12 @@ void bind_selection_reads(nb::module_& m) {
         [](const std::string& store, const std::string& key) { workers().indices().drop(text(store, '\0', key)); });
   m.def("abandon_overdue_reads", [] {
     const auto all = workers().all();
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     for (const auto& one : all) one->abandon_overdue();
   });
   m.def("stop_reads", [] {
     const auto all = workers().all();
-    const Unlocked unlocked;
+    const GilRelease unlocked;
     for (const auto& one : all) one->stop();
   });
 }

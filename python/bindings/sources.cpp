@@ -35,8 +35,8 @@ class PythonSource final : public SampleSource {
         iterator_(among_, iterator_of(iterable)) {}
 
   std::optional<Sample> next() override {
-    const HeldGil gil;
-    const Unleavable inside;  // the interpreter may end in the user's code
+    const GilAcquire gil;
+    const NoUnwind inside;  // the interpreter may end in the user's code
     try {
       samples_->release_dropped();
       const nb::object item = nb::steal(PyIter_Next(iterator_.get().ptr()));
@@ -52,7 +52,7 @@ class PythonSource final : public SampleSource {
     try {
       std::rethrow_exception(thrown);
     } catch (const SourceFailure& failure) {
-      const HeldGil gil;
+      const GilAcquire gil;
       if (PyErr_GivenExceptionMatches(failure.raised->get().ptr(), PyExc_Exception) == 0) return false;
       python_part("damacy._pipeline.sources", "let_go_of_frames")(failure.raised->get());
       return true;
@@ -132,7 +132,7 @@ HeldObject::~HeldObject() {
     object_.release();
     return;
   }
-  const HeldGil gil;  // the interpreter may end before the GIL is acquired
+  const GilAcquire gil;  // the interpreter may end before the GIL is acquired
   among_->objects_.erase(among_->objects_.find(object_.ptr()));
   object_.reset();
 }

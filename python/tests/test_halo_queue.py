@@ -93,7 +93,7 @@ def test_the_first_run_with_a_buffer_is_ordered_after_its_last_use():
         queue.bound(arrays(), "copies", shared)()
     run = ("run_alone", "copies", 0)
     assert calls_of(first) == [run, run]
-    assert calls_of(second) == [("comes_after", first._queue), run, run]
+    assert calls_of(second) == [("order_after", first._queue), run, run]
 
 
 def test_a_launch_of_several_is_ordered_with_the_work_of_each():
@@ -102,8 +102,8 @@ def test_a_launch_of_several_is_ordered_with_the_work_of_each():
     second.precedes(first)
     first.bound(arrays(), "both", buffer())()
     second.joins(first, other)
-    assert calls_of(first) == [("comes_after", second._queue), ("run_alone", "both", 0)]
-    assert calls_of(second)[1:] == [("comes_after", first._queue)]
+    assert calls_of(first) == [("order_after", second._queue), ("run_alone", "both", 0)]
+    assert calls_of(second)[1:] == [("order_after", first._queue)]
     assert other._last_use is first._queue
 
 

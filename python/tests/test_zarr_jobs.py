@@ -92,7 +92,7 @@ def left_behind(memory, read):
 @pytest.fixture(params=[cancelled_at_the_end, left_behind])
 def loop_that_ended(request, monkeypatch):
     """A read that still runs after its loop was closed, and a weak reference to the loop."""
-    monkeypatch.setattr(_native, "Bell", EventFd)
+    monkeypatch.setattr(_native, "EventFd", EventFd)
     monkeypatch.setattr(_jobs, "_POLL_S", 0.01)
     memory = Memory()
     read = Read(memory)
@@ -115,7 +115,7 @@ def test_memory_of_a_cancelled_read_stays_until_it_ends_and_is_freed_then(loop_t
 
 def test_a_read_that_ended_before_its_loop_was_closed_needs_no_thread(monkeypatch):
     """The read signals after the loop has stopped and before it is closed."""
-    monkeypatch.setattr(_native, "Bell", EventFd)
+    monkeypatch.setattr(_native, "EventFd", EventFd)
     monkeypatch.setattr(_jobs._thread, "start_new_thread", lambda *_: pytest.fail("a thread was started"))
     memory = Memory()
     read = Read(memory)
@@ -145,7 +145,7 @@ def test_an_overdue_read_of_a_closed_loop_times_out(loop_that_ended, monkeypatch
 
 
 def test_many_loops_leak_no_descriptors(monkeypatch):
-    monkeypatch.setattr(_native, "Bell", EventFd)
+    monkeypatch.setattr(_native, "EventFd", EventFd)
     gc.collect()  # garbage of earlier tests
     before, reads = len(os.listdir("/proc/self/fd")), []
     for _ in range(20):

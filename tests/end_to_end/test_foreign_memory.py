@@ -144,7 +144,7 @@ def test_arrays_of_objects_are_never_read_into(path):
 
 def test_a_number_beyond_an_argument_is_an_invalid_argument():
     for descriptor in (2**40, 10**30):
-        with pytest.raises(damacy.InvalidArgument, match="out of its range"):
+        with pytest.raises(damacy.InvalidArgument, match="out of range"):
             CuFile(descriptor)
 
 

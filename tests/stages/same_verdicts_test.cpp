@@ -50,7 +50,7 @@ class SameVerdicts : public ::testing::Test {
                       Bytes& bytes) const {
     const std::string before = write("before.zarr", "", stored.size, Bytes(stored.size, std::byte{'S'}));
     const std::string uri = write("chunk.zarr", stored.codecs, stored.size, stored.encoded);
-    Surroundings around;
+    PipelineEnvironment around;
     if (device) around.device = make_host_device({HostOrder::Kind::lazy, 0, false});
     around.device_from_bytes = 0;
     Config config;

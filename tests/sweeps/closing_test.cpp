@@ -34,7 +34,7 @@ class Closing : public ::testing::TestWithParam<Engine> {
     config.host_buffer_bytes = config.device_buffer_bytes = 256 << 10;
     config.n_io_threads = 2;
     config.device.kind = DeviceChoice::Kind::cpu;
-    Surroundings around;
+    PipelineEnvironment around;
     around.alloc = alloc_;
     if (GetParam().device) around.device = make_host_device(*GetParam().device);
     around.device_from_bytes = 0;

@@ -27,7 +27,7 @@ bool equals(const std::vector<std::uint16_t>& values, const Sample& sample) {
 }  // namespace
 
 Driver::Driver(const World& world, Config config, Outcome& outcome) : outcome_(outcome), config_(std::move(config)) {
-  Surroundings around;
+  PipelineEnvironment around;
   {
     const Spared spared;
     around.alloc = world.alloc;

@@ -40,7 +40,7 @@ class HungStorage : public ::testing::TestWithParam<Engine> {
     config.host_buffer_bytes = config.device_buffer_bytes = 256 << 10;
     config.n_io_threads = n_io_threads;
     config.device.kind = DeviceChoice::Kind::cpu;
-    Surroundings around;
+    PipelineEnvironment around;
     around.alloc = alloc_;
     around.clock = clock_;
     if (GetParam().device) around.device = make_host_device(*GetParam().device);

@@ -64,7 +64,7 @@ class Soak {
     config.dtype = Dtype::u16;
     config.host_buffer_bytes = config.device_buffer_bytes = 256 << 10;
     config.n_io_threads = 1;
-    Surroundings around;
+    PipelineEnvironment around;
     around.device = make_host_device({HostOrder::Kind::lazy, 0, false});
     around.device_from_bytes = 0;
     around.make_store = [store](const std::string& path) { return store_below(store, path); };

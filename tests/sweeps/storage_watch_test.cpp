@@ -31,7 +31,7 @@ class StorageWatchWithoutMemory : public ::testing::Test {
   bool give_up(std::string_view why, bool behind, bool fails = false) {
     std::promise<void> asks, over;
     std::thread asking([&] {
-      watch_.sit_down();
+      watch_.attach_thread();
       const StorageWatch::Scope scope(&recorder_);
       const auto hold = [&] {
         asks.set_value();

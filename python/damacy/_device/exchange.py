@@ -153,7 +153,7 @@ def _order_before(device: str, stream: Any) -> None:
         return
     if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int) or stream < 0):
         raise BufferError(f"stream {stream!r}: expected None, -1, 0, 1, 2 or a handle")
-    memory.queue_of(device).let_wait(stream or 1)
+    memory.queue_of(device).make_wait(stream or 1)
 
 
 def to_dlpack(array: Any, block: Any, device: str, stream: Any, max_version: Any, copied: bool) -> Any:

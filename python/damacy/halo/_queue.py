@@ -65,7 +65,7 @@ class Queue:
         def enqueue(stream: Any = None, after: Any = None) -> None:
             if buffer is not None and buffer._last_use is not queue:
                 if buffer._last_use is not None:
-                    queue.comes_after(buffer._last_use)
+                    queue.order_after(buffer._last_use)
                 buffer._last_use = queue
             if stream is None and after is None and is_one:
                 run_alone(copies, current())
@@ -80,12 +80,12 @@ class Queue:
     def joins(self, other: Queue, buffer: Any) -> None:
         """Orders this queue after the last run of `other`, which also used `buffer`."""
         buffer._last_use = other._queue
-        self._of(other._device).comes_after(other._queue)
+        self._of(other._device).order_after(other._queue)
 
     def precedes(self, other: Queue) -> None:
         """Orders the next run of `other` after the runs of this queue."""
         if self._queue is not None:
-            other._of(self._device).comes_after(self._queue)
+            other._of(self._device).order_after(self._queue)
 
     def _hold(self, arrays: Any) -> None:
         self._held.append(arrays)

@@ -56,7 +56,7 @@ class _LoopEvents:
         self._futures: dict[int, asyncio.Future[None]] = {}
         self._is_polling = False
         self._loop = weakref.ref(loop)
-        self.event_fd = _native.Bell()
+        self.event_fd = _native.EventFd()
         loop.add_reader(self.event_fd.fd, self._on_signal)
 
     def __del__(self) -> None:

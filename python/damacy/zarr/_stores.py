@@ -80,7 +80,7 @@ class Fetched:
 
         from damacy import _native
 
-        self.given = _native.GivenStore(str(store))
+        self.given = _native.PrefetchedStore(str(store))
         self._store = store
         self._prototype = _fetch_prototype(spec.prototype)
         concurrency = zarr.config.get("async.concurrency")

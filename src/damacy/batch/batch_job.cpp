@@ -45,7 +45,7 @@ void BatchJob::settle() noexcept {
   owner.settled(*this);
 }
 
-void BatchJob::close_read() noexcept {
+void BatchJob::read_ended() noexcept {
   if (open_reads_.fetch_sub(1) == 1) reads_ended_ns_ = std::chrono::steady_clock::now().time_since_epoch().count();
 }
 

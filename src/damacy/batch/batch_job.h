@@ -58,8 +58,8 @@ class BatchJob final : public Job {
   // Before the first write; one thread. From here on the batch is in production.
   void claim_slot();
 
-  void open_read() noexcept { ++open_reads_; }
-  void close_read() noexcept;
+  void read_begins() noexcept { ++open_reads_; }
+  void read_ended() noexcept;
   std::chrono::steady_clock::time_point reads_ended() const noexcept;  // now, while reads are outstanding
 
   std::span<std::byte> row_memory(std::size_t row) const noexcept;  // an address on the batch's device

@@ -56,7 +56,7 @@ void DeviceQueue::wait_for(const Event& event) {
   stream_->wait(event);
 }
 
-void DeviceQueue::let_wait(std::uint64_t stream) {
+void DeviceQueue::make_wait(std::uint64_t stream) {
   device_->make_wait(stream, record());
 }
 

@@ -32,7 +32,7 @@ class DeviceQueue {
 
   // Work queued there so far comes first; work queued there from now on comes after ours.
   void wait_for(std::uint64_t stream);
-  void let_wait(std::uint64_t stream);
+  void make_wait(std::uint64_t stream);
   void wait_for(const Event& event);
   Event record();
   std::uint64_t native_handle();

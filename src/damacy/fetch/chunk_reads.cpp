@@ -74,7 +74,7 @@ ChunkRunRead::ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run)
 void ChunkRunRead::abandon(const Error& why) noexcept {
   staging_.strand(why.where().key, why.where().store);
   read_.end();
-  for (const std::uint32_t chunk : std::span(run_.chunks).subspan(next_)) sink_->give_up(chunk, why);
+  for (const std::uint32_t chunk : std::span(run_.chunks).subspan(next_)) sink_->fail_read(chunk, why);
   sink_->end();
   task_.end();
 }
@@ -137,7 +137,7 @@ void ChunkRunRead::read_apart(std::size_t thread, const Part& part) {
     });
     if (!failed) continue;
     ++next_;
-    sink_->give_up(chunk, *failed);
+    sink_->fail_read(chunk, *failed);
   }
 }
 
@@ -153,7 +153,7 @@ void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const E
     });
     if (!failed) continue;
     ++next_;
-    sink_->give_up(chunk, *failed);
+    sink_->fail_read(chunk, *failed);
   }
 }
 
@@ -162,7 +162,7 @@ PartialRead::PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk)
 
 void PartialRead::abandon(const Error& why) noexcept {
   staging_.strand(why.where().key, why.where().store);
-  if (!taken_) sink_->give_up(chunk_, why);
+  if (!taken_) sink_->fail_read(chunk_, why);
   sink_->end();
   read_.end();
   task_.end();
@@ -184,7 +184,7 @@ void PartialRead::complete(std::size_t thread, const Part& part, const Error* fa
     if (failure != nullptr) throw *failure;
     read_needed(thread, part);
   });
-  if (failed) sink_->give_up(chunk_, *failed);
+  if (failed) sink_->fail_read(chunk_, *failed);
   read_.end();
 }
 

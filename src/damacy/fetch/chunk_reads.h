@@ -40,7 +40,7 @@ class ChunkSink {
   virtual EncodedChunks& tasks() noexcept = 0;
   virtual Arena& staging() noexcept = 0;  // where packed bytes are read to
   // The chunk cannot be read.
-  virtual void give_up(std::size_t chunk, const Error& why) noexcept = 0;
+  virtual void fail_read(std::size_t chunk, const Error& why) noexcept = 0;
   // Its last request was abandoned: no more calls follow. The request keeps the sink and a part of staging() until its
   // storage call returns.
   virtual void end() noexcept {}

@@ -145,16 +145,16 @@ void ChunkTasks::planned() {
 
 void ChunkTasks::read_begins() noexcept {
   ++open_reads_;
-  job_->open_read();
+  job_->read_begins();
 }
 
 void ChunkTasks::read_ended() {
-  job_->close_read();
+  job_->read_ended();
   if (end_read()) check_last_read();
 }
 
 void ChunkTasks::read_ended_elsewhere() noexcept {
-  job_->close_read();
+  job_->read_ended();
   if (end_read()) check_elsewhere();
 }
 

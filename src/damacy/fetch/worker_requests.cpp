@@ -30,7 +30,7 @@ class ChunkPlacer final : public ChunkSink {
     }
   }
 
-  void give_up(std::size_t chunk, const Error& why) noexcept override { fail(chunk, joined_to(chunk), why); }
+  void fail_read(std::size_t chunk, const Error& why) noexcept override { fail(chunk, joined_to(chunk), why); }
 
  private:
   // Chunks of other batches that wait for this one. No batch can join after this.
@@ -147,7 +147,7 @@ std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr
       for (const std::uint32_t chunk : run.chunks) memory.share.announce(ChunkShare::key_of(*tasks, chunk));
   } catch (...) {
     for (const ChunkRun& run : reads.runs)
-      for (const std::uint32_t chunk : run.chunks) sink->give_up(chunk, current_error());
+      for (const std::uint32_t chunk : run.chunks) sink->fail_read(chunk, current_error());
     throw;
   }
   return requests;

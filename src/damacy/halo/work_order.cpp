@@ -35,7 +35,7 @@ void WorkOrder::run(Stream& stream, std::span<Stream* const> others, std::span<S
   stream.together(std::ref(run));
 }
 
-void WorkOrder::comes_after(const Event& event) {
+void WorkOrder::order_after(const Event& event) {
   for (const Event& known : before_)
     if (known.state() == event.state()) return;
   before_.push_back(event);

@@ -37,7 +37,7 @@ class WorkOrder {
   void make_wait(Stream& stream) const;
 
   // Adds a run of another object that used this object's memory: the next run and every wait come after it.
-  void comes_after(const Event& event);
+  void order_after(const Event& event);
 
  private:
   Event done_;

@@ -107,7 +107,7 @@ TEST_F(OnLazyDevice, a_returned_buffer_is_written_after_its_last_use) {
   buffer_.fill(1);
   other_->copy(std::as_writable_bytes(std::span(received_)), std::as_bytes(std::span(buffer_)));
   field_.fill(2);
-  order_.comes_after(other_->record());
+  order_.order_after(other_->record());
   order_.run(*stream_, {}, {}, 0, plan_, {address(field_), address(buffer_)});
   order_.synchronize();
   EXPECT_EQ(buffer_[0], 2);

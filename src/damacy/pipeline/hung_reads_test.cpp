@@ -67,7 +67,7 @@ class HungReadsOnDevice : public ::testing::TestWithParam<Engine> {
     config.host_buffer_bytes = config.device_buffer_bytes = 256 << 10;  // half of it stages
     config.n_io_threads = 2;
     config.device.kind = DeviceChoice::Kind::cpu;
-    Surroundings around;
+    PipelineEnvironment around;
     if (GetParam().device) around.device = make_host_device(*GetParam().device);
     around.device_from_bytes = 0;
     around.clock = clock_;

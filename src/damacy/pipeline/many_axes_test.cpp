@@ -61,7 +61,7 @@ class ManyAxesOnDevice : public ::testing::TestWithParam<Engine> {
     config.on_error = on_error;
     config.host_buffer_bytes = config.device_buffer_bytes = 4 << 20;
     config.device.kind = DeviceChoice::Kind::cpu;
-    Surroundings around;
+    PipelineEnvironment around;
     if (GetParam().device) around.device = make_host_device(*GetParam().device);
     if (GetParam().shallow) around.make_copier = [] { return std::make_unique<ShallowCopier>(); };
     around.device_from_bytes = 0;

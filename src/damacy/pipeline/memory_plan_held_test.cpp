@@ -144,7 +144,7 @@ TEST_F(HeldMemory, of_the_cores_is_staging_scratch_and_slots) {
     const MemoryPlan plan = plan_memory(config, machine(false));
     const SlotPlan slots = plan_slots(config, machine(false), kElements, false);
     const auto alloc = std::make_shared<CountingAlloc>(std::make_shared<PageAlloc>());
-    Surroundings around;
+    PipelineEnvironment around;
     around.alloc = alloc;
     Config on_cores = config;
     on_cores.device = {DeviceChoice::Kind::cpu};
@@ -168,7 +168,7 @@ TEST_F(HeldMemory, of_a_device_is_that_of_its_waves_and_slots) {
     const SlotPlan slots = plan_slots(config, machine(true), kElements, false);
     const WaveSizes& waves = plan.waves;
     const auto device = std::make_shared<CountedDevice>();
-    Surroundings around;
+    PipelineEnvironment around;
     around.device = device;
     around.device_from_bytes = round % 2 == 0 ? 0 : ~std::uint64_t{0};
     Pipeline pipeline(config, around);

@@ -29,9 +29,9 @@ auto with_memory(std::string_view stage, Call call) {
 
 }  // namespace
 
-Pipeline::Pipeline(Config config, Surroundings surroundings)
+Pipeline::Pipeline(Config config, PipelineEnvironment environment)
     : impl_(with_memory("create",
-                        [&] { return std::make_shared<PipelineImpl>(std::move(config), std::move(surroundings)); })) {}
+                        [&] { return std::make_shared<PipelineImpl>(std::move(config), std::move(environment)); })) {}
 Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&& other) noexcept {
   if (impl_) impl_->close();

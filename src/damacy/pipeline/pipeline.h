@@ -17,8 +17,8 @@
 #include "damacy/batch/config.h"
 #include "damacy/batch/sample.h"
 #include "damacy/batch/stats.h"
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/explain.h"
-#include "damacy/pipeline/surroundings.h"
 
 namespace damacy {
 
@@ -26,7 +26,7 @@ class PipelineImpl;
 
 class Pipeline {
  public:
-  explicit Pipeline(Config config, Surroundings surroundings = {});
+  explicit Pipeline(Config config, PipelineEnvironment environment = {});
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
   ~Pipeline();  // closes

@@ -62,8 +62,8 @@ std::string settings_text(const Config& config, const MemoryPlan& plan, const De
 
 }  // namespace
 
-PipelineImpl::PipelineImpl(Config config_, Surroundings surroundings)
-    : config(checked(std::move(config_))), epoch(fork_epoch()), around(std::move(surroundings)), stream(config) {
+PipelineImpl::PipelineImpl(Config config_, PipelineEnvironment environment)
+    : config(checked(std::move(config_))), epoch(fork_epoch()), around(std::move(environment)), stream(config) {
   try {
     if (!around.clock) around.clock = std::make_shared<SteadyClock>();
     if (config.gpu_decoder == GpuDecoderChoice::nvcomp) nvcomp = NvcompLibrary::open(around.nvcomp_files);
@@ -172,7 +172,7 @@ void PipelineImpl::free_all(double seconds) noexcept {
   std::shared_ptr<const NvcompLibrary> last_nvcomp;
   std::shared_ptr<Slots> last_slots;
   std::shared_ptr<BatchPlanner> last_production;
-  Surroundings last_around;
+  PipelineEnvironment last_around;
   std::unordered_set<std::string> last_resolved;
   std::vector<PlannedSample> last_samples;
   for (bool any = true; any;) {

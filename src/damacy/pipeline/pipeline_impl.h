@@ -23,10 +23,10 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 #include "damacy/fetch/batch_planner.h"
+#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/held_text.h"
 #include "damacy/pipeline/sample_stream.h"
-#include "damacy/pipeline/surroundings.h"
 #include "damacy/zarr/catalog.h"
 
 namespace damacy {
@@ -35,7 +35,7 @@ class PipelineImpl {
  public:
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
-  PipelineImpl(Config config, Surroundings surroundings);
+  PipelineImpl(Config config, PipelineEnvironment environment);
   ~PipelineImpl();
 
   void push(std::shared_ptr<SampleSource> source);
@@ -118,7 +118,7 @@ class PipelineImpl {
   void free_all(double seconds) noexcept;
 
   std::uint64_t epoch;
-  Surroundings around;
+  PipelineEnvironment around;
   std::shared_ptr<Wakeup> wakeup = std::make_shared<Wakeup>();
   StatsBoard board;
   std::shared_ptr<Catalog> catalog;

@@ -165,7 +165,7 @@ TEST_F(OneArray, a_slot_that_cannot_be_added_counts_as_the_cap_and_nothing_is_lo
   config.n_batches = 1;
   config.keep_bytes = 1 << 20;
   const auto alloc = std::make_shared<RefusingAlloc>();
-  Surroundings around;
+  PipelineEnvironment around;
   around.alloc = alloc;
   Pipeline pipeline(config, std::move(around));
   pipeline.push({crop(0, 0), crop(1, 1), crop(2, 2), crop(3, 3)});
@@ -191,7 +191,7 @@ TEST_F(OneArray, a_slot_that_cannot_be_added_is_logged_once_until_one_is_added) 
   config.n_batches = 2;
   config.keep_bytes = 1 << 20;
   const auto alloc = std::make_shared<RefusingAlloc>();
-  Surroundings around;
+  PipelineEnvironment around;
   around.alloc = alloc;
   Pipeline pipeline(config, std::move(around));
   const auto logged = std::make_shared<std::atomic<int>>(0);
@@ -216,9 +216,9 @@ TEST_F(OneArray, a_slot_that_cannot_be_added_is_logged_once_until_one_is_added) 
   set_log_listener(nullptr);
 }
 
-TEST_F(OneArray, surroundings_that_keep_batches_choose_a_size_where_none_is_set) {
+TEST_F(OneArray, environments_that_keep_batches_choose_a_size_where_none_is_set) {
   Config config = small_config(1);
-  Surroundings around;
+  PipelineEnvironment around;
   around.keeps_batches = true;
   Pipeline pipeline(config, around);
   std::vector<Batch> kept;
@@ -332,7 +332,7 @@ TEST_F(OneArray, close_wakes_a_waiting_pop) {
 
 TEST_F(OneArray, steady_state_takes_no_buffer) {
   const auto alloc = std::make_shared<FailingAlloc>(std::make_shared<PageAlloc>(), /*fail_at=*/0, /*for_ever=*/false);
-  Surroundings around;
+  PipelineEnvironment around;
   around.alloc = alloc;
   Pipeline pipeline(small_config(2), around);
   pipeline.push({crop(0, 0), crop(1, 1)});

@@ -62,7 +62,7 @@ class OnDevice : public ::testing::TestWithParam<Order> {
     return config;
   }
   Pipeline make(const Config& config, std::uint64_t device_from_bytes = 0) const {
-    Surroundings around;
+    PipelineEnvironment around;
     around.device = make_host_device(GetParam().order);
     around.device_from_bytes = device_from_bytes;
     return Pipeline(config, around);
@@ -193,7 +193,7 @@ TEST_P(OnDevice, fill_and_skip_mend_rows_on_the_device) {
 
 TEST_P(OnDevice, a_slot_is_written_again_only_after_its_consumers_work) {
   const auto device = make_host_device(GetParam().order);
-  Surroundings around;
+  PipelineEnvironment around;
   around.device = device;
   around.device_from_bytes = 0;
   Config config = small_config(1);

@@ -97,7 +97,7 @@ class FullOnDevice : public ::testing::TestWithParam<Order> {
     config.host_buffer_bytes = 1 << 20;  // of which images have 128 KiB
     config.device_buffer_bytes = 64 << 20;
     config.dtype = Dtype::u8;
-    Surroundings around;
+    PipelineEnvironment around;
     around.device = make_host_device(GetParam().order);
     around.device_from_bytes = 0;
     return Pipeline(config, around);

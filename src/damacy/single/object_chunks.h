@@ -24,7 +24,7 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
 
   EncodedChunks& tasks() noexcept override { return *this; }
   Arena& staging() noexcept override { return job_->memory->staging; }
-  void give_up(std::size_t chunk, const Error& why) noexcept override { fail(chunk, why); }
+  void fail_read(std::size_t chunk, const Error& why) noexcept override { fail(chunk, why); }
   void end() noexcept override { job_->memory_stays = true; }
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override;

@@ -55,7 +55,7 @@ class Verifier::StoredArray {
 
   void verify(Round& round);
   // Storage did not answer for the next place.
-  void give_up(Round& round, Error why) const;
+  void record_timeout(Round& round, Error why) const;
 
  private:
   std::int64_t end_of_shard(std::int64_t place) const { return (place / places_per_shard() + 1) * places_per_shard(); }
@@ -144,7 +144,7 @@ void Verifier::StoredArray::verify_chunk(Round& round, const Shard& shard, const
 }
 
 // The chunk, or all that is left of a shard that could not be opened.
-void Verifier::StoredArray::give_up(Round& round, Error why) const {
+void Verifier::StoredArray::record_timeout(Round& round, Error why) const {
   why.at_uri(array_->uri()).in_shard(!array_->metadata().shards.empty());
   if (!round.shard_is_open) {
     round.report.bad.push_back(std::move(why));
@@ -161,7 +161,7 @@ Verifier::Verifier(const std::string& uri, StorageWaiting waiting) : Verifier(ur
 Verifier::Verifier(const std::string& uri, Catalog::MakeStore make_store, StorageWaiting waiting)
     : waiting_(std::move(waiting)) {
   try {
-    array_ = ask_storage([uri, make_store] { return std::make_shared<StoredArray>(uri, make_store); }, waiting_);
+    array_ = storage_result([uri, make_store] { return std::make_shared<StoredArray>(uri, make_store); }, waiting_);
   } catch (Error& error) {
     throw error.at_uri(uri);
   }
@@ -189,7 +189,7 @@ VerifyReport Verifier::verify(std::int64_t first, std::int64_t count) const {
       if (error.where().reason != "deadline") throw;
       round =
           std::make_shared<Round>(Round{round->next, round->last, round->report, round->shard_is_open, round->reading});
-      array_->give_up(*round, error);
+      array_->record_timeout(*round, error);
     }
   }
 }

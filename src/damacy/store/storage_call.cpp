@@ -26,7 +26,7 @@ class StorageCall final : public Abandonable {
 
   // The call's own thread.
   void run() noexcept {
-    watch_.sit_down();
+    watch_.attach_thread();
     std::exception_ptr failure;
     try {
       const StorageWatch::Scope scope(this);
@@ -49,8 +49,8 @@ class StorageCall final : public Abandonable {
     Lock lock(mutex_);
     return ended_.wait_for(lock, kLook, [this]() DAMACY_REQUIRES(mutex_) { return is_ended_; });
   }
-  bool give_up_overdue() noexcept { return watch_.abandon(kDeadline, left_alone > 0, {}); }
-  bool give_up() noexcept { return watch_.abandon(Clock::Time{0}, true, ": the call was interrupted"); }
+  bool time_out_overdue() noexcept { return watch_.abandon(kDeadline, left_alone > 0, {}); }
+  bool interrupt() noexcept { return watch_.abandon(Clock::Time{0}, true, ": the call was interrupted"); }
   void rethrow() {
     const Lock lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
@@ -91,13 +91,13 @@ class CallThread {
   CallThread(const CallThread&) = delete;
   CallThread& operator=(const CallThread&) = delete;
   ~CallThread() {
-    while (!abandoned_ && !call_.wait()) abandoned_ = call_.give_up();
+    while (!abandoned_ && !call_.wait()) abandoned_ = call_.interrupt();
     if (abandoned_) thread_.leave_alone();
   }
 
   void wait(const std::function<void()>& while_waiting) {
     while (!abandoned_ && !call_.wait()) {
-      abandoned_ = call_.give_up_overdue();
+      abandoned_ = call_.time_out_overdue();
       if (!abandoned_ && while_waiting) while_waiting();
     }
   }

@@ -23,7 +23,7 @@ void call_storage(std::function<void()> work, const StorageWaiting& waiting = {}
 
 // Returns the result of `work`.
 template <class Work>
-auto ask_storage(Work work, const StorageWaiting& waiting = {}) {
+auto storage_result(Work work, const StorageWaiting& waiting = {}) {
   const auto answer = std::make_shared<std::optional<decltype(work())>>();
   call_storage([answer, work = std::move(work)] { answer->emplace(work()); }, waiting);
   return std::move(**answer);

@@ -37,7 +37,7 @@ class StorageCalls : public ::testing::Test {
 };
 
 TEST_F(StorageCalls, give_what_the_work_gives_or_throws) {
-  EXPECT_EQ(ask_storage(reading(), waiting()), 4u);
+  EXPECT_EQ(storage_result(reading(), waiting()), 4u);
   EXPECT_EQ(bytes_->front(), std::byte{'f'});
   EXPECT_THROW(call_storage([] { throw Error(Status::decode, "bad", "index"); }), Error);
 }
@@ -49,7 +49,7 @@ TEST_F(StorageCalls, end_at_the_deadline_of_an_operation_and_leave_its_memory_al
     clock_->advance(std::chrono::seconds(60));
   });
   try {
-    ask_storage(reading(), waiting());
+    storage_result(reading(), waiting());
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), Status::io);
@@ -80,7 +80,7 @@ TEST_F(StorageCalls, end_when_they_wait_for_what_one_has_that_storage_holds) {
     if (holder_ended && --looks_left < 0) throw LookedInVain();
   };
   std::thread holder([&] {
-    EXPECT_THROW(ask_storage(reading(), waiting()), Error);
+    EXPECT_THROW(storage_result(reading(), waiting()), Error);
     holder_ended = true;
   });
   std::thread turns([&] {
@@ -107,7 +107,7 @@ TEST_F(StorageCalls, end_when_the_caller_is_interrupted) {
   const auto interrupt = [&] {
     if (hung_->hung() > 0) throw Interrupt();
   };
-  EXPECT_THROW(ask_storage(reading(), {interrupt, clock_}), Interrupt);
+  EXPECT_THROW(storage_result(reading(), {interrupt, clock_}), Interrupt);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ StorageWatch* StorageWatch::current() noexcept {
   return of_this_thread;
 }
 
-void StorageWatch::sit_down() noexcept {
+void StorageWatch::attach_thread() noexcept {
   of_this_thread = this;
 }
 

@@ -40,7 +40,7 @@ class StorageWatch {
   // The calling thread's watch; null if it has none.
   static StorageWatch* current() noexcept;
   // Makes this the watch of the calling thread. It must outlive the thread.
-  void sit_down() noexcept;
+  void attach_thread() noexcept;
 
   // Storage calls of the calling thread in this scope belong to `work`, and to the work of enclosing scopes. Null: to
   // no work that can be abandoned. No effect on a thread without a watch.

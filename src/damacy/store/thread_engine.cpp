@@ -40,8 +40,8 @@ void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
 struct Shared {
   explicit Shared(std::size_t readers_of) : readers(readers_of) {}
 
-  struct Seat {
-    Seat(std::shared_ptr<const Clock> clock, std::size_t number_of) : watch(std::move(clock)), number(number_of) {}
+  struct Worker {
+    Worker(std::shared_ptr<const Clock> clock, std::size_t number_of) : watch(std::move(clock)), number(number_of) {}
     StorageWatch watch;
     const std::size_t number;
     bool reading = false;  // a request that only reads
@@ -63,14 +63,14 @@ struct Shared {
   }
 
   // Empty: the thread ends.
-  std::unique_ptr<Request> next(Seat& seat) {
-    if (seat.watch.abandoned()) return nullptr;
+  std::unique_ptr<Request> next(Worker& worker) {
+    if (worker.watch.abandoned()) return nullptr;
     Lock lock(mutex);
-    if (std::exchange(seat.reading, false)) --reading;
+    if (std::exchange(worker.reading, false)) --reading;
     while (!stopping) {
       if (auto request = take()) {
-        seat.reading = request->only_reads();
-        if (seat.reading) ++reading;
+        worker.reading = request->only_reads();
+        if (worker.reading) ++reading;
         if (sleeping > 0 && can_take()) changed.notify_one();
         return request;
       }
@@ -78,23 +78,23 @@ struct Shared {
       changed.wait(lock);
       --sleeping;
     }
-    seat.left = true;
+    worker.left = true;
     ended.notify_all();
     return nullptr;
   }
 
-  static void serve(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Seat>& seat) {
-    seat->watch.sit_down();
+  static void serve(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Worker>& worker) {
+    worker->watch.attach_thread();
     const std::stop_token token = shared->stop.get_token();
-    while (auto request = shared->next(*seat)) run(*request, seat->number, token);
-    if (seat->watch.abandoned()) shared->come_back(*seat);
+    while (auto request = shared->next(*worker)) run(*request, worker->number, token);
+    if (worker->watch.abandoned()) shared->come_back(*worker);
   }
 
   // An abandoned thread whose storage call has returned.
-  void come_back(const Seat& seat) noexcept {
+  void come_back(const Worker& worker) noexcept {
     std::shared_ptr<void> last;  // let go without the lock
     Lock lock(mutex);
-    ended.wait(lock, [&] { return seat.left; });
+    ended.wait(lock, [&] { return worker.left; });
     if (--abandoned == 0) last = std::move(keep);
   }
 
@@ -115,17 +115,17 @@ struct Shared {
 
 class ThreadEngine final : public Engine {
  public:
-  using Seat = Shared::Seat;
+  using Worker = Shared::Worker;
 
   ThreadEngine(std::size_t threads, std::size_t readers, std::shared_ptr<const Clock> clock)
       : count_(std::max<std::size_t>(threads, 1)),
         clock_(std::move(clock)),
         shared_(std::make_shared<Shared>(std::max<std::size_t>(readers, 1))) {
-    seats_.reserve(count_);
+    workers_.reserve(count_);
     try {
-      for (std::size_t i = 0; i < count_; ++i) seats_.push_back(start(i));
+      for (std::size_t i = 0; i < count_; ++i) workers_.push_back(start(i));
     } catch (const std::system_error& error) {
-      const std::size_t started = seats_.size();
+      const std::size_t started = workers_.size();
       end();
       throw Error(Status::oom,
                   formatted("cannot start reader thread {} of {}: {}{}", started + 1, count_, error.what(),
@@ -151,30 +151,30 @@ class ThreadEngine final : public Engine {
   std::size_t threads() const noexcept override { return count_; }
 
   bool abandon_overdue(Clock::Time age, bool stuck) noexcept override {
-    const Lock lock(seats_mutex_);
-    for (auto& seat : seats_) {
-      if (seat->left || !seat->watch.abandon(age, stuck || any_abandoned(), {})) continue;
+    const Lock lock(workers_mutex_);
+    for (auto& worker : workers_) {
+      if (worker->left || !worker->watch.abandon(age, stuck || any_abandoned(), {})) continue;
       log_some(LogLevel::warn, "hung", "a read that storage did not answer was given up, with its buffer");
-      leave(*seat);
-      replace(seat);
+      leave(*worker);
+      replace(worker);
     }
     return any_abandoned();
   }
 
   bool stop(std::chrono::steady_clock::time_point patience, std::shared_ptr<void> keep) noexcept override {
-    const Lock seats_lock(seats_mutex_);
+    const Lock workers_lock(workers_mutex_);
     request_stop();
     for (;;) {
       Lock lock(shared_->mutex);
-      const auto all_left = [&]() DAMACY_REQUIRES(seats_mutex_) {
-        return std::all_of(seats_.begin(), seats_.end(), [](const auto& seat) { return seat->left; });
+      const auto all_left = [&]() DAMACY_REQUIRES(workers_mutex_) {
+        return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->left; });
       };
       const bool waited = std::chrono::steady_clock::now() >= patience;
       if (waited ? shared_->ended.wait_for(lock, kLook, all_left) : shared_->ended.wait_until(lock, patience, all_left))
         break;
       lock.unlock();
-      for (const auto& seat : seats_)
-        if (!seat->left && seat->watch.abandon(Clock::Time{0}, true, ": the pipeline was closed")) leave(*seat);
+      for (const auto& worker : workers_)
+        if (!worker->left && worker->watch.abandon(Clock::Time{0}, true, ": the pipeline was closed")) leave(*worker);
     }
     end();
     refuse(shutdown_);
@@ -184,10 +184,10 @@ class ThreadEngine final : public Engine {
   }
 
  private:
-  std::shared_ptr<Seat> start(std::size_t number) {
-    auto seat = std::make_shared<Seat>(clock_, number);
-    seat->thread = Thread("damacy-read", [shared = shared_, seat = seat] { Shared::serve(shared, seat); });
-    return seat;
+  std::shared_ptr<Worker> start(std::size_t number) {
+    auto worker = std::make_shared<Worker>(clock_, number);
+    worker->thread = Thread("damacy-read", [shared = shared_, worker = worker] { Shared::serve(shared, worker); });
+    return worker;
   }
 
   void add(std::deque<std::unique_ptr<Request>> Shared::* queue, std::unique_ptr<Request> request) {
@@ -214,18 +214,18 @@ class ThreadEngine final : public Engine {
   }
 
   // Its work was abandoned; the thread is detached now.
-  void leave(Seat& seat) noexcept {
-    seat.thread.leave_alone();
+  void leave(Worker& worker) noexcept {
+    worker.thread.leave_alone();
     const Lock lock(shared_->mutex);
-    seat.left = true;
-    if (std::exchange(seat.reading, false)) --shared_->reading;
+    worker.left = true;
+    if (std::exchange(worker.reading, false)) --shared_->reading;
     ++shared_->abandoned;
     shared_->changed.notify_one();
     shared_->ended.notify_all();
   }
 
   // Without a thread no request can run: waiting requests fail.
-  void replace(std::shared_ptr<Seat>& seat) noexcept DAMACY_REQUIRES(seats_mutex_) {
+  void replace(std::shared_ptr<Worker>& worker) noexcept DAMACY_REQUIRES(workers_mutex_) {
     std::size_t held = 0;
     {
       const Lock lock(shared_->mutex);
@@ -233,13 +233,13 @@ class ThreadEngine final : public Engine {
     }
     try {
       if (held < kAbandonedAtMost) {
-        seat = start(seat->number);
+        worker = start(worker->number);
         return;
       }
     } catch (...) {
       log_current_error(LogLevel::warn);
     }
-    if (!std::all_of(seats_.begin(), seats_.end(), [](const auto& one) { return one->left; })) return;
+    if (!std::all_of(workers_.begin(), workers_.end(), [](const auto& one) { return one->left; })) return;
     refuse(unanswered_);
   }
 
@@ -252,10 +252,10 @@ class ThreadEngine final : public Engine {
     shared_->changed.notify_all();
   }
 
-  void end() noexcept DAMACY_REQUIRES(seats_mutex_) {
+  void end() noexcept DAMACY_REQUIRES(workers_mutex_) {
     request_stop();
-    for (const auto& seat : seats_) seat->thread.join();
-    seats_.clear();
+    for (const auto& worker : workers_) worker->thread.join();
+    workers_.clear();
   }
 
   // Waiting and later requests fail. complete() may submit more.
@@ -280,8 +280,8 @@ class ThreadEngine final : public Engine {
   const Error shutdown_{Status::shutdown, "the engine was stopped before this read began", "closed"};
   const Error unanswered_{Status::io, "every thread waits for an answer from storage", "deadline"};
   const std::shared_ptr<Shared> shared_;
-  Mutex seats_mutex_;
-  std::vector<std::shared_ptr<Seat>> seats_ DAMACY_GUARDED_BY(seats_mutex_);
+  Mutex workers_mutex_;
+  std::vector<std::shared_ptr<Worker>> workers_ DAMACY_GUARDED_BY(workers_mutex_);
 };
 
 }  // namespace

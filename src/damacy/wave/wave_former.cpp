@@ -80,7 +80,7 @@ class CropSink final : public ChunkSink {
   ChunkTasks& tasks() noexcept override { return *tasks_; }
   Arena& staging() noexcept override { return memory_.packed; }
 
-  void give_up(std::size_t chunk, const Error& why) noexcept override { tasks_->fail_chunk(chunk, why); }
+  void fail_read(std::size_t chunk, const Error& why) noexcept override { tasks_->fail_chunk(chunk, why); }
 
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override {

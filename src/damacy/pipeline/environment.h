@@ -17,7 +17,7 @@ class Device;
 class Store;
 
 // The environment of a pipeline. The defaults are for C++ programs.
-struct Surroundings {
+struct PipelineEnvironment {
   // The device for batches, instead of Config::device. For tests: a host device.
   std::shared_ptr<Device> device;
   // Who places on that device; null: its own copier. For tests.
