@@ -3,8 +3,7 @@
 namespace damacy {
 
 void BatchPlanner::produce(const Task<BatchJob>& job, const std::stop_token& stop) noexcept {
-  plan_portions(job, {readers_.get(), with_.board, with_.catalog, with_.verify}, stop,
-                [&](const std::shared_ptr<ChunkTasks>& tasks) { engine_->take(tasks, stop); });
+  plan_portions(job, planning_, stop, [&](const std::shared_ptr<ChunkTasks>& tasks) { engine_->take(tasks, stop); });
   engine_->end_batch();
 }
 

@@ -13,14 +13,12 @@ namespace damacy {
 
 class BatchPlanner {
  public:
-  struct With {
-    StatsBoard& board;
-    std::shared_ptr<Catalog> catalog;
-    Verify verify;
-  };
   // The engine uses these readers.
-  BatchPlanner(std::unique_ptr<Readers> readers, std::unique_ptr<BatchEngine> engine, With with)
-      : with_(std::move(with)), readers_(std::move(readers)), engine_(std::move(engine)) {}
+  BatchPlanner(std::unique_ptr<Readers> readers, std::unique_ptr<BatchEngine> engine, StatsBoard& board,
+               std::shared_ptr<Catalog> catalog, Verify verify)
+      : planning_{*readers, board, std::move(catalog), verify},
+        readers_(std::move(readers)),
+        engine_(std::move(engine)) {}
   ~BatchPlanner() { stop(nullptr); }
   BatchPlanner(const BatchPlanner&) = delete;
   BatchPlanner& operator=(const BatchPlanner&) = delete;
@@ -36,7 +34,7 @@ class BatchPlanner {
   bool stop(const std::shared_ptr<void>& keep) noexcept;
 
  private:
-  With with_;
+  const Planning planning_;
   std::unique_ptr<Readers> readers_;
   std::unique_ptr<BatchEngine> engine_;
 };

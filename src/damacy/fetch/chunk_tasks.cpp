@@ -164,7 +164,7 @@ bool ChunkTasks::end_read() noexcept {
 
 // What was read must still be what is there, or rows could mix two versions of an object.
 void ChunkTasks::check_last_read() {
-  if (with_.readers == nullptr || StorageWatch::current() != nullptr)
+  if (StorageWatch::current() != nullptr)
     check_unchanged();
   else
     check_elsewhere();
@@ -174,7 +174,7 @@ void ChunkTasks::check_last_read() {
 void ChunkTasks::check_elsewhere() noexcept {
   try {
     const auto task = std::make_shared<Task<ChunkTasks>>(shared_from_this());
-    with_.readers->run_blocking(std::make_shared<Checking>(task->job()), 1, 1, [task] { task->end(); });
+    with_.readers.run_blocking(std::make_shared<Checking>(task->job()), 1, 1, [task] { task->end(); });
   } catch (const std::bad_alloc&) {  // nothing was asked
     fail_all(current_error());
   }

@@ -26,7 +26,7 @@ class ChunkTasks final : public Job,
  public:
   using Where = ChunkPlace;
   struct With {
-    Readers* readers;  // null: the caller may wait for storage
+    Readers& readers;
     StatsBoard& board;
     std::shared_ptr<Catalog> catalog;
     Verify verify = Verify::needed;

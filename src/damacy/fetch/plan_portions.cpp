@@ -57,7 +57,7 @@ void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, st
     ChunkTasks& tasks;
     ~Close() { tasks.planned(); }
   } close{*tasks};
-  if (!open_shards(*with.readers, tasks, stop)) throw closed_meanwhile();
+  if (!open_shards(with.readers, tasks, stop)) throw closed_meanwhile();
   tasks->find_chunks();
   planning += watch.elapsed();
   each(tasks);

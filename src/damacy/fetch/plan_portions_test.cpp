@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "damacy/core/clock.h"
+#include "damacy/fetch/readers.h"
 #include "support/log_records.h"
 
 namespace damacy {
@@ -44,11 +46,12 @@ std::pair<std::int64_t, std::size_t> skipped_and_logged(const std::function<void
 }
 
 TEST(SkippedBatch, that_a_close_ends_before_it_is_planned_skips_nothing) {
+  Readers readers({.readers = 1, .readers_at_once = 1, .blocking = 1}, std::make_shared<SteadyClock>());
   StatsBoard board;
   std::stop_source closed;
   closed.request_stop();
   const auto plan = [&](const Task<BatchJob>& job) {
-    plan_portions(job, {nullptr, board, nullptr, Verify::needed}, closed.get_token(), [](const auto&) { FAIL(); });
+    plan_portions(job, {readers, board, nullptr, Verify::needed}, closed.get_token(), [](const auto&) { FAIL(); });
   };
   EXPECT_EQ(skipped_and_logged(plan, board), std::pair(std::int64_t{0}, std::size_t{0}));
 }

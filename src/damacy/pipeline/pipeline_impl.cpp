@@ -114,8 +114,7 @@ void PipelineImpl::bind() {
 std::shared_ptr<BatchPlanner> PipelineImpl::make_production(const MemoryPlan& plan) {
   auto readers = std::make_unique<Readers>(plan.threads, around.clock);
   auto engine = make_engine(plan, *readers);
-  return std::make_shared<BatchPlanner>(std::move(readers), std::move(engine),
-                                        BatchPlanner::With{board, catalog, config.verify});
+  return std::make_shared<BatchPlanner>(std::move(readers), std::move(engine), board, catalog, config.verify);
 }
 
 std::unique_ptr<BatchEngine> PipelineImpl::make_engine(const MemoryPlan& plan, Readers& readers) {
