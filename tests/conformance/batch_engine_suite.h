@@ -19,7 +19,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "damacy/batch/batch_engine.h"
 #include "damacy/batch/batch_job.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/memory_plan.h"
@@ -27,6 +26,7 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/task.h"
 #include "damacy/device/device.h"
+#include "damacy/fetch/batch_engine.h"
 #include "damacy/fetch/batch_planner.h"
 #include "damacy/zarr/catalog.h"
 #include "support/tiny_zarr.h"

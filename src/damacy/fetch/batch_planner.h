@@ -5,7 +5,7 @@
 #include <memory>
 #include <stop_token>
 
-#include "damacy/batch/batch_engine.h"
+#include "damacy/fetch/batch_engine.h"
 #include "damacy/fetch/plan_portions.h"
 #include "damacy/fetch/readers.h"
 

@@ -3,9 +3,9 @@
 // borrowed piece by piece.
 #pragma once
 
-#include "damacy/batch/batch_engine.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/device/arena.h"
+#include "damacy/fetch/batch_engine.h"
 #include "damacy/fetch/chunk_share.h"
 #include "damacy/fetch/readers.h"
 

@@ -1,5 +1,5 @@
 // The engines under their contract: on the cores, on host devices, and on a GPU where there is one.
-#include "damacy/batch/batch_engine.h"
+#include "damacy/fetch/batch_engine.h"
 
 #include "conformance/batch_engine_suite.h"
 #include "damacy/batch/memory_plan.h"

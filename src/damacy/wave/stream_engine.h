@@ -6,11 +6,11 @@
 
 #include <memory>
 
-#include "damacy/batch/batch_engine.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
 #include "damacy/device/device.h"
+#include "damacy/fetch/batch_engine.h"
 #include "damacy/fetch/readers.h"
 
 namespace damacy {

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <memory>
 
-#include "damacy/batch/batch_engine.h"
 #include "damacy/batch/memory_plan.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
@@ -16,6 +15,7 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 #include "damacy/device/device.h"
+#include "damacy/fetch/batch_engine.h"
 #include "damacy/wave/wave.h"
 
 namespace damacy {
