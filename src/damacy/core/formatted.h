@@ -9,14 +9,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "damacy/core/host_device_macro.h"
 #include "damacy/core/text.h"
-
-// nvcc 12 fails on a consteval constructor: in CUDA sources the placeholders are counted when the message is made.
-#ifdef __CUDACC__
-#define DAMACY_CONSTEVAL constexpr
-#else
-#define DAMACY_CONSTEVAL consteval
-#endif
 
 namespace damacy {
 namespace detail {
