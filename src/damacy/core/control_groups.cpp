@@ -6,6 +6,8 @@
 #include <fstream>
 #include <utility>
 
+#include "damacy/core/text.h"
+
 namespace damacy {
 namespace {
 
@@ -21,13 +23,6 @@ std::string_view take_until(std::string_view& text, char end) {
   const std::string_view part = text.substr(0, at);
   text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
   return part;
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpaces = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kSpaces);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
 }
 
 bool has_word(std::string_view words, std::string_view wanted) {

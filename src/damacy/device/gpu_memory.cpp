@@ -5,6 +5,8 @@
 
 #include <dlfcn.h>
 
+#include "damacy/core/text.h"
+
 namespace damacy {
 namespace {
 
@@ -52,12 +54,6 @@ class Nvml final : public GpuMemory {
   int (*by_uuid_)(const char*, void**) = nullptr;
   int (*memory_)(void*, MemoryInfo*) = nullptr;
 };
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  return first == std::string_view::npos ? std::string_view()
-                                         : text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 // The `ordinal`-th of the words; empty if there are not so many.
 std::string_view word_of(std::string_view words, unsigned ordinal) {

@@ -16,6 +16,7 @@
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/text.h"
 
 namespace damacy {
 namespace {
@@ -37,12 +38,6 @@ std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
-  return text;
 }
 
 std::optional<std::int64_t> integer(std::string_view text) {
