@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "damacy/device/device.h"
+#include "support/forwarding_device.h"
 #include "sweeps/failing_new.h"
 
 namespace damacy::testing {
@@ -89,30 +90,20 @@ class SparedAlloc final : public Alloc {
   const std::shared_ptr<Alloc> inner_;
 };
 
-class SparedDevice final : public Device {
+class SparedDevice final : public ForwardingDevice {
  public:
-  explicit SparedDevice(std::shared_ptr<Device> inner)
-      : inner_(std::move(inner)),
-        device_memory_(std::make_shared<SparedAlloc>(inner_->device_memory())),
-        pinned_memory_(std::make_shared<SparedAlloc>(inner_->pinned_memory())) {}
-  std::string name() const override { return inner_->name(); }
-  int index() const noexcept override { return inner_->index(); }
-  bool is_host() const noexcept override { return inner_->is_host(); }
+  explicit SparedDevice(std::shared_ptr<Device> device)
+      : ForwardingDevice(std::move(device)),
+        device_memory_(std::make_shared<SparedAlloc>(inner().device_memory())),
+        pinned_memory_(std::make_shared<SparedAlloc>(inner().pinned_memory())) {}
   std::shared_ptr<Alloc> device_memory() override { return device_memory_; }
   std::shared_ptr<Alloc> pinned_memory() override { return pinned_memory_; }
-  std::optional<Memory> memory() override { return inner_->memory(); }
   std::unique_ptr<Stream> make_stream() override {
     const Spared spared;
-    return std::make_unique<SparedStream>(inner_->make_stream());
+    return std::make_unique<SparedStream>(inner().make_stream());
   }
-  void check_usable() override { inner_->check_usable(); }
-  std::optional<Event> try_fence(std::uint64_t stream) override { return inner_->try_fence(stream); }
-  Event fence_event(std::uint64_t event) override { return inner_->fence_event(event); }
-  Event fence_all(bool spare_captures) override { return inner_->fence_all(spare_captures); }
-  void make_wait(std::uint64_t stream, const Event& event) override { inner_->make_wait(stream, event); }
 
  private:
-  const std::shared_ptr<Device> inner_;
   const std::shared_ptr<Alloc> device_memory_, pinned_memory_;
 };
 

@@ -14,6 +14,7 @@
 #include "damacy/device/host_device.h"
 #include "damacy/device/ordered_alloc.h"
 #include "damacy/pipeline/pipeline.h"
+#include "support/forwarding_device.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {
@@ -59,27 +60,14 @@ class CountingAlloc final : public Alloc {
 };
 
 // A lazy host device that counts its two kinds of memory.
-class CountedDevice final : public Device {
+class CountedDevice final : public testing::ForwardingDevice {
  public:
-  std::string name() const override { return inner_->name(); }
-  int index() const noexcept override { return inner_->index(); }
-  bool is_host() const noexcept override { return true; }
+  CountedDevice() : ForwardingDevice(make_host_device({.kind = HostOrder::Kind::lazy})) {}
   std::shared_ptr<Alloc> device_memory() override { return device; }
   std::shared_ptr<Alloc> pinned_memory() override { return pinned; }
-  std::optional<Memory> memory() override { return inner_->memory(); }
-  std::unique_ptr<Stream> make_stream() override { return inner_->make_stream(); }
-  void check_usable() override { inner_->check_usable(); }
-  std::optional<Event> try_fence(std::uint64_t stream) override { return inner_->try_fence(stream); }
-  Event fence_event(std::uint64_t event) override { return inner_->fence_event(event); }
-  Event fence_all(bool spare_captures) override { return inner_->fence_all(spare_captures); }
-  void make_wait(std::uint64_t stream, const Event& event) override { inner_->make_wait(stream, event); }
 
- private:
-  const std::shared_ptr<Device> inner_ = make_host_device({.kind = HostOrder::Kind::lazy});
-
- public:
-  const std::shared_ptr<CountingAlloc> device = std::make_shared<CountingAlloc>(inner_->device_memory());
-  const std::shared_ptr<CountingAlloc> pinned = std::make_shared<CountingAlloc>(inner_->pinned_memory());
+  const std::shared_ptr<CountingAlloc> device = std::make_shared<CountingAlloc>(inner().device_memory());
+  const std::shared_ptr<CountingAlloc> pinned = std::make_shared<CountingAlloc>(inner().pinned_memory());
 };
 
 class HeldMemory : public ::testing::Test {
