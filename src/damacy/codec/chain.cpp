@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "damacy/codec/blosc.h"
@@ -24,21 +25,6 @@ namespace {
 
 constexpr std::uint64_t kChecksumBytes = 4;
 
-const char* detail_of(CodecId id) noexcept {
-  switch (id) {
-    case CodecId::crc32:
-      return "crc32: stored checksum";
-    case CodecId::adler32:
-      return "adler32: stored checksum";
-    case CodecId::fletcher32:
-      return "fletcher32: stored checksum";
-    case CodecId::lookup3:
-      return "jenkins_lookup3: stored checksum";
-    default:
-      return "crc32c: stored checksum";
-  }
-}
-
 // Memory for a stage between two codecs; only ever grows.
 class StageBuffer {
  public:
@@ -56,19 +42,44 @@ class StageBuffer {
   std::uint64_t capacity_ = 0;
 };
 
-std::uint32_t checksum_of(const CodecSpec& codec, ByteSpan bytes) noexcept {
+// The switches over CodecId list every codec, so that the compiler reports a new one that they lack.
+
+DecodeResult not_a(const char* kind, const CodecSpec& codec) noexcept {
+  return failed(DecodeStatus::unsupported, kind, static_cast<std::uint64_t>(codec.id));
+}
+
+struct Checksum {
+  std::uint32_t value;
+  const char* detail;  // of an error, if another one is stored
+};
+
+std::optional<Checksum> checksum_of(const CodecSpec& codec, ByteSpan bytes) noexcept {
   switch (codec.id) {
+    case CodecId::crc32c:
+      return Checksum{crc32c(bytes), "crc32c: stored checksum"};
     case CodecId::crc32:
-      return crc32(bytes);
+      return Checksum{crc32(bytes), "crc32: stored checksum"};
     case CodecId::adler32:
-      return adler32(bytes);
+      return Checksum{adler32(bytes), "adler32: stored checksum"};
     case CodecId::fletcher32:
-      return fletcher32(bytes);
+      return Checksum{fletcher32(bytes), "fletcher32: stored checksum"};
     case CodecId::lookup3:
-      return lookup3(bytes, codec.seed);
-    default:
-      return crc32c(bytes);
+      return Checksum{lookup3(bytes, codec.seed), "jenkins_lookup3: stored checksum"};
+    case CodecId::zstd:
+    case CodecId::blosc:
+    case CodecId::gzip:
+    case CodecId::zlib:
+    case CodecId::lz4:
+    case CodecId::bz2:
+    case CodecId::lzma:
+    case CodecId::shuffle:
+    case CodecId::packbits:
+    case CodecId::delta:
+    case CodecId::fixed_scale_offset:
+    case CodecId::cast:
+      break;
   }
+  return std::nullopt;
 }
 
 // Verifies and removes four bytes.
@@ -79,8 +90,9 @@ DecodeResult strip_checksum(const CodecSpec& codec, ByteSpan& bytes) noexcept {
   const ByteSpan stored_at = at_start ? bytes.first(kChecksumBytes) : bytes.last(kChecksumBytes);
   const ByteSpan payload = at_start ? bytes.subspan(kChecksumBytes) : bytes.first(bytes.size() - kChecksumBytes);
   const std::uint32_t stored = detail::read_le32(stored_at.data());
-  const std::uint32_t computed = checksum_of(codec, payload);
-  if (stored != computed) return failed(DecodeStatus::checksum, detail_of(codec.id), stored, computed);
+  const std::optional<Checksum> computed = checksum_of(codec, payload);
+  if (!computed) return not_a("not a checksum", codec);
+  if (stored != computed->value) return failed(DecodeStatus::checksum, computed->detail, stored, computed->value);
   bytes = payload;
   return {};
 }
@@ -95,9 +107,23 @@ DecodeResult undo_filter(const CodecSpec& codec, ByteSpan in, MutableByteSpan ou
       return decode_delta(codec.types, in, out);
     case CodecId::fixed_scale_offset:
       return decode_scaled(codec.types, codec.scaling, in, out);
-    default:
+    case CodecId::cast:
       return decode_cast(codec.types, in, out);
+    case CodecId::zstd:
+    case CodecId::blosc:
+    case CodecId::gzip:
+    case CodecId::zlib:
+    case CodecId::lz4:
+    case CodecId::bz2:
+    case CodecId::lzma:
+    case CodecId::crc32c:
+    case CodecId::crc32:
+    case CodecId::adler32:
+    case CodecId::fletcher32:
+    case CodecId::lookup3:
+      break;
   }
+  return not_a("not a filter", codec);
 }
 
 DecodeResult check_bound(std::uint64_t encoded, std::uint64_t decoded) noexcept {
@@ -185,10 +211,19 @@ struct DecodeContext::State {
         return bzip2.decode(encoded, out);
       case CodecId::lzma:
         return lzma.decode(codec.lzma, encoded, out);
-      default:
+      case CodecId::crc32c:
+      case CodecId::crc32:
+      case CodecId::adler32:
+      case CodecId::fletcher32:
+      case CodecId::lookup3:
+      case CodecId::shuffle:
+      case CodecId::packbits:
+      case CodecId::delta:
+      case CodecId::fixed_scale_offset:
+      case CodecId::cast:
         break;
     }
-    return failed(DecodeStatus::unsupported, "not a compressor", static_cast<std::uint64_t>(codec.id));
+    return not_a("not a compressor", codec);
   }
 
   // A codec between others: at most `bound` bytes, exactly as many as the frame declares where it does.
