@@ -1,4 +1,4 @@
-"""`MemoryPlan`: what a pipeline takes or may take, by part. Knows names and texts; the native library has the sizes."""
+"""`MemoryPlan`: the parts of a pipeline's memory, with sums and a table. The native library computes the sizes."""
 
 from __future__ import annotations
 

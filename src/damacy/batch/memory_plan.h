@@ -1,7 +1,7 @@
-// Every size that a pipeline takes or may take, and how many threads it starts, from its settings and the machine.
-// Pure: what the engines allocate, what errors name, and what `Config.memory()`, `damacy doctor` and the documentation
-// show are these numbers. Not in it, because arrays decide: memory of codecs (two more decoded chunks a reader where a
-// chain has several codecs, more for LZMA), records of chunks and rows in production, thread stacks, a GPU's context.
+// Computes the memory of a pipeline, part by part, and its number of threads from the settings and the machine. Pure.
+// Engines allocate these sizes. Errors, `Config.memory()`, `damacy doctor` and the documentation show them. Without
+// memory that depends on the arrays: of codecs (two more decoded chunks for each reader if a chain has several codecs,
+// more for LZMA), records of chunks and rows in production. Also without thread stacks and a GPU's context.
 #pragma once
 
 #include <algorithm>

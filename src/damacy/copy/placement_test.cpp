@@ -1,4 +1,4 @@
-// The copiers' contract, and placements of more axes than a placement has: one record, run as it is or in portions.
+// Runs the copiers' suite. Also tests deep placements: of more axes than a `Placement` has, run whole or in portions.
 #include "damacy/copy/placement.h"
 
 #include <cstring>
