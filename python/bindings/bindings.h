@@ -98,6 +98,7 @@ void bind_plan(nb::module_& m);
 void bind_memory_blocks(nb::module_& m);
 void bind_memory_plan(nb::module_& m);
 void bind_selection_reads(nb::module_& m);
+void stop_device_reads() noexcept;  // after the readers of selections
 
 // The Python exception object for an Error, made by damacy._core.errors.make_error, which has the table of classes.
 nb::object exception_of(const Error& error);

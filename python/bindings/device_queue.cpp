@@ -12,6 +12,7 @@
 #include "buffer_view.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
+#include "damacy/core/machine.h"
 #include "damacy/core/mutex.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
@@ -48,46 +49,73 @@ class AllReads {
   std::shared_ptr<DeviceReads> get(int device) {
     const auto queue = queue_of(device);
     const Lock lock(mutex_);
+    leave_parents();
     auto& reads = reads_[device];
-    if (!reads)
-      reads = std::make_shared<DeviceReads>(queue->share_device(), make_cuda_stream_decoder(), make_cuda_copier(),
-                                            DeviceReads::Sizes{});
+    if (!reads) {
+      const Machine machine = read_machine();
+      reads = std::make_shared<DeviceReads>(DeviceParts{plan_device_reads(machine), queue->share_device(),
+                                                        make_cuda_stream_decoder(), make_cuda_copier(),
+                                                        bytes_worth_a_device(machine.cores),
+                                                        /*never_more_than_stored=*/true});
+    }
     return reads;
   }
   // For tests: a lazy host device, on which every missing wait gives wrong bytes.
   std::shared_ptr<DeviceReads> lazy(std::size_t slab) {
     const Lock lock(mutex_);
+    leave_parents();
     auto& reads = reads_[-1 - static_cast<int>(slab)];
     if (!reads) {
-      const DeviceReads::Sizes sizes{
-          .slots = 2, .slab = slab, .images = 4 << 20, .destination = 4 * slab, .scratch = 4 << 20};
-      reads = std::make_shared<DeviceReads>(make_host_device({.kind = HostOrder::Kind::lazy}),
-                                            make_host_stream_decoder(), make_host_copier(), sizes);
+      Config config;
+      config.host_buffer_bytes = 4 << 20;
+      config.device_buffer_bytes = 8 << 20;
+      Machine machine;
+      machine.gpu = true;
+      DeviceParts parts{plan_memory(config, machine), make_host_device({.kind = HostOrder::Kind::lazy}),
+                        make_host_stream_decoder(), make_host_copier()};
+      parts.plan.waves.slab = slab;
+      reads = std::make_shared<DeviceReads>(std::move(parts));
     }
     return reads;
   }
-  nb::dict counters(bool reset) {
+  std::vector<std::shared_ptr<DeviceReads>> all() {
     const Lock lock(mutex_);
-    std::int64_t bytes = 0, copies = 0;
-    for (const auto& [device, reads] : reads_) {
-      auto& c = reads->counters();
-      bytes += reset ? c.h2d_bytes.exchange(0) : c.h2d_bytes.load();
-      copies += reset ? c.h2d_copies.exchange(0) : c.h2d_copies.load();
-    }
-    nb::dict out;
-    out["h2d_bytes"] = bytes;
-    out["h2d_copies"] = copies;
-    return out;
+    leave_parents();
+    std::vector<std::shared_ptr<DeviceReads>> found;
+    for (const auto& [device, reads] : reads_) found.push_back(reads);
+    return found;
   }
 
  private:
+  // A forked child does not have its parent's threads and cannot join them.
+  void leave_parents() DAMACY_REQUIRES(mutex_) {
+    if (epoch_ == fork_epoch()) return;
+    static_cast<void>(new auto(std::move(reads_)));
+    reads_.clear();
+    epoch_ = fork_epoch();
+  }
+
   Mutex mutex_;
+  std::uint64_t epoch_ DAMACY_GUARDED_BY(mutex_) = fork_epoch();
   std::map<int, std::shared_ptr<DeviceReads>> reads_ DAMACY_GUARDED_BY(mutex_);
 };
 
 AllReads& all_reads() {
   static auto* const all = new AllReads;
   return *all;
+}
+
+nb::dict device_read_counters(bool reset) {
+  DeviceReads::Counters sum;
+  for (const auto& reads : all_reads().all()) {
+    const DeviceReads::Counters one = reads->counters(reset);
+    sum.h2d_bytes += one.h2d_bytes;
+    sum.h2d_copies += one.h2d_copies;
+  }
+  nb::dict out;
+  out["h2d_bytes"] = sum.h2d_bytes;
+  out["h2d_copies"] = sum.h2d_copies;
+  return out;
 }
 
 std::span<std::byte> bytes_at(std::uint64_t address, std::uint64_t size) {
@@ -140,6 +168,10 @@ MemoryBlock device_block(const std::shared_ptr<DeviceQueue>& queue, std::uint64_
 
 }  // namespace
 
+void stop_device_reads() noexcept {
+  for (const auto& reads : all_reads().all()) reads->stop();
+}
+
 void bind_device_queue(nb::module_& m) {
   nb::class_<DeviceQueue>(m, "DeviceQueue")
       .def("upload",
@@ -175,7 +207,7 @@ void bind_device_queue(nb::module_& m) {
   m.def(
       "lazy_device_reads", [](std::size_t slab) { return all_reads().lazy(slab); }, nb::arg("slab"),
       "For tests: a lazy host device, which does each operation as late as possible.");
-  m.def("device_read_counters", [](bool reset) { return all_reads().counters(reset); }, nb::arg("reset") = false);
+  m.def("device_read_counters", &device_read_counters, nb::arg("reset") = false);
   m.def("device_block", &device_block, nb::arg("queue"), nb::arg("size"));
   m.def(
       "current_cuda_device",

@@ -32,15 +32,15 @@ constexpr std::size_t kOpenFiles = 256;
 // last reference to one may be dropped on one of its own threads.
 class Workers {
  public:
-  std::shared_ptr<ReadWorkers> get(std::size_t threads) {
+  std::shared_ptr<SelectionReaders> get(std::size_t threads) {
     leave_parents();
     auto& found = by_threads_[std::max<std::size_t>(threads, 1)];
-    if (!found) found = std::make_shared<ReadWorkers>(std::max<std::size_t>(threads, 1), indices_);
+    if (!found) found = std::make_shared<SelectionReaders>(std::max<std::size_t>(threads, 1), indices_);
     return found;
   }
-  std::vector<std::shared_ptr<ReadWorkers>> all() {
+  std::vector<std::shared_ptr<SelectionReaders>> all() {
     leave_parents();
-    std::vector<std::shared_ptr<ReadWorkers>> found;
+    std::vector<std::shared_ptr<SelectionReaders>> found;
     for (const auto& [threads, one] : by_threads_) found.push_back(one);
     return found;
   }
@@ -62,7 +62,7 @@ class Workers {
 
   std::uint64_t epoch_ = fork_epoch();
   IndexCache indices_;
-  std::map<std::size_t, std::shared_ptr<ReadWorkers>> by_threads_;
+  std::map<std::size_t, std::shared_ptr<SelectionReaders>> by_threads_;
 };
 
 Workers& workers() {                        // the GIL is held
@@ -189,11 +189,11 @@ nb::list ranges(const SelectionPlan& plan, const std::string& key, const nb::byt
 
 std::shared_ptr<SelectionRead> start(SelectionPlan& plan, std::shared_ptr<Store> store, bool keeps_indices,
                                      std::size_t threads, std::shared_ptr<EventFd> event_fd, std::uint64_t number,
-                                     std::shared_ptr<DeviceReads> reads, DeviceQueue* queue) {
+                                     DeviceReads* reads, DeviceQueue* queue) {
   SelectionRequest request = plan.take();
   request.store = std::move(store);
   request.keeps_indices = keeps_indices;
-  request.device = std::move(reads);
+  request.device = reads;  // it lives as long as the process
   if (queue != nullptr) {
     const GilRelease unlocked;
     request.after.push_back(queue->record());
@@ -281,12 +281,13 @@ void bind_selection_reads(nb::module_& m) {
   m.def("abandon_overdue_reads", [] {
     const auto all = workers().all();
     const GilRelease unlocked;
-    for (const auto& one : all) one->abandon_overdue();
+    for (const auto& one : all) one->threads().abandon_overdue();
   });
   m.def("stop_reads", [] {
     const auto all = workers().all();
     const GilRelease unlocked;
-    for (const auto& one : all) one->stop();
+    for (const auto& one : all) one->threads().stop(nullptr);
+    stop_device_reads();
   });
 }
 

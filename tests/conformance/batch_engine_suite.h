@@ -90,7 +90,7 @@ class BatchEngineSuite : public ::testing::Test {
     job->start({[this](BatchJob& claimer) { return lend(claimer); }, [this](BatchJob& settled) { settle(settled); }},
                engine->rows(), board_);
     const Task task(job);
-    if (!engine->runs_ahead()) job->claim_slot();
+    if (!engine->runs_ahead()) job->claim();
     planner->produce(task, stop);
     return job;
   }

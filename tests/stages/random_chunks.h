@@ -9,10 +9,10 @@
 #include <cstring>
 #include <vector>
 
-#include "damacy/batch/place.h"
 #include "damacy/codec/chain.h"
 #include "damacy/codec/detail/blosc_writer.h"
 #include "damacy/codec/gpu_zstd/test_frames.h"
+#include "damacy/codec/ranges.h"
 #include "damacy/copy/block_copy.h"
 
 namespace damacy::stages {

@@ -35,8 +35,9 @@ void BatchJob::start(Owner owner, RowWriter& writer, StatsBoard& board) {
   owner_ = std::move(owner);
 }
 
-void BatchJob::claim_slot() {
+std::span<const Event> BatchJob::claim() {
   if (!loan_) loan_ = owner_.lend(*this);
+  return loan_->ready();
 }
 
 void BatchJob::settle() noexcept {
@@ -52,6 +53,14 @@ void BatchJob::read_ended() noexcept {
 std::chrono::steady_clock::time_point BatchJob::reads_ended() const noexcept {
   if (open_reads_ > 0) return std::chrono::steady_clock::now();
   return std::chrono::steady_clock::time_point(std::chrono::steady_clock::duration(reads_ended_ns_.load()));
+}
+
+std::span<std::byte> BatchJob::memory() const noexcept {
+  return loan_->memory().first(static_cast<std::size_t>(row_bytes()) * rows_.size());
+}
+
+BlockCopy BatchJob::fill_of_row(std::size_t row) const {
+  return fill_of_box(rows_[row].box, row_box(row), {rows_[row].array->dtype(), shape_.dtype, false});
 }
 
 std::span<std::byte> BatchJob::row_memory(std::size_t row) const noexcept {

@@ -17,6 +17,8 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/task.h"
 #include "damacy/plan/batch_plan.h"
+#include "damacy/plan/destination.h"
+#include "damacy/zarr/box_copy.h"
 
 namespace damacy {
 
@@ -30,7 +32,7 @@ class RowWriter {
   virtual void move_row(BatchJob& job, std::size_t from, std::size_t to) = 0;  // they do not overlap
 };
 
-class BatchJob final : public Job {
+class BatchJob final : public Job, public Destination {
  public:
   struct Shape {
     std::int64_t id;
@@ -55,19 +57,24 @@ class BatchJob final : public Job {
   };
   // Before the first task.
   void start(Owner owner, RowWriter& writer, StatsBoard& board);
-  // Before the first write; one thread. From here on the batch is in production.
-  void claim_slot();
+  // Waits for a slot; from here on the batch is in production.
+  std::span<const Event> claim() override;
 
   void read_begins() noexcept { ++open_reads_; }
   void read_ended() noexcept;
   std::chrono::steady_clock::time_point reads_ended() const noexcept;  // now, while reads are outstanding
 
-  std::span<std::byte> row_memory(std::size_t row) const noexcept;  // an address on the batch's device
-  // The events that must have passed before the first write.
-  std::span<const Event> slot_ready() const noexcept { return loan_->ready(); }
+  std::span<std::byte> memory() const noexcept override;  // all rows
+  std::span<std::byte> row_memory(std::size_t row) const noexcept;
   std::int64_t row_bytes() const noexcept { return row_elements_ * static_cast<std::int64_t>(size_of(shape_.dtype)); }
   const Dims& row_strides() const noexcept { return row_strides_; }  // bytes
-  void placed(std::size_t row, std::int64_t elements) noexcept {
+  // Where a row lies in memory().
+  BoxMemory row_box(std::size_t row) const noexcept {
+    return {rows_[row].box, row_strides_, static_cast<std::int64_t>(row) * row_bytes()};
+  }
+  // Fills a row with its array's fill value.
+  BlockCopy fill_of_row(std::size_t row) const;
+  void placed(std::uint32_t row, std::int64_t elements) noexcept override {
     placed_[row].fetch_add(elements, std::memory_order_relaxed);
   }
   // If several chunks of a row fail, the error of the first chunk is kept, so that equal input gives equal errors.

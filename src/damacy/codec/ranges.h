@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace damacy {
 
@@ -24,6 +25,19 @@ struct ByteRange {
     if (begin >= end) return true;
   }
   return false;
+}
+
+// Sorts, and merges what overlaps or touches.
+inline void merge_ranges(std::vector<ByteRange>& ranges) {
+  std::ranges::sort(ranges, {}, &ByteRange::begin);
+  std::size_t kept = 0;
+  for (const ByteRange& range : ranges) {
+    if (kept > 0 && range.begin <= ranges[kept - 1].end)
+      ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
+    else
+      ranges[kept++] = range;
+  }
+  ranges.resize(kept);
 }
 
 }  // namespace damacy

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/device/host_device.h"
+#include "fakes/shallow_copier.h"
 
 namespace damacy {
 namespace {
@@ -60,6 +61,22 @@ TEST_P(QueueOnDevice, work_that_it_waits_for_comes_first) {
   queue.copy(bytes(500), a.bytes(), at(b));
   queue.record().wait();
   expect_all(b.bytes(), 6);
+}
+
+// A transpose of 12 axes of two elements, which a copier like this takes in portions.
+TEST_P(QueueOnDevice, copies_of_many_axes_are_made_in_portions) {
+  DeviceQueue shallow(device, std::make_unique<testing::ShallowCopier>());
+  const HostBuffer in = shallow.allocate(1 << 12), out = shallow.allocate(1 << 12);
+  std::vector<std::byte> elements(1 << 12), wanted(1 << 12), found(1 << 12);
+  for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<std::byte>(i * 7 + i / 251);
+  BlockCopy transpose;
+  transpose.rank = 12;
+  for (int i = 0; i < 12; ++i) transpose.axes[static_cast<std::size_t>(i)] = {2, 1 << i, 1 << (11 - i)};
+  run_block_copy(transpose, elements, wanted);
+  shallow.upload(in.bytes(), elements);
+  shallow.copy(transpose, in.bytes(), at(out));
+  shallow.download(found, out.bytes());
+  EXPECT_EQ(found, wanted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, QueueOnDevice, ::testing::Values(HostOrder::Kind::lazy, HostOrder::Kind::random),

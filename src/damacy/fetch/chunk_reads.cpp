@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <utility>
 
-#include "damacy/batch/place.h"
 #include "damacy/core/coalesce.h"
 #include "damacy/device/trace.h"
+#include "damacy/zarr/decode_error.h"
 
 namespace damacy {
 
-void find_reads(const LocatedChunks& chunks, std::uint32_t first, std::uint32_t count,
-                const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads) {
+namespace {
+
+void add_reads(const LocatedChunks& chunks, const LocatedChunks::Group& group,
+               const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads) {
   std::vector<Piece> pieces;
-  for (std::uint32_t c = first; c < first + count; ++c) {
+  for (std::uint32_t c = group.first; c < group.first + group.count; ++c) {
     const ChunkPlace& where = chunks.where(c);
     if (where.failed) continue;
     if (where.missing)
@@ -33,24 +35,24 @@ void find_reads(const LocatedChunks& chunks, std::uint32_t first, std::uint32_t 
   }
 }
 
-ChunkReads find_reads(const LocatedChunks& chunks, const BatchPlan& plan,
-                      const std::function<bool(std::uint32_t)>& elsewhere) {
+}  // namespace
+
+ChunkReads find_reads(const LocatedChunks& chunks, const std::function<bool(std::uint32_t)>& elsewhere) {
   ChunkReads reads;
-  for (const PlannedShard& shard : plan.shards)
-    find_reads(chunks, shard.first_chunk, shard.chunk_count, elsewhere, reads);
+  for (const LocatedChunks::Group& group : chunks.groups()) add_reads(chunks, group, elsewhere, reads);
   return reads;
 }
 
-DecodeResult decode_chunk(EncodedChunks& tasks, std::size_t chunk, std::span<const std::byte> packed,
+DecodeResult decode_chunk(WantedChunks& chunks, std::size_t chunk, std::span<const std::byte> packed,
                           std::span<const ByteRange> available, std::span<const ByteRange> needed,
                           std::span<std::byte> decoded, DecodeContext& context) {
-  const CodecChain& codecs = tasks.metadata_of(chunk).codecs;
+  const CodecChain& codecs = chunks.metadata_of(chunk).codecs;
   const TraceRange stage("damacy decode on a core");
   const Stopwatch watch;
   const DecodeResult result = available.empty() ? codecs.decode(packed, decoded, needed, context)
                                                 : codecs.decode_partial(packed, available, decoded, needed, context);
   if (result.status != DecodeStatus::need_more || available.empty())
-    tasks.count_decode(watch.elapsed(), packed.size(), decoded.size());
+    chunks.count_decode(watch.elapsed(), packed.size(), decoded.size());
   return result;
 }
 
@@ -60,19 +62,26 @@ void count_read(StatsBoard& board, StatsBoard::Span time, std::uint64_t bytes, s
   board.add(&Stats::bytes_read, static_cast<std::int64_t>(bytes));
 }
 
+ReadBuffer take_buffer(Arena& arena, std::uint64_t bytes, std::stop_token stop) {
+  auto piece = StorageWatch::wait_behind([&] { return arena.take(bytes, std::move(stop)); });
+  const std::span<std::byte> memory = piece.bytes();
+  return {memory, std::make_shared<const Arena::Piece>(std::move(piece))};
+}
+
 namespace {
 
-Arena::Piece take_memory(Arena& arena, std::uint64_t bytes, std::stop_token stop) {
-  return StorageWatch::wait_behind([&] { return arena.take(bytes, std::move(stop)); });
+// Waits for memory do not rely on it until the read that may still write to it returns.
+void strand(const ReadBuffer& buffer, const Error& why) noexcept {
+  if (buffer.memory) buffer.memory->strand(why.where().key, why.where().store);
 }
 
 }  // namespace
 
 ChunkRunRead::ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run)
-    : task_(sink->tasks().new_task()), sink_(std::move(sink)), read_(sink_->tasks()), run_(std::move(run)) {}
+    : task_(sink->chunks().new_task()), sink_(std::move(sink)), read_(sink_->chunks()), run_(std::move(run)) {}
 
 void ChunkRunRead::abandon(const Error& why) noexcept {
-  staging_.strand(why.where().key, why.where().store);
+  strand(buffer_, why);
   read_.end();
   for (const std::uint32_t chunk : std::span(run_.chunks).subspan(next_)) sink_->fail_read(chunk, why);
   sink_->end();
@@ -81,21 +90,22 @@ void ChunkRunRead::abandon(const Error& why) noexcept {
 
 Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
   stop_ = stop;
-  const std::shared_ptr<Object>& object = sink_->tasks().object_with(run_.chunks.front());
+  sink_->chunks().check_wanted();
+  const std::shared_ptr<Object>& object = sink_->chunks().object_with(run_.chunks.front());
   try {
-    staging_ = take_memory(sink_->staging(), run_.bytes, std::move(stop));
+    buffer_ = sink_->buffer(run_.bytes, std::move(stop));
   } catch (const Error& error) {
     // Hung reads hold so much memory that there is room for single chunks at most.
     apart_ = run_.chunks.size() > 1 && error.where().reason == "deadline";
     if (!apart_) throw;
   }
   watch_ = {};
-  return {object, run_.offset, staging_.bytes()};
+  return {object, run_.offset, buffer_.bytes};
 }
 
 std::span<std::byte> ChunkRunRead::bytes_of_chunk(std::uint32_t chunk) const noexcept {
-  const ChunkPlace& where = sink_->tasks().where(chunk);
-  return staging_.bytes().subspan(where.offset - run_.offset, where.bytes);
+  const ChunkPlace& where = sink_->chunks().where(chunk);
+  return buffer_.bytes.subspan(where.offset - run_.offset, where.bytes);
 }
 
 void ChunkRunRead::take(std::size_t thread, std::uint32_t chunk) noexcept {
@@ -104,7 +114,7 @@ void ChunkRunRead::take(std::size_t thread, std::uint32_t chunk) noexcept {
 }
 
 void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* failure) {
-  EncodedChunks& tasks = sink_->tasks();
+  WantedChunks& chunks = sink_->chunks();
   if (failure == nullptr && apart_) {
     read_apart(thread, part);
     return read_.end();
@@ -114,25 +124,25 @@ void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* f
     return read_.end();
   }
   std::uint64_t wanted = 0;
-  for (const std::uint32_t chunk : run_.chunks) wanted += tasks.where(chunk).bytes;
-  count_read(tasks.board(), watch_.elapsed(), run_.bytes, wanted);
+  for (const std::uint32_t chunk : run_.chunks) wanted += chunks.where(chunk).bytes;
+  count_read(chunks.board(), watch_.elapsed(), run_.bytes, wanted);
   read_.end();
   while (next_ < run_.chunks.size()) take(thread, run_.chunks[next_]);
 }
 
 // Each chunk with memory of its own.
 void ChunkRunRead::read_apart(std::size_t thread, const Part& part) {
-  EncodedChunks& tasks = sink_->tasks();
+  WantedChunks& chunks = sink_->chunks();
   while (next_ < run_.chunks.size()) {
     const std::uint32_t chunk = run_.chunks[next_];
-    const ChunkPlace& where = tasks.where(chunk);
+    const ChunkPlace& where = chunks.where(chunk);
     const auto failed = failure_of([&] {
-      staging_ = {};  // a thread that holds memory must not wait for more
-      staging_ = take_memory(sink_->staging(), where.bytes, stop_);
+      buffer_ = {};  // a thread that holds memory must not wait for more
+      buffer_ = sink_->buffer(where.bytes, stop_);
       run_.offset = where.offset;
       watch_ = {};
-      part.object->read_exact(where.offset, staging_.bytes());
-      count_read(tasks.board(), watch_.elapsed(), where.bytes, where.bytes);
+      part.object->read_exact(where.offset, buffer_.bytes);
+      count_read(chunks.board(), watch_.elapsed(), where.bytes, where.bytes);
       take(thread, chunk);
     });
     if (!failed) continue;
@@ -148,7 +158,7 @@ void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const E
     const std::uint32_t chunk = run_.chunks[next_];
     const auto failed = failure_of([&] {
       if (!again) throw failure;
-      part.object->read_exact(sink_->tasks().where(chunk).offset, bytes_of_chunk(chunk));
+      part.object->read_exact(sink_->chunks().where(chunk).offset, bytes_of_chunk(chunk));
       take(thread, chunk);
     });
     if (!failed) continue;
@@ -158,10 +168,10 @@ void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const E
 }
 
 PartialRead::PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk)
-    : task_(sink->tasks().new_task()), sink_(std::move(sink)), read_(sink_->tasks()), chunk_(chunk) {}
+    : task_(sink->chunks().new_task()), sink_(std::move(sink)), read_(sink_->chunks()), chunk_(chunk) {}
 
 void PartialRead::abandon(const Error& why) noexcept {
-  staging_.strand(why.where().key, why.where().store);
+  strand(buffer_, why);
   if (!taken_) sink_->fail_read(chunk_, why);
   sink_->end();
   read_.end();
@@ -169,14 +179,14 @@ void PartialRead::abandon(const Error& why) noexcept {
 }
 
 Part PartialRead::prepare(std::size_t, std::stop_token stop) {
-  EncodedChunks& tasks = sink_->tasks();
-  const ChunkPlace& where = tasks.where(chunk_);
+  WantedChunks& chunks = sink_->chunks();
+  const ChunkPlace& where = chunks.where(chunk_);
   stop_ = stop;
-  staging_ = take_memory(sink_->staging(), where.bytes, std::move(stop));
+  buffer_ = sink_->buffer(where.bytes, std::move(stop));
   watch_ = {};
-  const bool raw = tasks.metadata_of(chunk_).codecs.is_raw();
+  const bool raw = chunks.metadata_of(chunk_).codecs.is_raw();
   const std::size_t head = raw ? 0 : std::min<std::size_t>(CodecChain::kHeadBytes, where.bytes);
-  return {tasks.object_with(chunk_), where.offset, staging_.bytes().first(head)};
+  return {chunks.object_with(chunk_), where.offset, buffer_.bytes.first(head)};
 }
 
 void PartialRead::complete(std::size_t thread, const Part& part, const Error* failure) {
@@ -190,32 +200,33 @@ void PartialRead::complete(std::size_t thread, const Part& part, const Error* fa
 
 bool PartialRead::take(std::size_t thread, std::span<const ByteRange> available) noexcept {
   taken_ = true;
-  if (sink_->take(thread, chunk_, staging_.bytes(), available, stop_)) return true;
+  if (sink_->take(thread, chunk_, buffer_.bytes, available, stop_)) return true;
   taken_ = false;
   return false;
 }
 
 void PartialRead::read(const Part& part, ByteRange range) {
   watch_ = {};
-  part.object->read_exact(part.offset + range.begin, staging_.bytes().subspan(range.begin, range.size()));
-  count_read(sink_->tasks().board(), watch_.elapsed(), range.size(), range.size());
+  part.object->read_exact(part.offset + range.begin, buffer_.bytes.subspan(range.begin, range.size()));
+  count_read(sink_->chunks().board(), watch_.elapsed(), range.size(), range.size());
 }
 
 void PartialRead::read_needed(std::size_t thread, const Part& part) {
-  EncodedChunks& tasks = sink_->tasks();
-  const ArrayMetadata& metadata = tasks.metadata_of(chunk_);
-  const std::vector<ByteRange> needed = tasks.needed_bytes(chunk_);
+  WantedChunks& chunks = sink_->chunks();
+  const ArrayMetadata& metadata = chunks.metadata_of(chunk_);
+  const std::vector<ByteRange> needed = chunks.needed_bytes(chunk_);
   if (metadata.codecs.is_raw()) {
     for (const ByteRange& range : needed) read(part, range);
     take(thread, needed);
     return;
   }
-  count_read(tasks.board(), watch_.elapsed(), part.dst.size(), part.dst.size());
-  const std::uint64_t encoded = staging_.bytes().size();
+  count_read(chunks.board(), watch_.elapsed(), part.dst.size(), part.dst.size());
+  const std::uint64_t encoded = buffer_.bytes.size();
   std::vector<ByteRange> ranges{{0, part.dst.size()}};
   const DecodeResult planned =
       metadata.codecs.partial_ranges(part.dst, encoded, metadata.chunk_bytes(), needed, ranges);
-  if (!planned.ok() && planned.status != DecodeStatus::need_more) return tasks.fail_chunk(chunk_, planned);
+  if (!planned.ok() && planned.status != DecodeStatus::need_more)
+    return chunks.fail_chunk(chunk_, decode_error(planned));
   for (const ByteRange& range : std::span(ranges).subspan(1)) read(part, range);
   merge_ranges(ranges);
   if (planned.ok() && take(thread, ranges)) return;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "damacy/device/arena.h"
-#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/fetch/wanted_chunks.h"
 #include "damacy/store/engine.h"
 
 namespace damacy {
@@ -26,23 +26,32 @@ struct ChunkReads {
   std::vector<std::uint32_t> partial;
   std::vector<std::uint32_t> missing;
 };
-// Chunks of one object, `count` of them from `first` on. Leaves out those for which `elsewhere` is true.
-void find_reads(const LocatedChunks& chunks, std::uint32_t first, std::uint32_t count,
-                const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads);
-// All objects of a plan.
-[[nodiscard]] ChunkReads find_reads(const LocatedChunks& chunks, const BatchPlan& plan,
-                                    const std::function<bool(std::uint32_t)>& elsewhere);
+// Leaves out chunks for which `elsewhere` is true.
+[[nodiscard]] ChunkReads find_reads(
+    const LocatedChunks& chunks,
+    const std::function<bool(std::uint32_t)>& elsewhere = [](std::uint32_t) { return false; });
+
+// Memory that a read fills.
+struct ReadBuffer {
+  std::span<std::byte> bytes;
+  std::shared_ptr<const Arena::Piece> memory;  // that they are of
+};
+// A piece of its own. Waits for it; the caller holds none.
+[[nodiscard]] ReadBuffer take_buffer(Arena& arena, std::uint64_t bytes, std::stop_token stop);
 
 // Takes encoded chunks on the thread that read them.
 class ChunkSink {
  public:
   virtual ~ChunkSink() = default;
-  virtual EncodedChunks& tasks() noexcept = 0;
-  virtual Arena& staging() noexcept = 0;  // where packed bytes are read to
+  virtual WantedChunks& chunks() noexcept = 0;
+  // Where a read puts so many bytes.
+  virtual ReadBuffer buffer(std::uint64_t bytes, std::stop_token stop) = 0;
+  // Whether it only looks at the bytes that it takes.
+  virtual bool only_reads() const noexcept { return false; }
   // The chunk cannot be read.
   virtual void fail_read(std::size_t chunk, const Error& why) noexcept = 0;
-  // Its last request was abandoned: no more calls follow. The request keeps the sink and a part of staging() until its
-  // storage call returns.
+  // Its last request was abandoned: no more calls follow. The request keeps the sink and its buffer until its storage
+  // call returns.
   virtual void end() noexcept {}
   // `packed` has the size of the encoded chunk; with `available`, only those ranges of it were read. False if they were
   // too few; then nothing was done. Otherwise the chunk is finished, also if it failed.
@@ -56,6 +65,7 @@ class ChunkRunRead final : public Request {
   ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run);
   Part prepare(std::size_t thread, std::stop_token stop) override;
   void complete(std::size_t thread, const Part& part, const Error* failure) override;
+  bool only_reads() const noexcept override { return sink_->only_reads(); }
   bool can_be_abandoned() const noexcept override { return true; }
   void abandon(const Error& why) noexcept override;
 
@@ -69,7 +79,7 @@ class ChunkRunRead final : public Request {
   std::shared_ptr<ChunkSink> sink_;
   PendingRead read_;
   ChunkRun run_;
-  Arena::Piece staging_;
+  ReadBuffer buffer_;
   std::stop_token stop_;
   Stopwatch watch_;
   std::size_t next_ = 0;  // of the run's chunks, to be given to the sink
@@ -95,7 +105,7 @@ class PartialRead final : public Request {
   std::shared_ptr<ChunkSink> sink_;
   PendingRead read_;
   std::uint32_t chunk_;
-  Arena::Piece staging_;
+  ReadBuffer buffer_;
   std::stop_token stop_;
   Stopwatch watch_;
   bool taken_ = false;  // by the sink
@@ -103,7 +113,7 @@ class PartialRead final : public Request {
 
 // Decodes a chunk on this thread, at least the bytes `needed`; `packed` and `available` as a sink takes them. Counts it
 // unless the answer is need_more, which only a part can give.
-[[nodiscard]] DecodeResult decode_chunk(EncodedChunks& tasks, std::size_t chunk, std::span<const std::byte> packed,
+[[nodiscard]] DecodeResult decode_chunk(WantedChunks& chunks, std::size_t chunk, std::span<const std::byte> packed,
                                         std::span<const ByteRange> available, std::span<const ByteRange> needed,
                                         std::span<std::byte> decoded, DecodeContext& context);
 

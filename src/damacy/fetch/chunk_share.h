@@ -12,20 +12,6 @@
 
 namespace damacy {
 
-// A batch that needs a chunk.
-class ChunkConsumer {
- public:
-  ChunkConsumer(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk)
-      : task_(std::move(tasks)), read_(*task_), chunk_(chunk) {}
-  ChunkTasks& tasks() const noexcept { return *task_; }
-  std::uint32_t chunk() const noexcept { return chunk_; }
-
- private:
-  Task<ChunkTasks> task_;
-  PendingRead read_;  // ends before the task
-  std::uint32_t chunk_;
-};
-
 class ChunkShare {
  public:
   // One version of one chunk.
@@ -36,8 +22,8 @@ class ChunkShare {
     friend bool operator==(const Key&, const Key&) = default;
   };
   static Key key_of(const ChunkTasks& tasks, std::uint32_t chunk) {
-    const std::size_t shard = tasks.shard_of(chunk);
-    return {&tasks.array_of(shard), tasks.object_of(shard)->stamp(), tasks.plan().chunks[chunk].number};
+    return {&tasks.array_of(tasks.shard_of(chunk)), tasks.object_with(chunk)->stamp(),
+            tasks.plan().chunks[chunk].number};
   }
 
   // The thread that announces a chunk must claim it, once, before it decodes or fails it.

@@ -1,10 +1,9 @@
 #include "damacy/fetch/chunk_tasks.h"
 
-#include "damacy/batch/place.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/fetch/readers.h"
-#include "damacy/zarr/decode_error.h"
+#include "damacy/zarr/box_copy.h"
 #include "damacy/zarr/stored_chunk.h"
 
 namespace damacy {
@@ -72,6 +71,13 @@ ChunkTasks::Where ChunkTasks::locate(std::size_t shard, const PlannedChunk& chun
   return {stored.offset, stored.bytes, stored.missing};
 }
 
+std::vector<LocatedChunks::Group> ChunkTasks::groups() const {
+  std::vector<Group> groups;
+  groups.reserve(plan_.shards.size());
+  for (const PlannedShard& shard : plan_.shards) groups.push_back({shard.first_chunk, shard.chunk_count});
+  return groups;
+}
+
 Box ChunkTasks::box_of(std::size_t chunk) const {
   const Array& array = array_of(shard_of_chunk_[chunk]);
   return array.box_of_chunk(chunk_coordinates(array, plan_.chunks[chunk].number));
@@ -83,9 +89,27 @@ std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
     return {{0, static_cast<std::uint64_t>(array.metadata().chunk_bytes())}};
   const Box box = box_of(chunk);
   std::vector<ByteRange> ranges;
-  for (const std::uint32_t row : rows_of(chunk)) ranges.push_back(bytes_of(array, box, wanted(*job_, row, box)));
+  for (const std::uint32_t row : rows_of(chunk))
+    ranges.push_back(bytes_of(array, box, intersect(job_->rows()[row].box, box)));
   merge_ranges(ranges);
   return ranges;
+}
+
+void ChunkTasks::visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const {
+  const Array& array = array_of(shard_of_chunk_[chunk]);
+  const Box box = box_of(chunk);
+  const bool is_stored = from == From::chunk;
+  const CopyOp op{array.metadata().dtype, job_->shape().dtype, is_stored && array.metadata().swap_bytes};
+  for (const std::uint32_t row : rows_of(chunk)) {
+    const BoxMemory to = job_->row_box(row);
+    const Box part = intersect(to.box, box);
+    visit({row, is_stored ? copy_of_box(array, box, part, to, op) : fill_of_box(part, to, op)});
+  }
+}
+
+std::span<const std::byte> ChunkTasks::fill_of(std::size_t chunk) const {
+  const ArrayMetadata& metadata = metadata_of(chunk);
+  return std::span(metadata.fill).first(size_of(metadata.dtype));
 }
 
 void ChunkTasks::count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept {
@@ -94,19 +118,15 @@ void ChunkTasks::count_decode(StatsBoard::Span time, std::uint64_t encoded, std:
   decoded_bytes_ += static_cast<std::int64_t>(decoded);
 }
 
-void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode decode) noexcept {
+void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode how) noexcept {
   const Array& array = array_of(shard_of_chunk_[chunk]);
   place_ns_ += time.count();
   used_bytes_ += elements * static_cast<std::int64_t>(size_of(array.metadata().dtype));
   placed_bytes_ += elements * static_cast<std::int64_t>(size_of(job_->shape().dtype));
-  const bool decoded = decode != Decode::joined;
+  const bool decoded = how != Decode::joined;
   if (decoded) board().add(&Stats::chunks_decoded, 1);
-  if (decode == Decode::on_host) board().add(&Stats::chunks_decoded_on_host, 1);
+  if (how == Decode::on_host) board().add(&Stats::chunks_decoded_on_host, 1);
   board().add(&Stats::chunks_deduplicated, plan_.chunks[chunk].use_count - (decoded ? 1 : 0));
-}
-
-void ChunkTasks::fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept {
-  fail_chunk(chunk, decode_error(result));
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {

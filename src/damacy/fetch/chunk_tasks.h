@@ -10,7 +10,7 @@
 #include "damacy/batch/batch_job.h"
 #include "damacy/batch/stats.h"
 #include "damacy/device/arena.h"
-#include "damacy/fetch/encoded_chunks.h"
+#include "damacy/fetch/wanted_chunks.h"
 #include "damacy/plan/batch_plan.h"
 #include "damacy/store/engine.h"
 #include "damacy/zarr/catalog.h"
@@ -20,7 +20,7 @@ namespace damacy {
 class Readers;
 
 class ChunkTasks final : public Job,
-                         public EncodedChunks,
+                         public WantedChunks,
                          public Abandonable,
                          public std::enable_shared_from_this<ChunkTasks> {
  public:
@@ -42,32 +42,30 @@ class ChunkTasks final : public Job,
   void planned();
 
   const BatchPlan& plan() const noexcept { return plan_; }
-  BatchJob& job() const noexcept { return *job_; }
   StatsBoard& board() const noexcept override { return with_.board; }
   const Array& array_of(std::size_t shard) const { return *plan_.arrays[plan_.shards[shard].array]; }
   std::size_t shard_of(std::size_t chunk) const { return shard_of_chunk_[chunk]; }
+  std::vector<Group> groups() const override;
   const Where& where(std::size_t chunk) const override { return where_[chunk]; }
-  const std::shared_ptr<Object>& object_of(std::size_t shard) const { return shards_[shard]->object; }
-  const std::shared_ptr<Object>& object_with(std::size_t chunk) const override { return object_of(shard_of(chunk)); }
-  const ArrayMetadata& metadata_of(std::size_t chunk) const override { return array_of(shard_of(chunk)).metadata(); }
-  std::span<const std::uint32_t> rows_of(std::size_t chunk) const {
-    return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);
+  const std::shared_ptr<Object>& object_with(std::size_t chunk) const override {
+    return shards_[shard_of(chunk)]->object;
   }
-  Box box_of(std::size_t chunk) const;
+  const ArrayMetadata& metadata_of(std::size_t chunk) const override { return array_of(shard_of(chunk)).metadata(); }
   // All of a chunk that has codecs, with Verify::whole.
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
 
   Task<Job> new_task() noexcept override { return Task<Job>(shared_from_this()); }
 
-  // The outcome of a chunk, for the counters.
-  void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
-  enum class Decode { on_device, on_host, joined };  // joined: decoded for another batch
-  void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode decode) noexcept;
+  Destination& destination() const noexcept override { return *job_; }
+  std::int64_t count_uses(std::size_t chunk) const noexcept override { return plan_.chunks[chunk].use_count; }
+  std::span<const std::byte> fill_of(std::size_t chunk) const override;
 
+  void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
+  void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode how) noexcept override;
   // Reports the error to all rows that use the chunk (or any chunk of the shard).
-  void fail_chunk(std::size_t chunk, const Error& error) noexcept;
-  void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
+  void fail_chunk(std::size_t chunk, const Error& error) noexcept override;
   void fail_shard(std::size_t shard, const Error& error) noexcept;
+  void fail_all(const Error& error) noexcept override;
 
   // On a watched thread: fails objects that have changed since they were read. Throws nothing but Abandoned.
   void check_unchanged();
@@ -76,14 +74,18 @@ class ChunkTasks final : public Job,
 
  private:
   void settle() noexcept override;
+  void visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const override;
   // The last read checks that the objects are unchanged.
   void read_begins() noexcept override;
   void read_ended() override;
   void read_ended_elsewhere() noexcept override;
+  std::span<const std::uint32_t> rows_of(std::size_t chunk) const {
+    return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);
+  }
+  Box box_of(std::size_t chunk) const;
   Where locate(std::size_t shard, const PlannedChunk& chunk) const;
   void fail_rows(std::size_t chunk, const Error& error) noexcept;  // those that want it
-  void fail_all(const Error& error) noexcept;
-  bool end_read() noexcept;  // true: that was the last
+  bool end_read() noexcept;                                        // true: that was the last
   void check_last_read();
   void check_elsewhere() noexcept;
   void compare_stamps();

@@ -33,6 +33,7 @@ class Readers {
   Readers(const ThreadCounts& threads, const std::shared_ptr<const Clock>& clock);
 
   void submit(std::unique_ptr<Request> request) { engine_->submit(std::move(request)); }
+  void submit_urgent(std::unique_ptr<Request> request) { engine_->submit_urgent(std::move(request)); }
   // Makes the calls for i in [0, count), at most `at_once` at a time, then calls `on_done` once, on whichever thread
   // finished last, or on this one.
   void run_blocking(std::shared_ptr<BlockingCalls> calls, std::size_t count, std::size_t at_once,

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "damacy/batch/place.h"
+#include "damacy/copy/block_copy.h"
 #include "damacy/fetch/worker_requests.h"
 
 namespace damacy {
@@ -14,7 +14,8 @@ WorkerEngine::WorkerEngine(const MemoryPlan& plan, const std::shared_ptr<Alloc>&
       scratch_(make_part(PartId::scratch, [&] { return Arena(alloc, plan.scratch); })) {}
 
 void HostRows::fill_row(BatchJob& job, std::size_t row) {
-  place_fill(job, row, Box{Dims(job.shape().extents.size(), 0), job.shape().extents});
+  const ArrayMetadata& metadata = job.rows()[row].array->metadata();
+  run_block_copy(job.fill_of_row(row), std::span(metadata.fill).first(size_of(metadata.dtype)), job.memory());
 }
 
 void HostRows::move_row(BatchJob& job, std::size_t from, std::size_t to) {

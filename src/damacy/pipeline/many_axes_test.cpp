@@ -5,11 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/copy/device_queue.h"
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/pipeline.h"
-#include "damacy/wave/device_reads.h"
 #include "fakes/shallow_copier.h"
 #include "support/tiny_zarr.h"
 
@@ -113,53 +111,6 @@ INSTANTIATE_TEST_SUITE_P(Engines, ManyAxesOnDevice,
                                            Engine{HostOrder{HostOrder::Kind::lazy, 0, false}, true, "lazy"},
                                            Engine{HostOrder{HostOrder::Kind::random, 1, false}, true, "random"}),
                          [](const auto& param) { return param.param.name; });
-
-// A transpose of 12 axes of two elements.
-BlockCopy transpose() {
-  BlockCopy copy;
-  copy.rank = 12;
-  for (int i = 0; i < 12; ++i) copy.axes[static_cast<std::size_t>(i)] = {2, 1 << i, 1 << (11 - i)};
-  return copy;
-}
-
-class ManyAxesOfSingleReadsOnDevice : public ::testing::TestWithParam<HostOrder::Kind> {
- protected:
-  ManyAxesOfSingleReadsOnDevice() {
-    for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = value_at(i);
-    run_block_copy(transpose(), chunk, wanted);
-  }
-  void expect_wanted(const HostBuffer& out) const { EXPECT_TRUE(std::ranges::equal(out.bytes(), wanted)); }
-
-  std::shared_ptr<Device> device = make_host_device({.kind = GetParam(), .seed = 5});
-  std::vector<std::byte> chunk = std::vector<std::byte>(1 << 12), wanted = chunk;
-};
-
-TEST_P(ManyAxesOfSingleReadsOnDevice, chunks_are_placed_in_portions) {
-  HostBuffer out(device->device_memory(), 1 << 12);
-  const auto reads = std::make_shared<DeviceReads>(
-      device, make_host_stream_decoder(), std::make_unique<ShallowCopier>(),
-      DeviceReads::Sizes{.slots = 1, .slab = 8192, .images = 4096, .destination = 1 << 14, .scratch = 1 << 14});
-  ReadWaves waves(reads, {}, [](const Error& error) { ADD_FAILURE() << error.what(); });
-  const auto place = [&](PlacementList& list, std::uint64_t address, const ChunkLayout& layout) {
-    list.add(transpose(), address, reinterpret_cast<std::uint64_t>(out.data()), layout);
-  };
-  waves.add_elements(chunk, 0, chunk.size(), {place, {}}, {});
-  waves.finish();
-  expect_wanted(out);
-}
-
-TEST_P(ManyAxesOfSingleReadsOnDevice, copies_between_device_arrays_are_made_in_portions) {
-  DeviceQueue queue(device, std::make_unique<ShallowCopier>());
-  const HostBuffer in = queue.allocate(1 << 12), out = queue.allocate(1 << 12);
-  queue.upload(in.bytes(), chunk);
-  queue.copy(transpose(), in.bytes(), reinterpret_cast<std::uint64_t>(out.data()));
-  queue.record().wait();
-  expect_wanted(out);
-}
-
-INSTANTIATE_TEST_SUITE_P(Devices, ManyAxesOfSingleReadsOnDevice,
-                         ::testing::Values(HostOrder::Kind::lazy, HostOrder::Kind::random),
-                         [](const auto& chosen) { return chosen.param == HostOrder::Kind::lazy ? "lazy" : "random"; });
 
 }  // namespace
 }  // namespace damacy

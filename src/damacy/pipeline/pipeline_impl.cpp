@@ -16,8 +16,6 @@
 namespace damacy {
 namespace {
 
-// What one core decodes while a GPU is busy with the first block of a wave: about 3 ms at 0.5 GB/s.
-constexpr std::uint64_t kHostDecodesMeanwhile = 3 << 19;
 constexpr auto kFenceRetry = std::chrono::milliseconds(2);
 
 Config checked(Config config) {
@@ -117,10 +115,10 @@ std::shared_ptr<BatchPlanner> PipelineImpl::make_production(const MemoryPlan& pl
 
 std::unique_ptr<BatchEngine> PipelineImpl::make_engine(const MemoryPlan& plan, Readers& readers) {
   if (!engine_device) return std::make_unique<WorkerEngine>(plan, around.alloc, readers, board);
-  StreamEngineParts parts;
+  DeviceParts parts;
   parts.plan = plan;
   parts.device = engine_device;
-  parts.device_from_bytes = around.device_from_bytes.value_or(plan.threads.decoding * kHostDecodesMeanwhile);
+  parts.device_from_bytes = around.device_from_bytes.value_or(bytes_worth_a_device(plan.threads.decoding));
   parts.decoder = engine_device->is_host() ? make_host_stream_decoder()
                   : nvcomp != nullptr      ? make_nvcomp_stream_decoder(nvcomp)
                                            : make_cuda_stream_decoder();
@@ -224,7 +222,7 @@ void PipelineImpl::plan_batches(std::stop_token stop) {
         {[this](BatchJob& claimer) { return lend(claimer); }, [this](BatchJob& settled) { on_settled(settled); }},
         engine.rows(), board);
     const Task task(job);
-    const auto failure = ahead ? std::nullopt : failure_of([&] { job->claim_slot(); });
+    const auto failure = ahead ? std::nullopt : failure_of([&] { job->claim(); });
     if (failure) {
       job->fail_all(*failure);
     } else {

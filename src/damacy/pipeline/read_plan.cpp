@@ -4,10 +4,10 @@
 #include <set>
 
 #include "damacy/batch/memory_plan.h"
-#include "damacy/batch/place.h"
 #include "damacy/core/limits.h"
 #include "damacy/fetch/chunk_reads.h"
 #include "damacy/pipeline/admission.h"
+#include "damacy/zarr/box_copy.h"
 #include "damacy/zarr/stored_chunk.h"
 
 namespace damacy {
@@ -25,6 +25,11 @@ class PlannedChunks final : public LocatedChunks {
   }
 
   const BatchPlan& plan() const noexcept { return plan_; }
+  std::vector<Group> groups() const override {
+    std::vector<Group> groups;
+    for (const PlannedShard& shard : plan_.shards) groups.push_back({shard.first_chunk, shard.chunk_count});
+    return groups;
+  }
   const ChunkPlace& where(std::size_t chunk) const override { return where_[chunk]; }
   const ArrayMetadata& metadata_of(std::size_t) const override { return sample_.array->metadata(); }
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override {
@@ -68,7 +73,7 @@ class Planner {
   void add_portion(Catalog& catalog, BatchPlan plan) {
     const PlannedChunks chunks(sample_, std::move(plan), catalog);
     for (std::size_t c = 0; c < chunks.plan().chunks.size(); ++c) count(chunks, c);
-    const ChunkReads reads = find_reads(chunks, chunks.plan(), [](std::uint32_t) { return false; });
+    const ChunkReads reads = find_reads(chunks);
     for (const ChunkRun& run : reads.runs) add_run(chunks, run);
     for (const std::uint32_t chunk : reads.partial) add_partial(chunks, chunk);
   }

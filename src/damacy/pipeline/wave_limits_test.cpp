@@ -10,9 +10,7 @@
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/pipeline.h"
-#include "damacy/wave/device_reads.h"
 #include "damacy/wave/frame_room.h"
-#include "damacy/zarr/metadata.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {
@@ -133,33 +131,6 @@ TEST_P(FullOnDevice, a_chunk_whose_frames_no_wave_holds_is_decoded_on_the_host) 
     expect_row(batch, 0, b == 0 ? 3 : 5);
     expect_row(batch, 1, b == 0 ? 4 : 6);
   }
-}
-
-// The status words of a wave of single reads are of fixed size.
-TEST_P(FullOnDevice, a_single_read_of_more_frames_than_a_wave_has_words_for_is_decoded_on_the_host) {
-  constexpr std::int64_t kBlocks = (1 << 18) + 1;
-  const auto device = make_host_device(GetParam().order);
-  const auto reads = std::make_shared<DeviceReads>(
-      device, make_host_stream_decoder(), make_host_copier(),
-      DeviceReads::Sizes{.slots = 1, .slab = 4096, .images = 1 << 16, .destination = 1 << 16, .scratch = 1 << 16});
-  const ArrayMetadata metadata = parse_v3_array(mask_document(1, kBlocks));
-  const std::string packed = mask_chunk(kBlocks, 'm');
-  HostBuffer out(device->device_memory(), kBlock);
-  const auto place = [&](PlacementList& list, std::uint64_t address, const ChunkLayout& layout) {
-    BlockCopy copy;
-    copy.rank = 1;
-    copy.axes[0] = {kBlock, 1, 1};
-    list.add(copy, address, reinterpret_cast<std::uint64_t>(out.data()), layout);
-  };
-  const auto decode = [&](std::span<const std::byte> bytes, std::span<std::byte> decoded) {
-    DecodeContext context;
-    return metadata.codecs.decode(bytes, decoded, std::vector<ByteRange>{{0, decoded.size()}}, context).ok();
-  };
-  ReadWaves waves(reads, {}, [](const Error& error) { ADD_FAILURE() << error.what(); });
-  waves.add_encoded(metadata.codecs, std::as_bytes(std::span(packed)), kBlocks * kBlock, {{0, kBlocks * kBlock}},
-                    {place, decode}, {});
-  waves.finish();
-  for (const std::byte value : out.bytes()) ASSERT_EQ(value, std::byte{'m'});
 }
 
 INSTANTIATE_TEST_SUITE_P(HostDevices, FullOnDevice,

@@ -84,6 +84,12 @@ Dims SplitSelection::chunk_of(std::int64_t part) const noexcept {
   return chunk;
 }
 
+std::int64_t SplitSelection::copies(std::int64_t part) const noexcept {
+  std::int64_t product = 1;
+  for_axes(part, [&](std::size_t, const AxisPart& of) { product *= static_cast<std::int64_t>(of.runs.size()); });
+  return product;
+}
+
 std::int64_t SplitSelection::elements(std::int64_t part) const noexcept {
   std::int64_t product = 1;
   for_axes(part, [&](std::size_t, const AxisPart& of) {
@@ -110,7 +116,7 @@ ByteRange SplitSelection::bytes_of(std::int64_t part, const Dims& strides, std::
   return {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end)};
 }
 
-void SplitSelection::for_copies(std::int64_t part, const Dims& strides, const CopyOp& op,
+void SplitSelection::for_copies(std::int64_t part, const Dims& strides, std::int64_t to, const CopyOp& op,
                                 const std::function<void(const BlockCopy&)>& visit) const {
   std::array<const AxisRuns*, kMaxRank> runs;
   for_axes(part, [&](std::size_t axis, const AxisPart& of) { runs[axis] = &of.runs; });
@@ -119,6 +125,7 @@ void SplitSelection::for_copies(std::int64_t part, const Dims& strides, const Co
   for (;;) {
     BlockCopy copy;
     copy.op = op;
+    copy.dst_offset = to;
     copy.rank = static_cast<std::uint32_t>(rank);
     for (std::size_t axis = 0; axis < rank; ++axis) {
       const Run& run = (*runs[axis])[at[axis]];

@@ -49,9 +49,11 @@ class SplitSelection {
 
   // The byte interval of the decoded chunk that holds the part. `strides`: of a decoded chunk, bytes.
   ByteRange bytes_of(std::int64_t part, const Dims& strides, std::size_t element) const noexcept;
-  // The copies that bring the part from a chunk to the destination, normalised. Strides of 0 make one element fill it.
-  void for_copies(std::int64_t part, const Dims& strides, const CopyOp& op,
+  // The copies that bring the part from a chunk to the destination, which begins at `to`; normalised. Strides of 0 make
+  // one element fill it.
+  void for_copies(std::int64_t part, const Dims& strides, std::int64_t to, const CopyOp& op,
                   const std::function<void(const BlockCopy&)>& visit) const;
+  std::int64_t copies(std::int64_t part) const noexcept;  // how many those are
   std::int64_t elements(std::int64_t part) const noexcept;
 
  private:

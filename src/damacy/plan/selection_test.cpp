@@ -43,7 +43,7 @@ TEST(Selection, every_part_brings_its_elements_to_their_places) {
       elements[static_cast<std::size_t>(i)] = static_cast<std::byte>((chunk[0] * 2 + i / 3) * 6 + chunk[1] * 3 + i % 3);
     const ByteRange range = selection.bytes_of(part, strides, 1);
     EXPECT_LE(range.end, 6u);
-    selection.for_copies(part, strides, {Dtype::u8, Dtype::u8, false},
+    selection.for_copies(part, strides, 0, {Dtype::u8, Dtype::u8, false},
                          [&](const BlockCopy& copy) { run_block_copy(copy, elements, out); });
   }
   const std::vector<int> expected{19, 21, 23, 1, 3, 5};

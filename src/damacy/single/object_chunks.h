@@ -1,5 +1,5 @@
-// The chunks of one stored object that a selection read needs: opens the object, locates, decodes and places them.
-// Private to selection_read.
+// The chunks of one stored object that a selection read wants: opens the object, locates them, and says which copies
+// bring their elements to the output. Private to selection_read.
 #pragma once
 
 #include <memory>
@@ -7,59 +7,55 @@
 #include <string_view>
 #include <vector>
 
-#include "damacy/fetch/chunk_reads.h"
+#include "damacy/fetch/wanted_chunks.h"
 #include "damacy/single/selection_job.h"
 #include "damacy/zarr/catalog.h"
 
 namespace damacy {
 
-class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::enable_shared_from_this<ObjectChunks> {
+class ObjectChunks final : public WantedChunks {
  public:
   // `items`: of the request, all with one key.
   ObjectChunks(std::shared_ptr<SelectionJob> job, std::span<const std::uint32_t> items);
 
-  // Opens the object and locates the chunks. Fills missing chunks at once; the others remain to be read.
-  ChunkReads open(std::stop_token stop);
-  void fail_object(const Error& error) noexcept;
+  // Opens the object and locates the chunks.
+  void open();
 
-  EncodedChunks& tasks() noexcept override { return *this; }
-  Arena& staging() noexcept override { return job_->memory->staging; }
-  void fail_read(std::size_t chunk, const Error& why) noexcept override { fail(chunk, why); }
-  void end() noexcept override { job_->memory_stays = true; }
-  bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
-            std::span<const ByteRange> available, std::stop_token stop) noexcept override;
-
+  std::vector<Group> groups() const override;
   const ChunkPlace& where(std::size_t chunk) const override { return chunks_[chunk].place; }
   const std::shared_ptr<Object>& object_with(std::size_t chunk) const override {
     return objects_[chunks_[chunk].object];
   }
   const ArrayMetadata& metadata_of(std::size_t) const override { return array().metadata(); }
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override;
-  StatsBoard& board() const noexcept override { return job_->workers.board(); }
+  bool worth_reading_partially(std::size_t chunk) const override;
+  StatsBoard& board() const noexcept override { return job_->readers.board(); }
   Task<Job> new_task() noexcept override { return Task<Job>(job_); }
-  // A device gets whole chunks: it may find more frames than a part of them has.
-  bool worth_reading_partially(std::size_t chunk) const override {
-    return !job_->waves && EncodedChunks::worth_reading_partially(chunk);
-  }
+  void check_wanted() const override { job_->check_wanted(); }
+  Destination& destination() const noexcept override { return *job_; }
+  std::int64_t count_uses(std::size_t chunk) const noexcept override;
+  std::span<const std::byte> fill_of(std::size_t chunk) const override;
   void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
-  void fail_chunk(std::size_t chunk, const DecodeResult& result) noexcept override;
+  void count_placed(StatsBoard::Span, std::size_t, std::int64_t, Decode) noexcept override {}
+  void fail_chunk(std::size_t chunk, const Error& error) noexcept override;
+  void fail_all(const Error& error) noexcept override;
 
  private:
-  struct Use {
+  struct Part {
     std::uint32_t selection;
-    std::int64_t part;
+    std::int64_t number;  // in it
   };
   struct Chunk {
     std::uint64_t number;  // in the object: chunks of one innermost shard follow one another
-    std::uint32_t first_use;
-    std::uint32_t use_count;
+    std::uint32_t first_part;
+    std::uint32_t part_count;
     std::uint32_t object = 0;  // of objects_
     ChunkPlace place = {};
   };
   const Array& array() const noexcept { return *job_->request.object; }
   const std::string& key() const { return job_->request.items[items_.front()].key; }
-  std::span<const Use> uses_of(std::size_t chunk) const {
-    return std::span(uses_).subspan(chunks_[chunk].first_use, chunks_[chunk].use_count);
+  std::span<const Part> parts_of(std::size_t chunk) const {
+    return std::span(parts_).subspan(chunks_[chunk].first_part, chunks_[chunk].part_count);
   }
   void list_chunks();
   std::uint64_t number_of(const Dims& chunk) const noexcept;
@@ -67,23 +63,14 @@ class ObjectChunks final : public ChunkSink, public EncodedChunks, public std::e
   void locate_chunks();
   Shard outermost_shard();
   ShardIndex index_of_object();
-  void find_reads_of_objects(ChunkReads& reads) const;
-  void place(std::size_t chunk, std::span<const std::byte> decoded, std::stop_token stop);
-  // To a device.
-  void stage_encoded(std::size_t chunk, std::span<const std::byte> packed, std::stop_token stop);
-  WaveChunk wave_chunk(std::size_t chunk);
-  void add_placements(std::size_t chunk, PlacementList& list, std::uint64_t address, const ChunkLayout& layout,
-                      bool stored);
-  void fill(std::size_t chunk, std::stop_token stop);
-  Dims source_strides(bool stored) const;
-  void fail(std::size_t chunk, const Error& error) noexcept;
-  CopyOp copy_of(bool stored) const noexcept;
+  void visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const override;
+  CopyOp op_of(From from) const noexcept;
 
   std::shared_ptr<SelectionJob> job_;
   std::vector<std::uint32_t> items_;
   std::shared_ptr<Object> object_;
   std::vector<SplitSelection> selections_;  // by item
-  std::vector<Use> uses_;
+  std::vector<Part> parts_;
   std::vector<Chunk> chunks_;
   std::vector<std::shared_ptr<Object>> objects_;  // what chunks are read from: the file, or shards decoded from it
 };

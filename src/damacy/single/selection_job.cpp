@@ -6,22 +6,22 @@
 
 namespace damacy {
 
-SelectionJob::SelectionJob(ReadWorkers& with, SelectionRequest what, std::function<void()> then)
-    : workers(with),
+SelectionJob::SelectionJob(SelectionReaders& with, SelectionRequest what, std::function<void()> then)
+    : readers(with),
       request(std::move(what)),
-      memory(workers.memory_for(*request.object)),
       missing(request.items.size(), 0),
+      memory_(readers.memory_for(*request.object)),
       ended_(std::move(then)) {
   request.store = make_watched_store(std::move(request.store));
 }
 
+DecodeMemory SelectionJob::memory_of_readers() const {
+  return {memory_->staging, memory_->scratch, readers.threads().contexts(), memory_};
+}
+
+// Memory of its own is not needed any more, except by reads that storage still holds.
 void SelectionJob::settle() noexcept {
-  if (waves) {
-    waves->finish();
-    waves.reset();
-    request.device->end_turn();
-  }
-  if (!memory_stays) memory.reset();
+  memory_.reset();
   const auto ended = std::move(ended_);
   ended();
 }

@@ -17,8 +17,9 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/task.h"
 #include "damacy/device/device.h"
-#include "damacy/fetch/read_workers.h"
+#include "damacy/plan/destination.h"
 #include "damacy/plan/selection.h"
+#include "damacy/single/selection_readers.h"
 #include "damacy/store/store.h"
 #include "damacy/wave/device_reads.h"
 #include "damacy/zarr/array.h"
@@ -36,16 +37,16 @@ struct SelectionRequest {
   std::shared_ptr<Store> store;
   bool keeps_indices = false;  // the store's stamps distinguish versions of an object
   std::vector<SelectedObject> items;
-  std::array<std::byte, 16> fill{};     // in this machine's byte order
-  std::span<std::byte> out;             // what runs count from, and how far they may go
-  bool swap_out = false;                // `out` is in the other byte order
-  std::shared_ptr<DeviceReads> device;  // `out` is an address there; null: the host's
-  std::vector<Event> after;             // on the device, what comes before the first write
+  std::array<std::byte, 16> fill{};  // in this machine's byte order
+  std::span<std::byte> out;          // what runs count from, and how far they may go
+  bool swap_out = false;             // `out` is in the other byte order
+  DeviceReads* device = nullptr;     // outlives the read; `out` is an address there. Null: the host's
+  std::vector<Event> after;          // on the device, what comes before the first write
 };
 
-class SelectionJob final : public Job {
+class SelectionJob final : public Job, public Destination {
  public:
-  SelectionJob(ReadWorkers& with, SelectionRequest what, std::function<void()> then);
+  SelectionJob(SelectionReaders& with, SelectionRequest what, std::function<void()> then);
 
   void cancel() noexcept { cancelled_ = true; }
   void check_wanted() const;  // throws when it is cancelled, or has failed already
@@ -53,16 +54,24 @@ class SelectionJob final : public Job {
   // After the end.
   const std::optional<Error>& failure() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return failure_; }
 
-  ReadWorkers& workers;
+  std::span<const Event> claim() override { return request.after; }
+  // Aligned: `out` begins that many bytes later.
+  std::span<std::byte> memory() const noexcept override {
+    return {request.out.data() - out_begin(), request.out.size() + static_cast<std::size_t>(out_begin())};
+  }
+  std::int64_t out_begin() const noexcept { return reinterpret_cast<std::uintptr_t>(request.out.data()) % kAlignment; }
+  void placed(std::uint32_t, std::int64_t) noexcept override {}
+
+  static constexpr std::int64_t kAlignment = 256;  // of memory of devices
+  SelectionReaders& readers;
   SelectionRequest request;
-  std::shared_ptr<ReadMemory> memory;
-  std::atomic<bool> memory_stays{false};  // storage may still write to some of it
-  std::unique_ptr<ReadWaves> waves;       // to a device
-  std::vector<std::uint8_t> missing;      // by item
+  DecodeMemory memory_of_readers() const;
+  std::vector<std::uint8_t> missing;  // by item
 
  private:
   void settle() noexcept override;
 
+  std::shared_ptr<ReadMemory> memory_;
   std::function<void()> ended_;
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> failed_{false};

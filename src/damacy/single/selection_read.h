@@ -15,10 +15,9 @@ namespace damacy {
 
 class SelectionRead {
  public:
-  // `ended` is called once, on a thread of the workers', or on the caller's if there is nothing to do. It must not
-  // throw. `out` stays until then.
-  // `workers` outlive it: a read may end on one of their threads.
-  SelectionRead(ReadWorkers& workers, SelectionRequest request, std::function<void()> ended);
+  // `ended` is called once, on a reader or a thread of the device's waves, or on the caller's if there is nothing to
+  // do. It must not throw. `out` stays until then. `readers` outlive it: a read may end on one of their threads.
+  SelectionRead(SelectionReaders& readers, SelectionRequest request, std::function<void()> ended);
 
   void start();
   // Does not start parts that have not begun; `ended` is still called.

@@ -32,7 +32,7 @@ struct DeviceFixture {
 
 TestedEngine stream_engine(const std::shared_ptr<Device>& device, const Config& config, Readers& readers,
                            StatsBoard& board, std::uint64_t device_from_bytes = 0) {
-  StreamEngineParts parts;
+  DeviceParts parts;
   parts.plan = plan_for(config, true);
   parts.device = device;
   parts.decoder = device->is_host() ? make_host_stream_decoder() : make_cuda_stream_decoder();

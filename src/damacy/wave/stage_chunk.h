@@ -12,15 +12,18 @@
 namespace damacy {
 
 // `packed` are the chunk's encoded bytes, at offset staged_at. Adds frames and placements to the wave; reports a
-// failure to the chunk's rows.
+// failure to the chunk's job.
 void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed) noexcept;
 
-// Placements into rows of a batch whose address is not known yet: they count from its first byte.
-// Adds the placements of a chunk that is decoded at `address`.
-void add_placements(PlacementList& list, const StagedChunk& chunk, std::uint64_t address, const ChunkLayout& layout);
-// Elements of `part`, wanted by `row`, that lie at `address` by themselves, row-major.
-void add_crop(PlacementList& list, const StagedChunk& chunk, std::uint32_t row, const Box& part, std::uint64_t address);
-// `part`, relative to the row's own box, becomes the fill element that lies at `address`.
-void add_fill(PlacementList& list, const BatchJob& job, std::uint32_t row, const Box& part, std::uint64_t address);
+// Placements into a destination whose address is not known yet: they count from its first byte.
+// Adds those of a chunk that is decoded, or of a fill element that lies, at `address`. Counts their elements in
+// `chunk`.
+void add_placements(PlacementList& list, StagedChunk& chunk, WantedChunks::From from, std::uint64_t address,
+                    const ChunkLayout& layout);
+// What a crop copies of a decoded chunk, to memory of its own, row-major, bit by bit.
+[[nodiscard]] BlockCopy crop_of(const BlockCopy& copy);
+[[nodiscard]] std::uint64_t bytes_of_crop(const BlockCopy& copy) noexcept;
+// Adds the placement of the crop, which lies at `address`.
+void add_crop(PlacementList& list, const BlockCopy& copy, std::uint64_t address);
 
 }  // namespace damacy

@@ -6,24 +6,12 @@
 
 #include <memory>
 
-#include "damacy/batch/memory_plan.h"
-#include "damacy/codec/stream_decoder.h"
-#include "damacy/copy/placement.h"
-#include "damacy/device/device.h"
 #include "damacy/fetch/batch_engine.h"
 #include "damacy/fetch/readers.h"
+#include "damacy/wave/device_waves.h"
 
 namespace damacy {
 
-struct StreamEngineParts {
-  MemoryPlan plan;
-  std::shared_ptr<Device> device;
-  std::unique_ptr<StreamDecoder> decoder;
-  std::unique_ptr<Copier> copier;
-  // Batches with fewer decoded bytes than this go to the readers: a device would not have decoded them sooner.
-  std::uint64_t device_from_bytes = 0;
-};
-
-std::unique_ptr<BatchEngine> make_stream_engine(StreamEngineParts parts, Readers& readers, StatsBoard& board);
+std::unique_ptr<BatchEngine> make_stream_engine(DeviceParts parts, Readers& readers, StatsBoard& board);
 
 }  // namespace damacy

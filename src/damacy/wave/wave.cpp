@@ -101,8 +101,9 @@ std::uint64_t Wave::decode(std::uint64_t bytes) noexcept {
   return at;
 }
 
-StagedChunk& Wave::add(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk) {
-  const bool is_first = shares_.empty() || shares_.back().job != &tasks->job();
+StagedChunk& Wave::add(std::shared_ptr<WantedChunks> chunks, std::uint32_t chunk) {
+  Destination& to = chunks->destination();
+  const bool is_first = shares_.empty() || shares_.back().to != &to;
   StagedChunk& staged = chunks_.emplace_back();
   try {
     if (is_first) shares_.emplace_back();
@@ -111,10 +112,11 @@ StagedChunk& Wave::add(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk) {
     throw;
   }
   if (is_first) {
-    shares_.back().job = &tasks->job();
+    shares_.back().to = &to;
     shares_.back().first_chunk = chunks_.size() - 1;
   }
-  staged.tasks = Task(std::move(tasks));
+  staged.task = chunks->new_task();
+  staged.chunks = std::move(chunks);
   staged.chunk = chunk;
   staged.share = &shares_.back();
   staged.share->end_chunk = chunks_.size();

@@ -18,7 +18,7 @@
 #include "damacy/core/mutex.h"
 #include "damacy/device/arena.h"
 #include "damacy/device/pool.h"
-#include "damacy/fetch/chunk_tasks.h"
+#include "damacy/fetch/wanted_chunks.h"
 #include "damacy/wave/frame_owners.h"
 
 namespace damacy {
@@ -45,26 +45,32 @@ struct WaveStep {
 
 // A chunk in a wave.
 struct StagedChunk {
-  Task<ChunkTasks> tasks;
+  std::shared_ptr<WantedChunks> chunks;
+  Task<Job> task;  // of the job that wants it
   std::uint32_t chunk = 0;
-  WaveShare* share = nullptr;   // its batch's
+  WaveShare* share = nullptr;   // its job's
   std::uint64_t staged_at = 0;  // in source
   std::uint64_t staged_bytes = 0;
   std::uint64_t decoded_at = 0;  // in destination
   bool by_device = false;        // encoded bytes are staged; else what is placed
   bool is_fill = false;
   std::atomic<bool> redo{false};  // to be decoded on the host after all
-  // Elements that each row gets from here.
+  // Elements that each part of the destination gets from here.
   std::vector<std::pair<std::uint32_t, std::int64_t>> placed;
-  std::atomic<bool> failed{false};  // reported to its rows; nothing is placed
+  std::atomic<bool> failed{false};  // reported to its job; nothing is placed
+
+  void count(std::uint32_t part, std::int64_t elements) {
+    if (placed.empty() || placed.back().first != part) placed.emplace_back(part, 0);
+    placed.back().second += elements;
+  }
 };
 
-// What a wave does for one batch. Shares are placed and reported one by one: a batch may have to wait for its slot
+// What a wave does for one job. Shares are placed and reported one by one: a batch may have to wait for its slot
 // until the previous batch of the same wave was popped and released.
 struct WaveShare {
-  BatchJob* job = nullptr;  // kept by its chunks
+  Destination* to = nullptr;  // kept by its chunks
   std::size_t first_chunk = 0, end_chunk = 0;
-  PlacementList placements;                // from the batch's first byte
+  PlacementList placements;                // from the destination's first byte
   std::span<std::byte> host_image, image;  // of the placements, here and on the device
   bool few_at_a_time = false;              // no image holds so many placements, or of so many axes
   Event began, done;                       // placing
@@ -103,9 +109,8 @@ class StagedRange {
   ~StagedRange();
   std::uint64_t begin() const noexcept { return begin_; }  // in source
   std::span<std::byte> memory() const noexcept { return memory_; }
-  // For an abandoned read, which may still write to this memory: waits for memory do not rely on it.
-  std::shared_ptr<void> keep() const noexcept { return piece_->memory; }
-  void strand(const Error& why) const noexcept { piece_->memory->strand(why.where().key, why.where().store); }
+  // What an abandoned read keeps, which may still write to it.
+  std::shared_ptr<const Arena::Piece> piece() const noexcept { return piece_->memory; }
 
  private:
   std::shared_ptr<Wave> wave_;
@@ -143,7 +148,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   // Takes a part of what was reserved, which may be several ranges. A rest may stay unused.
   [[nodiscard]] StagedRange stage(std::uint64_t bytes);
   std::uint64_t decode(std::uint64_t bytes) noexcept;  // where so many decoded bytes go
-  StagedChunk& add(std::shared_ptr<ChunkTasks> tasks, std::uint32_t chunk);
+  StagedChunk& add(std::shared_ptr<WantedChunks> chunks, std::uint32_t chunk);
   // Nothing is added any more. Waves are decoded and placed in the order of their numbers, which has no gaps.
   void seal(std::uint64_t number) noexcept;
   std::uint64_t number() const noexcept { return number_; }

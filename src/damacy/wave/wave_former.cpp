@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
-#include "damacy/batch/place.h"
 #include "damacy/core/error.h"
-#include "damacy/wave/slab_read.h"
+#include "damacy/wave/encoded_sink.h"
 #include "damacy/wave/stage_chunk.h"
 
 namespace damacy {
@@ -21,38 +19,55 @@ constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 // Of a chunk that the host decodes again for each: with less staging memory than that, it fails.
 constexpr std::uint64_t kPartsAtMost = 256;
 
-std::uint64_t bytes_of_part(const ChunkTasks& tasks, std::uint32_t chunk, const Box& part) {
-  return static_cast<std::uint64_t>(*product(part.extents().span())) *
-         size_of(tasks.array_of(tasks.shard_of(chunk)).metadata().dtype);
-}
-
 // Halves along the longest axis until every piece has at most `most` bytes.
-void split_part(const ChunkTasks& tasks, std::uint32_t chunk, const Box& part, std::uint64_t most,
-                std::vector<Box>& pieces) {
-  if (bytes_of_part(tasks, chunk, part) <= most) return pieces.push_back(part);
-  std::size_t longest = 0;
-  const Dims extents = part.extents();
-  for (std::size_t i = 0; i < extents.size(); ++i)
-    if (extents[i] > extents[longest]) longest = i;
-  const std::int64_t middle = part.start[longest] + extents[longest] / 2;
-  Box low{part.start, part.stop};
-  Box high{part.start, part.stop};
-  low.stop[longest] = middle;
-  high.start[longest] = middle;
-  split_part(tasks, chunk, low, most, pieces);
-  split_part(tasks, chunk, high, most, pieces);
+void split_copy(const BlockCopy& copy, std::uint64_t most, std::vector<BlockCopy>& pieces) {
+  CopyAxis none{1, 0, 0};
+  CopyAxis* longest = &none;
+  BlockCopy low = copy;
+  for (CopyAxis& axis : low.used())
+    if (axis.extent > longest->extent) longest = &axis;
+  if (bytes_of_crop(copy) <= most || longest->extent == 1) return pieces.push_back(copy);
+  const std::int64_t middle = longest->extent / 2;
+  BlockCopy high = copy;
+  CopyAxis& rest = high.axes[static_cast<std::size_t>(longest - low.axes.data())];
+  high.src_offset += middle * rest.src_stride;
+  high.dst_offset += middle * rest.dst_stride;
+  rest.extent -= middle;
+  longest->extent = middle;
+  split_copy(low, most, pieces);
+  split_copy(high, most, pieces);
 }
 
-ChunkRun run_of(const ChunkTasks& tasks, std::uint32_t chunk) {
-  return {tasks.where(chunk).offset, tasks.where(chunk).bytes, {chunk}};
+// The bytes from the first to the last that is needed of a chunk.
+ByteRange whole_of(const WantedChunks& chunks, std::uint32_t chunk) {
+  const std::vector<ByteRange> needed = chunks.needed_bytes(chunk);
+  return {needed.front().begin, needed.back().end};
+}
+
+// How crops of a chunk take the fewest padded bytes: each by itself, or as one range of the chunk.
+struct CropSize {
+  std::uint64_t bytes;
+  bool is_whole;
+};
+CropSize size_of_crops(const WantedChunks& chunks, std::uint32_t chunk) {
+  const std::uint64_t whole = Wave::padded(whole_of(chunks, chunk).size());
+  if (static_cast<std::uint64_t>(chunks.count_uses(chunk)) * Wave::kAlignment > whole) return {whole, true};
+  std::uint64_t apart = 0;
+  chunks.for_uses(chunk, WantedChunks::From::chunk,
+                  [&](const Use& use) { apart += Wave::padded(bytes_of_crop(use.copy)); });
+  return {std::min(apart, whole), whole < apart};
+}
+
+ChunkRun run_of(const WantedChunks& chunks, std::uint32_t chunk) {
+  return {chunks.where(chunk).offset, chunks.where(chunk).bytes, {chunk}};
 }
 
 // Two reads, of its first chunks and of the others.
-std::array<ChunkRun, 2> halves_of(const ChunkTasks& tasks, const ChunkRun& run) {
+std::array<ChunkRun, 2> halves_of(const WantedChunks& chunks, const ChunkRun& run) {
   std::array<ChunkRun, 2> halves;
   const std::size_t middle = run.chunks.size() / 2;
   for (std::size_t i = 0; i < run.chunks.size(); ++i) {
-    const ChunkPlace& where = tasks.where(run.chunks[i]);
+    const ChunkPlace& where = chunks.where(run.chunks[i]);
     ChunkRun& half = halves[i < middle ? 0 : 1];
     if (half.chunks.empty()) half.offset = where.offset;
     half.bytes = std::max(half.bytes, where.offset + where.bytes - half.offset);
@@ -62,72 +77,6 @@ std::array<ChunkRun, 2> halves_of(const ChunkTasks& tasks, const ChunkRun& run) 
 }
 
 }  // namespace
-
-// Decodes chunks on the reader and puts what rows want of them into staging memory.
-class CropSink final : public ChunkSink {
- public:
-  using Crops = WaveFormer::Crops;
-
-  CropSink(std::shared_ptr<Wave> wave, std::shared_ptr<ChunkTasks> tasks, Crops crops, const HostDecodeMemory& memory)
-      : wave_(std::move(wave)), tasks_(std::move(tasks)), crops_(std::move(crops)), memory_(memory) {}
-  ~CropSink() override { end(); }
-  void end() noexcept override {
-    for (auto& [number, of_chunk] : crops_)
-      if (!of_chunk.done) of_chunk.staged->failed = true;
-    crops_.clear();
-  }
-
-  ChunkTasks& tasks() noexcept override { return *tasks_; }
-  Arena& staging() noexcept override { return memory_.packed; }
-
-  void fail_read(std::size_t chunk, const Error& why) noexcept override { tasks_->fail_chunk(chunk, why); }
-
-  bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
-            std::span<const ByteRange> available, std::stop_token stop) noexcept override {
-    try {
-      return decode(thread, static_cast<std::uint32_t>(chunk), packed, available, std::move(stop));
-    } catch (const std::exception&) {
-      tasks_->fail_chunk(chunk, current_error());
-      return true;
-    }
-  }
-
- private:
-  bool decode(std::size_t thread, std::uint32_t chunk, std::span<const std::byte> packed,
-              std::span<const ByteRange> available, std::stop_token stop) {
-    const ArrayMetadata& metadata = tasks_->array_of(tasks_->shard_of(chunk)).metadata();
-    if (metadata.codecs.is_raw()) {
-      crop(chunk, packed);
-      return true;
-    }
-    const Arena::Piece decoded = memory_.decoded.take(metadata.chunk_bytes(), std::move(stop));
-    const std::vector<ByteRange> needed = tasks_->needed_bytes(chunk);
-    const DecodeResult result =
-        decode_chunk(*tasks_, chunk, packed, available, needed, decoded.bytes(), memory_.contexts[thread]);
-    if (result.status == DecodeStatus::need_more && !available.empty()) return false;
-    if (result.ok())
-      crop(chunk, decoded.bytes());
-    else
-      tasks_->fail_chunk(chunk, result);
-    return true;
-  }
-
-  void crop(std::uint32_t chunk, std::span<const std::byte> decoded) {
-    auto& [staged, crops, done] = crops_.at(chunk);
-    const Array& array = tasks_->array_of(tasks_->shard_of(chunk));
-    const Box box = tasks_->box_of(chunk);
-    for (const WaveFormer::Crop& one : crops) {
-      crop_chunk(array, box, one.part, decoded, one.staged.memory());
-      add_crop(staged->share->placements, *staged, one.row, one.part, wave_->source_address(one.staged.begin()));
-    }
-    done = true;
-  }
-
-  std::shared_ptr<Wave> wave_;
-  std::shared_ptr<ChunkTasks> tasks_;
-  Crops crops_;
-  HostDecodeMemory memory_;
-};
 
 void WaveFormer::seal() {
   if (wave_ && !wave_->empty()) wave_->seal(sealed_++);
@@ -167,139 +116,162 @@ void WaveFormer::require_room(std::uint64_t staged) {
 
 // Chunks fail if hung reads leave no memory for them; other chunks continue.
 template <class Add>
-void WaveFormer::add_some(ChunkTasks& tasks, std::span<const std::uint32_t> chunks, Add add) {
+void WaveFormer::add_some(WantedChunks& chunks, std::span<const std::uint32_t> some, Add add) {
   try {
     add();
   } catch (const Error& error) {
     if (error.where().reason != "deadline") throw;
-    for (const std::uint32_t chunk : chunks) tasks.fail_chunk(chunk, error);
+    for (const std::uint32_t chunk : some) chunks.fail_chunk(chunk, error);
   }
 }
 
-void WaveFormer::add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t device_from_bytes, std::stop_token stop) {
-  stop_ = std::move(stop);
-  ChunkReads reads = find_reads(*tasks, tasks->plan(), [](std::uint32_t) { return false; });
-  std::uint64_t decoded = 0, staged = 0;
-  for (const ChunkRun& run : reads.runs) {
-    staged += Wave::padded(run.bytes);
-    for (const std::uint32_t chunk : run.chunks)
-      decoded += tasks->array_of(tasks->shard_of(chunk)).metadata().chunk_bytes();
+bool WaveFormer::goes_to_device(const LocatedWants& wants, const std::vector<ChunkReads>& reads) {
+  std::uint64_t decoded = 0, stored = 0, crops = 0;
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    for (const ChunkRun& run : reads[i].runs)
+      for (const std::uint32_t chunk : run.chunks) decoded += wants.chunks[i]->metadata_of(chunk).chunk_bytes();
   }
-  const bool by_device = decoded >= device_from_bytes;
-  // A batch that needs several waves gets waves of its own, of equal sizes, so that batches finish at even intervals.
+  if (decoded >= wants.device_from_bytes) return true;
+  if (!wants.never_more_than_stored) return false;
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    for (const ChunkRun& run : reads[i].runs) {
+      for (const std::uint32_t chunk : run.chunks) {
+        crops += size_of_crops(*wants.chunks[i], chunk).bytes;
+        stored += Wave::padded(wants.chunks[i]->where(chunk).bytes);
+      }
+    }
+  }
+  return crops > stored;
+}
+
+void WaveFormer::add(const LocatedWants& wants, std::stop_token stop) {
+  stop_ = std::move(stop);
+  wants_ = &wants;
+  std::vector<ChunkReads> reads;
+  std::uint64_t staged = 0;
+  for (const Chunks& chunks : wants.chunks) {
+    reads.push_back(find_reads(*chunks));
+    for (const ChunkRun& run : reads.back().runs) staged += Wave::padded(run.bytes);
+  }
+  const bool by_device = goes_to_device(wants, reads);
+  // What needs several waves gets waves of its own, of equal sizes, so that batches finish at even intervals.
   const bool several = by_device && staged >= slab_bytes_;
   enough_ = several ? staged / ceil_div(staged, slab_bytes_) + 1 : kUnlimited;
   if (several) seal();
-  for (const ChunkRun& run : reads.runs) {
-    add_some(*tasks, run.chunks, [&] {
-      if (by_device && fits_device(*tasks, run))
-        add_device_run(tasks, run);
-      else
-        add_host_run(tasks, run, false);
-    });
-  }
-  for (const std::uint32_t& chunk : reads.partial)
-    add_some(*tasks, {&chunk, 1}, [&] { add_host_run(tasks, run_of(*tasks, chunk), true); });
-  for (const std::uint32_t& chunk : reads.missing) add_some(*tasks, {&chunk, 1}, [&] { add_fill_of(tasks, chunk); });
+  for (std::size_t i = 0; i < reads.size(); ++i) add_reads(wants.chunks[i], reads[i], by_device);
   if (several) seal();
 }
 
-bool WaveFormer::fits_device(const ChunkTasks& tasks, const ChunkRun& run) const {
-  return device_decodes(tasks.array_of(tasks.shard_of(run.chunks.front())).metadata().codecs);
+void WaveFormer::add_reads(const Chunks& chunks, const ChunkReads& reads, bool by_device) {
+  for (const ChunkRun& run : reads.runs) {
+    add_some(*chunks, run.chunks, [&] {
+      if (by_device && device_decodes(chunks->metadata_of(run.chunks.front()).codecs))
+        add_device_run(chunks, run);
+      else
+        add_host_run(chunks, run, false);
+    });
+  }
+  for (const std::uint32_t& chunk : reads.partial)
+    add_some(*chunks, {&chunk, 1}, [&] { add_host_run(chunks, run_of(*chunks, chunk), true); });
+  for (const std::uint32_t& chunk : reads.missing) add_some(*chunks, {&chunk, 1}, [&] { add_fill_of(chunks, chunk); });
 }
 
-void WaveFormer::add_device_run(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run) {
-  const std::uint64_t decoded = tasks->array_of(tasks->shard_of(run.chunks.front())).metadata().chunk_bytes();
+void WaveFormer::add_device_run(const Chunks& chunks, const ChunkRun& run) {
+  const std::uint64_t decoded = chunks->metadata_of(run.chunks.front()).chunk_bytes();
   const Need need{Wave::padded(run.bytes), Wave::padded(decoded) * run.chunks.size(), run.chunks.size()};
-  if (!make_room(need, kWarmStaging)) return add_host_run(tasks, run, false);
+  if (!make_room(need, kWarmStaging)) return add_host_run(chunks, run, false);
   if (run.chunks.size() > 1 && !frames_fit(need)) {
-    for (const ChunkRun& half : halves_of(*tasks, run))
-      add_some(*tasks, half.chunks, [&] { add_device_run(tasks, half); });
+    for (const ChunkRun& half : halves_of(*chunks, run))
+      add_some(*chunks, half.chunks, [&] { add_device_run(chunks, half); });
     return;
   }
   StagedRange range = wave_->stage(run.bytes);
-  std::vector<StagedChunk*> chunks;
+  std::vector<StagedChunk*> all;
   for (const std::uint32_t chunk : run.chunks) {
-    StagedChunk& staged = wave_->add(tasks, chunk);
-    staged.staged_at = range.begin() + (tasks->where(chunk).offset - run.offset);
-    staged.staged_bytes = tasks->where(chunk).bytes;
+    StagedChunk& staged = wave_->add(chunks, chunk);
+    staged.staged_at = range.begin() + (chunks->where(chunk).offset - run.offset);
+    staged.staged_bytes = chunks->where(chunk).bytes;
     staged.decoded_at = wave_->decode(decoded);
     staged.by_device = true;
-    for (const std::uint32_t row : tasks->rows_of(chunk))
-      staged.placed.emplace_back(row, *product(wanted(tasks->job(), row, tasks->box_of(chunk)).extents().span()));
-    chunks.push_back(&staged);
+    all.push_back(&staged);
   }
-  readers_.submit(std::make_unique<SlabRead>(wave_, tasks, run, std::move(range), std::move(chunks)));
+  auto sink = std::make_shared<EncodedSink>(wave_, std::move(range), std::move(all));
+  wants_->readers.submit(std::make_unique<ChunkRunRead>(std::move(sink), run));
 }
 
-void WaveFormer::add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial) {
+void WaveFormer::add_host_run(const Chunks& chunks, const ChunkRun& run, bool partial) {
   std::uint64_t bytes = 0;
-  for (const std::uint32_t chunk : run.chunks)
-    for (const std::uint32_t row : tasks->rows_of(chunk))
-      bytes += Wave::padded(bytes_of_part(*tasks, chunk, wanted(tasks->job(), row, tasks->box_of(chunk))));
+  for (const std::uint32_t chunk : run.chunks) bytes += size_of_crops(*chunks, chunk).bytes;
   if (make_room({bytes}, kUnlimited)) {
     Crops crops;
-    for (const std::uint32_t chunk : run.chunks)
-      for (const std::uint32_t row : tasks->rows_of(chunk))
-        add_crop_of(tasks, chunk, row, wanted(tasks->job(), row, tasks->box_of(chunk)), crops);
-    return read_on_host(tasks, run, partial, std::move(crops));
+    for (const std::uint32_t chunk : run.chunks) add_crops_of(chunks, chunk, crops);
+    return read_on_host(chunks, run, partial, std::move(crops));
   }
-  if (run.chunks.size() > 1) {
-    for (const std::uint32_t& chunk : run.chunks)
-      add_some(*tasks, {&chunk, 1}, [&] { add_host_run(tasks, run_of(*tasks, chunk), false); });
-    return;
-  }
-  // The needed part of this chunk does not fit a wave: it is divided, and each part has its own read and decode.
+  if (run.chunks.size() == 1) return add_host_parts(chunks, run, partial);
+  for (const std::uint32_t& chunk : run.chunks)
+    add_some(*chunks, {&chunk, 1}, [&] { add_host_run(chunks, run_of(*chunks, chunk), false); });
+}
+
+// What is needed of the chunk does not fit a wave: it is divided, and each part has its own read and decode.
+void WaveFormer::add_host_parts(const Chunks& chunks, const ChunkRun& run, bool partial) {
   const std::uint32_t chunk = run.chunks.front();
-  const std::uint64_t decoded = tasks->metadata_of(chunk).chunk_bytes();
+  const std::uint64_t decoded = chunks->metadata_of(chunk).chunk_bytes();
   const std::uint64_t most = std::min<std::uint64_t>(
       std::min(wave_->slot().source.size(), staging_.size()) / 2,
       std::max<std::uint64_t>({staging_.lendable() / 2, decoded / kPartsAtMost, Wave::kAlignment}));
-  for (const std::uint32_t row : tasks->rows_of(chunk)) {
-    std::vector<Box> parts;
-    split_part(*tasks, chunk, wanted(tasks->job(), row, tasks->box_of(chunk)), most, parts);
-    for (const Box& part : parts) {
+  chunks->for_uses(chunk, WantedChunks::From::chunk, [&](const Use& use) {
+    std::vector<BlockCopy> parts;
+    split_copy(use.copy, most, parts);
+    for (const BlockCopy& part : parts) {
       Crops crops;
-      require_room(Wave::padded(bytes_of_part(*tasks, chunk, part)));
-      add_crop_of(tasks, chunk, row, part, crops);
-      read_on_host(tasks, run, partial, std::move(crops));
+      require_room(Wave::padded(bytes_of_crop(part)));
+      add_crop_of(chunks, chunk, use.part, part, crops);
+      read_on_host(chunks, run, partial, std::move(crops));
     }
+  });
+}
+
+void WaveFormer::add_crops_of(const Chunks& chunks, std::uint32_t chunk, Crops& crops) {
+  if (!size_of_crops(*chunks, chunk).is_whole) {
+    chunks->for_uses(chunk, WantedChunks::From::chunk,
+                     [&](const Use& use) { add_crop_of(chunks, chunk, use.part, use.copy, crops); });
+    return;
   }
+  const ByteRange whole = whole_of(*chunks, chunk);
+  CropsOfChunk& of_chunk = crops[chunk];
+  of_chunk.staged = &wave_->add(chunks, chunk);
+  of_chunk.whole.emplace(whole, wave_->stage(whole.size()));
 }
 
-void WaveFormer::add_crop_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk, std::uint32_t row,
-                             const Box& part, Crops& crops) {
-  auto& [staged, list, done] = crops[chunk];
-  if (staged == nullptr) staged = &wave_->add(tasks, chunk);
-  list.push_back({row, part, wave_->stage(bytes_of_part(*tasks, chunk, part))});
-  staged->placed.emplace_back(row, *product(part.extents().span()));
+void WaveFormer::add_crop_of(const Chunks& chunks, std::uint32_t chunk, std::uint32_t part, const BlockCopy& copy,
+                             Crops& crops) {
+  CropsOfChunk& of_chunk = crops[chunk];
+  if (of_chunk.staged == nullptr) of_chunk.staged = &wave_->add(chunks, chunk);
+  of_chunk.crops.push_back({copy, wave_->stage(bytes_of_crop(copy))});
+  of_chunk.staged->count(part, Use{part, copy}.elements());
 }
 
-void WaveFormer::read_on_host(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial,
-                              Crops crops) {
+void WaveFormer::read_on_host(const Chunks& chunks, const ChunkRun& run, bool partial, Crops crops) {
   if (crops.empty()) return;
-  auto sink = std::make_shared<CropSink>(wave_, tasks, std::move(crops), host_);
+  auto sink = std::make_shared<CropSink>(wave_, chunks, std::move(crops), wants_->memory);
   if (partial)
-    readers_.submit(std::make_unique<PartialRead>(std::move(sink), run.chunks.front()));
+    wants_->readers.submit(std::make_unique<PartialRead>(std::move(sink), run.chunks.front()));
   else
-    readers_.submit(std::make_unique<ChunkRunRead>(std::move(sink), run));
+    wants_->readers.submit(std::make_unique<ChunkRunRead>(std::move(sink), run));
 }
 
-void WaveFormer::add_fill_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk) {
-  const ArrayMetadata& metadata = tasks->array_of(tasks->shard_of(chunk)).metadata();
-  require_room(Wave::padded(sizeof metadata.fill));
-  StagedChunk& staged = wave_->add(tasks, chunk);
+void WaveFormer::add_fill_of(const Chunks& chunks, std::uint32_t chunk) {
+  const std::span<const std::byte> fill = chunks->fill_of(chunk);
+  require_room(Wave::padded(fill.size()));
+  StagedChunk& staged = wave_->add(chunks, chunk);
   staged.is_fill = true;
-  const StagedRange range = wave_->stage(sizeof metadata.fill);
+  const StagedRange range = wave_->stage(fill.size());
   staged.staged_at = range.begin();
-  std::memcpy(range.memory().data(), metadata.fill.data(), sizeof metadata.fill);
-  BatchJob& job = tasks->job();
-  for (const std::uint32_t row : tasks->rows_of(chunk)) {
-    const Box part = wanted(job, row, tasks->box_of(chunk));
-    add_fill(staged.share->placements, job, row, relative_to(part, job.rows()[row].box),
-             wave_->source_address(staged.staged_at));
-    staged.placed.emplace_back(row, *product(part.extents().span()));
-  }
+  std::ranges::copy(fill, range.memory().begin());
+  ChunkLayout layout;
+  layout.chunk_bytes = fill.size();
+  add_placements(staged.share->placements, staged, WantedChunks::From::fill, wave_->source_address(staged.staged_at),
+                 layout);
 }
 
 }  // namespace damacy

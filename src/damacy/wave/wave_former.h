@@ -1,24 +1,28 @@
-// Packs the chunks of planned batches into waves, in order, and submits their reads. The planner's thread only. Knows
-// the capacity of a wave and what decodes each chunk; not streams.
+// Packs wanted chunks into waves, in order, and submits their reads. One thread only. Knows the capacity of a wave and
+// what decodes each chunk; not streams.
 #pragma once
 
-#include <map>
 #include <memory>
+#include <span>
 #include <stop_token>
 
 #include "damacy/device/arena.h"
 #include "damacy/fetch/chunk_reads.h"
 #include "damacy/fetch/readers.h"
+#include "damacy/wave/crop_sink.h"
 #include "damacy/wave/frame_room.h"
 #include "damacy/wave/wave.h"
 
 namespace damacy {
 
-// Memory of readers that decode for a wave.
-struct HostDecodeMemory {
-  Arena& packed;
-  Arena& decoded;
-  std::vector<DecodeContext>& contexts;
+// Chunks that are located, and what reads them.
+struct LocatedWants {
+  std::span<const std::shared_ptr<WantedChunks>> chunks;  // together they are large enough for a device, or not
+  Readers& readers;
+  DecodeMemory memory;  // for chunks that readers decode
+  // With fewer decoded bytes than this readers decode all: a device would not have decoded them sooner.
+  std::uint64_t device_from_bytes = 0;
+  bool never_more_than_stored = false;  // but not if more bytes would then be uploaded than are stored
 };
 
 class WaveFormer {
@@ -28,40 +32,26 @@ class WaveFormer {
     std::uint64_t slab_bytes;  // of each slot, for chunks
     Arena& staging;
   };
-  WaveFormer(const Memory& memory, Readers& readers, const HostDecodeMemory& host, WaveWatcher& watcher)
-      : slots_(memory.slots),
-        slab_bytes_(memory.slab_bytes),
-        staging_(memory.staging),
-        readers_(readers),
-        host_(host),
-        watcher_(watcher) {}
+  WaveFormer(const Memory& memory, WaveWatcher& watcher)
+      : slots_(memory.slots), slab_bytes_(memory.slab_bytes), staging_(memory.staging), watcher_(watcher) {}
 
-  void add(const std::shared_ptr<ChunkTasks>& tasks, std::uint64_t device_from_bytes, std::stop_token stop);
+  void add(const LocatedWants& wants, std::stop_token stop);
   void seal();
   std::uint64_t sealed() const noexcept { return sealed_; }  // waves so far
 
  private:
-  friend class CropSink;
-  struct Crop {
-    std::uint32_t row;
-    Box part;
-    StagedRange staged;
-  };
-  struct CropsOfChunk {
-    StagedChunk* staged = nullptr;
-    std::vector<Crop> crops;
-    bool done = false;
-  };
-  using Crops = std::map<std::uint32_t, CropsOfChunk>;
-
+  using Chunks = std::shared_ptr<WantedChunks>;
   template <class Add>
-  void add_some(ChunkTasks& tasks, std::span<const std::uint32_t> chunks, Add add);
-  void add_device_run(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run);
-  void add_host_run(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial);
-  void add_crop_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk, std::uint32_t row, const Box& part,
-                   Crops& crops);
-  void read_on_host(const std::shared_ptr<ChunkTasks>& tasks, const ChunkRun& run, bool partial, Crops crops);
-  void add_fill_of(const std::shared_ptr<ChunkTasks>& tasks, std::uint32_t chunk);
+  void add_some(WantedChunks& chunks, std::span<const std::uint32_t> some, Add add);
+  static bool goes_to_device(const LocatedWants& wants, const std::vector<ChunkReads>& reads);
+  void add_reads(const Chunks& chunks, const ChunkReads& reads, bool by_device);
+  void add_device_run(const Chunks& chunks, const ChunkRun& run);
+  void add_host_run(const Chunks& chunks, const ChunkRun& run, bool partial);
+  void add_host_parts(const Chunks& chunks, const ChunkRun& run, bool partial);
+  void add_crops_of(const Chunks& chunks, std::uint32_t chunk, Crops& crops);
+  void add_crop_of(const Chunks& chunks, std::uint32_t chunk, std::uint32_t part, const BlockCopy& copy, Crops& crops);
+  void read_on_host(const Chunks& chunks, const ChunkRun& run, bool partial, Crops crops);
+  void add_fill_of(const Chunks& chunks, std::uint32_t chunk);
   // A group that goes into one wave: its padded bytes, and the number of chunks that a device decodes.
   struct Need {
     std::uint64_t staged = 0, decoded = 0;
@@ -73,14 +63,12 @@ class WaveFormer {
   void require_room(std::uint64_t staged);  // throws Error(io, "deadline") in place of false
   void start_wave();
   bool frames_fit(const Need& need) const;
-  bool fits_device(const ChunkTasks& tasks, const ChunkRun& run) const;
 
   Pool<WaveSlot>& slots_;
   std::uint64_t slab_bytes_;
   Arena& staging_;
-  Readers& readers_;
-  HostDecodeMemory host_;
   WaveWatcher& watcher_;
+  const LocatedWants* wants_ = nullptr;  // during add()
   std::shared_ptr<Wave> wave_;
   FrameRoom frame_room_;
   std::uint64_t enough_ = ~std::uint64_t{0};  // staged bytes, from which on a wave is sealed

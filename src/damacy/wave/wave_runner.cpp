@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "damacy/batch/place.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/wave/stage_chunk.h"
+#include "damacy/zarr/decode_error.h"
 
 namespace damacy {
 namespace {
@@ -54,8 +54,8 @@ ImageLayout take_images(Wave& wave, const Copier& copier, const WaveRunner::Memo
   return at;
 }
 
-std::uint64_t address_of(const BatchJob& job) {
-  return reinterpret_cast<std::uint64_t>(job.row_memory(0).data());
+std::uint64_t address_of(const Destination& destination) {
+  return reinterpret_cast<std::uint64_t>(destination.memory().data());
 }
 
 }  // namespace
@@ -212,13 +212,13 @@ void WaveRunner::decode(Wave& wave) {
   wave.decoded = stream.record(true);
 }
 
-// Waits until the batch has a slot.
+// Waits until the destination has memory: a batch its slot.
 void WaveRunner::place(Wave& wave, WaveShare& share) {
-  share.job->claim_slot();
-  share.placements.rebase(address_of(*share.job));
+  const std::span<const Event> ready = share.to->claim();
+  share.placements.rebase(address_of(*share.to));
   if (share.few_at_a_time) return place_few_at_a_time(wave, share);
   main_->wait(wave.decoded);
-  for (const Event& last_use : share.job->slot_ready()) main_->wait(last_use);
+  for (const Event& last_use : ready) main_->wait(last_use);
   share.began = main_->record(true);
   if (!share.image.empty()) {
     copier_.write_image(share.placements, share.host_image);
@@ -232,7 +232,7 @@ void WaveRunner::place(Wave& wave, WaveShare& share) {
 void WaveRunner::place_few_at_a_time(const Wave& wave, const WaveShare& share) {
   const Lock lock(repair_mutex_);
   repair_->wait(wave.decoded);
-  for (const Event& last_use : share.job->slot_ready()) repair_->wait(last_use);
+  for (const Event& last_use : share.to->claim()) repair_->wait(last_use);
   place_now(share.placements);
 }
 
@@ -258,17 +258,17 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
     StagedChunk& chunk = wave.chunks()[i];
     if (chunk.failed) continue;
     std::int64_t elements = 0;
-    for (const auto& [row, count] : chunk.placed) {
-      chunk.tasks->job().placed(row, count);
+    for (const auto& [part, count] : chunk.placed) {
+      share.to->placed(part, count);
       elements += count;
     }
     if (chunk.is_fill) continue;
-    const ArrayMetadata& metadata = chunk.tasks->array_of(chunk.tasks->shard_of(chunk.chunk)).metadata();
     if (chunk.by_device)
-      chunk.tasks->count_decode(std::exchange(decoding, {}), chunk.staged_bytes, metadata.chunk_bytes());
-    chunk.tasks->count_placed(
-        std::exchange(placing, {}), chunk.chunk, elements,
-        chunk.by_device && !chunk.redo ? ChunkTasks::Decode::on_device : ChunkTasks::Decode::on_host);
+      chunk.chunks->count_decode(std::exchange(decoding, {}), chunk.staged_bytes,
+                                 chunk.chunks->metadata_of(chunk.chunk).chunk_bytes());
+    using enum WantedChunks::Decode;
+    chunk.chunks->count_placed(std::exchange(placing, {}), chunk.chunk, elements,
+                               chunk.by_device && !chunk.redo ? on_device : on_host);
   }
 }
 
@@ -277,11 +277,11 @@ void WaveRunner::redo(Wave& wave, StagedChunk& chunk) noexcept {
   const auto failure = failure_of([&] { decode_on_host(wave, chunk); });
   if (!failure) return;
   chunk.failed = true;
-  chunk.tasks->fail_chunk(chunk.chunk, *failure);
+  chunk.chunks->fail_chunk(chunk.chunk, *failure);
 }
 
 void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
-  const ArrayMetadata& metadata = chunk.tasks->array_of(chunk.tasks->shard_of(chunk.chunk)).metadata();
+  const ArrayMetadata& metadata = chunk.chunks->metadata_of(chunk.chunk);
   const Arena::Piece packed = memory_.packed.take(std::max<std::uint64_t>(chunk.staged_bytes, 1), {});
   const Arena::Piece decoded = memory_.decoded.take(metadata.chunk_bytes(), {});
   const std::span<std::byte> encoded = packed.bytes().first(chunk.staged_bytes);
@@ -290,20 +290,17 @@ void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
     repair_->copy(encoded, wave.slot().source.bytes().subspan(chunk.staged_at, chunk.staged_bytes));
     repair_->record().wait();
   }
-  const std::vector<ByteRange> needed = chunk.tasks->needed_bytes(chunk.chunk);
+  const std::vector<ByteRange> needed = chunk.chunks->needed_bytes(chunk.chunk);
   const DecodeResult result = metadata.codecs.decode(encoded, decoded.bytes(), needed, context_);
-  if (!result.ok()) {
-    chunk.failed = true;
-    return chunk.tasks->fail_chunk(chunk.chunk, result);
-  }
+  if (!result.ok()) throw decode_error(result);
   PlacementList all;
   ChunkLayout layout;
   layout.chunk_bytes = metadata.chunk_bytes();
   const Lock lock(repair_mutex_);
   repair_->copy(wave.slot().destination.bytes().subspan(chunk.decoded_at, metadata.chunk_bytes()), decoded.bytes());
   repair_->record().wait();
-  add_placements(all, chunk, wave.destination_address(chunk.decoded_at), layout);
-  all.rebase(address_of(*chunk.share->job));
+  add_placements(all, chunk, WantedChunks::From::chunk, wave.destination_address(chunk.decoded_at), layout);
+  all.rebase(address_of(*chunk.share->to));
   place_now(all);
 }
 
@@ -325,12 +322,13 @@ void WaveRunner::fill_row(BatchJob& job, std::size_t row) {
   const Lock lock(repair_mutex_);
   const std::span<std::byte> fill = repair_device_.bytes().subspan(kRepairImage, sizeof metadata.fill);
   std::memcpy(repair_pinned_.data() + kRepairImage, metadata.fill.data(), sizeof metadata.fill);
-  for (const Event& last_use : job.slot_ready()) repair_->wait(last_use);
+  for (const Event& last_use : job.claim()) repair_->wait(last_use);
   repair_->copy(fill, repair_pinned_.bytes().subspan(kRepairImage, sizeof metadata.fill));
   repair_->record().wait();
-  const Box whole{Dims(job.shape().extents.size(), 0), job.shape().extents};
   PlacementList list;
-  add_fill(list, job, static_cast<std::uint32_t>(row), whole, reinterpret_cast<std::uint64_t>(fill.data()));
+  ChunkLayout layout;
+  layout.chunk_bytes = size_of(metadata.dtype);
+  list.add(job.fill_of_row(row), reinterpret_cast<std::uint64_t>(fill.data()), 0, layout);
   list.rebase(address_of(job));
   place_now(list);
 }
@@ -356,7 +354,7 @@ void WaveRunner::wait_enqueued() noexcept {
 
 void WaveRunner::fail(Wave& wave, const WaveShare& share, const Error& why) noexcept {
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
-    if (StagedChunk& chunk = wave.chunks()[i]; !chunk.failed.exchange(true)) chunk.tasks->fail_chunk(chunk.chunk, why);
+    if (StagedChunk& chunk = wave.chunks()[i]; !chunk.failed.exchange(true)) chunk.chunks->fail_chunk(chunk.chunk, why);
 }
 
 // The last share returns the memory before it settles the batch, because settling may call this thread's own engine.
@@ -366,7 +364,8 @@ void WaveRunner::close(Wave& wave, const WaveShare& share) noexcept {
     ++retired_;
   }
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
-    const Task<ChunkTasks> ends = std::move(wave.chunks()[i].tasks);
+    const std::shared_ptr<WantedChunks> until_the_task_ended = std::move(wave.chunks()[i].chunks);
+    wave.chunks()[i].task.end();
   }
 }
 

@@ -5,6 +5,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/zarr/array.h"
+#include "damacy/zarr/box_copy.h"
 #include "damacy/zarr/catalog.h"
 #include "damacy/zarr/decode_error.h"
 #include "damacy/zarr/metadata.h"
@@ -28,26 +29,17 @@ void check_box(const ArrayMetadata& array, const Box& box, std::size_t out_bytes
     throw Error(Status::inval, formatted("the box has {} bytes and the output {}", bytes, out_bytes), "aabb");
 }
 
-// Copies `part` of a chunk, or of a single element when strides are zero.
-void copy_part(const ArrayMetadata& array, const Box& box, const Box& part, BlockCopy copy,
-               std::span<const std::byte> from, std::span<std::byte> out) {
-  const auto element = static_cast<std::int64_t>(size_of(array.dtype));
-  const Dims strides = row_major_strides(box.extents());
-  copy.rank = static_cast<std::uint32_t>(part.rank());
-  for (std::size_t i = 0; i < part.rank(); ++i) {
-    copy.axes[i].extent = part.stop[i] - part.start[i];
-    copy.axes[i].dst_stride = strides[i] * element;
-    copy.dst_offset += (part.start[i] - box.start[i]) * strides[i] * element;
-  }
-  normalise(copy);
-  run_block_copy(copy, from, out);
-}
-
 // One call of read().
 class BoxReader {
  public:
   BoxReader(const Array& array, const Box& box, std::span<std::byte> out)
-      : array_(array), box_(box), out_(out), decoded_(array.metadata().chunk_bytes()) {}
+      : array_(array),
+        box_(box),
+        out_(out),
+        strides_(row_major_strides(box.extents())),
+        decoded_(array.metadata().chunk_bytes()) {
+    for (auto& stride : strides_) stride *= static_cast<std::int64_t>(size_of(array.metadata().dtype));
+  }
 
   void read_chunk(const Dims& chunk) {
     const auto shard = catalog_.shard(array_, array_.shard_of_chunk(chunk));
@@ -73,37 +65,28 @@ class BoxReader {
     if (!result.ok()) throw decode_error(result).at_bytes(stored.offset, stored.offset + stored.bytes);
   }
 
-  // Copies bits: a bool that is neither 0 nor 1 is unchanged.
-  BlockCopy copy_of(bool is_stored) const {
-    const ArrayMetadata& metadata = array_.metadata();
-    const Dtype type = metadata.dtype == Dtype::boolean ? Dtype::u8 : metadata.dtype;
-    BlockCopy copy;
-    copy.op = {type, type, is_stored && metadata.swap_bytes};
-    return copy;
+  CopyOp op(bool is_stored) const {
+    const Dtype type = type_of_bits(array_.metadata().dtype);
+    return {type, type, is_stored && array_.metadata().swap_bytes};
   }
 
   void place(const Dims& chunk) {
     const Box whole = array_.box_of_chunk(chunk);
-    const Box part = intersect(box_, whole);
-    BlockCopy copy = copy_of(/*is_stored=*/true);
-    for (std::size_t i = 0; i < part.rank(); ++i) {
-      copy.axes[i].src_stride = array_.chunk_strides()[i];
-      copy.src_offset += (part.start[i] - whole.start[i]) * array_.chunk_strides()[i];
-    }
-    copy_part(array_.metadata(), box_, part, copy, decoded_, out_);
+    run_block_copy(copy_of_box(array_, whole, intersect(box_, whole), {box_, strides_}, op(/*is_stored=*/true)),
+                   decoded_, out_);
   }
 
   void fill(const Dims& chunk) {
-    BlockCopy copy = copy_of(/*is_stored=*/false);
-    for (std::size_t i = 0; i < chunk.size(); ++i) copy.axes[i].src_stride = 0;
     const ArrayMetadata& metadata = array_.metadata();
-    copy_part(metadata, box_, intersect(box_, array_.box_of_chunk(chunk)), copy,
-              std::span(metadata.fill).first(size_of(metadata.dtype)), out_);
+    const Box part = intersect(box_, array_.box_of_chunk(chunk));
+    run_block_copy(fill_of_box(part, {box_, strides_}, op(/*is_stored=*/false)),
+                   std::span(metadata.fill).first(size_of(metadata.dtype)), out_);
   }
 
   const Array& array_;
   const Box& box_;
   std::span<std::byte> out_;
+  Dims strides_;  // of it, bytes
   Catalog catalog_{Catalog::Limits{}};
   DecodeContext context_;
   std::vector<std::byte> encoded_, decoded_;

@@ -1,5 +1,5 @@
-// The shared state of all single reads of a process: the threads that read, decode and place, their memory, the cache
-// of shard indices, and counters. Knows no selection and no array.
+// What selection reads share: the threads that read, decode and place, their memory, the cache of shard indices, and
+// counters. Knows no selection and no array.
 #pragma once
 
 #include <atomic>
@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "damacy/batch/stats.h"
-#include "damacy/codec/chain.h"
 #include "damacy/core/mutex.h"
 #include "damacy/device/arena.h"
-#include "damacy/store/engine.h"
+#include "damacy/fetch/readers.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/index_cache.h"
 #include "damacy/zarr/metadata.h"
@@ -31,26 +30,18 @@ struct ReadCounters {
   void reset() noexcept;
 };
 
-class ReadWorkers {
+class SelectionReaders {
  public:
-  ReadWorkers(std::size_t threads, IndexCache indices,
-              std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>());
+  SelectionReaders(std::size_t threads, IndexCache indices,
+                   const std::shared_ptr<const Clock>& clock = std::make_shared<SteadyClock>());
 
-  // After stop() a request fails at once.
-  void submit(std::unique_ptr<Request> request) { engine_->submit(std::move(request)); }
-  void submit_urgent(std::unique_ptr<Request> request) { engine_->submit_urgent(std::move(request)); }
-  // Fails storage calls that exceeded their deadline. Threads that wait for reads call this periodically.
-  void abandon_overdue() noexcept;
-  std::size_t threads() const noexcept { return contexts_.size(); }
-  DecodeContext& context(std::size_t thread) noexcept { return contexts_[thread]; }
+  Readers& threads() noexcept { return readers_; }
   // The shared memory, or separate memory for arrays with big chunks, for as long as it is in use. If hung reads hold
   // too much of the shared memory, it is left to them and replaced by new memory.
   std::shared_ptr<ReadMemory> memory_for(const Array& array);
   IndexCache& indices() noexcept { return indices_; }
   ReadCounters& counters() noexcept { return counters_; }
   StatsBoard& board() noexcept { return board_; }
-  // Ends running requests, fails waiting ones, joins. Detaches threads that are stuck in storage.
-  void stop() noexcept;
 
  private:
   Mutex memory_mutex_;
@@ -58,8 +49,7 @@ class ReadWorkers {
   IndexCache indices_;
   ReadCounters counters_;
   StatsBoard board_;
-  std::vector<DecodeContext> contexts_;  // by thread
-  std::unique_ptr<Engine> engine_;       // last: its threads use all of the above
+  Readers readers_;  // last: its threads use all of the above
 };
 
 }  // namespace damacy

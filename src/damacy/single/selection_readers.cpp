@@ -1,4 +1,4 @@
-#include "damacy/fetch/read_workers.h"
+#include "damacy/single/selection_readers.h"
 
 #include <algorithm>
 
@@ -9,8 +9,14 @@ namespace damacy {
 namespace {
 
 constexpr std::size_t kCommonBytes = std::size_t{256} << 20;  // each of staging and scratch; resident where used
-constexpr auto kPatience = std::chrono::seconds(2);           // of a stop
 constexpr std::size_t kSharers = 4;                           // chunks that fit the common memory at once, at least
+
+ThreadCounts counts_of(std::size_t threads) {
+  ThreadCounts counts;
+  counts.readers = counts.readers_at_once = threads;
+  counts.blocking = 1;
+  return counts;
+}
 
 }  // namespace
 
@@ -23,22 +29,12 @@ void ReadCounters::reset() noexcept {
     counter->store(0);
 }
 
-ReadWorkers::ReadWorkers(std::size_t threads, IndexCache indices, std::shared_ptr<const Clock> clock)
+SelectionReaders::SelectionReaders(std::size_t threads, IndexCache indices, const std::shared_ptr<const Clock>& clock)
     : memory_(std::make_shared<ReadMemory>(kCommonBytes, kCommonBytes)),
       indices_(std::move(indices)),
-      contexts_(std::clamp<std::size_t>(threads, 1, Limits::threads)),
-      engine_(make_thread_engine(contexts_.size(), contexts_.size(), std::move(clock))) {}
+      readers_(counts_of(std::clamp<std::size_t>(threads, 1, Limits::threads)), clock) {}
 
-void ReadWorkers::abandon_overdue() noexcept {
-  engine_->abandon_overdue(std::chrono::seconds(Limits::storage_operation_s), false);
-}
-
-// A hung read keeps the memory that it may still write to.
-void ReadWorkers::stop() noexcept {
-  engine_->stop(std::chrono::steady_clock::now() + kPatience, nullptr);
-}
-
-std::shared_ptr<ReadMemory> ReadWorkers::memory_for(const Array& array) {
+std::shared_ptr<ReadMemory> SelectionReaders::memory_for(const Array& array) {
   const auto page = [](std::uint64_t bytes) {
     return (bytes + Arena::kPieceAlignment) & ~(Arena::kPieceAlignment - 1);
   };
@@ -51,7 +47,7 @@ std::shared_ptr<ReadMemory> ReadWorkers::memory_for(const Array& array) {
       memory_ = std::make_shared<ReadMemory>(kCommonBytes, kCommonBytes);
     return memory_;
   }
-  const std::uint64_t sharers = std::min<std::uint64_t>(contexts_.size(), kSharers);
+  const std::uint64_t sharers = std::min<std::uint64_t>(readers_.contexts().size(), kSharers);
   return std::make_shared<ReadMemory>(packed * sharers, decoded * sharers);
 }
 

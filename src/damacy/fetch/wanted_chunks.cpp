@@ -1,4 +1,4 @@
-#include "damacy/fetch/encoded_chunks.h"
+#include "damacy/fetch/wanted_chunks.h"
 
 namespace damacy {
 namespace {

@@ -1,0 +1,89 @@
+#include "damacy/fetch/host_sink.h"
+
+#include "damacy/copy/block_copy.h"
+#include "damacy/zarr/decode_error.h"
+
+namespace damacy {
+namespace {
+
+using From = WantedChunks::From;
+using Decode = WantedChunks::Decode;
+
+// Returns the elements copied.
+std::int64_t copy_uses(const WantedChunks& chunks, std::size_t chunk, From from, std::span<const std::byte> elements) {
+  Destination& to = chunks.destination();
+  std::int64_t copied = 0;
+  chunks.for_uses(chunk, from, [&](const Use& use) {
+    run_block_copy(use.copy, elements, to.memory());
+    to.placed(use.part, use.elements());
+    copied += use.elements();
+  });
+  return copied;
+}
+
+}  // namespace
+
+bool decode_on_host(WantedChunks& chunks, const ReadChunk& read, const DecodeMemory& memory,
+                    const std::function<std::vector<ByteRange>()>& needed,
+                    const std::function<void(std::span<const std::byte>)>& pass) {
+  chunks.check_wanted();
+  const ArrayMetadata& metadata = chunks.metadata_of(read.chunk);
+  if (metadata.codecs.is_raw()) {
+    chunks.count_decode({}, read.packed.size(), read.packed.size());
+    pass(read.packed);
+    return true;
+  }
+  const Arena::Piece scratch = memory.scratch.take(metadata.chunk_bytes(), read.stop);
+  const DecodeResult result = decode_chunk(chunks, read.chunk, read.packed, read.available, needed(), scratch.bytes(),
+                                           memory.contexts[read.thread]);
+  if (result.status == DecodeStatus::need_more && !read.available.empty()) return false;
+  if (!result.ok()) throw decode_error(result);
+  pass(scratch.bytes());
+  return true;
+}
+
+bool HostSink::take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
+                    std::span<const ByteRange> available, std::stop_token stop) noexcept {
+  const std::vector<ChunkConsumer> joined = joined_to(chunk);
+  try {
+    return decode_on_host(
+        *chunks_, {thread, chunk, packed, available, std::move(stop)}, memory_,
+        [&] { return needed_by(chunk, joined); },
+        [&](std::span<const std::byte> decoded) { place(chunk, joined, decoded); });
+  } catch (...) {
+    fail(chunk, joined, current_error());
+    return true;
+  }
+}
+
+std::vector<ByteRange> HostSink::needed_by(std::size_t chunk, std::span<const ChunkConsumer> joined) const {
+  std::vector<ByteRange> needed = chunks_->needed_bytes(chunk);
+  for (const ChunkConsumer& consumer : joined) {
+    const auto more = consumer.chunks().needed_bytes(consumer.chunk());
+    needed.insert(needed.end(), more.begin(), more.end());
+  }
+  if (!joined.empty()) merge_ranges(needed);
+  return needed;
+}
+
+void HostSink::place(std::size_t chunk, std::span<const ChunkConsumer> joined, std::span<const std::byte> decoded) {
+  const auto place_one = [&](WantedChunks& chunks, std::size_t which, Decode how) {
+    const Stopwatch watch;
+    const std::int64_t elements = copy_uses(chunks, which, From::chunk, decoded);
+    chunks.count_placed(watch.elapsed(), which, elements, how);
+  };
+  place_one(*chunks_, chunk, Decode::on_host);
+  for (const ChunkConsumer& consumer : joined) place_one(consumer.chunks(), consumer.chunk(), Decode::joined);
+}
+
+void HostSink::fail(std::size_t chunk, std::span<const ChunkConsumer> joined, const Error& why) noexcept {
+  chunks_->fail_chunk(chunk, why);
+  for (const ChunkConsumer& consumer : joined) consumer.chunks().fail_chunk(consumer.chunk(), why);
+}
+
+void HostSink::fill(std::size_t chunk) noexcept {
+  const auto failure = failure_of([&] { copy_uses(*chunks_, chunk, From::fill, chunks_->fill_of(chunk)); });
+  if (failure) chunks_->fail_chunk(chunk, *failure);
+}
+
+}  // namespace damacy

@@ -1,0 +1,65 @@
+// Decodes chunks on the thread that read them, and copies their elements to where they go while they are in cache.
+// Knows chunks and the memory of readers; not how bytes are read.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "damacy/fetch/chunk_reads.h"
+
+namespace damacy {
+
+// Memory of readers.
+struct DecodeMemory {
+  Arena& staging;                         // packed bytes
+  Arena& scratch;                         // decoded bytes
+  std::vector<DecodeContext>& contexts;   // by thread
+  std::shared_ptr<const void> keep = {};  // whose the memory is, where that may end before a read that is abandoned
+};
+
+// What a sink was given to take.
+struct ReadChunk {
+  std::size_t thread;
+  std::size_t chunk;
+  std::span<const std::byte> packed;
+  std::span<const ByteRange> available;
+  std::stop_token stop;
+};
+// Decodes at least `needed`, and passes the decoded chunk on. Raw chunks are passed as they are. False: `available` is
+// too little. Throws why the chunk cannot be decoded.
+[[nodiscard]] bool decode_on_host(WantedChunks& chunks, const ReadChunk& read, const DecodeMemory& memory,
+                                  const std::function<std::vector<ByteRange>()>& needed,
+                                  const std::function<void(std::span<const std::byte>)>& pass);
+
+// Copies to destinations on the host.
+class HostSink : public ChunkSink {
+ public:
+  HostSink(std::shared_ptr<WantedChunks> chunks, DecodeMemory memory)
+      : chunks_(std::move(chunks)), memory_(std::move(memory)) {}
+
+  WantedChunks& chunks() noexcept override { return *chunks_; }
+  ReadBuffer buffer(std::uint64_t bytes, std::stop_token stop) override {
+    return take_buffer(memory_.staging, bytes, std::move(stop));
+  }
+  void fail_read(std::size_t chunk, const Error& why) noexcept override { fail(chunk, joined_to(chunk), why); }
+  bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
+            std::span<const ByteRange> available, std::stop_token stop) noexcept override;
+
+  // Writes the fill value in place of a missing chunk.
+  void fill(std::size_t chunk) noexcept;
+
+ protected:
+  // Other jobs that want the same chunk. Asked once a chunk: no job can join afterwards.
+  virtual std::vector<ChunkConsumer> joined_to(std::size_t) noexcept { return {}; }
+
+ private:
+  void fail(std::size_t chunk, std::span<const ChunkConsumer> joined, const Error& why) noexcept;
+  std::vector<ByteRange> needed_by(std::size_t chunk, std::span<const ChunkConsumer> joined) const;
+  void place(std::size_t chunk, std::span<const ChunkConsumer> joined, std::span<const std::byte> decoded);
+
+  std::shared_ptr<WantedChunks> chunks_;
+  DecodeMemory memory_;
+};
+
+}  // namespace damacy

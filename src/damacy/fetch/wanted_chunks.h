@@ -1,0 +1,117 @@
+// The chunks that a job wants: the location of their bytes, the decoded bytes that are needed, where the elements go,
+// and the report of the outcome. Implemented by batches in production and by single reads of selections, and in part by
+// plans of reads. Knows objects, codecs and destinations; not how bytes are read or decoded.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "damacy/batch/stats.h"
+#include "damacy/codec/chain.h"
+#include "damacy/core/error.h"
+#include "damacy/core/task.h"
+#include "damacy/plan/destination.h"
+#include "damacy/store/store.h"
+#include "damacy/zarr/array.h"
+#include "damacy/zarr/metadata.h"
+
+namespace damacy {
+
+// Where an encoded chunk lies in its object.
+struct ChunkPlace {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  bool missing = false;
+  bool failed = false;
+};
+
+// Chunks that were located: all that a planner of reads asks.
+class LocatedChunks {
+ public:
+  virtual ~LocatedChunks() = default;
+  // Chunks that lie in one object, `count` from `first` on. Together, all groups have all chunks.
+  struct Group {
+    std::uint32_t first, count;
+  };
+  virtual std::vector<Group> groups() const = 0;
+  virtual const ChunkPlace& where(std::size_t chunk) const = 0;
+  virtual const ArrayMetadata& metadata_of(std::size_t chunk) const = 0;
+  // The byte intervals of the decoded chunk that are needed, sorted and disjoint.
+  virtual std::vector<ByteRange> needed_bytes(std::size_t chunk) const = 0;
+  // Whether little of a big chunk is needed, and its codec supports partial decoding.
+  virtual bool worth_reading_partially(std::size_t chunk) const;
+};
+
+class WantedChunks : public LocatedChunks {
+ public:
+  virtual const std::shared_ptr<Object>& object_with(std::size_t chunk) const = 0;
+  virtual StatsBoard& board() const noexcept = 0;
+  [[nodiscard]] virtual Task<Job> new_task() noexcept = 0;  // of the job that wants the chunks
+  // Throws when that job was cancelled, or has failed as a whole.
+  virtual void check_wanted() const {}
+
+  virtual Destination& destination() const noexcept = 0;
+  // What uses copy from: the decoded chunk, or in place of a missing one a single element, with source strides of 0.
+  enum class From { chunk, fill };
+  template <class Visit>
+  void for_uses(std::size_t chunk, From from, Visit visit) const {
+    visit_uses(chunk, from, std::ref(visit));
+  }
+  virtual std::int64_t count_uses(std::size_t chunk) const noexcept = 0;
+  virtual std::span<const std::byte> fill_of(std::size_t chunk) const = 0;  // that element
+
+  // The outcome of a chunk.
+  virtual void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept = 0;
+  enum class Decode { on_device, on_host, joined };  // joined: decoded for another job
+  virtual void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode how) noexcept = 0;
+  virtual void fail_chunk(std::size_t chunk, const Error& error) noexcept = 0;
+  virtual void fail_all(const Error& error) noexcept = 0;
+
+ private:
+  friend class PendingRead;
+  virtual void visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const = 0;
+  virtual void read_begins() noexcept {}
+  // Its bytes have arrived, or it failed. May ask storage, and then throws nothing but Abandoned.
+  virtual void read_ended() {}
+  virtual void read_ended_elsewhere() noexcept {}  // storage is asked on another thread
+};
+
+// A read whose bytes have not arrived. Move-only; an open task of the same chunks outlives it. Where end() is not
+// called, it ends as one that must not ask storage on this thread.
+class PendingRead {
+ public:
+  explicit PendingRead(WantedChunks& chunks) noexcept : chunks_(&chunks) { chunks.read_begins(); }
+  PendingRead(PendingRead&& other) noexcept : chunks_(std::exchange(other.chunks_, nullptr)) {}
+  PendingRead& operator=(PendingRead&&) = delete;
+  ~PendingRead() {
+    if (chunks_ != nullptr) chunks_->read_ended_elsewhere();
+  }
+  // Idempotent. Throws nothing but Abandoned.
+  void end() {
+    if (WantedChunks* const chunks = std::exchange(chunks_, nullptr)) chunks->read_ended();
+  }
+
+ private:
+  WantedChunks* chunks_;
+};
+
+// A chunk that another job wants and does not read itself. Its job does not settle before this ends.
+class ChunkConsumer {
+ public:
+  ChunkConsumer(std::shared_ptr<WantedChunks> chunks, std::size_t chunk)
+      : chunks_(std::move(chunks)), task_(chunks_->new_task()), read_(*chunks_), chunk_(chunk) {}
+  WantedChunks& chunks() const noexcept { return *chunks_; }
+  std::size_t chunk() const noexcept { return chunk_; }
+
+ private:
+  std::shared_ptr<WantedChunks> chunks_;
+  Task<Job> task_;
+  PendingRead read_;  // ends before the task
+  std::size_t chunk_;
+};
+
+}  // namespace damacy

@@ -1,0 +1,230 @@
+// Selection reads into devices made of host memory, eager, lazy and random: where a wait is missing, or memory is used
+// again too early, they give wrong bytes.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "damacy/copy/block_copy.h"
+#include "damacy/device/host_device.h"
+#include "fakes/shallow_copier.h"
+#include "support/selection_reads.h"
+
+namespace damacy {
+namespace {
+
+using testing::HungStore;
+using testing::SelectionReads;
+using testing::ShallowCopier;
+
+class ReadsOnDevice : public SelectionReads, public ::testing::WithParamInterface<HostOrder::Kind> {
+ protected:
+  ~ReadsOnDevice() override { reads_.reset(); }  // while there are readers
+
+  struct Options {
+    std::size_t slab = 1024;
+    std::int64_t host_bytes = 1 << 20;
+    std::uint64_t device_from_bytes = 0;
+    bool shallow = false;
+  };
+  DeviceReads* reads() { return reads(Options{}); }
+  DeviceReads* reads(const Options& options) {
+    Config config;
+    config.host_buffer_bytes = options.host_bytes;
+    config.device_buffer_bytes = 8 << 20;
+    Machine machine;
+    machine.gpu = true;
+    DeviceParts parts{plan_memory(config, machine), device_, make_host_stream_decoder(),
+                      options.shallow ? std::make_unique<ShallowCopier>() : make_host_copier(),
+                      options.device_from_bytes};
+    parts.plan.waves.slab = options.slab;
+    reads_ = std::make_unique<DeviceReads>(std::move(parts));
+    return reads_.get();
+  }
+
+  // A read of the one chunk "x" of `elements` bytes, encoded like this, whose elements go to so many places.
+  SelectionRequest chunk_of_bytes(std::string_view codecs, std::int64_t elements, const std::string& encoded,
+                                  std::vector<AxisRuns> axes) {
+    std::ofstream(dir_.path() / "x", std::ios::binary) << encoded;
+    SelectionRequest request;
+    request.object = std::make_shared<const Array>(
+        "array", nullptr, "", "", Stamp{},
+        parse_v3_array(text(R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0,
+                                "shape": [)",
+                            elements, R"(], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [)",
+                            elements, R"(]}}, "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes"})",
+                            codecs, "]}")),
+        std::vector<std::string>{});
+    request.store = make_file_store(dir_.path().string(), 8);
+    request.items.push_back({"x", std::move(axes)});
+    return request;
+  }
+  void expect_ends_well(SelectionRequest request) {
+    const auto done = read(std::move(request));
+    ASSERT_FALSE(done->failure()) << done->failure()->what();
+  }
+
+  const std::shared_ptr<Device> device_ = make_host_device({.kind = GetParam(), .seed = 3});
+  std::unique_ptr<DeviceReads> reads_;
+};
+
+TEST_P(ReadsOnDevice, every_element_arrives_in_waves_of_a_few_chunks) {
+  SelectionRequest request = whole(std::as_writable_bytes(std::span(out_)));
+  request.device = reads();
+  std::filesystem::remove(dir_.path() / "c.4.3");
+  expect_ends_well(std::move(request));
+  for (std::size_t i = 0; i < out_.size(); ++i) {
+    const bool is_missing = i / kColumns >= 32 && i % kColumns >= 48;
+    ASSERT_EQ(out_[i], is_missing ? 7 : i) << i;
+  }
+  EXPECT_GE(reads_->counters(false).h2d_copies, 5);
+}
+
+TEST_P(ReadsOnDevice, a_chunk_larger_than_a_slab_goes_up_in_parts) {
+  SelectionRequest request = whole(std::as_writable_bytes(std::span(out_)));
+  request.device = reads({.slab = 512});
+  expect_ends_well(std::move(request));
+  expect_whole(out_);
+}
+
+TEST_P(ReadsOnDevice, readers_decode_what_a_device_would_not_decode_sooner) {
+  SelectionRequest request = whole(std::as_writable_bytes(std::span(out_)));
+  request.device = reads({.slab = 4096, .device_from_bytes = out_.size() * 2 + 1});
+  std::filesystem::remove(dir_.path() / "c.4.3");
+  expect_ends_well(std::move(request));
+  EXPECT_EQ(out_.front(), 0);
+  EXPECT_EQ(out_.back(), 7);
+}
+
+TEST_P(ReadsOnDevice, reads_share_waves) {
+  DeviceReads* const device = reads();
+  std::vector<std::vector<std::uint16_t>> outs(6, std::vector<std::uint16_t>(out_.size()));
+  std::latch ended(6);
+  std::vector<std::shared_ptr<SelectionRead>> all;
+  for (auto& out : outs) {
+    SelectionRequest request = whole(std::as_writable_bytes(std::span(out)));
+    request.device = device;
+    all.push_back(std::make_shared<SelectionRead>(*readers_, std::move(request), [&] { ended.count_down(); }));
+    all.back()->start();
+  }
+  ended.wait();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    ASSERT_FALSE(all[i]->failure());
+    expect_whole(outs[i]);
+  }
+}
+
+TEST_P(ReadsOnDevice, work_at_the_destination_comes_first) {
+  const HostBuffer out(device_->device_memory(), out_.size() * 2);
+  const auto producer = device_->make_stream();
+  producer->fill(out.bytes(), std::byte{9});
+  SelectionRequest request = whole(out.bytes());
+  request.device = reads();
+  request.after.push_back(producer->record());
+  const std::vector<Event> before = request.after;
+  expect_ends_well(std::move(request));
+  before.front().wait();
+  std::memcpy(out_.data(), out.data(), out.size());
+  expect_whole(out_);
+}
+
+TEST_P(ReadsOnDevice, a_call_without_an_answer_ends_its_read_alone) {
+  const auto store = std::make_shared<HungStore>(make_file_store(dir_.path().string(), 8));
+  DeviceReads* const device = reads();
+  for (const auto call : {HungStore::Call::open, HungStore::Call::read}) {
+    store->hang(call, "c.1.2", 1);
+    SelectionRequest request = whole(std::as_writable_bytes(std::span(out_)));
+    request.store = store;
+    request.device = device;
+    expect_deadline(*read_past_deadline(std::move(request), *store), "c.1.2");
+    request = whole(std::as_writable_bytes(std::span(out_)));
+    request.device = device;
+    expect_ends_well(std::move(request));
+    expect_whole(out_);
+    store->let_go();
+  }
+}
+
+TEST_P(ReadsOnDevice, an_object_that_is_too_short_is_named) {
+  std::filesystem::resize_file(dir_.path() / "c.2.1", 100);
+  SelectionRequest request = whole(std::as_writable_bytes(std::span(out_)));
+  request.device = reads();
+  const auto done = read(std::move(request));
+  ASSERT_TRUE(done->failure());
+  EXPECT_EQ(done->failure()->where().key, "c.2.1");
+}
+
+TEST_P(ReadsOnDevice, reads_after_a_stop_fail) {
+  DeviceReads* const device = reads();
+  device->stop();
+  SelectionRequest request = whole(std::as_writable_bytes(std::span(out_)));
+  request.device = device;
+  const auto done = read(std::move(request));
+  ASSERT_TRUE(done->failure());
+  EXPECT_EQ(done->failure()->status(), Status::shutdown);
+}
+
+TEST_P(ReadsOnDevice, a_corrupt_chunk_has_the_text_of_the_host_decoder) {
+  SelectionRequest request =
+      chunk_of_bytes(R"(, {"name": "zstd"})", 1000, std::string(50, 'z'), {{{0, 1, 0, 1, 1000}}});
+  std::vector<std::byte> out(1000);
+  request.out = out;
+  const auto on_host = read(request);
+  request.device = reads();
+  const auto done = read(std::move(request));
+  ASSERT_TRUE(done->failure() && on_host->failure());
+  EXPECT_STREQ(done->failure()->what(), on_host->failure()->what());
+}
+
+// Blocks of one byte: no device decodes them.
+TEST_P(ReadsOnDevice, the_host_decodes_what_a_device_refuses) {
+  constexpr std::uint32_t kBytes = 1000, kStart = 16 + 4 * kBytes;
+  std::string frame = {2, 1, 0x30, 1};  // versions, lz4, one byte elements
+  const auto append = [&](std::uint32_t number) {
+    for (int shift = 0; shift < 32; shift += 8) frame += static_cast<char>(number >> shift);
+  };
+  append(kBytes);
+  append(/*blocksize=*/1);
+  append(kStart + 5);
+  for (std::uint32_t block = 0; block < kBytes; ++block) append(kStart);  // the same for all
+  append(1);
+  frame += '\5';
+  constexpr auto kBlosc =
+      R"(, {"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "typesize": 1,
+                                               "blocksize": 1}})";
+  SelectionRequest request = chunk_of_bytes(kBlosc, kBytes, frame, {{{0, 1, 0, 1, kBytes}}});
+  std::vector<std::byte> out(kBytes);
+  request.out = out;
+  request.device = reads({.slab = 8192});
+  expect_ends_well(std::move(request));
+  EXPECT_TRUE(std::ranges::all_of(out, [](std::byte value) { return value == std::byte{5}; }));
+}
+
+// Each run of one element is a copy of its own.
+TEST_P(ReadsOnDevice, copies_that_no_image_holds_are_made_in_portions) {
+  constexpr std::int64_t kElements = 4096;
+  AxisRuns runs;
+  std::string values;
+  for (std::int64_t i = 0; i < kElements; ++i) {
+    runs.push_back({i, 1, (kElements - 1 - i), 1, 1});
+    values += static_cast<char>(i * 7 + i / 251);
+  }
+  SelectionRequest request = chunk_of_bytes("", kElements, values, {runs});
+  std::string out(kElements, '\0');
+  request.out = std::as_writable_bytes(std::span(out));
+  request.device = reads({.slab = 8192, .host_bytes = 64 << 10, .shallow = true});
+  expect_ends_well(std::move(request));
+  std::ranges::reverse(values);
+  EXPECT_EQ(out, values);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ReadsOnDevice,
+                         ::testing::Values(HostOrder::Kind::eager, HostOrder::Kind::lazy, HostOrder::Kind::random),
+                         [](const auto& chosen) {
+                           using enum HostOrder::Kind;
+                           return chosen.param == eager ? "eager" : chosen.param == lazy ? "lazy" : "random";
+                         });
+
+}  // namespace
+}  // namespace damacy
