@@ -53,6 +53,7 @@ Slots::Growth PipelineImpl::add_slot(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSI
   const Slots::Growth growth = kept->add();
   if (growth == Slots::Growth::added) board.add(&Stats::slots_added, 1);
   lock.lock();
+  if (growth == Slots::Growth::added) wakeup->can_produce.notify_all();  // before what may fail: records need memory
   check_usable();
   const Slots::Added added = slots->added();
   if (growth == Slots::Growth::no_memory && !std::exchange(logged_refusal, true))
@@ -67,7 +68,6 @@ Slots::Growth PipelineImpl::add_slot(Lock& lock) DAMACY_NO_THREAD_SAFETY_ANALYSI
         formatted(
             "{} slots were added, {} of at most {} bytes: the consumer holds {} batches; keep copies of what is kept for long, or set keep_bytes",
             added.slots, added.bytes, keep.bytes, added.held));
-  wakeup->can_produce.notify_all();
   return growth;
 }
 
