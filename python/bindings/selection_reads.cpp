@@ -19,6 +19,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
+#include "damacy/single/process_readers.h"
 #include "damacy/single/selection_plan.h"
 #include "damacy/single/selection_read.h"
 #include "selections.h"
@@ -27,48 +28,6 @@ namespace damacy::python {
 namespace {
 
 constexpr std::size_t kOpenFiles = 256;
-
-// The reader threads of this process: one set for each number of threads that a caller used. Sets are kept, because the
-// last reference to one may be dropped on one of its own threads.
-class Workers {
- public:
-  std::shared_ptr<SelectionReaders> get(std::size_t threads) {
-    leave_parents();
-    auto& found = by_threads_[std::max<std::size_t>(threads, 1)];
-    if (!found) found = std::make_shared<SelectionReaders>(std::max<std::size_t>(threads, 1), indices_);
-    return found;
-  }
-  std::vector<std::shared_ptr<SelectionReaders>> all() {
-    leave_parents();
-    std::vector<std::shared_ptr<SelectionReaders>> found;
-    for (const auto& [threads, one] : by_threads_) found.push_back(one);
-    return found;
-  }
-  IndexCache& indices() {
-    leave_parents();
-    return indices_;
-  }
-
- private:
-  // A forked child does not have its parent's threads and cannot join them.
-  void leave_parents() {
-    if (epoch_ == fork_epoch()) return;
-    static_cast<void>(new auto(std::move(by_threads_)));
-    static_cast<void>(new auto(std::move(indices_)));
-    by_threads_.clear();
-    indices_ = IndexCache();
-    epoch_ = fork_epoch();
-  }
-
-  std::uint64_t epoch_ = fork_epoch();
-  IndexCache indices_;
-  std::map<std::size_t, std::shared_ptr<SelectionReaders>> by_threads_;
-};
-
-Workers& workers() {                        // the GIL is held
-  static Workers* const all = new Workers;  // threads may outlive static objects
-  return *all;
-}
 
 class EventFd {
  public:
@@ -198,7 +157,7 @@ std::shared_ptr<SelectionRead> start(SelectionPlan& plan, std::shared_ptr<Store>
     const GilRelease unlocked;
     request.after.push_back(queue->record());
   }
-  auto read = std::make_shared<SelectionRead>(*workers().get(threads), std::move(request),
+  auto read = std::make_shared<SelectionRead>(*process_readers().with_threads(threads), std::move(request),
                                               [event_fd = std::move(event_fd), number] { event_fd->signal(number); });
   const GilRelease unlocked;
   read->start();
@@ -219,7 +178,7 @@ nb::dict counters() {
   nb::dict out;
   for (const auto& [name, counter] : kCounters) {
     std::int64_t sum = 0;
-    for (const auto& one : workers().all()) sum += one->counters().*counter;
+    for (const auto& one : process_readers().all()) sum += one->counters().*counter;
     out[name] = sum;
   }
   return out;
@@ -274,17 +233,18 @@ void bind_selection_reads(nb::module_& m) {
            nb::arg("number"), nb::arg("reads").none() = nb::none(), nb::arg("queue").none() = nb::none());
   m.def("read_counters", &counters);
   m.def("reset_read_counters", [] {
-    for (const auto& one : workers().all()) one->counters().reset();
+    for (const auto& one : process_readers().all()) one->counters().reset();
   });
-  m.def("forget_index",
-        [](const std::string& store, const std::string& key) { workers().indices().drop(text(store, '\0', key)); });
+  m.def("forget_index", [](const std::string& store, const std::string& key) {
+    process_readers().indices().drop(text(store, '\0', key));
+  });
   m.def("abandon_overdue_reads", [] {
-    const auto all = workers().all();
+    const auto all = process_readers().all();
     const GilRelease unlocked;
     for (const auto& one : all) one->threads().abandon_overdue();
   });
   m.def("stop_reads", [] {
-    const auto all = workers().all();
+    const auto all = process_readers().all();
     const GilRelease unlocked;
     for (const auto& one : all) one->threads().stop(nullptr);
     stop_device_reads();

@@ -1,0 +1,35 @@
+// The reader threads of this process for single reads: one set for each number of threads that a caller used, with a
+// common cache of shard indices. Sets are kept, because the last reference to one may be dropped on one of its own
+// threads. Knows no read.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "damacy/core/cores.h"
+#include "damacy/core/mutex.h"
+#include "damacy/single/selection_readers.h"
+
+namespace damacy {
+
+// Any member may be called from any thread.
+class ProcessReaders {
+ public:
+  std::shared_ptr<SelectionReaders> with_threads(std::size_t threads);  // at least one
+  std::shared_ptr<SelectionReaders> one_thread_a_core() { return with_threads(cores_); }
+  std::vector<std::shared_ptr<SelectionReaders>> all();
+  IndexCache& indices() noexcept { return indices_; }
+
+ private:
+  const std::size_t cores_ = usable_cores();
+  IndexCache indices_;
+  Mutex mutex_;
+  std::map<std::size_t, std::shared_ptr<SelectionReaders>> by_threads_ DAMACY_GUARDED_BY(mutex_);
+};
+
+// Never destroyed. A forked child has its own, because it does not have its parent's threads.
+[[nodiscard]] ProcessReaders& process_readers();
+
+}  // namespace damacy
