@@ -1,4 +1,4 @@
-// Reads the first element of each axis' range of one zarr array, on this thread, and prints its bytes.
+// Reads the first element of each axis' range of one zarr array and prints its bytes.
 //   read_box URI
 #include <cstdio>
 #include <vector>

@@ -1,5 +1,5 @@
-// Single arrays, read on the calling thread: open_array(uri, store) gives an Array, Array::read() the elements of a
-// box; make_file_store() and path_of_uri() give the store.
+// Single arrays: open_array(uri, store) gives an Array, Array::read() the elements of a box, on threads that the
+// process keeps for such reads; make_file_store() and path_of_uri() give the store.
 #pragma once
 
 #include "damacy/core/error.h"

@@ -12,6 +12,7 @@
 
 #include "damacy/core/clock.h"
 #include "damacy/core/text.h"
+#include "damacy/single/selection_plan.h"
 #include "damacy/single/selection_read.h"
 #include "fakes/hung_store.h"
 #include "support/tiny_zarr.h"
@@ -25,15 +26,13 @@ class SelectionReads : public ::testing::Test {
   SelectionReads() { write_array(dir_.path(), {kRows, kColumns}, {8, 16}); }
 
   static std::shared_ptr<const Array> one_chunk(std::string_view chunk_shape = "[8, 16]") {
-    ArrayMetadata metadata = parse_v3_array(text(
+    const std::string document = text(
         R"({"zarr_format": 3, "node_type": "array", "data_type": "uint16", "fill_value": 7, "shape": [40, 64],
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": )",
         chunk_shape, R"(}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
-            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]})"));
-    metadata.shape = metadata.shard_shape;
-    return std::make_shared<const Array>("array", nullptr, "", "", Stamp{}, std::move(metadata),
-                                         std::vector<std::string>{});
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]})");
+    return stored_array("array", document, 3);
   }
 
   // The whole array into `out`, row-major.

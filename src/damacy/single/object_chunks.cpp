@@ -89,8 +89,12 @@ void ObjectChunks::locate_chunks() {
     }
     if (objects_.back() != open.back().object) objects_.push_back(open.back().object);
     chunk.object = static_cast<std::uint32_t>(objects_.size() - 1);
-    const StoredChunk stored = find_stored_chunk(array(), open.back(), chunk.number % array().chunks_per_shard());
-    chunk.place = {stored.offset, stored.bytes, stored.missing};
+    try {
+      const StoredChunk stored = find_stored_chunk(array(), open.back(), chunk.number % array().chunks_per_shard());
+      chunk.place = {stored.offset, stored.bytes, stored.missing};
+    } catch (Error& error) {
+      throw name_chunk(error, chunk);
+    }
   }
 }
 
@@ -182,15 +186,19 @@ void ObjectChunks::fail_all(const Error& error) noexcept {
   }));
 }
 
+Error& ObjectChunks::name_chunk(Error& error, const Chunk& chunk) const {
+  const auto object = coordinates_in_key(array().metadata(), key());
+  if (!object) return error;
+  const Dims inside = coordinates_of(chunk);
+  std::vector<std::int64_t> coordinates;
+  for (std::size_t axis = 0; axis < inside.size(); ++axis)
+    coordinates.push_back((*object)[axis] * array().grid()[axis] + inside[axis]);
+  return error.at_chunk(std::move(coordinates));
+}
+
 void ObjectChunks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
   fail_all(extended(error, [&](Error& located) {
-    if (const auto object = coordinates_in_key(array().metadata(), key())) {
-      const Dims inside = coordinates_of(chunks_[chunk]);
-      std::vector<std::int64_t> coordinates;
-      for (std::size_t axis = 0; axis < inside.size(); ++axis)
-        coordinates.push_back((*object)[axis] * array().grid()[axis] + inside[axis]);
-      located.at_chunk(std::move(coordinates));
-    }
+    name_chunk(located, chunks_[chunk]);
     const ChunkPlace& place = chunks_[chunk].place;
     if (place.bytes > 0) located.at_bytes(place.offset, place.offset + place.bytes);
   }));

@@ -59,7 +59,8 @@ class ObjectChunks final : public WantedChunks {
   }
   void list_chunks();
   std::uint64_t number_of(const Dims& chunk) const noexcept;
-  Dims coordinates_of(const Chunk& chunk) const;  // in the object
+  Dims coordinates_of(const Chunk& chunk) const;              // in the object
+  Error& name_chunk(Error& error, const Chunk& chunk) const;  // by its coordinates in the array
   void locate_chunks();
   Shard outermost_shard();
   ShardIndex index_of_object();

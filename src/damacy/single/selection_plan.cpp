@@ -5,13 +5,15 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/zarr/metadata.h"
 #include "damacy/zarr/shard_index.h"
 
 namespace damacy {
 
 std::shared_ptr<const Array> stored_array(const std::string& uri, std::string_view document, int zarr_format) {
-  ArrayMetadata metadata = zarr_format == 3 ? parse_v3_array(document) : parse_v2_array(document);
+  return stored_array(uri, zarr_format == 3 ? parse_v3_array(document) : parse_v2_array(document));
+}
+
+std::shared_ptr<const Array> stored_array(const std::string& uri, ArrayMetadata metadata) {
   metadata.shape = metadata.shard_shape;
   return std::make_shared<const Array>(uri, nullptr, "", "", Stamp{}, std::move(metadata), std::vector<std::string>{});
 }

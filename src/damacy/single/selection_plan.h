@@ -15,10 +15,12 @@
 #include "damacy/plan/indexing.h"
 #include "damacy/single/selection_job.h"
 #include "damacy/zarr/array.h"
+#include "damacy/zarr/metadata.h"
 
 namespace damacy {
 
 // An array of the size of one stored object, which is enough for a read, for any shape of the real array.
+[[nodiscard]] std::shared_ptr<const Array> stored_array(const std::string& uri, ArrayMetadata metadata);
 // Throws what parsing the document throws.
 [[nodiscard]] std::shared_ptr<const Array> stored_array(const std::string& uri, std::string_view document,
                                                         int zarr_format);

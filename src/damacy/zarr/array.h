@@ -61,9 +61,9 @@ class Array {
   const std::string& path() const noexcept { return path_; }  // below the store, "" for its root
 
   // Reads the elements of a box, of any type, without a cast, row-major and in the machine's byte order. `out` has
-  // exactly their size. Reads one chunk at a time on this thread, with memory for one chunk (`array_read.cpp`). Throws
-  // Error (inval, "aabb") for a box outside the array or a wrong size of `out`; other errors have uri, store, key,
-  // chunk and bytes.
+  // exactly their size. Reads, decodes and copies on threads that the process keeps for this, one a core; waits for
+  // them. Throws Error (inval, "aabb") for a box outside the array or a wrong size of `out`; other errors have uri,
+  // store, key, chunk and bytes. Defined in `single/array_read.cpp`.
   void read(const Box& box, std::span<std::byte> out) const;
 
   // Whether a directory that holds nested chunks was looked for, and found.

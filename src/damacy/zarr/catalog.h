@@ -37,7 +37,7 @@ class Catalog {
   // For a chunk that is missing from an array with metadata().separator_was_absent: throws Error(decode,
   // "dimension-separator") if the array's directory seems to have its chunks in nested directories: the chunk would be
   // read as fill value although it may exist. Looks once per array.
-  void check_missing_chunk(const Array& array);
+  static void check_missing_chunk(const Array& array);
 
   Counts counts() const;
   void reset_counts();
