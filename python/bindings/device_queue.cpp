@@ -12,10 +12,10 @@
 #include "buffer_view.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/machine.h"
 #include "damacy/core/mutex.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
+#include "damacy/device/this_machine.h"
 #include "damacy/wave/device_reads.h"
 #include "memory_blocks.h"
 
@@ -52,7 +52,7 @@ class AllReads {
     leave_parents();
     auto& reads = reads_[device];
     if (!reads) {
-      const Machine machine = read_machine();
+      const Machine machine = this_machine({DeviceChoice::Kind::index, device});
       reads = std::make_shared<DeviceReads>(DeviceParts{plan_device_reads(machine), queue->share_device(),
                                                         make_cuda_stream_decoder(), make_cuda_copier(),
                                                         bytes_worth_a_device(machine.cores),

@@ -11,6 +11,8 @@ import numpy as np
 
 from damacy.zarr import _stock
 
+_opened: set[str] = set()  # devices that were read into; in a forked child their calls raise
+
 
 class Target:
     """Native code writes to `memory`; `is_swapped` if its byte order is not this machine's."""
@@ -45,10 +47,14 @@ class Target:
         from damacy import _native
         from damacy._device.memory import queue_of
 
-        # The first call allocates pinned memory, which is slow, so it runs on another thread.
         index = int(self._device.removeprefix("cuda:"))
+        if self._device in _opened:
+            return _native.device_reads(index), queue_of(self._device)
+        # The first call allocates pinned memory, which is slow, so it runs on another thread.
         queue = await asyncio.to_thread(queue_of, self._device)
-        return await asyncio.to_thread(_native.device_reads, index), queue
+        reads = await asyncio.to_thread(_native.device_reads, index)
+        _opened.add(self._device)
+        return reads, queue
 
     async def finish(self, items: Sequence[Any]) -> None:
         if not self._is_direct:

@@ -1,5 +1,6 @@
 #include "damacy/wave/device_reads.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "damacy/core/error.h"
@@ -13,10 +14,15 @@ Error stopped_meanwhile() {
 
 }  // namespace
 
+// A wave of much memory has enough frames to keep a large GPU busy; a small GPU or host must have most of its own left.
 MemoryPlan plan_device_reads(const Machine& machine) {
+  constexpr std::uint64_t kLeastGpu = 512 << 20, kMostGpu = std::uint64_t{4} << 30, kPartOfGpu = 32;
+  constexpr std::uint64_t kLeastHost = 256 << 20, kMostHost = 768 << 20, kPartOfHost = 32;
   Config config;
-  config.host_buffer_bytes = 256 << 20;
-  config.device_buffer_bytes = 1 << 30;
+  config.device_buffer_bytes =
+      static_cast<std::int64_t>(std::clamp(machine.gpu_bytes.value_or(0) / kPartOfGpu, kLeastGpu, kMostGpu));
+  config.host_buffer_bytes =
+      static_cast<std::int64_t>(std::clamp(machine.host_bytes.value_or(0) / kPartOfHost, kLeastHost, kMostHost));
   Machine with_gpu = machine;
   with_gpu.gpu = true;
   return plan_memory(config, with_gpu);

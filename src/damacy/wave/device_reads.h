@@ -54,7 +54,7 @@ class DeviceReads {
   Thread former_;  // last: uses all of the above
 };
 
-// The sizes of the above on a machine.
+// The sizes of the above on a machine: parts of the memory that is free on its GPU and host, within bounds.
 [[nodiscard]] MemoryPlan plan_device_reads(const Machine& machine);
 
 }  // namespace damacy
