@@ -198,7 +198,7 @@ PROGRAMS = {
     "device": ("device_tests",),
     "store": ("store_tests",),
     "codec": ("codec_tests",),
-    "fetch": ("wave_tests", "single_tests"),
+    "fetch": ("wave_tests", "single_tests", "pipeline_tests"),
     "single": ("single_tests",),
     "batch": ("batch_tests", "pipeline_tests"),
     "wave": ("wave_tests", "pipeline_tests", "single_tests"),

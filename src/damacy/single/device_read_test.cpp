@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "damacy/copy/block_copy.h"
@@ -115,6 +116,30 @@ TEST_P(ReadsOnDevice, reads_share_waves) {
     ASSERT_FALSE(all[i]->failure());
     expect_whole(outs[i]);
   }
+}
+
+// Two waves that wait for storage keep the device busy. Nothing follows the third read that would start its wave.
+TEST_P(ReadsOnDevice, the_last_read_starts_although_the_device_is_busy) {
+  SelectionReaders four(4, IndexCache());
+  const auto store = std::make_shared<HungStore>(make_file_store(dir_.path().string(), 8));
+  store->hang(HungStore::Call::read, "c.1.2", 2);
+  DeviceReads* const device = reads({.slab = 64 << 10});
+  std::latch ended(3);
+  std::vector<std::shared_ptr<SelectionRead>> all;
+  for (int i = 0; i < 3; ++i) {
+    SelectionRequest request = whole(std::as_writable_bytes(std::span(out_)));
+    if (i < 2) request.store = store;
+    request.device = device;
+    all.push_back(std::make_shared<SelectionRead>(four, std::move(request), [&] { ended.count_down(); }));
+    all.back()->start();
+    if (i < 2) store->wait_until_hung(static_cast<std::size_t>(i) + 1);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for a third wave that nobody starts
+  store->let_go();
+  ended.wait();
+  for (const auto& one : all) EXPECT_FALSE(one->failure());
+  expect_whole(out_);
+  reads_.reset();
 }
 
 TEST_P(ReadsOnDevice, work_at_the_destination_comes_first) {
