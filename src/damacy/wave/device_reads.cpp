@@ -50,14 +50,19 @@ void DeviceReads::add(std::vector<std::shared_ptr<WantedChunks>> chunks, Readers
   read.fail(stopped_meanwhile());
 }
 
+std::optional<DeviceReads::Read> DeviceReads::take_first() noexcept {
+  if (waiting_.empty()) return std::nullopt;
+  Read read = std::move(waiting_.front());
+  waiting_.pop_front();
+  return read;
+}
+
 void DeviceReads::form_all() {
   const std::stop_token stop = stop_.get_token();
   const auto next = [&]() -> std::optional<Read> {
     Lock lock(mutex_);
     if (!changed_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return !waiting_.empty(); })) return std::nullopt;
-    Read read = std::move(waiting_.front());
-    waiting_.pop_front();
-    return read;
+    return take_first();
   };
   while (auto read = next()) form(*read);
 }
@@ -76,18 +81,17 @@ void DeviceReads::form(Read& read) noexcept {
 }
 
 void DeviceReads::stop() noexcept {
-  std::deque<Read> never;
   {
     const Lock lock(mutex_);
     stopped_ = true;
   }
   stop_.request_stop();
   former_.join();
-  {
+  const auto next = [this] {
     const Lock lock(mutex_);
-    never.swap(waiting_);
-  }
-  for (Read& read : never) read.fail(stopped_meanwhile());
+    return take_first();
+  };
+  while (auto read = next()) read->fail(stopped_meanwhile());
   waves_.finish();
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -41,6 +42,7 @@ class DeviceReads {
     DecodeMemory memory;
     void fail(const Error& why) noexcept;
   };
+  std::optional<Read> take_first() noexcept DAMACY_REQUIRES(mutex_);
   void form_all();
   void form(Read& read) noexcept;
 
