@@ -1,9 +1,11 @@
 // Selection reads into devices made of host memory, eager, lazy and random: where a wait is missing, or memory is used
 // again too early, they give wrong bytes.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,6 +14,7 @@
 #include "damacy/copy/block_copy.h"
 #include "damacy/device/host_device.h"
 #include "fakes/shallow_copier.h"
+#include "support/forwarding_device.h"
 #include "support/selection_reads.h"
 
 namespace damacy {
@@ -20,6 +23,39 @@ namespace {
 using testing::HungStore;
 using testing::SelectionReads;
 using testing::ShallowCopier;
+
+// A device of which one event cannot be recorded.
+class UnrecordedDevice final : public testing::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  std::unique_ptr<Stream> make_stream() override {
+    return std::make_unique<UnrecordedStream>(inner().make_stream(), *this);
+  }
+  void fail_record(int number) { left_ = number; }  // counted from 0
+  bool has_failed() const { return left_ < 0; }
+
+ private:
+  class UnrecordedStream final : public Stream {
+   public:
+    UnrecordedStream(std::unique_ptr<Stream> inner, UnrecordedDevice& device)
+        : inner_(std::move(inner)), device_(device) {}
+    void copy(std::span<std::byte> dst, std::span<const std::byte> src) override { inner_->copy(dst, src); }
+    void fill(std::span<std::byte> dst, std::byte value) override { inner_->fill(dst, value); }
+    void host_task(std::function<void()> task) override { inner_->host_task(std::move(task)); }
+    void enqueue(Work work) override { inner_->enqueue(std::move(work)); }
+    void wait(const Event& event) override { inner_->wait(event); }
+    Event record(bool timed) override {
+      if (device_.left_-- == 0) throw Error(Status::oom, "no event", "memory");
+      return inner_->record(timed);
+    }
+    std::uint64_t native_handle() const noexcept override { return inner_->native_handle(); }
+
+   private:
+    const std::unique_ptr<Stream> inner_;
+    UnrecordedDevice& device_;
+  };
+  std::atomic<int> left_{1 << 30};
+};
 
 class ReadsOnDevice : public SelectionReads, public ::testing::WithParamInterface<HostOrder::Kind> {
  protected:
@@ -30,6 +66,7 @@ class ReadsOnDevice : public SelectionReads, public ::testing::WithParamInterfac
     std::int64_t host_bytes = 1 << 20;
     std::uint64_t device_from_bytes = 0;
     bool shallow = false;
+    std::shared_ptr<Device> device = nullptr;
   };
   DeviceReads* reads() { return reads(Options{}); }
   DeviceReads* reads(const Options& options) {
@@ -38,9 +75,9 @@ class ReadsOnDevice : public SelectionReads, public ::testing::WithParamInterfac
     config.device_buffer_bytes = 8 << 20;
     Machine machine;
     machine.gpu = true;
-    DeviceParts parts{plan_memory(config, machine), device_, make_host_stream_decoder(),
-                      options.shallow ? std::make_unique<ShallowCopier>() : make_host_copier(),
-                      options.device_from_bytes};
+    DeviceParts parts{
+        plan_memory(config, machine), options.device ? options.device : device_, make_host_stream_decoder(),
+        options.shallow ? std::make_unique<ShallowCopier>() : make_host_copier(), options.device_from_bytes};
     parts.plan.waves.slab = options.slab;
     reads_ = std::make_unique<DeviceReads>(std::move(parts));
     return reads_.get();
@@ -248,6 +285,31 @@ TEST_P(ReadsOnDevice, copies_that_no_image_holds_are_made_in_portions) {
   expect_ends_well(std::move(request));
   std::ranges::reverse(values);
   EXPECT_EQ(out, values);
+}
+
+// Whichever event it is: what was enqueued before it runs before the read ends, and the caller frees the memory.
+TEST_P(ReadsOnDevice, an_event_that_cannot_be_recorded_leaves_no_work_behind) {
+  constexpr std::int64_t kElements = 600;
+  AxisRuns runs;
+  for (std::int64_t i = 0; i < kElements; ++i) runs.push_back({i, 1, kElements - 1 - i, 1, 1});
+  const SelectionRequest few_at_a_time = chunk_of_bytes("", kElements, std::string(kElements, 'x'), {runs});
+  for (int number = 0;; ++number) {
+    const auto device = std::make_shared<UnrecordedDevice>(
+        make_host_device({.kind = GetParam(), .seed = static_cast<unsigned>(number)}));
+    std::string out(kElements, '\0');
+    SelectionRequest request = few_at_a_time;
+    request.out = std::as_writable_bytes(std::span(out));
+    request.device = reads({.slab = 8192, .host_bytes = 64 << 10, .shallow = true, .device = device});
+    device->fail_record(number);
+    const auto done = read(std::move(request));
+    const std::string at_the_end = out;
+    {
+      const HostBuffer freed(device->device_memory(), 1);
+    }  // all that is enqueued runs
+    ASSERT_TRUE(out == at_the_end) << number;
+    if (!device->has_failed()) break;
+    EXPECT_TRUE(done->failure()) << number;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ReadsOnDevice,

@@ -54,6 +54,13 @@ ImageLayout take_images(Wave& wave, const Copier& copier, const WaveRunner::Memo
   return at;
 }
 
+void wait_for_all(Stream& stream) noexcept {
+  try {
+    stream.record().wait();
+  } catch (...) {  // the device is lost: it uses nothing
+  }
+}
+
 std::uint64_t address_of(const Destination& destination) {
   return reinterpret_cast<std::uint64_t>(destination.memory().data());
 }
@@ -173,6 +180,7 @@ void WaveRunner::retire_all() {
     }
     if (const auto& failure = wave->failure ? wave->failure : share.failure) {
       wait_enqueued();
+      wait_repairs();
       fail(*wave, share, *failure);
     }
     close(*wave, share);
@@ -281,23 +289,30 @@ void WaveRunner::redo(Wave& wave, StagedChunk& chunk) noexcept {
 }
 
 void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
-  const ArrayMetadata& metadata = chunk.chunks->metadata_of(chunk.chunk);
   const Arena::Piece packed = memory_.packed.take(std::max<std::uint64_t>(chunk.staged_bytes, 1), {});
-  const Arena::Piece decoded = memory_.decoded.take(metadata.chunk_bytes(), {});
-  const std::span<std::byte> encoded = packed.bytes().first(chunk.staged_bytes);
+  const Arena::Piece decoded = memory_.decoded.take(chunk.chunks->metadata_of(chunk.chunk).chunk_bytes(), {});
+  const auto failure =
+      failure_of([&] { repair(wave, chunk, packed.bytes().first(chunk.staged_bytes), decoded.bytes()); });
+  if (!failure) return;
+  wait_repairs();  // before the memory is lent again
+  throw *failure;
+}
+
+void WaveRunner::repair(Wave& wave, StagedChunk& chunk, std::span<std::byte> encoded, std::span<std::byte> decoded) {
+  const ArrayMetadata& metadata = chunk.chunks->metadata_of(chunk.chunk);
   {
     const Lock lock(repair_mutex_);
     repair_->copy(encoded, wave.slot().source.bytes().subspan(chunk.staged_at, chunk.staged_bytes));
     repair_->record().wait();
   }
   const std::vector<ByteRange> needed = chunk.chunks->needed_bytes(chunk.chunk);
-  const DecodeResult result = metadata.codecs.decode(encoded, decoded.bytes(), needed, context_);
+  const DecodeResult result = metadata.codecs.decode(encoded, decoded, needed, context_);
   if (!result.ok()) throw decode_error(result);
   PlacementList all;
   ChunkLayout layout;
   layout.chunk_bytes = metadata.chunk_bytes();
   const Lock lock(repair_mutex_);
-  repair_->copy(wave.slot().destination.bytes().subspan(chunk.decoded_at, metadata.chunk_bytes()), decoded.bytes());
+  repair_->copy(wave.slot().destination.bytes().subspan(chunk.decoded_at, metadata.chunk_bytes()), decoded);
   repair_->record().wait();
   add_placements(all, chunk, WantedChunks::From::chunk, wave.destination_address(chunk.decoded_at), layout);
   all.rebase(address_of(*chunk.share->to));
@@ -341,15 +356,15 @@ void WaveRunner::move_row(BatchJob& job, std::size_t from, std::size_t to) {
 
 // A failed wave: its memory may still be in use by enqueued work that has no event.
 void WaveRunner::wait_enqueued() noexcept {
-  const auto wait = [](Stream& stream) {
-    try {
-      stream.record().wait();
-    } catch (...) {  // the device is lost: it uses nothing
-    }
-  };
-  wait(*up_);
-  for (const auto& stream : decode_) wait(*stream);
-  wait(*main_);
+  wait_for_all(*up_);
+  for (const auto& stream : decode_) wait_for_all(*stream);
+  wait_for_all(*main_);
+}
+
+// The same for a failed repair, and for its destination.
+void WaveRunner::wait_repairs() noexcept {
+  const Lock lock(repair_mutex_);
+  wait_for_all(*repair_);
 }
 
 void WaveRunner::fail(Wave& wave, const WaveShare& share, const Error& why) noexcept {

@@ -60,10 +60,12 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void retire(Wave& wave, WaveShare& share);
   void redo(Wave& wave, StagedChunk& chunk) noexcept;
   void decode_on_host(Wave& wave, StagedChunk& chunk);
+  void repair(Wave& wave, StagedChunk& chunk, std::span<std::byte> encoded, std::span<std::byte> decoded);
   // Runs placements by themselves, a few at a time, and waits for them. What they read is the caller's until then: so
   // the lock, too.
   void place_now(const PlacementList& all) DAMACY_REQUIRES(repair_mutex_);
   void wait_enqueued() noexcept;
+  void wait_repairs() noexcept;
   static void fail(Wave& wave, const WaveShare& share, const Error& why) noexcept;
   void close(Wave& wave, const WaveShare& share) noexcept;
 
