@@ -106,28 +106,28 @@ class DeviceObjectRead final : public ObjectRead {
   std::size_t number_;
 };
 
-void submit(const Task<SelectionJob>& task) {
-  const std::shared_ptr<SelectionJob>& job = task.job();
-  ++job->readers.counters().reads;
-  job->readers.counters().items += static_cast<std::int64_t>(job->request.items.size());
+// The request's items by object, in the order of the objects' first items.
+std::vector<std::vector<std::uint32_t>> items_by_object(const SelectionRequest& request) {
   std::unordered_map<std::string_view, std::size_t> position;
   std::vector<std::vector<std::uint32_t>> objects;
-  for (std::uint32_t i = 0; i < job->request.items.size(); ++i) {
-    const auto [at, is_new] = position.try_emplace(job->request.items[i].key, objects.size());
+  for (std::uint32_t i = 0; i < request.items.size(); ++i) {
+    const auto [at, is_new] = position.try_emplace(request.items[i].key, objects.size());
     if (is_new) objects.emplace_back();
     objects[at->second].push_back(i);
   }
-  const auto failure = failure_of([&] {
-    Readers& threads = job->readers.threads();
-    if (!job->request.device) {
-      for (const auto& items : objects) threads.submit(std::make_unique<HostObjectRead>(job, items));
-      return;
-    }
-    const auto located = std::make_shared<Located>(objects.size());
-    for (std::size_t i = 0; i < objects.size(); ++i)
-      threads.submit(std::make_unique<DeviceObjectRead>(job, objects[i], located, i));
-  });
-  if (failure) job->fail(*failure);  // what was submitted runs: it ends with the read, and not before
+  return objects;
+}
+
+void submit(const std::shared_ptr<SelectionJob>& job) {
+  Readers& threads = job->readers.threads();
+  const auto objects = items_by_object(job->request);
+  if (!job->request.device) {
+    for (const auto& items : objects) threads.submit(std::make_unique<HostObjectRead>(job, items));
+    return;
+  }
+  const auto located = std::make_shared<Located>(objects.size());
+  for (std::size_t i = 0; i < objects.size(); ++i)
+    threads.submit(std::make_unique<DeviceObjectRead>(job, objects[i], located, i));
 }
 
 }  // namespace
@@ -136,7 +136,11 @@ SelectionRead::SelectionRead(SelectionReaders& readers, SelectionRequest request
     : job_(std::make_shared<SelectionJob>(readers, std::move(request), std::move(ended))) {}
 
 void SelectionRead::start() {
-  submit(Task(job_));
+  const Task task(job_);
+  ++job_->readers.counters().reads;
+  job_->readers.counters().items += static_cast<std::int64_t>(job_->request.items.size());
+  // What was submitted runs all the same: it ends with the read, and not before.
+  if (const auto failure = failure_of([&] { submit(job_); })) job_->fail(*failure);
 }
 
 }  // namespace damacy
