@@ -26,7 +26,7 @@ struct ChunkReads {
   std::vector<std::uint32_t> partial;
   std::vector<std::uint32_t> missing;
 };
-// Leaves out chunks for which `elsewhere` is true.
+// Leaves out chunks that failed, and chunks to be read for which `elsewhere` is true.
 [[nodiscard]] ChunkReads find_reads(
     const LocatedChunks& chunks,
     const std::function<bool(std::uint32_t)>& elsewhere = [](std::uint32_t) { return false; });
@@ -34,9 +34,9 @@ struct ChunkReads {
 // Memory that a read fills.
 struct ReadBuffer {
   std::span<std::byte> bytes;
-  std::shared_ptr<const Arena::Piece> memory;  // that they are of
+  std::shared_ptr<const Arena::Piece> memory;  // the piece that has them
 };
-// A piece of its own. Waits for it; the caller holds none.
+// Takes a new piece, for which it may wait: the caller must hold none.
 [[nodiscard]] ReadBuffer take_buffer(Arena& arena, std::uint64_t bytes, std::stop_token stop);
 
 // Takes encoded chunks on the thread that read them.
@@ -46,12 +46,12 @@ class ChunkSink {
   virtual WantedChunks& chunks() noexcept = 0;
   // Where a read puts so many bytes.
   virtual ReadBuffer buffer(std::uint64_t bytes, std::stop_token stop) = 0;
-  // Whether it only looks at the bytes that it takes.
+  // Whether it decodes nothing.
   virtual bool only_reads() const noexcept { return false; }
   // The chunk cannot be read.
   virtual void fail_read(std::size_t chunk, const Error& why) noexcept = 0;
-  // Its last request was abandoned: no more calls follow. The request keeps the sink and its buffer until its storage
-  // call returns.
+  // A request was abandoned, which makes no more calls. It keeps the sink and its buffer until its storage call
+  // returns.
   virtual void end() noexcept {}
   // `packed` has the size of the encoded chunk; with `available`, only those ranges of it were read. False if they were
   // too few; then nothing was done. Otherwise the chunk is finished, also if it failed.
@@ -86,8 +86,8 @@ class ChunkRunRead final : public Request {
   bool apart_ = false;    // memory for the whole run is missing: its chunks are read one by one
 };
 
-// One chunk of which little is needed. Its head is read first and gives the other ranges to read. The rest of its
-// staging memory stays unused.
+// One chunk of which little is needed. Unless it is raw, its head is read first and gives the other ranges to read. The
+// rest of its staging memory stays unused.
 class PartialRead final : public Request {
  public:
   PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk);

@@ -15,10 +15,10 @@ struct DecodeMemory {
   Arena& staging;                         // packed bytes
   Arena& scratch;                         // decoded bytes
   std::vector<DecodeContext>& contexts;   // by thread
-  std::shared_ptr<const void> keep = {};  // whose the memory is, where that may end before a read that is abandoned
+  std::shared_ptr<const void> keep = {};  // the memory's owner, if it may end before an abandoned read returns
 };
 
-// What a sink was given to take.
+// The arguments of ChunkSink::take().
 struct ReadChunk {
   std::size_t thread;
   std::size_t chunk;
@@ -50,7 +50,7 @@ class HostSink : public ChunkSink {
   void fill(std::size_t chunk) noexcept;
 
  protected:
-  // Other jobs that want the same chunk. Asked once a chunk: no job can join afterwards.
+  // Other jobs that want the same chunk. No job can join afterwards.
   virtual std::vector<ChunkConsumer> joined_to(std::size_t) noexcept { return {}; }
 
  private:

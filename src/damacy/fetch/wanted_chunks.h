@@ -1,6 +1,6 @@
 // The chunks that a job wants: the location of their bytes, the decoded bytes that are needed, where the elements go,
-// and the report of the outcome. Implemented by batches in production and by single reads of selections, and in part by
-// plans of reads. Knows objects, codecs and destinations; not how bytes are read or decoded.
+// and the report of the outcome. Batches in production and single reads implement WantedChunks, plans of reads only
+// LocatedChunks. Knows objects, codecs and destinations; not how bytes are read or decoded.
 #pragma once
 
 #include <cstdint>
@@ -51,18 +51,18 @@ class WantedChunks : public LocatedChunks {
   virtual const std::shared_ptr<Object>& object_with(std::size_t chunk) const = 0;
   virtual StatsBoard& board() const noexcept = 0;
   [[nodiscard]] virtual Task<Job> new_task() noexcept = 0;  // of the job that wants the chunks
-  // Throws when that job was cancelled, or has failed as a whole.
+  // Throws when a job of one verdict was cancelled or has failed. A batch goes on: its rows fail one by one.
   virtual void check_wanted() const {}
 
   virtual Destination& destination() const noexcept = 0;
-  // What uses copy from: the decoded chunk, or in place of a missing one a single element, with source strides of 0.
+  // The source of a use: the decoded chunk or, if it is missing, one fill element (source strides are 0).
   enum class From { chunk, fill };
   template <class Visit>
   void for_uses(std::size_t chunk, From from, Visit visit) const {
     visit_uses(chunk, from, std::ref(visit));
   }
   virtual std::int64_t count_uses(std::size_t chunk) const noexcept = 0;
-  virtual std::span<const std::byte> fill_of(std::size_t chunk) const = 0;  // that element
+  virtual std::span<const std::byte> fill_of(std::size_t chunk) const = 0;  // the element of From::fill
 
   // The outcome of a chunk.
   virtual void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept = 0;
@@ -99,7 +99,7 @@ class PendingRead {
   WantedChunks* chunks_;
 };
 
-// A chunk that another job wants and does not read itself. Its job does not settle before this ends.
+// A chunk that is read for one job and also wanted by another, which does not settle while this exists.
 class ChunkConsumer {
  public:
   ChunkConsumer(std::shared_ptr<WantedChunks> chunks, std::size_t chunk)

@@ -14,12 +14,13 @@ namespace damacy {
 class Destination {
  public:
   virtual ~Destination() = default;
-  // Before the first write; idempotent; one thread at a time. May wait for memory, and then throws Error(shutdown) when
-  // the wait ends without it. Returns the events that must have passed on the device before the first write.
+  // Before the first write on a device; on the host the owner does it. Idempotent; one thread at a time. May wait for
+  // memory, and throws Error(shutdown) when the wait ends without it. Returns the events that must have passed on the
+  // device before the first write.
   virtual std::span<const Event> claim() = 0;
   // What was claimed: all parts, on the host or on a device. Its address is aligned as devices align memory.
   virtual std::span<std::byte> memory() const noexcept = 0;
-  // So many elements of a part were written, each by one call.
+  // So many elements of a part were written. Each element is reported once.
   virtual void placed(std::uint32_t part, std::int64_t elements) noexcept = 0;
 };
 

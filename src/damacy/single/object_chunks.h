@@ -76,7 +76,7 @@ class ObjectChunks final : public WantedChunks {
   std::vector<std::shared_ptr<Object>> objects_;  // what chunks are read from: the file, or shards decoded from it
 };
 
-// The coordinates that a chunk key ends in; empty when it does not.
+// The coordinates at the end of a chunk's key; empty if there are none.
 [[nodiscard]] std::optional<Dims> coordinates_in_key(const ArrayMetadata& metadata, std::string_view key);
 
 }  // namespace damacy

@@ -1,5 +1,5 @@
-// The shared state of the reads of one selection: the request, the threads and memory, and the outcome. The last task
-// to close ends the job. Knows objects and selections; not how an object is read.
+// The shared state of the reads of one selection: the request, the threads and memory, and the outcome. The end of
+// the last task settles it. Knows objects and selections; not how an object is read.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ struct SelectionRequest {
   bool keeps_indices = false;  // the store's stamps distinguish versions of an object
   std::vector<SelectedObject> items;
   std::array<std::byte, 16> fill{};  // in this machine's byte order
-  std::span<std::byte> out;          // what runs count from, and how far they may go
+  std::span<std::byte> out;          // the memory that is written; runs count from its begin
   bool swap_out = false;             // `out` is in the other byte order
   DeviceReads* device = nullptr;     // outlives the read; `out` is an address there. Null: the host's
   std::vector<Event> after;          // on the device, what comes before the first write
@@ -55,10 +55,11 @@ class SelectionJob final : public Job, public Destination {
   const std::optional<Error>& failure() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return failure_; }
 
   std::span<const Event> claim() override { return request.after; }
-  // Aligned: `out` begins that many bytes later.
+  // Begins up to 255 bytes before `out`, to be aligned; only `out` is written.
   std::span<std::byte> memory() const noexcept override {
     return {request.out.data() - out_begin(), request.out.size() + static_cast<std::size_t>(out_begin())};
   }
+  // Where `out` begins in memory().
   std::int64_t out_begin() const noexcept { return reinterpret_cast<std::uintptr_t>(request.out.data()) % kAlignment; }
   void placed(std::uint32_t, std::int64_t) noexcept override {}
 

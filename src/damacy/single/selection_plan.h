@@ -25,8 +25,8 @@ namespace damacy {
 [[nodiscard]] std::shared_ptr<const Array> stored_array(const std::string& uri, std::string_view document,
                                                         int zarr_format);
 
-// The size of the index of one stored object, if it locates all chunks by itself. 0 if there is none or it does not
-// locate all chunks: the whole object is needed then.
+// The size of the index of one stored object. 0 if there is no index that locates all chunks by itself: then the whole
+// object is needed.
 [[nodiscard]] std::uint64_t index_bytes(const Array& array);
 
 class SelectionPlan {
@@ -49,7 +49,7 @@ class SelectionPlan {
   // supported.
   bool add(const std::string& key, std::span<const IndexEntry> from, std::span<const IndexEntry> to);
 
-  // The values at the items as they were added, out of one value per item of the request: points are several there.
+  // One byte for each call of add(), out of one byte for each item of the request: points become several items.
   [[nodiscard]] std::string of_items(std::string_view by_selection) const;
 
   // The ranges of the object `key` that its items need, given the object's index; neighbours are merged. Throws

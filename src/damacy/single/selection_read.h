@@ -15,8 +15,9 @@ namespace damacy {
 
 class SelectionRead {
  public:
-  // `ended` is called once, on a reader or a thread of the device's waves, or on the caller's if there is nothing to
-  // do. It must not throw. `out` stays until then. `readers` outlive it: a read may end on one of their threads.
+  // `ended` is called once, on whichever thread ends the last task, which may be the caller's. It must not throw. `out`
+  // stays until then; after a failure, some of it may be written. `readers` outlive it: a read may end on one of their
+  // threads.
   SelectionRead(SelectionReaders& readers, SelectionRequest request, std::function<void()> ended);
 
   void start();

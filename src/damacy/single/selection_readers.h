@@ -1,5 +1,5 @@
 // What selection reads share: the threads that read, decode and place, their memory, the cache of shard indices, and
-// counters. Knows no selection and no array.
+// counters. Knows no selection.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ class SelectionReaders {
                    const std::shared_ptr<const Clock>& clock = std::make_shared<SteadyClock>());
 
   Readers& threads() noexcept { return readers_; }
-  // The shared memory, or separate memory for arrays with big chunks, for as long as it is in use. If hung reads hold
+  // The shared memory or, for arrays with big chunks, separate memory that its last user frees. If hung reads hold
   // too much of the shared memory, it is left to them and replaced by new memory.
   std::shared_ptr<ReadMemory> memory_for(const Array& array);
   IndexCache& indices() noexcept { return indices_; }

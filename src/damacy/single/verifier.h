@@ -35,7 +35,7 @@ class Verifier {
   // count too.
   std::int64_t places() const noexcept;
   std::int64_t places_per_shard() const noexcept;
-  // Checks the places [first, first + count), as far as there are any.
+  // Checks the places [first, first + count) that exist.
   VerifyReport verify(std::int64_t first, std::int64_t count) const;
   // Running and later calls of verify() soon throw Error(shutdown), also those stuck in storage.
   void stop() noexcept { *stopped_ = true; }

@@ -1,5 +1,5 @@
-// Decodes chunks on the reader, for a device that does not: only what is wanted of them goes into the staging memory of
-// a wave. Knows chunks of a wave; not how waves are formed.
+// Decodes chunks on the reader instead of on the device: only what is wanted of them goes into the staging memory of a
+// wave. Knows chunks of a wave; not how waves are formed.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ struct CropsOfChunk {
     BlockCopy copy;  // a use, or a part of one
     StagedRange staged;
   };
-  // The bytes from the first to the last that is needed, where that is less than all crops.
+  // One range that has all needed bytes; used where it is smaller than the crops.
   struct Whole {
     ByteRange bytes;  // of the decoded chunk
     StagedRange staged;

@@ -19,10 +19,10 @@ struct DeviceParts {
   std::shared_ptr<Device> device;
   std::unique_ptr<StreamDecoder> decoder;
   std::unique_ptr<Copier> copier;
-  // Together wanted chunks with fewer decoded bytes than this are decoded by readers: a device would not have decoded
-  // them sooner.
+  // Chunks that are added together and have fewer decoded bytes are decoded by readers: a device would not finish
+  // sooner.
   std::uint64_t device_from_bytes = 0;
-  bool never_more_than_stored = false;  // but not if more bytes would then be uploaded than are stored
+  bool never_more_than_stored = false;  // the device decodes also chunks whose crops are larger than what is stored
 };
 
 // What the cores decode while a GPU is busy with the first block of a wave: about 3 ms at 0.5 GB/s a core.
@@ -36,14 +36,14 @@ class DeviceWaves {
   DeviceWaves(const DeviceWaves&) = delete;
   DeviceWaves& operator=(const DeviceWaves&) = delete;
 
-  // One thread calls these three. May wait for memory. What add() throws, no chunk was told.
+  // One thread calls these three. May wait for memory. If add() throws, the caller fails the chunks.
   void add(std::span<const std::shared_ptr<WantedChunks>> chunks, Readers& readers, const DecodeMemory& memory,
            std::stop_token stop);
   // If the device has little work, what was added starts now instead of waiting for a fuller wave.
   void end_group();
   void seal() { former_.seal(); }  // what was added starts now
 
-  // No reader works for it any more: finishes what was read. Idempotent.
+  // Finishes what was read. After the last call of a reader. Idempotent.
   void finish() noexcept;
 
   WaveRunner& runner() noexcept { return runner_; }

@@ -35,7 +35,7 @@ class EncodedSink final : public ChunkSink {
   }
 
  private:
-  // Each is asked for once, in their order.
+  // Called once a chunk, in the order of `staged_`.
   StagedChunk& staged(std::size_t chunk) noexcept {
     while (staged_[next_]->chunk != chunk) ++next_;
     return *staged_[next_];

@@ -1,5 +1,5 @@
-// Packs wanted chunks into waves, in order, and submits their reads. One thread only. Knows the capacity of a wave and
-// what decodes each chunk; not streams.
+// Packs wanted chunks into waves, in order, and submits their reads. One thread at a time. Knows the capacity of a wave
+// and what decodes each chunk; not streams.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,12 @@ namespace damacy {
 
 // Chunks that are located, and what reads them.
 struct LocatedWants {
-  std::span<const std::shared_ptr<WantedChunks>> chunks;  // together they are large enough for a device, or not
+  std::span<const std::shared_ptr<WantedChunks>> chunks;  // all are decoded by the device, or all by readers
   Readers& readers;
   DecodeMemory memory;  // for chunks that readers decode
-  // With fewer decoded bytes than this readers decode all: a device would not have decoded them sooner.
+  // With fewer decoded bytes readers decode all: a device would not finish sooner.
   std::uint64_t device_from_bytes = 0;
-  bool never_more_than_stored = false;  // but not if more bytes would then be uploaded than are stored
+  bool never_more_than_stored = false;  // the device decodes also chunks whose crops are larger than what is stored
 };
 
 class WaveFormer {
@@ -60,7 +60,7 @@ class WaveFormer {
   // True when the current wave, perhaps a new one, has room; the bytes are reserved. False also when reads that are not
   // responding hold too much staging memory.
   bool make_room(const Need& need, std::uint64_t most_lent);
-  void require_room(std::uint64_t staged);  // throws Error(io, "deadline") in place of false
+  void require_room(std::uint64_t staged);  // the same, but throws Error(io, "deadline") where that returns false
   void start_wave();
   bool frames_fit(const Need& need) const;
 
