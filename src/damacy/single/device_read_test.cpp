@@ -171,7 +171,7 @@ TEST_P(ReadsOnDevice, the_last_read_starts_although_the_device_is_busy) {
     all.back()->start();
     if (i < 2) store->wait_until_hung(static_cast<std::size_t>(i) + 1);
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for a third wave that nobody starts
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // by then a third wave that has to be started waits
   store->let_go();
   ended.wait();
   for (const auto& one : all) EXPECT_FALSE(one->failure());
