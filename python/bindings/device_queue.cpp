@@ -49,7 +49,6 @@ class AllReads {
   std::shared_ptr<DeviceReads> get(int device) {
     const auto queue = queue_of(device);
     const Lock lock(mutex_);
-    leave_parents();
     auto& reads = reads_[device];
     if (!reads) {
       const Machine machine = this_machine({DeviceChoice::Kind::index, device});
@@ -63,7 +62,6 @@ class AllReads {
   // For tests: a lazy host device, on which every missing wait gives wrong bytes.
   std::shared_ptr<DeviceReads> lazy(std::size_t slab) {
     const Lock lock(mutex_);
-    leave_parents();
     auto& reads = reads_[-1 - static_cast<int>(slab)];
     if (!reads) {
       Config config;
@@ -78,40 +76,33 @@ class AllReads {
     }
     return reads;
   }
-  std::vector<std::shared_ptr<DeviceReads>> all() {
+  DeviceReads::Counters counters(bool reset) {
     const Lock lock(mutex_);
-    leave_parents();
-    std::vector<std::shared_ptr<DeviceReads>> found;
-    for (const auto& [device, reads] : reads_) found.push_back(reads);
-    return found;
+    DeviceReads::Counters sum;
+    for (const auto& [device, reads] : reads_) {
+      const DeviceReads::Counters one = reads->counters(reset);
+      sum.h2d_bytes += one.h2d_bytes;
+      sum.h2d_copies += one.h2d_copies;
+    }
+    return sum;
+  }
+  void stop() noexcept {
+    const Lock lock(mutex_);
+    for (const auto& [device, reads] : reads_) reads->stop();
   }
 
  private:
-  // A forked child does not have its parent's threads and cannot join them.
-  void leave_parents() DAMACY_REQUIRES(mutex_) {
-    if (epoch_ == fork_epoch()) return;
-    static_cast<void>(new auto(std::move(reads_)));
-    reads_.clear();
-    epoch_ = fork_epoch();
-  }
-
   Mutex mutex_;
-  std::uint64_t epoch_ DAMACY_GUARDED_BY(mutex_) = fork_epoch();
   std::map<int, std::shared_ptr<DeviceReads>> reads_ DAMACY_GUARDED_BY(mutex_);
 };
 
+// A forked child has none of its parent's threads, and so reads of its own.
 AllReads& all_reads() {
-  static auto* const all = new AllReads;
-  return *all;
+  return one_per_process<AllReads>();
 }
 
 nb::dict device_read_counters(bool reset) {
-  DeviceReads::Counters sum;
-  for (const auto& reads : all_reads().all()) {
-    const DeviceReads::Counters one = reads->counters(reset);
-    sum.h2d_bytes += one.h2d_bytes;
-    sum.h2d_copies += one.h2d_copies;
-  }
+  const DeviceReads::Counters sum = all_reads().counters(reset);
   nb::dict out;
   out["h2d_bytes"] = sum.h2d_bytes;
   out["h2d_copies"] = sum.h2d_copies;
@@ -169,7 +160,7 @@ MemoryBlock device_block(const std::shared_ptr<DeviceQueue>& queue, std::uint64_
 }  // namespace
 
 void stop_device_reads() noexcept {
-  for (const auto& reads : all_reads().all()) reads->stop();
+  all_reads().stop();
 }
 
 void bind_device_queue(nb::module_& m) {
