@@ -142,8 +142,8 @@ struct SourceFailure : std::exception {
 std::shared_ptr<SampleSource> source_of(nb::object iterable, const std::shared_ptr<HeldObjects>& among,
                                         const std::shared_ptr<SampleObjects>& samples);
 
-// Implements __dlpack__ of a batch: checks the arguments and returns a capsule.
-nb::object dlpack_capsule(const Batch& batch, nb::object stream, nb::object max_version, nb::object dl_device,
-                          nb::object copy);
+// Implements __dlpack__ of an array of a batch: checks the arguments and returns a capsule.
+nb::object dlpack_capsule(const Batch& batch, std::optional<std::string_view> array, nb::object stream,
+                          nb::object max_version, nb::object dl_device, nb::object copy);
 
 }  // namespace damacy::python

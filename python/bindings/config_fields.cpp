@@ -65,6 +65,10 @@ Config config_of(const nb::dict& fields) {
   c.gpu_decoder = decoder_of(nb::cast<std::string>(fields["gpu_decoder"]));
   c.verify = verify_of(nb::cast<std::string>(fields["verify"]));
   c.keep_bytes = nb::cast<std::optional<std::int64_t>>(fields["keep_bytes"]);
+  for (const nb::handle array : nb::cast<nb::list>(fields["arrays"])) {
+    NamedArraySpec& named = c.arrays.emplace_back(NamedArraySpec{nb::cast<std::string>(array[0])});
+    if (const auto dtype = nb::cast<std::optional<int>>(array[1])) named.spec.dtype = static_cast<Dtype>(*dtype);
+  }
   return c;
 }
 

@@ -97,10 +97,11 @@ nb::object capsule_of(Tensor* tensor, const char* name, PyCapsule_Destructor dro
 
 }  // namespace
 
-nb::object dlpack_capsule(const Batch& batch, nb::object stream, nb::object max_version, nb::object dl_device,
-                          nb::object copy) {
+nb::object dlpack_capsule(const Batch& batch, std::optional<std::string_view> array, nb::object stream,
+                          nb::object max_version, nb::object dl_device, nb::object copy) {
   const bool versioned = wants_versioned(max_version);
-  const Batch::Export how = export_of(batch, stream, dl_device, copy);
+  Batch::Export how = export_of(batch, stream, dl_device, copy);
+  how.array = array;
   // The copy waits for work of consumers, and that work may need the GIL.
   if (versioned)
     return capsule_of(without_gil([&] { return batch.to_dlpack_versioned(how); }), "dltensor_versioned",

@@ -35,6 +35,7 @@ nb::dict attributes_of(const Error& error) {
     if (!value.empty()) out[name] = str_of(value);
   };
   set_text("what", where.what);
+  set_text("array", where.array);
   set_text("uri", where.uri);
   set_text("store", where.store);
   set_text("key", where.key);
@@ -75,6 +76,7 @@ std::string describe_error(int status, const nb::str& message, const nb::dict& a
     if (value.is_none()) continue;
     const auto field = nb::cast<std::string>(name);
     if (field == "what") where.what = text_of(value);
+    if (field == "array") where.array = text_of(value);
     if (field == "uri") where.uri = text_of(value);
     if (field == "store") where.store = text_of(value);
     if (field == "key") where.key = text_of(value);

@@ -6,6 +6,8 @@
 #include "config_fields.h"
 #include "damacy/batch/machine_settings.h"
 #include "damacy/batch/memory_plan.h"
+#include "damacy/core/checked.h"
+#include "damacy/core/formatted.h"
 #include "damacy/device/this_machine.h"
 
 namespace damacy::python {
@@ -83,13 +85,26 @@ nb::object text_or_none(std::string_view text) {
   return text.empty() ? nb::none() : nb::object(nb::str(text.data(), text.size()));
 }
 
-nb::dict plan_dict(const nb::dict& fields, const nb::dict& facts, std::optional<std::int64_t> elements, bool keeps) {
+// Bytes of one slot. `arrays`: (elements of a row, number of the element type) of each.
+std::int64_t slot_bytes_of(const Config& config, const nb::list& arrays) {
+  std::int64_t all = 0;
+  for (const nb::handle array : arrays) {
+    const auto dtype = static_cast<Dtype>(nb::cast<int>(array[1]));
+    const auto sum = checked_add(all, array_slot_bytes(config.batch_size, nb::cast<std::int64_t>(array[0]), dtype));
+    if (!sum)
+      throw Error(Status::oom, formatted("a batch of {} samples is beyond 2**63 bytes", config.batch_size), "memory");
+    all = *sum;
+  }
+  return all;
+}
+
+nb::dict plan_dict(const nb::dict& fields, const nb::dict& facts, const std::optional<nb::list>& arrays, bool keeps) {
   const Config config = config_of(fields);
   const Machine machine = machine_of(facts);
   check_config(config);
   const MemoryPlan plan = plan_memory(config, machine);
   std::optional<SlotPlan> slots;
-  if (elements) slots = plan_slots(config, machine, *elements, keeps);
+  if (arrays) slots = plan_slots(config, machine, slot_bytes_of(config, *arrays), keeps);
   nb::list parts;
   for (const MemoryPart& part : parts_of(config, plan, slots, keeps)) {
     nb::dict one;
@@ -116,7 +131,7 @@ void bind_memory_plan(nb::module_& m) {
       nb::arg("device"), "What the process may use, for batches on `device`; makes no CUDA context.");
   m.def("machine_settings", &settings_dict, nb::arg("machine"), nb::arg("chunk_bytes"), nb::arg("max_gpu_memory_bytes"),
         "By field of Config: a value and the reason.");
-  m.def("plan_memory", &plan_dict, nb::arg("fields"), nb::arg("machine"), nb::arg("elements").none(),
+  m.def("plan_memory", &plan_dict, nb::arg("fields"), nb::arg("machine"), nb::arg("arrays").none(),
         nb::arg("keeps_batches"), "Every part of memory that a pipeline takes or may take.");
 }
 

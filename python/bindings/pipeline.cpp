@@ -114,8 +114,8 @@ nb::dict explanation_dict(const Explanation& explanation) {
   return out;
 }
 
-nb::dict info_dict(const Batch& batch) {
-  const BatchInfo info = batch.info();
+nb::dict info_dict(const Batch& batch, std::optional<std::string_view> array) {
+  const BatchInfo info = batch.info(array);
   nb::dict out;
   out["device_ptr"] = info.device_ptr;
   out["shape"] = tuple_of(info.shape);
@@ -149,7 +149,11 @@ PyType_Slot collectable_batch[] = {{Py_tp_traverse, reinterpret_cast<void*>(&tra
 
 void bind_batch(nb::module_& m) {
   nb::class_<BoundBatch>(m, "Batch", nb::type_slots(collectable_batch))
-      .def("info", [](const BoundBatch& b) { return info_dict(b.native); })
+      .def(
+          "info",
+          [](const BoundBatch& b, const std::optional<std::string>& array) { return info_dict(b.native, array); },
+          nb::arg("array") = nb::none())
+      .def_prop_ro("names", [](const BoundBatch& b) { return tuple_of(b.native.names()); })
       .def_prop_ro("batch_id", [](const BoundBatch& b) { return b.native.batch_id(); })
       .def_prop_ro("released", [](const BoundBatch& b) { return b.native.released(); })
       .def_prop_ro("valid",
@@ -165,11 +169,13 @@ void bind_batch(nb::module_& m) {
           nb::arg("stream") = nb::none())
       .def(
           "dlpack",
-          [](const BoundBatch& b, nb::object stream, nb::object max_version, nb::object dl_device, nb::object copy) {
-            return dlpack_capsule(b.native, std::move(stream), std::move(max_version), std::move(dl_device),
+          [](const BoundBatch& b, nb::object stream, nb::object max_version, nb::object dl_device, nb::object copy,
+             const std::optional<std::string>& array) {
+            return dlpack_capsule(b.native, array, std::move(stream), std::move(max_version), std::move(dl_device),
                                   std::move(copy));
           },
-          nb::arg("stream").none(), nb::arg("max_version").none(), nb::arg("dl_device").none(), nb::arg("copy").none())
+          nb::arg("stream").none(), nb::arg("max_version").none(), nb::arg("dl_device").none(), nb::arg("copy").none(),
+          nb::arg("array") = nb::none())
       .def_prop_ro("on_host", [](const BoundBatch& b) { return b.native.on_host(); })
       .def("dlpack_device", [](const BoundBatch& b) {
         const DlDevice device = b.native.device();
@@ -367,6 +373,8 @@ void bind_pipeline(nb::module_& m) {
            })
       .def(
           "stats_reset", [](BoundPipeline& p) { p.native.stats_reset(); }, nb::call_guard<GilRelease>())
+      .def_prop_ro(
+          "is_named", [](const BoundPipeline& p) { return p.native.is_named(); }, nb::call_guard<GilRelease>())
       .def_prop_ro("device", [](const BoundPipeline& p) { return p.native.device(); }, nb::call_guard<GilRelease>());
 }
 

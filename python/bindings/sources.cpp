@@ -86,30 +86,56 @@ class PythonSource final : public SampleSource {
 
   static Sample sample_of(const nb::object& item) {
     Sample sample;
-    const nb::object uri = item.attr("uri");
+    const nb::object named = item.attr("_named");
+    if (named.is_none()) {
+      sample.uri = path_of(item.attr("uri"));
+      sample.aabb = ranges_of(item.attr("aabb"), sample.uri);
+      return sample;
+    }
+    for (const nb::handle array : named) {
+      const auto name = nb::cast<std::string>(array[0]);
+      const bool stacked = nb::cast<bool>(array[1]);
+      for (const nb::handle box : array[2]) add_part(sample, {name, {}, {}, stacked}, box);
+    }
+    return sample;
+  }
+
+  static void add_part(Sample& sample, Sample::Part part, const nb::handle& box) {
+    try {
+      part.uri = path_of(box[0]);
+      part.aabb = ranges_of(box[1], part.uri);
+    } catch (Error& error) {
+      throw error.at_array(part.name);
+    }
+    sample.parts.push_back(std::move(part));
+  }
+
+  static std::string path_of(const nb::object& uri) {
     const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(uri.ptr()));
     if (!encoded.is_valid()) {
       PyErr_Clear();
       throw Error(Status::inval, "the uri cannot be encoded for the file system", "uri");
     }
-    sample.uri.assign(PyBytes_AsString(encoded.ptr()), static_cast<std::size_t>(PyBytes_Size(encoded.ptr())));
-    for (const nb::handle axis : item.attr("aabb"))
-      sample.aabb.emplace_back(bound_of(axis[0], sample), bound_of(axis[1], sample));
-    return sample;
+    return {PyBytes_AsString(encoded.ptr()), static_cast<std::size_t>(PyBytes_Size(encoded.ptr()))};
+  }
+
+  static Sample::Ranges ranges_of(const nb::object& box, const std::string& uri) {
+    Sample::Ranges ranges;
+    for (const nb::handle axis : box)
+      ranges.emplace_back(bound_of(axis[0], ranges.size(), uri), bound_of(axis[1], ranges.size(), uri));
+    return ranges;
   }
 
   static std::string type_name(const nb::object& item) { return nb::cast<std::string>(item.type().attr("__name__")); }
 
-  // Reads the next axis of `sample`.
-  static std::int64_t bound_of(const nb::object& value, const Sample& sample) {
+  static std::int64_t bound_of(const nb::object& value, std::size_t axis, const std::string& uri) {
     const long long bound = PyLong_AsLongLong(value.ptr());
     if (bound != -1 || !PyErr_Occurred()) return bound;
     PyErr_Clear();
     const nb::object shown = python_part("damacy._core.integers", "shown")(value);
-    throw Error(Status::inval,
-                formatted("aabb axis {}: {} does not fit 64 bits", sample.aabb.size(), nb::cast<std::string>(shown)),
+    throw Error(Status::inval, formatted("aabb axis {}: {} does not fit 64 bits", axis, nb::cast<std::string>(shown)),
                 "aabb")
-        .at_uri(sample.uri);
+        .at_uri(uri);
   }
 
   bool has_length_;

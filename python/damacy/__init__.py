@@ -37,7 +37,8 @@ from damacy._core.log import LOG_WARN as LOG_WARN
 from damacy._core.log import set_log_level
 from damacy._core.log import set_log_quiet as set_log_quiet
 from damacy._pipeline.array_attributes import Cf as Cf
-from damacy._pipeline.batch import Batch
+from damacy._pipeline.array_spec import ArraySpec
+from damacy._pipeline.batch import Batch, BatchArray, NamedBatch
 from damacy._pipeline.batch_rows import BatchRows
 from damacy._pipeline.config import MAX_CHUNK_UNCOMPRESSED_BYTES, Config
 from damacy._pipeline.explanation import Explanation as Explanation
@@ -55,7 +56,9 @@ __version__: str
 
 __all__ = [
     "MAX_CHUNK_UNCOMPRESSED_BYTES",
+    "ArraySpec",
     "Batch",
+    "BatchArray",
     "BatchInfo",
     "BatchRows",
     "Config",
@@ -65,6 +68,7 @@ __all__ = [
     "DtypeMismatch",
     "InvalidArgument",
     "Metric",
+    "NamedBatch",
     "NativeCudaError",
     "NotFound",
     "OutOfMemory",

@@ -14,6 +14,7 @@ except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(message, name=missing.name) from None
 
 from damacy._core.dtype import Dtype
+from damacy._pipeline.array_spec import ArraySpec
 from damacy._pipeline.batch import Batch
 from damacy._pipeline.batch_rows import rows_of, warn_of_unknown_rows
 from damacy.training import Loader
@@ -36,19 +37,23 @@ def batches(loader: Loader, sharding: jax.sharding.Sharding | None = None, *, in
 
     def array(batch: Batch) -> Any:
         with batch as lent:
-            made = jax.dlpack.from_dlpack(lent)
+            made = lent.jax()
         if sharding is not None:
-            made = jax.make_array_from_process_local_data(sharding, made)
+            made = jax.tree.map(lambda one: jax.make_array_from_process_local_data(sharding, one), made)
         return (made, rows_of(batch)) if info else made
 
     return _checked(loader, array)
 
 
 def _checked(loader: Loader, array: Callable[[Batch], Any]) -> Iterator[Any]:
-    dtype = loader.config.dtype
-    if dtype in _WIDE and not jax.config.jax_enable_x64:
-        raise TypeError(
-            f'jax has no {dtype.name.lower()} unless jax_enable_x64 is set: jax.config.update("jax_enable_x64", True), '
-            f'or Config(dtype="{_WIDE[dtype]}")'
-        )
+    config = loader.config
+    specs = {"": ArraySpec()} if config.arrays is None else config.arrays
+    for name, spec in specs.items():
+        dtype = config.dtype if spec.dtype is None else spec.dtype
+        if dtype in _WIDE and not jax.config.jax_enable_x64:
+            where = f"ArraySpec of {name!r}" if name else "Config"
+            raise TypeError(
+                f"jax has no {dtype.name.lower()} unless jax_enable_x64 is set: "
+                f'jax.config.update("jax_enable_x64", True), or {where}(dtype="{_WIDE[dtype]}")'
+            )
     yield from loader._given_as(array)

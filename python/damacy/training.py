@@ -258,7 +258,7 @@ class Loader:
         if batch is None:
             batch = self._pop()
         self._early = None
-        batch_id, schedule = batch.info.batch_id, self._known_schedule()
+        batch_id, schedule = batch._native.batch_id, self._known_schedule()
         self._advance_to(batch_id)
         if self._passes != passes:
             self._early = batch

@@ -15,7 +15,7 @@ from damacy._core.dtype import Dtype
 if TYPE_CHECKING:
     from damacy._pipeline.info import ArrayInfo
 
-__all__ = ["Box", "Device", "DtypeLike", "GpuDecoder", "OnError", "Source", "Tail", "Verify"]
+__all__ = ["ArrayBoxes", "Box", "Device", "DtypeLike", "GpuDecoder", "OnError", "Source", "Tail", "Verify"]
 
 OnError = Literal["raise", "skip", "fill"]
 """What happens to a sample that fails after `push` accepted it."""
@@ -76,3 +76,6 @@ Source = Union[str, "os.PathLike[str]", "ArrayInfo", _ZarrArray, _DataArray]
 
 Box = Iterable[Union[slice, "tuple[SupportsIndex, SupportsIndex]", Sequence[SupportsIndex], EllipsisType]]
 """The axes of a box; `...` and open slices only for an opened array."""
+
+ArrayBoxes = Union["tuple[Source, Box]", "list[tuple[Source, Box]]"]
+"""A box of a stored array, or several that are stacked; a value of the mapping from which a `Sample` is made."""

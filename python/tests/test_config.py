@@ -32,6 +32,7 @@ DEFAULTS = {
     "gpu_decoder": "auto",
     "verify": "needed",
     "keep_bytes": None,
+    "arrays": None,
 }
 LEAST = {
     "batch_size": 1,

@@ -25,6 +25,7 @@ CLASSES = {
 }
 WHERE = {
     "what": "pop",
+    "array": "label",
     "uri": "/data/a.zarr",
     "store": "/data/a.zarr",
     "key": "c/0/1",
@@ -53,7 +54,7 @@ def test_each_class_has_its_status_and_its_bases(cls):
 @pytest.mark.parametrize("cls", [damacy.DamacyError, *CLASSES])
 def test_attributes_are_keyword_arguments_and_unknown_without(cls):
     bare = cls("message")
-    assert [getattr(bare, name) for name in ATTRIBUTES] == [None] * 11 + [()]
+    assert [getattr(bare, name) for name in ATTRIBUTES] == [None] * 12 + [()]
     full = cls("message", **WHERE)
     assert {name: getattr(full, name) for name in ATTRIBUTES} == WHERE
     with pytest.raises(TypeError):
@@ -99,7 +100,10 @@ def test_sequences_are_stored_as_tuples():
 @pytest.mark.parametrize("cls", [damacy.DamacyError, *CLASSES])
 def test_the_line_shows_every_attribute_that_is_set(cls):
     line = str(cls("short read: 12 of 40 bytes", **WHERE))
-    start = "pop: batch 12: sample 99: /data/a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: short read: 12 of 40 bytes"
+    start = (
+        "pop: batch 12: sample 99: label: /data/a.zarr: shard c/0/1: chunk (0, 5): bytes 40-80: "
+        "short read: 12 of 40 bytes"
+    )
     assert line.startswith(start)
     assert "short-read" in line
     assert "sample 3 of its source" in line

@@ -20,8 +20,9 @@ def planned(config, extents=None, *, gpu, loader=False, free=64 * GIB):
     machine = Machine(
         16, "cores", free, "free", cores=16, physical_bytes=64 * GIB, gpu=gpu, gpu_bytes=free if gpu else 0
     )
+    rows = None if extents is None else [(extents, int(config.dtype))]
     return memory_plan_from(
-        damacy._native.plan_memory(config._native_fields(), dataclasses.asdict(machine), extents, loader)
+        damacy._native.plan_memory(config._native_fields(), dataclasses.asdict(machine), rows, loader)
     )
 
 

@@ -30,7 +30,8 @@ NEEDED = {
     "jax": "jax",
     "synthetic": "zarr",
 }
-EXPORTS = """Pipeline Config Sample Batch BatchInfo BatchRows Metric Stats Dtype Status DamacyError TryAgain PopTimeout
+EXPORTS = """Pipeline Config ArraySpec Sample Batch BatchArray NamedBatch BatchInfo BatchRows
+Metric Stats Dtype Status DamacyError TryAgain PopTimeout
 InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
 OutOfMemory ShutdownError set_log_level MAX_CHUNK_UNCOMPRESSED_BYTES __version__""".split()
 

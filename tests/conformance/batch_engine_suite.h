@@ -29,6 +29,7 @@
 #include "damacy/fetch/batch_engine.h"
 #include "damacy/fetch/batch_planner.h"
 #include "damacy/zarr/catalog.h"
+#include "support/layouts.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {
@@ -76,15 +77,16 @@ class BatchEngineSuite : public ::testing::Test {
   // A job of these samples, started and given to the engine.
   std::shared_ptr<BatchJob> produce(const std::vector<Corner>& corners, std::stop_token stop = {}) {
     const auto id = static_cast<std::int64_t>(jobs_.size());
-    auto job = std::make_shared<BatchJob>(BatchJob::Shape{.id = id,
-                                                          .first_sample = id * config_.batch_size,
-                                                          .extents = {kRows, kColumns},
-                                                          .dtype = config_.dtype,
-                                                          .on_error = OnError::raise},
-                                          corners.size());
+    auto job = std::make_shared<BatchJob>(
+        BatchJob::Shape{.id = id,
+                        .first_sample = id * config_.batch_size,
+                        .layout = testing::layout_of({kRows, kColumns}, config_.dtype, config_.batch_size),
+                        .on_error = OnError::raise},
+        corners.size());
     std::vector<PlannedSample> rows;
     for (const auto& [row, column] : corners)
-      rows.push_back({catalog_->array(root().string()), Box{{row, column}, {row + kRows, column + kColumns}}});
+      rows.push_back(
+          {.parts = {{catalog_->array(root().string()), Box{{row, column}, {row + kRows, column + kColumns}}}}});
     job->set_rows(std::move(rows));
     jobs_.push_back(job);
     job->start({[this](BatchJob& claimer) { return lend(claimer); }, [this](BatchJob& settled) { settle(settled); }},
@@ -242,8 +244,8 @@ TYPED_TEST_P(BatchEngineSuite, single_rows_are_filled_and_moved_at_once) {
   const auto job = this->produce({{1, 2}, {11, 12}, {21, 22}});
   this->engine->flush();
   this->expect_good(job, {{1, 2}, {11, 12}, {21, 22}});
-  this->engine->rows().move_row(*job, 2, 0);
-  this->engine->rows().fill_row(*job, 1);
+  this->engine->rows().move_row(job->row_memory(0), job->row_memory(2));
+  this->engine->rows().fill_part(*job, 1);
   EXPECT_EQ(this->row_of(*job, 0), this->box_at({21, 22}));
   EXPECT_EQ(this->row_of(*job, 1), std::vector<float>(TestFixture::kRows * TestFixture::kColumns, 7));
   EXPECT_EQ(this->row_of(*job, 2), this->box_at({21, 22}));

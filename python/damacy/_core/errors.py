@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 # Attributes of an error in addition to `status`; None where unknown, `()` for `lost`.
 ATTRIBUTES = (
     "what",
+    "array",
     "uri",
     "store",
     "key",
@@ -60,6 +61,7 @@ class DamacyError(RuntimeError):
 
     status: Status | None  # None only for instances of this base class
     what: str | None  # stage: create push pop flush release closed forked
+    array: str | None  # its name in the sample
     uri: str | None
     store: str | None
     key: str | None  # object below the store

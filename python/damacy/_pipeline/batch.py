@@ -1,8 +1,10 @@
-"""`Batch`: one finished batch and its slot. Wraps the native batch, which decides when the slot may be reused; adds
-NumPy views, samples and argument checks."""
+"""`Batch`: one finished batch and its slot. `NamedBatch`: one of several arrays. `BatchArray`: one of these arrays.
+
+Wraps the native batch, which decides when the slot may be reused; adds NumPy views, samples and argument checks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from damacy._core import log
@@ -19,6 +21,82 @@ if TYPE_CHECKING:
     import torch
 
 _HOST = (1, 0)  # DLPack's device of host memory
+
+
+class BatchArray:
+    """An array of a batch: pass it to `torch.from_dlpack` or the like, or call `numpy()`. Exports hold the slot."""
+
+    __slots__ = ("_name", "_native")
+
+    def __init__(self, native: Any, name: str | None) -> None:
+        self._native = native
+        self._name = name  # None: the only array of a batch without names
+
+    @property
+    def info(self) -> BatchInfo:
+        """Address, shape and type; `InvalidArgument` after release."""
+        return batch_info_from(self._native.info(self._name))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of rows, then the extents of a row; `InvalidArgument` after release."""
+        return self.info.shape
+
+    @property
+    def dtype(self) -> Dtype:
+        """The element type; `InvalidArgument` after release."""
+        return self.info.dtype
+
+    @property
+    def device(self) -> int | str:
+        """As `Pipeline.device`; `InvalidArgument` after release."""
+        kind, index = self.__dlpack_device__()
+        return "cpu" if (kind, index) == _HOST else index
+
+    def numpy(self) -> numpy.ndarray[Any, Any]:
+        """The array as a NumPy array. For a host batch a view, which holds the slot; copy what you keep. For a CUDA
+        batch a copy, made after the work queued so far on the streams to which views of the batch were exported."""
+        info = self.info
+        return _array_over(self.__dlpack__(dl_device=_HOST), info)
+
+    def torch(self, *, copy: bool = False) -> torch.Tensor:
+        """The array as a tensor on its device: a view, which holds the slot, or, with `copy`, a copy.
+
+        The copy is made on torch's current stream. `ModuleNotFoundError` without torch.
+        """
+        import torch
+
+        tensor = torch.from_dlpack(self)
+        return tensor.clone() if copy else tensor
+
+    def jax(self) -> Any:
+        """The array as a JAX array on its device: a view, which holds the slot. `ModuleNotFoundError` without jax."""
+        import jax
+
+        return jax.dlpack.from_dlpack(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return self._native.dlpack(stream, max_version, dl_device, copy, self._name)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self._native.dlpack_device()
+        return device
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a BatchArray does not become a NumPy array by itself: call .numpy()")
+
+    def __repr__(self) -> str:
+        return f"<damacy.BatchArray {_shown(self)}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a BatchArray cannot be pickled or copied: it is part of a slot of a running pipeline")
 
 
 class Batch:
@@ -76,21 +154,49 @@ class Batch:
         with log.drained():
             self._native.release(None if self._native.on_host else stream_handle(stream_or_event))
 
+    @property
+    def rows(self) -> int:
+        """The number of rows; also after release."""
+        return len(self.sample_indices)
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The names of the arrays; `()` if it has one array without a name."""
+        names: tuple[str, ...] = self._native.names
+        return names
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of rows, then the extents of a row; `InvalidArgument` after release."""
+        return self.info.shape
+
+    @property
+    def dtype(self) -> Dtype:
+        """The element type; `InvalidArgument` after release."""
+        return self.info.dtype
+
     def numpy(self) -> numpy.ndarray[Any, Any]:
         """The batch as a NumPy array. For a host batch a view, which holds the slot; copy what you keep. For a CUDA
         batch a copy, made after the work queued so far on the streams to which views of the batch were exported."""
-        info = self.info
-        return _array_over(self.__dlpack__(dl_device=_HOST), info)
+        return self._only().numpy()
 
     def torch(self, *, copy: bool = False) -> torch.Tensor:
         """The batch as a tensor on its device: a view, which holds the slot, or, with `copy`, a copy.
 
         The copy is made on torch's current stream. `ModuleNotFoundError` without torch.
         """
-        import torch
+        return self._only().torch(copy=copy)
 
-        tensor = torch.from_dlpack(self)
-        return tensor.clone() if copy else tensor
+    def jax(self) -> Any:
+        """The batch as a JAX array on its device: a view, which holds the slot. `ModuleNotFoundError` without jax."""
+        return self._only().jax()
+
+    def __getitem__(self, name: str) -> BatchArray:
+        """The array of that name. `TypeError` if the batch has one array without a name."""
+        raise TypeError("a batch of one array has no names: use the batch itself")
+
+    def _only(self) -> BatchArray:
+        return BatchArray(self._native, None)
 
     def __dlpack__(
         self,
@@ -119,15 +225,83 @@ class Batch:
 
     def __repr__(self) -> str:
         try:
-            info = self.info
+            return f"<damacy.Batch {self._native.batch_id}: {self._shown()}>"
         except InvalidArgument:
             return "<damacy.Batch released>"
         except ShutdownError:
             return "<damacy.Batch of another process>"
-        return f"<damacy.Batch {info.batch_id}: {info.shape} {info.dtype.name.lower()}>"
+
+    def _shown(self) -> str:
+        return _shown(self._only())
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a Batch cannot be pickled or copied: it is a slot of a running pipeline")
+
+
+class NamedBatch(Batch, Mapping[str, BatchArray]):
+    """Samples of several arrays: a mapping from name to `BatchArray`, in the order of `Config.arrays`, else of the
+    first sample. It is one slot, which is released as a whole.
+
+    `torch()`, `jax()` and `numpy()` return a dict of what `BatchArray` returns.
+    """
+
+    __slots__ = ()
+    # A mapping would be compared by content.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __getitem__(self, name: str) -> BatchArray:
+        """The array of that name."""
+        if name not in self.arrays:
+            raise KeyError(f"no array {name!r}; there are {', '.join(map(repr, self.arrays))}")
+        return BatchArray(self._native, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.arrays
+
+    @property
+    def info(self) -> NoReturn:
+        raise TypeError(self._of_several("info"))
+
+    @property
+    def shape(self) -> NoReturn:
+        raise TypeError(self._of_several("shape"))
+
+    @property
+    def dtype(self) -> NoReturn:
+        raise TypeError(self._of_several("dtype"))
+
+    def numpy(self) -> dict[str, numpy.ndarray[Any, Any]]:  # type: ignore[override]  # one object for each array
+        return {name: array.numpy() for name, array in self.items()}
+
+    def torch(self, *, copy: bool = False) -> Any:
+        return {name: array.torch(copy=copy) for name, array in self.items()}
+
+    def jax(self) -> dict[str, Any]:
+        return {name: array.jax() for name, array in self.items()}
+
+    def __dlpack__(self, **_: Any) -> NoReturn:
+        raise TypeError(self._of_several("__dlpack__()"))
+
+    def __dlpack_device__(self) -> NoReturn:
+        raise TypeError(self._of_several("__dlpack_device__()"))
+
+    def _of_several(self, member: str) -> str:
+        return f"a batch of several arrays: say batch[{self.arrays[0]!r}].{member}"
+
+    def _shown(self) -> str:
+        return ", ".join(f"{name} {_shown(array)}" for name, array in self.items())
+
+
+def _shown(array: BatchArray) -> str:
+    info = array.info
+    return f"{info.shape} {info.dtype.name.lower()}"
 
 
 # NumPy's array-interface code of each element type; bfloat16 is passed as 16-bit integers.

@@ -7,11 +7,13 @@ import dataclasses
 import math
 import numbers
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from damacy._core.dtype import Dtype
 from damacy._core.integers import as_int, shown
 from damacy._core.sizes import as_bytes
+from damacy._pipeline.array_spec import ArraySpec, specs_of
 from damacy._pipeline.foreign_values import device_of, dtype_of
 
 if TYPE_CHECKING:
@@ -70,6 +72,9 @@ class Config:
             means 0 in `Pipeline`. In `damacy.training.Loader`, and so in `damacy.torch`, `damacy.lightning` and
             `damacy.jax`, None means the larger of 2 GiB and 8 batches, but at most a quarter of the host's free memory
             or an eighth of the GPU's. Slots never exceed `max_gpu_memory_bytes`.
+        arrays: what is wanted of each array of a sample: a mapping from name to `ArraySpec`, and every sample has
+            exactly these names; an `ArraySpec` for samples of one array without a name; or None, and the first sample
+            says the names.
     """
 
     batch_size: int
@@ -92,6 +97,7 @@ class Config:
     gpu_decoder: GpuDecoder
     verify: Verify
     keep_bytes: int | None
+    arrays: Mapping[str, ArraySpec] | None
 
     class _Unset(int):
         """A default that the caller did not set. Equals the number, and stays known as a default in copies and pickles,
@@ -123,6 +129,7 @@ class Config:
         gpu_decoder: GpuDecoder = "auto",
         verify: Verify = "needed",
         keep_bytes: int | str | None = None,
+        arrays: Mapping[str, ArraySpec] | ArraySpec | None = None,
     ) -> None:
         for name, value in list(locals().items()):
             if name != "self":
@@ -142,14 +149,17 @@ class Config:
         """
         return cls(batch_size=batch_size, **fields)._completed()
 
-    def memory(self, extents: Sequence[int] | None = None, *, loader: bool = False) -> MemoryPlan:
+    def memory(
+        self, extents: Sequence[int] | Mapping[str, Sequence[int]] | None = None, *, loader: bool = False
+    ) -> MemoryPlan:
         """Every part of memory that a pipeline with these settings takes or may take on this machine, in bytes.
 
         `print` shows a table with sums. Nothing is allocated; the driver is asked whether there is a GPU, unless
         `device="cpu"`.
 
         Args:
-            extents: the shape of one sample, in elements; without it, slots are not known.
+            extents: the shape of one sample, in elements; of several arrays a mapping from name to shape. Without it,
+                slots are not known.
             loader: as in a `damacy.training.Loader`, which chooses the fields that are not set, and `keep_bytes`.
 
         Raises:
@@ -165,17 +175,29 @@ class Config:
         from damacy._pipeline.memory import memory_plan_from
 
         config = self._completed() if loader else self
-        elements = None if extents is None else math.prod(_extent(value) for value in extents)
-        if elements is not None:
-            elements = min(elements, (1 << 63) - 1)
+        rows = None if extents is None else self._rows(extents if isinstance(extents, Mapping) else {"": extents})
         machine = dataclasses.asdict(this_machine(self.device))
-        return memory_plan_from(_native.plan_memory(config._native_fields(), machine, elements, loader))
+        return memory_plan_from(_native.plan_memory(config._native_fields(), machine, rows, loader))
+
+    def _rows(self, extents: Mapping[str, Sequence[int]]) -> list[tuple[int, int]]:
+        """For each array the elements of a row and the number of their type."""
+        specs = self.arrays or {}
+        if specs and set(specs) != set(extents):
+            raise ValueError(f"extents must have the names {', '.join(map(repr, specs))} (got {list(extents)!r})")
+        rows = []
+        for name, shape in extents.items():
+            spec = specs.get(name)
+            dtype = self.dtype if spec is None or spec.dtype is None else spec.dtype
+            rows.append((min(math.prod(_extent(value) for value in shape), (1 << 63) - 1), int(dtype)))
+        return rows
 
     def _native_fields(self) -> dict[str, Any]:
         """By name, as the native library takes them."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         fields["dtype"] = int(self.dtype)
         fields["device"] = "" if self.device is None else str(self.device)
+        specs = () if self.arrays is None else self.arrays.items()
+        fields["arrays"] = [(name, None if spec.dtype is None else int(spec.dtype)) for name, spec in specs]
         return fields
 
     def _completed(self) -> Config:
@@ -222,6 +244,7 @@ class Config:
         self._keep("verify", _one_of("verify", self.verify, _VERIFY))
         if self.keep_bytes is not None:
             self._keep("keep_bytes", as_bytes(self.keep_bytes, "keep_bytes"))
+        self._keep("arrays", specs_of(self.arrays))
 
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)  # the dataclass is frozen

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from damacy._core import log
 from damacy._core.errors import DamacyError, TryAgain
 from damacy._core.integers import as_int
-from damacy._pipeline.batch import Batch
+from damacy._pipeline.batch import Batch, NamedBatch
 from damacy._pipeline.config import Config
 from damacy._pipeline.explanation import Explanation, explanation_from
 from damacy._pipeline.sample import Sample
@@ -75,14 +75,17 @@ class Pipeline:
     def pop(self) -> Batch:
         """Wait for the next complete batch and return it. `TryAgain` if there is none to wait for."""
         until = self._deadline()
-        batch = Batch._empty()
         while True:
             self._await_due(until)
+            batch = self._empty_batch()
             # A signal handler may run, and raise, at any call. There is no call between taking the batch and returning
             # it, so an exception leaves the batch either in the pipeline or with the caller.
             batch._native = self._native.due
             if batch._native is not None:
                 return batch
+
+    def _empty_batch(self) -> Batch:
+        return NamedBatch._empty() if self._native.is_named else Batch._empty()
 
     def _deadline(self) -> float | None:
         timeout = self._config.pop_timeout_s
@@ -168,9 +171,9 @@ class _Batches(Iterator[Batch]):
     def __next__(self) -> Batch:
         pipeline = self._pipeline
         until = pipeline._deadline()
-        batch = Batch._empty()
         while self._left > 0:
             pipeline._await_due(until)
+            batch = pipeline._empty_batch()
             if self._left <= 0:
                 break
             # As in Pipeline.pop, there is no call from here on: no signal handler and no other thread can interfere.

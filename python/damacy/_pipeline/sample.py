@@ -1,4 +1,5 @@
-"""`Sample`: a box in an array. Knows the forms of a box; `push` checks that the array exists and contains it."""
+"""`Sample`: boxes in one or several arrays. Knows the forms of a box; `push` checks that the arrays exist and contain
+them."""
 
 from __future__ import annotations
 
@@ -6,18 +7,24 @@ import copy
 import dataclasses
 import operator
 import os
-from collections.abc import Iterable
-from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from types import EllipsisType, MappingProxyType
+from typing import TYPE_CHECKING, Any, overload
 
 from damacy._core.integers import as_int
+from damacy._pipeline.array_spec import check_name
 from damacy._pipeline.opened_arrays import opened
 
 if TYPE_CHECKING:
-    from damacy.typing import Box, Source
+    from damacy.typing import ArrayBoxes, Box, Source
+
+Part = tuple[str, tuple[tuple[int, int], ...]]
+"""A uri and a box."""
+
+MAX_ARRAYS, MAX_PARTS = 64, 4096
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """A box of an array: `aabb` is half-open, in level-0 voxels, one axis per axis of the array in stored order.
 
@@ -29,12 +36,19 @@ class Sample:
     `xarray.DataArray` that is a whole such array (`TypeError` for any other). Its shape is known: slices may omit their
     stop, and axes in `...` or omitted at the end are whole.
 
+    A sample of several arrays is made from a mapping from name to `(uri, box)`. A list of such pairs is a stack: its
+    boxes, of equal extents, become index 0, 1, ... of a new first axis. All arrays of a sample are read, delivered or
+    refused together. `uri` and `aabb` are then those of the first box.
+
     `row_key` is `(epoch, index)` if a sampler made the sample, else None; equality and hash ignore it.
 
     >>> a = Sample(uri="cell.zarr", aabb=[(0, 64), (0, 256), (0, 256)])
     >>> b = Sample(uri="cell.zarr", aabb=[slice(None, 64), slice(0, 256), slice(0, 256)])
     >>> a == b, hash(a) == hash(b), a.aabb
     (True, True, ((0, 64), (0, 256), (0, 256)))
+    >>> pair = Sample({"image": ("cell.zarr", [(0, 64), (0, 256)]), "label": ("mask.zarr", [(0, 64), (0, 256)])})
+    >>> pair.arrays["label"]
+    (('mask.zarr', ((0, 64), (0, 256))),)
     >>> Sample(uri="cell.zarr", aabb=[64, 256, 256])
     Traceback (most recent call last):
     TypeError: aabb axis 0: expected slice or (start, stop) tuple; got int
@@ -45,18 +59,57 @@ class Sample:
 
     uri: str
     aabb: tuple[tuple[int, int], ...]
-    row_key: tuple[int, int] | None = dataclasses.field(default=None, compare=False)
+    row_key: tuple[int, int] | None = None
+    # Of a sample of named arrays for each: its name, whether it is a stack, and its parts.
+    _named: tuple[tuple[str, bool, tuple[Part, ...]], ...] | None = None
 
-    # The fields have the stored types; the parameters accept more.
-    def __init__(self, uri: Source, aabb: Box, *, row_key: tuple[int, int] | None = None) -> None:
-        array = None if isinstance(uri, str) else opened(uri)  # a sampler makes many samples of one uri
-        object.__setattr__(self, "uri", uri_text(uri) if array is None else array.uri)
-        object.__setattr__(self, "aabb", _box(aabb) if array is None else _box(_closed(aabb, array.shape)))
+    @overload
+    def __init__(self, uri: Source, aabb: Box, *, row_key: tuple[int, int] | None = None) -> None: ...
+    @overload
+    def __init__(self, uri: Mapping[str, ArrayBoxes], *, row_key: tuple[int, int] | None = None) -> None: ...
+
+    # The fields have the stored types; the parameters accept more. dataclasses.replace passes `_named`.
+    def __init__(self, uri: Any, aabb: Any = None, *, row_key: Any = None, _named: Any = None) -> None:
+        if isinstance(uri, Mapping):
+            if aabb is not None:
+                raise TypeError("a sample of several arrays takes one mapping from name to (uri, box), and no aabb")
+            _named = _named_parts(uri)
+            uri, aabb = _named[0][2][0]
+        elif _named is not None and (uri, aabb) != _named[0][2][0]:
+            raise TypeError("replace: a sample of several arrays has no uri and aabb of its own: make a new one")
+        elif aabb is None:
+            raise TypeError("a sample needs a uri and an aabb, or a mapping from name to (uri, box)")
+        if _named is None:
+            uri, aabb = _part(uri, aabb)
+        object.__setattr__(self, "uri", uri)
+        object.__setattr__(self, "aabb", aabb)
         object.__setattr__(self, "row_key", None if row_key is None else _pair_of_ints(row_key))
+        object.__setattr__(self, "_named", _named)
+
+    @property
+    def arrays(self) -> Mapping[str, tuple[Part, ...]]:
+        """For each array its `(uri, box)`, or those of its stack. One array without a name has the name `""`."""
+        if self._named is None:
+            return MappingProxyType({"": ((self.uri, self.aabb),)})
+        return MappingProxyType({name: parts for name, _, parts in self._named})
+
+    def _content(self) -> object:
+        return (self.uri, self.aabb) if self._named is None else frozenset(self._named)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sample) or type(other) is not type(self):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
 
     def __repr__(self) -> str:
         key = "" if self.row_key is None else f", row_key={self.row_key!r}"
-        return f"{type(self).__qualname__}(uri={_without_secrets(self.uri)!r}, aabb={self.aabb!r}{key})"
+        if self._named is None:
+            return f"{type(self).__qualname__}(uri={_without_secrets(self.uri)!r}, aabb={self.aabb!r}{key})"
+        arrays = ", ".join(f"{name!r}: {_shown_parts(stacked, parts)}" for name, stacked, parts in self._named)
+        return f"{type(self).__qualname__}({{{arrays}}}{key})"
 
 
 def made_sample(uri: str, aabb: tuple[tuple[int, int], ...], row_key: tuple[int, int]) -> Sample:
@@ -65,6 +118,15 @@ def made_sample(uri: str, aabb: tuple[tuple[int, int], ...], row_key: tuple[int,
     object.__setattr__(sample, "uri", uri)
     object.__setattr__(sample, "aabb", aabb)
     object.__setattr__(sample, "row_key", row_key)
+    object.__setattr__(sample, "_named", None)
+    return sample
+
+
+def made_named_sample(named: Iterable[tuple[str, Part]], row_key: tuple[int, int]) -> Sample:
+    """The same of several arrays, of one box each."""
+    arrays = tuple((name, False, (part,)) for name, part in named)
+    sample = made_sample(*arrays[0][2][0], row_key)
+    object.__setattr__(sample, "_named", arrays)
     return sample
 
 
@@ -75,6 +137,45 @@ def with_row_key(sample: Any, row_key: tuple[int, int]) -> Any:
     copied = copy.copy(sample)
     object.__setattr__(copied, "row_key", row_key)
     return copied
+
+
+def _part(uri: Any, aabb: Any) -> Part:
+    array = None if isinstance(uri, str) else opened(uri)  # a sampler makes many samples of one uri
+    if array is None:
+        return uri_text(uri), _box(aabb)
+    return array.uri, _box(_closed(aabb, array.shape))
+
+
+def _named_parts(arrays: Mapping[Any, Any]) -> tuple[tuple[str, bool, tuple[Part, ...]], ...]:
+    if not arrays:
+        raise ValueError("a sample needs at least one array")
+    if len(arrays) > MAX_ARRAYS:
+        raise ValueError(f"a sample has at most {MAX_ARRAYS} arrays (got {len(arrays)})")
+    named = tuple(_named_array(name, value) for name, value in arrays.items())
+    if (parts := sum(len(parts) for _, _, parts in named)) > MAX_PARTS:
+        raise ValueError(f"a sample has at most {MAX_PARTS} boxes (got {parts})")
+    return named
+
+
+def _named_array(name: Any, value: Any) -> tuple[str, bool, tuple[Part, ...]]:
+    check_name(name)
+    stacked = isinstance(value, list)
+    pairs = value if stacked else [value]
+    for pair in pairs or [value]:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            got = "an empty list" if value == [] else type(pair).__name__
+            raise TypeError(f"arrays[{name!r}]: expected (uri, box) or a list of them (got {got})")
+    try:
+        parts = tuple(_part(uri, box) for uri, box in pairs)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"arrays[{name!r}]: {error}") from None
+    return str.__str__(name), stacked, parts
+
+
+def _shown_parts(stacked: bool, parts: tuple[Part, ...]) -> str:
+    shown = [f"({_without_secrets(uri)!r}, {box!r})" for uri, box in parts]
+    return f"[{', '.join(shown)}]" if stacked else shown[0]
 
 
 def _pair_of_ints(row_key: Any) -> tuple[int, int]:

@@ -8,6 +8,7 @@
 #include "damacy/batch/slots.h"
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 #include "damacy/device/dlpack_abi.h"
@@ -101,7 +102,7 @@ Managed* make_tensor(const BatchInfo& info, DlDevice where, std::shared_ptr<Slot
 }  // namespace
 
 struct Batch::State {
-  BatchInfo info;
+  std::vector<NamedInfo> arrays;
   std::shared_ptr<Device> device;  // null: the host
   std::vector<bool> valid;
   std::vector<std::int64_t> sample_indices;
@@ -110,8 +111,10 @@ struct Batch::State {
   std::shared_ptr<SlotLoan> loan DAMACY_GUARDED_BY(mutex);  // null: released
   std::uint64_t epoch = fork_epoch();
 
-  std::span<std::byte> bytes(const SlotLoan& held_loan) const {
-    return held_loan.memory().first(static_cast<std::size_t>(*product(info.shape.span())) * size_of(info.dtype));
+  const BatchInfo& info_of(std::optional<std::string_view> array) const;
+  std::span<std::byte> bytes(const BatchInfo& info) const {
+    return {reinterpret_cast<std::byte*>(info.device_ptr),
+            static_cast<std::size_t>(*product(info.shape.span())) * size_of(info.dtype)};
   }
   template <class Managed>
   Managed* to_tensor(const Export& how) const;
@@ -124,15 +127,32 @@ struct Batch::State {
     check_not_forked();
     const Lock lock(mutex);
     if (!loan)
-      throw Error(Status::inval, "the batch was released", "arguments").in_stage("release").at_batch(info.batch_id, {});
+      throw Error(Status::inval, "the batch was released", "arguments")
+          .in_stage("release")
+          .at_batch(arrays.front().info.batch_id, {});
     return loan;
   }
 };
 
-Batch::Batch(BatchInfo info, std::shared_ptr<Device> device, std::shared_ptr<SlotLoan> loan, std::vector<bool> valid,
-             std::vector<std::int64_t> sample_indices, std::vector<std::shared_ptr<const void>> origins)
+const BatchInfo& Batch::State::info_of(std::optional<std::string_view> array) const {
+  if (!array && arrays.size() == 1) return arrays.front().info;
+  std::string names;
+  for (const auto& [name, info] : arrays) {
+    if (array == name) return info;
+    names += formatted("{}'{}'", names.empty() ? "" : ", ", name);
+  }
+  throw Error(Status::inval,
+              array ? formatted("no array '{}'; there are {}", *array, names)
+                    : formatted("a batch of several arrays: {}; say which", names),
+              "names")
+      .at_batch(arrays.front().info.batch_id, {});
+}
+
+Batch::Batch(std::vector<NamedInfo> arrays, std::shared_ptr<Device> device, std::shared_ptr<SlotLoan> loan,
+             std::vector<bool> valid, std::vector<std::int64_t> sample_indices,
+             std::vector<std::shared_ptr<const void>> origins)
     : state_(std::make_unique<State>()) {
-  state_->info = info;
+  state_->arrays = std::move(arrays);
   state_->loan = std::move(loan);
   state_->device = std::move(device);
   state_->valid = std::move(valid);
@@ -146,12 +166,18 @@ Batch::~Batch() {
     static_cast<void>(state_.release());  // the parent's: leak, touch nothing
 }
 
-BatchInfo Batch::info() const {
+BatchInfo Batch::info(std::optional<std::string_view> array) const {
   const auto held = state_->held();
-  return state_->info;
+  return state_->info_of(array);
+}
+std::vector<std::string> Batch::names() const {
+  std::vector<std::string> names;
+  for (const NamedInfo& array : state_->arrays)
+    if (!array.name.empty()) names.push_back(array.name);
+  return names;
 }
 std::int64_t Batch::batch_id() const noexcept {
-  return state_->info.batch_id;
+  return state_->arrays.front().info.batch_id;
 }
 const std::vector<bool>& Batch::valid() const {
   state_->check_not_forked();
@@ -179,8 +205,9 @@ bool Batch::released() const {
   return !state_->loan;
 }
 
-std::span<const std::byte> Batch::bytes() const {
-  return state_->bytes(*state_->held());
+std::span<const std::byte> Batch::bytes(std::optional<std::string_view> array) const {
+  const auto held = state_->held();
+  return state_->bytes(state_->info_of(array));
 }
 
 void Batch::release(std::optional<std::uint64_t> stream) noexcept {
@@ -212,10 +239,11 @@ void Batch::release_after(Event last_use) noexcept {
 template <class Managed>
 Managed* Batch::State::to_tensor(const Export& how) const try {
   auto held_loan = held();
+  const BatchInfo& info = info_of(how.array);
   const DlDevice own = device ? DlDevice{2, device->index()} : DlDevice{};
   if (how.copy || (how.to_host && device))
     return make_tensor<Managed>(info, how.to_host ? DlDevice{} : own, nullptr,
-                                copy_of(device, *held_loan, bytes(*held_loan), how.to_host));
+                                copy_of(device, *held_loan, bytes(info), how.to_host));
   if (device && how.stream.value_or(0) <= 1)
     held_loan->used_on_legacy_stream();
   else if (device)

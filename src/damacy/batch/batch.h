@@ -8,6 +8,8 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "damacy/core/dims.h"
@@ -39,15 +41,22 @@ struct DlDevice {
 
 class Batch {
  public:
-  // `device`: null for host memory.
-  Batch(BatchInfo info, std::shared_ptr<Device> device, std::shared_ptr<SlotLoan> loan, std::vector<bool> valid,
-        std::vector<std::int64_t> sample_indices, std::vector<std::shared_ptr<const void>> origins = {});
+  struct NamedInfo {
+    std::string name;  // empty: the only array
+    BatchInfo info;
+  };
+  // At least one array. `device`: null for host memory.
+  Batch(std::vector<NamedInfo> arrays, std::shared_ptr<Device> device, std::shared_ptr<SlotLoan> loan,
+        std::vector<bool> valid, std::vector<std::int64_t> sample_indices,
+        std::vector<std::shared_ptr<const void>> origins = {});
   Batch(Batch&&) noexcept;
   Batch& operator=(Batch&&) noexcept;
   ~Batch();
 
-  // Error(inval, "arguments") after release.
-  BatchInfo info() const;
+  // Of the array of that name; without a name of the only array. Error(inval, "names"): there is no such array, or
+  // there are several. Error(inval, "arguments") after release.
+  BatchInfo info(std::optional<std::string_view> array = {}) const;
+  std::vector<std::string> names() const;  // empty: one array without a name
   std::int64_t batch_id() const noexcept;
   const std::vector<bool>& valid() const;                           // by row; false where fill replaced a failure
   const std::vector<std::int64_t>& sample_indices() const;          // stream indices of the rows
@@ -56,8 +65,8 @@ class Batch {
   bool released() const;
   bool on_host() const noexcept;  // also after release
 
-  // The elements, row-major, of a host batch. Valid until release.
-  std::span<const std::byte> bytes() const;
+  // The elements of an array, row-major, of a host batch. Valid until release.
+  std::span<const std::byte> bytes(std::optional<std::string_view> array = {}) const;
 
   // Returns the slot as soon as no tensor uses it. `stream`: the slot's next writer waits for the work queued there so
   // far (CUDA only).
@@ -71,6 +80,7 @@ class Batch {
     bool copy = false;
     bool to_host = false;                 // CUDA only; implies a copy
     std::optional<std::uint64_t> stream;  // that the consumer works on, numbered as by DLPack; kAnyStream: not said
+    std::optional<std::string_view> array = {};
   };
   static constexpr std::uint64_t kAnyStream = ~std::uint64_t{0};
   // The caller owns the result and calls its deleter, on any thread, at any time, also during process exit.

@@ -81,7 +81,7 @@ class CopiesOfABatch : public ::testing::Test {
     info.device_ptr = reinterpret_cast<std::uintptr_t>(loan_->memory().data());
     info.shape.push_back(static_cast<std::int64_t>(kBytes));
     info.dtype = Dtype::u8;
-    return Batch(info, device_, loan_, {true}, {0});
+    return Batch({{"", info}}, device_, loan_, {true}, {0});
   }
   void queue_work_of_the_consumer() { device_->consumer->fill(loan_->memory(), kAfter); }
   static std::byte first_of(const Batch& batch, const Batch::Export& how) {

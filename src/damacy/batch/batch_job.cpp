@@ -18,15 +18,21 @@ bool is_of_earlier_chunk(const Error& one, const Error& other) {
 
 BatchJob::BatchJob(Shape shape, std::size_t row_count)
     : shape_(std::move(shape)),
-      row_elements_(*product(shape_.extents.span())),
-      row_strides_(row_major_strides(shape_.extents)),
-      placed_(row_count),
-      errors_(row_count),
+      placed_(row_count * layout().parts().size()),
+      errors_(placed_.size()),
       indices_(row_count),
       valid_(row_count, true) {
-  for (auto& stride : row_strides_) stride *= static_cast<std::int64_t>(size_of(shape_.dtype));
+  parts_.reserve(placed_.size());
+  origins_.reserve(row_count);
   for (std::size_t row = 0; row < row_count; ++row)
     indices_[row] = shape_.first_sample + static_cast<std::int64_t>(row);
+}
+
+void BatchJob::set_rows(std::vector<PlannedSample>&& rows) noexcept {
+  for (PlannedSample& row : rows) {
+    for (PlannedPart& part : row.parts) parts_.push_back(std::move(part));
+    origins_.push_back(std::move(row.origin));
+  }
 }
 
 void BatchJob::start(Owner owner, RowWriter& writer, StatsBoard& board) {
@@ -56,38 +62,42 @@ std::chrono::steady_clock::time_point BatchJob::reads_ended() const noexcept {
 }
 
 std::span<std::byte> BatchJob::memory() const noexcept {
-  return loan_->memory().first(static_cast<std::size_t>(row_bytes()) * rows_.size());
+  return loan_->memory().first(static_cast<std::size_t>(layout().bytes_of(row_count())));
 }
 
-BlockCopy BatchJob::fill_of_row(std::size_t row) const {
-  return fill_of_box(rows_[row].box, row_box(row), {rows_[row].array->dtype(), shape_.dtype, false});
+BlockCopy BatchJob::fill_of(std::size_t part) const {
+  return fill_of_box(parts_[part].box, box_of(part), {parts_[part].array->dtype(), dtype_of(part), false});
 }
 
-std::span<std::byte> BatchJob::row_memory(std::size_t row) const noexcept {
-  const auto bytes = static_cast<std::size_t>(row_bytes());
-  return loan_->memory().subspan(row * bytes, bytes);
+std::span<std::byte> BatchJob::row_memory(std::size_t row, std::size_t array) const noexcept {
+  const BatchLayout::Rows& rows = layout().arrays()[array];
+  return loan_->memory().subspan(static_cast<std::size_t>(rows.begin + static_cast<std::int64_t>(row) * rows.row_bytes),
+                                 static_cast<std::size_t>(rows.row_bytes));
 }
 
-void BatchJob::fail(std::size_t row, const Error& error) noexcept {
+void BatchJob::fail(std::size_t part, const Error& error) noexcept {
   const Lock lock(mutex_);
   any_failed_ = true;
-  if (!errors_[row] || is_of_earlier_chunk(error, *errors_[row])) errors_[row] = error;
+  if (!errors_[part] || is_of_earlier_chunk(error, *errors_[part])) errors_[part] = error;
 }
 
 void BatchJob::fail_all(const Error& error) noexcept {
-  for (std::size_t row = 0; row < placed_.size(); ++row) fail(row, error);
+  for (std::size_t part = 0; part < placed_.size(); ++part) fail(part, error);
 }
 
-bool BatchJob::row_failed(std::size_t row) const {
-  const Lock lock(mutex_);
-  return errors_[row].has_value();
+// The error of the row's first part that has one; null if it has none.
+const Error* BatchJob::error_of(std::size_t row) const {
+  const std::size_t parts = layout().parts().size();
+  for (std::size_t part = row * parts; part < (row + 1) * parts; ++part)
+    if (errors_[part]) return &*errors_[part];
+  return nullptr;
 }
 
 std::vector<std::shared_ptr<const void>> BatchJob::origins() const {
   std::vector<std::shared_ptr<const void>> origins;
   origins.reserve(indices_.size());
   for (const std::int64_t index : indices_)
-    origins.push_back(rows_[static_cast<std::size_t>(index - shape_.first_sample)].origin);
+    origins.push_back(origins_[static_cast<std::size_t>(index - shape_.first_sample)]);
   return origins;
 }
 
@@ -95,49 +105,59 @@ std::vector<std::shared_ptr<const void>> BatchJob::origins() const {
 // whole.
 void BatchJob::settle_rows() noexcept {
   const auto lost = failure_of([&]() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-    fail_incomplete_rows();
+    fail_incomplete_parts();
     if (any_failed_) settle_failures();
   });
   if (!lost) return;
-  indices_.resize(placed_.size());  // its first size: takes no memory
+  indices_.resize(row_count());  // its first size: takes no memory
   for (std::size_t row = 0; row < indices_.size(); ++row)
     indices_[row] = shape_.first_sample + static_cast<std::int64_t>(row);
   failure_ = extended(*lost, [&](Error& error) { error.at_batch(shape_.id, indices_); });
 }
 
 // A row with an element that was not written in this use of the slot is a failure, whatever the reason.
-void BatchJob::fail_incomplete_rows() {
-  for (std::size_t row = 0; row < rows_.size(); ++row)
-    if (placed_[row] != row_elements_ && !row_failed(row))
-      fail(row, Error(Status::io,
-                      formatted("internal: {} of {} elements were placed", placed_[row].load(), row_elements_), "io")
-                    .at_uri(rows_[row].array->uri()));
+void BatchJob::fail_incomplete_parts() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const std::int64_t wanted = layout().part(part).elements;
+    if (placed_[part] != wanted && !errors_[part])
+      fail(part,
+           Error(Status::io, formatted("internal: {} of {} elements were placed", placed_[part].load(), wanted), "io")
+               .at_uri(parts_[part].array->uri()));
+  }
 }
 
 void BatchJob::settle_failures() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+  for (std::size_t part = 0; part < errors_.size(); ++part)
+    if (errors_[part]) errors_[part]->at_array(layout().array_of(part).name);
   if (shape_.on_error == OnError::raise || (shape_.on_error == OnError::fill && !loan_)) return fail_batch();
   std::size_t kept = 0;
-  for (std::size_t row = 0; row < errors_.size(); ++row) {
-    if (errors_[row]) {
+  for (std::size_t row = 0; row < row_count(); ++row) {
+    const bool failed = error_of(row) != nullptr;
+    if (failed) {
       settle_row(row);
       if (shape_.on_error == OnError::skip) continue;
     } else if (kept != row) {  // rows before it were skipped: close the gap
-      writer_->move_row(*this, row, kept);
+      move_row(row, kept);
     }
     indices_[kept] = shape_.first_sample + static_cast<std::int64_t>(row);
-    valid_[kept++] = !errors_[row];
+    valid_[kept++] = !failed;
   }
   indices_.resize(kept);
   valid_.resize(kept);
 }
 
+void BatchJob::move_row(std::size_t from, std::size_t to) {
+  for (std::size_t array = 0; array < layout().arrays().size(); ++array)
+    writer_->move_row(row_memory(to, array), row_memory(from, array));
+}
+
 void BatchJob::fail_batch() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   std::int64_t failed = 0;
   std::optional<Error> first;
-  for (std::size_t row = 0; row < errors_.size(); ++row) {
-    if (!errors_[row]) continue;
-    if (failed++ > 0) continue;
-    first = *errors_[row];
+  for (std::size_t row = 0; row < row_count(); ++row) {
+    const Error* const error = error_of(row);
+    if (error == nullptr || failed++ > 0) continue;
+    first = *error;
     first->at_stream_index(indices_[row]).at_batch(shape_.id, indices_);
   }
   if (failed > 1) first->with_note(formatted("{} more of the batch's samples failed", failed - 1));
@@ -146,9 +166,10 @@ void BatchJob::fail_batch() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
 
 void BatchJob::settle_row(std::size_t row) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
   const bool skip = shape_.on_error == OnError::skip;
-  Error error = *errors_[row];
+  Error error = *error_of(row);
   error.at_stream_index(shape_.first_sample + static_cast<std::int64_t>(row));
-  if (!skip) writer_->fill_row(*this, row);
+  const std::size_t parts = layout().parts().size();
+  for (std::size_t part = row * parts; !skip && part < (row + 1) * parts; ++part) writer_->fill_part(*this, part);
   if (error.status() == Status::shutdown) return;  // of a closed pipeline: the batch is not delivered
   log_some(LogLevel::warn, skip ? "skipped" : "filled", error.what());
   board_->add(skip ? &Stats::samples_skipped : &Stats::samples_filled, 1);

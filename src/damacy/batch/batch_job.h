@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "damacy/batch/batch_layout.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/slots.h"
 #include "damacy/batch/stats.h"
@@ -28,8 +29,15 @@ class BatchJob;
 class RowWriter {
  public:
   virtual ~RowWriter() = default;
-  virtual void fill_row(BatchJob& job, std::size_t row) = 0;                   // with its array's fill value
-  virtual void move_row(BatchJob& job, std::size_t from, std::size_t to) = 0;  // they do not overlap
+  virtual void fill_part(BatchJob& job, std::size_t part) = 0;  // with its array's fill value
+  // Bytes of a slot; they do not overlap.
+  virtual void move_row(std::span<std::byte> to, std::span<const std::byte> from) = 0;
+};
+
+// A sample that was admitted: its parts, in the order of the layout.
+struct PlannedSample {
+  std::vector<PlannedPart> parts;
+  std::shared_ptr<const void> origin = nullptr;  // the caller's, for the batch
 };
 
 class BatchJob final : public Job, public Destination {
@@ -37,17 +45,18 @@ class BatchJob final : public Job, public Destination {
   struct Shape {
     std::int64_t id;
     std::int64_t first_sample;  // stream index of row 0; the other rows follow one by one
-    Dims extents;               // of every row
-    Dtype dtype;
+    std::shared_ptr<const BatchLayout> layout;
     OnError on_error;
   };
   // Takes all memory that settling needs. The rows follow by set_rows(), which cannot fail.
   BatchJob(Shape shape, std::size_t row_count);
-  void set_rows(std::vector<PlannedSample>&& rows) noexcept { rows_ = std::move(rows); }
+  void set_rows(std::vector<PlannedSample>&& rows) noexcept;
 
   const Shape& shape() const noexcept { return shape_; }
-  std::span<const PlannedSample> rows() const noexcept { return rows_; }
-  std::int64_t end_sample() const noexcept { return shape_.first_sample + static_cast<std::int64_t>(rows_.size()); }
+  const BatchLayout& layout() const noexcept { return *shape_.layout; }
+  std::size_t row_count() const noexcept { return origins_.size(); }
+  std::span<const PlannedPart> parts() const noexcept { return parts_; }  // row by row
+  std::int64_t end_sample() const noexcept { return shape_.first_sample + static_cast<std::int64_t>(row_count()); }
 
   struct Owner {
     // Waits for a free slot; throws Error(shutdown) if the pipeline closes first.
@@ -64,23 +73,21 @@ class BatchJob final : public Job, public Destination {
   void read_ended() noexcept;
   std::chrono::steady_clock::time_point reads_ended() const noexcept;  // now, while reads are outstanding
 
-  std::span<std::byte> memory() const noexcept override;  // all rows
-  std::span<std::byte> row_memory(std::size_t row) const noexcept;
-  std::int64_t row_bytes() const noexcept { return row_elements_ * static_cast<std::int64_t>(size_of(shape_.dtype)); }
-  const Dims& row_strides() const noexcept { return row_strides_; }  // bytes
-  // Where a row lies in memory().
-  BoxMemory row_box(std::size_t row) const noexcept {
-    return {rows_[row].box, row_strides_, static_cast<std::int64_t>(row) * row_bytes()};
+  std::span<std::byte> memory() const noexcept override;  // all arrays
+  std::span<std::byte> row_memory(std::size_t row, std::size_t array = 0) const noexcept;
+  Dtype dtype_of(std::size_t part) const noexcept { return layout().array_of(part).dtype; }
+  // Where a part lies in memory().
+  BoxMemory box_of(std::size_t part) const noexcept {
+    return {parts_[part].box, layout().part(part).strides, layout().begin_of(part)};
   }
-  // Fills a row with its array's fill value.
-  BlockCopy fill_of_row(std::size_t row) const;
-  void placed(std::uint32_t row, std::int64_t elements) noexcept override {
-    placed_[row].fetch_add(elements, std::memory_order_relaxed);
+  // Fills a part with its array's fill value.
+  BlockCopy fill_of(std::size_t part) const;
+  void placed(std::uint32_t part, std::int64_t elements) noexcept override {
+    placed_[part].fetch_add(elements, std::memory_order_relaxed);
   }
-  // If several chunks of a row fail, the error of the first chunk is kept, so that equal input gives equal errors.
-  void fail(std::size_t row, const Error& error) noexcept;
+  // If several chunks of a part fail, the error of the first chunk is kept, so that equal input gives equal errors.
+  void fail(std::size_t part, const Error& error) noexcept;
   void fail_all(const Error& error) noexcept;
-  bool row_failed(std::size_t row) const;
 
   // After it settled:
   // Of the whole batch, as with on_error=raise.
@@ -95,25 +102,26 @@ class BatchJob final : public Job, public Destination {
  private:
   void settle() noexcept override;
   void settle_rows() noexcept;
-  void fail_incomplete_rows();
+  void fail_incomplete_parts();
   void settle_failures();
+  void move_row(std::size_t from, std::size_t to);
+  const Error* error_of(std::size_t row) const DAMACY_REQUIRES(mutex_);
   void settle_row(std::size_t row);
   void fail_batch();
 
   Shape shape_;
-  std::vector<PlannedSample> rows_;
-  std::int64_t row_elements_;
-  Dims row_strides_;
+  std::vector<PlannedPart> parts_;
+  std::vector<std::shared_ptr<const void>> origins_;  // by row
   std::shared_ptr<SlotLoan> loan_;
   RowWriter* writer_ = nullptr;
   StatsBoard* board_ = nullptr;
   Owner owner_;
   std::atomic<std::int64_t> open_reads_{0};
   std::atomic<std::int64_t> reads_ended_ns_{0};
-  std::vector<std::atomic<std::int64_t>> placed_;  // elements, by row
+  std::vector<std::atomic<std::int64_t>> placed_;  // elements, by part
 
   mutable Mutex mutex_;
-  std::vector<std::optional<Error>> errors_ DAMACY_GUARDED_BY(mutex_);  // by row
+  std::vector<std::optional<Error>> errors_ DAMACY_GUARDED_BY(mutex_);  // by part
   bool any_failed_ DAMACY_GUARDED_BY(mutex_) = false;
 
   std::optional<Error> failure_;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/layouts.h"
+
 namespace damacy {
 namespace {
 
@@ -14,15 +16,17 @@ Error of_chunk(Chunk chunk) {
 
 class NoRowWriter final : public RowWriter {
  public:
-  void fill_row(BatchJob&, std::size_t) override { FAIL() << "nothing is filled"; }
-  void move_row(BatchJob&, std::size_t, std::size_t) override { FAIL() << "nothing is moved"; }
+  void fill_part(BatchJob&, std::size_t) override { FAIL() << "nothing is filled"; }
+  void move_row(std::span<std::byte>, std::span<const std::byte>) override { FAIL() << "nothing is moved"; }
 };
 
 // The error of a batch of one row, after it failed in these ways, one after another.
 Error after(const std::vector<Error>& failures) {
   const auto job = std::make_shared<BatchJob>(
-      BatchJob::Shape{.id = 7, .first_sample = 3, .extents = {4}, .dtype = Dtype::u8, .on_error = OnError::raise}, 1);
-  job->set_rows({PlannedSample{}});
+      BatchJob::Shape{
+          .id = 7, .first_sample = 3, .layout = testing::layout_of({4}, Dtype::u8), .on_error = OnError::raise},
+      1);
+  job->set_rows({PlannedSample{.parts = {PlannedPart{}}}});
   NoRowWriter writer;
   StatsBoard board;
   job->start({{}, [](BatchJob&) {}}, writer, board);

@@ -14,6 +14,27 @@ void at_least(const char* name, std::int64_t value, std::int64_t least) {
     throw Error(Status::inval, formatted("{} must be >= {} (got {})", name, least, value), "arguments");
 }
 
+void check_dtype(const char* of, Dtype dtype) {
+  if (!is_batch_dtype(dtype))
+    throw Error(Status::inval, formatted("{} must be an element type of batches (got {})", of, static_cast<int>(dtype)),
+                "arguments");
+}
+
+void check_arrays(const std::vector<NamedArraySpec>& arrays) {
+  if (arrays.size() > Limits::arrays_per_sample)
+    throw Error(Status::inval,
+                formatted("arrays has {} names, the limit is {}", arrays.size(), Limits::arrays_per_sample), "limit");
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const std::string& name = arrays[i].name;
+    if (name.empty() && arrays.size() > 1)
+      throw Error(Status::inval, "arrays: a name must not be empty where there are several", "arguments");
+    for (std::size_t other = 0; other < i; ++other)
+      if (arrays[other].name == name)
+        throw Error(Status::inval, formatted("arrays: '{}' occurs twice", name), "arguments");
+    if (arrays[i].spec.dtype) check_dtype("dtype of an ArraySpec", *arrays[i].spec.dtype);
+  }
+}
+
 void at_most(const char* name, std::int64_t value, std::int64_t most) {
   if (value > most) throw Error(Status::inval, formatted("{} must be <= {} (got {})", name, most, value), "limit");
 }
@@ -31,9 +52,7 @@ void check_config(const Config& c) {
                           c.device_buffer_bytes),
                 "arguments");
   at_least("max_chunk_uncompressed_bytes", c.max_chunk_uncompressed_bytes, 0);
-  if (!is_batch_dtype(c.dtype))
-    throw Error(Status::inval,
-                formatted("dtype must be an element type of batches (got {})", static_cast<int>(c.dtype)), "arguments");
+  check_dtype("dtype", c.dtype);
   at_least("n_zarrs_meta_cache", c.n_zarrs_meta_cache, 1);
   at_least("n_shards_meta_cache", c.n_shards_meta_cache, 1);
   at_least("max_gpu_memory_bytes", c.max_gpu_memory_bytes, 0);
@@ -45,6 +64,7 @@ void check_config(const Config& c) {
                 "arguments");
   at_least("cache_bytes", c.cache_bytes, 0);
   at_least("keep_bytes", c.keep_bytes.value_or(0), 0);
+  check_arrays(c.arrays);
 
   const auto threads = static_cast<std::int64_t>(Limits::threads);
   at_most("n_io_threads", c.n_io_threads, threads);

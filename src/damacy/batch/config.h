@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "damacy/core/dtype.h"
 #include "damacy/device/bind.h"
@@ -15,6 +16,15 @@ enum class GpuDecoderChoice { automatic, own, nvcomp };
 enum class Verify {
   needed,  // what samples need is decoded and checked
   whole,   // every chunk is decoded to its end, and all of its starts, lengths and checksums are checked
+};
+
+// What is wanted of one array of samples.
+struct ArraySpec {
+  std::optional<Dtype> dtype = {};  // of its rows; empty: Config::dtype
+};
+struct NamedArraySpec {
+  std::string name;  // empty: the only array of samples without names
+  ArraySpec spec = {};
 };
 
 // What each field means is said in python/damacy/_pipeline/config.py. Bytes are bytes, counts are counts, 0 often means
@@ -40,6 +50,8 @@ struct Config {
   GpuDecoderChoice gpu_decoder = GpuDecoderChoice::automatic;
   Verify verify = Verify::needed;
   std::optional<std::int64_t> keep_bytes = {};
+  // Empty: names as the first sample has them. Otherwise every sample has exactly these.
+  std::vector<NamedArraySpec> arrays = {};
 };
 
 inline constexpr std::int64_t kMaxChunkUncompressedBytes = std::int64_t{1} << 30;

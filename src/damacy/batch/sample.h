@@ -1,11 +1,14 @@
-// A sample: the box of an array that becomes one row of a batch. SampleSource: where samples come from.
+// A sample: boxes of one or several arrays that become one row of each array of a batch. SampleSource: where samples
+// come from.
 #pragma once
 
+#include <concepts>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -14,15 +17,33 @@
 namespace damacy {
 
 struct Sample {
-  std::string uri;
   // One (start, stop) an axis, half-open, in level-0 elements. Any length: judged at push.
-  std::vector<std::pair<std::int64_t, std::int64_t>> aabb;
+  using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  struct Part {
+    std::string name;  // the array's in the batch
+    std::string uri;
+    Ranges aabb;
+    bool stacked = false;  // one of the parts of that name: an index of a new first axis, in order
+  };
+
+  std::string uri;
+  Ranges aabb;
   // Its batch is complete with it, however few samples it has.
   bool ends_batch = false;
   // The caller's object for it, returned by Batch::origins(). If the sample reaches no batch, it is destroyed on any
   // thread, also under locks of the pipeline; its destructor must neither wait nor call back.
   std::shared_ptr<const void> origin = nullptr;
+  // Of several arrays, or of one with a name. Where not empty, `uri` and `aabb` are not used.
+  std::vector<Part> parts = {};
 };
+
+// The uris of a sample; of one with parts, of these.
+template <class S, class Visit>
+  requires std::same_as<std::remove_const_t<S>, Sample>
+void for_uris(S& sample, Visit visit) {
+  if (sample.parts.empty()) return visit(sample.uri);
+  for (auto& part : sample.parts) visit(part.uri);
+}
 
 // Advanced only inside push, pop and flush, on the calling thread, one call at a time.
 class SampleSource {

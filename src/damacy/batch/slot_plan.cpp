@@ -41,14 +41,14 @@ void check_memory(const Config& config, std::int64_t slot, std::uint64_t physica
 
 }  // namespace
 
-std::int64_t slot_bytes(const Config& c, std::int64_t elements_per_sample) {
-  const auto elements = checked_mul(elements_per_sample, c.batch_size);
-  const auto bytes = elements ? checked_mul(*elements, static_cast<std::int64_t>(size_of(c.dtype))) : std::nullopt;
+std::int64_t array_slot_bytes(std::int64_t batch_size, std::int64_t elements_per_sample, Dtype dtype) {
+  const auto elements = checked_mul(elements_per_sample, batch_size);
+  const auto bytes = elements ? checked_mul(*elements, static_cast<std::int64_t>(size_of(dtype))) : std::nullopt;
   const auto padded = bytes ? checked_add<std::int64_t>(*bytes, kBatchAlignment - 1) : std::nullopt;
   if (!padded)
     throw Error(
         Status::oom,
-        formatted("a batch of {} samples of {} elements is beyond 2**63 bytes", c.batch_size, elements_per_sample),
+        formatted("a batch of {} samples of {} elements is beyond 2**63 bytes", batch_size, elements_per_sample),
         "memory");
   return *padded / kBatchAlignment * kBatchAlignment;
 }
@@ -74,11 +74,10 @@ KeepLimit keep_limit(const Config& config, const Machine& machine, std::int64_t 
   return limit;
 }
 
-SlotPlan plan_slots(const Config& config, const Machine& machine, std::int64_t elements_per_sample, bool choose) {
-  const std::int64_t bytes = slot_bytes(config, elements_per_sample);
-  check_gpu_memory(config, bytes);
-  check_memory(config, bytes, machine.physical_bytes);
-  return {config.n_batches, bytes, keep_limit(config, machine, bytes, choose)};
+SlotPlan plan_slots(const Config& config, const Machine& machine, std::int64_t bytes_of_one_slot, bool choose) {
+  check_gpu_memory(config, bytes_of_one_slot);
+  check_memory(config, bytes_of_one_slot, machine.physical_bytes);
+  return {config.n_batches, bytes_of_one_slot, keep_limit(config, machine, bytes_of_one_slot, choose)};
 }
 
 }  // namespace damacy

@@ -22,9 +22,10 @@ struct SlotPlan {
   KeepLimit keep;
 };
 
-// Bytes of one slot, rounded up so that slots keep their alignment. Throws Error(oom, "memory") when it overflows.
+// Bytes of one array in a slot, rounded up so that arrays and slots keep their alignment. Throws Error(oom, "memory")
+// when it overflows.
 inline constexpr std::size_t kBatchAlignment = 256;
-[[nodiscard]] std::int64_t slot_bytes(const Config& config, std::int64_t elements_per_sample);
+[[nodiscard]] std::int64_t array_slot_bytes(std::int64_t batch_size, std::int64_t elements_per_sample, Dtype dtype);
 
 // Throws Error(oom, "gpu-memory"): the fixed part (and, with slot bytes, all) of the device's memory against
 // max_gpu_memory_bytes.
@@ -36,7 +37,7 @@ void check_gpu_memory(const Config& config, std::int64_t bytes_of_one_slot);
 [[nodiscard]] KeepLimit keep_limit(const Config& config, const Machine& machine, std::int64_t slot, bool choose);
 
 // All of these. Throws Error(oom) if slots do not fit max_gpu_memory_bytes or the machine.
-[[nodiscard]] SlotPlan plan_slots(const Config& config, const Machine& machine, std::int64_t elements_per_sample,
+[[nodiscard]] SlotPlan plan_slots(const Config& config, const Machine& machine, std::int64_t bytes_of_one_slot,
                                   bool choose);
 
 }  // namespace damacy

@@ -62,7 +62,7 @@ TEST(keep_limit, max_gpu_memory_bytes_bounds_slots_and_added_ones_together) {
 
 std::string refusal(const Config& config, const Machine& machine, std::int64_t elements) {
   try {
-    static_cast<void>(plan_slots(config, machine, elements, false));
+    static_cast<void>(plan_slots(config, machine, array_slot_bytes(config.batch_size, elements, config.dtype), false));
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), Status::oom);
     return error.what();
@@ -75,7 +75,7 @@ TEST(plan_slots, has_whole_slots_of_256_bytes) {
   config.batch_size = 3;
   config.n_batches = 5;
   config.keep_bytes = 1000;
-  const SlotPlan plan = plan_slots(config, on_host(kGiB), 100, false);
+  const SlotPlan plan = plan_slots(config, on_host(kGiB), array_slot_bytes(3, 100, Dtype::f32), false);
   EXPECT_EQ(plan.count, 5);
   EXPECT_EQ(plan.bytes, 1280);
   EXPECT_EQ(plan.keep.bytes, 1000);

@@ -165,6 +165,7 @@ std::string describe(Status status, std::string_view message, const ErrorWhere& 
     add(formatted("sample {}", *where.stream_index));
   else if (where.sample_index)
     add(formatted("sample {} of its source", *where.sample_index));
+  add(one_line(where.array, 64));
   add(without_secrets(where.uri.empty() ? where.store : where.uri));
   if (!where.uri.empty() && !where.store.empty() && where.store != where.uri)
     add(formatted("store {}", without_secrets(where.store)));
@@ -284,6 +285,9 @@ Error& Error::with_sticky(bool sticky) noexcept {
 }
 Error& Error::in_stage(std::string_view what) noexcept {
   return extend([&](State& state) { keep_first(state.where.what, what); });
+}
+Error& Error::at_array(std::string_view name) noexcept {
+  return extend([&](State& state) { keep_first(state.where.array, name); });
 }
 Error& Error::at_uri(std::string_view uri) noexcept {
   return extend([&](State& state) { keep_first(state.where.uri, without_secrets(uri)); });

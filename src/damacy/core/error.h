@@ -34,7 +34,8 @@ enum class ErrorKind { plain, unsupported_format, pop_timeout };
 
 // The attributes of Python's exceptions; empty means unknown.
 struct ErrorWhere {
-  std::string what;  // stage: create push pop flush release closed forked
+  std::string what;   // stage: create push pop flush release closed forked
+  std::string array;  // its name in the sample
   std::string uri;
   std::string store;
   std::string key;      // object below the store: a metadata document, a shard, a lone chunk
@@ -76,6 +77,7 @@ class Error : public std::runtime_error {
   Error& with_errno(int number) noexcept;
   Error& with_sticky(bool sticky) noexcept;
   Error& in_stage(std::string_view what) noexcept;
+  Error& at_array(std::string_view name) noexcept;
   Error& at_uri(std::string_view uri) noexcept;
   Error& at_store(std::string_view store) noexcept;
   Error& at_key(std::string_view key) noexcept;

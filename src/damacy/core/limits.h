@@ -17,7 +17,10 @@ struct Limits {
   static constexpr std::uint64_t json_number_chars = 64;
   static constexpr std::uint64_t rank = 32;
   static constexpr std::uint64_t codecs = 32;  // each is a pass over a chunk, and two or three are common
-  static constexpr std::uint64_t chunks_per_sample = 1 << 18;
+  static constexpr std::uint64_t chunks_per_sample = 1 << 18;  // of one part
+  static constexpr std::uint64_t arrays_per_sample = 64;
+  static constexpr std::uint64_t parts_per_sample = 4096;
+  static constexpr std::uint64_t array_name_bytes = 256;
   static constexpr std::uint64_t chunk_records_planned = 1 << 16;
   static constexpr std::uint64_t shard_index_entries = 1 << 20;
   static constexpr std::uint64_t max_chunk_bytes = 1 << 30;             // in a pipeline

@@ -89,8 +89,8 @@ std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
     return {{0, static_cast<std::uint64_t>(array.metadata().chunk_bytes())}};
   const Box box = box_of(chunk);
   std::vector<ByteRange> ranges;
-  for (const std::uint32_t row : rows_of(chunk))
-    ranges.push_back(bytes_of(array, box, intersect(job_->rows()[row].box, box)));
+  for (const std::uint32_t part : parts_of(chunk))
+    ranges.push_back(bytes_of(array, box, intersect(job_->parts()[part].box, box)));
   merge_ranges(ranges);
   return ranges;
 }
@@ -99,11 +99,11 @@ void ChunkTasks::visit_uses(std::size_t chunk, From from, const std::function<vo
   const Array& array = array_of(shard_of_chunk_[chunk]);
   const Box box = box_of(chunk);
   const bool is_stored = from == From::chunk;
-  const CopyOp op{array.metadata().dtype, job_->shape().dtype, is_stored && array.metadata().swap_bytes};
-  for (const std::uint32_t row : rows_of(chunk)) {
-    const BoxMemory to = job_->row_box(row);
-    const Box part = intersect(to.box, box);
-    visit({row, is_stored ? copy_of_box(array, box, part, to, op) : fill_of_box(part, to, op)});
+  for (const std::uint32_t part : parts_of(chunk)) {
+    const CopyOp op{array.metadata().dtype, job_->dtype_of(part), is_stored && array.metadata().swap_bytes};
+    const BoxMemory to = job_->box_of(part);
+    const Box used = intersect(to.box, box);
+    visit({part, is_stored ? copy_of_box(array, box, used, to, op) : fill_of_box(used, to, op)});
   }
 }
 
@@ -122,40 +122,53 @@ void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int
   const Array& array = array_of(shard_of_chunk_[chunk]);
   place_ns_ += time.count();
   used_bytes_ += elements * static_cast<std::int64_t>(size_of(array.metadata().dtype));
-  placed_bytes_ += elements * static_cast<std::int64_t>(size_of(job_->shape().dtype));
+  placed_bytes_ += bytes_placed(chunk, elements);
   const bool decoded = how != Decode::joined;
   if (decoded) board().add(&Stats::chunks_decoded, 1);
   if (how == Decode::on_host) board().add(&Stats::chunks_decoded_on_host, 1);
   board().add(&Stats::chunks_deduplicated, plan_.chunks[chunk].use_count - (decoded ? 1 : 0));
 }
 
+std::int64_t ChunkTasks::bytes_placed(std::size_t chunk, std::int64_t elements) const noexcept {
+  const auto bytes_of_element = [&](std::uint32_t part) {
+    return static_cast<std::int64_t>(size_of(job_->dtype_of(part)));
+  };
+  const std::span<const std::uint32_t> parts = parts_of(chunk);
+  if (job_->layout().arrays().size() == 1) return elements * bytes_of_element(parts.front());
+  const Box box = box_of(chunk);
+  std::int64_t bytes = 0;
+  for (const std::uint32_t part : parts)
+    bytes += *product(intersect(job_->parts()[part].box, box).extents().span()) * bytes_of_element(part);
+  return bytes;
+}
+
 void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
-  fail_rows(chunk, extended(error, [&](Error& full) {
-              const std::size_t shard = shard_of_chunk_[chunk];
-              const Array& array = array_of(shard);
-              const Where& where = where_[chunk];
-              full.at_uri(array.uri()).at_store(array.store()->name());
-              full.at_key(array.key_of_shard(plan_.shards[shard].shard)).in_shard(!array.metadata().shards.empty());
-              full.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
-              if (where.bytes > 0) full.at_bytes(where.offset, where.offset + where.bytes);
-            }));
+  fail_parts(chunk, extended(error, [&](Error& full) {
+               const std::size_t shard = shard_of_chunk_[chunk];
+               const Array& array = array_of(shard);
+               const Where& where = where_[chunk];
+               full.at_uri(array.uri()).at_store(array.store()->name());
+               full.at_key(array.key_of_shard(plan_.shards[shard].shard)).in_shard(!array.metadata().shards.empty());
+               full.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
+               if (where.bytes > 0) full.at_bytes(where.offset, where.offset + where.bytes);
+             }));
 }
 
 void ChunkTasks::fail_shard(std::size_t shard, const Error& error) noexcept {
   const PlannedShard& planned = plan_.shards[shard];
   for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c)
-    fail_rows(c, extended(error, [&](Error& of_chunk) {
-                const Array& array = array_of(shard);
-                const std::string key = array.key_of_shard(planned.shard);
-                of_chunk.at_uri(array.uri()).at_store(array.store()->name()).at_key(key);
-                if (of_chunk.where().key == key)
-                  of_chunk.in_shard(!array.metadata().shards.empty())
-                      .at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[c].number)));
-              }));
+    fail_parts(c, extended(error, [&](Error& of_chunk) {
+                 const Array& array = array_of(shard);
+                 const std::string key = array.key_of_shard(planned.shard);
+                 of_chunk.at_uri(array.uri()).at_store(array.store()->name()).at_key(key);
+                 if (of_chunk.where().key == key)
+                   of_chunk.in_shard(!array.metadata().shards.empty())
+                       .at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[c].number)));
+               }));
 }
 
-void ChunkTasks::fail_rows(std::size_t chunk, const Error& error) noexcept {
-  for (const std::uint32_t row : rows_of(chunk)) job_->fail(row, error);
+void ChunkTasks::fail_parts(std::size_t chunk, const Error& error) noexcept {
+  for (const std::uint32_t part : parts_of(chunk)) job_->fail(part, error);
 }
 
 // A plan that was cancelled by a close has read nothing, and one of its shards may still be opening.

@@ -1,5 +1,5 @@
 // The chunks of one planned batch (or portion of one): the location of their bytes, the reads that fetch them, and what
-// a reader does with the bytes: decode and place them, or report an error to the rows.
+// a reader does with the bytes: decode and place them, or report an error to the parts.
 #pragma once
 
 #include <atomic>
@@ -62,7 +62,7 @@ class ChunkTasks final : public Job,
 
   void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
   void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode how) noexcept override;
-  // Reports the error to all rows that use the chunk (or any chunk of the shard).
+  // Reports the error to all parts that use the chunk (or any chunk of the shard).
   void fail_chunk(std::size_t chunk, const Error& error) noexcept override;
   void fail_shard(std::size_t shard, const Error& error) noexcept;
   void fail_all(const Error& error) noexcept override;
@@ -79,13 +79,14 @@ class ChunkTasks final : public Job,
   void read_begins() noexcept override;
   void read_ended() override;
   void read_ended_elsewhere() noexcept override;
-  std::span<const std::uint32_t> rows_of(std::size_t chunk) const {
+  std::span<const std::uint32_t> parts_of(std::size_t chunk) const {
     return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);
   }
   Box box_of(std::size_t chunk) const;
+  std::int64_t bytes_placed(std::size_t chunk, std::int64_t elements) const noexcept;
   Where locate(std::size_t shard, const PlannedChunk& chunk) const;
-  void fail_rows(std::size_t chunk, const Error& error) noexcept;  // those that want it
-  bool end_read() noexcept;                                        // true: that was the last
+  void fail_parts(std::size_t chunk, const Error& error) noexcept;  // those that want it
+  bool end_read() noexcept;                                         // true: that was the last
   void check_last_read();
   void check_elsewhere() noexcept;
   void compare_stamps();

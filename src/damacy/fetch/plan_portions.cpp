@@ -51,7 +51,7 @@ void plan_portion(const std::shared_ptr<BatchJob>& job, const Planning& with, st
                   std::uint32_t portions, const std::stop_token& stop, StatsBoard::Span& planning,
                   const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) {
   const Stopwatch watch;
-  const Task task(std::make_shared<ChunkTasks>(job, plan_batch(job->rows(), portion, portions), with));
+  const Task task(std::make_shared<ChunkTasks>(job, plan_batch(job->parts(), portion, portions), with));
   const std::shared_ptr<ChunkTasks>& tasks = task.job();
   const struct Close {
     ChunkTasks& tasks;
@@ -69,10 +69,10 @@ void plan_portions(const Task<BatchJob>& task, const Planning& with, const std::
                    const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) noexcept {
   const std::shared_ptr<BatchJob>& job = task.job();
   const auto records = static_cast<std::int64_t>(Limits::chunk_records_planned);
-  const double batch_bytes = static_cast<double>(job->row_bytes()) * static_cast<double>(job->rows().size());
+  const double batch_bytes = static_cast<double>(job->layout().sample_bytes()) * static_cast<double>(job->row_count());
   StatsBoard::Span planning{};
   const auto failure = failure_of([&] {
-    const std::uint32_t portions = count_portions(job->rows(), records);
+    const std::uint32_t portions = count_portions(job->parts(), records);
     for (std::uint32_t portion = 0; portion < portions; ++portion) {
       if (stop.stop_requested()) throw closed_meanwhile();
       plan_portion(job, with, portion, portions, stop, planning, each);

@@ -5,6 +5,7 @@
 
 #include "damacy/core/clock.h"
 #include "damacy/fetch/readers.h"
+#include "support/layouts.h"
 #include "support/log_records.h"
 
 namespace damacy {
@@ -18,26 +19,28 @@ Error of_chunk(Chunk chunk) {
 
 class NoRowWriter final : public RowWriter {
  public:
-  void fill_row(BatchJob&, std::size_t) override { FAIL() << "nothing is filled"; }
-  void move_row(BatchJob&, std::size_t, std::size_t) override { FAIL() << "nothing is moved"; }
+  void fill_part(BatchJob&, std::size_t) override { FAIL() << "nothing is filled"; }
+  void move_row(std::span<std::byte>, std::span<const std::byte>) override { FAIL() << "nothing is moved"; }
 };
 
-PlannedSample of_one_chunk() {
+PlannedPart of_one_chunk() {
   ArrayMetadata metadata = parse_v3_array(
       R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, "shape": [4],
           "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
           "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes"}]})");
   return {
       std::make_shared<const Array>("array", nullptr, "", "", Stamp{}, std::move(metadata), std::vector<std::string>{}),
-      Box{{0}, {4}}, nullptr};
+      Box{{0}, {4}}};
 }
 
 // The samples that a batch of one row counts as skipped, and the records that it logs, when its planning ends it.
 std::pair<std::int64_t, std::size_t> skipped_and_logged(const std::function<void(const Task<BatchJob>&)>& plan,
                                                         StatsBoard& board) {
   const auto job = std::make_shared<BatchJob>(
-      BatchJob::Shape{.id = 7, .first_sample = 3, .extents = {4}, .dtype = Dtype::u8, .on_error = OnError::skip}, 1);
-  job->set_rows({of_one_chunk()});
+      BatchJob::Shape{
+          .id = 7, .first_sample = 3, .layout = testing::layout_of({4}, Dtype::u8), .on_error = OnError::skip},
+      1);
+  job->set_rows({{.parts = {of_one_chunk()}}});
   NoRowWriter writer;
   job->start({{}, [](BatchJob&) {}}, writer, board);
   testing::LogRecords records;

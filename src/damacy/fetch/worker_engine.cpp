@@ -13,13 +13,13 @@ WorkerEngine::WorkerEngine(const MemoryPlan& plan, const std::shared_ptr<Alloc>&
       staging_(make_part(PartId::staging, [&] { return Arena(alloc, plan.staging); })),
       scratch_(make_part(PartId::scratch, [&] { return Arena(alloc, plan.scratch); })) {}
 
-void HostRows::fill_row(BatchJob& job, std::size_t row) {
-  const ArrayMetadata& metadata = job.rows()[row].array->metadata();
-  run_block_copy(job.fill_of_row(row), std::span(metadata.fill).first(size_of(metadata.dtype)), job.memory());
+void HostRows::fill_part(BatchJob& job, std::size_t part) {
+  const ArrayMetadata& metadata = job.parts()[part].array->metadata();
+  run_block_copy(job.fill_of(part), std::span(metadata.fill).first(size_of(metadata.dtype)), job.memory());
 }
 
-void HostRows::move_row(BatchJob& job, std::size_t from, std::size_t to) {
-  std::ranges::copy(job.row_memory(from), job.row_memory(to).begin());
+void HostRows::move_row(std::span<std::byte> to, std::span<const std::byte> from) {
+  std::ranges::copy(from, to.begin());
 }
 
 void WorkerEngine::take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_token) {

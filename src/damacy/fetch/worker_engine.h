@@ -13,8 +13,8 @@ namespace damacy {
 
 class HostRows final : public RowWriter {
  public:
-  void fill_row(BatchJob& job, std::size_t row) override;
-  void move_row(BatchJob& job, std::size_t from, std::size_t to) override;
+  void fill_part(BatchJob& job, std::size_t part) override;
+  void move_row(std::span<std::byte> to, std::span<const std::byte> from) override;
 };
 
 class WorkerEngine final : public BatchEngine {

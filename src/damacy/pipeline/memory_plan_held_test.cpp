@@ -73,6 +73,9 @@ class CountedDevice final : public testing::ForwardingDevice {
 class HeldMemory : public ::testing::Test {
  protected:
   static constexpr std::int64_t kElements = 9 * 20;  // of a sample
+  static std::int64_t bytes_of_slot(const Config& config) {
+    return array_slot_bytes(config.batch_size, kElements, config.dtype);
+  }
   HeldMemory() { write_array(root(), {40, 64}, {8, 16}); }
   std::filesystem::path root() const { return dir_.path() / "a.zarr"; }
 
@@ -130,7 +133,7 @@ TEST_F(HeldMemory, of_the_cores_is_staging_scratch_and_slots) {
   for (int round = 0; round < 20; ++round) {
     const Config config = random_config();
     const MemoryPlan plan = plan_memory(config, machine(false));
-    const SlotPlan slots = plan_slots(config, machine(false), kElements, false);
+    const SlotPlan slots = plan_slots(config, machine(false), bytes_of_slot(config), false);
     const auto alloc = std::make_shared<CountingAlloc>(std::make_shared<PageAlloc>());
     PipelineEnvironment around;
     around.alloc = alloc;
@@ -153,7 +156,7 @@ TEST_F(HeldMemory, of_a_device_is_that_of_its_waves_and_slots) {
   for (int round = 0; round < 12; ++round) {
     const Config config = random_config();
     const MemoryPlan plan = plan_memory(config, machine(true));
-    const SlotPlan slots = plan_slots(config, machine(true), kElements, false);
+    const SlotPlan slots = plan_slots(config, machine(true), bytes_of_slot(config), false);
     const WaveSizes& waves = plan.waves;
     const auto device = std::make_shared<CountedDevice>();
     PipelineEnvironment around;

@@ -62,6 +62,7 @@ class Pipeline {
   Stats stats() const;
   void stats_reset();
   Explanation explain() const;  // since the start, or stats_reset()
+  bool is_named() const;        // batches have names; false before the first sample is accepted
   std::string device() const;   // "cpu", or the device's index
   const Config& config() const noexcept;
 

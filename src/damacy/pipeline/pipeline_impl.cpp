@@ -170,6 +170,7 @@ void PipelineImpl::free_all(double seconds) noexcept {
   PipelineEnvironment last_around;
   std::unordered_set<std::string> last_resolved;
   std::vector<PlannedSample> last_samples;
+  std::shared_ptr<const BatchLayout> last_layout;
   for (bool any = true; any;) {
     std::shared_ptr<BatchJob> batch;
     const Lock lock(wakeup->mutex);
@@ -191,6 +192,7 @@ void PipelineImpl::free_all(double seconds) noexcept {
   last_around.make_store.swap(around.make_store);
   last_resolved.swap(resolved);
   last_samples = stream.take_samples();
+  last_layout = stream.take_layout();
 }
 
 Error PipelineImpl::closed_error() {
@@ -348,6 +350,12 @@ Explanation PipelineImpl::explain() {
   }
   seen.cores = static_cast<std::int64_t>(usable_cores());
   return damacy::explain(config, seen);
+}
+
+bool PipelineImpl::is_named() {
+  check_not_forked();
+  const Lock lock(wakeup->mutex);
+  return stream.layout() && stream.layout()->is_named();
 }
 
 std::string PipelineImpl::device() {

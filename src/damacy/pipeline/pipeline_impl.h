@@ -50,6 +50,7 @@ class PipelineImpl {
   void stats_reset();
   Explanation explain();
   std::string device();
+  bool is_named();
 
   void check_not_forked() const;  // throws Error(shutdown)
   bool forked() const noexcept { return fork_epoch() != epoch; }
@@ -96,7 +97,7 @@ class PipelineImpl {
   OpenedByUri resolve(const QueuedSource& source);
   class Opening;
   void admit_front(QueuedSource& source, const OpenedByUri& opened) DAMACY_REQUIRES(wakeup->mutex);
-  void make_slots(const PlannedSample& first) DAMACY_REQUIRES(wakeup->mutex);
+  void make_slots(const BatchLayout& layout) DAMACY_REQUIRES(wakeup->mutex);
   Machine machine_for_slots() const;
   void adjust_slots(Lock& lock) DAMACY_REQUIRES(wakeup->mutex);
   Slots::Growth add_slot(Lock& lock) DAMACY_REQUIRES(wakeup->mutex);
@@ -114,6 +115,7 @@ class PipelineImpl {
   template <class Ready>
   bool wait_for_slots(Lock& lock, const std::stop_token& stop, Ready ready) DAMACY_REQUIRES(wakeup->mutex);
   void on_settled(BatchJob& job);
+  std::vector<Batch::NamedInfo> arrays_of(const BatchJob& job) const;
   Observation observe() const noexcept DAMACY_REQUIRES(wakeup->mutex);
   void free_all(double seconds) noexcept;
 

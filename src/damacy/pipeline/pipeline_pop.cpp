@@ -70,6 +70,21 @@ void PipelineImpl::record_wait(const BatchJob& job, std::chrono::steady_clock::t
   if (now > reads_end) board.record(&Stats::pop_wait_compute, now - reads_end, 0, 0);
 }
 
+std::vector<Batch::NamedInfo> PipelineImpl::arrays_of(const BatchJob& job) const {
+  std::vector<Batch::NamedInfo> arrays;
+  for (const BatchLayout::Rows& rows : job.layout().arrays()) {
+    BatchInfo info;
+    info.device_ptr = reinterpret_cast<std::uintptr_t>(job.loan()->memory().data() + rows.begin);
+    info.shape.push_back(job.delivered_rows());
+    for (const auto extent : rows.extents) info.shape.push_back(extent);
+    info.dtype = rows.dtype;
+    info.batch_id = job.shape().id;
+    info.ready_stream = batch_device ? production->engine().ready_stream() : 0;
+    arrays.push_back({rows.name, info});
+  }
+  return arrays;
+}
+
 // Everything that can fail is done before the batch is removed from the stream.
 std::optional<Batch> PipelineImpl::take_due() {
   check_not_forked();
@@ -86,14 +101,7 @@ std::optional<Batch> PipelineImpl::take_due() {
     wakeup->changed.notify_all();
     throw error;
   }
-  BatchInfo info;
-  info.device_ptr = reinterpret_cast<std::uintptr_t>(job->loan()->memory().data());
-  info.shape.push_back(job->delivered_rows());
-  for (const auto extent : job->shape().extents) info.shape.push_back(extent);
-  info.dtype = job->shape().dtype;
-  info.batch_id = job->shape().id;
-  info.ready_stream = batch_device ? production->engine().ready_stream() : 0;
-  Batch batch(info, batch_device, job->loan(), job->valid(), job->sample_indices(), job->origins());
+  Batch batch(arrays_of(*job), batch_device, job->loan(), job->valid(), job->sample_indices(), job->origins());
   slots->hold(job->loan()->slot());
   stream.drop_front();
   static_cast<void>(job->take_loan());  // the batch has it

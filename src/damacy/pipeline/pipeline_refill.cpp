@@ -100,8 +100,10 @@ void PipelineImpl::pull(QueuedSource& source, std::int64_t room) const {
         return;
       }
       if (auto sample = source.samples->next()) {
-        if (is_relative_path(sample->uri) && source.directory != absolute_path(""))
-          sample->uri.insert(0, source.directory);
+        if (source.directory != absolute_path(""))
+          for_uris(*sample, [&](std::string& uri) {
+            if (is_relative_path(uri)) uri.insert(0, source.directory);
+          });
         source.pulled.push_back(std::move(*sample));
       } else {
         source.exhausted = true;
@@ -119,7 +121,9 @@ class PipelineImpl::Opening final : public BlockingCalls {
  public:
   Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog) : catalog_(std::move(catalog)) {
     for (const Sample& sample : source.pulled)
-      if (const auto [at, is_new] = opened_.try_emplace(sample.uri); is_new) in_order_.push_back(&*at);
+      for_uris(sample, [&](const std::string& uri) {
+        if (const auto [at, is_new] = opened_.try_emplace(uri); is_new) in_order_.push_back(&*at);
+      });
   }
   std::size_t size() const noexcept { return in_order_.size(); }
 
@@ -168,7 +172,8 @@ PipelineImpl::OpenedByUri PipelineImpl::resolve(const QueuedSource& source) {
   const auto kept_catalog = catalog;
   if (resolved.size() >= static_cast<std::size_t>(config.n_zarrs_meta_cache)) resolved.clear();
   std::size_t unknown = 0;
-  for (const Sample& sample : source.pulled) unknown += resolved.insert(sample.uri).second ? 1 : 0;
+  for (const Sample& sample : source.pulled)
+    for_uris(sample, [&](const std::string& uri) { unknown += resolved.insert(uri).second ? 1 : 0; });
   lock.unlock();
   const auto opening = std::make_shared<Opening>(source, kept_catalog);
   kept->readers().run_blocking(opening, opening->size(), std::max<std::size_t>(unknown, 1),
@@ -187,14 +192,14 @@ PipelineImpl::OpenedByUri PipelineImpl::resolve(const QueuedSource& source) {
 void PipelineImpl::admit_front(QueuedSource& source, const OpenedByUri& opened) {
   try {
     const Sample& sample = source.pulled.front();
-    const auto open = [&] {
-      const Opened& result = opened.at(sample.uri);
+    const auto open = [&](const std::string& uri) {
+      const Opened& result = opened.at(uri);
       if (result.error) std::rethrow_exception(result.error);
       return result.array;
     };
-    PlannedSample planned = admit(sample, config, stream.extents(), open);
-    if (!slots->allocated()) make_slots(planned);
-    stream.accept(std::move(planned), sample.ends_batch);
+    Admitted admitted = admit(sample, config, stream.layout(), open);
+    if (!slots->allocated()) make_slots(*admitted.layout);
+    stream.accept(std::move(admitted.sample), admitted.layout, sample.ends_batch);
   } catch (const Error& error) {
     throw Error(error).at_sample(source.admitted).in_stage("push");
   }

@@ -1,6 +1,5 @@
 // Slots of a running pipeline: made with the first sample, lent to batches, and more of them while the consumer holds
 // batches.
-#include <limits>
 #include <utility>
 
 #include "damacy/core/error.h"
@@ -16,10 +15,8 @@ constexpr std::size_t kManyAdded = 8;  // added slots, from which on a warning i
 
 }  // namespace
 
-void PipelineImpl::make_slots(const PlannedSample& first) {
-  const auto elements = product(first.box.extents().span());
-  const SlotPlan plan = plan_slots(config, machine_for_slots(),
-                                   elements.value_or(std::numeric_limits<std::int64_t>::max()), around.keeps_batches);
+void PipelineImpl::make_slots(const BatchLayout& layout) {
+  const SlotPlan plan = plan_slots(config, machine_for_slots(), layout.slot_bytes(), around.keeps_batches);
   slots->allocate(around.alloc, static_cast<std::size_t>(plan.bytes), static_cast<std::uint64_t>(plan.keep.bytes));
   keep = plan.keep;
 }

@@ -19,8 +19,8 @@ constexpr Catalog::Limits kLimits{};
 class PlannedChunks final : public LocatedChunks {
  public:
   // Throws the error of the first shard or chunk that is wrong.
-  PlannedChunks(const PlannedSample& sample, BatchPlan plan, Catalog& catalog)
-      : sample_(sample), plan_(std::move(plan)), where_(plan_.chunks.size()), shard_of_(plan_.chunks.size()) {
+  PlannedChunks(const PlannedPart& part, BatchPlan plan, Catalog& catalog)
+      : part_(part), plan_(std::move(plan)), where_(plan_.chunks.size()), shard_of_(plan_.chunks.size()) {
     for (std::uint32_t s = 0; s < plan_.shards.size(); ++s) locate(s, catalog);
   }
 
@@ -31,19 +31,19 @@ class PlannedChunks final : public LocatedChunks {
     return groups;
   }
   const ChunkPlace& where(std::size_t chunk) const override { return where_[chunk]; }
-  const ArrayMetadata& metadata_of(std::size_t) const override { return sample_.array->metadata(); }
+  const ArrayMetadata& metadata_of(std::size_t) const override { return part_.array->metadata(); }
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override {
-    const Box box = sample_.array->box_of_chunk(coordinates(chunk));
-    return {bytes_of(*sample_.array, box, intersect(sample_.box, box))};
+    const Box box = part_.array->box_of_chunk(coordinates(chunk));
+    return {bytes_of(*part_.array, box, intersect(part_.box, box))};
   }
   std::string key_of(std::size_t chunk) const {
-    return sample_.array->key_of_shard(plan_.shards[shard_of_[chunk]].shard);
+    return part_.array->key_of_shard(plan_.shards[shard_of_[chunk]].shard);
   }
-  Dims coordinates(std::size_t chunk) const { return chunk_coordinates(*sample_.array, plan_.chunks[chunk].number); }
+  Dims coordinates(std::size_t chunk) const { return chunk_coordinates(*part_.array, plan_.chunks[chunk].number); }
 
  private:
   void locate(std::uint32_t number, Catalog& catalog) {
-    const Array& array = *sample_.array;
+    const Array& array = *part_.array;
     const PlannedShard& planned = plan_.shards[number];
     const auto shard = catalog.shard(array, planned.shard);
     if (!shard) catalog.check_missing_chunk(array);
@@ -59,7 +59,7 @@ class PlannedChunks final : public LocatedChunks {
     }
   }
 
-  const PlannedSample& sample_;
+  const PlannedPart& part_;
   BatchPlan plan_;
   std::vector<ChunkPlace> where_;
   std::vector<std::uint32_t> shard_of_;
@@ -68,10 +68,10 @@ class PlannedChunks final : public LocatedChunks {
 // Sums up what the portions of a plan read.
 class Planner {
  public:
-  Planner(const PlannedSample& sample, ReadPlan& out) : sample_(sample), out_(out) {}
+  Planner(const PlannedPart& part, ReadPlan& out) : part_(part), out_(out) {}
 
   void add_portion(Catalog& catalog, BatchPlan plan) {
-    const PlannedChunks chunks(sample_, std::move(plan), catalog);
+    const PlannedChunks chunks(part_, std::move(plan), catalog);
     for (std::size_t c = 0; c < chunks.plan().chunks.size(); ++c) count(chunks, c);
     const ChunkReads reads = find_reads(chunks);
     for (const ChunkRun& run : reads.runs) add_run(chunks, run);
@@ -96,7 +96,7 @@ class Planner {
     }
     objects_.insert(chunks.key_of(chunk));
     out_.stored_bytes += where.bytes;
-    out_.decoded_bytes += sample_.array->metadata().chunk_bytes();
+    out_.decoded_bytes += part_.array->metadata().chunk_bytes();
   }
 
   void add_run(const PlannedChunks& chunks, const ChunkRun& run) {
@@ -118,11 +118,11 @@ class Planner {
                             at_most,
                             {chunks.coordinates(chunk)}});
     };
-    if (!sample_.array->metadata().codecs.is_raw()) return add({0, where.bytes}, true);
+    if (!part_.array->metadata().codecs.is_raw()) return add({0, where.bytes}, true);
     for (const ByteRange& range : chunks.needed_bytes(chunk)) add(range, false);
   }
 
-  const PlannedSample& sample_;
+  const PlannedPart& part_;
   ReadPlan& out_;
   std::set<std::string> objects_;
 };
@@ -133,7 +133,8 @@ ReadPlan plan_reads(const Sample& sample) {
   Catalog catalog(kLimits);
   Config config;
   config.batch_size = 1;
-  const PlannedSample admitted = admit(sample, config, std::nullopt, [&] { return catalog.array(sample.uri); });
+  const PlannedPart admitted = admit_part(sample.uri, sample.aabb, config, config.dtype, nullptr,
+                                          [&](const std::string& uri) { return catalog.array(uri); });
   const Array& array = *admitted.array;
   ReadPlan out;
   out.store = array.store()->name();
@@ -144,10 +145,10 @@ ReadPlan plan_reads(const Sample& sample) {
   out.buffer_bytes =
       static_cast<std::uint64_t>(buffer_bytes_for(static_cast<std::int64_t>(array.metadata().chunk_bytes())));
   Planner planner(admitted, out);
-  const std::vector samples{admitted};
-  const std::uint32_t portions = count_portions(samples, Limits::chunk_records_planned);
+  const std::vector parts{admitted};
+  const std::uint32_t portions = count_portions(parts, Limits::chunk_records_planned);
   for (std::uint32_t portion = 0; portion < portions; ++portion)
-    planner.add_portion(catalog, plan_batch(samples, portion, portions));
+    planner.add_portion(catalog, plan_batch(parts, portion, portions));
   planner.finish();
   return out;
 }

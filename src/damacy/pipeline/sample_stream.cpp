@@ -19,8 +19,8 @@ void SampleStream::end_first_source(std::exception_ptr error) {
   sources_.pop_front();
 }
 
-void SampleStream::accept(PlannedSample sample, bool ends_batch) {
-  if (!extents_) extents_ = sample.box.extents();
+void SampleStream::accept(PlannedSample sample, const std::shared_ptr<const BatchLayout>& layout, bool ends_batch) {
+  layout_ = layout;
   run_.push_back(std::move(sample));
   ++accepted_;
   ++queued_;
@@ -44,7 +44,7 @@ void SampleStream::flush() {
 void SampleStream::form_batch() {
   if (run_.empty()) return;
   const auto rows = static_cast<std::int64_t>(run_.size());
-  BatchJob::Shape shape{next_batch_, accepted_ - rows, *extents_, config_.dtype, config_.on_error};
+  BatchJob::Shape shape{next_batch_, accepted_ - rows, layout_, config_.on_error};
   auto job = std::make_shared<BatchJob>(std::move(shape), run_.size());
   batches_.push_back({job});
   job->set_rows(std::exchange(run_, {}));
@@ -73,7 +73,7 @@ std::shared_ptr<BatchJob> SampleStream::plan_next() noexcept {
 }
 
 void SampleStream::leave_queue(const Item& item) noexcept {
-  if (!item.started) queued_ -= static_cast<std::int64_t>(item.job->rows().size());
+  if (!item.started) queued_ -= static_cast<std::int64_t>(item.job->row_count());
 }
 
 void SampleStream::mark_started(const BatchJob& job) {

@@ -46,9 +46,9 @@ class SampleStream {
   std::list<std::shared_ptr<QueuedSource>> take_sources() noexcept { return std::exchange(sources_, {}); }
   std::int64_t room() const noexcept { return queue_depth_ - queued_; }
 
-  // Samples. The first one accepted fixes the extents of all.
-  const std::optional<Dims>& extents() const noexcept { return extents_; }
-  void accept(PlannedSample sample, bool ends_batch);
+  // Samples. The first one accepted fixes the layout of all; null before.
+  const std::shared_ptr<const BatchLayout>& layout() const noexcept { return layout_; }
+  void accept(PlannedSample sample, const std::shared_ptr<const BatchLayout>& layout, bool ends_batch);
   struct Deferred {
     std::int64_t place;  // samples accepted before it
     std::exception_ptr error;
@@ -60,6 +60,7 @@ class SampleStream {
   // destroyed without the lock.
   std::vector<PlannedSample> take_samples() noexcept { return std::exchange(run_, {}); }
   std::shared_ptr<BatchJob> take_batch() noexcept;
+  std::shared_ptr<const BatchLayout> take_layout() noexcept { return std::exchange(layout_, nullptr); }
 
   // Batches, oldest first.
   struct Item {
@@ -91,7 +92,7 @@ class SampleStream {
   const Config& config_;
   const std::int64_t queue_depth_;  // samples
   std::list<std::shared_ptr<QueuedSource>> sources_;
-  std::optional<Dims> extents_;
+  std::shared_ptr<const BatchLayout> layout_;
   std::vector<PlannedSample> run_;  // of the batch being filled
   std::int64_t accepted_ = 0;       // samples, ever
   std::int64_t queued_ = 0;         // accepted and not in production

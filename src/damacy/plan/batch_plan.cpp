@@ -9,14 +9,14 @@ namespace {
 
 struct Touch {
   std::uint32_t array;
-  std::uint32_t row;
+  std::uint32_t part;
   std::int64_t shard;
   std::int64_t number;
   std::uint32_t index_in_shard;
 
   auto chunk_order() const noexcept { return std::tie(array, shard, index_in_shard); }
   friend bool operator<(const Touch& a, const Touch& b) noexcept {
-    return std::tie(a.array, a.shard, a.index_in_shard, a.row) < std::tie(b.array, b.shard, b.index_in_shard, b.row);
+    return std::tie(a.array, a.shard, a.index_in_shard, a.part) < std::tie(b.array, b.shard, b.index_in_shard, b.part);
   }
 };
 
@@ -75,24 +75,24 @@ Dims chunk_coordinates(const Array& array, std::int64_t number) noexcept {
   return at;
 }
 
-std::uint32_t count_portions(std::span<const PlannedSample> samples, std::int64_t records) noexcept {
+std::uint32_t count_portions(std::span<const PlannedPart> parts, std::int64_t records) noexcept {
   std::int64_t touches = 0;
-  for (const PlannedSample& sample : samples) touches += count_chunks(*sample.array, sample.box);
+  for (const PlannedPart& part : parts) touches += count_chunks(*part.array, part.box);
   return static_cast<std::uint32_t>(ceil_div(std::max<std::int64_t>(touches, 1), records));
 }
 
-BatchPlan plan_batch(std::span<const PlannedSample> samples, std::uint32_t portion, std::uint32_t portions) {
+BatchPlan plan_batch(std::span<const PlannedPart> parts, std::uint32_t portion, std::uint32_t portions) {
   BatchPlan plan;
   std::vector<Touch> touches;
-  for (std::size_t row = 0; row < samples.size(); ++row) {
-    const Array& array = *samples[row].array;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const Array& array = *parts[part].array;
     const std::uint32_t number_of_array = array_number(plan.arrays, &array);
-    const Box cells = touched(array, samples[row].box);
+    const Box cells = touched(array, parts[part].box);
     Dims at = cells.start;
     do {
       const std::int64_t number = linear(at, array.grid());
       if (portions > 1 && portion_of(number_of_array, number, portions) != portion) continue;
-      touches.push_back({number_of_array, static_cast<std::uint32_t>(row),
+      touches.push_back({number_of_array, static_cast<std::uint32_t>(part),
                          linear(array.shard_of_chunk(at), array.shard_grid()), number,
                          static_cast<std::uint32_t>(array.index_in_shard(at))});
     } while (advance(at, cells));
@@ -112,7 +112,7 @@ BatchPlan plan_batch(std::span<const PlannedSample> samples, std::uint32_t porti
       plan.chunks.push_back({touch.index_in_shard, static_cast<std::uint32_t>(plan.uses.size()), 0, touch.number});
       ++plan.shards.back().chunk_count;
     }
-    plan.uses.push_back(touch.row);
+    plan.uses.push_back(touch.part);
     ++plan.chunks.back().use_count;
   }
   return plan;

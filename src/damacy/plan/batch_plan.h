@@ -1,5 +1,5 @@
-// Which chunks a batch needs, and which rows use each of them: pure arithmetic over boxes and grids. Every distinct
-// chunk is listed once, with all rows that use it; chunks of one shard are consecutive. Reads nothing: the shard's
+// Which chunks a batch needs, and which parts use each of them: pure arithmetic over boxes and grids. Every distinct
+// chunk is listed once, with all parts that use it; chunks of one shard are consecutive. Reads nothing: the shard's
 // index gives the location of a chunk's bytes later (read_plan.h).
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace damacy {
 
-struct PlannedSample {
+// One box of one stored array.
+struct PlannedPart {
   std::shared_ptr<const Array> array;
   Box box;
-  std::shared_ptr<const void> origin = nullptr;  // the caller's, for the batch
 };
 
 struct PlannedShard {
@@ -35,10 +35,10 @@ struct PlannedChunk {
 };
 
 struct BatchPlan {
-  std::vector<const Array*> arrays;  // distinct; owned by the samples
+  std::vector<const Array*> arrays;  // distinct; owned by the parts
   std::vector<PlannedShard> shards;
   std::vector<PlannedChunk> chunks;  // by shard, then by index in the shard
-  std::vector<std::uint32_t> uses;   // rows, ascending within a chunk
+  std::vector<std::uint32_t> uses;   // parts, ascending within a chunk
 
   std::size_t touches() const noexcept { return uses.size(); }
 };
@@ -49,8 +49,8 @@ struct BatchPlan {
 
 // A batch that touches more chunks than `records` is planned in portions. The plans of all portions together list every
 // chunk exactly once.
-[[nodiscard]] std::uint32_t count_portions(std::span<const PlannedSample> samples, std::int64_t records) noexcept;
-[[nodiscard]] BatchPlan plan_batch(std::span<const PlannedSample> samples, std::uint32_t portion = 0,
+[[nodiscard]] std::uint32_t count_portions(std::span<const PlannedPart> parts, std::int64_t records) noexcept;
+[[nodiscard]] BatchPlan plan_batch(std::span<const PlannedPart> parts, std::uint32_t portion = 0,
                                    std::uint32_t portions = 1);
 
 }  // namespace damacy

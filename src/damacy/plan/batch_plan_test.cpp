@@ -22,7 +22,7 @@ std::shared_ptr<const Array> make_array(const Dims& shape, const Dims& chunk, co
 using Use = std::pair<const Array*, std::int64_t>;
 
 // Which rows want which chunk, element by element.
-std::map<Use, std::set<std::uint32_t>> brute_force(std::span<const PlannedSample> samples) {
+std::map<Use, std::set<std::uint32_t>> brute_force(std::span<const PlannedPart> samples) {
   std::map<Use, std::set<std::uint32_t>> uses;
   for (std::uint32_t row = 0; row < samples.size(); ++row) {
     const Array& array = *samples[row].array;
@@ -59,10 +59,10 @@ std::map<Use, std::set<std::uint32_t>> listed(const BatchPlan& plan) {
   return uses;
 }
 
-std::vector<PlannedSample> random_samples(std::mt19937& random) {
+std::vector<PlannedPart> random_samples(std::mt19937& random) {
   const auto a = make_array({37, 50}, {5, 8}, {10, 16});
   const auto b = make_array({20, 20}, {7, 20}, {7, 20});
-  std::vector<PlannedSample> samples;
+  std::vector<PlannedPart> samples;
   for (int i = 0; i < 9; ++i) {
     const auto array = random() % 3 == 0 ? b : a;
     Box box;
@@ -96,7 +96,7 @@ TEST(BatchPlan, portions_together_list_every_chunk_once) {
 }
 
 TEST(BatchPlan, an_array_without_axes_is_one_chunk) {
-  const std::vector<PlannedSample> samples{{make_array({}, {}, {}), Box{}}};
+  const std::vector<PlannedPart> samples{{make_array({}, {}, {}), Box{}}};
   EXPECT_EQ(plan_batch(samples).chunks.size(), 1u);
   EXPECT_EQ(count_chunks(*samples[0].array, samples[0].box), 1);
 }

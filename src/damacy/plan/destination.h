@@ -26,7 +26,7 @@ class Destination {
 
 // A copy of elements of a chunk to a part of a destination. A view.
 struct Use {
-  std::uint32_t part;     // a row of a batch
+  std::uint32_t part;     // of a destination that has several: one box of a sample
   const BlockCopy& copy;  // normalised; offsets count from the decoded chunk and from the destination's first byte
 
   std::int64_t elements() const noexcept {

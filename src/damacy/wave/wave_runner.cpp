@@ -332,8 +332,8 @@ void WaveRunner::place_now(const PlacementList& all) {
   });
 }
 
-void WaveRunner::fill_row(BatchJob& job, std::size_t row) {
-  const ArrayMetadata& metadata = job.rows()[row].array->metadata();
+void WaveRunner::fill_part(BatchJob& job, std::size_t part) {
+  const ArrayMetadata& metadata = job.parts()[part].array->metadata();
   const Lock lock(repair_mutex_);
   const std::span<std::byte> fill = repair_device_.bytes().subspan(kRepairImage, sizeof metadata.fill);
   std::memcpy(repair_pinned_.data() + kRepairImage, metadata.fill.data(), sizeof metadata.fill);
@@ -343,14 +343,14 @@ void WaveRunner::fill_row(BatchJob& job, std::size_t row) {
   PlacementList list;
   ChunkLayout layout;
   layout.chunk_bytes = size_of(metadata.dtype);
-  list.add(job.fill_of_row(row), reinterpret_cast<std::uint64_t>(fill.data()), 0, layout);
+  list.add(job.fill_of(part), reinterpret_cast<std::uint64_t>(fill.data()), 0, layout);
   list.rebase(address_of(job));
   place_now(list);
 }
 
-void WaveRunner::move_row(BatchJob& job, std::size_t from, std::size_t to) {
+void WaveRunner::move_row(std::span<std::byte> to, std::span<const std::byte> from) {
   const Lock lock(repair_mutex_);
-  repair_->copy(job.row_memory(to), job.row_memory(from));
+  repair_->copy(to, from);
   repair_->record().wait();
 }
 

@@ -40,9 +40,9 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
 
   std::uint64_t native_handle() const noexcept { return main_->native_handle(); }
 
-  // Writes one row of a batch that no wave writes any more. Any thread; complete on return.
-  void fill_row(BatchJob& job, std::size_t row) override;
-  void move_row(BatchJob& job, std::size_t from, std::size_t to) override;
+  // Write a batch that no wave writes any more. Any thread; complete on return.
+  void fill_part(BatchJob& job, std::size_t part) override;
+  void move_row(std::span<std::byte> to, std::span<const std::byte> from) override;
 
  private:
   void upload_all();
