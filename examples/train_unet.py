@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import nn
@@ -47,18 +47,21 @@ def _block(before: int, after: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv3d(before, after, kernel_size=3, padding=1), nn.GroupNorm(4, after), nn.ReLU())
 
 
-def paired(image: Loader, labels: Loader) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Crops of the image, scaled to about one, and of the labels at the same places, because the samplers are equal."""
-    for x, y in zip(IterableDataset(image), IterableDataset(labels)):
-        yield (x[:, None] - 500) / 250, y[:, None]
+def pairs(loader: Loader) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Crops of the image, scaled to about one, and of the labels at the same places."""
+    for batch in IterableDataset(loader):
+        yield (batch["image"][:, None] - 500) / 250, batch["label"][:, None]
 
 
-def loaders(folder: pathlib.Path, make: Callable[[pathlib.Path], Sampler], batch: int) -> tuple[Loader, Loader]:
-    """A loader for the image and one for the labels, with samplers that draw the same boxes."""
+def arrays_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+    return {"image": folder / "blobs.zarr/0", "label": folder / "blobs.zarr/labels/blobs"}
+
+
+def loader_of(sampler: Sampler, batch: int) -> Loader:
     config = damacy.Config(
         batch_size=batch, device=local_device(), host_buffer_bytes=64 << 20, device_buffer_bytes=64 << 20
     )
-    return Loader(make(folder / "blobs.zarr/0"), config), Loader(make(folder / "blobs.zarr/labels/blobs"), config)
+    return Loader(sampler, config)
 
 
 def overlap(net: UNet, batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> float:
@@ -76,7 +79,8 @@ def overlap(net: UNet, batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> 
 
 def train(folder: pathlib.Path, steps: int, batch: int, enough: float) -> float:
     checkpoint = folder / "checkpoint.pt"
-    crops = loaders(folder, lambda uri: RandomCrops([uri], CROP, length=25 * batch, seed=1), batch)
+    crops = loader_of(RandomCrops(arrays_in(folder), CROP, length=25 * batch, seed=1), batch)
+    grid = SlidingGrid(arrays_in(folder), CROP)
     net = UNet().to(local_device())
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
     few = torch.tensor(3.0, device=local_device())  # weight of blob voxels, of which there are few
@@ -86,19 +90,18 @@ def train(folder: pathlib.Path, steps: int, batch: int, enough: float) -> float:
         done = state["done"]
         net.load_state_dict(state["net"])
         optimizer.load_state_dict(state["optimizer"])
-        for loader in crops:
-            loader.load_state_dict(state["loader"])
+        crops.load_state_dict(state["loader"])
         print(f"resumed after step {done}")
     score, loss = 0.0, torch.tensor(0.0)
     while done < steps and score < enough:
         start = time.perf_counter()
-        for x, y in paired(*crops):
+        for x, y in pairs(crops):
             loss = functional.binary_cross_entropy_with_logits(net(x), y, pos_weight=few)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             done += 1
-        score = overlap(net, paired(*loaders(folder, lambda uri: SlidingGrid([uri], CROP), batch)))
+        score = overlap(net, pairs(loader_of(grid, batch)))
         seconds = time.perf_counter() - start
         print(f"step {done}: loss {loss.item():.3f}, overlap {score:.3f}, {seconds:.1f} s", flush=True)
         torch.save(
@@ -106,12 +109,11 @@ def train(folder: pathlib.Path, steps: int, batch: int, enough: float) -> float:
                 "done": done,
                 "net": net.state_dict(),
                 "optimizer": optimizer.state_dict(),
-                "loader": crops[0].state_dict(),
+                "loader": crops.state_dict(),
             },
             checkpoint,
         )
-    for loader in crops:
-        loader.close()
+    crops.close()
     return score
 
 
