@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that ARCHITECTURE.md lists every thread by its name and no others, and that only core/thread.h starts threads.
-Prints each violation and exits 1, or prints one line and exits 0."""
+"""Checks that ARCHITECTURE.md lists every thread by its name and no others, that only core/thread.h starts threads in
+C++, and that Python names its threads. Prints each violation and exits 1, or prints one line and exits 0."""
 
 import pathlib
 import re
@@ -11,6 +11,7 @@ STARTER = "src/damacy/core/thread.h"
 STARTED = re.compile(r'\bThread\("(damacy-[a-z-]+)"')
 STARTED_IN_PYTHON = re.compile(r'\b(?:name|thread_name_prefix)="(damacy-[a-z-]+)"')
 OTHERWISE = re.compile(r"std::thread\b(?!::)|std::jthread|pthread_create|std::async\b")
+UNNAMED_IN_PYTHON = re.compile(r"\b(?:ThreadPoolExecutor|threading\.Thread|Timer)\((?![^)]*name(?:_prefix)?=)")
 ROW = re.compile(r"^\| `(damacy-[a-z-]+)` \|(.*)\|$", re.M)
 CELLS = 3
 
@@ -39,6 +40,9 @@ def offences(table: str) -> list[str]:
         where = path.relative_to(ROOT).as_posix()
         if where != STARTER and OTHERWISE.search(path.read_text()):
             found.append(f"{where}: starts a thread without {STARTER}")
+    for path in sorted((ROOT / "python" / "damacy").rglob("*.py")):
+        if UNNAMED_IN_PYTHON.search(path.read_text()):
+            found.append(f"{path.relative_to(ROOT).as_posix()}: starts a thread without a name")
     return found
 
 

@@ -4,6 +4,7 @@ The native read is a fake that ends when the test says so."""
 import asyncio
 import gc
 import os
+import pathlib
 import threading
 import weakref
 
@@ -131,17 +132,20 @@ def test_a_read_that_ended_before_its_loop_was_closed_needs_no_thread(monkeypatc
     assert read.gone.is_set() and read.closed.is_set()
 
 
-def test_an_overdue_read_of_a_closed_loop_times_out(loop_that_ended, monkeypatch):
+def test_an_overdue_read_of_a_closed_loop_is_timed_out_by_a_thread_with_a_name(loop_that_ended, monkeypatch):
     read, _ = loop_that_ended
     was_polled = threading.Event()
+    names = set()
 
     def abandon_overdue_reads():
+        names.add(pathlib.Path("/proc/thread-self/comm").read_text().strip())
         was_polled.set()
         read.end()
 
     monkeypatch.setattr(_native, "abandon_overdue_reads", abandon_overdue_reads)
     assert was_polled.wait(DEADLINE_S)
     assert read.gone.wait(DEADLINE_S)
+    assert names == {"damacy-drain"}
 
 
 def test_many_loops_leak_no_descriptors(monkeypatch):

@@ -75,6 +75,12 @@ def test_a_thread_without_a_row_a_row_without_a_thread_and_an_empty_cell_are_fou
     assert len(check_threads.offences(table.replace(row, "| `damacy-free` | `WaveRunner` | | no thread |"))) == 1
 
 
+@pytest.mark.parametrize("start", ["threading.Thread(\n    target=run{})", "futures.ThreadPoolExecutor(4{}) as pool"])
+def test_a_thread_without_a_name_in_python_is_found(start):
+    assert check_threads.UNNAMED_IN_PYTHON.search(start.format(""))
+    assert not check_threads.UNNAMED_IN_PYTHON.search(start.format(', thread_name_prefix="damacy-walk"'))
+
+
 @pytest.mark.skipif(shutil.which(check_thread_safety.CLANG) is None, reason="clang 19 is not installed")
 def test_use_of_a_guarded_member_without_its_mutex_is_found(tmp_path):
     source = """#include "damacy/core/mutex.h"

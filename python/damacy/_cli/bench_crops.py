@@ -217,7 +217,7 @@ def _rate(setting: Setting, work: Callable[[int], int]) -> float:
         return total
 
     start = time.perf_counter()
-    with concurrent.futures.ThreadPoolExecutor(setting.threads) as pool:
+    with concurrent.futures.ThreadPoolExecutor(setting.threads, thread_name_prefix="damacy-bench") as pool:
         total = sum(task.result() for task in [pool.submit(loop) for _ in range(setting.threads)])
     return total / (time.perf_counter() - start)
 

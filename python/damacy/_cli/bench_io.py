@@ -82,7 +82,7 @@ def _rates(size: int, rounds: int, before: Callable[[], Any], *arms: Callable[[]
 def _plain_whole(fd: int, memory: Any, workers: int) -> None:
     each = -(-memory.size // workers // 4096) * 4096
     view = memoryview(memory)
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+    with concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="damacy-bench") as pool:
         for done in [pool.submit(os.preadv, fd, [view[k : k + each]], k) for k in range(0, memory.size, each)]:
             done.result()
 

@@ -125,7 +125,8 @@ def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = la
     starts = iter(range(0, verifier.places, step))
     done = 0
     waiting: set[concurrent.futures.Future[Any]] = set()
-    with concurrent.futures.ThreadPoolExecutor(threads) as pool, contextlib.ExitStack() as stack:
+    pool = concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="damacy-verify")
+    with pool, contextlib.ExitStack() as stack:
         # Registered before the first task: Ctrl-C may arrive while tasks are submitted, when a thread may already hang.
         stack.callback(lambda: [task.cancel() for task in waiting])
         stack.callback(verifier.stop)

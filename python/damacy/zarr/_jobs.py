@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import atexit
+import contextlib
 import itertools
 import operator
 import os
@@ -122,6 +123,7 @@ def _keep_until_ended(event_fd: Any, running: dict[int, Any]) -> None:
 def _wait_for_reads(event_fd: Any, running: dict[int, Any]) -> None:
     from damacy import _native
 
+    _name_this_thread(name="damacy-drain")
     poll = select.poll()
     poll.register(event_fd.fd, select.POLLIN)
     while running:
@@ -129,6 +131,12 @@ def _wait_for_reads(event_fd: Any, running: dict[int, Any]) -> None:
             _native.abandon_overdue_reads()
         for number in event_fd.take():
             running.pop(number, None)
+
+
+def _name_this_thread(name: str) -> None:
+    """As debuggers and /proc show it. `threading` did not start this thread, and would keep an entry for it."""
+    with contextlib.suppress(OSError), open("/proc/thread-self/comm", "w") as comm:
+        comm.write(name)
 
 
 def _stop_at_exit() -> None:
