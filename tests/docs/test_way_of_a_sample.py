@@ -1,39 +1,47 @@
-"""The way of a sample in ARCHITECTURE.md names units that exist, and its totals are those of its tables."""
+"""The ways of a sample and of a single read in ARCHITECTURE.md name units that exist, and their totals are those of
+their tables."""
 
 import pathlib
 import re
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECTION = (ROOT / "ARCHITECTURE.md").read_text().split("## The way of a sample", 1)[1].split("\n## ", 1)[0]
+PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 ROW = re.compile(r"^\| (\d+) \|([^|]*)\|[^|]*\|([^|]*)\|", re.M)
 TOTAL = re.compile(r"^On (the cores|a GPU): (\d+) units, (\d+) hand-overs\.", re.M)
 
 
-def ways() -> dict[str, tuple[int, int, list[tuple[int, list[str]]]]]:
+Ways = dict[str, tuple[int, int, list[tuple[int, list[str]]]]]
+
+
+@pytest.fixture(params=["a sample", "a single read"])
+def ways(request: pytest.FixtureRequest) -> Ways:
     """By place: the totals for units and hand-overs, and the units of each step."""
-    found = list(TOTAL.finditer(SECTION))
-    ends = [match.start() for match in found[1:]] + [len(SECTION)]
+    section = PAGE.split(f"## The way of {request.param}\n", 1)[1].split("\n## ", 1)[0]
+    found = list(TOTAL.finditer(section))
+    ends = [match.start() for match in found[1:]] + [len(section)]
     return {
         match[1]: (
             int(match[2]),
             int(match[3]),
-            [(int(row[1]), re.findall(r"`([^`]+)`", row[3])) for row in ROW.finditer(SECTION[match.end() : end])],
+            [(int(row[1]), re.findall(r"`([^`]+)`", row[3])) for row in ROW.finditer(section[match.end() : end])],
         )
         for match, end in zip(found, ends, strict=True)
     }
 
 
-def test_each_unit_exists() -> None:
-    named = {unit for _, _, steps in ways().values() for _, units in steps for unit in units}
+def test_each_unit_exists(ways: Ways) -> None:
+    named = {unit for _, _, steps in ways.values() for _, units in steps for unit in units}
     assert len(named) > 30
     assert sorted(unit for unit in named if not (ROOT / f"src/damacy/{unit}.h").is_file()) == []
 
 
-def test_the_totals_are_those_of_the_tables() -> None:
-    units, hand_overs, cores = ways()["the cores"]
+def test_the_totals_are_those_of_the_tables(ways: Ways) -> None:
+    units, hand_overs, cores = ways["the cores"]
     assert [step for step, _ in cores] == list(range(1, len(cores) + 1))
     assert (len({unit for _, of_step in cores for unit in of_step}), len(cores) - 1) == (units, hand_overs)
-    units, hand_overs, gpu = ways()["a GPU"]
+    units, hand_overs, gpu = ways["a GPU"]
     shared = cores[: gpu[0][0] - 1]
     assert [step for step, _ in gpu] == list(range(len(shared) + 1, len(shared) + len(gpu) + 1))
     assert len({unit for _, of_step in shared + gpu for unit in of_step}) == units
