@@ -30,7 +30,7 @@ class Pipeline:
     Push samples, pop batches, in the same order; `with` closes it. Any member may be called from any thread.
     """
 
-    __slots__ = ("__weakref__", "_config", "_native")
+    __slots__ = ("__weakref__", "_batch_type", "_config", "_native")
 
     _keeps_batches = False  # of Config.keep_bytes None: True chooses a size, False takes 0
 
@@ -40,6 +40,7 @@ class Pipeline:
         from damacy import _native
 
         self._config = config
+        self._batch_type: type[Batch] | None = None  # once a sample was accepted
         with log.drained():
             self._native = _native.Pipeline(_native_settings(config) | {"keeps_batches": self._keeps_batches})
         _warn_of_other_rank(self)
@@ -85,7 +86,9 @@ class Pipeline:
                 return batch
 
     def _empty_batch(self) -> Batch:
-        return NamedBatch._empty() if self._native.is_named else Batch._empty()
+        if self._batch_type is None and (is_named := self._native.is_named) is not None:
+            self._batch_type = NamedBatch if is_named else Batch
+        return (self._batch_type or Batch)._empty()
 
     def _deadline(self) -> float | None:
         timeout = self._config.pop_timeout_s

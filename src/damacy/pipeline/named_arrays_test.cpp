@@ -188,9 +188,9 @@ TEST_P(NamedArrays, take_their_names_and_extents_from_the_first_sample) {
   Sample uneven = sample(0, 0);
   uneven.parts[3].aabb[1].second = 21;
   EXPECT_EQ(refused(pipeline, uneven).reason, "extents");  // of its stack
-  EXPECT_FALSE(pipeline.is_named());
+  EXPECT_EQ(pipeline.is_named(), std::nullopt);
   pipeline.push({sample(3, 4)});
-  EXPECT_TRUE(pipeline.is_named());
+  EXPECT_EQ(pipeline.is_named(), true);
   const Batch batch = pipeline.pop();
   EXPECT_EQ(batch.names(), (std::vector<std::string>{"image", "label", "both"}));
   expect_box<float>(batch, "label", 0, 0, 3, 4);

@@ -44,9 +44,9 @@ std::string text_of(std::span<const std::string> names) {
 }  // namespace
 
 void refuse_names(std::span<const std::string> of_sample, std::span<const std::string> of_pipeline) {
-  throw Error(
-      Status::inval,
-      formatted("names: the sample has {}; this pipeline has {}", text_of(of_sample), text_of(of_pipeline)), "names");
+  throw Error(Status::inval,
+              formatted("names: the sample has {}; this pipeline has {}", text_of(of_sample), text_of(of_pipeline)),
+              "names");
 }
 
 std::vector<NamedParts> parts_by_name(const Sample& sample, std::span<const std::string> names) {

@@ -97,7 +97,7 @@ void Pipeline::stats_reset() {
 Explanation Pipeline::explain() const {
   return impl_->explain();
 }
-bool Pipeline::is_named() const {
+std::optional<bool> Pipeline::is_named() const {
   return impl_->is_named();
 }
 std::string Pipeline::device() const {

@@ -61,9 +61,9 @@ class Pipeline {
   bool pending() const;
   Stats stats() const;
   void stats_reset();
-  Explanation explain() const;  // since the start, or stats_reset()
-  bool is_named() const;        // batches have names; false before the first sample is accepted
-  std::string device() const;   // "cpu", or the device's index
+  Explanation explain() const;           // since the start, or stats_reset()
+  std::optional<bool> is_named() const;  // whether batches have names; empty before the first sample is accepted
+  std::string device() const;            // "cpu", or the device's index
   const Config& config() const noexcept;
 
  private:

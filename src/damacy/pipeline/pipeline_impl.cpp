@@ -352,10 +352,11 @@ Explanation PipelineImpl::explain() {
   return damacy::explain(config, seen);
 }
 
-bool PipelineImpl::is_named() {
+std::optional<bool> PipelineImpl::is_named() {
   check_not_forked();
   const Lock lock(wakeup->mutex);
-  return stream.layout() && stream.layout()->is_named();
+  if (!stream.layout()) return std::nullopt;
+  return stream.layout()->is_named();
 }
 
 std::string PipelineImpl::device() {

@@ -50,7 +50,7 @@ class PipelineImpl {
   void stats_reset();
   Explanation explain();
   std::string device();
-  bool is_named();
+  std::optional<bool> is_named();
 
   void check_not_forked() const;  // throws Error(shutdown)
   bool forked() const noexcept { return fork_epoch() != epoch; }

@@ -100,10 +100,9 @@ void PipelineImpl::pull(QueuedSource& source, std::int64_t room) const {
         return;
       }
       if (auto sample = source.samples->next()) {
-        if (source.directory != absolute_path(""))
-          for_uris(*sample, [&](std::string& uri) {
-            if (is_relative_path(uri)) uri.insert(0, source.directory);
-          });
+        for_uris(*sample, [&](std::string& uri) {
+          if (is_relative_path(uri) && source.directory != absolute_path("")) uri.insert(0, source.directory);
+        });
         source.pulled.push_back(std::move(*sample));
       } else {
         source.exhausted = true;
