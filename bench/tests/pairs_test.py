@@ -1,0 +1,22 @@
+"""The benchmark of pairs at a small size: all readers give the same batches."""
+
+import pytest
+
+from bench import pairs
+
+
+def test_all_readers_give_the_same_batches(tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    for name, value in {"SHAPE": (8, 64, 64), "CHUNKS": (4, 32, 32), "CROP": (4, 40, 40), "BATCHES": 3}.items():
+        monkeypatch.setattr(pairs, name, value)
+    result = pairs.measure(tmp_path, reps=1, threads=2)
+    assert len(result["gb_per_s"]) == 3 and all(len(rates) == 1 for rates in result["gb_per_s"].values())
+
+
+def test_readers_that_differ_are_an_error(tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    for name, value in {"SHAPE": (8, 64, 64), "CHUNKS": (4, 32, 32), "CROP": (4, 40, 40), "BATCHES": 3}.items():
+        monkeypatch.setattr(pairs, name, value)
+    monkeypatch.setattr(pairs, "in_step", lambda arrays, threads: iter([1.0, 2.0]))
+    with pytest.raises(RuntimeError, match="differ"):
+        pairs.measure(tmp_path, reps=1, threads=2)
