@@ -2,7 +2,7 @@
 //
 //   Pipeline   samples in, batches out, in order            pipeline/pipeline.h
 //   Config     the settings of a pipeline                   batch/config.h
-//   Sample     a box of an array; SampleSource              batch/sample.h
+//   Sample     a box of an array, or of each of several     batch/sample.h
 //   Batch      a finished batch, DLPack                     batch/batch.h
 //   Stats      what the stages did                          batch/stats.h
 //   ArrayInfo  what an array is, before streaming from it   zarr/array_info.h

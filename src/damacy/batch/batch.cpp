@@ -205,6 +205,12 @@ bool Batch::released() const {
   return !state_->loan;
 }
 
+void Batch::check_type(const BatchInfo& info, Dtype wanted) {
+  if (info.dtype == wanted) return;
+  throw Error(Status::dtype, formatted("the elements are {}, not {}", name_of(info.dtype), name_of(wanted)), "dtype")
+      .at_batch(info.batch_id, {});
+}
+
 std::span<const std::byte> Batch::bytes(std::optional<std::string_view> array) const {
   const auto held = state_->held();
   return state_->bytes(state_->info_of(array));

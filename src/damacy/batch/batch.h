@@ -39,6 +39,17 @@ struct DlDevice {
   friend bool operator==(const DlDevice&, const DlDevice&) = default;
 };
 
+// Elements of a host batch, row-major.
+template <class T>
+class BatchView : public std::span<const T> {
+ public:
+  BatchView(std::span<const T> elements, Dims shape) : std::span<const T>(elements), shape_(shape) {}
+  const Dims& shape() const noexcept { return shape_; }  // (samples, *extents)
+
+ private:
+  Dims shape_;
+};
+
 class Batch {
  public:
   struct NamedInfo {
@@ -67,6 +78,14 @@ class Batch {
 
   // The elements of an array, row-major, of a host batch. Valid until release.
   std::span<const std::byte> bytes(std::optional<std::string_view> array = {}) const;
+  // The same as elements. Error(dtype, "dtype"): they are of another type.
+  template <class T>
+    requires(kDtypeOf<T>.has_value())
+  BatchView<T> view(std::optional<std::string_view> array = {}) const {
+    const BatchInfo elements = info(array);
+    check_type(elements, *kDtypeOf<T>);
+    return {{reinterpret_cast<const T*>(bytes(array).data()), bytes(array).size() / sizeof(T)}, elements.shape};
+  }
 
   // Returns the slot as soon as no tensor uses it. `stream`: the slot's next writer waits for the work queued there so
   // far (CUDA only).
@@ -89,6 +108,8 @@ class Batch {
   DLManagedTensorVersioned* to_dlpack_versioned(const Export& how) const;
 
  private:
+  static void check_type(const BatchInfo& info, Dtype wanted);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -40,6 +40,32 @@ inline constexpr int kBatchDtypes = 13;
   return kBytes[static_cast<int>(type)];
 }
 
+// The type of C++'s own elements; not of 16-bit floats, which C++20 has not.
+template <class T>
+inline constexpr std::optional<Dtype> kDtypeOf = std::nullopt;
+template <>
+inline constexpr std::optional<Dtype> kDtypeOf<float> = Dtype::f32;
+template <>
+inline constexpr std::optional<Dtype> kDtypeOf<double> = Dtype::f64;
+template <>
+inline constexpr std::optional<Dtype> kDtypeOf<bool> = Dtype::boolean;
+template <>
+inline constexpr std::optional<Dtype> kDtypeOf<std::uint8_t> = Dtype::u8;
+template <>
+inline constexpr std::optional<Dtype> kDtypeOf<std::int8_t> = Dtype::i8;
+template <>
+inline constexpr std::optional<Dtype> kDtypeOf<std::uint16_t> = Dtype::u16;
+template <>
+inline constexpr std::optional<Dtype> kDtypeOf<std::int16_t> = Dtype::i16;
+template <>
+inline constexpr std::optional<Dtype> kDtypeOf<std::uint32_t> = Dtype::u32;
+template <>
+inline constexpr std::optional<Dtype> kDtypeOf<std::int32_t> = Dtype::i32;
+template <>
+inline constexpr std::optional<Dtype> kDtypeOf<std::uint64_t> = Dtype::u64;
+template <>
+inline constexpr std::optional<Dtype> kDtypeOf<std::int64_t> = Dtype::i64;
+
 // Bytes of the part that a byte swap reverses: half of a complex number, else the whole element.
 [[nodiscard]] constexpr std::size_t scalar_size_of(Dtype type) noexcept {
   return type == Dtype::complex64 || type == Dtype::complex128 ? size_of(type) / 2 : size_of(type);

@@ -62,10 +62,12 @@ class NamedArrays : public ::testing::TestWithParam<Engine> {
   template <class T>
   static void expect_box(const Batch& batch, const char* name, std::int64_t element, std::int64_t first,
                          std::int64_t row, std::int64_t column) {
-    const auto* const values = reinterpret_cast<const T*>(batch.bytes(name).data()) + element;
+    const auto values = batch.view<T>(name).subspan(static_cast<std::size_t>(element));
     for (std::int64_t i = 0; i < kHigh; ++i)
       for (std::int64_t j = 0; j < kWide; ++j)
-        ASSERT_EQ(values[i * kWide + j], static_cast<T>(first + (row + i) * kColumns + column + j)) << name;
+        ASSERT_EQ(values[static_cast<std::size_t>(i * kWide + j)],
+                  static_cast<T>(first + (row + i) * kColumns + column + j))
+            << name;
   }
   static void expect_row(const Batch& batch, std::int64_t index, const Sample& sample) {
     constexpr std::int64_t kBox = kHigh * kWide;
@@ -196,6 +198,9 @@ TEST_P(NamedArrays, take_their_names_and_extents_from_the_first_sample) {
   expect_box<float>(batch, "label", 0, 0, 3, 4);
   EXPECT_THROW(static_cast<void>(batch.info()), Error);
   EXPECT_THROW(static_cast<void>(batch.bytes("lable")), Error);
+  EXPECT_EQ(batch.view<float>("both").shape(), (Dims{1, 2, kHigh, kWide}));
+  EXPECT_EQ(batch.view<float>("both").size(), 2 * 180u);
+  EXPECT_THROW(static_cast<void>(batch.view<std::int32_t>("both")), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, NamedArrays,
