@@ -165,14 +165,15 @@ class PipelineImpl::Opening final : public BlockingCalls {
 // Opens those that are not in the catalog concurrently.
 PipelineImpl::OpenedByUri PipelineImpl::resolve(const QueuedSource& source) {
   if (source.pulled.empty()) return {};
+  std::vector<const std::string*> uris;
+  for (const Sample& sample : source.pulled) for_uris(sample, [&](const std::string& uri) { uris.push_back(&uri); });
   Lock lock(wakeup->mutex);
   if (closed) throw closed_error();
   const auto kept = production;  // close() may drop both meanwhile
   const auto kept_catalog = catalog;
   if (resolved.size() >= static_cast<std::size_t>(config.n_zarrs_meta_cache)) resolved.clear();
   std::size_t unknown = 0;
-  for (const Sample& sample : source.pulled)
-    for_uris(sample, [&](const std::string& uri) { unknown += resolved.insert(uri).second ? 1 : 0; });
+  for (const std::string* uri : uris) unknown += resolved.insert(*uri).second ? 1 : 0;
   lock.unlock();
   const auto opening = std::make_shared<Opening>(source, kept_catalog);
   kept->readers().run_blocking(opening, opening->size(), std::max<std::size_t>(unknown, 1),

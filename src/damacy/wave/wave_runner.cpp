@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
@@ -60,6 +61,21 @@ void wait_for_all(Stream& stream) noexcept {
   } catch (...) {  // the device is lost: it uses nothing
   }
 }
+
+// When a scope is left by an exception, what it enqueued has ended.
+class DrainsOnFailure {
+ public:
+  explicit DrainsOnFailure(Stream& stream) : stream_(stream) {}
+  DrainsOnFailure(const DrainsOnFailure&) = delete;
+  DrainsOnFailure& operator=(const DrainsOnFailure&) = delete;
+  ~DrainsOnFailure() {
+    if (std::uncaught_exceptions() > before_) wait_for_all(stream_);
+  }
+
+ private:
+  Stream& stream_;
+  const int before_ = std::uncaught_exceptions();
+};
 
 std::uint64_t address_of(const Destination& destination) {
   return reinterpret_cast<std::uint64_t>(destination.memory().data());
@@ -332,9 +348,11 @@ void WaveRunner::place_now(const PlacementList& all) {
   });
 }
 
+// Nobody else waits for these two, and the slot may be used again.
 void WaveRunner::fill_part(BatchJob& job, std::size_t part) {
   const ArrayMetadata& metadata = job.parts()[part].array->metadata();
   const Lock lock(repair_mutex_);
+  const DrainsOnFailure drains(*repair_);
   const std::span<std::byte> fill = repair_device_.bytes().subspan(kRepairImage, sizeof metadata.fill);
   std::memcpy(repair_pinned_.data() + kRepairImage, metadata.fill.data(), sizeof metadata.fill);
   for (const Event& last_use : job.claim()) repair_->wait(last_use);
@@ -350,6 +368,7 @@ void WaveRunner::fill_part(BatchJob& job, std::size_t part) {
 
 void WaveRunner::move_row(std::span<std::byte> to, std::span<const std::byte> from) {
   const Lock lock(repair_mutex_);
+  const DrainsOnFailure drains(*repair_);
   repair_->copy(to, from);
   repair_->record().wait();
 }
