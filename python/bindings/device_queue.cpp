@@ -190,7 +190,7 @@ void bind_device_queue(nb::module_& m) {
         "The queue of a CUDA device. Raises InvalidArgument if there is no such device.");
   m.def("new_device_queue", &new_queue, nb::arg("device"), nb::call_guard<GilRelease>(),
         "A new queue of its own, which lives as long as the returned object.");
-  nb::class_<DeviceReads>(m, "DeviceReads");
+  nb::class_<DeviceReads>(m, "DeviceReads");  // NOLINT(bugprone-unused-raii): registers the class
   m.def(
       "device_reads", [](int device) { return all_reads().get(device); }, nb::arg("device"),
       nb::call_guard<GilRelease>(),

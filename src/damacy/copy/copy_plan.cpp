@@ -39,7 +39,7 @@ bool is_signed(Dtype type) {
 }
 
 void check_slot(const Slot& slot, std::size_t index) {
-  const auto refuse = [&](std::string why) {
+  const auto refuse = [&](const std::string& why) {
     throw Error(Status::inval, formatted("slot {}: {}", index, why), "bounds");
   };
   if (slot.shape.size() > kMaxRank || slot.shape.size() != slot.strides.size())

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "damacy/copy/copy_plan.h"
 #include "damacy/copy/detail/execute.h"
@@ -214,9 +215,10 @@ void run(const Plan& plan, std::span<const std::uint64_t> bases, unsigned thread
 }
 
 void enqueue(Stream& stream, int device, std::shared_ptr<const Plan> plan, Bases bases) {
-  stream.enqueue(
-      {[plan, bases] { run(*plan, *bases); },
-       [plan, bases, device](std::uint64_t handle) { return launch_copies(*plan, *bases, device, handle); }});
+  stream.enqueue({[plan, bases] { run(*plan, *bases); },
+                  [plan = std::move(plan), bases = std::move(bases), device](std::uint64_t handle) {
+                    return launch_copies(*plan, *bases, device, handle);
+                  }});
 }
 
 }  // namespace damacy::copy

@@ -52,8 +52,8 @@ template <class... Parts>
 class Format {
  public:
   template <std::size_t N>
-  DAMACY_CONSTEVAL Format(const char (&literal)[N])
-      : literal_(literal, N - 1) {  // NOLINT: implicit, as callers pass literals
+  DAMACY_CONSTEVAL Format(const char (&literal)[N])  // NOLINT(google-explicit-constructor): callers pass literals
+      : literal_(literal, N - 1) {
     if (count_placeholders(literal_) != sizeof...(Parts)) throw std::logic_error("placeholders and values differ");
   }
   std::string_view literal() const noexcept { return literal_; }

@@ -70,8 +70,7 @@ class Planner {
  public:
   Planner(const PlannedPart& part, ReadPlan& out) : part_(part), out_(out) {}
 
-  void add_portion(Catalog& catalog, BatchPlan plan) {
-    const PlannedChunks chunks(part_, std::move(plan), catalog);
+  void add_portion(const PlannedChunks& chunks) {
     for (std::size_t c = 0; c < chunks.plan().chunks.size(); ++c) count(chunks, c);
     const ChunkReads reads = find_reads(chunks);
     for (const ChunkRun& run : reads.runs) add_run(chunks, run);
@@ -148,7 +147,7 @@ ReadPlan plan_reads(const Sample& sample) {
   const std::vector parts{admitted};
   const std::uint32_t portions = count_portions(parts, Limits::chunk_records_planned);
   for (std::uint32_t portion = 0; portion < portions; ++portion)
-    planner.add_portion(catalog, plan_batch(parts, portion, portions));
+    planner.add_portion({admitted, plan_batch(parts, portion, portions), catalog});
   planner.finish();
   return out;
 }

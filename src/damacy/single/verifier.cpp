@@ -161,7 +161,8 @@ Verifier::Verifier(const std::string& uri, StorageWaiting waiting) : Verifier(ur
 Verifier::Verifier(const std::string& uri, Catalog::MakeStore make_store, StorageWaiting waiting)
     : waiting_(std::move(waiting)) {
   try {
-    array_ = storage_result([uri, make_store] { return std::make_shared<StoredArray>(uri, make_store); }, waiting_);
+    array_ = storage_result(
+        [uri, make_store = std::move(make_store)] { return std::make_shared<StoredArray>(uri, make_store); }, waiting_);
   } catch (Error& error) {
     throw error.at_uri(uri);
   }

@@ -204,6 +204,7 @@ class ThreadEngine final : public Engine {
       const Error failure = current_error();
       return request->complete(0, Part{}, &failure);
     }
+    // NOLINTNEXTLINE(bugprone-use-after-move): moved only without a refusal
     if (refusal != nullptr) return request->complete(0, Part{}, refusal);
     if (wake) shared_->changed.notify_one();
   }

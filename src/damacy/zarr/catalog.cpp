@@ -54,7 +54,8 @@ std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object>
     IndexEntry entry;
   };
   auto held = std::make_shared<Held>();
-  held->shard = {std::move(key), entry->read.decoded ? entry->read.decoded : std::move(object), index};
+  held->shard = {std::move(key), entry->read.decoded, index};
+  if (!held->shard.object) held->shard.object = std::move(object);
   held->entry = std::move(entry);
   const Shard* const shard = &held->shard;
   return {std::move(held), shard};
