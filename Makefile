@@ -161,7 +161,7 @@ coverage: extension  ## test coverage of C++ and Python, by layer, into bench/re
 FUZZ_SECONDS ?= 20
 
 .PHONY: check
-check: format-check layers thread-safety workflows types stubs-check asan tsan fuzz  ## everything a reviewer would run: format, layers, types, stubs, sanitizers, fuzz
+check: format-check layers thread-safety tidy workflows types stubs-check asan tsan fuzz  ## everything a reviewer would run: format, layers, clang-tidy, types, stubs, sanitizers, fuzz
 
 .PHONY: check-quick
 check-quick: format-check layers workflows types stubs-check asan  ## the part of check that CI can afford
@@ -195,6 +195,11 @@ workflows: $(INSTALLED)  ## each step of hosted CI is a make target; runs action
 thread-safety: build/host/build.ninja  ## clang: guarded members are used only with their mutex held
 	$(call need_apt,clang-19)
 	$(PY) tools/check_thread_safety.py build/host
+
+.PHONY: tidy
+tidy: build/host/build.ninja  ## clang-tidy with the checks of .clang-tidy; takes minutes
+	$(call need_apt,clang-tidy-19)
+	$(PY) tools/check_tidy.py build/host
 
 .PHONY: types
 types: $(INSTALLED)  ## mypy, strict, on the package; mypy and pyright, strict, on the README's programs and the examples

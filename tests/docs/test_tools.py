@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import check_layers  # noqa: E402
 import check_thread_safety  # noqa: E402
 import check_threads  # noqa: E402
+import check_tidy  # noqa: E402
 import plant_faults  # noqa: E402
 import plant_halo_faults  # noqa: E402
 from planting import ROOT, Fault  # noqa: E402
@@ -95,3 +96,21 @@ def test_use_of_a_guarded_member_without_its_mutex_is_found(tmp_path):
     assert check_thread_safety.complaints(path, flags, tmp_path) == ""
     path.write_text(source.format(lock=""))
     assert "requires holding mutex 'mutex'" in check_thread_safety.complaints(path, flags, tmp_path)
+
+
+@pytest.mark.skipif(shutil.which(check_tidy.TIDY) is None, reason="clang-tidy 19 is not installed")
+def test_use_of_a_moved_object_is_found(tmp_path):
+    source = """#include <string>
+        #include <utility>
+        std::string twice() {{
+          std::string text = "once";
+          std::string both = {first};
+          both += text;
+          return both;
+        }}"""
+    path = tmp_path / "twice.cpp"
+    path.write_text(source.format(first="text"))
+    assert check_tidy.findings(path, ["-std=c++20"], tmp_path) == []
+    path.write_text(source.format(first="std::move(text)"))
+    (found,) = check_tidy.findings(path, ["-std=c++20"], tmp_path)
+    assert "'text' used after it was moved" in found
