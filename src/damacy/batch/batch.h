@@ -43,7 +43,7 @@ struct DlDevice {
 template <class T>
 class BatchView : public std::span<const T> {
  public:
-  BatchView(std::span<const T> elements, Dims shape) : std::span<const T>(elements), shape_(shape) {}
+  BatchView(std::span<const T> elements, const Dims& shape) : std::span<const T>(elements), shape_(shape) {}
   const Dims& shape() const noexcept { return shape_; }  // (samples, *extents)
 
  private:
