@@ -161,6 +161,66 @@ def test_samplers_crop_all_arrays_at_the_place_of_one(pair):
     assert pickle.loads(pickle.dumps(crops)).sample(0, 7) == crops.sample(0, 7)
 
 
+@pytest.fixture
+def with_axes(tmp_path):
+    """Arrays whose axes have names; the label lacks the channels, the mask lacks them and z."""
+    import zarr
+
+    for name, shape, axes in (
+        ("image", (2, 6, 40, 64), "czyx"),
+        ("label", (6, 40, 64), "zyx"),
+        ("mask", (40, 64), "yx"),
+        ("turned", (64, 40), "xy"),
+    ):
+        array = {"shape": shape, "chunks": shape, "dtype": "u1", "dimension_names": list(axes)}
+        zarr.create_array(tmp_path / "axes" / f"{name}.zarr", **array)
+    return tmp_path / "axes"
+
+
+def test_extents_by_axis_name_leave_other_axes_whole(with_axes):
+    arrays = {name: with_axes / f"{name}.zarr" for name in ("image", "label", "mask", "turned")}
+    crops = RandomCrops(arrays, {"x": 16, "y": 8}, length=30, seed=3)
+    alone = RandomCrops([arrays["mask"]], (8, 16), length=30, seed=3)
+    for k in range(30):
+        boxes = {name: box for name, ((_, box),) in crops.sample(0, k).arrays.items()}
+        y, x = alone.sample(0, k).aabb
+        assert boxes == {
+            "image": ((0, 2), (0, 6), y, x), "label": ((0, 6), y, x), "mask": (y, x), "turned": (x, y)
+        }  # fmt: skip
+    deep = RandomCrops(arrays, {"z": 3, "y": 8, "x": 16}, length=30, seed=3)
+    same = RandomCrops([arrays["label"]], (3, 8, 16), length=30, seed=3)
+    for k in range(30):
+        drawn = deep.sample(0, k).arrays
+        assert drawn["image"][0][1][1:] == drawn["label"][0][1] == same.sample(0, k).aabb
+        assert drawn["mask"][0][1] == same.sample(0, k).aabb[1:]
+    assert repr(deep).startswith("<damacy.samplers.RandomCrops of (3, 8, 16) in 1 sample of 'image' and 'label' and")
+    # An axis between whole ones draws with the number that it has in any array.
+    middle = RandomCrops([arrays["image"]], {"y": 8}, length=30, seed=3)
+    assert all(middle.sample(0, k).aabb[2] == alone.sample(0, k).aabb[0] for k in range(30))
+    one = middle.sample(0, 0)
+    assert one.aabb[3] == (0, 64) and one == Sample(one.uri, one.aabb)
+    grid = SlidingGrid(arrays, {"y": 8, "x": 16})
+    assert len(grid) == 5 * 4 and grid.sample(0, 1).arrays["turned"][0][1] == ((16, 32), (0, 8))
+
+
+def test_extents_by_axis_name_that_do_not_fit_are_refused(with_axes, pair):
+    image, mask, turned = (with_axes / f"{name}.zarr" for name in ("image", "mask", "turned"))
+    with pytest.raises(ValueError, match=r"extents: no axis 'q'; .*image.zarr has 'c', 'z', 'y', 'x'"):
+        RandomCrops(image, {"q": 1}, length=1)
+    with pytest.raises(ValueError, match="the axes of the array have no names"):
+        RandomCrops(pair / "image.zarr", {"y": 1}, length=1)
+    with pytest.raises(ValueError, match="no axis 'z'; .*mask.zarr has 'y', 'x'"):
+        RandomCrops({"mask": mask, "image": image}, {"z": 1}, length=1)  # the first one lacks it
+    with pytest.raises(ValueError, match="in different orders"):
+        RandomCrops([mask, turned], {"y": 1, "x": 1}, length=1)
+    with pytest.raises(ValueError, match="give uris, not a mapping to shapes"):
+        RandomCrops({"a.zarr": (4, 4)}, {"y": 1}, length=1)
+    with pytest.raises(ValueError, match=r"extents\['y'\] must be >= 1"):
+        RandomCrops(image, {"y": 0}, length=1)
+    with pytest.raises(ValueError, match="axis 0 has 40 elements, a crop needs 41"):
+        RandomCrops(image, {"y": 41}, length=1)
+
+
 def test_samplers_refuse_arrays_that_do_not_fit_together(pair):
     image, label, small = (pair / f"{name}.zarr" for name in ("image", "label", "small"))
     with pytest.raises(ValueError, match=r"axis -1 of 'label' has 32 elements, that of 'image' 64"):

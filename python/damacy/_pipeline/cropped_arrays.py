@@ -1,0 +1,229 @@
+"""What samplers crop: the arrays of each sample, the cropped axes, and their sizes. Opens arrays whose shapes were not
+given; draws nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from damacy._core.integers import as_int
+from damacy._pipeline.array_spec import check_name
+from damacy._pipeline.opened_arrays import opened
+from damacy._pipeline.sample import Sample, made_named_sample, made_sample, uri_text
+from damacy.typing import Source
+
+# A mapping from arrays to their shapes, a list of arrays, or one array. For samples of several arrays a mapping from
+# name to the arrays of all samples, or a list of mappings from name to the array of one sample.
+Arrays = (
+    Mapping[Any, Sequence[int]]
+    | Mapping[str, Iterable[Source] | Source]
+    | Iterable[Source | Mapping[str, Source]]
+    | Source
+)
+# One number an axis, for the last axes; or for each name of an axis.
+Extents = Sequence[int] | Mapping[str, int]
+
+Box = tuple[tuple[int, int], ...]
+# How an array's box is made of the crop's: for each of its axes the number of the crop's axis, or the whole axis.
+Axes = tuple[int | tuple[int, int], ...]
+# What a crop is cut from: a uri whose axes are those of the crop; or for each array its name, its uri and its axes.
+Origin = str | tuple[tuple[str, str, Axes], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cropped:
+    """What a sampler crops."""
+
+    extents: tuple[int, ...]
+    """Of a crop, in the order of the axes of the (first) array."""
+    from_last: tuple[int, ...]
+    """For each axis of the crop its place in that array, counted from the last one, which is 1."""
+    sizes: dict[Origin, tuple[int, ...]]
+    """Of the cropped axes of each origin, in the given order."""
+
+
+def cropped(arrays: Any, extents: Extents) -> Cropped:
+    """What is cropped, and how large it is. `ValueError` if arrays and extents do not fit."""
+    if isinstance(extents, Mapping):
+        found = _by_axis_name(arrays, {axis: positive(n, f"extents[{axis!r}]") for axis, n in extents.items()})
+    else:
+        numbers = tuple(positive(extent, f"extents[{k}]") for k, extent in enumerate(extents))
+        sizes = _named_sizes(arrays, len(numbers)) if _is_named(arrays) else _sizes_by_uri(arrays, len(numbers))
+        found = Cropped(numbers, tuple(range(len(numbers), 0, -1)), sizes)
+    if not found.sizes:
+        raise ValueError("arrays must name at least one array")
+    for origin, available in found.sizes.items():
+        uri = origin if isinstance(origin, str) else origin[0][1]
+        for k, (size, extent) in enumerate(zip(available, found.extents)):
+            if extent > size:
+                raise ValueError(f"{uri}: axis {k} has {size} elements, a crop needs {extent}")
+    return found
+
+
+def sample_of(origin: Origin, box: Box, row_key: tuple[int, int]) -> Sample:
+    """The sample of a crop."""
+    if isinstance(origin, str):
+        return made_sample(origin, box, row_key)
+    boxes = (
+        (name, (uri, tuple(box[axis] if isinstance(axis, int) else axis for axis in axes)))
+        for name, uri, axes in origin
+    )
+    if origin[0][0] == "":
+        return made_sample(*next(boxes)[1], row_key)
+    return made_named_sample(boxes, row_key)
+
+
+def counted(origins: Iterable[Origin]) -> str:
+    """ "1 array", "3 arrays", "2 samples of 'image' and 'label'"."""
+    all_of_them = list(origins)
+    first, s = all_of_them[0], "" if len(all_of_them) == 1 else "s"
+    if isinstance(first, str) or first[0][0] == "":
+        return f"{len(all_of_them)} array{s}"
+    return f"{len(all_of_them)} sample{s} of {' and '.join(repr(name) for name, _, _ in first)}"
+
+
+def positive(value: int, name: str) -> int:
+    """An integer of 1 or more; `ValueError` for others."""
+    number = as_int(value, name)
+    if number < 1:
+        raise ValueError(f"{name} must be >= 1 (got {number})")
+    return number
+
+
+def _sizes_by_uri(arrays: Any, axes: int) -> dict[Origin, tuple[int, ...]]:
+    sources = [arrays] if _is_source(arrays) else arrays
+    found: dict[Origin, tuple[int, ...]]
+    if isinstance(sources, Mapping):
+        found = {uri_text(uri): tuple(as_int(size, "shape") for size in shape) for uri, shape in sources.items()}
+    else:
+        found = {text: _look(text).shape for text in map(uri_text, sources)}
+    for uri, shape in found.items():
+        if len(shape) != axes:
+            raise ValueError(f"{uri}: the array has {len(shape)} axes, extents has {axes}")
+    return found
+
+
+def _is_source(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike)) or opened(value) is not None
+
+
+def _look(uri: str) -> Any:
+    from damacy._pipeline.opening import open as look
+
+    return look(uri)
+
+
+def _is_named(arrays: Any) -> bool:
+    """Whether samples have several arrays: a mapping to arrays, not to shapes, or a list of mappings."""
+    if _is_source(arrays):
+        return False
+    if isinstance(arrays, Mapping):
+        return any(_is_source(value) or not all(map(_is_number, value)) for value in arrays.values())
+    return isinstance(arrays, (list, tuple)) and len(arrays) > 0 and isinstance(arrays[0], Mapping)
+
+
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "__index__")
+
+
+def _by_sample(arrays: Any) -> list[dict[str, str]]:
+    """For each sample its uris by name. One array of a name stands for every sample."""
+    if isinstance(arrays, Mapping):
+        lists = {name: [source] if _is_source(source) else list(source) for name, source in arrays.items()}
+        most = max(map(len, lists.values()))
+        for name, sources in lists.items():
+            if len(sources) not in (1, most):
+                raise ValueError(f"arrays[{name!r}] has {len(sources)} arrays, another name has {most}")
+        samples = [{name: sources[k % len(sources)] for name, sources in lists.items()} for k in range(most)]
+    else:
+        samples = list(arrays)
+    for sample in samples:
+        for name in sample:
+            check_name(name)
+    return [{name: uri_text(source) for name, source in sample.items()} for sample in samples]
+
+
+def _named_sizes(arrays: Any, axes: int) -> dict[Origin, tuple[int, ...]]:
+    """By numbers of axes, counted from the last one."""
+    found: dict[Origin, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}  # each array is looked at once
+    for uris in _by_sample(arrays):
+        for uri in uris.values():
+            if uri not in shapes:
+                shapes[uri] = _look(uri).shape
+            if len(shapes[uri]) < axes:
+                raise ValueError(f"{uri}: the array has {len(shapes[uri])} axes, extents has {axes}")
+        origin = tuple((name, uri, (*_whole(shapes[uri], axes), *range(axes))) for name, uri in uris.items())
+        last = {
+            uri: {k - axes: size for k, size in enumerate(shapes[uri][len(shapes[uri]) - axes :])}
+            for uri in uris.values()
+        }
+        found[origin] = _equal_sizes(uris, last)
+    return found
+
+
+def _whole(shape: tuple[int, ...], axes: int) -> Box:
+    """The axes before the last `axes`."""
+    return tuple((0, size) for size in shape[: len(shape) - axes])
+
+
+def _by_axis_name(arrays: Any, extents: dict[str, int]) -> Cropped:
+    """Axes that are not in `extents` are whole. The first array of a sample must have all that are in it."""
+    if isinstance(arrays, Mapping) and not _is_named(arrays):
+        raise ValueError("extents by axis name need the names of the arrays' axes: give uris, not a mapping to shapes")
+    if _is_named(arrays):
+        samples = _by_sample(arrays)
+    else:
+        samples = [{"": uri_text(source)} for source in ([arrays] if _is_source(arrays) else arrays)]
+    looks: dict[str, Any] = {}
+    places: set[tuple[tuple[str, int], ...]] = set()
+    sizes: dict[Origin, tuple[int, ...]] = {}
+    for uris in samples:
+        for uri in uris.values():
+            if uri not in looks:
+                looks[uri] = _look(uri)
+                _check_dims(uri, looks[uri].dims)
+        first = looks[next(iter(uris.values()))]
+        for axis in extents:
+            if axis not in first.dims:
+                raise ValueError(f"extents: no axis {axis!r}; {first.uri} has {', '.join(map(repr, first.dims))}")
+        order = [axis for axis in first.dims if axis in extents]
+        places.add(tuple((axis, len(first.dims) - first.dims.index(axis)) for axis in order))
+        origin = tuple((name, uri, _axes_of(looks[uri], order)) for name, uri in uris.items())
+        sizes[origin] = _equal_sizes(
+            uris,
+            {
+                uri: {axis: size for axis, size in zip(looks[uri].dims, looks[uri].shape) if axis in extents}
+                for uri in uris.values()
+            },
+        )
+    if len(places) > 1:
+        raise ValueError("extents by axis name: the arrays have their axes in different orders")
+    (place,) = places or {()}
+    return Cropped(tuple(extents[axis] for axis, _ in place), tuple(from_last for _, from_last in place), sizes)
+
+
+def _check_dims(uri: str, dims: tuple[str | None, ...]) -> None:
+    if None in dims or len(set(dims)) < len(dims):
+        raise ValueError(f"{uri}: the axes of the array have no names, or the same ones: give extents as a sequence")
+
+
+def _axes_of(look: Any, order: list[str]) -> Axes:
+    return tuple(
+        order.index(axis) if axis in order else (0, size) for axis, size in zip(look.dims, look.shape, strict=True)
+    )
+
+
+def _equal_sizes(uris: Mapping[str, str], sizes: Mapping[str, Mapping[Any, int]]) -> tuple[int, ...]:
+    """The sizes of the cropped axes of the first array, which the others have too, as far as they have these axes."""
+    (first, uri), *others = uris.items()
+    for name, other in others:
+        for axis, size in sizes[other].items():
+            if axis in sizes[uri] and size != sizes[uri][axis]:
+                raise ValueError(
+                    f"{other}: axis {axis!r} of {name!r} has {size} elements, that of {first!r} {sizes[uri][axis]}: "
+                    "the cropped axes of one sample's arrays must have equal sizes"
+                )
+    return tuple(sizes[uri].values())
