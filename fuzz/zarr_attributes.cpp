@@ -54,8 +54,11 @@ std::string attributes(Choices& in) {
 
 void check(const ArrayAttributes& found, const ElementFacts& facts) {
   require(found.dims.empty() || found.dims.size() == facts.rank, "a name an axis");
-  require(!found.cf || found.cf_problem.empty(), "either attributes or a problem");
-  require(facts.dtype || (!found.cf && found.cf_problem.empty()), "nothing of unknown elements");
+  require(!found.cf || !found.cf_error, "either attributes or a problem");
+  require(facts.dtype || (!found.cf && !found.cf_error), "nothing of unknown elements");
+  if (found.cf_error) fuzz::check_error(*found.cf_error);
+  const auto channel = found.channel_axis();
+  require(!channel || *channel < facts.rank, "the channel axis is an axis");
   if (!found.cf) return;
   require(!found.cf->empty(), "something is said");
   require(!found.cf->scale_factor || (std::isfinite(*found.cf->scale_factor) && *found.cf->scale_factor != 0), "scale");

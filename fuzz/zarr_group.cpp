@@ -10,6 +10,7 @@ void check_group(const GroupMetadata& group) {
   fuzz::require(group.has_multiscales == !group.level_paths.empty(), "an image has levels");
   fuzz::require(group.has_multiscales == (group.multiscales_count > 0), "an image is counted");
   fuzz::require(!group.consolidated_malformed || group.consolidated_arrays.empty(), "nothing of a malformed map");
+  fuzz::require(group.axes.size() == group.axis_types.size(), "a type an axis");
   for (const std::string& path : group.level_paths) {
     const std::string framed = text("/", path, "/");
     fuzz::require(!path.empty() && path.find('\0') == path.npos, "a path");

@@ -30,8 +30,8 @@ inline void check_error(const Error& e) {
   static const std::set<std::string, std::less<>> kUnsupported = {
       "unknown-member", "storage-transformers", "chunk-grid",  "chunk-key-encoding", "data-type",
       "codec",          "codec-option",         "index-codecs"};
-  static const std::set<std::string, std::less<>> kWrong = {"json",        "duplicate-key", "metadata",
-                                                            "codec-chain", "fill-value",    "shard-index"};
+  static const std::set<std::string, std::less<>> kWrong = {"json",       "duplicate-key", "metadata", "codec-chain",
+                                                            "fill-value", "shard-index",   "cf"};
   const std::string& reason = e.where().reason;
   if (e.kind() == ErrorKind::unsupported_format)
     require(e.status() == Status::decode && kUnsupported.contains(reason), "an unsupported reason");

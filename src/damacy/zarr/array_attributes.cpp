@@ -1,7 +1,6 @@
 #include "damacy/zarr/array_attributes.h"
 
 #include "damacy/core/limits.h"
-#include "damacy/core/text.h"
 #include "damacy/zarr/detail/cf_attributes.h"
 #include "damacy/zarr/detail/document.h"
 
@@ -28,11 +27,25 @@ void parse_cf_into(const Value& attributes, const ElementFacts& facts, int zarr_
     CfAttributes cf = parse_cf(attributes, *facts.dtype, zarr_format, facts.fill);
     if (!cf.empty()) out.cf = std::move(cf);
   } catch (const Error& e) {
-    out.cf_problem = text(e.where().pointer, ": ", e.message());
+    out.cf_error = e;
   }
 }
 
 }  // namespace
+
+CfAttributes ArrayAttributes::usable_cf() const {
+  if (cf_error) throw Error(*cf_error);
+  return cf.value_or(CfAttributes());
+}
+
+std::optional<std::size_t> ArrayAttributes::channel_axis() const {
+  for (std::size_t axis = 0; axis < axis_types.size(); ++axis)
+    if (axis_types[axis] == "channel") return axis;
+  for (std::size_t axis = 0; axis < dims.size(); ++axis)
+    for (const std::string_view name : {"c", "channel", "band", "variable"})
+      if (dims[axis] == name) return axis;
+  return std::nullopt;
+}
 
 ArrayAttributes parse_v3_attributes(std::string_view document, const ElementFacts& facts) {
   check_document_size(document, Limits::array_document_bytes);

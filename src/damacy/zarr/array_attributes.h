@@ -7,14 +7,21 @@
 #include <vector>
 
 #include "damacy/core/dtype.h"
+#include "damacy/core/error.h"
 #include "damacy/zarr/attribute_values.h"
 
 namespace damacy {
 
 struct ArrayAttributes {
   DimensionNames dims;             // one an axis; empty: none are named
-  std::optional<CfAttributes> cf;  // empty: nothing of it, or `cf_problem`
-  std::string cf_problem;          // why attributes of CF cannot be used
+  DimensionNames axis_types;       // of an NGFF image's axes, one an axis; empty: unknown
+  std::optional<CfAttributes> cf;  // empty: nothing of it, or `cf_error`
+  std::optional<Error> cf_error;   // Error(decode, "cf") with the pointer: attributes of CF that cannot be used
+
+  // The packing, with neutral values if there is none. Throws `cf_error`.
+  [[nodiscard]] CfAttributes usable_cf() const;
+  // The NGFF axis of type "channel", else the axis named c, channel, band or variable; empty: there is none.
+  [[nodiscard]] std::optional<std::size_t> channel_axis() const;
 };
 
 // What the elements are, as far as it is known.

@@ -7,9 +7,11 @@
 
 #include "damacy/core/text.h"
 #include "damacy/store/memory_store.h"
+#include "damacy/zarr/array.h"
 #include "damacy/zarr/array_info.h"
 #include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/metadata.h"
+#include "damacy/zarr/stored_attributes.h"
 
 namespace damacy {
 namespace {
@@ -32,6 +34,13 @@ std::vector<T> missing_of(const ArrayAttributes& attributes) {
   std::vector<T> values;
   for (const FillBytes& bytes : attributes.cf->missing) values.push_back(value_of<T>(bytes));
   return values;
+}
+
+std::string problem_of(const ArrayAttributes& attributes) {
+  if (!attributes.cf_error) return "";
+  EXPECT_EQ(attributes.cf_error->status(), Status::decode);
+  EXPECT_EQ(attributes.cf_error->where().reason, "cf");
+  return text(attributes.cf_error->where().pointer, ": ", attributes.cf_error->message());
 }
 
 TEST(ArrayAttributes, names_of_dimensions_come_from_the_document_before_the_attribute) {
@@ -72,7 +81,7 @@ TEST(ArrayAttributes, a_fill_value_in_base64_is_a_double) {
   EXPECT_EQ(missing_of<float>(v3(R"({"_FillValue":"AAAAAICHw8A="})", Dtype::f32)), std::vector<float>{-9999});
   EXPECT_EQ(missing_of<double>(v3(R"({"_FillValue":"AQAAAAAAAAA="})", Dtype::f64)), std::vector<double>{5e-324});
   for (const char* wrong : {"AAAAAICHw8A", "AAAAAICHw8=A", "AAAA*ICHw8A=", "AAAAAICHw8B=", "", "12"})
-    EXPECT_NE(v3(text(R"({"_FillValue":")", wrong, "\"}"), Dtype::f32).cf_problem, "") << wrong;
+    EXPECT_NE(problem_of(v3(text(R"({"_FillValue":")", wrong, "\"}"), Dtype::f32)), "") << wrong;
 }
 
 TEST(ArrayAttributes, unsigned_reads_the_fill_value_as_signed_and_missing_values_as_they_are_read) {
@@ -95,15 +104,15 @@ TEST(ArrayAttributes, in_v2_the_fill_value_takes_the_place_of_the_attribute) {
 }
 
 TEST(ArrayAttributes, what_cannot_be_used_is_named_with_its_pointer) {
-  EXPECT_EQ(v3(R"({"scale_factor":"a"})").cf_problem,
+  EXPECT_EQ(problem_of(v3(R"({"scale_factor":"a"})")),
             R"(/attributes/scale_factor: expected a finite number other than 0 (got "a"))");
-  EXPECT_EQ(v3(R"({"scale_factor":0})").cf_problem,
+  EXPECT_EQ(problem_of(v3(R"({"scale_factor":0})")),
             "/attributes/scale_factor: expected a finite number other than 0 (got 0)");
-  EXPECT_EQ(v3(R"({"add_offset":[1,2]})").cf_problem, "/attributes/add_offset: expected a finite number (got a list)");
-  EXPECT_EQ(v3(R"({"add_offset":NaN})").cf_problem, "/attributes/add_offset: expected a finite number (got NaN)");
-  EXPECT_EQ(v3(R"({"_Unsigned":true})").cf_problem,
+  EXPECT_EQ(problem_of(v3(R"({"add_offset":[1,2]})")), "/attributes/add_offset: expected a finite number (got a list)");
+  EXPECT_EQ(problem_of(v3(R"({"add_offset":NaN})")), "/attributes/add_offset: expected a finite number (got NaN)");
+  EXPECT_EQ(problem_of(v3(R"({"_Unsigned":true})")),
             R"(/attributes/_Unsigned: expected "true" or "false" (got a boolean))");
-  EXPECT_EQ(v3(R"({"missing_value":[1,null]})").cf_problem,
+  EXPECT_EQ(problem_of(v3(R"({"missing_value":[1,null]})")),
             "/attributes/missing_value/1: expected a number, a list of numbers, NaN, Infinity or -Infinity (got null)");
 }
 
@@ -115,7 +124,7 @@ TEST(ArrayAttributes, at_most_16_values_are_missing) {
   };
   EXPECT_EQ(with(15).cf->missing.size(), 15u);
   EXPECT_EQ(with(16).cf->missing.size(), 16u);
-  EXPECT_EQ(with(17).cf_problem, "/attributes/missing_value/16: expected at most 16 missing values (got 16)");
+  EXPECT_EQ(problem_of(with(17)), "/attributes/missing_value/16: expected at most 16 missing values (got 16)");
 }
 
 TEST(ArrayAttributes, members_that_occur_twice_are_of_no_concern) {
@@ -134,10 +143,22 @@ TEST(ArrayAttributes, a_packed_array_says_so_when_it_is_parsed) {
   EXPECT_EQ(packed_by("null"), "");
 }
 
-ArrayInfo info_of(std::initializer_list<std::pair<const char*, std::string>> documents) {
+TEST(ArrayAttributes, that_can_be_used_have_neutral_values_where_there_are_none) {
+  EXPECT_TRUE(v3("{}").usable_cf().empty());
+  EXPECT_EQ(v3(R"({"scale_factor":2})").usable_cf().scale_factor, 2.0);
+  EXPECT_THROW((void)v3(R"({"scale_factor":"a"})").usable_cf(), Error);
+}
+
+using Documents = std::initializer_list<std::pair<const char*, std::string>>;
+
+std::shared_ptr<MemoryStore> store_of(Documents documents) {
   auto store = std::make_shared<MemoryStore>("a.zarr");
   for (const auto& [key, document] : documents) store->put(key, document);
-  return array_info("a.zarr", store);
+  return store;
+}
+
+ArrayInfo info_of(Documents documents) {
+  return array_info("a.zarr", store_of(documents));
 }
 
 TEST(ArrayAttributes, axes_of_an_image_name_the_dimensions) {
@@ -154,6 +175,60 @@ TEST(ArrayAttributes, axes_of_an_image_name_the_dimensions) {
   EXPECT_EQ(dims(R"([{"name":3},{}])"), (DimensionNames{std::nullopt, std::nullopt}));
   EXPECT_EQ(dims(R"(["y"])"), (DimensionNames{"p", "q"}));
   EXPECT_EQ(dims("null"), (DimensionNames{"p", "q"}));
+}
+
+std::string image(const char* members) {
+  return text(R"({"zarr_format":3,"node_type":"group","attributes":{"ome":{"multiscales":[{)", members,
+              R"("datasets":[{"path":"0"}]}]}}})");
+}
+
+TEST(ArrayAttributes, the_channel_axis_has_a_type_or_one_of_four_names) {
+  const auto channel = [](const std::string& group) {
+    return read_attributes(*open_array("a.zarr", store_of({{"zarr.json", group},
+                                                           {"0/zarr.json",
+                                                            v3_document({{"dimension_names", R"(["p","band"])"}})}})))
+        .channel_axis();
+  };
+  EXPECT_EQ(channel(image(R"("axes":[{"name":"y","type":"channel"},{"name":"c","type":"space"}],)")), 0u);
+  EXPECT_EQ(channel(image(R"("axes":[{"name":"y","type":"space"},{"name":"c"}],)")), 1u);
+  EXPECT_EQ(channel(image(R"("axes":["y","x"],)")), std::nullopt);
+  EXPECT_EQ(channel(image("")), 1u);  // "band" of the level itself
+}
+
+TEST(ArrayAttributes, images_before_0_3_have_five_axes) {
+  const auto dims = [](const char* version) {
+    return info_of({{"zarr.json", image(version)},
+                    {"0/zarr.json", v3_document({{"shape", "[1,1,1,10,7]"},
+                                                 {"chunk_grid", R"({"name":"regular","configuration":)"
+                                                                R"({"chunk_shape":[1,1,1,4,3]}})"}})}})
+        .dims;
+  };
+  EXPECT_EQ(dims(R"("version":"0.1",)"), (DimensionNames{"t", "c", "z", "y", "x"}));
+  EXPECT_EQ(dims(R"("version":"0.2",)"), (DimensionNames{"t", "c", "z", "y", "x"}));
+  EXPECT_EQ(dims(R"("version":"0.4",)"), DimensionNames(5));
+}
+
+TEST(ArrayAttributes, of_an_opened_array_are_read_from_its_store) {
+  const auto v3_store = store_of({{"zarr.json", v3_document({{"attributes", R"({"scale_factor":0})"}})}});
+  const auto array = open_array("a.zarr", v3_store);
+  const ArrayAttributes found = read_attributes(*array);
+  EXPECT_EQ(found.dims, DimensionNames(2));
+  EXPECT_EQ(found.cf_error->where().uri, "a.zarr");
+  EXPECT_EQ(found.cf_error->where().key, "zarr.json");
+  EXPECT_EQ(found.cf_error->where().pointer, "/attributes/scale_factor");
+
+  const auto v2_store = store_of({{".zarray", v2_document({{"fill_value", "7"}})}, {".zattrs", R"({"add_offset":1})"}});
+  const ArrayAttributes v2 = read_attributes(*open_array("a.zarr", v2_store));
+  EXPECT_EQ(v2.usable_cf().add_offset, 1.0);
+  EXPECT_EQ(missing_of<std::int16_t>(v2), std::vector<std::int16_t>{7});
+
+  v3_store->put("zarr.json", v3_document({{"shape", "[10,8]"}}));
+  try {
+    (void)read_attributes(*array);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.where().reason, "changed");
+  }
 }
 
 TEST(ArrayAttributes, of_v2_lie_in_a_document_of_their_own) {

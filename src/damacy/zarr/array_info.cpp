@@ -3,13 +3,12 @@
 #include "damacy/core/dtype.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/core/limits.h"
 #include "damacy/core/log.h"
+#include "damacy/core/text.h"
 #include "damacy/store/storage_watch.h"
-#include "damacy/zarr/array_attributes.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/outline.h"
-#include "damacy/zarr/json.h"
+#include "damacy/zarr/stored_attributes.h"
 
 namespace damacy {
 namespace {
@@ -37,37 +36,14 @@ void describe(Outline outline, std::string why_not, ArrayInfo& info) {
   info.why_not = std::move(why_not);
 }
 
-// Empty: there is none.
-std::string read_attributes(Store& store, const std::string& key) {
-  const auto object = store.open(key);
-  if (!object) return {};
-  const std::uint64_t size = object->stamp().size;
-  if (size > Limits::group_document_bytes)
-    throw Error(Status::inval, formatted("document of {} bytes, limit {}", size, Limits::group_document_bytes),
-                "limit");
-  std::string document(size, '\0');
-  object->read_exact(0, std::as_writable_bytes(std::span(document)));
-  return document;
-}
-
-// In v2 every fill value except `null` is a missing value.
-std::optional<FillBytes> missing_fill(const FoundArray& found, const ArrayInfo& info) {
-  if (found.zarr_format != 2 || !info.elements) return std::nullopt;
-  const auto parsed = json::Document::parse(found.text, json::Form::plain);
-  return parsed.root().at("fill_value").is(json::Kind::null) ? std::nullopt : std::optional(info.fill);
-}
-
-// Unsupported attributes do not make an array unreadable: they are ignored with a warning.
+// Malformed attributes do not make an array unreadable: they are ignored with a warning.
 void describe_attributes(FoundArray& found, Store& store, ArrayInfo& info) {
-  const std::string key = found.zarr_format == 3 ? found.key : below(found.path, ".zattrs");
-  std::string document = found.zarr_format == 3 ? std::move(found.text) : read_attributes(store, key);
-  const ElementFacts facts{info.shape.size(), info.elements, missing_fill(found, info)};
-  ArrayAttributes parsed =
-      found.zarr_format == 3 ? parse_v3_attributes(document, facts) : parse_v2_attributes(document, facts);
-  info.dims = found.axes.size() == facts.rank ? std::move(found.axes) : std::move(parsed.dims);
-  info.cf = std::move(parsed.cf);
-  info.cf_problem = std::move(parsed.cf_problem);
-  info.attributes_document = std::move(document);
+  StoredAttributes attributes = stored_attributes(found, store, {info.shape.size(), info.elements, info.fill});
+  info.dims = std::move(attributes.parsed.dims);
+  info.cf = std::move(attributes.parsed.cf);
+  if (const auto& error = attributes.parsed.cf_error)
+    info.cf_problem = text(error->where().pointer, ": ", error->message());
+  info.attributes_document = std::move(attributes.document);
 }
 
 void describe_attributes_if_legal(FoundArray& found, Store& store, ArrayInfo& info) {

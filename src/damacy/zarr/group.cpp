@@ -53,17 +53,32 @@ void parse_levels(const Value& multiscale, GroupMetadata& group) {
   }
 }
 
-// Axes as objects with a name, or as names (up to NGFF 0.3); what is neither has none.
+std::optional<std::string> text_member(const Value& object, std::string_view name) {
+  std::optional<std::string> found;
+  for (const Value member : object)
+    if (member.name() == name && member.is(Kind::string)) found = std::string(member.text());
+  return found;
+}
+
+// NGFF 0.1 and 0.2 have five axes and do not list them.
+void set_axes_of_old_images(const Value& multiscale, GroupMetadata& group) {
+  const auto version = text_member(multiscale, "version");
+  if (version != "0.1" && version != "0.2") return;
+  group.axes = {"t", "c", "z", "y", "x"};
+  group.axis_types = {"time", "channel", "space", "space", "space"};
+}
+
+// Axes are objects with a name, or names (NGFF 0.3). Other items are axes without a name.
 void parse_axes(const Value& multiscale, GroupMetadata& group) {
   const auto list = multiscale.find("axes");
-  if (!list || !list->is(Kind::array)) return;
+  if (!list) return set_axes_of_old_images(multiscale, group);
+  if (!list->is(Kind::array)) return;
   for (const Value axis : *list) {
-    std::optional<Value> name;
-    if (axis.is(Kind::string)) name = axis;
-    if (axis.is(Kind::object))
-      for (const Value member : axis)
-        if (member.name() == "name" && member.is(Kind::string)) name = member;
-    group.axes.push_back(name ? std::optional(std::string(name->text())) : std::nullopt);
+    const bool is_object = axis.is(Kind::object);
+    group.axes.push_back(is_object               ? text_member(axis, "name")
+                         : axis.is(Kind::string) ? std::optional(std::string(axis.text()))
+                                                 : std::nullopt);
+    group.axis_types.push_back(is_object ? text_member(axis, "type") : std::nullopt);
   }
 }
 

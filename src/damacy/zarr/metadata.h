@@ -79,9 +79,10 @@ struct GroupMetadata {
   bool has_multiscales = false;
   std::vector<std::string> level_paths;  // multiscales[0].datasets[*].path, checked
   std::size_t multiscales_count = 0;
-  std::vector<std::optional<std::string>> axes;  // names of multiscales[0].axes
-  bool names_images_inside = false;              // plate, well or bioformats2raw.layout
-  std::vector<std::string> consolidated_arrays;  // paths of arrays in consolidated metadata
+  std::vector<std::optional<std::string>> axes;        // names of multiscales[0].axes
+  std::vector<std::optional<std::string>> axis_types;  // the same length: "space", "channel", "time", …
+  bool names_images_inside = false;                    // plate, well or bioformats2raw.layout
+  std::vector<std::string> consolidated_arrays;        // paths of arrays in consolidated metadata
   bool consolidated_malformed = false;
 };
 GroupMetadata parse_v3_group(std::string_view document);

@@ -116,6 +116,7 @@ FoundArray found(Node node, std::string path) {
           .zarr_format = node.zarr_format,
           .levels = {},
           .axes = {},
+          .axis_types = {},
           .through = {}};
 }
 
@@ -171,6 +172,7 @@ FoundArray find_level(const Source& source, const std::string& uri, const GroupM
   FoundArray level = found(std::move(*node), path);
   level.levels = group.level_paths;
   level.axes = group.axes;
+  level.axis_types = group.axis_types;
   return level;
 }
 

@@ -33,6 +33,7 @@ bool is_understood_attribute(std::string_view name) noexcept {
 
 Zone zone_of_multiscale_member(std::string_view name) noexcept {
   if (name == "datasets") return Zone::datasets;
+  if (name == "version") return Zone::free_scalar;
   return name == "axes" ? Zone::axes : Zone::free;
 }
 
@@ -127,7 +128,7 @@ Zone zone_of_member(Zone parent, std::string_view name, std::uint32_t index) noe
     case Zone::multiscale:
       return zone_of_multiscale_member(name);
     case Zone::axis:
-      return name == "name" ? Zone::free_scalar : Zone::free;
+      return name == "name" || name == "type" ? Zone::free_scalar : Zone::free;
     case Zone::dataset:
       return name == "path" ? Zone::free_scalar : Zone::free;
     case Zone::consolidated:

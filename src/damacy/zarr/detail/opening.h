@@ -28,9 +28,10 @@ struct FoundArray {
   Stamp stamp;
   std::string text;
   int zarr_format = 3;
-  std::vector<std::string> levels;               // of the NGFF image it was found through
-  std::vector<std::optional<std::string>> axes;  // names of that image's axes
-  std::vector<ReadDocument> through;             // group documents that led here
+  std::vector<std::string> levels;                     // of the NGFF image it was found through
+  std::vector<std::optional<std::string>> axes;        // names of that image's axes
+  std::vector<std::optional<std::string>> axis_types;  // and their types
+  std::vector<ReadDocument> through;                   // group documents that led here
 };
 
 // Held while a document larger than any array's is in memory, so that there is one such document at a time. One thread
