@@ -1,0 +1,102 @@
+"""`RandomCrops`: crops at random places."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Sequence
+
+from damacy._core import counter_rng
+from damacy._core.integers import as_int
+from damacy._pipeline.cropped_arrays import Arrays, Extents, counted, cropped, positive, sample_of
+from damacy._pipeline.sample import Sample
+from damacy.samplers._sampler import check_index, check_range, per_axis
+
+
+class RandomCrops:
+    """Crops of `extents` at random places, of arrays drawn by weight.
+
+    * `arrays`: uris, or a mapping from uri to shape, which avoids reading the metadata. For samples of several arrays
+      `{"image": [u0, u1], "label": [v0, v1]}`, or `[{"image": u0, "label": v0}, ...]`: all arrays of a sample are
+      cropped at the same place. The cropped axes must have equal sizes.
+    * `extents`: one number an axis; for several arrays counted from the last axis, and the leading axes are whole. Or
+      a mapping from the names of axes, such as `{"z": 16, "y": 96, "x": 96}`: axes that are not in it are whole, and an
+      array may lack some of them, but not the first one.
+    * `weights`: one number per array; by default every place of every array is equally likely.
+    * `align`: crops start at multiples of these numbers, so that crops of the chunk shape touch only one chunk.
+    * `length`: the number of samples of an epoch.
+    * `stream`: how places are drawn; the meaning of a number never changes. 2 counts axes from the last one. So crops
+      of an image with a leading channel axis, and of its label without one, are at the same place for the same seed. 1
+      counts axes from the first one and is needed for states that were saved with it.
+    """
+
+    def __init__(
+        self,
+        arrays: Arrays,
+        extents: Extents,
+        *,
+        length: int,
+        seed: int = 0,
+        weights: Sequence[float] | None = None,
+        align: int | Sequence[int] = 1,
+        stream: int = 2,
+    ) -> None:
+        self.seed = as_int(seed, "seed")
+        self.stream = as_int(stream, "stream")
+        if self.stream not in (1, 2):
+            raise ValueError(f"stream must be 1 or 2 (got {self.stream})")
+        self._length = positive(length, "length")
+        crops = cropped(arrays, extents)
+        self._extents = crops.extents
+        self._align = per_axis(align, self._extents, "align")
+        # Number of the draw for each axis; 0 draws the array.
+        self._purposes = tuple(range(1, len(self._extents) + 1)) if self.stream == 1 else crops.from_last
+        self._origins = tuple(crops.sizes)
+        self._places = [
+            tuple((size - extent) // align + 1 for size, extent, align in zip(shape, self._extents, self._align))
+            for shape in crops.sizes.values()
+        ]
+        self._limits = _limits(self._places, weights)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        return (
+            f"<damacy.samplers.RandomCrops of {self._extents} in {counted(self._origins)}: length={self._length}, "
+            f"seed={self.seed}, stream={self.stream}>"
+        )
+
+    def sample(self, epoch: int, index: int) -> Sample:
+        """Sample `index` of an epoch: 0 <= index < len(self), else `IndexError`."""
+        check_index(index, self._length)
+        return self._drawn(counter_rng.hash64(self.seed, epoch, index), (epoch, index))
+
+    def samples(self, epoch: int, start: int, stop: int) -> list[Sample]:
+        """Samples [start, stop) of an epoch, as `sample` returns them, but faster."""
+        check_range(start, stop, self._length)
+        state = counter_rng.extended(3, self.seed, epoch)
+        return [self._drawn(counter_rng.extended(state, index), (epoch, index)) for index in range(start, stop)]
+
+    def _drawn(self, state: int, row_key: tuple[int, int]) -> Sample:
+        draw_below = counter_rng.draw_below
+        which = bisect.bisect_right(self._limits, draw_below(self._limits[-1], state, 0))
+        box = []
+        for count, purpose, align, extent in zip(self._places[which], self._purposes, self._align, self._extents):
+            start = draw_below(count, state, purpose) * align
+            box.append((start, start + extent))
+        return sample_of(self._origins[which], tuple(box), row_key)
+
+
+def _limits(places: Sequence[tuple[int, ...]], weights: Sequence[float] | None) -> list[int]:
+    """Cumulative weights as integers: a number in [`limits[k - 1]`, `limits[k]`) draws array k."""
+    if weights is None:
+        return list(itertools.accumulate(math.prod(grid) for grid in places))
+    if len(weights) != len(places):
+        raise ValueError(f"weights must have one number per array: {len(places)} (got {len(weights)})")
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights) > 0:
+        raise ValueError("weights must be finite and >= 0, and not all 0")
+    total = math.fsum(weights)
+    scaled = [round(weight / total * (1 << 53)) for weight in weights]
+    return list(itertools.accumulate(scaled))
