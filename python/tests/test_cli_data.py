@@ -511,8 +511,8 @@ def test_examples_in_docstrings_of_helpers_pass():
 
     from damacy import samplers
     from damacy._cli import box, cat, console, png
-    from damacy._core import counter_rng
+    from damacy._core import counter_rng, counter_rng_many
 
-    for module in (box, cat, console, counter_rng, png, samplers):
+    for module in (box, cat, console, counter_rng, counter_rng_many, png, samplers):
         tried = doctest.testmod(module)
         assert (tried.failed, tried.attempted > 0) == (0, True), module.__name__

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 _MASK = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN = 0x9E3779B97F4A7C15
 
 
 def hash64(*key: int) -> int:
@@ -26,9 +26,9 @@ def extended(state: int, *key: int) -> int:
     True
     """
     for number in key:
-        state = _mix((state ^ (number & _MASK)) + _GOLDEN & _MASK)
+        state = _mix((state ^ (number & _MASK)) + GOLDEN & _MASK)
         for high in _words_above_64(number):
-            state = _mix((state ^ high) + _GOLDEN & _MASK)
+            state = _mix((state ^ high) + GOLDEN & _MASK)
     return state
 
 
@@ -40,7 +40,7 @@ def draw_below(bound: int, state: int, purpose: int) -> int:
     >>> [draw_below(10, hash64(1, 2), purpose) for purpose in range(4)]
     [0, 6, 8, 2]
     """
-    bits = state + _GOLDEN * (purpose + 1) & _MASK
+    bits = state + GOLDEN * (purpose + 1) & _MASK
     bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & _MASK  # as _mix, without a call: samplers draw a lot
     bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & _MASK
     return (bits ^ bits >> 31) * bound >> 64

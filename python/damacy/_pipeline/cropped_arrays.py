@@ -4,9 +4,10 @@ given; draws nothing."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from damacy._core.integers import as_int
 from damacy._pipeline.array_spec import check_name
@@ -73,6 +74,17 @@ def sample_of(origin: Origin, box: Box, row_key: tuple[int, int]) -> Sample:
     if origin[0][0] == "":
         return made_sample(*next(boxes)[1], row_key)
     return made_named_sample(boxes, row_key)
+
+
+def samples_of(origins: Sequence[Origin], which: Any, boxes: Any, epoch: int, keys: Iterable[int]) -> list[Sample]:
+    """The samples of many crops: for each the number of its origin, its box, and the index of its row. Arrays of shapes
+    (n,) and (n, axes, 2)."""
+    starts, stops = boxes[:, :, 0].T.tolist(), boxes[:, :, 1].T.tolist()
+    by_sample = zip(*(zip(*axis) for axis in zip(starts, stops))) if starts else itertools.repeat(())
+    rows = zip(which.tolist(), by_sample, keys)
+    if all(isinstance(origin, str) for origin in origins):
+        return [made_sample(cast(str, origins[k]), box, (epoch, key)) for k, box, key in rows]
+    return [sample_of(origins[k], box, (epoch, key)) for k, box, key in rows]
 
 
 def counted(origins: Iterable[Origin]) -> str:

@@ -7,14 +7,20 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from damacy._core import counter_rng
+import numpy as np
+
+from damacy._core import counter_rng, counter_rng_many
+from damacy._core.counter_rng_many import I64, U64
 from damacy._core.integers import as_int
 from damacy._pipeline.cropped_arrays import Arrays, Extents, counted, cropped, positive, sample_of
 from damacy._pipeline.sample import Sample
-from damacy.samplers._sampler import check_index, check_range, per_axis
+from damacy.samplers._regions import Regions, regions_of
+from damacy.samplers._sampler import FEW, BoxSampler, check_index, check_range, per_axis
+
+_MOST = 1 << 63  # bounds of numbers that NumPy draws
 
 
-class RandomCrops:
+class RandomCrops(BoxSampler):
     """Crops of `extents` at random places, of arrays drawn by weight.
 
     * `arrays`: uris, or a mapping from uri to shape, which avoids reading the metadata. For samples of several arrays
@@ -52,12 +58,15 @@ class RandomCrops:
         self._align = per_axis(align, self._extents, "align")
         # Number of the draw for each axis; 0 draws the array.
         self._purposes = tuple(range(1, len(self._extents) + 1)) if self.stream == 1 else crops.from_last
-        self._origins = tuple(crops.sizes)
-        self._places = [
-            tuple((size - extent) // align + 1 for size, extent, align in zip(shape, self._extents, self._align))
-            for shape in crops.sizes.values()
-        ]
-        self._limits = _limits(self._places, weights)
+        regions = regions_of(crops)
+        self._origins, self._which = regions.origins, regions.which
+        steps = np.array(self._align, np.int64)
+        self._low = -(-regions.low // steps) * steps
+        self._places = (regions.high - self._low - np.array(self._extents, np.int64)) // steps + 1
+        self._limits = _limits(self._places, regions, weights)
+        # The same in the form that one sample, and many samples, are drawn from sooner.
+        self._by_region = list(zip(self._which.tolist(), self._low.tolist(), self._places.tolist()))
+        self._array_of_limits = np.array(self._limits, np.uint64) if self._limits[-1] <= _MOST else None
 
     def __len__(self) -> int:
         return self._length
@@ -74,27 +83,49 @@ class RandomCrops:
         return self._drawn(counter_rng.hash64(self.seed, epoch, index), (epoch, index))
 
     def samples(self, epoch: int, start: int, stop: int) -> list[Sample]:
-        """Samples [start, stop) of an epoch, as `sample` returns them, but faster."""
+        """Samples [start, stop) of an epoch, as `sample` returns them, but faster. `IndexError` beyond the epoch."""
+        if stop - start > FEW:
+            return super().samples(epoch, start, stop)
         check_range(start, stop, self._length)
         state = counter_rng.extended(3, self.seed, epoch)
         return [self._drawn(counter_rng.extended(state, index), (epoch, index)) for index in range(start, stop)]
 
     def _drawn(self, state: int, row_key: tuple[int, int]) -> Sample:
         draw_below = counter_rng.draw_below
-        which = bisect.bisect_right(self._limits, draw_below(self._limits[-1], state, 0))
+        region = bisect.bisect_right(self._limits, draw_below(self._limits[-1], state, 0))
+        which, lows, places = self._by_region[region]
         box = []
-        for count, purpose, align, extent in zip(self._places[which], self._purposes, self._align, self._extents):
-            start = draw_below(count, state, purpose) * align
+        for low, count, purpose, align, extent in zip(lows, places, self._purposes, self._align, self._extents):
+            start = low + draw_below(count, state, purpose) * align
             box.append((start, start + extent))
         return sample_of(self._origins[which], tuple(box), row_key)
 
+    def _draw(self, epoch: int, indices: I64) -> tuple[I64, I64]:
+        states = counter_rng_many.extended(counter_rng.extended(3, self.seed, epoch), indices)
+        regions = self._regions_drawn(states)
+        boxes = np.empty((len(indices), len(self._extents), 2), np.int64)
+        for k, (purpose, align, extent) in enumerate(zip(self._purposes, self._align, self._extents)):
+            drawn = counter_rng_many.draw_below(self._places[regions, k].view(np.uint64), states, purpose)
+            boxes[:, k, 0] = self._low[regions, k] + drawn * align
+            boxes[:, k, 1] = boxes[:, k, 0] + extent
+        return self._which[regions], boxes
 
-def _limits(places: Sequence[tuple[int, ...]], weights: Sequence[float] | None) -> list[int]:
-    """Cumulative weights as integers: a number in [`limits[k - 1]`, `limits[k]`) draws array k."""
+    def _regions_drawn(self, states: U64) -> I64:
+        if self._array_of_limits is None:
+            total = self._limits[-1]
+            drawn = (counter_rng.draw_below(total, state, 0) for state in states.tolist())
+            return np.array([bisect.bisect_right(self._limits, number) for number in drawn], np.int64)
+        numbers = counter_rng_many.draw_below(self._limits[-1], states, 0)
+        return np.searchsorted(self._array_of_limits, numbers.view(np.uint64), side="right")
+
+
+def _limits(places: I64, regions: Regions, weights: Sequence[float] | None) -> list[int]:
+    """Cumulative weights as integers: a number in [`limits[k - 1]`, `limits[k]`) draws region k."""
+    counts = [math.prod(grid) for grid in places.tolist()]
     if weights is None:
-        return list(itertools.accumulate(math.prod(grid) for grid in places))
-    if len(weights) != len(places):
-        raise ValueError(f"weights must have one number per array: {len(places)} (got {len(weights)})")
+        return list(itertools.accumulate(counts))
+    if len(weights) != len(regions.origins):
+        raise ValueError(f"weights must have one number per array: {len(regions.origins)} (got {len(weights)})")
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights) > 0:
         raise ValueError("weights must be finite and >= 0, and not all 0")
     total = math.fsum(weights)

@@ -1,16 +1,24 @@
-"""`Sampler`, the interface of samplers, and checks of their arguments."""
+"""`Sampler`, the interface of samplers; the base class of those that draw many boxes at once; checks of arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from damacy._pipeline.cropped_arrays import positive
+import numpy as np
+
+from damacy._core.counter_rng_many import I64
+from damacy._pipeline.cropped_arrays import Origin, positive, samples_of
 from damacy._pipeline.sample import Sample
+
+FEW = 24  # so many samples are drawn sooner one by one than by NumPy
 
 
 class Sampler(Protocol):
-    """The interface of samplers: the number of samples of an epoch, and each sample."""
+    """The interface of samplers: the number of samples of an epoch, and each sample.
+
+    A sampler may also have `samples(epoch, start, stop)`, which returns a list; loaders call it if it is there.
+    """
 
     seed: int
 
@@ -19,6 +27,47 @@ class Sampler(Protocol):
     def sample(self, epoch: int, index: int) -> Sample:
         """Sample `index` of an epoch; the same for the same arguments, in every process."""
         ...
+
+
+class BoxSampler:
+    """A sampler that computes the boxes of many samples at once.
+
+    Subclasses define `_draw`, which gets valid indices, and `_origins`, the arrays of the samples.
+    """
+
+    seed: int
+    _origins: tuple[Origin, ...]
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def _draw(self, epoch: int, indices: I64) -> tuple[I64, I64]:
+        """For each index the number of its origin, and its box: arrays of shapes (n,) and (n, axes, 2)."""
+        raise NotImplementedError
+
+    def sample(self, epoch: int, index: int) -> Sample:
+        """Sample `index` of an epoch: 0 <= index < len(self), else `IndexError`."""
+        check_index(index, len(self))
+        return self.samples(epoch, index, index + 1)[0]
+
+    def samples(self, epoch: int, start: int, stop: int) -> list[Sample]:
+        """Samples [start, stop) of an epoch, as `sample` returns them, but faster. `IndexError` beyond the epoch."""
+        check_range(start, stop, len(self))
+        return self._samples_at(epoch, np.arange(start, stop), range(start, stop))
+
+    def boxes(self, epoch: int, start: int, stop: int) -> I64:
+        """Only the boxes of these samples: an array of shape (n, axes, 2), starts and stops in voxels.
+
+        `axes` are the cropped axes, in the order of the first array: all axes, if samples have one array and `extents`
+        are numbers. `IndexError` beyond the epoch.
+        """
+        check_range(start, stop, len(self))
+        return self._draw(epoch, np.arange(start, stop))[1]
+
+    def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
+        """The samples of these indices; the keys are the indices of their rows."""
+        which, boxes = self._draw(epoch, indices)
+        return samples_of(self._origins, which, boxes, epoch, keys)
 
 
 def per_axis(value: int | Sequence[int], extents: tuple[int, ...], name: str) -> tuple[int, ...]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import bisect
-import itertools
-import math
 from collections.abc import Sequence
 
-from damacy._core import counter_rng
+import numpy as np
+
+from damacy._core import counter_rng, counter_rng_many
+from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
-from damacy._pipeline.cropped_arrays import Arrays, Extents, counted, cropped, sample_of
-from damacy._pipeline.sample import Sample
-from damacy.samplers._sampler import check_index, check_range, per_axis
+from damacy._pipeline.cropped_arrays import Arrays, Extents, counted, cropped
+from damacy.samplers._regions import regions_of
+from damacy.samplers._sampler import FEW, BoxSampler, per_axis
 
 
-class SlidingGrid:
+class SlidingGrid(BoxSampler):
     """All crops of `extents` on a grid over all arrays: for evaluation, and for epochs that cover everything.
 
     `arrays` are given as to `RandomCrops`. `stride` is the step of the grid, by default `extents`. A last crop that
@@ -35,42 +35,34 @@ class SlidingGrid:
         crops = cropped(arrays, extents)
         self._extents = crops.extents
         self._stride = self._extents if stride is None else per_axis(stride, self._extents, "stride")
-        self._arrays = tuple(crops.sizes.items())
-        self._grids = [
-            tuple(-(-(size - extent) // step) + 1 for size, extent, step in zip(shape, self._extents, self._stride))
-            for _, shape in self._arrays
-        ]
-        self._ends = list(itertools.accumulate(math.prod(grid) for grid in self._grids))
+        regions = regions_of(crops)
+        self._origins, self._which, self._low = regions.origins, regions.which, regions.low
+        self._room = regions.high - regions.low - np.array(self._extents, np.int64)  # greatest start, from low
+        self._grids = -(-self._room // np.array(self._stride, np.int64)) + 1
+        self._ends = np.cumsum(np.prod(self._grids, axis=1))
 
     def __len__(self) -> int:
-        return self._ends[-1]
+        return int(self._ends[-1])
 
     def __repr__(self) -> str:
         order = f"seed={self.seed}" if self._shuffle else "in order"
-        origins = counted(origin for origin, _ in self._arrays)
         return (
-            f"<damacy.samplers.SlidingGrid of {self._extents} in {origins}: {len(self)} crops, "
+            f"<damacy.samplers.SlidingGrid of {self._extents} in {counted(self._origins)}: {len(self)} crops, "
             f"stride={self._stride}, {order}>"
         )
 
-    def sample(self, epoch: int, index: int) -> Sample:
-        """Sample `index` of an epoch: 0 <= index < len(self), else `IndexError`."""
-        check_index(index, len(self))
-        return self._cell(epoch, index)
+    def _draw(self, epoch: int, indices: I64) -> tuple[I64, I64]:
+        places = self._shuffled(epoch, indices) if self._shuffle else indices
+        regions = np.searchsorted(self._ends, places, side="right")
+        left = places - np.concatenate([[0], self._ends])[regions]
+        boxes = np.empty((len(indices), len(self._extents), 2), np.int64)
+        for k in reversed(range(len(self._extents))):
+            left, cells = np.divmod(left, self._grids[regions, k])
+            boxes[:, k, 0] = self._low[regions, k] + np.minimum(cells * self._stride[k], self._room[regions, k])
+            boxes[:, k, 1] = boxes[:, k, 0] + self._extents[k]
+        return self._which[regions], boxes
 
-    def samples(self, epoch: int, start: int, stop: int) -> list[Sample]:
-        """Samples [start, stop) of an epoch, as `sample` returns them."""
-        check_range(start, stop, len(self))
-        return [self._cell(epoch, index) for index in range(start, stop)]
-
-    def _cell(self, epoch: int, index: int) -> Sample:
-        place = counter_rng.shuffled(index, len(self), self.seed, epoch) if self._shuffle else index
-        which = bisect.bisect_right(self._ends, place)
-        at = place - (self._ends[which - 1] if which else 0)
-        origin, shape = self._arrays[which]
-        starts = []
-        for k in reversed(range(len(shape))):
-            at, cell = divmod(at, self._grids[which][k])
-            starts.append(min(cell * self._stride[k], shape[k] - self._extents[k]))
-        box = tuple((start, start + extent) for start, extent in zip(reversed(starts), self._extents))
-        return sample_of(origin, box, (epoch, index))
+    def _shuffled(self, epoch: int, indices: I64) -> I64:
+        if len(indices) > FEW:
+            return counter_rng_many.shuffled(indices, len(self), self.seed, epoch)
+        return np.array([counter_rng.shuffled(k, len(self), self.seed, epoch) for k in indices.tolist()], np.int64)
