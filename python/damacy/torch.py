@@ -5,7 +5,7 @@ Knows torch and `damacy.training.Loader`."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 try:
@@ -18,6 +18,8 @@ except ModuleNotFoundError as missing:
 from damacy._pipeline.batch import Batch
 from damacy._pipeline.batch_rows import rows_of, warn_of_unknown_rows
 from damacy._pipeline.ranks import rank_and_ranks as rank_and_ranks
+from damacy._pipeline.sample import Sample
+from damacy.samplers import Indexed, Sampler
 from damacy.training import Loader
 
 rank_and_ranks.__module__ = __name__
@@ -92,6 +94,15 @@ def dataloader(loader: Loader | IterableDataset, **arguments: Any) -> torch.util
             raise ValueError(f"{name} must be {only} (got {arguments[name]!r}): {_IN_A_DATA_LOADER[name]}")
     dataset = loader if isinstance(loader, IterableDataset) else IterableDataset(loader)
     return torch.utils.data.DataLoader(dataset, **arguments)
+
+
+def from_sampler(samples: Sampler | Sequence[Sample], torch_sampler: Iterable[int]) -> Indexed:
+    """The samples in the order of a `torch.utils.data.Sampler`, for a `Loader`; as `damacy.samplers.Indexed`.
+
+    The order of an epoch is drawn once, after `torch_sampler.set_epoch(epoch)` if it has that method. Loaders divide
+    samples among ranks themselves: give a `DistributedSampler` `num_replicas=1, rank=0`, or the loader no ranks.
+    """
+    return Indexed(samples, torch_sampler)
 
 
 def local_device() -> str:

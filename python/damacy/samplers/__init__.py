@@ -13,11 +13,13 @@ of a run, and two integers are enough to resume. Knows shapes and boxes; reads o
 
 from __future__ import annotations
 
+from damacy.samplers._indexed import Indexed
 from damacy.samplers._random_crops import RandomCrops
 from damacy.samplers._sampler import Sampler
 from damacy.samplers._sliding_grid import SlidingGrid
+from damacy.samplers._weighted import Weighted
 
-__all__ = ["RandomCrops", "Sampler", "SlidingGrid"]
+__all__ = ["Indexed", "RandomCrops", "Sampler", "SlidingGrid", "Weighted"]
 
 # Pickles and tracebacks show the module to import from.
 for _name in __all__:

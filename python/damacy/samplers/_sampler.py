@@ -1,4 +1,5 @@
-"""`Sampler`, the interface of samplers; the base class of those that draw many boxes at once; checks of arguments."""
+"""`Sampler`, the interface of samplers; the base classes of those that draw many samples at once; checks of
+arguments."""
 
 from __future__ import annotations
 
@@ -29,20 +30,15 @@ class Sampler(Protocol):
         ...
 
 
-class BoxSampler:
-    """A sampler that computes the boxes of many samples at once.
+class PortionSampler:
+    """A sampler that computes many samples at once.
 
-    Subclasses define `_draw`, which gets valid indices, and `_origins`, the arrays of the samples.
+    Subclasses define `__len__`, `_samples_at` and `_boxes_at`, which get valid indices.
     """
 
     seed: int
-    _origins: tuple[Origin, ...]
 
     def __len__(self) -> int:
-        raise NotImplementedError
-
-    def _draw(self, epoch: int, indices: I64) -> tuple[I64, I64]:
-        """For each index the number of its origin, and its box: arrays of shapes (n,) and (n, axes, 2)."""
         raise NotImplementedError
 
     def sample(self, epoch: int, index: int) -> Sample:
@@ -62,12 +58,31 @@ class BoxSampler:
         are numbers. `IndexError` beyond the epoch.
         """
         check_range(start, stop, len(self))
-        return self._draw(epoch, np.arange(start, stop))[1]
+        return self._boxes_at(epoch, np.arange(start, stop))
 
     def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
         """The samples of these indices; the keys are the indices of their rows."""
+        raise NotImplementedError
+
+    def _boxes_at(self, epoch: int, indices: I64) -> I64:
+        raise NotImplementedError
+
+
+class BoxSampler(PortionSampler):
+    """A sampler that computes boxes: subclasses define `_draw`, and `_origins`, the arrays of the samples."""
+
+    _origins: tuple[Origin, ...]
+
+    def _draw(self, epoch: int, indices: I64) -> tuple[I64, I64]:
+        """For each index the number of its origin, and its box: arrays of shapes (n,) and (n, axes, 2)."""
+        raise NotImplementedError
+
+    def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
         which, boxes = self._draw(epoch, indices)
         return samples_of(self._origins, which, boxes, epoch, keys)
+
+    def _boxes_at(self, epoch: int, indices: I64) -> I64:
+        return self._draw(epoch, indices)[1]
 
 
 def per_axis(value: int | Sequence[int], extents: tuple[int, ...], name: str) -> tuple[int, ...]:

@@ -1,0 +1,100 @@
+"""`Indexed`: samples in an order that is given; and the samples of any sampler or sequence at given indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Sized
+from typing import Any
+
+import numpy as np
+
+from damacy._core.counter_rng_many import I64
+from damacy._core.integers import as_int
+from damacy._pipeline.sample import Sample, with_row_key
+from damacy.samplers._sampler import PortionSampler, Sampler
+
+_KEPT = 2  # orders of so many epochs: a loader reads ahead into the next one
+
+
+class Indexed(PortionSampler):
+    """The samples in the order of given indices.
+
+    * `samples`: a sequence of `Sample`, or a sampler.
+    * `indices`: integers from 0 to below `len(samples)`: a list, an array, or an object that is iterated once for each
+      epoch, such as a `torch.utils.data.Sampler`; it needs a length. If it has `set_epoch`, that is called first.
+
+    The indices of an epoch are kept, so `sample` is pure if `indices` gives the same order for the same epoch. A run
+    that is resumed needs that.
+
+    >>> grid = SlidingGrid({"a.zarr": (100,)}, (25,))
+    >>> [sample.aabb for sample in Indexed(grid, [3, 0]).samples(0, 0, 2)]
+    [((75, 100),), ((0, 25),)]
+    """
+
+    def __init__(self, samples: Sampler | Sequence[Sample], indices: Iterable[int]) -> None:
+        self._samples = checked_samples(samples)
+        if not isinstance(indices, Sized) or not isinstance(indices, Iterable):
+            raise TypeError(f"indices must have a length and be iterable (got {type(indices).__name__})")
+        self._indices = indices
+        self._length = len(indices)
+        if self._length == 0:
+            raise ValueError("indices must have at least one index")
+        self._drawn: dict[int, I64] = {}  # by epoch
+        self.seed: int = getattr(samples, "seed", 0)
+        self.stream: int = getattr(samples, "stream", 1)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        return f"<damacy.samplers.Indexed of {shown(self._samples)}: {self._length} indices>"
+
+    def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
+        return samples_at(self._samples, epoch, self._order(epoch)[indices], keys)
+
+    def _boxes_at(self, epoch: int, indices: I64) -> I64:
+        return boxes_at(self._samples, epoch, self._order(epoch)[indices])
+
+    def _order(self, epoch: int) -> I64:
+        """The indices of an epoch. `ValueError` or `TypeError` if they are not valid."""
+        found = self._drawn.get(epoch)
+        if found is None:
+            if callable(set_epoch := getattr(self._indices, "set_epoch", None)):
+                set_epoch(epoch)
+            found = np.array([as_int(index, "an index") for index in self._indices], np.int64)
+            if len(found) != self._length:
+                raise ValueError(f"indices has the length {self._length} and gave {len(found)} in epoch {epoch}")
+            outside = found[(found < 0) | (found >= len(self._samples))]
+            if len(outside):
+                raise ValueError(f"indices: {outside[0]} in epoch {epoch}, of {len(self._samples)} samples")
+            while len(self._drawn) >= _KEPT:
+                del self._drawn[next(iter(self._drawn))]
+            self._drawn[epoch] = found
+        return found
+
+
+def checked_samples(samples: Any) -> Any:
+    """A sampler or a sequence of samples; `TypeError` for others."""
+    if hasattr(samples, "sample") or hasattr(samples, "__getitem__") and hasattr(samples, "__len__"):
+        return samples
+    raise TypeError(f"samples must be a sampler or a sequence of Sample (got {type(samples).__name__})")
+
+
+def shown(samples: Any) -> str:
+    """A sampler's `repr`, or the number of samples."""
+    return repr(samples) if hasattr(samples, "sample") else f"{len(samples)} samples"
+
+
+def samples_at(samples: Any, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
+    """The samples at these indices, with row keys (epoch, key)."""
+    if isinstance(samples, PortionSampler):
+        return samples._samples_at(epoch, indices, keys)
+    found = (samples.sample(epoch, k) if hasattr(samples, "sample") else samples[k] for k in indices.tolist())
+    return [with_row_key(sample, (epoch, key)) for sample, key in zip(found, keys)]
+
+
+def boxes_at(samples: Any, epoch: int, indices: I64) -> I64:
+    """The boxes at these indices; `ValueError` if their numbers of axes differ."""
+    if isinstance(samples, PortionSampler):
+        return samples._boxes_at(epoch, indices)
+    found = [sample.aabb for sample in samples_at(samples, epoch, indices, indices.tolist())]
+    return np.array(found, np.int64).reshape(len(found), -1, 2)
