@@ -3,6 +3,7 @@ given; draws nothing."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import itertools
 import os
@@ -26,6 +27,8 @@ Arrays = (
 # One number an axis, for the last axes; or for each name of an axis.
 Extents = Sequence[int] | Mapping[str, int]
 
+_LOOKS = 16  # so many arrays are looked at together
+
 Box = tuple[tuple[int, int], ...]
 # How an array's box is made of the crop's: for each of its axes the number of the crop's axis, or the whole axis.
 Axes = tuple[int | tuple[int, int], ...]
@@ -47,6 +50,16 @@ class Cropped:
 
 def cropped(arrays: Any, extents: Extents) -> Cropped:
     """What is cropped, and how large it is. `ValueError` if arrays and extents do not fit."""
+    found = cut_axes(arrays, extents)
+    for origin, available in found.sizes.items():
+        for k, (size, extent) in enumerate(zip(available, found.extents)):
+            if extent > size:
+                raise ValueError(f"{first_uri(origin)}: axis {k} has {size} elements, a crop needs {extent}")
+    return found
+
+
+def cut_axes(arrays: Any, extents: Extents) -> Cropped:
+    """As `cropped`, for extents that may be larger than arrays."""
     if isinstance(extents, Mapping):
         found = _by_axis_name(arrays, {axis: positive(n, f"extents[{axis!r}]") for axis, n in extents.items()})
     else:
@@ -55,12 +68,29 @@ def cropped(arrays: Any, extents: Extents) -> Cropped:
         found = Cropped(numbers, tuple(range(len(numbers), 0, -1)), sizes)
     if not found.sizes:
         raise ValueError("arrays must name at least one array")
-    for origin, available in found.sizes.items():
-        uri = origin if isinstance(origin, str) else origin[0][1]
-        for k, (size, extent) in enumerate(zip(available, found.extents)):
-            if extent > size:
-                raise ValueError(f"{uri}: axis {k} has {size} elements, a crop needs {extent}")
     return found
+
+
+def first_uri(origin: Origin) -> str:
+    """The uri of the (first) array."""
+    return origin if isinstance(origin, str) else origin[0][1]
+
+
+def first_uris(arrays: Any) -> list[str]:
+    """The uri of the (first) array of each sample."""
+    if _is_named(arrays):
+        return [next(iter(uris.values())) for uris in _by_sample(arrays)]
+    return list(map(uri_text, [arrays] if _is_source(arrays) else arrays))
+
+
+def least_axes(arrays: Any) -> int:
+    """The least number of axes of all arrays of all samples."""
+    if isinstance(arrays, Mapping) and not _is_named(arrays):
+        return min(map(len, arrays.values()), default=0)
+    uris = (
+        [uri for sample in _by_sample(arrays) for uri in sample.values()] if _is_named(arrays) else first_uris(arrays)
+    )
+    return min((len(look.shape) for look in looked_at(uris).values()), default=0)
 
 
 def sample_of(origin: Origin, box: Box, row_key: tuple[int, int]) -> Sample:
@@ -104,13 +134,21 @@ def positive(value: int, name: str) -> int:
     return number
 
 
+def not_negative(value: int, name: str) -> int:
+    """An integer of 0 or more; `ValueError` for others."""
+    number = as_int(value, name)
+    if number < 0:
+        raise ValueError(f"{name} must be >= 0 (got {number})")
+    return number
+
+
 def _sizes_by_uri(arrays: Any, axes: int) -> dict[Origin, tuple[int, ...]]:
     sources = [arrays] if _is_source(arrays) else arrays
     found: dict[Origin, tuple[int, ...]]
     if isinstance(sources, Mapping):
         found = {uri_text(uri): tuple(as_int(size, "shape") for size in shape) for uri, shape in sources.items()}
     else:
-        found = {text: _look(text).shape for text in map(uri_text, sources)}
+        found = {uri: look.shape for uri, look in looked_at(map(uri_text, sources)).items()}
     for uri, shape in found.items():
         if len(shape) != axes:
             raise ValueError(f"{uri}: the array has {len(shape)} axes, extents has {axes}")
@@ -121,10 +159,15 @@ def _is_source(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike)) or opened(value) is not None
 
 
-def _look(uri: str) -> Any:
+def looked_at(uris: Iterable[str]) -> dict[str, Any]:
+    """The metadata of each array, in the order given; several are read at the same time."""
     from damacy._pipeline.opening import open as look
 
-    return look(uri)
+    distinct = list(dict.fromkeys(uris))
+    if len(distinct) < 2:
+        return {uri: look(uri) for uri in distinct}
+    with concurrent.futures.ThreadPoolExecutor(min(len(distinct), _LOOKS), "damacy-shapes") as pool:
+        return dict(zip(distinct, pool.map(look, distinct)))
 
 
 def _is_named(arrays: Any) -> bool:
@@ -160,11 +203,11 @@ def _by_sample(arrays: Any) -> list[dict[str, str]]:
 def _named_sizes(arrays: Any, axes: int) -> dict[Origin, tuple[int, ...]]:
     """By numbers of axes, counted from the last one."""
     found: dict[Origin, tuple[int, ...]] = {}
-    shapes: dict[str, tuple[int, ...]] = {}  # each array is looked at once
-    for uris in _by_sample(arrays):
+    samples = _by_sample(arrays)
+    looks = looked_at(uri for uris in samples for uri in uris.values())
+    shapes = {uri: look.shape for uri, look in looks.items()}
+    for uris in samples:
         for uri in uris.values():
-            if uri not in shapes:
-                shapes[uri] = _look(uri).shape
             if len(shapes[uri]) < axes:
                 raise ValueError(f"{uri}: the array has {len(shapes[uri])} axes, extents has {axes}")
         origin = tuple((name, uri, (*_whole(shapes[uri], axes), *range(axes))) for name, uri in uris.items())
@@ -189,14 +232,12 @@ def _by_axis_name(arrays: Any, extents: dict[str, int]) -> Cropped:
         samples = _by_sample(arrays)
     else:
         samples = [{"": uri_text(source)} for source in ([arrays] if _is_source(arrays) else arrays)]
-    looks: dict[str, Any] = {}
+    looks = looked_at(uri for uris in samples for uri in uris.values())
+    for uri, look in looks.items():
+        _check_dims(uri, look.dims)
     places: set[tuple[tuple[str, int], ...]] = set()
     sizes: dict[Origin, tuple[int, ...]] = {}
     for uris in samples:
-        for uri in uris.values():
-            if uri not in looks:
-                looks[uri] = _look(uri)
-                _check_dims(uri, looks[uri].dims)
         first = looks[next(iter(uris.values()))]
         for axis in extents:
             if axis not in first.dims:

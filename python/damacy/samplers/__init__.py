@@ -17,9 +17,11 @@ from damacy.samplers._indexed import Indexed
 from damacy.samplers._random_crops import RandomCrops
 from damacy.samplers._sampler import Sampler
 from damacy.samplers._sliding_grid import SlidingGrid
+from damacy.samplers._split import split
 from damacy.samplers._weighted import Weighted
+from damacy.samplers._within import Within
 
-__all__ = ["Indexed", "RandomCrops", "Sampler", "SlidingGrid", "Weighted"]
+__all__ = ["Indexed", "RandomCrops", "Sampler", "SlidingGrid", "Weighted", "Within", "split"]
 
 # Pickles and tracebacks show the module to import from.
 for _name in __all__:

@@ -16,6 +16,7 @@ from damacy._pipeline.cropped_arrays import Arrays, Extents, counted, cropped, p
 from damacy._pipeline.sample import Sample
 from damacy.samplers._regions import Regions, regions_of
 from damacy.samplers._sampler import FEW, BoxSampler, check_index, check_range, per_axis
+from damacy.samplers._within import Within
 
 _MOST = 1 << 63  # bounds of numbers that NumPy draws
 
@@ -32,6 +33,7 @@ class RandomCrops(BoxSampler):
     * `weights`: one number per array; by default every place of every array is equally likely.
     * `align`: crops start at multiples of these numbers, so that crops of the chunk shape touch only one chunk.
     * `length`: the number of samples of an epoch.
+    * `within`: a side of a `split`, in whose blocks all crops lie.
     * `stream`: how places are drawn; the meaning of a number never changes. 2 counts axes from the last one. So crops
       of an image with a leading channel axis, and of its label without one, are at the same place for the same seed. 1
       counts axes from the first one and is needed for states that were saved with it.
@@ -46,6 +48,7 @@ class RandomCrops(BoxSampler):
         seed: int = 0,
         weights: Sequence[float] | None = None,
         align: int | Sequence[int] = 1,
+        within: Within | None = None,
         stream: int = 2,
     ) -> None:
         self.seed = as_int(seed, "seed")
@@ -58,7 +61,7 @@ class RandomCrops(BoxSampler):
         self._align = per_axis(align, self._extents, "align")
         # Number of the draw for each axis; 0 draws the array.
         self._purposes = tuple(range(1, len(self._extents) + 1)) if self.stream == 1 else crops.from_last
-        regions = regions_of(crops)
+        regions = regions_of(crops, within, self._align)
         self._origins, self._which = regions.origins, regions.which
         steps = np.array(self._align, np.int64)
         self._low = -(-regions.low // steps) * steps
@@ -128,6 +131,14 @@ def _limits(places: I64, regions: Regions, weights: Sequence[float] | None) -> l
         raise ValueError(f"weights must have one number per array: {len(regions.origins)} (got {len(weights)})")
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not sum(weights) > 0:
         raise ValueError("weights must be finite and >= 0, and not all 0")
-    total = math.fsum(weights)
-    scaled = [round(weight / total * (1 << 53)) for weight in weights]
-    return list(itertools.accumulate(scaled))
+    used = sorted(set(regions.which.tolist()))
+    total = math.fsum(weights[k] for k in used)
+    if not total > 0:
+        raise ValueError("weights: all arrays on this side of the split have the weight 0")
+    scaled = {k: round(weights[k] / total * (1 << 53)) for k in used}
+    limits: list[int] = []
+    for k, of_array in itertools.groupby(zip(regions.which.tolist(), counts), key=lambda pair: pair[0]):
+        ends = list(itertools.accumulate(count for _, count in of_array))
+        before = limits[-1] if limits else 0
+        limits += [before + scaled[k] * end // ends[-1] for end in ends]
+    return limits

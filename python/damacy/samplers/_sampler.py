@@ -4,12 +4,12 @@ arguments."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from damacy._core.counter_rng_many import I64
-from damacy._pipeline.cropped_arrays import Origin, positive, samples_of
+from damacy._pipeline.cropped_arrays import Origin, not_negative, positive, samples_of
 from damacy._pipeline.sample import Sample
 
 FEW = 24  # so many samples are drawn sooner one by one than by NumPy
@@ -85,11 +85,15 @@ class BoxSampler(PortionSampler):
         return self._draw(epoch, indices)[1]
 
 
-def per_axis(value: int | Sequence[int], extents: tuple[int, ...], name: str) -> tuple[int, ...]:
+def per_axis(
+    value: int | Sequence[int], extents: tuple[int, ...], name: str, *, least: Literal[0, 1] = 1
+) -> tuple[int, ...]:
+    """One number an axis, of `least` or more; `ValueError` for others."""
     values = tuple(value) if isinstance(value, Iterable) else (value,) * len(extents)
     if len(values) != len(extents):
         raise ValueError(f"{name} has {len(values)} axes, extents has {len(extents)}")
-    return tuple(positive(number, f"{name}[{k}]") for k, number in enumerate(values))
+    check = positive if least else not_negative
+    return tuple(check(number, f"{name}[{k}]") for k, number in enumerate(values))
 
 
 def check_range(start: int, stop: int, length: int) -> None:

@@ -12,14 +12,17 @@ from damacy._core.integers import as_int
 from damacy._pipeline.cropped_arrays import Arrays, Extents, counted, cropped
 from damacy.samplers._regions import regions_of
 from damacy.samplers._sampler import FEW, BoxSampler, per_axis
+from damacy.samplers._within import Within
 
 
 class SlidingGrid(BoxSampler):
     """All crops of `extents` on a grid over all arrays: for evaluation, and for epochs that cover everything.
 
-    `arrays` are given as to `RandomCrops`. `stride` is the step of the grid, by default `extents`. A last crop that
+    `arrays` and `extents` are given as to `RandomCrops`. `stride` is the step of the grid, by default `extents`.
+    Instead, `overlap` can be given: the voxels that neighbours have in common, `extents - stride`. A last crop that
     would extend beyond the array is moved inside, so every voxel is covered if stride <= extents. With a `seed`, each
-    epoch has another random order.
+    epoch has another random order. `within`: a side of a `split`; each of its blocks has a grid of its own, and blocks
+    without room for a crop have none.
     """
 
     def __init__(
@@ -28,14 +31,16 @@ class SlidingGrid(BoxSampler):
         extents: Extents,
         *,
         stride: int | Sequence[int] | None = None,
+        overlap: int | Sequence[int] | None = None,
         seed: int | None = None,
+        within: Within | None = None,
     ) -> None:
         self.seed = 0 if seed is None else as_int(seed, "seed")
         self._shuffle = seed is not None
         crops = cropped(arrays, extents)
         self._extents = crops.extents
-        self._stride = self._extents if stride is None else per_axis(stride, self._extents, "stride")
-        regions = regions_of(crops)
+        self._stride = _stride(self._extents, stride, overlap)
+        regions = regions_of(crops, within)
         self._origins, self._which, self._low = regions.origins, regions.which, regions.low
         self._room = regions.high - regions.low - np.array(self._extents, np.int64)  # greatest start, from low
         self._grids = -(-self._room // np.array(self._stride, np.int64)) + 1
@@ -66,3 +71,17 @@ class SlidingGrid(BoxSampler):
         if len(indices) > FEW:
             return counter_rng_many.shuffled(indices, len(self), self.seed, epoch)
         return np.array([counter_rng.shuffled(k, len(self), self.seed, epoch) for k in indices.tolist()], np.int64)
+
+
+def _stride(
+    extents: tuple[int, ...], stride: int | Sequence[int] | None, overlap: int | Sequence[int] | None
+) -> tuple[int, ...]:
+    if overlap is None:
+        return extents if stride is None else per_axis(stride, extents, "stride")
+    if stride is not None:
+        raise ValueError("give stride or overlap, not both: stride is extents - overlap")
+    common = per_axis(overlap, extents, "overlap", least=0)
+    for k, (extent, voxels) in enumerate(zip(extents, common)):
+        if voxels >= extent:
+            raise ValueError(f"overlap[{k}] must be below the extent {extent} (got {voxels})")
+    return tuple(extent - voxels for extent, voxels in zip(extents, common))

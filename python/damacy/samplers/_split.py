@@ -1,0 +1,149 @@
+"""`split`: divides arrays, or the blocks of arrays, into sides such as training and validation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from damacy._core import counter_rng_many
+from damacy._core.counter_rng_many import I64
+from damacy._core.integers import as_int
+from damacy._pipeline.cropped_arrays import (
+    Arrays,
+    Cropped,
+    Extents,
+    cut_axes,
+    first_uri,
+    first_uris,
+    least_axes,
+    looked_at,
+)
+from damacy.samplers._within import Blocks, Within
+
+
+def split(
+    arrays: Arrays,
+    shares: Mapping[str, float],
+    *,
+    by: Literal["array", "chunk"] = "array",
+    seed: int = 0,
+    block: Extents | None = None,
+    extents: Extents | None = None,
+) -> dict[str, Within]:
+    """Divide arrays into sides, at random. A value of the result is the argument `within` of a sampler.
+
+    * `arrays`: as for `RandomCrops`. Of samples of several arrays the first array is divided, and the others with it.
+    * `shares`: for each side its part of the whole; they add up to 1. The number of blocks of a side differs from its
+      share by at most 1.
+    * `by="array"`: each array belongs to one side. `by="chunk"`: each array is cut into blocks, each block belongs to
+      one side, and crops lie in blocks of their side. No voxel is on two sides.
+    * `block`: the size of blocks in voxels, by default that of a shard, or of a chunk where there are no shards.
+    * `extents`: of the largest crop. Blocks are doubled until it fits; a smaller remainder at the end of an axis
+      belongs to the block before it. `block` and `extents` are as `extents` of `RandomCrops`, and only the axes that they name
+      are cut.
+
+    >>> arrays = {"a.zarr": (100,), "b.zarr": (60,)}
+    >>> sides = split(arrays, {"train": 0.75, "val": 0.25}, by="chunk", block=(20,), seed=1)
+    >>> {side: len(within) for side, within in sides.items()}
+    {'train': 6, 'val': 2}
+    """
+    if by not in ("array", "chunk"):
+        raise ValueError(f"by must be 'array' or 'chunk' (got {by!r})")
+    if by == "array" and (block is not None or extents is not None):
+        raise ValueError("block and extents are for by='chunk'")
+    key = as_int(seed, "seed")
+    _check(shares)
+    axes, cuts = _cut(arrays, block, extents) if by == "chunk" else _whole(arrays)
+    counts = [math.prod(len(ends) - 1 for ends in each) for each in cuts.values()]
+    ends = list(itertools.accumulate(counts, initial=0))
+    total = ends[-1]
+    sides = _sides(shares, total, key)
+    for number, side in enumerate(shares):
+        if not (sides == number).any():
+            what = "arrays" if by == "array" else "blocks"
+            raise ValueError(f"the side {side!r} gets none of {total} {what}: give it a larger share")
+    return {
+        side: Within(
+            axes,
+            {
+                uri: Blocks(cuts[uri], np.flatnonzero(sides[first:last] == number))
+                for uri, (first, last) in zip(cuts, itertools.pairwise(ends))
+            },
+        )
+        for number, side in enumerate(shares)
+    }
+
+
+def _check(shares: Mapping[str, float]) -> None:
+    if not isinstance(shares, Mapping):
+        raise TypeError(f"shares must be a mapping from side to number (got {type(shares).__name__})")
+    if not all(math.isfinite(share) and share > 0 for share in shares.values()):
+        raise ValueError("shares must be finite and > 0")
+    if abs(math.fsum(shares.values()) - 1) > 1e-6:
+        raise ValueError(f"shares must add up to 1 (got {math.fsum(shares.values()):g})")
+
+
+def _sides(shares: Mapping[str, float], total: int, seed: int) -> I64:
+    """For each block the number of its side."""
+    ends = [round(end * total) for end in itertools.accumulate(shares.values())]
+    ends[-1] = total
+    return np.searchsorted(np.array(ends), counter_rng_many.shuffled(np.arange(total), total, seed), side="right")
+
+
+Cuts = dict[str, tuple[I64, ...]]
+
+
+def _whole(arrays: Any) -> tuple[tuple[int, ...], Cuts]:
+    uris = first_uris(arrays)
+    if not uris:
+        raise ValueError("arrays must name at least one array")
+    return (), {uri: () for uri in uris}
+
+
+def _cut(arrays: Any, block: Extents | None, extents: Extents | None) -> tuple[tuple[int, ...], Cuts]:
+    """The cut axes, counted from the last one, and for each array where they are cut."""
+    given = block if block is not None else extents
+    if given is None:
+        given = (1,) * least_axes(arrays)
+    blocks = cut_axes(arrays, given)
+    crop = (1,) * len(blocks.extents) if extents is None else _crop(arrays, blocks, extents)
+    sizes = {first_uri(origin): size for origin, size in blocks.sizes.items()}
+    if block is None:
+        steps = {uri: _chunk(look, blocks.from_last) for uri, look in looked_at(sizes).items()}
+    else:
+        steps = dict.fromkeys(sizes, blocks.extents)
+    cuts = {}
+    for uri, shape in sizes.items():
+        cuts[uri] = tuple(
+            _ends(size, _doubled(step, least), least) for size, step, least in zip(shape, steps[uri], crop)
+        )
+    return blocks.from_last, cuts
+
+
+def _crop(arrays: Any, blocks: Cropped, extents: Extents) -> tuple[int, ...]:
+    """The extents of the largest crop on the cut axes; 1 on those that it does not name."""
+    crops = cut_axes(arrays, extents)
+    by_axis = dict(zip(crops.from_last, crops.extents))
+    return tuple(by_axis.get(axis, 1) for axis in blocks.from_last)
+
+
+def _chunk(look: Any, from_last: Sequence[int]) -> tuple[int, ...]:
+    grid = look.shards or look.chunks
+    return tuple(grid[len(grid) - axis] for axis in from_last)
+
+
+def _doubled(step: int, least: int) -> int:
+    while step < least:
+        step *= 2
+    return step
+
+
+def _ends(size: int, step: int, least: int) -> I64:
+    ends = [*range(0, size, step), size]
+    if len(ends) > 2 and size - ends[-2] < least:
+        del ends[-2]
+    return np.array(ends, np.int64)

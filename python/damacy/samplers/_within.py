@@ -1,0 +1,85 @@
+"""`Within`: the blocks of arrays that are one side of a split."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from damacy._core.counter_rng_many import I64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Blocks:
+    """Some cells of the grid that cuts one array."""
+
+    cuts: tuple[I64, ...]
+    """For each cut axis the ends of its cells, from 0 to the array's size."""
+    cells: I64
+    """The numbers of the cells in the grid, in C order, ascending."""
+
+    def bounds(self) -> I64:
+        """Their boxes on the cut axes: an array of shape (n, axes, 2)."""
+        grid = tuple(len(cut) - 1 for cut in self.cuts)
+        places = np.unravel_index(self.cells, grid) if grid else ()
+        found = np.empty((len(self.cells), len(grid), 2), np.int64)
+        for k, (cut, place) in enumerate(zip(self.cuts, places)):
+            found[:, k, 0], found[:, k, 1] = cut[place], cut[place + 1]
+        return found
+
+
+class Within:
+    """One side of a `split`: the argument `within` of samplers. A crop lies in one block of its side."""
+
+    def __init__(self, axes: tuple[int, ...], blocks: dict[str, Blocks]) -> None:
+        self._axes = axes  # the cut axes, counted from the last one, which is 1
+        self._blocks = blocks  # of all arrays that were split; those of other sides have none
+
+    def __repr__(self) -> str:
+        used = sum(len(blocks.cells) > 0 for blocks in self._blocks.values())
+        return f"<damacy.samplers.Within of {used} arrays: {len(self)} blocks>"
+
+    def __len__(self) -> int:
+        """The number of blocks; whole arrays count as one."""
+        return sum(len(blocks.cells) for blocks in self._blocks.values())
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """The arrays that have blocks on this side."""
+        return tuple(uri for uri, blocks in self._blocks.items() if len(blocks.cells))
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes that are cut, counted from the last one, which is -1; on other axes blocks are whole."""
+        return tuple(-axis for axis in self._axes)
+
+    def blocks(self, uri: str) -> I64:
+        """The blocks of an array on the cut axes: an array of shape (n, axes, 2), in voxels."""
+        return self._known(uri).bounds()
+
+    def _known(self, uri: str) -> Blocks:
+        if uri not in self._blocks:
+            raise ValueError(f"within: {uri} is not among the {len(self._blocks)} arrays that were split")
+        return self._blocks[uri]
+
+    def _bounds(self, uri: str, sizes: tuple[int, ...], from_last: tuple[int, ...]) -> I64:
+        """The blocks on a crop's axes, which have these sizes and places."""
+        blocks = self._known(uri)
+        cut = blocks.bounds()
+        found = np.zeros((len(cut), len(sizes), 2), np.int64)
+        found[:, :, 1] = np.array(sizes, np.int64)
+        for k, axis in enumerate(self._axes):
+            ends = blocks.cuts[k]
+            if axis in from_last:
+                place = from_last.index(axis)
+                if ends[-1] != sizes[place]:
+                    raise ValueError(
+                        f"within: axis {-axis} of {uri} has {sizes[place]} elements, the split had {ends[-1]}"
+                    )
+                found[:, place] = cut[:, k]
+            elif len(ends) > 2:
+                raise ValueError(
+                    f"within: the split cuts axis {-axis} of {uri}, which crops have whole: say split(..., extents=), "
+                    "with the axes that crops cut"
+                )
+        return found
