@@ -29,7 +29,7 @@ def voxels(shape, box):
     return marked
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(CASES, SHARES, st.integers(0, 1 << 70))
 def test_no_voxel_is_on_two_sides_and_shares_are_exact_to_one_block(case, shares, seed):
     shapes, block, crop = case

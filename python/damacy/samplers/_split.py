@@ -43,8 +43,8 @@ def split(
       one side, and crops lie in blocks of their side. No voxel is on two sides.
     * `block`: the size of blocks in voxels, by default that of a shard, or of a chunk where there are no shards.
     * `extents`: of the largest crop. Blocks are doubled until it fits; a smaller remainder at the end of an axis
-      belongs to the block before it. `block` and `extents` are as `extents` of `RandomCrops`, and only the axes that they name
-      are cut.
+      belongs to the block before it. `block` and `extents` are as `extents` of `RandomCrops`, and only the axes that
+      they name are cut.
 
     >>> arrays = {"a.zarr": (100,), "b.zarr": (60,)}
     >>> sides = split(arrays, {"train": 0.75, "val": 0.25}, by="chunk", block=(20,), seed=1)
