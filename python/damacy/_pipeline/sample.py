@@ -130,6 +130,13 @@ def made_named_sample(named: Iterable[tuple[str, Part]], row_key: tuple[int, int
     return sample
 
 
+def made_stacked_sample(arrays: tuple[tuple[str, bool, tuple[Part, ...]], ...], row_key: tuple[int, int]) -> Sample:
+    """The same of arrays that are given as a sample stores them: name, whether it is a stack, and parts."""
+    sample = made_sample(*arrays[0][2][0], row_key)
+    object.__setattr__(sample, "_named", arrays)
+    return sample
+
+
 def with_row_key(sample: Any, row_key: tuple[int, int]) -> Any:
     """The sample if it has that key, else a copy with it. Other objects are returned unchanged; push refuses them."""
     if not isinstance(sample, Sample) or sample.row_key == row_key:

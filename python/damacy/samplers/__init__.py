@@ -19,9 +19,10 @@ from damacy.samplers._sampler import Sampler
 from damacy.samplers._sliding_grid import SlidingGrid
 from damacy.samplers._split import split
 from damacy.samplers._weighted import Weighted
+from damacy.samplers._windows import Windows
 from damacy.samplers._within import Within
 
-__all__ = ["Indexed", "RandomCrops", "Sampler", "SlidingGrid", "Weighted", "Within", "split"]
+__all__ = ["Indexed", "RandomCrops", "Sampler", "SlidingGrid", "Weighted", "Windows", "Within", "split"]
 
 # Pickles and tracebacks show the module to import from.
 for _name in __all__:

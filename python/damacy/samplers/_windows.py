@@ -1,0 +1,127 @@
+"""`Windows`: steps before and after a time, of one or several arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from damacy._core import counter_rng, counter_rng_many
+from damacy._core.counter_rng_many import I64
+from damacy._core.integers import as_int
+from damacy._pipeline.cropped_arrays import Extents, positive
+from damacy._pipeline.sample import Sample, made_stacked_sample
+from damacy.samplers._sampler import PortionSampler
+from damacy.samplers._window_arrays import WindowArrays, WindowSource, window_arrays
+from damacy.samplers._within import Within
+
+
+class Windows(PortionSampler):
+    """Windows along the time, or another axis. A sample has, for each name, the steps around a time t.
+
+    * `arrays`: for each name a source and its offsets from t, half-open: with `{"x": (u, (-3, 1)), "y": (u, (6, 7))}` a
+      sample has the four steps up to t, and the one six steps later. A source is a uri, a list of uris, or a group and
+      the names of its arrays: `("era5.zarr", ["t2m", "u10"])`. Lists and groups are stacked along a new first axis.
+    * `dim`: the name or the number of the axis. All arrays have the same size on it.
+    * `stride`: each so many-th t is a sample, from the first one for which all offsets exist.
+    * `within`: a pair of steps, or a side of a `split`, in which all steps of a window lie.
+    * `extents`: of a random crop on other axes, as for `RandomCrops`. Without it these axes are whole.
+    * `length`: the number of samples of an epoch, by default the number of windows. If it is greater, they repeat.
+    * `seed`: each epoch has another random order. Without a seed windows are in order.
+    """
+
+    stream = 2
+
+    def __init__(
+        self,
+        arrays: Mapping[str, tuple[WindowSource, tuple[int, int]]],
+        *,
+        dim: str | int = "time",
+        stride: int = 1,
+        within: tuple[int, int] | Within | None = None,
+        extents: Extents | None = None,
+        length: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.seed = 0 if seed is None else as_int(seed, "seed")
+        self._shuffle = seed is not None
+        self._stride = positive(stride, "stride")
+        self._dim = dim
+        found = window_arrays(arrays, dim, extents)
+        self._names, self._extents, self._purposes = found.names, found.extents, found.from_last[1:]
+        bounds = _bounds(found, within)
+        # For each region the first t, and the first place and the number of places of crops.
+        first = np.maximum(bounds[:, 0, 0] - min(name.first for name in self._names), 0)
+        last = np.minimum(bounds[:, 0, 1] - max(name.stop for name in self._names), found.sizes[0] - 1)
+        counts = np.maximum((last - first) // self._stride + 1, 0)
+        places = bounds[:, 1:, 1] - bounds[:, 1:, 0] - np.array(self._extents, np.int64) + 1
+        used = (counts > 0) & (places > 0).all(axis=1)
+        if not used.any():
+            offsets = min(name.first for name in self._names), max(name.stop for name in self._names)
+            raise ValueError(f"no window of offsets {offsets} has room on axis {dim!r} of {found.sizes[0]} elements")
+        self._first, self._low, self._places = first[used], bounds[used, 1:, 0], places[used]
+        self._ends = np.cumsum(counts[used])
+        self._length = int(self._ends[-1]) if length is None else positive(length, "length")
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        names = " and ".join(repr(name.name) for name in self._names)
+        crop = f", crops of {self._extents}" if self._extents else ""
+        order = f"seed={self.seed}" if self._shuffle else "in order"
+        return (
+            f"<damacy.samplers.Windows of {names} along {self._dim!r}{crop}: {self._ends[-1]} windows, "
+            f"length={self._length}, stride={self._stride}, {order}>"
+        )
+
+    def boxes(self, epoch: int, start: int, stop: int) -> I64:
+        """Only the boxes of these samples, of the first name: an array of shape (n, axes, 2), in elements.
+
+        `axes` are `dim`, and the axes of `extents` in the order of the array. `IndexError` beyond the epoch.
+        """
+        return super().boxes(epoch, start, stop)
+
+    def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
+        times, boxes = self._draw(epoch, indices)
+        crops = [list(map(tuple, axis)) for axis in boxes.swapaxes(0, 1).tolist()]
+        entries = zip(*(name.entries(times.tolist(), crops) for name in self._names))
+        return [made_stacked_sample(arrays, (epoch, key)) for arrays, key in zip(entries, keys)]
+
+    def _boxes_at(self, epoch: int, indices: I64) -> I64:
+        times, boxes = self._draw(epoch, indices)
+        first = self._names[0]
+        steps = times[:, None, None] + np.array([first.first, first.stop])
+        return np.concatenate([steps, boxes], axis=1)
+
+    def _draw(self, epoch: int, indices: I64) -> tuple[I64, I64]:
+        """For each index its t, and its crop on the other axes: arrays of shapes (n,) and (n, axes, 2)."""
+        count = int(self._ends[-1])
+        windows = indices % count
+        if self._shuffle:
+            windows = counter_rng_many.shuffled(windows, count, self.seed, epoch)
+        regions = np.searchsorted(self._ends, windows, side="right")
+        before = np.concatenate([[0], self._ends])[regions]
+        times = self._first[regions] + (windows - before) * self._stride
+        boxes = np.empty((len(indices), len(self._extents), 2), np.int64)
+        states = counter_rng_many.extended(counter_rng.extended(3, self.seed, epoch), indices)
+        for k, (purpose, extent) in enumerate(zip(self._purposes, self._extents)):
+            drawn = counter_rng_many.draw_below(self._places[regions, k].view(np.uint64), states, purpose)
+            boxes[:, k, 0] = self._low[regions, k] + drawn
+            boxes[:, k, 1] = boxes[:, k, 0] + extent
+        return times, boxes
+
+
+def _bounds(arrays: WindowArrays, within: tuple[int, int] | Within | None) -> I64:
+    """The regions that windows lie in: an array of shape (regions, 1 + cropped axes, 2)."""
+    if isinstance(within, Within):
+        return within._bounds(arrays.names[0].members[0].uri, arrays.sizes, arrays.from_last)
+    bounds = np.array([[(0, size) for size in arrays.sizes]], np.int64)
+    if within is not None:
+        if not isinstance(within, (tuple, list)) or len(within) != 2:
+            raise TypeError(f"within must be (start, stop), or a side of a split (got {type(within).__name__})")
+        start, stop = as_int(within[0], "within: start"), as_int(within[1], "within: stop")
+        if not 0 <= start < stop <= arrays.sizes[0]:
+            raise ValueError(f"within: [{start}, {stop}) is not in the {arrays.sizes[0]} elements of the axis")
+        bounds[0, 0] = start, stop
+    return bounds
