@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "damacy/core/text.h"
+#include "damacy/single/array_read.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
 #include "support/error_of.h"
@@ -155,6 +156,38 @@ TEST(ArrayRead, an_array_without_axes_has_one_element) {
   std::int16_t element = 0;
   open_array("a", store)->read({}, std::as_writable_bytes(std::span(&element, 1)));
   EXPECT_EQ(element, -5);
+}
+
+TEST(ArrayRead, stretches_take_any_indices_of_each_axis) {
+  const auto array = array_of(document(R"("int16")", "7"), big_endian<std::int16_t>({1, 2, 3, 4}));
+  std::vector<std::int16_t> out(8);
+  const auto bytes = std::as_writable_bytes(std::span(out));
+  const std::vector<std::vector<AxisStretch>> axes{{{0, 2, 2}}, {{2, 1, 1}, {0, 0, 2}, {1, 1, 1}}};
+  read_stretches(*array, axes, bytes);
+  EXPECT_EQ(out, (std::vector<std::int16_t>{1, 1, 1, 2, 7, 1, 1, 2}));
+  const std::vector<std::vector<AxisStretch>> none{{{0, 1, 3}}, {}};
+  read_stretches(*array, none, {});
+}
+
+TEST(ArrayRead, stretches_outside_the_array_are_refused) {
+  const auto array = array_of(document(R"("int16")", "7"), "");
+  std::vector<std::byte> out(12);
+  const auto refused = [&](AxisStretch stretch) {
+    const std::vector<std::vector<AxisStretch>> axes{{stretch}, {{0, 1, 3}}};
+    return error_of([&] { read_stretches(*array, axes, out); }).message();
+  };
+  EXPECT_EQ(refused({0, 3, 2}), "aabb axis 0: 2 indices from 0 in steps of 3 are not inside an axis of 3 elements");
+  EXPECT_EQ(refused({-1, 1, 2}), "aabb axis 0: 2 indices from -1 in steps of 1 are not inside an axis of 3 elements");
+  EXPECT_EQ(refused({0, 1, 3}), "the elements have 18 bytes and the output 12");
+}
+
+TEST(ArrayRead, a_stopped_read_is_an_error) {
+  const auto array = array_of(document(R"("int16")", "7"), big_endian<std::int16_t>({1, 2, 3, 4}));
+  std::vector<std::byte> out(18);
+  std::stop_source stop;
+  stop.request_stop();
+  const std::vector<std::vector<AxisStretch>> axes{{{0, 1, 3}}, {{0, 1, 3}}};
+  EXPECT_EQ(error_of([&] { read_stretches(*array, axes, out, stop.get_token()); }).status(), Status::shutdown);
 }
 
 }  // namespace
