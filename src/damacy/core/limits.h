@@ -15,6 +15,7 @@ struct Limits {
   static constexpr std::uint64_t json_members = 4096;
   static constexpr std::uint64_t json_string_bytes = 64 << 10;
   static constexpr std::uint64_t json_number_chars = 64;
+  static constexpr std::uint64_t ngff_values = 1 << 18;
   static constexpr std::uint64_t rank = 32;
   static constexpr std::uint64_t codecs = 32;  // each is a pass over a chunk, and two or three are common
   static constexpr std::uint64_t chunks_per_sample = 1 << 18;  // of one part

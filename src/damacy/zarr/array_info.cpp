@@ -8,10 +8,24 @@
 #include "damacy/store/storage_watch.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/outline.h"
+#include "damacy/zarr/json.h"
 #include "damacy/zarr/stored_attributes.h"
 
 namespace damacy {
 namespace {
+
+// The document has been parsed as an array of dates or durations.
+std::string time_unit_in(const FoundArray& found) {
+  const auto form = found.zarr_format == 3 ? json::Form::v3_array : json::Form::plain;
+  const auto parsed = json::Document::parse(found.text, form);
+  if (found.zarr_format == 2) {
+    const std::string type(parsed.root().at("dtype").text());  // "<M8[25us]"
+    return type.substr(type.find('[') + 1, type.size() - type.find('[') - 2);
+  }
+  const json::Value configuration = parsed.root().at("data_type").at("configuration");
+  const auto factor = configuration.find("scale_factor");
+  return text(factor && factor->text() != "1" ? factor->text() : std::string_view(), configuration.at("unit").text());
+}
 
 void describe(const ArrayMetadata& array, ArrayInfo& info) {
   info.shape = array.shape;
@@ -68,6 +82,8 @@ ArrayInfo array_info(const std::string& uri, std::shared_ptr<Store> store) {
     info.levels = std::move(found.levels);
     try {
       describe(parse_found(found), info);
+      if (info.elements == Dtype::datetime64 || info.elements == Dtype::timedelta64)
+        info.time_unit = time_unit_in(found);
     } catch (Error& e) {
       if (e.kind() != ErrorKind::unsupported_format) throw;
       describe(found.zarr_format == 3 ? outline_v3(found.text) : outline_v2(found.text),

@@ -22,6 +22,7 @@ struct ArrayInfo {
   Dims chunks;                 // inner chunks
   std::optional<Dims> shards;  // empty: unsharded
   int zarr_format = 3;
+  std::string time_unit;            // of dates and durations: "s", "25us"; else empty
   std::vector<std::string> codecs;  // names, in the order of the document
   std::vector<std::string> levels;  // of the NGFF image that the uri names, finest first
   bool supported = true;            // whether a pipeline can make batches of it

@@ -22,19 +22,9 @@ std::string_view meant(std::string_view kind) {
   return is("group") ? "'group'" : "'array' or 'group'";
 }
 
-bool is_legal_path(std::string_view path) {
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const auto end = std::min(path.find('/', begin), path.size());
-    const auto part = path.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == ".." || part.find('\0') != part.npos) return false;
-    begin = end + 1;
-  }
-  return true;
-}
-
 std::string parse_level_path(const Value& dataset) {
   const Value path = dataset.at("path");
-  if (!is_legal_path(path.expect(Kind::string).text()))
+  if (!is_path_below(path.expect(Kind::string).text()))
     throw path.error(Status::decode, formatted("'{}' is not a path below the group", path.text()), "metadata");
   return std::string(path.text());
 }

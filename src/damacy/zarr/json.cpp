@@ -124,6 +124,8 @@ class TreeBuilder {
   // Adds it to the tree unless it is dropped.
   bool add(Kind kind, Zone zone, std::string_view characters) {
     if (is_dropped(zone)) return true;
+    if (zone == Zone::ngff && document_.nodes_.size() >= Limits::ngff_values)
+      return too_many("values that describe an image", Limits::ngff_values, Limits::ngff_values + 1);
     Frame* const frame = frames_.empty() ? nullptr : &frames_.back();
     auto& nodes = document_.nodes_;
     const auto id = static_cast<std::uint32_t>(nodes.size());

@@ -15,6 +15,8 @@ enum class Form : std::uint8_t {
   attributes,        // .zattrs
   array_attributes,  // .zattrs of an array: only what is understood of it
   attribute,         // one value of those, numbers of any length
+  ngff_group,        // zarr.json of a group: what images, labels and plates are described by
+  ngff_attributes,   // .zattrs of a group: the same
   consolidated       // .zmetadata
 };
 

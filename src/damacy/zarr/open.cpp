@@ -212,6 +212,18 @@ ArrayMetadata parse_found(const FoundArray& found) {
                   [&] { return found.zarr_format == 3 ? parse_v3_array(found.text) : parse_v2_array(found.text); });
 }
 
+FoundNode find_node(Store& store, LargeDocuments& large) {
+  const Source source{store, large};
+  if (auto v3 = read_document(source, "zarr.json", Limits::group_document_bytes)) {
+    const bool is_array = with_key(v3->key, [&] { return parse_v3_group(v3->characters); }).is_array;
+    return {is_array, 3, std::move(v3->characters)};
+  }
+  if (store.stamp(".zarray")) return {true, 2, {}};
+  if (!store.stamp(".zgroup")) throw no_metadata_at_root(store);
+  auto attributes = read_document(source, ".zattrs", Limits::group_document_bytes);
+  return {false, 2, attributes ? std::move(attributes->characters) : std::string()};
+}
+
 std::shared_ptr<const Array> make_array(const std::string& uri, std::shared_ptr<Store> store, const FoundArray& found) {
   ArrayMetadata metadata = parse_found(found);
   tell_slow_codecs(uri, metadata);

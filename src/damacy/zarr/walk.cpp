@@ -26,7 +26,40 @@ std::string_view without_zeros(std::string_view digits) {
   return digits.substr(std::min(digits.find_first_not_of('0'), digits.size()));
 }
 
-// "A/2" before "A/10": runs of digits count as numbers.
+bool is_v3_array(Store& store, const std::string& path) {
+  const auto object = store.open(below(path, "zarr.json"));
+  if (!object || object->stamp().size > Limits::array_document_bytes) return false;
+  std::string document(object->stamp().size, '\0');
+  object->read_exact(0, std::as_writable_bytes(std::span(document)));
+  return parse_v3_group(document).is_array;
+}
+
+// Arrays that cannot be read are not listed.
+bool is_array(Store& store, const std::string& path) {
+  try {
+    return store.stamp(below(path, ".zarray")) || is_v3_array(store, path);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool is_document(std::string_view name) {
+  return name == "zarr.json" || name == ".zarray" || name == ".zattrs" || name == ".zgroup" || name == ".zmetadata";
+}
+
+bool is_node(Store& store, const std::string& path) {
+  for (const std::string_view name : {"zarr.json", ".zarray", ".zgroup"})
+    if (store.stamp(below(path, name))) return true;
+  return false;
+}
+
+struct Directory {
+  std::string path;
+  int depth;
+};
+
+}  // namespace
+
 bool natural_less(const std::string& a, const std::string& b) {
   std::size_t i = 0, j = 0;
   while (i < a.size() && j < b.size()) {
@@ -47,29 +80,29 @@ bool natural_less(const std::string& a, const std::string& b) {
   return i == a.size();
 }
 
-bool is_v3_array(Store& store, const std::string& path) {
-  const auto object = store.open(below(path, "zarr.json"));
-  if (!object || object->stamp().size > Limits::array_document_bytes) return false;
-  std::string document(object->stamp().size, '\0');
-  object->read_exact(0, std::as_writable_bytes(std::span(document)));
-  return parse_v3_group(document).is_array;
+std::vector<std::string> node_names(Store& store) {
+  std::vector<std::string> names;
+  for (const Entry& entry : store.list(""))
+    if (entry.is_directory && is_node(store, entry.name)) names.push_back(entry.name);
+  std::ranges::sort(names, natural_less);
+  return names;
 }
 
-// Arrays that cannot be read are not listed.
-bool is_array(Store& store, const std::string& path) {
-  try {
-    return store.stamp(below(path, ".zarray")) || is_v3_array(store, path);
-  } catch (const Error&) {
-    return false;
+std::uint64_t bytes_below(Store& store, const std::string& path) {
+  std::uint64_t bytes = 0;
+  std::deque<std::string> directories = {path};
+  for (; !directories.empty(); directories.pop_front()) {
+    const std::string here = directories.front();
+    for (const Entry& entry : store.list(here)) {
+      const std::string key = below(here, entry.name);
+      if (entry.is_directory)
+        directories.push_back(key);
+      else if (const auto stamp = store.stamp(key); stamp && !is_document(entry.name))
+        bytes += stamp->size;
+    }
   }
+  return bytes;
 }
-
-struct Directory {
-  std::string path;
-  int depth;
-};
-
-}  // namespace
 
 std::vector<std::string> walk_arrays(Store& store) {
   std::vector<std::string> arrays;

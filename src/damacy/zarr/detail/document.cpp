@@ -1,5 +1,7 @@
 #include "damacy/zarr/detail/document.h"
 
+#include <algorithm>
+
 #include "damacy/core/formatted.h"
 
 namespace damacy {
@@ -33,6 +35,16 @@ void check_unknown_member(const Value& member) {
   const auto must = member.is(Kind::object) ? member.find("must_understand") : std::nullopt;
   const bool may_ignore = must && must->is(Kind::boolean) && !must->truth();
   if (!may_ignore) throw member.unsupported(formatted("member '{}' is not supported", member.name()), "unknown-member");
+}
+
+bool is_path_below(std::string_view path) {
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const auto end = std::min(path.find('/', begin), path.size());
+    const auto part = path.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == ".." || part.find('\0') != part.npos) return false;
+    begin = end + 1;
+  }
+  return true;
 }
 
 char parse_separator(const Value& separator) {

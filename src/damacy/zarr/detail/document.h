@@ -16,6 +16,8 @@ void check_node_type(const json::Value& root, std::string_view wanted);
 void check_attributes(const json::Value& attributes);
 // v3: an unknown member is refused unless it has must_understand = false.
 void check_unknown_member(const json::Value& member);
+// Whether a path leads to something below a group: no empty part, ".", ".." or NUL.
+[[nodiscard]] bool is_path_below(std::string_view path);
 // Of chunk keys: '.' or '/'.
 [[nodiscard]] char parse_separator(const json::Value& separator);
 

@@ -9,8 +9,19 @@ namespace {
 // Content beyond these limits is checked but not kept. No writer reaches them within the limit on documents.
 constexpr std::uint32_t kItemsKept = 64;  // of a list in an array's document: twice the limits on axes and codecs
 constexpr std::uint32_t kDatasetsKept = 4096;
+constexpr std::uint32_t kNgffItemsKept = 4096;
 constexpr std::uint32_t kAxesKept = 33;  // one more than an array has
 constexpr std::uint32_t kDocumentsKept = 1 << 20;
+
+bool is_ngff_member(std::string_view name) noexcept {
+  constexpr std::string_view kNames[] = {"multiscales", "omero", "image-label", "labels", "plate", "well", "version"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+Zone zone_of_ngff_attribute(std::string_view name) noexcept {
+  if (name == "ome") return Zone::ngff_attributes;
+  return is_ngff_member(name) ? Zone::ngff : Zone::free;
+}
 
 bool is_image_mark(std::string_view name) noexcept {
   return name == "plate" || name == "well" || name == "bioformats2raw.layout";
@@ -75,6 +86,9 @@ bool limits_text(Zone zone) noexcept {
     case Zone::multiscale:
     case Zone::datasets:
     case Zone::dataset:
+    case Zone::ngff_group:
+    case Zone::ngff_attributes:
+    case Zone::ngff:
       return false;
     default:
       return true;
@@ -99,6 +113,10 @@ Zone zone_of_root(Form form) noexcept {
       return Zone::array_attributes;
     case Form::attribute:
       return Zone::attribute;
+    case Form::ngff_group:
+      return Zone::ngff_group;
+    case Form::ngff_attributes:
+      return Zone::ngff_attributes;
     case Form::consolidated:
       return Zone::v2_consolidated;
     case Form::plain:
@@ -131,6 +149,12 @@ Zone zone_of_member(Zone parent, std::string_view name, std::uint32_t index) noe
       return name == "name" || name == "type" ? Zone::free_scalar : Zone::free;
     case Zone::dataset:
       return name == "path" ? Zone::free_scalar : Zone::free;
+    case Zone::ngff_group:
+      return name == "attributes" ? Zone::ngff_attributes : Zone::free;
+    case Zone::ngff_attributes:
+      return zone_of_ngff_attribute(name);
+    case Zone::ngff:
+      return Zone::ngff;
     case Zone::consolidated:
       return zone_of_consolidated_member(name);
     case Zone::map:
@@ -156,6 +180,8 @@ Zone zone_of_item(Zone parent, std::uint32_t index) noexcept {
       return index < kDatasetsKept ? Zone::dataset : Zone::free;
     case Zone::attribute:
       return index < kItemsKept ? Zone::free_scalar : Zone::free;
+    case Zone::ngff:
+      return index < kNgffItemsKept ? Zone::ngff : Zone::free;
     case Zone::axes:
       return index < kAxesKept ? Zone::axis : Zone::free;
     default:

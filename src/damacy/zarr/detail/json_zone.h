@@ -33,6 +33,9 @@ enum class Zone : std::uint8_t {
   consolidated,      // v3
   map,               // v3: paths to documents
   mapped,            // one of these
+  ngff_group,        // root of zarr.json
+  ngff_attributes,   // the object with the description of an image, labels or a plate
+  ngff,              // in it: kept whole, except for the ends of long lists
   v2_consolidated,
   v2_map,
 };

@@ -41,6 +41,14 @@ using LargeDocuments = std::recursive_mutex;
 // Errors carry key and pointer; open_array and its like add uri and store.
 [[nodiscard]] FoundArray find_array(const std::string& uri, Store& store, LargeDocuments& large);
 
+// The node at the root of the store, also a group, which find_array() refuses.
+struct FoundNode {
+  bool is_array = false;
+  int zarr_format = 3;
+  std::string attributes;  // of a group: zarr.json, whose member they are, or .zattrs; may be empty
+};
+[[nodiscard]] FoundNode find_node(Store& store, LargeDocuments& large);
+
 [[nodiscard]] ArrayMetadata parse_found(const FoundArray& found);
 
 [[nodiscard]] std::shared_ptr<const Array> make_array(const std::string& uri, std::shared_ptr<Store> store,
@@ -48,6 +56,14 @@ using LargeDocuments = std::recursive_mutex;
 
 // Arrays below the root: from a walk, at most Limits::group_list_depth deep and Limits::group_list_entries wide.
 [[nodiscard]] std::vector<std::string> walk_arrays(Store& store);
+
+// Names of the arrays and groups directly below the root, in natural order.
+[[nodiscard]] std::vector<std::string> node_names(Store& store);
+// Of all objects below a path, except metadata documents.
+[[nodiscard]] std::uint64_t bytes_below(Store& store, const std::string& path);
+
+// "A/2" before "A/10": runs of digits count as numbers.
+[[nodiscard]] bool natural_less(const std::string& a, const std::string& b);
 
 // "A/1, A/2, A/10 (+3 more)", in natural order.
 [[nodiscard]] std::string shown_arrays(std::vector<std::string> paths);

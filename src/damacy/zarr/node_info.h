@@ -1,0 +1,39 @@
+// Information about the node that a uri names: an array, an image, a plate of images or another group. Reads metadata
+// documents only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "damacy/zarr/array_info.h"
+#include "damacy/zarr/ngff.h"
+
+namespace damacy {
+
+class Array;
+class Store;
+
+struct NodeInfo {
+  enum class Kind : std::uint8_t { array, image, plate, group };
+  Kind kind = Kind::group;
+  int zarr_format = 3;
+  std::optional<ArrayInfo> array;  // also of an image: its level 0
+  // Of a group, checked JSON: zarr.json, whose member `attributes` they are, or .zattrs; may be empty.
+  std::string attributes_document;
+  Ngff ngff;
+};
+
+// Throws what array_info() throws, except for groups, and with the key of a group's document.
+[[nodiscard]] NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store);
+[[nodiscard]] NodeInfo node_info(const std::string& uri);
+
+// The arrays and groups directly below a group, in natural order ("2" before "10").
+[[nodiscard]] std::vector<std::string> members_of_group(const std::string& uri);
+
+// The sum of the sizes of an array's stored objects. Lists directories and asks for the size of each object.
+[[nodiscard]] std::uint64_t stored_bytes(const Array& array);
+
+}  // namespace damacy
