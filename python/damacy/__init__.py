@@ -36,6 +36,9 @@ from damacy._core.log import LOG_TRACE as LOG_TRACE
 from damacy._core.log import LOG_WARN as LOG_WARN
 from damacy._core.log import set_log_level
 from damacy._core.log import set_log_quiet as set_log_quiet
+from damacy._open.arrays import Array
+from damacy._open.opening import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
+from damacy._open.opening import open_array
 from damacy._pipeline.array_attributes import Cf as Cf
 from damacy._pipeline.array_spec import ArraySpec
 from damacy._pipeline.batch import Batch, BatchArray, NamedBatch
@@ -47,7 +50,6 @@ from damacy._pipeline.info import ArrayInfo as ArrayInfo
 from damacy._pipeline.info import BatchInfo
 from damacy._pipeline.memory import MemoryPart as MemoryPart
 from damacy._pipeline.memory import MemoryPlan as MemoryPlan
-from damacy._pipeline.opening import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
 from damacy._pipeline.pipeline import Pipeline
 from damacy._pipeline.sample import Sample
 from damacy._pipeline.stats import Metric, Stats
@@ -56,6 +58,7 @@ __version__: str
 
 __all__ = [
     "MAX_CHUNK_UNCOMPRESSED_BYTES",
+    "Array",
     "ArraySpec",
     "Batch",
     "BatchArray",
@@ -83,6 +86,7 @@ __all__ = [
     "TryAgain",
     "UnsupportedFormat",
     "__version__",
+    "open_array",
     "set_log_level",
 ]
 

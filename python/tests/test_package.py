@@ -30,10 +30,10 @@ NEEDED = {
     "jax": "jax",
     "synthetic": "zarr",
 }
-EXPORTS = """Pipeline Config ArraySpec Sample Batch BatchArray NamedBatch BatchInfo BatchRows
+EXPORTS = """Pipeline Config Array ArraySpec Sample Batch BatchArray NamedBatch BatchInfo BatchRows
 Metric Stats Dtype Status DamacyError TryAgain PopTimeout
 InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
-OutOfMemory ShutdownError set_log_level MAX_CHUNK_UNCOMPRESSED_BYTES __version__""".split()
+OutOfMemory ShutdownError open_array set_log_level MAX_CHUNK_UNCOMPRESSED_BYTES __version__""".split()
 
 
 def run(program, **environment):

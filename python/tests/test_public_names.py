@@ -11,10 +11,10 @@ import damacy
 import damacy.cufile
 import damacy.samplers
 
-OF_DAMACY = """Pipeline Config ArraySpec Sample Batch BatchArray NamedBatch BatchInfo BatchRows Metric Stats Dtype
-Status ArrayInfo Cf Explanation StageLoad MemoryPart MemoryPlan DamacyError TryAgain PopTimeout InvalidArgument NotFound
-DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError OutOfMemory ShutdownError
-set_log_level set_log_quiet open DeviceArray asarray empty"""
+OF_DAMACY = """Array open_array Pipeline Config ArraySpec Sample Batch BatchArray NamedBatch BatchInfo BatchRows Metric Stats
+Dtype Status ArrayInfo Cf Explanation StageLoad MemoryPart MemoryPlan DamacyError TryAgain PopTimeout
+InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
+OutOfMemory ShutdownError set_log_level set_log_quiet open DeviceArray asarray empty"""
 OF_CUFILE = """CompatMode CuFile IOFuture IOFutureStream as_completed wait preadv_many counters explain memory_register
 memory_deregister bounce_buffer_free get_page_cache_info drop_file_page_cache ClosedFileError CudaError FileIOError
 CuFileLibraryError FileOpenError OpenModeError ShortReadError"""

@@ -50,6 +50,7 @@ class ArrayInfo:
       type is not supported.
     * `attrs`: the array's own attributes, read-only.
     * `cf`: the packing of elements and the missing values, None without such attributes.
+    * `time_unit`: of dates and durations, for example `"s"` or `"25us"`; else empty.
     """
 
     uri: str
@@ -66,6 +67,7 @@ class ArrayInfo:
     fill_value: Any = dataclasses.field(default=None, compare=False)  # NaN is unequal to itself
     attrs: Mapping[str, Any] = dataclasses.field(default_factory=Attributes, hash=False)
     cf: Cf | None = None
+    time_unit: str = ""
 
     @property
     def ndim(self) -> int:

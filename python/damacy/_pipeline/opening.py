@@ -1,8 +1,9 @@
-"""`damacy.open`: reads an array's metadata by the native library, and converts the result to an `ArrayInfo`."""
+"""The description of an array: the native library reads its metadata, and this module converts the result."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from damacy._core import log
 from damacy._core.errors import InvalidArgument
@@ -14,22 +15,34 @@ if TYPE_CHECKING:
     from damacy.typing import Source
 
 
-def open(uri: Source) -> ArrayInfo:  # noqa: A001  damacy.open, never star-imported
+def open(uri: Source) -> ArrayInfo:  # noqa: A001  for callers that import it under another name
     """Describe an array, or level 0 of an OME-NGFF image. Reads only metadata."""
     from damacy import _native
 
+    name = opened_name(uri)
+    with log.drained():
+        found = _native.open_array(name)
+    return ArrayInfo(**info_fields(found))
+
+
+def opened_name(uri: Any) -> str:
+    """A uri as the native library takes it; `InvalidArgument` if it is no UTF-8 text."""
     name = uri_text(uri)
     try:
         name.encode()
     except UnicodeEncodeError:
         raise InvalidArgument(f"uri {name!a} is no UTF-8 text, which open needs", what="open", reason="uri") from None
-    with log.drained():
-        found = _native.open_array(name)
+    return name
+
+
+def info_fields(native: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `ArrayInfo` from the native dict."""
+    found = dict(native)
     fill, cf, problem = found.pop("fill"), found.pop("cf"), found.pop("cf_problem")
     attributes = attributes_from(found.pop("attributes"), found["zarr_format"])
-    return ArrayInfo(
-        **found | {"why_not": found["why_not"] or None},
-        fill_value=None if fill is None else element(fill, found["dtype"]),
-        attrs=attributes,
-        cf=cf_from(cf, problem),
-    )
+    return found | {
+        "why_not": found["why_not"] or None,
+        "fill_value": None if fill is None else element(fill, found["dtype"]),
+        "attrs": attributes,
+        "cf": cf_from(cf, problem),
+    }
