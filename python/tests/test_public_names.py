@@ -19,7 +19,8 @@ OF_CUFILE = """CompatMode CuFile IOFuture IOFutureStream as_completed wait pread
 memory_deregister bounce_buffer_free get_page_cache_info drop_file_page_cache ClosedFileError CudaError FileIOError
 CuFileLibraryError FileOpenError OpenModeError ShortReadError"""
 OF_TRAINING = "Loader"
-OF_SAMPLERS = "Indexed RandomCrops Sampler SlidingGrid Weighted Windows Within split"
+OF_SAMPLERS = """ForegroundCrops ForegroundIndex Indexed RandomCrops Sampler SlidingGrid Weighted Windows Within
+split"""
 HOMES = [
     (home, name)
     for home, names in {

@@ -80,7 +80,7 @@ def first_uris(arrays: Any) -> list[str]:
     """The uri of the (first) array of each sample."""
     if _is_named(arrays):
         return [next(iter(uris.values())) for uris in _by_sample(arrays)]
-    return list(map(uri_text, [arrays] if _is_source(arrays) else arrays))
+    return list(map(uri_text, [arrays] if is_source(arrays) else arrays))
 
 
 def least_axes(arrays: Any) -> int:
@@ -143,7 +143,7 @@ def not_negative(value: int, name: str) -> int:
 
 
 def _sizes_by_uri(arrays: Any, axes: int) -> dict[Origin, tuple[int, ...]]:
-    sources = [arrays] if _is_source(arrays) else arrays
+    sources = [arrays] if is_source(arrays) else arrays
     found: dict[Origin, tuple[int, ...]]
     if isinstance(sources, Mapping):
         found = {uri_text(uri): tuple(as_int(size, "shape") for size in shape) for uri, shape in sources.items()}
@@ -155,7 +155,8 @@ def _sizes_by_uri(arrays: Any, axes: int) -> dict[Origin, tuple[int, ...]]:
     return found
 
 
-def _is_source(value: Any) -> bool:
+def is_source(value: Any) -> bool:
+    """Whether it is one array: a uri, or an opened array."""
     return isinstance(value, (str, os.PathLike)) or opened(value) is not None
 
 
@@ -172,10 +173,10 @@ def looked_at(uris: Iterable[str]) -> dict[str, Any]:
 
 def _is_named(arrays: Any) -> bool:
     """Whether samples have several arrays: a mapping to arrays, not to shapes, or a list of mappings."""
-    if _is_source(arrays):
+    if is_source(arrays):
         return False
     if isinstance(arrays, Mapping):
-        return any(_is_source(value) or not all(map(_is_number, value)) for value in arrays.values())
+        return any(is_source(value) or not all(map(_is_number, value)) for value in arrays.values())
     return isinstance(arrays, (list, tuple)) and len(arrays) > 0 and isinstance(arrays[0], Mapping)
 
 
@@ -186,7 +187,7 @@ def _is_number(value: Any) -> bool:
 def _by_sample(arrays: Any) -> list[dict[str, str]]:
     """For each sample its uris by name. One array of a name stands for every sample."""
     if isinstance(arrays, Mapping):
-        lists = {name: [source] if _is_source(source) else list(source) for name, source in arrays.items()}
+        lists = {name: [source] if is_source(source) else list(source) for name, source in arrays.items()}
         most = max(map(len, lists.values()))
         for name, sources in lists.items():
             if len(sources) not in (1, most):
@@ -231,7 +232,7 @@ def _by_axis_name(arrays: Any, extents: dict[str, int]) -> Cropped:
     if _is_named(arrays):
         samples = _by_sample(arrays)
     else:
-        samples = [{"": uri_text(source)} for source in ([arrays] if _is_source(arrays) else arrays)]
+        samples = [{"": uri_text(source)} for source in ([arrays] if is_source(arrays) else arrays)]
     looks = looked_at(uri for uris in samples for uri in uris.values())
     for uri, look in looks.items():
         _check_dims(uri, look.dims)

@@ -13,6 +13,8 @@ of a run, and two integers are enough to resume. Knows shapes and boxes; reads o
 
 from __future__ import annotations
 
+from damacy.samplers._foreground_crops import ForegroundCrops
+from damacy.samplers._foreground_index import ForegroundIndex
 from damacy.samplers._indexed import Indexed
 from damacy.samplers._random_crops import RandomCrops
 from damacy.samplers._sampler import Sampler
@@ -22,7 +24,18 @@ from damacy.samplers._weighted import Weighted
 from damacy.samplers._windows import Windows
 from damacy.samplers._within import Within
 
-__all__ = ["Indexed", "RandomCrops", "Sampler", "SlidingGrid", "Weighted", "Windows", "Within", "split"]
+__all__ = [
+    "ForegroundCrops",
+    "ForegroundIndex",
+    "Indexed",
+    "RandomCrops",
+    "Sampler",
+    "SlidingGrid",
+    "Weighted",
+    "Windows",
+    "Within",
+    "split",
+]
 
 # Pickles and tracebacks show the module to import from.
 for _name in __all__:
