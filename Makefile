@@ -151,7 +151,7 @@ coverage: extension  ## test coverage of C++ and Python, by layer, into bench/re
 	  --exclude-throw-branches --gcov-exclude-directory '.*/CompilerIdCXX' \
 	  --gcov-ignore-parse-errors=all -j $(JOBS) --json-summary build/coverage/cpp.json
 	rm -f build/coverage/.python*
-	$(PY) -m coverage run -m pytest -n $(JOBS) -m "not gpu"
+	$(PY) -m coverage run -m pytest -n $(JOBS) -m "not gpu and not untraced"
 	$(PY) -m coverage combine -q
 	$(PY) -m coverage json -q -o build/coverage/python.json
 	$(PY) tools/coverage_report.py build/coverage/cpp.json build/coverage/python.json bench/results/coverage.json

@@ -193,6 +193,7 @@ p.close()
 """
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_fork(line, moment):
     program = START + MOMENTS[moment] + FORK + "pid = os.fork()\nif pid == 0:\n    in_child()\n    sys.exit(0)\n"
@@ -248,6 +249,7 @@ p.close()
     child.run_well(START + FORK + program, line.path)
 
 
+@pytest.mark.untraced
 def test_a_file_that_may_not_grow_is_an_error_of_the_write_and_the_process_continues(tmp_path):
     program = """
 import resource, signal, sys

@@ -135,6 +135,7 @@ with pipeline(batch_size=1) as p:
 """
 
 
+@pytest.mark.untraced
 def test_no_permission_is_a_storage_error_never_fill(tmp_path_factory):
     import tempfile
 
