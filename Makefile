@@ -117,7 +117,7 @@ test-arm64: arm64  ## all tests for aarch64, under qemu; not in CI
 .PHONY: arm64-cuda
 arm64-cuda: $(ARM64)/.made $(ARM64_CUDA)/.made  ## cross-compile the library for aarch64 with CUDA
 	@cmake --preset arm64-cuda >/dev/null
-	@cmake --build build/arm64-cuda -j $(JOBS) --target damacy_pipeline damacy_halo device_tests
+	@cmake --build build/arm64-cuda -j $(JOBS) --target damacy_pipeline damacy_halo device_tests stage_check
 
 .PHONY: bench
 bench: extension  ## named scenarios compared with other readers; arguments in ARGS=
