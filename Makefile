@@ -148,7 +148,7 @@ coverage: extension  ## test coverage of C++ and Python, by layer, into bench/re
 	@find build/coverage -name '*.gcda' -delete
 	ctest --test-dir build/coverage --output-on-failure -j $(JOBS)
 	$(VENV)/bin/gcovr --root . --object-directory build/coverage --filter src/damacy/ --exclude '.*_test\.cpp' \
-	  --exclude-throw-branches --gcov-exclude-directory '.*/CompilerIdCXX' \
+	  --merge-lines --exclude-throw-branches --gcov-exclude-directory '.*/CompilerIdCXX' \
 	  --gcov-ignore-parse-errors=all -j $(JOBS) --json-summary build/coverage/cpp.json
 	rm -f build/coverage/.python*
 	$(PY) -m coverage run -m pytest -n $(JOBS) -m "not gpu and not untraced"
