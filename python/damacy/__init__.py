@@ -37,8 +37,10 @@ from damacy._core.log import LOG_WARN as LOG_WARN
 from damacy._core.log import set_log_level
 from damacy._core.log import set_log_quiet as set_log_quiet
 from damacy._open.arrays import Array
+from damacy._open.groups import Group, Plate
+from damacy._open.images import Image
 from damacy._open.opening import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
-from damacy._open.opening import open_array
+from damacy._open.opening import open_array, open_group, open_image
 from damacy._pipeline.array_attributes import Cf as Cf
 from damacy._pipeline.array_spec import ArraySpec
 from damacy._pipeline.batch import Batch, BatchArray, NamedBatch
@@ -57,7 +59,6 @@ from damacy._pipeline.stats import Metric, Stats
 __version__: str
 
 __all__ = [
-    "MAX_CHUNK_UNCOMPRESSED_BYTES",
     "Array",
     "ArraySpec",
     "Batch",
@@ -69,13 +70,17 @@ __all__ = [
     "DecodeError",
     "Dtype",
     "DtypeMismatch",
+    "Group",
+    "Image",
     "InvalidArgument",
+    "MAX_CHUNK_UNCOMPRESSED_BYTES",
     "Metric",
     "NamedBatch",
     "NativeCudaError",
     "NotFound",
     "OutOfMemory",
     "Pipeline",
+    "Plate",
     "PopTimeout",
     "RankMismatch",
     "Sample",
@@ -87,6 +92,8 @@ __all__ = [
     "UnsupportedFormat",
     "__version__",
     "open_array",
+    "open_group",
+    "open_image",
     "set_log_level",
 ]
 

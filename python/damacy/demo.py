@@ -105,7 +105,7 @@ def _prepare(array: DemoArray, progress: rich.progress.Progress) -> None:
 
 def draw_samples(array: DemoArray) -> list[damacy.Sample]:
     """Random boxes of the array; the same in every run."""
-    shape = damacy.open(array.path).shape
+    shape = damacy.open_array(array.path).shape
     random = np.random.default_rng(3)
     starts = random.integers(0, np.subtract(shape, array.crop) + 1, (array.crops, len(shape)))
     return [damacy.Sample(array.path, [(a, a + n) for a, n in zip(start, array.crop)]) for start in starts]

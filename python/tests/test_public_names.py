@@ -11,7 +11,8 @@ import damacy
 import damacy.cufile
 import damacy.samplers
 
-OF_DAMACY = """Array open_array Pipeline Config ArraySpec Sample Batch BatchArray NamedBatch BatchInfo BatchRows Metric Stats
+OF_DAMACY = """Array Image Group Plate open_array open_image open_group
+Pipeline Config ArraySpec Sample Batch BatchArray NamedBatch BatchInfo BatchRows Metric Stats
 Dtype Status ArrayInfo Cf Explanation StageLoad MemoryPart MemoryPlan DamacyError TryAgain PopTimeout
 InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
 OutOfMemory ShutdownError set_log_level set_log_quiet open DeviceArray asarray empty"""

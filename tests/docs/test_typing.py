@@ -39,7 +39,7 @@ def sample(source: Source, box: Box) -> damacy.Sample:
 
 
 stored = zarr.open_array("a.zarr", mode="r")
-info: damacy.ArrayInfo = damacy.open(stored)
+info: damacy.Array = damacy.open_array(stored)
 samples = [
     sample(stored, [...]),
     sample(info, [slice(2, None), (0, 3), [1, 2]]),

@@ -65,7 +65,7 @@ def write(path, text, name="zarr.json"):
 
 def opening(path, text, name="zarr.json"):
     write(path, text, name)
-    return attempt(lambda: damacy.open(path))
+    return attempt(lambda: damacy.open_array(path))
 
 
 def extension(path, **members):
@@ -187,6 +187,7 @@ LIMITS = {
     "json_members": (lambda path, value: extension(path, **{f"m{k}": k for k in range(value - 1)}), "limit"),
     "json_string_bytes": (lambda path, value: extension(path, y="s" * value), "limit"),
     "json_number_chars": (lambda path, value: extension(path, y=int("7" * value)), "limit"),
+    "ngff_values": "src/damacy/zarr/ngff_test.cpp:the_number_of_values_is_limited",
     "rank": (lambda path, value: opening(path, document(shape=[1] * value, chunk_grid=grid(*[1] * value))), "limit"),
     "codecs": (lambda path, value: opening(path, document(codecs=[BYTES] + ["crc32c"] * (value - 1))), "limit"),
     "chunks_per_sample": (chunks_per_sample, "limit"),

@@ -151,7 +151,7 @@ def test_paths_that_leave_the_group_or_are_not_plain_are_refused(levels, path):
     root, _ = levels
     write_group(root, multiscales(path))
     with pytest.raises((damacy.DecodeError, damacy.InvalidArgument)) as caught:
-        damacy.open(root)
+        damacy.open_array(root)
     assert caught.value.uri == str(root)
 
 
@@ -160,14 +160,14 @@ def test_a_path_to_a_group_is_an_error(levels):
     write_group(root, multiscales("s"))
     write_group(root / "s", multiscales("0"))
     with pytest.raises((damacy.InvalidArgument, damacy.DecodeError)):
-        damacy.open(root)
+        damacy.open_array(root)
 
 
 def test_a_path_to_nothing_is_an_error(levels):
     root, _ = levels
     write_group(root, multiscales("s/7"))
     with pytest.raises(damacy.DamacyError) as caught:
-        damacy.open(root)
+        damacy.open_array(root)
     assert not isinstance(caught.value, (damacy.TryAgain, damacy.ShutdownError))
 
 
@@ -176,7 +176,7 @@ def test_a_path_to_nothing_is_an_error(levels):
 
 def group_error(root) -> damacy.InvalidArgument:
     with pytest.raises(damacy.InvalidArgument) as caught:
-        damacy.open(root)
+        damacy.open_array(root)
     assert type(caught.value) is damacy.InvalidArgument and caught.value.reason == "group"
     assert "is a group, not an array" in str(caught.value)
     return caught.value
@@ -237,7 +237,7 @@ def test_an_empty_group_and_a_directory_without_documents(tmp_path):
     (tmp_path / "d").mkdir()
     for path in (tmp_path / "d", tmp_path / "nothing"):
         with pytest.raises(damacy.NotFound) as caught:
-            damacy.open(path)
+            damacy.open_array(path)
         assert caught.value.reason == "no-metadata"
         for key in ("zarr.json", ".zarray", ".zgroup"):
             assert key in str(caught.value)
@@ -246,7 +246,7 @@ def test_an_empty_group_and_a_directory_without_documents(tmp_path):
 def test_open_refuses_anything_but_a_path():
     for wrong in (5, None, b"bytes", ["x"]):
         with pytest.raises(TypeError):
-            damacy.open(wrong)
+            damacy.open_array(wrong)
     with pytest.raises(damacy.InvalidArgument):
         damacy.open("s3://bucket/a")
 

@@ -103,7 +103,7 @@ class Report:
 
 def setting(uri: str, crop: tuple[int, ...] | None, batch: int, seconds: float, threads: int, device: str) -> Setting:
     """Fills in defaults from the array at `uri`. Raises `ValueError` for a crop that does not fit."""
-    info = damacy.open(uri)
+    info = damacy.open_array(uri)
     if not info.supported:
         raise ValueError(info.why_not)
     crop = _default_crop(info.shape) if crop is None else crop

@@ -58,7 +58,7 @@ def command(
     """
     asked = box_of(uri, box, as_json)
     chosen = format or ("npy" if output is not None and output.suffix == ".npy" else "raw")
-    name = dtype or damacy.open(uri).dtype
+    name = dtype or damacy.open_array(uri).dtype
     try:
         element = damacy.Dtype.coerce(name)
     except ValueError as error:
@@ -108,7 +108,7 @@ def _run(uri: str, box: Box, element: damacy.Dtype, chosen: Format, output: path
 
 def blocks(uri: str, box: Box, element: damacy.Dtype) -> Iterator[memoryview]:
     """Yields the bytes of a box in row-major order; each block is valid until the next one is taken."""
-    info = damacy.open(uri)
+    info = damacy.open_array(uri)
     for k, ((start, stop), size_of_axis) in enumerate(zip(box, info.shape)):
         if not 0 <= start <= stop <= size_of_axis:  # checked here because a box without elements is never pushed
             raise damacy.InvalidArgument(

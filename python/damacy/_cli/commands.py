@@ -1,24 +1,19 @@
-"""The command line's table of contents, and the commands `info`, `doctor` and `demo`, which show the results of
-`damacy.open`, `damacy.doctor` and `damacy.demo`. The other commands have their own modules."""
+"""The command line's table of contents, and the commands `doctor` and `demo`, which show the results of `damacy.doctor`
+and `damacy.demo`. The other commands have their own modules."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import pathlib
-from typing import Annotated, Any
+from typing import Annotated
 
 import rich.console
 import rich.markup
 import typer
 
 import damacy
-from damacy._cli import bench, bench_io, cat, completion, plan, preview, verify
-from damacy._cli.console import AsJson, Uri, extents, fail, fields_table, out, print_json, refuse, report_failures
+from damacy._cli import bench, bench_io, cat, completion, info, plan, preview, verify
+from damacy._cli.console import AsJson, fields_table, out, print_json, refuse, report_failures
 from damacy._cli.doctor import examine
-from damacy._pipeline.array_attributes import in_json
-
-_ATTRIBUTE_CHARACTERS = 300  # an attribute's text is cut off after so many
 
 app = typer.Typer(
     name="damacy",
@@ -43,53 +38,7 @@ def damacy_itself(
     """Crops of chunked, compressed arrays, streamed into batches."""
 
 
-@app.command()
-def info(uri: Uri, as_json: AsJson = False) -> None:
-    """Show an array's shape, type, chunks, codecs, levels and attributes, and whether damacy can read it."""
-    try:
-        found = damacy.open(uri)
-    except damacy.DamacyError as error:
-        fail(error, as_json)
-    if as_json:
-        print_json(in_json(dataclasses.asdict(found) | {"fill_value": _plain(found.fill_value)}))
-        return
-    table = fields_table()
-    table.add_row("uri", rich.markup.escape(found.uri))
-    table.add_row("shape", extents(found.shape))
-    if any(found.dims):
-        table.add_row("dims", rich.markup.escape(", ".join(name or "–" for name in found.dims)))
-    table.add_row("type", found.dtype)
-    table.add_row("chunks", extents(found.chunks))
-    table.add_row("shards", "none" if found.shards is None else extents(found.shards))
-    table.add_row("zarr format", str(found.zarr_format))
-    table.add_row("codecs", ", ".join(found.codecs))
-    if found.fill_value is not None:
-        table.add_row("fill value", str(found.fill_value))
-    if found.levels:
-        table.add_row("levels", rich.markup.escape(", ".join(found.levels)))
-    if found.cf is not None:
-        note = " (batches hold stored values)" if found.cf.is_packed else ""
-        table.add_row("packed", rich.markup.escape(f"{found.cf}{note}"))
-    for name, value in found.attrs.items():
-        table.add_row("attribute", rich.markup.escape(f"{name} = {_shortened(value)}"))
-    table.add_row("readable", _readable(found))
-    out.print(table)
-
-
-def _plain(element: Any) -> Any:
-    """Converts a NumPy scalar to a Python value."""
-    return None if element is None else element.item()
-
-
-def _shortened(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _ATTRIBUTE_CHARACTERS else f"{text[:_ATTRIBUTE_CHARACTERS]}… (--json has all of it)"
-
-
-def _readable(found: damacy.ArrayInfo) -> str:
-    if not found.supported:
-        return f"[red]no[/]: {rich.markup.escape(found.why_not or '')}"
-    return "[green]yes[/]"
+app.command("info")(info.command)
 
 
 @app.command()

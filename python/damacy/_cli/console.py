@@ -18,6 +18,7 @@ import rich.table
 import typer
 
 import damacy
+from damacy._open.describe import extents as extents
 
 out = rich.console.Console(emoji=False)
 errors = rich.console.Console(stderr=True, emoji=False)
@@ -90,14 +91,6 @@ def progress_bar(as_json: bool) -> rich.progress.Progress:
         transient=True,
         disable=as_json or not errors.is_terminal,
     )
-
-
-def extents(shape: tuple[int, ...]) -> str:
-    """
-    >>> extents((8, 20)), extents(())
-    ('8 × 20', '0-d')
-    """
-    return " × ".join(map(str, shape)) or "0-d"
 
 
 def size(number: float) -> str:

@@ -85,7 +85,7 @@ def plan_reads(uri: str, box: Box) -> Plan:
 def box_of(uri: str, text: str, as_json: bool) -> Box:
     """A box from the command line; exits if the array cannot be opened or the text is wrong."""
     try:
-        return parse_box(text, damacy.open(uri).shape)
+        return parse_box(text, damacy.open_array(uri).shape)
     except damacy.DamacyError as error:
         fail(error, as_json)
     except ValueError as error:

@@ -68,12 +68,12 @@ def command(
 
 
 def _choose(uri: str, box: str, size: int) -> tuple[str, Box]:
-    info = damacy.open(uri)
+    info = damacy.open_array(uri)
     if box:
         return uri, parse_box(box, info.shape)
     shown = uri
     for level in info.levels[1:]:
-        found = damacy.open(f"{uri.rstrip('/')}/{level}")
+        found = damacy.open_array(f"{uri.rstrip('/')}/{level}")
         if max(found.shape[-2:], default=1) < size:
             break
         info, shown = found, found.uri

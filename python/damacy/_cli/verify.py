@@ -104,7 +104,7 @@ def find_arrays(uri: str) -> list[str]:
     """
     root = pathlib.Path(urllib.parse.unquote(uri.removeprefix("file://")) if uri.startswith("file://") else uri)
     if not root.is_dir():
-        damacy.open(uri)  # raises the error
+        damacy.open_array(uri)  # raises the error
     return sorted(map(str, _walk(root)), key=_natural)
 
 
@@ -114,7 +114,7 @@ def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = la
 
     outcome = Outcome(uri)
     try:
-        info = damacy.open(uri)
+        info = damacy.open_array(uri)
         with log.drained():
             verifier = _native.Verifier(uri)
     except damacy.DamacyError as error:

@@ -1,4 +1,4 @@
-"""`Array`: the description of a stored array, with its elements and its place in the world. The native library reads."""
+"""`Array`: the description of a stored array, with its elements and its place in the world."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from damacy._core import log
 from damacy._core.errors import DamacyError, DecodeError
 from damacy._core.integers import as_int
+from damacy._open.describe import text_of
 from damacy._open.selection import selection
 from damacy._open.world import Place, around, edges, finite, first_voxel
 from damacy._pipeline.info import ArrayInfo
@@ -101,6 +102,9 @@ class Array(ArrayInfo):
         with log.drained():
             _native.read_array(self.uri, list(self.shape), self.dtype, wanted.stretches, raw)
         return out.reshape(wanted.shape)
+
+    def __str__(self) -> str:
+        return text_of(self)
 
     def __getitem__(self, box: Any) -> numpy.ndarray[Any, Any]:
         return self.read(box)

@@ -2,33 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from damacy._core import log
+from damacy._core.errors import InvalidArgument
 from damacy._open.arrays import Array
+from damacy._open.groups import Group, Plate
+from damacy._open.images import Image, image_from
+from damacy._pipeline.array_attributes import attributes_from
 from damacy._pipeline.opening import info_fields, opened_name
 
 if TYPE_CHECKING:
     from damacy.typing import Source
 
 
-def open_array(uri: Source) -> Array:
-    """Open an array, or level 0 of an OME-NGFF image. Reads only metadata. Refuses other groups."""
+def open(uri: Source) -> Array | Image | Group | Plate:  # noqa: A001  damacy.open, never star-imported
+    """Open an array, an OME-NGFF image or plate, or another group. Reads only metadata."""
     from damacy import _native
 
     name = opened_name(uri)
     with log.drained():
-        found = _native.open_array(name)
-    return array_from(found)
+        found = _native.open_node(name)
+    return _node_from(name, found)
 
 
-def array_from(native: Any) -> Array:
+def _node_from(uri: str, native: Mapping[str, Any]) -> Array | Image | Group | Plate:
+    if native["kind"] == "array":
+        return array_from(native["array"])
+    if native["kind"] == "image":
+        return image_from(array_from(native["array"]), native["ngff"], open)
+    kind = Plate if native["kind"] == "plate" else Group
+    attributes = attributes_from(native["attributes"], native["zarr_format"])
+    return kind(uri, native["zarr_format"], attributes, native["ngff"], open)
+
+
+def open_array(uri: Source) -> Array:
+    """Open an array, or level 0 of an OME-NGFF image as an `Image`. Refuses other groups."""
+    found = open(uri)
+    if isinstance(found, Array):
+        return found
+    from damacy import _native
+
+    with log.drained():
+        return array_from(_native.open_array(found.uri))  # raises the error that lists the arrays inside
+
+
+def open_image(uri: Source) -> Image:
+    """Open an OME-NGFF image. Refuses arrays and other groups."""
+    found = open(uri)
+    if not isinstance(found, Image):
+        kind = "an array" if isinstance(found, Array) else f"a {type(found).__name__.lower()}"
+        raise InvalidArgument(f"is {kind}, not an image", what="open", uri=found.uri, reason="group")
+    return found
+
+
+def open_group(uri: Source) -> Group:
+    """Open a group, or a plate. Refuses arrays and images."""
+    found = open(uri)
+    if not isinstance(found, Group):
+        kind = "an image" if isinstance(found, Image) else "an array"
+        raise InvalidArgument(f"is {kind}, not a group", what="open", uri=found.uri, reason="group")
+    return found
+
+
+def array_from(native: Mapping[str, Any]) -> Array:
     """An `Array` that is in no image, from the native dict."""
     fields = info_fields(native)
     units = fields["attrs"].get("units")
     return Array(**fields, units=units if isinstance(units, str) else None)
-
-
-def open(uri: Source) -> Array:  # noqa: A001  damacy.open, never star-imported
-    """Open an array, or level 0 of an OME-NGFF image. Reads only metadata."""
-    return open_array(uri)

@@ -1,5 +1,7 @@
 #include "damacy/zarr/ngff.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
@@ -157,22 +159,28 @@ TEST(Ngff, any_json_is_accepted) {
   EXPECT_TRUE(parse_ngff(R"({"attributes":7})", 3).images.empty());
 }
 
-TEST(Ngff, the_number_of_values_is_limited) {
-  std::string rows;
-  for (std::uint64_t i = 0; i < 64; ++i) {
-    rows += i > 0 ? ",[0" : "[0";
-    for (int k = 1; k < 4097; ++k) rows += ",0";
-    rows += ']';
+// Lists of at most 4096 items that have `values` values together, the document and the outer list among them.
+std::string lists_of(std::uint64_t values) {
+  std::string lists;
+  for (std::uint64_t left = values - 2; left > 0;) {
+    const std::uint64_t items = std::min<std::uint64_t>(left - 1, 4096);
+    lists += lists.empty() ? "[" : ",[";
+    for (std::uint64_t i = 0; i < items; ++i) lists += i > 0 ? ",0" : "0";
+    lists += ']';
+    left -= items + 1;
   }
-  const auto error = [&] {
-    try {
-      (void)v2(text(R"({"multiscales":[)", rows, "]}"));
-    } catch (const Error& e) {
-      return e.where().reason;
-    }
-    return std::string("none");
-  };
-  EXPECT_EQ(error(), "limit");
+  return text(R"({"multiscales":[)", lists, "]}");
+}
+
+TEST(Ngff, the_number_of_values_is_limited) {
+  EXPECT_EQ(v2(lists_of(Limits::ngff_values - 1)).images.size(), 64u);
+  EXPECT_EQ(v2(lists_of(Limits::ngff_values)).images.size(), 64u);
+  try {
+    (void)v2(lists_of(Limits::ngff_values + 1));
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.where().reason, "limit");
+  }
 }
 
 }  // namespace

@@ -1,0 +1,76 @@
+"""The nodes below a group as lines of text. Opens nodes; knows a line of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from damacy._core.errors import DamacyError
+from damacy._open.arrays import Array
+from damacy._open.images import Image
+
+MAX_DEPTH, MAX_ENTRIES = 4, 1000
+
+
+class Entry(NamedTuple):
+    """A node below a group: its path, how deep it lies, and the node or why it cannot be opened."""
+
+    path: str
+    depth: int
+    node: Any
+    error: str | None
+
+
+def entries(group: Any, limit: int = MAX_ENTRIES) -> tuple[list[Entry], int]:
+    """The nodes below a group in depth-first order, and how many more were seen but left out."""
+    found: list[Entry] = []
+    rest = 0
+    stack: list[tuple[Any, str, int, Iterator[str]]] = [(group, "", 1, iter(group))]
+    while stack:
+        parent, above, depth, names = stack[-1]
+        name = next(names, None)
+        if name is None:
+            stack.pop()
+            continue
+        if len(found) == limit:
+            rest += 1
+            continue
+        entry = _entry(parent, name, above + name, depth)
+        found.append(entry)
+        if entry.node is not None and not isinstance(entry.node, Array) and depth < MAX_DEPTH:
+            stack.append((entry.node, f"{above}{name}/", depth + 1, iter(entry.node)))
+    return found, rest
+
+
+def _entry(parent: Any, name: str, path: str, depth: int) -> Entry:
+    try:
+        return Entry(path, depth, parent[name], None)
+    except DamacyError as error:
+        return Entry(path, depth, None, error.message)
+    except KeyError as error:
+        return Entry(path, depth, None, str(error.args[0]))
+
+
+def line_of(node: Any) -> str:
+    """A node in one line.
+
+    >>> line_of(None)
+    ''
+    """
+    if not isinstance(node, Array):
+        return "" if node is None else type(node).__name__.lower()
+    axes = [f"{name}={size}" if name else str(size) for name, size in zip(node.dims, node.shape)]
+    levels = f", {len(node.levels)} levels" if isinstance(node, Image) else ""
+    return f"{node.dtype} ({', '.join(axes)}) chunks {node.chunks}{levels}"
+
+
+def tree_text(group: Any) -> str:
+    """The tree of a group as text."""
+    found, rest = entries(group)
+    lines = [f"{group.uri} ({type(group).__name__.lower()})"]
+    for entry in found:
+        about = line_of(entry.node) if entry.error is None else f"cannot be opened: {entry.error}"
+        lines.append(f"{'  ' * entry.depth}{entry.path.rsplit('/', 1)[-1]}  {about}".rstrip())
+    if rest:
+        lines.append(f"… (+{rest} more)")
+    return "\n".join(lines)

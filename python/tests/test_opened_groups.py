@@ -1,0 +1,208 @@
+"""`Group`: members, trees, coordinates and intervals, against xarray."""
+
+import json
+
+import numpy as np
+import pytest
+
+import damacy
+from damacy._open.coordinates import times
+from damacy._open.tree import entries
+
+zarr = pytest.importorskip("zarr")
+
+
+@pytest.fixture
+def store(tmp_path):
+    root = zarr.open_group(tmp_path / "g", mode="w", attributes={"title": "t"})
+    for name in ("a10", "a2"):
+        root.create_array(name, shape=(4, 3), dtype="f4", dimension_names=["y", "x"])
+    root.create_group("inner").create_array("b", shape=(2,), dtype="i2")
+    return tmp_path / "g"
+
+
+def test_a_group_is_a_lazy_mapping_in_natural_order(store):
+    group = damacy.open(store)
+    assert type(group) is damacy.Group
+    assert list(group) == ["a2", "a10", "inner"]
+    assert len(group) == 3
+    assert "a2" in group and "x" not in group and 3 not in group and "inner/b" in group and "inner/x" not in group
+    assert type(group["a2"]) is damacy.Array
+    assert type(group["inner"]) is damacy.Group
+    assert group["inner/b"].shape == group["inner"]["b"].shape == (2,)
+    assert group.attrs == {"title": "t"}
+    assert list(group.arrays()) == ["a2", "a10", "inner/b"]
+    assert list(group.variables) == ["a2", "a10"]
+    with pytest.raises(KeyError, match="no node 'x' in .*; there are 'a2', 'a10', 'inner'"):
+        group["x"]
+    for outside in ("../g", "", "/a2", "a2/."):
+        with pytest.raises(KeyError, match="is not a path below the group"):
+            group[outside]
+    assert repr(group) == f"<damacy.Group {store}: a2, a10, inner>"
+
+
+def test_the_tree_names_every_node(store):
+    (store / "broken").mkdir()
+    (store / "broken" / "zarr.json").write_text("{")
+    lines = damacy.open(store).tree().splitlines()
+    assert lines[0] == f"{store} (group)"
+    assert "  a2  float32 (y=4, x=3) chunks (4, 3)" in lines
+    assert lines[-2:] == ["  inner  group", "    b  int16 (2) chunks (2,)"]
+    assert any(line.startswith("  broken  cannot be opened: not JSON") for line in lines)
+
+
+def test_the_tree_ends_after_a_number_of_nodes(store):
+    found, rest = entries(damacy.open(store), limit=1)
+    assert ([entry.path for entry in found], rest) == (["a2"], 2)
+
+
+def test_kinds_that_are_asked_for_are_refused_otherwise(store):
+    with pytest.raises(
+        damacy.InvalidArgument, match="is a group, not an array; arrays inside: a2, a10, inner/b"
+    ) as caught:
+        damacy.open_array(store)
+    assert caught.value.reason == "group"
+    with pytest.raises(damacy.InvalidArgument, match="is an array, not an image"):
+        damacy.open_image(store / "a2")
+    with pytest.raises(damacy.InvalidArgument, match="is a group, not an image"):
+        damacy.open_image(store)
+    with pytest.raises(damacy.InvalidArgument, match="is an array, not a group"):
+        damacy.open_group(store / "a2")
+    with pytest.raises(damacy.NotFound, match="no zarr metadata"):
+        damacy.open(store / "none")
+
+
+# -- coordinates -------------------------------------------------------------------------------------------------------
+
+xarray = pytest.importorskip("xarray")
+
+
+@pytest.fixture(params=[2, 3])
+def era5(tmp_path, request):
+    time = np.datetime64("1999-12-30", "ns") + np.arange(0, 24 * 20, 6).astype("m8[h]")
+    data = xarray.Dataset(
+        {"t2m": (("time", "latitude", "longitude"), np.zeros((len(time), 5, 4), "f4"))},
+        coords={
+            "time": time,
+            "latitude": np.linspace(90, -90, 5),
+            "longitude": np.arange(4) * 90.0,
+            "height": ((), 2.0),
+            "area": (("latitude", "longitude"), np.ones((5, 4))),
+        },
+    )
+    data["t2m"].encoding["coordinates"] = "height area"
+    encoding = {"time": {"units": "hours since 1900-01-01", "dtype": "i4"}}
+    data.to_zarr(tmp_path / "e", zarr_format=request.param, consolidated=False, encoding=encoding)
+    return tmp_path / "e"
+
+
+def test_coordinates_and_variables_are_those_of_xarray(era5):
+    group, expected = damacy.open_group(era5), xarray.open_zarr(era5, consolidated=False)
+    assert set(group.coords) == set(expected.coords)
+    assert set(group.variables) == set(expected.variables)
+
+
+@pytest.mark.parametrize(
+    ("dim", "low", "high"),
+    [
+        ("time", "2000", "2001"),
+        ("time", "2000-01-01", "2000-01-02T06"),
+        ("time", None, "2000-01-01T03"),
+        ("time", np.datetime64("2000-01-01"), None),
+        ("time", "2030", "2040"),
+        ("latitude", -45, 45),
+        ("latitude", 45, 91),
+        ("latitude", -90, -90),
+        ("longitude", 90, 270),
+        ("longitude", None, None),
+    ],
+)
+def test_an_interval_holds_the_values_between_its_bounds(era5, dim, low, high):
+    values = xarray.open_zarr(era5, consolidated=False)[dim].values
+    if dim == "time":
+        low, high = (None if bound is None else np.datetime64(bound) for bound in (low, high))
+    inside = np.ones(values.shape, bool)
+    inside &= True if low is None else values >= low
+    inside &= True if high is None else values < high
+    start, stop = damacy.open_group(era5).box(dim, low, high)
+    assert np.flatnonzero(inside).tolist() == list(range(start, stop))
+
+
+def test_bounds_of_the_wrong_kind_are_refused(era5):
+    group = damacy.open_group(era5)
+    with pytest.raises(TypeError, match="holds times: give a date"):
+        group.box("time", 3, 5)
+    with pytest.raises(TypeError, match="holds numbers"):
+        group.box("latitude", "2000", None)
+    with pytest.raises(ValueError, match="has 3 axes, expected 1"):
+        group.box("t2m", 0, 1)
+    with pytest.raises(KeyError, match="no node 'level'"):
+        group.box("level", 0, 1)
+
+
+def test_a_coordinate_that_is_not_monotone_is_refused(tmp_path):
+    for values in ([1.0, 3.0, 2.0], [1.0, np.nan, 2.0]):
+        data = xarray.Dataset(coords={"x": values})
+        data.to_zarr(tmp_path / "g", mode="w", consolidated=False)
+        with pytest.raises(ValueError, match="coordinate 'x' is not monotone"):
+            damacy.open_group(tmp_path / "g").box("x", 0, 1)
+
+
+def test_packed_coordinates_are_unpacked(tmp_path):
+    data = xarray.Dataset(coords={"x": np.arange(10) * 0.5 + 100})
+    encoding = {"x": {"dtype": "i2", "scale_factor": 0.5, "add_offset": 90.0, "_FillValue": -1}}
+    data.to_zarr(tmp_path / "g", consolidated=False, encoding=encoding)
+    assert damacy.open_group(tmp_path / "g").box("x", 101.0, 103.0) == (2, 6)
+
+
+UNITS = [
+    "days since 1970-01-01",
+    "hours since 1900-01-01 00:00:0.0",
+    "seconds since 2000-01-01T12:30:15",
+    "days since 1800-1-1 00:00:00",
+    "milliseconds since 1970-01-01 00:00:00.250",
+    "minutes since 1980-02-29 23:59 UTC",
+]
+
+
+@pytest.mark.parametrize("calendar", ["standard", "gregorian", "proleptic_gregorian"])
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("numbers", [np.arange(-3, 5000, 997), np.array([0.0, 0.25, 1.1, 40000.123])])
+def test_times_are_those_of_xarray(units, calendar, numbers):
+    expected = xarray.coding.times.decode_cf_datetime(numbers, units, calendar)
+    found = times(numbers, units, calendar)
+    assert np.abs(found - expected.astype("M8[us]")).max() <= np.timedelta64(1, "us")
+
+
+def test_the_standard_calendar_is_julian_before_1582():
+    zero = np.array([0])
+    assert times(zero, "days since 1582-10-15", "standard") == times(zero + 1, "days since 1582-10-04", "standard")
+    assert times(zero, "days since 1582-10-15", "proleptic_gregorian") == times(
+        zero + 11, "days since 1582-10-04", "proleptic_gregorian"
+    )
+    assert times(zero + 719164, "days since 0001-01-01", "standard") == np.datetime64("1970-01-01")
+
+
+def test_other_calendars_and_units_are_refused():
+    for units, calendar, text in [
+        ("days since 2000-01-01", "noleap", "times of the calendar 'noleap' have no datetime64"),
+        ("months since 2000-01-01", "standard", "expected a unit from microseconds to weeks since a date"),
+        ("days since yesterday", "standard", "expected a unit"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            times(np.array([0]), units, calendar)
+
+
+def test_info_of_a_root_is_its_tree(store):
+    testing = pytest.importorskip("typer.testing")
+    from damacy._cli.commands import app
+
+    shown = testing.CliRunner().invoke(app, ["info", str(store)])
+    assert shown.exit_code == 0
+    assert "a10  float32 (y=4, x=3) chunks (4, 3)" in shown.stdout
+    found = json.loads(testing.CliRunner().invoke(app, ["info", str(store), "--json"]).stdout)
+    assert (found["kind"], found["more"], found["attrs"]) == ("group", 0, {"title": "t"})
+    assert list(found["nodes"]) == ["a2", "a10", "inner", "inner/b"]
+    assert found["nodes"]["a2"]["shape"] == [4, 3]
+    missing = testing.CliRunner().invoke(app, ["info", str(store / "none")])
+    assert missing.exit_code == 1
