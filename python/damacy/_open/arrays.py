@@ -11,6 +11,7 @@ from damacy._core import log
 from damacy._core.errors import DamacyError, DecodeError
 from damacy._core.integers import as_int
 from damacy._open.describe import text_of
+from damacy._open.html import html_of_array
 from damacy._open.selection import selection
 from damacy._open.world import Place, around, edges, finite, first_voxel
 from damacy._pipeline.info import ArrayInfo
@@ -105,6 +106,9 @@ class Array(ArrayInfo):
 
     def __str__(self) -> str:
         return text_of(self)
+
+    def _repr_html_(self) -> str:
+        return html_of_array(self)
 
     def __getitem__(self, box: Any) -> numpy.ndarray[Any, Any]:
         return self.read(box)

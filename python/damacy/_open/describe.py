@@ -69,9 +69,27 @@ def _rows_of_image(image: Any) -> list[Row]:
     return found + [("problem", line) for line in image.problems]
 
 
-def attribute_rows(array: Any) -> list[Row]:
+def level_rows(image: Any) -> list[tuple[str, ...]]:
+    """Path, scale and translation of each level, from the metadata of the image."""
+
+    def numbers(values: tuple[float | None, ...]) -> str:
+        return ", ".join("–" if value is None else f"{value:g}" for value in values) or "–"
+
+    return [
+        (level.path, f"scale {numbers(level.transformation.scale)}")
+        + (f"translation {numbers(level.transformation.translation)}",)
+        for level in image._levels_described()
+    ]
+
+
+def attribute_rows(node: Any) -> list[Row]:
     """The attributes of a node, shortened."""
-    return [("attribute", f"{name} = {_shortened(value)}") for name, value in array.attrs.items()]
+    return [("attribute", f"{name} = {text}") for name, text in attribute_cells(node)]
+
+
+def attribute_cells(node: Any) -> list[Row]:
+    """Name and value of each attribute, shortened."""
+    return [(name, _shortened(value)) for name, value in node.attrs.items()]
 
 
 def readable(array: Any) -> str:

@@ -10,6 +10,7 @@ from damacy._core.errors import DamacyError, NotFound
 from damacy._open.arrays import Array, child_uri
 from damacy._open.coordinates import interval
 from damacy._open.images import Description, Image, description_from
+from damacy._open.tree import html_of_group, tree_text
 
 
 class Group(Mapping[str, Any]):
@@ -98,11 +99,12 @@ class Group(Mapping[str, Any]):
 
     def tree(self) -> str:
         """The nodes below the group as text: at most 4 levels and 1,000 nodes."""
-        from damacy._open.tree import tree_text
-
         return tree_text(self)
 
     __str__ = tree
+
+    def _repr_html_(self) -> str:
+        return html_of_group(self)
 
     def arrays(self) -> dict[str, Array]:
         """All arrays and images below the group, by path. Nodes that cannot be opened are left out."""

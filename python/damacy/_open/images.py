@@ -210,6 +210,10 @@ class Image(Array):
             path = self.levels[level]
         return self._described(path)
 
+    def _levels_described(self) -> tuple[Level, ...]:
+        """Path and transformation of each level, as the metadata give them."""
+        return self._multiscale.levels
+
     def _described(self, path: str) -> Array:
         array = self._array(path)
         fields = described_fields(self._multiscale, array, path, None if path == self.levels[0] else self.shape)

@@ -1,4 +1,4 @@
-"""The nodes below a group as lines of text. Opens nodes; knows a line of each kind."""
+"""The nodes below a group as lines of text and as HTML. Opens nodes; knows a line of each kind."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 
 from damacy._core.errors import DamacyError
 from damacy._open.arrays import Array
+from damacy._open.describe import attribute_cells
+from damacy._open.html import Cells, Page
 from damacy._open.images import Image
 
 MAX_DEPTH, MAX_ENTRIES = 4, 1000
+HTML_ENTRIES = 200
 
 
 class Entry(NamedTuple):
@@ -74,3 +77,16 @@ def tree_text(group: Any) -> str:
     if rest:
         lines.append(f"… (+{rest} more)")
     return "\n".join(lines)
+
+
+def html_of_group(group: Any) -> str:
+    """A group: its nodes, and its attributes folded."""
+    page = Page(f"damacy.{type(group).__name__} {group.uri}")
+    found, rest = entries(group, HTML_ENTRIES)
+    rows: list[Cells] = [
+        (entry.path, line_of(entry.node) if entry.error is None else f"cannot be opened: {entry.error}")
+        for entry in found
+    ]
+    page.table(rows + ([(f"… (+{rest} more)", "")] if rest else []))
+    page.table([(name, text) for name, text in attribute_cells(group)], "attributes")
+    return page.text()
