@@ -4,7 +4,7 @@ Knows JAX and `damacy.training.Loader`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 try:
@@ -22,12 +22,19 @@ from damacy.training import Loader
 _WIDE = {Dtype.F64: "f32", Dtype.I64: "i32", Dtype.U64: "u32"}
 
 
-def batches(loader: Loader, sharding: jax.sharding.Sharding | None = None, *, info: bool = False) -> Iterator[Any]:
-    """The remaining batches of the loader's epoch, as arrays on the loader's device, without a copy.
+def batches(
+    loader: Loader,
+    sharding: jax.sharding.Sharding | Mapping[str, jax.sharding.Sharding] | None = None,
+    *,
+    info: bool = False,
+) -> Iterator[Any]:
+    """The remaining batches of the loader's epoch, as arrays on the loader's device, without a copy. A batch of several
+    arrays is a `dict` of arrays.
 
     With `sharding`, each batch becomes this process's part of a global array (by
-    `jax.make_array_from_process_local_data`); every process is then a rank. An array keeps its slot until it is
-    deleted; `Config.keep_bytes` limits how many arrays can be kept.
+    `jax.make_array_from_process_local_data`); every process is then a rank. One sharding is that of all arrays; a
+    mapping has one for each name, else `ValueError` at the first batch. An array keeps its slot until it is deleted;
+    `Config.keep_bytes` limits how many arrays can be kept.
 
     With `info=True`, yields pairs of an array and a `damacy.BatchRows`, which has the samples of the rows.
 
@@ -39,10 +46,21 @@ def batches(loader: Loader, sharding: jax.sharding.Sharding | None = None, *, in
         with batch as lent:
             made = lent.jax()
         if sharding is not None:
-            made = jax.tree.map(lambda one: jax.make_array_from_process_local_data(sharding, one), made)
+            made = _sharded(made, sharding)
         return (made, rows_of(batch)) if info else made
 
     return _checked(loader, array)
+
+
+def _sharded(made: Any, sharding: Any) -> Any:
+    """The array, or the dict of arrays, as parts of global arrays."""
+    if not isinstance(sharding, Mapping):
+        return jax.tree.map(lambda one: jax.make_array_from_process_local_data(sharding, one), made)
+    there = sorted(made) if isinstance(made, dict) else []
+    if sorted(sharding) != there:
+        has = ", ".join(map(repr, there)) or "one array without a name"
+        raise ValueError(f"sharding has {', '.join(map(repr, sharding)) or 'no names'}; the batch has {has}")
+    return {name: jax.make_array_from_process_local_data(sharding[name], one) for name, one in made.items()}
 
 
 def _checked(loader: Loader, array: Callable[[Batch], Any]) -> Iterator[Any]:

@@ -340,6 +340,33 @@ def test_jax_gets_the_batches_as_arrays(array):
         same(found, expected(array))
 
 
+def test_jax_shards_each_array_of_a_batch_by_its_name(array):
+    jax = pytest.importorskip("jax")
+    from damacy.jax import batches
+
+    def pairs():
+        crops = RandomCrops({"image": array, "label": array}, (3, 4), length=8, seed=3)
+        config = damacy.Config(batch_size=2, host_buffer_bytes=1 << 20, device_buffer_bytes=1 << 20, device="cpu")
+        return Loader(crops, config)
+
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("batch",))
+    rows, whole = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (("batch",), ()))
+    with pairs() as each:
+        found = list(batches(each, {"label": whole, "image": rows}))
+    assert all(list(batch) == ["image", "label"] for batch in found)
+    assert all((batch["image"].sharding, batch["label"].sharding) == (rows, whole) for batch in found)
+    for name in ("image", "label"):
+        same([np.array(batch[name]) for batch in found], expected(array))
+    with pairs() as each:
+        assert all(one.sharding == rows for batch in batches(each, rows) for one in batch.values())
+    with pairs() as each, pytest.raises(ValueError) as refused:
+        next(batches(each, {"image": rows, "mask": rows}))
+    assert str(refused.value) == "sharding has 'image', 'mask'; the batch has 'image', 'label'"
+    with loader(array) as each, pytest.raises(ValueError) as refused:
+        next(batches(each, {"image": rows}))
+    assert str(refused.value) == "sharding has 'image'; the batch has one array without a name"
+
+
 def test_jax_gets_rows_with_arrays_and_transforms(array):
     pytest.importorskip("jax")
     from damacy.jax import batches
