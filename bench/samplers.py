@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 from bench import machine
-from damacy.samplers import RandomCrops, SlidingGrid
+from damacy.samplers import Indexed, RandomCrops, SlidingGrid, Weighted
 
 PORTION = 4096
 EPOCH = 50 * PORTION
@@ -36,14 +36,17 @@ def main() -> None:
             for what in ("samples", "boxes")
         }
         result["per_second"][name] = rates
-        print(f"{name:20}{rates['samples']:>12,} samples{rates['boxes']:>14,} boxes", flush=True)
+        print(f"{name:23}{rates['samples']:>12,} samples{rates['boxes']:>14,} boxes", flush=True)
     if arguments.out:
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def samplers() -> dict:
+    crops = RandomCrops(ARRAYS, CROP, length=EPOCH, seed=1)
     return {
-        "RandomCrops": RandomCrops(ARRAYS, CROP, length=EPOCH, seed=1),
+        "Indexed": Indexed(crops, range(EPOCH - 1, -1, -1)),
+        "Weighted": Weighted(crops, range(EPOCH), length=EPOCH, seed=1),
+        "RandomCrops": crops,
         "SlidingGrid": SlidingGrid(ARRAYS, CROP, stride=(16, 48, 48)),
         "SlidingGrid, shuffled": SlidingGrid(ARRAYS, CROP, stride=(16, 48, 48), seed=1),
     }
