@@ -146,6 +146,33 @@ def test_crops_are_even_and_common_to_all_names(era5):
     assert [tuple(map(tuple, box)) for box in boxes.tolist()] == [s.aabb for s in windows.samples(0, 0, 50)]
 
 
+def test_times_are_the_coordinates_of_t(tmp_path):
+    group = zarr.create_group(tmp_path / "a.zarr")
+    names = {"dimension_names": ("x", "time")}
+    group.create_array("v", shape=(3, 20), chunks=(3, 4), dtype="f4", **names)
+    hours = group.create_array("time", shape=(20,), chunks=(7,), dtype="i8", dimension_names=("time",))
+    hours[:] = np.arange(20) * 6
+    uri = str(tmp_path / "a.zarr")
+    windows = Windows({"y": (f"{uri}/v", (2, 3)), "x": (f"{uri}/v", (-3, 1))}, seed=4)
+    found = [sample.arrays["x"][0][1][1][0] + 3 for sample in windows.samples(0, 0, 15)]
+    assert windows.times(windows.samples(0, 0, 15)).tolist() == [6 * t for t in found] and len(set(found)) == 15
+    assert windows.times([]).shape == (0,)
+    hours.attrs.update({"units": "hours since 2000-01-01", "calendar": "standard"})
+    dated = Windows({"x": (f"{uri}/v", (-3, 1))}, dim=-1)
+    dates = dated.times(dated.samples(0, 0, 2))
+    assert dates.dtype.kind == "M" and dates.astype("datetime64[h]").astype(str).tolist() == [
+        "2000-01-01T18",
+        "2000-01-02T00",
+    ]
+    group.create_array("plain", shape=(20,), chunks=(4,), dtype="f4")
+    unnamed = Windows({"x": (f"{uri}/plain", (0, 1))}, dim=0)
+    with pytest.raises(ValueError, match="^times: axis 0 has no name, so no array has its coordinates$"):
+        unnamed.times([])
+    alone = Windows({"x": (f"{uri}/v", (0, 1))}, dim="x")
+    with pytest.raises(damacy.NotFound):
+        alone.times(alone.samples(0, 0, 1))
+
+
 def test_sides_of_a_split_have_no_step_in_common(era5):
     sides = split([f"{era5}/t2m"], {"train": 0.75, "val": 0.25}, by="chunk", block={"time": 8}, seed=1)
     arrays = {"x": ((era5, ["t2m"]), (-2, 1)), "y": (f"{era5}/u10", (1, 3))}

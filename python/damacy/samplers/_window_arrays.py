@@ -69,6 +69,8 @@ class WindowArrays:
     """Of the time and of the cropped axes."""
     from_last: tuple[int, ...]
     """Their places in the first array, counted from the last one, which is 1."""
+    dim: str | None
+    """The name of the time, if it has one."""
 
 
 def window_arrays(arrays: Any, dim: str | int, extents: Extents | None) -> WindowArrays:
@@ -102,6 +104,7 @@ def window_arrays(arrays: Any, dim: str | int, extents: Extents | None) -> Windo
         tuple(crop.values()),
         tuple(first.shape[place] for place in cut),
         tuple(first.ndim - place for place in cut),
+        first.dims[time],
     )
 
 

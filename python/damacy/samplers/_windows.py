@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
+from damacy._open.coordinates import values
+from damacy._open.opening import open_array
 from damacy._pipeline.cropped_arrays import Extents, positive
 from damacy._pipeline.sample import Sample, made_stacked_sample
 from damacy.samplers._sampler import PortionSampler
-from damacy.samplers._window_arrays import WindowArrays, WindowSource, window_arrays
+from damacy.samplers._window_arrays import TIME, WindowArrays, WindowSource, window_arrays
 from damacy.samplers._within import Within
 
 
@@ -49,6 +53,8 @@ class Windows(PortionSampler):
         self._dim = dim
         found = window_arrays(arrays, dim, extents)
         self._names, self._extents, self._purposes = found.names, found.extents, found.from_last[1:]
+        self._dim_name = found.dim
+        self._coordinate: npt.NDArray[Any] | None = None  # read by times
         bounds = _bounds(found, within)
         # For each region the first t, and the first place and the number of places of crops.
         first = np.maximum(bounds[:, 0, 0] - min(name.first for name in self._names), 0)
@@ -81,6 +87,22 @@ class Windows(PortionSampler):
         `axes` are `dim`, and the axes of `extents` in the order of the array. `IndexError` beyond the epoch.
         """
         return super().boxes(epoch, start, stop)
+
+    def times(self, samples: Iterable[Sample]) -> npt.NDArray[Any]:
+        """The coordinate of the time t of each sample of this sampler.
+
+        Reads the array next to the first one that is named as `dim`. Times with CF units of a standard calendar are
+        `datetime64`. `ValueError` if `dim` has no name; `damacy.NotFound` if there is no such array.
+        """
+        if self._coordinate is None:
+            if self._dim_name is None:
+                raise ValueError(f"times: axis {self._dim!r} has no name, so no array has its coordinates")
+            group = self._names[0].members[0].uri.rstrip("/").rpartition("/")[0]
+            self._coordinate = values(open_array(f"{group}/{self._dim_name}"))
+        first = self._names[0]
+        axis = first.members[0].axes.index(TIME)
+        places = [sample.arrays[first.name][0][1][axis][0] - first.first for sample in samples]
+        return self._coordinate[np.array(places, np.int64)]
 
     def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
         times, boxes = self._draw(epoch, indices)
