@@ -173,6 +173,17 @@ def test_labels_are_images_in_the_order_of_the_metadata(tmp_path, version):
     assert dict(damacy.open_image(root / "labels" / "cells").labels) == {}
 
 
+def test_a_damaged_group_of_labels_leaves_the_image_readable(tmp_path):
+    root = write_image(tmp_path / "i", two_levels(), SHAPES)
+    assert dict(damacy.open_image(root).labels) == {}
+    (root / "labels").mkdir()
+    (root / "labels" / "zarr.json").write_text("{")
+    image = damacy.open_image(root)
+    assert "cannot be opened: not JSON" in str(image)
+    with pytest.raises(damacy.DecodeError):
+        image.labels  # noqa: B018
+
+
 def test_all_multiscales_of_a_group_are_images(tmp_path):
     root = write_image(tmp_path / "i", two_levels(), SHAPES)
     second = {

@@ -1,6 +1,7 @@
 """The documentation is correct: its programs run, and the parts that are generated from the code are complete.
 
-A fenced `python` block below a line `<!-- run; needs: PACKAGE ... -->` is a program."""
+A fenced `python` block below a line `<!-- run; needs: PACKAGE ... -->` is a program. Below a title, the line
+`<!-- run page; needs: PACKAGE ... -->` makes one program of all blocks of the page."""
 
 import importlib.util
 import os
@@ -16,6 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OF_SELECTIONS = {"cancelled", "failed"}  # reasons of reads by zarr-python; pipelines never raise them
 PROGRAM = re.compile(r"^<!-- run(?:; needs: ([\w ]+))? -->\n```python\n(.*?)^```$", re.M | re.S)
 
+WHOLE_PAGE = re.compile(r"^<!-- run page(?:; needs: ([\w ]+))? -->$", re.M)
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import from_code  # noqa: E402
 
@@ -27,6 +31,9 @@ def programs():
         for number, (needs, program) in enumerate(PROGRAM.findall(page.read_text())):
             name = f"{page.relative_to(ROOT / 'docs')}-{number}"
             yield pytest.param(needs.split(), program, id=name)
+        if whole := WHOLE_PAGE.search(page.read_text()):
+            blocks = BLOCK.findall(page.read_text())
+            yield pytest.param((whole[1] or "").split(), "\n".join(blocks), id=str(page.relative_to(ROOT / "docs")))
 
 
 @pytest.mark.timeout(30)

@@ -162,7 +162,7 @@ class Array(ArrayInfo):
         """A box in voxels from world coordinates: from `start` to `stop`, or `shape` voxels around `center`.
 
         It has the voxels whose centres lie in the half-open interval. Axes that are left out are whole. The box is not
-        cut at the ends of the array.
+        cut at the ends of the array. Where the metadata give a scale and no translation, the first voxel lies at 0.
         """
         if (center is None) != (shape is None):
             raise TypeError("box: center and shape belong together")

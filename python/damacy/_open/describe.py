@@ -18,7 +18,7 @@ Row = tuple[str, str]
 
 def text_of(array: Any) -> str:
     """The description of an array as lines of text."""
-    found = rows(array)
+    found = [*rows(array), *attribute_rows(array), ("readable", readable(array))]
     width = max(len(name) for name, _ in found)
     return "\n".join(f"{name:{width}}  {text}" for name, text in found)
 
@@ -64,8 +64,11 @@ def _rows_of_image(image: Any) -> list[Row]:
         found.append(("NGFF version", image.version))
     if image.channels:
         found.append(("channels", ", ".join(channel.label or "–" for channel in image.channels)))
-    if labels := tuple(image.labels):
-        found.append(("labels", ", ".join(labels)))
+    try:
+        if labels := tuple(image.labels):
+            found.append(("labels", ", ".join(labels)))
+    except DamacyError as error:
+        found.append(("labels", f"cannot be opened: {error.message}"))
     return found + [("problem", line) for line in image.problems]
 
 
@@ -125,8 +128,11 @@ def as_json(array: Any) -> dict[str, Any]:
             "version": array.version,
             "axes": [dataclasses.asdict(axis) for axis in array.axes],
             "channels": [dataclasses.asdict(channel) for channel in array.channels],
-            "labels": tuple(array.labels),
             "problems": array.problems,
         }
+        try:
+            found["labels"] = tuple(array.labels)
+        except DamacyError as error:
+            found["labels_problem"] = error.message
     values: dict[str, Any] = in_json(found)
     return values

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from damacy._core.errors import DamacyError, InvalidArgument
+from damacy._core.errors import DamacyError, InvalidArgument, NotFound
 from damacy._open.arrays import Array, Transformation, child_uri
 
 
@@ -178,8 +178,8 @@ class Image(Array):
         assert self._open is not None
         try:
             group = self._open(uri)
-        except DamacyError:
-            return ()  # there are no labels
+        except NotFound:
+            return ()
         names: tuple[str, ...] = getattr(group, "_labels", ()) or tuple(group)
         return names
 
