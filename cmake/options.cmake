@@ -16,6 +16,8 @@ endif()
 
 add_library(damacy_options INTERFACE)
 target_compile_options(damacy_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion>)
+# A fused multiply-add rounds once: elements would differ between processors, and from NumPy's.
+target_compile_options(damacy_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 if(SKBUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(damacy_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${CMAKE_CURRENT_LIST_DIR}/glibcxx_3_4_29.h>)

@@ -12,10 +12,13 @@
 
 namespace damacy {
 
+struct Finish;
+
 struct CopyOp {
   Dtype from = Dtype::u8;
-  Dtype to = Dtype::u8;     // equal to `from`: the bits move
-  bool swap_bytes = false;  // the source is in the other byte order (a scalar component at a time)
+  Dtype to = Dtype::u8;            // equal to `from`: the bits move
+  bool swap_bytes = false;         // the source is in the other byte order (a scalar component at a time)
+  const Finish* finish = nullptr;  // what else is done to an element; outlives the copy
 
   friend bool operator==(const CopyOp&, const CopyOp&) = default;
 };

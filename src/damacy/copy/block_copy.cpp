@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "damacy/copy/detail/execute.h"
+#include "damacy/copy/detail/finish_copy.h"
 #include "damacy/copy/detail/float_mode.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
@@ -65,14 +65,17 @@ void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::
                     std::size_t written_together) {
   if (!has_conversion(copy.op.from, copy.op.to)) refuse("no such conversion");
   if (!check_axes(copy)) return;
-  const Reach read = reach_of(copy, copy.src_offset, &CopyAxis::src_stride, size_of(copy.op.from));
+  const bool is_constant = copy.op.finish != nullptr && copy.op.finish->is_constant;  // nothing is read
   const Reach written = reach_of(copy, copy.dst_offset, &CopyAxis::dst_stride, size_of(copy.op.to));
-  check_inside(read, src.size(), "source");
+  if (!is_constant)
+    check_inside(reach_of(copy, copy.src_offset, &CopyAxis::src_stride, size_of(copy.op.from)), src.size(), "source");
   check_inside(written, dst.size(), "destination");
 
-  const copy_detail::FloatsAsStandard floats(copy.op.from != copy.op.to);
+  const copy_detail::FloatsAsStandard floats(copy.op.from != copy.op.to || copy.op.finish != nullptr);
   const bool stream = std::max(dst.size(), written_together) >= kStreamedBytes;
-  copy_detail::execute(copy, src.data(), dst.data(), {copy_detail::best_isa(), stream});
+  const copy_detail::Manner manner{copy_detail::best_isa(), stream};
+  if (copy.op.finish != nullptr) return copy_detail::execute_finished(copy, src.data(), dst.data(), manner);
+  copy_detail::execute(copy, src.data(), dst.data(), manner);
 }
 
 }  // namespace damacy

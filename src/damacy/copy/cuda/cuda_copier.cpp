@@ -13,7 +13,7 @@ using copy_cuda::Launch;
 cudaError_t launch_one(const Launch& launch, std::uint64_t image, cudaStream_t stream) {
   const copy_cuda::Group group = launch.group(image);
   if (launch.kernel >= copy_cuda::kElements)
-    return copy_cuda::launch_elements(launch.kernel == copy_cuda::kHugeElements, group, launch.tiles, stream);
+    return copy_cuda::launch_elements(launch.kernel, group, launch.tiles, stream);
   if (launch.kernel >= copy_cuda::kFirstBitShuffled)
     return copy_cuda::launch_bit_shuffled(launch.kernel - copy_cuda::kFirstBitShuffled, group, launch.tiles, stream);
   if (launch.kernel >= copy_cuda::kFirstShuffled)
@@ -24,7 +24,7 @@ cudaError_t launch_one(const Launch& launch, std::uint64_t image, cudaStream_t s
 class CudaCopier final : public Copier {
  public:
   std::size_t image_bytes(const PlacementList& list) const override {
-    return copy_cuda::Plan::image_bytes(list.placements().size());
+    return copy_cuda::Plan::image_bytes(list.placements());
   }
   void write_image(const PlacementList& list, std::span<std::byte> image) const override {
     copy_cuda::Plan(list.placements()).write(image);

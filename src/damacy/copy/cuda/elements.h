@@ -4,6 +4,7 @@
 #pragma once
 
 #include "damacy/copy/cuda/layout.h"
+#include "damacy/copy/finish.h"
 
 namespace damacy::copy_cuda {
 
@@ -138,6 +139,79 @@ DAMACY_ELEMENT u64 converted(u64 bits, Dtype from, Dtype to) {
   }
 }
 
+// The value of a stored element in a working type that holds it, or its nearest.
+template <class Float>
+DAMACY_ELEMENT Float working_value(u64 bits, Dtype from) {
+  switch (from) {
+    case Dtype::f32:
+    case Dtype::bf16:
+    case Dtype::f16:
+    case Dtype::f64:
+      return static_cast<Float>(widened_float(bits, from));
+    case Dtype::i8:
+    case Dtype::i16:
+    case Dtype::i32:
+    case Dtype::i64:
+      return static_cast<Float>(widened_signed(bits, from));
+    case Dtype::boolean:
+      return bits != 0 ? Float{1} : Float{0};
+    default:
+      return static_cast<Float>(bits);
+  }
+}
+
+template <class To>
+DAMACY_ELEMENT u64 clipped_as(const Finish& finish, u64 bits) {
+  const To value =
+      finish_detail::clipped(read_as<To>(bits), finish.has_low, read_as<To>(finish.low), finish.has_high,
+                             read_as<To>(finish.high));
+  return bits_as<UnsignedOf<sizeof(To)>>(value);
+}
+
+DAMACY_ELEMENT u64 clipped_bits(const Finish& finish, u64 bits, Dtype to) {
+  switch (to) {
+    case Dtype::f32:
+      return clipped_as<float>(finish, bits);
+    case Dtype::bf16:
+      return clipped_as<Bf16>(finish, bits);
+    case Dtype::f16:
+      return clipped_as<F16>(finish, bits);
+    case Dtype::f64:
+      return clipped_as<double>(finish, bits);
+    case Dtype::i8:
+      return clipped_as<std::int8_t>(finish, bits);
+    case Dtype::i16:
+      return clipped_as<std::int16_t>(finish, bits);
+    case Dtype::i32:
+      return clipped_as<std::int32_t>(finish, bits);
+    case Dtype::i64:
+      return clipped_as<std::int64_t>(finish, bits);
+    default:  // zero-extended: the order of the bits is that of the values
+      return clipped_as<std::uint64_t>(finish, bits);
+  }
+}
+
+DAMACY_ELEMENT u64 computed(const Finish& finish, u64 bits, Dtype from, Dtype to) {
+  const bool rounds = finish.is_rounded && !is_float(to);
+  if (!finish.is_scaled) {
+    if (!rounds || !is_float(from)) return from == to && from != Dtype::boolean ? bits : converted(bits, from, to);
+    return narrowed(finish_detail::rounded(widened_float(bits, from)), to);
+  }
+  if (!finish.is_wide || is_narrow(to)) {
+    const float y = finish.is_wide ? convert<float>(scaled(finish, working_value<double>(bits, from)))
+                                   : scaled(finish, working_value<float>(bits, from));
+    return narrowed(rounds ? finish_detail::rounded(y) : y, to);
+  }
+  const double y = scaled(finish, working_value<double>(bits, from));
+  return narrowed(rounds ? finish_detail::rounded(y) : y, to);
+}
+
+DAMACY_ELEMENT u64 finished(const Finish& finish, u64 bits, Dtype from, Dtype to) {
+  if (is_missing(finish, bits, from)) return finish.replacement;
+  const u64 result = computed(finish, bits, from, to);
+  return finish.has_low || finish.has_high ? clipped_bits(finish, result, to) : result;
+}
+
 template <class Index>
 struct ElementPlace {
   Index source;  // bytes into the chunk
@@ -182,6 +256,16 @@ DAMACY_ELEMENT void place_element(const Record& record, Index unit) {
 }
 
 template <class Index>
+DAMACY_ELEMENT void place_finished_element(const Record& record, const Finish& finish, Index unit) {
+  const auto from = static_cast<Dtype>(record.from);
+  const auto to = static_cast<Dtype>(record.to);
+  const auto [source, dst] = find_element(record, unit);
+  const u64 bits = finish.is_constant ? finish.replacement
+                                      : finished(finish, load_part(record, source, record.from_bytes), from, to);
+  store_part(dst, bits, record.to_bytes);
+}
+
+template <class Index, bool kFinished = false>
 DAMACY_ELEMENT void place_elements(const Group& group, u32 tile_index, u32 thread) {
   const Tile tile = find_tile(group, tile_index);
   const Record& record = *tile.record;
@@ -189,7 +273,12 @@ DAMACY_ELEMENT void place_elements(const Group& group, u32 tile_index, u32 threa
   const u64 left = record.units - begin;
   const u32 count = left < kTileElements ? static_cast<u32>(left) : kTileElements;
   DAMACY_NO_UNROLL
-  for (u32 i = thread; i < count; i += kThreads) place_element(record, static_cast<Index>(begin + i));
+  for (u32 i = thread; i < count; i += kThreads) {
+    if constexpr (kFinished)
+      place_finished_element(record, group.finishes[record.finish], static_cast<Index>(begin + i));
+    else
+      place_element(record, static_cast<Index>(begin + i));
+  }
 }
 
 }  // namespace damacy::copy_cuda

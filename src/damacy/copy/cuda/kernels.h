@@ -12,6 +12,6 @@ cudaError_t launch_shuffled(u32 op, const Group& group, u32 tiles, cudaStream_t 
 cudaError_t launch_bit_shuffled(u32 op, const Group& group, u32 tiles, cudaStream_t stream);
 // Copies whole 16 bytes: both are aligned to that, and as long, rounded up.
 cudaError_t launch_fetch(u64 image, u64 pinned, u64 bytes, cudaStream_t stream);
-cudaError_t launch_elements(bool huge, const Group& group, u32 tiles, cudaStream_t stream);
+cudaError_t launch_elements(u32 kernel, const Group& group, u32 tiles, cudaStream_t stream);
 
 }  // namespace damacy::copy_cuda

@@ -30,6 +30,8 @@ void run_op(OpList<Ops...>, u32 op, const Group& group, u32 tile, u32 thread) {
 }
 
 void run_thread(u32 kernel, const Group& group, u32 tile, u32 thread) {
+  if (kernel == kHugeFinished) return place_elements<u64, true>(group, tile, thread);
+  if (kernel == kFinished) return place_elements<u32, true>(group, tile, thread);
   if (kernel == kHugeElements) return place_elements<u64>(group, tile, thread);
   if (kernel == kElements) return place_elements<u32>(group, tile, thread);
   if (kernel >= kFirstBitShuffled)
@@ -40,7 +42,8 @@ void run_thread(u32 kernel, const Group& group, u32 tile, u32 thread) {
 
 class Image {
  public:
-  explicit Image(const Plan& plan, std::size_t placements) : bytes_(Plan::image_bytes(placements) + 256) {
+  explicit Image(const Plan& plan, std::span<const Placement> placements)
+      : bytes_(Plan::image_bytes(placements) + 256) {
     void* at = bytes_.data();
     std::size_t space = bytes_.size();
     std::align(256, 1, at, space);
@@ -70,15 +73,15 @@ void expect_as_on_host(const RandomPlacement& random) {
 // own also runs in 64 bits.
 u32 compare(const RandomPlacement& random) {
   const Plan plan(std::span(&random.placement, 1));
-  const Image image(plan, 1);
+  const Image image(plan, std::span(&random.placement, 1));
   const Launch& launch = plan.launches()[0];
   stored_bytes = 0;
   run(launch, launch.kernel, image);
   EXPECT_EQ(stored_bytes, random.placement.elements() * size_of(random.placement.op.to)) << random.text();
   expect_as_on_host(random);
-  if (launch.kernel == kElements) {
+  if (launch.kernel == kElements || launch.kernel == kFinished) {
     random.clear_destination();
-    run(launch, kHugeElements, image);
+    run(launch, launch.kernel + 1, image);
     expect_as_on_host(random);
   }
   return launch.kernel;
@@ -118,15 +121,28 @@ TEST(CopyKernels, do_every_pair_of_types) {
       }
 }
 
+TEST(CopyKernels, finish_elements_of_every_pair_of_types_as_the_host_copier_does) {
+  for (int from = 0; from < kBatchDtypes; ++from)
+    for (int to = 0; to < kBatchDtypes; ++to)
+      for (u32 seed = 0; seed < 60 && !HasFailure(); ++seed) {
+        testing::Wishes wishes;
+        wishes.op = CopyOp{static_cast<Dtype>(from), static_cast<Dtype>(to), seed % 2 == 1};
+        wishes.finished = true;
+        EXPECT_EQ(compare(RandomPlacement(90000 + seed, wishes)), kFinished);
+      }
+}
+
 TEST(CopyKernels, place_many_boxes_of_one_image) {
   std::vector<std::unique_ptr<RandomPlacement>> randoms;
   std::vector<Placement> placements;
   for (u32 seed = 0; seed < 300; ++seed) {
-    randoms.push_back(std::make_unique<RandomPlacement>(70000 + seed));
+    testing::Wishes wishes;
+    wishes.finished = seed % 3 == 0;
+    randoms.push_back(std::make_unique<RandomPlacement>(70000 + seed, wishes));
     placements.push_back(randoms.back()->placement);
   }
   const Plan plan(placements);
-  const Image image(plan, placements.size());
+  const Image image(plan, placements);
   for (const Launch& launch : plan.launches()) run(launch, launch.kernel, image);
   for (const auto& random : randoms) expect_as_on_host(*random);
 }
@@ -179,7 +195,7 @@ TEST(CopyPlan, finds_each_tile_of_each_record) {
     placements.push_back(placement);
   }
   const Plan plan(placements);
-  const Image image(plan, placements.size());
+  const Image image(plan, placements);
   ASSERT_EQ(plan.launches().size(), 1u);
   const Launch& launch = plan.launches()[0];
   EXPECT_EQ(launch.count, 200u);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "damacy/copy/placement.h"
+#include "damacy/copy/random_finish.h"
 #include "damacy/core/text.h"
 
 namespace damacy::copy_cuda::testing {
@@ -34,6 +35,7 @@ struct Wishes {
   std::optional<CopyOp> op;
   std::optional<ChunkLayout::Shuffle> shuffle;
   bool plain_rows = false;  // nothing transposed, turned round or repeated, and whole blocks
+  bool finished = false;    // elements are finished, too
 };
 
 class HostStream final : public Stream {
@@ -66,6 +68,7 @@ class RandomPlacement {
 
   explicit RandomPlacement(std::uint64_t seed, const Wishes& wishes = {}) : seed_(seed), draw_(seed), wishes_(wishes) {
     draw_op();
+    if (wishes_.finished) draw_finish();
     draw_shape();
     draw_layout();
     fill_chunk();
@@ -111,6 +114,12 @@ class RandomPlacement {
     constexpr Dtype kCommon[] = {Dtype::u8, Dtype::u16, Dtype::i16, Dtype::f32};
     op_.from = draw_.one_in(2) ? kCommon[draw_.from(0, 3)] : static_cast<Dtype>(draw_.from(0, kBatchDtypes - 1));
     op_.to = static_cast<Dtype>(draw_.one_in(2) ? draw_.from(0, 2) : draw_.from(0, kBatchDtypes - 1));
+  }
+
+  void draw_finish() {
+    if (!is_batch_dtype(op_.from)) op_.from = op_.to = Dtype::f16;
+    finish_ = damacy::testing::random_finish(draw_, op_.from, op_.to);
+    op_.finish = &finish_;
   }
 
   // A box of a chunk in C order, its axes in any order in the destination, whose rows may be longer than the box.
@@ -208,6 +217,7 @@ class RandomPlacement {
   Draw draw_;
   Wishes wishes_;
   CopyOp op_;
+  Finish finish_;
   std::size_t rank_ = 0;
   std::int64_t shape_[Placement::kRank] = {}, start_[Placement::kRank] = {}, extent_[Placement::kRank] = {};
   Bytes chunk_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <unordered_set>
 
 namespace damacy::copy_cuda {
 
@@ -173,10 +174,11 @@ Planned classify(const Placement& placement) noexcept {
   if (rows == 0 || record.row_elements == 0) return planned;
 
   set_reach(record);
-  planned.kernel = vector_kernel(op, record, rows);
+  planned.kernel = op.finish != nullptr ? kElements : vector_kernel(op, record, rows);
   const bool by_vectors = planned.kernel != kElements;
   if (!by_vectors && record.src_step != record.from_bytes) sort_by_source(record);
   if (!by_vectors && is_huge(record, rows)) planned.kernel = kHugeElements;
+  if (op.finish != nullptr) planned.kernel = planned.kernel == kHugeElements ? kHugeFinished : kFinished;
   const u64 slots = by_vectors ? vectors_of_row(record) : record.row_elements;
   const u64 of_tile = by_vectors ? kTileVectors : kTileElements;
   record.slots = static_cast<u32>(std::min(slots, kFew));
@@ -193,11 +195,25 @@ Planned plan_placement(const Placement& placement) noexcept {
   return planned;
 }
 
+std::size_t Plan::image_bytes(std::span<const Placement> placements) {
+  std::unordered_set<const Finish*> finishes;
+  for (const Placement& placement : placements)
+    if (placement.op.finish != nullptr) finishes.insert(placement.op.finish);
+  return placements.size() * (sizeof(Record) + (2 + kNearOfRecord) * sizeof(u32)) +
+         (finishes.size() + 1) * sizeof(Finish);  // one more, as they are aligned
+}
+
+void Plan::add_finish(const Finish* finish) {
+  if (number_of_finish_.try_emplace(finish, static_cast<u32>(finishes_.size())).second) finishes_.push_back(finish);
+}
+
 Plan::Plan(std::span<const Placement> placements) : placements_(placements) {
   parts_.reserve(placements.size());
   for (std::size_t i = 0; i < placements.size(); ++i) {
     const Planned planned = classify(placements[i]);
-    if (planned.tiles > 0) parts_.push_back({static_cast<u32>(i), planned.kernel, planned.tiles});
+    if (planned.tiles == 0) continue;
+    parts_.push_back({static_cast<u32>(i), planned.kernel, planned.tiles});
+    if (placements[i].op.finish != nullptr) add_finish(placements[i].op.finish);
   }
   std::ranges::stable_sort(parts_, {}, &Part::kernel);
   const std::size_t first_tiles = parts_.size() * sizeof(Record);
@@ -214,6 +230,7 @@ Plan::Plan(std::span<const Placement> placements) : placements_(placements) {
     near += (((launch.tiles - 1) >> launch.shift) + 2) * sizeof(u32);
     launches_.push_back(launch);
   }
+  for (Launch& launch : launches_) launch.finishes = (near + alignof(Finish) - 1) / alignof(Finish) * alignof(Finish);
 }
 
 void Plan::write(std::span<std::byte> image) const {
@@ -223,13 +240,18 @@ void Plan::write(std::span<std::byte> image) const {
     u32 tile = 0, entry = 0;
     for (u32 i = 0; i < launch.count; ++i) {
       const Part& part = parts_[launch.records / sizeof(Record) + i];
-      put(launch.records + i * sizeof(Record), plan_placement(placements_[part.placement]).record);
+      const Placement& placement = placements_[part.placement];
+      Record record = plan_placement(placement).record;
+      if (placement.op.finish != nullptr) record.finish = number_of_finish_.at(placement.op.finish);
+      put(launch.records + i * sizeof(Record), record);
       put(launch.first_tiles + i * sizeof(u32), tile);
       tile += static_cast<u32>(part.tiles);
       for (; entry < entries && entry << launch.shift < tile; ++entry) put(launch.near + entry * sizeof(u32), i);
     }
     put(launch.near + entries * sizeof(u32), launch.count - 1);
   }
+  for (std::size_t i = 0; i < finishes_.size(); ++i)
+    put(launches_.front().finishes + i * sizeof(Finish), *finishes_[i]);
 }
 
 }  // namespace damacy::copy_cuda

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "damacy/copy/gpu_plan/record.h"
@@ -14,7 +15,7 @@ namespace damacy::copy_cuda {
 // `number`: from 1 to 2^31.
 Divisor divisor(u64 number) noexcept;
 
-// A launch of one kernel. `records` to `near` are bytes into the image.
+// A launch of one kernel. `records` to `finishes` are bytes into the image.
 struct Launch {
   u32 kernel = 0;
   u32 tiles = 0;
@@ -23,19 +24,18 @@ struct Launch {
   std::size_t records = 0;
   std::size_t first_tiles = 0;
   std::size_t near = 0;
+  std::size_t finishes = 0;
 
   Group group(u64 image) const noexcept {
     return {reinterpret_cast<const Record*>(image + records), reinterpret_cast<const u32*>(image + first_tiles),
-            reinterpret_cast<const u32*>(image + near), shift};
+            reinterpret_cast<const u32*>(image + near), reinterpret_cast<const Finish*>(image + finishes), shift};
   }
 };
 
 class Plan {
  public:
-  // At most; so that it costs nothing to ask.
-  static std::size_t image_bytes(std::size_t placements) noexcept {
-    return placements * (sizeof(Record) + (2 + kNearOfRecord) * sizeof(u32));
-  }
+  // At most; so that it costs little to ask.
+  static std::size_t image_bytes(std::span<const Placement> placements);
 
   // `placements` must not change meanwhile.
   explicit Plan(std::span<const Placement> placements);
@@ -48,7 +48,11 @@ class Plan {
     u32 kernel;
     u64 tiles;
   };
+  void add_finish(const Finish* finish);
+
   std::span<const Placement> placements_;
+  std::vector<const Finish*> finishes_;  // distinct
+  std::unordered_map<const Finish*, u32> number_of_finish_;
   std::vector<Part> parts_;  // by kernel, then as they came
   std::vector<Launch> launches_;
 };

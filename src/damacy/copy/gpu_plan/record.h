@@ -7,6 +7,7 @@
 
 #include "damacy/copy/block_copy.h"
 #include "damacy/copy/convert.h"
+#include "damacy/copy/finish.h"
 
 namespace damacy::copy_cuda {
 
@@ -55,6 +56,7 @@ struct alignas(16) Record {
   u32 slots;  // a row's
   Divisor by_slots;
   u32 block_bytes;  // of a shuffled chunk
+  u32 finish;       // into Group::finishes, of kFinished and kHugeFinished
   Divisor by_block;
   u8 from;  // Dtypes, and their sizes
   u8 to;
@@ -75,6 +77,7 @@ struct Group {
   const Record* records;
   const u32* first_tiles;
   const u32* near;
+  const Finish* finishes;
   u32 shift;
 };
 
@@ -133,12 +136,14 @@ using BitShuffledOps = OpList<
     Op<Dtype::u32, Dtype::f32>, Op<Dtype::i32, Dtype::f32>, Op<Dtype::f64, Dtype::f32>>;
 // clang-format on
 
-// Kernels by number: those of RowOps, those of the shuffled ones, and the two for all else.
+// Kernels by number: those of RowOps, those of the shuffled ones, two for all else, and two for what is finished.
 inline constexpr u32 kFirstRows = 0;
 inline constexpr u32 kFirstShuffled = kFirstRows + RowOps::kCount;
 inline constexpr u32 kFirstBitShuffled = kFirstShuffled + ShuffledOps::kCount;
 inline constexpr u32 kElements = kFirstBitShuffled + BitShuffledOps::kCount;
 inline constexpr u32 kHugeElements = kElements + 1;  // where 32 bits do not do
+inline constexpr u32 kFinished = kHugeElements + 1;
+inline constexpr u32 kHugeFinished = kFinished + 1;
 
 // Elements that one thread stores at once: of 16 bytes, or of 32 where that would be too few for a word of each plane.
 template <class To>
