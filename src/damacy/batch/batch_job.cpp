@@ -65,8 +65,10 @@ std::span<std::byte> BatchJob::memory() const noexcept {
   return loan_->memory().first(static_cast<std::size_t>(layout().bytes_of(row_count())));
 }
 
-BlockCopy BatchJob::fill_of(std::size_t part) const {
-  return fill_of_box(parts_[part].box, box_of(part), {parts_[part].array->dtype(), dtype_of(part), false});
+void BatchJob::for_fill(std::size_t part, const std::function<void(const BlockCopy&)>& visit) const {
+  const PlannedPart& planned = parts_[part];
+  if (planned.placing != nullptr) return planned.placing->for_fill(layout().begin_of(part), visit);
+  visit(fill_of_box(planned.box, box_of(part), {planned.array->dtype(), dtype_of(part)}));
 }
 
 std::span<std::byte> BatchJob::row_memory(std::size_t row, std::size_t array) const noexcept {

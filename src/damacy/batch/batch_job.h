@@ -80,8 +80,8 @@ class BatchJob final : public Job, public Destination {
   BoxMemory box_of(std::size_t part) const noexcept {
     return {parts_[part].box, layout().part(part).strides, layout().begin_of(part)};
   }
-  // Fills a part with its array's fill value.
-  BlockCopy fill_of(std::size_t part) const;
+  // The copies that fill a part with its array's fill value, finished.
+  void for_fill(std::size_t part, const std::function<void(const BlockCopy&)>& visit) const;
   void placed(std::uint32_t part, std::int64_t elements) noexcept override {
     placed_[part].fetch_add(elements, std::memory_order_relaxed);
   }

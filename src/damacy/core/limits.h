@@ -19,6 +19,9 @@ struct Limits {
   static constexpr std::uint64_t rank = 32;
   static constexpr std::uint64_t codecs = 32;  // each is a pass over a chunk, and two or three are common
   static constexpr std::uint64_t chunks_per_sample = 1 << 18;  // of one part
+  static constexpr std::uint64_t pieces_per_sample = 1 << 16;  // of one part
+  static constexpr std::uint64_t border_positions = 1 << 24;   // on one side of one axis
+  static constexpr std::uint64_t indices_per_axis = 4096;
   static constexpr std::uint64_t arrays_per_sample = 64;
   static constexpr std::uint64_t parts_per_sample = 4096;
   static constexpr std::uint64_t array_name_bytes = 256;

@@ -40,6 +40,7 @@ ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, Wit
 }
 
 void ChunkTasks::open_shard(std::size_t shard) {
+  if (plan_.shards[shard].is_constant) return;
   const Array& array = array_of(shard);
   const auto failure = failure_of([&] {
     std::shared_ptr<const Shard> opened = with_.catalog->shard(array, plan_.shards[shard].shard);
@@ -78,29 +79,65 @@ std::vector<LocatedChunks::Group> ChunkTasks::groups() const {
   return groups;
 }
 
+Dims ChunkTasks::coordinates_of(std::size_t chunk) const {
+  return chunk_coordinates(array_of(shard_of_chunk_[chunk]), plan_.chunks[chunk].number);
+}
+
 Box ChunkTasks::box_of(std::size_t chunk) const {
-  const Array& array = array_of(shard_of_chunk_[chunk]);
-  return array.box_of_chunk(chunk_coordinates(array, plan_.chunks[chunk].number));
+  return array_of(shard_of_chunk_[chunk]).box_of_chunk(coordinates_of(chunk));
+}
+
+std::int64_t ChunkTasks::elements_of(std::uint32_t part, std::size_t chunk) const {
+  const PlannedPart& planned = job_->parts()[part];
+  if (planned.placing != nullptr) return planned.placing->elements(coordinates_of(chunk));
+  return *product(intersect(planned.box, box_of(chunk)).extents().span());
+}
+
+std::int64_t ChunkTasks::count_uses(std::size_t chunk) const noexcept {
+  std::int64_t uses = 0;
+  for (const std::uint32_t part : parts_of(chunk)) {
+    const PartPlacing* const placing = job_->parts()[part].placing.get();
+    uses += placing == nullptr                    ? 1
+            : plan_.chunks[chunk].is_constant() ? placing->constant_copies()
+                                                  : placing->copies(coordinates_of(chunk));
+  }
+  return uses;
 }
 
 std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
   const Array& array = array_of(shard_of_chunk_[chunk]);
   if (with_.verify == Verify::whole && !array.metadata().codecs.is_raw())
     return {{0, static_cast<std::uint64_t>(array.metadata().chunk_bytes())}};
-  const Box box = box_of(chunk);
+  const Dims at = coordinates_of(chunk);
+  const Box box = array.box_of_chunk(at);
   std::vector<ByteRange> ranges;
-  for (const std::uint32_t part : parts_of(chunk))
-    ranges.push_back(bytes_of(array, box, intersect(job_->parts()[part].box, box)));
+  for (const std::uint32_t part : parts_of(chunk)) {
+    const PlannedPart& planned = job_->parts()[part];
+    ranges.push_back(planned.placing != nullptr ? planned.placing->bytes_of(at, array.chunk_strides())
+                                                : bytes_of(array, box, intersect(planned.box, box)));
+  }
   merge_ranges(ranges);
   return ranges;
 }
 
 void ChunkTasks::visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const {
   const Array& array = array_of(shard_of_chunk_[chunk]);
-  const Box box = box_of(chunk);
   const bool is_stored = from == From::chunk;
+  const bool swaps = is_stored && array.metadata().swap_bytes;
+  const bool is_constant = plan_.chunks[chunk].is_constant();
+  const Dims at = is_constant ? Dims{} : coordinates_of(chunk);
+  const Box box = is_constant ? Box{} : array.box_of_chunk(at);
   for (const std::uint32_t part : parts_of(chunk)) {
-    const CopyOp op{array.metadata().dtype, job_->dtype_of(part), is_stored && array.metadata().swap_bytes};
+    if (const PartPlacing* const placing = job_->parts()[part].placing.get()) {
+      const std::int64_t to = job_->layout().begin_of(part);
+      const auto visit_one = [&](const BlockCopy& copy) { visit({part, copy}); };
+      if (is_constant)
+        placing->for_constants(to, visit_one);
+      else
+        placing->for_copies(at, is_stored ? array.chunk_strides() : Dims(at.size(), 0), swaps, to, visit_one);
+      continue;
+    }
+    const CopyOp op{array.metadata().dtype, job_->dtype_of(part), swaps};
     const BoxMemory to = job_->box_of(part);
     const Box used = intersect(to.box, box);
     visit({part, is_stored ? copy_of_box(array, box, used, to, op) : fill_of_box(used, to, op)});
@@ -135,10 +172,8 @@ std::int64_t ChunkTasks::bytes_placed(std::size_t chunk, std::int64_t elements) 
   };
   const std::span<const std::uint32_t> parts = parts_of(chunk);
   if (job_->layout().arrays().size() == 1) return elements * bytes_of_element(parts.front());
-  const Box box = box_of(chunk);
   std::int64_t bytes = 0;
-  for (const std::uint32_t part : parts)
-    bytes += *product(intersect(job_->parts()[part].box, box).extents().span()) * bytes_of_element(part);
+  for (const std::uint32_t part : parts) bytes += elements_of(part, chunk) * bytes_of_element(part);
   return bytes;
 }
 
@@ -148,8 +183,9 @@ void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
                const Array& array = array_of(shard);
                const Where& where = where_[chunk];
                full.at_uri(array.uri()).at_store(array.store()->name());
+               if (plan_.chunks[chunk].is_constant()) return;
                full.at_key(array.key_of_shard(plan_.shards[shard].shard)).in_shard(!array.metadata().shards.empty());
-               full.at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[chunk].number)));
+               full.at_chunk(as_vector(coordinates_of(chunk)));
                if (where.bytes > 0) full.at_bytes(where.offset, where.offset + where.bytes);
              }));
 }
@@ -159,8 +195,10 @@ void ChunkTasks::fail_shard(std::size_t shard, const Error& error) noexcept {
   for (std::size_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c)
     fail_parts(c, extended(error, [&](Error& of_chunk) {
                  const Array& array = array_of(shard);
+                 of_chunk.at_uri(array.uri()).at_store(array.store()->name());
+                 if (planned.is_constant) return;
                  const std::string key = array.key_of_shard(planned.shard);
-                 of_chunk.at_uri(array.uri()).at_store(array.store()->name()).at_key(key);
+                 of_chunk.at_key(key);
                  if (of_chunk.where().key == key)
                    of_chunk.in_shard(!array.metadata().shards.empty())
                        .at_chunk(as_vector(chunk_coordinates(array, plan_.chunks[c].number)));

@@ -57,7 +57,7 @@ class ChunkTasks final : public Job,
   Task<Job> new_task() noexcept override { return Task<Job>(shared_from_this()); }
 
   Destination& destination() const noexcept override { return *job_; }
-  std::int64_t count_uses(std::size_t chunk) const noexcept override { return plan_.chunks[chunk].use_count; }
+  std::int64_t count_uses(std::size_t chunk) const noexcept override;
   std::span<const std::byte> fill_of(std::size_t chunk) const override;
 
   void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
@@ -82,7 +82,9 @@ class ChunkTasks final : public Job,
   std::span<const std::uint32_t> parts_of(std::size_t chunk) const {
     return std::span(plan_.uses).subspan(plan_.chunks[chunk].first_use, plan_.chunks[chunk].use_count);
   }
+  Dims coordinates_of(std::size_t chunk) const;
   Box box_of(std::size_t chunk) const;
+  std::int64_t elements_of(std::uint32_t part, std::size_t chunk) const;
   std::int64_t bytes_placed(std::size_t chunk, std::int64_t elements) const noexcept;
   Where locate(std::size_t shard, const PlannedChunk& chunk) const;
   void fail_parts(std::size_t chunk, const Error& error) noexcept;  // those that want it

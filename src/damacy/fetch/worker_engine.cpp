@@ -15,7 +15,9 @@ WorkerEngine::WorkerEngine(const MemoryPlan& plan, const std::shared_ptr<Alloc>&
 
 void HostRows::fill_part(BatchJob& job, std::size_t part) {
   const ArrayMetadata& metadata = job.parts()[part].array->metadata();
-  run_block_copy(job.fill_of(part), std::span(metadata.fill).first(size_of(metadata.dtype)), job.memory());
+  job.for_fill(part, [&](const BlockCopy& copy) {
+    run_block_copy(copy, std::span(metadata.fill).first(size_of(metadata.dtype)), job.memory());
+  });
 }
 
 void HostRows::move_row(std::span<std::byte> to, std::span<const std::byte> from) {

@@ -33,7 +33,9 @@ class PlannedChunks final : public LocatedChunks {
   const ChunkPlace& where(std::size_t chunk) const override { return where_[chunk]; }
   const ArrayMetadata& metadata_of(std::size_t) const override { return part_.array->metadata(); }
   std::vector<ByteRange> needed_bytes(std::size_t chunk) const override {
-    const Box box = part_.array->box_of_chunk(coordinates(chunk));
+    const Dims at = coordinates(chunk);
+    if (part_.placing != nullptr) return {part_.placing->bytes_of(at, part_.array->chunk_strides())};
+    const Box box = part_.array->box_of_chunk(at);
     return {bytes_of(*part_.array, box, intersect(part_.box, box))};
   }
   std::string key_of(std::size_t chunk) const {

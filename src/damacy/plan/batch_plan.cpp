@@ -46,6 +46,18 @@ bool advance(Dims& at, const Box& cells) noexcept {
   return false;
 }
 
+template <class Visit>
+void for_chunks(const PlannedPart& part, Visit visit) {
+  if (part.placing != nullptr) {
+    for (std::int64_t i = 0; i < part.placing->chunks(); ++i) visit(part.placing->chunk(i));
+    return;
+  }
+  const Box cells = touched(*part.array, part.box);
+  Dims at = cells.start;
+  do visit(at);
+  while (advance(at, cells));
+}
+
 // Neighbours along the last axis stay in one portion, so that their reads still merge.
 std::uint32_t portion_of(std::uint32_t array, std::int64_t number, std::uint32_t portions) noexcept {
   const std::uint64_t mixed = (static_cast<std::uint64_t>(number >> 6) + array) * 0x9e3779b97f4a7c15u;
@@ -65,6 +77,11 @@ std::int64_t count_chunks(const Array& array, const Box& box) noexcept {
   return product(touched(array, box).extents().span()).value_or(std::numeric_limits<std::int64_t>::max());
 }
 
+std::int64_t count_chunks(const PlannedPart& part) noexcept {
+  if (part.placing == nullptr) return count_chunks(*part.array, part.box);
+  return part.placing->chunks() + (part.placing->has_constants() ? 1 : 0);
+}
+
 Dims chunk_coordinates(const Array& array, std::int64_t number) noexcept {
   const Dims& grid = array.grid();
   Dims at(grid.size(), 0);
@@ -77,7 +94,7 @@ Dims chunk_coordinates(const Array& array, std::int64_t number) noexcept {
 
 std::uint32_t count_portions(std::span<const PlannedPart> parts, std::int64_t records) noexcept {
   std::int64_t touches = 0;
-  for (const PlannedPart& part : parts) touches += count_chunks(*part.array, part.box);
+  for (const PlannedPart& part : parts) touches += count_chunks(part);
   return static_cast<std::uint32_t>(ceil_div(std::max<std::int64_t>(touches, 1), records));
 }
 
@@ -87,15 +104,19 @@ BatchPlan plan_batch(std::span<const PlannedPart> parts, std::uint32_t portion, 
   for (std::size_t part = 0; part < parts.size(); ++part) {
     const Array& array = *parts[part].array;
     const std::uint32_t number_of_array = array_number(plan.arrays, &array);
-    const Box cells = touched(array, parts[part].box);
-    Dims at = cells.start;
-    do {
+    const auto is_of_portion = [&](std::int64_t number) {
+      return portions == 1 || portion_of(number_of_array, number, portions) == portion;
+    };
+    for_chunks(parts[part], [&](const Dims& at) {
       const std::int64_t number = linear(at, array.grid());
-      if (portions > 1 && portion_of(number_of_array, number, portions) != portion) continue;
+      if (!is_of_portion(number)) return;
       touches.push_back({number_of_array, static_cast<std::uint32_t>(part),
                          linear(array.shard_of_chunk(at), array.shard_grid()), number,
                          static_cast<std::uint32_t>(array.index_in_shard(at))});
-    } while (advance(at, cells));
+    });
+    const bool has_constants = parts[part].placing != nullptr && parts[part].placing->has_constants();
+    if (has_constants && is_of_portion(PlannedChunk::kConstants))
+      touches.push_back({number_of_array, static_cast<std::uint32_t>(part), -1, PlannedChunk::kConstants, 0});
   }
   std::sort(touches.begin(), touches.end());
 
@@ -105,8 +126,11 @@ BatchPlan plan_batch(std::span<const PlannedPart> parts, std::uint32_t portion, 
     const bool new_shard = before == nullptr || before->array != touch.array || before->shard != touch.shard;
     if (new_shard) {
       const Array& array = *plan.arrays[touch.array];
-      plan.shards.push_back({touch.array, array.shard_of_chunk(chunk_coordinates(array, touch.number)),
-                             static_cast<std::uint32_t>(plan.chunks.size()), 0});
+      const bool is_constant = touch.number == PlannedChunk::kConstants;
+      plan.shards.push_back(
+          {touch.array,
+           is_constant ? Dims(array.rank(), 0) : array.shard_of_chunk(chunk_coordinates(array, touch.number)),
+           static_cast<std::uint32_t>(plan.chunks.size()), 0, is_constant});
     }
     if (new_shard || before->index_in_shard != touch.index_in_shard) {
       plan.chunks.push_back({touch.index_in_shard, static_cast<std::uint32_t>(plan.uses.size()), 0, touch.number});

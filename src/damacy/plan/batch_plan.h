@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "damacy/core/dims.h"
+#include "damacy/plan/part_placing.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/metadata.h"
 
@@ -17,7 +18,10 @@ namespace damacy {
 // One box of one stored array.
 struct PlannedPart {
   std::shared_ptr<const Array> array;
-  Box box;
+  Box box;  // from 0 on where `placing` says which elements there are
+  std::shared_ptr<const PartPlacing> placing = nullptr;  // null: the elements of the box, row-major, converted
+
+  Dims extents() const noexcept { return box.extents(); }
 };
 
 struct PlannedShard {
@@ -25,13 +29,17 @@ struct PlannedShard {
   Dims shard;           // coordinates in the array's shard grid
   std::uint32_t first_chunk;
   std::uint32_t chunk_count;
+  bool is_constant = false;  // stands for no object: its one chunk has the constants of borders
 };
 
 struct PlannedChunk {
   std::uint32_t index_in_shard;
   std::uint32_t first_use;
   std::uint32_t use_count;
-  std::int64_t number;  // C order over the array's chunk grid
+  std::int64_t number;  // C order over the array's chunk grid; kConstants: of no chunk
+
+  static constexpr std::int64_t kConstants = -1;
+  bool is_constant() const noexcept { return number == kConstants; }
 };
 
 struct BatchPlan {
@@ -45,6 +53,7 @@ struct BatchPlan {
 
 // How many chunks a box touches; saturates at INT64_MAX.
 [[nodiscard]] std::int64_t count_chunks(const Array& array, const Box& box) noexcept;
+[[nodiscard]] std::int64_t count_chunks(const PlannedPart& part) noexcept;
 [[nodiscard]] Dims chunk_coordinates(const Array& array, std::int64_t number) noexcept;
 
 // A batch that touches more chunks than `records` is planned in portions. The plans of all portions together list every

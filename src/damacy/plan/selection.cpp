@@ -1,6 +1,9 @@
 #include "damacy/plan/selection.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "damacy/copy/finish.h"
 
 namespace damacy {
 
@@ -28,6 +31,23 @@ AxisRuns as_runs(std::span<const std::int64_t> from, std::span<const std::int64_
   return runs;
 }
 
+AxisRuns as_runs(std::span<const std::int64_t> from, std::int64_t to, std::int64_t to_step) {
+  AxisRuns runs;
+  for (std::size_t first = 0; first < from.size();) {
+    std::size_t end = first + 1;
+    const std::int64_t step = end < from.size() ? from[end] - from[first] : 1;
+    while (end < from.size() && from[end] - from[end - 1] == step) ++end;
+    const auto count = static_cast<std::int64_t>(end - first);
+    const std::int64_t begin = to + static_cast<std::int64_t>(first) * to_step;
+    if (step >= 0)
+      runs.push_back({from[first], step, begin, to_step, count});
+    else
+      runs.push_back({from[end - 1], -step, begin + (count - 1) * to_step, -to_step, count});
+    first = end;
+  }
+  return runs;
+}
+
 std::vector<AxisPart> split_runs(const AxisRuns& runs, std::int64_t extent) {
   std::vector<AxisPart> parts;
   const auto add = [&](std::int64_t chunk, const Run& run) {
@@ -40,9 +60,10 @@ std::vector<AxisPart> split_runs(const AxisRuns& runs, std::int64_t extent) {
       const std::int64_t inside = rest.from - chunk * extent;
       const std::int64_t fit = rest.step == 0 ? rest.count : (extent - 1 - inside) / rest.step + 1;
       const std::int64_t count = std::min(rest.count, fit);
-      add(chunk, {inside, rest.step, rest.to, rest.to_step, count});
-      rest = {rest.from + count * rest.step, rest.step, rest.to + count * rest.to_step, rest.to_step,
-              rest.count - count};
+      add(chunk, {inside, rest.step, rest.to, rest.to_step, count, rest.finish});
+      rest.from += count * rest.step;
+      rest.to += count * rest.to_step;
+      rest.count -= count;
     }
   }
   std::stable_sort(parts.begin(), parts.end(), [](const AxisPart& a, const AxisPart& b) { return a.chunk < b.chunk; });
@@ -84,10 +105,29 @@ Dims SplitSelection::chunk_of(std::int64_t part) const noexcept {
   return chunk;
 }
 
+std::int64_t SplitSelection::part_of(const Dims& chunk) const noexcept {
+  std::int64_t part = 0;
+  for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
+    const auto found = std::ranges::lower_bound(axes_[axis], chunk[axis], {}, &AxisPart::chunk);
+    part = part * static_cast<std::int64_t>(axes_[axis].size()) + (found - axes_[axis].begin());
+  }
+  return part;
+}
+
 std::int64_t SplitSelection::copies(std::int64_t part) const noexcept {
   std::int64_t product = 1;
   for_axes(part, [&](std::size_t, const AxisPart& of) { product *= static_cast<std::int64_t>(of.runs.size()); });
   return product;
+}
+
+std::int64_t SplitSelection::copies() const noexcept {
+  Dims of_axes;
+  for (const std::vector<AxisPart>& parts : axes_) {
+    std::int64_t runs = 0;
+    for (const AxisPart& part : parts) runs += static_cast<std::int64_t>(part.runs.size());
+    of_axes.push_back(runs);
+  }
+  return product(of_axes.span()).value_or(std::numeric_limits<std::int64_t>::max());
 }
 
 std::int64_t SplitSelection::elements(std::int64_t part) const noexcept {
@@ -132,6 +172,7 @@ void SplitSelection::for_copies(std::int64_t part, const Dims& strides, std::int
       copy.axes[axis] = {run.count, run.step * strides[axis], run.to_step};
       copy.src_offset += run.from * strides[axis];
       copy.dst_offset += run.to;
+      if (op.finish != nullptr) copy.op.finish += run.finish;
     }
     normalise(copy);
     visit(copy);

@@ -21,6 +21,7 @@ struct Run {
   std::int64_t to = 0;
   std::int64_t to_step = 0;
   std::int64_t count = 0;
+  std::uint32_t finish = 0;  // how many behind the first one, of the finishes of a copy's operation
   friend bool operator==(const Run&, const Run&) = default;
 };
 
@@ -29,6 +30,8 @@ using AxisRuns = std::vector<Run>;
 
 // Single indices and their places become as few runs as possible.
 [[nodiscard]] AxisRuns as_runs(std::span<const std::int64_t> from, std::span<const std::int64_t> to);
+// The same of indices that may also fall, whose places are `to`, `to + to_step`, ...
+[[nodiscard]] AxisRuns as_runs(std::span<const std::int64_t> from, std::int64_t to, std::int64_t to_step);
 
 // What of an axis falls into one inner chunk; runs count from the start of that chunk.
 struct AxisPart {
@@ -46,14 +49,16 @@ class SplitSelection {
 
   std::int64_t size() const noexcept { return size_; }
   Dims chunk_of(std::int64_t part) const noexcept;  // coordinates in the grid of inner chunks of the object
+  std::int64_t part_of(const Dims& chunk) const noexcept;  // of a chunk that has one
 
   // The byte interval of the decoded chunk that holds the part. `strides`: of a decoded chunk, bytes.
   ByteRange bytes_of(std::int64_t part, const Dims& strides, std::size_t element) const noexcept;
   // The copies that bring the part from a chunk to the destination, which begins at `to`; normalised. Strides of 0 make
-  // one element fill it.
+  // one element fill it. Where the operation has a finish, it is the first of those that runs name.
   void for_copies(std::int64_t part, const Dims& strides, std::int64_t to, const CopyOp& op,
                   const std::function<void(const BlockCopy&)>& visit) const;
   std::int64_t copies(std::int64_t part) const noexcept;  // how many those are
+  std::int64_t copies() const noexcept;                   // of all parts; saturates
   std::int64_t elements(std::int64_t part) const noexcept;
 
  private:
