@@ -21,7 +21,7 @@ damacy::Sample random_crop(const damacy::ArrayInfo& array, std::int64_t extent, 
   for (const std::int64_t size : array.shape) {
     const std::int64_t wanted = std::min(extent, size);
     const auto start = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(size - wanted + 1));
-    sample.aabb.emplace_back(start, start + wanted);
+    sample.aabb.push_back({start, start + wanted});
   }
   return sample;
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 
 #include "damacy/batch/config.h"
+#include "damacy/batch/sample.h"
 
 namespace damacy::python {
 
@@ -14,5 +16,10 @@ DeviceChoice device_of(const std::string& device);
 
 // `fields`: those of Config; device as above.
 Config config_of(const nanobind::dict& fields);
+
+// A float, or a sequence of floats with one for each channel.
+ChannelNumbers numbers_of(const nanobind::handle& value);
+// Names and integers, or None.
+std::vector<AxisKey> axes_of(const nanobind::handle& axes);
 
 }  // namespace damacy::python

@@ -91,6 +91,7 @@ nb::dict stats_dict(const Stats& s) {
   out["reads_issued"] = s.reads_issued;
   out["samples_skipped"] = s.samples_skipped;
   out["samples_filled"] = s.samples_filled;
+  out["bytes_padded"] = s.bytes_padded;
   out["host_bytes_committed"] = s.host_bytes_committed;
   out["chunks_decoded_on_host"] = s.chunks_decoded_on_host;
   out["slots_added"] = s.slots_added;

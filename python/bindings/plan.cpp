@@ -24,7 +24,7 @@ nb::dict read_dict(const PlannedRead& read) {
 
 nb::dict plan_reads_dict(const std::string& uri, const std::vector<std::vector<std::int64_t>>& box) {
   Sample sample{uri, {}};
-  for (const auto& axis : box) sample.aabb.emplace_back(axis.at(0), axis.at(1));
+  for (const auto& axis : box) sample.aabb.push_back({axis.at(0), axis.at(1)});
   const ReadPlan plan = call_without_gil(uri, [sample] { return plan_reads(sample); });
   nb::list reads;
   for (const PlannedRead& read : plan.reads) reads.append(read_dict(read));

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
+#include "config_fields.h"
 #include "damacy/core/formatted.h"
 
 namespace damacy::python {
@@ -87,6 +88,7 @@ class PythonSource final : public SampleSource {
   static Sample sample_of(const nb::object& item) {
     Sample sample;
     const nb::object named = item.attr("_named");
+    if (const nb::object turns = item.attr("_turns"); !turns.is_none()) take_turns(turns, sample);
     if (named.is_none()) {
       sample.uri = path_of(item.attr("uri"));
       sample.aabb = ranges_of(item.attr("aabb"), sample.uri);
@@ -98,6 +100,18 @@ class PythonSource final : public SampleSource {
       for (const nb::handle box : array[2]) add_part(sample, {name, {}, {}, stacked}, box);
     }
     return sample;
+  }
+
+  // What a sample does besides naming boxes: most do nothing.
+  static void take_turns(const nb::object& turns, Sample& sample) {
+    sample.flip = axes_of(turns[0]);
+    sample.transpose = axes_of(turns[1]);
+    take_numbers(turns[2], sample.scale);
+    take_numbers(turns[3], sample.offset);
+  }
+
+  static void take_numbers(const nb::handle& by_name, std::vector<SampleNumbers>& into) {
+    for (const nb::handle each : by_name) into.push_back({nb::cast<std::string>(each[0]), numbers_of(each[1])});
   }
 
   static void add_part(Sample& sample, Sample::Part part, const nb::handle& box) {
@@ -121,8 +135,18 @@ class PythonSource final : public SampleSource {
 
   static Sample::Ranges ranges_of(const nb::object& box, const std::string& uri) {
     Sample::Ranges ranges;
-    for (const nb::handle axis : box)
-      ranges.emplace_back(bound_of(axis[0], ranges.size(), uri), bound_of(axis[1], ranges.size(), uri));
+    for (const nb::handle axis : box) {
+      AxisRange& range = ranges.emplace_back();
+      const auto bound = [&](const nb::object& value) { return bound_of(value, ranges.size() - 1, uri); };
+      if (PyTuple_CheckExact(axis.ptr())) {
+        range.start = bound(axis[0]);
+        range.stop = bound(axis[1]);
+      } else if (PyRange_Check(axis.ptr())) {
+        range = {bound(axis.attr("start")), bound(axis.attr("stop")), bound(axis.attr("step"))};
+      } else {
+        for (const nb::handle index : axis.attr("indices")) range.indices.push_back(bound(nb::borrow(index)));
+      }
+    }
     return ranges;
   }
 

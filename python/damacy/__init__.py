@@ -55,6 +55,7 @@ from damacy._pipeline.memory import MemoryPlan as MemoryPlan
 from damacy._pipeline.pipeline import Pipeline
 from damacy._pipeline.sample import Sample
 from damacy._pipeline.stats import Metric, Stats
+from damacy._pipeline.take import Take
 
 __version__: str
 
@@ -88,6 +89,7 @@ __all__ = [
     "Stats",
     "Status",
     "StorageError",
+    "Take",
     "TryAgain",
     "UnsupportedFormat",
     "__version__",

@@ -14,8 +14,22 @@ from damacy._core.dtype import Dtype
 
 if TYPE_CHECKING:
     from damacy._pipeline.info import ArrayInfo
+    from damacy._pipeline.take import Take
 
-__all__ = ["ArrayBoxes", "Box", "Device", "DtypeLike", "GpuDecoder", "OnError", "Source", "Tail", "Verify"]
+__all__ = [
+    "ArrayBoxes",
+    "Axis",
+    "Box",
+    "Device",
+    "DtypeLike",
+    "GpuDecoder",
+    "OnError",
+    "Pad",
+    "Rounding",
+    "Source",
+    "Tail",
+    "Verify",
+]
 
 OnError = Literal["raise", "skip", "fill"]
 """What happens to a sample that fails after `push` accepted it."""
@@ -28,6 +42,16 @@ Verify = Literal["needed", "whole"]
 
 Tail = Literal["drop", "wrap", "pad", "short"]
 """What happens to the samples at an epoch's end that do not fill a whole step."""
+
+
+Axis = str | int
+"""An axis: its name, or its number; a negative number counts from the last axis."""
+
+Pad = Literal["edge", "reflect", "symmetric", "wrap"] | float
+"""What lies beyond an array: how its elements repeat, as in `numpy.pad`, or a constant."""
+
+Rounding = Literal["truncate", "nearest"]
+"""How a number becomes an integer."""
 
 
 class _ElementType(Protocol):
@@ -74,7 +98,9 @@ Device = int | str | None | _TorchDevice | _NumberedDevice
 Source = Union[str, "os.PathLike[str]", "ArrayInfo", _ZarrArray, _DataArray]
 """A stored array: its uri, or an object that has it open."""
 
-Box = Iterable[Union[slice, "tuple[SupportsIndex, SupportsIndex]", Sequence[SupportsIndex], EllipsisType]]
+Box = Iterable[
+    Union[slice, range, "Take", "tuple[SupportsIndex, SupportsIndex]", Sequence[SupportsIndex], EllipsisType]
+]
 """The axes of a box; `...` and open slices only for an opened array."""
 
 ArrayBoxes = Union["tuple[Source, Box]", "list[tuple[Source, Box]]"]

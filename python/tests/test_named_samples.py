@@ -71,7 +71,7 @@ def test_a_replaced_sample_keeps_its_arrays_or_is_refused():
         ({"image": (3, BOX)}, TypeError, "arrays['image']: uri must be a str or an os.PathLike of str (got int)"),
         ({"image": ("a", [4])}, TypeError, "arrays['image']: aabb axis 0: expected slice or (start, stop) tuple"),
         ({"image": ("a", np.s_[0:4:2])}, TypeError, "arrays['image']: aabb must be an iterable of slices"),
-        ({"image": ("a", [np.s_[0:4:2]])}, ValueError, "arrays['image']: aabb axis 0: slice step must be 1"),
+        ({"image": ("a", [np.s_[0:4:-1]])}, ValueError, "arrays['image']: aabb axis 0: slice step must be >= 1 (got"),
         ({f"{k}": ("a", BOX) for k in range(65)}, ValueError, "a sample has at most 64 arrays (got 65)"),
         ({"x": [("a", BOX)] * 4097}, ValueError, "a sample has at most 4096 boxes (got 4097)"),
     ],

@@ -30,8 +30,8 @@ NEEDED = {
     "jax": "jax",
     "synthetic": "zarr",
 }
-EXPORTS = """Pipeline Config Array Image Group Plate ArraySpec Sample Batch BatchArray NamedBatch BatchInfo BatchRows
-Metric Stats Dtype Status DamacyError TryAgain PopTimeout
+EXPORTS = """Pipeline Config Array Image Group Plate ArraySpec Sample Take Batch BatchArray NamedBatch BatchInfo
+BatchRows Metric Stats Dtype Status DamacyError TryAgain PopTimeout
 InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
 OutOfMemory ShutdownError open_array open_image open_group set_log_level
 MAX_CHUNK_UNCOMPRESSED_BYTES __version__""".split()

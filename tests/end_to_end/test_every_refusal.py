@@ -143,6 +143,17 @@ def chunks_per_sample(path, value):
     return pushing(path, document(shape=[1 << 19], chunk_grid=grid(1 << 19), codecs=codecs), (0, value))
 
 
+def pieces_per_sample(path, value):
+    """Two elements that repeat: a piece each time."""
+    doc = document(shape=[2], chunk_grid=grid(2))
+    return pushing(path, doc, (0, 2 * value), arrays=damacy.ArraySpec(pad="wrap"))
+
+
+def border_positions(path, value):
+    doc = document(shape=[1], chunk_grid=grid(1))
+    return pushing(path, doc, (0, value + 1), arrays=damacy.ArraySpec(pad="edge"))
+
+
 def shard_entries(path, value):
     shards = {"chunk_shape": [1], "codecs": [BYTES], "index_codecs": [BYTES]}
     codecs = [{"name": "sharding_indexed", "configuration": shards}]
@@ -191,6 +202,9 @@ LIMITS = {
     "rank": (lambda path, value: opening(path, document(shape=[1] * value, chunk_grid=grid(*[1] * value))), "limit"),
     "codecs": (lambda path, value: opening(path, document(codecs=[BYTES] + ["crc32c"] * (value - 1))), "limit"),
     "chunks_per_sample": (chunks_per_sample, "limit"),
+    "pieces_per_sample": (pieces_per_sample, "limit"),
+    "border_positions": (border_positions, "limit"),
+    "indices_per_axis": "src/damacy/pipeline/finished_arrays_test.cpp:refuses_more_indices_of_an_axis",
     "arrays_per_sample": "src/damacy/pipeline/named_parts_test.cpp:refuses_more_arrays_parts_and_bytes_of_names",
     "parts_per_sample": "src/damacy/pipeline/named_parts_test.cpp:refuses_more_arrays_parts_and_bytes_of_names",
     "array_name_bytes": "src/damacy/pipeline/named_parts_test.cpp:refuses_more_arrays_parts_and_bytes_of_names",

@@ -87,7 +87,7 @@ TEST_P(Closing, keeps_the_slots_in_use_and_no_other) {
   std::uint16_t first = 0;
   std::memcpy(&first, held.bytes().data(), sizeof first);
   const Sample sample = sample_at(0, "a.zarr");
-  EXPECT_EQ(first, sample.aabb[0].first * kColumns + sample.aabb[1].first);
+  EXPECT_EQ(first, sample.aabb[0].start * kColumns + sample.aabb[1].start);
   if (!GetParam().device) {
     EXPECT_EQ(alloc_->held(), 2 * kSlotBytes);
   }

@@ -19,7 +19,7 @@ bool equals(const std::vector<std::uint16_t>& values, const Sample& sample) {
   for (std::int64_t i = 0; i < kBoxRows; ++i)
     for (std::int64_t j = 0; j < kBoxColumns; ++j)
       if (values[static_cast<std::size_t>(i * kBoxColumns + j)] !=
-          (sample.aabb[0].first + i) * kColumns + sample.aabb[1].first + j)
+          (sample.aabb[0].start + i) * kColumns + sample.aabb[1].start + j)
         return false;
   return true;
 }

@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import damacy
 from damacy._cli.plan import plan_reads
@@ -165,7 +165,8 @@ def _measure_reading(report: Report) -> None:
     setting = report.setting
     requests = []
     for index in range(_PLANNED_CROPS):
-        plan = plan_reads(setting.uri, setting.crops.sample(0, index).aabb)
+        box = cast("tuple[tuple[int, int], ...]", setting.crops.sample(0, index).aabb)
+        plan = plan_reads(setting.uri, box)
         requests += [(os.path.join(plan.store, read.key), read.bytes, read.offset) for read in plan.reads]
     if not requests:  # no chunk is stored
         return

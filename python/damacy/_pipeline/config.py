@@ -197,7 +197,7 @@ class Config:
         fields["dtype"] = int(self.dtype)
         fields["device"] = "" if self.device is None else str(self.device)
         specs = () if self.arrays is None else self.arrays.items()
-        fields["arrays"] = [(name, None if spec.dtype is None else int(spec.dtype)) for name, spec in specs]
+        fields["arrays"] = [(name, spec._native()) for name, spec in specs]
         return fields
 
     def _completed(self) -> Config:
@@ -245,6 +245,9 @@ class Config:
         if self.keep_bytes is not None:
             self._keep("keep_bytes", as_bytes(self.keep_bytes, "keep_bytes"))
         self._keep("arrays", specs_of(self.arrays))
+        for spec in (self.arrays or {}).values():
+            if spec.dtype is None:
+                spec.check_values(self.dtype)
 
     def _keep(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)  # the dataclass is frozen

@@ -12,25 +12,32 @@ from types import EllipsisType, MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
 from damacy._core.integers import as_int
-from damacy._pipeline.array_spec import check_name
+from damacy._pipeline.array_spec import axis_keys, channel_numbers, check_name
 from damacy._pipeline.opened_arrays import opened
+from damacy._pipeline.take import Take
 
 if TYPE_CHECKING:
-    from damacy.typing import ArrayBoxes, Box, Source
+    from damacy.typing import ArrayBoxes, Axis, Box, Source
 
-Part = tuple[str, tuple[tuple[int, int], ...]]
-"""A uri and a box."""
+    Numbers = float | Iterable[float] | Mapping[str, float | Iterable[float]] | None
 
 MAX_ARRAYS, MAX_PARTS = 64, 4096
+
+BoxAxis = tuple[int, int] | range | Take
+"""An axis of a box: (start, stop), a range with a step above 1, or single indices."""
+
+Part = tuple[str, tuple[BoxAxis, ...]]
+"""A uri and a box."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """A box of an array: `aabb` is half-open, in level-0 voxels, one axis per axis of the array in stored order.
 
-    An axis is a `slice`, or a tuple or list `(start, stop)`. An integer array of shape (n, 2) is also a box. All
-    spellings of a box compare equal. The shape of a uri is not looked up, so a slice needs its stop, and negative
-    numbers do not count from the end: `push` refuses them.
+    An axis is a `slice`, a tuple or list `(start, stop)`, a `range` with a step, or `Take([i, ...])`, single indices.
+    An integer array of shape (n, 2) is also a box. All spellings of a box compare equal. The shape of a uri is not
+    looked up, so a slice needs its stop. Negative numbers do not count from the end: they lie before the array, where
+    only `ArraySpec.pad` puts elements.
 
     Instead of a uri, an opened array can be passed: a `damacy.ArrayInfo`, a `zarr.Array` on a local disk, or an
     `xarray.DataArray` that is a whole such array (`TypeError` for any other). Its shape is known: slices may omit their
@@ -39,6 +46,17 @@ class Sample:
     A sample of several arrays is made from a mapping from name to `(uri, box)`. A list of such pairs is a stack: its
     boxes, of equal extents, become index 0, 1, ... of a new first axis. All arrays of a sample are read, delivered or
     refused together. `uri` and `aabb` are then those of the first box.
+
+    Args:
+        uri: the array, or the mapping.
+        aabb: the box.
+        flip: axes of the row that are reversed; of several arrays in all that have them.
+        transpose: distinct axes of the row. Where the i-th of these axes stands, axis i of `transpose` comes to stand,
+            under that place's name; `flip` then reverses axes of the result. So `numpy.rot90` by 1, 2 and 3 over (y, x)
+            is `transpose=("x", "y"), flip=("y",)`, `flip=("y", "x")`, and `transpose=("x", "y"), flip=("x",)`.
+        scale, offset: in place of those of the `ArraySpec`: a number, one for each channel, or a mapping from the name
+            of an array to such.
+        row_key: see below.
 
     `row_key` is `(epoch, index)` if a sampler made the sample, else None; equality and hash ignore it.
 
@@ -58,18 +76,51 @@ class Sample:
     """
 
     uri: str
-    aabb: tuple[tuple[int, int], ...]
+    aabb: tuple[BoxAxis, ...]
     row_key: tuple[int, int] | None = None
     # Of a sample of named arrays for each: its name, whether it is a stack, and its parts.
     _named: tuple[tuple[str, bool, tuple[Part, ...]], ...] | None = None
+    # flip, transpose, scale and offset; None where there are none of them.
+    _turns: _Turns | None = None
 
     @overload
-    def __init__(self, uri: Source, aabb: Box, *, row_key: tuple[int, int] | None = None) -> None: ...
+    def __init__(
+        self,
+        uri: Source,
+        aabb: Box,
+        *,
+        flip: Axis | Iterable[Axis] = (),
+        transpose: Iterable[Axis] | None = None,
+        scale: Numbers = None,
+        offset: Numbers = None,
+        row_key: tuple[int, int] | None = None,
+    ) -> None: ...
     @overload
-    def __init__(self, uri: Mapping[str, ArrayBoxes], *, row_key: tuple[int, int] | None = None) -> None: ...
+    def __init__(
+        self,
+        uri: Mapping[str, ArrayBoxes],
+        *,
+        flip: Axis | Iterable[Axis] = (),
+        transpose: Iterable[Axis] | None = None,
+        scale: Numbers = None,
+        offset: Numbers = None,
+        row_key: tuple[int, int] | None = None,
+    ) -> None: ...
 
-    # The fields have the stored types; the parameters accept more. dataclasses.replace passes `_named`.
-    def __init__(self, uri: Any, aabb: Any = None, *, row_key: Any = None, _named: Any = None) -> None:
+    # The fields have the stored types; the parameters accept more. dataclasses.replace passes `_named` and `_turns`.
+    def __init__(
+        self,
+        uri: Any,
+        aabb: Any = None,
+        *,
+        flip: Any = (),
+        transpose: Any = None,
+        scale: Any = None,
+        offset: Any = None,
+        row_key: Any = None,
+        _named: Any = None,
+        _turns: Any = None,
+    ) -> None:
         if isinstance(uri, Mapping):
             if aabb is not None:
                 raise TypeError("a sample of several arrays takes one mapping from name to (uri, box), and no aabb")
@@ -85,6 +136,27 @@ class Sample:
         object.__setattr__(self, "aabb", aabb)
         object.__setattr__(self, "row_key", None if row_key is None else _pair_of_ints(row_key))
         object.__setattr__(self, "_named", _named)
+        object.__setattr__(self, "_turns", _turns or _turns_of(flip, transpose, scale, offset))
+
+    @property
+    def flip(self) -> tuple[str | int, ...]:
+        """The axes that are reversed."""
+        return () if self._turns is None else self._turns[0]
+
+    @property
+    def transpose(self) -> tuple[str | int, ...] | None:
+        """The axes that change places."""
+        return None if self._turns is None else self._turns[1] or None
+
+    @property
+    def scale(self) -> Mapping[str, float | tuple[float, ...]] | float | tuple[float, ...] | None:
+        """What replaces `ArraySpec.scale`."""
+        return None if self._turns is None else _shown_numbers(self._turns[2])
+
+    @property
+    def offset(self) -> Mapping[str, float | tuple[float, ...]] | float | tuple[float, ...] | None:
+        """What replaces `ArraySpec.offset`."""
+        return None if self._turns is None else _shown_numbers(self._turns[3])
 
     @property
     def arrays(self) -> Mapping[str, tuple[Part, ...]]:
@@ -94,7 +166,8 @@ class Sample:
         return MappingProxyType({name: parts for name, _, parts in self._named})
 
     def _content(self) -> object:
-        return (self.uri, self.aabb) if self._named is None else frozenset(self._named)
+        boxes = (self.uri, self.aabb) if self._named is None else frozenset(self._named)
+        return boxes if self._turns is None else (boxes, self._turns)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sample) or type(other) is not type(self):
@@ -105,20 +178,62 @@ class Sample:
         return hash(self._content())
 
     def __repr__(self) -> str:
-        key = "" if self.row_key is None else f", row_key={self.row_key!r}"
+        key = "".join(
+            f", {name}={value!r}"
+            for name, value, default in (
+                ("flip", self.flip, ()),
+                ("transpose", self.transpose, None),
+                ("scale", self.scale, None),
+                ("offset", self.offset, None),
+                ("row_key", self.row_key, None),
+            )
+            if value != default
+        )
         if self._named is None:
             return f"{type(self).__qualname__}(uri={_without_secrets(self.uri)!r}, aabb={self.aabb!r}{key})"
         arrays = ", ".join(f"{name!r}: {_shown_parts(stacked, parts)}" for name, stacked, parts in self._named)
         return f"{type(self).__qualname__}({{{arrays}}}{key})"
 
 
-def made_sample(uri: str, aabb: tuple[tuple[int, int], ...], row_key: tuple[int, int]) -> Sample:
+_Numbers = tuple[tuple[str, float | tuple[float, ...]], ...]
+_Turns = tuple[tuple[str | int, ...], tuple[str | int, ...], _Numbers, _Numbers]
+
+
+def _turns_of(flip: Any, transpose: Any, scale: Any, offset: Any) -> _Turns | None:
+    turns = (
+        axis_keys(flip, "flip"),
+        () if transpose is None else axis_keys(transpose, "transpose"),
+        _numbers_by_name(scale, "scale"),
+        _numbers_by_name(offset, "offset"),
+    )
+    return turns if any(turns) else None
+
+
+def _numbers_by_name(numbers: Any, name: str) -> _Numbers:
+    """For each array; the name "" stands for all."""
+    if numbers is None:
+        return ()
+    if not isinstance(numbers, Mapping):
+        return (("", channel_numbers(numbers, name)),)
+    for array in numbers:
+        check_name(array)
+    return tuple((array, channel_numbers(each, f"{name}[{array!r}]")) for array, each in sorted(numbers.items()))
+
+
+def _shown_numbers(numbers: _Numbers) -> Any:
+    if not numbers:
+        return None
+    return numbers[0][1] if numbers[0][0] == "" else dict(numbers)
+
+
+def made_sample(uri: str, aabb: tuple[BoxAxis, ...], row_key: tuple[int, int]) -> Sample:
     """A `Sample` of values that already have the types of its fields; does not check them."""
     sample = object.__new__(Sample)
     object.__setattr__(sample, "uri", uri)
     object.__setattr__(sample, "aabb", aabb)
     object.__setattr__(sample, "row_key", row_key)
     object.__setattr__(sample, "_named", None)
+    object.__setattr__(sample, "_turns", None)
     return sample
 
 
@@ -146,11 +261,11 @@ def with_row_key(sample: Any, row_key: tuple[int, int]) -> Any:
     return copied
 
 
-def _part(uri: Any, aabb: Any) -> Part:
+def _part(uri: Any, aabb: Any, *, steps: bool = False) -> Part:
     array = None if isinstance(uri, str) else opened(uri)  # a sampler makes many samples of one uri
     if array is None:
-        return uri_text(uri), _box(aabb)
-    return array.uri, _box(_closed(aabb, array.shape))
+        return uri_text(uri), _box(aabb, steps=steps)
+    return array.uri, _box(_closed(aabb, array.shape), steps=True)
 
 
 def _named_parts(arrays: Mapping[Any, Any]) -> tuple[tuple[str, bool, tuple[Part, ...]], ...]:
@@ -173,7 +288,7 @@ def _named_array(name: Any, value: Any) -> tuple[str, bool, tuple[Part, ...]]:
             got = "an empty list" if value == [] else type(pair).__name__
             raise TypeError(f"arrays[{name!r}]: expected (uri, box) or a list of them (got {got})")
     try:
-        parts = tuple(_part(uri, box) for uri, box in pairs)
+        parts = tuple(_part(uri, box, steps=True) for uri, box in pairs)
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"arrays[{name!r}]: {error}") from None
@@ -209,8 +324,8 @@ def _without_secrets(uri: str) -> str:
     return str(_native.without_secrets(uri))
 
 
-def _box(aabb: Iterable[Any]) -> tuple[tuple[int, int], ...]:
-    return tuple(_axis(k, axis) for k, axis in enumerate(_axes(aabb)))
+def _box(aabb: Iterable[Any], *, steps: bool = False) -> tuple[BoxAxis, ...]:
+    return tuple(_axis(k, axis, steps) for k, axis in enumerate(_axes(aabb)))
 
 
 def _axes(aabb: Iterable[Any]) -> Iterable[Any]:
@@ -242,10 +357,20 @@ def _closed(aabb: Any, shape: tuple[int, ...]) -> list[Any]:
     ]
 
 
-def _axis(k: int, axis: Any) -> tuple[int, int]:
+def _axis(k: int, axis: Any, steps: bool) -> BoxAxis:
+    if isinstance(axis, Take):
+        return axis
+    if isinstance(axis, range):
+        return _stepped(k, axis)
     if isinstance(axis, slice):
         if not _is_unit_step(axis.step):
-            raise ValueError(f"aabb axis {k}: slice step must be 1 or omitted (got step={axis.step})")
+            if not steps:
+                raise ValueError(f"aabb axis {k}: slice step must be 1 or omitted (got step={axis.step})")
+            if axis.stop is not None:
+                start = as_int(0 if axis.start is None else axis.start, f"aabb axis {k}: start")
+                stop, step = as_int(axis.stop, f"aabb axis {k}: stop"), as_int(axis.step, f"aabb axis {k}: step")
+                _check_step(k, step)
+                return _stepped(k, range(start, stop, step))
         if axis.stop is None:
             raise ValueError(f"aabb axis {k}: slice stop is required (got {axis!r})")
         start, stop = 0 if axis.start is None else axis.start, axis.stop
@@ -254,6 +379,18 @@ def _axis(k: int, axis: Any) -> tuple[int, int]:
     else:
         raise TypeError(f"aabb axis {k}: expected slice or (start, stop) tuple; got {type(axis).__name__}")
     return as_int(start, f"aabb axis {k}: start"), as_int(stop, f"aabb axis {k}: stop")
+
+
+def _check_step(k: int, step: int) -> None:
+    if step < 1:
+        raise ValueError(f"aabb axis {k}: slice step must be >= 1 (got step={step}): say flip=({k},)")
+
+
+def _stepped(k: int, axis: range) -> BoxAxis:
+    _check_step(k, axis.step)
+    if axis.step == 1 or len(axis) == 0:
+        return axis.start, axis.stop
+    return axis
 
 
 def _is_pair(axis: Any) -> bool:

@@ -38,7 +38,8 @@ class Stats:
     """Counts of one pipeline since it was made, or since `stats_reset`; the `*_committed` are gauges.
 
     `slots_added` and `slots_dropped` count slots beyond `Config.n_batches`; `kept_bytes_committed` is what such slots
-    take now, at most `Config.keep_bytes`, and is part of `gpu_bytes_committed`.
+    take now, at most `Config.keep_bytes`, and is part of `gpu_bytes_committed`. `bytes_padded` counts bytes of batches
+    that lie beyond the arrays (`ArraySpec.pad`).
 
     `print` shows the counters that are not 0; `dataclasses.asdict` returns all.
     """
@@ -70,6 +71,7 @@ class Stats:
     slots_added: int = 0
     slots_dropped: int = 0
     kept_bytes_committed: int = 0
+    bytes_padded: int = 0
 
     def __repr__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

@@ -108,6 +108,7 @@ std::vector<std::shared_ptr<const void>> BatchJob::origins() const {
 void BatchJob::settle_rows() noexcept {
   const auto lost = failure_of([&]() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
     fail_incomplete_parts();
+    count_padding();
     if (any_failed_) settle_failures();
   });
   if (!lost) return;
@@ -126,6 +127,14 @@ void BatchJob::fail_incomplete_parts() DAMACY_NO_THREAD_SAFETY_ANALYSIS {
            Error(Status::io, formatted("internal: {} of {} elements were placed", placed_[part].load(), wanted), "io")
                .at_uri(parts_[part].array->uri()));
   }
+}
+
+void BatchJob::count_padding() {
+  std::int64_t bytes = 0;
+  for (std::size_t part = 0; part < parts_.size(); ++part)
+    if (const auto& placing = parts_[part].placing)
+      bytes += placing->padded_elements() * static_cast<std::int64_t>(size_of(dtype_of(part)));
+  if (bytes > 0) board_->add(&Stats::bytes_padded, bytes);
 }
 
 void BatchJob::settle_failures() DAMACY_NO_THREAD_SAFETY_ANALYSIS {

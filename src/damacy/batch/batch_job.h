@@ -103,6 +103,7 @@ class BatchJob final : public Job, public Destination {
   void settle() noexcept override;
   void settle_rows() noexcept;
   void fail_incomplete_parts();
+  void count_padding();
   void settle_failures();
   void move_row(std::size_t from, std::size_t to);
   const Error* error_of(std::size_t row) const DAMACY_REQUIRES(mutex_);

@@ -27,11 +27,13 @@ void BatchLayout::add(const Config& config, const First& first) {
   Rows rows{first.name, {}, dtype, first.stacked, parts_.size(), first.parts, slot_bytes_, of_row * bytes};
   if (first.stacked) rows.extents.push_back(static_cast<std::int64_t>(first.parts));
   for (const std::int64_t extent : first.part_extents) rows.extents.push_back(extent);
-  Dims strides = row_major_strides(first.part_extents);
+  if (first.row) rows.extents = first.row->extents;
+  Dims strides = first.row ? first.row->strides : row_major_strides(first.part_extents);
   for (auto& stride : strides) stride *= bytes;
+  const std::int64_t from_part_to_part = (first.row ? first.row->stack_stride : of_part) * bytes;
   for (std::size_t i = 0; i < first.parts; ++i)
     parts_.push_back(
-        {arrays_.size(), first.part_extents, strides, of_part, static_cast<std::int64_t>(i) * of_part * bytes});
+        {arrays_.size(), first.part_extents, strides, of_part, static_cast<std::int64_t>(i) * from_part_to_part});
   arrays_.push_back(std::move(rows));
   slot_bytes_ = *end;
 }

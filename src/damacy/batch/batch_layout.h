@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,12 +35,19 @@ class BatchLayout {
     std::int64_t elements;
     std::int64_t begin;  // bytes, from the first one of the row
   };
+  // The axes of a row where they are not the part's in their order, behind the stack's.
+  struct RowShape {
+    Dims extents;
+    Dims strides;               // elements, of the part's axes
+    std::int64_t stack_stride;  // from one part to the next
+  };
   // An array as the first sample has it.
   struct First {
     std::string name;
     Dims part_extents;  // of every part
     std::size_t parts;
     bool stacked;
+    std::optional<RowShape> row = {};
   };
 
   // In the order of `first`. Throws Error(oom, "memory") when a slot is beyond 2**63 bytes.

@@ -20,7 +20,8 @@ void check_dtype(const char* of, Dtype dtype) {
                 "arguments");
 }
 
-void check_arrays(const std::vector<NamedArraySpec>& arrays) {
+void check_arrays(const Config& config) {
+  const std::vector<NamedArraySpec>& arrays = config.arrays;
   if (arrays.size() > Limits::arrays_per_sample)
     throw Error(Status::inval,
                 formatted("arrays has {} names, the limit is {}", arrays.size(), Limits::arrays_per_sample), "limit");
@@ -32,6 +33,11 @@ void check_arrays(const std::vector<NamedArraySpec>& arrays) {
       if (arrays[other].name == name)
         throw Error(Status::inval, formatted("arrays: '{}' occurs twice", name), "arguments");
     if (arrays[i].spec.dtype) check_dtype("dtype of an ArraySpec", *arrays[i].spec.dtype);
+    try {
+      check_spec(arrays[i].spec, arrays[i].spec.dtype.value_or(config.dtype));
+    } catch (const Error& error) {
+      throw name.empty() ? error : Error(error).at_array(name);
+    }
   }
 }
 
@@ -64,7 +70,7 @@ void check_config(const Config& c) {
                 "arguments");
   at_least("cache_bytes", c.cache_bytes, 0);
   at_least("keep_bytes", c.keep_bytes.value_or(0), 0);
-  check_arrays(c.arrays);
+  check_arrays(c);
 
   const auto threads = static_cast<std::int64_t>(Limits::threads);
   at_most("n_io_threads", c.n_io_threads, threads);

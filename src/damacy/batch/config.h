@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "damacy/core/dims.h"
 #include "damacy/core/dtype.h"
 #include "damacy/device/bind.h"
 
@@ -18,10 +21,53 @@ enum class Verify {
   whole,   // every chunk is decoded to its end, and all of its starts, lengths and checksums are checked
 };
 
-// What is wanted of one array of samples.
+// A value of the batch, exact whatever its type.
+using Number = std::variant<double, std::int64_t, std::uint64_t>;
+
+// An axis by its name or, where the name is empty, by its place: negative places count from the last axis, others count
+// stored axes from the first.
+struct AxisKey {
+  std::string name;
+  std::int64_t place = 0;
+  friend bool operator==(const AxisKey&, const AxisKey&) = default;
+};
+
+// One number for all channels, or one for each.
+struct ChannelNumbers {
+  std::vector<double> values;
+  bool by_channel = false;
+
+  ChannelNumbers(double all) : values{all} {}
+  ChannelNumbers(std::vector<double> each) : values(std::move(each)), by_channel(true) {}
+  bool is(double all) const noexcept { return !by_channel && values.front() == all; }
+  double of(std::size_t channel) const noexcept { return by_channel ? values[channel] : values.front(); }
+};
+
+enum class Rounding { truncate, nearest };
+
+struct Pad {
+  std::optional<AxisKey> axis = {};  // empty: every axis
+  Border border = Border::edge;
+  Number value = 0.0;  // with Border::constant
+};
+
+// What each field means is said in python/damacy/_pipeline/array_spec.py.
 struct ArraySpec {
   std::optional<Dtype> dtype = {};  // of its rows; empty: Config::dtype
+  std::optional<bool> cf = {};
+  ChannelNumbers scale = 1.0;
+  ChannelNumbers offset = 0.0;
+  std::optional<Number> clip_low = {};
+  std::optional<Number> clip_high = {};
+  Rounding rounding = Rounding::truncate;
+  std::optional<Number> missing = {};
+  std::vector<Pad> pad = {};
+  std::vector<std::int64_t> channels = {};  // empty: as the box has them
+  std::optional<AxisKey> channel_axis = {};
+  std::vector<std::string> axes = {};  // empty: as the array's metadata name them
+  std::optional<std::vector<std::optional<AxisKey>>> order = {};
 };
+
 struct NamedArraySpec {
   std::string name;  // empty: the only array of samples without names
   ArraySpec spec = {};
@@ -56,6 +102,8 @@ struct Config {
 
 inline constexpr std::int64_t kMaxChunkUncompressedBytes = std::int64_t{1} << 30;
 
+// Throws Error(inval, "arguments") for what no array can satisfy. `dtype`: of the rows.
+void check_spec(const ArraySpec& spec, Dtype dtype);
 // Throws Error(inval, "arguments") for the first field out of range, then for what a pipeline refuses.
 void check_config(const Config& config);
 

@@ -12,13 +12,28 @@
 #include <utility>
 #include <vector>
 
+#include "damacy/batch/config.h"
 #include "damacy/core/dims.h"
 
 namespace damacy {
 
+// Half-open: every `step`-th element of [start, stop). Or single elements, in any order.
+struct AxisRange {
+  std::int64_t start = 0;
+  std::int64_t stop = 0;
+  std::int64_t step = 1;
+  std::vector<std::int64_t> indices = {};  // not empty: these, whatever start, stop and step are
+};
+
+// Of all arrays, or of one.
+struct SampleNumbers {
+  std::string name;  // empty: of all
+  ChannelNumbers numbers;
+};
+
 struct Sample {
-  // One (start, stop) an axis, half-open, in level-0 elements. Any length: judged at push.
-  using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  // One an axis, in level-0 elements. Any length: judged at push.
+  using Ranges = std::vector<AxisRange>;
   struct Part {
     std::string name;  // the array's in the batch
     std::string uri;
@@ -35,6 +50,12 @@ struct Sample {
   std::shared_ptr<const void> origin = nullptr;
   // Of several arrays, or of one with a name. Where not empty, `uri` and `aabb` are not used.
   std::vector<Part> parts = {};
+  // Where the i-th of these axes stands in a row, axis i of them comes to stand; then axes of the result are reversed.
+  std::vector<AxisKey> transpose = {};
+  std::vector<AxisKey> flip = {};
+  // In place of those of the ArraySpec.
+  std::vector<SampleNumbers> scale = {};
+  std::vector<SampleNumbers> offset = {};
 };
 
 // The uris of a sample; of one with parts, of these.

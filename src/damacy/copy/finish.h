@@ -2,8 +2,9 @@
 // values. One source for host and device, so that both give the same bits. Knows values; not where they lie.
 //
 // Without a scale the stored value itself is converted. With one, the value is converted to a working type (f32 where
-// that holds every value of the stored type, else f64), multiplied, added to, and then converted. The two operations
-// round one after the other and are never fused: NumPy gives the same bits.
+// that holds every value of the stored type, else f64), multiplied, added to, and then converted. Packed values are
+// unpacked before by a scale and an offset of their own. The operations round one after the other and are never fused:
+// NumPy gives the same bits.
 #pragma once
 
 #include <array>
@@ -19,21 +20,25 @@ namespace damacy {
 struct Finish {
   static constexpr std::size_t kMissing = 17;  // 16 values, and the other zero
 
-  double scale = 1;  // as the working type holds it
+  double unpack_scale = 1;  // as the working type holds them
+  double unpack_offset = 0;
+  double scale = 1;
   double offset = 0;
   std::uint64_t low = 0;  // bits of the type of the batch, as all below but the missing values
   std::uint64_t high = 0;
-  std::uint64_t replacement = 0;            // of missing elements, or of all
+  std::uint64_t replacement = 0;                     // of missing elements, or of all
   std::array<std::uint64_t, kMissing> missing = {};  // bits of the stored type
   std::uint32_t missing_count = 0;
   bool is_missing_nan = false;  // a NaN is a missing value
-  bool is_scaled = false;
-  bool is_wide = false;    // the working type is f64
-  bool is_rounded = false;  // to the nearest integral value, ties to even; else towards zero
+  bool is_packed = false;       // unpack_scale and unpack_offset apply
+  bool is_scaled = false;       // scale and offset apply
+  bool is_wide = false;         // the working type is f64
+  bool is_rounded = false;      // to the nearest integral value, ties to even; else towards zero
   bool has_low = false;
   bool has_high = false;
   bool is_constant = false;  // every element becomes `replacement`, whatever is stored
 
+  DAMACY_HOST_DEVICE bool computes() const noexcept { return is_packed || is_scaled; }
   bool has_missing() const noexcept { return missing_count > 0 || is_missing_nan; }
 };
 static_assert(std::is_trivially_copyable_v<Finish>);
@@ -129,11 +134,14 @@ DAMACY_ELEMENT bool is_missing(const Finish& finish, std::uint64_t bits, Dtype f
   return finish.is_missing_nan && finish_detail::is_nan(bits, from);
 }
 
-// The second and third step, in the working type.
+// The operations, in the working type.
 template <class Float>
 DAMACY_ELEMENT Float scaled(const Finish& finish, Float x) {
-  return finish_detail::plain_nan(
-      finish_detail::scaled(x, static_cast<Float>(finish.scale), static_cast<Float>(finish.offset)));
+  if (finish.is_packed)
+    x = finish_detail::scaled(x, static_cast<Float>(finish.unpack_scale), static_cast<Float>(finish.unpack_offset));
+  if (finish.is_scaled)
+    x = finish_detail::scaled(x, static_cast<Float>(finish.scale), static_cast<Float>(finish.offset));
+  return finish_detail::plain_nan(x);
 }
 
 }  // namespace damacy

@@ -36,10 +36,16 @@ std::uint64_t bits_of(T value) {
 }
 
 std::uint64_t computed_in_double(const Finish& finish, double x, Dtype to) {
-  const volatile double product = x * finish.scale;
-  const volatile double sum = product + finish.offset;
+  const auto scaled_by = [](double value, double scale, double offset) {
+    const volatile double product = value * scale;
+    const volatile double sum = product + offset;
+    return sum;
+  };
+  if (finish.is_packed) x = scaled_by(x, finish.unpack_scale, finish.unpack_offset);
+  const double sum = finish.is_scaled ? scaled_by(x, finish.scale, finish.offset) : x;
   double y = std::isnan(sum) ? std::numeric_limits<double>::quiet_NaN() : sum;
-  if (!is_narrow(to)) return copied(bits_of(finish.is_rounded && !is_float(to) ? std::nearbyint(y) : y), {Dtype::f64, to});
+  if (!is_narrow(to))
+    return copied(bits_of(finish.is_rounded && !is_float(to) ? std::nearbyint(y) : y), {Dtype::f64, to});
   float z = static_cast<float>(y);
   if (finish.is_rounded && !is_float(to)) z = std::nearbyint(z);
   return copied(bits_of(z), {Dtype::f32, to});
@@ -60,7 +66,7 @@ std::uint64_t finished_one(const Finish& finish, std::uint64_t bits, Dtype from,
   const long double value = from == Dtype::boolean ? static_cast<long double>(bits != 0) : value_of(bits, from);
   if (finish.is_missing_nan && std::isnan(value)) return finish.replacement;
   std::uint64_t result;
-  if (finish.is_scaled)
+  if (finish.is_scaled || finish.is_packed)
     result = finish.is_wide ? computed_in_double(finish, static_cast<double>(value), to)
                             : computed_in_float(finish, static_cast<float>(value), to);
   else if (finish.is_rounded && is_float(from) && !is_float(to))

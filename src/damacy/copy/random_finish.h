@@ -71,6 +71,11 @@ Finish random_finish(Draw& draw, Dtype from, Dtype to) {
     if (!finish.is_wide) {
       finish.scale = static_cast<float>(finish.scale);
       finish.offset = static_cast<float>(finish.offset);
+    } else if (draw.one_in(2)) {
+      finish.is_packed = true;
+      finish.unpack_scale = kScales[draw.from(0, 9)];
+      finish.unpack_offset = kOffsets[draw.from(0, 7)];
+      finish.is_scaled = draw.one_in(2);
     }
   }
   finish.is_rounded = draw.one_in(2);

@@ -1,5 +1,5 @@
 // Dims: one number per axis (a shape, an index, strides), stored in place. Box: a half-open range per axis. Neither
-// allocates memory.
+// allocates memory. Border: what an axis has beyond its ends.
 #pragma once
 
 #include <algorithm>
@@ -58,6 +58,16 @@ class Dims {
   std::uint32_t rank_ = 0;
   std::array<std::int64_t, kMaxRank + 1>
       at_;  // only the first rank_ are set; a batch has one axis more than its samples
+};
+
+// What lies beyond the ends of an axis, as numpy.pad has it.
+enum class Border : std::uint8_t {
+  none,      // nothing: such indices are refused
+  constant,  // a value of the batch
+  edge,
+  reflect,
+  symmetric,
+  wrap,
 };
 
 // Empty if the product does not fit in 63 bits. The product of no axes is 1.

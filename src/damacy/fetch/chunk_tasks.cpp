@@ -97,9 +97,9 @@ std::int64_t ChunkTasks::count_uses(std::size_t chunk) const noexcept {
   std::int64_t uses = 0;
   for (const std::uint32_t part : parts_of(chunk)) {
     const PartPlacing* const placing = job_->parts()[part].placing.get();
-    uses += placing == nullptr                    ? 1
+    uses += placing == nullptr                  ? 1
             : plan_.chunks[chunk].is_constant() ? placing->constant_copies()
-                                                  : placing->copies(coordinates_of(chunk));
+                                                : placing->copies(coordinates_of(chunk));
   }
   return uses;
 }

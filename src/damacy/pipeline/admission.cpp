@@ -1,7 +1,11 @@
 #include "damacy/pipeline/admission.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "damacy/batch/memory_plan.h"
 #include "damacy/copy/block_copy.h"
+#include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
@@ -19,22 +23,40 @@ void check_rank(const Sample::Ranges& aabb, const Dims* extents) {
     throw Error(Status::rank, formatted("aabb has {} axes, the first sample had {}", rank, extents->size()), "rank");
 }
 
-Box check_box(const Sample::Ranges& aabb, const Dims* extents) {
-  Box box;
-  for (std::size_t axis = 0; axis < aabb.size(); ++axis) {
-    const auto [start, stop] = aabb[axis];
-    if (start < 0 || start >= stop)
-      throw Error(Status::inval,
-                  formatted("aabb axis {}: expected 0 <= start < stop, got {} and {}{}", axis, start, stop,
-                            start < 0 ? "; negative numbers do not count from the end" : ""),
-                  "aabb");
-    if (extents != nullptr && stop - start != (*extents)[axis])
+// Below 0 lies what a border repeats; there is none unless `pads`.
+void check_range(std::size_t axis, const AxisRange& range, bool pads) {
+  if (!range.indices.empty()) return;
+  if (range.step < 1)
+    throw Error(Status::inval, formatted("aabb axis {}: step must be >= 1 (got {}): say flip", axis, range.step),
+                "aabb");
+  const bool is_below = range.start < 0 && !pads;
+  if (is_below || range.start >= range.stop)
+    throw Error(Status::inval,
+                formatted("aabb axis {}: expected 0 <= start < stop, got {} and {}{}", axis, range.start, range.stop,
+                          range.start < 0 ? "; negative numbers do not count from the end; ArraySpec(pad=…) lets boxes "
+                                            "cross the border"
+                                          : ""),
+                "aabb");
+  constexpr std::int64_t kFar = std::int64_t{1} << 61;
+  if (pads && (range.start < -kFar || range.stop > kFar))
+    throw Error(Status::inval,
+                formatted("aabb axis {}: {} to {} is too far from the array", axis, range.start, range.stop), "aabb");
+}
+
+void check_extents(const Dims& got, const Dims* wanted) {
+  for (std::size_t axis = 0; wanted != nullptr && axis < got.size(); ++axis)
+    if (got[axis] != (*wanted)[axis])
       throw Error(
           Status::inval,
-          formatted("aabb axis {}: extent {} differs from the first sample's {}", axis, stop - start, (*extents)[axis]),
+          formatted("aabb axis {}: extent {} differs from the first sample's {}", axis, got[axis], (*wanted)[axis]),
           "extents");
-    box.start.push_back(start);
-    box.stop.push_back(stop);
+}
+
+Box box_of(const Sample::Ranges& aabb) {
+  Box box;
+  for (const AxisRange& range : aabb) {
+    box.start.push_back(range.start);
+    box.stop.push_back(range.stop);
   }
   return box;
 }
@@ -49,12 +71,15 @@ void check_type(const ArrayMetadata& metadata, const Config& config, Dtype to) {
                 "dtype");
 }
 
-void check_place(const Array& array, const Box& box) {
-  if (box.rank() != array.rank())
+void check_array_rank(const Array& array, std::size_t rank) {
+  if (rank != array.rank())
     throw Error(Status::rank,
-                formatted("aabb has {} axes, the array has {}: its shape is {}", box.rank(), array.rank(),
+                formatted("aabb has {} axes, the array has {}: its shape is {}", rank, array.rank(),
                           tuple_text(array.metadata().shape.span())),
                 "rank");
+}
+
+void check_place(const Array& array, const Box& box) {
   for (std::size_t axis = 0; axis < box.rank(); ++axis)
     if (box.stop[axis] > array.metadata().shape[axis])
       throw Error(Status::inval,
@@ -85,8 +110,34 @@ void check_chunk(const ArrayMetadata& metadata, const Config& config) {
         "buffers");
 }
 
-using Open = std::function<std::shared_ptr<const Array>(const std::string& uri)>;
+// A box of the sample, and how it is called.
+struct WantedPart {
+  const std::string& uri;
+  const Sample::Ranges& aabb;
+};
+
+// The parts of one array of the sample.
+struct WantedParts {
+  std::string name;
+  bool is_stacked;
+  std::vector<WantedPart> parts;
+};
+
 using LayoutPtr = std::shared_ptr<const BatchLayout>;
+
+const ArraySpec& spec_of(const Config& config, std::string_view array) {
+  static const ArraySpec kDefault;
+  for (const auto& [name, spec] : config.arrays)
+    if (name == array) return spec;
+  return kDefault;
+}
+
+ChannelNumbers numbers_of(std::span<const SampleNumbers> of_sample, std::string_view array,
+                          const ChannelNumbers& spec) {
+  for (const SampleNumbers& numbers : of_sample)
+    if (numbers.name.empty() || numbers.name == array) return numbers.numbers;
+  return spec;
+}
 
 // As far as they are known; one empty name stands for one array without a name.
 std::vector<std::string> names_of(const Config& config, const BatchLayout* layout) {
@@ -98,98 +149,241 @@ std::vector<std::string> names_of(const Config& config, const BatchLayout* layou
   return names;
 }
 
-Admitted admit_unnamed(const Sample& sample, const Config& config, const LayoutPtr& layout, const Open& open) {
-  const bool named = layout ? layout->is_named() : !config.arrays.empty() && !config.arrays.front().name.empty();
-  if (named) refuse_names(std::vector<std::string>{""}, names_of(config, layout.get()));
-  Admitted admitted{{{}, sample.origin}, layout};
-  admitted.sample.parts.push_back(admit_part(sample.uri, sample.aabb, config, dtype_of_rows(config, ""),
-                                             layout ? &layout->parts().front().extents : nullptr, open));
-  if (!layout) {
-    const BatchLayout::First first{"", admitted.sample.parts.front().box.extents(), 1, false};
-    admitted.layout = std::make_shared<const BatchLayout>(config, std::span(&first, 1));
+// In the order of the layout or of Config::arrays, else as the sample has them.
+std::vector<WantedParts> wanted_parts(const Sample& sample, const Config& config, const BatchLayout* layout) {
+  std::vector<WantedParts> wanted;
+  if (sample.parts.empty()) {
+    const bool named =
+        layout != nullptr ? layout->is_named() : !config.arrays.empty() && !config.arrays.front().name.empty();
+    if (named) refuse_names(std::vector<std::string>{""}, names_of(config, layout));
+    wanted.push_back({"", false, {{sample.uri, sample.aabb}}});
+    return wanted;
   }
-  return admitted;
+  for (const NamedParts& array : parts_by_name(sample, names_of(config, layout))) {
+    wanted.push_back({array.name, array.is_stacked(), {}});
+    for (const Sample::Part* const part : array.parts) wanted.back().parts.push_back({part->uri, part->aabb});
+  }
+  return wanted;
 }
 
-void check_stack(const NamedParts& array, const BatchLayout::Rows& rows) {
-  if (array.is_stacked() != rows.stacked || array.parts.size() != rows.parts)
-    throw Error(
-        Status::inval,
-        formatted("{} of {} parts differs from the first sample's {} of {}", array.is_stacked() ? "a stack" : "a box",
-                  array.parts.size(), rows.stacked ? "stack" : "box", rows.parts),
-        "extents");
-}
+// One array of a sample, on its way through the checks.
+class ArrayAdmission {
+ public:
+  ArrayAdmission(const WantedParts& parts, const Sample& sample, const Config& config, const BatchLayout* layout,
+                 std::size_t number)
+      : parts_(parts),
+        config_(config),
+        wanted_{spec_of(config, parts.name), dtype_of_rows(config, parts.name), 1.0, 0.0},
+        turns_(!sample.flip.empty() || !sample.transpose.empty()) {
+    wanted_.scale = numbers_of(sample.scale, parts.name, wanted_.spec.scale);
+    wanted_.offset = numbers_of(sample.offset, parts.name, wanted_.spec.offset);
+    if (layout == nullptr) return;
+    rows_ = &layout->arrays()[number];
+    extents_ = &layout->parts()[rows_->first_part].extents;
+  }
 
-// In a stack of the first sample all parts have the extents of part 0.
-void check_same_extents(const NamedParts& array, std::size_t part, const Dims& extents, const Dims& first) {
-  if (extents != first)
-    throw Error(Status::inval,
-                formatted("arrays['{}']: part {} has extents {}, part 0 {}", array.name, part,
-                          tuple_text(extents.span()), tuple_text(first.span())),
-                "extents");
-  if (array.is_stacked() && extents.size() + 1 > Limits::rank)
-    throw Error(Status::rank,
-                formatted("a stack of boxes of {} axes exceeds the limit of {} axes", extents.size(), Limits::rank),
-                "rank");
-}
+  // Opens and checks the parts.
+  void open(const OpenArray& open) {
+    if (rows_ != nullptr) check_stack();
+    for (std::size_t i = 0; i < parts_.parts.size(); ++i)
+      at_part(i, [&](const WantedPart& part) {
+        planned_.push_back(admit(part, open));
+        check_same_extents(i);
+      });
+  }
 
-// Appends the parts of one array.
-void admit_array(const NamedParts& array, const Config& config, const BatchLayout::Rows* rows,
-                 const BatchLayout* layout, const Open& open, std::vector<PlannedPart>& parts) {
-  if (rows != nullptr) check_stack(array, *rows);
-  const Dims* const extents = rows != nullptr ? &layout->parts()[rows->first_part].extents : nullptr;
-  const std::size_t first = parts.size();
-  for (std::size_t i = 0; i < array.parts.size(); ++i) {
-    const Sample::Part& part = *array.parts[i];
+  const std::string& name() const noexcept { return parts_.name; }
+  // Of its first part.
+  const RowAxes& row_axes() {
+    if (!row_axes_) row_axes_.emplace(axes_of(0));
+    return *row_axes_;
+  }
+  BatchLayout::First first() {
+    BatchLayout::First first{parts_.name, planned_.front().extents(), planned_.size(), parts_.is_stacked};
+    if (wanted_.spec.order) first.row = {row_axes().extents(), row_axes().stored_strides(), row_axes().stack_stride()};
+    return first;
+  }
+
+  // Says where the elements go, where they are more than a box; then appends the parts.
+  void place(std::span<const AxisMove> moves, std::span<const AxisKey> flip, std::vector<PlannedPart>& planned) {
+    for (std::size_t i = 0; i < planned_.size(); ++i)
+      at_part(i, [&](const WantedPart&) {
+        if (geometries_[i] == nullptr) return;
+        const RowAxes axes = axes_of(i);
+        const auto index = static_cast<std::int64_t>(i);
+        std::optional<PartGeometry::Stack> stack;
+        if (parts_.is_stacked) stack = {index, static_cast<std::int64_t>(planned_.size())};
+        planned_[i].placing = geometries_[i]->placing(turned(axes, moves, flip), index * axes.stack_stride(), stack);
+      });
+    std::ranges::move(planned_, std::back_inserter(planned));
+  }
+
+ private:
+  template <class Act>
+  void at_part(std::size_t number, Act act) const {
     try {
-      parts.push_back(admit_part(part.uri, part.aabb, config, dtype_of_rows(config, array.name), extents, open));
-      check_same_extents(array, i, parts.back().box.extents(), parts[first].box.extents());
-    } catch (const Error& error) {
-      throw Error(error).at_uri(part.uri);
+      act(parts_.parts[number]);
+    } catch (const Error& error) {  // may be shared with other samples of the same array
+      throw Error(error).at_uri(parts_.parts[number].uri);
     }
   }
+
+  PlannedPart admit(const WantedPart& part, const OpenArray& open) {
+    static_cast<void>(path_of_uri(part.uri));
+    check_rank(part.aabb, extents_);
+    const bool pads = !wanted_.spec.pad.empty();
+    for (std::size_t axis = 0; axis < part.aabb.size(); ++axis) check_range(axis, part.aabb[axis], pads);
+    const bool plain = is_plain(wanted_, part.aabb) && !turns_;
+    if (plain) check_extents(box_of(part.aabb).extents(), extents_);
+    opened_.push_back(open(part.uri));
+    const Array& array = *opened_.back().array;
+    check_type(array.metadata(), config_, wanted_.dtype);
+    check_array_rank(array, part.aabb.size());
+    geometries_.push_back(plain ? nullptr : std::make_unique<PartGeometry>(wanted_, opened_.back(), part.aabb));
+    PlannedPart planned{opened_.back().array, box_of(part.aabb)};
+    if (plain) {
+      check_place(array, planned.box);
+    } else {
+      const Dims& extents = geometries_.back()->extents();
+      check_extents(extents, extents_);
+      planned.box = {Dims(extents.size(), 0), extents};
+    }
+    check_chunk(array.metadata(), config_);
+    if (!wanted_.spec.cf) warn_if_packed(array);
+    return planned;
+  }
+
+  RowAxes axes_of(std::size_t part) const {
+    const std::optional<std::int64_t> stack =
+        parts_.is_stacked ? std::optional(static_cast<std::int64_t>(planned_.size())) : std::nullopt;
+    const Dims extents = planned_[part].extents();
+    if (geometries_[part] != nullptr) return {wanted_.spec, geometries_[part]->names(), extents, stack};
+    const OpenedArray& opened = opened_[part];
+    return {wanted_.spec,
+            {wanted_.spec, opened.attributes ? opened.attributes->dims : DimensionNames{}, opened.array->rank()},
+            extents,
+            stack};
+  }
+
+  void check_stack() const {
+    if (parts_.is_stacked != rows_->stacked || parts_.parts.size() != rows_->parts)
+      throw Error(
+          Status::inval,
+          formatted("{} of {} parts differs from the first sample's {} of {}", parts_.is_stacked ? "a stack" : "a box",
+                    parts_.parts.size(), rows_->stacked ? "stack" : "box", rows_->parts),
+          "extents");
+  }
+
+  // In a stack of the first sample all parts have the extents of part 0.
+  void check_same_extents(std::size_t part) const {
+    const Dims extents = planned_[part].extents(), first = planned_.front().extents();
+    if (extents != first)
+      throw Error(Status::inval,
+                  formatted("arrays['{}']: part {} has extents {}, part 0 {}", parts_.name, part,
+                            tuple_text(extents.span()), tuple_text(first.span())),
+                  "extents");
+    if (parts_.is_stacked && extents.size() + 1 > Limits::rank)
+      throw Error(Status::rank,
+                  formatted("a stack of boxes of {} axes exceeds the limit of {} axes", extents.size(), Limits::rank),
+                  "rank");
+  }
+
+  const WantedParts& parts_;
+  const Config& config_;
+  WantedArray wanted_;
+  const bool turns_;
+  const BatchLayout::Rows* rows_ = nullptr;
+  const Dims* extents_ = nullptr;
+  std::vector<OpenedArray> opened_;
+  std::vector<std::unique_ptr<PartGeometry>> geometries_;  // null: a plain box
+  std::vector<PlannedPart> planned_;
+  std::optional<RowAxes> row_axes_;
+};
+
+using Arrays = std::vector<std::unique_ptr<ArrayAdmission>>;
+
+// Errors of one array of several are named after it.
+template <class Act>
+void at_array(const ArrayAdmission& array, Act act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    throw array.name().empty() ? error : Error(error).at_array(array.name());
+  }
 }
 
-Admitted admit_named(const Sample& sample, const Config& config, const LayoutPtr& layout, const Open& open) {
-  const std::vector<NamedParts> arrays = parts_by_name(sample, names_of(config, layout.get()));
-  Admitted admitted{{{}, sample.origin}, layout};
-  std::vector<BatchLayout::First> first;
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    std::vector<PlannedPart>& parts = admitted.sample.parts;
-    try {
-      admit_array(arrays[i], config, layout ? &layout->arrays()[i] : nullptr, layout.get(), open, parts);
-    } catch (const Error& error) {
-      throw Error(error).at_array(arrays[i].name);
-    }
-    first.push_back({arrays[i].name, parts.back().box.extents(), arrays[i].parts.size(), arrays[i].is_stacked()});
+// An axis that no array has is a mistake; one that some arrays lack is left out of these.
+void check_axes(const char* what, std::span<const AxisKey> keys, const Arrays& arrays) {
+  for (const AxisKey& key : keys) {
+    bool is_known = false;
+    std::string all;
+    for (const auto& array : arrays)
+      at_array(*array, [&] {
+        is_known |= array->row_axes().find(key).has_value();
+        all += formatted("; {} has {}", array->name().empty() ? "the array" : array->name(), array->row_axes().text());
+      });
+    if (!is_known)
+      throw Error(Status::inval, formatted("{}: no array has an axis {}{}", what, text_of(key), all), "arguments");
   }
-  if (!layout) admitted.layout = std::make_shared<const BatchLayout>(config, first);
-  return admitted;
+}
+
+// The places are those of the first array that has all of the axes.
+std::vector<AxisMove> moves_of(const Sample& sample, const Arrays& arrays) {
+  if (sample.transpose.empty()) return {};
+  for (const auto& array : arrays) {
+    const bool has_all = std::ranges::all_of(
+        sample.transpose, [&](const AxisKey& key) { return array->row_axes().find(key).has_value(); });
+    if (has_all) return moves_of(sample.transpose, array->row_axes());
+  }
+  throw Error(Status::inval, "transpose: no array has all of these axes", "arguments");
+}
+
+void check_numbers(const char* what, std::span<const SampleNumbers> numbers, const Arrays& arrays) {
+  for (const SampleNumbers& of : numbers) {
+    const bool is_known =
+        of.name.empty() || std::ranges::any_of(arrays, [&](const auto& array) { return array->name() == of.name; });
+    if (!is_known) throw Error(Status::inval, formatted("{}: the sample has no array '{}'", what, of.name), "names");
+  }
 }
 
 }  // namespace
 
-PlannedPart admit_part(const std::string& uri, const Sample::Ranges& aabb, const Config& config, Dtype to,
-                       const Dims* extents,
-                       const std::function<std::shared_ptr<const Array>(const std::string& uri)>& open) {
-  try {
-    static_cast<void>(path_of_uri(uri));
-    check_rank(aabb, extents);
-    const Box box = check_box(aabb, extents);
-    auto array = open(uri);
-    check_type(array->metadata(), config, to);
-    check_place(*array, box);
-    check_chunk(array->metadata(), config);
-    warn_if_packed(*array);
-    return {std::move(array), box};
-  } catch (const Error& error) {  // may be shared with other samples of the same array
-    throw Error(error).at_uri(uri);
-  }
+bool needs_attributes(const Config& config) noexcept {
+  return std::ranges::any_of(config.arrays, [](const NamedArraySpec& array) { return needs_attributes(array.spec); });
 }
 
-Admitted admit(const Sample& sample, const Config& config, const std::shared_ptr<const BatchLayout>& layout,
-               const std::function<std::shared_ptr<const Array>(const std::string& uri)>& open) {
-  return sample.parts.empty() ? admit_unnamed(sample, config, layout, open) : admit_named(sample, config, layout, open);
+bool needs_attributes(const Sample& sample) noexcept {
+  const auto has_name = [](const AxisKey& key) { return !key.name.empty(); };
+  const auto by_channel = [](const SampleNumbers& numbers) { return numbers.numbers.by_channel; };
+  return std::ranges::any_of(sample.flip, has_name) || std::ranges::any_of(sample.transpose, has_name) ||
+         std::ranges::any_of(sample.scale, by_channel) || std::ranges::any_of(sample.offset, by_channel);
+}
+
+Admitted admit(const Sample& sample, const Config& config, const LayoutPtr& layout, const OpenArray& open) {
+  const std::vector<WantedParts> wanted = wanted_parts(sample, config, layout.get());
+  Arrays arrays;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    arrays.push_back(std::make_unique<ArrayAdmission>(wanted[i], sample, config, layout.get(), i));
+    at_array(*arrays.back(), [&] { arrays.back()->open(open); });
+  }
+  check_axes("flip", sample.flip, arrays);
+  check_axes("transpose", sample.transpose, arrays);
+  check_numbers("scale", sample.scale, arrays);
+  check_numbers("offset", sample.offset, arrays);
+  const std::vector<AxisMove> moves = moves_of(sample, arrays);
+  Admitted admitted{{{}, sample.origin}, layout};
+  std::vector<BatchLayout::First> first;
+  for (const auto& array : arrays)
+    at_array(*array, [&] {
+      if (!layout) first.push_back(array->first());
+      array->place(moves, sample.flip, admitted.sample.parts);
+    });
+  if (!layout) admitted.layout = std::make_shared<const BatchLayout>(config, first);
+  return admitted;
+}
+
+PlannedPart admit_box(const Sample& sample, const Config& config, const OpenArray& open) {
+  return std::move(admit(sample, config, nullptr, open).sample.parts.front());
 }
 
 }  // namespace damacy

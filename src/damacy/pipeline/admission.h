@@ -9,6 +9,7 @@
 #include "damacy/batch/batch_layout.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/sample.h"
+#include "damacy/pipeline/part_geometry.h"
 #include "damacy/plan/batch_plan.h"
 
 namespace damacy {
@@ -17,13 +18,17 @@ struct Admitted {
   PlannedSample sample;
   std::shared_ptr<const BatchLayout> layout;  // the given one; of the first sample a new one
 };
-// `layout`: of the first sample accepted, null before. `open` returns an opened array or throws.
-// Throws Error with the array's name, uri and reason; the caller adds stage and position.
+using OpenArray = std::function<OpenedArray(const std::string& uri)>;  // throws where it cannot be opened
+
+// `layout`: of the first sample accepted, null before. Throws Error with the array's name, uri and reason; the caller
+// adds stage and position.
 Admitted admit(const Sample& sample, const Config& config, const std::shared_ptr<const BatchLayout>& layout,
-               const std::function<std::shared_ptr<const Array>(const std::string& uri)>& open);
-// The same of a box of one array. `extents`: of the first sample accepted, null before.
-PlannedPart admit_part(const std::string& uri, const Sample::Ranges& aabb, const Config& config, Dtype to,
-                       const Dims* extents,
-                       const std::function<std::shared_ptr<const Array>(const std::string& uri)>& open);
+               const OpenArray& open);
+// The only part of a sample of one box.
+PlannedPart admit_box(const Sample& sample, const Config& config, const OpenArray& open);
+
+// Whether arrays are to be opened with their attributes.
+[[nodiscard]] bool needs_attributes(const Config& config) noexcept;
+[[nodiscard]] bool needs_attributes(const Sample& sample) noexcept;
 
 }  // namespace damacy

@@ -71,7 +71,7 @@ class NamedArrays : public ::testing::TestWithParam<Engine> {
   }
   static void expect_row(const Batch& batch, std::int64_t index, const Sample& sample) {
     constexpr std::int64_t kBox = kHigh * kWide;
-    const auto row = sample.parts[1].aabb[0].first, column = sample.parts[1].aabb[1].first;
+    const auto row = sample.parts[1].aabb[0].start, column = sample.parts[1].aabb[1].start;
     expect_box<float>(batch, "image", 2 * index * kBox, 0, row, column);
     expect_box<float>(batch, "image", (2 * index + 1) * kBox, kRows * kColumns, row, column);
     expect_box<std::int64_t>(batch, "label", index * kBox, 0, row, column);
@@ -172,7 +172,7 @@ TEST_P(NamedArrays, must_be_those_of_the_pipeline) {
   EXPECT_EQ(refused(pipeline, other).reason, "names");
   pipeline.push({sample(0, 0)});
   Sample longer = sample(0, 0);
-  longer.parts[1].aabb[1].second = 21;
+  longer.parts[1].aabb[1].stop = 21;
   EXPECT_EQ(refused(pipeline, longer).array, "label");
   Sample shallow = sample(0, 0);
   shallow.parts.pop_back();
@@ -188,7 +188,7 @@ TEST_P(NamedArrays, take_their_names_and_extents_from_the_first_sample) {
   free.arrays.clear();
   Pipeline pipeline = make(free);
   Sample uneven = sample(0, 0);
-  uneven.parts[3].aabb[1].second = 21;
+  uneven.parts[3].aabb[1].stop = 21;
   EXPECT_EQ(refused(pipeline, uneven).reason, "extents");  // of its stack
   EXPECT_EQ(pipeline.is_named(), std::nullopt);
   pipeline.push({sample(3, 4)});

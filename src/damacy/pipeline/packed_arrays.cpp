@@ -28,9 +28,8 @@ void warn_if_packed(const Array& array) {
   const std::string& packed_by = array.metadata().packed_by;
   if (packed_by.empty() || !is_first(array.uri())) return;
   log(LogLevel::warn,
-      formatted(
-          "{}: stored values are delivered, packed by {}: compute x * scale_factor + add_offset after reading; damacy.open(uri).cf has both and the missing values; logging.getLogger('damacy').setLevel('ERROR') silences this",
-          array.uri(), packed_by));
+      formatted("{}: stored values are delivered, packed by {}: ArraySpec(cf=True) unpacks, cf=False is silent",
+                array.uri(), packed_by));
 }
 
 }  // namespace damacy

@@ -67,6 +67,7 @@ PipelineImpl::PipelineImpl(Config config_, PipelineEnvironment environment)
     Machine machine = read_machine();
     machine.gpu = engine_device != nullptr;
     const MemoryPlan plan = plan_memory(config, machine);
+    attributes = std::make_shared<AttributeCache>(static_cast<std::size_t>(config.n_zarrs_meta_cache));
     catalog = around.make_store ? std::make_shared<Catalog>(plan.catalog, around.make_store)
                                 : std::make_shared<Catalog>(plan.catalog);
     slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), batch_device,

@@ -23,9 +23,11 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 #include "damacy/fetch/batch_planner.h"
+#include "damacy/pipeline/attribute_cache.h"
 #include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/held_text.h"
+#include "damacy/pipeline/part_geometry.h"
 #include "damacy/pipeline/sample_stream.h"
 #include "damacy/zarr/catalog.h"
 
@@ -90,7 +92,7 @@ class PipelineImpl {
   void pull(QueuedSource& source, std::int64_t room) const;
   // The result of opening each distinct uri of a portion: an array or an exception.
   struct Opened {
-    std::shared_ptr<const Array> array;
+    OpenedArray array;
     std::exception_ptr error;
   };
   using OpenedByUri = std::unordered_map<std::string, Opened>;
@@ -124,6 +126,7 @@ class PipelineImpl {
   std::shared_ptr<Wakeup> wakeup = std::make_shared<Wakeup>();
   StatsBoard board;
   std::shared_ptr<Catalog> catalog;
+  std::shared_ptr<AttributeCache> attributes;
   std::shared_ptr<Device> engine_device;        // its streams order the work; null: worker engine
   std::shared_ptr<Device> batch_device;         // null: batches live in host memory
   std::shared_ptr<const NvcompLibrary> nvcomp;  // set if requested; decodes a GPU's frames

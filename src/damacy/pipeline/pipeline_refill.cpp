@@ -118,7 +118,9 @@ void PipelineImpl::pull(QueuedSource& source, std::int64_t room) const {
 // Arrays to open, on threads that may get stuck in storage. Outlives an interrupted call.
 class PipelineImpl::Opening final : public BlockingCalls {
  public:
-  Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog) : catalog_(std::move(catalog)) {
+  // `attributes`: null where nothing asks for them.
+  Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog, std::shared_ptr<AttributeCache> attributes)
+      : catalog_(std::move(catalog)), attributes_(std::move(attributes)) {
     for (const Sample& sample : source.pulled)
       for_uris(sample, [&](const std::string& uri) {
         if (const auto [at, is_new] = opened_.try_emplace(uri); is_new) in_order_.push_back(&*at);
@@ -130,7 +132,8 @@ class PipelineImpl::Opening final : public BlockingCalls {
     Opened opened;
     try {
       const std::string uri = in_order_[number]->first;  // a thread that was abandoned still reads it
-      opened.array = catalog_->array(uri);
+      opened.array.array = catalog_->array(uri);
+      if (attributes_) opened.array.attributes = attributes_->of(*opened.array.array);
     } catch (const std::exception&) {
       opened.error = std::current_exception();
     }
@@ -155,6 +158,7 @@ class PipelineImpl::Opening final : public BlockingCalls {
 
  private:
   const std::shared_ptr<Catalog> catalog_;
+  const std::shared_ptr<AttributeCache> attributes_;
   OpenedByUri opened_;
   std::vector<OpenedByUri::value_type*> in_order_;
   Mutex mutex_;
@@ -175,7 +179,9 @@ PipelineImpl::OpenedByUri PipelineImpl::resolve(const QueuedSource& source) {
   std::size_t unknown = 0;
   for (const std::string* uri : uris) unknown += resolved.insert(*uri).second ? 1 : 0;
   lock.unlock();
-  const auto opening = std::make_shared<Opening>(source, kept_catalog);
+  const bool asks = needs_attributes(config) ||
+                    std::ranges::any_of(source.pulled, [](const Sample& sample) { return needs_attributes(sample); });
+  const auto opening = std::make_shared<Opening>(source, kept_catalog, asks ? attributes : nullptr);
   kept->readers().run_blocking(opening, opening->size(), std::max<std::size_t>(unknown, 1),
                                [opening] { opening->finish(); });
   while (!opening->wait_for(kPoll)) {

@@ -45,7 +45,7 @@ class OneArray : public ::testing::Test {
     const auto* values = reinterpret_cast<const std::uint16_t*>(batch.bytes().data()) + row * 35;
     for (std::int64_t i = 0; i < 5; ++i)
       for (std::int64_t j = 0; j < 7; ++j)
-        ASSERT_EQ(values[i * 7 + j], (sample.aabb[0].first + i) * 33 + sample.aabb[1].first + j);
+        ASSERT_EQ(values[i * 7 + j], (sample.aabb[0].start + i) * 33 + sample.aabb[1].start + j);
   }
   TempDir dir_{"pipeline"};
 };

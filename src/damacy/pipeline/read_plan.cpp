@@ -134,8 +134,8 @@ ReadPlan plan_reads(const Sample& sample) {
   Catalog catalog(kLimits);
   Config config;
   config.batch_size = 1;
-  const PlannedPart admitted = admit_part(sample.uri, sample.aabb, config, config.dtype, nullptr,
-                                          [&](const std::string& uri) { return catalog.array(uri); });
+  const PlannedPart admitted =
+      admit_box(sample, config, [&](const std::string& uri) { return OpenedArray{catalog.array(uri)}; });
   const Array& array = *admitted.array;
   ReadPlan out;
   out.store = array.store()->name();

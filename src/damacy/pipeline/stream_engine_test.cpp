@@ -71,7 +71,7 @@ class OnDevice : public ::testing::TestWithParam<Order> {
     const auto* values = reinterpret_cast<const float*>(batch.bytes().data()) + row * 180;
     for (std::int64_t i = 0; i < 9; ++i)
       for (std::int64_t j = 0; j < 20; ++j)
-        ASSERT_EQ(values[i * 20 + j], static_cast<float>((sample.aabb[0].first + i) * 64 + sample.aabb[1].first + j));
+        ASSERT_EQ(values[i * 20 + j], static_cast<float>((sample.aabb[0].start + i) * 64 + sample.aabb[1].start + j));
   }
   TempDir dir_{"stream-engine"};
 };

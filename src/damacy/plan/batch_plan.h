@@ -18,7 +18,7 @@ namespace damacy {
 // One box of one stored array.
 struct PlannedPart {
   std::shared_ptr<const Array> array;
-  Box box;  // from 0 on where `placing` says which elements there are
+  Box box;                                               // from 0 on where `placing` says which elements there are
   std::shared_ptr<const PartPlacing> placing = nullptr;  // null: the elements of the box, row-major, converted
 
   Dims extents() const noexcept { return box.extents(); }

@@ -33,7 +33,8 @@ class AxisBuilder {
       const std::int64_t inside = std::clamp<std::int64_t>(ceil_to_step(size_), below, axis_.extent()) - below;
       add_beyond(0, below);
       if (inside > 0)
-        places_.stored.push_back({axis_.start + below * axis_.step, axis_.step, below * axis_.stride, axis_.stride, inside});
+        places_.stored.push_back(
+            {axis_.start + below * axis_.step, axis_.step, below * axis_.stride, axis_.stride, inside});
       add_beyond(below + inside, axis_.extent());
     }
     return std::move(places_);
@@ -109,8 +110,8 @@ class AxisBuilder {
                             index < 0 ? "; ArraySpec(pad=…) lets boxes cross the border" : ""),
                   "aabb");
     if (size_ == 0 && axis_.border != Border::constant)
-      throw Error(Status::inval, formatted("aabb axis {}: an axis without elements takes no pad but a constant", number_),
-                  "aabb");
+      throw Error(Status::inval,
+                  formatted("aabb axis {}: an axis without elements takes no pad but a constant", number_), "aabb");
   }
 
   const PartAxis& axis_;
@@ -189,7 +190,13 @@ void refuse_pieces(std::int64_t pieces, std::uint64_t most, const char* of) {
 
 }  // namespace
 
+// Sizes beyond 2^62 do not overflow: what lies beyond their ends is less than a period away.
 std::int64_t index_within(std::int64_t index, std::int64_t size, Border border) noexcept {
+  if (size > (std::int64_t{1} << 61)) {
+    if (border == Border::reflect) return index < 0 ? -index : index;
+    if (border == Border::symmetric) return index < 0 ? -1 - index : index;
+    if (border == Border::wrap) return index < 0 ? index + size : index;
+  }
   switch (border) {
     case Border::reflect: {
       if (size == 1) return 0;

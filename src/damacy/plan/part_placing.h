@@ -1,5 +1,5 @@
-// Where the elements of a part come from and go, where it is more than a box that fills a row: axes with steps, lists of
-// indices or borders, rows that are reordered, turned or flipped, elements that are finished. Pure: numbers in, runs
+// Where the elements of a part come from and go, where it is more than a box that fills a row: axes with steps, lists
+// of indices or borders, rows that are reordered, turned or flipped, elements that are finished. Pure: numbers in, runs
 // out. Knows one array's shape; not its chunks' bytes.
 #pragma once
 
@@ -17,16 +17,6 @@
 
 namespace damacy {
 
-// What lies beyond the ends of an axis, as numpy.pad has it.
-enum class Border : std::uint8_t {
-  none,      // nothing: such indices are refused
-  constant,  // a value of the batch
-  edge,
-  reflect,
-  symmetric,
-  wrap,
-};
-
 // The index in [0, size) whose element stands at `index`; of a border other than none and constant. `size` > 0.
 [[nodiscard]] std::int64_t index_within(std::int64_t index, std::int64_t size, Border border) noexcept;
 
@@ -34,11 +24,11 @@ enum class Border : std::uint8_t {
 struct PartAxis {
   std::int64_t start = 0;  // every `step`-th index of [start, stop), which may lie beyond the array
   std::int64_t stop = 0;
-  std::int64_t step = 1;              // >= 1
+  std::int64_t step = 1;                   // >= 1
   std::vector<std::int64_t> indices = {};  // not empty: these, in this order, instead
   Border border = Border::none;
-  std::uint64_t constant = 0;    // bits of an element of the batch, with Border::constant
-  std::int64_t stride = 0;       // bytes of the row between two positions; negative: flipped
+  std::uint64_t constant = 0;     // bits of an element of the batch, with Border::constant
+  std::int64_t stride = 0;        // bytes of the row between two positions; negative: flipped
   bool has_own_finishes = false;  // position i has the finish i
 
   std::int64_t extent() const noexcept;
@@ -84,7 +74,9 @@ class PartPlacing {
  private:
   PartPlacing(std::vector<AxisPlaces> places, const Dims& chunk_shape, std::span<const PartAxis> axes,
               std::int64_t begin, std::vector<Finish> finishes, Dtype from, Dtype to);
-  CopyOp op(bool swap_bytes) const noexcept { return {from_, to_, swap_bytes, finishes_.empty() ? nullptr : finishes_.data()}; }
+  CopyOp op(bool swap_bytes) const noexcept {
+    return {from_, to_, swap_bytes, finishes_.empty() ? nullptr : finishes_.data()};
+  }
 
   Dtype from_, to_;
   std::int64_t begin_;

@@ -165,8 +165,8 @@ class RandomPart {
         const bool is_outside = wanted < 0 || wanted >= shape_[i];
         is_beyond |= is_outside;
         if (is_outside && axes_[i].border == Border::constant && !constant) constant = axes_[i].constant;
-        index.push_back(!is_outside || axes_[i].border == Border::constant ? wanted
-                                                                           : walked(wanted, shape_[i], axes_[i].border));
+        index.push_back(
+            !is_outside || axes_[i].border == Border::constant ? wanted : walked(wanted, shape_[i], axes_[i].border));
         place += position[i] * axes_[i].stride;
       }
       const std::uint64_t value = constant.value_or(constant ? 0 : value_at(index));
@@ -200,7 +200,8 @@ TEST(PartPlacing, visits_no_chunk_without_elements) {
 TEST(PartPlacing, gives_each_position_of_an_axis_its_finish) {
   PartAxis axis{.indices = {2, 0, 2}, .stride = 4, .has_own_finishes = true};
   std::vector<Finish> finishes(3);
-  for (std::size_t i = 0; i < 3; ++i) finishes[i] = {.scale = 1, .offset = static_cast<double>(100 * i), .is_scaled = true};
+  for (std::size_t i = 0; i < 3; ++i)
+    finishes[i] = {.scale = 1, .offset = static_cast<double>(100 * i), .is_scaled = true};
   const PartPlacing placing(Dims{3}, Dims{3}, std::span(&axis, 1), 0, finishes, Dtype::u8, Dtype::f32);
   const std::uint8_t stored[] = {1, 2, 3};
   float row[3] = {};
@@ -222,12 +223,14 @@ std::string refusal(const PartAxis& axis, std::int64_t size) {
 }
 
 TEST(PartPlacing, refuses_what_lies_beyond_an_axis_without_a_border) {
-  EXPECT_NE(refusal({.start = -1, .stop = 2, .stride = 1}, 8).find("index -1 is outside of the array's size 8; ArraySpec(pad="),
+  EXPECT_NE(refusal({.start = -1, .stop = 2, .stride = 1}, 8)
+                .find("index -1 is outside of the array's size 8; ArraySpec(pad="),
             std::string::npos);
   EXPECT_NE(refusal({.start = 5, .stop = 9, .stride = 1}, 8).find("index 8 is outside"), std::string::npos);
   EXPECT_NE(refusal({.indices = {3, 8}, .stride = 1}, 8).find("index 8 is outside"), std::string::npos);
-  EXPECT_NE(refusal({.start = 0, .stop = 2, .border = Border::edge, .stride = 1}, 0).find("takes no pad but a constant"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal({.start = 0, .stop = 2, .border = Border::edge, .stride = 1}, 0).find("takes no pad but a constant"),
+      std::string::npos);
 }
 
 TEST(PartPlacing, has_a_limit_on_its_pieces) {

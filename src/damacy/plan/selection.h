@@ -48,7 +48,7 @@ class SplitSelection {
   SplitSelection(std::span<const AxisRuns> axes, const Dims& chunk_shape);
 
   std::int64_t size() const noexcept { return size_; }
-  Dims chunk_of(std::int64_t part) const noexcept;  // coordinates in the grid of inner chunks of the object
+  Dims chunk_of(std::int64_t part) const noexcept;         // coordinates in the grid of inner chunks of the object
   std::int64_t part_of(const Dims& chunk) const noexcept;  // of a chunk that has one
 
   // The byte interval of the decoded chunk that holds the part. `strides`: of a decoded chunk, bytes.

@@ -361,9 +361,8 @@ void WaveRunner::fill_part(BatchJob& job, std::size_t part) {
   PlacementList list;
   ChunkLayout layout;
   layout.chunk_bytes = size_of(metadata.dtype);
-  job.for_fill(part, [&](const BlockCopy& copy) {
-    list.add(copy, reinterpret_cast<std::uint64_t>(fill.data()), 0, layout);
-  });
+  job.for_fill(part,
+               [&](const BlockCopy& copy) { list.add(copy, reinterpret_cast<std::uint64_t>(fill.data()), 0, layout); });
   list.rebase(address_of(job));
   place_now(list);
 }

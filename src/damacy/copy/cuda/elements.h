@@ -162,9 +162,8 @@ DAMACY_ELEMENT Float working_value(u64 bits, Dtype from) {
 
 template <class To>
 DAMACY_ELEMENT u64 clipped_as(const Finish& finish, u64 bits) {
-  const To value =
-      finish_detail::clipped(read_as<To>(bits), finish.has_low, read_as<To>(finish.low), finish.has_high,
-                             read_as<To>(finish.high));
+  const To value = finish_detail::clipped(read_as<To>(bits), finish.has_low, read_as<To>(finish.low), finish.has_high,
+                                          read_as<To>(finish.high));
   return bits_as<UnsignedOf<sizeof(To)>>(value);
 }
 
@@ -193,7 +192,7 @@ DAMACY_ELEMENT u64 clipped_bits(const Finish& finish, u64 bits, Dtype to) {
 
 DAMACY_ELEMENT u64 computed(const Finish& finish, u64 bits, Dtype from, Dtype to) {
   const bool rounds = finish.is_rounded && !is_float(to);
-  if (!finish.is_scaled) {
+  if (!finish.computes()) {
     if (!rounds || !is_float(from)) return from == to && from != Dtype::boolean ? bits : converted(bits, from, to);
     return narrowed(finish_detail::rounded(widened_float(bits, from)), to);
   }

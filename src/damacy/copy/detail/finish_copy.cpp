@@ -77,17 +77,15 @@ class Finisher {
   // Of `count` elements in input(). They are in memory of this object.
   const std::byte* run(std::size_t count) {
     if (finish_.has_missing()) {
-      with_bits(size_of(from_), [&](auto bits) {
-        find_missing<decltype(bits)>(finish_, from_, stored_, count, missing_);
-      });
+      with_bits(size_of(from_),
+                [&](auto bits) { find_missing<decltype(bits)>(finish_, from_, stored_, count, missing_); });
       convert(from_, working_, stored_, one_, count);
     }
     std::byte* elements = compute(count);
     if (finish_.has_low || finish_.has_high)
       clip_kernel(std::make_integer_sequence<int, kBatchDtypes>{}, to_)(finish_, elements, count);
     if (finish_.has_missing())
-      with_bits(size_of(to_),
-                [&](auto bits) { replace<decltype(bits)>(finish_, missing_, count, elements); });
+      with_bits(size_of(to_), [&](auto bits) { replace<decltype(bits)>(finish_, missing_, count, elements); });
     return elements;
   }
 
@@ -95,7 +93,7 @@ class Finisher {
   // That of the arithmetic; without any, the type of the batch.
   static Dtype working_type(const CopyOp& op) {
     const Finish& finish = *op.finish;
-    if (finish.is_scaled) return finish.is_wide ? Dtype::f64 : Dtype::f32;
+    if (finish.computes()) return finish.is_wide ? Dtype::f64 : Dtype::f32;
     const bool rounds = finish.is_rounded && is_float(op.from) && !is_float(op.to);
     return !rounds ? op.to : op.from == Dtype::f64 ? Dtype::f64 : Dtype::f32;
   }
@@ -115,7 +113,7 @@ class Finisher {
       std::swap(now, next);
       type = to;
     };
-    if (finish_.is_scaled) {
+    if (finish_.computes()) {
       scale_kernel(finish_.is_wide, isa_)(finish_, now, count);
       if (is_narrow(to_)) become(Dtype::f32);
     }

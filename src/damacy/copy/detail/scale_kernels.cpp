@@ -1,5 +1,5 @@
-// Scale and offset of rows, for each instruction set. Two operations, each rounded: with AVX-512 the compiler could fuse
-// them, and the build forbids it.
+// Scale and offset of rows, for each instruction set. Two operations, each rounded: with AVX-512 the compiler could
+// fuse them, and the build forbids it.
 #include "damacy/copy/detail/finish_copy.h"
 
 namespace damacy::copy_detail {
