@@ -1,0 +1,130 @@
+"""Packed arrays, as xarray writes them, unpacked and masked as xarray decodes them; and what is refused."""
+
+import logging
+
+import numpy as np
+import pytest
+from support.streaming import config
+
+import damacy
+
+xarray = pytest.importorskip("xarray")
+zarr = pytest.importorskip("zarr")
+
+STORED = ("i1", "i2", "i4", "u1", "u2", "f4", "f8")
+
+
+def unpacked(uri, shape, dtype, **spec):
+    """The whole array as a pipeline delivers it."""
+    spec = damacy.ArraySpec(dtype=np.dtype(dtype), cf=True, **spec)
+    with damacy.Pipeline(config(batch_size=1, arrays=spec)) as pipeline:
+        pipeline.push([damacy.Sample(uri, [(0, n) for n in shape])])
+        pipeline.flush()
+        return pipeline.pop().numpy()[0].copy()
+
+
+def write(path, rng, zarr_format):
+    """A variable with random packing. Returns its uri, its stored type and what xarray decodes."""
+    stored = str(rng.choice(STORED))
+    encoding = {"dtype": stored, "chunks": (3, 5)}
+    if rng.random() < 0.8:
+        encoding["scale_factor"] = float(rng.choice([0.01, 0.5, 1 / 3, 1e-3, 2.0]))
+    if rng.random() < 0.6:
+        encoding["add_offset"] = float(rng.choice([273.15, -10.0, 1 / 3]))
+    fill = -99 if stored[0] != "u" else 200
+    if rng.random() < 0.7:
+        encoding["_FillValue"] = fill
+    if rng.random() < 0.3 and "_FillValue" not in encoding:
+        encoding["missing_value"] = fill
+    numbers = rng.integers(0, 100, (7, 11)).astype("f8")
+    data = numbers * encoding.get("scale_factor", 1.0) + encoding.get("add_offset", 0.0)
+    if "_FillValue" in encoding or "missing_value" in encoding:
+        data[rng.random(data.shape) < 0.2] = np.nan
+    dataset = xarray.Dataset({"t": (("y", "x"), data)})
+    dataset.to_zarr(path, encoding={"t": encoding}, zarr_format=zarr_format, consolidated=False)
+    decoded = xarray.open_zarr(path, consolidated=False)["t"]
+    raw = xarray.open_zarr(path, consolidated=False, mask_and_scale=False)["t"]
+    return f"{path}/t", encoding, raw.values, decoded.values
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("seed", range(40))
+def test_unpacked_elements_are_those_of_xarray(seed, zarr_format, tmp_path):
+    rng = np.random.default_rng([23, seed])
+    uri, encoding, raw, decoded = write(tmp_path / "a.zarr", rng, zarr_format)
+    got = unpacked(uri, raw.shape, "f8")
+    assert np.array_equal(np.isnan(got), np.isnan(decoded))
+    wanted = raw.astype("f8")
+    if {"scale_factor", "add_offset"} & set(encoding):
+        wanted = wanted * encoding.get("scale_factor", 1.0) + encoding.get("add_offset", 0.0)
+    wanted = np.where(np.isnan(decoded), np.nan, wanted)
+    np.testing.assert_array_equal(got, wanted)
+    # xarray decodes some types to f32, and computes in it.
+    if decoded.dtype == np.float64:
+        np.testing.assert_array_equal(got, decoded)
+    np.testing.assert_allclose(got, decoded, rtol=1e-6)
+    np.testing.assert_array_equal(unpacked(uri, raw.shape, "f4"), wanted.astype("f4"))
+
+
+@pytest.mark.parametrize(("stored", "sign"), [("i2", "true"), ("u2", "false")])
+def test_unsigned_reinterprets_elements_and_their_fill_value(stored, sign, tmp_path):
+    bits = np.array([[0, 1, 65535, 40000], [32767, 32768, 7, 9]], "u2")
+    attributes = {"_Unsigned": sign, "scale_factor": 0.5, "_FillValue": -1 if stored == "i2" else 65535}
+    zarr.create_array(tmp_path / "a.zarr", data=bits.view(stored), chunks=(1, 3), attributes=attributes)
+    values = (bits if sign == "true" else bits.view("i2")).astype("f8") * 0.5
+    values[bits == 65535] = np.nan
+    np.testing.assert_array_equal(unpacked(tmp_path / "a.zarr", bits.shape, "f8"), values)
+
+
+def test_scale_and_offset_follow_unpacking(tmp_path):
+    raw = np.arange(12, dtype="i2").reshape(3, 4)
+    packing = {"scale_factor": 0.1, "add_offset": 250.0, "_FillValue": 5}
+    zarr.create_array(tmp_path / "a.zarr", data=raw, chunks=(2, 3), attributes=packing)
+    got = unpacked(tmp_path / "a.zarr", raw.shape, "f4", scale=0.05, offset=-14, missing=-1)
+    wanted = ((raw.astype("f8") * 0.1 + 250.0) * 0.05 + -14.0).astype("f4")
+    np.testing.assert_array_equal(got, np.where(raw == 5, np.float32(-1), wanted))
+
+
+def test_an_absent_chunk_holds_unpacked_fill_values(tmp_path):
+    array = zarr.create_array(
+        tmp_path / "a.zarr", shape=(4, 4), chunks=(2, 2), dtype="i2", fill_value=7, attributes={"scale_factor": 0.5}
+    )
+    array[:2] = 3
+    got = unpacked(tmp_path / "a.zarr", (4, 4), "f4")
+    np.testing.assert_array_equal(got, np.repeat([1.5, 3.5], 2)[:, None] * np.ones((1, 4)))
+
+
+def test_missing_values_need_a_place_in_an_integer_type(tmp_path):
+    raw = np.arange(12, dtype="i2").reshape(3, 4)
+    zarr.create_array(tmp_path / "a.zarr", data=raw, chunks=(2, 3), attributes={"_FillValue": 5})
+    with pytest.raises(damacy.InvalidArgument) as refused:
+        unpacked(tmp_path / "a.zarr", raw.shape, "u1")
+    assert refused.value.message == "missing values of the array have no place in u8: say ArraySpec(missing=…)"
+    assert refused.value.reason == "cf"
+    got = unpacked(tmp_path / "a.zarr", raw.shape, "u1", missing=255)
+    np.testing.assert_array_equal(got, np.where(raw == 5, 255, raw))
+
+
+def test_an_attribute_that_cannot_be_used_is_refused_at_push(tmp_path):
+    raw = np.zeros((3, 4), "i2")
+    zarr.create_array(tmp_path / "a.zarr", data=raw, chunks=(2, 3), attributes={"scale_factor": "a"})
+    with pytest.raises(
+        damacy.DecodeError, match="/attributes/scale_factor: expected a finite number other than 0"
+    ) as bad:
+        unpacked(tmp_path / "a.zarr", raw.shape, "f4")
+    assert bad.value.reason == "cf"
+
+
+@pytest.mark.parametrize(("cf", "warnings"), [(None, 1), (False, 0), (True, 0)])
+def test_stored_values_of_a_packed_array_warn_unless_they_are_wanted(cf, warnings, tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "damacy")
+    path = tmp_path / "a.zarr"
+    zarr.create_array(path, data=np.ones((3, 4), "i2"), chunks=(2, 3), attributes={"scale_factor": 0.5})
+    with damacy.Pipeline(config(batch_size=1, arrays=damacy.ArraySpec(cf=cf))) as pipeline:
+        pipeline.push([damacy.Sample(path, [(0, 3), (0, 4)])])
+        pipeline.flush()
+        assert np.all(pipeline.pop().numpy() == (0.5 if cf else 1))
+    said = [record.message for record in caplog.records if "packed by" in record.message]
+    assert len(said) == warnings
+    if said:
+        assert said[0].endswith("packed by scale_factor 0.5: ArraySpec(cf=True) unpacks, cf=False is silent")
