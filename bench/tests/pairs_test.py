@@ -3,6 +3,7 @@
 import pytest
 
 from bench import pairs
+from bench.pairs import finished
 
 
 def test_all_readers_give_the_same_batches(tmp_path, monkeypatch):
@@ -10,6 +11,14 @@ def test_all_readers_give_the_same_batches(tmp_path, monkeypatch):
     for name, value in {"SHAPE": (8, 64, 64), "CHUNKS": (4, 32, 32), "CROP": (4, 40, 40), "BATCHES": 3}.items():
         monkeypatch.setattr(pairs, name, value)
     result = pairs.measure(tmp_path, reps=1, threads=2)
+    assert len(result["gb_per_s"]) == 3 and all(len(rates) == 1 for rates in result["gb_per_s"].values())
+
+
+def test_finished_crops_are_those_of_numpy(tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    for name, value in {"SHAPE": (16, 64, 64), "CHUNKS": (4, 32, 32), "CROP": (16, 40, 40), "BATCHES": 3}.items():
+        monkeypatch.setattr(pairs, name, value)
+    result = finished.measure(tmp_path, reps=1, threads=2)
     assert len(result["gb_per_s"]) == 3 and all(len(rates) == 1 for rates in result["gb_per_s"].values())
 
 

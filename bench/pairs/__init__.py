@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import json
-import os
 import pathlib
 import resource
 import statistics
@@ -152,8 +151,3 @@ def _read(samples: list[damacy.Sample]) -> float:
             crop = _opened[uri][tuple(slice(*axis) for axis in box)]  # type: ignore[index]
             rows[name].append(crop.astype(DTYPES[name]))
     return checked(np.stack(rows["image"]), np.stack(rows["label"]))
-
-
-if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    main()
