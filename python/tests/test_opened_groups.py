@@ -1,6 +1,7 @@
 """`Group`: members, trees, coordinates and intervals, against xarray."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -70,6 +71,21 @@ def test_kinds_that_are_asked_for_are_refused_otherwise(store):
         damacy.open_group(store / "a2")
     with pytest.raises(damacy.NotFound, match="no zarr metadata"):
         damacy.open(store / "none")
+
+
+def test_a_group_where_an_array_is_wanted_names_the_arrays_inside(store):
+    group = damacy.open_group(store)
+    text = "is a group, not an array; arrays inside: a2, a10, inner/b"
+    with pytest.raises(damacy.InvalidArgument, match=text):
+        damacy.open(group)
+    with pytest.raises(ValueError, match=text):
+        damacy.Sample({"image": (group, [(0, 1)])})
+
+
+def test_a_group_can_be_pickled(store):
+    twin = pickle.loads(pickle.dumps(damacy.open_group(store)))
+    assert list(twin) == ["a2", "a10", "inner"]
+    assert twin["inner/b"] == damacy.open_array(store / "inner" / "b")
 
 
 # -- coordinates -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Objects of opened arrays: `ArrayInfo`, zarr-python's `Array`, xarray's `DataArray`.
+"""Objects of opened arrays: `ArrayInfo` and `Array`, zarr-python's `Array`, xarray's `DataArray`.
 
 Finds path and shape of the stored array if the object is a whole array on a local disk; refuses views, copies in memory
 and other stores. Knows attributes of those libraries by name; imports none of them."""
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from typing import Any, NamedTuple
+
+from damacy._core.errors import DamacyError
 
 
 class Opened(NamedTuple):
@@ -22,11 +24,24 @@ def opened(value: Any) -> Opened | None:
         match kind.__module__.partition(".")[0], kind.__name__:
             case "damacy", "ArrayInfo":
                 return Opened(value.uri, value.shape)
+            case "damacy", "Group":
+                raise _is_group(value.uri)
             case "zarr", "Array":
                 return _of_zarr(value)
             case "xarray", "DataArray":
                 return _of_xarray(value)
     return None
+
+
+def _is_group(uri: str) -> Exception:
+    """The error of an array that is a group, which lists the arrays inside."""
+    from damacy import _native
+
+    try:
+        _native.open_array(uri)
+    except DamacyError as error:
+        return error
+    return TypeError(f"{uri} is a group that has become an array: open it again")
 
 
 def _of_zarr(array: Any) -> Opened:
