@@ -70,7 +70,7 @@ in_parallel() {  # in_parallel COMMAND...: JOBS times with 0, 1, … as the last
 }
 
 cases_from() {  # cases_from FIRST COUNT I: the share of process I
-  gpu_pytest --maxfail=5 tests/gpu/test_random_cases_gpu.py --first-case $(($1 + $2 * $3)) --cases "$2"
+  gpu_pytest --maxfail=5 tests/gpu/test_random_cases_gpu.py tests/gpu/test_finish_cases_gpu.py --first-case $(($1 + $2 * $3)) --cases "$2"
 }
 
 part_cases() {
