@@ -167,7 +167,8 @@ def looked_at(uris: Iterable[str]) -> dict[str, Any]:
     distinct = list(dict.fromkeys(uris))
     if len(distinct) < 2:
         return {uri: look(uri) for uri in distinct}
-    with concurrent.futures.ThreadPoolExecutor(min(len(distinct), _LOOKS), "damacy-shapes") as pool:
+    threads = min(len(distinct), _LOOKS)
+    with concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="damacy-shapes") as pool:
         return dict(zip(distinct, pool.map(look, distinct)))
 
 
