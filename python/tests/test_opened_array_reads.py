@@ -63,6 +63,14 @@ def test_a_box_gives_its_elements(stored, data):
     np.testing.assert_array_equal(array.read(box), elements[np.ix_(*picked)])
 
 
+def test_indices_of_an_axis_may_repeat_in_any_order(stored):
+    array, data = stored
+    found = array.read([damacy.Take([3, 0, 3, 6]), damacy.Take([4, 1]), (1, 5)])
+    np.testing.assert_array_equal(found, data[[3, 0, 3, 6]][:, [4, 1], 1:5])
+    with pytest.raises(damacy.InvalidArgument, match="aabb axis 0: stop 8 is beyond the array's size 7"):
+        array.read([damacy.Take([7])])
+
+
 def test_without_a_box_the_whole_array_is_read(stored):
     array, data = stored
     for whole in (array.read(), array[...], array[:]):

@@ -86,8 +86,8 @@ class Array(ArrayInfo):
     def read(self, box: Any = None) -> numpy.ndarray[Any, Any]:
         """The stored elements of a box in the stored type; without a box, all of them.
 
-        An axis of a box is a `(start, stop)` pair, a `range`, a `slice` or an integer. Integers and slices follow
-        NumPy: negative numbers count from the end, and an integer drops its axis.
+        An axis of a box is a `(start, stop)` pair, a `range`, a `Take`, a `slice` or an integer. Integers and slices
+        follow NumPy: negative numbers count from the end, and an integer drops its axis.
         """
         import numpy
 
