@@ -194,7 +194,7 @@ def test_a_side_that_does_not_fit_the_sampler_is_refused(stored):
         ({"shares": {"a": 0.9, "b": 0.1}}, "the side 'b' gets none of 2 arrays: give it a larger share"),
         ({"by": "voxel"}, "by must be 'array' or 'chunk' (got 'voxel')"),
         ({"block": (3,)}, "block and extents are for by='chunk'"),
-        ({"by": "chunk", "block": (0,)}, "extents[0] must be >= 1 (got 0)"),
+        ({"by": "chunk", "block": (0,)}, "block[0] must be >= 1 (got 0)"),
         ({"arrays": {}}, "arrays must name at least one array"),
     ],
 )

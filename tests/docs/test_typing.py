@@ -60,6 +60,38 @@ with Loader(crops, configs[0], tail=tail) as loader:
 names: tuple[str | None, ...] = info.dims
 factor: float | None = None if info.cf is None else info.cf.scale_factor
 """
+OF_SAMPLERS = """
+import pathlib
+
+import damacy
+from damacy.samplers import (
+    ForegroundCrops,
+    ForegroundIndex,
+    Indexed,
+    RandomCrops,
+    Sampler,
+    SlidingGrid,
+    Weighted,
+    Windows,
+    Within,
+    split,
+)
+
+info = damacy.open_array("a.zarr")
+sides: dict[str, Within] = split([info, "b.zarr"], {"train": 0.8, "val": 0.2}, by="chunk", extents={"z": 3})
+crops: Sampler = RandomCrops(["a.zarr"], (1, 1), length=8, within=sides["train"])
+grid: Sampler = SlidingGrid([pathlib.Path("a.zarr")], (4, 4), overlap=2, within=sides["val"])
+ordered: Sampler = Indexed(crops, [1, 2, 3])
+listed: Sampler = Indexed([damacy.Sample("a", [(0, 1)])], range(1))
+weighted: Sampler = Weighted(grid, [0.5, 1], length=3)
+windows = Windows({"x": (("era5.zarr", ["t2m", "u10"]), (-3, 1)), "y": ("era5.zarr/t2m", (6, 7))}, seed=1)
+stacked: Sampler = Windows({"x": (["a", "b"], (0, 1)), "y": (info, (0, 1))}, extents={"x": 3}, within=(0, 5))
+print(windows.times(windows.samples(0, 0, 3)), windows.boxes(0, 0, 3).shape)
+index = ForegroundIndex.build(["a.zarr", info], classes=[1, 2])
+index.save("a.npz")
+arrays = {"image": ["a.zarr"], "label": ["b.zarr"]}
+foreground: Sampler = ForegroundCrops(arrays, (3, 3), length=4, classes={1: 0.5, 2: 1}, index=index)
+"""
 OF_TORCH = """
 import torch
 
@@ -100,7 +132,7 @@ def test_the_programs_of_the_readme_the_tutorial_and_the_examples(tmp_path):
 
 
 def test_types_of_public_values(tmp_path):
-    assert said_of(tmp_path, held=HELD) == []
+    assert said_of(tmp_path, held=HELD, samplers=OF_SAMPLERS) == []
 
 
 def test_types_of_an_installed_torch_are_not_used(tmp_path, monkeypatch):

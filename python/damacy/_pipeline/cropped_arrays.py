@@ -58,12 +58,12 @@ def cropped(arrays: Any, extents: Extents) -> Cropped:
     return found
 
 
-def cut_axes(arrays: Any, extents: Extents) -> Cropped:
-    """As `cropped`, for extents that may be larger than arrays."""
+def cut_axes(arrays: Any, extents: Extents, name: str = "extents") -> Cropped:
+    """As `cropped`, for extents that may be larger than arrays; errors call them by `name`."""
     if isinstance(extents, Mapping):
-        found = _by_axis_name(arrays, {axis: positive(n, f"extents[{axis!r}]") for axis, n in extents.items()})
+        found = _by_axis_name(arrays, {axis: positive(n, f"{name}[{axis!r}]") for axis, n in extents.items()})
     else:
-        numbers = tuple(positive(extent, f"extents[{k}]") for k, extent in enumerate(extents))
+        numbers = tuple(positive(extent, f"{name}[{k}]") for k, extent in enumerate(extents))
         sizes = _named_sizes(arrays, len(numbers)) if _is_named(arrays) else _sizes_by_uri(arrays, len(numbers))
         found = Cropped(numbers, tuple(range(len(numbers), 0, -1)), sizes)
     if not found.sizes:

@@ -109,7 +109,7 @@ def _cut(arrays: Any, block: Extents | None, extents: Extents | None) -> tuple[t
     given = block if block is not None else extents
     if given is None:
         given = (1,) * least_axes(arrays)
-    blocks = cut_axes(arrays, given)
+    blocks = cut_axes(arrays, given, "extents" if block is None else "block")
     crop = (1,) * len(blocks.extents) if extents is None else _crop(arrays, blocks, extents)
     sizes = {first_uri(origin): size for origin, size in blocks.sizes.items()}
     if block is None:
