@@ -101,7 +101,12 @@ class Windows(PortionSampler):
             self._coordinate = values(open_array(f"{group}/{self._dim_name}"))
         first = self._names[0]
         axis = first.members[0].axes.index(TIME)
-        places = [sample.arrays[first.name][0][1][axis][0] - first.first for sample in samples]
+        places = []
+        for sample in samples:
+            steps = sample.arrays[first.name][0][1][axis]
+            if not isinstance(steps, tuple):
+                raise ValueError("times: the sample is not one of this sampler")
+            places.append(steps[0] - first.first)
         return self._coordinate[np.array(places, np.int64)]
 
     def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
