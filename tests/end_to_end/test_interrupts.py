@@ -3,7 +3,7 @@
 import pytest
 from support import child
 
-pytestmark = pytest.mark.untraced  # signals that arrive every 200 µs leave the tracer no time
+pytestmark = pytest.mark.untraced  # a handler that raises inside coverage.py leaves its lock held: the program hangs
 
 START = """
 import itertools, random, signal, sys, threading, time
