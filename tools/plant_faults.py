@@ -206,7 +206,66 @@ SUITE_FAULTS = [  # in implementations of interfaces; the conformance suites mus
         "first.parts, 0, of_row * bytes}",
     ),
 ]
+FINISH_FAULTS = [
+    (
+        "a product and a sum are fused",
+        "copy/finish.h",
+        "  return x * scale + offset;\n",
+        "  return __builtin_fma(x, scale, offset);\n",
+    ),
+    (
+        "elements in f64 do not go by way of f32",
+        "copy/detail/finish_copy.cpp",
+        "      if (is_narrow(to_)) become(Dtype::f32);\n",
+        "",
+    ),
+    (
+        "missing elements stay",
+        "copy/detail/finish_copy.cpp",
+        "    if (found[i]) std::memcpy",
+        "    if (false) std::memcpy",
+    ),
+    (
+        "the last block of a copy is as long as the others",
+        "copy/detail/finish_copy.cpp",
+        "block.axes[0].extent = std::min(step_, cut.extent - i);",
+        "block.axes[0].extent = i + step_ <= cut.extent ? step_ : 1;",
+    ),
+    ("reflection repeats the edge", "plan/part_placing.cpp", "2 * (size - 1) - at;", "2 * size - 1 - at;"),
+    (
+        "a run that falls begins at its first index",
+        "plan/selection.cpp",
+        "runs.push_back({from[end - 1], -step, begin + (count - 1) * to_step, -to_step, count});",
+        "runs.push_back({from[end - 1], -step, begin, to_step, count});",
+    ),
+    (
+        "constants of a later axis win",
+        "plan/part_placing.cpp",
+        "const bool is_inside = i < at &&",
+        "const bool is_inside = i > at &&",
+    ),
+    (
+        "every channel has the first finish",
+        "plan/selection.cpp",
+        "copy.op.finish += run.finish;",
+        "copy.op.finish += 0;",
+    ),
+    (
+        "a flipped axis begins at its start",
+        "pipeline/row_axes.cpp",
+        "row.begin += (axis.extent - 1) * stride;",
+        "row.begin += 0;",
+    ),
+    (
+        "constants of a row are not placed",
+        "plan/batch_plan.cpp",
+        "parts[part].placing->has_constants();",
+        "parts[part].placing->has_constants() && false;",
+    ),
+    ("a failed row is filled by its box", "batch/batch_job.cpp", "if (planned.placing != nullptr)", "if (false)"),
+]
 SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy"  # conformance suites; rules of tasks and of slots
+FINISHING = "*FinishedCopy*:FinishedElement*:Border*:PartPlacing*:*FinishedArrays*"
 LATE = "*OnDevice*/lazy:*OnDevice*/random*:CuFileEngineTest*"  # suites on devices that work late
 
 
@@ -221,12 +280,14 @@ PROGRAMS = {
     "batch": ("batch_tests", "pipeline_tests"),
     "wave": ("wave_tests", "pipeline_tests", "single_tests"),
     "copy": ("copy_tests", "pipeline_tests"),
+    "plan": ("plan_tests", "pipeline_tests"),
+    "pipeline": ("pipeline_tests",),
     "fileio": ("fileio_tests",),
 }
 
 
 def faults() -> Iterator[Fault]:
-    for name, file, stands, planted in FAULTS + DEVICE_READ_FAULTS + FILE_FAULTS + SUITE_FAULTS:
+    for name, file, stands, planted in FAULTS + DEVICE_READ_FAULTS + FILE_FAULTS + SUITE_FAULTS + FINISH_FAULTS:
         yield Fault(name, f"src/damacy/{file}", stands, planted)
 
 
@@ -234,7 +295,9 @@ def main(folder: str, names: list[str]) -> int:
     def tests_pass(file: str) -> bool:
         programs = PROGRAMS[file.split("/")[2]]
         build(folder, *programs)
-        return all(passes(f"{folder}/{p}", f"--gtest_filter={LATE}:{SUITES}", "--gtest_repeat=3") for p in programs)
+        return all(
+            passes(f"{folder}/{p}", f"--gtest_filter={LATE}:{SUITES}:{FINISHING}", "--gtest_repeat=3") for p in programs
+        )
 
     chosen = [fault for fault in faults() if not names or fault.name in names]
     return run(chosen, tests_pass, sound=[f"src/damacy/{layer}/" for layer in PROGRAMS])
