@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 import damacy
-from damacy.samplers import RandomCrops, Sampler, SlidingGrid
+from damacy.samplers import Dihedral, RandomCrops, Sampler, SlidingGrid
 from damacy.synthetic import write_image
 from damacy.torch import IterableDataset, local_device
 from damacy.training import Loader
@@ -48,9 +48,9 @@ def _block(before: int, after: int) -> nn.Sequential:
 
 
 def pairs(loader: Loader) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Crops of the image, scaled to about one, and of the labels at the same places."""
+    """Crops of the image and of the labels at the same places."""
     for batch in IterableDataset(loader):
-        yield (batch["image"][:, None] - 500) / 250, batch["label"][:, None]
+        yield batch["image"], batch["label"]
 
 
 def arrays_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
@@ -58,10 +58,13 @@ def arrays_in(folder: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def loader_of(sampler: Sampler, batch: int) -> Loader:
-    config = damacy.Config(
-        batch_size=batch, device=local_device(), host_buffer_bytes=64 << 20, device_buffer_bytes=64 << 20
-    )
-    return Loader(sampler, config)
+    one_channel = (None, 0, 1, 2)  # a new axis ahead of z, y and x
+    specs = {
+        "image": damacy.ArraySpec(scale=1 / 250, offset=-2, pad="reflect", order=one_channel),
+        "label": damacy.ArraySpec(pad="reflect", order=one_channel),
+    }
+    memory = {"host_buffer_bytes": 64 << 20, "device_buffer_bytes": 64 << 20}
+    return Loader(sampler, damacy.Config(batch_size=batch, device=local_device(), arrays=specs, **memory))
 
 
 def overlap(net: UNet, batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> float:
@@ -79,7 +82,9 @@ def overlap(net: UNet, batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> 
 
 def train(folder: pathlib.Path, steps: int, batch: int, enough: float) -> float:
     checkpoint = folder / "checkpoint.pt"
-    crops = loader_of(RandomCrops(arrays_in(folder), CROP, length=25 * batch, seed=1), batch)
+    turned = Dihedral(-2, -1)  # image and labels alike
+    sampler = RandomCrops(arrays_in(folder), CROP, length=25 * batch, seed=1, margin=4, augment=turned)
+    crops = loader_of(sampler, batch)
     grid = SlidingGrid(arrays_in(folder), CROP)
     net = UNet().to(local_device())
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)

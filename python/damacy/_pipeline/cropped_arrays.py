@@ -51,11 +51,16 @@ class Cropped:
 def cropped(arrays: Any, extents: Extents) -> Cropped:
     """What is cropped, and how large it is. `ValueError` if arrays and extents do not fit."""
     found = cut_axes(arrays, extents)
-    for origin, available in found.sizes.items():
-        for k, (size, extent) in enumerate(zip(available, found.extents)):
-            if extent > size:
-                raise ValueError(f"{first_uri(origin)}: axis {k} has {size} elements, a crop needs {extent}")
+    check_sizes(found, (0,) * len(found.extents))
     return found
+
+
+def check_sizes(found: Cropped, margins: tuple[int, ...]) -> None:
+    """`ValueError` if an array is too small for a crop, which may overhang it by the margins."""
+    for origin, available in found.sizes.items():
+        for k, (size, extent, margin) in enumerate(zip(available, found.extents, margins)):
+            if extent > size + 2 * margin:
+                raise ValueError(f"{first_uri(origin)}: axis {k} has {size} elements, a crop needs {extent}")
 
 
 def cut_axes(arrays: Any, extents: Extents, name: str = "extents") -> Cropped:

@@ -81,7 +81,7 @@ class Sample:
     # Of a sample of named arrays for each: its name, whether it is a stack, and its parts.
     _named: tuple[tuple[str, bool, tuple[Part, ...]], ...] | None = None
     # flip, transpose, scale and offset; None where there are none of them.
-    _turns: _Turns | None = None
+    _turns: Turns | None = None
 
     @overload
     def __init__(
@@ -196,10 +196,10 @@ class Sample:
 
 
 _Numbers = tuple[tuple[str, float | tuple[float, ...]], ...]
-_Turns = tuple[tuple[str | int, ...], tuple[str | int, ...], _Numbers, _Numbers]
+Turns = tuple[tuple[str | int, ...], tuple[str | int, ...], _Numbers, _Numbers]
 
 
-def _turns_of(flip: Any, transpose: Any, scale: Any, offset: Any) -> _Turns | None:
+def _turns_of(flip: Any, transpose: Any, scale: Any, offset: Any) -> Turns | None:
     turns = (
         axis_keys(flip, "flip"),
         () if transpose is None else axis_keys(transpose, "transpose"),
@@ -249,6 +249,12 @@ def made_stacked_sample(arrays: tuple[tuple[str, bool, tuple[Part, ...]], ...], 
     """The same of arrays that are given as a sample stores them: name, whether it is a stack, and parts."""
     sample = made_sample(*arrays[0][2][0], row_key)
     object.__setattr__(sample, "_named", arrays)
+    return sample
+
+
+def with_turns(sample: Sample, turns: Turns | None) -> Sample:
+    """The sample, which nobody else holds yet, with these turns."""
+    object.__setattr__(sample, "_turns", turns)
     return sample
 
 

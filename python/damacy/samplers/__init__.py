@@ -13,6 +13,7 @@ of a run, and two integers are enough to resume. Knows shapes and boxes; reads o
 
 from __future__ import annotations
 
+from damacy.samplers._augment import Augment, Dihedral, Flips
 from damacy.samplers._foreground_crops import ForegroundCrops
 from damacy.samplers._foreground_index import ForegroundIndex
 from damacy.samplers._indexed import Indexed
@@ -25,6 +26,9 @@ from damacy.samplers._windows import Windows
 from damacy.samplers._within import Within
 
 __all__ = [
+    "Augment",
+    "Dihedral",
+    "Flips",
     "ForegroundCrops",
     "ForegroundIndex",
     "Indexed",

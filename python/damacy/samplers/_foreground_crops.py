@@ -13,6 +13,7 @@ from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
 from damacy._pipeline.cropped_arrays import Arrays, Extents, Origin
+from damacy.samplers._augment import Augment, check_augment
 from damacy.samplers._foreground_index import ForegroundIndex
 from damacy.samplers._foreground_places import Labels, Places, labels_of, places_of
 from damacy.samplers._random_crops import RandomCrops
@@ -54,12 +55,14 @@ class ForegroundCrops(BoxSampler):
         seed: int = 0,
         weights: Sequence[float] | None = None,
         align: int | Sequence[int] = 1,
+        augment: Augment | None = None,
         within: Within | None = None,
     ) -> None:
         self._crops = RandomCrops(
             arrays, extents, length=length, seed=seed, weights=weights, align=align, within=within
         )
         self.seed = self._crops.seed
+        self._augment = check_augment(augment)
         self._origins: tuple[Origin, ...] = self._crops._origins
         if not 0 <= foreground <= 1:
             raise ValueError(f"foreground must be from 0 to 1 (got {foreground})")

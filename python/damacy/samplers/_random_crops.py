@@ -12,8 +12,9 @@ import numpy as np
 from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64, U64
 from damacy._core.integers import as_int
-from damacy._pipeline.cropped_arrays import Arrays, Extents, counted, cropped, positive, sample_of
+from damacy._pipeline.cropped_arrays import Arrays, Extents, check_sizes, counted, cut_axes, positive, sample_of
 from damacy._pipeline.sample import Sample
+from damacy.samplers._augment import Augment, check_augment
 from damacy.samplers._regions import Regions, regions_of
 from damacy.samplers._sampler import FEW, BoxSampler, check_index, check_range, per_axis
 from damacy.samplers._within import Within
@@ -33,6 +34,9 @@ class RandomCrops(BoxSampler):
     * `weights`: one number per array; by default every place of every array is equally likely.
     * `align`: crops start at multiples of these numbers, so that crops of the chunk shape touch only one chunk.
     * `length`: the number of samples of an epoch.
+    * `margin`: voxels, for each axis, by which a crop may overhang the array; its `ArraySpec` then needs a `pad`. Not
+      together with `within`.
+    * `augment`: `Flips("z")` or `Dihedral("y", "x")` draws a turn for each crop, the same for all arrays of a sample.
     * `within`: a side of a `split`, in whose blocks all crops lie.
     * `stream`: how places are drawn; the meaning of a number never changes. 2 counts axes from the last one. So crops
       of an image with a leading channel axis, and of its label without one, are at the same place for the same seed. 1
@@ -48,6 +52,8 @@ class RandomCrops(BoxSampler):
         seed: int = 0,
         weights: Sequence[float] | None = None,
         align: int | Sequence[int] = 1,
+        margin: int | Sequence[int] = 0,
+        augment: Augment | None = None,
         within: Within | None = None,
         stream: int = 2,
     ) -> None:
@@ -56,12 +62,17 @@ class RandomCrops(BoxSampler):
         if self.stream not in (1, 2):
             raise ValueError(f"stream must be 1 or 2 (got {self.stream})")
         self._length = positive(length, "length")
-        crops = cropped(arrays, extents)
+        crops = cut_axes(arrays, extents)
         self._extents = crops.extents
+        self._augment = check_augment(augment)
+        margins = per_axis(margin, self._extents, "margin", least=0)
+        if within is not None and any(margins):
+            raise ValueError("margin and within exclude each other: crops of a side must not overhang its blocks")
+        check_sizes(crops, margins)
         self._align = per_axis(align, self._extents, "align")
         # Number of the draw for each axis; 0 draws the array.
         self._purposes = tuple(range(1, len(self._extents) + 1)) if self.stream == 1 else crops.from_last
-        regions = regions_of(crops, within, self._align)
+        regions = regions_of(crops, within, self._align).grown(margins)
         self._origins, self._which = regions.origins, regions.which
         steps = np.array(self._align, np.int64)
         self._low = -(-regions.low // steps) * steps
@@ -101,7 +112,8 @@ class RandomCrops(BoxSampler):
         for low, count, purpose, align, extent in zip(lows, places, self._purposes, self._align, self._extents):
             start = low + draw_below(count, state, purpose) * align
             box.append((start, start + extent))
-        return sample_of(self._origins[which], tuple(box), row_key)
+        sample = sample_of(self._origins[which], tuple(box), row_key)
+        return sample if self._augment is None else self._augment.one(sample, state)
 
     def _draw(self, epoch: int, indices: I64) -> tuple[I64, I64]:
         states = counter_rng_many.extended(counter_rng.extended(3, self.seed, epoch), indices)

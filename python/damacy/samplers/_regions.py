@@ -24,6 +24,13 @@ class Regions:
     high: I64
     """The end of it."""
 
+    def grown(self, margins: tuple[int, ...]) -> Regions:
+        """By so many voxels an axis, on both sides."""
+        if not any(margins):
+            return self
+        by = np.array(margins, np.int64)
+        return dataclasses.replace(self, low=self.low - by, high=self.high + by)
+
 
 def regions_of(crops: Cropped, within: Within | None = None, align: tuple[int, ...] | None = None) -> Regions:
     """The regions in which a crop has a place, at a multiple of `align`. `ValueError` if there are none."""

@@ -11,6 +11,7 @@ import numpy as np
 from damacy._core.counter_rng_many import I64
 from damacy._pipeline.cropped_arrays import Origin, not_negative, positive, samples_of
 from damacy._pipeline.sample import Sample
+from damacy.samplers._augment import Augment
 
 FEW = 24  # so many samples are drawn sooner one by one than by NumPy
 
@@ -72,6 +73,7 @@ class BoxSampler(PortionSampler):
     """A sampler that computes boxes: subclasses define `_draw`, and `_origins`, the arrays of the samples."""
 
     _origins: tuple[Origin, ...]
+    _augment: Augment | None = None
 
     def _draw(self, epoch: int, indices: I64) -> tuple[I64, I64]:
         """For each index the number of its origin, and its box: arrays of shapes (n,) and (n, axes, 2)."""
@@ -79,7 +81,8 @@ class BoxSampler(PortionSampler):
 
     def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
         which, boxes = self._draw(epoch, indices)
-        return samples_of(self._origins, which, boxes, epoch, keys)
+        samples = samples_of(self._origins, which, boxes, epoch, keys)
+        return samples if self._augment is None else self._augment.many(samples, self.seed, epoch, indices)
 
     def _boxes_at(self, epoch: int, indices: I64) -> I64:
         return self._draw(epoch, indices)[1]

@@ -1,0 +1,89 @@
+"""Turns and margins that samplers draw: every result is there, evenly, and image and label turn alike."""
+
+import collections
+
+import numpy as np
+import pytest
+
+import damacy
+from damacy.samplers import Dihedral, Flips, ForegroundCrops, RandomCrops, split
+from damacy.training import Loader
+
+SHAPES = {"a.zarr": (40, 60), "b.zarr": (30, 30)}
+
+
+def turn_of(sample):
+    return sample.transpose, sample.flip
+
+
+@pytest.mark.parametrize(("augment", "count"), [(Flips("y"), 2), (Flips(-1, -2, -3), 8), (Dihedral("y", "x"), 8)])
+def test_all_turns_are_drawn_evenly(augment, count):
+    crops = RandomCrops(SHAPES, (16, 16), length=8000, seed=3, augment=augment)
+    drawn = collections.Counter(map(turn_of, crops.samples(0, 0, 8000)))
+    assert len(drawn) == count == len(augment)
+    assert max(abs(n - 8000 / count) for n in drawn.values()) < 5 * (8000 / count) ** 0.5
+
+
+def test_the_48_turns_of_a_cube_differ():
+    cube = np.arange(27).reshape(3, 3, 3)
+    crops = RandomCrops({"a": (9, 9, 9)}, (3, 3, 3), length=4000, augment=Dihedral(-3, -2, -1))
+    seen = set()
+    for sample in crops.samples(0, 0, 4000):
+        axes = [3 + axis for axis in sample.transpose or (-3, -2, -1)]
+        seen.add(np.flip(cube.transpose(axes), sample.flip).tobytes())
+    assert len(seen) == 48
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_samples_equal_sample_by_sample_and_places_stay(stream):
+    crops = RandomCrops(SHAPES, (16, 16), length=300, seed=5, augment=Dihedral("y", "x"), stream=stream)
+    many = crops.samples(2, 40, 140)
+    assert many == [crops.sample(2, k) for k in range(40, 140)] == crops.samples(2, 40, 60) + crops.samples(2, 60, 140)
+    plain = RandomCrops(SHAPES, (16, 16), length=300, seed=5, stream=stream).samples(2, 40, 140)
+    assert [(s.uri, s.aabb) for s in many] == [(s.uri, s.aabb) for s in plain]
+
+
+def test_a_margin_reaches_both_sides_of_every_array():
+    crops = RandomCrops({"a.zarr": (20, 8)}, (4, 10), length=4000, margin=(3, 2))
+    starts = crops.boxes(0, 0, 4000)[:, :, 0]
+    assert starts.min(axis=0).tolist() == [-3, -2] and starts.max(axis=0).tolist() == [20 + 3 - 4, 8 + 2 - 10]
+    with pytest.raises(ValueError, match=r"a.zarr: axis 1 has 8 elements, a crop needs 13"):
+        RandomCrops({"a.zarr": (20, 8)}, (4, 13), length=1, margin=(3, 2))
+
+
+def test_wrong_augments_and_margins_are_refused():
+    for augment in ("y", ("y", "x"), 8):
+        with pytest.raises(TypeError, match="augment must be Flips, Dihedral or None"):
+            RandomCrops(SHAPES, (4, 4), length=1, augment=augment)
+    with pytest.raises(ValueError, match=r"augment: expected 2 to 3 axes \(got 1\)"):
+        Dihedral("y")
+    with pytest.raises(ValueError, match=r"augment: 'y' occurs twice"):
+        Flips("y", "y")
+    with pytest.raises(ValueError, match=r"margin\[0\] must be >= 0"):
+        RandomCrops(SHAPES, (4, 4), length=1, margin=-1)
+    side = split(SHAPES, {"train": 0.5, "val": 0.5})["train"]
+    with pytest.raises(ValueError, match="margin and within exclude each other"):
+        RandomCrops(SHAPES, (4, 4), length=1, margin=1, within=side)
+
+
+@pytest.fixture
+def pair(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    image = np.random.default_rng(0).integers(1, 1000, (2, 24, 32), dtype="u2")
+    names = ["y", "x"]
+    zarr.create_array(tmp_path / "image", data=image, chunks=(1, 8, 8), dimension_names=["c", *names])
+    zarr.create_array(tmp_path / "label", data=(image[0] > 500).astype("u1"), chunks=(5, 7), dimension_names=names)
+    return {"image": [str(tmp_path / "image")], "label": [str(tmp_path / "label")]}
+
+
+@pytest.mark.parametrize("sampler", [RandomCrops, ForegroundCrops])
+def test_a_label_turns_with_its_image(pair, sampler):
+    more = {"margin": 5} if sampler is RandomCrops else {"foreground": 0.5}
+    crops = sampler(pair, {"y": 12, "x": 12}, length=200, augment=Dihedral("y", "x"), **more)
+    specs = {name: damacy.ArraySpec(dtype="u16", pad="reflect") for name in pair}
+    turns = set()
+    for batch in Loader(crops, damacy.Config(batch_size=8, device="cpu", arrays=specs)):
+        with batch as b:
+            assert np.array_equal(b["image"].numpy()[:, 0] > 500, b["label"].numpy() == 1)
+            turns |= set(map(turn_of, b.samples))
+    assert len(turns) == 8
