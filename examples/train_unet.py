@@ -63,8 +63,11 @@ def loader_of(sampler: Sampler, batch: int) -> Loader:
         "image": damacy.ArraySpec(scale=1 / 250, offset=-2, pad="reflect", order=one_channel),
         "label": damacy.ArraySpec(pad="reflect", order=one_channel),
     }
-    memory = {"host_buffer_bytes": 64 << 20, "device_buffer_bytes": 64 << 20}
-    return Loader(sampler, damacy.Config(batch_size=batch, device=local_device(), arrays=specs, **memory))
+    memory = 64 << 20
+    config = damacy.Config(
+        batch_size=batch, device=local_device(), arrays=specs, host_buffer_bytes=memory, device_buffer_bytes=memory
+    )
+    return Loader(sampler, config)
 
 
 def overlap(net: UNet, batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> float:
