@@ -80,6 +80,11 @@ def test_a_group_where_an_array_is_wanted_names_the_arrays_inside(store):
         damacy.open(group)
     with pytest.raises(ValueError, match=text):
         damacy.Sample({"image": (group, [(0, 1)])})
+    with pytest.raises(damacy.InvalidArgument, match=text):
+        damacy.Sample(group, [(0, 1)])
+    for arrays in (group, [group]):
+        with pytest.raises(damacy.InvalidArgument, match=text):
+            damacy.samplers.RandomCrops(arrays, (1,), length=1)
 
 
 def test_a_group_can_be_pickled(store):

@@ -49,23 +49,29 @@ def spans(low, high):
 
 
 @settings(deadline=None)
-@given(st.data(), st.integers(1, 12), st.lists(spans(-5, 7), min_size=1, max_size=3), st.integers(1, 4))
-def test_each_time_with_all_offsets_is_one_sample(era5, data, size, offsets, stride):
+@given(
+    st.data(), st.integers(1, 12), st.lists(spans(-5, 7), min_size=1, max_size=3), st.integers(1, 4), st.integers(1, 3)
+)
+def test_each_time_with_all_offsets_is_one_sample(era5, data, size, offsets, stride, step):
     within = data.draw(st.none() | spans(0, size - 1))
     low, high = within or (0, size)
     arrays = {f"n{k}": (f"{era5}/of{size}", pair) for k, pair in enumerate(offsets)}
-    every = [t for t in range(size) if all(low <= t + k < high for first, stop in offsets for k in range(first, stop))]
+    steps = [[k * step for k in range(first, stop)] for first, stop in offsets]
+    every = [t for t in range(size) if all(low <= t + k < high for of_name in steps for k in of_name)]
     seed = data.draw(st.none() | st.integers())
     if not every:
         with pytest.raises(ValueError, match="^no window of offsets "):
-            Windows(arrays, stride=stride, within=within, seed=seed)
+            Windows(arrays, stride=stride, step=step, within=within, seed=seed)
         return
-    windows = Windows(arrays, stride=stride, within=within, seed=seed)
-    found = times(windows, "n0", offsets[0][0])
+    windows = Windows(arrays, stride=stride, step=step, within=within, seed=seed)
+    found = times(windows, "n0", steps[0][0])
     assert (sorted(found) if seed is not None else found) == every[::stride]
     for sample, t in zip(windows.samples(0, 0, len(windows)), found):
-        for k, (first, stop) in enumerate(offsets):
-            assert sample.arrays[f"n{k}"] == ((f"{era5}/of{size}", ((t + first, t + stop),)),)
+        for k, of_name in enumerate(steps):
+            ((uri, (axis,)),) = sample.arrays[f"n{k}"]
+            indices = list(axis if isinstance(axis, range) else range(*axis))
+            assert (uri, indices) == (f"{era5}/of{size}", [t + offset for offset in of_name])
+            assert isinstance(axis, range) == (step > 1 and len(of_name) > 1)
 
 
 def test_samples_are_those_of_one_at_a_time(era5):
@@ -171,6 +177,20 @@ def test_times_are_the_coordinates_of_t(tmp_path):
     alone = Windows({"x": (f"{uri}/v", (0, 1))}, dim="x")
     with pytest.raises(damacy.NotFound):
         alone.times(alone.samples(0, 0, 1))
+
+
+def test_windows_in_steps_have_their_times_and_elements(era5):
+    windows = Windows({"x": (f"{era5}/t2m", (-2, 1)), "y": (f"{era5}/t2m", (1, 2))}, step=6, seed=2)
+    elements = zarr.open_array(f"{era5}/t2m")[:]
+    seen = []
+    for batch in Loader(windows, damacy.Config(batch_size=4, device="cpu"), tail="short"):
+        with batch as b:
+            for row, sample in enumerate(b.samples):
+                t = sample.arrays["y"][0][1][0][0] - 6
+                assert np.array_equal(b["x"].numpy()[row], elements[t - 12 : t + 1 : 6])
+                assert np.array_equal(b["y"].numpy()[row], elements[t + 6 : t + 7])
+                seen.append(t)
+    assert sorted(seen) == list(range(12, STEPS - 6))
 
 
 def test_sides_of_a_split_have_no_step_in_common(era5):

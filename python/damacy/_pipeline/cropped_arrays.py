@@ -183,7 +183,9 @@ def _is_named(arrays: Any) -> bool:
         return False
     if isinstance(arrays, Mapping):
         return any(is_source(value) or not all(map(_is_number, value)) for value in arrays.values())
-    return isinstance(arrays, (list, tuple)) and len(arrays) > 0 and isinstance(arrays[0], Mapping)
+    if not isinstance(arrays, (list, tuple)) or len(arrays) == 0 or not isinstance(arrays[0], Mapping):
+        return False
+    return opened(arrays[0]) is None  # a group is a mapping, too, and is refused as one
 
 
 def _is_number(value: Any) -> bool:

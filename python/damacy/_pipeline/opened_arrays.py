@@ -33,6 +33,16 @@ def opened(value: Any) -> Opened | None:
     return None
 
 
+def group_uri(value: Any) -> Any:
+    """The uri of an opened group; other values as they are."""
+    is_group = any(kind.__name__ == "Group" and _of_damacy(kind) for kind in type(value).__mro__)
+    return value.uri if is_group else value
+
+
+def _of_damacy(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "damacy"
+
+
 def _is_group(uri: str) -> Exception:
     """The error of an array that is a group, which lists the arrays inside."""
     from damacy import _native

@@ -123,6 +123,7 @@ class Sample:
     ) -> None:
         if isinstance(uri, Mapping):
             if aabb is not None:
+                opened(uri)  # a group is a mapping, too, and is refused as one
                 raise TypeError("a sample of several arrays takes one mapping from name to (uri, box), and no aabb")
             _named = _named_parts(uri)
             uri, aabb = _named[0][2][0]

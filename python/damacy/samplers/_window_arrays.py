@@ -6,16 +6,20 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 from damacy._core.integers import as_int
 from damacy._pipeline.array_spec import check_name
 from damacy._pipeline.cropped_arrays import Extents, looked_at, positive
-from damacy._pipeline.sample import Part, uri_text
+from damacy._pipeline.opened_arrays import group_uri
+from damacy._pipeline.sample import BoxAxis, Part, uri_text
 from damacy.typing import Source
 
+if TYPE_CHECKING:
+    from damacy import Group
+
 # An array; several, which are stacked; or a group and the names of its arrays, which are stacked.
-WindowSource = Source | Sequence[Source] | tuple[str | os.PathLike[str], Sequence[str]]
+WindowSource = Union[Source, Sequence[Source], "tuple[str | os.PathLike[str] | Group, Sequence[str]]"]
 Pairs = Iterable[tuple[int, int]]
 
 TIME = -1
@@ -38,18 +42,24 @@ class Name:
     is_stack: bool
     members: tuple[Member, ...]
     first: int
-    """The offset of its first time step."""
+    """The offset of its first time step, in elements."""
     stop: int
     """The end of its offsets."""
+    step: int
+    """From one of its time steps to the next."""
 
     def entries(self, times: Sequence[int], crops: list[list[tuple[int, int]]]) -> Iterator[Any]:
         """For each sample what it stores of this name; from its time, and for each cropped axis its interval."""
-        pairs = [(time + self.first, time + self.stop) for time in times]
+        pairs: list[tuple[int, int] | range]
+        if self.step == 1 or self.stop == self.first + 1:
+            pairs = [(time + self.first, time + self.stop) for time in times]
+        else:
+            pairs = [range(time + self.first, time + self.stop, self.step) for time in times]
         parts = [self._parts(member, pairs, crops) for member in self.members]
         return zip(itertools.repeat(self.name), itertools.repeat(self.is_stack), zip(*parts))
 
-    def _parts(self, member: Member, pairs: Pairs, crops: Sequence[Pairs]) -> Iterator[Part]:
-        columns: list[Iterable[tuple[int, int]]] = []
+    def _parts(self, member: Member, pairs: Iterable[BoxAxis], crops: Sequence[Pairs]) -> Iterator[Part]:
+        columns: list[Iterable[BoxAxis]] = []
         for axis in member.axes:
             if isinstance(axis, tuple):
                 columns.append(itertools.repeat(axis))
@@ -73,7 +83,7 @@ class WindowArrays:
     """The name of the time, if it has one."""
 
 
-def window_arrays(arrays: Any, dim: str | int, extents: Extents | None) -> WindowArrays:
+def window_arrays(arrays: Any, dim: str | int, extents: Extents | None, step: int = 1) -> WindowArrays:
     """`ValueError` or `TypeError` if they do not fit."""
     if not isinstance(arrays, Mapping):
         raise TypeError(f"arrays must be a mapping from name to (source, (first, stop)) (got {type(arrays).__name__})")
@@ -98,7 +108,7 @@ def window_arrays(arrays: Any, dim: str | int, extents: Extents | None) -> Windo
             one, other = (_extents(looks[each], dim, start, stop) for each in (uris[0], uri))
             if one != other:
                 raise ValueError(f"arrays[{name!r}]: part {k} has extents {other}, part 0 {one}")
-        names.append(Name(name, is_stack, members, start, stop))
+        names.append(Name(name, is_stack, members, start * step, (stop - 1) * step + 1, step))
     return WindowArrays(
         tuple(names),
         tuple(crop.values()),
@@ -118,7 +128,7 @@ def _given(name: Any, value: Any) -> tuple[list[str], bool, int, int]:
     if start >= stop:
         raise ValueError(f"arrays[{name!r}]: offsets must have first < stop (got {start} and {stop})")
     if isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], (list, tuple)):
-        group, variables = uri_text(source[0]).rstrip("/"), source[1]
+        group, variables = uri_text(group_uri(source[0])).rstrip("/"), source[1]
         uris, is_stack = [f"{group}/{variable}" for variable in variables], True
     elif isinstance(source, (list, tuple)):
         uris, is_stack = [uri_text(each) for each in source], True

@@ -15,6 +15,7 @@ from damacy._open.coordinates import values
 from damacy._open.opening import open_array
 from damacy._pipeline.cropped_arrays import Extents, positive
 from damacy._pipeline.sample import Sample, made_stacked_sample
+from damacy._pipeline.take import Take
 from damacy.samplers._sampler import PortionSampler
 from damacy.samplers._window_arrays import TIME, WindowArrays, WindowSource, window_arrays
 from damacy.samplers._within import Within
@@ -27,6 +28,7 @@ class Windows(PortionSampler):
       sample has the four steps up to t, and the one six steps later. A source is a uri, a list of uris, or a group and
       the names of its arrays: `("era5.zarr", ["t2m", "u10"])`. Lists and groups are stacked along a new first axis.
     * `dim`: the name or the number of the axis. All arrays have the same size on it.
+    * `step`: elements from one offset to the next: with `step=6` of an hourly array, offsets count six hours.
     * `stride`: each so many-th t is a sample, from the first one for which all offsets exist.
     * `within`: a pair of steps, or a side of a `split`, in which all steps of a window lie.
     * `extents`: of a random crop on other axes, as for `RandomCrops`. Without it these axes are whole.
@@ -42,6 +44,7 @@ class Windows(PortionSampler):
         *,
         dim: str | int = "time",
         stride: int = 1,
+        step: int = 1,
         within: tuple[int, int] | Within | None = None,
         extents: Extents | None = None,
         length: int | None = None,
@@ -51,7 +54,7 @@ class Windows(PortionSampler):
         self._shuffle = seed is not None
         self._stride = positive(stride, "stride")
         self._dim = dim
-        found = window_arrays(arrays, dim, extents)
+        found = window_arrays(arrays, dim, extents, positive(step, "step"))
         self._names, self._extents, self._purposes = found.names, found.extents, found.from_last[1:]
         self._dim_name = found.dim
         self._coordinate: npt.NDArray[Any] | None = None  # read by times
@@ -104,9 +107,9 @@ class Windows(PortionSampler):
         places = []
         for sample in samples:
             steps = sample.arrays[first.name][0][1][axis]
-            if not isinstance(steps, tuple):
+            if isinstance(steps, Take):
                 raise ValueError("times: the sample is not one of this sampler")
-            places.append(steps[0] - first.first)
+            places.append((steps.start if isinstance(steps, range) else steps[0]) - first.first)
         return self._coordinate[np.array(places, np.int64)]
 
     def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
