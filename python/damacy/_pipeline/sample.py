@@ -395,7 +395,7 @@ def _check_step(k: int, step: int) -> None:
 
 def _stepped(k: int, axis: range) -> BoxAxis:
     _check_step(k, axis.step)
-    if axis.step == 1 or len(axis) == 0:
+    if axis.step == 1 or not axis:
         return axis.start, axis.stop
     return axis
 

@@ -239,6 +239,7 @@ class ArrayAdmission {
     const Array& array = *opened_.back().array;
     check_type(array.metadata(), config_, wanted_.dtype);
     check_array_rank(array, part.aabb.size());
+    if (!wanted_.spec.axes.empty()) static_cast<void>(AxisNames(wanted_.spec, {}, array.rank()));  // as many as axes
     geometries_.push_back(plain ? nullptr : std::make_unique<PartGeometry>(wanted_, opened_.back(), part.aabb));
     PlannedPart planned{opened_.back().array, box_of(part.aabb)};
     if (plain) {
