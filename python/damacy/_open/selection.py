@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from damacy._core.errors import InvalidArgument, RankMismatch
 from damacy._core.integers import as_int, shown
+from damacy._pipeline.boxes import is_pair
 
 Stretch = tuple[int, int, int]  # start, step, count
 
@@ -83,7 +84,7 @@ def _axis(k: int, axis: Any, size: int) -> list[Stretch]:
         return _inside(k, axis.start, axis.step, len(axis), size)
     if (indices := getattr(axis, "indices", None)) is not None:  # damacy.Take
         return [piece for index in indices for piece in _inside(k, index, 1, 1, size)]
-    if _is_pair(axis):
+    if is_pair(axis):
         start, stop = (as_int(bound, f"aabb axis {k}: {name}") for bound, name in zip(axis, ("start", "stop")))
         if stop < start:
             raise InvalidArgument(f"aabb axis {k}: stop {shown(stop)} is below start {shown(start)}", reason="aabb")
@@ -93,12 +94,6 @@ def _axis(k: int, axis: Any, size: int) -> list[Stretch]:
 
 def _kind(axis: Any) -> str:
     return type(axis).__name__
-
-
-def _is_pair(axis: Any) -> bool:
-    if getattr(axis, "shape", None) == (2,) and hasattr(axis, "tolist"):
-        return True
-    return isinstance(axis, (tuple, list)) and len(axis) == 2
 
 
 def _step(k: int, given: Any) -> int:

@@ -119,9 +119,7 @@ class ArraySpec:
         values += [("missing", self.missing)]
         values += [("pad", value) for _, value in self._pads() if not isinstance(value, str)]
         for name, value in values:
-            if value is not None and not (
-                value == int(value) and low <= value < 1 << bits if _finite(value) else False
-            ):
+            if value is not None and not (_is_integral(value) and low <= value < 1 << bits):
                 known = dtype.name.lower()
                 raise ValueError(f"{name} must be integers in the range of {known} (got {value})")
 
@@ -202,8 +200,8 @@ def _number(value: Any, name: str) -> int | float:
     raise TypeError(f"{name} must be a number (got {type(value).__name__})")
 
 
-def _finite(value: int | float) -> bool:
-    return isinstance(value, int) or math.isfinite(value)
+def _is_integral(value: int | float) -> bool:
+    return isinstance(value, int) or value.is_integer()
 
 
 def _clip(clip: Any) -> tuple[int | float | None, int | float | None] | None:
@@ -236,7 +234,9 @@ def _pad(pad: Any) -> Any:
         return None
     if isinstance(pad, Mapping):
         return tuple((axis_key(axis, "pad"), _border(border)) for axis, border in pad.items())
-    if isinstance(pad, tuple) and all(isinstance(entry, tuple) for entry in pad):  # as it is stored
+    if isinstance(pad, tuple) and all(
+        isinstance(entry, tuple) for entry in pad
+    ):  # the stored form, of dataclasses.replace
         return tuple((axis_key(axis, "pad"), _border(border)) for axis, border in pad)
     return _border(pad)
 

@@ -1,20 +1,19 @@
-"""`Sample`: boxes in one or several arrays. Knows the forms of a box; `push` checks that the arrays exist and contain
+"""`Sample`: boxes in one or several arrays, and how they are turned. `push` checks that the arrays exist and contain
 them."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-import operator
 import os
 from collections.abc import Iterable, Mapping
-from types import EllipsisType, MappingProxyType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
 from damacy._core.integers import as_int
 from damacy._pipeline.array_spec import axis_keys, channel_numbers, check_name
+from damacy._pipeline.boxes import BoxAxis, box_of, closed
 from damacy._pipeline.opened_arrays import opened
-from damacy._pipeline.take import Take
 
 if TYPE_CHECKING:
     from damacy.typing import ArrayBoxes, Axis, Box, Source
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     Numbers = float | Iterable[float] | Mapping[str, float | Iterable[float]] | None
 
 MAX_ARRAYS, MAX_PARTS = 64, 4096
-
-BoxAxis = tuple[int, int] | range | Take
-"""An axis of a box: (start, stop), a range with a step above 1, or single indices."""
 
 Part = tuple[str, tuple[BoxAxis, ...]]
 """A uri and a box."""
@@ -241,9 +237,7 @@ def made_sample(uri: str, aabb: tuple[BoxAxis, ...], row_key: tuple[int, int]) -
 def made_named_sample(named: Iterable[tuple[str, Part]], row_key: tuple[int, int]) -> Sample:
     """The same of several arrays, of one box each."""
     arrays = tuple((name, False, (part,)) for name, part in named)
-    sample = made_sample(*arrays[0][2][0], row_key)
-    object.__setattr__(sample, "_named", arrays)
-    return sample
+    return made_stacked_sample(arrays, row_key)
 
 
 def made_stacked_sample(arrays: tuple[tuple[str, bool, tuple[Part, ...]], ...], row_key: tuple[int, int]) -> Sample:
@@ -254,7 +248,7 @@ def made_stacked_sample(arrays: tuple[tuple[str, bool, tuple[Part, ...]], ...], 
 
 
 def with_turns(sample: Sample, turns: Turns | None) -> Sample:
-    """The sample, which nobody else holds yet, with these turns."""
+    """Sets the turns of a sample that was just made, and returns it."""
     object.__setattr__(sample, "_turns", turns)
     return sample
 
@@ -271,8 +265,8 @@ def with_row_key(sample: Any, row_key: tuple[int, int]) -> Any:
 def _part(uri: Any, aabb: Any, *, steps: bool = False) -> Part:
     array = None if isinstance(uri, str) else opened(uri)  # a sampler makes many samples of one uri
     if array is None:
-        return uri_text(uri), _box(aabb, steps=steps)
-    return array.uri, _box(_closed(aabb, array.shape), steps=True)
+        return uri_text(uri), box_of(aabb, steps=steps)
+    return array.uri, box_of(closed(aabb, array.shape), steps=True)
 
 
 def _named_parts(arrays: Mapping[Any, Any]) -> tuple[tuple[str, bool, tuple[Part, ...]], ...]:
@@ -329,88 +323,3 @@ def _without_secrets(uri: str) -> str:
     from damacy import _native
 
     return str(_native.without_secrets(uri))
-
-
-def _box(aabb: Iterable[Any], *, steps: bool = False) -> tuple[BoxAxis, ...]:
-    return tuple(_axis(k, axis, steps) for k, axis in enumerate(_axes(aabb)))
-
-
-def _axes(aabb: Iterable[Any]) -> Iterable[Any]:
-    if getattr(aabb, "ndim", None) == 2 and hasattr(aabb, "tolist"):  # an array of NumPy or of another library
-        rows: list[Any] = aabb.tolist()
-        return rows
-    try:
-        return iter(aabb)
-    except TypeError:
-        one_axis = "; of one axis: [(start, stop)]" if isinstance(aabb, slice) else ""
-        raise TypeError(
-            f"aabb must be an iterable of slices or (start, stop) tuples (got {type(aabb).__name__}{one_axis})"
-        ) from None
-
-
-def _closed(aabb: Any, shape: tuple[int, ...]) -> list[Any]:
-    """The axes of a box of an array of that shape, with omitted starts, stops and axes filled in."""
-    axes = [aabb] if isinstance(aabb, (slice, EllipsisType)) else list(_axes(aabb))
-    dots = [k for k, axis in enumerate(axes) if axis is ...]
-    if len(dots) > 1:
-        raise ValueError("aabb has more than one '...'")
-    if len(axes) - len(dots) > len(shape):
-        return axes  # too many: push says so
-    at = dots[0] if dots else len(axes)
-    axes[at : at + 1] = [slice(None)] * (len(shape) - len(axes) + len(dots))
-    return [
-        slice(axis.start, size, axis.step) if isinstance(axis, slice) and axis.stop is None else axis
-        for axis, size in zip(axes, shape)
-    ]
-
-
-def _axis(k: int, axis: Any, steps: bool) -> BoxAxis:
-    if isinstance(axis, Take):
-        return axis
-    if isinstance(axis, range):
-        return _stepped(k, axis)
-    if isinstance(axis, slice):
-        if not _is_unit_step(axis.step):
-            if not steps:
-                raise ValueError(f"aabb axis {k}: slice step must be 1 or omitted (got step={axis.step})")
-            if axis.stop is not None:
-                start = as_int(0 if axis.start is None else axis.start, f"aabb axis {k}: start")
-                stop, step = as_int(axis.stop, f"aabb axis {k}: stop"), as_int(axis.step, f"aabb axis {k}: step")
-                _check_step(k, step)
-                return _stepped(k, range(start, stop, step))
-        if axis.stop is None:
-            raise ValueError(f"aabb axis {k}: slice stop is required (got {axis!r})")
-        start, stop = 0 if axis.start is None else axis.start, axis.stop
-    elif _is_pair(axis):
-        start, stop = axis
-    else:
-        raise TypeError(f"aabb axis {k}: expected slice or (start, stop) tuple; got {type(axis).__name__}")
-    return as_int(start, f"aabb axis {k}: start"), as_int(stop, f"aabb axis {k}: stop")
-
-
-def _check_step(k: int, step: int) -> None:
-    if step < 1:
-        raise ValueError(f"aabb axis {k}: slice step must be >= 1 (got step={step}): say flip=({k},)")
-
-
-def _stepped(k: int, axis: range) -> BoxAxis:
-    _check_step(k, axis.step)
-    if axis.step == 1 or not axis:
-        return axis.start, axis.stop
-    return axis
-
-
-def _is_pair(axis: Any) -> bool:
-    """A tuple or list of two, or a row of an integer array."""
-    if isinstance(axis, (tuple, list)):
-        return len(axis) == 2
-    return getattr(axis, "shape", None) == (2,) and hasattr(axis, "tolist")
-
-
-def _is_unit_step(step: Any) -> bool:
-    if step is None:
-        return True
-    try:
-        return not isinstance(step, bool) and operator.index(step) == 1
-    except TypeError:
-        return False

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Union
 
 from damacy._core.integers import as_int
 from damacy._pipeline.array_spec import check_name
+from damacy._pipeline.boxes import BoxAxis
 from damacy._pipeline.cropped_arrays import Extents, looked_at, positive
 from damacy._pipeline.opened_arrays import group_uri
-from damacy._pipeline.sample import BoxAxis, Part, uri_text
+from damacy._pipeline.sample import Part, uri_text
 from damacy.typing import Source
 
 if TYPE_CHECKING:
