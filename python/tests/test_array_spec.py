@@ -125,6 +125,13 @@ def test_turns_belong_to_the_content_of_a_sample():
         assert twin == turned and hash(twin) == hash(turned)
 
 
+def test_replace_changes_the_turns_that_are_given_and_keeps_the_others():
+    turned = Sample("a", BOX, flip="y", scale=2)
+    assert dataclasses.replace(turned, flip="x") == Sample("a", BOX, flip="x", scale=2)
+    assert dataclasses.replace(turned, flip=(), offset=1) == Sample("a", BOX, scale=2, offset=1)
+    assert dataclasses.replace(turned, flip=(), scale={}) == Sample("a", BOX)
+
+
 @pytest.mark.parametrize(
     ("turns", "kind", "text"),
     [

@@ -109,7 +109,7 @@ class Sample:
         uri: Any,
         aabb: Any = None,
         *,
-        flip: Any = (),
+        flip: Any = None,
         transpose: Any = None,
         scale: Any = None,
         offset: Any = None,
@@ -133,7 +133,7 @@ class Sample:
         object.__setattr__(self, "aabb", aabb)
         object.__setattr__(self, "row_key", None if row_key is None else _pair_of_ints(row_key))
         object.__setattr__(self, "_named", _named)
-        object.__setattr__(self, "_turns", _turns or _turns_of(flip, transpose, scale, offset))
+        object.__setattr__(self, "_turns", _turns_of(flip, transpose, scale, offset, _turns))
 
     @property
     def flip(self) -> tuple[str | int, ...]:
@@ -196,20 +196,20 @@ _Numbers = tuple[tuple[str, float | tuple[float, ...]], ...]
 Turns = tuple[tuple[str | int, ...], tuple[str | int, ...], _Numbers, _Numbers]
 
 
-def _turns_of(flip: Any, transpose: Any, scale: Any, offset: Any) -> Turns | None:
+def _turns_of(flip: Any, transpose: Any, scale: Any, offset: Any, before: Turns | None) -> Turns | None:
+    """What is None is as before."""
+    kept = before or ((), (), (), ())
     turns = (
-        axis_keys(flip, "flip"),
-        () if transpose is None else axis_keys(transpose, "transpose"),
-        _numbers_by_name(scale, "scale"),
-        _numbers_by_name(offset, "offset"),
+        kept[0] if flip is None else axis_keys(flip, "flip"),
+        kept[1] if transpose is None else axis_keys(transpose, "transpose"),
+        kept[2] if scale is None else _numbers_by_name(scale, "scale"),
+        kept[3] if offset is None else _numbers_by_name(offset, "offset"),
     )
     return turns if any(turns) else None
 
 
 def _numbers_by_name(numbers: Any, name: str) -> _Numbers:
     """For each array; the name "" stands for all."""
-    if numbers is None:
-        return ()
     if not isinstance(numbers, Mapping):
         return (("", channel_numbers(numbers, name)),)
     for array in numbers:
