@@ -180,3 +180,74 @@ def test_a_damaged_chunk_is_the_error_of_a_pipeline(tmp_path):
 def test_indices_of_several_axes_are_limited():
     wanted = selection([range(0, 9, 2), (1, 1)], (9, 9))
     assert (wanted.stretches, wanted.shape) == ([[(0, 2, 5)], [(1, 1, 0)]], (5, 0))
+
+
+# -- rows of a spec ----------------------------------------------------------------------------------------------------
+
+
+def test_a_row_drops_the_axes_of_integers_also_under_an_order(stored):
+    array, data = stored
+    spec = damacy.ArraySpec(dtype="u16", axes=["z", "y", "x"], order=["x", None, "z", "y"], pad="edge")
+    found = array.read((slice(None, None, 2), -1, slice(-2, None)), spec=spec)
+    np.testing.assert_array_equal(found, data[::2, -1, -2:].T[:, None])
+    plain = damacy.ArraySpec(scale=2, offset=1)
+    assert array.read((1, 2, 3), spec=plain) == 2 * np.float32(data[1, 2, 3]) + 1
+    left_out = damacy.ArraySpec(dtype="u16", order=[2, 1])
+    np.testing.assert_array_equal(array.read((3, ...), spec=left_out), data[3].T)
+
+
+def test_pairs_of_a_row_may_lie_beyond_the_array(stored):
+    array, data = stored
+    found = array.read([(-2, 9), (0, 5), damacy.Take([-1, 7])], spec=damacy.ArraySpec(pad="reflect"))
+    np.testing.assert_array_equal(found, np.pad(data, [(2, 2), (0, 0), (1, 2)], "reflect")[..., [0, 8]])
+    assert found.dtype == "f4" and found.flags.writeable
+
+
+def test_rows_have_the_errors_of_a_pipeline_without_the_place_of_a_sample(stored):
+    array, _ = stored
+    with pytest.raises(damacy.InvalidArgument, match=r"ArraySpec\(pad=…\) lets boxes cross the border") as caught:
+        array.read([(-1, 3), (0, 5), (0, 6)], spec=damacy.ArraySpec())
+    assert (caught.value.sample_index, caught.value.uri) == (None, array.uri)
+    assert "sample" not in str(caught.value)
+    with pytest.raises(damacy.InvalidArgument, match="no array has an axis 'q'|'q'"):
+        array.read(spec=damacy.ArraySpec(axes=["z", "y", "x"], pad={"q": "edge"}))
+    with pytest.raises(TypeError, match=r"spec must be a damacy.ArraySpec \(got dict\)"):
+        array.read(spec={})
+    with pytest.raises(TypeError, match=r"a box of a row has no new axes: say ArraySpec\(order=...\)"):
+        array.read((None, 0), spec=damacy.ArraySpec())
+    with pytest.raises(IndexError, match="index 7 is out of bounds for axis 0 with size 7"):
+        array.read(7, spec=damacy.ArraySpec())
+    with pytest.raises(damacy.RankMismatch, match="the index has 4 axes, the array has 3"):
+        array.read((0, 0, 0, 0), spec=damacy.ArraySpec())
+    with pytest.raises(damacy.InvalidArgument, match="slice step must be >= 1"):
+        array.read(slice(None, None, -1), spec=damacy.ArraySpec())
+    with pytest.raises(damacy.InvalidArgument, match="channels"):
+        array.read((0,), spec=damacy.ArraySpec(channels=[0, 1], channel_axis=0))
+
+
+def test_a_damaged_chunk_fails_a_row_as_it_fails_a_batch(tmp_path):
+    array = zarr.create_array(tmp_path / "a", shape=(4,), dtype="u2", chunks=(2,))
+    array[:] = 1
+    (tmp_path / "a" / "c" / "1").write_bytes(b"no zstd")
+    opened = damacy.open_array(tmp_path / "a")
+    with pytest.raises(damacy.DecodeError) as caught:
+        opened.read(spec=damacy.ArraySpec())
+    assert (caught.value.chunk, caught.value.sample_index, caught.value.lost) == ((1,), None, ())
+    np.testing.assert_array_equal(opened.read([(0, 2)], spec=damacy.ArraySpec()), [1, 1])
+
+
+def test_a_level_takes_names_and_channel_axis_of_its_image(tmp_path):
+    group = zarr.open_group(tmp_path / "i", mode="w", zarr_format=2)
+    data = np.arange(24, dtype="u2").reshape(2, 3, 4)
+    for path in "01":
+        group.create_array(path, data=data)
+    axes = [{"name": "k", "type": "channel"}, {"name": "y", "type": "space"}, {"name": "x", "type": "space"}]
+    datasets = [{"path": p, "coordinateTransformations": [{"type": "scale", "scale": [1, 1, 1]}]} for p in "01"]
+    group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": datasets}]
+    image = damacy.open_image(tmp_path / "i")
+    spec = damacy.ArraySpec(scale=[1, 10], pad={"x": 7}, order=["x", "k", "y"], channels=[1, 0])
+    wanted = np.pad(data[::-1] * np.float32([1, 10])[:, None, None], [(0, 0), (0, 0), (1, 0)], constant_values=7)
+    for array in (image, image.level(0), image.level("1")):
+        np.testing.assert_array_equal(array.read([(0, 2), (0, 3), (-1, 4)], spec=spec), wanted.transpose(2, 0, 1))
+    with pytest.raises(damacy.InvalidArgument):  # the uri of the level says no names
+        damacy.open_array(image.level(1).uri).read(spec=spec)

@@ -42,3 +42,19 @@ def test_finish_case(number, engine, tmp_path, monkeypatch):
                     rows += list(as_bits(array.numpy(), case.output).copy())
                     array.numpy().reshape(-1).view(np.uint8)[...] = next(poisons)
     assert_rows([rows], case.wanted * 2, f"case {number}: {case}")
+
+
+def test_an_opened_array_gives_the_rows_of_a_pipeline(number, tmp_path):
+    case = FinishCase(number, tmp_path)
+    if case.stack:
+        pytest.skip("a stack is no array")
+    array = damacy.open_array(case.uri)
+    for sample, wanted in zip(case.samples, case.wanted):
+        box = sample.arrays["a"][0][1] if case.named else sample.aabb
+        found = array.read(box, spec=case.spec)
+        if not sample.flip and sample.transpose is None and sample.scale is None:
+            assert_rows([[as_bits(found, case.output)]], [wanted], f"case {number}: {case}")
+        with damacy.Pipeline(damacy.Config(batch_size=1, device="cpu", arrays=case.spec)) as pipeline:
+            pipeline.push([damacy.Sample(case.uri, box)])
+            row = as_bits(pipeline.pop().numpy(), case.output)[0]
+        assert_rows([[as_bits(found, case.output)]], [row], f"case {number}: {case}")

@@ -12,8 +12,10 @@ from damacy._core.errors import DamacyError, DecodeError
 from damacy._core.integers import as_int
 from damacy._open.describe import text_of
 from damacy._open.html import html_of_array
+from damacy._open.rows import row
 from damacy._open.selection import selection
 from damacy._open.world import Place, around, edges, finite, first_voxel
+from damacy._pipeline.array_spec import ArraySpec
 from damacy._pipeline.info import ArrayInfo
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ class Array(ArrayInfo):
 
     units: str | tuple[str | None, ...] | None = None
     _transformation: Transformation = dataclasses.field(default=Transformation(), repr=False)
+    # Of a level: the names of the image's axes, if all have one, and the channel axis.
+    _axes_of_image: tuple[tuple[str, ...], Axis | None] | None = dataclasses.field(default=None, repr=False)
 
     def _transformed(self) -> Transformation:
         if self._transformation.problem is not None:
@@ -83,15 +87,21 @@ class Array(ArrayInfo):
 
     # -- elements
 
-    def read(self, box: Any = None) -> numpy.ndarray[Any, Any]:
+    def read(self, box: Any = None, *, spec: ArraySpec | None = None) -> numpy.ndarray[Any, Any]:
         """The stored elements of a box in the stored type; without a box, all of them.
 
         An axis of a box is a `(start, stop)` pair, a `range`, a `Take`, a `slice` or an integer. Integers and slices
         follow NumPy: negative numbers count from the end, and an integer drops its axis.
+
+        With a `spec` it is the row that a `Pipeline` on the host makes with `Config(arrays=spec)`: of type f32, unless
+        the spec has a `dtype`. Pairs, ranges and `Take` may then lie beyond the array on axes with a `pad`.
         """
         import numpy
 
         from damacy import _native
+
+        if spec is not None:
+            return row(self, box, self._named(spec))
 
         try:
             wanted = selection(box, self.shape)
@@ -117,6 +127,16 @@ class Array(ArrayInfo):
 
     def __array__(self, *arguments: Any, **options: Any) -> NoReturn:
         raise TypeError("a damacy.Array holds no elements: say .read()")
+
+    def _named(self, spec: Any) -> ArraySpec:
+        """The spec; for a level of an image with the names of the image's axes, which the level's uri does not give."""
+        if not isinstance(spec, ArraySpec):
+            raise TypeError(f"spec must be a damacy.ArraySpec (got {type(spec).__name__})")
+        if self._axes_of_image is None or spec.axes is not None:
+            return spec
+        names, channel_axis = self._axes_of_image
+        channel_axis = channel_axis if spec.channel_axis is None else spec.channel_axis
+        return dataclasses.replace(spec, axes=names, channel_axis=channel_axis)
 
     def _numpy_dtype(self) -> numpy.dtype[Any]:
         import numpy

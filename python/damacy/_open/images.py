@@ -217,7 +217,7 @@ class Image(Array):
     def _described(self, path: str) -> Array:
         array = self._array(path)
         fields = described_fields(self._multiscale, array, path, None if path == self.levels[0] else self.shape)
-        return dataclasses.replace(array, **fields)
+        return dataclasses.replace(array, **fields, _axes_of_image=axes_of_image(self._multiscale, array))
 
     def _array(self, path: str) -> Array:
         assert self._open is not None
@@ -233,6 +233,7 @@ class Image(Array):
         fields = {f.name: getattr(array, f.name) for f in dataclasses.fields(Array)}
         fields |= described_fields(multiscale, array, path, None)
         fields["levels"] = tuple(level.path for level in multiscale.levels)
+        fields["_axes_of_image"] = axes_of_image(multiscale, array)
         return Image(**fields, **{name: getattr(self, name) for name in _OF_GROUP}, _index=index)
 
 
@@ -254,6 +255,15 @@ def described_fields(
         "units": tuple(axis.unit for axis in multiscale.axes),
         "_transformation": transformation,
     }
+
+
+def axes_of_image(multiscale: Multiscale, array: Array) -> tuple[tuple[str, ...], int | None] | None:
+    """`Array._axes_of_image` of a level; None if an axis has no name, or shares it."""
+    names = tuple(axis.name for axis in multiscale.axes if axis.name)
+    if len(names) != array.ndim or len(set(names)) != len(multiscale.axes):
+        return None
+    channels = [k for k, axis in enumerate(multiscale.axes) if axis.type == "channel"]
+    return names, channels[0] if channels else None
 
 
 def image_from(array: Array, native: Mapping[str, Any], opener: Callable[[str], Any]) -> Image:

@@ -31,17 +31,7 @@ def selection(box: Any, shape: tuple[int, ...]) -> Selection:
     >>> selection([(1, 4), range(0, 3, 2)], (5, 3)).shape
     (3, 2)
     """
-    axes = _axes(box)
-    used = sum(axis is not None and axis is not ... for axis in axes)
-    if used > len(shape):
-        raise RankMismatch(
-            f"the index has {used} axes, the array has {len(shape)}: its shape is {shape}", reason="rank"
-        )
-    dots = [k for k, axis in enumerate(axes) if axis is ...]
-    if len(dots) > 1:
-        raise IndexError("the index has more than one '...'")
-    at = dots[0] if dots else len(axes)
-    axes[at : at + 1] = [slice(None)] * (len(shape) - used)
+    axes = _all_axes(box, shape)
     stretches: list[list[Stretch]] = []
     extents: list[int] = []
     result: list[int] = []
@@ -53,9 +43,48 @@ def selection(box: Any, shape: tuple[int, ...]) -> Selection:
         found = _axis(k, axis, shape[k])
         stretches.append(found)
         extents.append(sum(count for _, _, count in found))
-        if not _is_integer(axis):
+        if not is_index(axis):
             result.append(extents[-1])
     return Selection(stretches, tuple(extents), tuple(result))
+
+
+def row_box(box: Any, shape: tuple[int, ...]) -> list[Any]:
+    """The axes of a box for a `Sample`, or integers, which are not negative. Slices become ranges in the array.
+
+    >>> row_box((slice(None, None, 2), -1), (5, 3))
+    [range(0, 5, 2), 2]
+    """
+    axes = _all_axes(box, shape)
+    if None in axes:
+        raise TypeError("a box of a row has no new axes: say ArraySpec(order=...)")
+    return [_row_axis(k, axis, size) for k, (axis, size) in enumerate(zip(axes, shape))]
+
+
+def _row_axis(k: int, axis: Any, size: int) -> Any:
+    if is_index(axis):
+        return _index(k, operator.index(axis), size)
+    if isinstance(axis, slice):
+        _step(k, axis.step)
+        return range(*axis.indices(size))
+    if isinstance(axis, range):
+        _step(k, axis.step)
+    return axis
+
+
+def _all_axes(box: Any, shape: tuple[int, ...]) -> list[Any]:
+    """One item for each axis of the array; `...` and what is left out at the end are whole. None is a new axis."""
+    axes = _axes(box)
+    used = sum(axis is not None and axis is not ... for axis in axes)
+    if used > len(shape):
+        raise RankMismatch(
+            f"the index has {used} axes, the array has {len(shape)}: its shape is {shape}", reason="rank"
+        )
+    dots = [k for k, axis in enumerate(axes) if axis is ...]
+    if len(dots) > 1:
+        raise IndexError("the index has more than one '...'")
+    at = dots[0] if dots else len(axes)
+    axes[at : at + 1] = [slice(None)] * (len(shape) - used)
+    return axes
 
 
 def _axes(box: Any) -> list[Any]:
@@ -68,12 +97,13 @@ def _axes(box: Any) -> list[Any]:
     return [box]
 
 
-def _is_integer(axis: Any) -> bool:
+def is_index(axis: Any) -> bool:
+    """Whether an axis of a box is an integer, which drops the axis."""
     return not isinstance(axis, bool) and hasattr(type(axis), "__index__") and not getattr(axis, "shape", ())
 
 
 def _axis(k: int, axis: Any, size: int) -> list[Stretch]:
-    if _is_integer(axis):
+    if is_index(axis):
         return [(_index(k, operator.index(axis), size), 1, 1)]
     if isinstance(axis, slice):
         step = _step(k, axis.step)
