@@ -146,6 +146,13 @@ std::vector<std::string> group_members(const std::string& uri) {
   return call_without_gil(uri, [uri] { return members_of_group(uri); });
 }
 
+void refuse_group_at(const std::string& uri) {
+  call_without_gil(uri, [uri] {
+    refuse_group(uri);
+    return true;
+  });
+}
+
 // The arrays that this process reads by `Array.read`.
 struct OpenedArrays {
   Catalog catalog{CatalogLimits{}};
@@ -221,6 +228,7 @@ void bind_opening(nb::module_& m) {
   m.def("open_array", &open_array, nb::arg("uri"));
   m.def("open_node", &open_node, nb::arg("uri"));
   m.def("group_members", &group_members, nb::arg("uri"));
+  m.def("refuse_group", &refuse_group_at, nb::arg("uri"));
   m.def("stored_bytes", &stored_bytes_of, nb::arg("uri"));
   m.def("read_array", &read_array, nb::arg("uri"), nb::arg("shape"), nb::arg("dtype"), nb::arg("stretches"),
         nb::arg("out"));

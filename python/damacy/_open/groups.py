@@ -24,6 +24,9 @@ class Group(Mapping[str, Any]):
 
     * `uri`, `zarr_format`.
     * `attrs`: its attributes, read-only.
+
+    Names come from the group's consolidated metadata if these name any, else from its directories. A node that was
+    written after they were is not listed, and can be opened by its name.
     """
 
     def __init__(
@@ -67,15 +70,17 @@ class Group(Mapping[str, Any]):
             raise KeyError(f"{name!r} is not a path below the group")
         try:
             return self._open(child_uri(self.uri, name))
-        except NotFound:
+        except NotFound as error:
+            if name in self._members():
+                raise KeyError(f"node {name!r} is listed in {self.uri} and cannot be opened: {error.message}") from None
             shown = ", ".join(map(repr, self._members()[:20])) or "none"
             raise KeyError(f"no node {name!r} in {self.uri}; there are {shown}") from None
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        if "/" not in name:
-            return name in self._members()
+        if "/" not in name and name in self._members():
+            return True
         try:
             self[name]
         except (KeyError, DamacyError):
@@ -125,7 +130,10 @@ class Group(Mapping[str, Any]):
         """The arrays directly in the group, coordinates among them."""
         found = {}
         for name in self:
-            node = self[name]
+            try:
+                node = self[name]
+            except KeyError:  # consolidated metadata list it, and it is gone
+                continue
             if isinstance(node, Array):
                 found[name] = node
         return found

@@ -94,14 +94,22 @@ void parse_image(const Value& attributes, std::optional<Value> ome, GroupMetadat
   parse_axes(*multiscales->begin(), group);
 }
 
+// A node that the map names. Names that are no path below the group are left out: nothing is opened by them.
+void add_consolidated(std::string_view path, bool is_array, GroupMetadata& group) {
+  if (!is_path_below(path)) return;
+  if (is_array) group.consolidated_arrays.emplace_back(path);
+  if (path.find('/') == std::string_view::npos) group.consolidated_members.emplace_back(path);
+}
+
 void parse_v3_consolidated(const Value& consolidated, GroupMetadata& group) {
   if (consolidated.at("kind").expect(Kind::string).text() != "inline")
     throw consolidated.error(Status::decode, "unknown kind", "metadata");
   if (consolidated.at("must_understand").expect(Kind::boolean).truth())
     throw consolidated.error(Status::decode, "must_understand is not false", "metadata");
-  for (const Value document : consolidated.at("metadata").expect(Kind::object))
-    if (document.at("node_type").expect(Kind::string).text() == "array")
-      group.consolidated_arrays.emplace_back(document.name());
+  for (const Value document : consolidated.at("metadata").expect(Kind::object)) {
+    const auto type = document.at("node_type").expect(Kind::string).text();
+    if (type == "array" || type == "group") add_consolidated(document.name(), type == "array", group);
+  }
 }
 
 void parse_v2_consolidated(std::string_view text, GroupMetadata& group) {
@@ -110,9 +118,10 @@ void parse_v2_consolidated(std::string_view text, GroupMetadata& group) {
   if (format.integer(0) != 1) throw format.error(Status::decode, "unknown format", "metadata");
   for (const Value document : parsed.root().at("metadata").expect(Kind::object)) {
     const auto name = document.name();
-    if (!name.ends_with("/.zarray")) continue;
+    const bool is_array = name.ends_with("/.zarray");
+    if (!is_array && !name.ends_with("/.zgroup")) continue;
     document.expect(Kind::object);
-    group.consolidated_arrays.emplace_back(name.substr(0, name.size() - std::string_view("/.zarray").size()));
+    add_consolidated(name.substr(0, name.rfind('/')), is_array, group);
   }
 }
 
@@ -123,6 +132,7 @@ void or_malformed(GroupMetadata& group, Parse parse) {
     parse();
   } catch (const Error&) {
     group.consolidated_arrays.clear();
+    group.consolidated_members.clear();
     group.consolidated_malformed = true;
   }
 }

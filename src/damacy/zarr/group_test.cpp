@@ -149,7 +149,16 @@ TEST(Consolidated, lists_arrays_at_any_depth) {
       R"({"kind":"inline","must_understand":false,"metadata":{"b":{"node_type":"group"},"b/a":{"node_type":"array"},
           "c":{"node_type":"array","attributes":{"x":NaN}}}})");
   EXPECT_EQ(group.consolidated_arrays, (std::vector<std::string>{"b/a", "c"}));
+  EXPECT_EQ(group.consolidated_members, (std::vector<std::string>{"b", "c"}));
   EXPECT_FALSE(consolidated3("null").consolidated_malformed);
+}
+
+TEST(Consolidated, names_outside_the_group_are_left_out) {
+  const auto group = parse_v2_group(R"({"zarr_format":2})", "",
+                                    R"({"zarr_consolidated_format":1,"metadata":{"../x/.zarray":{},"/y/.zarray":{},
+                                        "a//b/.zarray":{},"./.zgroup":{},".zgroup":{},"k/.zgroup":{}}})");
+  EXPECT_TRUE(group.consolidated_arrays.empty());
+  EXPECT_EQ(group.consolidated_members, (std::vector<std::string>{"k"}));
 }
 
 TEST(Consolidated, a_malformed_map_is_ignored) {

@@ -83,6 +83,7 @@ struct GroupMetadata {
   std::vector<std::optional<std::string>> axis_types;  // the same length: "space", "channel", "time", …
   bool names_images_inside = false;                    // plate, well or bioformats2raw.layout
   std::vector<std::string> consolidated_arrays;        // paths of arrays in consolidated metadata
+  std::vector<std::string> consolidated_members;       // arrays and groups directly below the group, in the same
   bool consolidated_malformed = false;
 };
 GroupMetadata parse_v3_group(std::string_view document);

@@ -50,7 +50,18 @@ NodeInfo node_info(const std::string& uri) {
 std::vector<std::string> members_of_group(const std::string& uri) {
   const auto store = store_of(uri);
   try {
-    return node_names(*store);
+    LargeDocuments large;
+    return member_names(uri, *store, large);
+  } catch (Error& e) {
+    throw e.at_uri(uri).at_store(store->name());
+  }
+}
+
+void refuse_group(const std::string& uri) {
+  const auto store = store_of(uri);
+  try {
+    LargeDocuments large;
+    throw group_error(uri, *store, large);
   } catch (Error& e) {
     throw e.at_uri(uri).at_store(store->name());
   }

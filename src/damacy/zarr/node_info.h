@@ -30,8 +30,12 @@ struct NodeInfo {
 [[nodiscard]] NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store);
 [[nodiscard]] NodeInfo node_info(const std::string& uri);
 
-// The arrays and groups directly below a group, in natural order ("2" before "10").
+// The arrays and groups directly below a group, in natural order ("2" before "10"). Consolidated metadata are believed
+// where they name any: nodes that are not in them are left out, and nodes in them may be gone.
 [[nodiscard]] std::vector<std::string> members_of_group(const std::string& uri);
+
+// Throws what array_info() throws for a group, which names the arrays inside, also for an image.
+[[noreturn]] void refuse_group(const std::string& uri);
 
 // The sum of the sizes of an array's stored objects. Lists directories and asks for the size of each object.
 [[nodiscard]] std::uint64_t stored_bytes(const Array& array);

@@ -138,12 +138,16 @@ void warn_of_malformed_map(const std::string& uri, const GroupMetadata& group) {
     log(LogLevel::warn, formatted("{}: consolidated metadata are malformed and ignored", uri));
 }
 
+// A v2 group's map is a separate document.
+void read_v2_map(const Source& source, const std::string& uri, const Node& node, GroupMetadata& group) {
+  if (const auto map = read_document(source, ".zmetadata", Limits::group_document_bytes))
+    warn_of_malformed_map(uri, group = parse_v2_group(node.document.characters, "", map->characters));
+}
+
 // From consolidated metadata where they are, else from a walk.
 std::vector<std::string> arrays_inside(const Source& source, const std::string& uri, const Node& node,
                                        GroupMetadata group) {
-  if (node.zarr_format == 2)
-    if (const auto map = read_document(source, ".zmetadata", Limits::group_document_bytes))
-      warn_of_malformed_map(uri, group = parse_v2_group(node.document.characters, "", map->characters));
+  if (node.zarr_format == 2) read_v2_map(source, uri, node, group);
   return group.consolidated_arrays.empty() ? walk_arrays(source.store) : std::move(group.consolidated_arrays);
 }
 
@@ -205,6 +209,32 @@ FoundArray find_array(const std::string& uri, Store& store, LargeDocuments& larg
   FoundArray level = find_level(source, uri, group);
   level.through = std::move(through);
   return level;
+}
+
+std::vector<std::string> member_names(const std::string& uri, Store& store, LargeDocuments& large) {
+  const Source source{store, large};
+  if (auto node = read_node(source, uri, ""); node && !node->is_array) {
+    if (node->zarr_format == 2)
+      read_v2_map(source, uri, *node, node->group);
+    else
+      warn_of_malformed_map(uri, node->group);
+    if (auto& names = node->group.consolidated_members; !names.empty()) {
+      std::ranges::sort(names, natural_less);
+      names.erase(std::ranges::unique(names).begin(), names.end());
+      return std::move(names);
+    }
+  }
+  return node_names(store);
+}
+
+Error group_error(const std::string& uri, Store& store, LargeDocuments& large) {
+  const Source source{store, large};
+  auto node = read_node(source, uri, "");
+  if (!node) return no_metadata_at_root(store);
+  if (node->is_array) return Error(Status::io, "the group has become an array: open it again", "changed");
+  std::vector<ReadDocument> through;
+  const GroupMetadata group = node->zarr_format == 3 ? std::move(node->group) : read_v2_group(source, *node, through);
+  return is_group(source, uri, *node, group);
 }
 
 ArrayMetadata parse_found(const FoundArray& found) {

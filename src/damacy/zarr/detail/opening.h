@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "damacy/core/error.h"
 #include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/metadata.h"
@@ -57,8 +58,12 @@ struct FoundNode {
 // Arrays below the root: from a walk, at most Limits::group_list_depth deep and Limits::group_list_entries wide.
 [[nodiscard]] std::vector<std::string> walk_arrays(Store& store);
 
-// Names of the arrays and groups directly below the root, in natural order.
+// Names of the arrays and groups directly below the root, in natural order, by their documents.
 [[nodiscard]] std::vector<std::string> node_names(Store& store);
+// The same of a group: from its consolidated metadata if they name any, else by documents.
+[[nodiscard]] std::vector<std::string> member_names(const std::string& uri, Store& store, LargeDocuments& large);
+// What find_array() throws for a group, also for one that is an image.
+[[nodiscard]] Error group_error(const std::string& uri, Store& store, LargeDocuments& large);
 // Of all objects below a path, except metadata documents.
 [[nodiscard]] std::uint64_t bytes_below(Store& store, const std::string& path);
 
