@@ -19,6 +19,7 @@ import zarr
 import damacy
 from damacy._cli import demo_data, demo_picture
 from damacy._cli.demo_data import DemoArray
+from damacy._open.opening import array_or_image
 
 _CHECKED = 48  # crops of each array that are compared element by element
 _SHOWN = 16  # crops of each array that are kept for the picture
@@ -105,7 +106,7 @@ def _prepare(array: DemoArray, progress: rich.progress.Progress) -> None:
 
 def draw_samples(array: DemoArray) -> list[damacy.Sample]:
     """Random boxes of the array; the same in every run."""
-    shape = damacy.open_array(array.path).shape
+    shape = array_or_image(array.path).shape
     random = np.random.default_rng(3)
     starts = random.integers(0, np.subtract(shape, array.crop) + 1, (array.crops, len(shape)))
     return [damacy.Sample(array.path, [(a, a + n) for a, n in zip(start, array.crop)]) for start in starts]

@@ -18,6 +18,7 @@ from typing import Any, cast
 import damacy
 from damacy._cli.plan import plan_reads
 from damacy._core import counter_rng
+from damacy._open.opening import array_or_image
 from damacy.samplers import RandomCrops
 
 _STAGES = ("plan", "io", "h2d", "decompress", "assemble", "pop_wait_io", "pop_wait_compute")
@@ -103,7 +104,7 @@ class Report:
 
 def setting(uri: str, crop: tuple[int, ...] | None, batch: int, seconds: float, threads: int, device: str) -> Setting:
     """Fills in defaults from the array at `uri`. Raises `ValueError` for a crop that does not fit."""
-    info = damacy.open_array(uri)
+    info = array_or_image(uri)
     if not info.supported:
         raise ValueError(info.why_not)
     crop = _default_crop(info.shape) if crop is None else crop

@@ -21,6 +21,7 @@ from damacy._cli.output import written_whole
 from damacy._cli.plan import BoxText, box_of
 from damacy._core.dtype import array_name
 from damacy._core.integers import shown
+from damacy._open.opening import array_or_image
 
 _SLAB_BYTES = 64 << 20  # size of one slab, about
 _JSON_ELEMENTS = 1 << 16
@@ -58,7 +59,7 @@ def command(
     """
     asked = box_of(uri, box, as_json)
     chosen = format or ("npy" if output is not None and output.suffix == ".npy" else "raw")
-    name = dtype or damacy.open_array(uri).dtype
+    name = dtype or array_or_image(uri).dtype
     try:
         element = damacy.Dtype.coerce(name)
     except ValueError as error:
@@ -108,7 +109,7 @@ def _run(uri: str, box: Box, element: damacy.Dtype, chosen: Format, output: path
 
 def blocks(uri: str, box: Box, element: damacy.Dtype) -> Iterator[memoryview]:
     """Yields the bytes of a box in row-major order; each block is valid until the next one is taken."""
-    info = damacy.open_array(uri)
+    info = array_or_image(uri)
     for k, ((start, stop), size_of_axis) in enumerate(zip(box, info.shape)):
         if not 0 <= start <= stop <= size_of_axis:  # checked here because a box without elements is never pushed
             raise damacy.InvalidArgument(

@@ -14,6 +14,7 @@ import damacy
 from damacy._cli.box import Box, box_extents, box_text, parse_box
 from damacy._cli.console import AsJson, Uri, extents, fail, fields_table, out, print_json, refuse, size
 from damacy._core import log
+from damacy._open.opening import array_or_image
 
 _BOX_HELP = (
     "Slices as in NumPy, such as '0:64,:,-256:'; ':' is a whole axis. Put -- before a box that begins with a minus."
@@ -85,7 +86,7 @@ def plan_reads(uri: str, box: Box) -> Plan:
 def box_of(uri: str, text: str, as_json: bool) -> Box:
     """A box from the command line; exits if the array cannot be opened or the text is wrong."""
     try:
-        return parse_box(text, damacy.open_array(uri).shape)
+        return parse_box(text, array_or_image(uri).shape)
     except damacy.DamacyError as error:
         fail(error, as_json)
     except ValueError as error:

@@ -16,6 +16,7 @@ from damacy._cli.box import Box, box_extents, box_text, parse_box
 from damacy._cli.console import AsJson, Uri, errors, extents, fail, fail_to_write, print_json, refuse
 from damacy._cli.output import written_whole
 from damacy._cli.png import grey_png
+from damacy._open.opening import array_or_image
 
 if TYPE_CHECKING:
     import numpy
@@ -68,12 +69,12 @@ def command(
 
 
 def _choose(uri: str, box: str, size: int) -> tuple[str, Box]:
-    info = damacy.open_array(uri)
+    info = array_or_image(uri)
     if box:
         return uri, parse_box(box, info.shape)
     shown = uri
     for level in info.levels[1:]:
-        found = damacy.open_array(f"{uri.rstrip('/')}/{level}")
+        found = array_or_image(f"{uri.rstrip('/')}/{level}")
         if max(found.shape[-2:], default=1) < size:
             break
         info, shown = found, found.uri

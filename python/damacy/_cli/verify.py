@@ -24,6 +24,7 @@ from rich.progress import TaskID
 import damacy
 from damacy._cli.console import AsJson, Threads, Uri, errors, fail, out, plain, print_json, progress_bar, refuse, size
 from damacy._core import log
+from damacy._open.opening import array_or_image
 
 _SHOWN = 50  # bad chunks in the table; JSON has all
 _PLACES = 256  # chunks of one task, at most
@@ -104,7 +105,7 @@ def find_arrays(uri: str) -> list[str]:
     """
     root = pathlib.Path(urllib.parse.unquote(uri.removeprefix("file://")) if uri.startswith("file://") else uri)
     if not root.is_dir():
-        damacy.open_array(uri)  # raises the error
+        array_or_image(uri)  # raises the error
     return sorted(map(str, _walk(root)), key=_natural)
 
 
@@ -114,7 +115,7 @@ def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = la
 
     outcome = Outcome(uri)
     try:
-        info = damacy.open_array(uri)
+        info = array_or_image(uri)
         with log.drained():
             verifier = _native.Verifier(uri)
     except damacy.DamacyError as error:

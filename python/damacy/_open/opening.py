@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from damacy._core import log
 from damacy._core.errors import InvalidArgument
@@ -38,14 +38,28 @@ def _node_from(uri: str, native: Mapping[str, Any]) -> Array | Image | Group | P
 
 
 def open_array(uri: Source) -> Array:
-    """Open an array, or level 0 of an OME-NGFF image as an `Image`. Refuses other groups."""
+    """Open an array. Refuses groups, also those that are images; the error lists the arrays inside."""
+    found = array_or_image(uri)
+    if isinstance(found, Image):
+        _refuse_group(found._group_uri)
+    return found
+
+
+def array_or_image(uri: Source) -> Array:
+    """Open what a `Sample` takes: an array, or an `Image`, which stands for its level 0. Refuses other groups."""
     found = open(uri)
-    if isinstance(found, Array):
-        return found
+    if not isinstance(found, Array):
+        _refuse_group(found.uri)
+    return found
+
+
+def _refuse_group(uri: str) -> NoReturn:
+    """Raises the error that lists the arrays inside."""
     from damacy import _native
 
     with log.drained():
-        return array_from(_native.open_array(found.uri))  # raises the error that lists the arrays inside
+        _native.refuse_group(uri)
+    raise AssertionError(uri)
 
 
 def open_image(uri: Source) -> Image:
