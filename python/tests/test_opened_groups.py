@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -91,6 +92,140 @@ def test_a_group_can_be_pickled(store):
     twin = pickle.loads(pickle.dumps(damacy.open_group(store)))
     assert list(twin) == ["a2", "a10", "inner"]
     assert twin["inner/b"] == damacy.open_array(store / "inner" / "b")
+
+
+def pyramid(group, paths=("0", "1")):
+    axes = [{"name": name, "type": "space"} for name in "yx"]
+    datasets = []
+    for k, path in enumerate(paths):
+        group.create_array(path, data=np.zeros((4 >> k, 8 >> k), "u2"))
+        datasets.append({"path": path, "coordinateTransformations": [{"type": "scale", "scale": [1 << k] * 2}]})
+    group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": datasets}]
+
+
+@pytest.fixture
+def images(tmp_path):
+    root = zarr.open_group(tmp_path / "i", mode="w", zarr_format=2)
+    cells = root.create_group("cells")
+    pyramid(cells)
+    labels = cells.create_group("labels")
+    labels.attrs["labels"] = ["nuclei"]
+    pyramid(labels.create_group("nuclei"), ["0"])
+    root.create_array("plain", data=np.zeros(3, "f4"))
+    return tmp_path / "i"
+
+
+def test_levels_and_labels_are_nodes_of_the_tree(images):
+    group = damacy.open_group(images)
+    assert group.tree().splitlines()[1:] == [
+        "  cells  uint16 (y=4, x=8) chunks (4, 8), 2 levels",
+        "    0  uint16 (y=4, x=8) chunks (4, 8)",
+        "    1  uint16 (y=2, x=4) chunks (2, 4)",
+        "    labels/nuclei  uint16 (y=4, x=8) chunks (4, 8), 1 levels",
+        "      0  uint16 (y=4, x=8) chunks (4, 8)",
+        "  plain  float32 (3) chunks (3,)",
+    ]
+    paths = ["cells", "cells/0", "cells/1", "cells/labels/nuclei", "cells/labels/nuclei/0", "plain"]
+    assert [entry.path for entry in entries(group)[0]] == paths
+    assert all(f">{path}<" in group._repr_html_() for path in paths)
+    testing = pytest.importorskip("typer.testing")
+    from damacy._cli.commands import app
+
+    shown = testing.CliRunner().invoke(app, ["info", str(images)])
+    assert shown.stdout == group.tree() + "\n"
+    found = json.loads(testing.CliRunner().invoke(app, ["info", str(images), "--json"]).stdout)["nodes"]
+    assert list(found) == paths
+    assert (found["cells/1"]["kind"], found["cells/1"]["scale"]) == ("array", [2.0, 2.0])
+    assert found["cells/labels/nuclei"]["kind"] == "image"
+
+
+def test_a_level_or_label_that_cannot_be_opened_has_a_line_in_the_tree(images):
+    (images / "cells" / "1" / ".zarray").unlink()
+    (images / "cells" / "labels" / "nuclei" / ".zattrs").write_text("{")
+    lines = damacy.open_group(images).tree().splitlines()
+    assert any(line.startswith("    1  cannot be opened: no zarr metadata") for line in lines)
+    assert any(line.startswith("    labels/nuclei  cannot be opened: not JSON") for line in lines)
+
+
+def test_an_image_is_no_array_and_no_group(images):
+    with pytest.raises(damacy.InvalidArgument) as caught:
+        damacy.open_array(images / "cells")
+    assert caught.value.message == "is a group, not an array; arrays inside: 0, 1, labels/nuclei/0"
+    assert (caught.value.reason, caught.value.uri) == ("group", str(images / "cells"))
+    with pytest.raises(damacy.InvalidArgument, match="is an image, not a group"):
+        damacy.open_group(images / "cells")
+    assert type(damacy.open_array(images / "cells" / "0")) is damacy.Array
+
+
+# -- consolidated metadata ---------------------------------------------------------------------------------------------
+
+
+def map_of(root, zarr_format):
+    """The file with consolidated metadata, its document, and the map in it."""
+    file = root / (".zmetadata" if zarr_format == 2 else "zarr.json")
+    document = json.loads(file.read_text())
+    return file, document, (document if zarr_format == 2 else document["consolidated_metadata"])["metadata"]
+
+
+@pytest.fixture(params=[2, 3])
+def consolidated(tmp_path, request):
+    root = zarr.open_group(tmp_path / "c", mode="w", zarr_format=request.param)
+    for name in ("a10", "a2"):
+        root.create_array(name, data=np.arange(3))
+    root.create_group("inner").create_array("b", data=np.arange(2))
+    zarr.consolidate_metadata(tmp_path / "c")
+    return tmp_path / "c", request.param
+
+
+def test_names_come_from_consolidated_metadata(consolidated):
+    root, zarr_format = consolidated
+    assert list(damacy.open_group(root)) == ["a2", "a10", "inner"]
+    assert list(damacy.open_group(root).arrays()) == ["a2", "a10", "inner/b"]
+    (root / "a5").mkdir()  # not in the map, as xarray and zarr-python see it
+    document = ".zarray" if zarr_format == 2 else "zarr.json"
+    (root / "a5" / document).write_text((root / "a2" / document).read_text())
+    group = damacy.open_group(root)
+    assert list(group) == ["a2", "a10", "inner"]
+    assert "a5" in group and group["a5"].shape == (3,)
+
+
+def test_stale_consolidated_metadata_name_nodes_that_are_gone(consolidated):
+    root, _ = consolidated
+    shutil.rmtree(root / "a2")
+    group = damacy.open_group(root)
+    assert list(group) == ["a2", "a10", "inner"] and "a10" in group
+    assert list(group.arrays()) == ["a10", "inner/b"] and list(group.variables) == ["a10"]
+    assert "  a2  cannot be opened: node 'a2' is listed in" in group.tree()
+    with pytest.raises(KeyError, match="node 'a2' is listed in .* and cannot be opened: no zarr metadata"):
+        group["a2"]
+
+
+def test_names_outside_the_group_are_not_taken_from_consolidated_metadata(consolidated):
+    root, zarr_format = consolidated
+    file, document, metadata = map_of(root, zarr_format)
+    key = "{}/.zarray" if zarr_format == 2 else "{}"
+    one = metadata[key.format("a2")]
+    for name in ("..", ".", "../c", "/a2", "a2/", "a2//b", ""):
+        metadata[key.format(name)] = one
+    file.write_text(json.dumps(document))
+    group = damacy.open_group(root)
+    assert not {"..", ".", "", "../c", "/a2"} & set(group)
+    assert {"a2", "a10", "inner"} <= set(group)
+    assert {"a2", "a10", "inner/b"} == set(group.arrays())
+    assert group.tree()
+
+
+@pytest.mark.parametrize("text", ["1", "[]", "{}", '{"a": 1}', '{"a/.zarray": {}, "a/.zarray": {}, "a": 3}'])
+def test_malformed_consolidated_metadata_are_ignored(consolidated, text):
+    root, zarr_format = consolidated
+    file, document, metadata = map_of(root, zarr_format)
+    document = json.dumps(document)
+    file.write_text(document.replace(json.dumps(metadata), text))
+    assert file.read_text() != document
+    assert list(damacy.open_group(root)) == ["a2", "a10", "inner"]
+    if zarr_format == 2:
+        file.write_text("{")
+        assert list(damacy.open_group(root)) == ["a2", "a10", "inner"]
 
 
 # -- coordinates -------------------------------------------------------------------------------------------------------

@@ -280,3 +280,17 @@ def test_refused_world_boxes_say_why(tmp_path, arguments, kind, text):
     image = damacy.open_image(write_image(tmp_path / "i", two_levels(), SHAPES))
     with pytest.raises(kind, match=text):
         image.box(**arguments)
+
+
+def test_a_scale_without_translation_starts_at_the_first_voxel(tmp_path):
+    """NGFF up to 0.3: the levels' shapes give scales, nothing gives translations; an absent one is neutral."""
+    group = zarr.open_group(tmp_path / "old", mode="w", zarr_format=2)
+    for path, size in (("0", 8), ("1", 4)):
+        group.create_array(path, data=np.zeros((1, 1, 1, size, size), "u1"))
+    group.attrs["multiscales"] = [{"version": "0.2", "datasets": [{"path": "0"}, {"path": "1"}]}]
+    coarse = damacy.open_image(tmp_path / "old").level(1)
+    assert (coarse.scale[3:], coarse.translation[3:]) == ((2.0, 2.0), (None, None))
+    whole = [(0, 1)] * 3
+    assert coarse.box(start={"y": 2.0}, stop={"y": 5.0}) == (*whole, (1, 3), (0, 4))
+    assert coarse.box(center={"x": 4.0}, shape={"x": 2}) == (*whole, (0, 4), (1, 3))
+    assert coarse.world(((0, 1),) * 3 + ((1, 3), (0, 4)))["y"] == (1.0, 5.0)

@@ -13,12 +13,14 @@ from damacy._open.images import Image
 
 MAX_DEPTH, MAX_ENTRIES = 4, 1000
 HTML_ENTRIES = 200
+_LABELS = "labels"
 
 
 class Entry(NamedTuple):
     """A node below a group: its path, how deep it lies, and the node or why it cannot be opened."""
 
     path: str
+    name: str  # the path below its parent
     depth: int
     node: Any
     error: str | None
@@ -28,7 +30,7 @@ def entries(group: Any, limit: int = MAX_ENTRIES) -> tuple[list[Entry], int]:
     """The nodes below a group in depth-first order, and how many more were seen but left out."""
     found: list[Entry] = []
     rest = 0
-    stack: list[tuple[Any, str, int, Iterator[str]]] = [(group, "", 1, iter(group))]
+    stack: list[tuple[Any, str, int, Iterator[str]]] = [(group, "", 1, _names(group))]
     while stack:
         parent, above, depth, names = stack[-1]
         name = next(names, None)
@@ -40,18 +42,41 @@ def entries(group: Any, limit: int = MAX_ENTRIES) -> tuple[list[Entry], int]:
             continue
         entry = _entry(parent, name, above + name, depth)
         found.append(entry)
-        if entry.node is not None and not isinstance(entry.node, Array) and depth < MAX_DEPTH:
-            stack.append((entry.node, f"{above}{name}/", depth + 1, iter(entry.node)))
+        if entry.node is not None and depth < MAX_DEPTH:
+            stack.append((entry.node, f"{above}{name}/", depth + 1, _names(entry.node)))
     return found, rest
+
+
+def _names(node: Any) -> Iterator[str]:
+    """The members of a group; levels and labels of an image."""
+    if isinstance(node, Image):
+        yield from node.levels
+        try:
+            names = tuple(node.labels)
+        except DamacyError:
+            yield _LABELS  # opening them fails again, and its error is shown
+        else:
+            yield from (f"{_LABELS}/{name}" for name in names)
+    elif not isinstance(node, Array):
+        yield from node
+
+
+def _child(parent: Any, name: str) -> Any:
+    if not isinstance(parent, Image):
+        return parent[name]
+    if name in parent.levels:
+        return parent.level(name)
+    labels = parent.labels
+    return labels[name.removeprefix(f"{_LABELS}/")]
 
 
 def _entry(parent: Any, name: str, path: str, depth: int) -> Entry:
     try:
-        return Entry(path, depth, parent[name], None)
+        return Entry(path, name, depth, _child(parent, name), None)
     except DamacyError as error:
-        return Entry(path, depth, None, error.message)
+        return Entry(path, name, depth, None, error.message)
     except KeyError as error:
-        return Entry(path, depth, None, str(error.args[0]))
+        return Entry(path, name, depth, None, str(error.args[0]))
 
 
 def line_of(node: Any) -> str:
@@ -73,7 +98,7 @@ def tree_text(group: Any) -> str:
     lines = [f"{group.uri} ({type(group).__name__.lower()})"]
     for entry in found:
         about = line_of(entry.node) if entry.error is None else f"cannot be opened: {entry.error}"
-        lines.append(f"{'  ' * entry.depth}{entry.path.rsplit('/', 1)[-1]}  {about}".rstrip())
+        lines.append(f"{'  ' * entry.depth}{entry.name}  {about}".rstrip())
     if rest:
         lines.append(f"… (+{rest} more)")
     return "\n".join(lines)
