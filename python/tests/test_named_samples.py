@@ -223,7 +223,7 @@ def test_extents_by_axis_name_that_do_not_fit_are_refused(with_axes, pair):
 
 def test_samplers_refuse_arrays_that_do_not_fit_together(pair):
     image, label, small = (pair / f"{name}.zarr" for name in ("image", "label", "small"))
-    with pytest.raises(ValueError, match=r"axis -1 of 'label' has 32 elements, that of 'image' 64"):
+    with pytest.raises(ValueError, match=r"label 0: axis -1 has 64 elements, label 32, and no scale: give arrays "):
         RandomCrops({"image": image, "label": small}, (8, 16), length=1)
     with pytest.raises(ValueError, match=r"arrays\['label'\] has 2 arrays, another name has 3"):
         RandomCrops({"image": [image] * 3, "label": [label] * 2}, (8, 16), length=1)

@@ -1,19 +1,23 @@
-"""What samplers crop: the arrays of each sample, the cropped axes, and their sizes. Opens arrays whose shapes were not
-given; draws nothing."""
+"""What samplers crop: the arrays of each sample, the cropped axes, their sizes, and where crops of all arrays of a
+sample show the same place. Opens arrays whose shapes were not given; draws nothing."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
 import itertools
+import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 from damacy._core.integers import as_int
+from damacy._open.arrays import Array
 from damacy._pipeline.array_spec import check_name
 from damacy._pipeline.opened_arrays import opened
+from damacy._pipeline.same_place import EVERY, Scaled, Steps
 from damacy._pipeline.sample import Sample, made_named_sample, made_sample, uri_text
+from damacy._pipeline.sample_axes import Key, Member, Misfit, first_axis, shared_axis
 from damacy.typing import Source
 
 # A mapping from arrays to their shapes, a list of arrays, or one array. For samples of several arrays a mapping from
@@ -30,10 +34,22 @@ Extents = Sequence[int] | Mapping[str, int]
 _LOOKS = 16  # so many arrays are looked at together
 
 Box = tuple[tuple[int, int], ...]
-# How an array's box is made of the crop's: for each of its axes the number of the crop's axis, or the whole axis.
-Axes = tuple[int | tuple[int, int], ...]
+# How an array's box is made of the crop's: for each of its axes the number of the crop's axis, that with another scale,
+# or the whole axis.
+Axes = tuple[int | Scaled | tuple[int, int], ...]
 # What a crop is cut from: a uri whose axes are those of the crop; or for each array its name, its uri and its axes.
 Origin = str | tuple[tuple[str, str, Axes], ...]
+
+
+_log = logging.getLogger("damacy")
+
+
+class Room(NamedTuple):
+    """Where the crops of an origin may lie, in voxels of its first array; one number an axis."""
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    starts: tuple[Steps, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,6 +62,20 @@ class Cropped:
     """For each axis of the crop its place in that array, counted from the last one, which is 1."""
     sizes: dict[Origin, tuple[int, ...]]
     """Of the cropped axes of each origin, in the given order."""
+    rooms: dict[Origin, Room] = dataclasses.field(default_factory=dict)
+    """Of origins whose arrays differ in size, scale or translation. In others crops lie and start anywhere."""
+    misfit: dict[str, dict[Key, float]] = dataclasses.field(default_factory=dict)
+    """By name and axis, how far voxels lie beside those of the first array, in voxels of the name; only if not 0."""
+
+    def room(self, origin: Origin) -> Room:
+        """Where the crops of an origin may lie."""
+        sizes = self.sizes[origin]
+        return self.rooms.get(origin) or plain_room(sizes)
+
+
+def plain_room(sizes: tuple[int, ...]) -> Room:
+    """The whole of an array of these sizes."""
+    return Room((0,) * len(sizes), sizes, (EVERY,) * len(sizes))
 
 
 def cropped(arrays: Any, extents: Extents) -> Cropped:
@@ -57,20 +87,27 @@ def cropped(arrays: Any, extents: Extents) -> Cropped:
 
 def check_sizes(found: Cropped, margins: tuple[int, ...]) -> None:
     """`ValueError` if an array is too small for a crop, which may overhang it by the margins."""
-    for origin, available in found.sizes.items():
-        for k, (size, extent, margin) in enumerate(zip(available, found.extents, margins)):
+    for origin in found.sizes:
+        room = found.room(origin)
+        for k, (extent, margin) in enumerate(zip(found.extents, margins)):
+            size = room.high[k] - room.low[k]
             if extent > size + 2 * margin:
-                raise ValueError(f"{first_uri(origin)}: axis {k} has {size} elements, a crop needs {extent}")
+                shared = "" if size == found.sizes[origin][k] else " in common with the other arrays"
+                raise ValueError(f"{first_uri(origin)}: axis {k} has {size} elements{shared}, a crop needs {extent}")
 
 
-def cut_axes(arrays: Any, extents: Extents, name: str = "extents") -> Cropped:
-    """As `cropped`, for extents that may be larger than arrays; errors call them by `name`."""
+def cut_axes(arrays: Any, extents: Extents, name: str = "extents", *, first_only: bool = False) -> Cropped:
+    """As `cropped`, for extents that may be larger than arrays; errors call them by `name`. `first_only`: without the
+    places of the other arrays of a sample."""
     if isinstance(extents, Mapping):
-        found = _by_axis_name(arrays, {axis: positive(n, f"{name}[{axis!r}]") for axis, n in extents.items()})
+        by_name = {axis: positive(n, f"{name}[{axis!r}]") for axis, n in extents.items()}
+        found = _by_axis_name(arrays, by_name, first_only)
     else:
         numbers = tuple(positive(extent, f"{name}[{k}]") for k, extent in enumerate(extents))
-        sizes = _named_sizes(arrays, len(numbers)) if _is_named(arrays) else _sizes_by_uri(arrays, len(numbers))
-        found = Cropped(numbers, tuple(range(len(numbers), 0, -1)), sizes)
+        if _is_named(arrays):
+            found = _by_number(arrays, numbers, first_only)
+        else:
+            found = Cropped(numbers, tuple(range(len(numbers), 0, -1)), _sizes_by_uri(arrays, len(numbers)))
     if not found.sizes:
         raise ValueError("arrays must name at least one array")
     return found
@@ -84,7 +121,7 @@ def first_uri(origin: Origin) -> str:
 def first_uris(arrays: Any) -> list[str]:
     """The uri of the (first) array of each sample."""
     if _is_named(arrays):
-        return [next(iter(uris.values())) for uris in _by_sample(arrays)]
+        return [uri_text(next(iter(sources.values()))) for sources in _by_sample(arrays)]
     return list(map(uri_text, [arrays] if is_source(arrays) else arrays))
 
 
@@ -92,23 +129,27 @@ def least_axes(arrays: Any) -> int:
     """The least number of axes of all arrays of all samples."""
     if isinstance(arrays, Mapping) and not _is_named(arrays):
         return min(map(len, arrays.values()), default=0)
-    uris = (
-        [uri for sample in _by_sample(arrays) for uri in sample.values()] if _is_named(arrays) else first_uris(arrays)
-    )
-    return min((len(look.shape) for look in looked_at(uris).values()), default=0)
+    if _is_named(arrays):
+        looks = _nodes(_by_sample(arrays))
+    else:
+        looks = looked_at(first_uris(arrays))
+    return min((len(look.shape) for look in looks.values()), default=0)
 
 
 def sample_of(origin: Origin, box: Box, row_key: tuple[int, int]) -> Sample:
     """The sample of a crop."""
     if isinstance(origin, str):
         return made_sample(origin, box, row_key)
-    boxes = (
-        (name, (uri, tuple(box[axis] if isinstance(axis, int) else axis for axis in axes)))
-        for name, uri, axes in origin
-    )
+    boxes = ((name, (uri, tuple(_interval(box, axis) for axis in axes))) for name, uri, axes in origin)
     if origin[0][0] == "":
         return made_sample(*next(boxes)[1], row_key)
     return made_named_sample(boxes, row_key)
+
+
+def _interval(box: Box, axis: int | Scaled | tuple[int, int]) -> tuple[int, int]:
+    if isinstance(axis, int):
+        return box[axis]
+    return axis.interval(*box[axis.axis]) if isinstance(axis, Scaled) else axis
 
 
 def samples_of(origins: Sequence[Origin], which: Any, boxes: Any, epoch: int, keys: Iterable[int]) -> list[Sample]:
@@ -169,6 +210,19 @@ def looked_at(uris: Iterable[str]) -> dict[str, Any]:
     """The metadata of each array, in the order given; several are read at the same time."""
     from damacy._pipeline.opening import open as look
 
+    return _each_by(look, uris)
+
+
+def _nodes(samples: Iterable[Mapping[str, Source]]) -> dict[str, Array]:
+    """The arrays of these samples with their places in the world, by uri. Those that are open are not opened again."""
+    from damacy._open.opening import open_array
+
+    sources = [source for sample in samples for source in sample.values()]
+    known = {source.uri: source for source in sources if isinstance(source, Array)}
+    return known | _each_by(open_array, (uri for uri in map(uri_text, sources) if uri not in known))
+
+
+def _each_by(look: Callable[[str], Any], uris: Iterable[str]) -> dict[str, Any]:
     distinct = list(dict.fromkeys(uris))
     if len(distinct) < 2:
         return {uri: look(uri) for uri in distinct}
@@ -192,8 +246,8 @@ def _is_number(value: Any) -> bool:
     return hasattr(value, "__index__")
 
 
-def _by_sample(arrays: Any) -> list[dict[str, str]]:
-    """For each sample its uris by name. One array of a name stands for every sample."""
+def _by_sample(arrays: Any) -> list[dict[str, Source]]:
+    """For each sample its arrays by name. One array of a name stands for every sample."""
     if isinstance(arrays, Mapping):
         lists = {name: [source] if is_source(source) else list(source) for name, source in arrays.items()}
         most = max(map(len, lists.values()))
@@ -204,67 +258,59 @@ def _by_sample(arrays: Any) -> list[dict[str, str]]:
     else:
         samples = list(arrays)
     for sample in samples:
-        for name in sample:
+        for name, source in sample.items():
             check_name(name)
-    return [{name: uri_text(source) for name, source in sample.items()} for sample in samples]
+            uri_text(source)  # refuses other values
+    return samples
 
 
-def _named_sizes(arrays: Any, axes: int) -> dict[Origin, tuple[int, ...]]:
+def _by_number(arrays: Any, extents: tuple[int, ...], first_only: bool) -> Cropped:
     """By numbers of axes, counted from the last one."""
-    found: dict[Origin, tuple[int, ...]] = {}
     samples = _by_sample(arrays)
-    looks = looked_at(uri for uris in samples for uri in uris.values())
-    shapes = {uri: look.shape for uri, look in looks.items()}
-    for uris in samples:
-        for uri in uris.values():
-            if len(shapes[uri]) < axes:
-                raise ValueError(f"{uri}: the array has {len(shapes[uri])} axes, extents has {axes}")
-        origin = tuple((name, uri, (*_whole(shapes[uri], axes), *range(axes))) for name, uri in uris.items())
-        last = {
-            uri: {k - axes: size for k, size in enumerate(shapes[uri][len(shapes[uri]) - axes :])}
-            for uri in uris.values()
-        }
-        found[origin] = _equal_sizes(uris, last)
-    return found
+    nodes = _nodes(samples)
+    for uri, node in nodes.items():
+        if node.ndim < len(extents):
+            raise ValueError(f"{uri}: the array has {node.ndim} axes, extents has {len(extents)}")
+    members = [
+        [Member(name, node, tuple(range(-node.ndim, 0))) for name, node in _named_nodes(sample, nodes)]
+        for sample in samples
+    ]
+    keys = tuple(range(-len(extents), 0))
+    return _cropped(members, dict(zip(keys, extents)), tuple(-key for key in keys), first_only)
 
 
-def _whole(shape: tuple[int, ...], axes: int) -> Box:
-    """The axes before the last `axes`."""
-    return tuple((0, size) for size in shape[: len(shape) - axes])
+def _named_nodes(sample: Mapping[str, Source], nodes: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    return ((name, nodes[uri_text(source)]) for name, source in sample.items())
 
 
-def _by_axis_name(arrays: Any, extents: dict[str, int]) -> Cropped:
+def _by_axis_name(arrays: Any, extents: dict[str, int], first_only: bool) -> Cropped:
     """Axes that are not in `extents` are whole. The first array of a sample must have all that are in it."""
     if isinstance(arrays, Mapping) and not _is_named(arrays):
         raise ValueError("extents by axis name need the names of the arrays' axes: give uris, not a mapping to shapes")
+    looks: Mapping[str, Any]
     if _is_named(arrays):
         samples = _by_sample(arrays)
+        looks = _nodes(samples)
     else:
         samples = [{"": uri_text(source)} for source in ([arrays] if is_source(arrays) else arrays)]
-    looks = looked_at(uri for uris in samples for uri in uris.values())
+        looks = looked_at(uri_text(source) for sample in samples for source in sample.values())
     for uri, look in looks.items():
         _check_dims(uri, look.dims)
     places: set[tuple[tuple[str, int], ...]] = set()
-    sizes: dict[Origin, tuple[int, ...]] = {}
-    for uris in samples:
-        first = looks[next(iter(uris.values()))]
+    members = []
+    for sample in samples:
+        members.append([Member(name, look, look.dims) for name, look in _named_nodes(sample, looks)])
+        first = members[-1][0].look
         for axis in extents:
             if axis not in first.dims:
                 raise ValueError(f"extents: no axis {axis!r}; {first.uri} has {', '.join(map(repr, first.dims))}")
         order = [axis for axis in first.dims if axis in extents]
         places.add(tuple((axis, len(first.dims) - first.dims.index(axis)) for axis in order))
-        origin = tuple((name, uri, _axes_of(looks[uri], order)) for name, uri in uris.items())
-        sizes[origin] = _equal_sizes(
-            uris,
-            {
-                uri: {axis: size for axis, size in zip(looks[uri].dims, looks[uri].shape) if axis in extents}
-                for uri in uris.values()
-            },
-        )
     if len(places) > 1:
         raise ValueError("extents by axis name: the arrays have their axes in different orders")
     (place,) = places or {()}
-    return Cropped(tuple(extents[axis] for axis, _ in place), tuple(from_last for _, from_last in place), sizes)
+    cut: dict[str | int, int] = {axis: extents[axis] for axis, _ in place}
+    return _cropped(members, cut, tuple(from_last for _, from_last in place), first_only)
 
 
 def _check_dims(uri: str, dims: tuple[str | None, ...]) -> None:
@@ -272,20 +318,49 @@ def _check_dims(uri: str, dims: tuple[str | None, ...]) -> None:
         raise ValueError(f"{uri}: the axes of the array have no names, or the same ones: give extents as a sequence")
 
 
-def _axes_of(look: Any, order: list[str]) -> Axes:
-    return tuple(
-        order.index(axis) if axis in order else (0, size) for axis, size in zip(look.dims, look.shape, strict=True)
-    )
+def _cropped(
+    samples: Sequence[Sequence[Member]], extents: Mapping[Any, int], from_last: tuple[int, ...], first_only: bool
+) -> Cropped:
+    """The arrays of each sample, cut on the axes of `extents`, which are in the order of the first array."""
+    sizes: dict[Origin, tuple[int, ...]] = {}
+    rooms: dict[Origin, Room] = {}
+    misfits: dict[tuple[str, Key], Misfit] = {}
+    voxels: dict[
+        tuple[str, Key], tuple[int | None, str]
+    ] = {}  # of each name and axis in a crop, with the first uri of the name
+    for number, members in enumerate(samples):
+        if first_only:
+            found = [first_axis(members, k, key) for k, key in enumerate(extents)]
+        else:
+            found = [shared_axis(members, k, key, extents[key], number) for k, key in enumerate(extents)]
+        for key, axis in zip(extents, found):
+            for member, count in zip(members, axis.extents(extents[key])):
+                known, uri = voxels.setdefault((member.name, key), (count, member.look.uri))
+                if None not in (known, count) and known != count:
+                    raise ValueError(
+                        f"{member.look.uri}: a crop has {count} voxels of {member.name} on axis {key}, "
+                        f"that of {uri} has {known}: all samples need the same ratio of scales"
+                    )
+            for misfit in axis.misfits:
+                largest = misfits.setdefault((misfit.name, key), misfit)
+                if abs(misfit.voxels) > abs(largest.voxels):
+                    misfits[misfit.name, key] = misfit
+        origin = tuple(
+            (member.name, member.look.uri, _axes_of(member, {key: axis.axes[k] for key, axis in zip(extents, found)}))
+            for k, member in enumerate(members)
+        )
+        sizes[origin] = tuple(members[0].size(key) for key in extents)
+        room = Room(*(tuple(getattr(axis, name) for axis in found) for name in Room._fields))
+        if room != plain_room(sizes[origin]):
+            rooms[origin] = room
+    if misfits:
+        _log.info("%s: crops take the nearest voxel", "; ".join(misfit.text for misfit in misfits.values()))
+    by_name: dict[str, dict[Key, float]] = {}
+    for misfit in misfits.values():
+        by_name.setdefault(misfit.name, {})[misfit.key] = misfit.voxels
+    return Cropped(tuple(extents.values()), from_last, sizes, rooms, by_name)
 
 
-def _equal_sizes(uris: Mapping[str, str], sizes: Mapping[str, Mapping[Any, int]]) -> tuple[int, ...]:
-    """The sizes of the cropped axes of the first array, which the others have too, as far as they have these axes."""
-    (first, uri), *others = uris.items()
-    for name, other in others:
-        for axis, size in sizes[other].items():
-            if axis in sizes[uri] and size != sizes[uri][axis]:
-                raise ValueError(
-                    f"{other}: axis {axis!r} of {name!r} has {size} elements, that of {first!r} {sizes[uri][axis]}: "
-                    "the cropped axes of one sample's arrays must have equal sizes"
-                )
-    return tuple(sizes[uri].values())
+def _axes_of(member: Member, cut: Mapping[Key, int | Scaled | None]) -> Axes:
+    axes = (cut.get(key) for key in member.keys)
+    return tuple((0, size) if axis is None else axis for axis, size in zip(axes, member.look.shape))

@@ -64,6 +64,7 @@ class ForegroundCrops(BoxSampler):
         self.seed = self._crops.seed
         self._augment = check_augment(augment)
         self._origins: tuple[Origin, ...] = self._crops._origins
+        self._misfit = self._crops._misfit
         if not 0 <= foreground <= 1:
             raise ValueError(f"foreground must be from 0 to 1 (got {foreground})")
         self._foreground = float(foreground)
@@ -117,9 +118,10 @@ class ForegroundCrops(BoxSampler):
         crops, places = self._crops, self._places
         which[chosen] = crops._which[places.regions[rows]]
         first, counts = places.starts(crops, rows)
-        for k, (purpose, align, extent) in enumerate(zip(crops._purposes, crops._align, crops._extents)):
+        steps = crops._steps[places.regions[rows]]
+        for k, (purpose, extent) in enumerate(zip(crops._purposes, crops._extents)):
             drawn = counter_rng_many.draw_below(counts[:, k].view(np.uint64), states, purpose)
-            boxes[chosen, k, 0] = first[:, k] + drawn * align
+            boxes[chosen, k, 0] = first[:, k] + drawn * steps[:, k]
             boxes[chosen, k, 1] = boxes[chosen, k, 0] + extent
         return which, boxes
 
@@ -147,10 +149,11 @@ def _index(
         return index
     if index is not None and os.path.exists(index):
         return ForegroundIndex.load(index)
-    axes = next(iter(labels.axes.values()))
-    same = all(other == axes for other in labels.axes.values())
-    block = [8 if axis is None else min(8, extents[axis]) for axis in axes] if same else min(8, *extents)
-    found = ForegroundIndex.build(labels.axes, classes=classes, block=block)
+    crops = {label.extents(extents) for label in labels.distinct}
+    same = [8 if extent is None else min(8, extent) for extent in next(iter(crops))]
+    least = min(min((8 if extent is None else extent for extent in crop), default=8) for crop in crops)
+    block = same if len(crops) == 1 else min(8, least)
+    found = ForegroundIndex.build([label.uri for label in labels.distinct], classes=classes, block=block)
     if index is not None:
         found.save(index)
     return found

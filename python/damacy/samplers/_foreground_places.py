@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from damacy._core.counter_rng_many import I64
 from damacy._pipeline.cropped_arrays import Origin
+from damacy._pipeline.same_place import Scaled
 from damacy.samplers._foreground_index import ForegroundIndex
 from damacy.samplers._random_crops import RandomCrops
 
@@ -35,61 +37,73 @@ class Places:
         return _starts(crops, self.regions[rows], self.bounds[rows])
 
 
+class Label(NamedTuple):
+    """The label of a sample."""
+
+    uri: str
+    axes: tuple[Scaled | None, ...]
+    """For each axis how it lies on an axis of the crop, or None where the axis is whole."""
+
+    def extents(self, of_crop: tuple[int, ...]) -> tuple[int | None, ...]:
+        """Of a crop in voxels of the label; None where the axis is whole."""
+        return tuple(None if axis is None else of_crop[axis.axis] * axis.times // axis.per for axis in self.axes)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Labels:
     """The labels of samples."""
 
-    of_origins: tuple[str, ...]
-    """For each origin the uri of its label."""
-    axes: dict[str, tuple[int | None, ...]]
-    """For each uri and axis the crop's axis, or None where the axis is whole."""
+    of_origins: tuple[Label, ...]
+
+    @property
+    def distinct(self) -> tuple[Label, ...]:
+        return tuple(dict.fromkeys(self.of_origins))
 
 
 def labels_of(origins: tuple[Origin, ...], name: str) -> Labels:
     """`ValueError` if samples have no array of that name."""
-    uris: list[str] = []
-    found: dict[str, tuple[int | None, ...]] = {}
+    found: list[Label] = []
     for origin in origins:
         members = {} if isinstance(origin, str) else {each: (uri, axes) for each, uri, axes in origin}
         if name not in members:
             there = ", ".join(repr(each) for each in members if each) or "one without a name"
             raise ValueError(f"label: no array {name!r}; there are {there}")
         uri, axes = members[name]
-        uris.append(uri)
-        found[uri] = tuple(axis if isinstance(axis, int) else None for axis in axes)
-    return Labels(tuple(uris), found)
+        scaled = (Scaled(axis, 1, 1, 0) if isinstance(axis, int) else axis for axis in axes)
+        found.append(Label(uri, tuple(axis if isinstance(axis, Scaled) else None for axis in scaled)))
+    return Labels(tuple(found))
 
 
 def places_of(crops: RandomCrops, labels: Labels, index: ForegroundIndex, classes: set[int] | None) -> Places:
     """The blocks that fit. `ValueError` if blocks are larger than crops."""
-    by_uri: dict[str, tuple[I64, I64, I64]] = {}
-    for uri, axes in labels.axes.items():
-        label = index._label(uri)
+    by_label: dict[Label, tuple[I64, I64, I64]] = {}
+    for each in labels.distinct:
+        label = index._label(each.uri)
         wanted = label.classes != 0 if classes is None else np.isin(label.classes, np.array(sorted(classes)))
         bounds = np.empty((int(wanted.sum()), len(crops._extents), 2), np.int64)
         bounds[:, :, 0], bounds[:, :, 1] = _ANYWHERE, -_ANYWHERE
         of_label = label.bounds()[wanted]
-        for k, axis in enumerate(axes):
-            if axis is None:
+        for k, (axis, extent) in enumerate(zip(each.axes, each.extents(crops._extents))):
+            if axis is None or extent is None:
                 continue
-            bounds[:, axis] = of_label[:, k]
-            if min(label.block[k], label.shape[k]) > crops._extents[axis]:
+            bounds[:, axis.axis, 0], bounds[:, axis.axis, 1] = axis.hull(of_label[:, k, 0], of_label[:, k, 1])
+            if min(label.block[k], label.shape[k]) > extent:
                 raise ValueError(
-                    f"{uri}: the index has blocks of {label.block[k]} voxels on axis {k}, a crop has "
-                    f"{crops._extents[axis]}: build it with smaller blocks, fewer classes or more max_bytes"
+                    f"{each.uri}: the index has blocks of {label.block[k]} voxels on axis {k}, a crop has "
+                    f"{extent}: build it with smaller blocks, fewer classes or more max_bytes"
                 )
-        by_uri[uri] = label.classes[wanted], label.counts[wanted], bounds
+        by_label[each] = label.classes[wanted], label.counts[wanted], bounds
     weights = np.diff(np.array([0, *crops._limits], np.float64))
     sizes = np.array([math.prod(grid) for grid in crops._places.tolist()], np.float64)
     columns: list[tuple[I64, I64, I64, I64]] = []
     many = len(crops._which) > len(crops._origins)
-    near = {uri: _Near(bounds) if many else None for uri, (_, _, bounds) in by_uri.items()}
+    near = {each: _Near(bounds) if many else None for each, (_, _, bounds) in by_label.items()}
     for region, which in enumerate(crops._which.tolist()):
         if weights[region] == 0:
             continue
-        uri = labels.of_origins[which]
-        found, counts, bounds = by_uri[uri]
-        search = near[uri]
+        each = labels.of_origins[which]
+        found, counts, bounds = by_label[each]
+        search = near[each]
         rows = np.arange(len(found)) if search is None else search.rows(crops, region)
         regions = np.full(len(rows), region)
         fits = (_starts(crops, regions, bounds[rows])[1] > 0).all(axis=1)
@@ -114,15 +128,16 @@ class _Near:
         low = crops._low[region, self._axis]
         if len(self._sorted) and self._sorted[0] == _ANYWHERE:
             return self._order
-        high = low + crops._places[region, self._axis] * crops._align[self._axis] + crops._extents[self._axis]
+        steps = crops._places[region, self._axis] * crops._steps[region, self._axis]
+        high = low + steps + crops._extents[self._axis]
         first, last = np.searchsorted(self._sorted, [low, high])
         return self._order[first:last]
 
 
 def _starts(crops: RandomCrops, regions: I64, bounds: I64) -> tuple[I64, I64]:
-    steps, extents = np.array(crops._align, np.int64), np.array(crops._extents, np.int64)
+    steps, extents = crops._steps[regions], np.array(crops._extents, np.int64)
     low = crops._low[regions]
     last = low + (crops._places[regions] - 1) * steps
-    first = np.maximum(low, -((extents - bounds[:, :, 1]) // steps) * steps)
-    last = np.minimum(last, bounds[:, :, 0] // steps * steps)
+    first = np.maximum(low, low - (low + extents - bounds[:, :, 1]) // steps * steps)
+    last = np.minimum(last, low + (bounds[:, :, 0] - low) // steps * steps)
     return first, (last - first) // steps + 1

@@ -27,10 +27,10 @@ class RandomCrops(BoxSampler):
 
     * `arrays`: uris, or a mapping from uri to shape, which avoids reading the metadata. For samples of several arrays
       `{"image": [u0, u1], "label": [v0, v1]}`, or `[{"image": u0, "label": v0}, ...]`: all arrays of a sample are
-      cropped at the same place. The cropped axes must have equal sizes.
-    * `extents`: one number an axis; for several arrays counted from the last axis, and the leading axes are whole. Or
-      a mapping from the names of axes, such as `{"z": 16, "y": 96, "x": 96}`: axes that are not in it are whole, and an
-      array may lack some of them, but not the first one.
+      cropped at the same place of the world, see below.
+    * `extents`: voxels of the (first) array, one number an axis; for several arrays counted from the last axis, and the
+      leading axes are whole. Or a mapping from the names of axes, such as `{"z": 16, "y": 96, "x": 96}`: axes that are
+      not in it are whole, and an array may lack some of them, but not the first one.
     * `weights`: one number per array; by default every place of every array is equally likely.
     * `align`: crops start at multiples of these numbers, so that crops of the chunk shape touch only one chunk.
     * `length`: the number of samples of an epoch.
@@ -41,6 +41,11 @@ class RandomCrops(BoxSampler):
     * `stream`: how places are drawn; the meaning of a number never changes. 2 counts axes from the last one. So crops
       of an image with a leading channel axis, and of its label without one, are at the same place for the same seed. 1
       counts axes from the first one and is needed for states that were saved with it.
+
+    Arrays of one sample may have different voxels. Their scales and translations, as `damacy.open` shows them, say
+    where they lie. Crops lie in all of them and start where all have a voxel edge: at every second voxel of the image
+    if voxels of the label are twice as large. `ValueError` if a crop is not a whole number of voxels of each array.
+    `misfit` tells where no edges coincide. Axes of arrays without a scale must have equal sizes.
     """
 
     def __init__(
@@ -69,17 +74,17 @@ class RandomCrops(BoxSampler):
         if within is not None and any(margins):
             raise ValueError("margin and within exclude each other: crops of a side must not overhang its blocks")
         check_sizes(crops, margins)
-        self._align = per_axis(align, self._extents, "align")
         # Number of the draw for each axis; 0 draws the array.
         self._purposes = tuple(range(1, len(self._extents) + 1)) if self.stream == 1 else crops.from_last
-        regions = regions_of(crops, within, self._align).grown(margins)
-        self._origins, self._which = regions.origins, regions.which
-        steps = np.array(self._align, np.int64)
-        self._low = -(-regions.low // steps) * steps
-        self._places = (regions.high - self._low - np.array(self._extents, np.int64)) // steps + 1
+        regions = regions_of(crops, within, per_axis(align, self._extents, "align"), margins)
+        self._origins, self._which, self._misfit = regions.origins, regions.which, crops.misfit
+        self._low, self._steps = regions.starts(), regions.steps
+        self._places = (regions.last_starts(self._extents) - self._low) // self._steps + 1
         self._limits = _limits(self._places, regions, weights)
         # The same in the form that one sample, and many samples, are drawn from sooner.
-        self._by_region = list(zip(self._which.tolist(), self._low.tolist(), self._places.tolist()))
+        self._by_region = list(
+            zip(self._which.tolist(), self._low.tolist(), self._places.tolist(), self._steps.tolist())
+        )
         self._array_of_limits = np.array(self._limits, np.uint64) if self._limits[-1] <= _MOST else None
 
     def __len__(self) -> int:
@@ -107,10 +112,10 @@ class RandomCrops(BoxSampler):
     def _drawn(self, state: int, row_key: tuple[int, int]) -> Sample:
         draw_below = counter_rng.draw_below
         region = bisect.bisect_right(self._limits, draw_below(self._limits[-1], state, 0))
-        which, lows, places = self._by_region[region]
+        which, lows, places, steps = self._by_region[region]
         box = []
-        for low, count, purpose, align, extent in zip(lows, places, self._purposes, self._align, self._extents):
-            start = low + draw_below(count, state, purpose) * align
+        for low, count, purpose, step, extent in zip(lows, places, self._purposes, steps, self._extents):
+            start = low + draw_below(count, state, purpose) * step
             box.append((start, start + extent))
         sample = sample_of(self._origins[which], tuple(box), row_key)
         return sample if self._augment is None else self._augment.one(sample, state)
@@ -119,9 +124,9 @@ class RandomCrops(BoxSampler):
         states = counter_rng_many.extended(counter_rng.extended(3, self.seed, epoch), indices)
         regions = self._regions_drawn(states)
         boxes = np.empty((len(indices), len(self._extents), 2), np.int64)
-        for k, (purpose, align, extent) in enumerate(zip(self._purposes, self._align, self._extents)):
+        for k, (purpose, extent) in enumerate(zip(self._purposes, self._extents)):
             drawn = counter_rng_many.draw_below(self._places[regions, k].view(np.uint64), states, purpose)
-            boxes[:, k, 0] = self._low[regions, k] + drawn * align
+            boxes[:, k, 0] = self._low[regions, k] + drawn * self._steps[regions, k]
             boxes[:, k, 1] = boxes[:, k, 0] + extent
         return self._which[regions], boxes
 

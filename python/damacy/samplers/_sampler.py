@@ -3,7 +3,7 @@ arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -74,6 +74,17 @@ class BoxSampler(PortionSampler):
 
     _origins: tuple[Origin, ...]
     _augment: Augment | None = None
+    _misfit: Mapping[str, Mapping[str | int, float]] = {}
+
+    @property
+    def misfit(self) -> dict[str, dict[str | int, float]]:
+        """By array name and axis, how far the voxels of an array lie beside those of the first array, in its voxels.
+
+        Empty if the voxel edges of all arrays coincide. Otherwise the nearest voxels are taken: at most half a voxel of
+        the coarser array beside the place, and above 0 if they lie below it. An axis has the largest misfit of all
+        samples.
+        """
+        return {name: dict(axes) for name, axes in self._misfit.items()}
 
     def _draw(self, epoch: int, indices: I64) -> tuple[I64, I64]:
         """For each index the number of its origin, and its box: arrays of shapes (n,) and (n, axes, 2)."""

@@ -23,6 +23,10 @@ class SlidingGrid(BoxSampler):
     would extend beyond the array is moved inside, so every voxel is covered if stride <= extents. With a `seed`, each
     epoch has another random order. `within`: a side of a `split`; each of its blocks has a grid of its own, and blocks
     without room for a crop have none.
+
+    Arrays of one sample may have different voxels, as for `RandomCrops`. Crops then start where all arrays have a voxel
+    edge, and the grid covers the whole voxels that all arrays have in common. `ValueError` if the stride would leave
+    these edges.
     """
 
     def __init__(
@@ -41,8 +45,16 @@ class SlidingGrid(BoxSampler):
         self._extents = crops.extents
         self._stride = _stride(self._extents, stride, overlap)
         regions = regions_of(crops, within)
-        self._origins, self._which, self._low = regions.origins, regions.which, regions.low
-        self._room = regions.high - regions.low - np.array(self._extents, np.int64)  # greatest start, from low
+        self._origins, self._which, self._misfit = regions.origins, regions.which, crops.misfit
+        self._low = regions.starts()
+        self._room = regions.last_starts(self._extents) - self._low  # greatest start, from low
+        for k, step in enumerate(self._stride):
+            for apart in np.unique(regions.steps[:, k]).tolist():
+                if step % apart:
+                    raise ValueError(
+                        f"stride[{k}] must be a multiple of {apart}, so that crops start at a voxel edge of all arrays "
+                        f"(got {step})"
+                    )
         self._grids = -(-self._room // np.array(self._stride, np.int64)) + 1
         self._ends = np.cumsum(np.prod(self._grids, axis=1))
 

@@ -109,7 +109,7 @@ def _cut(arrays: Any, block: Extents | None, extents: Extents | None) -> tuple[t
     given = block if block is not None else extents
     if given is None:
         given = (1,) * least_axes(arrays)
-    blocks = cut_axes(arrays, given, "extents" if block is None else "block")
+    blocks = cut_axes(arrays, given, "extents" if block is None else "block", first_only=True)
     crop = (1,) * len(blocks.extents) if extents is None else _crop(arrays, blocks, extents)
     sizes = {first_uri(origin): size for origin, size in blocks.sizes.items()}
     if block is None:
@@ -126,7 +126,7 @@ def _cut(arrays: Any, block: Extents | None, extents: Extents | None) -> tuple[t
 
 def _crop(arrays: Any, blocks: Cropped, extents: Extents) -> tuple[int, ...]:
     """The extents of the largest crop on the cut axes; 1 on those that it does not name."""
-    crops = cut_axes(arrays, extents)
+    crops = cut_axes(arrays, extents, first_only=True)
     by_axis = dict(zip(crops.from_last, crops.extents))
     return tuple(by_axis.get(axis, 1) for axis in blocks.from_last)
 
