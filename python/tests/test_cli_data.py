@@ -1,5 +1,6 @@
 """The commands that look into stored arrays: verify, plan, cat, preview, bench. Run in this process."""
 
+import colorsys
 import io
 import json
 import os
@@ -444,6 +445,156 @@ def test_preview_of_constant_and_of_non_finite_values(tmp_path):
         array[:] = value
         document("preview", tmp_path / "v.zarr", "--out", tmp_path / "x.png")
         assert pixels(tmp_path / "x.png").shape == (5, 7)
+
+
+# -- preview of crops --------------------------------------------------------------------------------------------------
+
+
+def picture(path):
+    """Rows, columns and channels of a PNG, decoded by Pillow."""
+    image = pytest.importorskip("PIL.Image").open(path)
+    assert (image.format, image.mode) == ("PNG", "RGB")
+    return np.asarray(image).astype(int)
+
+
+def write_pyramid(group, data, names, scale, omero=None):
+    """Two levels, of which the second has every other pixel."""
+    levels = [data, data[..., ::2, ::2]]
+    kinds = {"c": "channel", "t": "time"}
+    axes = [{"name": name, "type": kinds.get(name, "space")} for name in names]
+    datasets = []
+    for k, level in enumerate(levels):
+        group.create_array(str(k), data=level)
+        scales = [1.0 if name in kinds else scale * (1 + k if name in "yx" else 1) for name in names]
+        datasets.append({"path": str(k), "coordinateTransformations": [{"type": "scale", "scale": scales}]})
+    group.attrs["multiscales"] = [{"version": "0.4", "axes": axes, "datasets": datasets}]
+    if omero:
+        group.attrs["omero"] = {"channels": omero}
+
+
+CHANNELS = [
+    {"color": "FF0000", "label": "red", "window": {"start": 0, "end": 100, "min": 0, "max": 255}},
+    {"color": "0000FF", "label": "blue", "window": {"start": 100, "end": 200, "min": 0, "max": 255}},
+]
+
+
+@pytest.fixture
+def cells(tmp_path):
+    """An image (c, y, x), its label at half the resolution, and their elements."""
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 250, (2, 24, 40)).astype("u1")
+    ids = np.zeros((12, 20), "i4")
+    ids[2:6, 3:9], ids[7:11, 10:18] = 7, 300
+    group = zarr.open_group(tmp_path / "cells.zarr", mode="w", zarr_format=2)
+    write_pyramid(group, data, "cyx", 0.5, CHANNELS)
+    labels = group.create_group("labels")
+    labels.attrs["labels"] = ["nuclei"]
+    write_pyramid(labels.create_group("nuclei"), ids, "yx", 1.0)
+    return tmp_path / "cells.zarr", data, ids.repeat(2, axis=0).repeat(2, axis=1)
+
+
+def expected_colors(data, ids, color_of):
+    """What a crop looks like, worked out pixel by pixel."""
+    wanted = np.zeros((*ids.shape, 3))
+    for place in np.ndindex(ids.shape):
+        red, blue = data[(0, *place)] / 100, data[(1, *place)] / 100 - 1
+        color = np.array([min(red, 1), 0, min(max(blue, 0), 1)])
+        if ids[place]:
+            color = 0.6 * color + 0.4 * np.array(color_of(int(ids[place])))
+        wanted[place] = color * 255
+    return wanted
+
+
+def color_of_id(number):
+    """The colour of a label id by the standard library: the hue is a multiple of the golden ratio."""
+    hue = number * 0x9E3779B97F4A7C15 % 2**64 / 2**64
+    return colorsys.hsv_to_rgb(hue, 0.75, 1.0)
+
+
+@pytest.mark.parametrize("crops", [["--grid"], ["--seed", "3"]])
+def test_a_montage_shows_channels_in_their_colours_and_labels_on_top(cells, tmp_path, crops):
+    uri, data, ids = cells
+    found = document("preview", uri, "--out", tmp_path / "x.png", "--crops", "5", "--side", "8", *crops)
+    drawn = picture(tmp_path / "x.png")
+    assert drawn.shape == (found["height"], found["width"], 3) == (2 * 10 - 2, 3 * 10 - 2, 3)
+    assert (found["label"], found["columns"], len(found["boxes"])) == (f"{uri}/labels/nuclei", 3, 5)
+    assert found["channels"][1] == {"label": "blue", "color": "0000FF", "black": 100.0, "white": 200.0}
+    labelled = 0
+    for k, box in enumerate(found["boxes"]):
+        assert box[0] == [0, 2]
+        (top, bottom), (left, right) = box[1:]
+        wanted = expected_colors(data[:, top:bottom, left:right], ids[top:bottom, left:right], color_of_id)
+        labelled += np.count_nonzero(ids[top:bottom, left:right])
+        shown = drawn[k // 3 * 10 :, k % 3 * 10 :][:8, :8]
+        assert np.abs(shown - wanted).max() <= 1
+    assert labelled
+    assert (drawn[8:10] == 0).all() and (drawn[:, 8:10] == 0).all() and (drawn[10:, 20:] == 0).all()
+    again = document("preview", uri, "--out", tmp_path / "y.png", "--crops", "5", "--side", "8", *crops)
+    assert again["boxes"] == found["boxes"]
+    assert (tmp_path / "y.png").read_bytes() == (tmp_path / "x.png").read_bytes()
+
+
+def test_a_montage_of_a_level_with_a_label_by_path_or_without_one(cells, tmp_path):
+    uri, data, ids = cells
+    common = ("preview", uri, "--out", tmp_path / "x.png", "--crops", "1", "--grid", "--side", "40", "--level", "1")
+    for label in ("nuclei", f"{uri}/labels/nuclei"):
+        found = document(*common, "--label", label)
+        assert (found["uri"], found["label"]) == (f"{uri}/1", f"{uri}/labels/nuclei")
+        wanted = expected_colors(data[:, ::2, ::2], ids[::2, ::2], color_of_id)
+        assert np.abs(picture(tmp_path / "x.png") - wanted).max() <= 1
+    assert document(*common, "--no-label")["label"] is None
+    wanted = expected_colors(data[:, ::2, ::2], 0 * ids[::2, ::2], color_of_id)
+    assert np.abs(picture(tmp_path / "x.png") - wanted).max() <= 1
+
+
+def test_a_montage_of_plain_arrays_is_grey_with_a_label_of_equal_shape(tmp_path):
+    values = np.arange(4 * 30 * 20, dtype="f4").reshape(4, 30, 20)
+    values[:, 3, 3] = np.nan
+    ids = np.zeros((4, 30, 20), "u8")
+    ids[:, :5] = 2**64 - 1
+    zarr.create_array(tmp_path / "a", data=values)
+    zarr.create_array(tmp_path / "b", data=ids)
+    found = document(
+        *("preview", tmp_path / "a", "--label", tmp_path / "b", "--out", tmp_path / "x.png", "--crops", "4"),
+        *("--grid", "--side", "30"),
+    )
+    assert [box[0] for box in found["boxes"]] == [[0, 1], [1, 2], [2, 3], [3, 4]]
+    drawn = picture(tmp_path / "x.png")
+    assert (drawn[5:30, :20] == drawn[5:30, :20, :1]).all()  # grey
+    (channel,) = found["channels"]
+    wanted = ((values[3, 5:] - channel["black"]) / (channel["white"] - channel["black"])).clip(0, 1) * 255
+    assert np.abs(drawn[32 + 5 : 62, 22:, 0] - wanted).max() <= 1
+    color = 0.4 * 255 * np.array(color_of_id(2**64 - 1))
+    assert np.abs(drawn[3, 3] - color).max() <= 1  # NaN is black
+
+
+def test_a_montage_refuses_what_cannot_be_shown(cells, tmp_path):
+    uri, _, _ = cells
+    zarr.create_array(tmp_path / "small", data=np.zeros((5, 5), "i4"))
+    zarr.create_array(tmp_path / "line", data=np.zeros(5, "i4"))
+    zarr.create_array(tmp_path / "float", data=np.zeros((2, 24, 40), "f4"))
+    zarr.create_array(tmp_path / "plain", data=np.zeros((2, 24, 40), "u1"))
+    zarr.create_array(tmp_path / "empty", shape=(0, 4), dtype="u1")
+    out = ("--out", tmp_path / "x.png", "--crops", "2")
+    for arguments, status, text in [
+        ((uri, "--label", "cytoplasm"), 2, "there are 'nuclei'"),
+        ((uri, "--level", "2"), 2, "has 2 levels"),
+        ((uri, "--label", "nuclei", "--no-label"), 2, "give --label or --no-label"),
+        ((uri, "--box", "0,:,:"), 2, "--box shows one plane"),
+        ((uri, "--crops", "100000000"), 2, "too many for a picture"),
+        ((tmp_path / "plain", "--label", tmp_path / "small"), 1, "has 24 elements, label 5, and no scale"),
+        ((tmp_path / "plain", "--label", tmp_path / "line"), 1, "the label has no axis"),
+        ((tmp_path / "plain", "--label", tmp_path / "float"), 1, "labels must be integers (got float32)"),
+        ((tmp_path / "line",), 1, "a picture needs two axes"),
+        ((tmp_path / "empty",), 1, "has no elements"),
+        ((tmp_path / "none",), 1, "no zarr metadata"),
+        ((tmp_path,), 1, "no zarr metadata"),
+        ((uri / "labels",), 1, "is a group, not an array; arrays inside: nuclei/0, nuclei/1"),
+    ]:
+        shown = damacy("preview", *out, *arguments)
+        assert shown.exit_code == status, (arguments, shown.output)
+        assert text in " ".join(shown.output.split()), (arguments, shown.output)
+        assert not (tmp_path / "x.png").exists()
 
 
 # -- bench -------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Writes grey images as PNG files, with zlib of the standard library."""
+"""Writes images, grey or in colour, as PNG files, with zlib of the standard library."""
 
 from __future__ import annotations
 
@@ -12,10 +12,24 @@ def grey_png(pixels: bytes, width: int, height: int) -> bytes:
     >>> grey_png(bytes(6), 3, 2)[:8]
     b'\\x89PNG\\r\\n\\x1a\\n'
     """
-    if len(pixels) != width * height:
-        raise ValueError(f"{width} x {height} pixels are {width * height} bytes (got {len(pixels)})")
-    rows = b"".join(b"\0" + pixels[row * width : (row + 1) * width] for row in range(height))
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return _png(pixels, width, height, 1, 0)
+
+
+def rgb_png(pixels: bytes, width: int, height: int) -> bytes:
+    """A PNG of `height` rows of `width` pixels of 8-bit red, green and blue.
+
+    >>> rgb_png(bytes(18), 3, 2)[:8]
+    b'\\x89PNG\\r\\n\\x1a\\n'
+    """
+    return _png(pixels, width, height, 3, 2)
+
+
+def _png(pixels: bytes, width: int, height: int, samples: int, color_type: int) -> bytes:
+    line = width * samples
+    if len(pixels) != line * height:
+        raise ValueError(f"{width} x {height} pixels are {line * height} bytes (got {len(pixels)})")
+    rows = b"".join(b"\0" + pixels[row * line : (row + 1) * line] for row in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)
     parts = (_part(b"IHDR", header), _part(b"IDAT", zlib.compress(rows, 6)), _part(b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
