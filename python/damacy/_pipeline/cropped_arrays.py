@@ -215,11 +215,11 @@ def looked_at(uris: Iterable[str]) -> dict[str, Any]:
 
 def _nodes(samples: Iterable[Mapping[str, Source]]) -> dict[str, Array]:
     """The arrays of these samples with their places in the world, by uri. Those that are open are not opened again."""
-    from damacy._open.opening import open_array
+    from damacy._open.opening import array_or_image
 
     sources = [source for sample in samples for source in sample.values()]
     known = {source.uri: source for source in sources if isinstance(source, Array)}
-    return known | _each_by(open_array, (uri for uri in map(uri_text, sources) if uri not in known))
+    return known | _each_by(array_or_image, (uri for uri in map(uri_text, sources) if uri not in known))
 
 
 def _each_by(look: Callable[[str], Any], uris: Iterable[str]) -> dict[str, Any]:
