@@ -161,8 +161,8 @@ def test_a_uri_with_a_scheme_and_an_image_have_stamps_of_their_files(tmp_path):
     write_image(tmp_path / "a b.zarr", (8, 32, 32), chunks=(8, 16, 16))
     plain = str(tmp_path / "a b.zarr")
     uri = "file://" + plain.replace(" ", "%20")
-    level = stamp_of(plain + "/0", damacy.open(plain + "/0"))
-    assert level == stamp_of(plain, damacy.open(plain)) == stamp_of(uri, damacy.open(uri))
+    level = stamp_of(plain + "/0", "")
+    assert level == stamp_of(plain, "0") == stamp_of(uri, "0")
     assert level[0] == 1 + 4 and level[1] > 0
 
 

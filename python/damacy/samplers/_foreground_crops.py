@@ -16,16 +16,18 @@ from damacy._pipeline.cropped_arrays import Arrays, Extents, Origin
 from damacy.samplers._augment import Augment, check_augment
 from damacy.samplers._foreground_index import ForegroundIndex
 from damacy.samplers._foreground_places import Labels, Places, labels_of, places_of
+from damacy.samplers._label_levels import LabelLevel
 from damacy.samplers._random_crops import RandomCrops
 from damacy.samplers._sampler import BoxSampler
 from damacy.samplers._within import Within
 
 _COIN, _CLASS, _BLOCK = 128, 129, 130  # purposes of the draws
 _ONE = 1 << 53
+_BLOCK_EXTENT = 8  # voxels an axis of the index that is built here
 
 
 class ForegroundCrops(BoxSampler):
-    """Random crops, of which a share holds voxels of a class. The label has the shape of the image on common axes.
+    """Random crops, of which a share holds voxels of a class.
 
     * `label`: the name of the array that says what a voxel is.
     * `foreground`: the probability that a crop is made to hold at least one voxel of a class. Others are those of
@@ -34,6 +36,8 @@ class ForegroundCrops(BoxSampler):
       a block that fits, for example on a side of a split, is left out.
     * `index`: a `ForegroundIndex` of all labels, or the path of its file, which is built if it does not exist. By
       default the labels are read when the sampler is made.
+    * `level`: of label images, the level of which the index is made. See `ForegroundIndex.build`; a crop then holds the
+      place of a voxel that has the class at this level. `ValueError` if `index` is of another level.
     * Other arguments are as for `RandomCrops`, with samples of several arrays.
 
     A block that holds the class is drawn by its number of voxels, then a crop evenly among the places that contain the
@@ -52,14 +56,16 @@ class ForegroundCrops(BoxSampler):
         foreground: float = 1 / 3,
         classes: Iterable[int] | Mapping[int, float] | None = None,
         index: ForegroundIndex | str | os.PathLike[str] | None = None,
+        level: int | None = None,
         seed: int = 0,
         weights: Sequence[float] | None = None,
         align: int | Sequence[int] = 1,
+        margin: int | Sequence[int] = 0,
         augment: Augment | None = None,
         within: Within | None = None,
     ) -> None:
         self._crops = RandomCrops(
-            arrays, extents, length=length, seed=seed, weights=weights, align=align, within=within
+            arrays, extents, length=length, seed=seed, weights=weights, align=align, margin=margin, within=within
         )
         self.seed = self._crops.seed
         self._augment = check_augment(augment)
@@ -70,7 +76,7 @@ class ForegroundCrops(BoxSampler):
         self._foreground = float(foreground)
         wanted = _weights(classes)
         labels = labels_of(self._origins, label)
-        found = _index(index, labels, self._crops._extents, wanted)
+        found = _index(index, labels, self._crops._extents, wanted, level)
         known = found.classes
         for number in wanted or ():
             if number not in known:
@@ -144,19 +150,34 @@ def _index(
     labels: Labels,
     extents: tuple[int, ...],
     classes: Mapping[int, float] | None,
+    level: int | None,
 ) -> ForegroundIndex:
     if isinstance(index, ForegroundIndex):
-        return index
+        return _of_level(index, level, "index")
     if index is not None and os.path.exists(index):
-        return ForegroundIndex.load(index)
-    crops = {label.extents(extents) for label in labels.distinct}
-    same = [8 if extent is None else min(8, extent) for extent in next(iter(crops))]
-    least = min(min((8 if extent is None else extent for extent in crop), default=8) for crop in crops)
-    block = same if len(crops) == 1 else min(8, least)
-    found = ForegroundIndex.build([label.uri for label in labels.distinct], classes=classes, block=block)
+        return _of_level(ForegroundIndex.load(index), level, os.fspath(index))
+
+    def block_of(uri: str, level: LabelLevel) -> tuple[int, ...]:
+        """Blocks of 8 voxels, or less if a crop has less."""
+        least = [_BLOCK_EXTENT] * len(level.shape)
+        for label in labels.distinct:
+            if label.uri == uri:
+                crop = tuple(size if n is None else n for n, size in zip(label.extents(extents), level.shape))
+                least = list(map(min, least, level.extents(crop)))
+        return tuple(max(1, extent) for extent in least)
+
+    found = ForegroundIndex._built([label.uri for label in labels.distinct], classes, level, block_of)
     if index is not None:
         found.save(index)
     return found
+
+
+def _of_level(index: ForegroundIndex, level: int | None, name: str) -> ForegroundIndex:
+    """The index; `ValueError` if it is of another level than the one that is wanted."""
+    for uri in index.uris if level is not None else ():
+        if index.level(uri) != level:
+            raise ValueError(f"{name} is of level {index.level(uri)} of {uri}, not of level {level}: build it again")
+    return index
 
 
 def _row_weights(places: Places, weighted: bool) -> I64:

@@ -82,15 +82,15 @@ def places_of(crops: RandomCrops, labels: Labels, index: ForegroundIndex, classe
         wanted = label.classes != 0 if classes is None else np.isin(label.classes, np.array(sorted(classes)))
         bounds = np.empty((int(wanted.sum()), len(crops._extents), 2), np.int64)
         bounds[:, :, 0], bounds[:, :, 1] = _ANYWHERE, -_ANYWHERE
-        of_label = label.bounds()[wanted]
+        of_label, block = index._bounds(each.uri)[wanted], index._block_on_label(each.uri)
         for k, (axis, extent) in enumerate(zip(each.axes, each.extents(crops._extents))):
             if axis is None or extent is None:
                 continue
             bounds[:, axis.axis, 0], bounds[:, axis.axis, 1] = axis.hull(of_label[:, k, 0], of_label[:, k, 1])
-            if min(label.block[k], label.shape[k]) > extent:
+            if block[k] > extent:
                 raise ValueError(
-                    f"{each.uri}: the index has blocks of {label.block[k]} voxels on axis {k}, a crop has "
-                    f"{extent}: build it with smaller blocks, fewer classes or more max_bytes"
+                    f"{each.uri}: the index has blocks of {block[k]} voxels on axis {k}, a crop has "
+                    f"{extent}: build it with smaller blocks, fewer classes, more max_bytes or of a finer level"
                 )
         by_label[each] = label.classes[wanted], label.counts[wanted], bounds
     weights = np.diff(np.array([0, *crops._limits], np.float64))

@@ -18,9 +18,10 @@ _BATCH_VOXELS = 1 << 20
 _MOST_ROWS = 64
 
 
-def stamp_of(uri: str, look: Any) -> tuple[int, int, int]:
-    """The number of files of the array, their bytes, and when the last one was written, in ns. Visits every file."""
-    path = os.path.join(_path(uri), *look.levels[:1])
+def stamp_of(uri: str, path_in: str) -> tuple[int, int, int]:
+    """The number of files of an array, their bytes, and when the last one was written, in ns. Visits every file.
+    `path_in`: of the array in the image at the uri; empty for an array."""
+    path = os.path.join(_path(uri), path_in)
     files = size = newest = 0
     for folder, _, names in os.walk(path):
         for name in names:
