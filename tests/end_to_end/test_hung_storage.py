@@ -71,6 +71,19 @@ except KeyboardInterrupt:
     assert run(program, "zarr.json").stdout == "interrupted\n"
 
 
+@pytest.mark.parametrize("arguments", ["", "spec=damacy.ArraySpec(scale=2)"], ids=["stored", "spec"])
+def test_reading_an_opened_array_can_be_interrupted(run, arguments):
+    program = f"""
+array = damacy.open_array(path)
+threading.Thread(target=interrupt_when_hung).start()
+try:
+    array.read({arguments})
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    assert run(program, "c.2.0").stdout == "interrupted\n"
+
+
 def test_verifying_an_array_can_be_interrupted(run):
     program = """
 from damacy._cli import verify

@@ -13,6 +13,7 @@
 #include "damacy/single/process_readers.h"
 #include "damacy/single/selection_plan.h"
 #include "damacy/single/selection_read.h"
+#include "damacy/store/storage_watch.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/catalog.h"
 #include "damacy/zarr/metadata.h"
@@ -127,6 +128,37 @@ std::vector<SelectedObject> objects_of(const Array& array, const std::vector<std
   return objects;
 }
 
+// Waits for the end of a read, also when the waiting thread is abandoned: readers still write to the output.
+class ReadEnd {
+ public:
+  ReadEnd(SelectionRead& read, SelectionReaders& readers, std::future<void> ended)
+      : read_(read), readers_(readers), ended_(std::move(ended)) {}
+  ReadEnd(const ReadEnd&) = delete;
+  ReadEnd& operator=(const ReadEnd&) = delete;
+  ~ReadEnd() {
+    read_.cancel();
+    while (!has_ended()) {
+    }
+  }
+
+  // Each look is an operation of its own, so that only an interrupt abandons a wait that is long.
+  void wait(const std::stop_token& stop) {
+    while (!StorageWatch::wait_behind([this] { return has_ended(); }))
+      if (stop.stop_requested()) read_.cancel();
+  }
+
+ private:
+  bool has_ended() {
+    if (ended_.wait_for(kLook) == std::future_status::ready) return true;
+    readers_.threads().abandon_overdue();
+    return false;
+  }
+
+  SelectionRead& read_;
+  SelectionReaders& readers_;
+  std::future<void> ended_;
+};
+
 void read_into(const Array& array, std::span<const std::vector<AxisStretch>> axes, const Dims& extents,
                std::span<std::byte> out, const std::stop_token& stop) {
   SelectionRequest request;
@@ -139,11 +171,7 @@ void read_into(const Array& array, std::span<const std::vector<AxisStretch>> axe
   const auto end = std::make_shared<std::promise<void>>();
   SelectionRead read(*readers, std::move(request), [end] { end->set_value(); });
   read.start();
-  const std::future<void> ended = end->get_future();
-  while (ended.wait_for(kLook) != std::future_status::ready) {
-    if (stop.stop_requested()) read.cancel();
-    readers->threads().abandon_overdue();
-  }
+  ReadEnd(read, *readers, end->get_future()).wait(stop);
   if (read.failure()) throw *read.failure();
   if (stop.stop_requested()) throw Error(Status::shutdown, "the read was cancelled");
   if (std::ranges::count(read.missing(), 1) > 0) Catalog::check_missing_chunk(array);
