@@ -180,9 +180,44 @@ def test_a_side_that_does_not_fit_the_sampler_is_refused(stored):
             with pytest.raises((ValueError, TypeError)) as caught:
                 sampler(given_arrays, extents, within=side)
             assert str(caught.value) == text
-    cut_on_z = split(stored, shares, by="chunk")["val"]
+    cut_on_z = split(stored, shares, by="chunk", block=(4, 8, 10))["val"]
     with pytest.raises(ValueError, match="the split cuts axis -3 of .*image, which crops have whole"):
         RandomCrops(stored, {"y": 8, "x": 8}, length=1, within=cut_on_z)
+
+
+def test_the_first_sampler_decides_the_blocks_of_all_sides(stored):
+    shares, crop = {"train": 0.5, "val": 0.5}, {"y": 12, "x": 30}
+    for first in shares:
+        sides = split(stored, shares, by="chunk", seed=4)
+        assert sides["train"].axes == (-3, -2, -1)
+        copied = pickle.loads(pickle.dumps(sides))
+        RandomCrops(stored, crop, length=1, within=sides[first])
+        given_extents = split(stored, shares, by="chunk", seed=4, extents=crop)
+        for side, within in sides.items():
+            assert within.axes == given_extents[side].axes == (-2, -1)
+            uri = str(stored["image"][0])
+            assert within.blocks(uri).tolist() == given_extents[side].blocks(uri).tolist()
+            grid, same = (SlidingGrid(stored, crop, within=each) for each in (within, given_extents[side]))
+            assert grid.samples(0, 0, len(grid)) == same.samples(0, 0, len(same))
+            SlidingGrid(stored, {"y": 6, "x": 10}, within=within)  # smaller crops have room
+            with pytest.raises(ValueError, match=r"no block has room for a crop of \(61, 30\)|a crop needs 61"):
+                SlidingGrid(stored, {"y": 61, "x": 30}, within=within)
+        assert all(within.axes == (-3, -2, -1) for within in copied.values())
+        with pytest.raises(ValueError, match="the split cuts axis -3"):
+            RandomCrops(stored, {"y": 8, "x": 8}, length=1, within=copied["val"])
+
+
+def test_blocks_with_room_for_the_first_sampler_stay(stored):
+    shares = {"train": 0.5, "val": 0.5}
+    sides = split(stored["label"], shares, by="chunk")
+    before = {side: within.blocks(str(stored["label"][0])).tolist() for side, within in sides.items()}
+    RandomCrops(stored["label"], (8, 12, 20), length=1, within=sides["train"])
+    assert before == {side: within.blocks(str(stored["label"][0])).tolist() for side, within in sides.items()}
+    with pytest.raises(ValueError, match=r"no block has room for a crop of \(8, 17, 20\): say split"):
+        RandomCrops(stored["label"], (8, 17, 20), length=1, within=sides["val"])
+    sides = split(stored["label"], {"train": 0.5, "val": 0.5}, by="chunk")
+    with pytest.raises(ValueError, match="^the side 'train' gets none of 1 blocks: give it a larger share$"):
+        RandomCrops(stored["label"], (8, 60, 50), length=1, within=sides["train"])
 
 
 @pytest.mark.parametrize(

@@ -140,15 +140,16 @@ def sample_of(origin: Origin, box: Box, row_key: tuple[int, int]) -> Sample:
     """The sample of a crop."""
     if isinstance(origin, str):
         return made_sample(origin, box, row_key)
-    boxes = ((name, (uri, tuple(_interval(box, axis) for axis in axes))) for name, uri, axes in origin)
+    boxes = (
+        (name, (uri, tuple(box[axis] if isinstance(axis, int) else _interval(box, axis) for axis in axes)))
+        for name, uri, axes in origin
+    )
     if origin[0][0] == "":
         return made_sample(*next(boxes)[1], row_key)
     return made_named_sample(boxes, row_key)
 
 
-def _interval(box: Box, axis: int | Scaled | tuple[int, int]) -> tuple[int, int]:
-    if isinstance(axis, int):
-        return box[axis]
+def _interval(box: Box, axis: Scaled | tuple[int, int]) -> tuple[int, int]:
     return axis.interval(*box[axis.axis]) if isinstance(axis, Scaled) else axis
 
 

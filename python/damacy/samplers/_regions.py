@@ -74,6 +74,7 @@ def regions_of(
         return regions
     if not isinstance(within, Within):
         raise TypeError(f"within must be a value of the mapping that split returns (got {type(within).__name__})")
+    within._decide(crops.extents, crops.from_last)
     parts = [within._bounds(first_uri(origin), size, crops.from_last) for origin, size in crops.sizes.items()]
     which = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     bounds = np.concatenate(parts)

@@ -22,7 +22,7 @@ from damacy._pipeline.cropped_arrays import (
     least_axes,
     looked_at,
 )
-from damacy.samplers._within import Blocks, Within
+from damacy.samplers._within import Blocks, Undecided, Within
 
 
 def split(
@@ -44,7 +44,9 @@ def split(
     * `block`: the size of blocks in voxels, by default that of a shard, or of a chunk where there are no shards.
     * `extents`: of the largest crop. Blocks are doubled until it fits; a smaller remainder at the end of an axis
       belongs to the block before it. `block` and `extents` are as `extents` of `RandomCrops`, and only the axes that
-      they name are cut.
+      they name are cut. If neither is given, the first sampler that takes a side decides for all sides: if its crops do
+      not fit into shards or chunks, the arrays are cut again. Later samplers may have smaller crops. A pickled side is
+      decided.
 
     >>> arrays = {"a.zarr": (100,), "b.zarr": (60,)}
     >>> sides = split(arrays, {"train": 0.75, "val": 0.25}, by="chunk", block=(20,), seed=1)
@@ -57,23 +59,68 @@ def split(
         raise ValueError("block and extents are for by='chunk'")
     key = as_int(seed, "seed")
     _check(shares)
-    axes, cuts = _cut(arrays, block, extents) if by == "chunk" else _whole(arrays)
+    if by == "array":
+        axes, cuts = _whole(arrays)
+        return {side: Within(axes, blocks) for side, blocks in _divided(cuts, shares, key, "arrays").items()}
+    axes, cuts = _cut(arrays, block, extents)
+    parts = _divided(cuts, shares, key, "blocks")
+    open_cuts = _Cuts(arrays, axes, dict(shares), key) if block is None and extents is None else None
+    sides = {side: Within(axes, blocks, open_cuts) for side, blocks in parts.items()}
+    if open_cuts is not None:
+        open_cuts.sides = sides
+    return sides
+
+
+class _Cuts(Undecided):
+    """Blocks that are chunks or shards until a sampler says how large its crops are."""
+
+    def __init__(self, arrays: Any, axes: tuple[int, ...], shares: dict[str, float], seed: int) -> None:
+        uris = list(dict.fromkeys(first_uris(arrays)))
+        looks = looked_at(uris)
+        self._shapes = {uri: looks[uri].shape for uri in uris}
+        self._grids = {uri: looks[uri].shards or looks[uri].chunks for uri in uris}
+        self._axes, self._shares, self._seed = axes, shares, seed
+        self._is_decided = False
+        self.sides: dict[str, Within] = {}
+
+    def decide(self, extents: tuple[int, ...], from_last: tuple[int, ...]) -> None:
+        if self._is_decided:
+            return
+        self._is_decided = True
+        crop = dict(zip(from_last, extents))
+        if all(self._has_room(uri, axis, crop.get(axis)) for uri in self._shapes for axis in self._axes):
+            return
+        cuts = {
+            uri: tuple(
+                _ends(shape[len(shape) - axis], _doubled(self._grids[uri][len(shape) - axis], least), least)
+                for axis, least in crop.items()
+            )
+            for uri, shape in self._shapes.items()
+        }
+        for side, blocks in _divided(cuts, self._shares, self._seed, "blocks").items():
+            self.sides[side]._cut_again(from_last, blocks)
+
+    def _has_room(self, uri: str, axis: int, extent: int | None) -> bool:
+        """Whether blocks are as large as a crop, which has the whole axis if `extent` is None."""
+        place = len(self._shapes[uri]) - axis
+        block = self._grids[uri][place]
+        return bool(block >= (self._shapes[uri][place] if extent is None else extent))
+
+
+def _divided(cuts: Cuts, shares: Mapping[str, float], seed: int, what: str) -> dict[str, dict[str, Blocks]]:
+    """For each side and array the blocks of the side."""
     counts = [math.prod(len(ends) - 1 for ends in each) for each in cuts.values()]
     ends = list(itertools.accumulate(counts, initial=0))
     total = ends[-1]
-    sides = _sides(shares, total, key)
+    sides = _sides(shares, total, seed)
     for number, side in enumerate(shares):
         if not (sides == number).any():
-            what = "arrays" if by == "array" else "blocks"
             raise ValueError(f"the side {side!r} gets none of {total} {what}: give it a larger share")
     return {
-        side: Within(
-            axes,
-            {
-                uri: Blocks(cuts[uri], np.flatnonzero(sides[first:last] == number))
-                for uri, (first, last) in zip(cuts, itertools.pairwise(ends))
-            },
-        )
+        side: {
+            uri: Blocks(cuts[uri], np.flatnonzero(sides[first:last] == number))
+            for uri, (first, last) in zip(cuts, itertools.pairwise(ends))
+        }
         for number, side in enumerate(shares)
     }
 

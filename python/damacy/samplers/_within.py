@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,12 +29,28 @@ class Blocks:
         return found
 
 
-class Within:
-    """One side of a `split`: the argument `within` of samplers. A crop lies in one block of its side."""
+class Undecided(Protocol):
+    """The blocks of all sides of a split, as long as no sampler has used them."""
 
-    def __init__(self, axes: tuple[int, ...], blocks: dict[str, Blocks]) -> None:
+    def decide(self, extents: tuple[int, ...], from_last: tuple[int, ...]) -> None:
+        """Cut arrays again if crops of these extents do not fit. Later calls do nothing."""
+        ...
+
+
+class Within:
+    """One side of a `split`: the argument `within` of samplers. A crop lies in one block of its side.
+
+    If the split was made without `block` and `extents`, blocks are shards or chunks until a sampler takes a side.
+    """
+
+    def __init__(self, axes: tuple[int, ...], blocks: dict[str, Blocks], undecided: Undecided | None = None) -> None:
         self._axes = axes  # the cut axes, counted from the last one, which is 1
         self._blocks = blocks  # of all arrays that were split; those of other sides have none
+        self._undecided = undecided
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies in other processes could not agree on other blocks.
+        return {"_axes": self._axes, "_blocks": self._blocks, "_undecided": None}
 
     def __repr__(self) -> str:
         used = sum(len(blocks.cells) > 0 for blocks in self._blocks.values())
@@ -56,6 +73,14 @@ class Within:
     def blocks(self, uri: str) -> I64:
         """The blocks of an array on the cut axes: an array of shape (n, axes, 2), in voxels."""
         return self._known(uri).bounds()
+
+    def _decide(self, extents: tuple[int, ...], from_last: tuple[int, ...]) -> None:
+        """A sampler has such crops."""
+        if self._undecided is not None:
+            self._undecided.decide(extents, from_last)
+
+    def _cut_again(self, axes: tuple[int, ...], blocks: dict[str, Blocks]) -> None:
+        self._axes, self._blocks = axes, blocks
 
     def _known(self, uri: str) -> Blocks:
         if uri not in self._blocks:
