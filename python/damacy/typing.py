@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrayBoxes",
     "Axis",
+    "Blend",
     "Box",
     "Device",
     "DtypeLike",
@@ -52,6 +53,9 @@ Pad = Literal["edge", "reflect", "symmetric", "wrap"] | float
 
 Rounding = Literal["truncate", "nearest"]
 """How a number becomes an integer."""
+
+Blend = Literal["constant", "gaussian", "hann", "crop"]
+"""How `damacy.stitch.Writer` combines windows that overlap."""
 
 
 class _ElementType(Protocol):

@@ -20,6 +20,7 @@ OF_CUFILE = """CompatMode CuFile IOFuture IOFutureStream as_completed wait pread
 memory_deregister bounce_buffer_free get_page_cache_info drop_file_page_cache ClosedFileError CudaError FileIOError
 CuFileLibraryError FileOpenError OpenModeError ShortReadError"""
 OF_TRAINING = "Loader"
+OF_STITCH = "Writer"
 OF_SAMPLERS = """ForegroundCrops ForegroundIndex Indexed RandomCrops Sampler SlidingGrid Weighted Windows Within
 split"""
 HOMES = [
@@ -29,6 +30,7 @@ HOMES = [
         "damacy.cufile": OF_CUFILE,
         "damacy.training": OF_TRAINING,
         "damacy.samplers": OF_SAMPLERS,
+        "damacy.stitch": OF_STITCH,
     }.items()
     for name in names.split()
 ]

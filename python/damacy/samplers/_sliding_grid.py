@@ -9,7 +9,7 @@ import numpy as np
 from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
-from damacy._pipeline.cropped_arrays import Arrays, Extents, counted, cropped
+from damacy._pipeline.cropped_arrays import Arrays, Axes, Extents, counted, cropped
 from damacy.samplers._regions import regions_of
 from damacy.samplers._sampler import FEW, BoxSampler, per_axis
 from damacy.samplers._within import Within
@@ -46,6 +46,7 @@ class SlidingGrid(BoxSampler):
         self._stride = _stride(self._extents, stride, overlap)
         regions = regions_of(crops, within)
         self._origins, self._which, self._misfit = regions.origins, regions.which, crops.misfit
+        self._sizes = tuple(crops.sizes.values())
         self._low = regions.starts()
         self._room = regions.last_starts(self._extents) - self._low  # greatest start, from low
         for k, step in enumerate(self._stride):
@@ -78,6 +79,26 @@ class SlidingGrid(BoxSampler):
             boxes[:, k, 0] = self._low[regions, k] + np.minimum(cells * self._stride[k], self._room[regions, k])
             boxes[:, k, 1] = boxes[:, k, 0] + self._extents[k]
         return self._which[regions], boxes
+
+    def _starts_of(self, axes: Axes) -> list[list[tuple[list[int], int]]]:
+        """For each region and axis of one of its arrays: the starts of the windows, ascending, and their extent.
+
+        Windows are at all combinations of starts. The last axis of the crop changes fastest."""
+        found = []
+        for low, room, cells in zip(self._low.tolist(), self._room.tolist(), self._grids.tolist()):
+            starts = [[a + min(k * step, b) for k in range(n)] for a, b, n, step in zip(low, room, cells, self._stride)]
+            region = []
+            for axis in axes:
+                if isinstance(axis, tuple):
+                    region.append(([axis[0]], axis[1] - axis[0]))
+                    continue
+                k = axis if isinstance(axis, int) else axis.axis
+                pairs = [(start, start + self._extents[k]) for start in starts[k]]
+                if not isinstance(axis, int):
+                    pairs = [axis.interval(*pair) for pair in pairs]
+                region.append(([start for start, _ in pairs], pairs[0][1] - pairs[0][0]))
+            found.append(region)
+        return found
 
     def _shuffled(self, epoch: int, indices: I64) -> I64:
         if len(indices) > FEW:

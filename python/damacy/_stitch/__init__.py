@@ -1,0 +1,1 @@
+"""Behind `damacy.stitch`: where windows lie, their weights, sums, and the output."""

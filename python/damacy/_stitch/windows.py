@@ -1,0 +1,129 @@
+"""Where the windows of a grid lie, when the voxels of the output are final, and how many of them are held until then.
+
+Windows are in grid order: the last axis changes fastest. Knows numbers only."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+
+Box = tuple[tuple[int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cells:
+    """The windows along one axis."""
+
+    starts: tuple[int, ...]
+    """Ascending."""
+    extent: int
+
+    @property
+    def is_disjoint(self) -> bool:
+        return all(after - before >= self.extent for before, after in zip(self.starts, self.starts[1:]))
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """From the first window's start to the last one's end."""
+        return self.starts[0], self.starts[-1] + self.extent
+
+
+@dataclasses.dataclass(frozen=True)
+class Region:
+    """Windows at all combinations of places along the axes.
+
+    It falls into volumes, which do not overlap and come one after the other: the combinations of places along the first
+    axes, as far as windows do not overlap there. In a volume voxels become final plane by plane, along the first axis
+    on which windows overlap.
+    """
+
+    first: int
+    """The number of its first window."""
+    axes: tuple[Cells, ...]
+
+    @functools.cached_property
+    def count(self) -> int:
+        return math.prod(len(axis.starts) for axis in self.axes)
+
+    @functools.cached_property
+    def _inner(self) -> int:
+        """The first axis on which windows overlap; the number of axes if there is none."""
+        return next((k for k, axis in enumerate(self.axes) if not axis.is_disjoint), len(self.axes))
+
+    @functools.cached_property
+    def axis(self) -> int:
+        """The axis along which voxels become final."""
+        return self._inner if self._inner < len(self.axes) else 0
+
+    @functools.cached_property
+    def _windows_of_volume(self) -> int:
+        return math.prod(len(axis.starts) for axis in self.axes[self._inner :])
+
+    @functools.cached_property
+    def _windows_of_row(self) -> int:
+        """The windows of a volume with one place along `axis`."""
+        return math.prod(len(axis.starts) for axis in self.axes[self._inner + 1 :])
+
+    def box(self, index: int) -> Box:
+        """A window, by its number in the grid."""
+        left, box = index - self.first, []
+        for axis in reversed(self.axes):
+            left, cell = divmod(left, len(axis.starts))
+            box.append((axis.starts[cell], axis.starts[cell] + axis.extent))
+        return tuple(reversed(box))
+
+    def volume(self, index: int) -> Box:
+        """The volume of a window."""
+        box = self.box(index)
+        return (*box[: self._inner], *(axis.span for axis in self.axes[self._inner :]))
+
+    def begins_volume(self, index: int) -> bool:
+        return (index - self.first) % self._windows_of_volume == 0
+
+    def ends_volume(self, index: int) -> bool:
+        return (index - self.first + 1) % self._windows_of_volume == 0
+
+    def final_before(self, index: int) -> int | None:
+        """The place on `axis` before which all voxels of the volume are final after this window. None: as before it."""
+        if self.ends_volume(index):
+            return self.volume(index)[self.axis][1]
+        rows, windows = divmod((index - self.first) % self._windows_of_volume + 1, self._windows_of_row)
+        return self.axes[self.axis].starts[rows] if windows == 0 else None
+
+    def plane_size(self) -> int:
+        """The voxels of a volume with one place on `axis`."""
+        lengths = [high - low for low, high in self.volume(self.first)]
+        return math.prod(lengths[: self.axis] + lengths[self.axis + 1 :])
+
+    def most_planes(self, align: int) -> tuple[int, int]:
+        """The greatest number of planes that are summed at a time, and of those that are written at a time.
+
+        Planes are written up to multiples of `align`, see `writable`.
+        """
+        if self._inner == len(self.axes):
+            return self.axes[0].extent, self.axes[0].extent
+        starts, extent = self.axes[self.axis].starts, self.axes[self.axis].extent
+        written, summed, at_once = starts[0], 0, 0
+        for start, after in zip(starts, (*starts[1:], None)):
+            summed = max(summed, start + extent - written)
+            stop = start + extent if after is None else writable(after, align)
+            at_once = max(at_once, stop - written)
+            written = max(written, stop)
+        return summed, at_once
+
+
+def writable(final: int, align: int) -> int:
+    """Where to end writing when planes before `final` are final: whole chunks, so that none is written twice."""
+    return final // align * align
+
+
+def regions_from(axes_of_regions: Sequence[Sequence[Cells]]) -> tuple[Region, ...]:
+    """The regions, whose windows come one region after the other."""
+    regions: list[Region] = []
+    first = 0
+    for axes in axes_of_regions:
+        regions.append(Region(first, tuple(axes)))
+        first += regions[-1].count
+    return tuple(regions)
