@@ -43,6 +43,8 @@ from damacy.typing import Blend, DtypeLike
 
 __all__ = ["Writer"]
 
+_CHUNK = 64  # extent of the output's chunks on axes for which the image says none
+
 
 class Writer:
     """Writes the predictions of all windows of a grid into one zarr array, blended where windows overlap.
@@ -133,10 +135,10 @@ class Writer:
             channel = Axis(self._channels, name=named or (None if unnamed else "c"), type="channel", scale=1.0, chunk=1)
             self._out_axes.insert(self._time_axes, channel)
         self._chunks = self._per_axis(chunks, "chunks") or [
-            min(a.chunk or a.size, max(a.size, 1)) for a in self._out_axes
+            min(a.chunk or _CHUNK, max(a.size, 1)) for a in self._out_axes
         ]
         self._shards = self._per_axis(shards, "shards")
-        self._aligned = True
+        self._writes_chunks_once = True
         self._needed = self._check_memory(as_bytes(max_bytes, "max_bytes"), axes)
         self._length = len(grid)
         self._next = 0
@@ -281,12 +283,12 @@ class Writer:
     def _begin(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
         self._output.create(self._out_axes, dtype, self._chunks, self._shards)
-        self._sums = Sums(self._window, self._channels or 1, dtype, self._is_crop, self._align)
+        self._sums = Sums(self._window, self._channels or 1, dtype, self._is_crop, self._slab_ends)
 
-    def _align(self, axis: int) -> int:
-        """Output is written up to multiples of this number on an axis of the window."""
-        if not self._aligned:
-            return 1
+    def _slab_ends(self, axis: int) -> int | None:
+        """As `Sums` needs them, for an axis of the window."""
+        if not self._writes_chunks_once:
+            return None
         place = axis + (self._channels is not None and axis >= self._time_axes)
         return (self._shards or self._chunks)[place]
 
@@ -301,18 +303,11 @@ class Writer:
 
     def _check_memory(self, max_bytes: int, axes: Sequence[Axis]) -> int:
         """The bytes needed. `ValueError` if they are more than `max_bytes`. Chunks are written once if that fits."""
-        channels, weight = self._channels or 1, self._window.dtype.itemsize
-        out = 8 if self._dtype is None else self._dtype.itemsize
-        for self._aligned in (True, False):
+        dtype = self._dtype or np.dtype(np.int64)  # the largest one
+        for self._writes_chunks_once in (True, False):
             needed = [
                 bytes_needed(
-                    region,
-                    self._window.nbytes,
-                    weight,
-                    channels,
-                    out if self._is_crop else 4,
-                    out,
-                    self._align(region.axis),
+                    region, self._window, self._channels or 1, dtype, self._is_crop, self._slab_ends(region.axis)
                 )
                 for region in self._regions
             ]

@@ -1,12 +1,16 @@
 """`stitch.Writer`: what is stitched equals a reference in NumPy that holds the whole image."""
 
+import shutil
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import damacy
-from damacy.samplers import SlidingGrid
+from damacy.samplers import SlidingGrid, split
+from damacy.synthetic import write_image
+from damacy.training import Loader
 
 zarr = pytest.importorskip("zarr")
 from damacy.stitch import Writer  # noqa: E402
@@ -138,3 +142,331 @@ def test_any_grid_is_stitched_as_the_reference(tmp_path_factory, of, blend, chan
     if writer._sums is not None:
         assert writer._sums.peak_bytes <= writer.needed_bytes
         assert not writer._sums._planes
+
+
+@pytest.mark.parametrize("blend", ["constant", "crop"])
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "f2", "f4", "f8"])
+def test_the_identity_of_exact_numbers_gives_the_image_back(tmp_path, blend, dtype):
+    image = np.random.default_rng(1).integers(0, 100, (7, 20, 11)).astype(dtype)
+    grid = SlidingGrid({"a.zarr": image.shape}, (3, 8, 5), overlap=(1, 5, 2))
+    with Writer(tmp_path / "out.zarr", grid, blend=blend, dtype=image.dtype) as writer:
+        add_all(writer, grid, [image[box] for box in windows_of(grid)])
+    found = zarr.open_array(tmp_path / "out.zarr")
+    assert found.dtype == image.dtype
+    assert (found[:] == image).all()
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i8", "u8", "f8", "?"])
+def test_crop_gives_every_label_back_in_the_type_of_the_prediction(tmp_path, dtype):
+    """Also those that f32 cannot hold."""
+    kind = np.dtype(dtype)
+    raw = np.random.default_rng(2).integers(0, 256, (9, 14, kind.itemsize), dtype="u1")
+    image = raw.view(kind)[..., 0] if dtype != "?" else raw[..., 0] > 128
+    grid = SlidingGrid({"a.zarr": image.shape}, (4, 5), overlap=2)
+    with Writer(tmp_path / "out.zarr", grid, blend="crop") as writer:
+        add_all(writer, grid, [image[box] for box in windows_of(grid)])
+    found = zarr.open_array(tmp_path / "out.zarr")
+    assert found.dtype == kind
+    assert found[:].tobytes() == image.tobytes()
+
+
+@pytest.mark.parametrize(
+    "given, dtype, expected",
+    [([300.0, -2.0, 1.5], "u1", [255, 0, 2]), ([3e9, -3e9, 2.5], "i4", [2**31 - 1, -(2**31), 2])],
+)
+def test_means_are_rounded_and_limited_to_integers(tmp_path, given, dtype, expected):
+    grid = SlidingGrid({"a.zarr": (3,)}, (3,))
+    with Writer(tmp_path / "out", grid, dtype=np.dtype(dtype), blend="constant") as writer:
+        writer.add(np.array([given]), Rows(grid, 0, 1))
+    assert zarr.open_array(tmp_path / "out")[:].tolist() == expected
+
+
+def test_voxels_that_no_window_reaches_are_nan_or_zero(tmp_path):
+    for dtype, nothing in (("f4", np.nan), ("u1", 0)):
+        grid = SlidingGrid({"a.zarr": (10,)}, (2,), stride=4)
+        with Writer(tmp_path / dtype, grid, dtype=np.dtype(dtype)) as writer:
+            add_all(writer, grid, [np.full(2, 7.0)] * len(grid))
+        np.testing.assert_array_equal(zarr.open_array(tmp_path / dtype)[:], [7, 7] + ([nothing] * 2 + [7, 7]) * 2)
+
+
+def test_sigma_scale_of_each_axis(tmp_path):
+    grid = SlidingGrid({"a.zarr": (6, 6)}, (4, 4), stride=2)
+    random = np.random.default_rng(0)
+    predictions = [random.random((4, 4), "f4") for _ in range(len(grid))]
+    with Writer(tmp_path / "out", grid, sigma_scale=(0.2, 0.4)) as writer:
+        add_all(writer, grid, predictions)
+    lines = [np.exp(-(np.array([1.5, 0.5, 0.5, 1.5]) ** 2) / (2 * (4 * s) ** 2)) for s in (0.2, 0.4)]
+    weight = np.outer(*lines)
+    sums, weights = np.zeros((6, 6)), np.zeros((6, 6))
+    for box, prediction in zip(windows_of(grid), predictions):
+        sums[box] += prediction * weight
+        weights[box] += weight
+    np.testing.assert_allclose(zarr.open_array(tmp_path / "out")[:], sums / weights, rtol=1e-6)
+
+
+# -- images and loaders
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """OME-Zarr: u16, two levels, (16, 48, 40) and (16, 24, 20)."""
+    path = tmp_path_factory.mktemp("image") / "blobs.zarr"
+    write_image(path, (16, 48, 40), chunks=(8, 16, 16), blobs=30, labels=True)
+    return path
+
+
+def run(grid, out, model=lambda x: x, *, config=None, tail="short", **options):
+    """Stitches a model of NumPy arrays."""
+    config = config or damacy.Config(batch_size=3, device="cpu")
+    with Loader(grid, config, tail=tail) as loader, Writer(out, grid, **options) as writer:
+        for batch in loader:
+            with batch as b:
+                writer.add(model(b.numpy()), b)
+    return writer
+
+
+@pytest.mark.parametrize("tail", ["short", "pad"])
+@pytest.mark.parametrize("blend", ["constant", "crop"])
+@pytest.mark.parametrize("level", [0, 1])
+def test_an_image_through_a_loader_comes_back_as_an_image(image, tmp_path, tail, blend, level):
+    source = damacy.open_image(image).level(level)
+    grid = SlidingGrid([source], {"z": 8, "y": 12, "x": 20}, overlap=(4, 4, 9))
+    run(grid, tmp_path / "out.zarr", tail=tail, blend=blend)
+    found = damacy.open_image(tmp_path / "out.zarr")
+    assert (found.read() == source.read()).all()
+    assert found.problems == ()
+    assert (found.version, found.name, found.levels) == ("0.5", "out", ("0",))
+    assert (found.dims, found.scale, found.chunks) == (("z", "y", "x"), source.scale, source.chunks)
+    assert [axis.type for axis in found.axes] == ["space"] * 3
+
+
+def test_the_uri_of_an_image_stands_for_its_level_0(image, tmp_path):
+    run(SlidingGrid([str(image)], (8, 24, 20)), tmp_path / "out.zarr")
+    assert damacy.open_image(tmp_path / "out.zarr").scale == (1.0, 1.0, 1.0)
+
+
+@pytest.fixture
+def movie(tmp_path):
+    """OME-Zarr of axes t, c, z, y, x, with units, scale and translation."""
+    values = np.random.default_rng(3).integers(0, 500, (3, 2, 4, 16, 12)).astype("u2")
+    group = zarr.create_group(tmp_path / "movie.zarr", zarr_format=3)
+    group.create_array("s0", shape=values.shape, chunks=(1, 1, 2, 8, 8), dtype="u2")[:] = values
+    axes = [{"name": "t", "type": "time", "unit": "second"}, {"name": "c", "type": "channel"}]
+    axes += [{"name": name, "type": "space", "unit": "micrometer"} for name in "zyx"]
+    placed = [
+        {"type": "scale", "scale": [30.0, 1.0, 0.5, 0.1, 0.2]},
+        {"type": "translation", "translation": [0.0, 0.0, 7.0, 1.0, 2.0]},
+    ]
+    levels = [{"path": "s0", "coordinateTransformations": placed}]
+    group.attrs["ome"] = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": levels}]}
+    return tmp_path / "movie.zarr", values
+
+
+def test_channels_of_predictions_take_the_place_of_the_images(movie, tmp_path):
+    path, values = movie
+    grid = SlidingGrid([path], {"t": 1, "z": 2, "y": 8, "x": 6}, overlap=(0, 0, 4, 0))
+    assert grid.sample(0, 0).aabb[1] == (0, 2)
+
+    def sums_and_more(x):  # rows, t, c, z, y, x; channels in front
+        return np.stack([x.sum(axis=2), x[:, :, 0], x[:, :, 1]], axis=1)
+
+    run(grid, tmp_path / "out.zarr", sums_and_more, channels=3, blend="constant", dtype="u16")
+    found = damacy.open_image(tmp_path / "out.zarr")
+    assert found.problems == ()
+    expected = np.stack([values.sum(axis=1), values[:, 0], values[:, 1]], axis=1)
+    assert (found.read() == expected).all()
+    source = damacy.open_image(path)
+    for name in ("dims", "units", "scale", "translation"):
+        assert getattr(found, name) == getattr(source, name)
+    assert [(axis.type, axis.unit) for axis in found.axes][:3] == [
+        ("time", "second"), ("channel", None), ("space", "micrometer"),
+    ]  # fmt: skip
+    assert found.chunks == (1, 1, 2, 8, 8)
+
+
+def test_without_channels_predictions_have_the_axes_of_a_window(movie, tmp_path):
+    path, values = movie
+    run(SlidingGrid([path], {"z": 2, "y": 8}, overlap=(1, 3)), tmp_path / "out.zarr", blend="constant")
+    assert (damacy.open_image(tmp_path / "out.zarr").read() == values).all()
+
+
+def test_axes_of_one_element_may_be_missing_or_added(movie, tmp_path):
+    path, values = movie
+    grid = SlidingGrid([path], {"t": 1, "y": 8, "x": 6})
+    run(grid, tmp_path / "a.zarr", lambda x: x[:, 0, :1], channels=1, blend="constant")  # (rows, c, z, y, x)
+    run(grid, tmp_path / "b.zarr", lambda x: x[:, 0, 0], channels=1, blend="constant")
+    for name in "ab":
+        assert (damacy.open_image(tmp_path / f"{name}.zarr").read()[:, 0] == values[:, 0]).all()
+
+
+def test_channels_of_an_image_without_axis_names_are_those_that_the_grid_leaves_whole(tmp_path):
+    values = np.random.default_rng(3).random((2, 9, 9), "f4")
+    zarr.create_array(tmp_path / "in", shape=values.shape, chunks=(1, 4, 4), dtype="f4")[:] = values
+    grid = SlidingGrid({"image": [tmp_path / "in"]}, (5, 5), overlap=1)
+    with Loader(grid, damacy.Config(batch_size=2, device="cpu"), tail="short") as loader:
+        with Writer(tmp_path / "out", grid, channels=1, blend="crop") as writer:
+            for batch in loader:
+                with batch as b:
+                    writer.add(b["image"].numpy()[:, :1], b)
+    found = damacy.open_array(tmp_path / "out")
+    assert found.dims == (None,) * 3
+    assert (found.read() == values[:1]).all()
+
+
+def test_an_array_with_axis_names_gives_one_with_these_names(tmp_path):
+    values = np.arange(60, dtype="f4").reshape(6, 10)
+    names = ("latitude", "longitude")
+    zarr.create_array(tmp_path / "in", shape=(6, 10), chunks=(3, 5), dtype="f4", dimension_names=names)[:] = values
+    grid = SlidingGrid([tmp_path / "in"], {"longitude": 4}, overlap=1)
+    run(grid, tmp_path / "out", lambda x: np.stack([x, -x], axis=1), channels=2, blend="crop")
+    found = damacy.open_array(tmp_path / "out")
+    assert found.dims == ("c", *names)
+    assert (found.read() == [values, -values]).all()
+
+
+def test_predictions_lie_on_the_array_that_name_says(image, tmp_path):
+    """The label has as many voxels as level 0, the image is level 1."""
+    opened = damacy.open_image(image)
+    label = zarr.open_array(image / "labels/blobs")
+    arrays = {"image": opened.level(1), "label": opened.level(0)}
+    grid = SlidingGrid(arrays, {"z": 8, "y": 12, "x": 10}, overlap=(0, 4, 0))
+    config = damacy.Config(batch_size=4, device="cpu")
+    for name, level in ((None, 1), ("image", 1), ("label", 0)):
+        out = tmp_path / f"{name}.zarr"
+        with Loader(grid, config, tail="short") as loader, Writer(out, grid, name=name, blend="constant") as writer:
+            for batch in loader:
+                with batch as b:
+                    writer.add(b[name or "image"], b)
+        assert (damacy.open_image(out).read() == opened.level(level).read()).all()
+        assert damacy.open_image(out).scale == opened.level(level).scale
+    assert label.shape == opened.shape
+    with pytest.raises(ValueError) as error:
+        Writer(tmp_path / "x", grid, name="lable")
+    assert str(error.value) == "name: no array 'lable'; the grid has 'image', 'label'"
+
+
+def test_the_blocks_of_one_side_of_a_split_are_stitched(image, tmp_path):
+    sides = split([image], {"a": 0.5, "b": 0.5}, by="chunk", extents=(8, 16, 16), seed=1)
+    values = damacy.open_image(image).read()
+    covered = np.zeros(values.shape, int)
+    for side in "ab":
+        grid = SlidingGrid([image], (8, 12, 16), within=sides[side], overlap=(0, 8, 0))
+        run(grid, tmp_path / side, blend="crop")
+        found = damacy.open_image(tmp_path / side).read()
+        reached = ~np.isnan(found)
+        assert (found[reached] == values[reached]).all()
+        covered += reached
+    assert covered.max() == 1 and covered.mean() > 0.5
+
+
+def test_rows_that_are_not_valid_are_left_out(image, tmp_path):
+    path = tmp_path / "damaged.zarr"
+    shutil.copytree(image, path)
+    (path / "0/c/0/0/0").write_bytes(b"damaged")
+    config = damacy.Config(batch_size=3, device="cpu", on_error="fill")
+    grid = SlidingGrid([path], (8, 16, 16), overlap=(0, 8, 0))
+    run(grid, tmp_path / "out.zarr", config=config, tail="pad", blend="constant")
+    found, values = damacy.open_image(tmp_path / "out.zarr").read(), damacy.open_image(image).read()
+    # Windows of rows 0:16 and 8:24 are of the damaged chunk; rows from 16 are also of the window 16:32.
+    assert np.isnan(found[:8, :16, :16]).all()
+    found[:8, :16, :16] = values[:8, :16, :16]
+    assert (found == values).all()
+
+
+def test_output_in_shards_and_chunks_of_its_own(image, tmp_path):
+    grid = SlidingGrid([image], (6, 20, 20), overlap=(3, 10, 4))
+    writer = run(grid, tmp_path / "out.zarr", chunks=(2, 8, 8), shards=(4, 16, 16), dtype="f16", blend="crop")
+    array = zarr.open_group(tmp_path / "out.zarr")["0"]
+    assert (array.chunks, array.shards, array.dtype) == ((2, 8, 8), (4, 16, 16), np.float16)
+    assert (array[:] == damacy.open_image(image).read()).all()
+    assert repr(writer).endswith("out.zarr': 60 of 60 windows, closed>")
+
+
+# -- predictions of other libraries
+
+
+class OnlyDlpack:
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+def of_library(name, **members):
+    return type("Tensor", (), members | {"__module__": name})
+
+
+class Torch(of_library("torch")):
+    """A tensor of torch, with a gradient."""
+
+    def __init__(self, array, dtype="torch.float32"):
+        self.array, self.dtype = array, dtype
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return self
+
+    def float(self):
+        return Torch(self.array)
+
+    def numpy(self):
+        if self.dtype == "torch.bfloat16":
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return self.array
+
+
+class Jax(of_library("jaxlib.xla")):
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, *_, **__):
+        return self.array
+
+
+def bfloat16(array):
+    return array.astype(pytest.importorskip("ml_dtypes").bfloat16)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda a: a[:, ::-1].copy()[:, ::-1],
+        OnlyDlpack,
+        Torch,
+        lambda a: Torch(a, "torch.bfloat16"),
+        Jax,
+        bfloat16,
+        lambda a: a.astype("i8"),
+        lambda a: damacy.asarray(a, device="cpu"),
+    ],
+    ids=["strided", "dlpack", "torch", "torch-bf16", "jax", "bf16", "i64", "DeviceArray"],
+)
+def test_predictions_of_any_library(tmp_path, convert):
+    grid = SlidingGrid({"a.zarr": (8, 9)}, (4, 5), overlap=2)
+    image = np.arange(72, dtype="f4").reshape(8, 9)
+    with Writer(tmp_path / "out", grid, blend="constant") as writer:
+        for k, box in enumerate(windows_of(grid)):
+            writer.add(convert(image[None][(slice(None), *box)].copy()), Rows(grid, k, k + 1))
+    assert (zarr.open_array(tmp_path / "out")[:] == image).all()
+
+
+def test_a_batch_itself_may_be_the_prediction_and_rows_be_of_a_released_batch(image, tmp_path):
+    grid = SlidingGrid([image], (8, 24, 20))
+    with Loader(grid, damacy.Config(batch_size=3, device="cpu"), tail="short") as loader:
+        with Writer(tmp_path / "a", grid, blend="crop") as one, Writer(tmp_path / "b", grid, blend="crop") as two:
+            for batch in loader:
+                one.add(batch, batch)
+                copy = batch.numpy().copy()
+                batch.release()
+                two.add(copy, batch)
+    for name in "ab":
+        assert (damacy.open_image(tmp_path / name).read() == damacy.open_image(image).read()).all()

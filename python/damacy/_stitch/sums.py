@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from damacy._stitch.windows import Box, Region, writable
+from damacy._stitch.windows import Box, Region
 
 Elements = np.ndarray[Any, Any]
 Write = Callable[[Box, Elements], None]
@@ -29,38 +29,58 @@ class Plane:
         return self.values.nbytes + self.weights.nbytes
 
 
+class Slab:
+    """Final voxels that are written together, in the output's element type."""
+
+    def __init__(self, box: Box, axis: int, channels: int, dtype: np.dtype[Any]) -> None:
+        self.box = box
+        self.elements = np.empty((channels, *(high - low for low, high in box)), dtype)
+        self.has_windows = False
+        self._axis = axis
+
+    def set_plane(self, place: int, values: Any) -> None:
+        every: Index = (slice(None),) * (self._axis + 1)
+        self.elements[(*every, place - self.box[self._axis][0])] = values
+
+
 class Sums:
     """Adds windows in grid order and passes final voxels to `write`, in the output's element type.
 
-    `window`: the weight of each voxel of a window, f32, or for `"crop"` its distance, an integer. `align`: planes are
-    written up to its multiples.
+    Args:
+        window: the weight of each voxel of a window, f32, or for `"crop"` its distance, an integer.
+        slab_ends: for an axis, voxels are written up to multiples of this number, so that chunks are written once.
+            None: as soon as they are final.
     """
 
     def __init__(
-        self, window: Elements, channels: int, dtype: np.dtype[Any], is_crop: bool, align: Callable[[int], int]
+        self,
+        window: Elements,
+        channels: int,
+        dtype: np.dtype[Any],
+        is_crop: bool,
+        slab_ends: Callable[[int], int | None],
     ) -> None:
         self._window = window
         self._channels = channels
         self._dtype = dtype
         self._is_crop = is_crop
         self._is_constant = not is_crop and bool((window == 1).all())
-        self._align = align
+        self._slab_ends = slab_ends
         self._planes: dict[int, Plane] = {}
         self._volume: Box = ()
-        self._written = 0
+        self._slab: Slab | None = None
+        self._done = 0  # planes before it are in a slab, or written
         self.peak_bytes = window.nbytes  # the most that was held at a time
 
     def add(self, region: Region, index: int, prediction: Elements | None, write: Write) -> None:
         """Add a window's prediction: channels, then the axes of the window. None: it is left out."""
         if region.begins_volume(index):
             self._volume = region.volume(index)
-            self._written = self._volume[region.axis][0]
+            self._done = self._volume[region.axis][0]
         if prediction is not None:
             self._add(region.axis, region.box(index), prediction)
         if (final := region.final_before(index)) is not None:
-            stop = final if region.ends_volume(index) else writable(final, self._align(region.axis))
-            if stop > self._written:
-                self._write_before(region.axis, stop, write)
+            self._finish_before(final, region, write)
 
     def _add(self, axis: int, box: Box, prediction: Elements) -> None:
         in_volume = [slice(start - low, stop - low) for (start, stop), (low, _) in zip(box, self._volume)]
@@ -91,18 +111,30 @@ class Sums:
         self._note()
         return plane
 
-    def _write_before(self, axis: int, stop: int, write: Write) -> None:
-        start, self._written = self._written, stop
-        if not any(place in self._planes for place in range(start, stop)):
-            return
+    def _finish_before(self, final: int, region: Region, write: Write) -> None:
+        """Convert planes, free them, and write those that fill a slab."""
+        while self._done < final:
+            slab = self._slab = self._slab or self._new_slab(final, region)
+            plane = self._planes.pop(self._done, None)
+            slab.has_windows |= plane is not None
+            slab.set_plane(self._done, fill_value(self._dtype) if plane is None else self._finished(plane))
+            self._done += 1
+            if self._done == slab.box[region.axis][1]:
+                if slab.has_windows:
+                    write(slab.box, slab.elements)
+                self._slab = None
+
+    def _new_slab(self, final: int, region: Region) -> Slab:
+        axis, start = region.axis, self._done
+        ends = self._slab_ends(axis)
+        if ends is None:
+            stop = min(final, start + region.longest_step)
+        else:
+            stop = min(self._volume[axis][1], (start // ends + 1) * ends)
         box = (*self._volume[:axis], (start, stop), *self._volume[axis + 1 :])
-        slab = np.empty((self._channels, *(high - low for low, high in box)), self._dtype)
-        self._note(slab.nbytes)
-        every: Index = (slice(None),) * (axis + 1)
-        for number, place in enumerate(range(start, stop)):
-            plane = self._planes.pop(place, None)
-            slab[(*every, number)] = fill_value(self._dtype) if plane is None else self._finished(plane)
-        write(box, slab)
+        slab = Slab(box, axis, self._channels, self._dtype)
+        self._note(slab.elements.nbytes)
+        return slab
 
     def _finished(self, plane: Plane) -> Elements:
         if self._is_crop:
@@ -118,18 +150,23 @@ class Sums:
         return values
 
     def _note(self, more: int = 0) -> None:
-        held = self._window.nbytes + sum(plane.nbytes for plane in self._planes.values()) + more
+        slab = 0 if self._slab is None else self._slab.elements.nbytes
+        held = self._window.nbytes + sum(plane.nbytes for plane in self._planes.values()) + slab + more
         self.peak_bytes = max(self.peak_bytes, held)
 
 
 def bytes_needed(
-    region: Region, window_bytes: int, weight_bytes: int, channels: int, value_bytes: int, out_bytes: int, align: int
+    region: Region, window: Elements, channels: int, dtype: np.dtype[Any], is_crop: bool, slab_ends: int | None
 ) -> int:
-    """The most bytes that `Sums` holds for a region: planes, the window's weights, and what is written at a time."""
-    summed, at_once = region.most_planes(align)
-    return window_bytes + region.plane_size() * (
-        summed * (channels * value_bytes + weight_bytes) + at_once * channels * out_bytes
-    )
+    """The most bytes that `Sums` holds for a region: the window's weights, planes, and a slab."""
+    planes = region.axes[region.axis].extent
+    of_voxel = channels * (dtype.itemsize if is_crop else 4) + window.dtype.itemsize
+    slab = region.longest_step if slab_ends is None else slab_ends
+    low, high = region.volume(region.first)[region.axis]
+    slab_bytes = min(slab, high - low) * channels * dtype.itemsize
+    rounding = 0 if is_crop or dtype.kind == "f" else channels * (8 + dtype.itemsize + 3)  # of one plane
+    needed: int = window.nbytes + region.plane_size * (planes * of_voxel + slab_bytes + rounding)
+    return needed
 
 
 def fill_value(dtype: np.dtype[Any]) -> Any:

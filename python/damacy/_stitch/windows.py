@@ -92,31 +92,17 @@ class Region:
         rows, windows = divmod((index - self.first) % self._windows_of_volume + 1, self._windows_of_row)
         return self.axes[self.axis].starts[rows] if windows == 0 else None
 
+    @property
     def plane_size(self) -> int:
         """The voxels of a volume with one place on `axis`."""
         lengths = [high - low for low, high in self.volume(self.first)]
         return math.prod(lengths[: self.axis] + lengths[self.axis + 1 :])
 
-    def most_planes(self, align: int) -> tuple[int, int]:
-        """The greatest number of planes that are summed at a time, and of those that are written at a time.
-
-        Planes are written up to multiples of `align`, see `writable`.
-        """
-        if self._inner == len(self.axes):
-            return self.axes[0].extent, self.axes[0].extent
-        starts, extent = self.axes[self.axis].starts, self.axes[self.axis].extent
-        written, summed, at_once = starts[0], 0, 0
-        for start, after in zip(starts, (*starts[1:], None)):
-            summed = max(summed, start + extent - written)
-            stop = start + extent if after is None else writable(after, align)
-            at_once = max(at_once, stop - written)
-            written = max(written, stop)
-        return summed, at_once
-
-
-def writable(final: int, align: int) -> int:
-    """Where to end writing when planes before `final` are final: whole chunks, so that none is written twice."""
-    return final // align * align
+    @functools.cached_property
+    def longest_step(self) -> int:
+        """The most planes that become final at a time, except the last ones of a volume."""
+        starts = self.axes[self.axis].starts
+        return max((after - before for before, after in zip(starts, starts[1:])), default=self.axes[self.axis].extent)
 
 
 def regions_from(axes_of_regions: Sequence[Sequence[Cells]]) -> tuple[Region, ...]:
