@@ -116,13 +116,10 @@ class Writer:
         self._channels = None if channels is None else positive(channels, "channels")
         self._name, self._uri, all_axes, whole = _array_of(grid, name)
         self._all_cells, self._kept, axes = _axes(grid, self._name, all_axes, whole, self._channels is not None)
-        self._regions = regions_from([[region[k] for k in self._kept] for region in self._all_cells])
-        self._all_regions = regions_from(self._all_cells)
-        self._extents = tuple(axis.extent for axis in self._regions[0].axes)
+        self._all_regions = regions_from(self._all_cells, (1,) * len(all_axes))
+        self._extents = tuple(self._all_cells[0][k].extent for k in self._kept)
         self._is_channel = [axis.is_channel for axis in axes]
-        blended = [
-            k not in whole and cells.extent < all_axes[k].size for k, cells in zip(self._kept, self._regions[0].axes)
-        ]
+        blended = [k not in whole and extent < all_axes[k].size for k, extent in zip(self._kept, self._extents)]
         if self._is_crop:
             self._window = blends.distances(self._extents, blended)
         else:
@@ -138,8 +135,7 @@ class Writer:
             min(a.chunk or _CHUNK, max(a.size, 1)) for a in self._out_axes
         ]
         self._shards = self._per_axis(shards, "shards")
-        self._writes_chunks_once = True
-        self._needed = self._check_memory(as_bytes(max_bytes, "max_bytes"), axes)
+        self._regions, self._fills_chunks, self._needed = self._planned(as_bytes(max_bytes, "max_bytes"), axes)
         self._length = len(grid)
         self._next = 0
         self._region = 0
@@ -285,12 +281,16 @@ class Writer:
         self._output.create(self._out_axes, dtype, self._chunks, self._shards)
         self._sums = Sums(self._window, self._channels or 1, dtype, self._is_crop, self._slab_ends)
 
+    def _written_chunks(self) -> list[int]:
+        """The extent of what zarr writes as a whole, on each axis of the window."""
+        chunks = list(self._shards or self._chunks)
+        if self._channels is not None:
+            del chunks[self._time_axes]
+        return chunks
+
     def _slab_ends(self, axis: int) -> int | None:
         """As `Sums` needs them, for an axis of the window."""
-        if not self._writes_chunks_once:
-            return None
-        place = axis + (self._channels is not None and axis >= self._time_axes)
-        return (self._shards or self._chunks)[place]
+        return self._written_chunks()[axis] if self._fills_chunks else None
 
     def _write(self, box: Box, elements: Elements) -> None:
         """`elements`: channels, then the axes of the window."""
@@ -301,19 +301,31 @@ class Writer:
             where.insert(self._time_axes, slice(None))
             self._output.write(tuple(where), np.moveaxis(elements, 0, self._time_axes))
 
-    def _check_memory(self, max_bytes: int, axes: Sequence[Axis]) -> int:
-        """The bytes needed. `ValueError` if they are more than `max_bytes`. Chunks are written once if that fits."""
+    def _planned(self, max_bytes: int, axes: Sequence[Axis]) -> tuple[tuple[Region, ...], bool, int]:
+        """The regions, whether slabs end with chunks, and the bytes needed. `ValueError` if they are over `max_bytes`.
+
+        Tries first to write each chunk once, then at least all planes of a chunk at once, then voxels when they are
+        final.
+        """
+        cells = [[region[k] for k in self._kept] for region in self._all_cells]
         dtype = self._dtype or np.dtype(np.int64)  # the largest one
-        for self._writes_chunks_once in (True, False):
+        chunks, ones = self._written_chunks(), [1] * len(axes)
+        for volumes, fills_chunks in ((chunks, True), (ones, True), (ones, False)):
+            regions = regions_from(cells, volumes)
             needed = [
                 bytes_needed(
-                    region, self._window, self._channels or 1, dtype, self._is_crop, self._slab_ends(region.axis)
+                    region,
+                    self._window,
+                    self._channels or 1,
+                    dtype,
+                    self._is_crop,
+                    chunks[region.axis] if fills_chunks else None,
                 )
-                for region in self._regions
+                for region in regions
             ]
             if max(needed) <= max_bytes:
-                return max(needed)
-        axis = self._regions[needed.index(max(needed))].axis
+                return regions, fills_chunks, max(needed)
+        axis = regions[needed.index(max(needed))].axis
         raise ValueError(
             f"stitching needs {max(needed)} bytes, max_bytes is {max_bytes}: shorten the windows on axis "
             f"{axes[axis].name or self._kept[axis]}, or raise max_bytes"

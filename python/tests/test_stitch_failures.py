@@ -1,7 +1,6 @@
 """`stitch.Writer`: refused input, bounded memory, and that a failure leaves no output."""
 
 import gc
-import itertools
 import math
 import os
 import signal
@@ -187,10 +186,8 @@ def test_more_than_max_bytes(tmp_path):
 
 
 @pytest.mark.untraced
-@pytest.mark.parametrize(
-    "overlap, aligned",
-    [((0, 0, 0), True), *itertools.product([(4, 0, 0), (0, 8, 0), (0, 0, 12), (4, 8, 8)], [True, False])],
-)
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("overlap", [(0, 0, 0), (4, 0, 0), (0, 8, 0), (0, 0, 12), (4, 8, 8)])
 def test_memory_stays_below_the_bound(tmp_path, overlap, aligned):
     """By what NumPy allocates. zarr gets no real output, because the memory of its codecs is not counted."""
     shape, extents = (40, 64, 48), (8, 16, 24)
@@ -199,7 +196,7 @@ def test_memory_stays_below_the_bound(tmp_path, overlap, aligned):
     most = Writer(tmp_path / "out", grid, **options).needed_bytes
     tracemalloc.start()
     writer = Writer(tmp_path / "out", grid, max_bytes=most if aligned else most - 1, **options)
-    assert writer._writes_chunks_once == aligned
+    assert (writer.needed_bytes == most) == aligned
     written = np.zeros(shape, bool)
 
     def write(box, elements):

@@ -92,6 +92,25 @@ index.save("a.npz")
 arrays = {"image": ["a.zarr"], "label": ["b.zarr"]}
 foreground: Sampler = ForegroundCrops(arrays, (3, 3), length=4, classes={1: 0.5, 2: 1}, index=index)
 """
+OF_STITCH = """
+import pathlib
+
+import numpy as np
+
+import damacy
+from damacy.samplers import SlidingGrid
+from damacy.stitch import Writer
+from damacy.training import Loader
+from damacy.typing import Blend
+
+blend: Blend = "hann"
+grid = SlidingGrid(["a.zarr"], {"z": 8}, overlap=2)
+with Loader(grid, damacy.Config(batch_size=1), tail="short") as loader:
+    with Writer(pathlib.Path("out.zarr"), grid, dtype=np.uint8, blend=blend, max_bytes="1 GiB") as writer:
+        for batch in loader:
+            writer.add(batch.numpy(), batch)
+needed: int = writer.needed_bytes
+"""
 OF_TORCH = """
 import torch
 
@@ -132,7 +151,7 @@ def test_the_programs_of_the_readme_the_tutorial_and_the_examples(tmp_path):
 
 
 def test_types_of_public_values(tmp_path):
-    assert said_of(tmp_path, held=HELD, samplers=OF_SAMPLERS) == []
+    assert said_of(tmp_path, held=HELD, samplers=OF_SAMPLERS, stitch=OF_STITCH) == []
 
 
 def test_types_of_an_installed_torch_are_not_used(tmp_path, monkeypatch):

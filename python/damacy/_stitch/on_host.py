@@ -26,6 +26,9 @@ def _array(value: Any) -> np.ndarray[Any, Any]:
     match {kind.__module__.partition(".")[0] for kind in type(value).__mro__} - {"builtins", "collections", "typing"}:
         case libraries if "torch" in libraries:
             return _of_torch(value)
+        case libraries if "cupy" in libraries:
+            of_cupy: np.ndarray[Any, Any] = value.get()
+            return of_cupy
         case libraries if "damacy" in libraries and hasattr(value, "numpy"):
             of_damacy = value.numpy()
             if isinstance(of_damacy, np.ndarray):

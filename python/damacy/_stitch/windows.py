@@ -20,9 +20,10 @@ class Cells:
     """Ascending."""
     extent: int
 
-    @property
-    def is_disjoint(self) -> bool:
-        return all(after - before >= self.extent for before, after in zip(self.starts, self.starts[1:]))
+    def are_apart(self, chunk: int) -> bool:
+        """Whether no two windows lie in one chunk of this extent; of extent 1, whether they do not overlap."""
+        pairs = zip(self.starts, self.starts[1:])
+        return all((before + self.extent - 1) // chunk < after // chunk for before, after in pairs)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -34,14 +35,16 @@ class Cells:
 class Region:
     """Windows at all combinations of places along the axes.
 
-    It falls into volumes, which do not overlap and come one after the other: the combinations of places along the first
-    axes, as far as windows do not overlap there. In a volume voxels become final plane by plane, along the first axis
-    on which windows overlap.
+    It falls into volumes, which share no chunk and come one after the other: the combinations of places along the first
+    axes, as far as windows share no chunk there. In a volume voxels become final plane by plane, along the first axis
+    on which windows share chunks.
     """
 
     first: int
     """The number of its first window."""
     axes: tuple[Cells, ...]
+    chunks: tuple[int, ...]
+    """Of each axis. With 1, volumes do not overlap, and may share chunks."""
 
     @functools.cached_property
     def count(self) -> int:
@@ -49,8 +52,9 @@ class Region:
 
     @functools.cached_property
     def _inner(self) -> int:
-        """The first axis on which windows overlap; the number of axes if there is none."""
-        return next((k for k, axis in enumerate(self.axes) if not axis.is_disjoint), len(self.axes))
+        """The first axis on which windows share chunks; the number of axes if there is none."""
+        shared = (k for k, (axis, chunk) in enumerate(zip(self.axes, self.chunks)) if not axis.are_apart(chunk))
+        return next(shared, len(self.axes))
 
     @functools.cached_property
     def axis(self) -> int:
@@ -105,11 +109,11 @@ class Region:
         return max((after - before for before, after in zip(starts, starts[1:])), default=self.axes[self.axis].extent)
 
 
-def regions_from(axes_of_regions: Sequence[Sequence[Cells]]) -> tuple[Region, ...]:
+def regions_from(axes_of_regions: Sequence[Sequence[Cells]], chunks: Sequence[int]) -> tuple[Region, ...]:
     """The regions, whose windows come one region after the other."""
     regions: list[Region] = []
     first = 0
     for axes in axes_of_regions:
-        regions.append(Region(first, tuple(axes)))
+        regions.append(Region(first, tuple(axes), tuple(chunks)))
         first += regions[-1].count
     return tuple(regions)
