@@ -1,4 +1,5 @@
-"""The loaders that are measured: damacy, tensorstore (used in two ways) and zarr-python. All produce the same batches.
+"""The loaders that are measured: damacy (also with elements finished), tensorstore (used in two ways) and zarr-python.
+All but one produce the same batches.
 
 Knows each library's user interface, how to limit its threads, and how to disable caches of decoded data. Measures
 nothing; worker.py does.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
+import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -52,6 +54,8 @@ class Setting:
 class Loader:
     """`batches` yields finished batches in order; each is valid until the next one is taken."""
 
+    same_batches = True  # byte for byte, as the other loaders
+
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.load()
@@ -93,17 +97,23 @@ class Damacy(Loader):
         self._damacy = damacy
 
     def open(self) -> None:
+        self._config = self._damacy.Config(**self.fields())
+        self._pipeline = self._damacy.Pipeline(self._config)
+        self._uris = [str(array.path) for array in self.setting.scenario.arrays]
+
+    def fields(self) -> dict[str, Any]:
         setting = self.setting
         fields = {"host_buffer_bytes": 256 << 20, "device_buffer_bytes": 256 << 20, "n_io_threads": setting.threads}
         fields |= {"batch_size": setting.scenario.batch_size, "dtype": setting.dtype, "device": setting.device}
-        self._config = self._damacy.Config(**fields | setting.config)
-        self._pipeline = self._damacy.Pipeline(self._config)
-        self._uris = [str(array.path) for array in setting.scenario.arrays]
+        return fields | setting.config
+
+    def samples(self, wanted: list[list[Crop]]) -> Iterator[Any]:
+        uris, sample = self._uris, self._damacy.Sample
+        return (sample(uris[array], box) for batch in wanted for array, box in batch)
 
     def batches(self, wanted: Batches) -> Iterator[Any]:
-        uris, sample = self._uris, self._damacy.Sample
         wanted = list(wanted)
-        self._pipeline.push(sample(uris[array], box) for batch in wanted for array, box in batch)
+        self._pipeline.push(self.samples(wanted))
         for batch in self._pipeline.batches(len(wanted)):
             with batch:
                 yield batch
@@ -129,6 +139,26 @@ class Damacy(Loader):
 
     def close(self) -> None:
         self._pipeline.close()
+
+
+class DamacyFinished(Damacy):
+    """damacy with every element finished: crops that may lie half outside and are reflected there, scaled, clipped,
+    flipped. Its batches are not those of the others; beside `damacy` it shows what finishing costs."""
+
+    name = "damacy-finished"
+    same_batches = False
+
+    def fields(self) -> dict[str, Any]:
+        spec = self._damacy.ArraySpec(dtype=self.setting.dtype, scale=1 / 4095, offset=-0.1, clip=(0, 1), pad="reflect")
+        return super().fields() | {"arrays": {"image": spec}}
+
+    def samples(self, wanted: list[list[Crop]]) -> Iterator[Any]:
+        rng = np.random.default_rng(1)
+        for number, (array, box) in enumerate(itertools.chain.from_iterable(wanted)):
+            moves = [int(rng.integers(-(stop - start) // 2, (stop - start) // 2)) for start, stop in box]
+            moved = [(start + move, stop + move) for (start, stop), move in zip(box, moves)]
+            flip = [-1 - axis for axis in range(3) if number >> axis & 1]
+            yield self._damacy.Sample({"image": (self._uris[array], moved)}, flip=flip)
 
 
 class TensorStore(Loader):
@@ -268,7 +298,9 @@ class Zarr(Loader):
         self._limits.close()
 
 
-LOADERS = {loader.name: loader for loader in (Damacy, TensorStore, TensorStoreRead, TensorStoreGpu, Zarr)}
+LOADERS = {
+    loader.name: loader for loader in (Damacy, DamacyFinished, TensorStore, TensorStoreRead, TensorStoreGpu, Zarr)
+}
 
 
 def _slices(box: tuple[tuple[int, int], ...]) -> tuple[slice, ...]:
