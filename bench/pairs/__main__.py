@@ -1,8 +1,5 @@
-"""`python -m bench.pairs`."""
+"""`python -m bench.pairs`: named arrays beside loaders in step."""
 
-import os
+from bench.pairs import named
 
-from bench.pairs import main
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-main()
+named.main()
