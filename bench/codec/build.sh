@@ -15,7 +15,7 @@ flags=(-O3 -std=c++20 -arch=sm_90 --expt-relaxed-constexpr -lineinfo -I"$root/sr
 codec="$root/src/damacy/codec"
 sources=("$here"/{main,batch,stage_times}.cu "$here"/{table,hostile,hostile_frames,ledger,nvcomp,volume}.cpp "$codec/cuda/gpu_decoder.cu"
          "$codec"/gpu_zstd/{frame_scan,wave_descriptors,reference_decoder}.cpp "$codec"/{blosc,nvcomp/library}.cpp
-         "$root/src/damacy/core/error.cpp")
+         "$root"/src/damacy/core/{dims,error}.cpp)
 "${CXX:-c++}" -O2 -std=c++20 -I"$root/src" -I"$here" -static-libstdc++ -static-libgcc -o "$out/generated_on_host" \
   "$here"/{generated_on_host,ledger}.cpp "$codec/zstd.cpp" "$codec"/gpu_zstd/{frame_scan,reference_decoder}.cpp "$zstd" "$lz4" -lpthread
 objects=()
