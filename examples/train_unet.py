@@ -1,9 +1,10 @@
 """Trains a small U-Net to find bright blobs in a synthetic OME-Zarr image: a few minutes on two cores.
 
-    python examples/train_unet.py --folder /tmp/blobs
+    python examples/train_unet.py --folder /tmp/blobs --plot blobs.png
 
 Writes the image and its labels on the first run (needs zarr), then streams random crops of both through damacy and
 stops when the prediction matches the labels. If it is interrupted and run again, it continues with the next sample.
+`--plot` needs matplotlib.
 """
 
 from __future__ import annotations
@@ -83,7 +84,23 @@ def overlap(net: UNet, batches: Iterator[tuple[torch.Tensor, torch.Tensor]]) -> 
     return 2 * both / max(either, 1)
 
 
-def train(folder: pathlib.Path, steps: int, batch: int, enough: float) -> float:
+def plot(net: UNet, batches: Iterator[tuple[torch.Tensor, torch.Tensor]], path: pathlib.Path) -> None:
+    """The middle plane of a crop, its label, and the prediction."""
+    from matplotlib import figure
+
+    x, y = next(batches)
+    with torch.no_grad():
+        found = net(x).sigmoid()
+    page = figure.Figure(figsize=(9, 3.2), layout="constrained")
+    planes = {"image": x, "label": y, "prediction": found}
+    for axes, (title, voxels) in zip(page.subplots(1, len(planes)), planes.items()):
+        axes.imshow(voxels[0, 0, CROP[0] // 2].cpu(), cmap="gray")
+        axes.set_title(title)
+        axes.set_axis_off()
+    page.savefig(path)
+
+
+def train(folder: pathlib.Path, steps: int, batch: int, enough: float) -> tuple[UNet, float]:
     checkpoint = folder / "checkpoint.pt"
     turned = Dihedral(-2, -1)  # image and labels alike
     sampler = RandomCrops(arrays_in(folder), CROP, length=25 * batch, seed=1, margin=4, augment=turned)
@@ -122,7 +139,7 @@ def train(folder: pathlib.Path, steps: int, batch: int, enough: float) -> float:
             checkpoint,
         )
     crops.close()
-    return score
+    return net, score
 
 
 def main() -> None:
@@ -131,12 +148,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--enough", type=float, default=0.9, help="stop at this overlap")
+    parser.add_argument("--plot", type=pathlib.Path, help="an image file to write")
     options = parser.parse_args()
     torch.manual_seed(0)
     if not (options.folder / "blobs.zarr").exists():
         write_image(options.folder / "blobs.zarr", SHAPE, chunks=(8, 64, 64), blobs=120, labels=True)
-    score = train(options.folder, options.steps, options.batch, options.enough)
+    net, score = train(options.folder, options.steps, options.batch, options.enough)
     print(f"overlap with the true blobs: {score:.3f}")
+    if options.plot:
+        grid = SlidingGrid(arrays_in(options.folder), CROP)
+        plot(net, pairs(loader_of(grid, options.batch)), options.plot)
 
 
 if __name__ == "__main__":

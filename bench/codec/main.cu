@@ -20,7 +20,8 @@ constexpr char kUsage[] =
 bool parse_subject(const std::string& word, damacy::bench::Subject& subject) {
   using enum damacy::bench::Subject;
   using Value = std::pair<const char*, decltype(mixed)>;
-  for (const auto& [name, value] : {Value{"mixed", mixed}, Value{"zstd", zstd}, Value{"lz4", lz4}, Value{"blosc", blosc}}) {
+  for (const auto& [name, value] :
+       {Value{"mixed", mixed}, Value{"zstd", zstd}, Value{"lz4", lz4}, Value{"blosc", blosc}}) {
     if (word != name) continue;
     subject = value;
     return true;
