@@ -69,7 +69,7 @@ def reasons_page() -> str:
     return "\n".join(lines)
 
 
-PUBLIC_HEADERS = {"damacy.h": "Batches", "array.h": "Single arrays", "file.h": "Files"}
+PUBLIC_HEADERS = {"damacy.h": "Batches", "array.h": "Single arrays", "file.h": "Files", "remote.h": "Mounted stores"}
 
 
 def headers_page() -> str:

@@ -322,6 +322,12 @@ Error& Error::at_batch(std::int64_t id, std::vector<std::int64_t> lost) noexcept
     if (state.where.lost.empty()) state.where.lost = std::move(lost);
   });
 }
+Error& Error::moved_to(std::string_view store, std::string_view key) noexcept {
+  return extend([&](State& state) {
+    state.where.store = without_secrets(store);
+    if (!state.where.key.empty()) state.where.key = key;
+  });
+}
 Error& Error::with_note(std::string_view note) noexcept {
   return extend([&](State& state) { state.message += text("; ", note); });
 }

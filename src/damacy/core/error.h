@@ -88,6 +88,8 @@ class Error : public std::runtime_error {
   Error& at_sample(std::int64_t index_in_source) noexcept;
   Error& at_stream_index(std::int64_t index) noexcept;
   Error& at_batch(std::int64_t id, std::vector<std::int64_t> lost) noexcept;
+  // Replaces the store and, if it is set, the key: for a store that shows part of another one under shorter keys.
+  Error& moved_to(std::string_view store, std::string_view key) noexcept;
   Error& with_note(std::string_view note) noexcept;  // appended to the message: "; <note>"
 
  private:

@@ -11,6 +11,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/pipeline/named_parts.h"
 #include "damacy/pipeline/packed_arrays.h"
+#include "damacy/store/mounts.h"
 
 namespace damacy {
 namespace {
@@ -229,7 +230,7 @@ class ArrayAdmission {
   }
 
   PlannedPart admit(const WantedPart& part, const OpenArray& open) {
-    static_cast<void>(path_of_uri(part.uri));
+    check_uri(part.uri);
     check_rank(part.aabb, extents_);
     const bool pads = !wanted_.spec.pad.empty();
     for (std::size_t axis = 0; axis < part.aabb.size(); ++axis) check_range(axis, part.aabb[axis], pads);

@@ -30,16 +30,6 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-// In lower case; empty when `uri` is a path.
-std::string scheme_of(std::string_view uri) {
-  const std::size_t end = uri.find("://");
-  if (end == std::string_view::npos || end == 0 || !is_alpha(uri[0])) return {};
-  std::string scheme(uri.substr(0, end));
-  if (!std::all_of(scheme.begin(), scheme.end(), is_scheme_char)) return {};
-  std::transform(scheme.begin(), scheme.end(), scheme.begin(), lower);
-  return scheme;
-}
-
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (lower(c) >= 'a' && lower(c) <= 'f') return lower(c) - 'a' + 10;
@@ -81,12 +71,25 @@ void check_key(std::string_view key) {
   }
 }
 
-std::string path_of_uri(std::string_view uri) {
+std::string scheme_of_uri(std::string_view uri) {
+  const std::size_t end = uri.find("://");
+  if (end == std::string_view::npos || end == 0 || !is_alpha(uri[0])) return {};
+  std::string scheme(uri.substr(0, end));
+  if (!std::all_of(scheme.begin(), scheme.end(), is_scheme_char)) return {};
+  std::transform(scheme.begin(), scheme.end(), scheme.begin(), lower);
+  return scheme;
+}
+
+void check_uri_text(std::string_view uri) {
   if (uri.empty()) refuse_uri(uri, "is empty");
   if (uri.size() > Limits::uri_bytes)
     refuse_uri(uri, formatted("is longer than {} bytes (has {})", Limits::uri_bytes, uri.size()));
   if (uri.find('\0') != std::string_view::npos) refuse_uri(uri, "holds a NUL");
-  const std::string scheme = scheme_of(uri);
+}
+
+std::string path_of_uri(std::string_view uri) {
+  check_uri_text(uri);
+  const std::string scheme = scheme_of_uri(uri);
   if (scheme.empty()) return std::string(uri);
   if (scheme != "file") refuse_uri(uri, formatted("has the unsupported scheme {}: use a path or file:///path", scheme));
   const std::string_view rest = uri.substr(scheme.size() + 3);
@@ -95,7 +98,7 @@ std::string path_of_uri(std::string_view uri) {
 }
 
 bool is_relative_path(std::string_view uri) {
-  return !uri.empty() && uri[0] != '/' && scheme_of(uri).empty();
+  return !uri.empty() && uri[0] != '/' && scheme_of_uri(uri).empty();
 }
 
 std::string absolute_path(const std::string& path) {

@@ -66,8 +66,12 @@ std::shared_ptr<OpenFiles> make_open_files(std::size_t max_open);
 void close_unused(OpenFiles& files) noexcept;  // forgets all objects; those that others hold stay open
 std::shared_ptr<Store> make_file_store(std::string root, std::shared_ptr<OpenFiles> files);
 
-// An uri: a path taken literally, or file:///path percent-decoded once. Gives the path.
-// Throws Error(inval, "uri"): empty, NUL, too long, other scheme.
+// The scheme of an uri in lower case; empty: a path.
+[[nodiscard]] std::string scheme_of_uri(std::string_view uri);
+// Throws Error(inval, "uri"): empty, NUL, too long.
+void check_uri_text(std::string_view uri);
+// An uri of the file system: a path taken literally, or file:///path percent-decoded once. Gives the path.
+// Throws Error(inval, "uri"): as check_uri_text(), or another scheme. For all uris: store_of_uri() in mounts.h.
 [[nodiscard]] std::string path_of_uri(std::string_view uri);
 // Whether an uri means another path when the working directory is another.
 [[nodiscard]] bool is_relative_path(std::string_view uri);

@@ -5,6 +5,7 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/text.h"
+#include "damacy/store/mounts.h"
 #include "damacy/store/storage_watch.h"
 #include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/detail/outline.h"
@@ -97,7 +98,7 @@ ArrayInfo array_info(const std::string& uri, std::shared_ptr<Store> store) {
 }
 
 ArrayInfo array_info(const std::string& uri) {
-  return array_info(uri, make_watched_store(make_file_store(path_of_uri(uri), 1)));
+  return array_info(uri, make_watched_store(store_of_uri(uri)));
 }
 
 }  // namespace damacy

@@ -7,6 +7,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
+#include "damacy/store/mounts.h"
 #include "damacy/store/storage_watch.h"
 #include "damacy/zarr/detail/metadata_cache.h"
 #include "damacy/zarr/detail/opening.h"
@@ -69,6 +70,14 @@ struct Catalog::Impl {
   Impl(const Limits& limits_of, MakeStore make)
       : limits(limits_of), files(make ? nullptr : make_open_files(limits.open_files)), make_store(std::move(make)) {}
 
+  // The store of a uri that was opened once. A uri keeps the mount of then, also when its array is no longer cached.
+  struct KnownStore {
+    std::weak_ptr<Store> store;      // as handed out
+    std::shared_ptr<Store> mounted;  // null: a directory
+  };
+  static constexpr std::uint64_t kKnownUris = 16'384;  // at least so many are kept
+
+  static std::shared_ptr<Store> use(KnownStore& known, std::shared_ptr<Store> store);
   std::shared_ptr<Store> store_of(const std::string& uri);
   ArrayEntry load_array(const std::string& uri, std::shared_ptr<Store> store);
   IndexEntry load_index(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk);
@@ -85,20 +94,29 @@ struct Catalog::Impl {
   LargeDocuments large_documents;
   MetadataCache cache{limits};
   Mutex stores_mutex;  // over stores; never held while one is asked for something
-  std::unordered_map<std::string, std::weak_ptr<Store>> stores DAMACY_GUARDED_BY(stores_mutex);
+  std::unordered_map<std::string, KnownStore> stores DAMACY_GUARDED_BY(stores_mutex);
 };
 
+std::shared_ptr<Store> Catalog::Impl::use(KnownStore& known, std::shared_ptr<Store> store) {
+  auto watched = make_watched_store(std::move(store));
+  known.store = watched;
+  return watched;
+}
+
 std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
-  const std::string path = path_of_uri(uri);
-  const std::string name = absolute_path(path) + '\0' + path;
+  const std::optional<std::string> path = file_path_of_uri(uri);
+  const std::string name = path ? absolute_path(*path) + '\0' + *path : uri;
   const Lock lock(stores_mutex);
-  if (stores.size() > 2 * limits.arrays)
-    std::erase_if(stores, [](const auto& known) { return known.second.expired(); });
-  auto& known = stores[name];
-  if (auto store = known.lock()) return store;
-  auto store = make_watched_store(files ? make_file_store(path, files) : make_store(path));
-  known = store;
-  return store;
+  if (const auto known = stores.find(name); known != stores.end()) {
+    if (auto store = known->second.store.lock()) return store;
+    if (known->second.mounted) return use(known->second, known->second.mounted);
+  }
+  auto store = path ? (files ? make_file_store(*path, files) : make_store(*path)) : mounted_store_of_uri(uri);
+  if (stores.size() > std::max<std::uint64_t>(2 * limits.arrays, kKnownUris))
+    std::erase_if(stores, [](const auto& known) { return known.second.store.expired(); });
+  KnownStore& known = stores[name];
+  if (!path) known.mounted = store;
+  return use(known, std::move(store));
 }
 
 ArrayEntry Catalog::Impl::load_array(const std::string& uri, std::shared_ptr<Store> store) {

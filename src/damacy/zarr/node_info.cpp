@@ -1,6 +1,7 @@
 #include "damacy/zarr/node_info.h"
 
 #include "damacy/core/error.h"
+#include "damacy/store/mounts.h"
 #include "damacy/store/storage_watch.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/detail/opening.h"
@@ -9,7 +10,7 @@ namespace damacy {
 namespace {
 
 std::shared_ptr<Store> store_of(const std::string& uri) {
-  return make_watched_store(make_file_store(path_of_uri(uri), 1));
+  return make_watched_store(store_of_uri(uri));
 }
 
 NodeInfo::Kind kind_of(const FoundNode& node, const Ngff& ngff) {

@@ -1,0 +1,7 @@
+// Stores that uris name by a prefix, for the whole process: after mount("store://era5/", store) the uri
+// "store://era5/a/b" names the array or group at the path "a/b" of that store, wherever a uri is taken.
+#pragma once
+
+#include "damacy/core/error.h"
+#include "damacy/store/mounts.h"
+#include "damacy/store/store.h"

@@ -1,0 +1,233 @@
+#include "damacy/store/mounts.h"
+
+#include <algorithm>
+#include <map>
+
+#include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/mutex.h"
+#include "damacy/core/text.h"
+
+namespace damacy {
+namespace {
+
+[[noreturn]] void refuse(std::string_view uri, std::string_view why) {
+  throw Error(Status::inval, std::string(why), "uri").at_uri(uri);
+}
+
+// The scheme in lower case, then the rest unchanged.
+std::string normal(std::string_view uri) {
+  return text(scheme_of_uri(uri), uri.substr(uri.find("://")));
+}
+
+std::string checked_prefix(std::string_view prefix) {
+  const std::string scheme = scheme_of_uri(prefix);
+  if (scheme.empty() || scheme == "file")
+    refuse(prefix, "a store is mounted under a prefix such as store://NAME/ or s3://BUCKET/, not under a path");
+  if (prefix.size() >= Limits::uri_bytes) refuse(prefix, formatted("is not shorter than {} bytes", Limits::uri_bytes));
+  const std::string_view rest = prefix.substr(scheme.size() + 3);
+  if (rest.empty() || rest[0] == '/') refuse(prefix, "the prefix has no name after its scheme");
+  if (prefix.find('\0') != std::string_view::npos) refuse(prefix, "the prefix holds a NUL");
+  if (rest.find_first_of("?#") != std::string_view::npos || rest.substr(0, rest.find('/')).find('@') != rest.npos)
+    refuse(prefix, "a prefix has no user info, query or fragment");
+  std::string out = normal(prefix);
+  if (!out.ends_with('/')) out += '/';
+  return out;
+}
+
+// Part of another store: what is below a path. Its objects have the keys that they have below the path.
+class PartOfStore final : public Store {
+  template <class Call>
+  auto located(std::string_view key, Call call) {
+    try {
+      return call();
+    } catch (const Error& e) {
+      throw Error(e).moved_to(name_, key);
+    }
+  }
+
+ public:
+  PartOfStore(std::string name, std::shared_ptr<Store> whole, std::string path)
+      : name_(std::move(name)), whole_(std::move(whole)), path_(std::move(path)) {}
+
+  std::string name() const override { return name_; }
+  std::string why_absent() override { return path_.empty() ? whole_->why_absent() : std::string(); }
+  std::shared_ptr<Object> open(std::string_view key) override {
+    check_key(key);
+    return located(key, [&]() -> std::shared_ptr<Object> {
+      auto object = whole_->open(key_of(key));
+      if (!object) return nullptr;
+      return std::make_shared<PartObject>(*this, std::string(key), std::move(object));
+    });
+  }
+  std::optional<Stamp> stamp(std::string_view key) override {
+    check_key(key);
+    return located(key, [&] { return whole_->stamp(key_of(key)); });
+  }
+  std::vector<Entry> list(std::string_view prefix) override {
+    if (!prefix.empty()) check_key(prefix);
+    return located(prefix, [&] { return whole_->list(prefix.empty() ? path_ : key_of(prefix)); });
+  }
+
+ private:
+  class PartObject final : public Object {
+   public:
+    PartObject(const PartOfStore& part, std::string key, std::shared_ptr<Object> object)
+        : store_(part.name_), key_(std::move(key)), object_(std::move(object)) {}
+    const Stamp& stamp() const noexcept override { return object_->stamp(); }
+    void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
+      try {
+        object_->read_exact(offset, dst);
+      } catch (const Error& e) {
+        throw Error(e).moved_to(store_, key_);
+      }
+    }
+
+   private:
+    const std::string store_, key_;
+    const std::shared_ptr<Object> object_;
+  };
+
+  std::string key_of(std::string_view key) const { return path_.empty() ? std::string(key) : text(path_, "/", key); }
+
+  const std::string name_;
+  const std::shared_ptr<Store> whole_;
+  const std::string path_;
+};
+
+class Mounts {
+ public:
+  struct Found {
+    std::shared_ptr<Store> store;
+    std::string path;
+  };
+
+  void put(std::string prefix, std::shared_ptr<Store> store) {
+    const Lock lock(mutex_);
+    std::swap(stores_[std::move(prefix)], store);
+  }  // `store` is now the former one; it ends after the lock
+
+  bool remove(const std::string& prefix) {
+    std::shared_ptr<Store> former;
+    const Lock lock(mutex_);
+    const auto at = stores_.find(prefix);
+    if (at == stores_.end()) return false;
+    former = std::move(at->second);
+    stores_.erase(at);
+    return true;
+  }
+
+  std::vector<std::pair<std::string, std::shared_ptr<Store>>> all() {
+    const Lock lock(mutex_);
+    return {stores_.begin(), stores_.end()};
+  }
+
+  // Of `uri` with a normal scheme: the store of the longest prefix, and what follows that prefix.
+  std::optional<Found> find(const std::string& uri) {
+    const std::string closed = uri.ends_with('/') ? uri : uri + '/';
+    const Lock lock(mutex_);
+    for (std::size_t end = closed.rfind('/'); end != std::string::npos && end > 0; end = closed.rfind('/', end - 1))
+      if (const auto at = stores_.find(closed.substr(0, end + 1)); at != stores_.end())
+        return Found{at->second, end + 1 >= uri.size() ? std::string() : uri.substr(end + 1)};
+    return std::nullopt;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<Store>> stores_ DAMACY_GUARDED_BY(mutex_);
+};
+
+Mounts& the_mounts() {
+  static auto& table = *new Mounts;  // never destroyed: threads may look up uris while the process ends
+  return table;
+}
+
+// Python that mounts a store of obstore for the uri; empty for schemes that obstore has no store for.
+std::string how_to_mount(std::string_view scheme, std::string_view uri) {
+  const std::string_view rest = uri.substr(uri.find("://") + 3);
+  const std::string name(rest.substr(0, rest.find_first_of("/?#")));
+  const std::string root = text(scheme, "://", name);
+  const auto lines = [&](std::string_view type, std::string_view made) {
+    return formatted("from obstore.store import {}; damacy.mount(\"{}/\", {})", type, root, made);
+  };
+  if (scheme == "http" || scheme == "https")
+    return lines("HTTPStore", formatted("HTTPStore.from_url(\"{}\")", without_secrets(root)));
+  if (scheme == "s3") return lines("S3Store", formatted("S3Store(\"{}\")", name));
+  if (scheme == "gs") return lines("GCSStore", formatted("GCSStore(\"{}\")", name));
+  if (scheme == "az") return lines("AzureStore", formatted("AzureStore(\"{}\")", name));
+  return {};
+}
+
+[[noreturn]] void refuse_unmounted(std::string_view scheme, const std::string& uri) {
+  if (scheme == "store") {
+    const std::size_t end = uri.find('/', scheme.size() + 3);
+    refuse(uri, formatted("no store is mounted as {}/ in this process: use damacy.mount", uri.substr(0, end)));
+  }
+  const std::string lines = how_to_mount(scheme, uri);
+  if (!lines.empty())
+    refuse(uri, formatted("damacy does not read {} uris itself: mount a store of obstore for it: {}", scheme, lines));
+  refuse(uri, formatted("the uri has the unsupported scheme {}: use a path, file:///path, store://NAME/PATH, or a "
+                        "prefix of which a store is mounted with damacy.mount",
+                        scheme));
+}
+
+Mounts::Found found_store(std::string_view uri) {
+  const std::string wanted = normal(uri);
+  auto found = the_mounts().find(wanted);
+  if (!found) refuse_unmounted(scheme_of_uri(uri), wanted);
+  while (found->path.ends_with('/')) found->path.pop_back();
+  if (!found->path.empty()) {
+    try {
+      check_key(found->path);
+    } catch (const Error& e) {
+      refuse(uri, formatted("the path below the mounted store is {}", e.message()));
+    }
+  }
+  return *std::move(found);
+}
+
+}  // namespace
+
+std::string mount(std::string_view prefix, std::shared_ptr<Store> store) {
+  std::string checked = checked_prefix(prefix);
+  if (!store) refuse(prefix, "there is no store to mount");
+  the_mounts().put(checked, std::move(store));
+  return checked;
+}
+
+void unmount(std::string_view prefix) {
+  const std::string checked = checked_prefix(prefix);
+  if (!the_mounts().remove(checked)) refuse(prefix, formatted("no store is mounted as {} in this process", checked));
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<Store>>> mounts() {
+  return the_mounts().all();
+}
+
+std::optional<std::string> file_path_of_uri(std::string_view uri) {
+  const std::string scheme = scheme_of_uri(uri);
+  if (scheme.empty() || scheme == "file") return path_of_uri(uri);
+  check_uri_text(uri);
+  return std::nullopt;
+}
+
+std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri) {
+  auto [store, path] = found_store(uri);
+  return std::make_shared<PartOfStore>(std::string(uri), std::move(store), std::move(path));
+}
+
+std::shared_ptr<Store> store_of_uri(std::string_view uri, const OpenDirectory& open_directory) {
+  if (const auto path = file_path_of_uri(uri)) return open_directory(*path);
+  return mounted_store_of_uri(uri);
+}
+
+std::shared_ptr<Store> store_of_uri(std::string_view uri) {
+  return store_of_uri(uri, [](const std::string& path) { return make_file_store(path, 1); });
+}
+
+void check_uri(std::string_view uri) {
+  if (!file_path_of_uri(uri)) static_cast<void>(found_store(uri));
+}
+
+}  // namespace damacy

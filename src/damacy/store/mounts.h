@@ -1,0 +1,48 @@
+// Which store a uri names: a directory of the file system, or a store that is mounted under a prefix of the uri. Knows
+// the table of mounts, one a process; forked children inherit it. Does not know what is at a uri, nor keep what a uri
+// once named. Part of the public interface by damacy/remote.h.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "damacy/store/store.h"
+
+namespace damacy {
+
+// Mounts `store` for all uris below `prefix`, and returns the prefix with a '/' at its end. The longest prefix that
+// matches a uri is used. A store that was mounted under the same prefix is replaced; what was opened before keeps the
+// old one. The store's calls come from several threads and may block; the library adds the deadline.
+// Throws Error(inval, "uri") unless `prefix` is SCHEME://NAME/… with another scheme than file, without user info, query
+// or fragment.
+std::string mount(std::string_view prefix, std::shared_ptr<Store> store);
+
+// Throws Error(inval, "uri") if nothing is mounted under `prefix`. What was opened before keeps its store.
+void unmount(std::string_view prefix);
+
+// The path of the file system that a uri names; empty if it names a mounted store. Throws Error(inval, "uri") as
+// path_of_uri(), except for the scheme.
+[[nodiscard]] std::optional<std::string> file_path_of_uri(std::string_view uri);
+
+// The store at a uri that names no file: below the path of the uri in the store that is mounted under the longest
+// prefix. Its name is the uri. Throws Error(inval, "uri") if no store is mounted there.
+[[nodiscard]] std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri);
+
+// The store at any uri. `open_directory` makes the store of a directory.
+using OpenDirectory = std::function<std::shared_ptr<Store>(const std::string& path)>;
+[[nodiscard]] std::shared_ptr<Store> store_of_uri(std::string_view uri, const OpenDirectory& open_directory);
+[[nodiscard]] std::shared_ptr<Store> store_of_uri(std::string_view uri);  // one open file at most
+
+// Throws Error(inval, "uri") as store_of_uri() would. Opens nothing.
+void check_uri(std::string_view uri);
+
+// The prefix and the store of each mount, sorted by prefix.
+[[nodiscard]] std::vector<std::pair<std::string, std::shared_ptr<Store>>> mounts();
+
+}  // namespace damacy
