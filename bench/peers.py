@@ -1,5 +1,5 @@
 """The loaders that are measured: damacy (also with elements finished), tensorstore (used in two ways) and zarr-python.
-All but one produce the same batches.
+All that finish nothing produce the same batches.
 
 Knows each library's user interface, how to limit its threads, and how to disable caches of decoded data. Measures
 nothing; worker.py does.
@@ -161,6 +161,17 @@ class DamacyFinished(Damacy):
             yield self._damacy.Sample({"image": (self._uris[array], moved)}, flip=flip)
 
 
+class DamacyScaled(Damacy):
+    """damacy with every element scaled and clipped, at the same places."""
+
+    name = "damacy-scaled"
+    same_batches = False
+
+    def fields(self) -> dict[str, Any]:
+        spec = self._damacy.ArraySpec(dtype=self.setting.dtype, scale=1 / 4095, offset=-0.1, clip=(0, 1))
+        return super().fields() | {"arrays": spec}
+
+
 class TensorStore(Loader):
     """tensorstore's own threads cast and place, while the next batch is under way: the fastest use that we found."""
 
@@ -299,7 +310,8 @@ class Zarr(Loader):
 
 
 LOADERS = {
-    loader.name: loader for loader in (Damacy, DamacyFinished, TensorStore, TensorStoreRead, TensorStoreGpu, Zarr)
+    loader.name: loader
+    for loader in (Damacy, DamacyFinished, DamacyScaled, TensorStore, TensorStoreRead, TensorStoreGpu, Zarr)
 }
 
 
