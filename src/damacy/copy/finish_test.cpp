@@ -132,6 +132,22 @@ TEST_P(FinishedCopy, has_every_element_as_it_is_by_itself) {
 INSTANTIATE_TEST_SUITE_P(From, FinishedCopy, ::testing::Range(0, kBatchDtypes),
                          [](const auto& of) { return std::string(name_of(static_cast<Dtype>(of.param))); });
 
+TEST(FinishKernel, is_there_for_what_is_common) {
+  using copy_detail::finish_kernel, copy_detail::Isa;
+  const auto in_one_pass = [](Dtype from, Dtype to, const Finish& finish, bool swaps = false) {
+    return finish_kernel({from, to, swaps, &finish}, Isa::plain) != nullptr;
+  };
+  const Finish scaled{.scale = 0.5, .is_scaled = true, .has_low = true};
+  Finish unpacked{.missing = {7}, .missing_count = 1, .is_packed = true, .is_scaled = true, .is_wide = true};
+  EXPECT_TRUE(in_one_pass(Dtype::u16, Dtype::f32, scaled));
+  EXPECT_TRUE(in_one_pass(Dtype::i16, Dtype::f32, unpacked));
+  EXPECT_FALSE(in_one_pass(Dtype::u16, Dtype::f32, scaled, true)) << "bytes are swapped";
+  EXPECT_FALSE(in_one_pass(Dtype::u16, Dtype::bf16, scaled));
+  unpacked.missing_count = 3;
+  EXPECT_FALSE(in_one_pass(Dtype::i16, Dtype::f32, unpacked));
+  EXPECT_FALSE(in_one_pass(Dtype::i16, Dtype::f32, Finish{.has_low = true})) << "nothing is computed";
+}
+
 float finished_f32(std::uint64_t bits, Dtype from, const Finish& finish) {
   return bits_as<float>(static_cast<std::uint32_t>(copied(bits, {from, Dtype::f32, false, &finish})));
 }

@@ -105,18 +105,23 @@ Put choose_put(const BlockCopy& copy, const std::byte* dst, bool stream) {
 class Emitter {
  public:
   Emitter(const CopyOp& op, Isa isa, Put how, std::int64_t dst_step)
-      : kernel_(row_kernel(op, isa)),
+      : kernel_(op.finish == nullptr ? row_kernel(op, isa) : finish_kernel(op, isa)),
+        finish_(op.finish),
         scatter_(scatter_kernel(size_of(op.to))),
         from_(size_of(op.from)),
         to_(size_of(op.to)),
         dst_step_(dst_step),
         how_(how),
-        is_move_(op.from == op.to && op.from != Dtype::boolean && (!op.swap_bytes || to_ == 1)) {}
+        is_move_(op.finish == nullptr && op.from == op.to && op.from != Dtype::boolean &&
+                 (!op.swap_bytes || to_ == 1)) {}
 
   std::size_t from() const { return from_; }
   std::size_t to() const { return to_; }
 
-  void convert(const Rows& rows) const { kernel_(rows); }
+  void convert(Rows rows) const {
+    rows.finish = finish_;
+    kernel_(rows);
+  }
 
   // Of elements that have their type already; apart only from rows that follow each other.
   void put(const Rows& rows) const {
@@ -133,7 +138,7 @@ class Emitter {
   }
 
   void emit(const Rows& rows) const {
-    if (how_ == Put::together) return kernel_(rows);
+    if (how_ == Put::together) return convert(rows);
     if (how_ == Put::streamed && is_move_) return put(rows);
     alignas(kLine) std::byte scratch[kScratchBytes];
     const std::size_t most = kScratchBytes / to_;
@@ -145,7 +150,7 @@ class Emitter {
         const std::size_t count = std::min(width, rows.count - i);
         const std::size_t row_count = std::min(height, rows.rows - row);
         const auto pitch = static_cast<std::ptrdiff_t>(count * to_);
-        kernel_({scratch, rows.src + down * rows.src_pitch + i * from_, count, row_count, pitch, rows.src_pitch});
+        convert({scratch, rows.src + down * rows.src_pitch + i * from_, count, row_count, pitch, rows.src_pitch});
         std::byte* dst = rows.dst + down * rows.dst_pitch + static_cast<std::ptrdiff_t>(i) * dst_step_;
         put({dst, scratch, count, row_count, rows.dst_pitch, pitch});
       }
@@ -153,6 +158,7 @@ class Emitter {
 
  private:
   RowKernel kernel_;
+  const Finish* finish_;
   TileKernel scatter_;
   std::size_t from_;
   std::size_t to_;
@@ -255,7 +261,7 @@ void run(const Layout& layout, const Emitter& emitter, const std::byte* src, std
 }  // namespace
 
 void execute(const BlockCopy& copy, const std::byte* src, std::byte* dst, const Manner& manner) {
-  if (const Place base{src, dst}; move_narrow(copy, base, base)) return;
+  if (const Place base{src, dst}; copy.op.finish == nullptr && move_narrow(copy, base, base)) return;
   const auto element = static_cast<std::int64_t>(size_of(copy.op.from));
   const std::int64_t src_step = copy.rank == 0 ? element : copy.used().back().src_stride;
   const std::int64_t dst_step = copy.rank == 0 ? 0 : copy.used().back().dst_stride;

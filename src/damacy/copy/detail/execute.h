@@ -12,7 +12,8 @@ struct Manner {
   bool stream = false;  // the destination is far larger than the cache
 };
 
-// `copy` has a conversion and is not empty; every byte it touches is there.
+// `copy` has a conversion and is not empty; every byte it touches is there. Its finish, if any, is one of
+// finish_kernel.
 void execute(const BlockCopy& copy, const std::byte* src, std::byte* dst, const Manner& manner);
 
 }  // namespace damacy::copy_detail

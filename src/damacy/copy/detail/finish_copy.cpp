@@ -215,6 +215,7 @@ void fill_constant(BlockCopy copy, std::byte* dst, const Manner& manner) {
 
 void execute_finished(const BlockCopy& copy, const std::byte* src, std::byte* dst, const Manner& manner) {
   if (copy.op.finish->is_constant) return fill_constant(copy, dst, manner);
+  if (finish_kernel(copy.op, manner.isa) != nullptr) return execute(copy, src, dst, manner);
   Finisher finisher(copy.op, manner.isa);
   Blocks(copy).visit([&](const BlockCopy& block) {
     std::size_t count = 1;

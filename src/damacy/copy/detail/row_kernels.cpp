@@ -28,6 +28,17 @@ RowKernel row_kernel(const CopyOp& op, Isa isa) noexcept {
   }
 }
 
+RowKernel finish_kernel(const CopyOp& op, Isa isa) noexcept {
+  switch (isa) {
+    case Isa::avx2:
+      return finish_kernel_avx2(op);
+    case Isa::avx512:
+      return finish_kernel_avx512(op);
+    default:
+      return finish_kernel_plain(op);
+  }
+}
+
 #else
 
 bool is_supported(Isa isa) noexcept {
@@ -35,6 +46,9 @@ bool is_supported(Isa isa) noexcept {
 }
 RowKernel row_kernel(const CopyOp& op, Isa) noexcept {
   return row_kernel_plain(op);
+}
+RowKernel finish_kernel(const CopyOp& op, Isa) noexcept {
+  return finish_kernel_plain(op);
 }
 
 #endif

@@ -15,6 +15,7 @@ struct Rows {
   std::size_t rows;
   std::ptrdiff_t dst_pitch;  // bytes from row to row
   std::ptrdiff_t src_pitch;
+  const Finish* finish = nullptr;  // what finish_kernel's do
 };
 
 using RowKernel = void (*)(const Rows&);
@@ -27,9 +28,15 @@ enum class Isa { plain, avx2, avx512 };
 // One of the pairs of has_conversion; the processor supports `isa`.
 [[nodiscard]] RowKernel row_kernel(const CopyOp& op, Isa isa) noexcept;
 
-// What row_kernel picks from.
+// Converts and finishes in one pass, as op.finish says; null for a finish that it does not have. Reads Rows::finish.
+[[nodiscard]] RowKernel finish_kernel(const CopyOp& op, Isa isa) noexcept;
+
+// What they pick from.
 RowKernel row_kernel_plain(const CopyOp& op) noexcept;
 RowKernel row_kernel_avx2(const CopyOp& op) noexcept;
 RowKernel row_kernel_avx512(const CopyOp& op) noexcept;
+RowKernel finish_kernel_plain(const CopyOp& op) noexcept;
+RowKernel finish_kernel_avx2(const CopyOp& op) noexcept;
+RowKernel finish_kernel_avx512(const CopyOp& op) noexcept;
 
 }  // namespace damacy::copy_detail
