@@ -1,0 +1,169 @@
+#include "damacy/cache/chunk_cache.h"
+
+#include <algorithm>
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kMostEntriesLookedAt = 64;
+
+void add(ChunkCache::Count& count, std::uint64_t bytes) noexcept {
+  ++count.chunks;
+  count.bytes += static_cast<std::int64_t>(bytes);
+}
+
+HostBuffer memory_for(std::uint64_t bytes, const std::shared_ptr<Alloc>& alloc) {
+  return bytes == 0 ? HostBuffer() : HostBuffer(alloc, bytes);
+}
+
+}  // namespace
+
+CacheSizes cache_sizes(std::uint64_t bytes) noexcept {
+  CacheSizes sizes;
+  sizes.entries = static_cast<std::size_t>(std::clamp<std::uint64_t>(
+      bytes / CacheSizes::kBytesAnEntry, CacheSizes::kLeastEntries, CacheSizes::kMostEntries));
+  sizes.index = sizes.entries * sizeof(ChunkCache::Entry) + KeyIndex::bytes_of(sizes.entries) +
+                ReusePolicy::bytes_of(CacheSizes::kRememberedAnEntry * sizes.entries) +
+                CacheSpace::bytes_of(sizes.entries);
+  constexpr std::uint64_t kPage = Alloc::kAlignment;
+  sizes.space = (bytes - std::min(bytes, sizes.index)) / kPage * kPage;
+  return sizes;
+}
+
+ChunkCache::ChunkCache(std::uint64_t bytes, const std::shared_ptr<Alloc>& alloc)
+    : sizes_(cache_sizes(bytes)),
+      memory_(memory_for(sizes_.space, alloc)),
+      entries_(sizes_.entries),
+      index_(sizes_.entries),
+      policy_(CacheSizes::kRememberedAnEntry * sizes_.entries),
+      space_(sizes_.space, sizes_.entries) {
+  const Lock lock(mutex_);
+  for (std::size_t e = entries_.size(); e-- > 0;) {
+    entries_[e].next_unused = unused_;
+    unused_ = static_cast<std::uint32_t>(e);
+  }
+}
+
+ChunkCache::Found ChunkCache::find(const ChunkKey& key, std::uint64_t bytes) {
+  const std::uint64_t hash = hash_of(key);
+  const Lock lock(mutex_);
+  const auto found = find_entry(key, hash);
+  if (found && entries_[*found].is_whole) {
+    Entry& entry = entries_[*found];
+    entry.last_used = policy_.hit(entry.last_used);
+    add(counts_.hits, entry.bytes);
+    entry.holds.fetch_add(1, std::memory_order_relaxed);
+    return {Hold(entry.holds, bytes_of(entry))};
+  }
+  add(counts_.misses, bytes);
+  policy_.miss(hash, used_);
+  const bool fits = bytes <= sizes_.largest_chunk();
+  return {{}, fits && (space_.free_bytes() >= bytes || some_entry_may_go())};
+}
+
+// One entry is asked, each time another.
+bool ChunkCache::some_entry_may_go() noexcept {
+  const std::uint32_t number = entry_hand_;
+  entry_hand_ = (entry_hand_ + 1) % static_cast<std::uint32_t>(entries_.size());
+  return entries_[number].is_used && may_go(number);
+}
+
+ChunkCache::Filling ChunkCache::reserve(const ChunkKey& key, std::uint64_t bytes) {
+  if (bytes == 0 || bytes > sizes_.largest_chunk()) return {};
+  const std::uint64_t hash = hash_of(key);
+  const Lock lock(mutex_);
+  if (find_entry(key, hash) || !take_entry()) return {};
+  const std::uint32_t number = std::exchange(unused_, entries_[unused_].next_unused);
+  Entry& entry = entries_[number];
+  const auto piece = take_space(bytes, number);
+  if (!piece) {
+    entry.next_unused = std::exchange(unused_, number);
+    return {};
+  }
+  entry.key = key;
+  entry.hash = hash;
+  entry.bytes = bytes;
+  entry.piece = *piece;
+  entry.last_used = policy_.now();
+  entry.is_used = true;
+  entry.is_whole = false;
+  ++used_;
+  index_.insert(hash, number);
+  return {*this, number, bytes_of(entry)};
+}
+
+ChunkCache::Hold ChunkCache::publish(std::uint32_t number) noexcept {
+  const Lock lock(mutex_);
+  Entry& entry = entries_[number];
+  entry.is_whole = true;
+  add(counts_.kept, entry.bytes);
+  entry.holds.fetch_add(1, std::memory_order_relaxed);
+  return {entry.holds, bytes_of(entry)};
+}
+
+void ChunkCache::discard(std::uint32_t number) noexcept {
+  const Lock lock(mutex_);
+  space_.give(entries_[number].piece);
+  drop_entry(number);
+}
+
+std::span<std::byte> ChunkCache::bytes_of(const Entry& entry) const noexcept {
+  return memory_.bytes().subspan(space_.offset_of(entry.piece), entry.bytes);
+}
+
+std::optional<std::uint32_t> ChunkCache::find_entry(const ChunkKey& key, std::uint64_t hash) const {
+  const std::span<const Entry> entries = entries_;
+  return index_.find(hash, [&](std::uint32_t number) { return entries[number].key == key; });
+}
+
+// The last release of a hold comes before what is written next.
+bool ChunkCache::may_go(std::uint32_t number) const noexcept {
+  const Entry& entry = entries_[number];
+  return entry.is_whole && entry.holds.load(std::memory_order_acquire) == 0 && policy_.may_go(entry.last_used);
+}
+
+// Chunks smaller than kBytesAnEntry use all entries before they use all space.
+bool ChunkCache::take_entry() noexcept {
+  for (std::size_t step = 0; unused_ == kNone && step < kMostEntriesLookedAt; ++step) {
+    const std::uint32_t number = entry_hand_;
+    entry_hand_ = (entry_hand_ + 1) % static_cast<std::uint32_t>(entries_.size());
+    if (!entries_[number].is_used || !may_go(number)) continue;
+    space_.give(entries_[number].piece);
+    evict(number);
+  }
+  return unused_ != kNone;
+}
+
+std::optional<CacheSpace::Piece> ChunkCache::take_space(std::uint64_t bytes, std::uint32_t owner) {
+  return space_.take(
+      bytes, owner, [&](std::uint32_t number) DAMACY_REQUIRES(mutex_) { return may_go(number); },
+      [&](std::uint32_t number) DAMACY_REQUIRES(mutex_) { evict(number); });
+}
+
+void ChunkCache::evict(std::uint32_t number) noexcept {
+  Entry& entry = entries_[number];
+  add(counts_.evicted, entry.bytes);
+  policy_.evicted(entry.hash, entry.last_used);
+  drop_entry(number);
+}
+
+void ChunkCache::drop_entry(std::uint32_t number) noexcept {
+  Entry& entry = entries_[number];
+  --used_;
+  index_.erase(entry.hash, number);
+  entry.is_used = entry.is_whole = false;
+  entry.next_unused = unused_;
+  unused_ = number;
+}
+
+ChunkCache::Counts ChunkCache::counts() const {
+  const Lock lock(mutex_);
+  return counts_;
+}
+
+std::uint64_t ChunkCache::held_bytes() const {
+  const Lock lock(mutex_);
+  return space_.size() - space_.free_bytes();
+}
+
+}  // namespace damacy

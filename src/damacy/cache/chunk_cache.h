@@ -1,0 +1,147 @@
+// Keeps bytes of chunks in memory of a fixed size, which is taken when it is made: an index, a policy and a space under
+// one lock, which is held for a look-up or a choice, not while bytes are written or read. Knows keys and sizes; not
+// what the bytes are. Thread-safe. It outlives its holds and fillings.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "damacy/cache/cache_space.h"
+#include "damacy/cache/chunk_key.h"
+#include "damacy/cache/key_index.h"
+#include "damacy/cache/reuse_policy.h"
+#include "damacy/core/mutex.h"
+#include "damacy/device/alloc.h"
+
+namespace damacy {
+
+// How the bytes of a cache are divided.
+struct CacheSizes {
+  static constexpr std::uint64_t kBytesAnEntry = 8 << 10;  // chunks may be smaller; then the index limits their number
+  static constexpr std::size_t kLeastEntries = 16;
+  static constexpr std::size_t kMostEntries = 4 << 20;
+  static constexpr std::size_t kRememberedAnEntry = 4;  // chunks that were missed
+  static constexpr std::uint64_t kLargestShare = 8;     // a chunk may take an 8th
+
+  std::uint64_t space = 0;  // for chunks
+  std::uint64_t index = 0;  // for the records of entries, and what the policy remembers
+  std::size_t entries = 0;
+  std::uint64_t largest_chunk() const noexcept { return space / kLargestShare; }
+};
+// Both together are at most `bytes`, unless that is too little for the least index.
+[[nodiscard]] CacheSizes cache_sizes(std::uint64_t bytes) noexcept;
+
+class ChunkCache {
+ public:
+  struct Count {
+    std::int64_t chunks = 0, bytes = 0;
+    friend bool operator==(const Count&, const Count&) = default;
+  };
+  struct Counts {
+    Count hits, misses, kept, evicted;
+  };
+
+  // Memory for chunks comes from `alloc`, that of the index does not. Throws Error(oom).
+  ChunkCache(std::uint64_t bytes, const std::shared_ptr<Alloc>& alloc);
+  ChunkCache(const ChunkCache&) = delete;
+  ChunkCache& operator=(const ChunkCache&) = delete;
+
+  // An entry stays while it is held.
+  class Hold {
+   public:
+    Hold(Hold&& other) noexcept : holds_(std::exchange(other.holds_, nullptr)), bytes_(other.bytes_) {}
+    Hold& operator=(Hold&&) = delete;
+    ~Hold() {
+      if (holds_ != nullptr) holds_->fetch_sub(1, std::memory_order_release);
+    }
+    std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+   private:
+    friend class ChunkCache;
+    Hold(std::atomic<std::uint32_t>& holds, std::span<const std::byte> bytes) : holds_(&holds), bytes_(bytes) {}
+    std::atomic<std::uint32_t>* holds_;
+    std::span<const std::byte> bytes_;
+  };
+
+  // Memory for a chunk that is not visible yet. Unless it is published it is given back.
+  class Filling {
+   public:
+    Filling() = default;
+    Filling(Filling&& other) noexcept
+        : cache_(std::exchange(other.cache_, nullptr)), entry_(other.entry_), bytes_(other.bytes_) {}
+    Filling& operator=(Filling&&) = delete;
+    ~Filling() {
+      if (cache_ != nullptr) cache_->discard(entry_);
+    }
+    explicit operator bool() const noexcept { return cache_ != nullptr; }
+    std::span<std::byte> bytes() const noexcept { return bytes_; }
+    // All bytes are written, and are right. They stay as long as the result lives.
+    Hold publish() noexcept { return std::exchange(cache_, nullptr)->publish(entry_); }
+
+   private:
+    friend class ChunkCache;
+    Filling(ChunkCache& cache, std::uint32_t entry, std::span<std::byte> bytes)
+        : cache_(&cache), entry_(entry), bytes_(bytes) {}
+    ChunkCache* cache_ = nullptr;
+    std::uint32_t entry_ = 0;
+    std::span<std::byte> bytes_;
+  };
+
+  struct Found {
+    std::optional<Hold> hold;
+    bool may_be_kept = false;  // without a hold: reserve() will probably find room
+  };
+  // A look-up: one for each distinct chunk of a batch. `bytes`: the size that the chunk has or would have.
+  [[nodiscard]] Found find(const ChunkKey& key, std::uint64_t bytes);
+
+  // Memory for a chunk that was missed; empty if there is none at once, or if the chunk is there or being filled.
+  [[nodiscard]] Filling reserve(const ChunkKey& key, std::uint64_t bytes);
+
+  Counts counts() const;
+  std::uint64_t held_bytes() const;  // by entries, visible or not
+  const CacheSizes& sizes() const noexcept { return sizes_; }
+
+ private:
+  struct Entry {
+    ChunkKey key;
+    std::uint64_t hash = 0, bytes = 0;
+    CacheSpace::Piece piece = 0;
+    ReusePolicy::Time last_used = 0;
+    std::atomic<std::uint32_t> holds{0};
+    std::uint32_t next_unused = kNone;
+    bool is_used = false, is_whole = false;
+  };
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  friend CacheSizes cache_sizes(std::uint64_t) noexcept;
+
+  Hold publish(std::uint32_t entry) noexcept;
+  void discard(std::uint32_t entry) noexcept;
+  std::span<std::byte> bytes_of(const Entry& entry) const noexcept DAMACY_REQUIRES(mutex_);
+  std::optional<std::uint32_t> find_entry(const ChunkKey& key, std::uint64_t hash) const DAMACY_REQUIRES(mutex_);
+  bool may_go(std::uint32_t entry) const noexcept DAMACY_REQUIRES(mutex_);
+  bool some_entry_may_go() noexcept DAMACY_REQUIRES(mutex_);
+  bool take_entry() noexcept DAMACY_REQUIRES(mutex_);
+  std::optional<CacheSpace::Piece> take_space(std::uint64_t bytes, std::uint32_t entry) DAMACY_REQUIRES(mutex_);
+  void evict(std::uint32_t entry) noexcept DAMACY_REQUIRES(mutex_);       // its piece is gone
+  void drop_entry(std::uint32_t entry) noexcept DAMACY_REQUIRES(mutex_);  // the same, not counted
+
+  const CacheSizes sizes_;
+  const HostBuffer memory_;
+  mutable Mutex mutex_;
+  std::vector<Entry> entries_ DAMACY_GUARDED_BY(mutex_);  // holds are released without it
+  KeyIndex index_ DAMACY_GUARDED_BY(mutex_);
+  ReusePolicy policy_ DAMACY_GUARDED_BY(mutex_);
+  CacheSpace space_ DAMACY_GUARDED_BY(mutex_);
+  Counts counts_ DAMACY_GUARDED_BY(mutex_);
+  std::uint32_t unused_ DAMACY_GUARDED_BY(mutex_) = kNone;
+  std::size_t used_ DAMACY_GUARDED_BY(mutex_) = 0;  // entries
+  std::uint32_t entry_hand_ DAMACY_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace damacy
