@@ -98,6 +98,7 @@ void bind_plan(nb::module_& m);
 void bind_opening(nb::module_& m);
 void bind_memory_blocks(nb::module_& m);
 void bind_memory_plan(nb::module_& m);
+void bind_mounted_stores(nb::module_& m);
 void bind_selection_reads(nb::module_& m);
 void stop_device_reads() noexcept;  // after the readers of selections
 

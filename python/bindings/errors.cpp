@@ -120,7 +120,11 @@ void translate(const std::exception_ptr& thrown, void*) {
 nb::object exception_of(const Error& error) {
   const NoUnwind stays;
   const nb::object make = python_part("damacy._core.errors", "make_error");
-  return make(static_cast<int>(error.status()), kind_name(error.kind()), str_of(error.message()), attributes_of(error));
+  nb::object exception =
+      make(static_cast<int>(error.status()), kind_name(error.kind()), str_of(error.message()), attributes_of(error));
+  if (const void* const cause = error.cause().get(); cause != nullptr)  // what a store of Python raised
+    PyException_SetCause(exception.ptr(), Py_NewRef(static_cast<PyObject*>(const_cast<void*>(cause))));
+  return exception;
 }
 
 void bind_errors(nb::module_& m) {

@@ -42,6 +42,7 @@ NB_MODULE(_native, m) {
   bind_plan(m);
   bind_memory_blocks(m);
   bind_memory_plan(m);
+  bind_mounted_stores(m);
   bind_selection_reads(m);
   bind_cufile(m);
   bind_opening(m);

@@ -56,6 +56,7 @@ from damacy._pipeline.pipeline import Pipeline
 from damacy._pipeline.sample import Sample
 from damacy._pipeline.stats import Metric, Stats
 from damacy._pipeline.take import Take
+from damacy._stores.mounts import mount, mounts, unmount
 
 __version__: str
 
@@ -93,10 +94,13 @@ __all__ = [
     "TryAgain",
     "UnsupportedFormat",
     "__version__",
+    "mount",
+    "mounts",
     "open_array",
     "open_group",
     "open_image",
     "set_log_level",
+    "unmount",
 ]
 
 # Pickles and tracebacks show damacy.Config, not the private module that defines it.

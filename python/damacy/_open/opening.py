@@ -17,11 +17,18 @@ if TYPE_CHECKING:
     from damacy.typing import Source
 
 
-def open(uri: Source) -> Array | Image | Group | Plate:  # noqa: A001  damacy.open, never star-imported
-    """Open an array, an OME-NGFF image or plate, or another group. Reads only metadata."""
+def open(  # noqa: A001  damacy.open, never star-imported
+    uri: Source, *, store: Any = None
+) -> Array | Image | Group | Plate:
+    """Open an array, an OME-NGFF image or plate, or another group. Reads only metadata.
+
+    Args:
+        uri: a path or another uri, or an array or group that another library has open.
+        store: a store of zarr-python or obstore, in which `uri` is a path; `""` is its root. It is mounted.
+    """
     from damacy import _native
 
-    name = opened_name(uri)
+    name = opened_name(uri, store)
     with log.drained():
         found = _native.open_node(name)
     return _node_from(name, found)
@@ -37,17 +44,17 @@ def _node_from(uri: str, native: Mapping[str, Any]) -> Array | Image | Group | P
     return kind(uri, native["zarr_format"], attributes, native["ngff"], open)
 
 
-def open_array(uri: Source) -> Array:
+def open_array(uri: Source, *, store: Any = None) -> Array:
     """Open an array. Refuses groups, also those that are images; the error lists the arrays inside."""
-    found = array_or_image(uri)
+    found = array_or_image(uri, store=store)
     if isinstance(found, Image):
         _refuse_group(found._group_uri)
     return found
 
 
-def array_or_image(uri: Source) -> Array:
+def array_or_image(uri: Source, *, store: Any = None) -> Array:
     """Open what a `Sample` takes: an array, or an `Image`, which stands for its level 0. Refuses other groups."""
-    found = open(uri)
+    found = open(uri, store=store)
     if not isinstance(found, Array):
         _refuse_group(found.uri)
     return found
@@ -62,18 +69,18 @@ def _refuse_group(uri: str) -> NoReturn:
     raise AssertionError(uri)
 
 
-def open_image(uri: Source) -> Image:
+def open_image(uri: Source, *, store: Any = None) -> Image:
     """Open an OME-NGFF image. Refuses arrays and other groups."""
-    found = open(uri)
+    found = open(uri, store=store)
     if not isinstance(found, Image):
         kind = "an array" if isinstance(found, Array) else f"a {type(found).__name__.lower()}"
         raise InvalidArgument(f"is {kind}, not an image", what="open", uri=found.uri, reason="group")
     return found
 
 
-def open_group(uri: Source) -> Group:
+def open_group(uri: Source, *, store: Any = None) -> Group:
     """Open a group, or a plate. Refuses arrays and images."""
-    found = open(uri)
+    found = open(uri, store=store)
     if not isinstance(found, Group):
         kind = "an image" if isinstance(found, Image) else "an array"
         raise InvalidArgument(f"is {kind}, not a group", what="open", uri=found.uri, reason="group")

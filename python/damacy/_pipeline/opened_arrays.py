@@ -1,7 +1,7 @@
 """Objects of opened arrays: `ArrayInfo` and `Array`, zarr-python's `Array`, xarray's `DataArray`.
 
-Finds path and shape of the stored array if the object is a whole array on a local disk; refuses views, copies in memory
-and other stores. Knows attributes of those libraries by name; imports none of them."""
+Finds uri and shape of the stored array if the object is a whole array in a store; refuses views and copies in memory.
+Mounts the store if it is not on a local disk. Knows attributes of those libraries by name; imports none of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from damacy._core.errors import DamacyError
 
 
 class Opened(NamedTuple):
-    """The path of the array, and its shape."""
+    """The uri of the array, and its shape."""
 
     uri: str
     shape: tuple[int, ...]
@@ -35,12 +35,17 @@ def opened(value: Any) -> Opened | None:
 
 def group_uri(value: Any) -> Any:
     """The uri of an opened group; other values as they are."""
-    is_group = any(kind.__name__ == "Group" and _of_damacy(kind) for kind in type(value).__mro__)
-    return value.uri if is_group else value
+    is_group = any(_is(kind, "damacy", "Group") for kind in type(value).__mro__)
+    return value.uri if is_group else zarr_group_uri(value)
 
 
-def _of_damacy(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] == "damacy"
+def zarr_group_uri(value: Any) -> Any:
+    """The uri of a group that zarr-python has open; other values as they are."""
+    return _uri_of_zarr(value) if any(_is(kind, "zarr", "Group") for kind in type(value).__mro__) else value
+
+
+def _is(kind: type, package: str, name: str) -> bool:
+    return kind.__name__ == name and kind.__module__.partition(".")[0] == package
 
 
 def _is_group(uri: str) -> Exception:
@@ -55,15 +60,18 @@ def _is_group(uri: str) -> Exception:
 
 
 def _of_zarr(array: Any) -> Opened:
-    return Opened(_path_of_zarr(array, "the zarr.Array"), tuple(map(int, array.shape)))
+    return Opened(_uri_of_zarr(array), tuple(map(int, array.shape)))
 
 
-def _path_of_zarr(array: Any, what: str) -> str:
-    store = array.store
-    if not any(kind.__name__ == "LocalStore" for kind in type(store).__mro__):
-        raise TypeError(f"{what} lies in a {type(store).__name__}, not in a LocalStore: give the uri of a local array")
-    root: str = os.fspath(store.root)
-    return os.path.join(root, array.path)
+def _uri_of_zarr(node: Any) -> str:
+    """Of an array or a group: its path for a store of files, else the uri in its store, which is mounted."""
+    store = node.store
+    if any(kind.__name__ == "LocalStore" for kind in type(store).__mro__):
+        root: str = os.fspath(store.root)
+        return os.path.join(root, node.path)
+    from damacy._stores.mounts import mount
+
+    return mount(store) + str(node.path)
 
 
 # Classes in which opening a dataset wraps a stored array without changing or omitting elements.
@@ -78,7 +86,7 @@ def _of_xarray(array: Any) -> Opened:
             raise _not_whole("a selection of it")
         data = data.array
     if _module(data).startswith("xarray.") and type(data).__name__ == "ZarrArrayWrapper":
-        return Opened(_path_of_zarr(data._array, "the DataArray"), tuple(map(int, array.shape)))
+        return Opened(_uri_of_zarr(data._array), tuple(map(int, array.shape)))
     if type(data).__name__ in _IN_MEMORY:
         raise _not_whole("its elements are in memory")
     if _module(data).startswith("xarray.coding"):

@@ -9,7 +9,9 @@ from damacy._core import log
 from damacy._core.errors import InvalidArgument
 from damacy._pipeline.array_attributes import attributes_from, cf_from, element
 from damacy._pipeline.info import ArrayInfo
+from damacy._pipeline.opened_arrays import zarr_group_uri
 from damacy._pipeline.sample import uri_text
+from damacy._stores.mounts import below
 
 if TYPE_CHECKING:
     from damacy.typing import Source
@@ -25,9 +27,9 @@ def open(uri: Source) -> ArrayInfo:  # noqa: A001  for callers that import it un
     return ArrayInfo(**info_fields(found))
 
 
-def opened_name(uri: Any) -> str:
-    """A uri as the native library takes it; `InvalidArgument` if it is no UTF-8 text."""
-    name = uri_text(uri)
+def opened_name(uri: Any, store: Any = None) -> str:
+    """A uri, or a path in `store`, as the native library takes it; `InvalidArgument` if it is no UTF-8 text."""
+    name = uri_text(zarr_group_uri(uri)) if store is None else below(store, uri)
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -35,9 +35,9 @@ class Sample:
     looked up, so a slice needs its stop. Negative numbers do not count from the end: they lie before the array, where
     only `ArraySpec.pad` puts elements.
 
-    Instead of a uri, an opened array can be passed: a `damacy.ArrayInfo`, a `zarr.Array` on a local disk, or an
-    `xarray.DataArray` that is a whole such array (`TypeError` for any other). Its shape is known: slices may omit their
-    stop, and axes in `...` or omitted at the end are whole.
+    Instead of a uri, an opened array can be passed: a `damacy.ArrayInfo`, a `zarr.Array`, or an `xarray.DataArray` that
+    is a whole such array (`TypeError` for any other). Its shape is known: slices may omit their stop, and axes in `...`
+    or omitted at the end are whole. Its store is mounted unless it is on a local disk.
 
     A sample of several arrays is made from a mapping from name to `(uri, box)`. A list of such pairs is a stack: its
     boxes, of equal extents, become index 0, 1, ... of a new first axis. All arrays of a sample are read, delivered or
@@ -52,6 +52,8 @@ class Sample:
             is `transpose=("x", "y"), flip=("y",)`, `flip=("y", "x")`, and `transpose=("x", "y"), flip=("x",)`.
         scale, offset: in place of those of the `ArraySpec`: a number, one for each channel, or a mapping from the name
             of an array to such.
+        store: a store of zarr-python or obstore, in which `uri`, or each uri of the mapping, is a path. The sample
+            holds no store: its uri is `damacy.mount(store) + uri`.
         row_key: see below.
 
     `row_key` is `(epoch, index)` if a sampler made the sample, else None; equality and hash ignore it.
@@ -89,6 +91,7 @@ class Sample:
         transpose: Iterable[Axis] | None = None,
         scale: Numbers = None,
         offset: Numbers = None,
+        store: Any = None,
         row_key: tuple[int, int] | None = None,
     ) -> None: ...
     @overload
@@ -100,6 +103,7 @@ class Sample:
         transpose: Iterable[Axis] | None = None,
         scale: Numbers = None,
         offset: Numbers = None,
+        store: Any = None,
         row_key: tuple[int, int] | None = None,
     ) -> None: ...
 
@@ -113,10 +117,13 @@ class Sample:
         transpose: Any = None,
         scale: Any = None,
         offset: Any = None,
+        store: Any = None,
         row_key: Any = None,
         _named: Any = None,
         _turns: Any = None,
     ) -> None:
+        if store is not None:
+            uri = _in_store(uri, store)
         if isinstance(uri, Mapping):
             if aabb is not None:
                 opened(uri)  # a group is a mapping, too, and is refused as one
@@ -294,6 +301,21 @@ def _named_array(name: Any, value: Any) -> tuple[str, bool, tuple[Part, ...]]:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"arrays[{name!r}]: {error}") from None
     return str.__str__(name), stacked, parts
+
+
+def _in_store(uri: Any, store: Any) -> Any:
+    """A path, or each path of a mapping of arrays, as a uri in a store."""
+    from damacy._stores.mounts import below
+
+    if not isinstance(uri, Mapping):
+        return below(store, uri)
+
+    def part(pair: Any) -> Any:  # _named_parts refuses what is no pair
+        return (below(store, pair[0]), *pair[1:]) if isinstance(pair, tuple) and pair else pair
+
+    return {
+        name: [part(each) for each in value] if isinstance(value, list) else part(value) for name, value in uri.items()
+    }
 
 
 def _shown_parts(stacked: bool, parts: tuple[Part, ...]) -> str:

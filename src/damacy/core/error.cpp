@@ -194,6 +194,7 @@ struct Error::State {
   ErrorKind kind = ErrorKind::plain;
   int system_errno = 0;
   bool sticky = false;
+  std::shared_ptr<const void> cause = nullptr;
   std::string line = describe(status, message, where);
 };
 
@@ -260,6 +261,9 @@ const std::string& Error::message() const noexcept {
 const ErrorWhere& Error::where() const noexcept {
   return state_->where;
 }
+const std::shared_ptr<const void>& Error::cause() const noexcept {
+  return state_->cause;
+}
 
 template <class Change>
 Error& Error::extend(Change change) noexcept {
@@ -282,6 +286,9 @@ Error& Error::with_errno(int number) noexcept {
 }
 Error& Error::with_sticky(bool sticky) noexcept {
   return extend([&](State& state) { state.sticky = sticky; });
+}
+Error& Error::with_cause(std::shared_ptr<const void> cause) noexcept {
+  return extend([&](State& state) { state.cause = std::move(cause); });
 }
 Error& Error::in_stage(std::string_view what) noexcept {
   return extend([&](State& state) { keep_first(state.where.what, what); });

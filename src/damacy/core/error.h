@@ -70,12 +70,15 @@ class Error : public std::runtime_error {
   // These live as long as an Error with the same state, and until it is extended.
   const std::string& message() const noexcept;
   const ErrorWhere& where() const noexcept;
+  // What a store of another language threw, for its bindings; else null.
+  const std::shared_ptr<const void>& cause() const noexcept;
 
   // Each returns *this, for `throw e.at_key("c/0/1")`. A field that is already set is not changed: the innermost layer
   // sets it first.
   Error& with_kind(ErrorKind kind) noexcept;
   Error& with_errno(int number) noexcept;
   Error& with_sticky(bool sticky) noexcept;
+  Error& with_cause(std::shared_ptr<const void> cause) noexcept;
   Error& in_stage(std::string_view what) noexcept;
   Error& at_array(std::string_view name) noexcept;
   Error& at_uri(std::string_view uri) noexcept;

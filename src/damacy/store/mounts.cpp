@@ -226,8 +226,4 @@ std::shared_ptr<Store> store_of_uri(std::string_view uri) {
   return store_of_uri(uri, [](const std::string& path) { return make_file_store(path, 1); });
 }
 
-void check_uri(std::string_view uri) {
-  if (!file_path_of_uri(uri)) static_cast<void>(found_store(uri));
-}
-
 }  // namespace damacy

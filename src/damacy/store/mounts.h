@@ -39,9 +39,6 @@ using OpenDirectory = std::function<std::shared_ptr<Store>(const std::string& pa
 [[nodiscard]] std::shared_ptr<Store> store_of_uri(std::string_view uri, const OpenDirectory& open_directory);
 [[nodiscard]] std::shared_ptr<Store> store_of_uri(std::string_view uri);  // one open file at most
 
-// Throws Error(inval, "uri") as store_of_uri() would. Opens nothing.
-void check_uri(std::string_view uri);
-
 // The prefix and the store of each mount, sorted by prefix.
 [[nodiscard]] std::vector<std::pair<std::string, std::shared_ptr<Store>>> mounts();
 

@@ -1,0 +1,150 @@
+"""`damacy.mount`: stores of zarr-python and obstore under a prefix of uris, for the whole process.
+
+The table of mounts is the native library's; this module chooses the adapter of a store and numbers prefixes."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import threading
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    from damacy._stores.adapters import Adapter
+
+_lock = threading.Lock()
+_numbers = itertools.count(1)
+_ends_with_python = False
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@overload
+def mount(prefix: Any, /) -> str: ...
+@overload
+def mount(prefix: str, target: Any, /) -> str: ...
+def mount(prefix: Any, target: Any = None, /) -> str:
+    """Make a store the place of all uris below a prefix, in this process. Returns the prefix, which ends in "/".
+
+    Args:
+        prefix: for example `"store://era5/"` or `"s3://bucket/"`. A uri uses the longest prefix that matches it. A
+            store that was mounted under the same prefix is replaced; what was opened before keeps the old one. Without
+            a prefix the store gets `store://1/`, `store://2/`, ...; the same object always gets the same prefix.
+        target: a store of zarr-python 3 or of obstore.
+    """
+    from damacy import _native
+
+    if target is None:
+        prefix, target = None, prefix
+    elif not isinstance(prefix, str):
+        raise TypeError(f"mount: the prefix must be a str (got {type(prefix).__name__})")
+    if isinstance(target, str):
+        raise TypeError("mount needs a store: damacy.mount(prefix, store)")
+    with _lock:
+        _end_with_python()
+        found = _native.mounts()
+        if prefix is None:
+            for known, _, adapter in found:
+                if adapter is not None and _is_same(adapter.target, target) and known.startswith("store://"):
+                    return str(known)
+            taken = {known for known, _, _ in found}
+            prefix = next(each for number in _numbers if (each := f"store://{number}/") not in taken)
+        if _is_of_files(target):
+            return _native.mount_directory(prefix, _Directory(target), os.path.abspath(target.root))
+        adapter = _adapter_of(target)
+        return _native.mount_store(prefix, adapter, adapter.name, adapter.revalidate_s)
+
+
+def unmount(prefix: str) -> None:
+    """Forget the store of a prefix. What was opened before keeps it."""
+    from damacy import _native
+
+    _native.unmount(prefix)
+
+
+def mounts() -> tuple[tuple[str, str], ...]:
+    """The prefix and the kind of store of each mount."""
+    from damacy import _native
+
+    return tuple((prefix, name) for prefix, name, _ in _native.mounts())
+
+
+def below(store: Any, path: str) -> str:
+    """The uri of a path in a store, which is mounted unless it is."""
+    if not isinstance(path, str):
+        raise TypeError(f"with store=, the uri must be a path in the store, a str (got {type(path).__name__})")
+    return mount(store) + path.lstrip("/")
+
+
+class _Directory:
+    """Stands for a `LocalStore`, which is read by files."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+
+
+def _is_of_files(store: Any) -> bool:
+    """Whether the keys of a store are paths: only for this exact class that is known."""
+    return _name_of(store) == "zarr.storage.LocalStore" and not getattr(store, "normalize_keys", False)
+
+
+def _is_same(store: Any, other: Any) -> bool:
+    """Whether two objects are one store: zarr-python makes a new object to open a store for reading."""
+    if store is other:
+        return True
+    if type(store) is not type(other):
+        return False
+    match _name_of(store):
+        case "zarr.storage.MemoryStore":
+            return store._store_dict is other._store_dict
+        case "zarr.storage.ObjectStore":
+            return store.store is other.store
+        case "zarr.storage.FsspecStore":
+            return store.fs is other.fs and bool(store.path == other.path)
+    return False
+
+
+def _name_of(store: Any) -> str:
+    """The class, as users import it. Never more of the store: its text may hold secrets."""
+    kind = type(store)
+    module = kind.__module__
+    if module.startswith("zarr.storage."):
+        module = "zarr.storage"
+    return f"{module}.{kind.__qualname__}"
+
+
+def _adapter_of(target: Any) -> Adapter:
+    from damacy._stores.adapters import MemoryAdapter, ObstoreAdapter, ZarrAdapter  # import asyncio
+
+    name = _name_of(target)
+    if name == "zarr.storage.MemoryStore":
+        return MemoryAdapter(target, name)
+    if name == "zarr.storage.ObjectStore":
+        return ObstoreAdapter(target, target.store, _name_of(target.store))
+    if any(kind.__module__.partition(".")[0] == "obstore" for kind in type(target).__mro__):
+        if hasattr(target, "get_async"):
+            return ObstoreAdapter(target, target, name)
+    if any(kind.__module__.startswith("zarr.abc") and kind.__name__ == "Store" for kind in type(target).__mro__):
+        return ZarrAdapter(target, name)
+    got = f"the class {target.__name__}, not an instance" if isinstance(target, type) else name
+    raise TypeError(f"mount takes a store of zarr-python 3 or of obstore (got {got})")
+
+
+def _end_with_python() -> None:
+    """When Python exits, requests that wait for a store fail, and later ones are refused."""
+    global _ends_with_python
+    if _ends_with_python:
+        return
+    _ends_with_python = True
+    from damacy import _native
+    from damacy._stores.loops import stop_ours
+
+    atexit.register(stop_ours)
+    atexit.register(_native.end_python_stores)
