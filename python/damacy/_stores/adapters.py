@@ -136,6 +136,7 @@ class ZarrAdapter(Adapter):
         # The default reads the whole object to find its size.
         self._knows_sizes = type(target).getsize is not Store.getsize
         self._is_zip = name == "zarr.storage.ZipStore"
+        self._is_fsspec = name == "zarr.storage.FsspecStore"
 
     async def _answer(
         self, answer: StoreAnswer, what: str, key: str, start: int, stop: int, tag: str, size: int
@@ -185,15 +186,30 @@ class ZarrAdapter(Adapter):
     async def entries(self, prefix: str) -> dict[str, bool]:
         if not self.store.supports_listing:
             raise NotImplementedError("the store cannot list its keys")
+        if self._is_fsspec:
+            return await self._entries_of_fsspec(f"{self.store.path}/{prefix}".rstrip("/"))
         names = [name.strip("/") async for name in self.store.list_dir(prefix)]
         slots = asyncio.Semaphore(_LOOKUPS)
 
-        async def is_object(name: str) -> bool:
+        async def has_keys_below(name: str) -> bool:
+            if name in _DOCUMENTS:
+                return False
+            path = f"{prefix}/{name}" if prefix else name
             async with slots:
-                return name in _DOCUMENTS or bool(await self.store.exists(f"{prefix}/{name}" if prefix else name))
+                if not await self.store.exists(path):
+                    return True
+                async for _ in self.store.list_dir(path):  # some stores say that directories exist
+                    return True
+                return False
 
-        found = await asyncio.gather(*map(is_object, names))
-        return {name: not is_one for name, is_one in zip(names, found) if name}
+        found = await asyncio.gather(*map(has_keys_below, names))
+        return {name: below for name, below in zip(names, found) if name}
+
+    async def _entries_of_fsspec(self, path: str) -> dict[str, bool]:
+        found = await self.store.fs._ls(path, detail=True)
+        entries = {each["name"].strip("/"): each["type"] == "directory" for each in found}
+        entries.pop(path.strip("/"), None)  # some list an object below itself
+        return {name.rpartition("/")[2]: is_directory for name, is_directory in entries.items()}
 
 
 class ObstoreAdapter(Adapter):
