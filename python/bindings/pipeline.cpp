@@ -94,6 +94,14 @@ nb::dict stats_dict(const Stats& s) {
   out["bytes_padded"] = s.bytes_padded;
   out["host_bytes_committed"] = s.host_bytes_committed;
   out["chunks_decoded_on_host"] = s.chunks_decoded_on_host;
+  out["cache_hits"] = s.cache_hits;
+  out["cache_misses"] = s.cache_misses;
+  out["cache_kept"] = s.cache_kept;
+  out["cache_evicted"] = s.cache_evicted;
+  out["cache_hits_bytes"] = s.cache_hits_bytes;
+  out["cache_misses_bytes"] = s.cache_misses_bytes;
+  out["cache_kept_bytes"] = s.cache_kept_bytes;
+  out["cache_evicted_bytes"] = s.cache_evicted_bytes;
   out["slots_added"] = s.slots_added;
   out["slots_dropped"] = s.slots_dropped;
   out["kept_bytes_committed"] = s.kept_bytes_committed;

@@ -257,7 +257,6 @@ def test_the_pipeline_refuses_anything_but_a_config(line):
         {"n_compute_threads": 1025},
         {"max_chunk_uncompressed_bytes": (1 << 30) + 1},
         {"max_bytes_per_element": 9},
-        {"cache_bytes": 1},
     ],
     ids=str,
 )

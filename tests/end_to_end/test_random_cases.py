@@ -8,6 +8,7 @@ import itertools
 import os
 
 import numpy as np
+import pytest
 from support import naive_reader, random_cases, writers
 from support.element_types import as_bits, from_bits
 from support.streaming import Stored, assert_rows, pipeline, poison, row_bits
@@ -21,6 +22,8 @@ def pytest_generate_tests(metafunc):
     one = metafunc.config.getoption("--case-seed", default=None)
     count = metafunc.config.getoption("--cases", default=None) or int(os.environ.get("DAMACY_CASES", "60"))
     numbers = range(count) if one is None else [one]
+    if metafunc.function is test_case_with_a_cache and one is None:
+        numbers = range(max(count // 3, 1))
     if metafunc.function is test_case_on_the_lazy_device and one is None:
         numbers = list(itertools.islice(filter(is_for_the_host, itertools.count()), max(count // 5, 1)))
     metafunc.parametrize("number", numbers)
@@ -34,6 +37,17 @@ def is_for_the_host(number) -> bool:
 
 def test_case(number, tmp_path):
     run_case(number, tmp_path)
+
+
+@pytest.mark.parametrize("cache_bytes", [20_000, 64 << 20], ids=["evicts", "holds_all"])
+def test_case_with_a_cache(number, cache_bytes, tmp_path, monkeypatch):
+    """Runs the case with decoded chunks kept; the second time many are there."""
+    settings = damacy._pipeline.pipeline._native_settings
+    more = {"cache_bytes": cache_bytes}
+    monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)
+    stats = run_case(number, tmp_path)
+    if cache_bytes == 64 << 20 and stats.cache_kept > 0 and stats.cache_misses < 2 * stats.cache_kept:
+        assert stats.cache_hits > 0
 
 
 def test_case_on_the_lazy_device(number, tmp_path, monkeypatch):

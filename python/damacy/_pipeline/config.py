@@ -61,7 +61,8 @@ class Config:
         n_batches: number of slots, that is, of batches that are held or in production.
         on_error: what happens to a sample that fails after it was accepted: `"raise"`, `"skip"` or `"fill"`.
         pop_timeout_s: timeout of one `pop`, in seconds; None is no timeout, 0 never waits.
-        cache_bytes: cache of decoded chunks; not built yet, so only 0 is accepted by `Pipeline`.
+        cache_bytes: memory for decoded chunks that are kept for later batches, with their index: an int of bytes, or
+            text with a unit, such as `"2GiB"`; 0 keeps none. Only for batches on the host (`device="cpu"`).
         gpu_decoder: decoder of zstd and LZ4 frames on a GPU: `"auto"`, `"own"` or `"nvcomp"`. `auto` is `own`, which
             is faster and safe on any input; `nvcomp`, for comparison and trusted data, needs `damacy[nvcomp]`, without
             which `Pipeline` raises `InvalidArgument`.
@@ -125,7 +126,7 @@ class Config:
         n_batches: int = _Unset(2),
         on_error: OnError = "raise",
         pop_timeout_s: float | None = None,
-        cache_bytes: int = 0,
+        cache_bytes: int | str = 0,
         gpu_decoder: GpuDecoder = "auto",
         verify: Verify = "needed",
         keep_bytes: int | str | None = None,
@@ -239,7 +240,7 @@ class Config:
         self._keep_int("n_batches", 1)
         self._keep("on_error", _one_of("on_error", self.on_error, _ON_ERROR))
         self._keep("pop_timeout_s", _timeout(self.pop_timeout_s))
-        self._keep_int("cache_bytes", 0)
+        self._keep("cache_bytes", as_bytes(self.cache_bytes, "cache_bytes"))
         self._keep("gpu_decoder", _one_of("gpu_decoder", self.gpu_decoder, _GPU_DECODER))
         self._keep("verify", _one_of("verify", self.verify, _VERIFY))
         if self.keep_bytes is not None:

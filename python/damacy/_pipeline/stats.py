@@ -41,6 +41,9 @@ class Stats:
     take now, at most `Config.keep_bytes`, and is part of `gpu_bytes_committed`. `bytes_padded` counts bytes of batches
     that lie beyond the arrays (`ArraySpec.pad`).
 
+    `cache_*` count chunks and `Config.cache_bytes`: each stored chunk of a batch is looked up once, which is a hit or a
+    miss; chunks that are decoded are kept if there is room, and may be evicted. `cache_*_bytes` are decoded bytes.
+
     `print` shows the counters that are not 0; `dataclasses.asdict` returns all.
     """
 
@@ -72,6 +75,14 @@ class Stats:
     slots_dropped: int = 0
     kept_bytes_committed: int = 0
     bytes_padded: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    cache_kept: int = 0
+    cache_evicted: int = 0
+    cache_hits_bytes: int = 0
+    cache_misses_bytes: int = 0
+    cache_kept_bytes: int = 0
+    cache_evicted_bytes: int = 0
 
     def __repr__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

@@ -77,10 +77,6 @@ void check_config(const Config& c) {
   at_most("n_compute_threads", c.n_compute_threads, threads);
   at_most("max_chunk_uncompressed_bytes", c.max_chunk_uncompressed_bytes, kMaxChunkUncompressedBytes);
   at_most("max_bytes_per_element", c.max_bytes_per_element, 8);
-  if (c.cache_bytes > 0)
-    throw Error(Status::inval,
-                formatted("cache_bytes must be 0: there is no cache of decoded chunks yet (got {})", c.cache_bytes),
-                "arguments");
 }
 
 std::int64_t element_bytes_allowed(const Config& c) {

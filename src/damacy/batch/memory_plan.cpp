@@ -96,6 +96,8 @@ MemoryPart described(PartId part) {
       return {"staging", host, reserved, "host_buffer_bytes", "reads", {}};
     case PartId::scratch:
       return {"scratch", host, reserved, "device_buffer_bytes", "decoded chunks, one a reader", {}};
+    case PartId::cache:
+      return {"cache", host, reserved, "cache_bytes", "decoded chunks that are kept, and their index", {}};
     case PartId::slabs:
       return {"slabs", gpu, at_start, "device_buffer_bytes", "encoded chunks of all waves", {}};
     case PartId::wave_chunks:
@@ -162,6 +164,7 @@ MemoryPlan plan_memory(const Config& config, const Machine& machine) {
     plan_waves(config, plan);
   } else {
     plan.staging = static_cast<std::size_t>(config.host_buffer_bytes);
+    plan.cache = static_cast<std::size_t>(config.cache_bytes);
     plan.scratch = scratch_of_cores(config, plan.chunk_bytes);
   }
   return plan;
@@ -190,6 +193,7 @@ std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan, c
   } else {
     add(PartId::staging, plan.staging);
     add(PartId::scratch, plan.scratch);
+    if (plan.cache > 0) add(PartId::cache, plan.cache);
   }
   add(PartId::metadata, plan.catalog.bytes);
   add_slots(parts, config, slots, keeps_batches, gpu);

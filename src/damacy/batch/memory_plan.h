@@ -35,6 +35,7 @@ enum class Taken {
 enum class PartId {
   staging,  // on the cores
   scratch,  // on the cores
+  cache,    // on the cores, if there is one
   slabs,    // the following ones only with a device
   wave_chunks,
   decoder_scratch,
@@ -95,6 +96,7 @@ struct ThreadCounts {
 struct MemoryPlan {
   std::size_t staging = 0;  // reads; pinned where there is a device
   std::size_t scratch = 0;  // on the cores: decoded chunks, one a reader
+  std::size_t cache = 0;    // on the cores: decoded chunks that are kept, with their index
   WaveSizes waves;
   // Next to a device, for chunks that the cores decode: encoded and decoded.
   std::size_t host_packed = 0, host_decoded = 0;
@@ -103,7 +105,7 @@ struct MemoryPlan {
   ThreadCounts threads;
 
   // What a pipeline has allocated when it is made, without slots: staging and images, and device memory in its place.
-  std::size_t host_bytes() const noexcept { return staging + waves.images; }
+  std::size_t host_bytes() const noexcept { return staging + cache + waves.images; }
   std::size_t device_bytes() const noexcept { return waves.count * (waves.slab + waves.destination) + waves.scratch; }
 };
 

@@ -23,6 +23,8 @@ struct Stats {
   std::int64_t batches_emitted = 0, batches_truncated = 0, waves_emitted = 0, gpu_bytes_committed = 0;
   std::int64_t chunks_decoded = 0, chunks_deduplicated = 0, bytes_read = 0, reads_issued = 0;
   std::int64_t samples_skipped = 0, samples_filled = 0, host_bytes_committed = 0, chunks_decoded_on_host = 0;
+  std::int64_t cache_hits = 0, cache_misses = 0, cache_kept = 0, cache_evicted = 0;
+  std::int64_t cache_hits_bytes = 0, cache_misses_bytes = 0, cache_kept_bytes = 0, cache_evicted_bytes = 0;
   std::int64_t slots_added = 0, slots_dropped = 0, kept_bytes_committed = 0, bytes_padded = 0;
 };
 

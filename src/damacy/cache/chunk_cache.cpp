@@ -161,6 +161,11 @@ ChunkCache::Counts ChunkCache::counts() const {
   return counts_;
 }
 
+void ChunkCache::reset_counts() {
+  const Lock lock(mutex_);
+  counts_ = {};
+}
+
 std::uint64_t ChunkCache::held_bytes() const {
   const Lock lock(mutex_);
   return space_.size() - space_.free_bytes();

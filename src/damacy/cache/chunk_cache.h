@@ -103,7 +103,8 @@ class ChunkCache {
   // Memory for a chunk that was missed; empty if there is none at once, or if the chunk is there or being filled.
   [[nodiscard]] Filling reserve(const ChunkKey& key, std::uint64_t bytes);
 
-  Counts counts() const;
+  Counts counts() const;  // since it was made, or the last reset
+  void reset_counts();
   std::uint64_t held_bytes() const;  // by entries, visible or not
   const CacheSizes& sizes() const noexcept { return sizes_; }
 

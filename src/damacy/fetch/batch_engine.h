@@ -9,6 +9,7 @@
 
 namespace damacy {
 
+class ChunkCache;
 class ChunkTasks;
 
 class BatchEngine {
@@ -35,7 +36,9 @@ class BatchEngine {
     bool larger_waves = false;  // larger buffers would make them hold more encoded bytes
   };
   virtual AtOnce at_once() const = 0;
-  // Bytes taken so far: of staging, and of scratch where batches live.
+  // Of decoded chunks; null: none is kept.
+  virtual ChunkCache* cache() noexcept { return nullptr; }
+  // Bytes taken so far: of staging and cache, and of scratch where batches live.
   virtual std::size_t host_bytes() const = 0;
   virtual std::size_t device_bytes() const = 0;
 };

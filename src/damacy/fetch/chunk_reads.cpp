@@ -192,7 +192,7 @@ Part PartialRead::prepare(std::size_t, std::stop_token stop) {
 void PartialRead::complete(std::size_t thread, const Part& part, const Error* failure) {
   const auto failed = failure_of([&] {
     if (failure != nullptr) throw *failure;
-    read_needed(thread, part);
+    if (!sink_->wants_whole(chunk_) || !read_whole(thread, part)) read_needed(thread, part);
   });
   if (failed) sink_->fail_read(chunk_, *failed);
   read_.end();
@@ -209,6 +209,12 @@ void PartialRead::read(const Part& part, ByteRange range) {
   watch_ = {};
   part.object->read_exact(part.offset + range.begin, buffer_.bytes.subspan(range.begin, range.size()));
   count_read(sink_->chunks().board(), watch_.elapsed(), range.size(), range.size());
+}
+
+// False if that is not possible: what is needed may still be read.
+bool PartialRead::read_whole(std::size_t thread, const Part& part) {
+  const auto failure = failure_of([&] { read(part, {0, buffer_.bytes.size()}); });
+  return !failure && take(thread, {});
 }
 
 void PartialRead::read_needed(std::size_t thread, const Part& part) {

@@ -48,6 +48,8 @@ class ChunkSink {
   virtual ReadBuffer buffer(std::uint64_t bytes, std::stop_token stop) = 0;
   // Whether it decodes nothing.
   virtual bool only_reads() const noexcept { return false; }
+  // Whether it would rather have all of a chunk of which little is needed.
+  virtual bool wants_whole(std::size_t) const noexcept { return false; }
   // The chunk cannot be read.
   virtual void fail_read(std::size_t chunk, const Error& why) noexcept = 0;
   // A request was abandoned, which makes no more calls. It keeps the sink and its buffer until its storage call
@@ -98,6 +100,7 @@ class PartialRead final : public Request {
 
  private:
   bool take(std::size_t thread, std::span<const ByteRange> available) noexcept;
+  bool read_whole(std::size_t thread, const Part& part);
   void read_needed(std::size_t thread, const Part& part);
   void read(const Part& part, ByteRange range);
 

@@ -160,10 +160,10 @@ void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int
   place_ns_ += time.count();
   used_bytes_ += elements * static_cast<std::int64_t>(size_of(array.metadata().dtype));
   placed_bytes_ += bytes_placed(chunk, elements);
-  const bool decoded = how != Decode::joined;
+  const bool decoded = how == Decode::on_device || how == Decode::on_host;
   if (decoded) board().add(&Stats::chunks_decoded, 1);
   if (how == Decode::on_host) board().add(&Stats::chunks_decoded_on_host, 1);
-  board().add(&Stats::chunks_deduplicated, plan_.chunks[chunk].use_count - (decoded ? 1 : 0));
+  board().add(&Stats::chunks_deduplicated, plan_.chunks[chunk].use_count - (how == Decode::joined ? 0 : 1));
 }
 
 std::int64_t ChunkTasks::bytes_placed(std::size_t chunk, std::int64_t elements) const noexcept {

@@ -1,5 +1,7 @@
 #include "damacy/fetch/host_sink.h"
 
+#include <algorithm>
+
 #include "damacy/copy/block_copy.h"
 #include "damacy/zarr/decode_error.h"
 
@@ -19,6 +21,12 @@ std::int64_t copy_uses(const WantedChunks& chunks, std::size_t chunk, From from,
     copied += use.elements();
   });
   return copied;
+}
+
+void place_one(WantedChunks& chunks, std::size_t chunk, std::span<const std::byte> decoded, Decode how) {
+  const Stopwatch watch;
+  const std::int64_t elements = copy_uses(chunks, chunk, From::chunk, decoded);
+  chunks.count_placed(watch.elapsed(), chunk, elements, how);
 }
 
 }  // namespace
@@ -46,6 +54,7 @@ bool HostSink::take(std::size_t thread, std::size_t chunk, std::span<const std::
                     std::span<const ByteRange> available, std::stop_token stop) noexcept {
   const std::vector<ChunkConsumer> joined = joined_to(chunk);
   try {
+    if (available.empty() && keep_and_place({thread, chunk, packed, available, stop}, joined)) return true;
     return decode_on_host(
         *chunks_, {thread, chunk, packed, available, std::move(stop)}, memory_,
         [&] { return needed_by(chunk, joined); },
@@ -54,6 +63,28 @@ bool HostSink::take(std::size_t thread, std::size_t chunk, std::span<const std::
     fail(chunk, joined, current_error());
     return true;
   }
+}
+
+// Decodes all of a chunk into the memory that keeps it. False, without an error, if it is not kept: it has no room, or
+// what no row needs of it is damaged.
+bool HostSink::keep_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined) {
+  ChunkCache::Filling room = reserve(read.chunk);
+  if (!room) return false;
+  chunks_->check_wanted();
+  const ArrayMetadata& metadata = chunks_->metadata_of(read.chunk);
+  if (metadata.codecs.is_raw()) {
+    if (read.packed.size() != room.bytes().size()) return false;
+    std::ranges::copy(read.packed, room.bytes().begin());
+    chunks_->count_decode({}, read.packed.size(), read.packed.size());
+  } else {
+    const ByteRange whole{0, room.bytes().size()};
+    const DecodeResult result =
+        decode_chunk(*chunks_, read.chunk, read.packed, {}, {&whole, 1}, room.bytes(), memory_.contexts[read.thread]);
+    if (!result.ok()) return false;
+  }
+  const ChunkCache::Hold kept = room.publish();
+  place(read.chunk, joined, kept.bytes());
+  return true;
 }
 
 std::vector<ByteRange> HostSink::needed_by(std::size_t chunk, std::span<const ChunkConsumer> joined) const {
@@ -67,18 +98,18 @@ std::vector<ByteRange> HostSink::needed_by(std::size_t chunk, std::span<const Ch
 }
 
 void HostSink::place(std::size_t chunk, std::span<const ChunkConsumer> joined, std::span<const std::byte> decoded) {
-  const auto place_one = [&](WantedChunks& chunks, std::size_t which, Decode how) {
-    const Stopwatch watch;
-    const std::int64_t elements = copy_uses(chunks, which, From::chunk, decoded);
-    chunks.count_placed(watch.elapsed(), which, elements, how);
-  };
-  place_one(*chunks_, chunk, Decode::on_host);
-  for (const ChunkConsumer& consumer : joined) place_one(consumer.chunks(), consumer.chunk(), Decode::joined);
+  place_one(*chunks_, chunk, decoded, Decode::on_host);
+  for (const ChunkConsumer& consumer : joined) place_one(consumer.chunks(), consumer.chunk(), decoded, Decode::joined);
 }
 
 void HostSink::fail(std::size_t chunk, std::span<const ChunkConsumer> joined, const Error& why) noexcept {
   chunks_->fail_chunk(chunk, why);
   for (const ChunkConsumer& consumer : joined) consumer.chunks().fail_chunk(consumer.chunk(), why);
+}
+
+void HostSink::place_cached(std::size_t chunk, std::span<const std::byte> decoded) noexcept {
+  const auto failure = failure_of([&] { place_one(*chunks_, chunk, decoded, Decode::cached); });
+  if (failure) chunks_->fail_chunk(chunk, *failure);
 }
 
 void HostSink::fill(std::size_t chunk) noexcept {

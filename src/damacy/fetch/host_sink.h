@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "damacy/cache/chunk_cache.h"
 #include "damacy/fetch/chunk_reads.h"
 
 namespace damacy {
@@ -48,13 +49,18 @@ class HostSink : public ChunkSink {
 
   // Writes the fill value in place of a missing chunk.
   void fill(std::size_t chunk) noexcept;
+  // Places a chunk that was decoded earlier.
+  void place_cached(std::size_t chunk, std::span<const std::byte> decoded) noexcept;
 
  protected:
+  // Where to keep the whole decoded chunk, if it is to be kept.
+  virtual ChunkCache::Filling reserve(std::size_t) { return {}; }
   // Other jobs that want the same chunk. No job can join afterwards.
   virtual std::vector<ChunkConsumer> joined_to(std::size_t) noexcept { return {}; }
 
  private:
   void fail(std::size_t chunk, std::span<const ChunkConsumer> joined, const Error& why) noexcept;
+  bool keep_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined);
   std::vector<ByteRange> needed_by(std::size_t chunk, std::span<const ChunkConsumer> joined) const;
   void place(std::size_t chunk, std::span<const ChunkConsumer> joined, std::span<const std::byte> decoded);
 

@@ -66,7 +66,7 @@ class WantedChunks : public LocatedChunks {
 
   // The outcome of a chunk.
   virtual void count_decode(StatsBoard::Span time, std::uint64_t encoded, std::uint64_t decoded) noexcept = 0;
-  enum class Decode { on_device, on_host, joined };  // joined: decoded for another job
+  enum class Decode { on_device, on_host, joined, cached };  // joined: decoded for another job; cached: earlier
   virtual void count_placed(StatsBoard::Span time, std::size_t chunk, std::int64_t elements, Decode how) noexcept = 0;
   virtual void fail_chunk(std::size_t chunk, const Error& error) noexcept = 0;
   virtual void fail_all(const Error& error) noexcept = 0;

@@ -26,7 +26,8 @@ class WorkerEngine final : public BatchEngine {
   RowWriter& rows() override { return rows_; }
   std::uint64_t ready_stream() const override { return 0; }
   AtOnce at_once() const override { return {readers_.at_once(), readers_.at_once()}; }
-  std::size_t host_bytes() const override { return staging_.size(); }
+  ChunkCache* cache() noexcept override { return cache_.get(); }
+  std::size_t host_bytes() const override { return staging_.size() + cache_bytes_; }
   std::size_t device_bytes() const override { return scratch_.peak(); }
 
  private:
@@ -34,6 +35,8 @@ class WorkerEngine final : public BatchEngine {
   StatsBoard& board_;
   HostRows rows_;
   ChunkShare share_;
+  const std::size_t cache_bytes_;
+  const std::unique_ptr<ChunkCache> cache_;  // of decoded chunks; null: off
   Arena staging_;
   Arena scratch_;
 };

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "damacy/cache/chunk_cache.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/chunk_share.h"
 #include "damacy/store/engine.h"
@@ -17,6 +18,7 @@ struct WorkerMemory {
   Arena& scratch;                        // decoded bytes
   std::vector<DecodeContext>& contexts;  // by thread
   ChunkShare& share;
+  ChunkCache* cache;  // of decoded chunks; null: none is kept
 };
 
 std::vector<std::unique_ptr<Request>> make_worker_requests(const std::shared_ptr<ChunkTasks>& tasks,

@@ -43,6 +43,17 @@ double load_of(const std::vector<StageLoad>& stages, const StageLoad& largest, c
   return std::min(sum, 1.0);
 }
 
+// On the cores, where a chunk that was decoded for another batch might have been kept.
+std::string larger_cache(const Config& config, const Observation& seen) {
+  const Stats& stats = seen.stats;
+  const std::int64_t looked_up = stats.cache_hits + stats.cache_misses;
+  if (seen.on_device || stats.cache_misses <= stats.cache_kept) return "";
+  const auto not_kept = static_cast<double>(stats.cache_misses - stats.cache_kept) / static_cast<double>(looked_up);
+  return formatted(
+      "; a larger cache_bytes (now {}), if chunks are wanted again: {} % of them were decoded and not kept",
+      config.cache_bytes, std::llround(100 * not_kept));
+}
+
 std::string more_threads(const Config& config, const Observation& seen) {
   const std::int64_t threads = config.n_io_threads + config.n_compute_threads;
   if (threads >= seen.cores) return formatted("no setting: {} threads use all {} cores", threads, seen.cores);
@@ -91,7 +102,7 @@ std::string advice_for(const std::string& binds, const Config& config, const Obs
   if (binds == "read")
     return formatted("{}, unless the storage itself is at its limit",
                      seen.on_device ? more_readers(config, seen) : more_threads(config, seen));
-  if (!seen.on_device) return more_threads(config, seen);
+  if (!seen.on_device) return more_threads(config, seen) + larger_cache(config, seen);
   if (binds == "place") return "no setting: a smaller dtype has fewer bytes to place";
   return larger_waves(config, seen);
 }

@@ -1,5 +1,6 @@
 #include "damacy/pipeline/pipeline_impl.h"
 
+#include "damacy/cache/chunk_cache.h"
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/address_space.h"
 #include "damacy/core/cores.h"
@@ -56,6 +57,33 @@ std::string settings_text(const Config& config, const MemoryPlan& plan, const De
       config.n_batches, decoder_name(config, device), memory_text(config, plan));
 }
 
+// Pages of a cache are taken as they are used, which must not be more than there are.
+void check_cache(const Config& config, const Machine& machine) {
+  if (config.cache_bytes == 0) return;
+  if (machine.gpu)
+    throw Error(
+        Status::inval,
+        formatted(
+            "cache_bytes is for batches on the host (device='cpu'): chunks that go through a device are not cached yet (got {})",
+            config.cache_bytes),
+        "arguments");
+  const auto wanted = static_cast<std::uint64_t>(config.cache_bytes);
+  if (!machine.host_bytes || wanted <= *machine.host_bytes) return;
+  throw Error(Status::oom, formatted("cache_bytes is too large: {} bytes wanted, {} free", wanted, *machine.host_bytes),
+              "memory");
+}
+
+void add_counts(const ChunkCache::Counts& counts, Stats& stats) noexcept {
+  const auto add = [](const ChunkCache::Count& count, std::int64_t& chunks, std::int64_t& bytes) {
+    chunks = count.chunks;
+    bytes = count.bytes;
+  };
+  add(counts.hits, stats.cache_hits, stats.cache_hits_bytes);
+  add(counts.misses, stats.cache_misses, stats.cache_misses_bytes);
+  add(counts.kept, stats.cache_kept, stats.cache_kept_bytes);
+  add(counts.evicted, stats.cache_evicted, stats.cache_evicted_bytes);
+}
+
 }  // namespace
 
 PipelineImpl::PipelineImpl(Config config_, PipelineEnvironment environment)
@@ -66,6 +94,7 @@ PipelineImpl::PipelineImpl(Config config_, PipelineEnvironment environment)
     bind();
     Machine machine = read_machine();
     machine.gpu = engine_device != nullptr;
+    check_cache(config, machine);
     const MemoryPlan plan = plan_memory(config, machine);
     attributes = std::make_shared<AttributeCache>(static_cast<std::size_t>(config.n_zarrs_meta_cache));
     catalog = around.make_store ? std::make_shared<Catalog>(plan.catalog, around.make_store)
@@ -299,7 +328,7 @@ bool PipelineImpl::pending() {
 
 Observation PipelineImpl::observe() const noexcept {
   if (last_seen) return *last_seen;
-  const BatchEngine& engine = production->engine();
+  BatchEngine& engine = production->engine();
   Observation seen;
   seen.stats = board.read();
   const Catalog::Counts counts = catalog->counts();
@@ -308,6 +337,7 @@ Observation PipelineImpl::observe() const noexcept {
   seen.stats.shard_idx_hits = static_cast<std::int64_t>(counts.shard_hits);
   seen.stats.shard_idx_misses = static_cast<std::int64_t>(counts.shard_misses);
   seen.stats.batches_truncated = stream.truncated();
+  if (const ChunkCache* const cache = engine.cache()) add_counts(cache->counts(), seen.stats);
   const Slots::Counts added = slots->counts();
   seen.added_slots = static_cast<std::int64_t>(added.slots);
   seen.held = static_cast<std::int64_t>(added.held);
@@ -339,6 +369,7 @@ void PipelineImpl::stats_reset() {
   check_usable();
   board.reset();
   catalog->reset_counts();
+  if (ChunkCache* const cache = production->engine().cache()) cache->reset_counts();
   stream.reset_truncated();
 }
 
