@@ -1,13 +1,16 @@
 // Copy plans and halo wires for Python: converts tuples of integers to plans. Decides nothing.
 #include <map>
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
 #include "damacy/copy/copy_plan.h"
 #include "damacy/core/formatted.h"
 #include "damacy/device/cuda_device.h"
+#include "damacy/halo/cubed_sphere.h"
 #include "damacy/halo/wire.h"
 #include "damacy/halo/work_order.h"
 
@@ -160,6 +163,33 @@ class HaloQueue {
   halo::WorkOrder order_;
 };
 
+using Place = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // tile, row, col
+using Neighbour = std::tuple<std::int64_t, int, int>;                // peer, rotation, the peer's side
+using SphereLink = std::tuple<std::int64_t, int, int, int>;          // peer, side, the peer's side, rotation
+
+halo::Side side_of(int side) {
+  if (side < 0 || side >= halo::kSides) throw Error(Status::inval, formatted("side {}: expected one of 0 to 7", side));
+  return static_cast<halo::Side>(side);
+}
+
+Place place_on_sphere(std::int64_t layout, std::int64_t rank) {
+  const auto place = halo::CubedSphere(layout).place(rank);
+  return {place.tile, place.row, place.col};
+}
+
+std::optional<Neighbour> neighbour_on_sphere(std::int64_t layout, std::int64_t rank, int side) {
+  const auto link = halo::CubedSphere(layout).neighbour(rank, side_of(side));
+  if (!link) return std::nullopt;
+  return Neighbour{link->peer, link->rotation, static_cast<int>(link->peer_side)};
+}
+
+std::vector<SphereLink> links_on_sphere(std::int64_t layout, std::int64_t rank) {
+  std::vector<SphereLink> out;
+  for (const auto& link : halo::CubedSphere(layout).links(rank))
+    out.emplace_back(link.peer, static_cast<int>(link.side), static_cast<int>(link.peer_side), link.rotation);
+  return out;
+}
+
 }  // namespace
 
 void bind_halo(nb::module_& m) {
@@ -203,6 +233,9 @@ void bind_halo(nb::module_& m) {
   m.def("compile_halo", &compile_halo, nb::arg("fields"), nb::arg("messages"), nb::arg("directs"), nb::arg("unpack"),
         nb::arg("adjoint") = false);
   m.def("compile_copies", &compile_copies, nb::arg("slots"), nb::arg("copies"));
+  m.def("cubed_sphere_place", &place_on_sphere, nb::arg("layout"), nb::arg("rank"));
+  m.def("cubed_sphere_neighbour", &neighbour_on_sphere, nb::arg("layout"), nb::arg("rank"), nb::arg("side"));
+  m.def("cubed_sphere_links", &links_on_sphere, nb::arg("layout"), nb::arg("rank"));
 }
 
 }  // namespace damacy::python

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
+from damacy import _native
 from damacy.halo._errors import HaloError, InvalidArgument, OutsideAllocation, Unsupported
 from damacy.halo.constants import (
     BOUNDARIES,
     CORNERS,
     EAST,
+    EDGES,
     I_DIMS,
     INTERFACE_DIMS,
     J_DIMS,
@@ -297,20 +299,6 @@ class Cartesian:
         ]
 
 
-# (tile step, quarter turns) of each edge, on even tiles and on odd ones.
-_CUBE = {
-    0: {EAST: (1, 0), NORTH: (2, 3), WEST: (-2, 1), SOUTH: (-1, 0)},
-    1: {EAST: (2, 1), NORTH: (1, 0), WEST: (-1, 0), SOUTH: (-2, 3)},
-}
-_COUNTER_CLOCKWISE = (NORTH, WEST, SOUTH, EAST)
-_STEP = {EAST: (0, 1), WEST: (0, -1), NORTH: (1, 0), SOUTH: (-1, 0)}  # of (row, col)
-
-
-def _turned_side(side: int, rotation: int) -> int:
-    """A side after `rotation` quarter turns counter-clockwise."""
-    return _COUNTER_CLOCKWISE[(_COUNTER_CLOCKWISE.index(side) + rotation) % 4]
-
-
 class CubedSphere:
     """Six tiles of L x L ranks each; rank = tile L^2 + row L + col, row along j.
 
@@ -334,61 +322,22 @@ class CubedSphere:
 
     def place(self, rank: int) -> tuple[int, int, int]:
         """(tile, row, col)."""
-        if not 0 <= rank < self.size:
-            raise InvalidArgument(f"rank {rank} of {self.size}")
-        tile, rest = divmod(rank, self.layout**2)
-        return tile, *divmod(rest, self.layout)
+        return _native.cubed_sphere_place(self.layout, rank)
 
     def step(self, rank: int, side: int) -> tuple[int, int]:
         """The neighbour across an edge, and the quarter turns of data on the way to it."""
-        tile, row, col = self.place(rank)
-        size = self.layout
-        up, right = _STEP[side]
-        if 0 <= row + up < size and 0 <= col + right < size:
-            return tile * size**2 + (row + up) * size + col + right, 0
-        tile_step, rotation = _CUBE[tile % 2][side]
-        if rotation:
-            row, col = size - 1 - col, size - 1 - row
-        else:
-            row, col = (row + up) % size, (col + right) % size
-        return (tile + tile_step) % 6 * size**2 + row * size + col, rotation
+        found = self.neighbour(rank, side) if side in EDGES else None
+        if found is None:
+            raise InvalidArgument(f"side {side!r}: expected one of the edges 0 to 3")
+        return found[:2]
 
     def neighbour(self, rank: int, side: int) -> tuple[int, int, int] | None:
         """(peer, quarter turns, the peer's side that touches this rank); None across a cube corner."""
-        if side in _STEP:
-            peer, rotation = self.step(rank, side)
-            return peer, rotation, _turned_side(_opposite(side), rotation)
-        i_end, j_end = SIDE_ENDS[side]
-        x, y = SIDE_OF_ENDS[(i_end, 0)], SIDE_OF_ENDS[(0, j_end)]
-        if self._at_cube_corner(rank, x, y):
-            return None
-        # Crossing the edge of the tile first or last gives the same rank.
-        first, turn = self.step(rank, x)
-        peer, more = self.step(first, _turned_side(y, turn))
-        rotation = (turn + more) % 4
-        x_ends = SIDE_ENDS[_turned_side(_opposite(x), rotation)]
-        y_ends = SIDE_ENDS[_turned_side(_opposite(y), rotation)]
-        return peer, rotation, SIDE_OF_ENDS[x_ends[0] + y_ends[0], x_ends[1] + y_ends[1]]
-
-    def _at_cube_corner(self, rank: int, x: int, y: int) -> bool:
-        _, row, col = self.place(rank)
-        last = self.layout - 1
-        return col == (last if x == EAST else 0) and row == (last if y == NORTH else 0)
+        return _native.cubed_sphere_neighbour(self.layout, rank, side)
 
     def links(self, rank: int, width: Any = None) -> list[Link]:
         """The links across edges and corners; boxes follow from the sides."""
-        out = []
-        for side in BOUNDARIES:
-            found = self.neighbour(rank, side)
-            if found is not None:
-                peer, rotation, peer_side = found
-                out.append(Link(peer, side, peer_side, rotation))
-        return out
-
-
-def _opposite(side: int) -> int:
-    i_end, j_end = SIDE_ENDS[side]
-    return SIDE_OF_ENDS[-i_end, -j_end]
+        return [Link(*link) for link in _native.cubed_sphere_links(self.layout, rank)]
 
 
 def check_symmetric(topology: Any, width: Any = 1) -> None:
