@@ -31,7 +31,9 @@ def test_a_wrong_item_is_a_type_error_with_position_and_type(line):
 
 
 @pytest.mark.parametrize(
-    "uri", ["", "a\0b", "x" * 4097, "s3://bucket/a.zarr", "http://host/a", "\ud800", "file://\ud800"], ids=ascii
+    "uri",
+    ["", "a\0b", "x" * 4097, "s3://bucket/a.zarr", "ftp://host/a", "http://host/a?b", "\ud800", "file://\ud800"],
+    ids=ascii,
 )
 def test_uris_that_cannot_name_a_path_are_invalid_arguments(uri):
     with pipeline() as p:

@@ -8,6 +8,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
+#include "damacy/store/http/http_store.h"
 
 namespace damacy {
 namespace {
@@ -151,8 +152,6 @@ std::string how_to_mount(std::string_view scheme, std::string_view uri) {
   const auto lines = [&](std::string_view type, std::string_view made) {
     return formatted("from obstore.store import {}; damacy.mount(\"{}/\", {})", type, root, made);
   };
-  if (scheme == "http" || scheme == "https")
-    return lines("HTTPStore", formatted("HTTPStore.from_url(\"{}\")", without_secrets(root)));
   if (scheme == "s3") return lines("S3Store", formatted("S3Store(\"{}\")", name));
   if (scheme == "gs") return lines("GCSStore", formatted("GCSStore(\"{}\")", name));
   if (scheme == "az") return lines("AzureStore", formatted("AzureStore(\"{}\")", name));
@@ -167,14 +166,21 @@ std::string how_to_mount(std::string_view scheme, std::string_view uri) {
   const std::string lines = how_to_mount(scheme, uri);
   if (!lines.empty())
     refuse(uri, formatted("damacy does not read {} uris itself: mount a store of obstore for it: {}", scheme, lines));
-  refuse(uri, formatted("the uri has the unsupported scheme {}: use a path, file:///path, store://NAME/PATH, or a "
-                        "prefix of which a store is mounted with damacy.mount",
+  refuse(uri, formatted("the uri has the unsupported scheme {}: use a path, file:///path, http(s)://HOST/PATH, "
+                        "store://NAME/PATH, or a prefix of which a store is mounted with damacy.mount",
                         scheme));
 }
 
-Mounts::Found found_store(std::string_view uri) {
+bool is_http(std::string_view uri) {
+  const std::string scheme = scheme_of_uri(uri);
+  return scheme == "http" || scheme == "https";
+}
+
+// Empty: an http uri that no store is mounted for, which needs none.
+std::optional<Mounts::Found> found_store(std::string_view uri) {
   const std::string wanted = normal(uri);
   auto found = the_mounts().find(wanted);
+  if (!found && is_http(uri)) return std::nullopt;
   if (!found) refuse_unmounted(scheme_of_uri(uri), wanted);
   while (found->path.ends_with('/')) found->path.pop_back();
   if (!found->path.empty()) {
@@ -184,7 +190,7 @@ Mounts::Found found_store(std::string_view uri) {
       refuse(uri, formatted("the path below the mounted store is {}", e.message()));
     }
   }
-  return *std::move(found);
+  return found;
 }
 
 }  // namespace
@@ -213,8 +219,9 @@ std::optional<std::string> file_path_of_uri(std::string_view uri) {
 }
 
 std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri) {
-  auto [store, path] = found_store(uri);
-  return std::make_shared<PartOfStore>(std::string(uri), std::move(store), std::move(path));
+  auto found = found_store(uri);
+  if (!found) return http::make_http_store(uri);
+  return std::make_shared<PartOfStore>(std::string(uri), std::move(found->store), std::move(found->path));
 }
 
 std::shared_ptr<Store> store_of_uri(std::string_view uri, const OpenDirectory& open_directory) {

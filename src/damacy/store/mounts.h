@@ -31,7 +31,7 @@ void unmount(std::string_view prefix);
 [[nodiscard]] std::optional<std::string> file_path_of_uri(std::string_view uri);
 
 // The store at a uri that names no file: below the path of the uri in the store that is mounted under the longest
-// prefix. Its name is the uri. Throws Error(inval, "uri") if no store is mounted there.
+// prefix, or behind HTTP(S). Its name is the uri. Throws Error(inval, "uri") if no store is mounted there.
 [[nodiscard]] std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri);
 
 // The store at any uri. `open_directory` makes the store of a directory.

@@ -96,20 +96,19 @@ RowKernel pick_finish_kernel(const CopyOp& op) noexcept {
 }  // namespace damacy::copy_detail
 
 // Defines finish_kernel_NAME. The attribute is on a plain function template: lambdas would not inherit it.
-#define DAMACY_FINISH_KERNELS(NAME, ATTRIBUTE)                                    \
-  namespace damacy::copy_detail {                                                 \
-  namespace {                                                                     \
-  template <Dtype kFrom, class Float, int kSteps, bool kMissing, bool kClip>      \
-  ATTRIBUTE void NAME##_finish_rows(const Rows& rows) {                           \
-    finish_rows<kFrom, Float, kSteps, kMissing, kClip>(rows);                     \
-  }                                                                               \
-  struct NAME##_finish_kernels {                                                  \
-    template <Dtype kFrom, class Float, int kSteps, bool kMissing, bool kClip>    \
-    static constexpr RowKernel finish =                                           \
-        &NAME##_finish_rows<kFrom, Float, kSteps, kMissing, kClip>;               \
-  };                                                                              \
-  }                                                                               \
-  RowKernel finish_kernel_##NAME(const CopyOp& op) noexcept {                     \
-    return pick_finish_kernel<NAME##_finish_kernels>(op);                         \
-  }                                                                               \
+#define DAMACY_FINISH_KERNELS(NAME, ATTRIBUTE)                                                      \
+  namespace damacy::copy_detail {                                                                   \
+  namespace {                                                                                       \
+  template <Dtype kFrom, class Float, int kSteps, bool kMissing, bool kClip>                        \
+  ATTRIBUTE void NAME##_finish_rows(const Rows& rows) {                                             \
+    finish_rows<kFrom, Float, kSteps, kMissing, kClip>(rows);                                       \
+  }                                                                                                 \
+  struct NAME##_finish_kernels {                                                                    \
+    template <Dtype kFrom, class Float, int kSteps, bool kMissing, bool kClip>                      \
+    static constexpr RowKernel finish = &NAME##_finish_rows<kFrom, Float, kSteps, kMissing, kClip>; \
+  };                                                                                                \
+  }                                                                                                 \
+  RowKernel finish_kernel_##NAME(const CopyOp& op) noexcept {                                       \
+    return pick_finish_kernel<NAME##_finish_kernels>(op);                                           \
+  }                                                                                                 \
   }

@@ -1,0 +1,90 @@
+#include "damacy/store/http/answer.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+
+namespace damacy::http {
+namespace {
+
+Head head_of(std::initializer_list<std::string_view> lines) {
+  Head head;
+  for (const std::string_view line : lines) EXPECT_TRUE(head.add_line(line)) << line;
+  return head;
+}
+
+TEST(ContentRange, has_first_last_and_total) {
+  const auto range = parse_content_range("bytes 5-9/100");
+  ASSERT_TRUE(range);
+  EXPECT_EQ(range->first, 5u);
+  EXPECT_EQ(range->last, 9u);
+  EXPECT_EQ(range->total, 100u);
+  EXPECT_EQ(parse_content_range("BYTES 0-0/1")->last, 0u);
+  EXPECT_FALSE(parse_content_range("bytes 0-9/*")->total);
+  const auto empty = parse_content_range("bytes */0");
+  ASSERT_TRUE(empty);
+  EXPECT_FALSE(empty->first);
+  EXPECT_EQ(empty->total, 0u);
+}
+
+TEST(ContentRange, that_does_not_hold_together_is_none) {
+  for (const std::string_view value :
+       {"", "bytes", "bytes ", "bytes 5-4/100", "bytes 0-100/100", "bytes 0-9", "bytes 0-9/", "bytes -9/100",
+        "bytes 0-9/100 ", "bytes 0 -9/100", "bytes +0-9/100", "items 0-9/100", "bytes */*", "bytes 0-9/-1",
+        "bytes 0-9223372036854775808/9223372036854775809", "bytes 0-18446744073709551616/18446744073709551617"})
+    EXPECT_FALSE(parse_content_range(value)) << value;
+}
+
+TEST(RetryAfter, is_at_most_a_minute) {
+  EXPECT_EQ(parse_retry_after("0"), 0);
+  EXPECT_EQ(parse_retry_after("7"), 7);
+  EXPECT_EQ(parse_retry_after("99999999"), 60);
+  for (const std::string_view value : {"", "-1", "soon", "1.5", "Mon, 23 Nov 2026 10:00:00 GMT"})
+    EXPECT_FALSE(parse_retry_after(value)) << value;
+}
+
+TEST(Head, is_that_of_the_last_answer) {
+  const Head head = head_of({"HTTP/1.1 100 Continue\r\n", "ETag: \"first\"\r\n", "\r\n", "HTTP/1.1 206 Partial Content\r\n",
+                             "content-LENGTH:  5 \r\n", "Content-Range: bytes 0-4/9\r\n", "ETag: \"a b\"\r\n",
+                             "Last-Modified: Mon, 23 Nov 2026 10:00:00 GMT\r\n", "X-Amz-Request-Id: 44\r\n"});
+  EXPECT_EQ(head.status, 206);
+  EXPECT_EQ(head.length, 5u);
+  EXPECT_EQ(head.range->total, 9u);
+  EXPECT_EQ(head.tag, "\"a b\"");
+  EXPECT_EQ(head.modified, "Mon, 23 Nov 2026 10:00:00 GMT");
+  EXPECT_EQ(head.request_id, "44");
+  EXPECT_FALSE(head.is_malformed);
+}
+
+TEST(Head, takes_only_strong_tags) {
+  for (const std::string_view line : {"ETag: W/\"weak\"", "ETag: bare", "ETag: \"", "ETag: \"a\"b\"", "ETag: \"\x01\""})
+    EXPECT_EQ(head_of({"HTTP/1.1 200 OK", line}).tag, "") << line;
+}
+
+TEST(Head, with_numbers_that_contradict_is_malformed) {
+  EXPECT_TRUE(head_of({"HTTP/1.1 200 OK", "Content-Length: -1"}).is_malformed);
+  EXPECT_TRUE(head_of({"HTTP/1.1 200 OK", "Content-Length: 1", "Content-Length: 2"}).is_malformed);
+  EXPECT_FALSE(head_of({"HTTP/1.1 200 OK", "Content-Length: 1", "Content-Length: 1"}).is_malformed);
+  EXPECT_TRUE(head_of({"HTTP/1.1 206 X", "Content-Range: bytes 0-1/2", "Content-Range: bytes 0-1/2"}).is_malformed);
+  EXPECT_TRUE(head_of({"HTTP/1.1 206 X", "Content-Range: bytes 2-1/2"}).is_malformed);
+}
+
+TEST(Head, without_a_status_or_without_an_end_is_refused) {
+  EXPECT_FALSE(Head().add_line("HTTP/1.1"));
+  EXPECT_FALSE(Head().add_line("HTTP/1.1 abc"));
+  EXPECT_FALSE(Head().add_line("HTTP/1.1 99999"));
+  Head head;
+  const std::string line(1000, 'x');
+  std::size_t lines = 0;
+  while (lines < 10'000 && head.add_line(line)) ++lines;
+  EXPECT_EQ(lines, kHeadBytes / line.size());
+}
+
+TEST(Head, says_what_else_the_body_is) {
+  EXPECT_EQ(head_of({"HTTP/1.1 200 OK", "Content-Encoding: gzip"}).encoding, "gzip");
+  EXPECT_EQ(head_of({"HTTP/1.1 200 OK", "Content-Encoding: Identity"}).encoding, "");
+  EXPECT_TRUE(head_of({"HTTP/1.1 206 X", "Content-Type: Multipart/byteranges; boundary=x"}).is_multipart);
+}
+
+}  // namespace
+}  // namespace damacy::http

@@ -1,0 +1,94 @@
+#include "damacy/store/http/curl.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include <dlfcn.h>
+#if __has_include(<curl/curl.h>)
+#include <curl/curl.h>
+#endif
+
+#include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
+
+namespace damacy::http {
+namespace {
+
+#if __has_include(<curl/curl.h>)
+static_assert(curl_option::write_data == CURLOPT_WRITEDATA && curl_option::url == CURLOPT_URL);
+static_assert(curl_option::error_buffer == CURLOPT_ERRORBUFFER && curl_option::range == CURLOPT_RANGE);
+static_assert(curl_option::user_agent == CURLOPT_USERAGENT && curl_option::http_header == CURLOPT_HTTPHEADER);
+static_assert(curl_option::header_data == CURLOPT_HEADERDATA && curl_option::transfer_data == CURLOPT_XFERINFODATA);
+static_assert(curl_option::ca_file == CURLOPT_CAINFO && curl_option::low_speed_limit == CURLOPT_LOW_SPEED_LIMIT);
+static_assert(curl_option::low_speed_time == CURLOPT_LOW_SPEED_TIME && curl_option::ssl_version == CURLOPT_SSLVERSION);
+static_assert(curl_option::no_progress == CURLOPT_NOPROGRESS && curl_option::netrc == CURLOPT_NETRC);
+static_assert(curl_option::follow == CURLOPT_FOLLOWLOCATION && curl_option::http_version == CURLOPT_HTTP_VERSION);
+static_assert(curl_option::buffer_size == CURLOPT_BUFFERSIZE && curl_option::no_signal == CURLOPT_NOSIGNAL);
+static_assert(curl_option::connect_timeout_ms == CURLOPT_CONNECTTIMEOUT_MS);
+static_assert(curl_option::content_decoding == CURLOPT_HTTP_CONTENT_DECODING);
+static_assert(curl_option::keep_alive == CURLOPT_TCP_KEEPALIVE && curl_option::http09 == CURLOPT_HTTP09_ALLOWED);
+static_assert(curl_option::write_function == CURLOPT_WRITEFUNCTION);
+static_assert(curl_option::header_function == CURLOPT_HEADERFUNCTION);
+static_assert(curl_option::transfer_function == CURLOPT_XFERINFOFUNCTION);
+static_assert(kTls12 == CURL_SSLVERSION_TLSv1_2 && kHttp11 == CURL_HTTP_VERSION_1_1);
+static_assert(kErrorBytes == CURL_ERROR_SIZE && kHttpAndHttps == (CURLPROTO_HTTP | CURLPROTO_HTTPS));
+static_assert(curl_code::timed_out == CURLE_OPERATION_TIMEDOUT && curl_code::ca_file == CURLE_SSL_CACERT_BADFILE);
+static_assert(curl_code::peer_failed_verification == CURLE_PEER_FAILED_VERIFICATION);
+#endif
+
+// Never closed: a thread may be in it until the process ends.
+void* opened(const char* name, std::string& tried) {
+  void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) {
+    const char* const why = ::dlerror();
+    tried += formatted("{}{} ({})", tried.empty() ? "" : "; ", name, why == nullptr ? "unknown" : why);
+  }
+  return library;
+}
+
+template <class Function>
+void take(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  if (function == nullptr) throw Error(Status::inval, formatted("the libcurl that was loaded has no {}", name), "no-http");
+}
+
+Curl loaded() {
+  std::string tried;
+  void* library = nullptr;
+  if (const char* const named = std::getenv("DAMACY_LIBCURL"); named != nullptr && *named != '\0') {
+    library = opened(named, tried);
+  } else {
+    for (const char* const name : {"libcurl.so.4", "libcurl-gnutls.so.4"})
+      if (library == nullptr) library = opened(name, tried);
+  }
+  if (library == nullptr)
+    throw Error(Status::inval,
+                formatted("no libcurl can be loaded: {}; install it (Debian: apt-get install libcurl4), name its file in "
+                          "DAMACY_LIBCURL, or mount a store of obstore with damacy.mount",
+                          tried),
+                "no-http");
+  Curl curl{};
+  take(library, "curl_global_init", curl.global_init);
+  take(library, "curl_easy_init", curl.easy_init);
+  take(library, "curl_easy_reset", curl.easy_reset);
+  take(library, "curl_easy_cleanup", curl.easy_cleanup);
+  take(library, "curl_easy_setopt", curl.easy_setopt);
+  take(library, "curl_easy_perform", curl.easy_perform);
+  take(library, "curl_easy_strerror", curl.easy_strerror);
+  take(library, "curl_slist_append", curl.slist_append);
+  take(library, "curl_slist_free_all", curl.slist_free_all);
+  take(library, "curl_version", curl.version);
+  constexpr long kAll = 3;  // CURL_GLOBAL_ALL
+  if (const int code = curl.global_init(kAll); code != curl_code::ok)
+    throw Error(Status::inval, formatted("libcurl cannot start: {}", curl.easy_strerror(code)), "no-http");
+  return curl;
+}
+
+}  // namespace
+
+const Curl& curl() {
+  static const Curl api = loaded();
+  return api;
+}
+
+}  // namespace damacy::http

@@ -1,0 +1,46 @@
+// libcurl, loaded when it is first used: a program that names no remote uri never loads it. The declarations are our own,
+// and are checked against curl's header where it is installed. Knows functions and numbers; not HTTP.
+#pragma once
+
+#include <string>
+
+namespace damacy::http {
+
+// The numbers of <curl/curl.h> that are used; all are part of its stable binary interface.
+namespace curl_option {
+inline constexpr int write_data = 10001, url = 10002, error_buffer = 10010, range = 10007, user_agent = 10018,
+                     http_header = 10023, header_data = 10029, transfer_data = 10057, ca_file = 10065,
+                     low_speed_limit = 19, low_speed_time = 20, ssl_version = 32, no_progress = 43, netrc = 51,
+                     follow = 52, http_version = 84, buffer_size = 98, no_signal = 99, connect_timeout_ms = 156,
+                     content_decoding = 158, protocols = 181, keep_alive = 213, http09 = 285, write_function = 20011,
+                     header_function = 20079, transfer_function = 20219;
+}  // namespace curl_option
+inline constexpr int kHttpAndHttps = 1 << 0 | 1 << 1;  // CURLPROTO_…
+inline constexpr int kTls12 = 6;                       // CURL_SSLVERSION_TLSv1_2
+inline constexpr int kHttp11 = 2;                      // CURL_HTTP_VERSION_1_1
+inline constexpr int kErrorBytes = 256;                // CURL_ERROR_SIZE
+
+namespace curl_code {
+inline constexpr int ok = 0, resolve_proxy = 5, resolve_host = 6, connect = 7, timed_out = 28, ssl_connect = 35,
+                     ssl_certificate = 58, ssl_cipher = 59, peer_failed_verification = 60, ca_file = 77,
+                     ssl_issuer = 83;
+}  // namespace curl_code
+
+struct Curl {
+  int (*global_init)(long);
+  void* (*easy_init)();
+  void (*easy_reset)(void*);
+  void (*easy_cleanup)(void*);
+  int (*easy_setopt)(void*, int, ...);
+  int (*easy_perform)(void*);
+  const char* (*easy_strerror)(int);
+  void* (*slist_append)(void*, const char*);
+  void (*slist_free_all)(void*);
+  const char* (*version)();
+};
+
+// Thread-safe. Throws Error(inval, "no-http") if no libcurl can be loaded; the text says what was tried. The environment
+// variable DAMACY_LIBCURL names a file to load instead.
+const Curl& curl();
+
+}  // namespace damacy::http

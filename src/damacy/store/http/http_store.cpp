@@ -1,0 +1,630 @@
+#include "damacy/store/http/http_store.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <random>
+#include <thread>
+#include <unordered_map>
+
+#include "damacy/core/error.h"
+#include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/mutex.h"
+#include "damacy/core/text.h"
+#include "damacy/store/http/answer.h"
+#include "damacy/store/http/curl.h"
+#include "damacy/store/storage_watch.h"
+
+namespace damacy::http {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+constexpr std::size_t kIdleHandles = 128;    // each has a connection
+constexpr std::size_t kKeptObjects = 1024;   // of a store: what is known of them
+constexpr std::size_t kKeptHeads = 128;      // of a store: those whose first bytes are kept
+constexpr std::size_t kErrorBodyBytes = 64 << 10;
+constexpr int kRepeatsAtOnce = 100;          // of a store; ten answers earn one more
+
+// Handles of libcurl that no thread uses, with their open connections.
+class IdleHandles {
+ public:
+  void* take() {
+    {
+      const Lock lock(mutex_);
+      if (!handles_.empty()) {
+        void* const handle = handles_.back();
+        handles_.pop_back();
+        return handle;
+      }
+    }
+    void* const handle = curl().easy_init();
+    if (handle == nullptr) throw Error::out_of_memory();
+    return handle;
+  }
+  void give(void* handle) {
+    {
+      const Lock lock(mutex_);
+      if (handles_.size() < kIdleHandles) {
+        handles_.push_back(handle);
+        return;
+      }
+    }
+    curl().easy_cleanup(handle);
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<void*> handles_ DAMACY_GUARDED_BY(mutex_);
+};
+
+struct Handle {
+  Handle() : value(one_per_process<IdleHandles>().take()) {}
+  ~Handle() { one_per_process<IdleHandles>().give(value); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  void* const value;
+};
+
+struct HeaderList {
+  HeaderList() = default;
+  ~HeaderList() { curl().slist_free_all(value); }
+  HeaderList(const HeaderList&) = delete;
+  HeaderList& operator=(const HeaderList&) = delete;
+  void add(const std::string& line) {
+    void* const longer = curl().slist_append(value, line.c_str());
+    if (longer == nullptr) throw Error::out_of_memory();
+    value = longer;
+  }
+  void* value = nullptr;
+};
+
+// Whether the thread's work was given up by those who waited for it.
+bool is_abandoned() {
+  const StorageWatch* const watch = StorageWatch::current();
+  return watch != nullptr && watch->abandoned();
+}
+
+// What is asked for: `memory.size()` bytes from `first` on.
+struct Request {
+  std::string url;
+  std::uint64_t first = 0;
+  std::span<std::byte> memory;
+  std::string condition;  // a header line, or empty
+};
+
+// One answer: the head, and how much of the body landed. `Fits` says whether the body is what was asked for.
+class Transfer {
+ public:
+  using Fits = bool (*)(const Head& head, const Request& request, const void* known);
+
+  Transfer(const Request& request, Fits fits, const void* known) : request_(request), fits_(fits), known_(known) {}
+
+  void run(const HttpSettings& settings, const std::string& ca_file) {
+    const Curl& api = curl();
+    const Handle handle;
+    HeaderList headers;
+    headers.add("Accept-Encoding: identity");
+    if (!request_.condition.empty()) headers.add(request_.condition);
+    const std::string range = formatted("{}-{}", request_.first, request_.first + request_.memory.size() - 1);
+    void* const h = handle.value;
+    const auto set = [&](int option, auto value) { static_cast<void>(api.easy_setopt(h, option, value)); };
+    api.easy_reset(h);
+    set(curl_option::url, request_.url.c_str());
+    set(curl_option::range, range.c_str());
+    set(curl_option::http_header, headers.value);
+    set(curl_option::user_agent, "damacy");
+    set(curl_option::protocols, long{kHttpAndHttps});
+    set(curl_option::http_version, long{kHttp11});
+    set(curl_option::http09, 0L);
+    set(curl_option::ssl_version, long{kTls12});
+    set(curl_option::netrc, 0L);
+    set(curl_option::follow, 0L);
+    set(curl_option::content_decoding, 0L);
+    set(curl_option::no_signal, 1L);
+    set(curl_option::keep_alive, 1L);
+    set(curl_option::buffer_size, 64L << 10);
+    set(curl_option::connect_timeout_ms, static_cast<long>(settings.connect_timeout.count()));
+    set(curl_option::low_speed_limit, 1024L);
+    set(curl_option::low_speed_time, static_cast<long>(settings.stall_timeout.count()));
+    set(curl_option::error_buffer, static_cast<char*>(problem_));
+    set(curl_option::header_function, &Transfer::on_header);
+    set(curl_option::header_data, static_cast<void*>(this));
+    set(curl_option::write_function, &Transfer::on_body);
+    set(curl_option::write_data, static_cast<void*>(this));
+    set(curl_option::transfer_function, &Transfer::on_progress);
+    set(curl_option::transfer_data, static_cast<void*>(this));
+    set(curl_option::no_progress, 0L);
+    if (!ca_file.empty()) set(curl_option::ca_file, ca_file.c_str());
+    code_ = api.easy_perform(h);
+    if (is_abandoned()) throw Abandoned();
+    if (problem_[0] == '\0') std::strncpy(problem_, api.easy_strerror(code_), sizeof problem_ - 1);
+    decide();
+  }
+
+  const Head& head() const { return head_; }
+  std::size_t landed() const { return accepts_ ? landed_ : 0; }
+  bool accepts() const { return accepts_; }
+  bool is_too_long() const { return is_too_long_; }
+  bool is_bad_head() const { return is_bad_head_; }
+  int code() const { return code_; }
+  std::string problem() const { return one_line(problem_, 200); }
+
+ private:
+  void decide() {
+    if (decided_) return;
+    decided_ = true;
+    accepts_ = head_.status != 0 && fits_(head_, request_, known_);
+  }
+
+  static std::size_t on_header(char* line, std::size_t size, std::size_t count, void* self) noexcept {
+    auto& transfer = *static_cast<Transfer*>(self);
+    try {
+      if (transfer.head_.add_line({line, size * count})) return size * count;
+    } catch (...) {  // no memory: libcurl is C, and ends the transfer
+    }
+    transfer.is_bad_head_ = true;
+    return 0;
+  }
+
+  static std::size_t on_body(char* bytes, std::size_t size, std::size_t count, void* self) noexcept {
+    auto& transfer = *static_cast<Transfer*>(self);
+    const std::size_t length = size * count;
+    transfer.decide();
+    const std::span<std::byte> memory = transfer.request_.memory;
+    if (!transfer.accepts_) {
+      transfer.refused_ += length;
+      return transfer.refused_ > kErrorBodyBytes ? 0 : length;
+    }
+    if (length > memory.size() - transfer.landed_) {
+      transfer.is_too_long_ = true;
+      return 0;
+    }
+    std::memcpy(memory.data() + transfer.landed_, bytes, length);
+    transfer.landed_ += length;
+    return length;
+  }
+
+  // Called by libcurl at least once a second.
+  static int on_progress(void*, std::int64_t, std::int64_t, std::int64_t, std::int64_t) noexcept {
+    return is_abandoned() ? 1 : 0;
+  }
+
+  const Request& request_;
+  const Fits fits_;
+  const void* const known_;
+  Head head_;
+  std::size_t landed_ = 0;
+  std::size_t refused_ = 0;
+  bool decided_ = false, accepts_ = false, is_too_long_ = false, is_bad_head_ = false;
+  int code_ = 0;
+  char problem_[kErrorBytes] = {};
+};
+
+struct Failure {
+  const char* reason;
+  std::string text;
+  bool again;         // whether another attempt may help
+  bool once = false;  // but only one
+};
+
+bool is_plain(const Head& head) {
+  return !head.is_malformed && !head.is_multipart && head.encoding.empty();
+}
+
+// The answer is exactly this range; `total` may be empty where it is not known before.
+bool is_range(const Head& head, std::uint64_t first, std::uint64_t count, std::optional<std::uint64_t> total) {
+  if ((head.status != 206 && head.status != 200) || !is_plain(head) || !head.range || !head.range->first) return false;
+  if (!head.range->total || (total && *total != *head.range->total)) return false;
+  return *head.range->first == first && head.range->last == first + count - 1 && head.length.value_or(count) == count;
+}
+
+std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {  // FNV-1a
+  std::uint64_t hash = 14695981039346656037u ^ seed;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
+struct Version {
+  std::string tag;       // a strong ETag, or empty
+  std::string modified;  // Last-Modified
+  std::uint64_t size = 0;
+
+  // The line that makes the server check it.
+  std::string condition() const {
+    return tag.empty() ? text("If-Unmodified-Since: ", modified) : text("If-Match: ", tag);
+  }
+  bool is_of(const Head& head) const { return tag.empty() ? head.modified == modified : head.tag == tag; }
+  Stamp stamp() const {
+    const std::string all = text(tag, "\n", tag.empty() ? modified : std::string());
+    return {hash_of(all, 0), hash_of(all, 0x9e3779b97f4a7c15u), size, 0};
+  }
+};
+
+std::string encoded(std::string_view key) {
+  constexpr std::string_view kUnreserved = "-._~/";
+  constexpr char kHex[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : key) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (letter || kUnreserved.find(c) != kUnreserved.npos)
+      out += c;
+    else
+      out += {'%', kHex[byte >> 4], kHex[byte & 15]};
+  }
+  return out;
+}
+
+// The first certificate file that the environment names, or the distribution has; empty: libcurl's own.
+std::string find_ca_file() {
+  for (const char* const name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (const char* const file = std::getenv(name); file != nullptr && *file != '\0') return file;
+  return {};
+}
+
+// The requests of one store: attempts, pauses and verdicts.
+class Origin {
+ public:
+  Origin(std::string name, const HttpSettings& settings)
+      : name_(std::move(name)), settings_(settings), ca_file_(find_ca_file()) {}
+
+  const std::string& name() const { return name_; }
+  const HttpSettings& settings() const { return settings_; }
+  std::string url(std::string_view key) const { return text(name_, "/", encoded(key)); }
+
+  // Calls `attempt` until it returns no Failure.
+  template <class Attempt>
+  void attempts(std::string_view key, std::uint64_t bytes, Attempt attempt) {
+    const SteadyTime begin = std::chrono::steady_clock::now();
+    const SteadyTime end = begin + settings_.deadline + std::chrono::milliseconds(bytes / 1000);
+    auto pause = settings_.first_pause;
+    for (int number = 1;; ++number) {
+      std::optional<int> wait_s;
+      const std::optional<Failure> failure = attempt(wait_s);
+      if (!failure) {
+        if (const int left = repeats_left_.load(); left < 10 * kRepeatsAtOnce) repeats_left_.fetch_add(1);
+        return;
+      }
+      const auto now = std::chrono::steady_clock::now();
+      const bool is_last = !failure->again || number >= settings_.attempts || (failure->once && number >= 2) ||
+                           now >= end || repeats_left_.load() < 10;
+      if (is_last) throw error(*failure, key, number, now - begin);
+      repeats_left_.fetch_sub(10);
+      sleep(wait_s ? std::chrono::milliseconds(*wait_s * 1000) : jittered(pause), end);
+      pause = std::min<std::chrono::milliseconds>(pause * 2, std::chrono::seconds(20));
+    }
+  }
+
+  void run(Transfer& transfer) const { transfer.run(settings_, ca_file_); }
+
+ private:
+  Error error(const Failure& failure, std::string_view key, int attempts, SteadyTime::duration took) const {
+    std::string message = failure.text;
+    if (attempts > 1) {
+      const double seconds = std::chrono::duration<double>(took).count();
+      message += formatted(", {} attempts in {} s", attempts, static_cast<double>(static_cast<int>(seconds * 10)) / 10);
+    }
+    Error made(Status::io, std::move(message), failure.reason);
+    if (std::string_view(failure.reason) == "denied") made.with_errno(EACCES);
+    if (std::string_view(failure.reason) == "deadline") made.with_errno(ETIMEDOUT);
+    return made.at_key(key).at_store(name_);
+  }
+
+  static std::chrono::milliseconds jittered(std::chrono::milliseconds most) {
+    thread_local std::minstd_rand random{std::random_device{}()};
+    return std::chrono::milliseconds(std::uniform_int_distribution<std::int64_t>(0, most.count())(random));
+  }
+
+  static void sleep(std::chrono::milliseconds most, SteadyTime end) {
+    const SteadyTime until = std::min(end, std::chrono::steady_clock::now() + most);
+    while (std::chrono::steady_clock::now() < until) {
+      if (is_abandoned()) throw Abandoned();
+      std::this_thread::sleep_for(std::min<SteadyTime::duration>(until - std::chrono::steady_clock::now(),
+                                                                 std::chrono::milliseconds(50)));
+    }
+  }
+
+  const std::string name_;
+  const HttpSettings settings_;
+  const std::string ca_file_;
+  std::atomic<int> repeats_left_{10 * kRepeatsAtOnce};  // tenths
+};
+
+std::string status_text(const Head& head) {
+  std::string out = formatted("GET {}", head.status);
+  if (!head.request_id.empty()) out += formatted(", request {}", one_line(head.request_id, 100));
+  return out;
+}
+
+// Of an answer whose status says that there is no body to use. `known`: the object was there before.
+Failure refused(const Head& head, bool known) {
+  const std::string status = status_text(head);
+  switch (head.status) {
+    case 404:
+    case 410:
+      if (known) return {"changed", text(status, ": the object is gone"), false};
+      return {"http", status, false};
+    case 412:
+      return {"changed", text(status, ": the object is not the version that was opened"), false};
+    case 401:
+    case 403:
+      return {"denied", text(status, ": the server denies access; an absent key may be answered so, too"), false};
+    case 416:
+      return {known ? "changed" : "short-read", text(status, ": the object ends before the range"), false};
+    case 429:
+    case 503:
+      return {"throttled", status, true};
+    case 408:
+    case 500:
+    case 502:
+    case 504:
+      return {"http", status, true};
+    default:
+      break;
+  }
+  if (head.status >= 300 && head.status < 400) return {"redirect", text(status, ": redirects are not followed"), false};
+  if (head.status >= 200 && head.status < 300) {
+    if (!head.encoding.empty())
+      return {"encoded", formatted("stored with Content-Encoding {}: upload it without", one_line(head.encoding, 40)),
+              false};
+    if (head.status == 200 && !head.range) return {"range", "the server ignores Range", true, true};
+    return {"range", formatted("{} with another range than was asked for", status), true, true};
+  }
+  return {"http", status, false};
+}
+
+// Of a transfer that libcurl ended before its head.
+Failure broken(const Transfer& transfer) {
+  const std::string problem = transfer.problem();
+  switch (transfer.code()) {
+    case curl_code::resolve_proxy:
+    case curl_code::resolve_host:
+      return {"dns", problem, true};
+    case curl_code::connect:
+      return {"connect", problem, true};
+    case curl_code::timed_out:
+      return {"deadline", problem, true};
+    case curl_code::ssl_connect:
+    case curl_code::ssl_certificate:
+    case curl_code::ssl_cipher:
+    case curl_code::peer_failed_verification:
+    case curl_code::ca_file:
+    case curl_code::ssl_issuer:
+      return {"tls", problem, false};
+    default:
+      return {"io", problem, true};
+  }
+}
+
+// Why an answer cannot be used, or nothing: its body was accepted, though it may have ended early.
+std::optional<Failure> failure_of(const Transfer& transfer, bool known) {
+  const Head& head = transfer.head();
+  if (transfer.is_bad_head()) return Failure{"io", "the head of the answer is malformed or too long", true};
+  if (transfer.is_too_long()) return Failure{"range", text(status_text(head), " with too long a body"), true, true};
+  if (transfer.accepts()) return std::nullopt;
+  if (head.status < 200) return broken(transfer);
+  return refused(head, known);
+}
+
+class HttpObject final : public Object {
+ public:
+  HttpObject(std::shared_ptr<Origin> origin, std::string key, Version version, std::vector<std::byte> head)
+      : origin_(std::move(origin)),
+        key_(std::move(key)),
+        version_(std::move(version)),
+        stamp_(version_.stamp()),
+        head_(std::make_shared<const std::vector<std::byte>>(std::move(head))) {}
+
+  const Stamp& stamp() const noexcept override { return stamp_; }
+
+  void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
+    const std::uint64_t left = offset < version_.size ? version_.size - offset : 0;
+    if (left < dst.size())
+      throw Error(Status::io, formatted("short read: {} of {} bytes", left, dst.size()), "short-read")
+          .at_bytes(offset, offset + dst.size())
+          .at_key(key_)
+          .at_store(origin_->name());
+    const auto head = this->head();
+    if (head && offset < head->size()) {
+      const auto here = std::min<std::size_t>(head->size() - static_cast<std::size_t>(offset), dst.size());
+      std::memcpy(dst.data(), head->data() + offset, here);
+      dst = dst.subspan(here);
+      offset += here;
+    }
+    if (!dst.empty()) fetch(offset, dst);
+  }
+
+  void drop_head() {
+    const Lock lock(mutex_);
+    head_.reset();
+  }
+
+ private:
+  std::shared_ptr<const std::vector<std::byte>> head() {
+    const Lock lock(mutex_);
+    return head_;
+  }
+
+  static bool fits(const Head& head, const Request& request, const void* known) {
+    const auto& version = *static_cast<const Version*>(known);
+    if (!version.is_of(head)) return false;
+    if (is_range(head, request.first, request.memory.size(), version.size)) return true;
+    const bool whole = request.first == 0 && request.memory.size() == version.size;
+    return whole && head.status == 200 && is_plain(head) && !head.range && head.length == version.size;
+  }
+
+  // A body that ends early is continued at the next byte.
+  void fetch(std::uint64_t offset, std::span<std::byte> dst) {
+    const std::uint64_t begin = offset, end = offset + dst.size();
+    try {
+      origin_->attempts(key_, dst.size(), [&](std::optional<int>& wait_s) -> std::optional<Failure> {
+        const Request request{origin_->url(key_), offset, dst, version_.condition()};
+        Transfer transfer(request, &HttpObject::fits, &version_);
+        origin_->run(transfer);
+        wait_s = transfer.head().retry_after;
+        offset += transfer.landed();
+        dst = dst.subspan(transfer.landed());
+        if (dst.empty()) return std::nullopt;
+        const Head& head = transfer.head();
+        const bool is_body = head.status == 200 || head.status == 206;
+        if (is_body && (!version_.is_of(head) || (head.range && head.range->total &&
+                                                  *head.range->total != version_.size)))
+          return Failure{"changed", "the object is not the version that was opened", false};
+        if (auto failure = failure_of(transfer, /*known=*/true)) return failure;
+        if (transfer.code() != curl_code::ok && transfer.landed() == 0) return broken(transfer);
+        return Failure{transfer.code() == curl_code::timed_out ? "deadline" : "io",
+                       formatted("the answer ended {} bytes early", dst.size()), true};
+      });
+    } catch (const Error& e) {
+      throw Error(e).at_bytes(begin, end);
+    }
+  }
+
+  const std::shared_ptr<Origin> origin_;
+  const std::string key_;
+  const Version version_;
+  const Stamp stamp_;
+  Mutex mutex_;
+  std::shared_ptr<const std::vector<std::byte>> head_ DAMACY_GUARDED_BY(mutex_);  // the first bytes
+};
+
+class HttpStore final : public Store {
+ public:
+  HttpStore(std::string name, const HttpSettings& settings)
+      : origin_(std::make_shared<Origin>(std::move(name), settings)) {}
+
+  std::string name() const override { return origin_->name(); }
+
+  std::shared_ptr<Object> open(std::string_view key) override { return find(key); }
+
+  std::optional<Stamp> stamp(std::string_view key) override {
+    const auto object = find(key);
+    if (!object) return std::nullopt;
+    return object->stamp();
+  }
+
+  std::vector<Entry> list(std::string_view prefix) override {
+    if (!prefix.empty()) check_key(prefix);
+    return {};
+  }
+
+ private:
+  struct Kept {
+    std::string key;
+    std::shared_ptr<HttpObject> object;  // null: absent
+    SteadyTime asked;
+  };
+
+  // What is known of the object, if that is not too old; else what the server says.
+  std::shared_ptr<HttpObject> find(std::string_view key) {
+    check_key(key);
+    const SteadyTime now = std::chrono::steady_clock::now();
+    {
+      const Lock lock(mutex_);
+      if (const auto at = places_.find(std::string(key)); at != places_.end()) {
+        if (now - at->second->asked < origin_->settings().revalidate_after) {
+          kept_.splice(kept_.begin(), kept_, at->second);
+          return at->second->object;
+        }
+      }
+    }
+    auto object = ask(key);
+    keep(key, object, now);
+    return object;
+  }
+
+  void keep(std::string_view key, const std::shared_ptr<HttpObject>& object, SteadyTime asked) {
+    const Lock lock(mutex_);
+    if (const auto at = places_.find(std::string(key)); at != places_.end()) {
+      // An unchanged object stays the same one.
+      if (at->second->object && object && at->second->object->stamp() == object->stamp()) {
+        at->second->asked = asked;
+        return;
+      }
+      kept_.erase(at->second);
+      places_.erase(at);
+    }
+    kept_.push_front({std::string(key), object, asked});
+    places_[std::string(key)] = kept_.begin();
+    if (kept_.size() > kKeptHeads)
+      if (const auto& late = *std::next(kept_.begin(), kKeptHeads); late.object) late.object->drop_head();
+    if (kept_.size() > kKeptObjects) {
+      places_.erase(kept_.back().key);
+      kept_.pop_back();
+    }
+  }
+
+  // The first bytes of an object, which also say its size and version.
+  std::shared_ptr<HttpObject> ask(std::string_view key) {
+    std::vector<std::byte> head(origin_->settings().head_bytes);
+    std::shared_ptr<HttpObject> object;
+    origin_->attempts(key, head.size(), [&](std::optional<int>& wait_s) -> std::optional<Failure> {
+      const Request request{origin_->url(key), 0, head, {}};
+      Transfer transfer(request, &HttpStore::begins, nullptr);
+      origin_->run(transfer);
+      const Head& answer = transfer.head();
+      wait_s = answer.retry_after;
+      if (answer.status == 404) return std::nullopt;
+      const bool empty = answer.status == 416 && answer.range && !answer.range->first && answer.range->total == 0u;
+      if (!empty) {
+        if (auto failure = failure_of(transfer, /*known=*/false)) return failure;
+      }
+      Version version{answer.tag, answer.modified, 0};
+      if (!empty) version.size = answer.range ? *answer.range->total : answer.length.value_or(0);
+      if (const auto wanted = std::min<std::uint64_t>(version.size, head.size()); transfer.landed() < wanted)
+        return Failure{transfer.code() == curl_code::timed_out ? "deadline" : "io",
+                       formatted("the answer ended {} bytes early", wanted - transfer.landed()), true};
+      if (version.tag.empty() && version.modified.empty())
+        return Failure{"no-validator",
+                       "the answer has neither a strong ETag nor Last-Modified: a change could not be noticed", false};
+      head.resize(transfer.landed());
+      object = std::make_shared<HttpObject>(origin_, std::string(key), std::move(version), std::move(head));
+      return std::nullopt;
+    });
+    return object;
+  }
+
+  static bool begins(const Head& head, const Request& request, const void*) {
+    if (head.status == 200 && is_plain(head) && !head.range) return head.length && *head.length <= request.memory.size();
+    if (!head.range || !head.range->total || *head.range->total == 0) return false;
+    return is_range(head, 0, std::min<std::uint64_t>(*head.range->total, request.memory.size()), std::nullopt);
+  }
+
+  const std::shared_ptr<Origin> origin_;
+  Mutex mutex_;
+  std::list<Kept> kept_ DAMACY_GUARDED_BY(mutex_);  // the last used first
+  std::unordered_map<std::string, std::list<Kept>::iterator> places_ DAMACY_GUARDED_BY(mutex_);
+};
+
+[[noreturn]] void refuse(std::string_view uri, std::string_view why) {
+  throw Error(Status::inval, std::string(why), "uri").at_uri(without_secrets(uri));
+}
+
+}  // namespace
+
+void check_http_uri(std::string_view uri) {
+  const std::string scheme = scheme_of_uri(uri);
+  if (scheme != "http" && scheme != "https") refuse(uri, "the uri is not http:// or https://");
+  if (uri.size() >= Limits::uri_bytes) refuse(uri, formatted("is not shorter than {} bytes", Limits::uri_bytes));
+  const std::string_view rest = uri.substr(scheme.size() + 3);
+  const std::string_view host = rest.substr(0, rest.find('/'));
+  if (host.empty()) refuse(uri, "the uri has no host");
+  if (host.find('@') != host.npos) refuse(uri, "user info in a uri is not supported");
+  if (rest.find_first_of("?#") != rest.npos) refuse(uri, "queries and fragments in a uri are not supported");
+  for (const char c : rest)
+    if (static_cast<unsigned char>(c) <= 0x20 || static_cast<unsigned char>(c) >= 0x7f)
+      refuse(uri, "the uri is not percent-encoded");
+}
+
+std::shared_ptr<Store> make_http_store(std::string_view uri, const HttpSettings& settings) {
+  check_http_uri(uri);
+  static_cast<void>(curl());
+  while (uri.ends_with('/')) uri.remove_suffix(1);
+  return std::make_shared<HttpStore>(std::string(uri), settings);
+}
+
+}  // namespace damacy::http

@@ -1,0 +1,291 @@
+"""Arrays behind HTTP: what is read equals the local array, or the error is the one that the fault has. After each fault
+the same process reads well."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+import damacy
+
+zarr = pytest.importorskip("zarr")
+
+from support.fault_server import FaultServer, cut, header, raw, silent, status  # noqa: E402
+
+SHAPE = (32, 80, 80)
+DATA = np.random.default_rng(0).integers(0, 60000, SHAPE, dtype="u2")  # a chunk has more bytes than a head
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    zarr.create_array(folder / "plain.zarr", data=DATA, chunks=(16, 80, 80))
+    zarr.create_array(folder / "sharded.zarr", data=DATA, chunks=(8, 40, 40), shards=(16, 80, 80))
+    sparse = zarr.create_array(folder / "sparse.zarr", shape=SHAPE, chunks=(16, 80, 80), dtype="u2", fill_value=7)
+    sparse[:16] = DATA[:16]
+    zarr.create_array(folder / "v2.zarr", data=DATA, chunks=(16, 80, 80), zarr_format=2)
+    return folder
+
+
+@pytest.fixture
+def server(folder):
+    with FaultServer(folder) as server:
+        yield server
+
+
+def config(**fields):
+    memory = {"host_buffer_bytes": 64 << 20, "device_buffer_bytes": 64 << 20}
+    return damacy.Config(**{"batch_size": 2, "device": "cpu", "dtype": "u16", **memory, **fields})
+
+
+def crops(uri, count=4):
+    return [damacy.Sample(uri, [(i, i + 16), (2 * i, 2 * i + 40), (3, 60)]) for i in range(count)]
+
+
+def check_stream(uri, expected=DATA, **fields):
+    seen = 0
+    with damacy.Pipeline(config(**fields)) as pipeline:
+        pipeline.push(crops(uri))
+        for batch in pipeline:
+            with batch as b:
+                for row, sample in zip(b.numpy(), b.samples, strict=True):
+                    np.testing.assert_array_equal(row, expected[tuple(slice(*axis) for axis in sample.aabb)])
+                    seen += 1
+    assert seen == 4
+
+
+@pytest.mark.parametrize("name", ["plain", "sharded", "v2"])
+def test_a_stream_equals_the_local_array(server, name):
+    check_stream(f"{server.url}/{name}.zarr")
+    assert {request.headers["accept-encoding"] for request in server.requests} == {"identity"}
+
+
+def test_an_opened_array_reads_and_describes_itself(server):
+    array = damacy.open_array(f"{server.url}/sharded.zarr")
+    np.testing.assert_array_equal(array[:], DATA)
+    np.testing.assert_array_equal(array[3:20, 1:70:3], DATA[3:20, 1:70:3])
+    assert array.shape == SHAPE and array.uri == f"{server.url}/sharded.zarr"
+
+
+def test_an_absent_chunk_is_fill(server):
+    expected = np.full(SHAPE, 7, "u2")
+    expected[:16] = DATA[:16]
+    check_stream(f"{server.url}/sparse.zarr", expected)
+
+
+def test_an_array_that_is_absent_is_not_found(server):
+    with pytest.raises(damacy.NotFound, match=r"nothing\.zarr: no zarr metadata") as caught:
+        damacy.open_array(f"{server.url}/nothing.zarr")
+    assert caught.value.reason == "no-metadata"
+
+
+def test_each_object_is_asked_for_once_and_connections_are_kept(server):
+    check_stream(f"{server.url}/plain.zarr")
+    paths = [request.path for request in server.requests]
+    assert paths.count("/plain.zarr/zarr.json") == 1
+    assert all(paths.count(path) <= 2 for path in paths)  # the beginning of a chunk, and the rest
+    assert server.connections <= 6
+
+
+GOOD_IN_THE_END = {
+    "cut in the head": raw(b"HTTP/1.1 206 Partial Con"),
+    "no answer": raw(b""),
+    "cut before the body": cut(0),
+    "cut after a byte": cut(1),
+    "cut in the middle": cut(30000),
+    "reset in the middle": cut(30000, reset=True),
+    "503": status("503 Slow Down", Retry_After="0"),
+    "503 without a time": status("503 Slow Down"),
+    "429": status("429 Too Many Requests", Retry_After="junk"),
+    "500": status("500 Internal Server Error"),
+    "408": status("408 Request Timeout"),
+    "shifted range": header("Content-Range", "bytes 1-9/100"),
+    "no range": header("Content-Range", None),
+    "malformed range": header("Content-Range", "bytes ?/?"),
+    "unknown total": header("Content-Range", "bytes 0-9/*"),
+    "multipart": header("Content-Type", "multipart/byteranges; boundary=x"),
+    "a page": status("200 OK", b"<html>" + b"x" * 100_000),
+    "204": status("204 No Content"),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("fault", GOOD_IN_THE_END.values(), ids=GOOD_IN_THE_END.keys())
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_fault_that_passes_is_not_seen(server, number, fault):
+    server.reset({number: fault})
+    np.testing.assert_array_equal(damacy.open_array(f"{server.url}/plain.zarr")[:], DATA)
+    assert len(server.requests) >= 6
+
+
+FATAL = {
+    "denied": (status("403 Forbidden"), "denied", r"GET 403: the server denies access"),
+    "unauthorised": (status("401 Unauthorized"), "denied", r"GET 401"),
+    "gone": (status("410 Gone"), "changed", r"GET 410: the object is gone"),
+    "not there any more": (status("404 Not Found"), "changed", r"GET 404: the object is gone"),
+    "precondition": (status("412 Precondition Failed"), "changed", r"GET 412"),
+    "another tag": (header("ETag", '"other"'), "changed", r"not the version that was opened"),
+    "no tag": (header("ETag", None), "changed", r"not the version that was opened"),
+    "a weak tag": (header("ETag", 'W/"weak"'), "changed", r"not the version that was opened"),
+    "compressed": (header("Content-Encoding", "gzip"), "encoded", r"Content-Encoding gzip: upload it without"),
+    "redirect": (status("302 Found", Location="http://127.0.0.1:1/"), "redirect", r"GET 302"),
+    "teapot": (status("418 I'm a teapot"), "http", r"GET 418"),
+    "always another range": (header("Content-Range", "bytes 1-9/100"), "changed", r"not the version"),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("fault, reason, text", FATAL.values(), ids=FATAL.keys())
+def test_a_fault_of_a_known_object_is_named(server, fault, reason, text):
+    uri = f"{server.url}/plain.zarr"
+    array = damacy.open_array(uri)
+
+    def of_the_rest(request, answer):  # not of the beginning of an object, by which it is opened
+        if "if-match" in request.headers:
+            fault(request, answer)
+
+    server.reset(of_the_rest)
+    with pytest.raises(damacy.StorageError, match=text) as caught:
+        array[:]
+    assert caught.value.reason == reason
+    assert re.search(r"c/\d/0/0", str(caught.value))
+    server.reset()
+    np.testing.assert_array_equal(damacy.open_array(uri)[:], DATA)
+
+
+def test_an_object_without_a_validator_is_refused(server):
+    server.reset(header("ETag", None))
+    with pytest.raises(damacy.StorageError, match="neither a strong ETag nor Last-Modified") as caught:
+        damacy.open_array(f"{server.url}/plain.zarr")
+    assert caught.value.reason == "no-validator"
+
+
+def test_last_modified_is_a_validator(server):
+    def dated(request, answer):
+        answer.headers.pop("ETag", None)
+        answer.headers["Last-Modified"] = "Mon, 23 Nov 2026 10:00:00 GMT"
+
+    server.reset(dated)
+    np.testing.assert_array_equal(damacy.open_array(f"{server.url}/plain.zarr")[:], DATA)
+    assert any("if-unmodified-since" in request.headers for request in server.requests)
+
+
+def test_attempts_are_bounded_and_counted(server):
+    server.reset(status("503 Slow Down", Retry_After="0"))
+    with pytest.raises(damacy.StorageError, match=r"GET 503, 6 attempts in \d+\.?\d* s") as caught:
+        damacy.open_array(f"{server.url}/plain.zarr")
+    assert caught.value.reason == "throttled" and len(server.requests) == 6
+
+
+def test_a_server_that_ignores_ranges_is_named(server):
+    server.reset(
+        lambda request, answer: answer.__dict__.update(
+            status="200 OK", body=b"x" * 200_000, headers={"Content-Length": "200000", "ETag": '"a"'}
+        )
+    )
+    with pytest.raises(damacy.StorageError, match="the server ignores Range, 2 attempts") as caught:
+        damacy.open_array(f"{server.url}/plain.zarr")
+    assert caught.value.reason == "range"
+
+
+def test_a_damaged_object_is_a_decode_error_not_fill(server):
+    array = damacy.open_array(f"{server.url}/plain.zarr")
+
+    def flip(request, answer):
+        answer.body = bytes(byte ^ 0x55 for byte in answer.body)
+
+    server.reset(flip)
+    with pytest.raises(damacy.DecodeError):
+        array[:]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 206 Partial Content\r\nX: " + b"y" * (2 << 20) + b"\r\n\r\n",
+        b"HTTP/1.1 206 Partial Content\r\nContent-Length: -5\r\n\r\n",
+        b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-18446744073709551615/99999999999999999999\r\n\r\n",
+        b"\x00\x01\x02 nonsense",
+        b"HTTP/0.9 page",
+    ],
+    ids=["2 MiB of headers", "negative length", "huge numbers", "no HTTP", "HTTP/0.9"],
+)
+def test_a_hostile_head_is_an_error(server, answer):
+    server.reset(raw(answer))
+    with pytest.raises(damacy.StorageError) as caught:
+        damacy.open_array(f"{server.url}/plain.zarr")
+    assert caught.value.reason in ("io", "range", "http")
+    server.reset()
+    assert damacy.open_array(f"{server.url}/plain.zarr").shape == SHAPE
+
+
+@pytest.mark.parametrize(
+    "uri, text",
+    [
+        ("http://user:secret@host/a.zarr", "user info in a uri is not supported"),
+        ("https://host/a.zarr?token=secret", "queries and fragments in a uri are not supported"),
+        ("http:///a.zarr", "the uri has no host"),
+        ("http://host/a b.zarr", "not percent-encoded"),
+    ],
+)
+def test_uris_that_are_not_supported_are_refused(uri, text):
+    with pytest.raises(damacy.InvalidArgument, match=text) as caught:
+        damacy.open_array(uri)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_host_that_does_not_exist_is_named():
+    with pytest.raises(damacy.StorageError) as caught:
+        damacy.open_array("http://no-such-host.invalid/a.zarr")
+    assert caught.value.reason in ("dns", "connect")  # `connect`: by a proxy
+
+
+@pytest.mark.timeout(60)
+def test_a_server_that_never_answers_does_not_hold_the_program(server):
+    server.reset(silent)
+    program = textwrap.dedent(
+        f"""
+        import _thread, threading, damacy
+        threading.Timer(0.5, _thread.interrupt_main).start()
+        try:
+            damacy.open_array("{server.url}/plain.zarr")
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+    )
+    begin = time.monotonic()
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert ran.stdout == "interrupted\n", ran.stdout + ran.stderr
+    assert time.monotonic() - begin < 15
+
+
+def test_a_local_program_loads_no_network_library(folder):
+    program = textwrap.dedent(
+        f"""
+        import damacy
+        damacy.open_array({str(folder / "plain.zarr")!r})[:2]
+        assert "libcurl" not in open("/proc/self/maps").read()
+        """
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+
+
+def test_without_libcurl_the_error_says_what_was_tried():
+    program = textwrap.dedent(
+        """
+        import damacy
+        try:
+            damacy.open_array("http://127.0.0.1:1/a.zarr")
+        except damacy.InvalidArgument as error:
+            print(error.reason, error)
+        """
+    )
+    environment = os.environ | {"DAMACY_LIBCURL": "/no/such/libcurl.so"}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=30)
+    assert ran.stdout.startswith("no-http "), ran.stdout + ran.stderr
+    assert "/no/such/libcurl.so" in ran.stdout and "apt-get install libcurl4" in ran.stdout

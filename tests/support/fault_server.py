@@ -1,0 +1,203 @@
+"""An HTTP/1.1 server of a folder that answers as told: with ranges, tags and conditions, or with a fault.
+
+    with FaultServer(folder) as server:
+        server.faults = {3: cut(100)}        # of the third request that follows; or a function of the request
+        damacy.open_array(f"{server.url}/a.zarr")
+
+Raw sockets, so that every byte of an answer can be wrong. `server.requests` are the requests that it was sent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import pathlib
+import re
+import socket
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping
+
+
+@dataclasses.dataclass
+class Request:
+    """What the server was sent."""
+
+    number: int  # from 1 on
+    path: str
+    headers: dict[str, str]
+
+    @property
+    def range(self) -> tuple[int, int] | None:
+        found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))
+        return (int(found[1]), int(found[2])) if found else None
+
+
+@dataclasses.dataclass
+class Answer:
+    """What the server sends; a fault changes it."""
+
+    status: str
+    headers: dict[str, str]
+    body: bytes
+    cut: int | None = None  # send so many bytes of the body, then close
+    reset: bool = False
+    delay: float = 0.0  # before the status
+    raw: bytes | None = None  # in place of all
+    silent: bool = False
+
+
+Fault = Callable[[Request, Answer], None]
+
+
+def cut(count: int, reset: bool = False) -> Fault:
+    """The connection ends after `count` bytes of the body."""
+
+    def apply(request: Request, answer: Answer) -> None:
+        answer.cut, answer.reset = min(count, len(answer.body)), reset
+
+    return apply
+
+
+def status(line: str, body: bytes = b"", **headers: str) -> Fault:
+    """Another status: `status("503 Slow Down", Retry_After="0")`."""
+
+    def apply(request: Request, answer: Answer) -> None:
+        answer.status, answer.body = line, body
+        answer.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        answer.headers["Content-Length"] = str(len(body))
+
+    return apply
+
+
+def header(name: str, value: str | None) -> Fault:
+    """Another value of a header; None leaves it out."""
+
+    def apply(request: Request, answer: Answer) -> None:
+        answer.headers.pop(name, None)
+        if value is not None:
+            answer.headers[name] = value
+
+    return apply
+
+
+def raw(answer_bytes: bytes) -> Fault:
+    def apply(request: Request, answer: Answer) -> None:
+        answer.raw = answer_bytes
+
+    return apply
+
+
+def silent(request: Request, answer: Answer) -> None:
+    """No answer, until the server is closed."""
+    answer.silent = True
+
+
+class FaultServer:
+    def __init__(self, folder: pathlib.Path, delay: float = 0.0) -> None:
+        self.folder = folder
+        self.delay = delay
+        self.requests: list[Request] = []
+        self.faults: Mapping[int, Fault] | Fault = {}
+        self.connections = 0
+        self._base = 0
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> FaultServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._listener.close()
+
+    def reset(self, faults: Mapping[int, Fault] | Fault | None = None) -> None:
+        """Counts requests from 1 again, with these faults."""
+        with self._lock:
+            self.requests, self._base = [], 0
+            self.faults = {} if faults is None else faults
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            pending = b""
+            while not self._closing.is_set():
+                while b"\r\n\r\n" not in pending:
+                    try:
+                        received = connection.recv(65536)
+                    except OSError:
+                        return
+                    if not received:
+                        return
+                    pending += received
+                head, pending = pending.split(b"\r\n\r\n", 1)
+                try:
+                    if not self._answer(connection, head.decode("latin-1")):
+                        return
+                except OSError:
+                    return
+
+    def _answer(self, connection: socket.socket, head: str) -> bool:
+        first, *lines = head.split("\r\n")
+        headers = {name.lower(): value.strip() for name, value in (line.split(":", 1) for line in lines)}
+        with self._lock:
+            request = Request(len(self.requests) + 1, urllib.parse.unquote(first.split(" ")[1]), headers)
+            self.requests.append(request)
+            fault = self.faults.get(request.number) if isinstance(self.faults, Mapping) else self.faults
+        answer = self._usual(request)
+        if fault:
+            fault(request, answer)
+        time.sleep(self.delay + answer.delay)
+        if answer.silent:
+            self._closing.wait()
+            return False
+        if answer.raw is not None:
+            connection.sendall(answer.raw)
+            return False
+        lines = [f"HTTP/1.1 {answer.status}", *(f"{name}: {value}" for name, value in answer.headers.items())]
+        body = answer.body if answer.cut is None else answer.body[: answer.cut]
+        connection.sendall("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
+        if answer.cut is not None:
+            if answer.reset:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+            return False
+        return True
+
+    def _usual(self, request: Request) -> Answer:
+        path = self.folder / request.path.lstrip("/")
+        if not path.is_file():
+            return Answer("404 Not Found", {"Content-Length": "9"}, b"not found")
+        data = path.read_bytes()
+        tag = '"' + hashlib.sha256(data).hexdigest()[:32] + '"'
+        if request.headers.get("if-match", tag) != tag:
+            return Answer("412 Precondition Failed", {"Content-Length": "0"}, b"")
+        if request.range is None:
+            return Answer("200 OK", {"Content-Length": str(len(data)), "ETag": tag}, data)
+        start, stop = request.range[0], min(request.range[1] + 1, len(data))
+        if start >= len(data):
+            return Answer(
+                "416 Range Not Satisfiable", {"Content-Range": f"bytes */{len(data)}", "Content-Length": "0"}, b""
+            )
+        body = data[start:stop]
+        headers = {
+            "Content-Range": f"bytes {start}-{stop - 1}/{len(data)}",
+            "Content-Length": str(len(body)),
+            "ETag": tag,
+        }
+        return Answer("206 Partial Content", headers, body)
