@@ -147,7 +147,8 @@ Mounts& the_mounts() {
 // Python that mounts a store of obstore for the uri; empty for schemes that obstore has no store for.
 std::string how_to_mount(std::string_view scheme, std::string_view uri) {
   const std::string_view rest = uri.substr(uri.find("://") + 3);
-  const std::string name(rest.substr(0, rest.find_first_of("/?#")));
+  std::string name(rest.substr(0, rest.find_first_of("/?#")));
+  name.erase(0, name.rfind('@') + 1);  // user info is secret
   const std::string root = text(scheme, "://", name);
   const auto lines = [&](std::string_view type, std::string_view made) {
     return formatted("from obstore.store import {}; damacy.mount(\"{}/\", {})", type, root, made);

@@ -46,9 +46,8 @@ bool is_strong_tag(std::string_view tag) {
 }
 
 bool is_date(std::string_view text) {
-  return !text.empty() && text.size() < 64 && std::all_of(text.begin(), text.end(), [](char c) {
-    return c >= 0x20 && c < 0x7f;
-  });
+  return !text.empty() && text.size() < 64 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
 }
 
 }  // namespace

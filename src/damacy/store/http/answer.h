@@ -29,8 +29,8 @@ class Head {
   [[nodiscard]] bool add_line(std::string_view line);
 
   int status = 0;
-  std::optional<std::uint64_t> length;   // Content-Length
-  std::optional<ContentRange> range;     // Content-Range
+  std::optional<std::uint64_t> length;  // Content-Length
+  std::optional<ContentRange> range;    // Content-Range
   std::optional<int> retry_after;
   std::string tag;       // a strong ETag, with its quotes
   std::string modified;  // Last-Modified

@@ -44,9 +44,10 @@ TEST(RetryAfter, is_at_most_a_minute) {
 }
 
 TEST(Head, is_that_of_the_last_answer) {
-  const Head head = head_of({"HTTP/1.1 100 Continue\r\n", "ETag: \"first\"\r\n", "\r\n", "HTTP/1.1 206 Partial Content\r\n",
-                             "content-LENGTH:  5 \r\n", "Content-Range: bytes 0-4/9\r\n", "ETag: \"a b\"\r\n",
-                             "Last-Modified: Mon, 23 Nov 2026 10:00:00 GMT\r\n", "X-Amz-Request-Id: 44\r\n"});
+  const Head head =
+      head_of({"HTTP/1.1 100 Continue\r\n", "ETag: \"first\"\r\n", "\r\n", "HTTP/1.1 206 Partial Content\r\n",
+               "content-LENGTH:  5 \r\n", "Content-Range: bytes 0-4/9\r\n", "ETag: \"a b\"\r\n",
+               "Last-Modified: Mon, 23 Nov 2026 10:00:00 GMT\r\n", "X-Amz-Request-Id: 44\r\n"});
   EXPECT_EQ(head.status, 206);
   EXPECT_EQ(head.length, 5u);
   EXPECT_EQ(head.range->total, 9u);

@@ -49,7 +49,8 @@ void* opened(const char* name, std::string& tried) {
 template <class Function>
 void take(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (function == nullptr) throw Error(Status::inval, formatted("the libcurl that was loaded has no {}", name), "no-http");
+  if (function == nullptr)
+    throw Error(Status::inval, formatted("the libcurl that was loaded has no {}", name), "no-http");
 }
 
 Curl loaded() {
@@ -62,11 +63,12 @@ Curl loaded() {
       if (library == nullptr) library = opened(name, tried);
   }
   if (library == nullptr)
-    throw Error(Status::inval,
-                formatted("no libcurl can be loaded: {}; install it (Debian: apt-get install libcurl4), name its file in "
-                          "DAMACY_LIBCURL, or mount a store of obstore with damacy.mount",
-                          tried),
-                "no-http");
+    throw Error(
+        Status::inval,
+        formatted("no libcurl can be loaded: {}; install it (Debian: apt-get install libcurl4), name its file in "
+                  "DAMACY_LIBCURL, or mount a store of obstore with damacy.mount",
+                  tried),
+        "no-http");
   Curl curl{};
   take(library, "curl_global_init", curl.global_init);
   take(library, "curl_easy_init", curl.easy_init);

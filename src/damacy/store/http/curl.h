@@ -1,5 +1,5 @@
-// libcurl, loaded when it is first used: a program that names no remote uri never loads it. The declarations are our own,
-// and are checked against curl's header where it is installed. Knows functions and numbers; not HTTP.
+// libcurl, loaded when it is first used: a program that names no remote uri never loads it. The declarations are our
+// own, and are checked against curl's header where it is installed. Knows functions and numbers; not HTTP.
 #pragma once
 
 #include <string>
@@ -39,8 +39,8 @@ struct Curl {
   const char* (*version)();
 };
 
-// Thread-safe. Throws Error(inval, "no-http") if no libcurl can be loaded; the text says what was tried. The environment
-// variable DAMACY_LIBCURL names a file to load instead.
+// Thread-safe. Throws Error(inval, "no-http") if no libcurl can be loaded; the text says what was tried. The
+// environment variable DAMACY_LIBCURL names a file to load instead.
 const Curl& curl();
 
 }  // namespace damacy::http

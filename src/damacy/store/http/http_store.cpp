@@ -23,11 +23,11 @@ namespace damacy::http {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
-constexpr std::size_t kIdleHandles = 128;    // each has a connection
-constexpr std::size_t kKeptObjects = 1024;   // of a store: what is known of them
-constexpr std::size_t kKeptHeads = 128;      // of a store: those whose first bytes are kept
+constexpr std::size_t kIdleHandles = 128;   // each has a connection
+constexpr std::size_t kKeptObjects = 1024;  // of a store: what is known of them
+constexpr std::size_t kKeptHeads = 128;     // of a store: those whose first bytes are kept
 constexpr std::size_t kErrorBodyBytes = 64 << 10;
-constexpr int kRepeatsAtOnce = 100;          // of a store; ten answers earn one more
+constexpr int kRepeatsAtOnce = 100;  // of a store; ten answers earn one more
 
 // Handles of libcurl that no thread uses, with their open connections.
 class IdleHandles {
@@ -323,8 +323,8 @@ class Origin {
     const SteadyTime until = std::min(end, std::chrono::steady_clock::now() + most);
     while (std::chrono::steady_clock::now() < until) {
       if (is_abandoned()) throw Abandoned();
-      std::this_thread::sleep_for(std::min<SteadyTime::duration>(until - std::chrono::steady_clock::now(),
-                                                                 std::chrono::milliseconds(50)));
+      std::this_thread::sleep_for(
+          std::min<SteadyTime::duration>(until - std::chrono::steady_clock::now(), std::chrono::milliseconds(50)));
     }
   }
 
@@ -471,8 +471,8 @@ class HttpObject final : public Object {
         if (dst.empty()) return std::nullopt;
         const Head& head = transfer.head();
         const bool is_body = head.status == 200 || head.status == 206;
-        if (is_body && (!version_.is_of(head) || (head.range && head.range->total &&
-                                                  *head.range->total != version_.size)))
+        if (is_body &&
+            (!version_.is_of(head) || (head.range && head.range->total && *head.range->total != version_.size)))
           return Failure{"changed", "the object is not the version that was opened", false};
         if (auto failure = failure_of(transfer, /*known=*/true)) return failure;
         if (transfer.code() != curl_code::ok && transfer.landed() == 0) return broken(transfer);
@@ -589,7 +589,8 @@ class HttpStore final : public Store {
   }
 
   static bool begins(const Head& head, const Request& request, const void*) {
-    if (head.status == 200 && is_plain(head) && !head.range) return head.length && *head.length <= request.memory.size();
+    if (head.status == 200 && is_plain(head) && !head.range)
+      return head.length && *head.length <= request.memory.size();
     if (!head.range || !head.range->total || *head.range->total == 0) return false;
     return is_range(head, 0, std::min<std::uint64_t>(*head.range->total, request.memory.size()), std::nullopt);
   }

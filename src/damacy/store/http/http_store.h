@@ -22,8 +22,8 @@ struct HttpSettings {
   std::size_t head_bytes = 64 << 10;                   // asked for when an object is opened
 };
 
-// Throws Error(inval, "uri") unless `uri` is http(s)://HOST[:PORT][/PATH], percent-encoded, without user info, query and
-// fragment.
+// Throws Error(inval, "uri") unless `uri` is http(s)://HOST[:PORT][/PATH], percent-encoded, without user info, query
+// and fragment.
 void check_http_uri(std::string_view uri);
 
 // Keys are percent-encoded and appended to the path of `uri`. An object is absent if the server answers 404. Plain HTTP
