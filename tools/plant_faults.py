@@ -264,6 +264,33 @@ FINISH_FAULTS = [
     ),
     ("a failed row is filled by its box", "batch/batch_job.cpp", "if (planned.placing != nullptr)", "if (false)"),
 ]
+CACHE_FAULTS = [
+    (
+        "a kept chunk is used before it is whole",
+        "cache/chunk_cache.cpp",
+        "if (found && entries_[*found].is_whole) {",
+        "if (found) {",
+    ),
+    (
+        "a kept chunk is overwritten while it is read",
+        "cache/chunk_cache.cpp",
+        "entry.holds.load(std::memory_order_acquire) == 0",
+        "entry.holds.load(std::memory_order_acquire) < 1000",
+    ),
+    (
+        "a chunk that is being filled makes room",
+        "cache/chunk_cache.cpp",
+        "return entry.is_whole && entry.holds",
+        "return entry.holds",
+    ),
+    (
+        "a kept chunk of another version is used",
+        "fetch/cached_chunks.cpp",
+        "words_of(tasks_.object_with(chunk)->stamp())",
+        "words_of({})",
+    ),
+]
+KEPT = "ChunkCache.*:KeptChunks.*"
 SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy"  # conformance suites; rules of tasks and of slots
 FINISHING = "*FinishedCopy*:FinishedElement*:Border*:PartPlacing*:*FinishedArrays*"
 LATE = "*OnDevice*/lazy:*OnDevice*/random*:CuFileEngineTest*"  # suites on devices that work late
@@ -275,6 +302,7 @@ PROGRAMS = {
     "device": ("device_tests",),
     "store": ("store_tests",),
     "codec": ("codec_tests",),
+    "cache": ("cache_tests",),
     "fetch": ("wave_tests", "single_tests", "pipeline_tests"),
     "single": ("single_tests",),
     "batch": ("batch_tests", "pipeline_tests"),
@@ -287,7 +315,9 @@ PROGRAMS = {
 
 
 def faults() -> Iterator[Fault]:
-    for name, file, stands, planted in FAULTS + DEVICE_READ_FAULTS + FILE_FAULTS + SUITE_FAULTS + FINISH_FAULTS:
+    for name, file, stands, planted in (
+        FAULTS + DEVICE_READ_FAULTS + FILE_FAULTS + SUITE_FAULTS + FINISH_FAULTS + CACHE_FAULTS
+    ):
         yield Fault(name, f"src/damacy/{file}", stands, planted)
 
 
@@ -296,7 +326,8 @@ def main(folder: str, names: list[str]) -> int:
         programs = PROGRAMS[file.split("/")[2]]
         build(folder, *programs)
         return all(
-            passes(f"{folder}/{p}", f"--gtest_filter={LATE}:{SUITES}:{FINISHING}", "--gtest_repeat=3") for p in programs
+            passes(f"{folder}/{p}", f"--gtest_filter={LATE}:{SUITES}:{FINISHING}:{KEPT}", "--gtest_repeat=3")
+            for p in programs
         )
 
     chosen = [fault for fault in faults() if not names or fault.name in names]

@@ -281,6 +281,22 @@ TEST(ChunkCache, gives_back_what_is_not_published) {
   EXPECT_EQ(cache.counts().kept, ChunkCache::Count{});
 }
 
+TEST(ChunkCache, a_chunk_that_is_being_filled_keeps_its_place) {
+  ChunkCache cache(1 << 20, std::make_shared<PageAlloc>());
+  auto filling = cache.reserve(key_of(0, 99), kChunk);
+  std::ranges::fill(filling.bytes(), std::byte{1});
+  for (std::int64_t n = 0; n < 1500; ++n) {  // five sets, each in three passes
+    const ChunkKey key = key_of(n % 100, 1 + static_cast<std::uint64_t>(n / 300));
+    if (cache.find(key, kChunk).hold) continue;
+    if (auto other = cache.reserve(key, kChunk)) {
+      std::ranges::fill(other.bytes(), std::byte{2});
+      other.publish();
+    }
+  }
+  EXPECT_GT(cache.counts().evicted.chunks, 20);
+  EXPECT_TRUE(std::ranges::all_of(filling.bytes(), [](std::byte b) { return b == std::byte{1}; }));
+}
+
 TEST(ChunkCache, tells_versions_of_an_object_apart) {
   ChunkCache cache(1 << 20, std::make_shared<PageAlloc>());
   use(cache, key_of(1), 100);
