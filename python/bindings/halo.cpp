@@ -2,6 +2,7 @@
 #include <map>
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -10,6 +11,7 @@
 #include "damacy/copy/copy_plan.h"
 #include "damacy/core/formatted.h"
 #include "damacy/device/cuda_device.h"
+#include "damacy/halo/cartesian.h"
 #include "damacy/halo/cubed_sphere.h"
 #include "damacy/halo/wire.h"
 #include "damacy/halo/work_order.h"
@@ -190,6 +192,36 @@ std::vector<SphereLink> links_on_sphere(std::int64_t layout, std::int64_t rank) 
   return out;
 }
 
+using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+nb::tuple tuple_of(const halo::Integers& integers, std::int64_t factor = 1) {
+  nb::list out;
+  for (const auto n : integers) out.append(factor * n);
+  return nb::tuple(out);
+}
+
+nb::object box_tuple(const std::optional<halo::CellBox>& box) {
+  if (!box) return nb::none();
+  nb::list out;
+  for (const auto& cells : *box) out.append(nb::make_tuple(cells.start, cells.stop));
+  return nb::tuple(out);
+}
+
+// (peer, side, the peer's side, box to send or None, box to receive or None, phase)
+nb::list links_on_grid(std::vector<halo::Integers> sizes, std::vector<bool> periodic, const std::string& corners,
+                       std::int64_t rank, const Pairs& widths) {
+  const auto kind = corners == "sequential" ? halo::Corners::sequential
+                    : corners == "none"     ? halo::Corners::none
+                                            : halo::Corners::direct;
+  std::vector<halo::Cells> halves;
+  for (const auto& [before, after] : widths) halves.push_back({before, after});
+  nb::list out;
+  for (const auto& link : halo::Cartesian({std::move(sizes), std::move(periodic), kind}).links(rank, halves))
+    out.append(nb::make_tuple(link.peer, tuple_of(link.side), tuple_of(link.side, -1), box_tuple(link.send),
+                              box_tuple(link.receive), link.phase));
+  return out;
+}
+
 }  // namespace
 
 void bind_halo(nb::module_& m) {
@@ -233,6 +265,10 @@ void bind_halo(nb::module_& m) {
   m.def("compile_halo", &compile_halo, nb::arg("fields"), nb::arg("messages"), nb::arg("directs"), nb::arg("unpack"),
         nb::arg("adjoint") = false);
   m.def("compile_copies", &compile_copies, nb::arg("slots"), nb::arg("copies"));
+  m.def("cartesian_coordinates", &halo::coordinates_of, nb::arg("grid"), nb::arg("rank"));
+  m.def("cartesian_rank", &halo::rank_at, nb::arg("grid"), nb::arg("coordinates"));
+  m.def("cartesian_links", &links_on_grid, nb::arg("sizes"), nb::arg("periodic"), nb::arg("corners"), nb::arg("rank"),
+        nb::arg("widths"));
   m.def("cubed_sphere_place", &place_on_sphere, nb::arg("layout"), nb::arg("rank"));
   m.def("cubed_sphere_neighbour", &neighbour_on_sphere, nb::arg("layout"), nb::arg("rank"), nb::arg("side"));
   m.def("cubed_sphere_links", &links_on_sphere, nb::arg("layout"), nb::arg("rank"));

@@ -7,7 +7,6 @@ first compute cell of the block, so coordinates of ghost cells are negative or p
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
@@ -181,19 +180,10 @@ class Cartesian:
         return checked
 
     def coordinates(self, rank: int) -> tuple[int, ...]:
-        if not 0 <= rank < self.size:
-            raise InvalidArgument(f"rank {rank} of {self.size}")
-        out = []
-        for n in reversed(self.grid):
-            out.append(rank % n)
-            rank //= n
-        return tuple(reversed(out))
+        return tuple(_native.cartesian_coordinates(self.grid, rank))
 
     def rank_of(self, coordinates: Sequence[int]) -> int:
-        rank = 0
-        for at, n in zip(coordinates, self.grid):
-            rank = rank * n + at
-        return rank
+        return _native.cartesian_rank(self.grid, coordinates)
 
     def with_sizes(self, extents: Sequence[int]) -> Cartesian:
         """Itself if it has sizes, else a copy whose blocks all have these extents."""
@@ -208,94 +198,17 @@ class Cartesian:
             raise InvalidArgument(f"the blocks of grid {self.grid} have no sizes: call with_sizes(extents) first")
         return self.sizes
 
-    def _pieces(self, axis: int, rank_at: int, low: int, high: int) -> list[tuple[int, int, int]]:
-        """Owners of the cells [low, high) around block `rank_at`: (owner, start of its block relative to this block,
-        number of periods of the domain in between)."""
-        sizes = self._known_sizes[axis]
-        starts = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
-        total, here = starts[-1], starts[rank_at]
-        out: list[tuple[int, int, int]] = []
-        if total == 0:
-            return out
-        images = range((here + low) // total - 1, (here + high) // total + 2) if self.periodic[axis] else (0,)
-        for image in images:
-            for owner, size in enumerate(sizes):
-                start = starts[owner] + image * total - here
-                if max(start, low) < min(start + size, high):
-                    out.append((owner, start, image))
-        return out
-
     def links(self, rank: int, width: Any) -> list[Link]:
         """The links of `rank`: boxes that it receives into its ghost cells, and boxes that it sends to others.
 
         `width`: halo cells, one number or a number or pair for each dimension."""
-        here = self.coordinates(rank)
+        periodic = [bool(p) for p in self.periodic]
         widths = halves(width, len(self.grid))
-        out = []
-        for owner, offset, box, phase in self._received(rank, widths):
-            out.append(Link(owner, offset, tuple(-o for o in offset), 0, None, box, phase))
-        for there in itertools.product(*(self._near(axis, at, widths[axis]) for axis, at in enumerate(here))):
-            other = self.rank_of(there)
-            for owner, offset, box, phase in self._received(other, widths):
-                if owner != rank:
-                    continue
-                shift = [self._shift(axis, there[axis], here[axis], offset[axis]) for axis in range(len(self.grid))]
-                sent = tuple((a + s, b + s) for (a, b), s in zip(box, shift))
-                out.append(Link(other, tuple(-o for o in offset), offset, 0, sent, None, phase))
-        return out
-
-    def _near(self, axis: int, here: int, width: tuple[int, int]) -> list[int]:
-        """Block `here` and the blocks whose ghost cells reach it."""
-        reached = (
-            (n, self._pieces(axis, n, -width[0], size + width[1])) for n, size in enumerate(self._known_sizes[axis])
-        )
-        return [n for n, pieces in reached if n == here or any(owner == here for owner, _, _ in pieces)]
-
-    def _shift(self, axis: int, there: int, here: int, image: int) -> int:
-        sizes = self._known_sizes[axis]
-        count = len(sizes)
-        # `image` counts blocks from there to here, periods of the domain included.
-        turns = (there + image - here) // count
-        return sum(sizes[:there]) - sum(sizes[:here]) - turns * sum(sizes)
-
-    def _received(self, rank: int, widths: list[tuple[int, int]]) -> list[tuple[int, tuple[int, ...], Box, int]]:
-        """Boxes of ghost cells: (owner, distance in blocks from here to the owner's image, box, phase)."""
-        here = self.coordinates(rank)
-        out = []
-        for touched in itertools.product((-1, 0, 1), repeat=len(self.grid)):
-            count = sum(map(abs, touched))
-            if count == 0 or (self.corners == "none" and count > 1):
-                continue
-            if self.corners == "sequential":
-                continue
-            out += self._region(here, touched, widths, None)
-        if self.corners == "sequential":
-            for axis in range(len(self.grid)):
-                for end in (-1, 1):
-                    touched = tuple(end if a == axis else 0 for a in range(len(self.grid)))
-                    out += self._region(here, touched, widths, axis)
-        return out
-
-    def _region(self, here: tuple[int, ...], touched: tuple[int, ...], widths: Any, phase: int | None) -> list[Any]:
-        choices = []
-        for axis, end in enumerate(touched):
-            size = self._known_sizes[axis][here[axis]]
-            low, high = {-1: (-widths[axis][0], 0), 0: (0, size), 1: (size, size + widths[axis][1])}[end]
-            if end == 0:
-                # A later phase also sends the halos that earlier phases filled.
-                wide = phase is not None and axis < phase
-                box = (-widths[axis][0], size + widths[axis][1]) if wide else (0, size)
-                choices.append([(here[axis], 0, box)])
-                continue
-            pieces = []
-            for owner, start, image in self._pieces(axis, here[axis], low, high):
-                stop = start + self._known_sizes[axis][owner]
-                blocks = owner - here[axis] + image * self.grid[axis]
-                pieces.append((owner, blocks, (max(start, low), min(stop, high))))
-            choices.append(pieces)
         return [
-            (self.rank_of([c[0] for c in chosen]), tuple(c[1] for c in chosen), tuple(c[2] for c in chosen), phase or 0)
-            for chosen in itertools.product(*choices)
+            Link(peer, side, peer_side, 0, send, receive, phase)
+            for peer, side, peer_side, send, receive, phase in _native.cartesian_links(
+                self._known_sizes, periodic, self.corners, rank, widths
+            )
         ]
 
 
