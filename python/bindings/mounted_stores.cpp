@@ -1,5 +1,7 @@
 // Stores of Python behind the library's seam, and the table of mounts. A reading thread holds the GIL only to make a
 // request and to give the bytes back. It waits without the GIL, in C++, so that Python may end meanwhile.
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -362,7 +364,8 @@ class PythonStore final : public Store, public std::enable_shared_from_this<Pyth
           answer->set_request(adapter.attr("begin")(answer, what, str_of(key), offset, offset + size,
                                                     str_of(version.tag), version.size));
         } catch (nb::python_error& error) {
-          throw Error(Status::io, formatted("the store's adapter failed: {}", error.what()), "io");
+          const nb::str type(error.type().attr("__name__"));  // its text may hold secrets
+          throw Error(Status::io, formatted("the request to the store failed: {}", type.c_str()), "io");
         }
       }
       answer->wait();

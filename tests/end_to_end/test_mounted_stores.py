@@ -377,6 +377,26 @@ def test_documents_and_indices_are_read_once():
 # -- threads, interrupts, ends -----------------------------------------------------------------------------------------
 
 
+def test_obstore_is_refused_in_a_forked_child_that_it_would_hang():
+    uri = damacy.mount(obstore_memory(None)) + "plain"
+    damacy.open(uri)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            damacy.open(uri)
+        except damacy.StorageError as error:
+            os.write(writer, str(error).encode())
+        os._exit(0)
+    os.close(writer)
+    try:
+        text = os.read(reader, 4096).decode()
+        assert "does not answer in a forked child" in text and "spawning" in text
+    finally:
+        os.close(reader)
+        os.waitpid(child, 0)
+
+
 def test_one_store_from_several_threads_and_pipelines():
     store = fill(SizedStore())
     uri = damacy.mount(store) + "sharded"
@@ -516,6 +536,6 @@ def test_a_process_ends_in_every_state(state, kind, tmp_path):
         ]
     )
     environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, env=environment)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2000:]
     assert "last line" in done.stdout

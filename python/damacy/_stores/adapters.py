@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -215,10 +216,22 @@ class ZarrAdapter(Adapter):
 class ObstoreAdapter(Adapter):
     """A store of obstore, on our event loop. Its entity tags are versions."""
 
+    _process: int | None = None  # the first one that made a request; obstore's threads do not survive a fork
+
     def __init__(self, target: Any, store: Any, name: str) -> None:
         super().__init__(target, store, name, run_on_ours)
         if type(store).__name__ in ("MemoryStore", "LocalStore"):  # looking up costs little
             self.revalidate_s = 0.0
+
+    def begin(
+        self, answer: StoreAnswer, what: str, key: str, start: int, stop: int, tag: str, size: int
+    ) -> Future[None] | None:
+        if ObstoreAdapter._process is None:
+            ObstoreAdapter._process = os.getpid()
+        if ObstoreAdapter._process != os.getpid():
+            answer.fail(_FORKED, "io", None, None)
+            return None
+        return super().begin(answer, what, key, start, stop, tag, size)
 
     async def open(self, answer: StoreAnswer, key: str) -> None:
         try:
@@ -259,6 +272,10 @@ class ObstoreAdapter(Adapter):
         return {meta["path"].rpartition("/")[2]: False for meta in found["objects"]} | names
 
 
+_FORKED = (
+    "obstore does not answer in a forked child of a process that used it: start the process by spawning, "
+    'for example with multiprocessing_context="spawn"'
+)
 _CHANGED = "the object was replaced after it was opened"
 
 
