@@ -3,9 +3,11 @@ the same process reads well."""
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import numpy as np
@@ -180,6 +182,19 @@ def test_attempts_are_bounded_and_counted(server):
     with pytest.raises(damacy.StorageError, match=r"GET 503, 6 attempts in \d+\.?\d* s") as caught:
         damacy.open_array(f"{server.url}/plain.zarr")
     assert caught.value.reason == "throttled" and len(server.requests) == 6
+
+
+def test_a_server_that_comes_back_within_seconds_is_waited_for(folder):
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    late = []
+    timer = threading.Timer(4, lambda: late.append(FaultServer(folder, port=port)))
+    timer.start()
+    try:
+        assert damacy.open_array(f"http://127.0.0.1:{port}/plain.zarr").shape == SHAPE
+    finally:
+        timer.join()
+        late[0].close()
 
 
 def test_a_server_that_ignores_ranges_is_named(server):

@@ -95,7 +95,7 @@ def silent(request: Request, answer: Answer) -> None:
 
 
 class FaultServer:
-    def __init__(self, folder: pathlib.Path, delay: float = 0.0) -> None:
+    def __init__(self, folder: pathlib.Path, delay: float = 0.0, port: int = 0) -> None:
         self.folder = folder
         self.delay = delay
         self.requests: list[Request] = []
@@ -104,7 +104,7 @@ class FaultServer:
         self._base = 0
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=512)
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 

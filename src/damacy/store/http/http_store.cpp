@@ -27,7 +27,8 @@ constexpr std::size_t kIdleHandles = 128;   // each has a connection
 constexpr std::size_t kKeptObjects = 1024;  // of a store: what is known of them
 constexpr std::size_t kKeptHeads = 128;     // of a store: those whose first bytes are kept
 constexpr std::size_t kErrorBodyBytes = 64 << 10;
-constexpr int kRepeatsAtOnce = 100;  // of a store; ten answers earn one more
+constexpr std::chrono::seconds kRestart{10};  // connections are tried for so long at least
+constexpr int kRepeatsAtOnce = 100;           // of a store; ten answers earn one more
 
 // Handles of libcurl that no thread uses, with their open connections.
 class IdleHandles {
@@ -290,12 +291,14 @@ class Origin {
         return;
       }
       const auto now = std::chrono::steady_clock::now();
-      const bool is_last = !failure->again || number >= settings_.attempts || (failure->once && number >= 2) ||
-                           now >= end || repeats_left_.load() < 10;
+      // A server that is started again is back in seconds.
+      const bool restarts = failure->reason == std::string_view("connect") && now - begin < kRestart;
+      const bool is_last = !failure->again || (number >= settings_.attempts && !restarts) ||
+                           (failure->once && number >= 2) || now >= end || repeats_left_.load() < 10;
       if (is_last) throw error(*failure, key, number, now - begin);
       repeats_left_.fetch_sub(10);
       sleep(wait_s ? std::chrono::milliseconds(*wait_s * 1000) : jittered(pause), end);
-      pause = std::min<std::chrono::milliseconds>(pause * 2, std::chrono::seconds(20));
+      pause = std::min<std::chrono::milliseconds>(pause * 2, std::chrono::seconds(restarts ? 1 : 20));
     }
   }
 
