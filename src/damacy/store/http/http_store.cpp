@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <random>
@@ -10,218 +11,22 @@
 #include <unordered_map>
 
 #include "damacy/core/error.h"
-#include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
-#include "damacy/store/http/answer.h"
-#include "damacy/store/http/curl.h"
+#include "damacy/store/http/transfer.h"
+#include "damacy/store/http/verdict.h"
 #include "damacy/store/storage_watch.h"
 
 namespace damacy::http {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
-constexpr std::size_t kIdleHandles = 128;   // each has a connection
-constexpr std::size_t kKeptObjects = 1024;  // of a store: what is known of them
-constexpr std::size_t kKeptHeads = 128;     // of a store: those whose first bytes are kept
-constexpr std::size_t kErrorBodyBytes = 64 << 10;
+constexpr std::size_t kKeptObjects = 1024;    // of a store: what is known of them
+constexpr std::size_t kKeptHeads = 128;       // of a store: those whose first bytes are kept
 constexpr std::chrono::seconds kRestart{10};  // connections are tried for so long at least
 constexpr int kRepeatsAtOnce = 100;           // of a store; ten answers earn one more
-
-// Handles of libcurl that no thread uses, with their open connections.
-class IdleHandles {
- public:
-  void* take() {
-    {
-      const Lock lock(mutex_);
-      if (!handles_.empty()) {
-        void* const handle = handles_.back();
-        handles_.pop_back();
-        return handle;
-      }
-    }
-    void* const handle = curl().easy_init();
-    if (handle == nullptr) throw Error::out_of_memory();
-    return handle;
-  }
-  void give(void* handle) {
-    {
-      const Lock lock(mutex_);
-      if (handles_.size() < kIdleHandles) {
-        handles_.push_back(handle);
-        return;
-      }
-    }
-    curl().easy_cleanup(handle);
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<void*> handles_ DAMACY_GUARDED_BY(mutex_);
-};
-
-struct Handle {
-  Handle() : value(one_per_process<IdleHandles>().take()) {}
-  ~Handle() { one_per_process<IdleHandles>().give(value); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  void* const value;
-};
-
-struct HeaderList {
-  HeaderList() = default;
-  ~HeaderList() { curl().slist_free_all(value); }
-  HeaderList(const HeaderList&) = delete;
-  HeaderList& operator=(const HeaderList&) = delete;
-  void add(const std::string& line) {
-    void* const longer = curl().slist_append(value, line.c_str());
-    if (longer == nullptr) throw Error::out_of_memory();
-    value = longer;
-  }
-  void* value = nullptr;
-};
-
-// Whether the thread's work was given up by those who waited for it.
-bool is_abandoned() {
-  const StorageWatch* const watch = StorageWatch::current();
-  return watch != nullptr && watch->abandoned();
-}
-
-// What is asked for: `memory.size()` bytes from `first` on.
-struct Request {
-  std::string url;
-  std::uint64_t first = 0;
-  std::span<std::byte> memory;
-  std::string condition;  // a header line, or empty
-};
-
-// One answer: the head, and how much of the body landed. `Fits` says whether the body is what was asked for.
-class Transfer {
- public:
-  using Fits = bool (*)(const Head& head, const Request& request, const void* known);
-
-  Transfer(const Request& request, Fits fits, const void* known) : request_(request), fits_(fits), known_(known) {}
-
-  void run(const HttpSettings& settings, const std::string& ca_file) {
-    const Curl& api = curl();
-    const Handle handle;
-    HeaderList headers;
-    headers.add("Accept-Encoding: identity");
-    if (!request_.condition.empty()) headers.add(request_.condition);
-    const std::string range = formatted("{}-{}", request_.first, request_.first + request_.memory.size() - 1);
-    void* const h = handle.value;
-    const auto set = [&](int option, auto value) { static_cast<void>(api.easy_setopt(h, option, value)); };
-    api.easy_reset(h);
-    set(curl_option::url, request_.url.c_str());
-    set(curl_option::range, range.c_str());
-    set(curl_option::http_header, headers.value);
-    set(curl_option::user_agent, "damacy");
-    set(curl_option::protocols, long{kHttpAndHttps});
-    set(curl_option::http_version, long{kHttp11});
-    set(curl_option::http09, 0L);
-    set(curl_option::ssl_version, long{kTls12});
-    set(curl_option::netrc, 0L);
-    set(curl_option::follow, 0L);
-    set(curl_option::content_decoding, 0L);
-    set(curl_option::no_signal, 1L);
-    set(curl_option::keep_alive, 1L);
-    set(curl_option::buffer_size, 64L << 10);
-    set(curl_option::connect_timeout_ms, static_cast<long>(settings.connect_timeout.count()));
-    set(curl_option::low_speed_limit, 1024L);
-    set(curl_option::low_speed_time, static_cast<long>(settings.stall_timeout.count()));
-    set(curl_option::error_buffer, static_cast<char*>(problem_));
-    set(curl_option::header_function, &Transfer::on_header);
-    set(curl_option::header_data, static_cast<void*>(this));
-    set(curl_option::write_function, &Transfer::on_body);
-    set(curl_option::write_data, static_cast<void*>(this));
-    set(curl_option::transfer_function, &Transfer::on_progress);
-    set(curl_option::transfer_data, static_cast<void*>(this));
-    set(curl_option::no_progress, 0L);
-    if (!ca_file.empty()) set(curl_option::ca_file, ca_file.c_str());
-    code_ = api.easy_perform(h);
-    if (is_abandoned()) throw Abandoned();
-    if (problem_[0] == '\0') std::strncpy(problem_, api.easy_strerror(code_), sizeof problem_ - 1);
-    decide();
-  }
-
-  const Head& head() const { return head_; }
-  std::size_t landed() const { return accepts_ ? landed_ : 0; }
-  bool accepts() const { return accepts_; }
-  bool is_too_long() const { return is_too_long_; }
-  bool is_bad_head() const { return is_bad_head_; }
-  int code() const { return code_; }
-  std::string problem() const { return one_line(problem_, 200); }
-
- private:
-  void decide() {
-    if (decided_) return;
-    decided_ = true;
-    accepts_ = head_.status != 0 && fits_(head_, request_, known_);
-  }
-
-  static std::size_t on_header(char* line, std::size_t size, std::size_t count, void* self) noexcept {
-    auto& transfer = *static_cast<Transfer*>(self);
-    try {
-      if (transfer.head_.add_line({line, size * count})) return size * count;
-    } catch (...) {  // no memory: libcurl is C, and ends the transfer
-    }
-    transfer.is_bad_head_ = true;
-    return 0;
-  }
-
-  static std::size_t on_body(char* bytes, std::size_t size, std::size_t count, void* self) noexcept {
-    auto& transfer = *static_cast<Transfer*>(self);
-    const std::size_t length = size * count;
-    transfer.decide();
-    const std::span<std::byte> memory = transfer.request_.memory;
-    if (!transfer.accepts_) {
-      transfer.refused_ += length;
-      return transfer.refused_ > kErrorBodyBytes ? 0 : length;
-    }
-    if (length > memory.size() - transfer.landed_) {
-      transfer.is_too_long_ = true;
-      return 0;
-    }
-    std::memcpy(memory.data() + transfer.landed_, bytes, length);
-    transfer.landed_ += length;
-    return length;
-  }
-
-  // Called by libcurl at least once a second.
-  static int on_progress(void*, std::int64_t, std::int64_t, std::int64_t, std::int64_t) noexcept {
-    return is_abandoned() ? 1 : 0;
-  }
-
-  const Request& request_;
-  const Fits fits_;
-  const void* const known_;
-  Head head_;
-  std::size_t landed_ = 0;
-  std::size_t refused_ = 0;
-  bool decided_ = false, accepts_ = false, is_too_long_ = false, is_bad_head_ = false;
-  int code_ = 0;
-  char problem_[kErrorBytes] = {};
-};
-
-struct Failure {
-  const char* reason;
-  std::string text;
-  bool again;         // whether another attempt may help
-  bool once = false;  // but only one
-};
-
-bool is_plain(const Head& head) {
-  return !head.is_malformed && !head.is_multipart && head.encoding.empty();
-}
-
-// The answer is exactly this range; `total` may be empty where it is not known before.
-bool is_range(const Head& head, std::uint64_t first, std::uint64_t count, std::optional<std::uint64_t> total) {
-  if ((head.status != 206 && head.status != 200) || !is_plain(head) || !head.range || !head.range->first) return false;
-  if (!head.range->total || (total && *total != *head.range->total)) return false;
-  return *head.range->first == first && head.range->last == first + count - 1 && head.length.value_or(count) == count;
-}
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {  // FNV-1a
   std::uint64_t hash = 14695981039346656037u ^ seed;
@@ -271,7 +76,9 @@ std::string find_ca_file() {
 class Origin {
  public:
   Origin(std::string name, const HttpSettings& settings)
-      : name_(std::move(name)), settings_(settings), ca_file_(find_ca_file()) {}
+      : name_(std::move(name)),
+        settings_(settings),
+        limits_{settings.connect_timeout, settings.stall_timeout, find_ca_file()} {}
 
   const std::string& name() const { return name_; }
   const HttpSettings& settings() const { return settings_; }
@@ -285,7 +92,7 @@ class Origin {
     auto pause = settings_.first_pause;
     for (int number = 1;; ++number) {
       std::optional<int> wait_s;
-      const std::optional<Failure> failure = attempt(wait_s);
+      const std::optional<Failure> failure = attempt(wait_s, end);
       if (!failure) {
         if (const int left = repeats_left_.load(); left < 10 * kRepeatsAtOnce) repeats_left_.fetch_add(1);
         return;
@@ -302,7 +109,7 @@ class Origin {
     }
   }
 
-  void run(Transfer& transfer) const { transfer.run(settings_, ca_file_); }
+  void run(Transfer& transfer, SteadyTime end) const { transfer.run(limits_, end); }
 
  private:
   Error error(const Failure& failure, std::string_view key, int attempts, SteadyTime::duration took) const {
@@ -333,85 +140,9 @@ class Origin {
 
   const std::string name_;
   const HttpSettings settings_;
-  const std::string ca_file_;
+  const TransferLimits limits_;
   std::atomic<int> repeats_left_{10 * kRepeatsAtOnce};  // tenths
 };
-
-std::string status_text(const Head& head) {
-  std::string out = formatted("GET {}", head.status);
-  if (!head.request_id.empty()) out += formatted(", request {}", one_line(head.request_id, 100));
-  return out;
-}
-
-// Of an answer whose status says that there is no body to use. `known`: the object was there before.
-Failure refused(const Head& head, bool known) {
-  const std::string status = status_text(head);
-  switch (head.status) {
-    case 404:
-    case 410:
-      if (known) return {"changed", text(status, ": the object is gone"), false};
-      return {"http", status, false};
-    case 412:
-      return {"changed", text(status, ": the object is not the version that was opened"), false};
-    case 401:
-    case 403:
-      return {"denied", text(status, ": the server denies access; an absent key may be answered so, too"), false};
-    case 416:
-      return {known ? "changed" : "short-read", text(status, ": the object ends before the range"), false};
-    case 429:
-    case 503:
-      return {"throttled", status, true};
-    case 408:
-    case 500:
-    case 502:
-    case 504:
-      return {"http", status, true};
-    default:
-      break;
-  }
-  if (head.status >= 300 && head.status < 400) return {"redirect", text(status, ": redirects are not followed"), false};
-  if (head.status >= 200 && head.status < 300) {
-    if (!head.encoding.empty())
-      return {"encoded", formatted("stored with Content-Encoding {}: upload it without", one_line(head.encoding, 40)),
-              false};
-    if (head.status == 200 && !head.range) return {"range", "the server ignores Range", true, true};
-    return {"range", formatted("{} with another range than was asked for", status), true, true};
-  }
-  return {"http", status, false};
-}
-
-// Of a transfer that libcurl ended before its head.
-Failure broken(const Transfer& transfer) {
-  const std::string problem = transfer.problem();
-  switch (transfer.code()) {
-    case curl_code::resolve_proxy:
-    case curl_code::resolve_host:
-      return {"dns", problem, true};
-    case curl_code::connect:
-      return {"connect", problem, true};
-    case curl_code::timed_out:
-      return {"deadline", problem, true};
-    case curl_code::ssl_connect:
-    case curl_code::ssl_certificate:
-    case curl_code::ssl_cipher:
-    case curl_code::peer_failed_verification:
-    case curl_code::ca_file:
-    case curl_code::ssl_issuer:
-      return {"tls", problem, false};
-    default:
-      return {"io", problem, true};
-  }
-}
-
-// Why an answer cannot be used, or nothing: its body was accepted, though it may have ended early.
-std::optional<Failure> failure_of(const Transfer& transfer, bool known) {
-  const Head& head = transfer.head();
-  if (transfer.is_bad_head()) return Failure{"io", "the head of the answer is malformed or too long", true};
-  if (transfer.is_too_long()) return Failure{"range", text(status_text(head), " with too long a body"), true, true};
-  if (transfer.accepts()) return std::nullopt;
-  if (head.status < 200) return broken(transfer);
-  return refused(head, known);
-}
 
 class HttpObject final : public Object {
  public:
@@ -464,10 +195,10 @@ class HttpObject final : public Object {
   void fetch(std::uint64_t offset, std::span<std::byte> dst) {
     const std::uint64_t begin = offset, end = offset + dst.size();
     try {
-      origin_->attempts(key_, dst.size(), [&](std::optional<int>& wait_s) -> std::optional<Failure> {
+      origin_->attempts(key_, dst.size(), [&](std::optional<int>& wait_s, SteadyTime until) -> std::optional<Failure> {
         const Request request{origin_->url(key_), offset, dst, version_.condition()};
         Transfer transfer(request, &HttpObject::fits, &version_);
-        origin_->run(transfer);
+        origin_->run(transfer, until);
         wait_s = transfer.head().retry_after;
         offset += transfer.landed();
         dst = dst.subspan(transfer.landed());
@@ -479,7 +210,7 @@ class HttpObject final : public Object {
           return Failure{"changed", "the object is not the version that was opened", false};
         if (auto failure = failure_of(transfer, /*known=*/true)) return failure;
         if (transfer.code() != curl_code::ok && transfer.landed() == 0) return broken(transfer);
-        return Failure{transfer.code() == curl_code::timed_out ? "deadline" : "io",
+        return Failure{transfer.is_timed_out() ? "deadline" : "io",
                        formatted("the answer ended {} bytes early", dst.size()), true};
       });
     } catch (const Error& e) {
@@ -565,10 +296,10 @@ class HttpStore final : public Store {
   std::shared_ptr<HttpObject> ask(std::string_view key) {
     std::vector<std::byte> head(origin_->settings().head_bytes);
     std::shared_ptr<HttpObject> object;
-    origin_->attempts(key, head.size(), [&](std::optional<int>& wait_s) -> std::optional<Failure> {
+    origin_->attempts(key, head.size(), [&](std::optional<int>& wait_s, SteadyTime until) -> std::optional<Failure> {
       const Request request{origin_->url(key), 0, head, {}};
       Transfer transfer(request, &HttpStore::begins, nullptr);
-      origin_->run(transfer);
+      origin_->run(transfer, until);
       const Head& answer = transfer.head();
       wait_s = answer.retry_after;
       if (answer.status == 404) return std::nullopt;
@@ -579,7 +310,7 @@ class HttpStore final : public Store {
       Version version{answer.tag, answer.modified, 0};
       if (!empty) version.size = answer.range ? *answer.range->total : answer.length.value_or(0);
       if (const auto wanted = std::min<std::uint64_t>(version.size, head.size()); transfer.landed() < wanted)
-        return Failure{transfer.code() == curl_code::timed_out ? "deadline" : "io",
+        return Failure{transfer.is_timed_out() ? "deadline" : "io",
                        formatted("the answer ended {} bytes early", wanted - transfer.landed()), true};
       if (version.tag.empty() && version.modified.empty())
         return Failure{"no-validator",

@@ -1,0 +1,95 @@
+#include "damacy/store/http/verdict.h"
+
+#include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
+#include "damacy/core/text.h"
+
+namespace damacy::http {
+namespace {
+
+std::string status_text(const Head& head) {
+  std::string out = formatted("GET {}", head.status);
+  if (!head.request_id.empty()) out += formatted(", request {}", one_line(head.request_id, 100));
+  return out;
+}
+
+// Of an answer whose status says that there is no body to use. `known`: the object was there before.
+Failure refused(const Head& head, bool known) {
+  const std::string status = status_text(head);
+  switch (head.status) {
+    case 404:
+    case 410:
+      if (known) return {"changed", text(status, ": the object is gone"), false};
+      return {"http", status, false};
+    case 412:
+      return {"changed", text(status, ": the object is not the version that was opened"), false};
+    case 401:
+    case 403:
+      return {"denied", text(status, ": the server denies access; an absent key may be answered so, too"), false};
+    case 416:
+      return {known ? "changed" : "short-read", text(status, ": the object ends before the range"), false};
+    case 429:
+    case 503:
+      return {"throttled", status, true};
+    case 408:
+    case 500:
+    case 502:
+    case 504:
+      return {"http", status, true};
+    default:
+      break;
+  }
+  if (head.status >= 300 && head.status < 400) return {"redirect", text(status, ": redirects are not followed"), false};
+  if (head.status >= 200 && head.status < 300) {
+    if (!head.encoding.empty())
+      return {"encoded", formatted("stored with Content-Encoding {}: upload it without", one_line(head.encoding, 40)),
+              false};
+    if (head.status == 200 && !head.range) return {"range", "the server ignores Range", true, true};
+    return {"range", formatted("{} with another range than was asked for", status), true, true};
+  }
+  return {"http", status, false};
+}
+
+}  // namespace
+
+bool is_plain(const Head& head) {
+  return !head.is_malformed && !head.is_multipart && head.encoding.empty();
+}
+
+bool is_range(const Head& head, std::uint64_t first, std::uint64_t count, std::optional<std::uint64_t> total) {
+  if ((head.status != 206 && head.status != 200) || !is_plain(head) || !head.range || !head.range->first) return false;
+  if (!head.range->total || (total && *total != *head.range->total)) return false;
+  return *head.range->first == first && head.range->last == first + count - 1 && head.length.value_or(count) == count;
+}
+
+Failure broken(const Transfer& transfer) {
+  const std::string problem = transfer.problem();
+  if (transfer.is_timed_out()) return {"deadline", problem, true};
+  switch (transfer.code()) {
+    case curl_code::resolve_proxy:
+    case curl_code::resolve_host:
+      return {"dns", problem, true};
+    case curl_code::connect:
+      return {"connect", problem, true};
+    case curl_code::ssl_connect:
+    case curl_code::ssl_certificate:
+    case curl_code::ssl_cipher:
+    case curl_code::peer_failed_verification:
+    case curl_code::ca_file:
+    case curl_code::ssl_issuer:
+      return {"tls", problem, false};
+    default:
+      return {"io", problem, true};
+  }
+}
+
+std::optional<Failure> failure_of(const Transfer& transfer, bool known) {
+  const Head& head = transfer.head();
+  if (transfer.is_bad_head()) return Failure{"io", "the head of the answer is malformed or too long", true};
+  if (transfer.is_too_long()) return Failure{"range", text(status_text(head), " with too long a body"), true, true};
+  if (transfer.accepts()) return std::nullopt;
+  if (head.status < 200) return broken(transfer);
+  return refused(head, known);
+}
+
+}  // namespace damacy::http

@@ -1,0 +1,33 @@
+// What an answer means for a read: its body is what was asked for, or why it is not, and whether to ask again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "damacy/store/http/transfer.h"
+
+namespace damacy::http {
+
+struct Failure {
+  const char* reason;
+  std::string text;
+  bool again;         // whether another attempt may help
+  bool once = false;  // but only one
+};
+
+// The body is one part, and not compressed.
+[[nodiscard]] bool is_plain(const Head& head);
+
+// The answer is exactly this range; `total` may be empty where it is not known before.
+[[nodiscard]] bool is_range(const Head& head, std::uint64_t first, std::uint64_t count,
+                            std::optional<std::uint64_t> total);
+
+// Of a transfer that libcurl ended before its head.
+[[nodiscard]] Failure broken(const Transfer& transfer);
+
+// Why an answer cannot be used, or nothing: its body was accepted, though it may have ended early. `known`: the object
+// was there before.
+[[nodiscard]] std::optional<Failure> failure_of(const Transfer& transfer, bool known);
+
+}  // namespace damacy::http
