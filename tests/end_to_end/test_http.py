@@ -265,7 +265,8 @@ def test_a_server_that_never_answers_does_not_hold_the_program(server):
     server.reset(silent)
     program = textwrap.dedent(
         f"""
-        import _thread, threading, damacy
+        import _thread, signal, threading, damacy
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it by default
         threading.Timer(0.5, _thread.interrupt_main).start()
         try:
             damacy.open_array("{server.url}/plain.zarr")
