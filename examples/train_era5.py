@@ -1,10 +1,11 @@
-"""Fits a forecast of temperature six hours ahead from an ERA5-like store of three packed variables: seconds on two cores.
+"""Fits a forecast of temperature six hours ahead from an ERA5-like store of three packed variables, in seconds.
 
     python examples/train_era5.py --folder /tmp/era5 --plot forecast.png
 
 Writes the store on the first run (needs zarr and xarray): waves of temperature and of both winds that move east. Then
-streams windows through damacy, unpacked and normalised, and fits linear weights of the values around each point by least
-squares. Prints the error on later hours beside that of "as it is now". `--plot` needs matplotlib.
+streams windows through damacy, unpacked and normalised, and fits linear weights of the values around each point by
+least squares. Prints the error on later hours, and that of taking the last hour for a forecast. `--plot` needs
+matplotlib.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def write_store(path: pathlib.Path) -> None:
 
 
 def loader_of(path: pathlib.Path, begin: int, end: int) -> Loader:
-    """Windows within some hours, normalised: `x` has two hours of all variables, `y` the temperature `LEAD` hours later."""
+    """Windows within some hours: `x` has two hours of all variables, `y` the temperature `LEAD` hours later."""
     era5 = damacy.open_group(path)
     names = list(VARIABLES)
     arrays = {"x": ((era5, names), (-1, 1)), "y": ((era5, names[:1]), (LEAD, LEAD + 1))}
