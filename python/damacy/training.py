@@ -25,8 +25,8 @@ from damacy._pipeline.explanation import Explanation
 from damacy._pipeline.pipeline import KeepingPipeline, Pipeline
 from damacy._pipeline.ranks import rank_and_ranks
 from damacy._pipeline.sample import Sample
-from damacy._pipeline.schedule import Schedule
 from damacy._pipeline.stats import Stats
+from damacy._training.schedule import Schedule
 from damacy.samplers import Sampler
 from damacy.typing import Tail as Tail
 
