@@ -26,8 +26,10 @@ from damacy._pipeline.pipeline import KeepingPipeline, Pipeline
 from damacy._pipeline.ranks import rank_and_ranks
 from damacy._pipeline.sample import Sample
 from damacy._pipeline.stats import Stats
+from damacy._training.chunk_order import Shards
 from damacy._training.schedule import Schedule
 from damacy.samplers import Sampler
+from damacy.typing import ShardBy as ShardBy
 from damacy.typing import Tail as Tail
 
 
@@ -41,6 +43,12 @@ class Loader:
     `tail` says what happens to the samples at an epoch's end that do not fill a whole step: `"drop"` leaves them out;
     `"wrap"` fills the step up from the epoch's beginning; `"pad"` does so too and sets `Batch.valid` to False for these
     rows, so that each sample counts once; `"short"`, on one rank only, makes the last batch short.
+
+    With `shard_by="chunk"` ranks read disjoint chunks as far as boxes allow, in every epoch nearly the same ones. So
+    the caches of all ranks together hold more. Every sample of an epoch is still delivered exactly once, in another
+    order: a step takes `batch_size` samples of each rank's chunks. Chunks are those of the first array of a sample.
+    The samples of the last step, which `tail` is about, are not divided by chunks. Each rank draws all samples of an
+    epoch, in portions of about 262,144, to see where they lie, and opens at most `ranks - 1` arrays a portion.
 
     Threads, buffers and slots that `config` leaves at their defaults are chosen for the machine, as in
     `Config.for_this_machine`.
@@ -62,6 +70,7 @@ class Loader:
         rank: int | Literal["auto"] = 0,
         ranks: int | Literal["auto"] = 1,
         tail: Tail = "drop",
+        shard_by: ShardBy = "order",
         restart: bool = False,
         transform: Callable[[Any], Any] | None = None,
     ) -> None:
@@ -76,9 +85,12 @@ class Loader:
         self._is_auto = _is_auto(rank, ranks)
         if tail not in get_args(Tail):
             raise ValueError(f"tail must be 'drop', 'wrap', 'pad' or 'short' (got {tail!r})")
+        if shard_by not in get_args(ShardBy):
+            raise ValueError(f"shard_by must be 'order' or 'chunk' (got {shard_by!r})")
         if transform is not None and not callable(transform):
             raise TypeError(f"transform must be callable (got {type(transform).__name__})")
         self._tail: Tail = tail
+        self._shard_by: ShardBy = shard_by
         self._restart = bool(restart)
         self._transform = transform
         self._epoch = self._samples = 0
@@ -88,6 +100,7 @@ class Loader:
         self._closed: Pipeline | None = None  # the last closed pipeline, for its statistics
         self._refused: DamacyError | None = None  # an error of the pipeline's push
         self._early: Batch | None = None  # a batch of the next pass, popped because the last ones of this were skipped
+        self._shards: Shards | None = None  # of the epoch, if other ranks began it
         self._schedule: Schedule | None = None  # until the ranks are known
         if not self._is_auto:
             self._set_ranks(as_int(rank, "rank"), as_int(ranks, "ranks"))
@@ -95,6 +108,8 @@ class Loader:
     def __repr__(self) -> str:
         schedule = self._schedule
         share = f"rank {schedule.rank} of {schedule.ranks}" if schedule else "ranks not looked up yet"
+        if self._shard_by != "order":
+            share += f", shard_by={self._shard_by!r}"
         return (
             f"<damacy.training.Loader of {self._sampler!r}: batch_size={self._config.batch_size}, {share}, "
             f"tail={self._tail!r}, at sample {self._samples} of epoch {self._epoch}>"
@@ -138,22 +153,26 @@ class Loader:
             raise ValueError(f"epoch must be >= 0 (got {number})")
         if number != self._epoch:
             self.close()
-            self._epoch, self._samples = number, 0
+            self._epoch, self._samples, self._shards = number, 0, None
 
     def state_dict(self) -> dict[str, int]:
-        """The position in the run: after the last batch that the loop got. It is the same on every rank, for any number
-        of ranks."""
+        """The position in the run: after the last batch that the loop got. It is the same on every rank, and, unless
+        samples are divided by chunks, for any number of ranks."""
         state = {
             "epoch": self._epoch,
             "samples": self._samples,
             "seed": self._sampler.seed,
             "length": len(self._sampler),
         }
+        if (shards := self._current_shards()) is not None and shards.ranks > 1:
+            state |= {"shard_ranks": shards.ranks, "shard_batch_size": shards.batch_size}
         stream = _stream_of(self._sampler)
         return state if stream == 1 else state | {"stream": stream}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Continue at the position of a state. The number of ranks and the batch size may have changed.
+
+        An epoch that was divided by chunks stays divided as it was begun: each of its samples is delivered once.
 
         Raises `ValueError` if the state is of a sampler with another seed, length or random stream, or not a loader's.
         """
@@ -166,8 +185,12 @@ class Loader:
         for name, now in (("seed", self._sampler.seed), ("length", len(self._sampler))):
             if state[name] != now:
                 raise ValueError(f"the state is of a sampler with {name} {state[name]}, this one has {now}")
+        shards = Shards(*(as_int(state.get(name, 1), name) for name in ("shard_ranks", "shard_batch_size")))
+        if shards.ranks < 1 or shards.batch_size < 1:
+            raise ValueError(f"the state has {shards}: both must be >= 1")
         self.close()
         self._epoch, self._samples = as_int(state["epoch"], "epoch"), as_int(state["samples"], "samples")
+        self._shards = shards if self._samples else None
         if self._schedule is not None:
             self._leave_epoch_at_its_end()
 
@@ -196,7 +219,13 @@ class Loader:
         self.close()
 
     def __getstate__(self) -> dict[str, object]:
-        there = {"_pipeline": None, "_closed": None, "_refused": None, "_early": None}
+        there = {
+            "_pipeline": None,
+            "_closed": None,
+            "_refused": None,
+            "_early": None,
+            "_shards": self._current_shards(),
+        }
         return self.__dict__ | (there | {"_schedule": None} if self._is_auto else there)
 
     def _reader(self) -> Pipeline:
@@ -205,6 +234,12 @@ class Loader:
             raise RuntimeError("nothing was read yet: call this after the first batch")
         return pipeline
 
+    def _current_shards(self) -> Shards | None:
+        """How the epoch is divided that was begun, if one was."""
+        if self._samples == 0:
+            return None
+        return self._shards or self._known_schedule().shards
+
     def _set_ranks(self, rank: int, ranks: int) -> None:
         if not 0 <= rank < ranks:
             raise ValueError(f"rank must be >= 0 and below ranks (got {rank} of {ranks})")
@@ -212,12 +247,13 @@ class Loader:
             raise ValueError("on_error='skip' would give ranks unequal batches: choose 'raise' or 'fill'")
         if ranks > 1 and self._tail == "short":
             raise ValueError("tail='short' would give ranks unequal steps: choose 'pad'")
-        schedule = Schedule(self._sampler, self._config.batch_size, rank, ranks, self._tail)
+        schedule = Schedule(self._sampler, self._config.batch_size, rank, ranks, self._tail, self._shard_by)
         if schedule.steps_left(0) == 0:
             raise ValueError(
                 f"an epoch of {len(self._sampler)} samples has no whole step of {schedule.step_samples}: "
                 f"reduce batch_size, or say tail={'short' if ranks == 1 else 'pad'!r}"
             )
+        self._shards = self._current_shards()
         self._schedule = schedule
         self._leave_epoch_at_its_end()
 
@@ -250,7 +286,7 @@ class Loader:
         self._known_schedule()
         if self._restart and self._samples > 0:
             self.close()
-            self._samples = 0
+            self._samples, self._shards = 0, None
 
     def _next(self) -> Batch | None:
         """None if the epoch ended without another batch."""
@@ -288,7 +324,9 @@ class Loader:
         self._delivered = 0
         self._refused = None
         try:
-            samples = self._known_schedule().stream(self._epoch, self._samples, repeat=self._restart)
+            schedule = self._known_schedule()
+            shards = self._current_shards() or schedule.shards
+            samples = schedule.stream(self._epoch, self._samples, shards, repeat=self._restart)
             self._pipeline.push(cast("Iterator[Sample]", samples))  # some of them end their batch
         except DamacyError as error:
             self._refused = error  # raised after the batches before it
@@ -303,7 +341,7 @@ class Loader:
     def _leave_epoch_at_its_end(self) -> None:
         """Also valid if steps are larger than before."""
         if self._known_schedule().steps_left(self._samples) == 0:
-            self._samples = 0
+            self._samples, self._shards = 0, None
             self._passes += 1
             if not self._restart:
                 self._epoch += 1

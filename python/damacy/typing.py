@@ -27,6 +27,7 @@ __all__ = [
     "OnError",
     "Pad",
     "Rounding",
+    "ShardBy",
     "Source",
     "Tail",
     "Verify",
@@ -43,6 +44,9 @@ Verify = Literal["needed", "whole"]
 
 Tail = Literal["drop", "wrap", "pad", "short"]
 """What happens to the samples at an epoch's end that do not fill a whole step."""
+
+ShardBy = Literal["order", "chunk"]
+"""How the samples of an epoch are divided among ranks: in their order, or so that ranks read disjoint chunks."""
 
 
 Axis = str | int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -106,8 +106,16 @@ class RandomCrops(BoxSampler):
         if stop - start > FEW:
             return super().samples(epoch, start, stop)
         check_range(start, stop, self._length)
+        return self._one_by_one(epoch, range(start, stop))
+
+    def _picked(self, epoch: int, indices: I64) -> list[Sample]:
+        if len(indices) > FEW:
+            return super()._picked(epoch, indices)
+        return self._one_by_one(epoch, indices.tolist())
+
+    def _one_by_one(self, epoch: int, indices: Iterable[int]) -> list[Sample]:
         state = counter_rng.extended(3, self.seed, epoch)
-        return [self._drawn(counter_rng.extended(state, index), (epoch, index)) for index in range(start, stop)]
+        return [self._drawn(counter_rng.extended(state, index), (epoch, index)) for index in indices]
 
     def _drawn(self, state: int, row_key: tuple[int, int]) -> Sample:
         draw_below = counter_rng.draw_below

@@ -61,6 +61,10 @@ class PortionSampler:
         check_range(start, stop, len(self))
         return self._boxes_at(epoch, np.arange(start, stop))
 
+    def _picked(self, epoch: int, indices: I64) -> list[Sample]:
+        """The samples of these indices, each with its own row key."""
+        return self._samples_at(epoch, indices, indices.tolist())
+
     def _samples_at(self, epoch: int, indices: I64, keys: Iterable[int]) -> list[Sample]:
         """The samples of these indices; the keys are the indices of their rows."""
         raise NotImplementedError
