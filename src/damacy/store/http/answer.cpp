@@ -121,6 +121,10 @@ bool Head::add_line(std::string_view line) {
     retry_after = parse_retry_after(value);
   } else if (name == "x-amz-request-id" || name == "x-request-id") {
     request_id = value.substr(0, 100);
+  } else if (name == "date") {
+    date = value.substr(0, 40);
+  } else if (name == "x-amz-bucket-region") {
+    bucket_region = value.substr(0, 40);
   }
   return true;
 }

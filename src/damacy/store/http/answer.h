@@ -36,6 +36,8 @@ class Head {
   std::string modified;  // Last-Modified
   std::string encoding;  // Content-Encoding, unless it is identity
   std::string request_id;
+  std::string date;           // of the server
+  std::string bucket_region;  // x-amz-bucket-region
   bool is_malformed = false;  // Content-Range or Content-Length
   bool is_multipart = false;
 

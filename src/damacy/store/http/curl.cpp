@@ -17,6 +17,9 @@ namespace {
 #if __has_include(<curl/curl.h>)
 static_assert(curl_option::write_data == CURLOPT_WRITEDATA && curl_option::url == CURLOPT_URL);
 static_assert(curl_option::error_buffer == CURLOPT_ERRORBUFFER && curl_option::range == CURLOPT_RANGE);
+static_assert(curl_option::proxy == CURLOPT_PROXY && curl_option::no_body == CURLOPT_NOBODY);
+static_assert(curl_option::post_fields == CURLOPT_POSTFIELDS && curl_option::post_field_size == CURLOPT_POSTFIELDSIZE);
+static_assert(curl_option::custom_request == CURLOPT_CUSTOMREQUEST);
 static_assert(curl_option::user_agent == CURLOPT_USERAGENT && curl_option::http_header == CURLOPT_HTTPHEADER);
 static_assert(curl_option::header_data == CURLOPT_HEADERDATA && curl_option::transfer_data == CURLOPT_XFERINFODATA);
 static_assert(curl_option::ca_file == CURLOPT_CAINFO && curl_option::low_speed_limit == CURLOPT_LOW_SPEED_LIMIT);

@@ -8,12 +8,13 @@ namespace damacy::http {
 
 // The numbers of <curl/curl.h> that are used; all are part of its stable binary interface.
 namespace curl_option {
-inline constexpr int write_data = 10001, url = 10002, error_buffer = 10010, range = 10007, user_agent = 10018,
-                     http_header = 10023, header_data = 10029, transfer_data = 10057, ca_file = 10065,
-                     low_speed_limit = 19, low_speed_time = 20, ssl_version = 32, no_progress = 43, netrc = 51,
-                     follow = 52, http_version = 84, buffer_size = 98, no_signal = 99, connect_timeout_ms = 156,
-                     content_decoding = 158, protocols = 181, keep_alive = 213, http09 = 285, write_function = 20011,
-                     header_function = 20079, transfer_function = 20219;
+inline constexpr int write_data = 10001, url = 10002, proxy = 10004, error_buffer = 10010, range = 10007,
+                     post_fields = 10015, user_agent = 10018, http_header = 10023, header_data = 10029,
+                     transfer_data = 10057, custom_request = 10036, ca_file = 10065, low_speed_limit = 19,
+                     low_speed_time = 20, ssl_version = 32, no_progress = 43, no_body = 44, netrc = 51, follow = 52,
+                     post_field_size = 60, http_version = 84, buffer_size = 98, no_signal = 99,
+                     connect_timeout_ms = 156, content_decoding = 158, protocols = 181, keep_alive = 213, http09 = 285,
+                     write_function = 20011, header_function = 20079, transfer_function = 20219;
 }  // namespace curl_option
 inline constexpr int kHttpAndHttps = 1 << 0 | 1 << 1;  // CURLPROTO_…
 inline constexpr int kTls12 = 6;                       // CURL_SSLVERSION_TLSv1_2

@@ -23,10 +23,12 @@ namespace damacy::http {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
-constexpr std::size_t kKeptObjects = 1024;    // of a store: what is known of them
-constexpr std::size_t kKeptHeads = 128;       // of a store: those whose first bytes are kept
-constexpr std::chrono::seconds kRestart{10};  // connections are tried for so long at least
-constexpr int kRepeatsAtOnce = 100;           // of a store; ten answers earn one more
+constexpr std::size_t kKeptObjects = 1024;      // of a store: what is known of them
+constexpr std::size_t kKeptHeads = 128;         // of a store: those whose first bytes are kept
+constexpr std::chrono::seconds kRestart{10};    // connections are tried for so long at least
+constexpr std::size_t kListingBytes = 1 << 20;  // of a page
+constexpr int kListingPages = 1000;
+constexpr int kRepeatsAtOnce = 100;  // of a store; ten answers earn one more
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {  // FNV-1a
   std::uint64_t hash = 14695981039346656037u ^ seed;
@@ -41,6 +43,7 @@ struct Version {
 
   // The line that makes the server check it.
   std::string condition() const {
+    if (tag.empty() && modified.empty()) return {};
     return tag.empty() ? text("If-Unmodified-Since: ", modified) : text("If-Match: ", tag);
   }
   bool is_of(const Head& head) const { return tag.empty() ? head.modified == modified : head.tag == tag; }
@@ -65,24 +68,39 @@ std::string encoded(std::string_view key) {
   return out;
 }
 
-// The first certificate file that the environment names, or the distribution has; empty: libcurl's own.
-std::string find_ca_file() {
-  for (const char* const name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
-    if (const char* const file = std::getenv(name); file != nullptr && *file != '\0') return file;
-  return {};
-}
+// Plain HTTP: keys below a uri.
+class PlainService final : public Service {
+ public:
+  PlainService(std::string root, const HttpSettings& settings)
+      : root_(std::move(root)), headers_(settings.headers), absent_status_(settings.absent_status) {}
+
+  Address address(std::string_view key, Time) override { return {text(root_, "/", encoded(key)), headers_}; }
+
+  std::optional<Failure> refused(std::string_view, const Head& head, std::string_view, bool known,
+                                 Failure usual) override {
+    const bool is_absent = std::find(absent_status_.begin(), absent_status_.end(), head.status) != absent_status_.end();
+    if (is_absent && !known) return std::nullopt;
+    return usual;
+  }
+
+ private:
+  const std::string root_;
+  const std::vector<std::string> headers_;
+  const std::vector<int> absent_status_;
+};
 
 // The requests of one store: attempts, pauses and verdicts.
 class Origin {
  public:
-  Origin(std::string name, const HttpSettings& settings)
+  Origin(std::string name, std::shared_ptr<Service> service, const HttpSettings& settings)
       : name_(std::move(name)),
+        service_(std::move(service)),
         settings_(settings),
-        limits_{settings.connect_timeout, settings.stall_timeout, find_ca_file()} {}
+        limits_{settings.connect_timeout, settings.stall_timeout, ca_file_of(settings), settings.proxy} {}
 
   const std::string& name() const { return name_; }
+  Service& service() const { return *service_; }
   const HttpSettings& settings() const { return settings_; }
-  std::string url(std::string_view key) const { return text(name_, "/", encoded(key)); }
 
   // Calls `attempt` until it returns no Failure.
   template <class Attempt>
@@ -90,6 +108,7 @@ class Origin {
     const SteadyTime begin = std::chrono::steady_clock::now();
     const SteadyTime end = begin + settings_.deadline + std::chrono::milliseconds(bytes / 1000);
     auto pause = settings_.first_pause;
+    int repeated_once = 0;
     for (int number = 1;; ++number) {
       std::optional<int> wait_s;
       const std::optional<Failure> failure = attempt(wait_s, end);
@@ -101,15 +120,43 @@ class Origin {
       // A server that is started again is back in seconds.
       const bool restarts = failure->reason == std::string_view("connect") && now - begin < kRestart;
       const bool is_last = !failure->again || (number >= settings_.attempts && !restarts) ||
-                           (failure->once && number >= 2) || now >= end || repeats_left_.load() < 10;
+                           (failure->once && ++repeated_once >= 2) || now >= end || repeats_left_.load() < 10;
       if (is_last) throw error(*failure, key, number, now - begin);
       repeats_left_.fetch_sub(10);
+      if (failure->at_once) continue;
       sleep(wait_s ? std::chrono::milliseconds(*wait_s * 1000) : jittered(pause), end);
       pause = std::min<std::chrono::milliseconds>(pause * 2, std::chrono::seconds(restarts ? 1 : 20));
     }
   }
 
+  template <class Call>
+  auto located(std::string_view key, Call call) const {
+    try {
+      return call();
+    } catch (const Error& e) {
+      throw Error(e).at_key(key).at_store(name_);
+    }
+  }
+
   void run(Transfer& transfer, SteadyTime end) const { transfer.run(limits_, end); }
+
+  Request request(std::string_view key, std::uint64_t first, std::span<std::byte> memory, std::string condition,
+                  SteadyTime end) const {
+    Address address = located(key, [&] { return service_->address(key, end); });
+    return {std::move(address.url), first, memory, std::move(condition), std::move(address.headers)};
+  }
+
+  // Why an answer cannot be used, or nothing: its body was accepted. `absent`, which a known object never is: set if
+  // the object is not there.
+  std::optional<Failure> failure_of(std::string_view key, const Transfer& transfer, bool known, bool& absent) const {
+    auto usual = http::failure_of(transfer, known);
+    if (!usual || transfer.head().status < 200 || transfer.accepts() || transfer.is_bad_head()) return usual;
+    auto judged = located(key, [&] {
+      return service_->refused(key, transfer.head(), transfer.refused_body(), known, std::move(*usual));
+    });
+    absent = !judged;
+    return judged;
+  }
 
  private:
   Error error(const Failure& failure, std::string_view key, int attempts, SteadyTime::duration took) const {
@@ -139,6 +186,7 @@ class Origin {
   }
 
   const std::string name_;
+  const std::shared_ptr<Service> service_;
   const HttpSettings settings_;
   const TransferLimits limits_;
   std::atomic<int> repeats_left_{10 * kRepeatsAtOnce};  // tenths
@@ -196,7 +244,7 @@ class HttpObject final : public Object {
     const std::uint64_t begin = offset, end = offset + dst.size();
     try {
       origin_->attempts(key_, dst.size(), [&](std::optional<int>& wait_s, SteadyTime until) -> std::optional<Failure> {
-        const Request request{origin_->url(key_), offset, dst, version_.condition()};
+        const Request request = origin_->request(key_, offset, dst, version_.condition(), until);
         Transfer transfer(request, &HttpObject::fits, &version_);
         origin_->run(transfer, until);
         wait_s = transfer.head().retry_after;
@@ -208,7 +256,8 @@ class HttpObject final : public Object {
         if (is_body &&
             (!version_.is_of(head) || (head.range && head.range->total && *head.range->total != version_.size)))
           return Failure{"changed", "the object is not the version that was opened", false};
-        if (auto failure = failure_of(transfer, /*known=*/true)) return failure;
+        bool absent = false;
+        if (auto failure = origin_->failure_of(key_, transfer, /*known=*/true, absent)) return failure;
         if (transfer.code() != curl_code::ok && transfer.landed() == 0) return broken(transfer);
         return Failure{transfer.is_timed_out() ? "deadline" : "io",
                        formatted("the answer ended {} bytes early", dst.size()), true};
@@ -228,8 +277,8 @@ class HttpObject final : public Object {
 
 class HttpStore final : public Store {
  public:
-  HttpStore(std::string name, const HttpSettings& settings)
-      : origin_(std::make_shared<Origin>(std::move(name), settings)) {}
+  HttpStore(std::string name, std::shared_ptr<Service> service, const HttpSettings& settings)
+      : origin_(std::make_shared<Origin>(std::move(name), std::move(service), settings)) {}
 
   std::string name() const override { return origin_->name(); }
 
@@ -243,7 +292,25 @@ class HttpStore final : public Store {
 
   std::vector<Entry> list(std::string_view prefix) override {
     if (!prefix.empty()) check_key(prefix);
-    return {};
+    std::vector<Entry> entries;
+    std::vector<std::byte> memory;
+    std::string next;
+    for (int pages = 0; pages < kListingPages; ++pages) {
+      auto page = list_page(prefix, next, memory);
+      if (!page) return {};
+      std::move(page->entries.begin(), page->entries.end(), std::back_inserter(entries));
+      if (page->next.empty() || page->next == next) {
+        std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+        const auto end = std::unique(entries.begin(), entries.end(),
+                                     [](const Entry& a, const Entry& b) { return a.name == b.name; });
+        entries.erase(end, entries.end());
+        return entries;
+      }
+      next = std::move(page->next);
+    }
+    throw Error(Status::io, formatted("the listing has more than {} pages", kListingPages), "limit")
+        .at_key(prefix)
+        .at_store(origin_->name());
   }
 
  private:
@@ -297,22 +364,23 @@ class HttpStore final : public Store {
     std::vector<std::byte> head(origin_->settings().head_bytes);
     std::shared_ptr<HttpObject> object;
     origin_->attempts(key, head.size(), [&](std::optional<int>& wait_s, SteadyTime until) -> std::optional<Failure> {
-      const Request request{origin_->url(key), 0, head, {}};
+      const Request request = origin_->request(key, 0, head, {}, until);
       Transfer transfer(request, &HttpStore::begins, nullptr);
       origin_->run(transfer, until);
       const Head& answer = transfer.head();
       wait_s = answer.retry_after;
-      if (answer.status == 404) return std::nullopt;
       const bool empty = answer.status == 416 && answer.range && !answer.range->first && answer.range->total == 0u;
       if (!empty) {
-        if (auto failure = failure_of(transfer, /*known=*/false)) return failure;
+        bool absent = false;
+        if (auto failure = origin_->failure_of(key, transfer, /*known=*/false, absent)) return failure;
+        if (absent) return std::nullopt;
       }
       Version version{answer.tag, answer.modified, 0};
       if (!empty) version.size = answer.range ? *answer.range->total : answer.length.value_or(0);
       if (const auto wanted = std::min<std::uint64_t>(version.size, head.size()); transfer.landed() < wanted)
         return Failure{transfer.is_timed_out() ? "deadline" : "io",
                        formatted("the answer ended {} bytes early", wanted - transfer.landed()), true};
-      if (version.tag.empty() && version.modified.empty())
+      if (version.tag.empty() && version.modified.empty() && !origin_->settings().allow_unversioned)
         return Failure{"no-validator",
                        "the answer has neither a strong ETag nor Last-Modified: a change could not be noticed", false};
       head.resize(transfer.landed());
@@ -321,6 +389,32 @@ class HttpStore final : public Store {
     });
     return object;
   }
+
+  // Empty: there are no listings, or nothing is there.
+  std::optional<ListingPage> list_page(std::string_view prefix, std::string_view next, std::vector<std::byte>& memory) {
+    std::optional<ListingPage> page;
+    origin_->attempts(
+        prefix, kListingBytes, [&](std::optional<int>& wait_s, SteadyTime until) -> std::optional<Failure> {
+          auto address = origin_->located(prefix, [&] { return origin_->service().listing(prefix, next, until); });
+          if (!address) return std::nullopt;
+          memory.resize(kListingBytes);
+          const Request request{std::move(address->url), 0, memory, {}, std::move(address->headers), true};
+          Transfer transfer(request, &HttpStore::is_whole, nullptr);
+          origin_->run(transfer, until);
+          wait_s = transfer.head().retry_after;
+          bool absent = false;
+          if (auto failure = origin_->failure_of(prefix, transfer, /*known=*/false, absent)) return failure;
+          if (absent) return std::nullopt;
+          if (transfer.code() != curl_code::ok) return Failure{"io", "the listing ended early", true};
+          page = origin_->service().parse_listing(prefix,
+                                                  {reinterpret_cast<const char*>(memory.data()), transfer.landed()});
+          if (!page) return Failure{"io", "the answer is no listing", true, true};
+          return std::nullopt;
+        });
+    return page;
+  }
+
+  static bool is_whole(const Head& head, const Request&, const void*) { return head.status == 200 && is_plain(head); }
 
   static bool begins(const Head& head, const Request& request, const void*) {
     if (head.status == 200 && is_plain(head) && !head.range)
@@ -357,9 +451,21 @@ void check_http_uri(std::string_view uri) {
 
 std::shared_ptr<Store> make_http_store(std::string_view uri, const HttpSettings& settings) {
   check_http_uri(uri);
-  static_cast<void>(curl());
   while (uri.ends_with('/')) uri.remove_suffix(1);
-  return std::make_shared<HttpStore>(std::string(uri), settings);
+  return make_service_store(std::string(uri), std::make_shared<PlainService>(std::string(uri), settings), settings);
+}
+
+std::shared_ptr<Store> make_service_store(std::string name, std::shared_ptr<Service> service,
+                                          const HttpSettings& settings) {
+  static_cast<void>(curl());
+  return std::make_shared<HttpStore>(std::move(name), std::move(service), settings);
+}
+
+std::string ca_file_of(const HttpSettings& settings) {
+  if (!settings.ca_file.empty()) return settings.ca_file;
+  for (const char* const name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
+    if (const char* const file = std::getenv(name); file != nullptr && *file != '\0') return file;
+  return {};
 }
 
 }  // namespace damacy::http

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "damacy/store/http/service.h"
 #include "damacy/store/store.h"
 
 namespace damacy::http {
@@ -20,15 +21,30 @@ struct HttpSettings {
   std::chrono::milliseconds first_pause{100};          // before the second attempt; then doubled
   std::chrono::milliseconds revalidate_after{60'000};  // what is known of an object is believed for so long
   std::size_t head_bytes = 64 << 10;                   // asked for when an object is opened
+  std::string ca_file{};                               // empty: by the environment, else libcurl's own
+  std::optional<std::string> proxy{};                  // empty: by the environment; "": none
+  std::vector<std::string> headers{};                  // lines that every request carries
+  std::vector<int> absent_status{404};                 // which answers mean that an object is absent
+  bool allow_unversioned = false;                      // take answers with neither ETag nor Last-Modified
 };
 
 // Throws Error(inval, "uri") unless `uri` is http(s)://HOST[:PORT][/PATH], percent-encoded, without user info, query
 // and fragment.
 void check_http_uri(std::string_view uri);
 
-// Keys are percent-encoded and appended to the path of `uri`. An object is absent if the server answers 404. Plain HTTP
-// has no listings: list() is always empty. Reads throw Error(io) with the reasons denied, changed, range, encoded,
-// no-validator, redirect, throttled, http, deadline, dns, connect, tls, io; without a libcurl Error(inval, "no-http").
+// The objects of a service; `name` is what errors call the store. Requests are made as by make_http_store(), without
+// `headers` and `absent_status`.
+[[nodiscard]] std::shared_ptr<Store> make_service_store(std::string name, std::shared_ptr<Service> service,
+                                                        const HttpSettings& settings = {});
+
+// The certificate file that requests are checked against: `ca_file` if it is set, else by the environment; empty:
+// libcurl's own.
+[[nodiscard]] std::string ca_file_of(const HttpSettings& settings);
+
+// Keys are percent-encoded and appended to the path of `uri`. An object is absent if the server answers with one of
+// `absent_status`. Plain HTTP has no listings: list() is always empty. Reads throw Error(io) with the reasons denied,
+// changed, range, encoded, no-validator, redirect, throttled, http, deadline, dns, connect, tls, io; without a libcurl
+// Error(inval, "no-http").
 [[nodiscard]] std::shared_ptr<Store> make_http_store(std::string_view uri, const HttpSettings& settings = {});
 
 }  // namespace damacy::http

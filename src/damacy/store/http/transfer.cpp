@@ -82,12 +82,20 @@ void Transfer::run(const TransferLimits& limits, std::chrono::steady_clock::time
   HeaderList headers;
   headers.add("Accept-Encoding: identity");
   if (!request_.condition.empty()) headers.add(request_.condition);
+  for (const std::string& line : request_.headers) headers.add(line);
   const std::string range = formatted("{}-{}", request_.first, request_.first + request_.memory.size() - 1);
   void* const h = handle.value;
   const auto set = [&](int option, auto value) { static_cast<void>(api.easy_setopt(h, option, value)); };
   api.easy_reset(h);
   set(curl_option::url, request_.url.c_str());
-  set(curl_option::range, range.c_str());
+  if (!request_.whole) set(curl_option::range, range.c_str());
+  if (request_.method == "HEAD") {
+    set(curl_option::no_body, 1L);
+  } else if (request_.method != "GET") {
+    set(curl_option::post_fields, request_.body.c_str());
+    set(curl_option::post_field_size, static_cast<long>(request_.body.size()));
+    set(curl_option::custom_request, request_.method == "PUT" ? "PUT" : "POST");
+  }
   set(curl_option::http_header, headers.value);
   set(curl_option::user_agent, "damacy");
   set(curl_option::protocols, long{kHttpAndHttps});
@@ -111,6 +119,7 @@ void Transfer::run(const TransferLimits& limits, std::chrono::steady_clock::time
   set(curl_option::transfer_function, &Transfer::on_progress);
   set(curl_option::transfer_data, static_cast<void*>(this));
   set(curl_option::no_progress, 0L);
+  if (limits.proxy) set(curl_option::proxy, limits.proxy->c_str());
   if (!limits.ca_file.empty()) set(curl_option::ca_file, limits.ca_file.c_str());
   code_ = api.easy_perform(h);
   if (is_abandoned()) throw Abandoned();
@@ -144,8 +153,13 @@ std::size_t Transfer::on_body(char* bytes, std::size_t size, std::size_t count, 
   transfer.decide();
   const std::span<std::byte> memory = transfer.request_.memory;
   if (!transfer.accepts_) {
-    transfer.refused_ += length;
-    return transfer.refused_ > kErrorBodyBytes ? 0 : length;
+    if (transfer.refused_.size() + length > kErrorBodyBytes) return 0;
+    try {
+      transfer.refused_.append(bytes, length);
+    } catch (...) {  // no memory: libcurl is C
+      return 0;
+    }
+    return length;
   }
   if (length > memory.size() - transfer.landed_) {
     transfer.is_too_long_ = true;

@@ -5,26 +5,34 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "damacy/store/http/answer.h"
 #include "damacy/store/http/curl.h"
 
 namespace damacy::http {
 
-// What is asked for: `memory.size()` bytes from `first` on.
+// What is asked for: `memory.size()` bytes from `first` on, or the whole answer, which is not longer than `memory`.
 struct Request {
   std::string url;
   std::uint64_t first = 0;
   std::span<std::byte> memory;
-  std::string condition;  // a header line, or empty
+  std::string condition;               // a header line, or empty
+  std::vector<std::string> headers{};  // more lines
+  bool whole = false;                  // no Range
+  std::string_view method = "GET";     // GET, HEAD, PUT or POST
+  std::string body{};                  // of PUT and POST
 };
 
 struct TransferLimits {
   std::chrono::milliseconds connect_timeout;
   std::chrono::seconds stall_timeout;
-  std::string ca_file;  // empty: libcurl's own
+  std::string ca_file;               // empty: libcurl's own
+  std::optional<std::string> proxy;  // empty: by the environment; "": none
 };
 
 // Whether the calling thread's work was given up by those who waited for it.
@@ -42,6 +50,8 @@ class Transfer {
   void run(const TransferLimits& limits, std::chrono::steady_clock::time_point end);
 
   const Head& head() const { return head_; }
+  // Of an answer that was not accepted: the first 64 KiB.
+  const std::string& refused_body() const { return refused_; }
   std::size_t landed() const { return accepts_ ? landed_ : 0; }
   bool accepts() const { return accepts_; }
   bool is_too_long() const { return is_too_long_; }
@@ -61,7 +71,7 @@ class Transfer {
   const void* const known_;
   Head head_;
   std::size_t landed_ = 0;
-  std::size_t refused_ = 0;
+  std::string refused_;
   bool decided_ = false, accepts_ = false, is_too_long_ = false, is_bad_head_ = false, is_late_ = false;
   std::chrono::steady_clock::time_point end_;
   int code_ = 0;

@@ -7,12 +7,6 @@
 namespace damacy::http {
 namespace {
 
-std::string status_text(const Head& head) {
-  std::string out = formatted("GET {}", head.status);
-  if (!head.request_id.empty()) out += formatted(", request {}", one_line(head.request_id, 100));
-  return out;
-}
-
 // Of an answer whose status says that there is no body to use. `known`: the object was there before.
 Failure refused(const Head& head, bool known) {
   const std::string status = status_text(head);
@@ -51,6 +45,13 @@ Failure refused(const Head& head, bool known) {
 }
 
 }  // namespace
+
+std::string status_text(const Head& head, std::string_view code) {
+  std::string out = formatted("GET {}", head.status);
+  if (!code.empty()) out += text(" ", one_line(code, 60));
+  if (!head.request_id.empty()) out += formatted(", request {}", one_line(head.request_id, 100));
+  return out;
+}
 
 bool is_plain(const Head& head) {
   return !head.is_malformed && !head.is_multipart && head.encoding.empty();

@@ -12,8 +12,9 @@ namespace damacy::http {
 struct Failure {
   const char* reason;
   std::string text;
-  bool again;         // whether another attempt may help
-  bool once = false;  // but only one
+  bool again;            // whether another attempt may help
+  bool once = false;     // but only one
+  bool at_once = false;  // without a pause
 };
 
 // The body is one part, and not compressed.
@@ -29,5 +30,8 @@ struct Failure {
 // Why an answer cannot be used, or nothing: its body was accepted, though it may have ended early. `known`: the object
 // was there before.
 [[nodiscard]] std::optional<Failure> failure_of(const Transfer& transfer, bool known);
+
+// `GET 403`, and the request's number if the server named one. `code`: what the body calls it, or empty.
+[[nodiscard]] std::string status_text(const Head& head, std::string_view code = {});
 
 }  // namespace damacy::http
