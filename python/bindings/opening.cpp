@@ -201,18 +201,31 @@ std::vector<std::vector<AxisStretch>> axes_of(const Stretches& given) {
   return axes;
 }
 
-// Fills `out` with the elements whose indices are in the stretches (start, step, count) of each axis. `shape` and
-// `dtype` are those of the description that the caller has.
+// The array at `uri`, if it still has the shape and type of the description that the caller has.
+std::shared_ptr<const Array> array_as_described(const std::string& uri, const std::vector<std::int64_t>& shape,
+                                                const std::string& dtype) {
+  auto array = opened_array(uri);
+  if (!std::ranges::equal(array->shape(), shape) || name_of(array->dtype()) != dtype)
+    throw Error(Status::io, "the array has another shape or type than when it was opened: open it again", "changed");
+  return array;
+}
+
+void check_array(const std::string& uri, const std::vector<std::int64_t>& shape, const std::string& dtype) {
+  call_without_gil(uri, [uri, shape, dtype] {
+    (void)array_as_described(uri, shape, dtype);
+    return true;
+  });
+}
+
+// Fills `out` with the elements whose indices are in the stretches (start, step, count) of each axis. Throws what
+// check_array throws.
 void read_array(const std::string& uri, const std::vector<std::int64_t>& shape, const std::string& dtype,
                 const Stretches& stretches, nb::handle out) {
   const auto buffer = std::make_shared<const HeldBuffer>(out);
   std::stop_source stop;
   try {
     call_without_gil(uri, [uri, shape, dtype, axes = axes_of(stretches), buffer, stopped = stop.get_token()] {
-      const auto array = opened_array(uri);
-      if (!std::ranges::equal(array->shape(), shape) || name_of(array->dtype()) != dtype)
-        throw Error(Status::io, "the array has another shape or type than when it was opened: open it again",
-                    "changed");
+      const auto array = array_as_described(uri, shape, dtype);
       read_stretches(*array, axes, buffer->bytes(), stopped);
       return true;
     });
@@ -230,6 +243,7 @@ void bind_opening(nb::module_& m) {
   m.def("group_members", &group_members, nb::arg("uri"));
   m.def("refuse_group", &refuse_group_at, nb::arg("uri"));
   m.def("stored_bytes", &stored_bytes_of, nb::arg("uri"));
+  m.def("check_array", &check_array, nb::arg("uri"), nb::arg("shape"), nb::arg("dtype"));
   m.def("read_array", &read_array, nb::arg("uri"), nb::arg("shape"), nb::arg("dtype"), nb::arg("stretches"),
         nb::arg("out"));
 }

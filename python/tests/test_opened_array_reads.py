@@ -1,6 +1,7 @@
 """`Array.read` and the other properties of an opened array, against NumPy and zarr-python."""
 
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -167,6 +168,33 @@ def test_an_array_that_changed_is_refused(tmp_path):
     with pytest.raises(damacy.StorageError, match="another shape or type than when it was opened: open it again"):
         array.read()
     assert damacy.open_array(tmp_path / "a").read().tolist() == [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((5, 6), "u1"), ((3, 6), "u1"), ((4, 6, 1), "u1"), ((4,), "u1"), ((4, 6), "u2")]
+)
+def test_an_array_that_changed_is_refused_also_with_a_spec(tmp_path, shape, dtype):
+    path = tmp_path / "a"
+    zarr.create_array(path, data=np.zeros((4, 6), "u1"))
+    array = damacy.open_array(path)
+    assert not array.read(spec=damacy.ArraySpec()).any()
+    zarr.create_array(path, data=np.ones(shape, dtype), overwrite=True)
+    for box in (None, [(0, 4), (0, 6)], [(-1, 3), (0, 2)], np.s_[3]):
+        with pytest.raises(damacy.StorageError) as caught:
+            array.read(box, spec=damacy.ArraySpec(pad="edge"))
+        error = caught.value
+        assert error.message == "the array has another shape or type than when it was opened: open it again"
+        assert (error.reason, error.uri, error.sample_index) == ("changed", str(path), None)
+    assert damacy.open_array(path).read(spec=damacy.ArraySpec()).min() == 1
+
+
+def test_an_array_that_is_gone_is_not_found_also_with_a_spec(tmp_path):
+    zarr.create_array(tmp_path / "a", data=np.zeros((4,), "u1"))
+    array = damacy.open_array(tmp_path / "a")
+    shutil.rmtree(tmp_path / "a")
+    for spec in (None, damacy.ArraySpec()):
+        with pytest.raises(damacy.NotFound):
+            array.read(spec=spec)
 
 
 def test_a_damaged_chunk_is_the_error_of_a_pipeline(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from damacy._core import log
 from damacy._core.errors import DamacyError, InvalidArgument
 from damacy._open.selection import is_index, row_box
 from damacy._pipeline.config import Config
@@ -39,11 +40,25 @@ def row(array: ArrayInfo, box: Any, spec: ArraySpec) -> numpy.ndarray[Any, Any]:
 
 def _from_pipeline(array: ArrayInfo, box: list[Any], spec: ArraySpec) -> numpy.ndarray[Any, Any]:
     config = Config.for_this_machine(1, device="cpu", n_batches=1, arrays=spec)
-    with Pipeline(config) as pipeline:
-        pipeline.push([Sample(array, box)])
-        view = pipeline.pop().numpy()  # keeps the slot after the pipeline is closed
+    try:
+        with Pipeline(config) as pipeline:
+            pipeline.push([Sample(array, box)])
+            view = pipeline.pop().numpy()  # keeps the slot after the pipeline is closed
+    except DamacyError:
+        _refuse_changed(array)  # the reason for the error, if the box fits only the array that was opened
+        raise
+    # Afterwards, because the pipeline opens the array itself: what it opened is what is there now, or older.
+    _refuse_changed(array)
     first: numpy.ndarray[Any, Any] = view.reshape(view.shape[1:])
     return first
+
+
+def _refuse_changed(array: ArrayInfo) -> None:
+    """Raises the error of `Array.read` without a spec if the stored array has another shape or type than `array`."""
+    from damacy import _native
+
+    with log.drained():
+        _native.check_array(array.uri, list(array.shape), array.dtype)
 
 
 def _places(stored: list[int], array: ArrayInfo, spec: ArraySpec) -> list[int]:
