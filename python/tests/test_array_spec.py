@@ -182,6 +182,8 @@ def test_arrays_with_axes_in_another_order_turn_alike(pair):
         ({"flip": "q"}, None, "flip: no array has an axis 'q'; a has 'c', 'y', 'x'; t has 't', 'x', 'y'"),
         ({"transpose": ("y", "c")}, None, "transpose: axes c and y have extents 2 and 3"),
         ({"transpose": ("c", "t")}, None, "transpose: no array has all of these axes"),
+        ({"transpose": ("x", -2)}, None, "transpose: 'x' and -2 are the same axis of the array"),  # in t
+        ({"flip": ("x", -1)}, None, "flip: 'x' and -1 are the same axis of the array"),  # in a
         ({"scale": {"b": 1}}, None, "scale: the sample has no array 'b'"),
         ({"scale": {"a": [1, 2, 3]}}, None, "scale has 3 numbers, the channel axis 2"),
         ({"scale": {"t": [1, 2]}}, None, "scale: the array has no channel axis: say ArraySpec(channel_axis=…)"),

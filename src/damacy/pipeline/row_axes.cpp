@@ -19,6 +19,18 @@ std::optional<std::size_t> place_of(std::int64_t place, std::size_t rank) {
   return static_cast<std::size_t>(place < 0 ? place + count : place);
 }
 
+// Two keys of one axis, such as its name and its number, would move or reverse it twice.
+void require_distinct(std::span<const AxisKey> keys, const RowAxes& axes, const char* what) {
+  std::vector<const AxisKey*> found(axes.axes().size());
+  for (const AxisKey& key : keys) {
+    const auto place = axes.find(key);
+    if (!place) continue;
+    if (found[*place] != nullptr)
+      refuse(formatted("{}: {} and {} are the same axis of the array", what, text_of(*found[*place]), text_of(key)));
+    found[*place] = &key;
+  }
+}
+
 }  // namespace
 
 AxisNames::AxisNames(const ArraySpec& spec, const DimensionNames& of_metadata, std::size_t rank) : names_(rank) {
@@ -144,6 +156,10 @@ std::vector<AxisMove> moves_of(std::span<const AxisKey> transpose, const RowAxes
 }
 
 TurnedRow turned(const RowAxes& axes, std::span<const AxisMove> moves, std::span<const AxisKey> flip) {
+  std::vector<AxisKey> moved;
+  for (const AxisMove& move : moves) moved.push_back(move.axis);
+  require_distinct(moved, axes, "transpose");
+  require_distinct(flip, axes, "flip");
   std::vector<std::size_t> at(axes.axes().size());  // the axis that stands at a place
   for (std::size_t i = 0; i < at.size(); ++i) at[i] = i;
   for (const AxisMove& move : moves) {
@@ -165,7 +181,7 @@ TurnedRow turned(const RowAxes& axes, std::span<const AxisMove> moves, std::span
   }
   std::vector<bool> is_reversed(at.size());
   for (const AxisKey& key : flip)
-    if (const auto place = axes.find(key)) is_reversed[*place] = !is_reversed[*place];
+    if (const auto place = axes.find(key)) is_reversed[*place] = true;
 
   TurnedRow row{axes.stored_strides(), axes.stack_stride(), 0};
   for (std::size_t place = 0; place < at.size(); ++place) {

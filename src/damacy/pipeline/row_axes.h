@@ -74,7 +74,8 @@ struct TurnedRow {
 // The moves of `transpose`, whose places are those of the row. Throws Error(inval, "arguments") for an axis that occurs
 // twice or is not there.
 [[nodiscard]] std::vector<AxisMove> moves_of(std::span<const AxisKey> transpose, const RowAxes& axes);
-// Axes that the row lacks are left out. Throws Error(inval, "extents") for axes of unequal extents.
+// Axes that the row lacks are left out. Throws Error(inval, "extents") for axes of unequal extents, and Error(inval,
+// "arguments") for two keys of one axis.
 [[nodiscard]] TurnedRow turned(const RowAxes& axes, std::span<const AxisMove> moves, std::span<const AxisKey> flip);
 
 }  // namespace damacy
