@@ -119,7 +119,7 @@ void add_missing(const Value& value, std::initializer_list<Dtype> types, int zar
   }
   if (!found || std::find(cf.missing.begin(), cf.missing.end(), *found) != cf.missing.end()) return;
   if (cf.missing.size() == kMissingValues)
-    throw unusable(value, formatted("at most {} missing values", kMissingValues));
+    throw value.error(Status::decode, formatted("more than {} missing values", kMissingValues), "cf");
   cf.missing.push_back(*found);
 }
 
