@@ -53,7 +53,7 @@ def group() -> None:
 
 @app.command("crops")
 def crops(
-    uri: Annotated[str | None, typer.Argument(help="Path or file:// uri of an array or an image.")] = None,
+    uri: Annotated[str | None, typer.Argument(help="Path or uri of an array or an image.")] = None,
     synthetic: Annotated[
         bool, typer.Option("--synthetic", help="Write an image and read that one; needs zarr.")
     ] = False,

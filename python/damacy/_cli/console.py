@@ -24,7 +24,7 @@ out = rich.console.Console(emoji=False)
 errors = rich.console.Console(stderr=True, emoji=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, nothing else.")]
-Uri = Annotated[str, typer.Argument(help="Path or file:// uri of an array or an image.")]
+Uri = Annotated[str, typer.Argument(help="Path or uri of an array or an image.")]
 Threads = Annotated[int, typer.Option(min=0, help="Threads; 0 is one for each core.")]
 
 
