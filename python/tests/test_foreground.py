@@ -349,7 +349,7 @@ def test_a_label_may_lack_axes_and_have_whole_ones(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"label": "mask"}, "label: no array 'mask'; there are 'image', 'label'"),
+        ({"label": "mask"}, "label: no array 'mask'; there are 'image', 'label': say label='label'"),
         ({"foreground": 1.5}, "foreground must be from 0 to 1 (got 1.5)"),
         ({"classes": [1, 5]}, "classes: the index has no voxel of class 5; it has 1, 2, 7"),
         ({"classes": {1: -1}}, "classes must have weights that are finite and >= 0, and not all 0"),
@@ -376,8 +376,24 @@ def test_an_index_that_does_not_fit_is_refused(tmp_path):
     other = joined(pair(tmp_path, blobs(0), "other"))
     with pytest.raises(ValueError, match="^the index has no label .*other.label$"):
         ForegroundCrops(other, (20, 30), length=5, index=index)
-    with pytest.raises(ValueError, match="^label: no array 'label'; there are one without a name$"):
+    with pytest.raises(ValueError, match="^label: give arrays by name, {'image': images, 'label': labels}$"):
         ForegroundCrops(arrays["label"], (9, 9), length=5)
     whole = np.zeros((40, 60), "u1")
     with pytest.raises(ValueError, match="^no crop can hold a class"):
         ForegroundCrops(joined(pair(tmp_path, whole, "empty")), (9, 9), length=5)
+
+
+def test_an_index_file_of_some_classes_is_not_taken_for_others(tmp_path):
+    arrays, path = joined(pair(tmp_path, blobs(0))), tmp_path / "labels.npz"
+    ForegroundCrops(arrays, (9, 10), length=5, index=path, classes=[1, 2])
+    assert ForegroundCrops(arrays, (9, 10), length=5, index=path, classes={2: 1}).classes == (2,)
+    text = "labels.npz was built for classes 1, 2 only: say classes=, or delete it to build it again"
+    for classes in (None, [7], {1: 1, 7: 1}):
+        with pytest.raises(ValueError) as refused:
+            ForegroundCrops(arrays, (9, 10), length=5, index=path, classes=classes)
+        assert str(refused.value) == f"{tmp_path}/{text}"
+    # An index that the caller made and passes has the classes that it has.
+    assert ForegroundCrops(arrays, (9, 10), length=5, index=ForegroundIndex.load(path)).classes == (1, 2)
+    path.unlink()
+    ForegroundCrops(arrays, (9, 10), length=5, index=path)
+    assert ForegroundCrops(arrays, (9, 10), length=5, index=path, classes=[7]).classes == (7,)

@@ -217,7 +217,7 @@ def test_extents_by_axis_name_that_do_not_fit_are_refused(with_axes, pair):
         RandomCrops({"a.zarr": (4, 4)}, {"y": 1}, length=1)
     with pytest.raises(ValueError, match=r"extents\['y'\] must be >= 1"):
         RandomCrops(image, {"y": 0}, length=1)
-    with pytest.raises(ValueError, match="axis 0 has 40 elements, a crop needs 41"):
+    with pytest.raises(ValueError, match="axis y has 40 elements, a crop needs 41"):
         RandomCrops(image, {"y": 41}, length=1)
 
 
@@ -229,5 +229,5 @@ def test_samplers_refuse_arrays_that_do_not_fit_together(pair):
         RandomCrops({"image": [image] * 3, "label": [label] * 2}, (8, 16), length=1)
     with pytest.raises(ValueError, match="the array has 2 axes, extents has 3"):
         RandomCrops({"image": image, "label": label}, (1, 8, 16), length=1)
-    with pytest.raises(ValueError, match="axis 0 has 40 elements, a crop needs 41"):
+    with pytest.raises(ValueError, match="axis 1 has 40 elements, a crop needs 41"):
         RandomCrops({"image": image, "label": label}, (41, 16), length=1)

@@ -255,6 +255,7 @@ X, T2M = {"x": ("t2m", (0, 1))}, "t2m"
         (X, {"extents": (7, 3)}, ValueError, "axis 1 has 6 elements, a crop needs 7"),
         (X, {"stride": 0}, ValueError, "stride must be >= 1 (got 0)"),
         (X, {"within": (4, 50)}, ValueError, "within: [4, 50) is not in the 48 elements"),
+        (X, {"within": (4, 4)}, ValueError, "within: [4, 4) is empty; the axis has 48 elements"),
         (X, {"within": 4}, TypeError, "within must be (start, stop), or a side of a split (got int)"),
     ],
 )
@@ -269,3 +270,14 @@ def test_invalid_windows_are_refused(era5, arrays, arguments, kind, text):
     with pytest.raises(kind) as refused:
         Windows(with_uris(arrays), **arguments)
     assert text in str(refused.value)
+
+
+def test_one_variable_of_a_group_is_named_in_a_list_or_taken_from_it(era5):
+    group = damacy.open_group(era5)
+    with pytest.raises(TypeError) as refused:
+        Windows({"x": ((group, "t2m"), (0, 1))})
+    assert str(refused.value) == "arrays['x']: expected (group, ['t2m']), which stacks, or group['t2m']"
+    stacked, plain = Windows({"x": ((group, ["t2m"]), (0, 1))}), Windows({"x": (group["t2m"], (0, 1))})
+    (stack,) = stacked.sample(0, 0).arrays.values()
+    (one,) = plain.sample(0, 0).arrays.values()
+    assert tuple(stack) == tuple(one)

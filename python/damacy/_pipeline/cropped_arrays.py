@@ -62,6 +62,8 @@ class Cropped:
     """For each axis of the crop its place in that array, counted from the last one, which is 1."""
     sizes: dict[Origin, tuple[int, ...]]
     """Of the cropped axes of each origin, in the given order."""
+    keys: tuple[Key, ...]
+    """The name of each axis of the crop, or its number, counted from the last one, which is -1."""
     rooms: dict[Origin, Room] = dataclasses.field(default_factory=dict)
     """Of origins whose arrays differ in size, scale or translation. In others crops lie and start anywhere."""
     misfit: dict[str, dict[Key, float]] = dataclasses.field(default_factory=dict)
@@ -71,6 +73,14 @@ class Cropped:
         """Where the crops of an origin may lie."""
         sizes = self.sizes[origin]
         return self.rooms.get(origin) or plain_room(sizes)
+
+    def axis(self, origin: Origin, k: int) -> Key:
+        """How errors call axis `k` of the crop: by its name, or its number in the (first) array of the origin."""
+        key = self.keys[k]
+        if isinstance(key, str) or isinstance(origin, str):
+            return key if isinstance(key, str) else k
+        _, _, axes = origin[0]
+        return len(axes) + key
 
 
 def plain_room(sizes: tuple[int, ...]) -> Room:
@@ -85,15 +95,23 @@ def cropped(arrays: Any, extents: Extents) -> Cropped:
     return found
 
 
-def check_sizes(found: Cropped, margins: tuple[int, ...]) -> None:
-    """`ValueError` if an array is too small for a crop, which may overhang it by the margins."""
+def check_sizes(found: Cropped, margins: tuple[int, ...], *, may_overhang: bool = False) -> None:
+    """`ValueError` if an array is too small for a crop, which may overhang it by the margins. `may_overhang`: whether the
+    caller could choose larger margins."""
     for origin in found.sizes:
         room = found.room(origin)
         for k, (extent, margin) in enumerate(zip(found.extents, margins)):
             size = room.high[k] - room.low[k]
             if extent > size + 2 * margin:
                 shared = "" if size == found.sizes[origin][k] else " in common with the other arrays"
-                raise ValueError(f"{first_uri(origin)}: axis {k} has {size} elements{shared}, a crop needs {extent}")
+                least = -(-(extent - size) // 2)
+                help = (
+                    f": margin={least} and ArraySpec(pad=...) let crops overhang" if may_overhang and not shared else ""
+                )
+                axis = found.axis(origin, k)
+                raise ValueError(
+                    f"{first_uri(origin)}: axis {axis} has {size} elements{shared}, a crop needs {extent}{help}"
+                )
 
 
 def cut_axes(arrays: Any, extents: Extents, name: str = "extents", *, first_only: bool = False) -> Cropped:
@@ -107,7 +125,9 @@ def cut_axes(arrays: Any, extents: Extents, name: str = "extents", *, first_only
         if _is_named(arrays):
             found = _by_number(arrays, numbers, first_only)
         else:
-            found = Cropped(numbers, tuple(range(len(numbers), 0, -1)), _sizes_by_uri(arrays, len(numbers)))
+            from_last = tuple(range(len(numbers), 0, -1))
+            keys = tuple(-place for place in from_last)
+            found = Cropped(numbers, from_last, _sizes_by_uri(arrays, len(numbers)), keys)
     if not found.sizes:
         raise ValueError("arrays must name at least one array")
     return found
@@ -198,7 +218,8 @@ def _sizes_by_uri(arrays: Any, axes: int) -> dict[Origin, tuple[int, ...]]:
         found = {uri: look.shape for uri, look in looked_at(map(uri_text, sources)).items()}
     for uri, shape in found.items():
         if len(shape) != axes:
-            raise ValueError(f"{uri}: the array has {len(shape)} axes, extents has {axes}")
+            more = ": crop by axis name, {'y': 96, 'x': 96}, to have other axes whole" if len(shape) > axes else ""
+            raise ValueError(f"{uri}: the array has {len(shape)} axes, extents has {axes}{more}")
     return found
 
 
@@ -359,7 +380,7 @@ def _cropped(
     by_name: dict[str, dict[Key, float]] = {}
     for misfit in misfits.values():
         by_name.setdefault(misfit.name, {})[misfit.key] = misfit.voxels
-    return Cropped(tuple(extents.values()), from_last, sizes, rooms, by_name)
+    return Cropped(tuple(extents.values()), from_last, sizes, tuple(extents), rooms, by_name)
 
 
 def _axes_of(member: Member, cut: Mapping[Key, int | Scaled | None]) -> Axes:

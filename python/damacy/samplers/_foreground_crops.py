@@ -18,7 +18,7 @@ from damacy.samplers._foreground_index import ForegroundIndex
 from damacy.samplers._foreground_places import Labels, Places, labels_of, places_of
 from damacy.samplers._label_levels import LabelLevel
 from damacy.samplers._random_crops import RandomCrops
-from damacy.samplers._sampler import BoxSampler
+from damacy.samplers._sampler import BoxSampler, PerAxis
 from damacy.samplers._within import Within
 
 _COIN, _CLASS, _BLOCK = 128, 129, 130  # purposes of the draws
@@ -59,8 +59,8 @@ class ForegroundCrops(BoxSampler):
         level: int | None = None,
         seed: int = 0,
         weights: Sequence[float] | None = None,
-        align: int | Sequence[int] = 1,
-        margin: int | Sequence[int] = 0,
+        align: PerAxis = 1,
+        margin: PerAxis = 0,
         augment: Augment | None = None,
         within: Within | None = None,
     ) -> None:
@@ -155,7 +155,13 @@ def _index(
     if isinstance(index, ForegroundIndex):
         return _of_level(index, level, "index")
     if index is not None and os.path.exists(index):
-        return _of_level(ForegroundIndex.load(index), level, os.fspath(index))
+        kept = ForegroundIndex.load(index)
+        if kept._looked_for is not None and (classes is None or not classes.keys() <= set(kept._looked_for)):
+            raise ValueError(
+                f"{os.fspath(index)} was built for classes {_shown(kept._looked_for)} only: say classes=, or delete it to "
+                "build it again"
+            )
+        return _of_level(kept, level, os.fspath(index))
 
     def block_of(uri: str, level: LabelLevel) -> tuple[int, ...]:
         """Blocks of 8 voxels, or less if a crop has less."""

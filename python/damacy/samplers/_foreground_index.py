@@ -34,10 +34,17 @@ class ForegroundIndex:
     `build` reads the labels; `save` and `load` keep the result in a file.
     """
 
-    def __init__(self, labels: dict[str, LabelBlocks], stamps: dict[str, Stamp], levels: dict[str, LabelLevel]) -> None:
+    def __init__(
+        self,
+        labels: dict[str, LabelBlocks],
+        stamps: dict[str, Stamp],
+        levels: dict[str, LabelLevel],
+        looked_for: tuple[int, ...] | None = None,
+    ) -> None:
         self._labels = labels  # in voxels of the level that was read
         self._stamps = stamps
         self._levels = levels
+        self._looked_for = looked_for  # classes; None: all except 0
 
     @classmethod
     def build(
@@ -93,7 +100,8 @@ class ForegroundIndex:
             rows += len(waiting[uri][-1][0])
             if rows > _MOST_AT_ONCE:
                 labels, rows = _added(labels, waiting, most), 0
-        return cls(_added(labels, waiting, most), stamps, {uri: each.level for uri, each in read.items()})
+        looked_for = None if wanted is None else tuple(sorted(wanted))
+        return cls(_added(labels, waiting, most), stamps, {uri: each.level for uri, each in read.items()}, looked_for)
 
     def __repr__(self) -> str:
         count = len(self._labels)
@@ -132,6 +140,8 @@ class ForegroundIndex:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index as one `.npz` file. It replaces a file of this name when it is complete."""
         arrays: dict[str, Any] = {"format": np.array(_FORMAT), "uris": np.array(list(self._labels))}
+        if self._looked_for is not None:
+            arrays["looked_for"] = np.array(self._looked_for, np.int64)
         for k, (uri, label) in enumerate(self._labels.items()):
             fields = {"shape": label.shape, "block": label.block, "stamp": self._stamps[uri]}
             rows = {"classes": label.classes, "blocks": label.blocks, "counts": label.counts}
@@ -171,6 +181,7 @@ class ForegroundIndex:
             }
             stamps = {uri: file[f"{k}.stamp"].tolist() for k, uri in enumerate(uris)}
             levels = {uri: _level_from(file, k, labels[uri].shape) for k, uri in enumerate(uris)}
+            looked_for = tuple(file["looked_for"].tolist()) if "looked_for" in file else None
         for uri, look in looked_at(uris).items():
             level_path = path_of(look, levels[uri].number)
             is_same = level_path is not None and look.shape == levels[uri].shape
@@ -180,7 +191,7 @@ class ForegroundIndex:
                     reason="changed",
                     uri=uri,
                 )
-        return cls(labels, {uri: (stamp[0], stamp[1], stamp[2]) for uri, stamp in stamps.items()}, levels)
+        return cls(labels, {uri: (stamp[0], stamp[1], stamp[2]) for uri, stamp in stamps.items()}, levels, looked_for)
 
     def _label(self, uri: str) -> LabelBlocks:
         if uri not in self._labels:

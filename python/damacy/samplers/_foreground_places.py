@@ -66,8 +66,12 @@ def labels_of(origins: tuple[Origin, ...], name: str) -> Labels:
     for origin in origins:
         members = {} if isinstance(origin, str) else {each: (uri, axes) for each, uri, axes in origin}
         if name not in members:
-            there = ", ".join(repr(each) for each in members if each) or "one without a name"
-            raise ValueError(f"label: no array {name!r}; there are {there}")
+            named = [each for each in members if each]
+            if not named:
+                raise ValueError(f"label: give arrays by name, {{'image': images, {name!r}: labels}}")
+            raise ValueError(
+                f"label: no array {name!r}; there are {', '.join(map(repr, named))}: say label={named[-1]!r}"
+            )
         uri, axes = members[name]
         scaled = (Scaled(axis, 1, 1, 0) if isinstance(axis, int) else axis for axis in axes)
         found.append(Label(uri, tuple(axis if isinstance(axis, Scaled) else None for axis in scaled)))

@@ -16,7 +16,7 @@ from damacy._pipeline.cropped_arrays import Arrays, Extents, check_sizes, counte
 from damacy._pipeline.sample import Sample
 from damacy.samplers._augment import Augment, check_augment
 from damacy.samplers._regions import Regions, regions_of
-from damacy.samplers._sampler import FEW, BoxSampler, check_index, check_range, per_axis
+from damacy.samplers._sampler import FEW, BoxSampler, PerAxis, check_index, check_range, per_axis
 from damacy.samplers._within import Within
 
 _MOST = 1 << 63  # bounds of numbers that NumPy draws
@@ -33,6 +33,8 @@ class RandomCrops(BoxSampler):
       not in it are whole, and an array may lack some of them, but not the first one.
     * `weights`: one number per array; by default every place of every array is equally likely.
     * `align`: crops start at multiples of these numbers, so that crops of the chunk shape touch only one chunk.
+      `align` and `margin` are one number, one for each axis of `extents`, or, where `extents` is a mapping, a mapping
+      from some of its axes.
     * `length`: the number of samples of an epoch.
     * `margin`: voxels, for each axis, by which a crop may overhang the array; its `ArraySpec` then needs a `pad`. Not
       together with `within`.
@@ -56,8 +58,8 @@ class RandomCrops(BoxSampler):
         length: int,
         seed: int = 0,
         weights: Sequence[float] | None = None,
-        align: int | Sequence[int] = 1,
-        margin: int | Sequence[int] = 0,
+        align: PerAxis = 1,
+        margin: PerAxis = 0,
         augment: Augment | None = None,
         within: Within | None = None,
         stream: int = 2,
@@ -70,13 +72,14 @@ class RandomCrops(BoxSampler):
         crops = cut_axes(arrays, extents)
         self._extents = crops.extents
         self._augment = check_augment(augment)
-        margins = per_axis(margin, self._extents, "margin", least=0)
+        axes = len(self._extents)
+        margins = per_axis(margin, crops, "margin", others=[0] * axes, least=0)
         if within is not None and any(margins):
             raise ValueError("margin and within exclude each other: crops of a side must not overhang its blocks")
-        check_sizes(crops, margins)
+        check_sizes(crops, margins, may_overhang=within is None)
         # Number of the draw for each axis; 0 draws the array.
         self._purposes = tuple(range(1, len(self._extents) + 1)) if self.stream == 1 else crops.from_last
-        regions = regions_of(crops, within, per_axis(align, self._extents, "align"), margins)
+        regions = regions_of(crops, within, per_axis(align, crops, "align", others=[1] * axes), margins)
         self._origins, self._which, self._misfit = regions.origins, regions.which, crops.misfit
         self._low, self._steps = regions.starts(), regions.steps
         self._places = (regions.last_starts(self._extents) - self._low) // self._steps + 1

@@ -57,7 +57,7 @@ def regions_of(
     origins = tuple(crops.sizes)
     rooms = [crops.room(origin) for origin in origins]
     axes = len(crops.extents)
-    common = [_common(room.starts, align or (1,) * axes, origin) for room, origin in zip(rooms, origins)]
+    common = [_common(room.starts, align or (1,) * axes, crops, origin) for room, origin in zip(rooms, origins)]
     steps = np.array([[each.step for each in starts] for starts in common], np.int64).reshape(-1, axes)
     firsts = np.array([[each.first for each in starts] for starts in common], np.int64).reshape(-1, axes)
     low = np.array([room.low for room in rooms], np.int64).reshape(-1, axes)
@@ -68,7 +68,7 @@ def regions_of(
         if missing.any():
             which, axis = np.argwhere(missing)[0].tolist()
             raise ValueError(
-                f"{first_uri(origins[which])}: axis {axis}: a crop of {crops.extents[axis]} voxels has no place "
+                f"{first_uri(origins[which])}: axis {crops.axis(origins[which], axis)}: a crop of {crops.extents[axis]} voxels has no place "
                 f"where it starts at a voxel edge of all arrays, every {steps[which, axis]} voxels"
             )
         return regions
@@ -96,14 +96,14 @@ def regions_of(
     return Regions(origins, *(getattr(regions, name)[fits] for name in ("which", "low", "high", "steps", "firsts")))
 
 
-def _common(starts: tuple[Steps, ...], align: tuple[int, ...], origin: Origin) -> list[Steps]:
+def _common(starts: tuple[Steps, ...], align: tuple[int, ...], crops: Cropped, origin: Origin) -> list[Steps]:
     """Where crops start that start at multiples of `align`."""
     found = []
     for k, (each, multiple) in enumerate(zip(starts, align)):
         both = Steps(multiple, 0).common(each)
         if both is None:
             raise ValueError(
-                f"align: axis {k} of {first_uri(origin)}: no multiple of {multiple} is a voxel edge of all arrays; "
+                f"align: axis {crops.axis(origin, k)} of {first_uri(origin)}: no multiple of {multiple} is a voxel edge of all arrays; "
                 f"these are {each.first}, {each.first + each.step}, ..."
             )
         found.append(both)

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from damacy._core.counter_rng_many import I64
-from damacy._pipeline.cropped_arrays import Origin, not_negative, positive, samples_of
+from damacy._pipeline.cropped_arrays import Cropped, Origin, not_negative, positive, samples_of
 from damacy._pipeline.sample import Sample
 from damacy.samplers._augment import Augment
 
@@ -103,14 +103,28 @@ class BoxSampler(PortionSampler):
         return self._draw(epoch, indices)[1]
 
 
+PerAxis = int | Sequence[int] | Mapping[str, int]
+"""One number for all cropped axes, one for each of them, or a mapping from the names of some of them."""
+
+
 def per_axis(
-    value: int | Sequence[int], extents: tuple[int, ...], name: str, *, least: Literal[0, 1] = 1
+    value: PerAxis, crops: Cropped, name: str, *, others: Sequence[int], least: Literal[0, 1] = 1
 ) -> tuple[int, ...]:
-    """One number an axis, of `least` or more; `ValueError` for others."""
-    values = tuple(value) if isinstance(value, Iterable) else (value,) * len(extents)
-    if len(values) != len(extents):
-        raise ValueError(f"{name} has {len(values)} axes, extents has {len(extents)}")
+    """One number for each cropped axis, of `least` or more; `ValueError` for others. `others`: the numbers of axes that
+    a mapping does not name."""
     check = positive if least else not_negative
+    if isinstance(value, Mapping):
+        for axis in value:
+            if not isinstance(axis, str) or axis not in crops.keys:
+                names = ", ".join(repr(key) for key in crops.keys if isinstance(key, str))
+                raise ValueError(f"{name}: no axis {axis!r}; extents has {names or 'no names of axes'}")
+        return tuple(
+            check(value[axis], f"{name}[{axis!r}]") if isinstance(axis, str) and axis in value else other
+            for axis, other in zip(crops.keys, others)
+        )
+    values = tuple(value) if isinstance(value, Iterable) else (value,) * len(crops.extents)
+    if len(values) != len(crops.extents):
+        raise ValueError(f"{name} has {len(values)} axes, extents has {len(crops.extents)}")
     return tuple(check(number, f"{name}[{k}]") for k, number in enumerate(values))
 
 

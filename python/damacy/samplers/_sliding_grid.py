@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
-from damacy._pipeline.cropped_arrays import Arrays, Axes, Extents, counted, cropped
+from damacy._pipeline.cropped_arrays import Arrays, Axes, Cropped, Extents, counted, cropped
 from damacy.samplers._regions import regions_of
-from damacy.samplers._sampler import FEW, BoxSampler, per_axis
+from damacy.samplers._sampler import FEW, BoxSampler, PerAxis, per_axis
 from damacy.samplers._within import Within
 
 
@@ -19,7 +17,8 @@ class SlidingGrid(BoxSampler):
     """All crops of `extents` on a grid over all arrays: for evaluation, and for epochs that cover everything.
 
     `arrays` and `extents` are given as to `RandomCrops`. `stride` is the step of the grid, by default `extents`.
-    Instead, `overlap` can be given: the voxels that neighbours have in common, `extents - stride`. A last crop that
+    Instead, `overlap` can be given: the voxels that neighbours have in common, `extents - stride`. Both are one number,
+    one for each axis of `extents`, or, where `extents` is a mapping, a mapping from some of its axes. A last crop that
     would extend beyond the array is moved inside, so every voxel is covered if stride <= extents. With a `seed`, each
     epoch has another random order. `within`: a side of a `split`; each of its blocks has a grid of its own, and blocks
     without room for a crop have none.
@@ -34,8 +33,8 @@ class SlidingGrid(BoxSampler):
         arrays: Arrays,
         extents: Extents,
         *,
-        stride: int | Sequence[int] | None = None,
-        overlap: int | Sequence[int] | None = None,
+        stride: PerAxis | None = None,
+        overlap: PerAxis | None = None,
         seed: int | None = None,
         within: Within | None = None,
     ) -> None:
@@ -43,7 +42,7 @@ class SlidingGrid(BoxSampler):
         self._shuffle = seed is not None
         crops = cropped(arrays, extents)
         self._extents = crops.extents
-        self._stride = _stride(self._extents, stride, overlap)
+        self._stride = _stride(crops, stride, overlap)
         regions = regions_of(crops, within)
         self._origins, self._which, self._misfit = regions.origins, regions.which, crops.misfit
         self._sizes = tuple(crops.sizes.values())
@@ -106,14 +105,13 @@ class SlidingGrid(BoxSampler):
         return np.array([counter_rng.shuffled(k, len(self), self.seed, epoch) for k in indices.tolist()], np.int64)
 
 
-def _stride(
-    extents: tuple[int, ...], stride: int | Sequence[int] | None, overlap: int | Sequence[int] | None
-) -> tuple[int, ...]:
+def _stride(crops: Cropped, stride: PerAxis | None, overlap: PerAxis | None) -> tuple[int, ...]:
+    extents = crops.extents
     if overlap is None:
-        return extents if stride is None else per_axis(stride, extents, "stride")
+        return extents if stride is None else per_axis(stride, crops, "stride", others=extents)
     if stride is not None:
         raise ValueError("give stride or overlap, not both: stride is extents - overlap")
-    common = per_axis(overlap, extents, "overlap", least=0)
+    common = per_axis(overlap, crops, "overlap", others=[0] * len(extents), least=0)
     for k, (extent, voxels) in enumerate(zip(extents, common)):
         if voxels >= extent:
             raise ValueError(f"overlap[{k}] must be below the extent {extent} (got {voxels})")

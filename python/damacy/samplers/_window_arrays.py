@@ -119,6 +119,10 @@ def window_arrays(arrays: Any, dim: str | int, extents: Extents | None, step: in
     )
 
 
+def _is_group(value: Any) -> bool:
+    return group_uri(value) is not value
+
+
 def _given(name: Any, value: Any) -> tuple[list[str], bool, int, int]:
     """The uris of a name, whether they are stacked, and the offsets."""
     check_name(name)
@@ -131,6 +135,9 @@ def _given(name: Any, value: Any) -> tuple[list[str], bool, int, int]:
     if isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], (list, tuple)):
         group, variables = uri_text(group_uri(source[0])).rstrip("/"), source[1]
         uris, is_stack = [f"{group}/{variable}" for variable in variables], True
+    elif isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], str) and _is_group(source[0]):
+        variable = source[1]
+        raise TypeError(f"arrays[{name!r}]: expected (group, [{variable!r}]), which stacks, or group[{variable!r}]")
     elif isinstance(source, (list, tuple)):
         uris, is_stack = [uri_text(each) for each in source], True
     else:

@@ -151,6 +151,8 @@ def _bounds(arrays: WindowArrays, within: tuple[int, int] | Within | None) -> I6
         if not isinstance(within, (tuple, list)) or len(within) != 2:
             raise TypeError(f"within must be (start, stop), or a side of a split (got {type(within).__name__})")
         start, stop = as_int(within[0], "within: start"), as_int(within[1], "within: stop")
+        if start == stop:
+            raise ValueError(f"within: [{start}, {stop}) is empty; the axis has {arrays.sizes[0]} elements")
         if not 0 <= start < stop <= arrays.sizes[0]:
             raise ValueError(f"within: [{start}, {stop}) is not in the {arrays.sizes[0]} elements of the axis")
         bounds[0, 0] = start, stop
