@@ -194,6 +194,7 @@ class ArrayAdmission {
   }
 
   const std::string& name() const noexcept { return parts_.name; }
+  const std::string& uri() const noexcept { return parts_.parts.front().uri; }  // of its first part
   // Of its first part.
   const RowAxes& row_axes() {
     if (!row_axes_) row_axes_.emplace(axes_of(0));
@@ -304,13 +305,15 @@ class ArrayAdmission {
 
 using Arrays = std::vector<std::unique_ptr<ArrayAdmission>>;
 
-// Errors of one array of several are named after it.
+// Errors have the name of the array if it has one, and a uri: that of its first part where no other is known.
 template <class Act>
 void at_array(const ArrayAdmission& array, Act act) {
   try {
     act();
   } catch (const Error& error) {
-    throw array.name().empty() ? error : Error(error).at_array(array.name());
+    Error named = error;
+    if (!array.name().empty()) named.at_array(array.name());
+    throw named.at_uri(array.uri());
   }
 }
 
