@@ -15,21 +15,13 @@
 #include "damacy/halo/cubed_sphere.h"
 #include "damacy/halo/wire.h"
 #include "damacy/halo/work_order.h"
+#include "halo_values.h"
 
 namespace damacy::python {
 namespace {
 
 using Bases = std::vector<std::uint64_t>;
 using Handles = std::vector<std::uint64_t>;
-
-Dims dims_of(nb::handle sequence) {
-  Dims dims;
-  for (const nb::handle item : sequence) {
-    if (dims.size() == kMaxRank) throw Error(Status::rank, formatted("an array of more than {} axes", kMaxRank));
-    dims.push_back(nb::cast<std::int64_t>(item));
-  }
-  return dims;
-}
 
 // (dtype, shape, strides, i_axis, j_axis), and the strides that order the axes of a native wire if they are others.
 halo::Field field_of(nb::handle tuple) {
@@ -169,11 +161,6 @@ using Place = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // tile, ro
 using Neighbour = std::tuple<std::int64_t, int, int>;                // peer, rotation, the peer's side
 using SphereLink = std::tuple<std::int64_t, int, int, int>;          // peer, side, the peer's side, rotation
 
-halo::Side side_of(int side) {
-  if (side < 0 || side >= halo::kSides) throw Error(Status::inval, formatted("side {}: expected one of 0 to 7", side));
-  return static_cast<halo::Side>(side);
-}
-
 Place place_on_sphere(std::int64_t layout, std::int64_t rank) {
   const auto place = halo::CubedSphere(layout).place(rank);
   return {place.tile, place.row, place.col};
@@ -194,13 +181,13 @@ std::vector<SphereLink> links_on_sphere(std::int64_t layout, std::int64_t rank) 
 
 using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-nb::tuple tuple_of(const halo::Integers& integers, std::int64_t factor = 1) {
+nb::tuple multiplied(const halo::Integers& integers, std::int64_t factor) {
   nb::list out;
   for (const auto n : integers) out.append(factor * n);
   return nb::tuple(out);
 }
 
-nb::object box_tuple(const std::optional<halo::CellBox>& box) {
+nb::object cells_tuple(const std::optional<halo::CellBox>& box) {
   if (!box) return nb::none();
   nb::list out;
   for (const auto& cells : *box) out.append(nb::make_tuple(cells.start, cells.stop));
@@ -217,8 +204,8 @@ nb::list links_on_grid(std::vector<halo::Integers> sizes, std::vector<bool> peri
   for (const auto& [before, after] : widths) halves.push_back({before, after});
   nb::list out;
   for (const auto& link : halo::Cartesian({std::move(sizes), std::move(periodic), kind}).links(rank, halves))
-    out.append(nb::make_tuple(link.peer, tuple_of(link.side), tuple_of(link.side, -1), box_tuple(link.send),
-                              box_tuple(link.receive), link.phase));
+    out.append(nb::make_tuple(link.peer, tuple_of(link.side), multiplied(link.side, -1), cells_tuple(link.send),
+                              cells_tuple(link.receive), link.phase));
   return out;
 }
 

@@ -197,11 +197,14 @@ CLASS_BY_STATUS: dict[int, type[DamacyError]] = {
     Status.SHUTDOWN: ShutdownError,
 }
 CLASS_BY_KIND: dict[str, type[DamacyError]] = {"unsupported_format": UnsupportedFormat, "pop_timeout": PopTimeout}
+# Classes of other modules, which add them: the reason code of a native error selects the class.
+CLASS_BY_REASON: dict[str, type[DamacyError]] = {}
 
 
 def make_error(status: int, kind: str, message: str, attributes: Mapping[str, Any]) -> DamacyError:
     """Creates the exception for a native error. The native module calls this and raises the result."""
-    cls = CLASS_BY_KIND.get(kind) or CLASS_BY_STATUS.get(status, DamacyError)
+    by_reason = CLASS_BY_REASON.get(attributes.get("reason", ""))
+    cls = by_reason or CLASS_BY_KIND.get(kind) or CLASS_BY_STATUS.get(status, DamacyError)
     # Only some classes have an errno attribute; for the others the message already says it.
     kept = (*ATTRIBUTES, *cls._more_attributes, "_key_is_shard")
     known = {k: v for k, v in attributes.items() if k in kept}

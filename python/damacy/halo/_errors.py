@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from damacy._core.errors import DamacyError, DtypeMismatch, InvalidArgument
+from damacy._core.errors import CLASS_BY_REASON, DamacyError, DtypeMismatch, InvalidArgument
 
 
 class HaloError(DamacyError):
@@ -18,6 +18,12 @@ class Unsupported(DamacyError, NotImplementedError):
 
 class OutsideAllocation(DamacyError, IndexError):
     """A box that extends beyond its allocation."""
+
+
+# By the reason codes of src/damacy/halo/spec.h.
+CLASS_BY_REASON["outside-allocation"] = OutsideAllocation
+CLASS_BY_REASON["halo-misuse"] = HaloError
+CLASS_BY_REASON["halo-unsupported"] = Unsupported
 
 
 def number_from_environment(name: str, default: int, least: int) -> int:

@@ -14,34 +14,16 @@ import abc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from damacy import _native
 from damacy.halo import _modules
 from damacy.halo._crossing import STREAM_POOL, Crossing
-from damacy.halo._dtypes import UNSIGNED
-from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument, Unsupported
+from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
 from damacy.halo._gather import Arrays, gather
 from damacy.halo._many import pack_many, unpack_many
 from damacy.halo._plans import INDICES_CACHE, halo_plan
-from damacy.halo._specs import HaloExchangeSpec, check, dims_kind, native_box, native_field
+from damacy.halo._specs import HaloExchangeSpec, check
 from damacy.halo._threads import num_threads, set_num_threads
 from damacy.halo.buffer import Buffer
-
-
-def _check_pairs(x: Sequence[HaloExchangeSpec], y: Sequence[HaloExchangeSpec] | None) -> None:
-    if len(x) == 0:
-        raise HaloError("Attempting to init an empty halo exchange")
-    for spec in (*x, *(y or ())):
-        check(spec)
-        if spec._code != x[0]._code:
-            raise Unsupported("Halo exchange process mixed precision")
-    if y is None:
-        return
-    same = len(x) == len(y) and all(
-        a._turns == b._turns and dims_kind(a._dims) == dims_kind(b._dims) for a, b in zip(x, y)
-    )
-    if not same:
-        raise HaloError("Vector halo exchange must have same exchange data for X and Y")
-    if x[0]._code in UNSIGNED and any(spec._turns for spec in x):
-        raise DtypeMismatch(f"cannot negate {x[0].specification.dtype!r}, which rotating a vector needs")
 
 
 class HaloDataTransformer(abc.ABC):
@@ -67,11 +49,16 @@ class HaloDataTransformer(abc.ABC):
         self._prepare()
         self._x = list(exchange_descriptors_x)
         self._y = None if exchange_descriptors_y is None else list(exchange_descriptors_y)
-        _check_pairs(self._x, self._y)
+        if not self._x:
+            raise HaloError("Attempting to init an empty halo exchange")
+        self._specs = self._x + (self._y or [])
+        for spec in self._specs:
+            check(spec)
+        natives = [[spec._native for spec in specs] for specs in (self._x, self._y or [])]
+        self._native = _native.TransformerSpecs(natives[0], None if self._y is None else natives[1])
         if wire not in ("ndsl", "native"):
             raise InvalidArgument(f"wire {wire!r}: expected 'ndsl' or 'native'")
         self._native_wire = wire == "native"
-        self._specs = self._x + (self._y or [])
         self._own_strides = tuple(spec._strides for spec in self._specs)
         self._plans = {False: self._plan(False, self._own_strides), True: self._plan(True, self._own_strides)}
         self._checked: list[Any] = []  # (plan, addresses) that were checked for overlap
@@ -104,15 +91,10 @@ class HaloDataTransformer(abc.ABC):
 
     def _message(self, unpack: bool, first: int = 0) -> tuple[Any, ...]:
         """`first`: the number of the first quantity's array."""
-        count = len(self._x)
-        entries = []
-        for i, x in enumerate(self._x):
-            y = None if self._y is None else native_box(self._y[i], first + count + i, unpack)
-            entries.append((native_box(x, first + i, unpack), y, 0 if unpack else x._turns))
-        return tuple(entries), self._native_wire
+        return self._native.message(unpack, self._native_wire, first)
 
     def _fields(self, strides: tuple[tuple[int, ...], ...]) -> tuple[Any, ...]:
-        return tuple(native_field(spec, s) for spec, s in zip(self._specs, strides))
+        return self._native.fields(strides)
 
     def _plan(self, unpack: bool, strides: tuple[tuple[int, ...], ...]) -> Any:
         return halo_plan(self._fields(strides), (self._message(unpack),), unpack=unpack)

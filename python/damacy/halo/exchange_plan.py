@@ -18,7 +18,6 @@ from damacy.halo import topology as topologies
 from damacy.halo._arrays import layout_of, library_of, whole
 from damacy.halo._dtypes import NAMES, UNSIGNED
 from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
-from damacy.halo._specs import dims_kind
 from damacy.halo.constants import INTERFACE_DIMS
 from damacy.halo.rotate import horizontal_axes
 from damacy.halo.topology import Link, boundary_slice, check_inside
@@ -90,6 +89,11 @@ class Field:
             starts.append(first + start)
             stops.append(first + stop)
         return tuple(starts), tuple(stops)
+
+
+def dims_kind(dims: Sequence[str]) -> tuple[str, ...]:
+    """Dimension names with `_interface` removed."""
+    return tuple(name.removesuffix("_interface") for name in dims)
 
 
 def _end(side: Any, axis: int, kind: str) -> int:

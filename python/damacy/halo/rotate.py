@@ -6,20 +6,14 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from damacy import _native
 from damacy.halo._dtypes import UNSIGNED_NAMES
 from damacy.halo._errors import DtypeMismatch, InvalidArgument
-from damacy.halo.constants import I_DIMS, J_DIMS
 
 
 def horizontal_axes(dims: Sequence[str]) -> tuple[int, int]:
     """The indices of the I and the J dimension; -1 for a dimension that is missing."""
-    i_axis = j_axis = -1
-    for axis, name in enumerate(dims):
-        if name in I_DIMS:
-            i_axis = axis
-        elif name in J_DIMS:
-            j_axis = axis
-    return i_axis, j_axis
+    return _native.halo_axes(dims)
 
 
 def _flipped(data: Any, axes: Sequence[int]) -> Any:
@@ -44,10 +38,11 @@ def rotate_scalar_data(data: Any, dims: Sequence[str], numpy: Any, n_clockwise_r
     if len(dims) != len(data.shape):
         raise InvalidArgument(f"data of shape {tuple(data.shape)} with dims {tuple(dims)}")
     i_axis, j_axis = horizontal_axes(dims)
-    flips = [axis for axis, unless in ((i_axis, 3), (j_axis, 1)) if axis >= 0 and n not in (0, unless)]
+    flips_i, flips_j, swaps = _native.halo_turn(i_axis, j_axis, n)
+    flips = [axis for axis, is_flipped in ((i_axis, flips_i), (j_axis, flips_j)) if is_flipped]
     if flips:
         data = _flipped(data, flips)
-    if n % 2 == 1 and i_axis >= 0 and j_axis >= 0:
+    if swaps:
         data = data.swapaxes(i_axis, j_axis)
     return data
 
@@ -66,4 +61,8 @@ def rotate_vector_data(
     for data in (x_data, y_data) if n else ():
         if str(getattr(data, "dtype", "")).removeprefix("torch.") in UNSIGNED_NAMES:
             raise DtypeMismatch(f"cannot negate {data.dtype}, which rotating a vector needs")
-    return [x, y] if n == 0 else [y, -x] if n == 1 else [-x, -y] if n == 2 else [-y, x]
+    slots = []
+    for from_y, is_negated in _native.halo_components(n):
+        component = y if from_y else x
+        slots.append(-component if is_negated else component)
+    return slots

@@ -18,9 +18,6 @@ from damacy.halo.constants import (
     CORNERS,
     EAST,
     EDGES,
-    I_DIMS,
-    INTERFACE_DIMS,
-    J_DIMS,
     NORTH,
     NORTHEAST,
     NORTHWEST,
@@ -62,25 +59,8 @@ def boundary_slice(
     """
     if side not in BOUNDARIES:
         raise InvalidArgument(f"side {side!r}: expected one of 0 to 7")
-    if n_halo < 0:
-        raise InvalidArgument(f"n_halo: expected a positive number of cells (got {n_halo})")
-    if not len(dims) == len(origin) == len(extent) == len(shape):
-        raise InvalidArgument(f"dimensions {tuple(dims)} with origin {origin}, extent {extent}, shape {shape}")
-    i_end, j_end = SIDE_ENDS[side]
-    out = []
-    for dim, first, count, length in zip(dims, origin, extent, shape):
-        overlap = 1 if dim in INTERFACE_DIMS else 0
-        end = i_end if dim in I_DIMS else j_end if dim in J_DIMS else 0
-        start, stop = first, first + count
-        if end and interior:
-            start, stop = (
-                (first + overlap, first + overlap + n_halo) if end < 0 else (stop - overlap - n_halo, stop - overlap)
-            )
-        elif end:
-            start, stop = (first - n_halo, first) if end < 0 else (stop, stop + n_halo)
-        check_inside(dim, start, stop, length)
-        out.append(slice(start, stop))
-    return tuple(out)
+    starts, stops = _native.halo_boundary_slice(dims, origin, extent, shape, side, n_halo, interior)
+    return tuple(map(slice, starts, stops))
 
 
 def check_inside(dim: str, start: int, stop: int, length: int) -> None:

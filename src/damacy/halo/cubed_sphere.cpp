@@ -12,31 +12,17 @@ namespace {
 constexpr std::int64_t kTiles = 6;
 constexpr std::int64_t kMostLayout = std::int64_t{1} << 29;  // the number of ranks then fits in 64 bits
 
-// The ends of the I and the J dimension that a side touches: -1 start, 1 end, 0 neither.
-struct Ends {
-  int i;
-  int j;
-
-  bool operator==(const Ends&) const = default;
-};
-
-constexpr std::array<Ends, kSides> kEnds{{{-1, 0}, {1, 0}, {0, 1}, {0, -1}, {-1, 1}, {1, 1}, {-1, -1}, {1, -1}}};
-
-Ends ends_of(Side side) {
-  return kEnds.at(static_cast<std::size_t>(side));
-}
-
-Side side_of(Ends ends) {
-  for (std::size_t side = 0; side < kEnds.size(); ++side)
-    if (kEnds[side] == ends) return static_cast<Side>(side);
-  throw Error(Status::inval, formatted("no side of a rank is at ends {}, {}", ends.i, ends.j));
+Side known_side(Ends ends) {
+  const auto side = side_of(ends);
+  if (!side) throw Error(Status::inval, formatted("no side of a rank is at ends {}, {}", ends.i, ends.j));
+  return *side;
 }
 
 // After `quarters` turns counter-clockwise.
 Side turned(Side side, int quarters) {
   Ends ends = ends_of(side);
   for (int i = 0; i < quarters; ++i) ends = {-ends.j, ends.i};
-  return side_of(ends);
+  return known_side(ends);
 }
 
 Side opposite(Side side) {
@@ -100,7 +86,7 @@ std::optional<SphereLink> CubedSphere::neighbour(std::int64_t rank, Side side) c
     const Crossing over = cross(rank, side);
     return SphereLink{over.peer, side, turned(opposite(side), over.rotation), over.rotation};
   }
-  const Side x = side_of({ends.i, 0}), y = side_of({0, ends.j});
+  const Side x = known_side({ends.i, 0}), y = known_side({0, ends.j});
   if (at_cube_corner(rank, x, y)) return std::nullopt;
   // Crossing the edge of the tile first or last gives the same rank.
   const Crossing first = cross(rank, x);

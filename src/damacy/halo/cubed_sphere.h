@@ -6,12 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "damacy/halo/side.h"
+
 namespace damacy::halo {
-
-// The first four are edges, the others corners. The order is that of the segments of a message.
-enum class Side : std::uint8_t { west, east, north, south, northwest, northeast, southwest, southeast };
-
-constexpr int kSides = 8;
 
 // What two ranks share, seen from one of them.
 struct SphereLink {

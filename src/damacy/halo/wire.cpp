@@ -8,6 +8,7 @@
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
+#include "damacy/halo/rotate.h"
 
 namespace damacy::halo {
 namespace {
@@ -34,36 +35,6 @@ View view_of(const Field& field, const Box& box) {
     view.offset = *offset;
   }
   return view;
-}
-
-void flip(View& view, int axis) {
-  const auto i = static_cast<std::size_t>(axis);
-  if (view.extents[i] > 0) view.offset += (view.extents[i] - 1) * view.strides[i];
-  view.strides[i] = -view.strides[i];
-}
-
-// The component that a slot reads, x or y, and whether its sign changes.
-struct Component {
-  bool from_y;
-  bool negate;
-};
-
-// The components for the x and the y slot of a vector that is rotated by `quarters`.
-std::pair<Component, Component> mixed(int quarters) {
-  switch (quarters) {
-    case 1:
-      return {{true, false}, {false, true}};
-    case 2:
-      return {{false, true}, {true, true}};
-    case 3:
-      return {{true, true}, {false, false}};
-    default:
-      return {{false, false}, {true, false}};
-  }
-}
-
-int modulo_4(int quarters) {
-  return ((quarters % 4) + 4) % 4;
 }
 
 class Compiler {
@@ -107,7 +78,7 @@ class Compiler {
   Block block(const Entry& entry, bool y_slot, Component component, int quarters) const {
     const FieldBox& read = component.from_y ? *entry.y : entry.x;
     const Field& from = field(read.field);
-    return {read.field, turned(view_of(from, read.box), from.i_axis, from.j_axis, quarters), component.negate,
+    return {read.field, turned(view_of(from, read.box), {from.i_axis, from.j_axis}, quarters), component.negate,
             y_slot ? entry.y->field : entry.x.field};
   }
 
@@ -116,7 +87,7 @@ class Compiler {
   void for_each_block(const Entry& entry, Body body) const {
     const int quarters = turns_ ? modulo_4(-modulo_4(entry.rotation)) : 0;
     if (!entry.y) return body(block(entry, false, {false, entry.negate}, quarters), false);
-    const auto [x, y] = mixed(quarters);
+    const auto [x, y] = rotated_components(quarters);
     body(block(entry, false, x, quarters), false);
     body(block(entry, true, y, quarters), true);
   }
@@ -213,25 +184,6 @@ class Compiler {
 };
 
 }  // namespace
-
-View turned(View view, int i_axis, int j_axis, int quarters) {
-  quarters = modulo_4(quarters);
-  if (quarters == 0) return view;
-  if (i_axis < 0 || j_axis < 0) {
-    if (i_axis >= 0 && quarters != 3) flip(view, i_axis);
-    if (j_axis >= 0 && quarters != 1) flip(view, j_axis);
-    return view;
-  }
-  const auto i = static_cast<std::size_t>(i_axis), j = static_cast<std::size_t>(j_axis);
-  // Rotations by 1 and 2 flip the I axis, rotations by 2 and 3 the J axis; odd ones then exchange the axes.
-  if (quarters != 3) flip(view, i_axis);
-  if (quarters != 1) flip(view, j_axis);
-  if (quarters % 2 == 1) {
-    std::swap(view.extents[i], view.extents[j]);
-    std::swap(view.strides[i], view.strides[j]);
-  }
-  return view;
-}
 
 Compiled compile(std::span<const Field> fields, std::span<const Message> messages, std::span<const Direct> directs,
                  Direction direction, bool adjoint) {

@@ -12,12 +12,9 @@
 #include "damacy/copy/copy_plan.h"
 #include "damacy/core/dims.h"
 #include "damacy/core/dtype.h"
+#include "damacy/halo/spec.h"
 
 namespace damacy::halo {
-
-// ndsl: each block in C order of its dims, blocks end to end. native: each block begins at a multiple of 16 bytes and
-// is written by decreasing stride of the field whose place it takes.
-enum class Wire : std::uint8_t { ndsl, native };
 
 enum class Direction : std::uint8_t { pack, unpack };
 
@@ -69,15 +66,5 @@ struct Compiled {
 // Throws as copy::compile; Error(dtype) "cannot negate …" for a turned vector of unsigned numbers.
 Compiled compile(std::span<const Field> fields, std::span<const Message> messages, std::span<const Direct> directs,
                  Direction direction, bool adjoint = false);
-
-// A box as an offset with extents and strides, one an axis.
-struct View {
-  std::int64_t offset = 0;
-  Dims extents;
-  Dims strides;
-};
-
-// By `quarters` clockwise, any integer. With one horizontal axis only: flipped or not; with none: as it is.
-View turned(View view, int i_axis, int j_axis, int quarters);
 
 }  // namespace damacy::halo
