@@ -70,3 +70,44 @@ def test_scale_and_translation_are_those_of_ome_zarr(tmp_path, version):
         of_type = {each["type"]: each[each["type"]] for each in read}
         assert list(level.scale) == of_type["scale"] and list(level.translation) == of_type["translation"]
         assert level.shape == data.shape
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_labels_and_fields_of_plates_are_where_ome_zarr_reads_them(tmp_path, version):
+    pytest.importorskip("ome_zarr")
+    from ome_zarr import io, reader, writer
+    from ome_zarr.format import FormatV04, FormatV05
+
+    form = FormatV04() if version == "0.4" else FormatV05()
+    group = zarr.open_group(tmp_path / "plate.zarr", mode="w", zarr_format=2 if version == "0.4" else 3)
+    wells = {"A/1": ("0", "1"), "B/3": ("0",)}
+    writer.write_plate_metadata(group, ["A", "B"], ["1", "2", "3"], list(wells), fmt=form)
+    axes = [{"name": name, "type": "space", "unit": "micrometer"} for name in "yx"]
+    random, written = np.random.default_rng(0), {}
+    for k, (well, fields) in enumerate(wells.items()):
+        writer.write_well_metadata(group.require_group(well), list(fields), fmt=form)
+        for field in fields:
+            of_field = group.require_group(f"{well}/{field}")
+            voxels = random.integers(0, 4096, (20 + k, 33), dtype="u2")
+            place = [[{"type": "scale", "scale": [0.5 + k, 0.25]}, {"type": "translation", "translation": [3.0, -k]}]]
+            writer.write_multiscale([voxels], of_field, fmt=form, axes=axes, coordinate_transformations=place)
+            label = (voxels[::2, ::3] > 2000).astype("u1")
+            coarse = [
+                [{"type": "scale", "scale": [2 * (0.5 + k), 0.75]}, {"type": "translation", "translation": [3, -k]}]
+            ]
+            writer.write_multiscale_labels(
+                [label], of_field, "nuclei", fmt=form, axes=axes, coordinate_transformations=coarse
+            )
+            written[f"{well}/{field}"] = voxels, label
+
+    images = damacy.open(tmp_path / "plate.zarr").images()
+    assert list(images) == list(written)
+    for path, (voxels, label) in written.items():
+        image = images[path]
+        np.testing.assert_array_equal(image.read(), voxels)
+        np.testing.assert_array_equal(image.labels["nuclei"].read(), label)
+        nodes = reader.Reader(io.parse_url(str(tmp_path / "plate.zarr" / path)))()  # the image, then its labels
+        found = [node.metadata["coordinateTransformations"] for node in nodes if node.data]
+        for opened, (of_level,) in zip((image, image.labels["nuclei"]), found, strict=True):
+            of_type = {each["type"]: each[each["type"]] for each in of_level}
+            assert (list(opened.scale), list(opened.translation)) == (of_type["scale"], of_type["translation"])

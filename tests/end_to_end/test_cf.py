@@ -1,5 +1,6 @@
 """Packed arrays, as xarray writes them, unpacked and masked as xarray decodes them; and what is refused."""
 
+import base64
 import logging
 
 import numpy as np
@@ -64,6 +65,29 @@ def test_unpacked_elements_are_those_of_xarray(seed, zarr_format, tmp_path):
         np.testing.assert_array_equal(got, decoded)
     np.testing.assert_allclose(got, decoded, rtol=1e-6)
     np.testing.assert_array_equal(unpacked(uri, raw.shape, "f4"), wanted.astype("f4"))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("stored", ["i2", "u1", "f4"])
+@pytest.mark.filterwarnings("ignore:.*multiple fill values:xarray.SerializationWarning")
+def test_elements_equal_to_either_fill_attribute_are_missing_as_for_xarray(stored, zarr_format, tmp_path):
+    raw = np.array([[1, 7, 9, 100], [7, 2, 9, 3]], stored)
+    dataset = xarray.Dataset({"t": (("y", "x"), raw, {"scale_factor": 0.5})})
+    dataset.to_zarr(
+        tmp_path / "a.zarr", encoding={"t": {"chunks": (1, 3)}}, zarr_format=zarr_format, consolidated=False
+    )
+    # xarray does not write both; other programs do.
+    attributes = zarr.open_array(tmp_path / "a.zarr" / "t").attrs
+    float_in_v3 = stored == "f4" and zarr_format == 3
+    fill = base64.b64encode(np.array(7, "<f8").tobytes()).decode() if float_in_v3 else 7
+    attributes.update(
+        {"_FillValue": fill, "missing_value": [9, 100]} if zarr_format == 3 else {"missing_value": [9, 7]}
+    )
+    decoded = xarray.open_zarr(tmp_path / "a.zarr", consolidated=False, decode_times=False)["t"].values
+    got = unpacked(tmp_path / "a.zarr" / "t", raw.shape, "f8")
+    gone = [7, 9, 100] if zarr_format == 3 else [7, 9]
+    np.testing.assert_array_equal(got, np.where(np.isin(raw, gone), np.nan, raw * 0.5))
+    np.testing.assert_array_equal(got, decoded)
 
 
 @pytest.mark.parametrize(("stored", "sign"), [("i2", "true"), ("u2", "false")])

@@ -187,6 +187,28 @@ def test_a_chunk_of_several_arrays_is_decoded_once(pair):
         assert (stats.chunks_decoded, stats.chunks_deduplicated, stats.reads_issued) == (2, 1, 2)
 
 
+def test_chunks_of_levels_and_of_a_label_are_decoded_once_a_batch(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    random = np.random.default_rng(3)
+    chunks = {"fine": 16, "coarse": 16, "label": 24}
+    for name, chunk in chunks.items():
+        size = 32 if name == "coarse" else 64
+        data = random.integers(0, 9, (size, size), dtype="u1")
+        zarr.create_array(tmp_path / name, data=data, chunks=(chunk, chunk))
+    samples, distinct = [], set()
+    for y, x in random.integers(0, 20, (6, 2)).tolist():
+        boxes = {"fine": [(2 * y, 2 * y + 20), (2 * x, 2 * x + 20)], "coarse": [(y, y + 10), (x, x + 10)]}
+        boxes["label"] = boxes["fine"]
+        samples.append(Sample({name: (tmp_path / name, box) for name, box in boxes.items()}))
+        for name, box in boxes.items():
+            rows, columns = ({index // chunks[name] for index in range(*axis)} for axis in box)
+            distinct |= {(name, row, column) for row in rows for column in columns}
+    with pipeline(batch_size=len(samples)) as p:
+        p.push(samples)
+        p.pop().release()
+        assert p.stats().chunks_decoded == len(distinct)
+
+
 def test_a_loader_gives_named_batches_and_resumes(pair):
     crops = damacy.samplers.RandomCrops({"image": pair[0].path, "label": pair[1].path}, (8, 16), length=20, seed=5)
     config = damacy.Config(batch_size=4, device="cpu", arrays=SPECS)
