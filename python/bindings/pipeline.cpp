@@ -1,6 +1,7 @@
 // Pipeline and Batch for damacy._pipeline.pipeline. Waits and native work release the GIL.
 #include "damacy/pipeline/pipeline.h"
 
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -118,6 +119,9 @@ nb::dict explanation_dict(const Explanation& explanation) {
   out["bytes_per_s"] = explanation.bytes_per_s;
   out["consumer_waited"] = explanation.consumer_waited;
   out["stages"] = stages;
+  out["wanted_again"] = explanation.wanted_again;
+  out["encoded_bytes"] = std::llround(explanation.encoded_bytes);
+  out["decoded_bytes"] = std::llround(explanation.decoded_bytes);
   out["advice"] = explanation.advice.c_str();
   out["text"] = explanation.text.c_str();
   return out;

@@ -29,6 +29,9 @@ class Explanation:
     * `share`: the reached fraction of that stage's measured ceiling, 0 to 1.
     * `bytes_per_s`: the rate of finished batches.
     * `consumer_waited`: the fraction of time that `pop` waited.
+    * `wanted_again`: of the encoded bytes that batches wanted, the fraction that earlier batches had wanted too.
+    * `encoded_bytes`, `decoded_bytes`: the chunks that were wanted so far, each once: what a cache would hold. An
+      estimate from 1,000 to 2,000 chunks, if there are more.
     * `advice`: the setting that would help.
     """
 
@@ -39,6 +42,9 @@ class Explanation:
     stages: tuple[StageLoad, ...]
     advice: str
     text: str
+    wanted_again: float = 0
+    encoded_bytes: int = 0
+    decoded_bytes: int = 0
 
     def __str__(self) -> str:
         return self.text

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "damacy/batch/chunk_reuse.h"
 #include "damacy/core/mutex.h"
 
 namespace damacy {
@@ -50,18 +51,31 @@ class StatsBoard {
     const Lock lock(mutex_);
     return stats_;
   }
+  // `add` gets the ChunkReuse, and adds the chunks that a batch wants.
+  template <class Add>
+  void add_chunks(Add add) {
+    const Lock lock(reuse_mutex_);
+    add(reuse_);
+  }
+  ChunkReuse::Seen chunks_seen() const {
+    const Lock lock(reuse_mutex_);
+    return reuse_.seen();
+  }
   // Since the start, or the last reset.
   Span observed() const {
     const Lock lock(mutex_);
     return std::chrono::steady_clock::now() - since_;
   }
   void reset() {
+    add_chunks([](ChunkReuse& reuse) { reuse.reset(); });
     const Lock lock(mutex_);
     stats_ = Stats{};
     since_ = std::chrono::steady_clock::now();
   }
 
  private:
+  mutable Mutex reuse_mutex_;
+  ChunkReuse reuse_ DAMACY_GUARDED_BY(reuse_mutex_);
   mutable Mutex mutex_;
   Stats stats_ DAMACY_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point since_ DAMACY_GUARDED_BY(mutex_) = std::chrono::steady_clock::now();

@@ -1,5 +1,6 @@
 #include "damacy/fetch/chunk_tasks.h"
 
+#include "damacy/cache/chunk_key.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/fetch/readers.h"
@@ -63,6 +64,25 @@ void ChunkTasks::find_chunks() {
       fail_chunk(c, *failure);
     }
   }
+  count_wanted();
+}
+
+// Of an array only the name counts: two versions of it are one set of chunks.
+void ChunkTasks::count_wanted() const {
+  with_.board.add_chunks([&](ChunkReuse& reuse) {
+    const Array* array = nullptr;
+    std::uint64_t hash = 0;
+    for (const PlannedShard& shard : plan_.shards) {
+      if (array != plan_.arrays[shard.array]) {
+        array = plan_.arrays[shard.array];
+        hash = std::hash<std::string>()(array->uri());
+      }
+      const auto decoded = static_cast<std::uint64_t>(array->metadata().chunk_bytes());
+      for (std::size_t c = shard.first_chunk; c < shard.first_chunk + shard.chunk_count; ++c)
+        if (!where_[c].missing && !where_[c].failed)
+          reuse.add(mixed(hash + mixed(static_cast<std::uint64_t>(plan_.chunks[c].number))), where_[c].bytes, decoded);
+    }
+  });
 }
 
 ChunkTasks::Where ChunkTasks::locate(std::size_t shard, const PlannedChunk& chunk) const {

@@ -86,6 +86,7 @@ class ChunkTasks final : public Job,
   Box box_of(std::size_t chunk) const;
   std::int64_t elements_of(std::uint32_t part, std::size_t chunk) const;
   std::int64_t bytes_placed(std::size_t chunk, std::int64_t elements) const noexcept;
+  void count_wanted() const;  // for advice on caches
   Where locate(std::size_t shard, const PlannedChunk& chunk) const;
   void fail_parts(std::size_t chunk, const Error& error) noexcept;  // those that want it
   bool end_read() noexcept;                                         // true: that was the last

@@ -43,15 +43,27 @@ double load_of(const std::vector<StageLoad>& stages, const StageLoad& largest, c
   return std::min(sum, 1.0);
 }
 
-// On the cores, where a chunk that was decoded for another batch might have been kept.
-std::string larger_cache(const Config& config, const Observation& seen) {
-  const Stats& stats = seen.stats;
-  const std::int64_t looked_up = stats.cache_hits + stats.cache_misses;
-  if (seen.on_device || stats.cache_misses <= stats.cache_kept) return "";
-  const auto not_kept = static_cast<double>(stats.cache_misses - stats.cache_kept) / static_cast<double>(looked_up);
+// A cache smaller than this gives too little to name it.
+constexpr double kWantedAgain = 0.1;
+// Of a cache: its index, and what its space loses between chunks.
+constexpr double kCacheOfChunks = 1.15;
+
+// A number that Config takes.
+std::string size_setting(double bytes) {
+  const bool is_large = bytes > 16.0 * (1 << 30);
+  return formatted("\"{}{}\"", std::llround(std::ceil(bytes / (is_large ? 1 << 30 : 1 << 20))),
+                   is_large ? "GiB" : "MiB");
+}
+
+// The cache that would have held what was wanted again, if it is not there, or is smaller.
+std::string helpful_cache(const Config& config, const Observation& seen) {
+  if (seen.has_device || seen.chunks.again < kWantedAgain) return "";
+  const double bytes = std::max(kCacheOfChunks * seen.chunks.decoded_bytes,
+                                kCacheOfChunks * 8 * static_cast<double>(seen.chunks.largest_chunk_bytes));
+  if (static_cast<double>(config.cache_bytes) >= bytes) return "";
   return formatted(
-      "; a larger cache_bytes (now {}), if chunks are wanted again: {} % of them were decoded and not kept",
-      config.cache_bytes, std::llround(100 * not_kept));
+      "; cache_bytes={} (now {}): {} % of the encoded bytes that batches wanted had been wanted before, and it would hold all chunks seen so far, decoded",
+      size_setting(bytes), config.cache_bytes, std::llround(100 * seen.chunks.again));
 }
 
 std::string more_threads(const Config& config, const Observation& seen) {
@@ -101,8 +113,9 @@ std::string advice_for(const std::string& binds, const Config& config, const Obs
   if (binds == "bus") return "no setting: it carries encoded bytes already; a stronger codec would carry fewer";
   if (binds == "read")
     return formatted("{}, unless the storage itself is at its limit",
-                     seen.on_device ? more_readers(config, seen) : more_threads(config, seen));
-  if (!seen.on_device) return more_threads(config, seen) + larger_cache(config, seen);
+                     seen.on_device ? more_readers(config, seen) : more_threads(config, seen)) +
+           helpful_cache(config, seen);
+  if (!seen.on_device) return more_threads(config, seen) + helpful_cache(config, seen);
   if (binds == "place") return "no setting: a smaller dtype has fewer bytes to place";
   return larger_waves(config, seen);
 }
@@ -151,6 +164,9 @@ Explanation explain(const Config& config, const Observation& seen) {
     out.binds = "consumer";
   else
     out.binds = out.share < kBusyEnough ? "latency" : largest->name;
+  out.wanted_again = seen.chunks.again;
+  out.encoded_bytes = seen.chunks.encoded_bytes;
+  out.decoded_bytes = seen.chunks.decoded_bytes;
   out.advice = advice_for(out.binds, config, seen);
   out.text = worded(out, seen);
   return out;

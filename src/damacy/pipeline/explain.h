@@ -22,6 +22,8 @@ struct Observation {
   double readers = 1, decoders = 1;
   double wave_encoded = 0, wave_decoded = 0;
   bool larger_waves = false;
+  bool has_device = false;  // some chunks may be decoded on the cores nevertheless
+  ChunkReuse::Seen chunks;
   // Slots beyond n_batches that are there now, the bytes that such may take, and the batches that the consumer holds.
   std::int64_t added_slots = 0, keep_bytes = 0, held = 0;
 };
@@ -39,6 +41,10 @@ struct Explanation {
   double bytes_per_s = 0;      // of finished batches
   double consumer_waited = 0;  // of the time, 0 to 1
   std::vector<StageLoad> stages;
+  // Of the encoded bytes that batches wanted, the share that earlier batches had wanted too, 0 to 1; and the chunks
+  // that were wanted so far, each once. Estimates.
+  double wanted_again = 0;
+  double encoded_bytes = 0, decoded_bytes = 0;
   std::string advice;  // the setting that would help; or why none would
   std::string text;    // all of it, for people
 };

@@ -136,5 +136,50 @@ TEST(explain, planning_that_binds_names_the_index_cache_when_it_misses) {
   EXPECT_NE(out.advice.find("n_shards_meta_cache"), std::string::npos) << out.advice;
 }
 
+TEST(explain, names_the_cache_that_would_hold_what_is_wanted_again) {
+  Observation seen = ten_seconds();
+  seen.stats.decompress = busy(36'000);
+  seen.chunks = {.again = 0.47, .encoded_bytes = 1e9, .decoded_bytes = 2048.0 * (1 << 20), .largest_chunk_bytes = 1};
+  Config config = four_threads();
+  const Explanation out = explain(config, seen);
+  EXPECT_NE(out.advice.find("cache_bytes=\"2356MiB\" (now 0): 47 % of the encoded bytes"), std::string::npos)
+      << out.advice;
+  EXPECT_DOUBLE_EQ(out.wanted_again, 0.47);
+  config.cache_bytes = std::int64_t{1} << 30;
+  EXPECT_NE(explain(config, seen).advice.find("(now 1073741824)"), std::string::npos);
+  config.cache_bytes = std::int64_t{2356} << 20;
+  EXPECT_EQ(explain(config, seen).advice.find("cache_bytes"), std::string::npos) << explain(config, seen).advice;
+}
+
+TEST(explain, a_cache_that_is_named_may_keep_the_largest_chunk) {
+  Observation seen = ten_seconds();
+  seen.stats.decompress = busy(36'000);
+  seen.chunks = {.again = 0.9, .encoded_bytes = 1, .decoded_bytes = 64 << 20, .largest_chunk_bytes = 32 << 20};
+  EXPECT_NE(explain(four_threads(), seen).advice.find("cache_bytes=\"295MiB\""), std::string::npos);
+}
+
+TEST(explain, names_no_cache_where_it_would_not_help) {
+  Observation seen = ten_seconds();
+  seen.chunks = {.again = 0.9, .encoded_bytes = 1e9, .decoded_bytes = 2e9, .largest_chunk_bytes = 1};
+  const auto names_it = [&] { return explain(four_threads(), seen).advice.find("cache_bytes") != std::string::npos; };
+  seen.stats.decompress = busy(36'000);
+  EXPECT_TRUE(names_it());
+  seen.has_device = true;
+  EXPECT_FALSE(names_it());
+  seen.has_device = false;
+  seen.chunks.again = 0.05;  // nearly all chunks are new
+  EXPECT_FALSE(names_it());
+  seen.chunks.again = 0.9;
+  seen.stats.pop_wait_compute = busy(500);  // the consumer binds
+  EXPECT_FALSE(names_it());
+  seen.stats.pop_wait_compute = busy(9000);
+  seen.stats.decompress = {};
+  seen.stats.io = busy(36'000);
+  EXPECT_TRUE(names_it());
+  seen.stats.io = {};
+  seen.stats.plan = busy(9'900);
+  EXPECT_FALSE(names_it());
+}
+
 }  // namespace
 }  // namespace damacy

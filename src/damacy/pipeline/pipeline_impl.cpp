@@ -348,6 +348,8 @@ Observation PipelineImpl::observe() const noexcept {
   seen.stats.host_bytes_committed = static_cast<std::int64_t>(engine.host_bytes());
   seen.seconds = std::chrono::duration<double>(board.observed()).count();
   seen.on_device = engine_device && 2 * seen.stats.chunks_decoded_on_host < seen.stats.chunks_decoded;
+  seen.has_device = engine_device != nullptr;
+  seen.chunks = board.chunks_seen();
   const BatchEngine::AtOnce at_once = engine.at_once();
   seen.readers = static_cast<double>(at_once.readers);
   seen.decoders = static_cast<double>(at_once.decoders);
