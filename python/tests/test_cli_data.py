@@ -324,6 +324,8 @@ def test_a_plan_has_partial_reads_of_chunks(tmp_path, codec):
         ("0:40", 1, "beyond the array's size 16"),
         ("4:2", 1, "expected 0 <= start < stop"),
         ("0:4:2", 2, "without a step"),
+        ("...,-4:2", 2, "which is empty: negative numbers count from the end"),
+        ("3:-14", 2, "'3:-14' is 3:2 of 16 elements"),
         ("a:b", 2, "integers"),
         ("0,0,0,0", 2, "4 axes"),
         ("...,...", 2, "more than one"),

@@ -294,6 +294,10 @@ def test_bounds_of_the_wrong_kind_are_refused(era5):
         group.box("t2m", 0, 1)
     with pytest.raises(KeyError, match="no node 'level'"):
         group.box("level", 0, 1)
+    for dim, low, high in (("latitude", 60, 30), ("time", "2000-01-02", "2000")):
+        with pytest.raises(ValueError) as refused:
+            group.box(dim, low, high)
+        assert str(refused.value) == f"coordinate '{dim}': low must not be above high (got {low!r} and {high!r})"
 
 
 def test_a_coordinate_that_is_not_monotone_is_refused(tmp_path):

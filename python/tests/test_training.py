@@ -57,7 +57,7 @@ def test_arguments_in_the_wrong_place_are_refused_with_their_names(arrays):
     sampler = RandomCrops(arrays, (3, 4), length=14)
     with pytest.raises(TypeError, match=r"^sampler must have sample.* \(got Config\)"):
         Loader(config(2), sampler)
-    with pytest.raises(TypeError, match=r"^sampler must have sample.* \(got list\)"):
+    with pytest.raises(TypeError, match=r"^sampler must have sample.* \(got list\): say Indexed\(samples, "):
         Loader([sampler.sample(0, 0)], config(2))
     with pytest.raises(TypeError, match=r"^config must be a Config \(got int\)"):
         Loader(sampler, 2)

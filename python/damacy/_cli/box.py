@@ -58,8 +58,14 @@ def _axis(k: int, part: str, size: int) -> tuple[int, int]:
         if numbers[0] is None:
             raise ValueError(f"box axis {k} is empty")
         return numbers[0], numbers[0] + 1
-    start, stop = numbers
-    return 0 if start is None else start, size if stop is None else stop
+    start = 0 if numbers[0] is None else numbers[0]
+    stop = size if numbers[1] is None else numbers[1]
+    if stop <= start and any(text.strip().startswith("-") for text in bounds):
+        raise ValueError(
+            f"box axis {k}: {part!r} is {start}:{stop} of {size} elements, which is empty: "
+            "negative numbers count from the end"
+        )
+    return start, stop
 
 
 def _bound(text: str, size: int) -> int | None:

@@ -49,9 +49,12 @@ def interval(coordinate: Array, low: Any, high: Any) -> tuple[int, int]:
     if is_missing or not (rising or falling):
         raise ValueError(f"coordinate {name!r} is not monotone: choose indices by its values")
     ordered = found if rising else found[::-1]
-    first = 0 if low is None else int(numpy.searchsorted(ordered, _bound(low, found, name), "left"))
-    last = len(found) if high is None else int(numpy.searchsorted(ordered, _bound(high, found, name), "left"))
-    last = max(first, last)
+    lowest = None if low is None else _bound(low, found, name)
+    highest = None if high is None else _bound(high, found, name)
+    if lowest is not None and highest is not None and lowest > highest:
+        raise ValueError(f"coordinate {name!r}: low must not be above high (got {low!r} and {high!r})")
+    first = 0 if lowest is None else int(numpy.searchsorted(ordered, lowest, "left"))
+    last = len(found) if highest is None else int(numpy.searchsorted(ordered, highest, "left"))
     return (first, last) if rising else (len(found) - last, len(found) - first)
 
 

@@ -93,6 +93,8 @@ def _of_xarray(array: Any) -> Opened:
         raise _not_whole("it decodes elements, and stored ones are delivered: open it with decode_cf=False")
     if _module(data).startswith("xarray.core"):
         raise _not_whole("a selection of it")
+    if _module(data).startswith("dask."):
+        raise _not_whole("it holds a dask Array: open it with chunks=None")
     raise _not_whole(f"it holds a {_module(data).partition('.')[0]} {type(data).__name__}")
 
 
