@@ -28,6 +28,9 @@ def era5(tmp_path_factory):
             name, shape=values.shape, chunks=(4, LATITUDES, LONGITUDES), dtype="f4", dimension_names=dims
         )
         array[:] = values + 100_000 * number
+    land = np.arange(LATITUDES * LONGITUDES, dtype="u1").reshape(LATITUDES, LONGITUDES)
+    group.create_array("lsm", data=land, chunks=(4, 4), dimension_names=dims[1:])
+    group.create_array("narrow", data=land[:, 1:], dimension_names=dims[1:])
     group.create_array("mask", shape=(STEPS,), chunks=(8,), dtype="u1", dimension_names=dims[:1])
     group.create_array(
         "z", shape=(3, STEPS, LATITUDES, LONGITUDES), chunks=(1, 4, 6, 10), dtype="f4", dimension_names=("level", *dims)
@@ -247,6 +250,11 @@ X, T2M = {"x": ("t2m", (0, 1))}, "t2m"
         ({"x": ([], (0, 1))}, {}, ValueError, "arrays['x']: no arrays"),
         ({"x": (T2M, (0, 49))}, {}, ValueError, "no window of offsets (0, 49) has room on axis 'time' of 48 elements"),
         ({"x": ("plain", (0, 1))}, {}, ValueError, "dim: no axis 'time'; "),
+        ({**X, "s": ("lsm", (0, 1))}, {}, ValueError, "lsm has 'latitude', 'longitude': say (source, None) for arrays"),
+        ({**X, "s": ("u10", None)}, {}, ValueError, "u10 has the axis 'time': give (source, (first, stop))"),
+        ({"s": ("lsm", None)}, {}, ValueError, "arrays: at least one name needs offsets (first, stop)"),
+        ({**X, "s": (["lsm", "narrow"], None)}, {}, ValueError, "part 1 has extents (6, 9), part 0 (6, 10)"),
+        ({**X, "s": ("narrow", None)}, {"extents": (3, 3)}, ValueError, "narrow: axis 1 has 9 elements, axis 2 of"),
         ({"x": ("plain", (0, 1))}, {"dim": 3}, ValueError, "dim: no axis 3; "),
         ({**X, "y": ("short", (0, 1))}, {}, ValueError, "axis 0 has 47 elements, axis 0 of"),
         ({"x": ([T2M, "mask"], (0, 1))}, {}, ValueError, "arrays['x']: part 1 has extents (1,), part 0 (1, 6, 10)"),
@@ -281,3 +289,25 @@ def test_one_variable_of_a_group_is_named_in_a_list_or_taken_from_it(era5):
     (stack,) = stacked.sample(0, 0).arrays.values()
     (one,) = plain.sample(0, 0).arrays.values()
     assert tuple(stack) == tuple(one)
+
+
+@pytest.mark.parametrize("extents", [None, {"latitude": 3, "longitude": 4}, (3, 4)])
+@pytest.mark.parametrize("static_first", [True, False])
+def test_a_source_without_the_time_axis_is_in_each_sample(era5, extents, static_first):
+    group = damacy.open_group(era5)
+    arrays = {"x": (group["t2m"], (-1, 1)), "land": (group["lsm"], None), "both": ((group, ["lsm", "lsm"]), None)}
+    if static_first:
+        arrays = dict(reversed(arrays.items()))
+    windows = Windows(arrays, extents=extents, seed=1, length=30)
+    plain = Windows({"x": arrays["x"]}, extents=extents, seed=1, length=30)
+    np.testing.assert_array_equal(windows.boxes(0, 0, 30), plain.boxes(0, 0, 30))
+    t2m, land = group["t2m"].read(), group["lsm"].read()
+    specs = {name: damacy.ArraySpec() for name in ("x", "land", "both")}
+    with damacy.Pipeline(damacy.Config(batch_size=30, device="cpu", arrays=specs)) as pipeline:
+        pipeline.push(windows.samples(0, 0, 30))
+        batch = pipeline.pop()
+        for k, sample in enumerate(batch.samples):
+            box = tuple(slice(*axis) for axis in sample.arrays["x"][0][1])
+            np.testing.assert_array_equal(batch["x"].numpy()[k], t2m[box])
+            np.testing.assert_array_equal(batch["land"].numpy()[k], land[box[1:]])
+            np.testing.assert_array_equal(batch["both"].numpy()[k], np.stack([land[box[1:]]] * 2))

@@ -48,6 +48,8 @@ class Name:
     """The end of its offsets."""
     step: int
     """From one of its time steps to the next."""
+    is_timed: bool = True
+    """False: its arrays have no time axis and are the same in each sample; `first`, `stop` and `step` say nothing."""
 
     def entries(self, times: Sequence[int], crops: list[list[tuple[int, int]]]) -> Iterator[Any]:
         """For each sample what it stores of this name; from its time, and for each cropped axis its interval."""
@@ -83,6 +85,11 @@ class WindowArrays:
     dim: str | None
     """The name of the time, if it has one."""
 
+    @property
+    def timed(self) -> list[Name]:
+        """The names whose arrays have the time axis: at least one."""
+        return [name for name in self.names if name.is_timed]
+
 
 def window_arrays(arrays: Any, dim: str | int, extents: Extents | None, step: int = 1) -> WindowArrays:
     """`ValueError` or `TypeError` if they do not fit."""
@@ -92,7 +99,10 @@ def window_arrays(arrays: Any, dim: str | int, extents: Extents | None, step: in
         raise ValueError("arrays must name at least one array")
     given = {name: _given(name, value) for name, value in arrays.items()}
     looks = looked_at(uri for uris, *_ in given.values() for uri in uris)
-    first = looks[next(iter(given.values()))[0][0]]
+    timed = [uris for uris, _, offsets in given.values() if offsets is not None]
+    if not timed:
+        raise ValueError("arrays: at least one name needs offsets (first, stop)")
+    first = looks[timed[0][0]]
     crop = _crop(first, extents)
     time = _place(first, dim, "dim")
     if time in crop:
@@ -101,15 +111,20 @@ def window_arrays(arrays: Any, dim: str | int, extents: Extents | None, step: in
     named = isinstance(extents, Mapping)
     labels = [named and first.dims[place] or place - first.ndim for place in crop]
     names = []
-    for name, (uris, is_stack, start, stop) in given.items():
-        members = tuple(Member(uri, _axes(looks[uri], dim, labels)) for uri in uris)
+    for name, (uris, is_stack, offsets) in given.items():
+        if offsets is None and (with_time := [uri for uri in uris if dim in looks[uri].dims]):
+            raise ValueError(f"arrays[{name!r}]: {with_time[0]} has the axis {dim!r}: give (source, (first, stop))")
+        members = tuple(Member(uri, _axes(looks[uri], dim, labels, offsets is not None)) for uri in uris)
         for uri, member in zip(uris, members):
             _check_sizes(first, cut, looks[uri], member)
         for k, uri in enumerate(uris[1:], 1):
-            one, other = (_extents(looks[each], dim, start, stop) for each in (uris[0], uri))
+            one, other = (_extents(looks[each], dim, offsets) for each in (uris[0], uri))
             if one != other:
                 raise ValueError(f"arrays[{name!r}]: part {k} has extents {other}, part 0 {one}")
-        names.append(Name(name, is_stack, members, start * step, (stop - 1) * step + 1, step))
+        start, stop = offsets or (0, 1)
+        names.append(
+            Name(name, is_stack, members, start * step, (stop - 1) * step + 1, step, is_timed=offsets is not None)
+        )
     return WindowArrays(
         tuple(names),
         tuple(crop.values()),
@@ -123,15 +138,18 @@ def _is_group(value: Any) -> bool:
     return group_uri(value) is not value
 
 
-def _given(name: Any, value: Any) -> tuple[list[str], bool, int, int]:
-    """The uris of a name, whether they are stacked, and the offsets."""
+def _given(name: Any, value: Any) -> tuple[list[str], bool, tuple[int, int] | None]:
+    """The uris of a name, whether they are stacked, and the offsets; None for arrays without the time axis."""
     check_name(name)
-    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], (tuple, list)) or len(value[1]) != 2:
+    is_pair = isinstance(value, tuple) and len(value) == 2
+    if not is_pair or not (value[1] is None or isinstance(value[1], (tuple, list)) and len(value[1]) == 2):
         raise TypeError(f"arrays[{name!r}]: expected (source, (first, stop)) (got {value!r})")
-    source, (start, stop) = value
-    start, stop = as_int(start, f"arrays[{name!r}]: first"), as_int(stop, f"arrays[{name!r}]: stop")
-    if start >= stop:
-        raise ValueError(f"arrays[{name!r}]: offsets must have first < stop (got {start} and {stop})")
+    source, offsets = value[0], None
+    if value[1] is not None:
+        start, stop = (as_int(k, f"arrays[{name!r}]: {what}") for k, what in zip(value[1], ("first", "stop")))
+        if start >= stop:
+            raise ValueError(f"arrays[{name!r}]: offsets must have first < stop (got {start} and {stop})")
+        offsets = start, stop
     if isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], (list, tuple)):
         group, variables = uri_text(group_uri(source[0])).rstrip("/"), source[1]
         uris, is_stack = [f"{group}/{variable}" for variable in variables], True
@@ -144,7 +162,7 @@ def _given(name: Any, value: Any) -> tuple[list[str], bool, int, int]:
         uris, is_stack = [uri_text(source)], False
     if not uris:
         raise ValueError(f"arrays[{name!r}]: no arrays")
-    return uris, is_stack, start, stop
+    return uris, is_stack, offsets
 
 
 def _crop(first: Any, extents: Extents | None) -> dict[int, int]:
@@ -176,13 +194,17 @@ def _place(look: Any, axis: Any, what: str) -> int:
     return number % int(look.ndim)
 
 
-def _axes(look: Any, dim: str | int, labels: Sequence[Any]) -> tuple[int | tuple[int, int], ...]:
+def _axes(look: Any, dim: str | int, labels: Sequence[Any], is_timed: bool) -> tuple[int | tuple[int, int], ...]:
     """What a box takes of each axis. An array may lack cropped axes, if they have names."""
     axes: list[int | tuple[int, int]] = [(0, size) for size in look.shape]
     for k, label in enumerate(labels):
         if not isinstance(label, str) or label in look.dims:
             axes[_place(look, label, "extents")] = k
-    axes[_place(look, dim, "dim")] = TIME
+    if is_timed:
+        if isinstance(dim, str) and dim not in look.dims:
+            has = ", ".join(map(repr, look.dims))
+            raise ValueError(f"dim: no axis {dim!r}; {look.uri} has {has}: say (source, None) for arrays without it")
+        axes[_place(look, dim, "dim")] = TIME
     return tuple(axes)
 
 
@@ -199,7 +221,9 @@ def _check_sizes(first: Any, cut: tuple[int, ...], look: Any, member: Member) ->
             )
 
 
-def _extents(look: Any, dim: str | int, start: int, stop: int) -> tuple[int, ...]:
+def _extents(look: Any, dim: str | int, offsets: tuple[int, int] | None) -> tuple[int, ...]:
     """Of a window that is whole on other axes."""
+    if offsets is None:
+        return tuple(map(int, look.shape))
     time = _place(look, dim, "dim")
-    return tuple(stop - start if k == time else int(size) for k, size in enumerate(look.shape))
+    return tuple(offsets[1] - offsets[0] if k == time else int(size) for k, size in enumerate(look.shape))

@@ -26,7 +26,8 @@ class Windows(PortionSampler):
 
     * `arrays`: for each name a source and its offsets from t, half-open: with `{"x": (u, (-3, 1)), "y": (u, (6, 7))}` a
       sample has the four steps up to t, and the one six steps later. A source is a uri, a list of uris, or a group and
-      the names of its arrays: `("era5.zarr", ["t2m", "u10"])`. Lists and groups are stacked along a new first axis.
+      the names of its arrays: `("era5.zarr", ["t2m", "u10"])`. Lists and groups are stacked along a new first axis. A
+      source without the time axis, such as a land-sea mask, has None for its offsets, and is the same in each sample.
     * `dim`: the name or the number of the axis. All arrays have the same size on it.
     * `step`: elements from one offset to the next: with `step=6` of an hourly array, offsets count six hours.
     * `stride`: each so many-th t is a sample, from the first one for which all offsets exist.
@@ -40,7 +41,7 @@ class Windows(PortionSampler):
 
     def __init__(
         self,
-        arrays: Mapping[str, tuple[WindowSource, tuple[int, int]]],
+        arrays: Mapping[str, tuple[WindowSource, tuple[int, int] | None]],
         *,
         dim: str | int = "time",
         stride: int = 1,
@@ -56,17 +57,18 @@ class Windows(PortionSampler):
         self._dim = dim
         found = window_arrays(arrays, dim, extents, positive(step, "step"))
         self._names, self._extents, self._purposes = found.names, found.extents, found.from_last[1:]
+        self._timed = found.timed[0]
+        offsets = min(name.first for name in found.timed), max(name.stop for name in found.timed)
         self._dim_name = found.dim
         self._coordinate: npt.NDArray[Any] | None = None  # read by times
         bounds = _bounds(found, within)
         # For each region the first t, and the first place and the number of places of crops.
-        first = np.maximum(bounds[:, 0, 0] - min(name.first for name in self._names), 0)
-        last = np.minimum(bounds[:, 0, 1] - max(name.stop for name in self._names), found.sizes[0] - 1)
+        first = np.maximum(bounds[:, 0, 0] - offsets[0], 0)
+        last = np.minimum(bounds[:, 0, 1] - offsets[1], found.sizes[0] - 1)
         counts = np.maximum((last - first) // self._stride + 1, 0)
         places = bounds[:, 1:, 1] - bounds[:, 1:, 0] - np.array(self._extents, np.int64) + 1
         used = (counts > 0) & (places > 0).all(axis=1)
         if not used.any():
-            offsets = min(name.first for name in self._names), max(name.stop for name in self._names)
             raise ValueError(f"no window of offsets {offsets} has room on axis {dim!r} of {found.sizes[0]} elements")
         self._first, self._low, self._places = first[used], bounds[used, 1:, 0], places[used]
         self._ends = np.cumsum(counts[used])
@@ -85,7 +87,7 @@ class Windows(PortionSampler):
         )
 
     def boxes(self, epoch: int, start: int, stop: int) -> I64:
-        """Only the boxes of these samples, of the first name: an array of shape (n, axes, 2), in elements.
+        """Only the boxes of these samples, of the first name with offsets: an array of shape (n, axes, 2), in elements.
 
         `axes` are `dim`, and the axes of `extents` in the order of the array. `IndexError` beyond the epoch.
         """
@@ -94,15 +96,15 @@ class Windows(PortionSampler):
     def times(self, samples: Iterable[Sample]) -> npt.NDArray[Any]:
         """The coordinate of the time t of each sample of this sampler.
 
-        Reads the array next to the first one that is named as `dim`. Times with CF units of a standard calendar are
+        Reads the array next to the first one with offsets that is named as `dim`. Times with CF units of a standard calendar are
         `datetime64`. `ValueError` if `dim` has no name; `damacy.NotFound` if there is no such array.
         """
         if self._coordinate is None:
             if self._dim_name is None:
                 raise ValueError(f"times: axis {self._dim!r} has no name, so no array has its coordinates")
-            group = self._names[0].members[0].uri.rstrip("/").rpartition("/")[0]
+            group = self._timed.members[0].uri.rstrip("/").rpartition("/")[0]
             self._coordinate = values(open_array(f"{group}/{self._dim_name}"))
-        first = self._names[0]
+        first = self._timed
         axis = first.members[0].axes.index(TIME)
         places = []
         for sample in samples:
@@ -120,7 +122,7 @@ class Windows(PortionSampler):
 
     def _boxes_at(self, epoch: int, indices: I64) -> I64:
         times, boxes = self._draw(epoch, indices)
-        first = self._names[0]
+        first = self._timed
         steps = times[:, None, None] + np.array([first.first, first.stop])
         return np.concatenate([steps, boxes], axis=1)
 
@@ -145,7 +147,7 @@ class Windows(PortionSampler):
 def _bounds(arrays: WindowArrays, within: tuple[int, int] | Within | None) -> I64:
     """The regions that windows lie in: an array of shape (regions, 1 + cropped axes, 2)."""
     if isinstance(within, Within):
-        return within._bounds(arrays.names[0].members[0].uri, arrays.sizes, arrays.from_last)
+        return within._bounds(arrays.timed[0].members[0].uri, arrays.sizes, arrays.from_last)
     bounds = np.array([[(0, size) for size in arrays.sizes]], np.int64)
     if within is not None:
         if not isinstance(within, (tuple, list)) or len(within) != 2:
