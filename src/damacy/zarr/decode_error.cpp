@@ -7,10 +7,13 @@ namespace damacy {
 
 Error decode_error(const DecodeResult& result) noexcept try {
   std::string message = result.detail;
+  const bool has_numbers = result.seen != 0 || result.expected != 0;
   if (!result.has_expected)
     message += text(": ", result.seen);
-  else if (result.seen != 0 || result.expected != 0)
-    message += formatted(": {}, expected {}", result.seen, result.expected);
+  else if (has_numbers && result.status == DecodeStatus::limit)
+    message += formatted(": {}, the limit is {}", result.seen, result.expected);
+  else if (has_numbers)
+    message += formatted(": got {}, expected {}", result.seen, result.expected);
   std::string reason(reason_of(result.status));
   if (result.status == DecodeStatus::unsupported) return Error::unsupported(std::move(message), std::move(reason));
   return Error(result.status == DecodeStatus::limit ? Status::inval : Status::decode, std::move(message),
