@@ -152,7 +152,7 @@ def test_info_shows_names_fill_value_packing_and_attributes(tmp_path, monkeypatc
     for text in (
         "lat, –",
         "fill value",
-        "scale_factor 0.0017; add_offset 273.15; missing -9999 (batches hold stored values)",
+        "scale_factor 0.0017; add_offset 273.15; missing -9999 (batches hold stored values unless ArraySpec(cf=True) ",
         'units = "K"',
         "… (--json has all of it)",
     ):

@@ -38,7 +38,7 @@ def rows(array: Any) -> list[Row]:
         found.append(("levels", ", ".join(array.levels)))
     found += _rows_of_image(array)
     if array.cf is not None:
-        note = " (batches hold stored values)" if array.cf.is_packed else ""
+        note = " (batches hold stored values unless ArraySpec(cf=True) unpacks them)" if array.cf.is_packed else ""
         found.append(("packed", f"{array.cf}{note}"))
     return found
 

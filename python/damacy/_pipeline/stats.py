@@ -37,6 +37,9 @@ class Metric:
 class Stats:
     """Counts of one pipeline since it was made, or since `stats_reset`; the `*_committed` are gauges.
 
+    `gpu_bytes_committed` is the memory of slots and of decoding, on the device. With `device="cpu"` that is host
+    memory, and what the pipeline takes is the sum of `gpu_bytes_committed` and `host_bytes_committed`.
+
     `slots_added` and `slots_dropped` count slots beyond `Config.n_batches`; `kept_bytes_committed` is what such slots
     take now, at most `Config.keep_bytes`, and is part of `gpu_bytes_committed`. `bytes_padded` counts bytes of batches
     that lie beyond the arrays (`ArraySpec.pad`).

@@ -55,15 +55,18 @@ std::string size_setting(double bytes) {
                    is_large ? "GiB" : "MiB");
 }
 
-// The cache that would have held what was wanted again, if it is not there, or is smaller.
-std::string helpful_cache(const Config& config, const Observation& seen) {
-  if (seen.has_device || seen.chunks.again < kWantedAgain) return "";
+// `advice`, and the cache that would have held what was wanted again, if it is not there, or is smaller.
+std::string with_cache(const std::string& advice, const Config& config, const Observation& seen) {
+  if (seen.has_device || seen.chunks.again < kWantedAgain) return advice;
   const double bytes = std::max(kCacheOfChunks * seen.chunks.decoded_bytes,
                                 kCacheOfChunks * 8 * static_cast<double>(seen.chunks.largest_chunk_bytes));
-  if (static_cast<double>(config.cache_bytes) >= bytes) return "";
-  return formatted(
-      "; cache_bytes={} (now {}): {} % of the encoded bytes that batches wanted had been wanted before, and it would hold all chunks seen so far, decoded",
+  if (static_cast<double>(config.cache_bytes) >= bytes) return advice;
+  const std::string cache = formatted(
+      "cache_bytes={} (now {}): {} % of the encoded bytes that batches wanted had been wanted before, and it would hold all chunks seen so far, decoded",
       size_setting(bytes), config.cache_bytes, std::llround(100 * seen.chunks.again));
+  constexpr std::string_view kNone = "no setting: ";
+  if (advice.starts_with(kNone)) return text(cache, "; no other setting: ", advice.substr(kNone.size()));
+  return text(advice, "; ", cache);
 }
 
 std::string more_threads(const Config& config, const Observation& seen) {
@@ -112,10 +115,10 @@ std::string advice_for(const std::string& binds, const Config& config, const Obs
   if (binds == "plan") return "larger crops or chunks: planning costs by the chunk";
   if (binds == "bus") return "no setting: it carries encoded bytes already; a stronger codec would carry fewer";
   if (binds == "read")
-    return formatted("{}, unless the storage itself is at its limit",
-                     seen.on_device ? more_readers(config, seen) : more_threads(config, seen)) +
-           helpful_cache(config, seen);
-  if (!seen.on_device) return more_threads(config, seen) + helpful_cache(config, seen);
+    return with_cache(formatted("{}, unless the storage itself is at its limit",
+                                seen.on_device ? more_readers(config, seen) : more_threads(config, seen)),
+                      config, seen);
+  if (!seen.on_device) return with_cache(more_threads(config, seen), config, seen);
   if (binds == "place") return "no setting: a smaller dtype has fewer bytes to place";
   return larger_waves(config, seen);
 }

@@ -151,6 +151,16 @@ TEST(explain, names_the_cache_that_would_hold_what_is_wanted_again) {
   EXPECT_EQ(explain(config, seen).advice.find("cache_bytes"), std::string::npos) << explain(config, seen).advice;
 }
 
+TEST(explain, names_a_cache_before_the_settings_that_do_not_help) {
+  Observation seen = ten_seconds();
+  seen.cores = 4;
+  seen.stats.decompress = busy(36'000);
+  seen.chunks = {.again = 0.47, .encoded_bytes = 1e9, .decoded_bytes = 2048.0 * (1 << 20), .largest_chunk_bytes = 1};
+  const std::string advice = explain(four_threads(), seen).advice;
+  EXPECT_TRUE(advice.starts_with("cache_bytes=\"2356MiB\" (now 0): 47 % of")) << advice;
+  EXPECT_TRUE(advice.ends_with("decoded; no other setting: 4 threads use all 4 cores")) << advice;
+}
+
 TEST(explain, a_cache_that_is_named_may_keep_the_largest_chunk) {
   Observation seen = ten_seconds();
   seen.stats.decompress = busy(36'000);
