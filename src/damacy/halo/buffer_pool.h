@@ -1,0 +1,46 @@
+// Message buffers that are used again, with a limit on idle bytes. A buffer returns with the event of its last use, and
+// its next user waits for that. Knows memory and events; not what a message has.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <span>
+
+#include "damacy/core/mutex.h"
+#include "damacy/device/alloc.h"
+#include "damacy/device/device.h"
+
+namespace damacy::halo {
+
+struct MessageBuffer {
+  std::shared_ptr<Device> device;  // null: host memory
+  HostBuffer memory;               // none if the message is empty
+  Event last_use;
+
+  std::span<std::byte> bytes() const noexcept { return memory.bytes(); }
+};
+
+class BufferPool {
+ public:
+  explicit BufferPool(std::size_t most_idle_bytes) : most_idle_bytes_(most_idle_bytes) {}
+
+  // Of exactly `bytes`, with its old contents; the newest idle one, or a new one. Wait for last_use before using it.
+  MessageBuffer take(std::shared_ptr<Device> device, std::size_t bytes);
+  // The oldest idle buffers of the device are freed, so that no more than the limit is idle.
+  void give(MessageBuffer buffer);
+
+  std::size_t idle_bytes() const;
+
+  // The pool of the process: DAMACY_HALO_POOL_BYTES, by default 512 MiB, for each device and for the host.
+  static BufferPool& process();
+
+ private:
+  std::size_t idle_bytes_of(const Device* device) const DAMACY_REQUIRES(mutex_);
+
+  const std::size_t most_idle_bytes_;
+  mutable Mutex mutex_;
+  std::list<MessageBuffer> idle_ DAMACY_GUARDED_BY(mutex_);  // newest first
+};
+
+}  // namespace damacy::halo
