@@ -95,6 +95,7 @@ void bind_pipeline(nb::module_& m);
 void bind_log(nb::module_& m);
 void bind_halo(nb::module_& m);
 void bind_halo_specs(nb::module_& m);
+void bind_halo_exchange(nb::module_& m);
 void bind_plan(nb::module_& m);
 void bind_opening(nb::module_& m);
 void bind_memory_blocks(nb::module_& m);

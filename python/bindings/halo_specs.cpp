@@ -30,13 +30,7 @@ nb::tuple ends_tuple(const Box& box) {
 // Boxes are pairs (start, stop) of each dimension, with None and negative ends as in slices.
 halo::HaloExchangeSpec exchange_spec(nb::handle quantity, nb::handle pack, int rotation, nb::handle unpack) {
   halo::HaloExchangeSpec spec;
-  auto& q = spec.quantity;
-  q.dtype = dtype_of(nb::object(quantity[0]));
-  q.dims = names_of(nb::object(quantity[1]));
-  q.shape = dims_of(nb::object(quantity[2]));
-  q.strides = dims_of(nb::object(quantity[3]));
-  q.origin = dims_of(nb::object(quantity[4]));
-  q.extent = dims_of(nb::object(quantity[5]));
+  auto& q = spec.quantity = quantity_of(quantity);
   halo::check_layout(q);
   spec.pack = halo::resolve_box(slices_of(pack), q.shape, q.dims, "pack box");
   spec.rotation = rotation;
@@ -133,6 +127,7 @@ void bind_halo_specs(nb::module_& m) {
                                   int side, std::int64_t n_halo, bool interior) {
     return boundary_slice(dims, origin, extent, shape, side, n_halo, interior);
   });
+  m.def("check_halo_field", [](nb::sequence field) { halo::check(quantity_of(field)); }, nb::arg("field"));
   m.def("halo_axes", [](nb::sequence dims) { return axes_of(dims); }, nb::arg("dims"));
   m.def("halo_turn", &turn_of, nb::arg("i_axis"), nb::arg("j_axis"), nb::arg("quarters"));
   m.def("halo_components", &components_of, nb::arg("quarters"));

@@ -32,6 +32,18 @@ inline Dtype dtype_of(nb::handle code) {
   return static_cast<Dtype>(nb::cast<int>(code));
 }
 
+// (dtype, dims, shape, strides, origin, extent)
+inline halo::QuantityHaloSpec quantity_of(nb::handle tuple) {
+  halo::QuantityHaloSpec q;
+  q.dtype = dtype_of(nb::object(tuple[0]));
+  q.dims = names_of(nb::object(tuple[1]));
+  q.shape = dims_of(nb::object(tuple[2]));
+  q.strides = dims_of(nb::object(tuple[3]));
+  q.origin = dims_of(nb::object(tuple[4]));
+  q.extent = dims_of(nb::object(tuple[5]));
+  return q;
+}
+
 inline halo::Side side_of(int side) {
   if (side < 0 || side >= halo::kSides) throw Error(Status::inval, formatted("side {}: expected one of 0 to 7", side));
   return static_cast<halo::Side>(side);

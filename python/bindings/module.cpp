@@ -40,6 +40,7 @@ NB_MODULE(_native, m) {
   bind_pipeline(m);
   bind_halo(m);
   bind_halo_specs(m);
+  bind_halo_exchange(m);
   bind_plan(m);
   bind_memory_blocks(m);
   bind_memory_plan(m);

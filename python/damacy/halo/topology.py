@@ -12,7 +12,7 @@ from numbers import Integral
 from typing import Any
 
 from damacy import _native
-from damacy.halo._errors import HaloError, InvalidArgument, OutsideAllocation, Unsupported
+from damacy.halo._errors import HaloError, InvalidArgument, Unsupported
 from damacy.halo.constants import (
     BOUNDARIES,
     CORNERS,
@@ -61,15 +61,6 @@ def boundary_slice(
         raise InvalidArgument(f"side {side!r}: expected one of 0 to 7")
     starts, stops = _native.halo_boundary_slice(dims, origin, extent, shape, side, n_halo, interior)
     return tuple(map(slice, starts, stops))
-
-
-def check_inside(dim: str, start: int, stop: int, length: int) -> None:
-    """`OutsideAllocation` if `start` to `stop` extends beyond the `length` elements of the array along `dim`."""
-    for wrong, name in ((start < 0, "start"), (stop > length, "end")):
-        if wrong:
-            raise OutsideAllocation(
-                f"Boundary slice extends past {name} of domain on dimension {dim}: {start}:{stop} of {length} elements"
-            )
 
 
 @dataclasses.dataclass(frozen=True)

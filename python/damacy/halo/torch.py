@@ -82,7 +82,7 @@ class _Adjoint(ExchangePlan):
 
     def __init__(self, plan: ExchangePlan) -> None:
         phases = [Phase(p.receives, p.sends, p.directs) for p in reversed(plan.phases)]
-        super().__init__(plan.fields, plan.rank, plan.wire, phases)
+        super().__init__(plan.fields, plan.rank, plan.wire, plan._native, phases)
 
     def pack(self, phase: Phase, adjoint: bool = False) -> Any:
         # From the halos into the buffers: the forward exchange's unpacking in reverse.
@@ -91,11 +91,10 @@ class _Adjoint(ExchangePlan):
     def unpack(self, phase: Phase, adjoint: bool = False) -> Any:
         return self._back(phase.receives, phase.directs, True)
 
-    def _back(self, entries: dict[int, list[Any]], directs: list[Any], adds: bool) -> Any:
+    def _back(self, entries: dict[int, Any], directs: list[Any], adds: bool) -> Any:
         messages = tuple((tuple(entries[peer]), self.wire == "native") for peer in sorted(entries))
-        fields = tuple(f.native for f in self.fields)
         # unpack=False reads from fields; the adjoint of packing adds to fields.
-        return _plans.halo_plan(fields, messages, tuple(directs), unpack=False, adjoint=adds)
+        return _plans.halo_plan(self._native_fields, messages, tuple(directs), unpack=False, adjoint=adds)
 
     def digests(self, peer: int) -> tuple[bytes, bytes]:
         return b"adjoint", b"adjoint"  # the forward exchange has already compared digests

@@ -178,6 +178,14 @@ std::vector<Cartesian::Ghost> Cartesian::ghosts(const Integers& here, const std:
   return out;
 }
 
+Integers Cartesian::block(std::int64_t rank) const {
+  Integers out;
+  const Integers here = coordinates_of(counts_, rank);
+  for (std::size_t axis = 0; axis < here.size(); ++axis)
+    out.push_back(grid_.sizes[axis][static_cast<std::size_t>(here[axis])]);
+  return out;
+}
+
 std::vector<GridLink> Cartesian::links(std::int64_t rank, const std::vector<Cells>& widths) const {
   const Integers here = coordinates_of(counts_, rank);
   if (widths.size() != here.size())

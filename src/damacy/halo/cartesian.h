@@ -54,6 +54,7 @@ class Cartesian {
   std::int64_t size() const noexcept { return size_; }
   const Integers& counts() const noexcept { return counts_; }  // blocks along each dimension
 
+  Integers block(std::int64_t rank) const;  // cells of the rank's block along each dimension
   // `widths`: halo cells before and after the block, for each dimension. Boxes that are received come first.
   std::vector<GridLink> links(std::int64_t rank, const std::vector<Cells>& widths) const;
 
