@@ -75,9 +75,9 @@ class Loader:
         transform: Callable[[Any], Any] | None = None,
     ) -> None:
         if not hasattr(sampler, "sample"):
-            help = ": say Indexed(samples, range(len(samples)))" if isinstance(sampler, (list, tuple)) else ""
+            advice = ": say Indexed(samples, range(len(samples)))" if isinstance(sampler, (list, tuple)) else ""
             raise TypeError(
-                f"sampler must have sample(epoch, index), a length and a seed (got {type(sampler).__name__}){help}"
+                f"sampler must have sample(epoch, index), a length and a seed (got {type(sampler).__name__}){advice}"
             )
         if not isinstance(config, Config):
             raise TypeError(f"config must be a Config (got {type(config).__name__})")

@@ -192,7 +192,7 @@ def test_what_a_batch_refuses(folder):
             batch["lable"]
         assert refused.value.args == ("no array 'lable'; there are 'image', 'label'",)
         with pytest.raises(TypeError) as refused:
-            batch.info
+            _ = batch.info
         assert str(refused.value) == "a batch of several arrays: say batch['image'].info"
 
 

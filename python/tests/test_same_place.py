@@ -260,6 +260,10 @@ def test_pairs_that_do_not_fit_are_refused():
     odd = opened("l3", (256, 256), (1.0, 1.0), (0.75, 0.25), "yx")
     text = "align: axis 0 of im0: no multiple of 4 is a voxel edge of all arrays; these are 1, 3, ..."
     refused({"image": image, "label": odd}, (16, 16), text, align=4)
+    small = opened("im2", (8, 8), (0.5, 0.5), (0.0, 0.0), "yx")
+    beside = opened("l5", (4, 4), (1.0, 1.0), (0.75, 0.75), "yx")
+    text = "im2: axis y: a crop of 6 voxels has no place where it starts at a voxel edge of all arrays, every 6 voxels"
+    refused({"image": small, "label": beside}, {"y": 6, "x": 2}, text, align=3)
     far = opened("l4", (256, 256), (1.0, 1.0), (250.25, 0.25), "yx")
     text = "im0: axis 0 has 12 elements in common with the other arrays, a crop needs 16"
     refused({"image": image, "label": far}, (16, 16), text)

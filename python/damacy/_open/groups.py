@@ -153,8 +153,8 @@ class Group(Mapping[str, Any]):
         """The interval of indices along `dim` whose coordinate lies in `low <= value < high`; None is open.
 
         The coordinate must be monotone. It may fall, as latitudes often do; `low` is the smaller value all the same.
-        Bounds of times are dates: `box("time", "2000", "2016-07")` ends before July 2016. `ValueError` if `low` is above
-        `high`. If no coordinate lies between them, start and stop are equal.
+        Bounds of times are dates: `box("time", "2000", "2016-07")` ends before July 2016. `ValueError` if `low` is
+        above `high`. If no coordinate lies between them, start and stop are equal.
         """
         coordinate = self[dim]
         if not isinstance(coordinate, Array):

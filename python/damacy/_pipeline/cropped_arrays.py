@@ -96,8 +96,8 @@ def cropped(arrays: Any, extents: Extents) -> Cropped:
 
 
 def check_sizes(found: Cropped, margins: tuple[int, ...], *, may_overhang: bool = False) -> None:
-    """`ValueError` if an array is too small for a crop, which may overhang it by the margins. `may_overhang`: whether the
-    caller could choose larger margins."""
+    """`ValueError` if an array is too small for a crop, which may overhang it by the margins. `may_overhang`: whether
+    the caller could choose larger margins."""
     for origin in found.sizes:
         room = found.room(origin)
         for k, (extent, margin) in enumerate(zip(found.extents, margins)):
@@ -105,12 +105,11 @@ def check_sizes(found: Cropped, margins: tuple[int, ...], *, may_overhang: bool 
             if extent > size + 2 * margin:
                 shared = "" if size == found.sizes[origin][k] else " in common with the other arrays"
                 least = -(-(extent - size) // 2)
-                help = (
-                    f": margin={least} and ArraySpec(pad=...) let crops overhang" if may_overhang and not shared else ""
-                )
+                overhang = f": margin={least} and ArraySpec(pad=...) let crops overhang"
+                advice = overhang if may_overhang and not shared else ""
                 axis = found.axis(origin, k)
                 raise ValueError(
-                    f"{first_uri(origin)}: axis {axis} has {size} elements{shared}, a crop needs {extent}{help}"
+                    f"{first_uri(origin)}: axis {axis} has {size} elements{shared}, a crop needs {extent}{advice}"
                 )
 
 

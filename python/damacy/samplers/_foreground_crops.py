@@ -158,8 +158,8 @@ def _index(
         kept = ForegroundIndex.load(index)
         if kept._looked_for is not None and (classes is None or not classes.keys() <= set(kept._looked_for)):
             raise ValueError(
-                f"{os.fspath(index)} was built for classes {_shown(kept._looked_for)} only: say classes=, or delete it to "
-                "build it again"
+                f"{os.fspath(index)} was built for classes {_shown(kept._looked_for)} only: say classes=, or delete it "
+                "to build it again"
             )
         return _of_level(kept, level, os.fspath(index))
 

@@ -67,9 +67,10 @@ def regions_of(
         missing = regions.last_starts(crops.extents) < regions.starts()
         if missing.any():
             which, axis = np.argwhere(missing)[0].tolist()
+            origin, extent = origins[which], crops.extents[axis]
             raise ValueError(
-                f"{first_uri(origins[which])}: axis {crops.axis(origins[which], axis)}: a crop of {crops.extents[axis]} voxels has no place "
-                f"where it starts at a voxel edge of all arrays, every {steps[which, axis]} voxels"
+                f"{first_uri(origin)}: axis {crops.axis(origin, axis)}: a crop of {extent} voxels has no place where it"
+                f" starts at a voxel edge of all arrays, every {steps[which, axis]} voxels"
             )
         return regions
     if not isinstance(within, Within):
@@ -103,8 +104,8 @@ def _common(starts: tuple[Steps, ...], align: tuple[int, ...], crops: Cropped, o
         both = Steps(multiple, 0).common(each)
         if both is None:
             raise ValueError(
-                f"align: axis {crops.axis(origin, k)} of {first_uri(origin)}: no multiple of {multiple} is a voxel edge of all arrays; "
-                f"these are {each.first}, {each.first + each.step}, ..."
+                f"align: axis {crops.axis(origin, k)} of {first_uri(origin)}: no multiple of {multiple} is a voxel "
+                f"edge of all arrays; these are {each.first}, {each.first + each.step}, ..."
             )
         found.append(both)
     return found

@@ -96,8 +96,8 @@ class Windows(PortionSampler):
     def times(self, samples: Iterable[Sample]) -> npt.NDArray[Any]:
         """The coordinate of the time t of each sample of this sampler.
 
-        Reads the array next to the first one with offsets that is named as `dim`. Times with CF units of a standard calendar are
-        `datetime64`. `ValueError` if `dim` has no name; `damacy.NotFound` if there is no such array.
+        Reads the array next to the first one with offsets that is named as `dim`. Times with CF units of a standard
+        calendar are `datetime64`. `ValueError` if `dim` has no name; `damacy.NotFound` if there is no such array.
         """
         if self._coordinate is None:
             if self._dim_name is None:
