@@ -84,15 +84,20 @@ class IterableDataset(torch.utils.data.IterableDataset):
         return (tensor, rows_of(batch)) if self._info else tensor
 
 
-def dataloader(loader: Loader | IterableDataset, **arguments: Any) -> torch.utils.data.DataLoader[Any]:
+def dataloader(
+    loader: Loader | IterableDataset, *, info: bool = False, copy: bool = False, **arguments: Any
+) -> torch.utils.data.DataLoader[Any]:
     """A `DataLoader` of a loader's batches, for code that needs one: without a batch size and without workers.
 
-    `arguments` are passed on to `DataLoader`. With `pin_memory=True`, torch copies host batches to pinned memory.
+    `info` and `copy` are those of `IterableDataset`; a dataset has its own. Other `arguments` are passed on to
+    `DataLoader`. With `pin_memory=True`, torch copies host batches to pinned memory.
     """
     for name, only in (("batch_size", None), ("num_workers", 0)):
         if arguments.setdefault(name, only) != only:
             raise ValueError(f"{name} must be {only} (got {arguments[name]!r}): {_IN_A_DATA_LOADER[name]}")
-    dataset = loader if isinstance(loader, IterableDataset) else IterableDataset(loader)
+    if isinstance(loader, IterableDataset) and (info or copy):
+        raise TypeError("info and copy belong to the dataset: IterableDataset(loader, info=True)")
+    dataset = loader if isinstance(loader, IterableDataset) else IterableDataset(loader, info=info, copy=copy)
     return torch.utils.data.DataLoader(dataset, **arguments)
 
 

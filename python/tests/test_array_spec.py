@@ -66,6 +66,8 @@ def test_a_spec_keeps_plain_values_and_shows_what_is_not_the_default():
         ({"pad": {"": 1}}, ValueError, "pad: the name of an axis must not be empty"),
         ({"rounding": "up"}, ValueError, "rounding must be 'truncate' or 'nearest' (got 'up')"),
         ({"cf": 1}, TypeError, "cf must be True, False or None (got int)"),
+        ({"channels": 1}, TypeError, "channels must be a sequence of indices (got 1)"),
+        ({"channels": "c"}, TypeError, "channels must be a sequence of indices (got 'c')"),
         ({"channels": []}, ValueError, "channels must have 1 to 4096 indices (got 0)"),
         ({"channels": [-1]}, ValueError, "channels must be >= 0 (got -1)"),
         ({"order": ["y", "y"]}, ValueError, "order: 'y' occurs twice"),

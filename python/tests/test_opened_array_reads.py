@@ -185,7 +185,15 @@ def test_an_array_that_changed_is_refused_also_with_a_spec(tmp_path, shape, dtyp
         error = caught.value
         assert error.message == "the array has another shape or type than when it was opened: open it again"
         assert (error.reason, error.uri, error.sample_index) == ("changed", str(path), None)
+        assert str(error).startswith(f"{path}: the array")
     assert damacy.open_array(path).read(spec=damacy.ArraySpec()).min() == 1
+
+
+def test_the_error_of_a_row_names_no_push_and_no_sample(stored):
+    array, _ = stored
+    with pytest.raises(damacy.InvalidArgument) as caught:
+        array.read([(0, 2), (-5, 2), (0, 1)], spec=damacy.ArraySpec())
+    assert str(caught.value).startswith(f"{array.uri}: aabb axis 1: expected 0 <= start < stop, got -5 and 2")
 
 
 def test_an_array_that_is_gone_is_not_found_also_with_a_spec(tmp_path):

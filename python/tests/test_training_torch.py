@@ -129,9 +129,13 @@ def test_rows_come_with_tensors_also_through_a_data_loader(array):
     torch = pytest.importorskip("torch")
     from damacy.torch import IterableDataset, dataloader
 
-    for wrap in (lambda dataset: dataset, dataloader, lambda dataset: dataloader(dataset, pin_memory=False)):
+    for wrap in (
+        lambda each: IterableDataset(each, info=True),
+        lambda each: dataloader(IterableDataset(each, info=True)),
+        lambda each: dataloader(each, info=True, pin_memory=False),
+    ):
         with loader(array, rank=1, ranks=2, tail="pad") as each:
-            found = [(tensor.clone(), rows) for tensor, rows in wrap(IterableDataset(each, info=True))]
+            found = [(tensor.clone(), rows) for tensor, rows in wrap(each)]
         stored = torch.arange(120).reshape(12, 10)
         assert [rows.indices for _, rows in found] == [(2, 3), (6, 7)]
         for tensor, rows in found:
@@ -140,6 +144,17 @@ def test_rows_come_with_tensors_also_through_a_data_loader(array):
             for row, sample, index in zip(tensor, rows.samples, rows.indices):
                 assert sample == each._sampler.sample(0, index)
                 assert (row == stored[tuple(slice(*axis) for axis in sample.aabb)]).all()
+
+
+def test_a_data_loader_copies_on_demand_and_leaves_a_dataset_as_it_is(array):
+    pytest.importorskip("torch")
+    from damacy.torch import IterableDataset, dataloader
+
+    config = damacy.Config(batch_size=2, n_batches=1, keep_bytes=0, device="cpu")
+    with Loader(RandomCrops([array], (3, 4), length=8, seed=3), config) as each:
+        assert len(list(dataloader(each, copy=True))) == 4  # more than there are slots
+        with pytest.raises(TypeError, match=r"info and copy belong to the dataset: IterableDataset\(loader, "):
+            dataloader(IterableDataset(each), info=True)
 
 
 def test_rows_that_a_tail_added_are_marked(array):

@@ -32,7 +32,7 @@ def row(array: ArrayInfo, box: Any, spec: ArraySpec) -> numpy.ndarray[Any, Any]:
         return found.squeeze(tuple(dropped))
     except DamacyError as error:
         # The caller pushed no sample and knows no batch.
-        error.sample_index = error.stream_index = error.batch_id = None
+        error.sample_index = error.stream_index = error.batch_id = error.what = None
         error.lost = ()
         error.uri = error.uri or array.uri
         raise

@@ -242,6 +242,8 @@ def _pad(pad: Any) -> Any:
 
 
 def _channels(channels: Any) -> tuple[int, ...]:
+    if isinstance(channels, str) or not isinstance(channels, Iterable):
+        raise TypeError(f"channels must be a sequence of indices (got {channels!r})")
     indices = tuple(as_int(channel, "channels") for channel in channels)
     if not 0 < len(indices) <= MAX_CHANNELS:
         raise ValueError(f"channels must have 1 to {MAX_CHANNELS} indices (got {len(indices)})")
