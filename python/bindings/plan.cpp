@@ -22,10 +22,11 @@ nb::dict read_dict(const PlannedRead& read) {
   return out;
 }
 
-nb::dict plan_reads_dict(const std::string& uri, const std::vector<std::vector<std::int64_t>>& box) {
+nb::dict plan_reads_dict(const std::string& uri, const std::vector<std::vector<std::int64_t>>& box, bool list_reads) {
   Sample sample{uri, {}};
   for (const auto& axis : box) sample.aabb.push_back({axis.at(0), axis.at(1)});
-  const ReadPlan plan = call_without_gil(uri, [sample] { return plan_reads(sample); });
+  const ReadPlan plan =
+      call_without_gil(uri, [sample, list_reads] { return plan_reads(sample, list_reads ? Listed::yes : Listed::no); });
   nb::list reads;
   for (const PlannedRead& read : plan.reads) reads.append(read_dict(read));
   nb::dict out;
@@ -68,7 +69,7 @@ nb::dict verify_dict(const Verifier& verifier, std::int64_t first, std::int64_t 
 }  // namespace
 
 void bind_plan(nb::module_& m) {
-  m.def("plan_reads", &plan_reads_dict, nb::arg("uri"), nb::arg("box"));
+  m.def("plan_reads", &plan_reads_dict, nb::arg("uri"), nb::arg("box"), nb::arg("list_reads") = true);
   nb::class_<Verifier>(m, "Verifier")
       .def(
           "__init__",

@@ -283,6 +283,27 @@ def test_plan_counts_missing_chunks(plain):
     assert found["decode_amplification"] == 8 * 20 * 24 / 2
 
 
+def test_plan_without_a_box_adds_up_the_sizes_of_arrays(tmp_path):
+    group = zarr.create_group(tmp_path / "g.zarr")
+    raw = group.create_array("raw", shape=(20, 30), chunks=(8, 10), dtype="u2", compressors=None, fill_value=0)
+    raw[:8] = 1  # the first of three rows of chunks
+    packed = group.create_array("deep/packed", shape=(20, 30), shards=(20, 30), chunks=(10, 10), dtype="u2")
+    packed[:] = np.arange(600).reshape(20, 30)
+    empty = group.create_array("empty", shape=(0, 3), chunks=(1, 3), dtype="u2")
+    found = document("plan", tmp_path / "g.zarr")
+    by_name = {each["uri"].rpartition("/")[2]: each for each in found["arrays"]}
+    assert sorted(by_name) == ["empty", "packed", "raw"]
+    assert (by_name["raw"]["chunks"], by_name["raw"]["missing_chunks"]) == (9, 6)
+    assert by_name["raw"]["stored_bytes"] == by_name["raw"]["decoded_bytes"] == 3 * 8 * 10 * 2
+    assert (by_name["packed"]["objects"], by_name["packed"]["decoded_bytes"]) == (1, 6 * 10 * 10 * 2)
+    assert 0 < by_name["packed"]["stored_bytes"] < (tmp_path / "g.zarr/deep/packed/c/0/0").stat().st_size
+    assert by_name["empty"]["decoded_bytes"] == empty.size == 0
+    assert found["decoded_bytes"] == sum(each["decoded_bytes"] for each in found["arrays"])
+    one = document("plan", tmp_path / "g.zarr/raw", "--also", tmp_path / "g.zarr/deep")
+    assert one["decoded_bytes"] == found["decoded_bytes"]
+    assert "3 arrays" in damacy("plan", tmp_path / "g.zarr").stdout
+
+
 def test_a_plan_equals_the_reads_of_a_pipeline(sharded):
     box = ((2, 14), (3, 19), (1, 9))
     config = damacy_package.Config(batch_size=1, device="cpu", host_buffer_bytes=1 << 24, device_buffer_bytes=1 << 24)

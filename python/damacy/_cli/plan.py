@@ -1,4 +1,5 @@
-"""`damacy plan`: the reads that a box needs, computed by the pipeline's planner. Reads shard indices, but no chunks."""
+"""`damacy plan`: the reads that a box needs, computed by the pipeline's planner, or how large whole arrays are. Reads
+shard indices, but no chunks."""
 
 from __future__ import annotations
 
@@ -14,12 +15,17 @@ import damacy
 from damacy._cli.box import Box, box_extents, box_text, parse_box
 from damacy._cli.console import AsJson, Uri, extents, fail, fields_table, out, print_json, refuse, size
 from damacy._core import log
+from damacy._open.arrays import Array
 from damacy._open.opening import array_or_image
 
 _BOX_HELP = (
     "Slices as in NumPy, such as '0:64,:,-256:'; ':' is a whole axis. Put -- before a box that begins with a minus."
 )
 BoxText = Annotated[str, typer.Argument(help=_BOX_HELP)]
+OptionalBoxText = Annotated[
+    str | None, typer.Argument(help=f"{_BOX_HELP} Without it, the sizes of all arrays at or below URI are shown.")
+]
+Also = Annotated[list[str] | None, typer.Option("--also", help="Another array or group to add up; only without a box.")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +89,39 @@ def plan_reads(uri: str, box: Box) -> Plan:
     return Plan(uri=uri, box=box, reads=reads, **found)
 
 
+@dataclasses.dataclass(frozen=True)
+class ArraySize:
+    """The chunks of an array that are there: what caches of encoded or decoded chunks would hold."""
+
+    uri: str
+    dtype: str
+    shape: tuple[int, ...]
+    chunk_shape: tuple[int, ...]
+    objects: int
+    chunks: int
+    missing_chunks: int
+    stored_bytes: int
+    decoded_bytes: int
+
+
+def size_of_array(uri: str, shape: tuple[int, ...]) -> ArraySize:
+    """Opens every object of the array. Raises the errors of `push` for a sample of all of it."""
+    from damacy import _native
+
+    if 0 in shape:
+        return ArraySize(uri, "", shape, (), 0, 0, 0, 0, 0)
+    with log.drained():
+        found = _native.plan_reads(uri, [[0, size] for size in shape], list_reads=False)
+    fields = {field.name for field in dataclasses.fields(ArraySize)} - {"uri"}
+    return ArraySize(uri=uri, **{name: value for name, value in found.items() if name in fields})
+
+
+def arrays_at(uri: str) -> list[Array]:
+    """The array or image there, or all below a group."""
+    node = damacy.open(uri)
+    return [node] if isinstance(node, Array) else list(node.arrays().values())
+
+
 def box_of(uri: str, text: str, as_json: bool) -> Box:
     """A box from the command line; exits if the array cannot be opened or the text is wrong."""
     try:
@@ -93,8 +132,16 @@ def box_of(uri: str, text: str, as_json: bool) -> Box:
         refuse(str(error), as_json)
 
 
-def command(uri: Uri, box: BoxText, as_json: AsJson = False) -> None:
-    """Show which objects, byte ranges and requests a box needs, and how many bytes are read and decoded for it."""
+def command(uri: Uri, box: OptionalBoxText = None, also: Also = None, as_json: AsJson = False) -> None:
+    """Show which objects, byte ranges and requests a box needs, and how many bytes are read and decoded for it.
+
+    Without a box: how large arrays are, encoded and decoded, which is what caches of all of them would hold.
+    """
+    if box is None:
+        _show_sizes([uri, *(also or [])], as_json)
+        return
+    if also:
+        refuse("--also adds whole arrays: leave the box out", as_json)
     asked = box_of(uri, box, as_json)
     try:
         plan = plan_reads(uri, asked)
@@ -128,6 +175,36 @@ def _show(plan: Plan) -> None:
     )
     table.add_row("read", f"{plan.read_amplification:.2f} bytes for each byte of the box")
     table.add_row("decoded", f"{plan.decode_amplification:.2f} bytes for each byte of the box")
+    out.print(table)
+
+
+def _show_sizes(uris: list[str], as_json: bool) -> None:
+    try:
+        arrays = {array.uri: array.shape for uri in uris for array in arrays_at(uri)}
+        sizes = [size_of_array(uri, shape) for uri, shape in arrays.items()]
+    except damacy.DamacyError as error:
+        fail(error, as_json)
+    totals = {name: sum(getattr(each, name) for each in sizes) for name in ("chunks", "stored_bytes", "decoded_bytes")}
+    if as_json:
+        print_json({"arrays": [dataclasses.asdict(each) for each in sizes]} | totals)
+        return
+    table = rich.table.Table()
+    table.add_column("array", overflow="fold")
+    for name in ("shape", "chunks", "not stored", "encoded", "decoded"):
+        table.add_column(name, justify="right")
+    for each in sizes:
+        counts = f"{each.chunks:,}", f"{each.missing_chunks:,}" if each.missing_chunks else ""
+        table.add_row(
+            rich.markup.escape(each.uri),
+            extents(each.shape),
+            *counts,
+            size(each.stored_bytes),
+            size(each.decoded_bytes),
+        )
+    if len(sizes) != 1:
+        table.add_section()
+        total = size(totals["stored_bytes"]), size(totals["decoded_bytes"])
+        table.add_row(f"{len(sizes):,} arrays", "", f"{totals['chunks']:,}", "", *total)
     out.print(table)
 
 

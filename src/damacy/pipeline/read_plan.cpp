@@ -70,10 +70,11 @@ class PlannedChunks final : public LocatedChunks {
 // Sums up what the portions of a plan read.
 class Planner {
  public:
-  Planner(const PlannedPart& part, ReadPlan& out) : part_(part), out_(out) {}
+  Planner(const PlannedPart& part, Listed listed, ReadPlan& out) : part_(part), listed_(listed), out_(out) {}
 
   void add_portion(const PlannedChunks& chunks) {
     for (std::size_t c = 0; c < chunks.plan().chunks.size(); ++c) count(chunks, c);
+    if (listed_ == Listed::no) return;
     const ChunkReads reads = find_reads(chunks);
     for (const ChunkRun& run : reads.runs) add_run(chunks, run);
     for (const std::uint32_t chunk : reads.partial) add_partial(chunks, chunk);
@@ -124,13 +125,14 @@ class Planner {
   }
 
   const PlannedPart& part_;
+  const Listed listed_;
   ReadPlan& out_;
   std::set<std::string> objects_;
 };
 
 }  // namespace
 
-ReadPlan plan_reads(const Sample& sample) {
+ReadPlan plan_reads(const Sample& sample, Listed reads) {
   Catalog catalog(kLimits);
   Config config;
   config.batch_size = 1;
@@ -145,7 +147,7 @@ ReadPlan plan_reads(const Sample& sample) {
   out.box_bytes = static_cast<std::uint64_t>(*product(admitted.box.extents().span())) * size_of(array.metadata().dtype);
   out.buffer_bytes =
       static_cast<std::uint64_t>(buffer_bytes_for(static_cast<std::int64_t>(array.metadata().chunk_bytes())));
-  Planner planner(admitted, out);
+  Planner planner(admitted, reads, out);
   const std::vector parts{admitted};
   const std::uint32_t portions = count_portions(parts, Limits::chunk_records_planned);
   for (std::uint32_t portion = 0; portion < portions; ++portion)

@@ -39,6 +39,8 @@ struct ReadPlan {
 };
 
 // Throws what push of such a sample throws, and what an index or an object that is wrong throws.
-[[nodiscard]] ReadPlan plan_reads(const Sample& sample);
+// With Listed::no only the chunks are counted: `reads` and `read_bytes` stay empty.
+enum class Listed { no, yes };
+[[nodiscard]] ReadPlan plan_reads(const Sample& sample, Listed reads = Listed::yes);
 
 }  // namespace damacy
