@@ -69,7 +69,13 @@ def reasons_page() -> str:
     return "\n".join(lines)
 
 
-PUBLIC_HEADERS = {"damacy.h": "Batches", "array.h": "Single arrays", "file.h": "Files", "remote.h": "Mounted stores"}
+PUBLIC_HEADERS = {
+    "damacy.h": "Batches",
+    "array.h": "Single arrays",
+    "file.h": "Files",
+    "remote.h": "Mounted stores",
+    "halo.h": "Halo exchange",
+}
 
 
 def headers_page() -> str:

@@ -1,0 +1,102 @@
+// The transport of MPI, over a fake MPI whose ranks are threads.
+#include "damacy/halo/mpi.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "damacy/halo/exchanger.h"
+#include "support/error_of.h"
+
+namespace damacy::halo {
+namespace {
+
+using Values = std::vector<std::int64_t>;
+
+void on_ranks(int count, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < count; ++rank)
+    threads.emplace_back([&, rank] {
+      fake_mpi::rank = rank;
+      const auto failure = failure_of([&] { body(rank); });
+      EXPECT_FALSE(failure.has_value()) << failure->what();
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+ExchangePlanPtr ring_plan(std::int64_t rank, std::int64_t ranks, Dtype dtype = Dtype::i64) {
+  const Cartesian grid({{Integers(static_cast<std::size_t>(ranks), 3)}, {true}, Corners::direct});
+  return compile({dense_field({"i"}, {3}, 1, dtype)}, grid, {"i"}, rank, std::int64_t{1});
+}
+
+Values cells_of_rank(std::int64_t rank) {
+  return {-1, 10 * rank + 1, 10 * rank + 2, 10 * rank + 3, -1};
+}
+
+class Mpi : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fake_mpi::world.channels.clear();
+    fake_mpi::world.duplicates.clear();
+    fake_mpi::world.sends_stay = fake_mpi::world.finalized = false;
+  }
+  void TearDown() override { EXPECT_EQ(fake_mpi::world.requests, 0); }
+};
+
+TEST_F(Mpi, ranks_exchange_many_times_and_free_their_requests) {
+  on_ranks(3, [](int rank) {
+    MpiTransport transport(MPI_COMM_WORLD);
+    EXPECT_EQ(transport.rank(), rank);
+    Exchanger exchanger(ring_plan(rank, 3), transport);
+    Values line = cells_of_rank(rank);
+    for (int round = 0; round < 5; ++round) {
+      exchanger.exchange({line.data()});
+      EXPECT_EQ(line[0], 10 * ((rank + 2) % 3) + 3 + round);
+      EXPECT_EQ(line[4], 10 * ((rank + 1) % 3) + 1 + round);
+      for (std::size_t i = 1; i < 4; ++i) ++line[i];
+    }
+  });
+}
+
+TEST_F(Mpi, ranks_may_finish_exchanges_in_another_order) {
+  on_ranks(2, [](int rank) {
+    MpiTransport transport(MPI_COMM_WORLD);
+    Exchanger exchanger(ring_plan(rank, 2), transport);
+    Values early = cells_of_rank(rank), late = cells_of_rank(rank + 4);
+    auto first = exchanger.start({early.data()}), second = exchanger.start({late.data()});
+    exchanger.finish(rank == 0 ? second : first);
+    exchanger.finish(rank == 0 ? first : second);
+    EXPECT_EQ(early[0], 10 * (1 - rank) + 3);
+    EXPECT_EQ(late[0], 10 * (5 - rank) + 3);
+  });
+}
+
+TEST_F(Mpi, ranks_that_expect_other_messages_are_told) {
+  on_ranks(2, [](int rank) {
+    MpiTransport transport(MPI_COMM_WORLD);
+    const auto plan = ring_plan(rank, 2, rank == 0 ? Dtype::i64 : Dtype::f64);
+    EXPECT_NE(error_of([&] { Exchanger(plan, transport); }).message().find("do not agree"), std::string::npos);
+  });
+}
+
+TEST_F(Mpi, a_plan_of_another_rank_is_refused) {
+  MpiTransport transport(MPI_COMM_WORLD);
+  EXPECT_EQ(error_of([&] { Exchanger(ring_plan(1, 2), transport); }).message(),
+            "expected a plan of rank 0 (got one of rank 1)");
+}
+
+TEST_F(Mpi, closing_cancels_receives_and_keeps_buffers_that_are_still_sent) {
+  fake_mpi::world.sends_stay = true;
+  on_ranks(2, [](int rank) {
+    MpiTransport transport(MPI_COMM_WORLD);
+    Exchanger exchanger(ring_plan(rank, 2), transport);
+    Values line = cells_of_rank(rank);
+    if (rank == 0) (void)exchanger.start({line.data()});
+    exchanger.close();
+    EXPECT_THROW((void)exchanger.start({line.data()}), Error);
+  });
+}
+
+}  // namespace
+}  // namespace damacy::halo
