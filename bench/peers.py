@@ -177,6 +177,7 @@ class TensorStore(Loader):
 
     name = "tensorstore"
     ahead = 2  # batches under way, as many as the pipeline's slots
+    cache_bytes = 0  # of decoded chunks
 
     def load(self) -> None:
         import tensorstore
@@ -185,10 +186,8 @@ class TensorStore(Loader):
 
     def open(self) -> None:
         limit = {"limit": self.setting.threads}
-        no_cache = {"total_bytes_limit": 0}
-        context = self._ts.Context(
-            {"cache_pool": no_cache, "data_copy_concurrency": limit, "file_io_concurrency": limit}
-        )
+        cache = {"total_bytes_limit": self.cache_bytes}
+        context = self._ts.Context({"cache_pool": cache, "data_copy_concurrency": limit, "file_io_concurrency": limit})
         self._arrays = [
             self._ts.open(
                 {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(array.path)}},

@@ -1,0 +1,1 @@
+"""Passes over data whose chunks are kept in memory, beside other readers."""
