@@ -16,6 +16,10 @@ HostBuffer memory_for(std::uint64_t bytes, const std::shared_ptr<Alloc>& alloc) 
   return bytes == 0 ? HostBuffer() : HostBuffer(alloc, bytes);
 }
 
+constexpr std::uint64_t whole_pages(std::uint64_t bytes) noexcept {
+  return bytes / Alloc::kAlignment * Alloc::kAlignment;
+}
+
 }  // namespace
 
 CacheSizes cache_sizes(std::uint64_t bytes) noexcept {
@@ -25,18 +29,28 @@ CacheSizes cache_sizes(std::uint64_t bytes) noexcept {
   sizes.index = sizes.entries * sizeof(ChunkCache::Entry) + KeyIndex::bytes_of(sizes.entries) +
                 ReusePolicy::bytes_of(CacheSizes::kRememberedAnEntry * sizes.entries) +
                 CacheSpace::bytes_of(sizes.entries);
-  constexpr std::uint64_t kPage = Alloc::kAlignment;
-  sizes.space = (bytes - std::min(bytes, sizes.index)) / kPage * kPage;
+  sizes.space = whole_pages(bytes - std::min(bytes, sizes.index));
   return sizes;
 }
 
-ChunkCache::ChunkCache(std::uint64_t bytes, const std::shared_ptr<Alloc>& alloc)
-    : sizes_(cache_sizes(bytes)),
-      memory_(memory_for(sizes_.space, alloc)),
+CacheSizes cache_sizes_with_notes(std::uint64_t bytes, std::uint64_t padding) noexcept {
+  CacheSizes sizes = cache_sizes(bytes);
+  sizes.index += CacheSpace::bytes_of(sizes.entries);
+  sizes.notes = std::max<std::uint64_t>(whole_pages(bytes / CacheSizes::kShareOfNotes), Alloc::kAlignment);
+  sizes.padding = std::min(bytes, padding);
+  sizes.space = whole_pages(bytes - sizes.padding);
+  return sizes;
+}
+
+ChunkCache::ChunkCache(const CacheSizes& sizes, const std::shared_ptr<Alloc>& alloc)
+    : sizes_(sizes),
+      memory_(memory_for(sizes_.space + sizes_.padding, alloc)),
+      note_memory_(memory_for(sizes_.notes, std::make_shared<PageAlloc>())),
       entries_(sizes_.entries),
       index_(sizes_.entries),
       policy_(CacheSizes::kRememberedAnEntry * sizes_.entries),
-      space_(sizes_.space, sizes_.entries) {
+      space_(sizes_.space, sizes_.entries),
+      notes_(sizes_.notes, sizes_.notes == 0 ? 0 : sizes_.entries) {
   const Lock lock(mutex_);
   for (std::size_t e = entries_.size(); e-- > 0;) {
     entries_[e].next_unused = unused_;
@@ -53,7 +67,7 @@ ChunkCache::Found ChunkCache::find(const ChunkKey& key, std::uint64_t bytes) {
     entry.last_used = policy_.hit(entry.last_used);
     add(counts_.hits, entry.bytes);
     entry.holds.fetch_add(1, std::memory_order_relaxed);
-    return {Hold(entry.holds, bytes_of(entry))};
+    return {Hold(entry.holds, bytes_of(entry), note_of(entry))};
   }
   add(counts_.misses, bytes);
   policy_.miss(hash, used_);
@@ -68,28 +82,27 @@ bool ChunkCache::some_entry_may_go() noexcept {
   return entries_[number].is_used && may_go(number);
 }
 
-ChunkCache::Filling ChunkCache::reserve(const ChunkKey& key, std::uint64_t bytes) {
-  if (bytes == 0 || bytes > sizes_.largest_chunk()) return {};
+ChunkCache::Filling ChunkCache::reserve(const ChunkKey& key, std::uint64_t bytes, std::uint64_t note_bytes) {
+  if (bytes == 0 || bytes > sizes_.largest_chunk() || note_bytes > sizes_.notes / CacheSizes::kLargestShare) return {};
   const std::uint64_t hash = hash_of(key);
   const Lock lock(mutex_);
   if (find_entry(key, hash) || !take_entry()) return {};
   const std::uint32_t number = std::exchange(unused_, entries_[unused_].next_unused);
   Entry& entry = entries_[number];
-  const auto piece = take_space(bytes, number);
-  if (!piece) {
+  entry.bytes = bytes;
+  entry.note_bytes = static_cast<std::uint32_t>(note_bytes);
+  if (!take_space(entry, number)) {
     entry.next_unused = std::exchange(unused_, number);
     return {};
   }
   entry.key = key;
   entry.hash = hash;
-  entry.bytes = bytes;
-  entry.piece = *piece;
   entry.last_used = policy_.now();
   entry.is_used = true;
   entry.is_whole = false;
   ++used_;
   index_.insert(hash, number);
-  return {*this, number, bytes_of(entry)};
+  return {*this, number, bytes_of(entry), note_of(entry)};
 }
 
 ChunkCache::Hold ChunkCache::publish(std::uint32_t number) noexcept {
@@ -98,17 +111,27 @@ ChunkCache::Hold ChunkCache::publish(std::uint32_t number) noexcept {
   entry.is_whole = true;
   add(counts_.kept, entry.bytes);
   entry.holds.fetch_add(1, std::memory_order_relaxed);
-  return {entry.holds, bytes_of(entry)};
+  return {entry.holds, bytes_of(entry), note_of(entry)};
 }
 
 void ChunkCache::discard(std::uint32_t number) noexcept {
   const Lock lock(mutex_);
   space_.give(entries_[number].piece);
+  give_note(entries_[number]);
   drop_entry(number);
+}
+
+void ChunkCache::give_note(Entry& entry) noexcept {
+  if (std::exchange(entry.note_bytes, 0) > 0) notes_.give(entry.note);
 }
 
 std::span<std::byte> ChunkCache::bytes_of(const Entry& entry) const noexcept {
   return memory_.bytes().subspan(space_.offset_of(entry.piece), entry.bytes);
+}
+
+std::span<std::byte> ChunkCache::note_of(const Entry& entry) const noexcept {
+  if (entry.note_bytes == 0) return {};
+  return note_memory_.bytes().subspan(notes_.offset_of(entry.note), entry.note_bytes);
 }
 
 std::optional<std::uint32_t> ChunkCache::find_entry(const ChunkKey& key, std::uint64_t hash) const {
@@ -129,15 +152,30 @@ bool ChunkCache::take_entry() noexcept {
     entry_hand_ = (entry_hand_ + 1) % static_cast<std::uint32_t>(entries_.size());
     if (!entries_[number].is_used || !may_go(number)) continue;
     space_.give(entries_[number].piece);
+    give_note(entries_[number]);
     evict(number);
   }
   return unused_ != kNone;
 }
 
-std::optional<CacheSpace::Piece> ChunkCache::take_space(std::uint64_t bytes, std::uint32_t owner) {
-  return space_.take(
-      bytes, owner, [&](std::uint32_t number) DAMACY_REQUIRES(mutex_) { return may_go(number); },
-      [&](std::uint32_t number) DAMACY_REQUIRES(mutex_) { evict(number); });
+// An entry that goes gives its piece of the other space, too.
+bool ChunkCache::take_space(Entry& entry, std::uint32_t owner) {
+  const auto may_go_now = [&](std::uint32_t number) DAMACY_REQUIRES(mutex_) { return may_go(number); };
+  const auto piece = space_.take(entry.bytes, owner, may_go_now, [&](std::uint32_t number) DAMACY_REQUIRES(mutex_) {
+    give_note(entries_[number]);
+    evict(number);
+  });
+  if (!piece) return false;
+  entry.piece = *piece;
+  if (entry.note_bytes == 0) return true;
+  const auto note = notes_.take(entry.note_bytes, owner, may_go_now, [&](std::uint32_t number) DAMACY_REQUIRES(mutex_) {
+    space_.give(entries_[number].piece);
+    entries_[number].note_bytes = 0;
+    evict(number);
+  });
+  if (note) entry.note = *note;
+  if (!note) space_.give(entry.piece);
+  return note.has_value();
 }
 
 void ChunkCache::evict(std::uint32_t number) noexcept {

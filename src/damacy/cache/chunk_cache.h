@@ -1,6 +1,7 @@
 // Keeps bytes of chunks in memory of a fixed size, which is taken when it is made: an index, a policy and a space under
-// one lock, which is held for a look-up or a choice, not while bytes are written or read. Knows keys and sizes; not
-// what the bytes are. Thread-safe. It outlives its holds and fillings.
+// one lock, which is held for a look-up or a choice, not while bytes are written or read. The memory may be a device's;
+// notes of chunks are in host memory. Knows keys and sizes; not what the bytes are. Thread-safe. It outlives its holds
+// and fillings.
 #pragma once
 
 #include <atomic>
@@ -28,14 +29,19 @@ struct CacheSizes {
   static constexpr std::size_t kMostEntries = 4 << 20;
   static constexpr std::size_t kRememberedAnEntry = 4;  // chunks that were missed
   static constexpr std::uint64_t kLargestShare = 8;     // a chunk may take an 8th
+  static constexpr std::uint64_t kShareOfNotes = 16;    // a byte of notes for so many of chunks
 
   std::uint64_t space = 0;  // for chunks
   std::uint64_t index = 0;  // for the records of entries, and what the policy remembers
+  std::uint64_t notes = 0;
+  std::uint64_t padding = 0;  // memory behind the last chunk that may be read
   std::size_t entries = 0;
   std::uint64_t largest_chunk() const noexcept { return space / kLargestShare; }
 };
 // Both together are at most `bytes`, unless that is too little for the least index.
 [[nodiscard]] CacheSizes cache_sizes(std::uint64_t bytes) noexcept;
+// All of `bytes` is for chunks and `padding`; index and notes come on top.
+[[nodiscard]] CacheSizes cache_sizes_with_notes(std::uint64_t bytes, std::uint64_t padding) noexcept;
 
 class ChunkCache {
  public:
@@ -47,26 +53,30 @@ class ChunkCache {
     Count hits, misses, kept, evicted;
   };
 
-  // Memory for chunks comes from `alloc`, that of the index does not. Throws Error(oom).
-  ChunkCache(std::uint64_t bytes, const std::shared_ptr<Alloc>& alloc);
+  // Memory for chunks comes from `alloc`, that of index and notes does not. Throws Error(oom).
+  ChunkCache(const CacheSizes& sizes, const std::shared_ptr<Alloc>& alloc);
+  ChunkCache(std::uint64_t bytes, const std::shared_ptr<Alloc>& alloc) : ChunkCache(cache_sizes(bytes), alloc) {}
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
 
   // An entry stays while it is held.
   class Hold {
    public:
-    Hold(Hold&& other) noexcept : holds_(std::exchange(other.holds_, nullptr)), bytes_(other.bytes_) {}
+    Hold(Hold&& other) noexcept
+        : holds_(std::exchange(other.holds_, nullptr)), bytes_(other.bytes_), note_(other.note_) {}
     Hold& operator=(Hold&&) = delete;
     ~Hold() {
       if (holds_ != nullptr) holds_->fetch_sub(1, std::memory_order_release);
     }
     std::span<const std::byte> bytes() const noexcept { return bytes_; }
+    std::span<const std::byte> note() const noexcept { return note_; }
 
    private:
     friend class ChunkCache;
-    Hold(std::atomic<std::uint32_t>& holds, std::span<const std::byte> bytes) : holds_(&holds), bytes_(bytes) {}
+    Hold(std::atomic<std::uint32_t>& holds, std::span<const std::byte> bytes, std::span<const std::byte> note)
+        : holds_(&holds), bytes_(bytes), note_(note) {}
     std::atomic<std::uint32_t>* holds_;
-    std::span<const std::byte> bytes_;
+    std::span<const std::byte> bytes_, note_;
   };
 
   // Memory for a chunk that is not visible yet. Unless it is published it is given back.
@@ -74,23 +84,27 @@ class ChunkCache {
    public:
     Filling() = default;
     Filling(Filling&& other) noexcept
-        : cache_(std::exchange(other.cache_, nullptr)), entry_(other.entry_), bytes_(other.bytes_) {}
+        : cache_(std::exchange(other.cache_, nullptr)),
+          entry_(other.entry_),
+          bytes_(other.bytes_),
+          note_(other.note_) {}
     Filling& operator=(Filling&&) = delete;
     ~Filling() {
       if (cache_ != nullptr) cache_->discard(entry_);
     }
     explicit operator bool() const noexcept { return cache_ != nullptr; }
     std::span<std::byte> bytes() const noexcept { return bytes_; }
+    std::span<std::byte> note() const noexcept { return note_; }
     // All bytes are written, and are right. They stay as long as the result lives.
     Hold publish() noexcept { return std::exchange(cache_, nullptr)->publish(entry_); }
 
    private:
     friend class ChunkCache;
-    Filling(ChunkCache& cache, std::uint32_t entry, std::span<std::byte> bytes)
-        : cache_(&cache), entry_(entry), bytes_(bytes) {}
+    Filling(ChunkCache& cache, std::uint32_t entry, std::span<std::byte> bytes, std::span<std::byte> note)
+        : cache_(&cache), entry_(entry), bytes_(bytes), note_(note) {}
     ChunkCache* cache_ = nullptr;
     std::uint32_t entry_ = 0;
-    std::span<std::byte> bytes_;
+    std::span<std::byte> bytes_, note_;
   };
 
   struct Found {
@@ -101,7 +115,7 @@ class ChunkCache {
   [[nodiscard]] Found find(const ChunkKey& key, std::uint64_t bytes);
 
   // Memory for a chunk that was missed; empty if there is none at once, or if the chunk is there or being filled.
-  [[nodiscard]] Filling reserve(const ChunkKey& key, std::uint64_t bytes);
+  [[nodiscard]] Filling reserve(const ChunkKey& key, std::uint64_t bytes, std::uint64_t note_bytes = 0);
 
   Counts counts() const;  // since it was made, or the last reset
   void reset_counts();
@@ -113,6 +127,8 @@ class ChunkCache {
     ChunkKey key;
     std::uint64_t hash = 0, bytes = 0;
     CacheSpace::Piece piece = 0;
+    CacheSpace::Piece note = 0;
+    std::uint32_t note_bytes = 0;  // 0: no note
     ReusePolicy::Time last_used = 0;
     std::atomic<std::uint32_t> holds{0};
     std::uint32_t next_unused = kNone;
@@ -128,17 +144,21 @@ class ChunkCache {
   bool may_go(std::uint32_t entry) const noexcept DAMACY_REQUIRES(mutex_);
   bool some_entry_may_go() noexcept DAMACY_REQUIRES(mutex_);
   bool take_entry() noexcept DAMACY_REQUIRES(mutex_);
-  std::optional<CacheSpace::Piece> take_space(std::uint64_t bytes, std::uint32_t entry) DAMACY_REQUIRES(mutex_);
-  void evict(std::uint32_t entry) noexcept DAMACY_REQUIRES(mutex_);       // its piece is gone
+  bool take_space(Entry& entry, std::uint32_t number) DAMACY_REQUIRES(mutex_);
+  void give_note(Entry& entry) noexcept DAMACY_REQUIRES(mutex_);
+  std::span<std::byte> note_of(const Entry& entry) const noexcept DAMACY_REQUIRES(mutex_);
+  void evict(std::uint32_t entry) noexcept DAMACY_REQUIRES(mutex_);       // its pieces are gone
   void drop_entry(std::uint32_t entry) noexcept DAMACY_REQUIRES(mutex_);  // the same, not counted
 
   const CacheSizes sizes_;
   const HostBuffer memory_;
+  const HostBuffer note_memory_;
   mutable Mutex mutex_;
   std::vector<Entry> entries_ DAMACY_GUARDED_BY(mutex_);  // holds are released without it
   KeyIndex index_ DAMACY_GUARDED_BY(mutex_);
   ReusePolicy policy_ DAMACY_GUARDED_BY(mutex_);
   CacheSpace space_ DAMACY_GUARDED_BY(mutex_);
+  CacheSpace notes_ DAMACY_GUARDED_BY(mutex_);
   Counts counts_ DAMACY_GUARDED_BY(mutex_);
   std::uint32_t unused_ DAMACY_GUARDED_BY(mutex_) = kNone;
   std::size_t used_ DAMACY_GUARDED_BY(mutex_) = 0;  // entries

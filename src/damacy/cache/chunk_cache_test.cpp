@@ -364,5 +364,47 @@ TEST(ChunkCache, several_threads_find_whole_chunks_only) {
   EXPECT_GT(cache.counts().evicted.chunks, 0);
 }
 
+// Bytes and notes of chunks of all sizes, of sets that follow each other, where either space may be the one that is
+// full.
+TEST(ChunkCache, a_note_goes_with_its_chunk) {
+  Random random(3);
+  for (const std::uint64_t note_bytes : {std::uint64_t{8}, std::uint64_t{3000}}) {
+    ChunkCache cache(cache_sizes_with_notes(1 << 20, 16), std::make_shared<PageAlloc>());
+    ASSERT_EQ(cache.sizes().notes, (1u << 20) / CacheSizes::kShareOfNotes);
+    std::uint64_t found = 0;
+    for (int i = 0; i < 20000; ++i) {
+      const ChunkKey key = key_of(static_cast<std::int64_t>(random() % 300) + i / 4000 * 300);
+      const std::uint64_t bytes = 1 + mixed(static_cast<std::uint64_t>(key.chunk)) % 8000;
+      const auto of_chunk = static_cast<std::byte>(key.chunk % 251);
+      const auto is_right = [&](std::byte b) { return b == of_chunk; };
+      const ChunkCache::Found seen = cache.find(key, bytes);
+      if (seen.hold) {
+        ++found;
+        ASSERT_EQ(seen.hold->bytes().size(), bytes);
+        ASSERT_EQ(seen.hold->note().size(), note_bytes);
+        ASSERT_TRUE(std::ranges::all_of(seen.hold->bytes(), is_right));
+        ASSERT_TRUE(std::ranges::all_of(seen.hold->note(), is_right));
+        continue;
+      }
+      ChunkCache::Filling room = cache.reserve(key, bytes, note_bytes);
+      if (!room) continue;
+      std::ranges::fill(room.bytes(), of_chunk);
+      std::ranges::fill(room.note(), of_chunk);
+      if (random() % 10 != 0) static_cast<void>(room.publish());
+    }
+    EXPECT_GT(found, 500u);
+    EXPECT_GT(cache.counts().evicted.chunks, 50);
+    EXPECT_LE(cache.held_bytes(), cache.sizes().space);
+  }
+}
+
+TEST(ChunkCache, a_note_larger_than_an_eighth_of_their_space_is_not_kept) {
+  ChunkCache cache(cache_sizes_with_notes(1 << 20, 16), std::make_shared<PageAlloc>());
+  EXPECT_TRUE(cache.reserve({}, 100, cache.sizes().notes / 8));
+  EXPECT_FALSE(cache.reserve({}, 100, cache.sizes().notes / 8 + 1));
+  ChunkCache none(1 << 20, std::make_shared<PageAlloc>());
+  EXPECT_FALSE(none.reserve({}, 100, 1));
+}
+
 }  // namespace
 }  // namespace damacy
