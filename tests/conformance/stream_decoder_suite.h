@@ -75,7 +75,8 @@ class StreamDecoderSuite : public ::testing::Test {
   }
 
   // Scans, uploads, decodes and brings back, each with memory of its own.
-  Outcome decode(const std::vector<Packed>& wave, bool together = false) {
+  enum class Added { one_by_one, together, from_descriptions };
+  Outcome decode(const std::vector<Packed>& wave, Added how = Added::one_by_one) {
     list_->clear();
     std::vector<GpuFrame> frames = place(wave);
     std::vector<std::uint32_t> indices(wave.size());
@@ -84,12 +85,18 @@ class StreamDecoderSuite : public ::testing::Test {
     HostBuffer packed = pinned(source_bytes), output = pinned(output_bytes);
     for (std::size_t i = 0; i < wave.size(); ++i)
       std::memcpy(packed.data() + frames[i].src_offset, wave[i].encoded.data(), wave[i].encoded.size());
-    EXPECT_TRUE(!together || list_->add_chunk(packed.bytes(), 0, frames, indices).ok());
-    for (std::size_t i = 0; i < wave.size() && !together; ++i)
+    HostBuffer bytes = device(source_bytes + WaveBuffers::kSourcePadding);
+    const HostBuffer elsewhere = device(WaveBuffers::kSourcePadding);
+    const std::span<std::byte> base =
+        how == Added::from_descriptions ? elsewhere.bytes() : bytes.bytes().first(source_bytes);
+    if (how == Added::together) EXPECT_TRUE(list_->add_chunk(packed.bytes(), 0, frames, indices).ok());
+    if (how == Added::from_descriptions) add_described(wave, frames, distance(base, bytes.bytes()), indices);
+    for (std::size_t i = 0; i < wave.size() && how == Added::one_by_one; ++i)
       EXPECT_TRUE(list_->add(wave[i].encoded, frames[i], indices[i]).ok()) << i;
     HostBuffer image = pinned(list_->image_bytes()), words = pinned(std::size_t{4} * list_->count());
     list_->write_image(image.bytes().first(list_->image_bytes()));
-    run(packed, image, output, words);
+    stream_->copy(bytes.bytes().first(packed.size()), packed.bytes());
+    run(base, image, output, words);
     return collect(wave, frames, indices, output, words);
   }
 
@@ -115,19 +122,38 @@ class StreamDecoderSuite : public ::testing::Test {
     return frames;
   }
 
-  void run(const HostBuffer& packed, const HostBuffer& image, const HostBuffer& output, const HostBuffer& words) {
-    HostBuffer source = device(packed.size() + WaveBuffers::kSourcePadding), on_device = device(image.size());
+  static std::uint64_t distance(std::span<const std::byte> from, std::span<const std::byte> to) {
+    return reinterpret_cast<std::uint64_t>(to.data()) - reinterpret_cast<std::uint64_t>(from.data());
+  }
+
+  // Each described where its offsets are 0, by another list. Their bytes are `away` from the wave's source.
+  void add_described(const std::vector<Packed>& wave, const std::vector<GpuFrame>& frames, std::uint64_t away,
+                     std::span<std::uint32_t> indices) {
+    const auto other = target_.decoder->make_list({.scratch_bytes = std::uint64_t{1} << 20});
+    for (std::size_t i = 0; i < wave.size(); ++i) {
+      GpuFrame frame = frames[i];
+      frame.src_offset = frame.dst_offset = frame.needed_end = 0;
+      std::vector<std::byte> description;
+      indices[i] = FrameList::kHost;
+      if (!other->describe(wave[i].encoded, frame, description)) continue;
+      const FrameList::DescribedFrame described{description, away + frames[i].src_offset, frames[i].dst_offset,
+                                                frames[i].needed_end};
+      list_->add_described({&described, 1}, indices.subspan(i, 1));
+    }
+  }
+
+  void run(std::span<const std::byte> source, const HostBuffer& image, const HostBuffer& output,
+           const HostBuffer& words) {
+    HostBuffer on_device = device(image.size());
     HostBuffer destination = device(output.size()), scratch = device(list_->scratch_bytes()),
                status = device(words.size());
     stream_->fill(destination.bytes(), kBefore);
     stream_->fill(status.bytes(), kBefore);
-    stream_->copy(source.bytes().first(packed.size()), packed.bytes());
     stream_->copy(on_device.bytes(), image.bytes());
     const std::size_t status_bytes = std::size_t{4} * list_->count();
-    target_.decoder->enqueue(
-        *stream_, *list_,
-        {source.bytes().first(packed.size()), destination.bytes(), scratch.bytes().first(list_->scratch_bytes()),
-         on_device.bytes().first(list_->image_bytes()), status.bytes().first(status_bytes)});
+    target_.decoder->enqueue(*stream_, *list_,
+                             {source, destination.bytes(), scratch.bytes().first(list_->scratch_bytes()),
+                              on_device.bytes().first(list_->image_bytes()), status.bytes().first(status_bytes)});
     stream_->copy(output.bytes(), destination.bytes());
     stream_->copy(words.bytes(), status.bytes());
     ASSERT_TRUE(stream_->record().wait());
@@ -206,11 +232,37 @@ TYPED_TEST_P(StreamDecoderSuite, frames_of_a_chunk_may_be_added_together) {
     }
     wave.push_back(std::move(packed));
   }
-  const Outcome outcome = this->decode(wave, /*together=*/true);
+  const Outcome outcome = this->decode(wave, TestFixture::Added::together);
   for (std::size_t i = 0; i < wave.size(); ++i) {
     ASSERT_TRUE(this->is_good(outcome.verdicts[i])) << i;
     ASSERT_EQ(outcome.bytes[i], wave[i].content) << i;
   }
+}
+
+TYPED_TEST_P(StreamDecoderSuite, described_frames_come_out_as_frames_that_are_scanned) {
+  Random random(9);
+  int described = 0;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Packed> wave;
+    for (int i = 0; i < 60; ++i) {
+      wave.push_back(random_packed(random, 1 + random() % (i % 8 == 0 ? 300000 : 5000)));
+      if (wave.back().codec == GpuCodec::zstd && i % 3 == 0)
+        wave.back().needed_end = 1 + random() % wave.back().content.size();
+    }
+    const Outcome outcome = this->decode(wave, TestFixture::Added::from_descriptions);
+    EXPECT_TRUE(outcome.kept_between);
+    for (std::size_t i = 0; i < wave.size(); ++i) {
+      if (!outcome.verdicts[i]) continue;
+      ++described;
+      if (outcome.verdicts[i]->ask_host) continue;
+      const std::uint64_t needed = wave[i].needed_end == 0 ? wave[i].content.size() : wave[i].needed_end;
+      ASSERT_TRUE(outcome.verdicts[i]->result.ok()) << i;
+      ASSERT_TRUE(std::equal(wave[i].content.begin(), wave[i].content.begin() + static_cast<std::ptrdiff_t>(needed),
+                             outcome.bytes[i].begin()))
+          << i;
+    }
+  }
+  EXPECT_GE(described, TypeParam::kDescribes ? 150 : 0);
 }
 
 TYPED_TEST_P(StreamDecoderSuite, a_malformed_frame_is_reported_and_the_host_decodes_the_chunk) {
@@ -288,6 +340,7 @@ TYPED_TEST_P(StreamDecoderSuite, an_empty_list_is_no_work) {
 REGISTER_TYPED_TEST_SUITE_P(StreamDecoderSuite, frames_of_all_codecs_come_out_whole,
                             a_damaged_frame_is_not_good_and_its_neighbours_are,
                             bytes_that_are_not_needed_may_be_missing, frames_of_a_chunk_may_be_added_together,
+                            described_frames_come_out_as_frames_that_are_scanned,
                             a_malformed_frame_is_reported_and_the_host_decodes_the_chunk,
                             frames_beyond_a_limit_are_left_to_the_host, many_threads_add_frames_to_one_list,
                             an_empty_list_is_no_work);

@@ -45,6 +45,14 @@ struct FrameScan {
 // host's decoder finds the same by the same walk. What only this scan doubts it leaves to the host (ask_host).
 [[nodiscard]] DecodeResult scan_frame(std::span<const std::byte> bytes, const GpuFrame& frame, FrameScan& scan);
 
+// What scan_frame() finds in the same frame when only bytes [0, needed_end) of its output must be right; `scan` was
+// made for all. 0: all.
+void cut_scan(FrameScan& scan, std::uint64_t needed_end) noexcept;
+
+// A scan as bytes, and back. read_scan() takes what append_scan() has written.
+void append_scan(const FrameScan& scan, std::vector<std::byte>& to);
+void read_scan(std::span<const std::byte> bytes, FrameScan& scan);
+
 // How many of everything a wave has; all that sizes and launch shapes depend on.
 struct WaveShape {
   std::uint32_t frames = 0;

@@ -29,6 +29,21 @@ class HostFrameList final : public FrameList {
     frames_.push_back(frame);
     return {};
   }
+  bool describe(std::span<const std::byte>, const GpuFrame& frame, std::vector<std::byte>& to) const override {
+    const auto bytes = std::as_bytes(std::span(&frame, 1));
+    to.insert(to.end(), bytes.begin(), bytes.end());
+    return true;
+  }
+  void add_described(std::span<const DescribedFrame> frames, std::span<std::uint32_t> indices) override {
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      GpuFrame frame;
+      std::memcpy(&frame, frames[i].description.data(), sizeof frame);
+      frame.src_offset += frames[i].source;
+      frame.dst_offset += frames[i].destination;
+      frame.needed_end = frames[i].needed_end;
+      static_cast<void>(add({}, frame, indices[i]));
+    }
+  }
   double fill() const override {
     const Lock lock(mutex_);
     return most_ == 0 ? 1 : static_cast<double>(frames_.size()) / most_;
@@ -55,7 +70,9 @@ class HostFrameList final : public FrameList {
 
 bool decode(const GpuFrame& frame, std::span<const std::byte> source, std::span<std::byte> destination,
             ZstdDecoder& zstd) {
-  const auto in = source.subspan(frame.src_offset, frame.src_size);
+  // An integer: the bytes may lie outside of `source`.
+  const auto at = reinterpret_cast<std::uint64_t>(source.data()) + frame.src_offset;
+  const std::span in(reinterpret_cast<const std::byte*>(at), frame.src_size);
   const auto out = destination.subspan(frame.dst_offset, frame.dst_size);
   switch (frame.codec) {
     case GpuCodec::raw:
@@ -101,6 +118,14 @@ DecodeResult FrameList::add_chunk(std::span<const std::byte> bytes, std::uint64_
     if (indices[i] == kHost) break;
   }
   return {};
+}
+
+bool FrameList::describe(std::span<const std::byte>, const GpuFrame&, std::vector<std::byte>&) const {
+  return false;
+}
+
+void FrameList::add_described(std::span<const DescribedFrame>, std::span<std::uint32_t> indices) {
+  std::ranges::fill(indices, kHost);
 }
 
 std::unique_ptr<StreamDecoder> make_host_stream_decoder() {

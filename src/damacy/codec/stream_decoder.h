@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "damacy/codec/gpu_decoder.h"
 #include "damacy/device/device.h"
@@ -18,7 +19,9 @@ class NvcompLibrary;
 
 // Device memory of a wave.
 struct WaveMemory {
-  std::span<const std::byte> source;  // readable for WaveBuffers::kSourcePadding bytes more
+  // Where offsets of frames count from. Readable for WaveBuffers::kSourcePadding bytes more, as is other memory that
+  // described frames name.
+  std::span<const std::byte> source;
   std::span<std::byte> destination;
   std::span<std::byte> scratch;      // scratch_bytes()
   std::span<const std::byte> image;  // uploaded, image_bytes()
@@ -44,6 +47,19 @@ class FrameList {
   // decodes the whole chunk.
   virtual DecodeResult add_chunk(std::span<const std::byte> bytes, std::uint64_t at, std::span<const GpuFrame> frames,
                                  std::span<std::uint32_t> indices);
+
+  // Any thread. Appends to `to` what add_described() of any list of this decoder needs to add the frame without its
+  // bytes. False: nothing, because the decoder has no such description, or leaves the frame to the host.
+  [[nodiscard]] virtual bool describe(std::span<const std::byte> bytes, const GpuFrame& frame,
+                                      std::vector<std::byte>& to) const;
+  struct DescribedFrame {
+    std::span<const std::byte> description;
+    // Added to the offsets that the description has. `source` may lead to memory outside of the wave's, modulo 2^64.
+    std::uint64_t source = 0, destination = 0;
+    std::uint64_t needed_end = 0;  // as in GpuFrame
+  };
+  // Any thread. Where an index is kHost, the host decodes the whole chunk.
+  virtual void add_described(std::span<const DescribedFrame> frames, std::span<std::uint32_t> indices);
 
   // Any thread. The used share of the limits: from 0 (empty) to 1 (full).
   virtual double fill() const = 0;

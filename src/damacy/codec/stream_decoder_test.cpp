@@ -19,19 +19,19 @@ std::shared_ptr<Device> host_device() {
 
 template <HostOrder::Kind kind>
 struct HostFixture {
-  static constexpr bool kTakesAll = true, kScans = false;
+  static constexpr bool kTakesAll = true, kScans = false, kDescribes = true;
   static TestedDecoder make() { return {host_device<kind>(), make_host_stream_decoder()}; }
 };
 
 struct ReferenceFixture {
-  static constexpr bool kTakesAll = true, kScans = true;
+  static constexpr bool kTakesAll = true, kScans = true, kDescribes = false;
   static TestedDecoder make() {
     return {host_device<HostOrder::Kind::lazy>(), std::make_unique<stages::ReferenceStreamDecoder>()};
   }
 };
 
 struct NvcompFixture {
-  static constexpr bool kTakesAll = false, kScans = true;
+  static constexpr bool kTakesAll = false, kScans = true, kDescribes = false;
   static TestedDecoder make() {
     const std::string file = fakes::nvcomp_file("6");
     return {make_host_device({.kind = HostOrder::Kind::lazy}),
@@ -40,7 +40,7 @@ struct NvcompFixture {
 };
 
 struct GpuFixture {
-  static constexpr bool kTakesAll = true, kScans = true;
+  static constexpr bool kTakesAll = true, kScans = true, kDescribes = true;
   static TestedDecoder make() {
     if (probe_cuda().state != CudaState::usable) return {};
     return {bind_primary_context(0), make_cuda_stream_decoder()};

@@ -61,6 +61,31 @@ class CudaFrameList final : public FrameList {
     return {};
   }
 
+  bool describe(std::span<const std::byte> bytes, const GpuFrame& frame, std::vector<std::byte>& to) const override {
+    thread_local FrameScan scan;
+    if (!scan_frame(bytes, frame, scan).ok() || scan.ask_host) return false;
+    append_scan(scan, to);
+    return true;
+  }
+
+  void add_described(std::span<const DescribedFrame> frames, std::span<std::uint32_t> indices) override {
+    thread_local std::vector<FrameScan> scans(kPortion);
+    std::ranges::fill(indices, kHost);
+    for (std::size_t first = 0; first < frames.size(); first += kPortion) {
+      const std::size_t count = std::min(kPortion, frames.size() - first);
+      for (std::size_t i = 0; i < count; ++i) {
+        const DescribedFrame& frame = frames[first + i];
+        read_scan(frame.description, scans[i]);
+        scans[i].frame.source += frame.source;
+        scans[i].frame.destination += frame.destination;
+        cut_scan(scans[i], frame.needed_end);
+      }
+      const auto taken = indices.subspan(first, count);
+      wave_.add(std::span(scans).first(count), taken);
+      if (std::ranges::find(taken, kHost) != taken.end()) return;
+    }
+  }
+
   double fill() const override { return wave_.fill(); }
   std::uint32_t most_frames() const override { return most_; }
   std::uint32_t count() const override { return shape().frames; }

@@ -67,6 +67,14 @@ struct Block {
   }
 };
 
+// Scratch that a block takes: bytes of decoded literals, and sequence records.
+constexpr u32 literal_room(u32 literal_size) {
+  return (literal_size + 15) & ~15u;
+}
+constexpr u32 record_room(u32 sequence_count) {
+  return (sequence_count + 3) & ~3u;
+}
+
 // One RFC 8878 frame; several may stand in one frame of ours.
 struct Segment {
   u32 content_size;  // kUnknownSize when not declared

@@ -182,8 +182,8 @@ class ZstdScan {
       block.limit = frame.block_limit;
       const ByteSpan content = bytes_.subspan(header.data, header.stored);
       if (!scan_compressed_block(content, index, frame.block_limit, sources, block)) return false;
-      if (block.literal_type != LiteralType::raw) scan_.literal_bytes += (block.literal_size + 15) & ~15u;
-      scan_.records += (block.sequence_count + 3) & ~3u;
+      if (block.literal_type != LiteralType::raw) scan_.literal_bytes += literal_room(block.literal_size);
+      scan_.records += record_room(block.sequence_count);
       scan_.sequences += block.sequence_count;
     }
     least_ += block.produced + block.literal_size + u64{3} * block.sequence_count;
