@@ -289,8 +289,32 @@ CACHE_FAULTS = [
         "words_of(tasks_.object_with(chunk)->stamp())",
         "words_of({})",
     ),
+    (
+        "a chunk is kept on the device before it was copied there",
+        "wave/stage_chunk.cpp",
+        "chunk.keep_on_device.emplace(std::move(room));",
+        "static_cast<void>(room.publish());",
+    ),
+    (
+        "chunks are decoded before they came from pinned memory",
+        "wave/wave_runner.cpp",
+        "bring(wave);\n  const Event up = up_->record();",
+        "const Event up = up_->record();\n  bring(wave);",
+    ),
+    (
+        "a chunk is copied to the cache before it is on the device",
+        "wave/wave_runner.cpp",
+        "stream.wait(up);\n  copy_encoded(stream, wave.to_cache);",
+        "copy_encoded(stream, wave.to_cache);\n  stream.wait(up);",
+    ),
+    (
+        "a chunk that the device could not decode is kept",
+        "wave/wave_runner.cpp",
+        "if (chunk.redo || chunk.failed) continue;\n    if (chunk.keep_on_host)",
+        "if (chunk.keep_on_host)",
+    ),
 ]
-KEPT = "ChunkCache.*:KeptChunks.*"
+KEPT = "ChunkCache.*:*Kept*"
 SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy"  # conformance suites; rules of tasks and of slots
 FINISHING = "*FinishedCopy*:FinishedElement*:Border*:PartPlacing*:*FinishedArrays*"
 LATE = "*OnDevice*/lazy:*OnDevice*/random*:CuFileEngineTest*"  # suites on devices that work late

@@ -141,6 +141,8 @@ Config config_of(const nb::dict& fields) {
   c.on_error = on_error_of(nb::cast<std::string>(fields["on_error"]));
   c.pop_timeout_s = nb::cast<std::optional<double>>(fields["pop_timeout_s"]);
   c.cache_bytes = number("cache_bytes");
+  c.host_cache_bytes = number("host_cache_bytes");
+  c.device_cache_bytes = number("device_cache_bytes");
   c.gpu_decoder = decoder_of(nb::cast<std::string>(fields["gpu_decoder"]));
   c.verify = verify_of(nb::cast<std::string>(fields["verify"]));
   c.keep_bytes = nb::cast<std::optional<std::int64_t>>(fields["keep_bytes"]);

@@ -29,6 +29,8 @@ DEFAULTS = {
     "on_error": "raise",
     "pop_timeout_s": None,
     "cache_bytes": 0,
+    "host_cache_bytes": 0,
+    "device_cache_bytes": 0,
     "gpu_decoder": "auto",
     "verify": "needed",
     "keep_bytes": None,
@@ -46,6 +48,8 @@ LEAST = {
     "max_bytes_per_element": 0,
     "n_batches": 1,
     "cache_bytes": 0,
+    "host_cache_bytes": 0,
+    "device_cache_bytes": 0,
 }
 INTEGERS = (*LEAST, "host_buffer_bytes", "device_buffer_bytes")
 
@@ -98,7 +102,7 @@ def test_an_integer_fits_63_bits(name):
 @pytest.mark.parametrize("name", INTEGERS)
 @pytest.mark.parametrize("value", [1.0, "3", None, True, np.float64(2), [1]], ids=repr)
 def test_a_value_that_is_not_an_integer_is_a_type_error_with_its_field(name, value):
-    if name == "cache_bytes" and isinstance(value, str):
+    if name.endswith("cache_bytes") and isinstance(value, str):
         pytest.skip("a size may be text")
     with pytest.raises(TypeError, match=rf"\b{name}\b"):
         config(**{name: value})
@@ -139,6 +143,8 @@ def test_the_first_failure_in_the_order_of_checks_is_reported():
         "on_error": "panic",
         "pop_timeout_s": -1,
         "cache_bytes": -1,
+        "host_cache_bytes": -1,
+        "device_cache_bytes": -1,
         "gpu_decoder": "fast",
         "verify": "all",
         "keep_bytes": "forty",

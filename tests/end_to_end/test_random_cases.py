@@ -22,7 +22,7 @@ def pytest_generate_tests(metafunc):
     one = metafunc.config.getoption("--case-seed", default=None)
     count = metafunc.config.getoption("--cases", default=None) or int(os.environ.get("DAMACY_CASES", "60"))
     numbers = range(count) if one is None else [one]
-    if metafunc.function is test_case_with_a_cache and one is None:
+    if metafunc.function in (test_case_with_a_cache, test_case_with_a_device_cache) and one is None:
         numbers = range(max(count // 3, 1))
     if metafunc.function is test_case_on_the_lazy_device and one is None:
         numbers = list(itertools.islice(filter(is_for_the_host, itertools.count()), max(count // 5, 1)))
@@ -48,6 +48,19 @@ def test_case_with_a_cache(number, cache_bytes, tmp_path, monkeypatch):
     stats = run_case(number, tmp_path)
     if cache_bytes == 64 << 20 and stats.cache_kept > 0 and stats.cache_misses < 2 * stats.cache_kept:
         assert stats.cache_hits > 0
+
+
+@pytest.mark.parametrize("cache_bytes", [20_000, 64 << 20], ids=["evicts", "holds_all"])
+def test_case_with_a_device_cache(number, cache_bytes, tmp_path, monkeypatch):
+    """Runs the case with encoded chunks kept on the lazy device."""
+    settings = damacy._pipeline.pipeline._native_settings
+    more = {"device_cache_bytes": cache_bytes, "host_device": "lazy", "device_from_bytes": 0}
+    monkeypatch.setattr(damacy._pipeline.pipeline, "_native_settings", lambda config: settings(config) | more)
+    stats = run_case(number, tmp_path)
+    if cache_bytes == 64 << 20 and stats.device_cache_kept > 0:
+        assert stats.device_cache_evicted == 0
+        if stats.device_cache_misses < 2 * stats.device_cache_kept:
+            assert stats.device_cache_hits > 0
 
 
 def test_case_on_the_lazy_device(number, tmp_path, monkeypatch):

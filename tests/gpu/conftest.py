@@ -41,8 +41,8 @@ def device_decodes(monkeypatch):
     """A function after which the GPU decodes also small batches, which the cores would decode otherwise."""
     settings = pipeline_module._native_settings
 
-    def switch(on: bool = True) -> None:
-        more = {"device_from_bytes": 0} if on else {}
+    def switch(on: bool = True, **native: object) -> None:
+        more = ({"device_from_bytes": 0} if on else {}) | native
         monkeypatch.setattr(pipeline_module, "_native_settings", lambda config: settings(config) | more)
 
     return switch

@@ -39,6 +39,29 @@ def test_case(number, tmp_path, device, device_decodes):
         assert_same(outcomes(case, runs, device), wanted, f"{case}, decoded by the device: {by_device}")
 
 
+CACHES = {
+    "evicts": {"device_cache_bytes": 30_000},
+    "holds_all": {"device_cache_bytes": 64 << 20},
+    "pinned": {"host_cache_bytes": 64 << 20},
+    "both": {"device_cache_bytes": 30_000, "host_cache_bytes": 60_000},
+}
+
+
+@pytest.mark.parametrize("caches", CACHES)
+@pytest.mark.parametrize("damaged", [False, True], ids=["whole", "damaged"])
+def test_a_case_with_encoded_chunks_kept(number, caches, damaged, tmp_path, device, device_decodes):
+    """The second of two equal runs finds chunks there. On the host the device is one that works late."""
+    case = random_cases.draw(number)
+    arrays = write(case, tmp_path)
+    if damaged:
+        damage(arrays[0], np.random.default_rng([12, number]))
+    runs = [[arrays[k].sample(*box) for k, box in run] for run in case.runs]
+    wanted = outcomes(case, runs, "cpu", verify="whole")
+    device_decodes(**({} if device == "cuda" else {"host_device": "lazy"}))
+    got = outcomes(case, runs, device, **CACHES[caches], verify="whole")
+    assert_same(got, wanted, f"{case}, damaged: {damaged}")
+
+
 @pytest.mark.parametrize("on_error", DAMAGE)
 def test_a_damaged_case_fails_as_on_the_host(number, on_error, tmp_path, device, device_decodes):
     """One bit of one object is flipped. Every sample is the whole array, so that every decoder must detect it."""

@@ -63,6 +63,9 @@ class Config:
         pop_timeout_s: timeout of one `pop`, in seconds; None is no timeout, 0 never waits.
         cache_bytes: memory for decoded chunks that are kept for later batches, with their index: an int of bytes, or
             text with a unit, such as `"2GiB"`; 0 keeps none. Only for batches on the host (`device="cpu"`).
+        host_cache_bytes: page-locked host memory for encoded chunks, in the same forms. Only for batches on a GPU.
+        device_cache_bytes: GPU memory for encoded chunks that are kept for later batches, in the same forms. Their
+            index is in host memory. Only for batches on a GPU.
         gpu_decoder: decoder of zstd and LZ4 frames on a GPU: `"auto"`, `"own"` or `"nvcomp"`. `auto` is `own`, which
             is faster and safe on any input; `nvcomp`, for comparison and trusted data, needs `damacy[nvcomp]`, without
             which `Pipeline` raises `InvalidArgument`.
@@ -95,6 +98,8 @@ class Config:
     on_error: OnError
     pop_timeout_s: float | None
     cache_bytes: int
+    host_cache_bytes: int
+    device_cache_bytes: int
     gpu_decoder: GpuDecoder
     verify: Verify
     keep_bytes: int | None
@@ -127,6 +132,8 @@ class Config:
         on_error: OnError = "raise",
         pop_timeout_s: float | None = None,
         cache_bytes: int | str = 0,
+        host_cache_bytes: int | str = 0,
+        device_cache_bytes: int | str = 0,
         gpu_decoder: GpuDecoder = "auto",
         verify: Verify = "needed",
         keep_bytes: int | str | None = None,
@@ -241,6 +248,8 @@ class Config:
         self._keep("on_error", _one_of("on_error", self.on_error, _ON_ERROR))
         self._keep("pop_timeout_s", _timeout(self.pop_timeout_s))
         self._keep("cache_bytes", as_bytes(self.cache_bytes, "cache_bytes"))
+        self._keep("host_cache_bytes", as_bytes(self.host_cache_bytes, "host_cache_bytes"))
+        self._keep("device_cache_bytes", as_bytes(self.device_cache_bytes, "device_cache_bytes"))
         self._keep("gpu_decoder", _one_of("gpu_decoder", self.gpu_decoder, _GPU_DECODER))
         self._keep("verify", _one_of("verify", self.verify, _VERIFY))
         if self.keep_bytes is not None:

@@ -46,6 +46,8 @@ class Stats:
 
     `cache_*` count chunks and `Config.cache_bytes`: each stored chunk of a batch is looked up once, which is a hit or a
     miss; chunks that are decoded are kept if there is room, and may be evicted. `cache_*_bytes` are decoded bytes.
+    `device_cache_*` and `host_cache_*` count the same for `Config.device_cache_bytes` and `host_cache_bytes`; their
+    bytes are encoded bytes. A chunk is looked up on the host if the device does not have it.
 
     `print` shows the counters that are not 0; `dataclasses.asdict` returns all.
     """
@@ -86,6 +88,22 @@ class Stats:
     cache_misses_bytes: int = 0
     cache_kept_bytes: int = 0
     cache_evicted_bytes: int = 0
+    host_cache_hits: int = 0
+    host_cache_misses: int = 0
+    host_cache_kept: int = 0
+    host_cache_evicted: int = 0
+    host_cache_hits_bytes: int = 0
+    host_cache_misses_bytes: int = 0
+    host_cache_kept_bytes: int = 0
+    host_cache_evicted_bytes: int = 0
+    device_cache_hits: int = 0
+    device_cache_misses: int = 0
+    device_cache_kept: int = 0
+    device_cache_evicted: int = 0
+    device_cache_hits_bytes: int = 0
+    device_cache_misses_bytes: int = 0
+    device_cache_kept_bytes: int = 0
+    device_cache_evicted_bytes: int = 0
 
     def __repr__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

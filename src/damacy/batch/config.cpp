@@ -69,6 +69,8 @@ void check_config(const Config& c) {
                 formatted("pop_timeout_s must be None or a finite number >= 0 (got {})", *c.pop_timeout_s),
                 "arguments");
   at_least("cache_bytes", c.cache_bytes, 0);
+  at_least("host_cache_bytes", c.host_cache_bytes, 0);
+  at_least("device_cache_bytes", c.device_cache_bytes, 0);
   at_least("keep_bytes", c.keep_bytes.value_or(0), 0);
   check_arrays(c);
 

@@ -93,6 +93,8 @@ struct Config {
   OnError on_error = OnError::raise;
   std::optional<double> pop_timeout_s = {};
   std::int64_t cache_bytes = 0;
+  std::int64_t host_cache_bytes = 0;
+  std::int64_t device_cache_bytes = 0;
   GpuDecoderChoice gpu_decoder = GpuDecoderChoice::automatic;
   Verify verify = Verify::needed;
   std::optional<std::int64_t> keep_bytes = {};

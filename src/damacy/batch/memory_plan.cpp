@@ -48,6 +48,12 @@ void plan_waves(const Config& config, MemoryPlan& plan) {
   const std::size_t frame_images = std::min(waves.images, waves.scratch / 2) / 4 * 3;
   waves.frames.scratch_bytes = waves.scratch / 2;
   waves.frames.image_bytes = frame_images - std::min(frame_images, kImagePadding);
+  const auto sizes_of = [](std::int64_t bytes) {
+    if (bytes == 0) return CacheSizes();
+    return cache_sizes_with_notes(static_cast<std::uint64_t>(bytes), WaveBuffers::kSourcePadding);
+  };
+  plan.device_cache = sizes_of(config.device_cache_bytes);
+  plan.host_cache = sizes_of(config.host_cache_bytes);
   plan.host_packed = host;
   plan.host_decoded = device;
 }
@@ -112,6 +118,14 @@ MemoryPart described(PartId part) {
       return {"images", pinned, at_start, "host_buffer_bytes", "records that kernels read", {}};
     case PartId::pinned_repair:
       return {"pinned repair", pinned, at_start, "", "chunks that the GPU gave up", {}};
+    case PartId::device_cache:
+      return {"cache", gpu, at_start, "device_cache_bytes", "encoded chunks that are kept", {}};
+    case PartId::device_cache_index:
+      return {"index of the cache", host, reserved, "device_cache_bytes", "records and notes of those chunks", {}};
+    case PartId::pinned_cache:
+      return {"cache", pinned, at_start, "host_cache_bytes", "encoded chunks that are kept", {}};
+    case PartId::pinned_cache_index:
+      return {"index of the pinned cache", host, reserved, "host_cache_bytes", "records and notes of those chunks", {}};
     case PartId::packed_on_cores:
       return {"encoded on cores", host, reserved, "host_buffer_bytes", "encoded chunks that the cores decode", {}};
     case PartId::decoded_on_cores:
@@ -188,6 +202,14 @@ std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan, c
     add(PartId::pinned_staging, plan.staging);
     add(PartId::images, waves.images);
     add(PartId::pinned_repair, kRepair);
+    if (plan.device_cache.entries > 0) {
+      add(PartId::device_cache, plan.device_cache.space + plan.device_cache.padding);
+      add(PartId::device_cache_index, plan.device_cache.index + plan.device_cache.notes);
+    }
+    if (plan.host_cache.entries > 0) {
+      add(PartId::pinned_cache, plan.host_cache.space + plan.host_cache.padding);
+      add(PartId::pinned_cache_index, plan.host_cache.index + plan.host_cache.notes);
+    }
     add(PartId::packed_on_cores, plan.host_packed);
     add(PartId::decoded_on_cores, plan.host_decoded);
   } else {

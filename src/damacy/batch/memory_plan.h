@@ -13,6 +13,7 @@
 
 #include "damacy/batch/config.h"
 #include "damacy/batch/slot_plan.h"
+#include "damacy/cache/chunk_cache.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/core/error.h"
 #include "damacy/core/machine.h"
@@ -43,6 +44,10 @@ enum class PartId {
   pinned_staging,
   images,
   pinned_repair,
+  device_cache,  // if there is one
+  device_cache_index,
+  pinned_cache,
+  pinned_cache_index,
   packed_on_cores,
   decoded_on_cores,
   metadata,  // always
@@ -98,6 +103,8 @@ struct MemoryPlan {
   std::size_t scratch = 0;  // on the cores: decoded chunks, one a reader
   std::size_t cache = 0;    // on the cores: decoded chunks that are kept, with their index
   WaveSizes waves;
+  CacheSizes device_cache;  // encoded chunks that are kept on the device; index and notes are on the host
+  CacheSizes host_cache;    // the same, in page-locked memory
   // Next to a device, for chunks that the cores decode: encoded and decoded.
   std::size_t host_packed = 0, host_decoded = 0;
   CatalogLimits catalog;
@@ -105,8 +112,13 @@ struct MemoryPlan {
   ThreadCounts threads;
 
   // What a pipeline has allocated when it is made, without slots: staging and images, and device memory in its place.
-  std::size_t host_bytes() const noexcept { return staging + cache + waves.images; }
-  std::size_t device_bytes() const noexcept { return waves.count * (waves.slab + waves.destination) + waves.scratch; }
+  std::size_t host_bytes() const noexcept {
+    return staging + cache + waves.images + device_cache.index + device_cache.notes + host_cache.space +
+           host_cache.padding + host_cache.index + host_cache.notes;
+  }
+  std::size_t device_bytes() const noexcept {
+    return waves.count * (waves.slab + waves.destination) + waves.scratch + device_cache.space + device_cache.padding;
+  }
 };
 
 // `machine.gpu`: chunks go through a device.

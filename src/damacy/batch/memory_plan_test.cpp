@@ -134,6 +134,8 @@ Config random_config(std::mt19937_64& random) {
   if (random() % 2) config.max_chunk_uncompressed_bytes = 1 + static_cast<std::int64_t>(random() % kGiB);
   if (random() % 2) config.gpu_decoder = GpuDecoderChoice::nvcomp;
   if (random() % 2) config.keep_bytes = bytes();
+  if (random() % 2) config.device_cache_bytes = bytes();
+  if (random() % 2) config.host_cache_bytes = bytes();
   return config;
 }
 
@@ -164,13 +166,18 @@ TEST(parts_of, any_plan_add_up_to_its_sizes_within_the_settings) {
       continue;
     }
     EXPECT_EQ(sums[MemoryKind::gpu], plan.device_bytes() + plan.waves.count * WaveSizes::kPadding + kRepair + of_slots);
-    EXPECT_EQ(sums[MemoryKind::pinned], plan.host_bytes() + kRepair);
-    EXPECT_EQ(sums[MemoryKind::host], host + device + plan.catalog.bytes);
+    const auto index_of = [](const CacheSizes& cache) { return cache.index + cache.notes; };
+    const auto bytes_of = [](const CacheSizes& cache) { return cache.space + cache.padding; };
+    const std::uint64_t indices = index_of(plan.device_cache) + index_of(plan.host_cache);
+    EXPECT_EQ(sums[MemoryKind::pinned] + indices, plan.host_bytes() + kRepair);
+    EXPECT_EQ(sums[MemoryKind::host], host + device + plan.catalog.bytes + indices);
+    EXPECT_LE(bytes_of(plan.device_cache), static_cast<std::uint64_t>(config.device_cache_bytes));
+    EXPECT_LE(bytes_of(plan.host_cache), static_cast<std::uint64_t>(config.host_cache_bytes));
     // Each kind of memory has a page at least.
     constexpr std::uint64_t kLeast = (2 * WaveSizes::kWaves + 1) * 4096;
-    EXPECT_LE(plan.device_bytes() + plan.waves.count * WaveSizes::kPadding,
+    EXPECT_LE(plan.device_bytes() - bytes_of(plan.device_cache) + plan.waves.count * WaveSizes::kPadding,
               std::max<std::uint64_t>(device, 2 * kLeast));
-    EXPECT_LE(plan.host_bytes(), std::max<std::uint64_t>(host, 2 * 4096));
+    EXPECT_LE(plan.host_bytes() - indices - bytes_of(plan.host_cache), std::max<std::uint64_t>(host, 2 * 4096));
   }
 }
 

@@ -24,7 +24,7 @@ std::int64_t chosen(std::int64_t slot, const Machine& machine) {
 // Of max_gpu_memory_bytes, next to the slots that stay. check_gpu_memory() holds.
 std::int64_t left_over(const Config& config, std::int64_t slot) {
   if (config.max_gpu_memory_bytes == 0) return kMost;
-  return config.max_gpu_memory_bytes - config.device_buffer_bytes - config.n_batches * slot;
+  return config.max_gpu_memory_bytes - config.device_buffer_bytes - config.device_cache_bytes - config.n_batches * slot;
 }
 
 void check_memory(const Config& config, std::int64_t slot, std::uint64_t physical_bytes) {
@@ -56,11 +56,13 @@ std::int64_t array_slot_bytes(std::int64_t batch_size, std::int64_t elements_per
 void check_gpu_memory(const Config& c, std::int64_t bytes_of_one_slot) {
   if (c.max_gpu_memory_bytes == 0) return;
   const auto slots = checked_mul(bytes_of_one_slot, c.n_batches);
-  const auto all = slots ? checked_add(*slots, c.device_buffer_bytes) : std::nullopt;
+  const auto buffers = checked_add(c.device_buffer_bytes, c.device_cache_bytes);
+  const auto all = slots && buffers ? checked_add(*slots, *buffers) : std::nullopt;
   if (all && *all <= c.max_gpu_memory_bytes) return;
   throw Error(
       Status::oom,
-      formatted("device_buffer_bytes {}{} max_gpu_memory_bytes {}{}", c.device_buffer_bytes,
+      formatted("device_buffer_bytes {}{}{} max_gpu_memory_bytes {}{}", c.device_buffer_bytes,
+                c.device_cache_bytes > 0 ? formatted(" and device_cache_bytes {}", c.device_cache_bytes) : "",
                 bytes_of_one_slot > 0 ? formatted(" and {} batches of {} bytes exceed", c.n_batches, bytes_of_one_slot)
                                       : " exceeds",
                 c.max_gpu_memory_bytes, all ? formatted("; {} would fit", *all) : std::string()),

@@ -26,6 +26,12 @@ struct Stats {
   std::int64_t samples_skipped = 0, samples_filled = 0, host_bytes_committed = 0, chunks_decoded_on_host = 0;
   std::int64_t cache_hits = 0, cache_misses = 0, cache_kept = 0, cache_evicted = 0;
   std::int64_t cache_hits_bytes = 0, cache_misses_bytes = 0, cache_kept_bytes = 0, cache_evicted_bytes = 0;
+  std::int64_t host_cache_hits = 0, host_cache_misses = 0, host_cache_kept = 0, host_cache_evicted = 0;
+  std::int64_t host_cache_hits_bytes = 0, host_cache_misses_bytes = 0;
+  std::int64_t host_cache_kept_bytes = 0, host_cache_evicted_bytes = 0;
+  std::int64_t device_cache_hits = 0, device_cache_misses = 0, device_cache_kept = 0, device_cache_evicted = 0;
+  std::int64_t device_cache_hits_bytes = 0, device_cache_misses_bytes = 0;
+  std::int64_t device_cache_kept_bytes = 0, device_cache_evicted_bytes = 0;
   std::int64_t slots_added = 0, slots_dropped = 0, kept_bytes_committed = 0, bytes_padded = 0;
 };
 

@@ -51,6 +51,12 @@ void PlacementList::add(const Placement& placement) {
   placements_.push_back(placement);
 }
 
+void PlacementList::add(const PlacementList& more) {
+  const Lock lock(mutex_);
+  placements_.insert(placements_.end(), more.placements().begin(), more.placements().end());
+  deep_.insert(deep_.end(), more.deep().begin(), more.deep().end());
+}
+
 void PlacementList::add(const BlockCopy& copy, std::uint64_t src, std::uint64_t dst, const ChunkLayout& layout) {
   const bool is_empty = std::ranges::any_of(copy.used(), [](const CopyAxis& axis) { return axis.extent == 0; });
   if (is_empty) return;

@@ -65,6 +65,8 @@ class PlacementList {
   // `copy` is normalised; offsets count from `src` and `dst`. Drops what is empty.
   void add(const BlockCopy& copy, std::uint64_t src, std::uint64_t dst, const ChunkLayout& layout);
   void add(const Placement& placement);
+  // All of another list, at once.
+  void add(const PlacementList& more);
   // Sets the base address of destinations that were added as offsets. `base` is aligned as devices align memory.
   void rebase(std::uint64_t base) noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS {
     for (Placement& placement : placements_) placement.dst += base;

@@ -43,7 +43,8 @@ std::array<std::uint64_t, 2> identity_of(const Array& array) {
 
 }  // namespace
 
-CachedChunks::CachedChunks(const ChunkTasks& tasks, ChunkCache* cache) : tasks_(tasks), cache_(cache) {
+CachedChunks::CachedChunks(const ChunkTasks& tasks, ChunkCache* cache, Form form)
+    : tasks_(tasks), cache_(cache), form_(form) {
   if (cache == nullptr) return;
   for (const auto& array : tasks.plan().arrays) arrays_.push_back(identity_of(*array));
   may_be_kept_.resize(tasks.plan().chunks.size());
@@ -56,14 +57,14 @@ ChunkKey CachedChunks::key_of(std::size_t chunk) const {
 
 std::optional<ChunkCache::Hold> CachedChunks::find(std::uint32_t chunk) {
   if (cache_ == nullptr) return {};
-  ChunkCache::Found found = cache_->find(key_of(chunk), decoded_bytes(chunk));
+  ChunkCache::Found found = cache_->find(key_of(chunk), bytes_of(chunk));
   may_be_kept_[chunk] = found.may_be_kept;
   return std::move(found.hold);
 }
 
-ChunkCache::Filling CachedChunks::reserve(std::size_t chunk) {
+ChunkCache::Filling CachedChunks::reserve(std::size_t chunk, std::uint64_t bytes, std::uint64_t note_bytes) {
   if (cache_ == nullptr) return {};
-  return cache_->reserve(key_of(chunk), decoded_bytes(chunk));
+  return cache_->reserve(key_of(chunk), bytes, note_bytes);
 }
 
 }  // namespace damacy

@@ -1,4 +1,5 @@
-// Batches from kept chunks: equal to those of a pipeline that keeps none, with eviction and several threads.
+// Batches from kept chunks: equal to those of a pipeline that keeps none, with eviction and several threads, on the
+// host and on a device.
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -22,7 +23,7 @@ constexpr std::int64_t kRows = 60, kColumns = 80;
 class KeptChunks : public ::testing::Test {
  protected:
   KeptChunks() { write_array(path(), {kRows, kColumns}, {6, 8}); }
-  std::string path() const { return (dir_.path() / "a.zarr").string(); }
+  std::string path(const char* name = "a.zarr") const { return (dir_.path() / name).string(); }
   static Config config(std::int64_t cache_bytes) {
     Config config;
     config.batch_size = 4;
@@ -33,19 +34,19 @@ class KeptChunks : public ::testing::Test {
     config.cache_bytes = cache_bytes;
     return config;
   }
-  std::vector<Sample> samples(std::size_t count) const {
+  std::vector<Sample> samples(std::size_t count, const char* name = "a.zarr") const {
     std::mt19937 random{5};
     std::vector<Sample> all(count);
     for (Sample& sample : all) {
       const auto y = static_cast<std::int64_t>(random() % (kRows - 20)),
                  x = static_cast<std::int64_t>(random() % (kColumns - 20));
-      sample.uri = path();
+      sample.uri = path(name);
       sample.aabb = {{y, y + 20}, {x, x + 20}};
     }
     return all;
   }
-  std::vector<std::vector<float>> batches(Pipeline& pipeline, std::size_t count) const {
-    pipeline.push(std::make_shared<VectorSource>(samples(4 * count)));
+  std::vector<std::vector<float>> batches(Pipeline& pipeline, std::size_t count, const char* name = "a.zarr") const {
+    pipeline.push(std::make_shared<VectorSource>(samples(4 * count, name)));
     std::vector<std::vector<float>> all;
     for (std::size_t n = 0; n < count; ++n) {
       const Batch batch = pipeline.pop();
@@ -116,6 +117,147 @@ TEST_F(KeptChunks, are_refused_where_chunks_go_through_a_device) {
     EXPECT_NE(std::string(error.what()).find("cache_bytes"), std::string::npos) << error.what();
   }
 }
+
+TEST_F(KeptChunks, on_a_device_are_refused_where_there_is_none) {
+  Config wanted = config(0);
+  wanted.device = {DeviceChoice::Kind::cpu};
+  wanted.device_cache_bytes = 1 << 20;
+  try {
+    Pipeline pipeline(wanted);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::inval);
+    EXPECT_NE(std::string(error.what()).find("device_cache_bytes is for batches on a GPU: cache_bytes"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+struct DeviceOrder {
+  HostOrder order;
+  const char* name;
+};
+
+class KeptOnDevice : public KeptChunks, public ::testing::WithParamInterface<DeviceOrder> {
+ protected:
+  Pipeline make(std::int64_t device_cache_bytes, std::uint64_t device_from_bytes = 0,
+                std::int64_t host_cache_bytes = 0) const {
+    Config with = config(0);
+    with.device_cache_bytes = device_cache_bytes;
+    with.host_cache_bytes = host_cache_bytes;
+    PipelineEnvironment around;
+    around.device = make_host_device(GetParam().order);
+    around.device_from_bytes = device_from_bytes;
+    return Pipeline(with, around);
+  }
+};
+
+TEST_P(KeptOnDevice, give_the_batches_of_a_pipeline_that_keeps_none) {
+  Pipeline plain = make(0);
+  const auto expected = batches(plain, 60);
+  for (const std::int64_t cache_bytes : {1 << 20, 12 << 10, 1}) {
+    Pipeline pipeline = make(cache_bytes);
+    EXPECT_EQ(batches(pipeline, 60), expected) << cache_bytes;
+    const Stats first = pipeline.stats();
+    pipeline.stats_reset();
+    EXPECT_EQ(batches(pipeline, 60), expected) << cache_bytes << ", again";
+    const Stats again = pipeline.stats();
+    EXPECT_GT(again.device_cache_hits + again.device_cache_misses, 0);
+    if (cache_bytes == 1 << 20) {
+      EXPECT_GT(first.device_cache_kept, 0);
+      EXPECT_LE(first.device_cache_kept, 100);  // each chunk once
+      EXPECT_EQ(again.device_cache_misses, 0);
+      EXPECT_EQ(again.bytes_read, 0);
+      EXPECT_EQ(again.h2d.input_bytes, 0);
+    }
+    if (cache_bytes == 1) {
+      EXPECT_EQ(first.device_cache_kept, 0);
+    }
+  }
+}
+
+// Small batches are decoded by readers; with a cache the device decodes what it is to keep.
+TEST_P(KeptOnDevice, are_those_of_small_batches_too) {
+  Pipeline pipeline = make(1 << 20, ~std::uint64_t{0});
+  const auto expected = batches(pipeline, 20);
+  pipeline.stats_reset();
+  EXPECT_EQ(batches(pipeline, 20), expected);
+  EXPECT_EQ(pipeline.stats().bytes_read, 0);
+}
+
+// The second set takes the place of the first, and the third that of the second, while chunks are being decoded.
+TEST_P(KeptOnDevice, of_compressed_sets_that_follow_each_other_are_right) {
+  const char* const names[] = {"a.zarr", "b.zarr", "c.zarr"};
+  for (const char* const name : names) {
+    if (name != names[0]) write_array(path(name), {kRows, kColumns}, {6, 8});
+    testing::compress_chunks(path(name));
+  }
+  Pipeline plain = make(0);
+  const auto expected = batches(plain, 60);  // all hold the same elements
+  for (const bool pinned : {false, true}) {
+    Pipeline pipeline = pinned ? make(0, 0, 12 << 10) : make(12 << 10);
+    for (int round = 0; round < 2; ++round)
+      for (const char* const name : names) EXPECT_EQ(batches(pipeline, 60, name), expected) << name << round;
+    const Stats stats = pipeline.stats();
+    EXPECT_GT(pinned ? stats.host_cache_evicted : stats.device_cache_evicted, 10);
+    EXPECT_GT(pinned ? stats.host_cache_hits : stats.device_cache_hits, 10);
+  }
+}
+
+TEST_P(KeptOnDevice, are_not_those_that_the_device_could_not_decode) {
+  testing::compress_chunks(path());
+  const std::string chunk = path() + "/c.0.0";
+  std::fstream(chunk, std::ios::in | std::ios::out | std::ios::binary).seekp(4) << '\x07';  // a reserved descriptor
+  Pipeline pipeline = make(1 << 20);
+  Sample sample;
+  sample.uri = path();
+  sample.aabb = {{0, 6}, {0, 8}};
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    pipeline.push(std::make_shared<VectorSource>(std::vector<Sample>(4, sample)));
+    EXPECT_THROW(pipeline.pop(), Error);
+  }
+  EXPECT_EQ(pipeline.stats().device_cache_kept, 0);
+  EXPECT_EQ(pipeline.stats().device_cache_misses, 2);
+}
+
+TEST_P(KeptOnDevice, in_pinned_memory_they_go_up_from_there) {
+  Pipeline plain = make(0);
+  const auto expected = batches(plain, 60);
+  for (const std::int64_t cache_bytes : {1 << 20, 12 << 10}) {
+    Pipeline pipeline = make(0, 0, cache_bytes);
+    EXPECT_EQ(batches(pipeline, 60), expected) << cache_bytes;
+    pipeline.stats_reset();
+    EXPECT_EQ(batches(pipeline, 60), expected) << cache_bytes << ", again";
+    const Stats again = pipeline.stats();
+    EXPECT_GT(again.host_cache_hits, 0);
+    EXPECT_GT(again.h2d.input_bytes, 0);
+    EXPECT_EQ(again.device_cache_hits + again.device_cache_misses, 0);
+    if (cache_bytes == 1 << 20) {
+      EXPECT_EQ(again.host_cache_misses, 0);
+      EXPECT_EQ(again.bytes_read, 0);
+    }
+  }
+}
+
+// What does not fit the device comes from pinned memory, and what comes from there is kept on the device.
+TEST_P(KeptOnDevice, both_caches_together_read_each_chunk_once) {
+  Pipeline plain = make(0);
+  const auto expected = batches(plain, 60);
+  Pipeline pipeline = make(12 << 10, 0, 1 << 20);
+  EXPECT_EQ(batches(pipeline, 60), expected);
+  pipeline.stats_reset();
+  EXPECT_EQ(batches(pipeline, 60), expected) << "again";
+  const Stats again = pipeline.stats();
+  EXPECT_GT(again.device_cache_hits, 0);
+  EXPECT_EQ(again.host_cache_hits, again.device_cache_misses);
+  EXPECT_EQ(again.bytes_read, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, KeptOnDevice,
+                         ::testing::Values(DeviceOrder{{HostOrder::Kind::eager, 0, false}, "eager"},
+                                           DeviceOrder{{HostOrder::Kind::lazy, 0, false}, "lazy"},
+                                           DeviceOrder{{HostOrder::Kind::random, 3, false}, "random"}),
+                         [](const auto& param) { return param.param.name; });
 
 TEST_F(KeptChunks, more_than_the_free_memory_is_refused) {
   try {

@@ -58,30 +58,55 @@ std::string settings_text(const Config& config, const MemoryPlan& plan, const De
 }
 
 // Pages of a cache are taken as they are used, which must not be more than there are.
-void check_cache(const Config& config, const Machine& machine) {
+void check_caches(const Config& config, const Machine& machine) {
+  const auto refuse = [](std::string text) { throw Error(Status::inval, std::move(text), "arguments"); };
+  const auto check_encoded = [&](const char* field, std::int64_t bytes) {
+    if (bytes > 0 && !machine.gpu)
+      refuse(formatted("{} is for batches on a GPU: cache_bytes is the cache of batches on the host (got {})", field,
+                       bytes));
+    if (bytes > 0 && config.gpu_decoder == GpuDecoderChoice::nvcomp)
+      refuse(formatted("{} needs another gpu_decoder than 'nvcomp' (got {})", field, bytes));
+  };
+  check_encoded("device_cache_bytes", config.device_cache_bytes);
+  check_encoded("host_cache_bytes", config.host_cache_bytes);
   if (config.cache_bytes == 0) return;
   if (machine.gpu)
-    throw Error(
-        Status::inval,
-        formatted(
-            "cache_bytes is for batches on the host (device='cpu'): chunks that go through a device are not cached yet (got {})",
-            config.cache_bytes),
-        "arguments");
+    refuse(formatted(
+        "cache_bytes is for batches on the host (device='cpu'): device_cache_bytes is the cache of batches on a GPU (got {})",
+        config.cache_bytes));
   const auto wanted = static_cast<std::uint64_t>(config.cache_bytes);
   if (!machine.host_bytes || wanted <= *machine.host_bytes) return;
   throw Error(Status::oom, formatted("cache_bytes is too large: {} bytes wanted, {} free", wanted, *machine.host_bytes),
               "memory");
 }
 
-void add_counts(const ChunkCache::Counts& counts, Stats& stats) noexcept {
-  const auto add = [](const ChunkCache::Count& count, std::int64_t& chunks, std::int64_t& bytes) {
-    chunks = count.chunks;
-    bytes = count.bytes;
-  };
-  add(counts.hits, stats.cache_hits, stats.cache_hits_bytes);
-  add(counts.misses, stats.cache_misses, stats.cache_misses_bytes);
-  add(counts.kept, stats.cache_kept, stats.cache_kept_bytes);
-  add(counts.evicted, stats.cache_evicted, stats.cache_evicted_bytes);
+void set_count(const ChunkCache::Count& count, std::int64_t& chunks, std::int64_t& bytes) noexcept {
+  chunks = count.chunks;
+  bytes = count.bytes;
+}
+
+void set_counts(BatchEngine& engine, Stats& stats) {
+  if (const ChunkCache* const cache = engine.cache()) {
+    const ChunkCache::Counts counts = cache->counts();
+    set_count(counts.hits, stats.cache_hits, stats.cache_hits_bytes);
+    set_count(counts.misses, stats.cache_misses, stats.cache_misses_bytes);
+    set_count(counts.kept, stats.cache_kept, stats.cache_kept_bytes);
+    set_count(counts.evicted, stats.cache_evicted, stats.cache_evicted_bytes);
+  }
+  if (const ChunkCache* const cache = engine.host_cache()) {
+    const ChunkCache::Counts counts = cache->counts();
+    set_count(counts.hits, stats.host_cache_hits, stats.host_cache_hits_bytes);
+    set_count(counts.misses, stats.host_cache_misses, stats.host_cache_misses_bytes);
+    set_count(counts.kept, stats.host_cache_kept, stats.host_cache_kept_bytes);
+    set_count(counts.evicted, stats.host_cache_evicted, stats.host_cache_evicted_bytes);
+  }
+  if (const ChunkCache* const cache = engine.device_cache()) {
+    const ChunkCache::Counts counts = cache->counts();
+    set_count(counts.hits, stats.device_cache_hits, stats.device_cache_hits_bytes);
+    set_count(counts.misses, stats.device_cache_misses, stats.device_cache_misses_bytes);
+    set_count(counts.kept, stats.device_cache_kept, stats.device_cache_kept_bytes);
+    set_count(counts.evicted, stats.device_cache_evicted, stats.device_cache_evicted_bytes);
+  }
 }
 
 }  // namespace
@@ -94,7 +119,7 @@ PipelineImpl::PipelineImpl(Config config_, PipelineEnvironment environment)
     bind();
     Machine machine = read_machine();
     machine.gpu = engine_device != nullptr;
-    check_cache(config, machine);
+    check_caches(config, machine);
     const MemoryPlan plan = plan_memory(config, machine);
     attributes = std::make_shared<AttributeCache>(static_cast<std::size_t>(config.n_zarrs_meta_cache));
     catalog = around.make_store ? std::make_shared<Catalog>(plan.catalog, around.make_store)
@@ -337,7 +362,7 @@ Observation PipelineImpl::observe() const noexcept {
   seen.stats.shard_idx_hits = static_cast<std::int64_t>(counts.shard_hits);
   seen.stats.shard_idx_misses = static_cast<std::int64_t>(counts.shard_misses);
   seen.stats.batches_truncated = stream.truncated();
-  if (const ChunkCache* const cache = engine.cache()) add_counts(cache->counts(), seen.stats);
+  set_counts(engine, seen.stats);
   const Slots::Counts added = slots->counts();
   seen.added_slots = static_cast<std::int64_t>(added.slots);
   seen.held = static_cast<std::int64_t>(added.held);
@@ -371,7 +396,9 @@ void PipelineImpl::stats_reset() {
   check_usable();
   board.reset();
   catalog->reset_counts();
-  if (ChunkCache* const cache = production->engine().cache()) cache->reset_counts();
+  BatchEngine& engine = production->engine();
+  for (ChunkCache* const cache : {engine.cache(), engine.host_cache(), engine.device_cache()})
+    if (cache != nullptr) cache->reset_counts();
   stream.reset_truncated();
 }
 

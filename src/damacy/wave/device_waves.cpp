@@ -7,6 +7,11 @@ constexpr std::size_t kBusy = 2;  // waves under way that keep a device busy
 
 static_assert(WaveSizes::kPadding == Wave::kAlignment);
 
+std::unique_ptr<ChunkCache> make_cache(PartId part, const CacheSizes& sizes, const std::shared_ptr<Alloc>& alloc) {
+  if (sizes.entries == 0) return nullptr;
+  return make_part(part, [&] { return std::make_unique<ChunkCache>(sizes, alloc); });
+}
+
 }  // namespace
 
 Arena DeviceWaves::arena(PartId part, const std::shared_ptr<Alloc>& alloc, std::size_t bytes) {
@@ -32,6 +37,8 @@ Pool<WaveSlot> DeviceWaves::make_slots() const {
 
 DeviceWaves::DeviceWaves(DeviceParts parts, StatsBoard& board)
     : parts_(std::move(parts)),
+      device_cache_(make_cache(PartId::device_cache, plan().device_cache, parts_.device->device_memory())),
+      host_cache_(make_cache(PartId::pinned_cache, plan().host_cache, parts_.device->pinned_memory())),
       pages_(std::make_shared<PageAlloc>()),
       staging_(arena(PartId::pinned_staging, parts_.device->pinned_memory(), plan().staging)),
       scratch_(arena(PartId::decoder_scratch, parts_.device->device_memory(), plan().waves.scratch)),
@@ -44,11 +51,12 @@ DeviceWaves::DeviceWaves(DeviceParts parts, StatsBoard& board)
                           return WaveRunner(parts_.device, *parts_.decoder, *parts_.copier,
                                             {scratch_, images_, packed_, decoded_}, board);
                         })),
-      former_({slots_, plan().waves.slab, staging_}, runner_) {}
+      former_({slots_, plan().waves.slab, plan().waves.destination, staging_}, runner_) {}
 
 void DeviceWaves::add(std::span<const std::shared_ptr<WantedChunks>> chunks, Readers& readers,
-                      const DecodeMemory& memory, std::stop_token stop) {
-  former_.add({chunks, readers, memory, parts_.device_from_bytes, parts_.never_more_than_stored}, std::move(stop));
+                      const DecodeMemory& memory, std::stop_token stop, EncodedCaches caches) {
+  former_.add({chunks, readers, memory, parts_.device_from_bytes, parts_.never_more_than_stored, std::move(caches)},
+              std::move(stop));
 }
 
 void DeviceWaves::end_group() {

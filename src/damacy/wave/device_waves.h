@@ -38,7 +38,7 @@ class DeviceWaves {
 
   // One thread calls these three. May wait for memory. If add() throws, the caller fails the chunks.
   void add(std::span<const std::shared_ptr<WantedChunks>> chunks, Readers& readers, const DecodeMemory& memory,
-           std::stop_token stop);
+           std::stop_token stop, EncodedCaches caches = {});
   // If the device has little work, what was added starts now instead of waiting for a fuller wave.
   void end_group();
   void seal() { former_.seal(); }  // what was added starts now
@@ -49,6 +49,9 @@ class DeviceWaves {
   WaveRunner& runner() noexcept { return runner_; }
   const WaveRunner& runner() const noexcept { return runner_; }
   DecodeMemory memory_of(Readers& readers) noexcept { return {packed_, decoded_, readers.contexts()}; }
+  // Of encoded chunks; null: none.
+  ChunkCache* device_cache() noexcept { return device_cache_.get(); }
+  ChunkCache* host_cache() noexcept { return host_cache_.get(); }
   const MemoryPlan& plan() const noexcept { return parts_.plan; }
   Device& device() const noexcept { return *parts_.device; }
 
@@ -58,6 +61,7 @@ class DeviceWaves {
   Pool<WaveSlot> make_slots() const;
 
   DeviceParts parts_;
+  std::unique_ptr<ChunkCache> device_cache_, host_cache_;
   std::shared_ptr<Alloc> pages_;
   Arena staging_;
   Arena scratch_;

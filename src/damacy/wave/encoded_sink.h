@@ -16,8 +16,12 @@ namespace damacy {
 class EncodedSink final : public ChunkSink {
  public:
   // `staged`: of one run, with its chunks in the order of their bytes.
-  EncodedSink(std::shared_ptr<Wave> wave, StagedRange range, std::vector<StagedChunk*> staged)
-      : wave_(std::move(wave)), chunks_(staged.front()->chunks), staged_(std::move(staged)), range_(std::move(range)) {}
+  EncodedSink(std::shared_ptr<Wave> wave, StagedRange range, std::vector<StagedChunk*> staged, EncodedCaches caches)
+      : wave_(std::move(wave)),
+        chunks_(staged.front()->chunks),
+        caches_(std::move(caches)),
+        staged_(std::move(staged)),
+        range_(std::move(range)) {}
   // The wave continues without the chunks that were not taken.
   void end() noexcept override { const auto ends = std::exchange(range_, std::nullopt); }
 
@@ -30,7 +34,7 @@ class EncodedSink final : public ChunkSink {
   }
   bool take(std::size_t, std::size_t chunk, std::span<const std::byte> packed, std::span<const ByteRange>,
             std::stop_token) noexcept override {
-    stage_chunk(*wave_, staged(chunk), packed);
+    stage_chunk(*wave_, staged(chunk), packed, caches_);
     return true;
   }
 
@@ -43,6 +47,7 @@ class EncodedSink final : public ChunkSink {
 
   std::shared_ptr<Wave> wave_;
   std::shared_ptr<WantedChunks> chunks_;
+  EncodedCaches caches_;  // of chunks_
   std::vector<StagedChunk*> staged_;
   std::size_t next_ = 0;
   std::optional<StagedRange> range_;  // until the run was taken

@@ -1,5 +1,7 @@
 #include "damacy/wave/stage_chunk.h"
 
+#include <algorithm>
+
 #include "damacy/zarr/box_copy.h"
 
 namespace damacy {
@@ -14,29 +16,117 @@ Dims crop_strides(const BlockCopy& copy) {
   return strides;
 }
 
-}  // namespace
+// Fast copies and decoders read words: what is kept lies to them as what was staged does.
+constexpr std::uint64_t kWord = 16;
 
-void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed) noexcept {
-  const auto failure = failure_of([&] {
-    const ArrayMetadata& metadata = chunk.chunks->metadata_of(chunk.chunk);
-    const StagedBytes bytes{packed, chunk.staged_at, chunk.decoded_at, metadata.chunk_bytes(),
-                            chunk.chunks->needed_bytes(chunk.chunk)};
-    const FrameSink sink{*wave.slot().frames, [&](std::span<const std::uint32_t> own) {
-                           wave.own_frames(own, chunk, metadata.chunk_bytes());
-                         }};
-    StagedFrames found;
-    const DecodeResult result = stage_frames(metadata.codecs, bytes, sink, found);
-    if (!result.ok() || found.host) {
-      chunk.redo = true;
-      return;
-    }
-    const std::uint64_t address =
-        found.in_source ? wave.source_address(*found.in_source) : wave.destination_address(chunk.decoded_at);
-    add_placements(chunk.share->placements, chunk, WantedChunks::From::chunk, address, found.layout);
-  });
+FrameSink frames_of(Wave& wave, StagedChunk& chunk) {
+  return {*wave.slot().frames, [&wave, &chunk](std::span<const std::uint32_t> own) {
+            wave.own_frames(own, chunk, chunk.chunks->metadata_of(chunk.chunk).chunk_bytes());
+          }};
+}
+
+void add_placements_of(Wave& wave, StagedChunk& chunk, const StagedFrames& found, PlacementList& list) {
+  const std::uint64_t address =
+      found.in_source ? wave.source_address(*found.in_source) : wave.destination_address(chunk.decoded_at);
+  add_placements(list, chunk, WantedChunks::From::chunk, address, found.layout);
+}
+
+bool may_be_kept(const std::shared_ptr<CachedChunks>& cache, std::uint32_t chunk) {
+  return cache && cache->may_be_kept(chunk);
+}
+
+// Room for a staged chunk, with its note written; empty if there is none.
+ChunkCache::Filling room_for(const StagedChunk& chunk, CachedChunks& cache, std::span<const std::byte> note) {
+  ChunkCache::Filling room = cache.reserve(chunk.chunk, chunk.staged_at % kWord + chunk.staged_bytes, note.size());
+  if (room) std::ranges::copy(note, room.note().begin());
+  return room;
+}
+
+std::uint64_t address_in(const ChunkCache::Filling& room, const StagedChunk& chunk) {
+  return reinterpret_cast<std::uint64_t>(room.bytes().data()) + chunk.staged_at % kWord;
+}
+
+void keep_on_device(Wave& wave, StagedChunk& chunk, CachedChunks& cache, std::span<const std::byte> note) {
+  ChunkCache::Filling room = room_for(chunk, cache, note);
+  if (!room) return;
+  wave.to_cache.add(wave.source_address(chunk.staged_at), address_in(room, chunk), chunk.staged_bytes);
+  chunk.keep_on_device.emplace(std::move(room));
+}
+
+// What fails here is not kept.
+void keep_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed, const EncodedCaches& caches) {
+  thread_local std::vector<std::byte> note;
+  note.clear();
+  const ArrayMetadata& metadata = chunk.chunks->metadata_of(chunk.chunk);
+  if (!describe_chunk(metadata.codecs, packed, metadata.chunk_bytes(), *wave.slot().frames, note)) return;
+  if (may_be_kept(caches.on_device, chunk.chunk)) keep_on_device(wave, chunk, *caches.on_device, note);
+  if (!may_be_kept(caches.on_host, chunk.chunk)) return;
+  ChunkCache::Filling room = room_for(chunk, *caches.on_host, note);
+  if (!room) return;
+  std::ranges::copy(packed, room.bytes().subspan(chunk.staged_at % kWord).begin());
+  chunk.keep_on_host.emplace(std::move(room));
+}
+
+void attempt(StagedChunk& chunk, const std::function<void()>& stage) noexcept {
+  const auto failure = failure_of(stage);
   if (!failure) return;
   chunk.failed = true;
   chunk.chunks->fail_chunk(chunk.chunk, *failure);
+}
+
+}  // namespace
+
+void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed,
+                 const EncodedCaches& caches) noexcept {
+  attempt(chunk, [&] {
+    const ArrayMetadata& metadata = chunk.chunks->metadata_of(chunk.chunk);
+    const StagedBytes bytes{packed, chunk.staged_at, chunk.decoded_at, metadata.chunk_bytes(),
+                            chunk.chunks->needed_bytes(chunk.chunk)};
+    StagedFrames found;
+    const DecodeResult result = stage_frames(metadata.codecs, bytes, frames_of(wave, chunk), found);
+    chunk.redo = !result.ok() || found.host;
+    if (!chunk.redo) add_placements_of(wave, chunk, found, chunk.share->placements);
+  });
+  if (chunk.redo || chunk.failed) return;
+  if (!may_be_kept(caches.on_device, chunk.chunk) && !may_be_kept(caches.on_host, chunk.chunk)) return;
+  static_cast<void>(failure_of([&] { keep_chunk(wave, chunk, packed, caches); }));
+}
+
+void stage_kept_chunks(Wave& wave, std::span<StagedChunk* const> chunks, const EncodedCaches& caches) noexcept {
+  struct Found {
+    StagedFrames frames;
+    std::size_t first, count;  // of the frames of all
+  };
+  const auto failure = failure_of([&] {
+    thread_local std::vector<FrameList::DescribedFrame> frames;
+    thread_local std::vector<std::uint32_t> indices;
+    thread_local std::vector<Found> all;
+    frames.clear();
+    all.clear();
+    for (StagedChunk* const chunk : chunks) {
+      const std::vector<ByteRange> needed = chunk->chunks->needed_bytes(chunk->chunk);
+      const std::size_t first = frames.size();
+      const StagedFrames found =
+          find_described(chunk->kept->note(), chunk->staged_at, chunk->decoded_at, needed, frames);
+      all.push_back({found, first, frames.size() - first});
+    }
+    indices.resize(frames.size());
+    wave.slot().frames->add_described(frames, indices);
+    PlacementList placements;
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      StagedChunk& chunk = *chunks[i];
+      const auto own = std::span<const std::uint32_t>(indices).subspan(all[i].first, all[i].count);
+      frames_of(wave, chunk).own(own);
+      chunk.redo = std::ranges::find(own, FrameList::kHost) != own.end();
+      if (!chunk.redo) add_placements_of(wave, chunk, all[i].frames, placements);
+    }
+    chunks.front()->share->placements.add(placements);
+  });
+  for (StagedChunk* const chunk : chunks) {
+    if (failure) attempt(*chunk, [&] { throw *failure; });
+    if (chunk->redo || chunk->failed || !may_be_kept(caches.on_device, chunk->chunk)) continue;
+    static_cast<void>(failure_of([&] { keep_on_device(wave, *chunk, *caches.on_device, chunk->kept->note()); }));
+  }
 }
 
 void add_placements(PlacementList& list, StagedChunk& chunk, WantedChunks::From from, std::uint64_t address,

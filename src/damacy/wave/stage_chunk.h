@@ -3,17 +3,28 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 
 #include "damacy/codec/chain.h"
+#include "damacy/fetch/cached_chunks.h"
 #include "damacy/wave/stage_frames.h"
 #include "damacy/wave/wave.h"
 
 namespace damacy {
 
+// Where encoded chunks of a job are kept; null: nowhere.
+struct EncodedCaches {
+  std::shared_ptr<CachedChunks> on_device, on_host;
+};
+
 // `packed` are the chunk's encoded bytes, at offset staged_at. Adds frames and placements to the wave; reports a
 // failure to the chunk's job.
-void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed) noexcept;
+void stage_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packed,
+                 const EncodedCaches& caches) noexcept;
+// The same for chunks of one job that are kept. All are added at once: readers that add one chunk after the other spend
+// more time on each other.
+void stage_kept_chunks(Wave& wave, std::span<StagedChunk* const> chunks, const EncodedCaches& caches) noexcept;
 
 // Placements into a destination whose address is not known yet: they count from its first byte.
 // Adds those of a chunk that is decoded, or of a fill element that lies, at `address`. Counts their elements in

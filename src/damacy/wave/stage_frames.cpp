@@ -1,6 +1,8 @@
 #include "damacy/wave/stage_frames.h"
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 #include "damacy/codec/blosc.h"
 #include "damacy/codec/bytes.h"
@@ -22,7 +24,6 @@ bool has_kernel(CodecId id) noexcept {
 
 // A chunk while its frames are found.
 struct Staging {
-  const FrameSink& sink;
   std::uint64_t decoded_at;
   std::span<const std::byte> bytes;  // of the frame, checksums gone
   std::uint64_t at;                  // of bytes[0], in the slab
@@ -32,7 +33,9 @@ struct Staging {
   StagedFrames found = {};
 };
 
-DecodeResult strip_checksums(const CodecChain& codecs, Staging& staging) {
+enum class Checksums { verified_now, verified_before };
+
+DecodeResult strip_checksums(const CodecChain& codecs, Checksums checksums, Staging& staging) {
   for (std::size_t i = codecs.codecs().size(); i-- > 0 && codecs.codecs()[i].id == CodecId::crc32c;) {
     if (staging.bytes.size() < kCrcBytes)
       return {DecodeStatus::size, "crc32c: fewer bytes than a checksum has", staging.bytes.size(), kCrcBytes};
@@ -41,6 +44,7 @@ DecodeResult strip_checksums(const CodecChain& codecs, Staging& staging) {
     const std::uint32_t stored = detail::read_le32(stored_at.data());
     staging.bytes = front ? staging.bytes.subspan(kCrcBytes) : staging.bytes.first(staging.bytes.size() - kCrcBytes);
     staging.at += front ? kCrcBytes : 0;
+    if (checksums == Checksums::verified_before) continue;
     if (const std::uint32_t computed = crc32c(staging.bytes); stored != computed)
       return {DecodeStatus::checksum, "crc32c: stored checksum", stored, computed};
   }
@@ -60,12 +64,12 @@ void describe_frame(Staging& staging, GpuCodec codec, ByteRange source, ByteRang
 }
 
 // Adds all frames to the wave at once, because contention between readers costs more than a small frame.
-DecodeResult add_frames(Staging& staging) {
+DecodeResult add_frames(const FrameSink& sink, Staging& staging) {
   if (staging.found.host || staging.frames.empty()) return {};
   thread_local std::vector<std::uint32_t> indices;
   indices.resize(staging.frames.size());
-  const DecodeResult result = staging.sink.frames.add_chunk(staging.bytes, staging.at, staging.frames, indices);
-  staging.sink.own(indices);
+  const DecodeResult result = sink.frames.add_chunk(staging.bytes, staging.at, staging.frames, indices);
+  sink.own(indices);
   staging.found.host = std::ranges::find(indices, FrameList::kHost) != indices.end();
   return result;
 }
@@ -91,9 +95,8 @@ DecodeResult stage_lz4(Staging& staging) {
   return {};
 }
 
-bool wants_block(const Staging& staging, std::uint64_t begin, std::uint64_t end) {
-  return std::any_of(staging.needed.begin(), staging.needed.end(),
-                     [&](const ByteRange& r) { return r.begin < end && r.end > begin; });
+bool touches(std::span<const ByteRange> needed, ByteRange block) {
+  return std::ranges::any_of(needed, [&](const ByteRange& r) { return r.begin < block.end && r.end > block.begin; });
 }
 
 DecodeResult stage_blosc_block(Staging& staging, const BloscHeader& header, std::uint64_t block) {
@@ -135,15 +138,15 @@ DecodeResult stage_blosc(Staging& staging) {
   if (header.filter == BloscFilter::bits) staging.found.layout.shuffle = ChunkLayout::Shuffle::bits;
   for (std::uint64_t block = 0; block < header.block_count; ++block) {
     const std::uint64_t begin = header.block_begin(block);
-    if (!wants_block(staging, begin, begin + header.block_size(block))) continue;
+    if (!touches(staging.needed, {begin, begin + header.block_size(block)})) continue;
     if (const DecodeResult r = stage_blosc_block(staging, header, block); !r.ok()) return r;
   }
   return {};
 }
 
-DecodeResult find_frames(const CodecChain& codecs, Staging& staging) {
+DecodeResult find_frames(const CodecChain& codecs, Checksums checksums, Staging& staging) {
   if (const DecodeResult r = codecs.check_encoded_size(staging.bytes.size(), staging.decoded_size); !r.ok()) return r;
-  if (const DecodeResult r = strip_checksums(codecs, staging); !r.ok()) return r;
+  if (const DecodeResult r = strip_checksums(codecs, checksums, staging); !r.ok()) return r;
   if (codecs.codecs().empty() || codecs.codecs().front().id == CodecId::crc32c) return stage_raw(staging);
   switch (codecs.codecs().front().id) {
     case CodecId::lz4:
@@ -156,6 +159,41 @@ DecodeResult find_frames(const CodecChain& codecs, Staging& staging) {
   describe_frame(staging, GpuCodec::zstd, {0, staging.bytes.size()}, {0, staging.decoded_size},
                  std::min(staging.needed.back().end, staging.decoded_size));
   return {};
+}
+
+// A note: this, and for each frame a NoteFrame and the description by the list of frames.
+struct NoteHead {
+  ChunkLayout layout;
+  std::uint64_t in_source;
+  std::uint32_t frames;
+  bool is_in_source;
+};
+struct NoteFrame {
+  ByteRange block;      // of the decoded chunk: the frame is decoded when some of it is needed
+  std::uint32_t bytes;  // of the description
+  GpuCodec codec;
+};
+static_assert(std::is_trivially_copyable_v<NoteHead> && std::is_trivially_copyable_v<NoteFrame>);
+
+template <class T>
+void append(const T& item, std::vector<std::byte>& to) {
+  const auto bytes = std::as_bytes(std::span(&item, 1));
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+template <class T>
+T take(std::span<const std::byte>& from) {
+  T item;
+  std::memcpy(&item, from.data(), sizeof item);
+  from = from.subspan(sizeof item);
+  return item;
+}
+
+// The block of blosc that has the decoded byte `at`, or the whole chunk.
+ByteRange whole_block(const ChunkLayout& layout, std::uint64_t at) {
+  if (layout.block_bytes == 0) return {0, layout.chunk_bytes};
+  const std::uint64_t begin = at / layout.block_bytes * layout.block_bytes;
+  return {begin, std::min<std::uint64_t>(begin + layout.block_bytes, layout.chunk_bytes)};
 }
 
 }  // namespace
@@ -171,13 +209,55 @@ DecodeResult stage_frames(const CodecChain& codecs, const StagedBytes& chunk, co
                           StagedFrames& found) {
   thread_local std::vector<GpuFrame> frames;
   frames.clear();
-  Staging staging{sink, chunk.decoded_at, chunk.packed, chunk.staged_at, chunk.decoded_bytes, chunk.needed, frames};
+  Staging staging{chunk.decoded_at, chunk.packed, chunk.staged_at, chunk.decoded_bytes, chunk.needed, frames};
   staging.found.layout.chunk_bytes = chunk.decoded_bytes;
-  DecodeResult result = find_frames(codecs, staging);
-  if (result.ok()) result = add_frames(staging);
+  DecodeResult result = find_frames(codecs, Checksums::verified_now, staging);
+  if (result.ok()) result = add_frames(sink, staging);
   found = staging.found;
   found.host = found.host || chunk.decoded_bytes > kMaxDeviceChunk;
   return result;
+}
+
+bool describe_chunk(const CodecChain& codecs, std::span<const std::byte> packed, std::uint64_t decoded_bytes,
+                    const FrameList& list, std::vector<std::byte>& note) {
+  thread_local std::vector<GpuFrame> frames;
+  frames.clear();
+  Staging staging{0, packed, 0, decoded_bytes, {{0, decoded_bytes}}, frames};
+  staging.found.layout.chunk_bytes = decoded_bytes;
+  if (!find_frames(codecs, Checksums::verified_before, staging).ok() || staging.found.host) return false;
+  NoteHead head{};
+  head.layout = staging.found.layout;
+  head.is_in_source = staging.found.in_source.has_value();
+  head.in_source = staging.found.in_source.value_or(0);
+  head.frames = static_cast<std::uint32_t>(frames.size());
+  append(head, note);
+  for (GpuFrame& frame : frames) {
+    const std::size_t at = note.size();
+    NoteFrame entry{whole_block(head.layout, frame.dst_offset), 0, frame.codec};
+    frame.needed_end = 0;
+    append(entry, note);
+    if (!list.describe(packed.subspan(frame.src_offset, frame.src_size), frame, note)) return false;
+    entry.bytes = static_cast<std::uint32_t>(note.size() - at - sizeof entry);
+    std::memcpy(note.data() + at, &entry, sizeof entry);
+  }
+  return true;
+}
+
+StagedFrames find_described(std::span<const std::byte> note, std::uint64_t source, std::uint64_t destination,
+                            std::span<const ByteRange> needed, std::vector<FrameList::DescribedFrame>& frames) {
+  const auto head = take<NoteHead>(note);
+  StagedFrames found;
+  found.layout = head.layout;
+  if (head.is_in_source) found.in_source = source + head.in_source;
+  for (std::uint32_t i = 0; i < head.frames; ++i) {
+    const auto entry = take<NoteFrame>(note);
+    const bool ends_early = entry.codec == GpuCodec::zstd && head.layout.block_bytes == 0;
+    if (touches(needed, entry.block))
+      frames.push_back({note.first(entry.bytes), source, destination,
+                        ends_early ? std::min(needed.back().end, entry.block.end) : 0});
+    note = note.subspan(entry.bytes);
+  }
+  return found;
 }
 
 }  // namespace damacy

@@ -1,5 +1,6 @@
-// Finds and checks the frames of an encoded chunk for a device, on the thread that read it. Knows codecs and offsets in
-// a wave's memory; not where elements go.
+// Finds and checks the frames of an encoded chunk for a device, on the thread that read it. Of a chunk that is kept in
+// a cache it writes a note, from which its frames are found without its bytes. Knows codecs and offsets in a wave's
+// memory; not where elements go.
 #pragma once
 
 #include <cstdint>
@@ -41,5 +42,17 @@ struct StagedFrames {
 // decoder decides whether a chunk is valid, so that the result is the same on every device.
 [[nodiscard]] DecodeResult stage_frames(const CodecChain& codecs, const StagedBytes& chunk, const FrameSink& sink,
                                         StagedFrames& found);
+
+// Appends the note to `note`. `chunk.packed` was staged without an error: checksums are not computed again. False: the
+// chunk cannot be kept.
+[[nodiscard]] bool describe_chunk(const CodecChain& codecs, std::span<const std::byte> packed,
+                                  std::uint64_t decoded_bytes, const FrameList& list, std::vector<std::byte>& note);
+
+// The same as stage_frames(), from a note, but the frames are appended to `frames`, to be added with those of other
+// chunks. The encoded bytes are at `source` and the decoded ones go to `destination`, both counted from the wave's
+// memory; `source` may lead out of it, modulo 2^64.
+[[nodiscard]] StagedFrames find_described(std::span<const std::byte> note, std::uint64_t source,
+                                          std::uint64_t destination, std::span<const ByteRange> needed,
+                                          std::vector<FrameList::DescribedFrame>& frames);
 
 }  // namespace damacy

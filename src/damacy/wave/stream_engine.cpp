@@ -12,7 +12,12 @@ class StreamEngine final : public BatchEngine {
 
   void take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_token stop) override {
     const std::shared_ptr<WantedChunks> chunks = tasks;
-    waves_.add({&chunks, 1}, readers_, waves_.memory_of(readers_), std::move(stop));
+    const auto cached_in = [&](ChunkCache* cache) -> std::shared_ptr<CachedChunks> {
+      if (cache == nullptr) return nullptr;
+      return std::make_shared<CachedChunks>(*tasks, cache, CachedChunks::Form::encoded);
+    };
+    waves_.add({&chunks, 1}, readers_, waves_.memory_of(readers_), std::move(stop),
+               {cached_in(waves_.device_cache()), cached_in(waves_.host_cache())});
   }
   void end_batch() override { waves_.end_group(); }
   void flush() override { waves_.seal(); }
@@ -26,6 +31,8 @@ class StreamEngine final : public BatchEngine {
     return {readers_.at_once(), WaveSizes::kDecodesAtOnce, sizes.slab, sizes.destination,
             sizes.slab < WaveSizes::kMostSlab};
   }
+  ChunkCache* device_cache() noexcept override { return waves_.device_cache(); }
+  ChunkCache* host_cache() noexcept override { return waves_.host_cache(); }
   std::size_t host_bytes() const override { return waves_.plan().host_bytes(); }
   std::size_t device_bytes() const override { return waves_.plan().device_bytes(); }
 

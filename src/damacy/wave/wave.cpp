@@ -7,7 +7,7 @@
 namespace damacy {
 
 StagedRange::~StagedRange() {
-  if (wave_) wave_->close_range(*piece_);
+  if (wave_) wave_->close_range(piece_);
 }
 
 Wave::Wave(Lease<WaveSlot> lease, Arena& staging, WaveWatcher& watcher)
@@ -65,6 +65,12 @@ StagedRange Wave::stage(std::uint64_t bytes) {
   return StagedRange(shared_from_this(), piece, begin, memory);
 }
 
+// A piece has one range of the source.
+std::uint64_t Wave::place(std::uint64_t bytes) noexcept {
+  close_last_piece();
+  return std::exchange(staged_, staged_ + padded(bytes));
+}
+
 void Wave::close_last_piece() noexcept {
   const Lock lock(mutex_);
   if (pieces_.empty()) return;
@@ -72,11 +78,19 @@ void Wave::close_last_piece() noexcept {
   report(pieces_.back());
 }
 
-void Wave::close_range(StagedPiece& piece) noexcept {
+StagedRange Wave::open() {
   const Lock lock(mutex_);
-  --piece.open;
+  ++open_ranges_;
+  return StagedRange(shared_from_this());
+}
+
+void Wave::close_range(StagedPiece* piece) noexcept {
+  const Lock lock(mutex_);
   --open_ranges_;
-  report(piece);
+  if (piece != nullptr) {
+    --piece->open;
+    report(*piece);
+  }
   if (sealed_ && open_ranges_ == 0) watcher_.wave_written(shared_from_this());
 }
 
@@ -127,6 +141,15 @@ void Wave::give_back() noexcept {
   scratch = {};
   pinned = {};
   slot_.reset();
+}
+
+void Wave::EncodedCopies::add(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
+  BlockCopy copy;
+  copy.rank = 1;
+  copy.axes[0] = {static_cast<std::int64_t>(bytes), 1, 1};
+  ChunkLayout layout;
+  layout.chunk_bytes = bytes;
+  list.add(copy, from, to, layout);
 }
 
 void Wave::own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk, std::uint64_t decoded_bytes) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "damacy/cache/chunk_cache.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
 #include "damacy/core/checked.h"
@@ -49,10 +50,13 @@ struct StagedChunk {
   Task<Job> task;  // of the job that wants it
   std::uint32_t chunk = 0;
   WaveShare* share = nullptr;   // its job's
-  std::uint64_t staged_at = 0;  // in source
+  std::uint64_t staged_at = 0;  // from source's first byte, modulo 2^64: a chunk that the device keeps lies elsewhere
   std::uint64_t staged_bytes = 0;
-  std::uint64_t decoded_at = 0;  // in destination
-  bool by_device = false;        // encoded bytes are staged; else what is placed
+  std::uint64_t decoded_at = 0;          // in destination
+  std::optional<ChunkCache::Hold> kept;  // nothing is staged: its encoded bytes are there
+  // Where a chunk is kept. Published if the device decodes it.
+  std::optional<ChunkCache::Filling> keep_on_device, keep_on_host;
+  bool by_device = false;  // encoded bytes are staged; else what is placed
   bool is_fill = false;
   std::atomic<bool> redo{false};  // to be decoded on the host after all
   // Elements that each part of the destination gets from here.
@@ -98,10 +102,12 @@ class WaveWatcher {
   virtual void wave_written(const std::shared_ptr<Wave>& wave) noexcept = 0;
 };
 
-// A part of a wave that is about to be written. It is written when this is destroyed.
+// A part of a wave that is about to be written. It is written when this is destroyed. Without memory: frames that are
+// about to be described.
 class StagedRange {
  public:
   StagedRange() = default;
+  explicit StagedRange(std::shared_ptr<Wave> wave) : wave_(std::move(wave)) {}
   StagedRange(std::shared_ptr<Wave> wave, StagedPiece& piece, std::uint64_t begin, std::span<std::byte> memory)
       : wave_(std::move(wave)), piece_(&piece), begin_(begin), memory_(memory) {}
   StagedRange(StagedRange&&) noexcept = default;
@@ -147,11 +153,24 @@ class Wave : public std::enable_shared_from_this<Wave> {
   bool can_reserve(std::uint64_t bytes) const noexcept;
   // Takes a part of what was reserved, which may be several ranges. A rest may stay unused.
   [[nodiscard]] StagedRange stage(std::uint64_t bytes);
+  // Frames are about to be described, of which nothing is staged.
+  [[nodiscard]] StagedRange open();
+  // Where so many bytes go in source that are copied from pinned memory which is not staging memory.
+  std::uint64_t place(std::uint64_t bytes) noexcept;
   std::uint64_t decode(std::uint64_t bytes) noexcept;  // where so many decoded bytes go
   StagedChunk& add(std::shared_ptr<WantedChunks> chunks, std::uint32_t chunk);
   // Nothing is added any more. Waves are decoded and placed in the order of their numbers, which has no gaps.
   void seal(std::uint64_t number) noexcept;
   std::uint64_t number() const noexcept { return number_; }
+
+  // Copies of encoded bytes before the wave is decoded. Readers add them.
+  struct EncodedCopies {
+    PlacementList list;
+    std::span<std::byte> host_image, image;  // of the list, here and on the device
+    void add(std::uint64_t from, std::uint64_t to, std::uint64_t bytes);
+  };
+  EncodedCopies to_source;  // from pinned memory
+  EncodedCopies to_cache;   // to where chunks are kept on the device; after all uploads and to_source
 
   // Readers. Each of `frames` that is not the host's decodes a part of the chunk, of so many decoded bytes.
   void own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk, std::uint64_t decoded_bytes);
@@ -165,6 +184,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   Arena::Piece scratch;  // device: decoder scratch, images, status words
   Arena::Piece pinned;   // host: images, status words
   std::span<std::byte> host_status;
+  Event bringing, brought;  // to_source
   Event decoding, decoded;  // its beginning and its end
   bool copies_counted = false;
   std::optional<Error> failure;  // of its way through the device
@@ -175,7 +195,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
  private:
   friend class StagedRange;
   bool last_piece_has(std::uint64_t bytes) const noexcept;
-  void close_range(StagedPiece& piece) noexcept;
+  void close_range(StagedPiece* piece) noexcept;
   void report(StagedPiece& piece) noexcept;  // under the lock
   void close_last_piece() noexcept;
 

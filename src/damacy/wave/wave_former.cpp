@@ -6,6 +6,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/wave/encoded_sink.h"
+#include "damacy/wave/kept_chunks.h"
 #include "damacy/wave/stage_chunk.h"
 
 namespace damacy {
@@ -99,12 +100,17 @@ bool WaveFormer::frames_fit(const Need& need) const {
          wave_->decoded_bytes() + need.decoded <= frame_room_.bytes();
 }
 
-bool WaveFormer::make_room(const Need& need, std::uint64_t most_lent) {
-  if (!wave_ || !wave_->fits(need.staged, need.decoded) || !frames_fit(need) || wave_->staged() >= enough_) {
+bool WaveFormer::find_room(const Need& need) {
+  if (!wave_ || !wave_->fits(need.staged, need.decoded) || !frames_fit(need) || wave_->staged() >= enough_encoded_ ||
+      wave_->decoded_bytes() >= enough_decoded_) {
     if (!wave_ || !wave_->empty()) start_wave();
     if (!wave_->fits(need.staged, need.decoded)) return false;
   }
-  if (!wave_->can_reserve(need.staged)) return false;
+  return true;
+}
+
+bool WaveFormer::make_room(const Need& need, std::uint64_t most_lent) {
+  if (!find_room(need) || !wave_->can_reserve(need.staged)) return false;
   wave_->reserve(need.staged, most_lent, stop_);
   return true;
 }
@@ -148,18 +154,84 @@ void WaveFormer::add(const LocatedWants& wants, std::stop_token stop) {
   stop_ = std::move(stop);
   wants_ = &wants;
   std::vector<ChunkReads> reads;
-  std::uint64_t staged = 0;
+  std::vector<KeptChunk> kept;
+  bool may_keep = false;
+  std::uint64_t encoded = 0, decoded_kept = 0;
   for (const Chunks& chunks : wants.chunks) {
-    reads.push_back(find_reads(*chunks));
-    for (const ChunkRun& run : reads.back().runs) staged += Wave::padded(run.bytes);
+    reads.push_back(find_wanted_reads(*chunks, kept, may_keep));
+    for (const ChunkRun& run : reads.back().runs) encoded += Wave::padded(run.bytes);
   }
-  const bool by_device = goes_to_device(wants, reads);
+  for (const KeptChunk& chunk : kept) {
+    decoded_kept += Wave::padded(wants.chunks.front()->metadata_of(chunk.chunk).chunk_bytes());
+    if (!chunk.on_device) encoded += Wave::padded(chunk.hold.bytes().size());
+  }
+  const bool by_device = may_keep || goes_to_device(wants, reads);
   // What needs several waves gets waves of its own, of equal sizes, so that batches finish at even intervals.
-  const bool several = by_device && staged >= slab_bytes_;
-  enough_ = several ? staged / ceil_div(staged, slab_bytes_) + 1 : kUnlimited;
+  const bool several = (by_device && encoded >= slab_bytes_) || decoded_kept >= decoded_bytes_;
+  enough_encoded_ = several && encoded > 0 ? encoded / ceil_div(encoded, slab_bytes_) + 1 : kUnlimited;
+  enough_decoded_ =
+      several && decoded_kept > 0 ? decoded_kept / ceil_div(decoded_kept, decoded_bytes_) + 1 : kUnlimited;
   if (several) seal();
+  if (!kept.empty()) add_kept(wants.chunks.front(), std::move(kept));
   for (std::size_t i = 0; i < reads.size(); ++i) add_reads(wants.chunks[i], reads[i], by_device);
   if (several) seal();
+}
+
+// Without those that are kept. `may_keep`: some others will be kept.
+ChunkReads WaveFormer::find_wanted_reads(const WantedChunks& chunks, std::vector<KeptChunk>& kept,
+                                         bool& may_keep) const {
+  const auto find = [&](const std::shared_ptr<CachedChunks>& cache, std::uint32_t chunk) {
+    if (!cache) return false;
+    auto hold = cache->find(chunk);
+    may_keep = may_keep || cache->may_be_kept(chunk);
+    if (hold) kept.push_back({chunk, std::move(*hold), cache == wants_->caches.on_device});
+    return hold.has_value();
+  };
+  return find_reads(chunks, [&](std::uint32_t chunk) {
+    if (!device_decodes(chunks.metadata_of(chunk).codecs)) return false;
+    return find(wants_->caches.on_device, chunk) || find(wants_->caches.on_host, chunk);
+  });
+}
+
+// False: no wave has room.
+bool WaveFormer::add_kept_chunk(const Chunks& chunks, KeptChunk& found, StagedChunk*& staged) {
+  const std::uint64_t decoded = chunks->metadata_of(found.chunk).chunk_bytes();
+  const std::uint64_t encoded = chunks->where(found.chunk).bytes;
+  const std::span<const std::byte> bytes = found.hold.bytes();
+  const std::uint64_t lead = bytes.size() - encoded;
+  const auto address = reinterpret_cast<std::uint64_t>(bytes.data());
+  if (!find_room({found.on_device ? 0 : Wave::padded(bytes.size()), Wave::padded(decoded), 1})) return false;
+  staged = &wave_->add(chunks, found.chunk);
+  staged->staged_bytes = encoded;
+  staged->by_device = true;
+  staged->decoded_at = wave_->decode(decoded);
+  staged->kept.emplace(std::move(found.hold));
+  if (found.on_device) {
+    staged->staged_at = address - wave_->source_address(0) + lead;
+  } else {
+    staged->staged_at = wave_->place(bytes.size()) + lead;
+    wave_->to_source.add(address + lead, wave_->source_address(staged->staged_at), encoded);
+  }
+  return true;
+}
+
+// Requests of chunks of one wave each.
+void WaveFormer::add_kept(const Chunks& chunks, std::vector<KeptChunk> kept) {
+  std::unique_ptr<KeptChunksRequest> request;
+  const auto submit = [&] {
+    if (request) wants_->readers.submit(std::move(request));
+  };
+  for (KeptChunk& found : kept) {
+    add_some(*chunks, {&found.chunk, 1}, [&] {
+      StagedChunk* staged = nullptr;
+      const Wave* const before = wave_.get();
+      if (!add_kept_chunk(chunks, found, staged)) return add_host_run(chunks, run_of(*chunks, found.chunk), false);
+      if (wave_.get() != before || (request && request->is_full())) submit();
+      if (!request) request = std::make_unique<KeptChunksRequest>(wave_, chunks, wants_->caches);
+      request->add(*staged);
+    });
+  }
+  submit();
 }
 
 void WaveFormer::add_reads(const Chunks& chunks, const ChunkReads& reads, bool by_device) {
@@ -195,7 +267,7 @@ void WaveFormer::add_device_run(const Chunks& chunks, const ChunkRun& run) {
     staged.by_device = true;
     all.push_back(&staged);
   }
-  auto sink = std::make_shared<EncodedSink>(wave_, std::move(range), std::move(all));
+  auto sink = std::make_shared<EncodedSink>(wave_, std::move(range), std::move(all), wants_->caches);
   wants_->readers.submit(std::make_unique<ChunkRunRead>(std::move(sink), run));
 }
 

@@ -7,10 +7,12 @@
 #include <stop_token>
 
 #include "damacy/device/arena.h"
+#include "damacy/fetch/cached_chunks.h"
 #include "damacy/fetch/chunk_reads.h"
 #include "damacy/fetch/readers.h"
 #include "damacy/wave/crop_sink.h"
 #include "damacy/wave/frame_room.h"
+#include "damacy/wave/stage_chunk.h"
 #include "damacy/wave/wave.h"
 
 namespace damacy {
@@ -23,17 +25,23 @@ struct LocatedWants {
   // With fewer decoded bytes readers decode all: a device would not finish sooner.
   std::uint64_t device_from_bytes = 0;
   bool never_more_than_stored = false;  // the device decodes also chunks whose crops are larger than what is stored
+  EncodedCaches caches = {};            // of `chunks`, which is one then
 };
 
 class WaveFormer {
  public:
   struct Memory {
     Pool<WaveSlot>& slots;
-    std::uint64_t slab_bytes;  // of each slot, for chunks
+    std::uint64_t slab_bytes;     // of each slot, for encoded chunks
+    std::uint64_t decoded_bytes;  // of each slot, for decoded chunks
     Arena& staging;
   };
   WaveFormer(const Memory& memory, WaveWatcher& watcher)
-      : slots_(memory.slots), slab_bytes_(memory.slab_bytes), staging_(memory.staging), watcher_(watcher) {}
+      : slots_(memory.slots),
+        slab_bytes_(memory.slab_bytes),
+        decoded_bytes_(memory.decoded_bytes),
+        staging_(memory.staging),
+        watcher_(watcher) {}
 
   void add(const LocatedWants& wants, std::stop_token stop);
   void seal();
@@ -43,6 +51,14 @@ class WaveFormer {
   using Chunks = std::shared_ptr<WantedChunks>;
   template <class Add>
   void add_some(WantedChunks& chunks, std::span<const std::uint32_t> some, Add add);
+  struct KeptChunk {
+    std::uint32_t chunk;
+    ChunkCache::Hold hold;
+    bool on_device;
+  };
+  ChunkReads find_wanted_reads(const WantedChunks& chunks, std::vector<KeptChunk>& kept, bool& may_keep) const;
+  void add_kept(const Chunks& chunks, std::vector<KeptChunk> kept);
+  bool add_kept_chunk(const Chunks& chunks, KeptChunk& found, StagedChunk*& staged);
   static bool goes_to_device(const LocatedWants& wants, const std::vector<ChunkReads>& reads);
   void add_reads(const Chunks& chunks, const ChunkReads& reads, bool by_device);
   void add_device_run(const Chunks& chunks, const ChunkRun& run);
@@ -57,22 +73,24 @@ class WaveFormer {
     std::uint64_t staged = 0, decoded = 0;
     std::uint64_t chunks = 0;
   };
-  // True when the current wave, perhaps a new one, has room; the bytes are reserved. False also when reads that are not
-  // responding hold too much staging memory.
-  bool make_room(const Need& need, std::uint64_t most_lent);
+  // True when the current wave, perhaps a new one, has room. False also when reads that are not responding hold too
+  // much staging memory.
+  bool find_room(const Need& need);
+  bool make_room(const Need& need, std::uint64_t most_lent);  // the same; and the bytes are reserved
   void require_room(std::uint64_t staged);  // the same, but throws Error(io, "deadline") where that returns false
   void start_wave();
   bool frames_fit(const Need& need) const;
 
   Pool<WaveSlot>& slots_;
-  std::uint64_t slab_bytes_;
+  std::uint64_t slab_bytes_, decoded_bytes_;
   Arena& staging_;
   WaveWatcher& watcher_;
   const LocatedWants* wants_ = nullptr;  // during add()
   std::shared_ptr<Wave> wave_;
   FrameRoom frame_room_;
-  std::uint64_t enough_ = ~std::uint64_t{0};  // staged bytes, from which on a wave is sealed
-  std::uint64_t sealed_ = 0;                  // waves so far
+  // Encoded and decoded bytes, from either of which on a wave is sealed.
+  std::uint64_t enough_encoded_ = ~std::uint64_t{0}, enough_decoded_ = ~std::uint64_t{0};
+  std::uint64_t sealed_ = 0;  // waves so far
   std::stop_token stop_;
 };
 

@@ -32,19 +32,36 @@ struct ImageLayout {
         end(placements) {}
 };
 
+// Bytes of the image; 0 if there are no copies, or no room for it.
+std::size_t image_of(const Wave::EncodedCopies& copies, const Copier& copier, std::size_t room) {
+  const std::size_t bytes = copies.list.size() == 0 ? 0 : copier.image_bytes(copies.list);
+  return bytes <= room / kAligned * kAligned ? bytes : 0;
+}
+
 // Takes the memory, and gives each share's placements their part of it while there is room.
 ImageLayout take_images(Wave& wave, const Copier& copier, const WaveRunner::Memory& memory) {
   ImageLayout at(*wave.slot().frames);
   const std::size_t most = std::min(memory.pinned.size(), memory.device.size() - at.scratch_bytes);
+  const auto room = [&] { return most - std::min(most, at.end); };
+  const std::size_t to_source = image_of(wave.to_source, copier, room());
+  at.end += round_up(to_source, kAligned);
   for (WaveShare& share : wave.shares()) {
     const std::size_t bytes = round_up(copier.image_bytes(share.placements), kAligned);
     const bool is_deep = !share.placements.deep().empty() && !copier.takes_deep();
     share.few_at_a_time = is_deep || at.end + bytes > most;
     if (!share.few_at_a_time) at.end += bytes;
   }
+  const std::size_t to_cache = image_of(wave.to_cache, copier, room());
+  at.end += round_up(to_cache, kAligned);
   wave.pinned = memory.pinned.take(std::max<std::size_t>(at.end, 1), {});
   wave.scratch = memory.device.take(std::max<std::size_t>(at.end + at.scratch_bytes, 1), {});
   std::size_t image = at.placements;
+  const auto give = [&](Wave::EncodedCopies& copies, std::size_t bytes) {
+    copies.host_image = wave.pinned.bytes().subspan(image, bytes);
+    copies.image = wave.scratch.bytes().subspan(image, bytes);
+    image += round_up(bytes, kAligned);
+  };
+  give(wave.to_source, to_source);
   for (WaveShare& share : wave.shares()) {
     if (share.few_at_a_time) continue;
     const std::size_t bytes = copier.image_bytes(share.placements);
@@ -52,6 +69,7 @@ ImageLayout take_images(Wave& wave, const Copier& copier, const WaveRunner::Memo
     share.image = wave.scratch.bytes().subspan(image, bytes);
     image += round_up(bytes, kAligned);
   }
+  give(wave.to_cache, to_cache);
   return at;
 }
 
@@ -76,6 +94,16 @@ class DrainsOnFailure {
   Stream& stream_;
   const int before_ = std::uncaught_exceptions();
 };
+
+std::span<const std::byte> encoded_bytes_of(const Wave& wave, const StagedChunk& chunk) {
+  return {reinterpret_cast<const std::byte*>(wave.source_address(chunk.staged_at)), chunk.staged_bytes};
+}
+
+double bytes_brought(const Wave& wave) {
+  double bytes = 0;
+  for (const Placement& copy : wave.to_source.list.placements()) bytes += static_cast<double>(copy.layout.chunk_bytes);
+  return bytes;
+}
 
 std::uint64_t address_of(const Destination& destination) {
   return reinterpret_cast<std::uint64_t>(destination.memory().data());
@@ -220,10 +248,12 @@ void WaveRunner::decode(Wave& wave) {
   const std::span<std::byte> frames = device.first(at.frame_bytes);
   slot.frames->write_image(host.first(at.frame_bytes));
   if (!frames.empty()) up_->copy(frames, host.first(at.frame_bytes));
+  bring(wave);
   const Event up = up_->record();
 
   Stream& stream = *decode_[turn_++ % decode_.size()];
   stream.wait(up);
+  copy_encoded(stream, wave.to_cache);
   wave.decoding = stream.record(true);
   if (at.status_bytes > 0) {
     const std::span<std::byte> status = device.subspan(at.status, at.status_bytes);
@@ -234,6 +264,25 @@ void WaveRunner::decode(Wave& wave) {
     stream.copy(wave.host_status, status);
   }
   wave.decoded = stream.record(true);
+}
+
+void WaveRunner::copy_encoded(Stream& stream, Wave::EncodedCopies& copies) {
+  if (copies.image.empty()) return;
+  copier_.write_image(copies.list, copies.host_image);
+  copier_.upload_image(stream, copies.image, copies.host_image);
+  copier_.enqueue(stream, copies.list, copies.image);
+}
+
+// Kernels read the pinned memory. Without an image the copies are made now, a few at a time.
+void WaveRunner::bring(Wave& wave) {
+  if (wave.to_source.list.size() == 0) return;
+  wave.bringing = up_->record(true);
+  if (wave.to_source.image.empty()) {
+    const Lock lock(repair_mutex_);
+    place_now(wave.to_source.list);
+  }
+  copy_encoded(*up_, wave.to_source);
+  wave.brought = up_->record(true);
 }
 
 // Waits until the destination has memory: a batch its slot.
@@ -264,6 +313,7 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
   wave.read_verdicts();
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
     if (StagedChunk& chunk = wave.chunks()[i]; chunk.redo && !chunk.failed) redo(wave, chunk);
+  publish(wave, share);
 
   const auto as_span = [](double ms) {
     return std::chrono::duration_cast<StatsBoard::Span>(std::chrono::duration<double, std::milli>(ms));
@@ -273,6 +323,8 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
       const auto bytes = static_cast<double>(piece.bytes);
       board_.record(&Stats::h2d, as_span(piece.ended.ms_since(piece.began).value_or(0)), bytes, bytes);
     }
+    if (const double bytes = bytes_brought(wave); bytes > 0)
+      board_.record(&Stats::h2d, as_span(wave.brought.ms_since(wave.bringing).value_or(0)), bytes, bytes);
   }
   // The times of the wave go to its first chunk, those of the share to the share's.
   StatsBoard::Span decoding =
@@ -293,6 +345,16 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
     using enum WantedChunks::Decode;
     chunk.chunks->count_placed(std::exchange(placing, {}), chunk.chunk, elements,
                                chunk.by_device && !chunk.redo ? on_device : on_host);
+  }
+}
+
+// What the device has decoded is whole, and right.
+void WaveRunner::publish(Wave& wave, const WaveShare& share) noexcept {
+  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
+    StagedChunk& chunk = wave.chunks()[i];
+    if (chunk.redo || chunk.failed) continue;
+    if (chunk.keep_on_host) static_cast<void>(chunk.keep_on_host->publish());
+    if (chunk.keep_on_device && !wave.to_cache.image.empty()) static_cast<void>(chunk.keep_on_device->publish());
   }
 }
 
@@ -318,7 +380,7 @@ void WaveRunner::repair(Wave& wave, StagedChunk& chunk, std::span<std::byte> enc
   const ArrayMetadata& metadata = chunk.chunks->metadata_of(chunk.chunk);
   {
     const Lock lock(repair_mutex_);
-    repair_->copy(encoded, wave.slot().source.bytes().subspan(chunk.staged_at, chunk.staged_bytes));
+    repair_->copy(encoded, encoded_bytes_of(wave, chunk));
     repair_->record().wait();
   }
   const std::vector<ByteRange> needed = chunk.chunks->needed_bytes(chunk.chunk);
@@ -399,8 +461,12 @@ void WaveRunner::close(Wave& wave, const WaveShare& share) noexcept {
     ++retired_;
   }
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
-    const std::shared_ptr<WantedChunks> until_the_task_ended = std::move(wave.chunks()[i].chunks);
-    wave.chunks()[i].task.end();
+    StagedChunk& chunk = wave.chunks()[i];
+    chunk.kept.reset();
+    chunk.keep_on_device.reset();
+    chunk.keep_on_host.reset();
+    const std::shared_ptr<WantedChunks> until_the_task_ended = std::move(chunk.chunks);
+    chunk.task.end();
   }
 }
 
