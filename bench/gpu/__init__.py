@@ -1,0 +1,1 @@
+"""Benchmarks that need a GPU; `device.h` is for the C++ ones."""
