@@ -119,12 +119,15 @@ function(damacy_add_package_test)
   set_tests_properties(installed_package PROPERTIES TIMEOUT 300)
 endfunction()
 
-# The C++ example of halo exchange, which needs no data, so that it also runs under sanitizers.
+# The C++ example of halo exchange, which needs no data, so that it also runs under sanitizers; and a program that
+# tests in Python drive.
 function(damacy_add_halo_example)
   add_executable(halo_example ${DAMACY_TEST_FILES}/../examples/cpp/cubed_sphere.cpp)
   target_link_libraries(halo_example PRIVATE damacy_halo damacy_options)
   add_test(NAME halo_example COMMAND halo_example)
   set_tests_properties(halo_example PROPERTIES TIMEOUT 60)
+  add_executable(halo_messages ${DAMACY_TEST_FILES}/support/halo_messages.cpp)  # for test_halo_in_cpp.py
+  target_link_libraries(halo_messages PRIVATE damacy_halo damacy_options)
 endfunction()
 
 function(damacy_add_tests)

@@ -59,7 +59,7 @@ def boundary_slice(
     """
     if side not in BOUNDARIES:
         raise InvalidArgument(f"side {side!r}: expected one of 0 to 7")
-    starts, stops = _native.halo_boundary_slice(dims, origin, extent, shape, side, n_halo, interior)
+    starts, stops = _native.halo_boundary_slice(dims, origin, extent, shape, side, n_halo, bool(interior))
     return tuple(map(slice, starts, stops))
 
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <thread>
 
@@ -84,6 +85,40 @@ TEST_F(Mpi, a_plan_of_another_rank_is_refused) {
   MpiTransport transport(MPI_COMM_WORLD);
   EXPECT_EQ(error_of([&] { Exchanger(ring_plan(1, 2), transport); }).message(),
             "expected a plan of rank 0 (got one of rank 1)");
+}
+
+// Two ranks that send each other eight bytes.
+struct Pair {
+  explicit Pair(int rank) : channels(transport.open(rank, {{{{{1 - rank, sent}}, {{1 - rank, received}}}}})) {}
+  MpiTransport transport{MPI_COMM_WORLD};
+  std::array<std::byte, 8> sent{}, received{};
+  std::unique_ptr<Channels> channels;
+};
+
+TEST_F(Mpi, the_receives_of_a_retry_stay_posted) {
+  on_ranks(2, [](int rank) {
+    Pair pair(rank);
+    for (int round = 1; round < 4; ++round) {
+      pair.sent.fill(static_cast<std::byte>(10 * rank + round));
+      pair.channels->post_receives(0, 0);
+      pair.channels->post_receives(0, 0);
+      pair.channels->send(0, 0);
+      pair.channels->wait_received(0, 0);
+      pair.channels->wait_sent(0, 0);
+      EXPECT_EQ(pair.received[7], static_cast<std::byte>(10 * (1 - rank) + round));
+    }
+    EXPECT_TRUE(pair.channels->close());
+  });
+}
+
+TEST_F(Mpi, closing_tells_whether_buffers_may_still_be_read) {
+  fake_mpi::world.sends_stay = true;
+  on_ranks(2, [](int rank) {
+    Pair pair(rank);
+    pair.channels->post_receives(0, 0);
+    if (rank == 0) pair.channels->send(0, 0);
+    EXPECT_EQ(pair.channels->close(), rank == 1);
+  });
 }
 
 TEST_F(Mpi, closing_cancels_receives_and_keeps_buffers_that_are_still_sent) {
