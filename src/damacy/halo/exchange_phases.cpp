@@ -13,6 +13,7 @@
 namespace damacy::halo {
 namespace {
 
+constexpr std::int64_t kMostCells = std::int64_t{1} << 60;  // sums of a few fit in 64 bits
 constexpr const char* kNotOfVector = "Vector halo exchange must have same exchange data for X and Y";
 
 std::string text_of(const LinkSide& side) {
@@ -79,6 +80,8 @@ Box box_of(const QuantityHaloSpec& field, const Link& link, std::span<const std:
     if (at != dims.end()) {
       const auto axis = static_cast<std::size_t>(at - dims.begin());
       start = (*given)[axis].start, stop = (*given)[axis].stop;
+      if (std::max(start, stop) > kMostCells || std::min(start, stop) < -kMostCells)
+        throw Error(Status::inval, formatted("a link's box from {} to {} is out of range", start, stop));
       // The receiver's end. Both ranks hold the boundary row itself, so it is not sent.
       const std::int64_t end = end_of(link.side, axis, kind_of(dim)) * (interior ? -1 : 1);
       if (is_staggered(dim) && end > 0) ++start;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include "damacy/core/checked.h"
 #include "damacy/core/formatted.h"
@@ -13,6 +12,10 @@ namespace {
 
 constexpr std::string_view kStaggered = "_interface";
 constexpr std::int64_t kMostCells = std::int64_t{1} << 60;  // sums of a few fit in 64 bits
+
+bool is_cell(std::int64_t n) {
+  return n >= -kMostCells && n <= kMostCells;
+}
 
 std::string slice_text(const Slice& slice) {
   const auto end = [](std::optional<std::int64_t> at) { return at ? text(*at) : std::string("None"); };
@@ -74,15 +77,16 @@ QuantityHaloSpec dense_field(std::vector<std::string> dims, const Dims& extent, 
   q.dtype = dtype;
   for (std::size_t axis = 0; axis < std::min(q.dims.size(), extent.size()); ++axis) {
     if (!is_i_dim(q.dims[axis]) && !is_j_dim(q.dims[axis])) continue;
+    if (halo < 0 || halo > kMostCells || extent[axis] > kMostCells)
+      throw Error(Status::inval,
+                  formatted("dimension {}: {} cells with a halo of {}", q.dims[axis], extent[axis], halo));
     q.origin[axis] = halo;
-    const auto length = checked_add(extent[axis], 2 * halo);
-    if (halo < 0 || halo > kMostCells || !length)
-      throw Error(Status::inval, formatted("dimension {}: a halo of {} cells", q.dims[axis], halo));
-    q.shape[axis] = *length;
+    q.shape[axis] = extent[axis] + 2 * halo;
   }
   const auto bytes = static_cast<std::int64_t>(size_of(dtype));
-  const auto count = product(q.shape.span());
-  if (!count || !checked_mul(*count, bytes)) throw Error(Status::inval, "a field is too large", "bounds");
+  std::optional<std::int64_t> size = bytes;  // with at least one cell along each dimension: strides fit too
+  for (const auto length : q.shape) size = size ? checked_mul(*size, std::max<std::int64_t>(length, 1)) : size;
+  if (!size) throw Error(Status::inval, "a field is too large", "bounds");
   q.strides = row_major_strides(q.shape);
   for (auto& stride : q.strides) stride *= bytes;
   check(q);
@@ -137,7 +141,7 @@ Box boundary_slice(const QuantityHaloSpec& spec, Side side, std::int64_t n_halo,
                                          tuple_text(spec.origin.span()), tuple_text(spec.extent.span()),
                                          tuple_text(spec.shape.span())));
   for (std::size_t axis = 0; axis < rank; ++axis)
-    if (std::abs(spec.origin[axis]) > kMostCells || std::abs(spec.extent[axis]) > kMostCells || n_halo > kMostCells)
+    if (!is_cell(spec.origin[axis]) || !is_cell(spec.extent[axis]) || !is_cell(n_halo))
       throw Error(Status::inval, formatted("dimension {}: origin {}, extent {}, n_halo {}: out of range",
                                            spec.dims[axis], spec.origin[axis], spec.extent[axis], n_halo));
   const Ends ends = ends_of(side);
