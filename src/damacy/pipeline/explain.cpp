@@ -55,15 +55,20 @@ std::string size_setting(double bytes) {
                    is_large ? "GiB" : "MiB");
 }
 
-// `advice`, and the cache that would have held what was wanted again, if it is not there, or is smaller.
+// `advice`, and the cache that would have held what was wanted again, if it is not there, or is smaller: of decoded
+// chunks on the cores, of encoded ones where a device decodes.
 std::string with_cache(const std::string& advice, const Config& config, const Observation& seen) {
-  if (seen.has_device || seen.chunks.again < kWantedAgain) return advice;
-  const double bytes = std::max(kCacheOfChunks * seen.chunks.decoded_bytes,
-                                kCacheOfChunks * 8 * static_cast<double>(seen.chunks.largest_chunk_bytes));
-  if (static_cast<double>(config.cache_bytes) >= bytes) return advice;
+  const ChunkReuse::Seen& chunks = seen.chunks;
+  if (seen.has_device != seen.on_device || chunks.again < kWantedAgain) return advice;
+  const double bytes = seen.on_device ? kCacheOfChunks * chunks.encoded_bytes
+                                      : kCacheOfChunks * std::max(chunks.decoded_bytes,
+                                                                  8 * static_cast<double>(chunks.largest_chunk_bytes));
+  const std::int64_t now = seen.on_device ? config.device_cache_bytes : config.cache_bytes;
+  if (static_cast<double>(now) >= bytes) return advice;
   const std::string cache = formatted(
-      "cache_bytes={} (now {}): {} % of the encoded bytes that batches wanted had been wanted before, and it would hold all chunks seen so far, decoded",
-      size_setting(bytes), config.cache_bytes, std::llround(100 * seen.chunks.again));
+      "{}={} (now {}): {} % of the encoded bytes that batches wanted had been wanted before, and it would hold all chunks seen so far{}",
+      seen.on_device ? "device_cache_bytes" : "cache_bytes", size_setting(bytes), now, std::llround(100 * chunks.again),
+      seen.on_device ? "" : ", decoded");
   constexpr std::string_view kNone = "no setting: ";
   if (advice.starts_with(kNone)) return text(cache, "; no other setting: ", advice.substr(kNone.size()));
   return text(advice, "; ", cache);
@@ -113,7 +118,8 @@ std::string advice_for(const std::string& binds, const Config& config, const Obs
     return formatted("a larger n_shards_meta_cache (now {}): {} of {} shard indices had to be read",
                      config.n_shards_meta_cache, misses, misses + seen.stats.shard_idx_hits);
   if (binds == "plan") return "larger crops or chunks: planning costs by the chunk";
-  if (binds == "bus") return "no setting: it carries encoded bytes already; a stronger codec would carry fewer";
+  if (binds == "bus")
+    return with_cache("no setting: it carries encoded bytes already; a stronger codec would carry fewer", config, seen);
   if (binds == "read")
     return with_cache(formatted("{}, unless the storage itself is at its limit",
                                 seen.on_device ? more_readers(config, seen) : more_threads(config, seen)),

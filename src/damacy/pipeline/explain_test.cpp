@@ -191,5 +191,21 @@ TEST(explain, names_no_cache_where_it_would_not_help) {
   EXPECT_FALSE(names_it());
 }
 
+TEST(explain, names_the_cache_of_encoded_chunks_where_a_device_waits_for_the_bus) {
+  Observation seen = ten_seconds();
+  seen.has_device = seen.on_device = true;
+  seen.stats.h2d = busy(9'500);
+  seen.chunks = {.again = 0.9, .encoded_bytes = 1024.0 * (1 << 20), .decoded_bytes = 4e9, .largest_chunk_bytes = 1};
+  Config config = four_threads();
+  EXPECT_TRUE(explain(config, seen).advice.starts_with("device_cache_bytes=\"1178MiB\" (now 0): 90 %"))
+      << explain(config, seen).advice;
+  config.device_cache_bytes = std::int64_t{1178} << 20;
+  EXPECT_TRUE(explain(config, seen).advice.starts_with("no setting: it carries")) << explain(config, seen).advice;
+  config.device_cache_bytes = 0;
+  seen.stats.h2d = {};
+  seen.stats.decompress = busy(39'000);  // the device decodes as fast as it can
+  EXPECT_EQ(explain(config, seen).advice.find("device_cache_bytes"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace damacy
