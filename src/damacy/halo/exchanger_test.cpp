@@ -69,6 +69,19 @@ TEST(Exchanger, two_messages_of_one_peer_are_one_and_halos_may_come_from_oneself
   EXPECT_EQ(c, (Values{3, 1, 2, 3, 1}));
 }
 
+TEST(Exchanger, the_row_that_two_ranks_hold_is_not_sent) {
+  const QuantityHaloSpec faces{{"i_interface"}, {6}, {8}, {1}, {4}, Dtype::i64};  // of three cells
+  Local local(2);
+  Exchanger first(compile({faces}, ring(2, 3), {"i"}, 0, std::int64_t{1}), local);
+  Exchanger second(compile({faces}, ring(2, 3), {"i"}, 1, std::int64_t{1}), local);
+  Values a{-1, 0, 1, 2, 3, -1}, b{-1, 10, 11, 12, 13, -1};
+  auto token = first.start({a.data()});
+  second.exchange({b.data()});
+  first.finish(token);
+  EXPECT_EQ(a, (Values{12, 0, 1, 2, 3, 11}));
+  EXPECT_EQ(b, (Values{2, 10, 11, 12, 13, 1}));
+}
+
 TEST(Exchanger, exchanges_in_flight_are_finished_in_any_order_and_once) {
   Local local(2);
   Exchanger first(ring_plan(0), local), second(ring_plan(1), local);
