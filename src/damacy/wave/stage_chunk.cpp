@@ -67,7 +67,8 @@ void keep_chunk(Wave& wave, StagedChunk& chunk, std::span<const std::byte> packe
   chunk.keep_on_host.emplace(std::move(room));
 }
 
-void attempt(StagedChunk& chunk, const std::function<void()>& stage) noexcept {
+template <class Stage>
+void attempt(StagedChunk& chunk, Stage stage) noexcept {
   const auto failure = failure_of(stage);
   if (!failure) return;
   chunk.failed = true;
