@@ -6,6 +6,8 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <tuple>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
@@ -438,6 +441,68 @@ nb::object adapter_of(const Store& store) {
   return nb::none();
 }
 
+// A callable of Python as the library calls it, on a thread that reads.
+std::function<Credentials()> credentials_of(nb::object callable) {
+  return [callable = shared_object(callable)]() -> Credentials {
+    Credentials found;
+    std::string failure;
+    {
+      const InPython inside;
+      if (!inside) throw python_ends();
+      const NoUnwind stays;
+      gate().drop_now();
+      try {
+        const nb::object given = nb::handle(callable.get())();
+        if (nb::isinstance<nb::str>(given)) {
+          failure = nb::cast<std::string>(given);
+        } else {
+          const auto [key, secret, token, bearer, expires] =
+              nb::cast<std::tuple<std::string, std::string, std::string, std::string, std::int64_t>>(given);
+          found = {key, secret, token, bearer, expires == 0 ? std::nullopt : std::optional(expires)};
+        }
+      } catch (nb::python_error& error) {
+        const nb::str type(error.type().attr("__name__"));  // its text may hold secrets
+        failure = formatted("the credentials callable failed: {}", type.c_str());
+      } catch (const nb::cast_error&) {
+        failure = "the credentials callable gave something else than credentials";
+      }
+    }
+    if (!failure.empty()) throw Error(Status::io, failure, "credentials");
+    return found;
+  };
+}
+
+StoreOptions store_options_of(const nb::dict& fields) {
+  StoreOptions options;
+  const auto take = [&](const char* name, auto& field) {
+    field = nb::cast<std::remove_reference_t<decltype(field)>>(fields[name]);
+  };
+  take("endpoint", options.endpoint);
+  take("region", options.region);
+  take("addressing", options.addressing);
+  take("anonymous", options.anonymous);
+  if (const nb::object callable = fields["credentials"]; !callable.is_none())
+    options.credentials = credentials_of(callable);
+  take("profile", options.profile);
+  take("access_key_id", options.access_key_id);
+  take("secret_access_key", options.secret_access_key);
+  take("session_token", options.session_token);
+  take("bearer_token", options.bearer_token);
+  take("request_payer", options.request_payer);
+  take("headers", options.headers);
+  take("absent_status", options.absent_status);
+  take("proxy", options.proxy);
+  take("ca_file", options.ca_file);
+  take("connect_timeout_s", options.connect_timeout_s);
+  take("stall_timeout_s", options.stall_timeout_s);
+  take("deadline_s", options.deadline_s);
+  take("attempts", options.attempts);
+  take("revalidate_s", options.revalidate_s);
+  take("immutable", options.immutable);
+  take("allow_unversioned", options.allow_unversioned);
+  return options;
+}
+
 }  // namespace
 
 void bind_mounted_stores(nb::module_& m) {
@@ -463,6 +528,15 @@ void bind_mounted_stores(nb::module_& m) {
         return mount(prefix, std::make_shared<DirectoryOfStore>(adapter, root));
       },
       nb::arg("prefix"), nb::arg("adapter"), nb::arg("root"));
+  m.def("check_store_options", [](const nb::dict& fields) { check(store_options_of(fields)); }, nb::arg("fields"));
+  m.def(
+      "mount_options",
+      [](const std::string& prefix, const nb::dict& fields) {
+        gate().drop_now();
+        const StoreOptions options = store_options_of(fields);
+        return without_gil([&] { return mount(prefix, options); });
+      },
+      nb::arg("prefix"), nb::arg("fields"));
   m.def(
       "unmount",
       [](const std::string& prefix) {

@@ -57,6 +57,7 @@ from damacy._pipeline.sample import Sample
 from damacy._pipeline.stats import Metric, Stats
 from damacy._pipeline.take import Take
 from damacy._stores.mounts import mount, mounts, unmount
+from damacy._stores.options import Secret, StoreOptions
 
 __version__: str
 
@@ -86,10 +87,12 @@ __all__ = [
     "PopTimeout",
     "RankMismatch",
     "Sample",
+    "Secret",
     "ShutdownError",
     "Stats",
     "Status",
     "StorageError",
+    "StoreOptions",
     "Take",
     "TryAgain",
     "UnsupportedFormat",

@@ -33,7 +33,7 @@ NEEDED = {
 EXPORTS = """Pipeline Config Array Image Group Plate ArraySpec Sample Take Batch BatchArray NamedBatch BatchInfo
 BatchRows Metric Stats Dtype Status DamacyError TryAgain PopTimeout
 InvalidArgument NotFound DtypeMismatch RankMismatch StorageError DecodeError UnsupportedFormat NativeCudaError
-OutOfMemory ShutdownError mount mounts open_array open_image open_group set_log_level unmount
+OutOfMemory ShutdownError Secret StoreOptions mount mounts open_array open_image open_group set_log_level unmount
 MAX_CHUNK_UNCOMPRESSED_BYTES __version__""".split()
 
 

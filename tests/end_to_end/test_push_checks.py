@@ -32,7 +32,17 @@ def test_a_wrong_item_is_a_type_error_with_position_and_type(line):
 
 @pytest.mark.parametrize(
     "uri",
-    ["", "a\0b", "x" * 4097, "s3://bucket/a.zarr", "ftp://host/a", "http://host/a?b", "\ud800", "file://\ud800"],
+    [
+        "",
+        "a\0b",
+        "x" * 4097,
+        "gs://bucket/a.zarr",
+        "s3://b/a",
+        "ftp://host/a",
+        "http://host/a?b",
+        "\ud800",
+        "file://\ud800",
+    ],
     ids=ascii,
 )
 def test_uris_that_cannot_name_a_path_are_invalid_arguments(uri):

@@ -27,6 +27,8 @@ class Request:
     number: int  # from 1 on
     path: str
     headers: dict[str, str]
+    method: str = "GET"
+    target: str = ""  # as it was sent: encoded, with the query
 
     @property
     def range(self) -> tuple[int, int] | None:
@@ -155,9 +157,10 @@ class FaultServer:
 
     def _answer(self, connection: socket.socket, head: str) -> bool:
         first, *lines = head.split("\r\n")
+        method, target = first.split(" ")[:2]
         headers = {name.lower(): value.strip() for name, value in (line.split(":", 1) for line in lines)}
         with self._lock:
-            request = Request(len(self.requests) + 1, urllib.parse.unquote(first.split(" ")[1]), headers)
+            request = Request(len(self.requests) + 1, urllib.parse.unquote(target), headers, method, target)
             self.requests.append(request)
             fault = self.faults.get(request.number) if isinstance(self.faults, Mapping) else self.faults
         answer = self._usual(request)

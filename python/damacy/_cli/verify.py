@@ -103,10 +103,27 @@ def find_arrays(uri: str) -> list[str]:
 
     Searches also folders that are neither arrays nor groups. Raises `NotFound` if `uri` does not exist.
     """
+    if "://" in uri and not uri.startswith("file://"):
+        return sorted(_remote_arrays(uri.rstrip("/")), key=_natural)
     root = pathlib.Path(urllib.parse.unquote(uri.removeprefix("file://")) if uri.startswith("file://") else uri)
     if not root.is_dir():
         array_or_image(uri)  # raises the error
     return sorted(map(str, _walk(root)), key=_natural)
+
+
+def _remote_arrays(uri: str) -> Iterator[str]:
+    """By what groups name: a store may have no listing of folders."""
+    node = damacy.open(uri)
+    if isinstance(node, damacy.Image):
+        for path in dict.fromkeys(level for image in node.images for level in image.levels):
+            yield f"{uri}/{path}"
+        for name in node.labels:
+            yield from _remote_arrays(f"{uri}/labels/{name}")
+    elif isinstance(node, damacy.Group):
+        for name in node:
+            yield from _remote_arrays(f"{uri}/{name}")
+    else:
+        yield uri
 
 
 def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = lambda done, places: None) -> Outcome:

@@ -10,11 +10,14 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, overload
 
+from damacy._stores.options import StoreOptions
+
 if TYPE_CHECKING:
     from damacy._stores.adapters import Adapter
 
 _lock = threading.Lock()
 _numbers = itertools.count(1)
+_options: dict[str, StoreOptions] = {}  # that were mounted under a prefix
 _ends_with_python = False
 
 
@@ -37,7 +40,8 @@ def mount(prefix: Any, target: Any = None, /) -> str:
         prefix: for example `"store://era5/"` or `"s3://bucket/"`. A uri uses the longest prefix that matches it. A
             store that was mounted under the same prefix is replaced; what was opened before keeps the old one. Without
             a prefix the store gets `store://1/`, `store://2/`, ...; the same object always gets the same prefix.
-        target: a store of zarr-python 3 or of obstore.
+        target: a store of zarr-python 3 or of obstore; or `StoreOptions`, which say how the uris below an `s3://` or
+            `http(s)://` prefix are reached.
     """
     from damacy import _native
 
@@ -47,6 +51,14 @@ def mount(prefix: Any, target: Any = None, /) -> str:
         raise TypeError(f"mount: the prefix must be a str (got {type(prefix).__name__})")
     if isinstance(target, str):
         raise TypeError("mount needs a store: damacy.mount(prefix, store)")
+    if isinstance(target, StoreOptions):
+        if prefix is None:
+            raise TypeError('options need a prefix: damacy.mount("s3://BUCKET/", options)')
+        with _lock:
+            _end_with_python()
+            mounted = _native.mount_options(prefix, target._for_native())
+            _options[mounted] = target
+            return str(mounted)
     with _lock:
         _end_with_python()
         found = _native.mounts()
@@ -56,6 +68,7 @@ def mount(prefix: Any, target: Any = None, /) -> str:
                     return str(known)
             taken = {known for known, _, _ in found}
             prefix = next(each for number in _numbers if (each := f"store://{number}/") not in taken)
+        _options.pop(prefix if prefix.endswith("/") else prefix + "/", None)
         if _is_of_files(target):
             return _native.mount_directory(prefix, _Directory(target), os.path.abspath(target.root))
         adapter = _adapter_of(target)
@@ -70,7 +83,7 @@ def unmount(prefix: str) -> None:
 
 
 def mounts() -> tuple[tuple[str, str], ...]:
-    """The prefix and the kind of store of each mount."""
+    """The prefix of each mount, and the kind of its store or its options without secrets."""
     from damacy import _native
 
     return tuple((prefix, name) for prefix, name, _ in _native.mounts())
@@ -78,9 +91,24 @@ def mounts() -> tuple[tuple[str, str], ...]:
 
 def below(store: Any, path: str) -> str:
     """The uri of a path in a store, which is mounted unless it is."""
+    if isinstance(store, StoreOptions):
+        return _with_options(store, path)
     if not isinstance(path, str):
         raise TypeError(f"with store=, the uri must be a path in the store, a str (got {type(path).__name__})")
     return mount(store) + path.lstrip("/")
+
+
+def _with_options(options: StoreOptions, uri: str) -> str:
+    """`uri`, below which the options are mounted unless a mount above it has them."""
+    if not isinstance(uri, str):
+        raise TypeError(f"with store=StoreOptions, the uri must be a str (got {type(uri).__name__})")
+    from damacy import _native
+
+    closed = uri if uri.endswith("/") else uri + "/"
+    above = [prefix for prefix, _, _ in _native.mounts() if closed.startswith(prefix)]
+    if not above or _options.get(max(above, key=len)) != options:
+        mount(uri, options)
+    return uri
 
 
 class _Directory:

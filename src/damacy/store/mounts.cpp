@@ -8,7 +8,9 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
+#include "damacy/store/http/http_settings.h"
 #include "damacy/store/http/http_store.h"
+#include "damacy/store/s3/s3_store.h"
 
 namespace damacy {
 namespace {
@@ -53,6 +55,7 @@ class PartOfStore final : public Store {
       : name_(std::move(name)), whole_(std::move(whole)), path_(std::move(path)) {}
 
   std::string name() const override { return name_; }
+  bool is_remote() const noexcept override { return whole_->is_remote(); }
   std::string why_absent() override { return path_.empty() ? whole_->why_absent() : std::string(); }
   std::shared_ptr<Object> open(std::string_view key) override {
     check_key(key);
@@ -95,6 +98,28 @@ class PartOfStore final : public Store {
   const std::string name_;
   const std::shared_ptr<Store> whole_;
   const std::string path_;
+};
+
+// Options for the uris below a prefix. It is a store, too: the one at the prefix.
+class OptionsStore final : public Store {
+ public:
+  using StoreOf = std::function<std::shared_ptr<Store>(std::string_view uri)>;
+
+  OptionsStore(std::string prefix, const StoreOptions& options, StoreOf store_of)
+      : name_(masked_text(options)), store_of_(std::move(store_of)), root_(store_of_(prefix)) {}
+
+  std::shared_ptr<Store> store_of(std::string_view uri) const { return store_of_(uri); }
+
+  std::string name() const override { return name_; }
+  bool is_remote() const noexcept override { return true; }
+  std::shared_ptr<Object> open(std::string_view key) override { return root_->open(key); }
+  std::optional<Stamp> stamp(std::string_view key) override { return root_->stamp(key); }
+  std::vector<Entry> list(std::string_view prefix) override { return root_->list(prefix); }
+
+ private:
+  const std::string name_;
+  const StoreOf store_of_;
+  const std::shared_ptr<Store> root_;
 };
 
 class Mounts {
@@ -153,7 +178,6 @@ std::string how_to_mount(std::string_view scheme, std::string_view uri) {
   const auto lines = [&](std::string_view type, std::string_view made) {
     return formatted("from obstore.store import {}; damacy.mount(\"{}/\", {})", type, root, made);
   };
-  if (scheme == "s3") return lines("S3Store", formatted("S3Store(\"{}\")", name));
   if (scheme == "gs") return lines("GCSStore", formatted("GCSStore(\"{}\")", name));
   if (scheme == "az") return lines("AzureStore", formatted("AzureStore(\"{}\")", name));
   return {};
@@ -167,9 +191,10 @@ std::string how_to_mount(std::string_view scheme, std::string_view uri) {
   const std::string lines = how_to_mount(scheme, uri);
   if (!lines.empty())
     refuse(uri, formatted("damacy does not read {} uris itself: mount a store of obstore for it: {}", scheme, lines));
-  refuse(uri, formatted("the uri has the unsupported scheme {}: use a path, file:///path, http(s)://HOST/PATH, "
-                        "store://NAME/PATH, or a prefix of which a store is mounted with damacy.mount",
-                        scheme));
+  refuse(uri,
+         formatted("the uri has the unsupported scheme {}: use a path, file:///path, http(s)://HOST/PATH, "
+                   "s3://BUCKET/PATH, store://NAME/PATH, or a prefix of which a store is mounted with damacy.mount",
+                   scheme));
 }
 
 bool is_http(std::string_view uri) {
@@ -177,12 +202,13 @@ bool is_http(std::string_view uri) {
   return scheme == "http" || scheme == "https";
 }
 
-// Empty: an http uri that no store is mounted for, which needs none.
+// Empty: an http or s3 uri that no store is mounted for, which needs none.
 std::optional<Mounts::Found> found_store(std::string_view uri) {
   const std::string wanted = normal(uri);
   auto found = the_mounts().find(wanted);
-  if (!found && is_http(uri)) return std::nullopt;
+  if (!found && (is_http(uri) || scheme_of_uri(uri) == "s3")) return std::nullopt;
   if (!found) refuse_unmounted(scheme_of_uri(uri), wanted);
+  if (dynamic_cast<const OptionsStore*>(found->store.get()) != nullptr) return found;
   while (found->path.ends_with('/')) found->path.pop_back();
   if (!found->path.empty()) {
     try {
@@ -203,6 +229,19 @@ std::string mount(std::string_view prefix, std::shared_ptr<Store> store) {
   return checked;
 }
 
+std::string mount(std::string_view prefix, const StoreOptions& options) {
+  const std::string checked = checked_prefix(prefix);
+  OptionsStore::StoreOf store_of;
+  if (is_http(checked)) {
+    store_of = [options](std::string_view uri) { return http::make_http_store(uri, options); };
+  } else if (scheme_of_uri(checked) == "s3") {
+    store_of = [bucket = s3::S3Mount(checked, options)](std::string_view uri) { return bucket.store_of(uri); };
+  } else {
+    refuse(prefix, "options are mounted under a prefix of http(s):// or s3://");
+  }
+  return mount(checked, std::make_shared<OptionsStore>(checked, options, std::move(store_of)));
+}
+
 void unmount(std::string_view prefix) {
   const std::string checked = checked_prefix(prefix);
   if (!the_mounts().remove(checked)) refuse(prefix, formatted("no store is mounted as {} in this process", checked));
@@ -221,7 +260,8 @@ std::optional<std::string> file_path_of_uri(std::string_view uri) {
 
 std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri) {
   auto found = found_store(uri);
-  if (!found) return http::make_http_store(uri);
+  if (!found) return is_http(uri) ? http::make_http_store(uri) : s3::make_s3_store(uri);
+  if (const auto* const options = dynamic_cast<const OptionsStore*>(found->store.get())) return options->store_of(uri);
   return std::make_shared<PartOfStore>(std::string(uri), std::move(found->store), std::move(found->path));
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "damacy/store/store.h"
+#include "damacy/store/store_options.h"
 
 namespace damacy {
 
@@ -23,6 +24,10 @@ namespace damacy {
 // or fragment.
 std::string mount(std::string_view prefix, std::shared_ptr<Store> store);
 
+// The same with options for the http, https or s3 uris below `prefix`, which keep their meaning. Also throws
+// Error(inval, "options").
+std::string mount(std::string_view prefix, const StoreOptions& options);
+
 // Throws Error(inval, "uri") if nothing is mounted under `prefix`. What was opened before keeps its store.
 void unmount(std::string_view prefix);
 
@@ -31,7 +36,7 @@ void unmount(std::string_view prefix);
 [[nodiscard]] std::optional<std::string> file_path_of_uri(std::string_view uri);
 
 // The store at a uri that names no file: below the path of the uri in the store that is mounted under the longest
-// prefix, or behind HTTP(S). Its name is the uri. Throws Error(inval, "uri") if no store is mounted there.
+// prefix, else behind HTTP(S) or in S3. Its name is the uri. Throws Error(inval, "uri") if no store is mounted there.
 [[nodiscard]] std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri);
 
 // The store at any uri. `open_directory` makes the store of a directory.

@@ -30,6 +30,7 @@ class WatchedStore final : public Store {
  public:
   explicit WatchedStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
   std::string name() const override { return store_->name(); }
+  bool is_remote() const noexcept override { return store_->is_remote(); }
   std::string why_absent() override {
     return StorageWatch::operation("look up", *store_, "", [&] { return store_->why_absent(); });
   }

@@ -44,6 +44,8 @@ class Store {
   virtual std::string name() const = 0;  // what errors call it: the path of the root
   // For errors: why nothing is found below the root, if the root itself is the cause; else empty.
   virtual std::string why_absent() { return {}; }
+  // Each call is a request to another machine: what is only asked to warn is not asked.
+  virtual bool is_remote() const noexcept { return false; }
   // Empty if absent (ENOENT, ENOTDIR). Throws Error(io, "io") if it is not a regular file and for any other failure.
   // Keys: '/'-separated, no empty part, no ".", no "..", no NUL, at most Limits::key_bytes and key_components (Error
   // inval).

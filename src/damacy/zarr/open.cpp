@@ -57,6 +57,7 @@ struct Node {
 };
 
 void warn_of_both(Store& store, const std::string& uri, std::string_view path) {
+  if (store.is_remote()) return;
   for (const std::string_view name : {".zarray", ".zgroup"})
     if (store.stamp(below(path, name))) {
       log(LogLevel::warn, formatted("{}: holds zarr.json and {}; zarr.json is used", uri, below(path, name)));

@@ -281,6 +281,7 @@ class HttpStore final : public Store {
       : origin_(std::make_shared<Origin>(std::move(name), std::move(service), settings)) {}
 
   std::string name() const override { return origin_->name(); }
+  bool is_remote() const noexcept override { return true; }
 
   std::shared_ptr<Object> open(std::string_view key) override { return find(key); }
 

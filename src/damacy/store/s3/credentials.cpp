@@ -1,0 +1,410 @@
+#include "damacy/store/s3/credentials.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "damacy/core/error.h"
+#include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
+#include "damacy/core/mutex.h"
+#include "damacy/core/text.h"
+#include "damacy/store/s3/environment.h"
+#include "damacy/store/s3/exchange.h"
+#include "damacy/store/s3/sigv4.h"
+#include "damacy/store/s3/xml.h"
+
+namespace damacy::s3 {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::int64_t kRefreshSeconds = 300;  // before they expire, one caller asks for new ones
+constexpr std::int64_t kWaitSeconds = 60;      // before they expire, all wait
+constexpr std::int64_t kAgainSeconds = 10;     // after a refresh failed, while the old ones are valid
+constexpr milliseconds kMetadataTimeout{1000};
+constexpr milliseconds kServiceTimeout{10'000};
+
+Error failed(std::string message) {
+  return Error(Status::io, std::move(message), "credentials");
+}
+
+std::string failure_text(std::string_view what, const Reply& reply) {
+  if (reply.head.status == 0) return text(what, ": ", reply.problem);
+  const std::string code = parse_error(reply.body).code;
+  return text(what, ": status ", reply.head.status, code.empty() ? "" : " ", code);
+}
+
+std::optional<Credentials> credentials_of_json(std::string_view json) {
+  const auto id = json_string(json, "AccessKeyId");
+  const auto secret = json_string(json, "SecretAccessKey");
+  if (!id || !secret) return std::nullopt;
+  Credentials found{*id, *secret, json_string(json, "Token").value_or(""), {}, std::nullopt};
+  if (const auto expires = json_string(json, "Expiration")) found.expires_unix_s = parse_time(*expires);
+  return found;
+}
+
+std::optional<std::string> file_content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string content(64 << 10, '\0');
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  content.resize(static_cast<std::size_t>(file.gcount()));
+  return std::string(trimmed(content));
+}
+
+// Servers of instance metadata that did not answer: they are asked once a process.
+class SilentServers {
+ public:
+  bool holds(const std::string& url) {
+    const Lock lock(mutex_);
+    return urls_.contains(url);
+  }
+  void add(const std::string& url) {
+    const Lock lock(mutex_);
+    urls_.insert(url);
+  }
+
+ private:
+  Mutex mutex_;
+  std::set<std::string> urls_ DAMACY_GUARDED_BY(mutex_);
+};
+
+// One link of the chain. What it cannot give, and why, is `note`.
+struct Link {
+  std::string name;
+  // Empty: it has nothing, and the next one is asked. Throws Error: it has something that is wrong.
+  std::function<std::optional<Credentials>(std::string& note)> ask;
+};
+
+std::optional<Credentials> of_environment(std::string&) {
+  const auto id = environment("AWS_ACCESS_KEY_ID"), secret = environment("AWS_SECRET_ACCESS_KEY");
+  if (!id && !secret) return std::nullopt;
+  if (!id || !secret)
+    throw failed(formatted("the environment has {} without {}", id ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
+                           id ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID"));
+  return Credentials{*id, *secret, environment("AWS_SESSION_TOKEN").value_or(""), {}, std::nullopt};
+}
+
+std::optional<Credentials> of_web_identity(const http::HttpSettings& settings, const std::string& region,
+                                           std::string&) {
+  const auto role = environment("AWS_ROLE_ARN"), path = environment("AWS_WEB_IDENTITY_TOKEN_FILE");
+  if (!role || !path) return std::nullopt;
+  const auto token = file_content(*path);
+  if (!token || token->empty())
+    throw failed(formatted("the file that AWS_WEB_IDENTITY_TOKEN_FILE names cannot be read: {}", one_line(*path, 200)));
+  const std::string usual =
+      region.empty() ? "https://sts.amazonaws.com" : text("https://sts.", region, ".amazonaws.com");
+  Exchange asked{"POST", environment("AWS_ENDPOINT_URL_STS").value_or(usual)};
+  asked.headers = {"Content-Type: application/x-www-form-urlencoded", "Expect:"};
+  asked.body = query_text({{"Action", "AssumeRoleWithWebIdentity"},
+                           {"Version", "2011-06-15"},
+                           {"RoleArn", *role},
+                           {"RoleSessionName", environment("AWS_ROLE_SESSION_NAME").value_or("damacy")},
+                           {"WebIdentityToken", *token}});
+  const Reply reply = exchange(std::move(asked), settings, kServiceTimeout);
+  Credentials found;
+  const bool is_whole = walk_xml(reply.body, [&](std::span<const std::string_view> names, std::string value) {
+    if (names.size() < 2 || names[names.size() - 2] != "Credentials") return;
+    if (names.back() == "AccessKeyId") found.access_key_id = std::move(value);
+    if (names.back() == "SecretAccessKey") found.secret_access_key = std::move(value);
+    if (names.back() == "SessionToken") found.session_token = std::move(value);
+    if (names.back() == "Expiration") found.expires_unix_s = parse_time(value);
+  });
+  if (reply.head.status != 200 || !is_whole || found.access_key_id.empty() || found.secret_access_key.empty())
+    throw failed(failure_text("STS gave no credentials for the web identity", reply));
+  return found;
+}
+
+std::optional<Credentials> of_profile(const Profile& profile, bool is_wanted, std::string& note) {
+  const auto id = profile.find("aws_access_key_id"), secret = profile.find("aws_secret_access_key");
+  if (id && secret) return Credentials{*id, *secret, profile.find("aws_session_token").value_or(""), {}, std::nullopt};
+  for (const char* const field :
+       {"sso_session", "sso_start_url", "credential_process", "source_profile", "role_arn", "credential_source"})
+    if (profile.find(field))
+      throw failed(formatted("profile '{}' uses {}: pass credentials=\"botocore\" (pip install botocore)",
+                             one_line(profile.name, 60), field));
+  if (is_wanted)
+    throw failed(formatted(
+        "profile '{}' {}", one_line(profile.name, 60),
+        profile.is_found ? "has no aws_access_key_id and aws_secret_access_key" : "is in neither of the files of AWS"));
+  note = profile.is_found ? "no keys" : "";
+  return std::nullopt;
+}
+
+// The token goes over plain HTTP only to this machine and to the addresses that ECS and EKS use.
+bool is_container_host(std::string_view url) {
+  if (url.starts_with("https://")) return true;
+  if (!url.starts_with("http://")) return false;
+  std::string_view host = url.substr(7, url.find('/', 7) - 7);
+  if (host.find('@') != host.npos) return false;
+  if (host.starts_with('[')) return host.starts_with("[::1]") || host.starts_with("[fd00:ec2::23]");
+  host = host.substr(0, host.find(':'));
+  return host == "localhost" || host == "127.0.0.1" || host == "169.254.170.2" || host == "169.254.170.23";
+}
+
+std::optional<Credentials> of_container(const http::HttpSettings& settings, std::string&) {
+  const auto relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+  const auto full = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+  if (!relative && !full) return std::nullopt;
+  const std::string url = relative ? text("http://169.254.170.2", *relative) : *full;
+  if (!is_container_host(url))
+    throw failed("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this machine");
+  Exchange asked{"GET", url};
+  std::optional<std::string> token = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+  if (const auto path = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")) {
+    token = file_content(*path);
+    if (!token) throw failed("the file that AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE names cannot be read");
+  }
+  if (token && token->find_first_of("\r\n") != token->npos)
+    throw failed("the authorization token of the container holds a line end");
+  if (token) asked.headers.push_back(text("Authorization: ", *token));
+  http::HttpSettings direct = settings;
+  direct.proxy = "";
+  const Reply reply = exchange(std::move(asked), url.starts_with("https") ? settings : direct, kServiceTimeout);
+  auto found = reply.head.status == 200 ? credentials_of_json(reply.body) : std::nullopt;
+  if (!found) throw failed(failure_text("the container gave no credentials", reply));
+  return found;
+}
+
+std::optional<Credentials> of_instance(const http::HttpSettings& settings, std::string& note) {
+  if (is_set_true("AWS_EC2_METADATA_DISABLED")) {
+    note = "disabled";
+    return std::nullopt;
+  }
+  std::string server = environment("AWS_EC2_METADATA_SERVICE_ENDPOINT").value_or("http://169.254.169.254");
+  while (server.ends_with('/')) server.pop_back();
+  auto& silent = one_per_process<SilentServers>();
+  note = "timed out";
+  if (silent.holds(server)) return std::nullopt;
+  http::HttpSettings direct = settings;
+  direct.proxy = "";
+  const Reply token = exchange({"PUT", server + "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds: 21600"}},
+                               direct, kMetadataTimeout);
+  if (token.head.status != 200 || token.body.empty() || token.body.find_first_of("\r\n") != token.body.npos) {
+    silent.add(server);
+    note = token.head.status == 0 ? token.problem : formatted("status {}", token.head.status);
+    return std::nullopt;
+  }
+  const std::vector<std::string> headers{text("X-aws-ec2-metadata-token: ", token.body)};
+  const std::string below = server + "/latest/meta-data/iam/security-credentials/";
+  const Reply roles = exchange({"GET", below, headers}, direct, kMetadataTimeout);
+  const std::string role(trimmed(std::string_view(roles.body).substr(0, roles.body.find('\n'))));
+  note = "no role";
+  if (roles.head.status != 200 || role.empty()) return std::nullopt;
+  const Reply reply = exchange({"GET", below + percent_encoded(role, false), headers}, direct, kMetadataTimeout);
+  auto found = reply.head.status == 200 ? credentials_of_json(reply.body) : std::nullopt;
+  if (!found) throw failed(failure_text("the instance metadata gave no credentials", reply));
+  return found;
+}
+
+bool is_same(const Credentials& one, const Credentials& other) {
+  return one.access_key_id == other.access_key_id && one.secret_access_key == other.secret_access_key &&
+         one.session_token == other.session_token && one.bearer_token == other.bearer_token;
+}
+
+class Chain final : public CredentialSource {
+ public:
+  Chain(std::vector<Link> links, bool is_required) : links_(std::move(links)), is_required_(is_required) {}
+
+  std::optional<Credentials> current() override {
+    {
+      const Lock lock(mutex_);
+      const std::int64_t left = seconds_left();
+      if (is_known_ && (left > kRefreshSeconds || (left > kWaitSeconds && unix_now() < next_ask_unix_s_)))
+        return known_;
+      if (is_known_ && left > kWaitSeconds) next_ask_unix_s_ = unix_now() + kAgainSeconds;  // this caller asks
+    }
+    const Lock asking(asking_);
+    {
+      const Lock lock(mutex_);
+      if (is_known_ && seconds_left() > kRefreshSeconds) return known_;  // another thread asked meanwhile
+    }
+    try {
+      return ask();
+    } catch (const Error&) {
+      const Lock lock(mutex_);
+      if (is_known_ && seconds_left() > 0) return known_;
+      throw;
+    }
+  }
+
+  bool renew(const Credentials& used) override {
+    const Lock asking(asking_);
+    {
+      const Lock lock(mutex_);
+      if (!known_ || !is_same(*known_, used)) return true;
+    }
+    const auto fresh = ask();
+    return fresh && !is_same(*fresh, used);
+  }
+
+  std::string described() override {
+    const Lock lock(mutex_);
+    return described_;
+  }
+
+ private:
+  std::int64_t seconds_left() DAMACY_REQUIRES(mutex_) {
+    if (!known_ || !known_->expires_unix_s) return std::int64_t{1} << 40;
+    return *known_->expires_unix_s - unix_now();
+  }
+
+  std::optional<Credentials> ask() DAMACY_REQUIRES(asking_) {
+    std::string tried;
+    std::optional<Credentials> found;
+    std::size_t at = winner_;
+    for (; at < links_.size(); ++at) {
+      std::string note;
+      found = links_[at].ask(note);
+      if (found) break;
+      tried += text(tried.empty() ? "" : ", ", links_[at].name, note.empty() ? "" : text(" (", note, ")"));
+    }
+    if (!found && is_required_) throw failed(formatted("no credentials in: {}", tried));
+    if (found) winner_ = at;
+    const Lock lock(mutex_);
+    known_ = found;
+    is_known_ = true;
+    described_ = found ? links_[at].name : text("none in: ", tried);
+    return known_;
+  }
+
+  const std::vector<Link> links_;
+  const bool is_required_;
+  Mutex asking_;
+  std::size_t winner_ DAMACY_GUARDED_BY(asking_) = 0;  // the links before it had nothing
+  Mutex mutex_;
+  std::optional<Credentials> known_ DAMACY_GUARDED_BY(mutex_);
+  bool is_known_ DAMACY_GUARDED_BY(mutex_) = false;
+  std::int64_t next_ask_unix_s_ DAMACY_GUARDED_BY(mutex_) = 0;
+  std::string described_ DAMACY_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::unique_ptr<CredentialSource> make_credential_source(const StoreOptions& options,
+                                                         const http::HttpSettings& settings, const Profile& profile) {
+  std::vector<Link> links;
+  const auto given = [&](Credentials credentials) {
+    links.push_back({"options", [credentials = std::move(credentials)](std::string&) { return credentials; }});
+    return std::make_unique<Chain>(std::move(links), true);
+  };
+  if (options.access_key_id)
+    return given({*options.access_key_id, *options.secret_access_key, options.session_token.value_or(""), {}, {}});
+  if (options.bearer_token) return given({{}, {}, {}, *options.bearer_token, {}});
+  if (options.credentials) {
+    links.push_back({"credentials", [ask = options.credentials](std::string&) -> std::optional<Credentials> {
+                       Credentials found = ask();
+                       if (found.bearer_token.empty() &&
+                           (found.access_key_id.empty() || found.secret_access_key.empty()))
+                         throw failed("the callable gave neither a key with its secret nor a token");
+                       return found;
+                     }});
+    return std::make_unique<Chain>(std::move(links), true);
+  }
+  const bool is_wanted = options.profile.has_value();
+  const bool never =
+      options.anonymous == true || (!options.anonymous && !is_wanted && is_set_true("AWS_NO_SIGN_REQUEST"));
+  if (never) {
+    links.push_back({"anonymous", [](std::string&) { return std::nullopt; }});
+    return std::make_unique<Chain>(std::move(links), false);
+  }
+  if (!is_wanted) {
+    const std::string region =
+        options.region.value_or(environment("AWS_REGION").value_or(environment("AWS_DEFAULT_REGION").value_or("")));
+    links.push_back({"options", [](std::string&) { return std::nullopt; }});
+    links.push_back({"environment", of_environment});
+    links.push_back(
+        {"web identity", [settings, region](std::string& note) { return of_web_identity(settings, region, note); }});
+  }
+  links.push_back({formatted("profile '{}'", one_line(profile.name, 60)), [profile, options](std::string& note) {
+                     const bool is_named = options.profile.has_value();
+                     return of_profile(is_named ? read_profile(options.profile) : profile, is_named, note);
+                   }});
+  if (!is_wanted) {
+    links.push_back({"container", [settings](std::string& note) { return of_container(settings, note); }});
+    links.push_back({"instance metadata", [settings](std::string& note) { return of_instance(settings, note); }});
+  }
+  return std::make_unique<Chain>(std::move(links), is_wanted || options.anonymous == false);
+}
+
+std::optional<std::string> json_string(std::string_view json, std::string_view name) {
+  std::optional<std::string> before;  // the string that was read last, if only ':' followed
+  bool is_member = false;
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    const char c = json[at];
+    if (c == ' ' || c == '\t' || c == '\r' || c == '\n') continue;
+    if (c == ':' && before) {
+      is_member = true;
+      continue;
+    }
+    if (c != '"') {
+      before.reset(), is_member = false;
+      continue;
+    }
+    std::string value;
+    for (++at; at < json.size() && json[at] != '"'; ++at) {
+      if (json[at] == '\\' && ++at < json.size() && json[at] != '"' && json[at] != '\\' && json[at] != '/')
+        return std::nullopt;  // no value that is looked for has other escapes
+      if (at < json.size()) value += json[at];
+    }
+    if (at >= json.size()) return std::nullopt;
+    if (is_member && before && *before == name) return value;
+    before = is_member ? std::nullopt : std::optional(std::move(value));
+    is_member = false;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// `count` digits at `at`.
+std::optional<int> digits(std::string_view value, std::size_t at, std::size_t count) {
+  int number = 0;
+  if (value.size() < at + count) return std::nullopt;
+  for (const char c : value.substr(at, count)) {
+    if (c < '0' || c > '9') return std::nullopt;
+    number = number * 10 + (c - '0');
+  }
+  return number;
+}
+
+std::optional<std::int64_t> seconds_of(std::optional<int> year, std::optional<int> month, std::optional<int> day,
+                                       std::string_view clock) {
+  const auto hour = digits(clock, 0, 2), minute = digits(clock, 3, 2), second = digits(clock, 6, 2);
+  if (!year || !month || !day || !hour || !minute || !second || clock[2] != ':' || clock[5] != ':') return std::nullopt;
+  const std::chrono::year_month_day date(std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day)));
+  if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
+  const auto days = std::chrono::sys_days(date).time_since_epoch().count();
+  return std::int64_t{days} * 86'400 + *hour * 3600 + *minute * 60 + *second;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> parse_time(std::string_view value) {
+  value = trimmed(value);
+  if (value.size() < 20 || value[4] != '-' || value[7] != '-' || value[10] != 'T') return std::nullopt;
+  if (value.back() != 'Z' && !value.ends_with("+00:00")) return std::nullopt;
+  return seconds_of(digits(value, 0, 4), digits(value, 5, 2), digits(value, 8, 2), value.substr(11));
+}
+
+std::optional<std::int64_t> parse_http_date(std::string_view value) {
+  constexpr std::array<std::string_view, 12> kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  value = trimmed(value);
+  if (value.size() != 29 || !value.ends_with(" GMT")) return std::nullopt;
+  const auto month = std::find(kMonths.begin(), kMonths.end(), value.substr(8, 3));
+  if (month == kMonths.end()) return std::nullopt;
+  return seconds_of(digits(value, 12, 4), static_cast<int>(month - kMonths.begin()) + 1, digits(value, 5, 2),
+                    value.substr(17));
+}
+
+std::int64_t unix_now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace damacy::s3

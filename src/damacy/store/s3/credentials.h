@@ -1,0 +1,43 @@
+// Where the credentials of S3 come from: options, environment, web identity, profile, container, instance metadata; the
+// first that has something. Keeps them until they expire. Knows services that give credentials; not what they sign.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "damacy/store/http/http_store.h"
+#include "damacy/store/s3/aws_files.h"
+#include "damacy/store/store_options.h"
+
+namespace damacy::s3 {
+
+class CredentialSource {
+ public:
+  virtual ~CredentialSource() = default;
+  // What signs the next request; empty: it is not signed. From five minutes before they expire on, one caller asks for
+  // new ones; from one minute before on, all wait for them. Throws Error(io, "credentials").
+  virtual std::optional<Credentials> current() = 0;
+  // After a service refused `used`: whether there are other ones now.
+  virtual bool renew(const Credentials& used) = 0;
+  // Names the source, and for unsigned requests what was tried: `environment`, `none in: options, environment, …`.
+  virtual std::string described() = 0;
+};
+
+// `settings`: certificates and proxy of requests to services, except those on this machine. Asks nothing yet.
+[[nodiscard]] std::unique_ptr<CredentialSource> make_credential_source(const StoreOptions& options,
+                                                                       const http::HttpSettings& settings,
+                                                                       const Profile& profile);
+
+// The string member `name` of a JSON object, at any depth; empty: there is none. For answers of a few flat members.
+[[nodiscard]] std::optional<std::string> json_string(std::string_view json, std::string_view name);
+// `2015-08-30T12:36:00Z`, with or without a fraction; in seconds.
+[[nodiscard]] std::optional<std::int64_t> parse_time(std::string_view value);
+// `Sun, 30 Aug 2015 12:36:00 GMT`.
+[[nodiscard]] std::optional<std::int64_t> parse_http_date(std::string_view value);
+[[nodiscard]] std::int64_t unix_now();
+
+}  // namespace damacy::s3

@@ -1,0 +1,377 @@
+#include "damacy/store/s3/s3_store.h"
+
+#include <atomic>
+#include <map>
+
+#include "damacy/core/error.h"
+#include "damacy/core/fork.h"
+#include "damacy/core/formatted.h"
+#include "damacy/core/limits.h"
+#include "damacy/core/log.h"
+#include "damacy/core/mutex.h"
+#include "damacy/core/text.h"
+#include "damacy/store/http/http_settings.h"
+#include "damacy/store/s3/credentials.h"
+#include "damacy/store/s3/environment.h"
+#include "damacy/store/s3/exchange.h"
+#include "damacy/store/s3/sigv4.h"
+#include "damacy/store/s3/xml.h"
+
+namespace damacy::s3 {
+namespace {
+
+using http::Address;
+using http::Failure;
+using http::Head;
+
+constexpr std::string_view kScheme = "s3://";
+constexpr std::string_view kUsualRegion = "us-east-1";
+
+[[noreturn]] void refuse(std::string_view uri, std::string_view why) {
+  throw Error(Status::inval, std::string(why), "uri").at_uri(without_secrets(uri));
+}
+
+struct Place {
+  std::string bucket, path;  // the path without '/' at its ends
+};
+
+Place place_of(std::string_view uri) {
+  if (scheme_of_uri(uri) != "s3") refuse(uri, "the uri is not s3://BUCKET/PATH");
+  if (uri.size() >= Limits::uri_bytes) refuse(uri, formatted("is not shorter than {} bytes", Limits::uri_bytes));
+  const std::string_view rest = uri.substr(kScheme.size());
+  const std::string_view bucket = rest.substr(0, rest.find('/'));
+  std::string_view path = bucket.size() == rest.size() ? std::string_view() : rest.substr(bucket.size() + 1);
+  while (path.ends_with('/')) path.remove_suffix(1);
+  if (bucket.size() < 3 || bucket.size() > 255) refuse(uri, "the name of a bucket has 3 to 255 characters");
+  for (const char c : bucket) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!is_letter && c != '-' && c != '.' && c != '_')
+      refuse(uri, "the name of the bucket holds another character than letters, digits, '-', '.' and '_'");
+  }
+  if (bucket.find("..") != bucket.npos || bucket.front() == '.')
+    refuse(uri, "the name of the bucket has a misplaced dot");
+  if (!path.empty()) {
+    try {
+      check_key(path);
+    } catch (const Error& e) {
+      refuse(uri, formatted("the path in the bucket is {}", e.message()));
+    }
+  }
+  return {std::string(bucket), std::string(path)};
+}
+
+std::string lower(std::string_view value) {
+  std::string out(value);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+// http(s)://HOST[:PORT][/PATH].
+struct Endpoint {
+  std::string scheme, host, path;
+
+  explicit Endpoint(std::string_view url) {
+    const std::size_t begin = url.find("://") + 3;
+    scheme = lower(url.substr(0, begin - 3));
+    const std::size_t slash = std::min(url.find('/', begin), url.size());
+    host = lower(url.substr(begin, slash - begin));
+    path = url.substr(slash);
+    while (path.ends_with('/')) path.pop_back();
+    // As libcurl writes it into the header, which is signed.
+    const std::string_view usual = scheme == "https" ? ":443" : ":80";
+    if (host.ends_with(usual)) host.resize(host.size() - usual.size());
+  }
+};
+
+bool is_document(std::string_view key) {
+  const std::string_view name = key.substr(key.rfind('/') + 1);
+  return name == "zarr.json" || name == ".zarray" || name == ".zgroup" || name == ".zattrs" || name == ".zmetadata";
+}
+
+bool holds(const std::vector<int>& statuses, int status) {
+  return std::find(statuses.begin(), statuses.end(), status) != statuses.end();
+}
+
+}  // namespace
+
+// What is known of a bucket: where it is, and who asks. Its keys are those from the bucket's root on.
+class Bucket {
+ public:
+  Bucket(std::string name, const StoreOptions& options)
+      : name_(std::move(name)),
+        options_(options),
+        settings_(settings_of(options)),
+        profile_(read_profile(options.profile)) {
+    if (!options.headers.empty())
+      throw Error(Status::inval, "StoreOptions.headers: only for http(s), not for s3", "options");
+    const auto endpoint = [&]() -> std::optional<std::string> {
+      if (options.endpoint) return options.endpoint;
+      if (const auto url = environment("AWS_ENDPOINT_URL_S3")) return url;
+      if (const auto url = environment("AWS_ENDPOINT_URL")) return url;
+      return profile_.find("endpoint_url");
+    }();
+    if (endpoint) {
+      StoreOptions checked;
+      checked.endpoint = endpoint;
+      check(checked);
+      endpoint_.emplace(*endpoint);
+    }
+    if (options.bearer_token && endpoint_ && endpoint_->scheme == "http" && !http::is_loopback(endpoint_->host))
+      throw Error(Status::inval,
+                  "StoreOptions.bearer_token: goes over http only to this machine: use an https endpoint", "options");
+    std::string addressing = options.addressing;
+    if (addressing == "auto") addressing = profile_.find("s3.addressing_style").value_or("auto");
+    is_path_ = addressing == "path" || (addressing != "virtual" && (endpoint_ || name_.find('.') != name_.npos));
+    if (const auto file = environment("AWS_CA_BUNDLE"); file && settings_.ca_file.empty()) settings_.ca_file = *file;
+    credentials_ = make_credential_source(options, settings_, profile_);
+    region_ = options.region.value_or(
+        environment("AWS_REGION")
+            .value_or(environment("AWS_DEFAULT_REGION").value_or(profile_.find("region").value_or(""))));
+  }
+
+  const http::HttpSettings& settings() const { return settings_; }
+  const std::string& name() const { return name_; }
+
+  // Signed, if there are credentials. `query` as query_text() makes it.
+  Address request(std::string_view key, std::string_view query) {
+    const auto keys = credentials_->current();
+    const std::string region = this->region();
+    log_use(keys.has_value(), region);
+    const Where where = where_is(key, region);
+    Address address{text(where.scheme, "://", where.host, where.path, query.empty() ? "" : "?", query), {}};
+    if (!keys) return address;
+    if (!keys->bearer_token.empty()) {
+      address.headers.push_back(text("Authorization: Bearer ", keys->bearer_token));
+      return address;
+    }
+    const std::int64_t now = unix_now() + clock_offset_s_.load();
+    Fields headers{{"x-amz-content-sha256", std::string(kEmptyBodySha256)}, {"x-amz-date", amz_date(now)}};
+    if (options_.request_payer) headers.emplace_back("x-amz-request-payer", "requester");
+    if (!keys->session_token.empty()) headers.emplace_back("x-amz-security-token", keys->session_token);
+    for (const auto& [name, value] : headers) address.headers.push_back(text(name, ": ", value));
+    headers.emplace_back("host", where.host);
+    const ToSign to_sign{"GET", where.path, query, headers, kEmptyBodySha256};
+    address.headers.push_back(
+        text("Authorization: ",
+             authorization(to_sign, {keys->access_key_id, keys->secret_access_key, {}}, {region, "s3", now})));
+    return address;
+  }
+
+  // As http::Service::refused().
+  std::optional<Failure> refused(std::string_view key, const Head& head, std::string_view body, bool known,
+                                 Failure usual) {
+    const ErrorBody error = parse_error(body);
+    const std::string status = http::status_text(head, error.code);
+    if (auto again = corrected(head, error)) return again;
+    if (head.status == 404 && error.code == "NoSuchBucket")
+      return Failure{"http", formatted("{}: there is no bucket {}", status, name_), false};
+    if (!known && holds(options_.absent_status, head.status)) {
+      if (head.status != 403) return std::nullopt;
+      if (!is_document(key)) {
+        if (!warned_.exchange(true))
+          log(LogLevel::warn,
+              formatted("s3://{}: denied chunks are read as absent, because absent_status holds 403", name_));
+        return std::nullopt;
+      }
+    }
+    if (head.status == 401 || head.status == 403 || is_refused_token(error.code))
+      return Failure{"denied", formatted("{}: {}", status, why_denied(error)), false};
+    if (error.code == "RequestTimeout" || error.code == "InternalError") return Failure{"http", status, true};
+    if (error.code == "SlowDown") return Failure{"throttled", status, true};
+    if (!error.code.empty() && usual.reason == std::string_view("http") && !usual.again)
+      return Failure{"http", error.message.empty() ? status : text(status, ": ", error.message), false};
+    return usual;
+  }
+
+ private:
+  struct Where {
+    std::string scheme, host, path;
+  };
+
+  Where where_is(std::string_view key, std::string_view region) const {
+    const std::string below = key.empty() ? std::string() : text("/", percent_encoded(key, true));
+    Endpoint endpoint = endpoint_ ? *endpoint_ : aws_endpoint(region);
+    if (!is_path_)
+      return {endpoint.scheme, text(lower(name_), ".", endpoint.host),
+              text(endpoint.path, below.empty() ? "/" : below)};
+    return {endpoint.scheme, endpoint.host, text(endpoint.path, "/", name_, below)};
+  }
+
+  static Endpoint aws_endpoint(std::string_view region) {
+    const std::string_view domain = region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+    return Endpoint(text("https://s3.", region, ".", domain));
+  }
+
+  // Asks for the region of the bucket if nothing says it: that needs no permission.
+  std::string region() {
+    {
+      const Lock lock(mutex_);
+      if (!region_.empty()) return region_;
+    }
+    const Where where = where_is("", kUsualRegion);
+    const Reply reply =
+        exchange({"HEAD", text(where.scheme, "://", where.host, where.path)}, settings_, settings_.connect_timeout);
+    const std::string found =
+        is_region(reply.head.bucket_region) ? reply.head.bucket_region : std::string(kUsualRegion);
+    if (reply.head.status == 0) return found;  // the request that follows says what is wrong
+    const Lock lock(mutex_);
+    if (region_.empty()) region_ = found;
+    return region_;
+  }
+
+  static bool is_region(std::string_view value) {
+    return !value.empty() && value.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == value.npos;
+  }
+
+  static bool is_refused_token(std::string_view code) {
+    return code == "ExpiredToken" || code == "InvalidToken" || code == "TokenRefreshRequired";
+  }
+
+  // Another attempt, where the answer says what to do better: region, clock or credentials.
+  std::optional<Failure> corrected(const Head& head, const ErrorBody& error) {
+    const std::string status = http::status_text(head, error.code);
+    const std::string& region = error.region.empty() ? head.bucket_region : error.region;
+    const bool is_elsewhere = head.status == 301 || head.status == 307 || error.code == "AuthorizationHeaderMalformed";
+    if (is_elsewhere && is_region(region)) {
+      const Lock lock(mutex_);
+      if (region_ != region) {
+        log(LogLevel::info, formatted("s3://{}: the region is {}, not {}", name_, region, region_));
+        region_ = region;
+      }
+      return Failure{"redirect", formatted("{}: the bucket is in the region {}", status, region), true, true, true};
+    }
+    if (error.code == "RequestTimeTooSkewed") {
+      const auto server = parse_http_date(head.date);
+      if (!server) return std::nullopt;
+      clock_offset_s_ = *server - unix_now();
+      return Failure{"denied", formatted("{}: the clock differs from the server's", status), true, true, true};
+    }
+    const auto used = is_refused_token(error.code) || head.status == 401 || error.code == "AccessDenied"
+                          ? credentials_->current()
+                          : std::nullopt;
+    if (!used) return std::nullopt;
+    const bool is_late = used->expires_unix_s && *used->expires_unix_s <= unix_now();
+    if (error.code == "AccessDenied" && !is_late) return std::nullopt;
+    if (!credentials_->renew(*used)) return std::nullopt;
+    return Failure{"denied", formatted("{}: {}", status, why_denied(error)), true, true, true};
+  }
+
+  std::string why_denied(const ErrorBody& error) {
+    const auto keys = credentials_->current();
+    if (!keys) return formatted("the request was unsigned; no credentials in: {}", tried());
+    if (error.code == "AccessDenied" || error.code.empty())
+      return "the key may be absent: S3 says so for keys it does not have unless the caller may list the bucket; allow "
+             "s3:ListBucket, or mount with absent_status=(403, 404)";
+    if (error.code == "SignatureDoesNotMatch")
+      return "the secret does not belong to the key, or a proxy changes requests";
+    if (error.code == "InvalidAccessKeyId") return "the service does not know the key";
+    return error.message.empty() ? std::string("the service denies access") : error.message;
+  }
+
+  std::string tried() {
+    std::string described = credentials_->described();
+    constexpr std::string_view kNone = "none in: ";
+    return described.starts_with(kNone) ? described.substr(kNone.size()) : described;
+  }
+
+  void log_use(bool is_signed, std::string_view region) {
+    if (logged_.exchange(true)) return;
+    log(LogLevel::info, formatted("s3://{}: endpoint {}, region {}, {}; credentials: {}", name_,
+                                  endpoint_ ? text(endpoint_->scheme, "://", endpoint_->host) : std::string("of AWS"),
+                                  region, is_signed ? "signed" : "unsigned", credentials_->described()));
+  }
+
+  static http::HttpSettings settings_of(const StoreOptions& options) {
+    check(options);
+    return http::settings_of(options);
+  }
+
+  const std::string name_;
+  const StoreOptions options_;
+  http::HttpSettings settings_;
+  const Profile profile_;
+  std::optional<Endpoint> endpoint_;  // empty: AWS
+  bool is_path_ = false;              // the bucket is in the path, not in the name of the host
+  std::unique_ptr<CredentialSource> credentials_;
+  std::atomic<std::int64_t> clock_offset_s_{0};
+  std::atomic<bool> logged_{false}, warned_{false};
+  Mutex mutex_;
+  std::string region_ DAMACY_GUARDED_BY(mutex_);  // empty: not known yet
+};
+
+namespace {
+
+// The objects of a bucket below a path.
+class S3Service final : public http::Service {
+ public:
+  S3Service(std::shared_ptr<Bucket> bucket, std::string path) : bucket_(std::move(bucket)), path_(std::move(path)) {}
+
+  Address address(std::string_view key, Time) override { return bucket_->request(key_of(key), {}); }
+
+  std::optional<Failure> refused(std::string_view key, const Head& head, std::string_view body, bool known,
+                                 Failure usual) override {
+    return bucket_->refused(key, head, body, known, std::move(usual));
+  }
+
+  std::optional<Address> listing(std::string_view prefix, std::string_view next, Time) override {
+    Fields query{{"list-type", "2"}, {"delimiter", "/"}, {"prefix", listed(prefix)}};
+    if (!next.empty()) query.emplace_back("continuation-token", std::string(next));
+    return bucket_->request({}, query_text(std::move(query)));
+  }
+
+  std::optional<http::ListingPage> parse_listing(std::string_view prefix, std::string_view body) override {
+    return s3::parse_listing(listed(prefix), body);
+  }
+
+ private:
+  std::string key_of(std::string_view key) const {
+    if (path_.empty()) return std::string(key);
+    return key.empty() ? path_ : text(path_, "/", key);
+  }
+  std::string listed(std::string_view prefix) const {
+    const std::string key = key_of(prefix);
+    return key.empty() ? key : key + "/";
+  }
+
+  const std::shared_ptr<Bucket> bucket_;
+  const std::string path_;
+};
+
+std::shared_ptr<Store> store_in(std::shared_ptr<Bucket> bucket, std::string_view uri, std::string path) {
+  const http::HttpSettings& settings = bucket->settings();
+  return http::make_service_store(std::string(uri), std::make_shared<S3Service>(std::move(bucket), std::move(path)),
+                                  settings);
+}
+
+// The buckets that were named without options. They are kept: credentials and regions are asked for once a process.
+class Buckets {
+ public:
+  std::shared_ptr<Bucket> find(const std::string& name) {
+    const Lock lock(mutex_);
+    auto& kept = buckets_[name];
+    if (!kept) kept = std::make_shared<Bucket>(name, StoreOptions());
+    return kept;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<Bucket>> buckets_ DAMACY_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::shared_ptr<Store> make_s3_store(std::string_view uri) {
+  Place place = place_of(uri);
+  return store_in(one_per_process<Buckets>().find(place.bucket), uri, std::move(place.path));
+}
+
+S3Mount::S3Mount(std::string_view prefix, const StoreOptions& options)
+    : bucket_(std::make_shared<Bucket>(place_of(prefix).bucket, options)) {}
+
+std::shared_ptr<Store> S3Mount::store_of(std::string_view uri) const {
+  Place place = place_of(uri);
+  return store_in(bucket_, uri, std::move(place.path));
+}
+
+}  // namespace damacy::s3

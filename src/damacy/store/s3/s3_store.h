@@ -1,0 +1,28 @@
+// s3://BUCKET/PATH: the objects of a bucket of S3 or of a compatible service, over the HTTP store. Knows addresses,
+// regions, signatures and S3's errors; transfers, repeats and versions are the HTTP store's.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "damacy/store/store.h"
+#include "damacy/store/store_options.h"
+
+namespace damacy::s3 {
+
+// Opens no connection. Stores of one bucket without options share what they know of it. Throws Error(inval, "uri" or
+// "options").
+[[nodiscard]] std::shared_ptr<Store> make_s3_store(std::string_view uri);
+
+// The same with options, for uris below a mount: each call makes the store of one of them.
+class S3Mount {
+ public:
+  // `prefix`: s3://BUCKET/ or s3://BUCKET/PATH/.
+  S3Mount(std::string_view prefix, const StoreOptions& options);
+  [[nodiscard]] std::shared_ptr<Store> store_of(std::string_view uri) const;
+
+ private:
+  std::shared_ptr<class Bucket> bucket_;
+};
+
+}  // namespace damacy::s3

@@ -1,0 +1,53 @@
+// How a remote store is reached: endpoint, credentials, times. Unset fields come from the environment, then the
+// default. Knows values and what is wrong with them; opens no connection. Part of the public interface by
+// damacy/remote.h.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace damacy {
+
+// What proves to a service who asks. Either both parts of a key or a bearer token.
+struct Credentials {
+  std::string access_key_id;
+  std::string secret_access_key;
+  std::string session_token;  // empty: none
+  std::string bearer_token;
+  std::optional<std::int64_t> expires_unix_s;  // empty: never
+};
+
+struct StoreOptions {
+  std::optional<std::string> endpoint;  // http(s)://HOST[:PORT][/PATH] of an S3-compatible service
+  std::optional<std::string> region;
+  std::string addressing = "auto";  // path, virtual; auto: path with an endpoint or a dot in the bucket's name
+  std::optional<bool> anonymous;    // true: never sign; false: credentials are required
+  // Called by one thread at a time, one that reads, before the first request and before the credentials expire. May
+  // throw.
+  std::function<Credentials()> credentials;
+  std::optional<std::string> profile;  // of the files of AWS
+  std::optional<std::string> access_key_id, secret_access_key, session_token, bearer_token;
+  bool request_payer = false;
+  std::vector<std::pair<std::string, std::string>> headers;  // only for http(s); values are secrets
+  std::vector<int> absent_status{404};                       // of 403, 404, 410: what means that an object is absent
+  std::optional<std::string> proxy;                          // empty: by the environment; "": none
+  std::optional<std::string> ca_file;
+  double connect_timeout_s = 10, stall_timeout_s = 20, deadline_s = 60;
+  int attempts = 6;
+  double revalidate_s = 60;        // what is known of an object is believed for so long
+  bool immutable = false;          // believed forever
+  bool allow_unversioned = false;  // take answers with neither a strong ETag nor Last-Modified
+};
+
+// Throws Error(inval, "options"): `StoreOptions.FIELD: …`.
+void check(const StoreOptions& options);
+
+// The fields that are not their defaults, with '***' for secrets and the last four characters of a key's id.
+[[nodiscard]] std::string masked_text(const StoreOptions& options);
+
+}  // namespace damacy
