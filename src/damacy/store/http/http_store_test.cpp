@@ -91,6 +91,26 @@ TEST(HttpStore, a_body_that_trickles_ends_at_the_deadline) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
 }
 
+// In chunks, so that every byte that was asked for has landed before the first one too many comes.
+TEST(HttpStore, a_body_that_is_too_long_is_asked_for_once_more_and_refused) {
+  Server server([request = 0](int socket) mutable {
+    const std::string_view head = "HTTP/1.1 206 Partial Content\r\nETag: \"a\"\r\nConnection: close\r\n";
+    if (request++ == 0)
+      send_all(socket, formatted("{}Content-Range: bytes 0-9/20\r\nContent-Length: 10\r\n\r\n0123456789", head));
+    else
+      send_all(socket, formatted("{}Content-Range: bytes 10-19/20\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                 "a\r\n0123456789\r\n2\r\nxx\r\n0\r\n\r\n",
+                                 head));
+  });
+  HttpSettings settings;
+  settings.head_bytes = 10;
+  const auto object = make_http_store(server.uri(), settings)->open("key");
+  std::vector<std::byte> bytes(10);
+  const Error error = error_of([&] { object->read_exact(10, bytes); });
+  EXPECT_EQ(error.where().reason, "range") << error.what();
+  EXPECT_EQ(server.requests(), 3);
+}
+
 TEST(HttpStore, what_is_known_of_an_object_is_asked_for_again_when_it_is_old) {
   Server server([](int socket) { send_all(socket, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"); });
   HttpSettings settings;

@@ -52,7 +52,8 @@ class Transfer {
   const Head& head() const { return head_; }
   // Of an answer that was not accepted: the first 64 KiB.
   const std::string& refused_body() const { return refused_; }
-  std::size_t landed() const { return accepts_ ? landed_ : 0; }
+  // Bytes of the memory that are right: none of a body that is longer than what was asked for.
+  std::size_t landed() const { return accepts_ && !is_too_long_ ? landed_ : 0; }
   bool accepts() const { return accepts_; }
   bool is_too_long() const { return is_too_long_; }
   bool is_bad_head() const { return is_bad_head_; }
