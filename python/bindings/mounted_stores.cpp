@@ -32,8 +32,8 @@ namespace {
 using std::chrono::steady_clock;
 
 // Which threads of the library are in Python, so that none is when the interpreter ends: a thread that waits for the
-// GIL then would never return, and whoever joins it would not either. Also keeps objects that were dropped without the
-// GIL until a thread has it.
+// GIL then would never return, and a thread that joins it would hang too. Also keeps objects that were dropped without
+// the GIL until a thread has it.
 class Gate {
  public:
   bool enter() {
@@ -241,7 +241,7 @@ class StoreAnswer {
   Mutex mutex_;
   Condition changed_;
   bool done_ DAMACY_GUARDED_BY(mutex_) = false;
-  bool left_ DAMACY_GUARDED_BY(mutex_) = false;  // nobody waits any more
+  bool left_ DAMACY_GUARDED_BY(mutex_) = false;  // cancelled: an answer is dropped
   PyObject* request_ = nullptr;                  // the GIL guards it
   // Set before `done_`, read after it.
   std::optional<Error> failure_;

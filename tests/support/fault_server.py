@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server of a folder that answers as told: with ranges, tags and conditions, or with a fault.
+"""An HTTP/1.1 server of a folder, with ranges, tags and conditions. A test can set a fault for each request.
 
     with FaultServer(folder) as server:
         server.faults = {3: cut(100)}        # of the third request that follows; or a function of the request

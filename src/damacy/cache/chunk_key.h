@@ -1,4 +1,4 @@
-// Names one version of one chunk. Knows neither arrays nor objects: whoever makes a key says what its numbers are.
+// Names one version of one chunk. Knows neither arrays nor objects: the caller chooses the numbers.
 #pragma once
 
 #include <array>
