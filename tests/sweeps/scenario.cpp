@@ -77,6 +77,12 @@ std::vector<Scenario> make_scenarios() {
     driver.drain();
     driver.expect_complete();
   });
+  add("kept chunks", [](const World& w, Outcome& o) {
+    Config config = small(2);
+    (w.device ? config.device_cache_bytes : config.cache_bytes) = 64 << 10;
+    if (w.device) config.host_cache_bytes = 64 << 10;
+    stream_all(w, o, config, "a.zarr", 24);
+  });
   add("close with batches held and in production", [](const World& w, Outcome& o) {
     Driver driver(w, small(2, 3), o);
     driver.push(14, "s.zarr");
