@@ -1,6 +1,9 @@
 #include "damacy/store/http/curl.h"
 
+#include <charconv>
 #include <cstdlib>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <dlfcn.h>
@@ -49,6 +52,14 @@ void* opened(const char* name, std::string& tried) {
   return library;
 }
 
+int take_number(std::string_view& text) {
+  int number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code != std::errc()) return -1;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
 template <class Function>
 void take(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
@@ -82,7 +93,11 @@ Curl loaded() {
   take(library, "curl_easy_strerror", curl.easy_strerror);
   take(library, "curl_slist_append", curl.slist_append);
   take(library, "curl_slist_free_all", curl.slist_free_all);
-  take(library, "curl_version", curl.version);
+  const char* (*version)() = nullptr;
+  take(library, "curl_version", version);
+  if (!is_recent_curl(version()))
+    throw Error(Status::inval, formatted("libcurl 7.76 or newer is needed, not {}", one_line(version(), 40)),
+                "no-http");
   constexpr long kAll = 3;  // CURL_GLOBAL_ALL
   if (const int code = curl.global_init(kAll); code != curl_code::ok)
     throw Error(Status::inval, formatted("libcurl cannot start: {}", curl.easy_strerror(code)), "no-http");
@@ -90,6 +105,17 @@ Curl loaded() {
 }
 
 }  // namespace
+
+bool is_recent_curl(std::string_view version) noexcept {
+  constexpr std::string_view kName = "libcurl/";
+  if (!version.starts_with(kName)) return false;
+  version.remove_prefix(kName.size());
+  const int major = take_number(version);
+  if (!version.starts_with('.')) return false;
+  version.remove_prefix(1);
+  const int minor = take_number(version);
+  return major > 7 || (major == 7 && minor >= 76);
+}
 
 const Curl& curl() {
   static const Curl api = loaded();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace damacy::http {
 
@@ -37,8 +38,10 @@ struct Curl {
   const char* (*easy_strerror)(int);
   void* (*slist_append)(void*, const char*);
   void (*slist_free_all)(void*);
-  const char* (*version)();
 };
+
+// Whether curl_version() names libcurl 7.76 or newer.
+[[nodiscard]] bool is_recent_curl(std::string_view version) noexcept;
 
 // Thread-safe. Throws Error(inval, "no-http") if no libcurl can be loaded; the text says what was tried. The
 // environment variable DAMACY_LIBCURL names a file to load instead.

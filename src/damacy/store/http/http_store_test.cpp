@@ -15,6 +15,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
+#include "damacy/store/http/curl.h"
 #include "support/error_of.h"
 
 namespace damacy::http {
@@ -121,6 +122,13 @@ TEST(HttpStore, what_is_known_of_an_object_is_asked_for_again_when_it_is_old) {
   const auto doubting = make_http_store(server.uri(), settings);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(doubting->stamp("key"));
   EXPECT_EQ(server.requests(), 4);
+}
+
+TEST(HttpStore, libcurl_before_7_76_is_refused) {
+  for (const char* const version : {"libcurl/7.76.0", "libcurl/7.88.1 OpenSSL/3.0", "libcurl/8.0.1", "libcurl/10.1"})
+    EXPECT_TRUE(is_recent_curl(version)) << version;
+  for (const char* const version : {"libcurl/7.75.9", "libcurl/6.99", "libcurl/8", "libcurl/", "8.0.1", ""})
+    EXPECT_FALSE(is_recent_curl(version)) << version;
 }
 
 TEST(HttpStore, keys_are_percent_encoded_and_checked) {
