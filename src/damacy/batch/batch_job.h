@@ -13,7 +13,7 @@
 #include "damacy/batch/batch_layout.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/slots.h"
-#include "damacy/batch/stats.h"
+#include "damacy/batch/stats_board.h"
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/task.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "damacy/batch/batch_job.h"
-#include "damacy/batch/stats.h"
+#include "damacy/batch/stats_board.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/wanted_chunks.h"
 #include "damacy/plan/batch_plan.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "damacy/batch/stats.h"
+#include "damacy/batch/stats_board.h"
 #include "damacy/codec/chain.h"
 #include "damacy/core/error.h"
 #include "damacy/core/task.h"

@@ -18,7 +18,7 @@
 #include "damacy/batch/sample.h"
 #include "damacy/batch/stats.h"
 #include "damacy/pipeline/environment.h"
-#include "damacy/pipeline/explain.h"
+#include "damacy/pipeline/explanation.h"
 
 namespace damacy {
 

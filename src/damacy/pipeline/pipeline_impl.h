@@ -16,7 +16,7 @@
 #include "damacy/batch/memory_plan.h"
 #include "damacy/batch/sample.h"
 #include "damacy/batch/slots.h"
-#include "damacy/batch/stats.h"
+#include "damacy/batch/stats_board.h"
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"

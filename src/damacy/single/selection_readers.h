@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "damacy/batch/stats.h"
+#include "damacy/batch/stats_board.h"
 #include "damacy/core/mutex.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/readers.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "damacy/batch/stats.h"
+#include "damacy/batch/stats_board.h"
 #include "damacy/core/checked.h"
 #include "damacy/store/storage_watch.h"
 #include "damacy/zarr/decode_error.h"
