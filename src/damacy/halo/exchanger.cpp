@@ -207,12 +207,20 @@ struct Exchanger::State {
         if (message.host.size() > 0) stream->copy(message.host.bytes(), message.device.bytes());
       stream->record().wait();  // the transport reads host memory
     }
-    try {
+    refuse_if_it_fails([&] {
       if (phase == 0) {
         posted.reset();
         std::erase(free, slot);
       }
       if (talks()) channels->send(slot, number);
+    });
+  }
+
+  // What fails here leaves the exchange half done.
+  template <class Step>
+  void refuse_if_it_fails(Step step) {
+    try {
+      step();
     } catch (...) {
       refuse_after(current_error());
       throw;
@@ -303,12 +311,7 @@ void finish_once(Token* token, State& state, Finish finish) {
   if (token->finished) throw Error(Status::inval, "finish: this token was finished already", kMisuse);
   state.check_open();
   token->finished = true;
-  try {
-    finish();
-  } catch (...) {
-    state.refuse_after(current_error());
-    throw;
-  }
+  state.refuse_if_it_fails(finish);
 }
 
 }  // namespace
