@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import damacy
+import damacy.samplers
 from damacy._open.coordinates import times
 from damacy._open.tree import entries
 
@@ -41,6 +42,17 @@ def test_a_group_is_a_lazy_mapping_in_natural_order(store):
         with pytest.raises(KeyError, match="is not a path below the group"):
             group[outside]
     assert repr(group) == f"<damacy.Group {store}: a2, a10, inner>"
+
+
+@pytest.mark.parametrize("attributes", ["5", "true", "[]", '["ab"]', "[1, 2]", '"a"', "null"])
+def test_v2_attributes_that_are_no_object_are_ignored(tmp_path, attributes):
+    zarr.open_group(tmp_path / "g", mode="w", zarr_format=2).create_array("a", shape=(3,), dtype="i2")
+    for node in ("g", "g/a"):
+        (tmp_path / node / ".zattrs").write_text(attributes)
+    group = damacy.open(tmp_path / "g")
+    assert group.attrs == group["a"].attrs == {}
+    assert list(group.variables) == ["a"] and "a" in str(group)
+    assert group["a"].read().tolist() == [0, 0, 0]
 
 
 def test_the_tree_names_every_node(store):

@@ -85,13 +85,14 @@ def element(raw: bytes, dtype: str) -> Any:
 
 
 def attributes_from(document: bytes, zarr_format: int) -> Attributes:
-    """The attributes of an array: for v3 from a member of its document, for v2 from a document of their own."""
+    """The attributes of a node: for v3 from a member of its document, for v2 from a document of their own. Empty if
+    that is no object: elements can be read all the same."""
     if not document:
         return Attributes()
     found = json.loads(document, parse_int=_integer)
     if zarr_format == 3:
         found = found.get("attributes")
-    return Attributes(found or {})
+    return Attributes(found if isinstance(found, dict) else {})
 
 
 def in_json(value: Any) -> Any:
