@@ -225,6 +225,37 @@ def test_a_plate_lists_the_images_of_its_wells(tmp_path):
     assert damacy.open_group(tmp_path / "p").rows == ("A", "B")
 
 
+def test_wells_that_do_not_exist_are_left_out(tmp_path):
+    plate = {"rows": [{"name": "A"}], "columns": [{"name": "1"}], "wells": [{"path": "A/1"}, {"path": "A/2"}]}
+    write_group(tmp_path, {"plate": plate}, 2)
+    write_group(tmp_path / "A", {}, 2)
+    write_group(tmp_path / "A" / "2", {"well": {"images": [{"path": "0"}, {"path": "gone"}, {"path": "group"}]}}, 2)
+    write_group(tmp_path / "A" / "2" / "group", {}, 2)
+    write_image(tmp_path / "A" / "2" / "0", two_levels(), SHAPES)
+    found = damacy.open(tmp_path)
+    images = found.images()
+    assert found.wells == ("A/1", "A/2") and list(images) == ["A/2/0", "A/2/gone", "A/2/group"]
+    assert images["A/2/0"].shape == SHAPES[0]
+    with pytest.raises(KeyError, match="no node 'A/2/gone'"):
+        images["A/2/gone"]
+    with pytest.raises(damacy.InvalidArgument, match="A/2/group: is a group, not an image"):
+        images["A/2/group"]
+    plate["wells"].append({"path": "A/2/0"})
+    write_group(tmp_path, {"plate": plate}, 2)
+    with pytest.raises(damacy.InvalidArgument, match="A/2/0: is an array or an image, not a well"):
+        damacy.open(tmp_path).images()
+
+
+def test_a_label_that_is_a_group_is_refused(tmp_path):
+    root = write_image(tmp_path / "i", two_levels(), SHAPES)
+    write_group(tmp_path / "i" / "labels", {"labels": ["cells"]}, 2)
+    write_group(tmp_path / "i" / "labels" / "cells", {}, 2)
+    labels = damacy.open_image(root).labels
+    assert list(labels) == ["cells"]
+    with pytest.raises(damacy.InvalidArgument, match="labels/cells: is a group, not an image"):
+        labels["cells"]
+
+
 # -- boxes in world coordinates ----------------------------------------------------------------------------------------
 
 any_place = st.builds(Place, st.sampled_from([0.25, 1.0, 0.3, 1e-3, 40.0]), st.sampled_from([0.0, -7.5, 0.1, 1e4]))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from damacy._core import log
-from damacy._core.errors import DamacyError, NotFound
+from damacy._core.errors import DamacyError, InvalidArgument, NotFound
 from damacy._open.arrays import Array, child_uri
 from damacy._open.coordinates import interval
-from damacy._open.images import Description, Image, description_from
+from damacy._open.images import Description, Image, as_image, description_from
 from damacy._open.tree import html_of_group, tree_text
 
 
@@ -197,10 +197,18 @@ class Plate(Group):
         return self._description.problems
 
     def images(self) -> Mapping[str, Image]:
-        """The images of all wells by path, `"A/1/0"`. Reads the metadata of the wells; images are opened on access."""
+        """The images of all wells by path, `"A/1/0"`. Reads the metadata of the wells; images are opened on access.
+
+        Wells that the metadata list and that do not exist are left out.
+        """
         paths = []
         for well in self.wells:
-            group = self[well]
+            try:
+                group = self[well]
+            except KeyError:
+                continue
+            if not isinstance(group, Group):
+                raise InvalidArgument("is an array or an image, not a well", what="open", uri=group.uri, reason="group")
             fields = [path for path, _ in getattr(group, "_ngff", {"fields": []})["fields"]]
             paths += [f"{well}/{field}" for field in fields or group]
         return _Images(self, tuple(paths))
@@ -213,8 +221,7 @@ class _Images(Mapping[str, Image]):
     def __getitem__(self, path: str) -> Image:
         if path not in self._paths:
             raise KeyError(f"no image {path!r} in {self._plate.uri}")
-        image: Image = self._plate[path]
-        return image
+        return as_image(self._plate[path])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._paths)

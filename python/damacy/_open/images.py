@@ -95,8 +95,7 @@ class Labels(Mapping[str, "Image"]):
         if name not in self._names:
             has = ", ".join(map(repr, self._names)) or "none"
             raise KeyError(f"no label {name!r}; there are {has}")
-        image: Image = self._open(child_uri(self._uri, name))
-        return image
+        return as_image(self._open(child_uri(self._uri, name)))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -272,3 +271,11 @@ def image_from(array: Array, native: Mapping[str, Any], opener: Callable[[str], 
     fields = {f.name: getattr(array, f.name) for f in dataclasses.fields(Array)}
     fields |= described_fields(description.images[0], array, array.levels[0] if array.levels else "", None)
     return Image(**fields, _description=description, _group_uri=array.uri, _open=opener)
+
+
+def as_image(node: Any) -> Image:
+    """The node; `InvalidArgument` if it is no image."""
+    if isinstance(node, Image):
+        return node
+    kind = "an array" if isinstance(node, Array) else f"a {type(node).__name__.lower()}"
+    raise InvalidArgument(f"is {kind}, not an image", what="open", uri=node.uri, reason="group")

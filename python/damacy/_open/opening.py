@@ -9,7 +9,7 @@ from damacy._core import log
 from damacy._core.errors import InvalidArgument
 from damacy._open.arrays import Array
 from damacy._open.groups import Group, Plate
-from damacy._open.images import Image, image_from
+from damacy._open.images import Image, as_image, image_from
 from damacy._pipeline.array_attributes import attributes_from
 from damacy._pipeline.opening import info_fields, opened_name
 
@@ -71,11 +71,7 @@ def _refuse_group(uri: str) -> NoReturn:
 
 def open_image(uri: Source, *, store: Any = None) -> Image:
     """Open an OME-NGFF image. Refuses arrays and other groups."""
-    found = open(uri, store=store)
-    if not isinstance(found, Image):
-        kind = "an array" if isinstance(found, Array) else f"a {type(found).__name__.lower()}"
-        raise InvalidArgument(f"is {kind}, not an image", what="open", uri=found.uri, reason="group")
-    return found
+    return as_image(open(uri, store=store))
 
 
 def open_group(uri: Source, *, store: Any = None) -> Group:
