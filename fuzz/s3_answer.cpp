@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   for (const auto& [section, fields] : parse_aws_file(input))
     for (const auto& [name, value] : fields) check(!name.empty() && value.find('\n') == value.npos);
   static_cast<void>(json_string(input, "Token"));
-  static_cast<void>(parse_time(input));
-  static_cast<void>(parse_http_date(input));
+  static_cast<void>(http::parse_time(input));
+  static_cast<void>(http::parse_http_date(input));
   return 0;
 }

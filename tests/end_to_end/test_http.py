@@ -1,6 +1,7 @@
 """Arrays behind HTTP: what is read equals the local array, or the error is the one that the fault has. After each fault
 the same process reads well."""
 
+import email.utils
 import os
 import re
 import socket
@@ -195,6 +196,47 @@ def test_a_server_that_comes_back_within_seconds_is_waited_for(folder):
     finally:
         timer.join()
         late[0].close()
+
+
+@pytest.mark.timeout(60)
+def test_a_server_that_always_cuts_is_tried_for_ten_seconds(server):
+    server.reset(cut(0))
+    begin = time.monotonic()
+    with pytest.raises(damacy.StorageError, match=r"\d+ attempts in \d+\.?\d* s") as caught:
+        damacy.open_array(f"{server.url}/plain.zarr")
+    assert caught.value.reason == "io"
+    assert 10 <= time.monotonic() - begin < 35 and len(server.requests) >= 6
+
+
+def in_a_second(request, answer):
+    status("503 Slow Down", Retry_After=email.utils.formatdate(time.time() + 2, usegmt=True))(request, answer)
+
+
+@pytest.mark.parametrize("fault", [status("503 Slow Down", Retry_After="1"), in_a_second], ids=["seconds", "a date"])
+def test_a_server_is_left_alone_for_as_long_as_it_says(server, fault):
+    server.reset({1: fault})
+    begin = time.monotonic()
+    assert damacy.open_array(f"{server.url}/plain.zarr").shape == SHAPE
+    assert 0.9 <= time.monotonic() - begin < 4
+
+
+def test_a_range_that_the_server_does_not_have_is_a_short_read(server):
+    array = damacy.open_array(f"{server.url}/plain.zarr")
+
+    def of_the_rest(request, answer, total="*"):
+        if "if-match" in request.headers:
+            status("416 Range Not Satisfiable", Content_Range=f"bytes */{total}")(request, answer)
+
+    server.reset(of_the_rest)
+    with pytest.raises(damacy.StorageError, match="GET 416: the object ends before the range") as caught:
+        array[:16]
+    assert caught.value.reason == "short-read"
+    refused = [request for request in server.requests if "if-match" in request.headers]
+    assert len(refused) == len({(request.path, request.range) for request in refused})  # none is repeated
+    server.reset(lambda request, answer: of_the_rest(request, answer, "17"))
+    with pytest.raises(damacy.StorageError) as caught:
+        damacy.open_array(f"{server.url}/plain.zarr")[:16]
+    assert caught.value.reason == "changed"
 
 
 def test_a_server_that_ignores_ranges_is_named(server):

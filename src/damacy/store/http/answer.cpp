@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "damacy/store/http/times.h"
+
 namespace damacy::http {
 namespace {
 
@@ -76,10 +78,13 @@ std::optional<ContentRange> parse_content_range(std::string_view value) {
   return range;
 }
 
-std::optional<int> parse_retry_after(std::string_view value) {
-  const auto seconds = parse_length(value);
-  if (!seconds) return std::nullopt;
-  return static_cast<int>(std::min<std::uint64_t>(*seconds, 60));
+std::optional<int> parse_retry_after(std::string_view value, std::string_view date) {
+  constexpr int kMost = 60;
+  if (const auto seconds = parse_length(value)) return static_cast<int>(std::min<std::uint64_t>(*seconds, kMost));
+  const auto when = parse_http_date(value);
+  if (!when) return std::nullopt;
+  const std::int64_t left = *when - parse_http_date(date).value_or(unix_now());
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kMost));
 }
 
 bool Head::add_line(std::string_view line) {
@@ -118,7 +123,7 @@ bool Head::add_line(std::string_view line) {
   } else if (name == "content-type") {
     is_multipart = lower(value).starts_with("multipart/");
   } else if (name == "retry-after") {
-    retry_after = parse_retry_after(value);
+    retry_after = value.substr(0, 40);
   } else if (name == "x-amz-request-id" || name == "x-request-id") {
     request_id = value.substr(0, 100);
   } else if (name == "date") {

@@ -19,8 +19,9 @@ struct ContentRange {
 // Empty if the value is malformed, or its numbers are out of order or too large.
 [[nodiscard]] std::optional<ContentRange> parse_content_range(std::string_view value);
 [[nodiscard]] std::optional<std::uint64_t> parse_length(std::string_view value);
-// Seconds to wait, at most 60; empty: malformed, or a date.
-[[nodiscard]] std::optional<int> parse_retry_after(std::string_view value);
+// Seconds to wait, at most 60: a number, or a date at which to ask again. `date`: when the server answered; without one
+// its clock is taken to be as ours. Empty: malformed.
+[[nodiscard]] std::optional<int> parse_retry_after(std::string_view value, std::string_view date = {});
 
 class Head {
  public:
@@ -31,15 +32,18 @@ class Head {
   int status = 0;
   std::optional<std::uint64_t> length;  // Content-Length
   std::optional<ContentRange> range;    // Content-Range
-  std::optional<int> retry_after;
-  std::string tag;       // a strong ETag, with its quotes
-  std::string modified;  // Last-Modified
-  std::string encoding;  // Content-Encoding, unless it is identity
+  std::string tag;                      // a strong ETag, with its quotes
+  std::string modified;                 // Last-Modified
+  std::string encoding;                 // Content-Encoding, unless it is identity
   std::string request_id;
+  std::string retry_after;    // Retry-After, unread
   std::string date;           // of the server
   std::string bucket_region;  // x-amz-bucket-region
   bool is_malformed = false;  // Content-Range or Content-Length
   bool is_multipart = false;
+
+  // Seconds.
+  [[nodiscard]] std::optional<int> pause() const { return parse_retry_after(retry_after, date); }
 
  private:
   std::size_t bytes_ = 0;

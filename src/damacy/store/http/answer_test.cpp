@@ -39,8 +39,19 @@ TEST(RetryAfter, is_at_most_a_minute) {
   EXPECT_EQ(parse_retry_after("0"), 0);
   EXPECT_EQ(parse_retry_after("7"), 7);
   EXPECT_EQ(parse_retry_after("99999999"), 60);
-  for (const std::string_view value : {"", "-1", "soon", "1.5", "Mon, 23 Nov 2026 10:00:00 GMT"})
+  for (const std::string_view value : {"", "-1", "soon", "1.5", "Mon, 23 Nov 2026 10:00:00"})
     EXPECT_FALSE(parse_retry_after(value)) << value;
+}
+
+TEST(RetryAfter, may_be_a_date_by_the_clock_of_the_server) {
+  const std::string_view date = "Mon, 23 Nov 2026 10:00:00 GMT";
+  EXPECT_EQ(parse_retry_after("Mon, 23 Nov 2026 10:00:07 GMT", date), 7);
+  EXPECT_EQ(parse_retry_after("Mon, 23 Nov 2026 09:59:00 GMT", date), 0);
+  EXPECT_EQ(parse_retry_after("Tue, 24 Nov 2026 10:00:00 GMT", date), 60);
+  EXPECT_EQ(parse_retry_after("Mon, 23 Nov 2026 10:00:07 GMT", "junk").value_or(-1) % 60, 0);  // by our clock
+  const Head head =
+      head_of({"HTTP/1.1 503 X", "Retry-After: Mon, 23 Nov 2026 10:00:07 GMT", "Date: Mon, 23 Nov 2026 10:00:00 GMT"});
+  EXPECT_EQ(head.pause(), 7);
 }
 
 TEST(Head, is_that_of_the_last_answer) {

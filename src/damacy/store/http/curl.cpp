@@ -40,6 +40,8 @@ static_assert(kTls12 == CURL_SSLVERSION_TLSv1_2 && kHttp11 == CURL_HTTP_VERSION_
 static_assert(kErrorBytes == CURL_ERROR_SIZE && kHttpAndHttps == (CURLPROTO_HTTP | CURLPROTO_HTTPS));
 static_assert(curl_code::timed_out == CURLE_OPERATION_TIMEDOUT && curl_code::ca_file == CURLE_SSL_CACERT_BADFILE);
 static_assert(curl_code::peer_failed_verification == CURLE_PEER_FAILED_VERIFICATION);
+static_assert(curl_code::got_nothing == CURLE_GOT_NOTHING && curl_code::send == CURLE_SEND_ERROR);
+static_assert(curl_code::receive == CURLE_RECV_ERROR);
 #endif
 
 // Never closed: a thread may be in it until the process ends.

@@ -24,8 +24,8 @@ inline constexpr int kErrorBytes = 256;                // CURL_ERROR_SIZE
 
 namespace curl_code {
 inline constexpr int ok = 0, resolve_proxy = 5, resolve_host = 6, connect = 7, timed_out = 28, ssl_connect = 35,
-                     ssl_certificate = 58, ssl_cipher = 59, peer_failed_verification = 60, ca_file = 77,
-                     ssl_issuer = 83;
+                     got_nothing = 52, send = 55, receive = 56, ssl_certificate = 58, ssl_cipher = 59,
+                     peer_failed_verification = 60, ca_file = 77, ssl_issuer = 83;
 }  // namespace curl_code
 
 struct Curl {

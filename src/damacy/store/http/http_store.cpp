@@ -1,12 +1,10 @@
 #include "damacy/store/http/http_store.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <list>
-#include <random>
 #include <thread>
 #include <unordered_map>
 
@@ -25,10 +23,8 @@ namespace {
 using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr std::size_t kKeptObjects = 1024;      // of a store: what is known of them
 constexpr std::size_t kKeptHeads = 128;         // of a store: those whose first bytes are kept
-constexpr std::chrono::seconds kRestart{10};    // connections are tried for so long at least
 constexpr std::size_t kListingBytes = 1 << 20;  // of a page
 constexpr int kListingPages = 1000;
-constexpr int kRepeatsAtOnce = 100;  // of a store; ten answers earn one more
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {  // FNV-1a
   std::uint64_t hash = 14695981039346656037u ^ seed;
@@ -102,31 +98,46 @@ class Origin {
   Service& service() const { return *service_; }
   const HttpSettings& settings() const { return settings_; }
 
+  // One attempt of a read: what the read tells, and what the attempt finds.
+  struct Attempt {
+    SteadyTime end;  // of the read
+    std::shared_ptr<Pace> pace;
+    std::optional<int> wished;  // by the server: seconds until it wants the next one
+  };
+
   // Calls `attempt` until it returns no Failure.
-  template <class Attempt>
-  void attempts(std::string_view key, std::uint64_t bytes, Attempt attempt) {
-    const SteadyTime begin = std::chrono::steady_clock::now();
-    const SteadyTime end = begin + settings_.deadline + std::chrono::milliseconds(bytes / 1000);
-    auto pause = settings_.first_pause;
-    int repeated_once = 0;
-    for (int number = 1;; ++number) {
-      std::optional<int> wait_s;
-      const std::optional<Failure> failure = attempt(wait_s, end);
+  template <class Try>
+  void attempts(std::string_view key, std::uint64_t bytes, Try attempt) {
+    const Clock& clock = *settings_.clock;
+    const Clock::Time begin = clock.now();
+    Repeats repeats(settings_.attempts, begin, begin + settings_.deadline + std::chrono::milliseconds(bytes / 1000),
+                    *settings_.chance);
+    for (;;) {
+      Attempt now{std::chrono::steady_clock::now() + (repeats.end() - clock.now()), nullptr, std::nullopt};
+      const std::optional<Failure> failure = attempt(now);
       if (!failure) {
-        if (const int left = repeats_left_.load(); left < 10 * kRepeatsAtOnce) repeats_left_.fetch_add(1);
+        if (now.pace) now.pace->succeeded();
         return;
       }
-      const auto now = std::chrono::steady_clock::now();
-      // A server that is started again is back in seconds.
-      const bool restarts = failure->reason == std::string_view("connect") && now - begin < kRestart;
-      const bool is_last = !failure->again || (number >= settings_.attempts && !restarts) ||
-                           (failure->once && ++repeated_once >= 2) || now >= end || repeats_left_.load() < 10;
-      if (is_last) throw error(*failure, key, number, now - begin);
-      repeats_left_.fetch_sub(10);
-      if (failure->at_once) continue;
-      sleep(wait_s ? std::chrono::milliseconds(*wait_s * 1000) : jittered(pause), end);
-      pause = std::min<std::chrono::milliseconds>(pause * 2, std::chrono::seconds(restarts ? 1 : 20));
+      const auto wait = repeats.after(*failure, now.wished, clock.now(), *now.pace);
+      if (!wait) throw error(*failure, key, repeats.attempts(), clock.now() - begin);
+      sleep_until(clock.now() + *wait);
     }
+  }
+
+  // Sets the pace of the origin that `url` is of, and waits until the origin takes requests.
+  void enter(Attempt& attempt, std::string_view key, const std::string& url) const {
+    attempt.pace = pace_of(url);
+    const Clock::Time held = attempt.pace->held_until() - settings_.clock->now();
+    if (held <= Clock::Time(0)) return;
+    if (std::chrono::steady_clock::now() + held >= attempt.end)
+      throw Error(Status::io,
+                  formatted("the server wants no request for {} s more",
+                            std::chrono::duration_cast<std::chrono::seconds>(held).count() + 1),
+                  "throttled")
+          .at_key(key)
+          .at_store(name_);
+    sleep_until(settings_.clock->now() + held);
   }
 
   template <class Call>
@@ -141,8 +152,9 @@ class Origin {
   void run(Transfer& transfer, SteadyTime end) const { transfer.run(limits_, end); }
 
   Request request(std::string_view key, std::uint64_t first, std::span<std::byte> memory, std::string condition,
-                  SteadyTime end) const {
-    Address address = located(key, [&] { return service_->address(key, end); });
+                  Attempt& attempt) const {
+    Address address = located(key, [&] { return service_->address(key, attempt.end); });
+    enter(attempt, key, address.url);
     return {std::move(address.url), first, memory, std::move(condition), std::move(address.headers)};
   }
 
@@ -159,7 +171,7 @@ class Origin {
   }
 
  private:
-  Error error(const Failure& failure, std::string_view key, int attempts, SteadyTime::duration took) const {
+  Error error(const Failure& failure, std::string_view key, int attempts, Clock::Time took) const {
     std::string message = failure.text;
     if (attempts > 1) {
       const double seconds = std::chrono::duration<double>(took).count();
@@ -171,17 +183,11 @@ class Origin {
     return made.at_key(key).at_store(name_);
   }
 
-  static std::chrono::milliseconds jittered(std::chrono::milliseconds most) {
-    thread_local std::minstd_rand random{std::random_device{}()};
-    return std::chrono::milliseconds(std::uniform_int_distribution<std::int64_t>(0, most.count())(random));
-  }
-
-  static void sleep(std::chrono::milliseconds most, SteadyTime end) {
-    const SteadyTime until = std::min(end, std::chrono::steady_clock::now() + most);
-    while (std::chrono::steady_clock::now() < until) {
+  void sleep_until(Clock::Time until) const {
+    constexpr Clock::Time kLook = std::chrono::milliseconds(50);
+    for (Clock::Time now = settings_.clock->now(); now < until; now = settings_.clock->now()) {
       if (is_abandoned()) throw Abandoned();
-      std::this_thread::sleep_for(
-          std::min<SteadyTime::duration>(until - std::chrono::steady_clock::now(), std::chrono::milliseconds(50)));
+      std::this_thread::sleep_for(std::min(until - now, kLook));
     }
   }
 
@@ -189,7 +195,6 @@ class Origin {
   const std::shared_ptr<Service> service_;
   const HttpSettings settings_;
   const TransferLimits limits_;
-  std::atomic<int> repeats_left_{10 * kRepeatsAtOnce};  // tenths
 };
 
 class HttpObject final : public Object {
@@ -243,24 +248,24 @@ class HttpObject final : public Object {
   void fetch(std::uint64_t offset, std::span<std::byte> dst) {
     const std::uint64_t begin = offset, end = offset + dst.size();
     try {
-      origin_->attempts(key_, dst.size(), [&](std::optional<int>& wait_s, SteadyTime until) -> std::optional<Failure> {
-        const Request request = origin_->request(key_, offset, dst, version_.condition(), until);
+      origin_->attempts(key_, dst.size(), [&](Origin::Attempt& attempt) -> std::optional<Failure> {
+        const Request request = origin_->request(key_, offset, dst, version_.condition(), attempt);
         Transfer transfer(request, &HttpObject::fits, &version_);
-        origin_->run(transfer, until);
-        wait_s = transfer.head().retry_after;
+        origin_->run(transfer, attempt.end);
+        attempt.wished = transfer.head().pause();
         offset += transfer.landed();
         dst = dst.subspan(transfer.landed());
         if (dst.empty()) return std::nullopt;
         const Head& head = transfer.head();
         const bool is_body = head.status == 200 || head.status == 206;
-        if (is_body &&
-            (!version_.is_of(head) || (head.range && head.range->total && *head.range->total != version_.size)))
+        const bool is_resized =
+            (is_body || head.status == 416) && head.range && head.range->total && *head.range->total != version_.size;
+        if (is_resized || (is_body && !version_.is_of(head)))
           return Failure{"changed", "the object is not the version that was opened", false};
         bool absent = false;
         if (auto failure = origin_->failure_of(key_, transfer, /*known=*/true, absent)) return failure;
         if (transfer.code() != curl_code::ok && transfer.landed() == 0) return broken(transfer);
-        return Failure{transfer.is_timed_out() ? "deadline" : "io",
-                       formatted("the answer ended {} bytes early", dst.size()), true};
+        return ended_early(transfer, dst.size());
       });
     } catch (const Error& e) {
       throw Error(e).at_bytes(begin, end);
@@ -364,12 +369,12 @@ class HttpStore final : public Store {
   std::shared_ptr<HttpObject> ask(std::string_view key) {
     std::vector<std::byte> head(origin_->settings().head_bytes);
     std::shared_ptr<HttpObject> object;
-    origin_->attempts(key, head.size(), [&](std::optional<int>& wait_s, SteadyTime until) -> std::optional<Failure> {
-      const Request request = origin_->request(key, 0, head, {}, until);
+    origin_->attempts(key, head.size(), [&](Origin::Attempt& attempt) -> std::optional<Failure> {
+      const Request request = origin_->request(key, 0, head, {}, attempt);
       Transfer transfer(request, &HttpStore::begins, nullptr);
-      origin_->run(transfer, until);
+      origin_->run(transfer, attempt.end);
       const Head& answer = transfer.head();
-      wait_s = answer.retry_after;
+      attempt.wished = answer.pause();
       const bool empty = answer.status == 416 && answer.range && !answer.range->first && answer.range->total == 0u;
       if (!empty) {
         bool absent = false;
@@ -379,8 +384,7 @@ class HttpStore final : public Store {
       Version version{answer.tag, answer.modified, 0};
       if (!empty) version.size = answer.range ? *answer.range->total : answer.length.value_or(0);
       if (const auto wanted = std::min<std::uint64_t>(version.size, head.size()); transfer.landed() < wanted)
-        return Failure{transfer.is_timed_out() ? "deadline" : "io",
-                       formatted("the answer ended {} bytes early", wanted - transfer.landed()), true};
+        return ended_early(transfer, wanted - transfer.landed());
       if (version.tag.empty() && version.modified.empty() && !origin_->settings().allow_unversioned)
         return Failure{"no-validator",
                        "the answer has neither a strong ETag nor Last-Modified: a change could not be noticed", false};
@@ -394,24 +398,24 @@ class HttpStore final : public Store {
   // Empty: there are no listings, or nothing is there.
   std::optional<ListingPage> list_page(std::string_view prefix, std::string_view next, std::vector<std::byte>& memory) {
     std::optional<ListingPage> page;
-    origin_->attempts(
-        prefix, kListingBytes, [&](std::optional<int>& wait_s, SteadyTime until) -> std::optional<Failure> {
-          auto address = origin_->located(prefix, [&] { return origin_->service().listing(prefix, next, until); });
-          if (!address) return std::nullopt;
-          memory.resize(kListingBytes);
-          const Request request{std::move(address->url), 0, memory, {}, std::move(address->headers), true};
-          Transfer transfer(request, &HttpStore::is_whole, nullptr);
-          origin_->run(transfer, until);
-          wait_s = transfer.head().retry_after;
-          bool absent = false;
-          if (auto failure = origin_->failure_of(prefix, transfer, /*known=*/false, absent)) return failure;
-          if (absent) return std::nullopt;
-          if (transfer.code() != curl_code::ok) return Failure{"io", "the listing ended early", true};
-          page = origin_->service().parse_listing(prefix,
-                                                  {reinterpret_cast<const char*>(memory.data()), transfer.landed()});
-          if (!page) return Failure{"io", "the answer is no listing", true, true};
-          return std::nullopt;
-        });
+    origin_->attempts(prefix, kListingBytes, [&](Origin::Attempt& attempt) -> std::optional<Failure> {
+      auto address = origin_->located(prefix, [&] { return origin_->service().listing(prefix, next, attempt.end); });
+      if (!address) return std::nullopt;
+      origin_->enter(attempt, prefix, address->url);
+      memory.resize(kListingBytes);
+      const Request request{std::move(address->url), 0, memory, {}, std::move(address->headers), true};
+      Transfer transfer(request, &HttpStore::is_whole, nullptr);
+      origin_->run(transfer, attempt.end);
+      attempt.wished = transfer.head().pause();
+      bool absent = false;
+      if (auto failure = origin_->failure_of(prefix, transfer, /*known=*/false, absent)) return failure;
+      if (absent) return std::nullopt;
+      if (transfer.code() != curl_code::ok) return Failure{"io", "the listing ended early", true};
+      page =
+          origin_->service().parse_listing(prefix, {reinterpret_cast<const char*>(memory.data()), transfer.landed()});
+      if (!page) return Failure{"io", "the answer is no listing", true, true};
+      return std::nullopt;
+    });
     return page;
   }
 

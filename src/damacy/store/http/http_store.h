@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "damacy/core/clock.h"
+#include "damacy/store/http/repeats.h"
 #include "damacy/store/http/service.h"
 #include "damacy/store/store.h"
 
@@ -18,7 +20,6 @@ struct HttpSettings {
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::seconds stall_timeout{20};              // below 1 KiB/s, or without an answer
   std::chrono::milliseconds deadline{60'000};          // of a read with all attempts, and a second more per MB
-  std::chrono::milliseconds first_pause{100};          // before the second attempt; then doubled
   std::chrono::milliseconds revalidate_after{60'000};  // what is known of an object is believed for so long
   std::size_t head_bytes = 64 << 10;                   // asked for when an object is opened
   std::string ca_file{};                               // empty: by the environment, else libcurl's own
@@ -26,6 +27,8 @@ struct HttpSettings {
   std::vector<std::string> headers{};                  // lines that every request carries
   std::vector<int> absent_status{404};                 // which answers mean that an object is absent
   bool allow_unversioned = false;                      // take answers with neither ETag nor Last-Modified
+  std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();  // of deadlines and pauses
+  std::shared_ptr<Chance> chance = make_chance();                        // of pauses
 };
 
 // Throws Error(inval, "uri") unless `uri` is http(s)://HOST[:PORT][/PATH], percent-encoded, without user info, query

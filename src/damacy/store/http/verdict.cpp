@@ -21,7 +21,7 @@ Failure refused(const Head& head, bool known) {
     case 403:
       return {"denied", text(status, ": the server denies access; an absent key may be answered so, too"), false};
     case 416:
-      return {known ? "changed" : "short-read", text(status, ": the object ends before the range"), false};
+      return {"short-read", text(status, ": the object ends before the range"), false};
     case 429:
     case 503:
       return {"throttled", status, true};
@@ -71,7 +71,7 @@ Failure broken(const Transfer& transfer) {
     case curl_code::resolve_host:
       return {"dns", problem, true};
     case curl_code::connect:
-      return {"connect", problem, true};
+      return {"connect", problem, true, false, false, true};
     case curl_code::ssl_connect:
     case curl_code::ssl_certificate:
     case curl_code::ssl_cipher:
@@ -79,9 +79,19 @@ Failure broken(const Transfer& transfer) {
     case curl_code::ca_file:
     case curl_code::ssl_issuer:
       return {"tls", problem, false};
+    case curl_code::got_nothing:
+    case curl_code::send:
+    case curl_code::receive:
+      return {"io", problem, true, false, false, true};
     default:
       return {"io", problem, true};
   }
+}
+
+Failure ended_early(const Transfer& transfer, std::uint64_t missing) {
+  std::string problem = formatted("the answer ended {} bytes early", missing);
+  if (transfer.is_timed_out()) return {"deadline", std::move(problem), true};
+  return {"io", std::move(problem), true, false, false, true};
 }
 
 std::optional<Failure> failure_of(const Transfer& transfer, bool known) {

@@ -12,9 +12,10 @@ namespace damacy::http {
 struct Failure {
   const char* reason;
   std::string text;
-  bool again;            // whether another attempt may help
-  bool once = false;     // but only one
-  bool at_once = false;  // without a pause
+  bool again;              // whether another attempt may help
+  bool once = false;       // but only one
+  bool at_once = false;    // without a pause
+  bool is_broken = false;  // the connection was refused, reset or cut
 };
 
 // The body is one part, and not compressed.
@@ -26,6 +27,9 @@ struct Failure {
 
 // Of a transfer that libcurl ended before its head.
 [[nodiscard]] Failure broken(const Transfer& transfer);
+
+// Of an answer that was accepted and ended before all bytes had come.
+[[nodiscard]] Failure ended_early(const Transfer& transfer, std::uint64_t missing);
 
 // Why an answer cannot be used, or nothing: its body was accepted, though it may have ended early. `known`: the object
 // was there before.

@@ -12,6 +12,7 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
+#include "damacy/store/http/times.h"
 #include "damacy/store/s3/environment.h"
 #include "damacy/store/s3/exchange.h"
 #include "damacy/store/s3/sigv4.h"
@@ -43,7 +44,7 @@ std::optional<Credentials> credentials_of_json(std::string_view json) {
   const auto secret = json_string(json, "SecretAccessKey");
   if (!id || !secret) return std::nullopt;
   Credentials found{*id, *secret, json_string(json, "Token").value_or(""), {}, std::nullopt};
-  if (const auto expires = json_string(json, "Expiration")) found.expires_unix_s = parse_time(*expires);
+  if (const auto expires = json_string(json, "Expiration")) found.expires_unix_s = http::parse_time(*expires);
   return found;
 }
 
@@ -112,7 +113,7 @@ std::optional<Credentials> of_web_identity(const http::HttpSettings& settings, c
     if (names.back() == "AccessKeyId") found.access_key_id = std::move(value);
     if (names.back() == "SecretAccessKey") found.secret_access_key = std::move(value);
     if (names.back() == "SessionToken") found.session_token = std::move(value);
-    if (names.back() == "Expiration") found.expires_unix_s = parse_time(value);
+    if (names.back() == "Expiration") found.expires_unix_s = http::parse_time(value);
   });
   if (reply.head.status != 200 || !is_whole || found.access_key_id.empty() || found.secret_access_key.empty())
     throw failed(failure_text("STS gave no credentials for the web identity", reply));
@@ -214,9 +215,9 @@ class Chain final : public CredentialSource {
     {
       const Lock lock(mutex_);
       const std::int64_t left = seconds_left();
-      if (is_known_ && (left > kRefreshSeconds || (left > kWaitSeconds && unix_now() < next_ask_unix_s_)))
+      if (is_known_ && (left > kRefreshSeconds || (left > kWaitSeconds && http::unix_now() < next_ask_unix_s_)))
         return known_;
-      if (is_known_ && left > kWaitSeconds) next_ask_unix_s_ = unix_now() + kAgainSeconds;  // this caller asks
+      if (is_known_ && left > kWaitSeconds) next_ask_unix_s_ = http::unix_now() + kAgainSeconds;  // this caller asks
     }
     const Lock asking(asking_);
     {
@@ -250,7 +251,7 @@ class Chain final : public CredentialSource {
  private:
   std::int64_t seconds_left() DAMACY_REQUIRES(mutex_) {
     if (!known_ || !known_->expires_unix_s) return std::int64_t{1} << 40;
-    return *known_->expires_unix_s - unix_now();
+    return *known_->expires_unix_s - http::unix_now();
   }
 
   std::optional<Credentials> ask() DAMACY_REQUIRES(asking_) {
@@ -357,54 +358,6 @@ std::optional<std::string> json_string(std::string_view json, std::string_view n
     is_member = false;
   }
   return std::nullopt;
-}
-
-namespace {
-
-// `count` digits at `at`.
-std::optional<int> digits(std::string_view value, std::size_t at, std::size_t count) {
-  int number = 0;
-  if (value.size() < at + count) return std::nullopt;
-  for (const char c : value.substr(at, count)) {
-    if (c < '0' || c > '9') return std::nullopt;
-    number = number * 10 + (c - '0');
-  }
-  return number;
-}
-
-std::optional<std::int64_t> seconds_of(std::optional<int> year, std::optional<int> month, std::optional<int> day,
-                                       std::string_view clock) {
-  const auto hour = digits(clock, 0, 2), minute = digits(clock, 3, 2), second = digits(clock, 6, 2);
-  if (!year || !month || !day || !hour || !minute || !second || clock[2] != ':' || clock[5] != ':') return std::nullopt;
-  const std::chrono::year_month_day date(std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day)));
-  if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
-  const auto days = std::chrono::sys_days(date).time_since_epoch().count();
-  return std::int64_t{days} * 86'400 + *hour * 3600 + *minute * 60 + *second;
-}
-
-}  // namespace
-
-std::optional<std::int64_t> parse_time(std::string_view value) {
-  value = trimmed(value);
-  if (value.size() < 20 || value[4] != '-' || value[7] != '-' || value[10] != 'T') return std::nullopt;
-  if (value.back() != 'Z' && !value.ends_with("+00:00")) return std::nullopt;
-  return seconds_of(digits(value, 0, 4), digits(value, 5, 2), digits(value, 8, 2), value.substr(11));
-}
-
-std::optional<std::int64_t> parse_http_date(std::string_view value) {
-  constexpr std::array<std::string_view, 12> kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  value = trimmed(value);
-  if (value.size() != 29 || !value.ends_with(" GMT")) return std::nullopt;
-  const auto month = std::find(kMonths.begin(), kMonths.end(), value.substr(8, 3));
-  if (month == kMonths.end()) return std::nullopt;
-  return seconds_of(digits(value, 12, 4), static_cast<int>(month - kMonths.begin()) + 1, digits(value, 5, 2),
-                    value.substr(17));
-}
-
-std::int64_t unix_now() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace damacy::s3

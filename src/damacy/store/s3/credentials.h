@@ -34,10 +34,5 @@ class CredentialSource {
 
 // The string member `name` of a JSON object, at any depth; empty: there is none. For answers of a few flat members.
 [[nodiscard]] std::optional<std::string> json_string(std::string_view json, std::string_view name);
-// `2015-08-30T12:36:00Z`, with or without a fraction; in seconds.
-[[nodiscard]] std::optional<std::int64_t> parse_time(std::string_view value);
-// `Sun, 30 Aug 2015 12:36:00 GMT`.
-[[nodiscard]] std::optional<std::int64_t> parse_http_date(std::string_view value);
-[[nodiscard]] std::int64_t unix_now();
 
 }  // namespace damacy::s3

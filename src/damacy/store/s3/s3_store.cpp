@@ -11,6 +11,7 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/store/http/http_settings.h"
+#include "damacy/store/http/times.h"
 #include "damacy/store/s3/credentials.h"
 #include "damacy/store/s3/environment.h"
 #include "damacy/store/s3/exchange.h"
@@ -145,7 +146,7 @@ class Bucket {
       address.headers.push_back(text("Authorization: Bearer ", keys->bearer_token));
       return address;
     }
-    const std::int64_t now = unix_now() + clock_offset_s_.load();
+    const std::int64_t now = http::unix_now() + clock_offset_s_.load();
     Fields headers{{"x-amz-content-sha256", std::string(kEmptyBodySha256)}, {"x-amz-date", amz_date(now)}};
     if (options_.request_payer) headers.emplace_back("x-amz-request-payer", "requester");
     if (!keys->session_token.empty()) headers.emplace_back("x-amz-security-token", keys->session_token);
@@ -242,16 +243,16 @@ class Bucket {
       return Failure{"redirect", formatted("{}: the bucket is in the region {}", status, region), true, true, true};
     }
     if (error.code == "RequestTimeTooSkewed") {
-      const auto server = parse_http_date(head.date);
+      const auto server = http::parse_http_date(head.date);
       if (!server) return std::nullopt;
-      clock_offset_s_ = *server - unix_now();
+      clock_offset_s_ = *server - http::unix_now();
       return Failure{"denied", formatted("{}: the clock differs from the server's", status), true, true, true};
     }
     const auto used = is_refused_token(error.code) || head.status == 401 || error.code == "AccessDenied"
                           ? credentials_->current()
                           : std::nullopt;
     if (!used) return std::nullopt;
-    const bool is_late = used->expires_unix_s && *used->expires_unix_s <= unix_now();
+    const bool is_late = used->expires_unix_s && *used->expires_unix_s <= http::unix_now();
     if (error.code == "AccessDenied" && !is_late) return std::nullopt;
     if (!credentials_->renew(*used)) return std::nullopt;
     return Failure{"denied", formatted("{}: {}", status, why_denied(error)), true, true, true};
