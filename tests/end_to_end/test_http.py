@@ -322,12 +322,37 @@ def test_a_server_that_never_answers_does_not_hold_the_program(server):
     assert time.monotonic() - begin < 15
 
 
+def test_a_forked_child_has_network_threads_of_its_own(server):
+    """The child's first request is made by its own thread, on its own connection, and its parent's go on."""
+    program = textwrap.dedent(
+        f"""
+        import os, damacy
+        array = damacy.open_array("{server.url}/plain.zarr")
+        total = int(array[:16].astype("u8").sum())
+        child = os.fork()
+        if child == 0:
+            again = damacy.open_array("{server.url}/plain.zarr")
+            assert int(again[:16].astype("u8").sum()) == total
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert int(array[:16].astype("u8").sum()) == total
+        names = [open(f"/proc/self/task/{{t}}/comm").read().strip() for t in os.listdir("/proc/self/task")]
+        print(names.count("damacy-net"), total)
+        """
+    )
+    environment = os.environ | {"DAMACY_NET_THREADS": "2"}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=30)
+    assert ran.stdout == f"2 {DATA[:16].astype('u8').sum()}\n", ran.stdout + ran.stderr
+    assert server.connections >= 2
+
+
 def test_a_local_program_loads_no_network_library(folder):
     program = textwrap.dedent(
         f"""
-        import damacy
+        import os, damacy
         damacy.open_array({str(folder / "plain.zarr")!r})[:2]
         assert "libcurl" not in open("/proc/self/maps").read()
+        assert all("damacy-net" not in open(f"/proc/self/task/{{t}}/comm").read() for t in os.listdir("/proc/self/task"))
         """
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)

@@ -1,6 +1,7 @@
 #include "damacy/store/http/curl.h"
 
 #include <charconv>
+#include <cstddef>
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
@@ -24,7 +25,7 @@ static_assert(curl_option::proxy == CURLOPT_PROXY && curl_option::no_body == CUR
 static_assert(curl_option::post_fields == CURLOPT_POSTFIELDS && curl_option::post_field_size == CURLOPT_POSTFIELDSIZE);
 static_assert(curl_option::custom_request == CURLOPT_CUSTOMREQUEST);
 static_assert(curl_option::user_agent == CURLOPT_USERAGENT && curl_option::http_header == CURLOPT_HTTPHEADER);
-static_assert(curl_option::header_data == CURLOPT_HEADERDATA && curl_option::transfer_data == CURLOPT_XFERINFODATA);
+static_assert(curl_option::header_data == CURLOPT_HEADERDATA);
 static_assert(curl_option::ca_file == CURLOPT_CAINFO && curl_option::low_speed_limit == CURLOPT_LOW_SPEED_LIMIT);
 static_assert(curl_option::low_speed_time == CURLOPT_LOW_SPEED_TIME && curl_option::ssl_version == CURLOPT_SSLVERSION);
 static_assert(curl_option::no_progress == CURLOPT_NOPROGRESS && curl_option::netrc == CURLOPT_NETRC);
@@ -35,7 +36,24 @@ static_assert(curl_option::content_decoding == CURLOPT_HTTP_CONTENT_DECODING);
 static_assert(curl_option::keep_alive == CURLOPT_TCP_KEEPALIVE && curl_option::http09 == CURLOPT_HTTP09_ALLOWED);
 static_assert(curl_option::write_function == CURLOPT_WRITEFUNCTION);
 static_assert(curl_option::header_function == CURLOPT_HEADERFUNCTION);
-static_assert(curl_option::transfer_function == CURLOPT_XFERINFOFUNCTION);
+static_assert(curl_option::private_data == CURLOPT_PRIVATE && curl_option::timeout_ms == CURLOPT_TIMEOUT_MS);
+static_assert(curl_option::shuffle_addresses == CURLOPT_DNS_SHUFFLE_ADDRESSES);
+static_assert(curl_option::idle_connection_s == CURLOPT_MAXAGE_CONN);
+static_assert(curl_option::open_socket_function == CURLOPT_OPENSOCKETFUNCTION);
+#if LIBCURL_VERSION_NUM >= 0x075700
+static_assert(curl_option::quick_exit == CURLOPT_QUICK_EXIT);
+#endif
+static_assert(curl_multi_option::max_connections_kept == CURLMOPT_MAXCONNECTS);
+static_assert(curl_multi_option::socket_data == CURLMOPT_SOCKETDATA);
+static_assert(curl_multi_option::socket_function == CURLMOPT_SOCKETFUNCTION);
+static_assert(curl_multi_option::timer_data == CURLMOPT_TIMERDATA);
+static_assert(curl_multi_option::timer_function == CURLMOPT_TIMERFUNCTION);
+static_assert(kInfoPrivate == CURLINFO_PRIVATE && kMessageDone == CURLMSG_DONE);
+static_assert(kPollIn == CURL_POLL_IN && kPollOut == CURL_POLL_OUT && kPollRemove == CURL_POLL_REMOVE);
+static_assert(kSelectIn == CURL_CSELECT_IN && kSelectOut == CURL_CSELECT_OUT && kSelectError == CURL_CSELECT_ERR);
+static_assert(kSocketTimeout == CURL_SOCKET_TIMEOUT && curl_code::aborted == CURLE_ABORTED_BY_CALLBACK);
+static_assert(sizeof(CurlMessage) == sizeof(CURLMsg) && offsetof(CurlMessage, data) == offsetof(CURLMsg, data));
+static_assert(offsetof(CurlSocketAddress, length) == offsetof(curl_sockaddr, addrlen));
 static_assert(kTls12 == CURL_SSLVERSION_TLSv1_2 && kHttp11 == CURL_HTTP_VERSION_1_1);
 static_assert(kErrorBytes == CURL_ERROR_SIZE && kHttpAndHttps == (CURLPROTO_HTTP | CURLPROTO_HTTPS));
 static_assert(curl_code::timed_out == CURLE_OPERATION_TIMEDOUT && curl_code::ca_file == CURLE_SSL_CACERT_BADFILE);
@@ -91,7 +109,14 @@ Curl loaded() {
   take(library, "curl_easy_reset", curl.easy_reset);
   take(library, "curl_easy_cleanup", curl.easy_cleanup);
   take(library, "curl_easy_setopt", curl.easy_setopt);
-  take(library, "curl_easy_perform", curl.easy_perform);
+  take(library, "curl_easy_getinfo", curl.easy_getinfo);
+  take(library, "curl_multi_init", curl.multi_init);
+  take(library, "curl_multi_cleanup", curl.multi_cleanup);
+  take(library, "curl_multi_setopt", curl.multi_setopt);
+  take(library, "curl_multi_add_handle", curl.multi_add_handle);
+  take(library, "curl_multi_remove_handle", curl.multi_remove_handle);
+  take(library, "curl_multi_socket_action", curl.multi_socket_action);
+  take(library, "curl_multi_info_read", curl.multi_info_read);
   take(library, "curl_easy_strerror", curl.easy_strerror);
   take(library, "curl_slist_append", curl.slist_append);
   take(library, "curl_slist_free_all", curl.slist_free_all);

@@ -249,8 +249,8 @@ class HttpObject final : public Object {
     const std::uint64_t begin = offset, end = offset + dst.size();
     try {
       origin_->attempts(key_, dst.size(), [&](Origin::Attempt& attempt) -> std::optional<Failure> {
-        const Request request = origin_->request(key_, offset, dst, version_.condition(), attempt);
-        Transfer transfer(request, &HttpObject::fits, &version_);
+        Request request = origin_->request(key_, offset, dst, version_.condition(), attempt);
+        Transfer transfer(std::move(request), &HttpObject::fits, &version_);
         origin_->run(transfer, attempt.end);
         attempt.wished = transfer.head().pause();
         offset += transfer.landed();
@@ -370,8 +370,8 @@ class HttpStore final : public Store {
     std::vector<std::byte> head(origin_->settings().head_bytes);
     std::shared_ptr<HttpObject> object;
     origin_->attempts(key, head.size(), [&](Origin::Attempt& attempt) -> std::optional<Failure> {
-      const Request request = origin_->request(key, 0, head, {}, attempt);
-      Transfer transfer(request, &HttpStore::begins, nullptr);
+      Request request = origin_->request(key, 0, head, {}, attempt);
+      Transfer transfer(std::move(request), &HttpStore::begins, nullptr);
       origin_->run(transfer, attempt.end);
       const Head& answer = transfer.head();
       attempt.wished = answer.pause();
@@ -403,8 +403,8 @@ class HttpStore final : public Store {
       if (!address) return std::nullopt;
       origin_->enter(attempt, prefix, address->url);
       memory.resize(kListingBytes);
-      const Request request{std::move(address->url), 0, memory, {}, std::move(address->headers), true};
-      Transfer transfer(request, &HttpStore::is_whole, nullptr);
+      Request request{std::move(address->url), 0, memory, {}, std::move(address->headers), true};
+      Transfer transfer(std::move(request), &HttpStore::is_whole, nullptr);
       origin_->run(transfer, attempt.end);
       attempt.wished = transfer.head().pause();
       bool absent = false;

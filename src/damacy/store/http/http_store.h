@@ -1,5 +1,5 @@
 // Objects behind HTTP(S), read by range requests. The first answer fixes the version of an object; every later one must
-// carry it. A transfer runs on the thread that reads.
+// carry it. Network threads carry the transfers; the thread that reads waits, and repeats what fails.
 #pragma once
 
 #include <chrono>

@@ -34,8 +34,7 @@ class Paces {
     const Lock lock(mutex_);
     const auto at = paces_.find(origin);
     if (at != paces_.end()) return at->second;
-    if (paces_.size() >= kOrigins)
-      std::erase_if(paces_, [](const auto& each) { return each.second.use_count() == 1; });
+    if (paces_.size() >= kOrigins) std::erase_if(paces_, [](const auto& each) { return each.second.use_count() == 1; });
     return paces_.emplace(origin, std::make_shared<Pace>()).first->second;
   }
 

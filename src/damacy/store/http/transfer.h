@@ -1,10 +1,12 @@
-// One request and its answer, on the calling thread. The body lands in the caller's memory, if the head says that it is
-// what was asked for. Knows libcurl; not objects, versions or repeats.
+// One request and its answer, carried by a network thread. The body lands in the caller's memory, if the head says that
+// it is what was asked for. Knows libcurl; not objects, versions or repeats.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,50 +35,55 @@ struct TransferLimits {
   std::chrono::seconds stall_timeout;
   std::string ca_file;               // empty: libcurl's own
   std::optional<std::string> proxy;  // empty: by the environment; "": none
+  std::chrono::milliseconds first_byte_timeout{20'000};
+  std::size_t max_requests = 256;  // under way to one origin, of all stores; more wait for their turn
 };
 
 // Whether the calling thread's work was given up by those who waited for it.
 [[nodiscard]] bool is_abandoned() noexcept;
 
+// Used by one thread at a time, except the functions that a network thread calls. Where it is destroyed before its end
+// it is cancelled: no byte lands afterwards.
 class Transfer {
  public:
-  // Whether a body is what was asked for, by its head.
+  // Whether a body is what was asked for, by its head. Called on a network thread.
   using Fits = bool (*)(const Head& head, const Request& request, const void* known);
 
-  // `request` and `known` outlive it.
-  Transfer(const Request& request, Fits fits, const void* known) : request_(request), fits_(fits), known_(known) {}
+  // `known` outlives it.
+  Transfer(Request request, Fits fits, const void* known);
+  ~Transfer();
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
 
-  // Once; ends a little after `end`. Throws Abandoned, and Error(inval, "no-http").
-  void run(const TransferLimits& limits, std::chrono::steady_clock::time_point end);
+  // Once; ends a little after `end`, and then calls `on_end` on a network thread, or on this one, which must not wait
+  // for the transfer. Throws Error(inval, "no-http") and Error(oom).
+  void start(const TransferLimits& limits, std::chrono::steady_clock::time_point end,
+             std::function<void()> on_end = {});
+  // Until it has ended. Throws Abandoned: then it is cancelled.
+  void wait();
+  // Both.
+  void run(const TransferLimits& limits, std::chrono::steady_clock::time_point end) {
+    start(limits, end);
+    wait();
+  }
 
-  const Head& head() const { return head_; }
+  // After its end.
+  const Head& head() const;
   // Of an answer that was not accepted: the first 64 KiB.
-  const std::string& refused_body() const { return refused_; }
+  const std::string& refused_body() const;
   // Bytes of the memory that are right: none of a body that is longer than what was asked for.
-  std::size_t landed() const { return accepts_ && !is_too_long_ ? landed_ : 0; }
-  bool accepts() const { return accepts_; }
-  bool is_too_long() const { return is_too_long_; }
-  bool is_bad_head() const { return is_bad_head_; }
-  int code() const { return code_; }
-  bool is_timed_out() const { return is_late_ || code_ == curl_code::timed_out; }
+  std::size_t landed() const;
+  bool accepts() const;
+  bool is_too_long() const;
+  bool is_bad_head() const;
+  int code() const;
+  bool is_timed_out() const;
   std::string problem() const;
 
  private:
-  void decide();
-  static std::size_t on_header(char* line, std::size_t size, std::size_t count, void* self) noexcept;
-  static std::size_t on_body(char* bytes, std::size_t size, std::size_t count, void* self) noexcept;
-  static int on_progress(void*, std::int64_t, std::int64_t, std::int64_t, std::int64_t) noexcept;
+  class Flight;
 
-  const Request& request_;
-  const Fits fits_;
-  const void* const known_;
-  Head head_;
-  std::size_t landed_ = 0;
-  std::string refused_;
-  bool decided_ = false, accepts_ = false, is_too_long_ = false, is_bad_head_ = false, is_late_ = false;
-  std::chrono::steady_clock::time_point end_;
-  int code_ = 0;
-  char problem_[kErrorBytes] = {};
+  const std::shared_ptr<Flight> flight_;  // with the network thread, until its end
 };
 
 }  // namespace damacy::http

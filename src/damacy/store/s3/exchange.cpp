@@ -9,12 +9,12 @@ namespace damacy::s3 {
 
 Reply exchange(Exchange asked, const http::HttpSettings& settings, std::chrono::milliseconds timeout) {
   std::vector<std::byte> memory(64 << 10);
-  const http::Request request{std::move(asked.url),     0,    memory,       {},
-                              std::move(asked.headers), true, asked.method, std::move(asked.body)};
+  http::Request request{std::move(asked.url),     0,    memory,       {},
+                        std::move(asked.headers), true, asked.method, std::move(asked.body)};
   const auto is_answer = [](const http::Head& head, const http::Request&, const void*) {
     return head.status >= 200 && head.status < 300;
   };
-  http::Transfer transfer(request, is_answer, nullptr);
+  http::Transfer transfer(std::move(request), is_answer, nullptr);
   const auto stall = std::max(std::chrono::seconds(1), std::chrono::duration_cast<std::chrono::seconds>(timeout));
   const http::TransferLimits limits{timeout, stall, http::ca_file_of(settings), settings.proxy};
   transfer.run(limits, std::chrono::steady_clock::now() + timeout);
