@@ -48,6 +48,9 @@ nb::dict attributes_of(const Error& error) {
   if (where.stream_index) out["stream_index"] = *where.stream_index;
   if (where.batch_id) out["batch_id"] = *where.batch_id;
   if (!where.lost.empty()) out["lost"] = tuple_of(where.lost);
+  if (where.http_status) out["http_status"] = *where.http_status;
+  set_text("request_id", where.request_id);
+  if (where.attempts) out["attempts"] = *where.attempts;
   if (error.system_errno() != 0) out["errno"] = error.system_errno();
   if (error.sticky()) out["sticky"] = true;
   return out;

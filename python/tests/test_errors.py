@@ -37,6 +37,9 @@ WHERE = {
     "stream_index": 99,
     "batch_id": 12,
     "lost": (99, 100),
+    "http_status": 503,
+    "request_id": "4442587FB7D0A2F9",
+    "attempts": 6,
 }
 
 
@@ -54,7 +57,7 @@ def test_each_class_has_its_status_and_its_bases(cls):
 @pytest.mark.parametrize("cls", [damacy.DamacyError, *CLASSES])
 def test_attributes_are_keyword_arguments_and_unknown_without(cls):
     bare = cls("message")
-    assert [getattr(bare, name) for name in ATTRIBUTES] == [None] * 12 + [()]
+    assert [getattr(bare, name) for name in ATTRIBUTES] == [None] * 12 + [()] + [None] * 3
     full = cls("message", **WHERE)
     assert {name: getattr(full, name) for name in ATTRIBUTES} == WHERE
     with pytest.raises(TypeError):

@@ -2,7 +2,9 @@
 the same process reads well."""
 
 import email.utils
+import errno
 import os
+import pickle
 import re
 import socket
 import subprocess
@@ -183,6 +185,33 @@ def test_attempts_are_bounded_and_counted(server):
     with pytest.raises(damacy.StorageError, match=r"GET 503, 6 attempts in \d+\.?\d* s") as caught:
         damacy.open_array(f"{server.url}/plain.zarr")
     assert caught.value.reason == "throttled" and len(server.requests) == 6
+    assert (caught.value.http_status, caught.value.request_id, caught.value.attempts) == (503, None, 6)
+
+
+def test_an_error_names_the_request_by_what_the_server_calls_it(server):
+    server.reset(status("403 Forbidden", x_amz_request_id="4442587FB7D0A2F9"))
+    with pytest.raises(damacy.StorageError, match="GET 403, request 4442587FB7D0A2F9") as caught:
+        damacy.open_array(f"{server.url}/plain.zarr")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.http_status, error.request_id, error.attempts) == (403, "4442587FB7D0A2F9", 1)
+    assert error.errno == errno.EACCES
+
+
+@pytest.mark.timeout(60)
+def test_a_refused_connection_has_its_errno():
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    with pytest.raises(damacy.StorageError) as caught:
+        damacy.open_array(f"http://127.0.0.1:{port}/a.zarr")
+    assert caught.value.reason == "connect" and caught.value.errno == errno.ECONNREFUSED
+    assert caught.value.http_status is None and caught.value.attempts > 1
+
+
+def test_of_the_body_of_an_error_nothing_is_kept(server):
+    server.reset(status("418 Teapot", b"SECRET" * 100_000))
+    with pytest.raises(damacy.StorageError) as caught:
+        damacy.open_array(f"{server.url}/plain.zarr")
+    assert caught.value.http_status == 418 and "SECRET" not in str(caught.value) + repr(caught.value)
 
 
 def test_a_server_that_comes_back_within_seconds_is_waited_for(folder):

@@ -24,6 +24,9 @@ ATTRIBUTES = (
     "stream_index",
     "batch_id",
     "lost",
+    "http_status",
+    "request_id",
+    "attempts",
 )
 
 
@@ -73,6 +76,9 @@ class DamacyError(RuntimeError):
     stream_index: int | None  # number among all accepted samples
     batch_id: int | None
     lost: tuple[int, ...]  # stream indices of the samples of a failed batch
+    http_status: int | None  # of the last answer of a server
+    request_id: str | None  # by which the server knows that request
+    attempts: int | None  # of the request
 
     def __init__(self, message: str, **attributes: Any) -> None:
         super().__init__(message)

@@ -317,6 +317,13 @@ Error& Error::at_chunk(std::vector<std::int64_t> chunk) noexcept {
 Error& Error::at_bytes(std::uint64_t start, std::uint64_t stop) noexcept {
   return extend([&](State& state) { keep_first(state.where.byte_range, std::pair{start, stop}); });
 }
+Error& Error::with_http(int status, std::string_view request_id, int attempts) noexcept {
+  return extend([&](State& state) {
+    if (status != 0) keep_first(state.where.http_status, status);
+    keep_first(state.where.request_id, request_id);
+    keep_first(state.where.attempts, attempts);
+  });
+}
 Error& Error::at_sample(std::int64_t index) noexcept {
   return extend([&](State& state) { keep_first(state.where.sample_index, index); });
 }

@@ -48,6 +48,9 @@ struct ErrorWhere {
   std::optional<std::int64_t> stream_index;
   std::optional<std::int64_t> batch_id;
   std::vector<std::int64_t> lost;
+  std::optional<int> http_status;  // of the last answer of a server
+  std::string request_id;          // by which the server knows that request
+  std::optional<int> attempts;     // of the request
 };
 
 class Error : public std::runtime_error {
@@ -91,6 +94,8 @@ class Error : public std::runtime_error {
   Error& at_sample(std::int64_t index_in_source) noexcept;
   Error& at_stream_index(std::int64_t index) noexcept;
   Error& at_batch(std::int64_t id, std::vector<std::int64_t> lost) noexcept;
+  // What a server answered last, 0: nothing; and how often it was asked.
+  Error& with_http(int status, std::string_view request_id, int attempts) noexcept;
   // Replaces the store and, if it is set, the key: for a store that shows part of another one under shorter keys.
   Error& moved_to(std::string_view store, std::string_view key) noexcept;
   Error& with_note(std::string_view note) noexcept;  // appended to the message: "; <note>"

@@ -124,7 +124,8 @@ bool Head::add_line(std::string_view line) {
     is_multipart = lower(value).starts_with("multipart/");
   } else if (name == "retry-after") {
     retry_after = value.substr(0, 40);
-  } else if (name == "x-amz-request-id" || name == "x-request-id") {
+  } else if (name == "x-amz-request-id" || name == "x-request-id" || name == "x-ms-request-id" ||
+             name == "x-guploader-uploadid" || name == "x-goog-request-id") {
     request_id = value.substr(0, 100);
   } else if (name == "date") {
     date = value.substr(0, 40);

@@ -59,6 +59,8 @@ static_assert(kErrorBytes == CURL_ERROR_SIZE && kHttpAndHttps == (CURLPROTO_HTTP
 static_assert(curl_code::timed_out == CURLE_OPERATION_TIMEDOUT && curl_code::ca_file == CURLE_SSL_CACERT_BADFILE);
 static_assert(curl_code::peer_failed_verification == CURLE_PEER_FAILED_VERIFICATION);
 static_assert(curl_code::got_nothing == CURLE_GOT_NOTHING && curl_code::send == CURLE_SEND_ERROR);
+static_assert(curl_info::os_errno == CURLINFO_OS_ERRNO && curl_info::connections == CURLINFO_NUM_CONNECTS);
+static_assert(curl_info::first_byte_us == CURLINFO_STARTTRANSFER_TIME_T);
 static_assert(curl_code::receive == CURLE_RECV_ERROR);
 #endif
 

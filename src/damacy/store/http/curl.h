@@ -32,6 +32,10 @@ inline constexpr int kTls12 = 6;                                       // CURL_S
 inline constexpr int kHttp11 = 2;                                      // CURL_HTTP_VERSION_1_1
 inline constexpr int kErrorBytes = 256;                                // CURL_ERROR_SIZE
 
+namespace curl_info {
+inline constexpr int os_errno = 0x200000 + 25, connections = 0x200000 + 26, first_byte_us = 0x600000 + 54;
+}  // namespace curl_info
+
 namespace curl_code {
 inline constexpr int ok = 0, resolve_proxy = 5, resolve_host = 6, connect = 7, timed_out = 28, ssl_connect = 35,
                      out_of_memory = 27, aborted = 42, got_nothing = 52, send = 55, receive = 56, ssl_certificate = 58,

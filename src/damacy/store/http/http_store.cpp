@@ -102,7 +102,15 @@ class Origin {
   struct Attempt {
     SteadyTime end;  // of the read
     std::shared_ptr<Pace> pace;
-    std::optional<int> wished;  // by the server: seconds until it wants the next one
+    std::optional<int> wished = std::nullopt;  // by the server: seconds until it wants the next one
+    int status = 0;                            // of the answer
+    std::string request_id{};
+
+    void answered(const Head& head) {
+      wished = head.pause();
+      status = head.status;
+      request_id = one_line(head.request_id, 100);
+    }
   };
 
   // Calls `attempt` until it returns no Failure.
@@ -113,14 +121,16 @@ class Origin {
     Repeats repeats(settings_.attempts, begin, begin + settings_.deadline + std::chrono::milliseconds(bytes / 1000),
                     *settings_.chance);
     for (;;) {
-      Attempt now{std::chrono::steady_clock::now() + (repeats.end() - clock.now()), nullptr, std::nullopt};
+      Attempt now{std::chrono::steady_clock::now() + (repeats.end() - clock.now()), nullptr};
       const std::optional<Failure> failure = attempt(now);
       if (!failure) {
         if (now.pace) now.pace->succeeded();
         return;
       }
       const auto wait = repeats.after(*failure, now.wished, clock.now(), *now.pace);
-      if (!wait) throw error(*failure, key, repeats.attempts(), clock.now() - begin);
+      if (!wait)
+        throw error(*failure, key, repeats.attempts(), clock.now() - begin)
+            .with_http(now.status, now.request_id, repeats.attempts());
       sleep_until(clock.now() + *wait);
     }
   }
@@ -178,6 +188,7 @@ class Origin {
       message += formatted(", {} attempts in {} s", attempts, static_cast<double>(static_cast<int>(seconds * 10)) / 10);
     }
     Error made(Status::io, std::move(message), failure.reason);
+    if (failure.system_errno != 0) made.with_errno(failure.system_errno);
     if (std::string_view(failure.reason) == "denied") made.with_errno(EACCES);
     if (std::string_view(failure.reason) == "deadline") made.with_errno(ETIMEDOUT);
     return made.at_key(key).at_store(name_);
@@ -252,7 +263,7 @@ class HttpObject final : public Object {
         Request request = origin_->request(key_, offset, dst, version_.condition(), attempt);
         Transfer transfer(std::move(request), &HttpObject::fits, &version_);
         origin_->run(transfer, attempt.end);
-        attempt.wished = transfer.head().pause();
+        attempt.answered(transfer.head());
         offset += transfer.landed();
         dst = dst.subspan(transfer.landed());
         if (dst.empty()) return std::nullopt;
@@ -374,7 +385,7 @@ class HttpStore final : public Store {
       Transfer transfer(std::move(request), &HttpStore::begins, nullptr);
       origin_->run(transfer, attempt.end);
       const Head& answer = transfer.head();
-      attempt.wished = answer.pause();
+      attempt.answered(answer);
       const bool empty = answer.status == 416 && answer.range && !answer.range->first && answer.range->total == 0u;
       if (!empty) {
         bool absent = false;
@@ -406,7 +417,7 @@ class HttpStore final : public Store {
       Request request{std::move(address->url), 0, memory, {}, std::move(address->headers), true};
       Transfer transfer(std::move(request), &HttpStore::is_whole, nullptr);
       origin_->run(transfer, attempt.end);
-      attempt.wished = transfer.head().pause();
+      attempt.answered(transfer.head());
       bool absent = false;
       if (auto failure = origin_->failure_of(prefix, transfer, /*known=*/false, absent)) return failure;
       if (absent) return std::nullopt;

@@ -94,6 +94,8 @@ std::optional<Clock::Time> Repeats::after(const Failure& failure, std::optional<
     const milliseconds base = failure.reason == std::string_view("throttled") ? kThrottledPause : kPause;
     const auto most = std::min<Clock::Time>(base * (1 << std::min(doublings_++, 10)), kLongestPause);
     wait = Clock::Time(static_cast<Clock::Time::rep>(static_cast<double>(most.count()) * chance_.next()));
+    // The last attempt is not long after the ten seconds.
+    if (attempts_ >= most_) wait = std::min<Clock::Time>(wait, begin_ + kRestart - now);
   }
   if (now + wait >= end_ || !pace.pay(now, failure.is_broken)) return std::nullopt;
   return wait;

@@ -64,6 +64,10 @@ TEST(Repeats, of_broken_connections_go_on_for_10_s_whatever_the_attempts) {
   for (int i = 0; i < 50; ++i)
     EXPECT_TRUE(repeats.after(failure("io", true), {}, kStart + milliseconds(199 * i), pace)) << i;
   EXPECT_FALSE(repeats.after(failure("io", true), {}, kStart + seconds(10), pace));
+  FixedChance most(0.999);
+  Repeats last(1, kStart, kStart + seconds(60), most);
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(last.after(failure("io", true), {}, kStart, pace));
+  EXPECT_EQ(last.after(failure("io", true), {}, kStart + seconds(9), pace), seconds(1)) << "not past the ten seconds";
   Repeats other(1, kStart, kStart + seconds(60), none);
   EXPECT_FALSE(other.after(failure("io", false), {}, kStart, pace));
 }

@@ -109,6 +109,7 @@ class Transfer::Flight final : public NetTask, public std::enable_shared_from_th
   bool is_bad_head() const { return is_bad_head_; }
   int code() const { return code_; }
   std::string problem() const { return one_line(problem_, 200); }
+  int system_errno() const { return system_errno_; }
 
  private:
   void* handle() const noexcept override { return handle_->value; }
@@ -135,7 +136,7 @@ class Transfer::Flight final : public NetTask, public std::enable_shared_from_th
   std::size_t landed_ = 0;
   std::string refused_;
   bool decided_ = false, accepts_ = false, is_too_long_ = false, is_bad_head_ = false;
-  int code_ = 0;
+  int code_ = 0, system_errno_ = 0;
   char problem_[kErrorBytes] = {};
 
   Mutex mutex_;
@@ -213,6 +214,9 @@ void Transfer::Flight::begins(SteadyTime now) noexcept {
 
 void Transfer::Flight::ended(int code) noexcept {
   code_ = code;
+  if (long number = 0;
+      code != curl_code::ok && curl().easy_getinfo(handle_->value, curl_info::os_errno, &number) == curl_code::ok)
+    system_errno_ = static_cast<int>(number);
   if (problem_[0] == '\0') {
     const bool is_silent = code == curl_code::timed_out && head_.status == 0;
     std::strncpy(problem_, is_silent ? "the server did not answer in time" : curl().easy_strerror(code),
@@ -291,6 +295,9 @@ bool Transfer::is_timed_out() const {
 }
 std::string Transfer::problem() const {
   return flight_->problem();
+}
+int Transfer::system_errno() const {
+  return flight_->system_errno();
 }
 
 void Transfer::Flight::decide() {

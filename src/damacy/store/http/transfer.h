@@ -79,6 +79,7 @@ class Transfer {
   int code() const;
   bool is_timed_out() const;
   std::string problem() const;
+  int system_errno() const;  // of the connection; 0: unknown
 
  private:
   class Flight;

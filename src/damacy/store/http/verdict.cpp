@@ -71,7 +71,7 @@ Failure broken(const Transfer& transfer) {
     case curl_code::resolve_host:
       return {"dns", problem, true};
     case curl_code::connect:
-      return {"connect", problem, true, false, false, true};
+      return {"connect", problem, true, false, false, true, transfer.system_errno()};
     case curl_code::ssl_connect:
     case curl_code::ssl_certificate:
     case curl_code::ssl_cipher:
@@ -82,7 +82,7 @@ Failure broken(const Transfer& transfer) {
     case curl_code::got_nothing:
     case curl_code::send:
     case curl_code::receive:
-      return {"io", problem, true, false, false, true};
+      return {"io", problem, true, false, false, true, transfer.system_errno()};
     default:
       return {"io", problem, true};
   }
@@ -91,7 +91,7 @@ Failure broken(const Transfer& transfer) {
 Failure ended_early(const Transfer& transfer, std::uint64_t missing) {
   std::string problem = formatted("the answer ended {} bytes early", missing);
   if (transfer.is_timed_out()) return {"deadline", std::move(problem), true};
-  return {"io", std::move(problem), true, false, false, true};
+  return {"io", std::move(problem), true, false, false, true, transfer.system_errno()};
 }
 
 std::optional<Failure> failure_of(const Transfer& transfer, bool known) {

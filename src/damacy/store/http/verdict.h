@@ -16,6 +16,7 @@ struct Failure {
   bool once = false;       // but only one
   bool at_once = false;    // without a pause
   bool is_broken = false;  // the connection was refused, reset or cut
+  int system_errno = 0;    // of the connection
 };
 
 // The body is one part, and not compressed.
