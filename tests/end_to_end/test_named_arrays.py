@@ -109,11 +109,15 @@ def test_one_spec_is_that_of_the_only_array(pair):
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("on_error", ["raise", "skip", "fill"])
-def test_one_damaged_label_has_one_verdict(pair, batch_size, on_error):
-    image, label = pair
-    boxes = [((8 * (k % 5), 8 * (k % 5) + 8), (16 * (k % 4), 16 * (k % 4) + 16)) for k in range(20)]  # one chunk each
+def test_one_damaged_label_has_one_verdict(tmp_path, batch_size, on_error):
+    disc = (np.arange(80)[:, None] % 8 - 4) ** 2 + (np.arange(64) % 16 - 8) ** 2 < 12
+    noise = np.random.default_rng(5).integers(0, 100, (2, 80, 64), dtype=np.uint16)
+    image = store(tmp_path / "image.zarr", (2, 80, 64), (1, 8, 16), bits=noise + np.uint16(1000) * disc)
+    label = store(tmp_path / "label.zarr", (80, 64), (8, 16), "uint8", bits=disc.astype("u1"))
+    pair = image, label
+    boxes = [((8 * k, 8 * k + 8), (16 * n, 16 * n + 16)) for k in range(10) for n in range(4)]  # one chunk each
     label.object(2, 2).write_bytes(b"short")
-    bad = {k for k in range(20) if boxes[k] == ((16, 24), (32, 48))}
+    bad = {boxes.index(((16, 24), (32, 48)))}
     seen, failures = [], []
     with pipeline(batch_size=batch_size, arrays=SPECS, on_error=on_error) as p:
         p.push(sample(pair, box) for box in boxes)
@@ -134,15 +138,19 @@ def test_one_damaged_label_has_one_verdict(pair, batch_size, on_error):
                     assert valid == (number not in bad)
                     if valid:
                         check_row(batch, row, pair, boxes[number])
+                        pixels, inside = batch["image"].numpy()[row], batch["label"].numpy()[row] > 0
+                        assert pixels[:, inside].min() >= 1000 and pixels[:, ~inside].max() < 100
                     else:
                         assert not batch["image"].numpy()[row].any() and not batch["label"].numpy()[row].any()
     lost = {number for error in failures for number in error.lost}
-    assert len(bad) == 1
+    assert len(boxes) == 40
     if on_error == "fill":
-        assert seen == list(range(20))
+        assert seen == list(range(40)) and not failures
+    elif on_error == "skip":
+        assert seen == [k for k in range(40) if k not in bad] and not failures
     else:
-        assert seen == [k for k in range(20) if k not in (bad if on_error == "skip" else lost)]
-        assert bad <= lost or on_error == "skip"
+        assert seen == [k for k in range(40) if k not in lost] and bad <= lost
+        assert len(failures) == 1 and len(lost) == batch_size
 
 
 def test_a_refused_sample_names_its_array(pair):
