@@ -2,6 +2,7 @@
 
 import base64
 import logging
+import math
 
 import numpy as np
 import pytest
@@ -88,6 +89,40 @@ def test_elements_equal_to_either_fill_attribute_are_missing_as_for_xarray(store
     gone = [7, 9, 100] if zarr_format == 3 else [7, 9]
     np.testing.assert_array_equal(got, np.where(np.isin(raw, gone), np.nan, raw * 0.5))
     np.testing.assert_array_equal(got, decoded)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("stored", ["f4", "f8"])
+@pytest.mark.parametrize("written", ["by xarray", "NaN", math.nan, [math.nan, 9]])
+@pytest.mark.filterwarnings("ignore:.*multiple fill values:xarray.SerializationWarning")
+def test_nan_as_a_missing_value_is_read_as_by_xarray(written, stored, zarr_format, tmp_path):
+    raw = np.array([[1, np.nan, 9, np.inf], [-np.inf, 2, 9, np.nan]], stored)
+    dataset = xarray.Dataset({"t": (("y", "x"), raw)})
+    encoding = {"chunks": (1, 3), "missing_value": np.dtype(stored).type(np.nan)}
+    dataset.to_zarr(tmp_path / "a.zarr", encoding={"t": encoding}, zarr_format=zarr_format, consolidated=False)
+    attributes = zarr.open_array(tmp_path / "a.zarr" / "t").attrs
+    assert "missing_value" in attributes
+    attributes["scale_factor"] = 0.5
+    if written != "by xarray":
+        attributes["missing_value"] = written
+    decoded = xarray.open_zarr(tmp_path / "a.zarr", consolidated=False)["t"].values
+    assert np.isnan(decoded).sum() == (4 if isinstance(written, list) else 2)
+    got = unpacked(tmp_path / "a.zarr" / "t", raw.shape, "f8")
+    np.testing.assert_array_equal(got, decoded)
+    masked = np.isnan(decoded)
+    filled = unpacked(tmp_path / "a.zarr" / "t", raw.shape, "f8", missing=-1)
+    np.testing.assert_array_equal(filled, np.where(masked, -1.0, decoded))
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "7", " 7 ", "1e0", "0x7", "", None, True, ["NaN", "7"]])
+def test_other_texts_as_a_missing_value_are_refused(value, tmp_path):
+    """xarray reads these as values that no element equals, or true as 1."""
+    data = np.ones((2, 3), "f4")
+    zarr.create_array(tmp_path / "a.zarr", data=data, chunks=(1, 3), attributes={"missing_value": value})
+    with pytest.raises(damacy.DecodeError, match="/attributes/missing_value.*: expected a number") as bad:
+        unpacked(tmp_path / "a.zarr", data.shape, "f4")
+    assert bad.value.reason == "cf"
+    np.testing.assert_array_equal(damacy.open(tmp_path / "a.zarr").read(), data)
 
 
 @pytest.mark.parametrize(("stored", "sign"), [("i2", "true"), ("u2", "false")])
