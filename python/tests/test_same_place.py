@@ -267,6 +267,12 @@ def test_pairs_that_do_not_fit_are_refused():
     far = opened("l4", (256, 256), (1.0, 1.0), (250.25, 0.25), "yx")
     text = "im0: axis 0 has 12 elements in common with the other arrays, a crop needs 16"
     refused({"image": image, "label": far}, (16, 16), text)
+    single = opened("im3", (1, 256), (1.0, 1.0), (0.25, 0.25), "yx")
+    text = "im3: axis 0 has 1 element, a crop needs 16: margin=8 and ArraySpec(pad=...) let crops overhang"
+    refused({"image": single, "label": single}, (16, 16), text)
+    outside = opened("l6", (256, 256), (1.0, 1.0), (999.25, 0.25), "yx")
+    text = "im0: axis 0 has 0 elements in common with the other arrays, a crop needs 16"
+    refused({"image": image, "label": outside}, (16, 16), text)
     text = "l0: a crop has 16 voxels of label on axis -2, that of p1 has 8: all samples need the same ratio of scales"
     coarse = opened("p1", (512, 512), (1.0, 1.0), (0.25, 0.25), "yx")
     images = [image, opened("im1", (256, 256), (1.0, 1.0), (0.25, 0.25), "yx")]

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from damacy._core.integers import as_int
+from damacy._core.integers import as_int, elements
 from damacy._open.arrays import Array
 from damacy._pipeline.array_spec import check_name
 from damacy._pipeline.opened_arrays import opened
@@ -101,7 +101,7 @@ def check_sizes(found: Cropped, margins: tuple[int, ...], *, may_overhang: bool 
     for origin in found.sizes:
         room = found.room(origin)
         for k, (extent, margin) in enumerate(zip(found.extents, margins)):
-            size = room.high[k] - room.low[k]
+            size = max(room.high[k] - room.low[k], 0)  # negative where the arrays do not overlap
             if extent > size + 2 * margin:
                 shared = "" if size == found.sizes[origin][k] else " in common with the other arrays"
                 least = -(-(extent - size) // 2)
@@ -109,7 +109,7 @@ def check_sizes(found: Cropped, margins: tuple[int, ...], *, may_overhang: bool 
                 advice = overhang if may_overhang and not shared else ""
                 axis = found.axis(origin, k)
                 raise ValueError(
-                    f"{first_uri(origin)}: axis {axis} has {size} elements{shared}, a crop needs {extent}{advice}"
+                    f"{first_uri(origin)}: axis {axis} has {elements(size)}{shared}, a crop needs {extent}{advice}"
                 )
 
 

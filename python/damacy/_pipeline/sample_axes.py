@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from damacy._core.integers import elements
 from damacy._open.world import Place
 from damacy._pipeline.same_place import EVERY, Scaled, Steps, fit, least_extent, ratio_of
 
@@ -89,7 +90,7 @@ def shared_axis(members: Sequence[Member], number: int, key: Key, extent: int, s
         if place is None or other is None:
             if size != first.size(key):
                 raise ValueError(
-                    f"{first.look.uri}, {member.name} {sample}: axis {key} has {first.size(key)} elements, "
+                    f"{first.look.uri}, {member.name} {sample}: axis {key} has {elements(first.size(key))}, "
                     f"{member.name} {size}, and no scale: give arrays with scale, or equal shapes"
                 )
         elif other == place:

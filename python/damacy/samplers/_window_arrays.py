@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
-from damacy._core.integers import as_int
+from damacy._core.integers import as_int, elements
 from damacy._pipeline.array_spec import check_name
 from damacy._pipeline.boxes import BoxAxis
 from damacy._pipeline.cropped_arrays import Extents, looked_at, positive
@@ -178,7 +178,7 @@ def _crop(first: Any, extents: Extents | None) -> dict[int, int]:
         found = {first.ndim - len(numbers) + k: n for k, n in enumerate(numbers)}
     for place, extent in found.items():
         if extent > first.shape[place]:
-            raise ValueError(f"{first.uri}: axis {place} has {first.shape[place]} elements, a crop needs {extent}")
+            raise ValueError(f"{first.uri}: axis {place} has {elements(first.shape[place])}, a crop needs {extent}")
     return dict(sorted(found.items()))
 
 
@@ -216,7 +216,7 @@ def _check_sizes(first: Any, cut: tuple[int, ...], look: Any, member: Member) ->
         size, expected = look.shape[place], first.shape[of_first]
         if size != expected:
             raise ValueError(
-                f"{look.uri}: axis {place} has {size} elements, axis {of_first} of {first.uri} {expected}: "
+                f"{look.uri}: axis {place} has {elements(size)}, axis {of_first} of {first.uri} {expected}: "
                 "the arrays of a window must have equal sizes on the axes that it cuts"
             )
 

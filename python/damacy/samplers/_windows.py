@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64
-from damacy._core.integers import as_int
+from damacy._core.integers import as_int, elements
 from damacy._open.coordinates import values
 from damacy._open.opening import open_array
 from damacy._pipeline.cropped_arrays import Extents, positive
@@ -69,7 +69,7 @@ class Windows(PortionSampler):
         places = bounds[:, 1:, 1] - bounds[:, 1:, 0] - np.array(self._extents, np.int64) + 1
         used = (counts > 0) & (places > 0).all(axis=1)
         if not used.any():
-            raise ValueError(f"no window of offsets {offsets} has room on axis {dim!r} of {found.sizes[0]} elements")
+            raise ValueError(f"no window of offsets {offsets} has room on axis {dim!r} of {elements(found.sizes[0])}")
         self._first, self._low, self._places = first[used], bounds[used, 1:, 0], places[used]
         self._ends = np.cumsum(counts[used])
         self._length = int(self._ends[-1]) if length is None else positive(length, "length")
@@ -154,8 +154,8 @@ def _bounds(arrays: WindowArrays, within: tuple[int, int] | Within | None) -> I6
             raise TypeError(f"within must be (start, stop), or a side of a split (got {type(within).__name__})")
         start, stop = as_int(within[0], "within: start"), as_int(within[1], "within: stop")
         if start == stop:
-            raise ValueError(f"within: [{start}, {stop}) is empty; the axis has {arrays.sizes[0]} elements")
+            raise ValueError(f"within: [{start}, {stop}) is empty; the axis has {elements(arrays.sizes[0])}")
         if not 0 <= start < stop <= arrays.sizes[0]:
-            raise ValueError(f"within: [{start}, {stop}) is not in the {arrays.sizes[0]} elements of the axis")
+            raise ValueError(f"within: [{start}, {stop}) is not in the {elements(arrays.sizes[0])} of the axis")
         bounds[0, 0] = start, stop
     return bounds

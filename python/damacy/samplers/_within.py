@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from damacy._core.counter_rng_many import I64
+from damacy._core.integers import elements
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Within:
                 place = from_last.index(axis)
                 if ends[-1] != sizes[place]:
                     raise ValueError(
-                        f"within: axis {-axis} of {uri} has {sizes[place]} elements, the split had {ends[-1]}"
+                        f"within: axis {-axis} of {uri} has {elements(sizes[place])}, the split had {ends[-1]}"
                     )
                 found[:, place] = cut[:, k]
             elif len(ends) > 2:
