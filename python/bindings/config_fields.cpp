@@ -143,6 +143,9 @@ Config config_of(const nb::dict& fields) {
   c.cache_bytes = number("cache_bytes");
   c.host_cache_bytes = number("host_cache_bytes");
   c.device_cache_bytes = number("device_cache_bytes");
+  c.disk_cache = nb::cast<std::string>(fields["disk_cache"]);
+  c.disk_cache_bytes = number("disk_cache_bytes");
+  c.disk_cache_shared = nb::cast<bool>(fields["disk_cache_shared"]);
   c.gpu_decoder = decoder_of(nb::cast<std::string>(fields["gpu_decoder"]));
   c.verify = verify_of(nb::cast<std::string>(fields["verify"]));
   c.keep_bytes = nb::cast<std::optional<std::int64_t>>(fields["keep_bytes"]);

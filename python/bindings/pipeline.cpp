@@ -111,6 +111,16 @@ nb::dict stats_dict(const Stats& s) {
   out["host_cache_misses_bytes"] = s.host_cache_misses_bytes;
   out["host_cache_kept_bytes"] = s.host_cache_kept_bytes;
   out["host_cache_evicted_bytes"] = s.host_cache_evicted_bytes;
+  out["disk_hits"] = s.disk_hits;
+  out["disk_misses"] = s.disk_misses;
+  out["disk_kept"] = s.disk_kept;
+  out["disk_evicted"] = s.disk_evicted;
+  out["disk_dropped"] = s.disk_dropped;
+  out["disk_hits_bytes"] = s.disk_hits_bytes;
+  out["disk_misses_bytes"] = s.disk_misses_bytes;
+  out["disk_kept_bytes"] = s.disk_kept_bytes;
+  out["disk_evicted_bytes"] = s.disk_evicted_bytes;
+  out["disk_dropped_bytes"] = s.disk_dropped_bytes;
   out["device_cache_hits"] = s.device_cache_hits;
   out["device_cache_misses"] = s.device_cache_misses;
   out["device_cache_kept"] = s.device_cache_kept;

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from damacy.typing import Device, DtypeLike, GpuDecoder, OnError, Verify
 
 MAX_CHUNK_UNCOMPRESSED_BYTES = 1 << 30
+_LEAST_DISK_CACHE = 256 << 20
 
 _ON_ERROR = ("raise", "skip", "fill")
 _GPU_DECODER = ("auto", "own", "nvcomp")
@@ -66,6 +68,10 @@ class Config:
         host_cache_bytes: page-locked host memory for encoded chunks, in the same forms. Only for batches on a GPU.
         device_cache_bytes: GPU memory for encoded chunks that are kept for later batches, in the same forms. Their
             index is in host memory. Only for batches on a GPU.
+        disk_cache: directory on a local disk in which encoded chunks, shard indices and documents of remote stores are
+            kept, for all pipelines and processes that name it; None keeps none.
+        disk_cache_bytes: what it may hold, at least 256 MiB, in the same forms; required with `disk_cache`.
+        disk_cache_shared: whether other users of the directory's group may use it, too. They can read all that is kept.
         gpu_decoder: decoder of zstd and LZ4 frames on a GPU: `"auto"`, `"own"` or `"nvcomp"`. `auto` is `own`, which
             is faster and safe on any input; `nvcomp`, for comparison and trusted data, needs `damacy[nvcomp]`, without
             which `Pipeline` raises `InvalidArgument`.
@@ -100,6 +106,9 @@ class Config:
     cache_bytes: int
     host_cache_bytes: int
     device_cache_bytes: int
+    disk_cache: str | None
+    disk_cache_bytes: int
+    disk_cache_shared: bool
     gpu_decoder: GpuDecoder
     verify: Verify
     keep_bytes: int | None
@@ -134,6 +143,9 @@ class Config:
         cache_bytes: int | str = 0,
         host_cache_bytes: int | str = 0,
         device_cache_bytes: int | str = 0,
+        disk_cache: str | os.PathLike[str] | None = None,
+        disk_cache_bytes: int | str = 0,
+        disk_cache_shared: bool = False,
         gpu_decoder: GpuDecoder = "auto",
         verify: Verify = "needed",
         keep_bytes: int | str | None = None,
@@ -204,6 +216,7 @@ class Config:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         fields["dtype"] = int(self.dtype)
         fields["device"] = "" if self.device is None else str(self.device)
+        fields["disk_cache"] = self.disk_cache or ""
         specs = () if self.arrays is None else self.arrays.items()
         fields["arrays"] = [(name, spec._native()) for name, spec in specs]
         return fields
@@ -250,6 +263,7 @@ class Config:
         self._keep("cache_bytes", as_bytes(self.cache_bytes, "cache_bytes"))
         self._keep("host_cache_bytes", as_bytes(self.host_cache_bytes, "host_cache_bytes"))
         self._keep("device_cache_bytes", as_bytes(self.device_cache_bytes, "device_cache_bytes"))
+        self._keep_disk_cache()
         self._keep("gpu_decoder", _one_of("gpu_decoder", self.gpu_decoder, _GPU_DECODER))
         self._keep("verify", _one_of("verify", self.verify, _VERIFY))
         if self.keep_bytes is not None:
@@ -268,6 +282,24 @@ class Config:
         if value < least:
             raise ValueError(f"{name} must be >= {least} (got {shown(value)})")
         self._keep(name, given if isinstance(given, Config._Unset) else _below_2_63(name, value))
+
+    def _keep_disk_cache(self) -> None:
+        size = as_bytes(self.disk_cache_bytes, "disk_cache_bytes")
+        directory = self.disk_cache
+        if directory is not None:
+            directory = os.fspath(directory)
+            if not isinstance(directory, str):
+                raise TypeError(f"disk_cache must be a path as str or None (got {type(directory).__name__})")
+            if not directory or "\0" in directory:
+                raise ValueError(f"disk_cache must be the path of a directory (got {shown(directory)})")
+            if size < _LEAST_DISK_CACHE:
+                raise ValueError(f"disk_cache_bytes must be >= {_LEAST_DISK_CACHE} with disk_cache (got {size})")
+        elif size:
+            raise ValueError(f"disk_cache_bytes needs a directory in disk_cache (got {size})")
+        self._keep("disk_cache", directory)
+        self._keep("disk_cache_bytes", size)
+        if not isinstance(self.disk_cache_shared, bool):
+            raise TypeError(f"disk_cache_shared must be a bool (got {type(self.disk_cache_shared).__name__})")
 
     def _keep_buffers(self) -> None:
         host = as_int(self.host_buffer_bytes, "host_buffer_bytes")

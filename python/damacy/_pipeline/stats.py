@@ -49,6 +49,10 @@ class Stats:
     `device_cache_*` and `host_cache_*` count the same for `Config.device_cache_bytes` and `host_cache_bytes`; their
     bytes are encoded bytes. A chunk is looked up on the host if the device does not have it.
 
+    `disk_*` count entries of `Config.disk_cache`: chunks, shard indices and documents of remote stores, in encoded
+    bytes. An entry is looked up if memory does not have it. `disk_dropped` are entries that could not be written in
+    time.
+
     `print` shows the counters that are not 0; `dataclasses.asdict` returns all.
     """
 
@@ -104,6 +108,16 @@ class Stats:
     device_cache_misses_bytes: int = 0
     device_cache_kept_bytes: int = 0
     device_cache_evicted_bytes: int = 0
+    disk_hits: int = 0
+    disk_misses: int = 0
+    disk_kept: int = 0
+    disk_evicted: int = 0
+    disk_dropped: int = 0
+    disk_hits_bytes: int = 0
+    disk_misses_bytes: int = 0
+    disk_kept_bytes: int = 0
+    disk_evicted_bytes: int = 0
+    disk_dropped_bytes: int = 0
 
     def __repr__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

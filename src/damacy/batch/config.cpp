@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "damacy/cache/disk/disk_tier.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
@@ -71,6 +72,14 @@ void check_config(const Config& c) {
   at_least("cache_bytes", c.cache_bytes, 0);
   at_least("host_cache_bytes", c.host_cache_bytes, 0);
   at_least("device_cache_bytes", c.device_cache_bytes, 0);
+  at_least("disk_cache_bytes", c.disk_cache_bytes,
+           c.disk_cache.empty() ? 0 : static_cast<std::int64_t>(DiskTierSizes::kLeastBytes));
+  if (c.disk_cache.empty() && c.disk_cache_bytes > 0)
+    throw Error(Status::inval,
+                formatted("disk_cache_bytes needs a directory in disk_cache (got {})", c.disk_cache_bytes),
+                "arguments");
+  if (c.disk_cache.find('\0') != std::string::npos)
+    throw Error(Status::inval, "disk_cache is a path, and holds a NUL", "arguments");
   at_least("keep_bytes", c.keep_bytes.value_or(0), 0);
   check_arrays(c);
 

@@ -95,6 +95,9 @@ struct Config {
   std::int64_t cache_bytes = 0;
   std::int64_t host_cache_bytes = 0;
   std::int64_t device_cache_bytes = 0;
+  std::string disk_cache;  // a directory; empty: none
+  std::int64_t disk_cache_bytes = 0;
+  bool disk_cache_shared = false;
   GpuDecoderChoice gpu_decoder = GpuDecoderChoice::automatic;
   Verify verify = Verify::needed;
   std::optional<std::int64_t> keep_bytes = {};

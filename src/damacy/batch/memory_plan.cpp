@@ -126,6 +126,8 @@ MemoryPart described(PartId part) {
       return {"cache", pinned, at_start, "host_cache_bytes", "encoded chunks that are kept", {}};
     case PartId::pinned_cache_index:
       return {"index of the pinned cache", host, reserved, "host_cache_bytes", "records and notes of those chunks", {}};
+    case PartId::disk_cache:
+      return {"disk cache", host, as_used, "disk_cache_bytes", "what waits to be written to disk, and the index", {}};
     case PartId::packed_on_cores:
       return {"encoded on cores", host, reserved, "host_buffer_bytes", "encoded chunks that the cores decode", {}};
     case PartId::decoded_on_cores:
@@ -181,6 +183,9 @@ MemoryPlan plan_memory(const Config& config, const Machine& machine) {
     plan.cache = static_cast<std::size_t>(config.cache_bytes);
     plan.scratch = scratch_of_cores(config, plan.chunk_bytes);
   }
+  if (!config.disk_cache.empty())
+    plan.disk_cache = disk_tier_sizes(static_cast<std::uint64_t>(config.disk_cache_bytes),
+                                      static_cast<std::uint64_t>(config.host_buffer_bytes));
   return plan;
 }
 
@@ -217,6 +222,7 @@ std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan, c
     add(PartId::scratch, plan.scratch);
     if (plan.cache > 0) add(PartId::cache, plan.cache);
   }
+  if (plan.disk_cache.bytes > 0) add(PartId::disk_cache, plan.disk_cache.memory());
   add(PartId::metadata, plan.catalog.bytes);
   add_slots(parts, config, slots, keeps_batches, gpu);
   return parts;

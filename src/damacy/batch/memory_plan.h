@@ -14,6 +14,7 @@
 #include "damacy/batch/config.h"
 #include "damacy/batch/slot_plan.h"
 #include "damacy/cache/chunk_cache.h"
+#include "damacy/cache/disk/disk_tier.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/core/error.h"
 #include "damacy/core/machine.h"
@@ -50,7 +51,8 @@ enum class PartId {
   pinned_cache_index,
   packed_on_cores,
   decoded_on_cores,
-  metadata,  // always
+  disk_cache,  // if there is one
+  metadata,    // always
   slots,
   added_slots,
 };
@@ -105,6 +107,7 @@ struct MemoryPlan {
   WaveSizes waves;
   CacheSizes device_cache;  // encoded chunks that are kept on the device; index and notes are on the host
   CacheSizes host_cache;    // the same, in page-locked memory
+  DiskTierSizes disk_cache;
   // Next to a device, for chunks that the cores decode: encoded and decoded.
   std::size_t host_packed = 0, host_decoded = 0;
   CatalogLimits catalog;
@@ -114,7 +117,7 @@ struct MemoryPlan {
   // What a pipeline has allocated when it is made, without slots: staging and images, and device memory in its place.
   std::size_t host_bytes() const noexcept {
     return staging + cache + waves.images + device_cache.index + device_cache.notes + host_cache.space +
-           host_cache.padding + host_cache.index + host_cache.notes;
+           host_cache.padding + host_cache.index + host_cache.notes + disk_cache.memory();
   }
   std::size_t device_bytes() const noexcept {
     return waves.count * (waves.slab + waves.destination) + waves.scratch + device_cache.space + device_cache.padding;

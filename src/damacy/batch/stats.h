@@ -28,6 +28,9 @@ struct Stats {
   std::int64_t device_cache_hits = 0, device_cache_misses = 0, device_cache_kept = 0, device_cache_evicted = 0;
   std::int64_t device_cache_hits_bytes = 0, device_cache_misses_bytes = 0;
   std::int64_t device_cache_kept_bytes = 0, device_cache_evicted_bytes = 0;
+  std::int64_t disk_hits = 0, disk_misses = 0, disk_kept = 0, disk_evicted = 0, disk_dropped = 0;
+  std::int64_t disk_hits_bytes = 0, disk_misses_bytes = 0, disk_kept_bytes = 0, disk_evicted_bytes = 0;
+  std::int64_t disk_dropped_bytes = 0;
   std::int64_t slots_added = 0, slots_dropped = 0, kept_bytes_committed = 0, bytes_padded = 0;
 };
 

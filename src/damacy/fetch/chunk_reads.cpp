@@ -11,28 +11,40 @@ namespace damacy {
 
 namespace {
 
-void add_reads(const LocatedChunks& chunks, const LocatedChunks::Group& group,
-               const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads) {
-  std::vector<Piece> pieces;
-  for (std::uint32_t c = group.first; c < group.first + group.count; ++c) {
-    const ChunkPlace& where = chunks.where(c);
-    if (where.failed) continue;
-    if (where.missing)
-      reads.missing.push_back(c);
-    else if (elsewhere(c))
-      continue;
-    else if (chunks.worth_reading_partially(c))
-      reads.partial.push_back(c);
-    else
-      pieces.push_back({where.offset, where.bytes, c});
-  }
+void add_runs(std::vector<Piece>& pieces, Nearness nearness, ChunkReads& reads) {
   std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
   for (const MergedRead& merged : coalesce(pieces)) {
-    ChunkRun run{merged.offset, merged.size, {}};
+    ChunkRun run{merged.offset, merged.size, {}, nearness};
     for (const Piece& piece : std::span(pieces).subspan(merged.first, merged.count))
       run.chunks.push_back(static_cast<std::uint32_t>(piece.id));
     reads.runs.push_back(std::move(run));
   }
+}
+
+// Chunks that are near are read by themselves: the others ask another machine.
+void add_reads(const LocatedChunks& chunks, const LocatedChunks::Group& group,
+               const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads) {
+  std::vector<Piece> near, others;
+  bool is_wanted = false;
+  for (std::uint32_t c = group.first; c < group.first + group.count; ++c) {
+    const ChunkPlace& where = chunks.where(c);
+    if (where.failed) continue;
+    if (where.missing) {
+      reads.missing.push_back(c);
+      continue;
+    }
+    if (elsewhere(c)) continue;
+    const Nearness nearness = chunks.nearness(c);
+    is_wanted = is_wanted || nearness == Nearness::wanted;
+    if (nearness == Nearness::near)
+      near.push_back({where.offset, where.bytes, c});
+    else if (nearness == Nearness::far && chunks.worth_reading_partially(c))
+      reads.partial.push_back(c);
+    else
+      others.push_back({where.offset, where.bytes, c});
+  }
+  add_runs(near, Nearness::near, reads);
+  add_runs(others, is_wanted ? Nearness::wanted : Nearness::far, reads);
 }
 
 }  // namespace
@@ -100,7 +112,27 @@ Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
     if (!apart_) throw;
   }
   watch_ = {};
-  return {object, run_.offset, buffer_.bytes};
+  return {object, run_.offset, buffer_.bytes,
+          run_.nearness == Nearness::near && !apart_ ? pieces() : std::vector<StoredPiece>()};
+}
+
+std::vector<StoredPiece> ChunkRunRead::pieces() const {
+  std::vector<StoredPiece> pieces;
+  pieces.reserve(run_.chunks.size());
+  for (const std::uint32_t chunk : run_.chunks) {
+    const ChunkPlace& where = sink_->chunks().where(chunk);
+    pieces.push_back({where.offset, where.bytes});
+  }
+  return pieces;
+}
+
+// What was read from far away.
+void ChunkRunRead::keep(const Part& part) noexcept {
+  if (run_.nearness != Nearness::wanted) return;
+  try {
+    part.object->keep_pieces(part.offset, part.dst, pieces());
+  } catch (const std::bad_alloc&) {  // it is not kept
+  }
 }
 
 std::span<std::byte> ChunkRunRead::bytes_of_chunk(std::uint32_t chunk) const noexcept {
@@ -125,7 +157,8 @@ void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* f
   }
   std::uint64_t wanted = 0;
   for (const std::uint32_t chunk : run_.chunks) wanted += chunks.where(chunk).bytes;
-  count_read(chunks.board(), watch_.elapsed(), run_.bytes, wanted);
+  count_read(chunks.board(), watch_.elapsed(), run_.nearness == Nearness::near ? wanted : run_.bytes, wanted);
+  keep(part);
   read_.end();
   while (next_ < run_.chunks.size()) take(thread, run_.chunks[next_]);
 }
@@ -141,7 +174,7 @@ void ChunkRunRead::read_apart(std::size_t thread, const Part& part) {
       buffer_ = sink_->buffer(where.bytes, stop_);
       run_.offset = where.offset;
       watch_ = {};
-      part.object->read_exact(where.offset, buffer_.bytes);
+      part.object->read_piece(where.offset, buffer_.bytes);
       count_read(chunks.board(), watch_.elapsed(), where.bytes, where.bytes);
       take(thread, chunk);
     });

@@ -19,6 +19,7 @@ struct ChunkRun {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   std::vector<std::uint32_t> chunks;
+  Nearness nearness = Nearness::far;  // of all chunks; those that are wanted may be in a run with others
 };
 
 struct ChunkReads {
@@ -76,6 +77,8 @@ class ChunkRunRead final : public Request {
   void read_one_by_one(std::size_t thread, const Part& part, const Error& failure);
   void read_apart(std::size_t thread, const Part& part);
   std::span<std::byte> bytes_of_chunk(std::uint32_t chunk) const noexcept;
+  std::vector<StoredPiece> pieces() const;
+  void keep(const Part& part) noexcept;
 
   Task<Job> task_;  // ends after all below
   std::shared_ptr<ChunkSink> sink_;

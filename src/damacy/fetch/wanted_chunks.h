@@ -44,11 +44,16 @@ class LocatedChunks {
   virtual std::vector<ByteRange> needed_bytes(std::size_t chunk) const = 0;
   // Whether little of a big chunk is needed, and its codec supports partial decoding.
   virtual bool worth_reading_partially(std::size_t chunk) const;
+  // A look-up of the stored chunk: once for each that is to be read.
+  virtual Nearness nearness(std::size_t) const { return Nearness::far; }
 };
 
 class WantedChunks : public LocatedChunks {
  public:
   virtual const std::shared_ptr<Object>& object_with(std::size_t chunk) const = 0;
+  Nearness nearness(std::size_t chunk) const override {
+    return object_with(chunk)->nearness({where(chunk).offset, where(chunk).bytes});
+  }
   virtual StatsBoard& board() const noexcept = 0;
   [[nodiscard]] virtual Task<Job> new_task() noexcept = 0;  // of the job that wants the chunks
   // Throws when a job of one verdict was cancelled or has failed. A batch goes on: its rows fail one by one.

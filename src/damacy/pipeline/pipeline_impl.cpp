@@ -80,6 +80,20 @@ void check_caches(const Config& config, const Machine& machine) {
               "memory");
 }
 
+void set_count(const DiskTier::Count& count, std::int64_t& entries, std::int64_t& bytes) noexcept {
+  entries = count.entries;
+  bytes = count.bytes;
+}
+
+void set_counts(const DiskTier& tier, Stats& stats) {
+  const DiskTier::Counts counts = tier.counts();
+  set_count(counts.hits, stats.disk_hits, stats.disk_hits_bytes);
+  set_count(counts.misses, stats.disk_misses, stats.disk_misses_bytes);
+  set_count(counts.kept, stats.disk_kept, stats.disk_kept_bytes);
+  set_count(counts.evicted, stats.disk_evicted, stats.disk_evicted_bytes);
+  set_count(counts.dropped, stats.disk_dropped, stats.disk_dropped_bytes);
+}
+
 void set_count(const ChunkCache::Count& count, std::int64_t& chunks, std::int64_t& bytes) noexcept {
   chunks = count.chunks;
   bytes = count.bytes;
@@ -122,8 +136,11 @@ PipelineImpl::PipelineImpl(Config config_, PipelineEnvironment environment)
     check_caches(config, machine);
     const MemoryPlan plan = plan_memory(config, machine);
     attributes = std::make_shared<AttributeCache>(static_cast<std::size_t>(config.n_zarrs_meta_cache));
-    catalog = around.make_store ? std::make_shared<Catalog>(plan.catalog, around.make_store)
-                                : std::make_shared<Catalog>(plan.catalog);
+    if (plan.disk_cache.bytes > 0)
+      disk_tier =
+          std::make_shared<DiskTier>(DiskTierSettings{config.disk_cache, config.disk_cache_shared, plan.disk_cache});
+    catalog = around.make_store ? std::make_shared<Catalog>(plan.catalog, around.make_store, disk_tier)
+                                : std::make_shared<Catalog>(plan.catalog, disk_tier);
     slots = std::make_shared<Slots>(static_cast<std::size_t>(config.n_batches), batch_device,
                                     [wake = wakeup] { wake->notify(); });
     production = make_production(plan);
@@ -218,6 +235,7 @@ void PipelineImpl::close() noexcept {
 void PipelineImpl::free_all(double seconds) noexcept {
   // Destroyed from the last to the first, without the lock.
   std::shared_ptr<Catalog> last_catalog;
+  std::shared_ptr<DiskTier> last_tier;
   std::shared_ptr<Device> last_engine_device, last_batch_device;
   std::shared_ptr<const NvcompLibrary> last_nvcomp;
   std::shared_ptr<Slots> last_slots;
@@ -237,6 +255,7 @@ void PipelineImpl::free_all(double seconds) noexcept {
   last_seen = observe();
   last_seen->seconds = seconds;
   last_catalog.swap(catalog);
+  last_tier.swap(disk_tier);
   last_engine_device.swap(engine_device);
   last_batch_device.swap(batch_device);
   last_nvcomp.swap(nvcomp);
@@ -363,6 +382,7 @@ Observation PipelineImpl::observe() const noexcept {
   seen.stats.shard_idx_misses = static_cast<std::int64_t>(counts.shard_misses);
   seen.stats.batches_truncated = stream.truncated();
   set_counts(engine, seen.stats);
+  if (disk_tier) set_counts(*disk_tier, seen.stats);
   const Slots::Counts added = slots->counts();
   seen.added_slots = static_cast<std::int64_t>(added.slots);
   seen.held = static_cast<std::int64_t>(added.held);
@@ -399,6 +419,7 @@ void PipelineImpl::stats_reset() {
   BatchEngine& engine = production->engine();
   for (ChunkCache* const cache : {engine.cache(), engine.host_cache(), engine.device_cache()})
     if (cache != nullptr) cache->reset_counts();
+  if (disk_tier) disk_tier->reset_counts();
   stream.reset_truncated();
 }
 

@@ -17,6 +17,7 @@
 #include "damacy/batch/sample.h"
 #include "damacy/batch/slots.h"
 #include "damacy/batch/stats_board.h"
+#include "damacy/cache/disk/disk_tier.h"
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
@@ -125,6 +126,7 @@ class PipelineImpl {
   PipelineEnvironment around;
   std::shared_ptr<Wakeup> wakeup = std::make_shared<Wakeup>();
   StatsBoard board;
+  std::shared_ptr<DiskTier> disk_tier;  // null: none
   std::shared_ptr<Catalog> catalog;
   std::shared_ptr<AttributeCache> attributes;
   std::shared_ptr<Device> engine_device;        // its streams order the work; null: worker engine

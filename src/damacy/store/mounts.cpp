@@ -56,6 +56,11 @@ class PartOfStore final : public Store {
 
   std::string name() const override { return name_; }
   bool is_remote() const noexcept override { return whole_->is_remote(); }
+  std::string identity() const override {
+    const std::string whole = whole_->identity();
+    return whole.empty() || path_.empty() ? whole : text(whole, "/", path_);
+  }
+  bool is_immutable() const noexcept override { return whole_->is_immutable(); }
   std::string why_absent() override { return path_.empty() ? whole_->why_absent() : std::string(); }
   std::shared_ptr<Object> open(std::string_view key) override {
     check_key(key);
@@ -87,6 +92,7 @@ class PartOfStore final : public Store {
         throw Error(e).moved_to(store_, key_);
       }
     }
+    std::string version() const override { return object_->version(); }
 
    private:
     const std::string store_, key_;

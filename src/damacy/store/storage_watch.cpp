@@ -19,6 +19,15 @@ class WatchedObject final : public Object {
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
     StorageWatch::operation("read", *store_, key_, [&] { object_->read_exact(offset, dst); });
   }
+  void read_pieces(std::uint64_t offset, std::span<std::byte> dst, std::span<const StoredPiece> pieces) override {
+    StorageWatch::operation("read", *store_, key_, [&] { object_->read_pieces(offset, dst, pieces); });
+  }
+  Nearness nearness(const StoredPiece& piece) noexcept override { return object_->nearness(piece); }
+  void keep_pieces(std::uint64_t offset, std::span<const std::byte> read,
+                   std::span<const StoredPiece> pieces) noexcept override {
+    object_->keep_pieces(offset, read, pieces);
+  }
+  std::string version() const override { return object_->version(); }
 
  private:
   const std::shared_ptr<Object> object_;
@@ -31,6 +40,8 @@ class WatchedStore final : public Store {
   explicit WatchedStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
   std::string name() const override { return store_->name(); }
   bool is_remote() const noexcept override { return store_->is_remote(); }
+  std::string identity() const override { return store_->identity(); }
+  bool is_immutable() const noexcept override { return store_->is_immutable(); }
   std::string why_absent() override {
     return StorageWatch::operation("look up", *store_, "", [&] { return store_->why_absent(); });
   }

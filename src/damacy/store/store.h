@@ -22,6 +22,19 @@ struct Stamp {
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
 
+// A chunk, an index or a document as it is stored: what a cache keeps as a whole.
+struct StoredPiece {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Where a piece of an object may be read.
+enum class Nearness {
+  far,     // in the store
+  wanted,  // in the store; keep_pieces() would keep it
+  near,    // read_pieces() probably asks no other machine for it
+};
+
 // One opened version; reads may come from many threads. Closed with its last owner.
 class Object {
  public:
@@ -31,6 +44,26 @@ class Object {
   // object ends before, otherwise "io" with errno. Continues after EINTR, EAGAIN and short reads. Retries EIO, ESTALE,
   // ETIMEDOUT and ENOMEM twice.
   virtual void read_exact(std::uint64_t offset, std::span<std::byte> dst) = 0;
+  // A look-up: once for each piece that is wanted.
+  virtual Nearness nearness(const StoredPiece&) noexcept { return Nearness::far; }
+  // As read_exact(), of pieces in order of their offsets, which lie in `dst` as in the object. The bytes between them
+  // may stay as they were. Those that are not near come from the store, and are kept if they are wanted.
+  virtual void read_pieces(std::uint64_t offset, std::span<std::byte> dst, std::span<const StoredPiece> pieces) {
+    static_cast<void>(pieces);
+    read_exact(offset, dst);
+  }
+  void read_piece(std::uint64_t offset, std::span<std::byte> dst) {
+    const StoredPiece piece{offset, dst.size()};
+    read_pieces(offset, dst, {&piece, 1});
+  }
+  // `read` is what read_exact() read from `offset`. Does not wait.
+  virtual void keep_pieces(std::uint64_t offset, std::span<const std::byte> read,
+                           std::span<const StoredPiece> pieces) noexcept {
+    static_cast<void>(offset), static_cast<void>(read), static_cast<void>(pieces);
+  }
+  // What tells this version from all others, in any process; empty: nothing does. Without the size, which the stamp
+  // has.
+  virtual std::string version() const { return {}; }
 };
 
 struct Entry {
@@ -46,6 +79,10 @@ class Store {
   virtual std::string why_absent() { return {}; }
   // Each call is a request to another machine: what is only asked to warn is not asked.
   virtual bool is_remote() const noexcept { return false; }
+  // What tells this store from all others, in any process, without secrets; empty: nothing does.
+  virtual std::string identity() const { return {}; }
+  // Whether objects never change.
+  virtual bool is_immutable() const noexcept { return false; }
   // Empty if absent (ENOENT, ENOTDIR). Throws Error(io, "io") if it is not a regular file and for any other failure.
   // Keys: '/'-separated, no empty part, no ".", no "..", no NUL, at most Limits::key_bytes and key_components (Error
   // inval).

@@ -29,7 +29,10 @@ void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
       part = request.prepare(thread, stop);
       if (part.dst.empty()) return;
       const TraceRange stage("damacy read");
-      part.object->read_exact(part.offset, part.dst);
+      if (part.pieces.empty())
+        part.object->read_exact(part.offset, part.dst);
+      else
+        part.object->read_pieces(part.offset, part.dst, part.pieces);
     });
     request.complete(thread, part, failure ? &*failure : nullptr);
   } catch (const Abandoned&) {

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "damacy/cache/disk/cached_store.h"
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
@@ -67,8 +68,11 @@ std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object>
 struct Catalog::Impl {
   using Claim = MetadataCache::Claim;
 
-  Impl(const Limits& limits_of, MakeStore make)
-      : limits(limits_of), files(make ? nullptr : make_open_files(limits.open_files)), make_store(std::move(make)) {}
+  Impl(const Limits& limits_of, MakeStore make, std::shared_ptr<DiskTier> disk)
+      : limits(limits_of),
+        files(make ? nullptr : make_open_files(limits.open_files)),
+        make_store(std::move(make)),
+        tier(std::move(disk)) {}
 
   // The store of a uri that was opened once. A uri keeps the mount of then, also when its array is no longer cached.
   struct KnownStore {
@@ -91,6 +95,7 @@ struct Catalog::Impl {
   const Limits limits;
   const std::shared_ptr<OpenFiles> files;  // of directories; null: make_store opens stores
   const MakeStore make_store;
+  const std::shared_ptr<DiskTier> tier;  // null: none
   LargeDocuments large_documents;
   MetadataCache cache{limits};
   Mutex stores_mutex;  // over stores; never held while one is asked for something
@@ -112,6 +117,7 @@ std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
     if (known->second.mounted) return use(known->second, known->second.mounted);
   }
   auto store = path ? (files ? make_file_store(*path, files) : make_store(*path)) : mounted_store_of_uri(uri);
+  store = make_cached_store(std::move(store), tier);
   if (stores.size() > std::max<std::uint64_t>(2 * limits.arrays, kKnownUris))
     std::erase_if(stores, [](const auto& known) { return known.second.store.expired(); });
   KnownStore& known = stores[name];
@@ -198,10 +204,11 @@ std::shared_ptr<const Shard> Catalog::Impl::shard(const Array& array, const Dims
   return handed_out(std::move(key), std::move(object), std::move(entry), index);
 }
 
-Catalog::Catalog(const Limits& limits) : impl_(std::make_shared<Impl>(limits, nullptr)) {}
+Catalog::Catalog(const Limits& limits, std::shared_ptr<DiskTier> tier)
+    : impl_(std::make_shared<Impl>(limits, nullptr, std::move(tier))) {}
 
-Catalog::Catalog(const Limits& limits, MakeStore make_store)
-    : impl_(std::make_shared<Impl>(limits, std::move(make_store))) {}
+Catalog::Catalog(const Limits& limits, MakeStore make_store, std::shared_ptr<DiskTier> tier)
+    : impl_(std::make_shared<Impl>(limits, std::move(make_store), std::move(tier))) {}
 
 std::shared_ptr<const Array> Catalog::array(const std::string& uri) {
   const auto store = impl_->store_of(uri);

@@ -14,16 +14,19 @@
 
 namespace damacy {
 
+class DiskTier;
+
 class Catalog {
  public:
   using Limits = CatalogLimits;
   using Counts = CatalogCounts;
 
-  explicit Catalog(const Limits& limits);
+  // Remote stores are read through `tier`, if there is one.
+  explicit Catalog(const Limits& limits, std::shared_ptr<DiskTier> tier = nullptr);
   // Stores come from `make_store`, one for each path that is in use; otherwise they are directories of the file system,
   // which keep at most Limits::open_files objects open together.
   using MakeStore = std::function<std::shared_ptr<Store>(const std::string& path)>;
-  Catalog(const Limits& limits, MakeStore make_store);
+  Catalog(const Limits& limits, MakeStore make_store, std::shared_ptr<DiskTier> tier = nullptr);
 
   // Opens or finds. A cached array whose document changed is dropped and thrown as Error(io, "changed").
   std::shared_ptr<const Array> array(const std::string& uri);

@@ -44,7 +44,7 @@ std::optional<Text> read_document(const Source& source, std::string key, std::ui
   Text document{std::move(key), object->stamp(), {}, {}};
   if (size > Limits::array_document_bytes) document.turn = turn_of(source.large);
   document.characters.resize(size);
-  object->read_exact(0, std::as_writable_bytes(std::span(document.characters)));
+  object->read_piece(0, std::as_writable_bytes(std::span(document.characters)));
   return document;
 }
 

@@ -21,7 +21,7 @@ std::string read_attributes_document(Store& store, const std::string& key) {
     throw Error(Status::inval, formatted("document of {} bytes, limit {}", size, Limits::group_document_bytes),
                 "limit");
   std::string document(size, '\0');
-  object->read_exact(0, std::as_writable_bytes(std::span(document)));
+  object->read_piece(0, std::as_writable_bytes(std::span(document)));
   return document;
 }
 

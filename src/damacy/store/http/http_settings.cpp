@@ -24,6 +24,7 @@ HttpSettings settings_of(const StoreOptions& options) {
   settings.ca_file = options.ca_file.value_or("");
   settings.proxy = options.proxy;
   settings.absent_status = options.absent_status;
+  settings.immutable = options.immutable;
   settings.allow_unversioned = options.allow_unversioned;
   for (const auto& [name, value] : options.headers) settings.headers.push_back(text(name, ": ", value));
   if (options.bearer_token) settings.headers.push_back(text("Authorization: Bearer ", *options.bearer_token));

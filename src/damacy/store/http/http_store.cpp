@@ -218,6 +218,7 @@ class HttpObject final : public Object {
         head_(std::make_shared<const std::vector<std::byte>>(std::move(head))) {}
 
   const Stamp& stamp() const noexcept override { return stamp_; }
+  std::string version() const override { return version_.tag.empty() ? version_.modified : version_.tag; }
 
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
     const std::uint64_t left = offset < version_.size ? version_.size - offset : 0;
@@ -298,6 +299,8 @@ class HttpStore final : public Store {
 
   std::string name() const override { return origin_->name(); }
   bool is_remote() const noexcept override { return true; }
+  std::string identity() const override { return text(origin_->service().identity(), "\n", origin_->name()); }
+  bool is_immutable() const noexcept override { return origin_->settings().immutable; }
 
   std::shared_ptr<Object> open(std::string_view key) override { return find(key); }
 

@@ -26,6 +26,7 @@ struct HttpSettings {
   std::optional<std::string> proxy{};                  // empty: by the environment; "": none
   std::vector<std::string> headers{};                  // lines that every request carries
   std::vector<int> absent_status{404};                 // which answers mean that an object is absent
+  bool immutable = false;                              // objects never change: caches on disk may believe their tags
   bool allow_unversioned = false;                      // take answers with neither ETag nor Last-Modified
   std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();  // of deadlines and pauses
   std::shared_ptr<Chance> chance = make_chance();                        // of pauses

@@ -32,6 +32,9 @@ class Service {
 
   virtual ~Service() = default;
 
+  // What tells its objects from those of all services, in any process, together with the name of the store.
+  virtual std::string identity() const { return {}; }
+
   // Before each attempt. May block until `end`, and throw Error.
   virtual Address address(std::string_view key, Time end) = 0;
 

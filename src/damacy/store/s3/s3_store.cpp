@@ -133,6 +133,10 @@ class Bucket {
 
   const http::HttpSettings& settings() const { return settings_; }
   const std::string& name() const { return name_; }
+  // Buckets of the same name are others behind another endpoint.
+  std::string endpoint() const {
+    return endpoint_ ? text(endpoint_->scheme, "://", endpoint_->host, endpoint_->path) : std::string();
+  }
 
   // Signed, if there are credentials. `query` as query_text() makes it.
   Address request(std::string_view key, std::string_view query) {
@@ -307,6 +311,8 @@ namespace {
 class S3Service final : public http::Service {
  public:
   S3Service(std::shared_ptr<Bucket> bucket, std::string path) : bucket_(std::move(bucket)), path_(std::move(path)) {}
+
+  std::string identity() const override { return bucket_->endpoint(); }
 
   Address address(std::string_view key, Time) override { return bucket_->request(key_of(key), {}); }
 

@@ -42,7 +42,7 @@ std::shared_ptr<DecodedShard> decode_shard(const Array& array, std::size_t level
                 "limit");
   const Charge while_reading = reserve(place.bytes.size());
   std::vector<std::byte> encoded(place.bytes.size());
-  place.object.read_exact(place.bytes.begin, encoded);
+  place.object.read_piece(place.bytes.begin, encoded);
   DecodeContext context;
   std::span<const std::byte> decoded;
   const DecodeResult result = array.metadata().shards[level].codecs.decode_all(encoded, bound, context, decoded);
@@ -92,7 +92,7 @@ void read_index(const Array& array, std::size_t level, const ShardPlace& place, 
   };
   try {
     std::vector<std::byte> stored(bytes);
-    place.object.read_exact(first, stored);
+    place.object.read_piece(first, stored);
     read.index = ShardIndex::parse(stored, entries, shard.index, rules_of(array, level, place.bytes), chunk_of);
   } catch (const Error& e) {
     throw at(e, first, first + bytes);

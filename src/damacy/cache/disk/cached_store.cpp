@@ -1,0 +1,212 @@
+#include "damacy/cache/disk/cached_store.h"
+
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "damacy/core/coalesce.h"
+#include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
+#include "damacy/core/text.h"
+#include "damacy/store/s3/sha256.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kKnownObjects = 16'384;  // of an immutable store
+constexpr std::size_t kMostVersion = 4096;     // bytes
+
+DiskKey key_of(std::string_view text) {
+  const s3::Digest digest = s3::sha256(text);
+  DiskKey key;
+  std::memcpy(key.words.data(), digest.data(), sizeof key.words);
+  return key;
+}
+
+// Has the size in front, which belongs to it.
+struct Version {
+  std::uint64_t size = 0;
+  std::string text;
+
+  std::string packed() const { return damacy::text(size, '\n', text); }
+  static std::optional<Version> unpacked(std::string_view packed) {
+    Version version;
+    std::size_t at = 0;
+    for (; at < packed.size() && packed[at] >= '0' && packed[at] <= '9' && at < 20; ++at)
+      version.size = version.size * 10 + static_cast<std::uint64_t>(packed[at] - '0');
+    if (at == 0 || at == packed.size() || packed[at] != '\n' || at + 1 == packed.size()) return std::nullopt;
+    version.text = packed.substr(at + 1);
+    return version;
+  }
+};
+
+struct Shared {
+  std::shared_ptr<Store> remote;
+  std::shared_ptr<DiskTier> tier;
+  std::string identity;
+};
+
+class CachedObject final : public Object {
+ public:
+  // Without `remote`, the object is opened when it is needed.
+  CachedObject(std::shared_ptr<const Shared> shared, std::string key, const Version& version,
+               std::shared_ptr<Object> remote)
+      : shared_(std::move(shared)), key_(std::move(key)), version_(version.text), remote_(std::move(remote)) {
+    const s3::Digest digest = s3::sha256(text(shared_->identity, "/", key_, '\0', version.packed()));
+    name_.assign(reinterpret_cast<const char*>(digest.data()), digest.size());
+    std::memcpy(&stamp_.device, digest.data(), sizeof stamp_.device);
+    std::memcpy(&stamp_.inode, digest.data() + sizeof stamp_.device, sizeof stamp_.inode);
+    stamp_.size = version.size;
+  }
+
+  const Stamp& stamp() const noexcept override { return stamp_; }
+  std::string version() const override { return version_; }
+
+  void read_exact(std::uint64_t offset, std::span<std::byte> dst) override { remote()->read_exact(offset, dst); }
+
+  Nearness nearness(const StoredPiece& piece) noexcept override {
+    try {
+      if (shared_->tier->find(key_of_piece(piece), piece.bytes)) return Nearness::near;
+      return shared_->tier->has_room_for(piece.bytes) ? Nearness::wanted : Nearness::far;
+    } catch (const std::bad_alloc&) {
+      return Nearness::far;
+    }
+  }
+
+  void read_pieces(std::uint64_t offset, std::span<std::byte> dst, std::span<const StoredPiece> pieces) override {
+    std::vector<DiskTier::Wanted> wanted;
+    wanted.reserve(pieces.size());
+    for (const StoredPiece& piece : pieces)
+      wanted.push_back({key_of_piece(piece), dst.subspan(piece.offset - offset, piece.bytes)});
+    shared_->tier->read(wanted);
+    std::vector<Piece> missing;
+    for (std::size_t i = 0; i < pieces.size(); ++i)
+      if (!wanted[i].found) missing.push_back({pieces[i].offset, pieces[i].bytes, i});
+    for (const MergedRead& merged : coalesce(missing)) {
+      remote()->read_exact(merged.offset, dst.subspan(merged.offset - offset, merged.size));
+      for (const Piece& piece : std::span(missing).subspan(merged.first, merged.count))
+        shared_->tier->keep(wanted[piece.id].key, wanted[piece.id].to);
+    }
+  }
+
+  void keep_pieces(std::uint64_t offset, std::span<const std::byte> read,
+                   std::span<const StoredPiece> pieces) noexcept override {
+    try {
+      for (const StoredPiece& piece : pieces)
+        shared_->tier->keep(key_of_piece(piece), read.subspan(piece.offset - offset, piece.bytes));
+    } catch (const std::bad_alloc&) {  // they are not kept
+    }
+  }
+
+ private:
+  DiskKey key_of_piece(const StoredPiece& piece) const {
+    std::string name = name_;
+    for (const std::uint64_t number : {piece.offset, piece.bytes})
+      name.append(reinterpret_cast<const char*>(&number), sizeof number);
+    return key_of(name);
+  }
+
+  std::shared_ptr<Object> remote() {
+    {
+      const Lock lock(mutex_);
+      if (remote_) return remote_;
+    }
+    auto opened = shared_->remote->open(key_);
+    if (!opened || opened->version() != version_ || opened->stamp().size != stamp_.size)
+      throw Error(Status::io, "the object is not the version that was kept on disk, although it never changes",
+                  "changed")
+          .at_key(key_)
+          .at_store(shared_->remote->name());
+    const Lock lock(mutex_);
+    if (!remote_) remote_ = std::move(opened);
+    return remote_;
+  }
+
+  const std::shared_ptr<const Shared> shared_;
+  const std::string key_, version_;
+  std::string name_;  // a hash of what the object and its version are
+  Stamp stamp_;
+  Mutex mutex_;
+  std::shared_ptr<Object> remote_ DAMACY_GUARDED_BY(mutex_);
+};
+
+class CachedStore final : public Store {
+ public:
+  CachedStore(std::shared_ptr<Store> remote, std::shared_ptr<DiskTier> tier, std::string identity)
+      : shared_(std::make_shared<const Shared>(Shared{std::move(remote), std::move(tier), std::move(identity)})),
+        is_immutable_(shared_->remote->is_immutable()) {}
+
+  std::string name() const override { return shared_->remote->name(); }
+  std::string why_absent() override { return shared_->remote->why_absent(); }
+  bool is_remote() const noexcept override { return true; }
+  std::string identity() const override { return shared_->identity; }
+  bool is_immutable() const noexcept override { return is_immutable_; }
+
+  std::shared_ptr<Object> open(std::string_view key) override {
+    check_key(key);
+    if (is_immutable_)
+      if (auto object = believed(key)) return object;
+    auto remote = shared_->remote->open(key);
+    if (!remote) return nullptr;
+    const Version version{remote->stamp().size, remote->version()};
+    if (version.text.empty()) return remote;
+    auto object = std::make_shared<CachedObject>(shared_, std::string(key), version, std::move(remote));
+    if (is_immutable_) {
+      const std::string packed = version.packed();
+      shared_->tier->keep(key_of_version(key), std::as_bytes(std::span(packed)));
+      know(key, object);
+    }
+    return object;
+  }
+
+  std::optional<Stamp> stamp(std::string_view key) override {
+    const auto object = open(key);
+    if (!object) return std::nullopt;
+    return object->stamp();
+  }
+
+  std::vector<Entry> list(std::string_view prefix) override { return shared_->remote->list(prefix); }
+
+ private:
+  DiskKey key_of_version(std::string_view key) const {
+    return key_of(text(shared_->identity, "/", key, '\0', "version"));
+  }
+
+  // The version that was opened before, by any process.
+  std::shared_ptr<CachedObject> believed(std::string_view key) {
+    {
+      const Lock lock(mutex_);
+      if (const auto at = known_.find(std::string(key)); at != known_.end()) return at->second;
+    }
+    std::string packed;
+    if (!shared_->tier->read_any(key_of_version(key), kMostVersion, packed)) return nullptr;
+    const auto version = Version::unpacked(packed);
+    if (!version) return nullptr;
+    auto object = std::make_shared<CachedObject>(shared_, std::string(key), *version, nullptr);
+    know(key, object);
+    return object;
+  }
+
+  void know(std::string_view key, const std::shared_ptr<CachedObject>& object) {
+    const Lock lock(mutex_);
+    if (known_.size() >= kKnownObjects) known_.clear();
+    known_.insert_or_assign(std::string(key), object);
+  }
+
+  const std::shared_ptr<const Shared> shared_;
+  const bool is_immutable_;
+  Mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<CachedObject>> known_ DAMACY_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::shared_ptr<Store> make_cached_store(std::shared_ptr<Store> store, std::shared_ptr<DiskTier> tier) {
+  if (!store || !tier || !store->is_remote()) return store;
+  std::string identity = store->identity();
+  if (identity.empty()) return store;
+  return std::make_shared<CachedStore>(std::move(store), std::move(tier), std::move(identity));
+}
+
+}  // namespace damacy

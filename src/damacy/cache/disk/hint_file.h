@@ -1,0 +1,47 @@
+// The index of a disk tier: a file of buckets of hints, which say where records probably are. Nothing relies on it: a
+// hint that is lost, torn or wrong is a miss. Knows hints; reads no records. Thread-safe, and shared by processes
+// without a lock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "damacy/cache/disk/disk_directory.h"
+#include "damacy/cache/disk/disk_record.h"
+
+namespace damacy {
+
+class HintFile {
+ public:
+  // Takes the index that is there if it has half of the `wanted` buckets. Otherwise makes an empty one, with the
+  // segment size of the old one. Throws Error(io, "disk-cache").
+  HintFile(DiskCalls& calls, const DiskDirectory& directory, const IndexHeader& wanted);
+
+  bool is_new() const noexcept { return is_new_; }
+  const IndexHeader& header() const noexcept { return header_; }
+
+  [[nodiscard]] std::optional<Hint> find(const DiskKey& key) const noexcept;
+  // Replaces a hint of the same key, an unused one, or one for which `is_current` is false; else any. False, with
+  // errno: not written.
+  using IsCurrent = std::function<bool(const Hint&)>;
+  bool put(const DiskKey& key, const Hint& hint, const IsCurrent& is_current) noexcept;
+
+  static constexpr std::uint64_t bytes_of(std::uint64_t buckets) noexcept {
+    return IndexHeader::kFirstBucket + buckets * IndexHeader::kBucketBytes;
+  }
+
+ private:
+  using Bucket = std::array<std::byte, IndexHeader::kBucketBytes>;
+  std::uint64_t offset_of(const DiskKey& key) const noexcept {
+    return IndexHeader::kFirstBucket + key.words[0] % header_.buckets * IndexHeader::kBucketBytes;
+  }
+  bool read(std::uint64_t offset, Bucket& bucket) const noexcept;
+
+  DiskCalls& calls_;
+  DiskFile file_;
+  IndexHeader header_;
+  bool is_new_ = false;
+};
+
+}  // namespace damacy
