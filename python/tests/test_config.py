@@ -31,6 +31,9 @@ DEFAULTS = {
     "cache_bytes": 0,
     "host_cache_bytes": 0,
     "device_cache_bytes": 0,
+    "disk_cache": None,
+    "disk_cache_bytes": 0,
+    "disk_cache_shared": False,
     "gpu_decoder": "auto",
     "verify": "needed",
     "keep_bytes": None,
@@ -218,3 +221,17 @@ def test_keep_bytes_is_a_size_or_none():
     assert config(keep_bytes="1KiB") == config(keep_bytes=1024)
     assert refusal(keep_bytes=-1) == "keep_bytes must be >= 0 (got -1)"
     assert "keep_bytes must be an int of bytes, or text such as '2GiB'" in refusal(keep_bytes="forty")
+
+
+def test_a_disk_cache_has_a_directory_and_at_least_256_mib(tmp_path):
+    made = config(disk_cache=tmp_path, disk_cache_bytes="1 GiB")
+    assert (made.disk_cache, made.disk_cache_bytes) == (str(tmp_path), 1 << 30)
+    assert refusal(disk_cache=tmp_path) == "disk_cache_bytes must be >= 268435456 with disk_cache (got 0)"
+    assert "must be >= 268435456" in refusal(disk_cache=tmp_path, disk_cache_bytes=(256 << 20) - 1)
+    assert refusal(disk_cache_bytes="1GiB") == "disk_cache_bytes needs a directory in disk_cache (got 1073741824)"
+    assert refusal(disk_cache="", disk_cache_bytes="1GiB") == "disk_cache must be the path of a directory (got '')"
+    for wrong in (b"x", 3):
+        with pytest.raises(TypeError, match="disk_cache|expected str"):
+            config(disk_cache=wrong, disk_cache_bytes="1GiB")
+    with pytest.raises(TypeError, match=r"disk_cache_shared must be a bool \(got int\)"):
+        config(disk_cache_shared=1)

@@ -1,7 +1,6 @@
 """Remote arrays through a disk tier: bytes equal those of the local array, epochs after the first ask little or nothing
 of the server, and whatever is done to the files of the tier is a miss."""
 
-
 import numpy as np
 import pytest
 

@@ -291,7 +291,7 @@ class Config:
             if not isinstance(directory, str):
                 raise TypeError(f"disk_cache must be a path as str or None (got {type(directory).__name__})")
             if not directory or "\0" in directory:
-                raise ValueError(f"disk_cache must be the path of a directory (got {shown(directory)})")
+                raise ValueError(f"disk_cache must be the path of a directory (got {directory!r})")
             if size < _LEAST_DISK_CACHE:
                 raise ValueError(f"disk_cache_bytes must be >= {_LEAST_DISK_CACHE} with disk_cache (got {size})")
         elif size:

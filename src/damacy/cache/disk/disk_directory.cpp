@@ -51,9 +51,10 @@ void check(const std::string& path, const struct ::stat& found, bool shared) {
       refuse(formatted("disk_cache: {} belongs to user {} and group {}, this process is user {} and not in that group",
                        path, found.st_uid, found.st_gid, ::geteuid()));
   } else if (found.st_uid != ::geteuid()) {
-    refuse(formatted("disk_cache: {} belongs to user {}, this process is user {}: use another directory, or "
-                     "disk_cache_shared=True to trust its group",
-                     path, found.st_uid, ::geteuid()));
+    refuse(
+        formatted("disk_cache: {} belongs to user {}, this process is user {}: use another directory, or "
+                  "disk_cache_shared=True to trust its group",
+                  path, found.st_uid, ::geteuid()));
   }
   const mode_t writable = shared ? S_IWOTH : S_IWOTH | S_IWGRP;
   if ((found.st_mode & writable) != 0)
@@ -77,7 +78,7 @@ DiskDirectory::DiskDirectory(const std::string& directory, bool shared)
     refuse(formatted("disk_cache: {} is a symbolic link or no directory: remove it, or use another directory", path_));
   if (!directory_) fail(path_, "open");
   if (is_new) ::fchmod(directory_.get(), mode);  // whatever the umask is
-  struct ::stat found {};
+  struct ::stat found{};
   if (::fstat(directory_.get(), &found) != 0) fail(path_, "look at");
   check(path_, found, shared);
 }
@@ -86,7 +87,7 @@ DiskFile DiskDirectory::open(DiskCalls& calls, const std::string& name, bool mak
   constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
   DiskFile file(calls.openat(directory_.get(), name.c_str(), kFlags | (make ? O_CREAT : 0), shared_ ? 0660 : 0600));
   if (!file) return file;
-  struct ::stat found {};
+  struct ::stat found{};
   if (calls.fstat(file.get(), &found) != 0) return {};
   if (!S_ISREG(found.st_mode)) {
     errno = EINVAL;
@@ -105,11 +106,10 @@ std::string DiskDirectory::network_file_system() const {
     std::uint32_t magic;
     const char* name;
   };
-  constexpr Kind kKinds[] = {{0x6969, "NFS"},         {0x517b, "SMB"},         {0xff534d42, "CIFS"},
-                             {0xfe534d42, "SMB"},     {0x0bd00bd0, "Lustre"},  {0x47504653, "GPFS"},
-                             {0x00c36400, "Ceph"},    {0x5346414f, "AFS"},     {0x65735546, "FUSE"},
-                             {0x19830326, "BeeGFS"},  {0x013661, "Panasas"}};
-  struct ::statfs found {};
+  constexpr Kind kKinds[] = {{0x6969, "NFS"},        {0x517b, "SMB"},        {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},
+                             {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},   {0x00c36400, "Ceph"}, {0x5346414f, "AFS"},
+                             {0x65735546, "FUSE"},   {0x19830326, "BeeGFS"}, {0x013661, "Panasas"}};
+  struct ::statfs found{};
   if (::fstatfs(directory_.get(), &found) != 0) return {};
   for (const Kind& kind : kKinds)
     if (static_cast<std::uint32_t>(found.f_type) == kind.magic) return kind.name;

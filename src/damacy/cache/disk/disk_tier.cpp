@@ -28,11 +28,11 @@ namespace {
 constexpr std::uint64_t kMostRemembered = std::uint64_t{8} << 20;
 constexpr std::uint64_t kLeastRemembered = 64 << 10;
 constexpr std::uint64_t kMostQueue = std::uint64_t{256} << 20;
-constexpr std::uint64_t kUsesASegment = 16;     // hits of so many parts of a segment's bytes are told to other processes
+constexpr std::uint64_t kUsesASegment = 16;  // hits of so many parts of a segment's bytes are told to other processes
 constexpr std::uint64_t kTriesAgainAfter = 64;  // when nothing may go: after so many parts of the entries are looked up
 constexpr std::uint64_t kLeastTriesAgain = 64;
 constexpr std::size_t kRecordsARead = 256;
-constexpr std::uint64_t kMostGap = 4096;  // bytes of other records between those that one call reads
+constexpr std::uint64_t kMostGap = 4096;        // bytes of other records between those that one call reads
 constexpr std::uint64_t kRecordOverhead = 256;  // of a queued entry
 constexpr auto kPatience = std::chrono::seconds(1);
 
@@ -66,8 +66,8 @@ struct DiskTier::Impl {
         directory(settings.directory, settings.shared),
         hints(*settings.calls, directory, {settings.sizes.buckets, settings.sizes.segment_bytes}),
         files(*settings.calls, directory, hints.header().segment_bytes),
-        segment_count(static_cast<Number>(
-            std::max<std::uint64_t>(settings.sizes.bytes / hints.header().segment_bytes, 1))),
+        segment_count(
+            static_cast<Number>(std::max<std::uint64_t>(settings.sizes.bytes / hints.header().segment_bytes, 1))),
         policy(settings.sizes.remembered),
         segments(segment_count) {
     if (const std::string network = directory.network_file_system(); !network.empty())
@@ -167,8 +167,7 @@ void DiskTier::Impl::trouble(const char* what, int error) noexcept {
   if (warned.exchange(true)) return;
   try {
     log(LogLevel::warn,
-        formatted("disk_cache: cannot {} in {}: {}; {}", what, directory.path(),
-                  std::string_view(std::strerror(error)),
+        formatted("disk_cache: cannot {} in {}: {}; {}", what, directory.path(), std::string_view(std::strerror(error)),
                   is_full ? "nothing more is kept there" : "it is not used any more"));
   } catch (...) {
     log_current_error(LogLevel::warn);
@@ -232,8 +231,8 @@ void DiskTier::Impl::read_together(std::span<Located> located) noexcept {
     if (const int error = read_vectors(*settings.calls, *file, vectors, located[0].hint.offset, whole); error != 0)
       return trouble("read", error);
     for (std::size_t i = 0; i < located.size(); ++i)
-      located[i].wanted->found = whole && is_right(heads[i], located[i].hint, located[i].wanted->key,
-                                                   located[i].wanted->to);
+      located[i].wanted->found =
+          whole && is_right(heads[i], located[i].hint, located[i].wanted->key, located[i].wanted->to);
     if (!std::ranges::all_of(located, [](const Located& one) { return one.wanted->found; }))
       files.forget(located[0].hint.segment);
   } catch (const std::bad_alloc&) {
@@ -375,7 +374,8 @@ void DiskTier::Impl::write(const Waiting& waiting) {
     writer.reset();
     return;
   }
-  if (!hints.put(waiting.key, *hint, [this](const Hint& there) { return is_current(there); })) trouble("write the index", errno);
+  if (!hints.put(waiting.key, *hint, [this](const Hint& there) { return is_current(there); }))
+    trouble("write the index", errno);
   const Lock lock(mutex);
   segments[hint->segment].records = writer->records();
   segments[hint->segment].payload_bytes = writer->payload_bytes();
@@ -428,12 +428,13 @@ void DiskTier::Impl::write_all() noexcept {
 }
 
 DiskTier::DiskTier(DiskTierSettings settings)
-    : impl_(std::make_shared<Impl>(std::move(settings))), writer_("damacy-disk", [impl = impl_] { impl->write_all(); }) {}
+    : impl_(std::make_shared<Impl>(std::move(settings))),
+      writer_(Thread("damacy-disk", [impl = impl_] { impl->write_all(); })) {}
 
 // The disk may not answer: then the thread is left alone with all that it uses.
 DiskTier::~DiskTier() {
   if (fork_epoch() != impl_->epoch) {  // the thread is the parent's, and the locks may be held
-    writer_.leave_alone();  // it keeps all that it uses
+    writer_.leave_alone();             // it keeps all that it uses
     return;
   }
   Lock lock(impl_->queue_mutex);
@@ -477,7 +478,8 @@ void DiskTier::read(std::span<Wanted> wanted) noexcept {
       one.found = false;
       if (const auto hint = impl_->find(one.key, one.to.size())) located.push_back({*hint, &one});
     }
-    std::ranges::sort(located, {}, [](const Impl::Located& one) { return std::pair(one.hint.segment, one.hint.offset); });
+    std::ranges::sort(located, {},
+                      [](const Impl::Located& one) { return std::pair(one.hint.segment, one.hint.offset); });
     for (std::size_t first = 0; first < located.size();) {
       std::size_t last = first + 1;
       const auto is_neighbour = [&](const Hint& before, const Hint& after) {

@@ -49,7 +49,7 @@ class DiskTier {
   };
   struct Counts {
     Count hits, misses, kept, evicted;
-    Count dropped;               // there was no time to write them
+    Count dropped;             // there was no time to write them
     std::int64_t damaged = 0;  // of the misses: a hint led to bytes that are not the entry's
   };
 
@@ -84,7 +84,7 @@ class DiskTier {
     std::uint64_t segments = 0, segment_bytes = 0;
   };
   [[nodiscard]] Size size() const;
-  bool is_off() const noexcept;                     // after an error of the disk
+  bool is_off() const noexcept;                       // after an error of the disk
   bool wait_written(std::chrono::milliseconds most);  // for tests: false if entries still wait
 
  private:

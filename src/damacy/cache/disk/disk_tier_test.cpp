@@ -305,7 +305,8 @@ TEST_F(DiskTierTest, a_lost_index_is_found_again_in_the_segments) {
 // Calls that fail from the n-th on, or once.
 class FailingCalls final : public DiskCalls {
  public:
-  FailingCalls(int at, int error, bool writes, bool forever) : at_(at), error_(error), writes_(writes), forever_(forever) {}
+  FailingCalls(int at, int error, bool writes, bool forever)
+      : at_(at), error_(error), writes_(writes), forever_(forever) {}
   ssize_t preadv2(int fd, const iovec* to, int count, off_t offset, int flags) override {
     if (!writes_ && fails()) return -1;
     return DiskCalls::preadv2(fd, to, count, offset, flags);
@@ -362,16 +363,18 @@ TEST_F(DiskTierTest, a_full_disk_ends_writing_and_goes_on_reading) {
 }
 
 TEST_F(DiskTierTest, refuses_a_directory_that_others_may_write_to) {
-  { Tier tier(directory()); }
+  {
+    Tier tier(directory());
+  }
   ::chmod(inside().c_str(), 0777);
   EXPECT_NE(reason_of([&] { Tier tier(directory()); }).find("has mode 0777"), std::string::npos);
   ::chmod(inside().c_str(), 0770);
   EXPECT_NE(reason_of([&] { Tier tier(directory()); }).find("chmod 0700"), std::string::npos);
   EXPECT_EQ(reason_of([&] { Tier tier(directory(), 16, std::make_shared<DiskCalls>(), /*shared=*/true); }), "no error");
   ::chmod(inside().c_str(), 0772);
-  EXPECT_NE(reason_of([&] { Tier tier(directory(), 16, std::make_shared<DiskCalls>(), /*shared=*/true); })
-                .find("chmod 0770"),
-            std::string::npos);
+  EXPECT_NE(
+      reason_of([&] { Tier tier(directory(), 16, std::make_shared<DiskCalls>(), /*shared=*/true); }).find("chmod 0770"),
+      std::string::npos);
 }
 
 TEST_F(DiskTierTest, refuses_a_link_and_a_foreign_owner) {
@@ -379,12 +382,15 @@ TEST_F(DiskTierTest, refuses_a_link_and_a_foreign_owner) {
   fs::create_directory_symlink(directory() / "other", inside());
   EXPECT_NE(reason_of([&] { Tier tier(directory()); }).find("is a symbolic link"), std::string::npos);
   fs::remove(inside());
-  { Tier tier(directory()); }
+  {
+    Tier tier(directory());
+  }
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
   ASSERT_EQ(::chown(inside().c_str(), 12345, 54321), 0);
   EXPECT_NE(reason_of([&] { Tier tier(directory()); }).find("belongs to user 12345"), std::string::npos);
-  EXPECT_NE(reason_of([&] { Tier tier(directory(), 16, std::make_shared<DiskCalls>(), /*shared=*/true); })
-                .find("group 54321"),
+  EXPECT_NE(reason_of([&] {
+              Tier tier(directory(), 16, std::make_shared<DiskCalls>(), /*shared=*/true);
+            }).find("group 54321"),
             std::string::npos);
 }
 
@@ -400,7 +406,9 @@ TEST_F(DiskTierTest, a_directory_that_is_replaced_by_a_link_is_not_followed) {
 }
 
 TEST_F(DiskTierTest, a_segment_that_is_a_link_is_no_segment) {
-  { Tier tier(directory()); }
+  {
+    Tier tier(directory());
+  }
   const fs::path victim = directory() / "victim";
   std::ofstream(victim) << "untouched";
   fs::create_symlink(victim, inside() / "segment-000000");

@@ -44,7 +44,7 @@ HintFile::HintFile(DiskCalls& calls, const DiskDirectory& directory, const Index
   IndexHeaderBytes bytes{};
   if (move(calls, file_.get(), detail::Way::read, bytes, 0)) {
     const auto found = parse_index_header(bytes);
-    struct ::stat file {};
+    struct ::stat file{};
     const bool is_whole = found && found->buckets > 0 && found->segment_bytes >= SegmentHeader::kFirstRecord &&
                           found->buckets < (std::uint64_t{1} << 48) && calls.fstat(file_.get(), &file) == 0 &&
                           static_cast<std::uint64_t>(file.st_size) >= bytes_of(found->buckets);
