@@ -351,6 +351,7 @@ def test_a_label_may_lack_axes_and_have_whole_ones(tmp_path):
     [
         ({"label": "mask"}, "label: no array 'mask'; there are 'image', 'label': say label='label'"),
         ({"foreground": 1.5}, "foreground must be from 0 to 1 (got 1.5)"),
+        ({"stream": 1}, "stream must be 2 (got 1)"),
         ({"classes": [1, 5]}, "classes: the index has no voxel of class 5; it has 1, 2, 7"),
         ({"classes": {1: -1}}, "classes must have weights that are finite and >= 0, and not all 0"),
         ({"classes": []}, "classes must have weights that are finite and >= 0, and not all 0"),

@@ -129,6 +129,8 @@ def test_the_draws_of_windows_are_frozen(era5):
     windows = Windows({"x": (f"{era5}/t2m", (0, 2))}, seed=7, extents=(3, 4))
     assert windows.stream == 2
     assert windows.boxes(2, 0, 6).tolist() == FROZEN
+    again = Windows({"x": (f"{era5}/t2m", (0, 2))}, seed=7, extents=(3, 4), stream=2)
+    assert again.boxes(2, 0, 6).tolist() == FROZEN
 
 
 FROZEN = [
@@ -262,6 +264,9 @@ X, T2M = {"x": ("t2m", (0, 1))}, "t2m"
         (X, {"extents": {"q": 3}}, ValueError, "extents: no axis 'q'; "),
         (X, {"extents": (7, 3)}, ValueError, "axis 1 has 6 elements, a crop needs 7"),
         (X, {"stride": 0}, ValueError, "stride must be >= 1 (got 0)"),
+        (X, {"stream": 1}, ValueError, "stream must be 2 (got 1)"),
+        (X, {"stream": 2.0}, TypeError, "stream must be an integer (got float)"),
+        (X, {"margin": 2}, TypeError, "unexpected keyword argument 'margin'"),
         (X, {"within": (4, 50)}, ValueError, "within: [4, 50) is not in the 48 elements"),
         (X, {"within": (4, 4)}, ValueError, "within: [4, 4) is empty; the axis has 48 elements"),
         (X, {"within": 4}, TypeError, "within must be (start, stop), or a side of a split (got int)"),

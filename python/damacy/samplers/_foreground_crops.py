@@ -18,7 +18,7 @@ from damacy.samplers._foreground_index import ForegroundIndex
 from damacy.samplers._foreground_places import Labels, Places, labels_of, places_of
 from damacy.samplers._label_levels import LabelLevel
 from damacy.samplers._random_crops import RandomCrops
-from damacy.samplers._sampler import BoxSampler, PerAxis
+from damacy.samplers._sampler import BoxSampler, PerAxis, stream_2
 from damacy.samplers._within import Within
 
 _COIN, _CLASS, _BLOCK = 128, 129, 130  # purposes of the draws
@@ -38,13 +38,11 @@ class ForegroundCrops(BoxSampler):
       default the labels are read when the sampler is made.
     * `level`: of label images, the level of which the index is made. See `ForegroundIndex.build`; a crop then holds the
       place of a voxel that has the class at this level. `ValueError` if `index` is of another level.
-    * Other arguments are as for `RandomCrops`, with samples of several arrays.
+    * Other arguments are as for `RandomCrops`, with samples of several arrays; `stream` is only 2.
 
     A block that holds the class is drawn by its number of voxels, then a crop evenly among the places that contain the
     whole block. So no place in a crop is preferred. `ValueError` if blocks are larger than crops.
     """
-
-    stream = 2
 
     def __init__(
         self,
@@ -63,7 +61,9 @@ class ForegroundCrops(BoxSampler):
         margin: PerAxis = 0,
         augment: Augment | None = None,
         within: Within | None = None,
+        stream: int = 2,
     ) -> None:
+        self.stream = stream_2(stream)
         self._crops = RandomCrops(
             arrays, extents, length=length, seed=seed, weights=weights, align=align, margin=margin, within=within
         )

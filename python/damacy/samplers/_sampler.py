@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from damacy._core.counter_rng_many import I64
+from damacy._core.integers import as_int
 from damacy._pipeline.cropped_arrays import Cropped, Origin, not_negative, positive, samples_of
 from damacy._pipeline.sample import Sample
 from damacy.samplers._augment import Augment
@@ -131,6 +132,13 @@ def per_axis(
 def check_range(start: int, stop: int, length: int) -> None:
     if not 0 <= start <= stop <= length:
         raise IndexError(f"samples [{start}, {stop}) of an epoch of {length}")
+
+
+def stream_2(stream: int) -> int:
+    """`stream`, of samplers that have no earlier random numbers; `ValueError` if it is not 2."""
+    if as_int(stream, "stream") != 2:
+        raise ValueError(f"stream must be 2 (got {stream})")
+    return 2
 
 
 def check_index(index: int, length: int) -> None:

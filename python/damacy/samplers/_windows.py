@@ -16,7 +16,7 @@ from damacy._open.opening import open_array
 from damacy._pipeline.cropped_arrays import Extents, positive
 from damacy._pipeline.sample import Sample, made_stacked_sample
 from damacy._pipeline.take import Take
-from damacy.samplers._sampler import PortionSampler
+from damacy.samplers._sampler import PortionSampler, stream_2
 from damacy.samplers._window_arrays import TIME, WindowArrays, WindowSource, window_arrays
 from damacy.samplers._within import Within
 
@@ -32,12 +32,12 @@ class Windows(PortionSampler):
     * `step`: elements from one offset to the next: with `step=6` of an hourly array, offsets count six hours.
     * `stride`: each so many-th t is a sample, from the first one for which all offsets exist.
     * `within`: a pair of steps, or a side of a `split`, in which all steps of a window lie.
-    * `extents`: of a random crop on other axes, as for `RandomCrops`. Without it these axes are whole.
+    * `extents`: of a random crop on other axes, as for `RandomCrops`. Without it these axes are whole. Crops lie inside
+      the arrays. None crosses the ends of an axis, even of a periodic one such as longitude.
     * `length`: the number of samples of an epoch, by default the number of windows. If it is greater, they repeat.
     * `seed`: each epoch has another random order. Without a seed windows are in order.
+    * `stream`: the version of the random numbers; only 2.
     """
-
-    stream = 2
 
     def __init__(
         self,
@@ -50,7 +50,9 @@ class Windows(PortionSampler):
         extents: Extents | None = None,
         length: int | None = None,
         seed: int | None = None,
+        stream: int = 2,
     ) -> None:
+        self.stream = stream_2(stream)
         self.seed = 0 if seed is None else as_int(seed, "seed")
         self._shuffle = seed is not None
         self._stride = positive(stride, "stride")
