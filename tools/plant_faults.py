@@ -298,8 +298,8 @@ CACHE_FAULTS = [
     (
         "chunks are decoded before they came from pinned memory",
         "wave/wave_runner.cpp",
-        "bring(wave);\n  const Event up = up_->record();",
-        "const Event up = up_->record();\n  bring(wave);",
+        "if (!up_->copy_many(copies)) return;",
+        "if (!repair_->copy_many(copies)) return;",
     ),
     (
         "a chunk is copied to the cache before it is on the device",

@@ -92,6 +92,26 @@ TYPED_TEST_P(DeviceSuite, refuses_a_copy_between_different_sizes) {
   EXPECT_THROW(stream->copy(a.bytes(), b.bytes().first(1)), Error);
 }
 
+TYPED_TEST_P(DeviceSuite, many_copies_are_in_the_order_of_the_stream_or_refused) {
+  constexpr std::size_t kCopies = 600;
+  const HostBuffer there = this->pinned(0, kCopies), back = this->pinned(0, 2 * kCopies);
+  const HostBuffer on_device = this->on_device(2 * kCopies);
+  for (std::size_t i = 0; i < kCopies; ++i) there.bytes()[i] = static_cast<std::byte>(i * 7 % 251);
+  const auto stream = this->device->make_stream();
+  stream->fill(on_device.bytes(), std::byte{0xa5});
+  std::vector<MemoryCopy> copies;
+  for (std::size_t i = 0; i < kCopies; ++i)
+    copies.push_back({on_device.bytes().subspan(2 * i, 1), there.bytes().subspan(kCopies - 1 - i, 1)});
+  const bool copied = stream->copy_many(copies);
+  EXPECT_EQ(stream->copy_many({}), copied);
+  stream->copy(back.bytes(), on_device.bytes());
+  EXPECT_TRUE(stream->record().wait());
+  for (std::size_t i = 0; i < 2 * kCopies; ++i) {
+    const std::byte moved = copied && i % 2 == 0 ? there.bytes()[kCopies - 1 - i / 2] : std::byte{0xa5};
+    ASSERT_EQ(back.bytes()[i], moved) << i;
+  }
+}
+
 TYPED_TEST_P(DeviceSuite, one_stream_keeps_its_order) {
   const auto stream = this->device->make_stream();
   std::string order;
@@ -280,7 +300,8 @@ TYPED_TEST_P(DeviceSuite, foreign_streams_can_be_fenced_and_made_to_wait) {
 REGISTER_TYPED_TEST_SUITE_P(
     DeviceSuite, has_a_name_and_streams_of_its_own, memory_is_aligned_and_apart, bytes_go_to_the_device_and_come_back,
     fills_bytes_and_copies_nothing_when_asked_for_nothing, refuses_a_copy_between_different_sizes,
-    one_stream_keeps_its_order, a_stream_waits_for_another_ones_event, an_event_is_ready_in_the_end_and_stays_so,
+    many_copies_are_in_the_order_of_the_stream_or_refused, one_stream_keeps_its_order,
+    a_stream_waits_for_another_ones_event, an_event_is_ready_in_the_end_and_stays_so,
     an_event_recorded_again_stands_for_the_later_work, an_event_stands_for_what_was_before_it,
     a_default_event_has_always_passed, a_stopped_wait_says_so, timed_events_tell_the_time_between_them,
     work_runs_in_stream_order_in_the_form_the_device_has, a_stream_may_go_before_its_work_is_done,

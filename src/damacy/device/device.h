@@ -50,6 +50,12 @@ class Event {
   std::shared_ptr<State> state_;
 };
 
+// Both memories are of equal size.
+struct MemoryCopy {
+  std::span<std::byte> to;
+  std::span<const std::byte> from;
+};
+
 // One piece of work in two forms, host function and CUDA launch. A device runs the one that it supports.
 struct Work {
   // Host devices: run in stream order, on any thread. Must not throw and must not call the device.
@@ -66,6 +72,12 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual void copy(std::span<std::byte> dst, std::span<const std::byte> src) = 0;  // equal sizes; any two memories
+  // Copies that do not overlap, in any order among them, each at a fraction of copy()'s cost. False, and nothing is
+  // enqueued: the device cannot do that, and many small copies are cheaper in one kernel.
+  virtual bool copy_many(std::span<const MemoryCopy> copies) {
+    static_cast<void>(copies);
+    return false;
+  }
   virtual void fill(std::span<std::byte> dst, std::byte value) = 0;
   // Runs on a thread of the device. Must be short, must not throw and must not call the device.
   virtual void host_task(std::function<void()> task) = 0;

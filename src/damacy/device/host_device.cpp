@@ -278,6 +278,10 @@ class HostStream final : public Stream {
                   formatted("cannot copy {} bytes to {} bytes: the sizes differ", src.size(), dst.size()), "buffers");
     if (!src.empty()) add({[dst, src] { std::memmove(dst.data(), src.data(), src.size()); }, nullptr});
   }
+  bool copy_many(std::span<const MemoryCopy> copies) override {
+    for (const MemoryCopy& one : copies) copy(one.to, one.from);
+    return true;
+  }
   void fill(std::span<std::byte> dst, std::byte value) override {
     if (!dst.empty()) add({[dst, value] { std::memset(dst.data(), static_cast<int>(value), dst.size()); }, nullptr});
   }

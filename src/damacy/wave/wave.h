@@ -185,6 +185,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   Arena::Piece pinned;   // host: images, status words
   std::span<std::byte> host_status;
   Event bringing, brought;  // to_source
+  std::uint64_t bytes_brought = 0;
   Event decoding, decoded;  // its beginning and its end
   bool copies_counted = false;
   std::optional<Error> failure;  // of its way through the device

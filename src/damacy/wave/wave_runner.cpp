@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <vector>
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
@@ -99,10 +100,13 @@ std::span<const std::byte> encoded_bytes_of(const Wave& wave, const StagedChunk&
   return {reinterpret_cast<const std::byte*>(wave.source_address(chunk.staged_at)), chunk.staged_bytes};
 }
 
-double bytes_brought(const Wave& wave) {
-  double bytes = 0;
-  for (const Placement& copy : wave.to_source.list.placements()) bytes += static_cast<double>(copy.layout.chunk_bytes);
-  return bytes;
+std::vector<MemoryCopy> copies_of(const PlacementList& list) {
+  std::vector<MemoryCopy> copies;
+  copies.reserve(list.size());
+  for (const Placement& one : list.placements())
+    copies.push_back({{reinterpret_cast<std::byte*>(one.dst), one.layout.chunk_bytes},
+                      {reinterpret_cast<const std::byte*>(one.src), one.layout.chunk_bytes}});
+  return copies;
 }
 
 std::uint64_t address_of(const Destination& destination) {
@@ -242,13 +246,14 @@ void WaveRunner::upload(Wave& wave, StagedPiece& piece) {
 // All uploads of the wave are enqueued, and its frames and placements are known.
 void WaveRunner::decode(Wave& wave) {
   const WaveSlot& slot = wave.slot();
+  bring_by_copies(wave);
   const ImageLayout at = take_images(wave, copier_, memory_);
   const std::span<std::byte> host = wave.pinned.bytes();
   const std::span<std::byte> device = wave.scratch.bytes();
   const std::span<std::byte> frames = device.first(at.frame_bytes);
   slot.frames->write_image(host.first(at.frame_bytes));
   if (!frames.empty()) up_->copy(frames, host.first(at.frame_bytes));
-  bring(wave);
+  bring_by_kernels(wave);
   const Event up = up_->record();
 
   Stream& stream = *decode_[turn_++ % decode_.size()];
@@ -273,10 +278,20 @@ void WaveRunner::copy_encoded(Stream& stream, Wave::EncodedCopies& copies) {
   copier_.enqueue(stream, copies.list, copies.image);
 }
 
-// Kernels read the pinned memory. Without an image the copies are made now, a few at a time.
-void WaveRunner::bring(Wave& wave) {
+// By the engines that copy: kernels that read pinned memory take processors of the GPU from those that decode.
+void WaveRunner::bring_by_copies(Wave& wave) {
   if (wave.to_source.list.size() == 0) return;
+  const std::vector<MemoryCopy> copies = copies_of(wave.to_source.list);
+  for (const MemoryCopy& one : copies) wave.bytes_brought += one.from.size();
   wave.bringing = up_->record(true);
+  if (!up_->copy_many(copies)) return;
+  wave.brought = up_->record(true);
+  wave.to_source.list.clear();
+}
+
+// Drivers that have no copies of many pieces. Without an image the copies are made now, a few at a time.
+void WaveRunner::bring_by_kernels(Wave& wave) {
+  if (wave.to_source.list.size() == 0) return;
   if (wave.to_source.image.empty()) {
     const Lock lock(repair_mutex_);
     place_now(wave.to_source.list);
@@ -323,7 +338,7 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
       const auto bytes = static_cast<double>(piece.bytes);
       board_.record(&Stats::h2d, as_span(piece.ended.ms_since(piece.began).value_or(0)), bytes, bytes);
     }
-    if (const double bytes = bytes_brought(wave); bytes > 0)
+    if (const auto bytes = static_cast<double>(wave.bytes_brought); bytes > 0)
       board_.record(&Stats::h2d, as_span(wave.brought.ms_since(wave.bringing).value_or(0)), bytes, bytes);
   }
   // The times of the wave go to its first chunk, those of the share to the share's.

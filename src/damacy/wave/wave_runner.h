@@ -56,7 +56,8 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void decode_in_order(WaveStep& written);
   void decode(Wave& wave);
   void copy_encoded(Stream& stream, Wave::EncodedCopies& copies);
-  void bring(Wave& wave);
+  void bring_by_copies(Wave& wave);
+  void bring_by_kernels(Wave& wave);
   static void publish(Wave& wave, const WaveShare& share) noexcept;
   void place(Wave& wave, WaveShare& share);
   void place_few_at_a_time(const Wave& wave, const WaveShare& share);

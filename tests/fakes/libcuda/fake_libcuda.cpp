@@ -401,6 +401,21 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, std::size_t bytes, CUst
   std::memmove(reinterpret_cast<void*>(dst), reinterpret_cast<const void*>(src), bytes);
   return CUDA_SUCCESS;
 }
+#if CUDA_VERSION >= 13000
+CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count,
+                            CUmemcpyAttributes* attributes, std::size_t* firsts, std::size_t attribute_count,
+                            CUstream stream) {
+  FAKE_IN_CONTEXT(cuMemcpyBatchAsync);
+  FAKE_CHECK(stream);
+  const bool is_valid = count > 0 && attribute_count == 1 && firsts[0] == 0 &&
+                        attributes->srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && stream != nullptr &&
+                        stream != CU_STREAM_LEGACY && std::find(sizes, sizes + count, 0u) == sizes + count;
+  if (!is_valid) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = count; i-- > 0;)
+    std::memmove(reinterpret_cast<void*>(to[i]), reinterpret_cast<const void*>(from[i]), sizes[i]);
+  return CUDA_SUCCESS;
+}
+#endif
 CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, std::size_t bytes, CUstream stream) {
   FAKE_IN_CONTEXT(cuMemsetD8Async);
   FAKE_CHECK(stream);

@@ -54,6 +54,7 @@ const char* load_calls(void* library, Calls& calls) {
     if (call == nullptr) call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(::dlsym(library, name));
   };
   load(calls.cuCtxRecordEvent, "cuCtxRecordEvent");
+  load(calls.copy_batch, "cuMemcpyBatchAsync_v2");
   load(calls.cuEventElapsedTime, "cuEventElapsedTime_v2");
   load(calls.cuEventElapsedTime, "cuEventElapsedTime");
   return calls.cuEventElapsedTime != nullptr ? nullptr : "cuEventElapsedTime";

@@ -57,12 +57,26 @@ namespace damacy::cuda {
   CALL(cuEventQuery)
 // clang-format on
 
+// CUmemcpyAttributes of CUDA 13, which older toolkits do not know. Locations are only for managed memory.
+struct BatchAttributes {
+  int source_order = 1;  // CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
+  int locations[4] = {};
+  unsigned flags = 0;
+};
+#if CUDA_VERSION >= 13000
+static_assert(sizeof(BatchAttributes) == sizeof(CUmemcpyAttributes));
+#endif
+
 struct Calls {
 #define DAMACY_DECLARE(name) decltype(&::name) name = nullptr;
   DAMACY_DRIVER_CALLS(DAMACY_DECLARE)
 #undef DAMACY_DECLARE
   // Declared here, as older toolkits do not know them.
-  CUresult (*cuCtxRecordEvent)(CUcontext, CUevent) = nullptr;                       // null before CUDA 12.5
+  CUresult (*cuCtxRecordEvent)(CUcontext, CUevent) = nullptr;  // null before CUDA 12.5
+  // Null before CUDA 13. `firsts`: the first copy that each of the attributes is for.
+  CUresult (*copy_batch)(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count,
+                         BatchAttributes* attributes, std::size_t* firsts, std::size_t attribute_count,
+                         CUstream stream) = nullptr;
   CUresult (*cuEventElapsedTime)(float* ms, CUevent begin, CUevent end) = nullptr;  // the later one from CUDA 12.8 on
 };
 

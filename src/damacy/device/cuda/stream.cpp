@@ -1,6 +1,9 @@
 // Enqueueing. Each call makes our context current for its own duration only.
 #include "damacy/device/cuda/stream.h"
 
+#include <algorithm>
+#include <array>
+
 #include "damacy/core/formatted.h"
 #include "damacy/device/cuda/event.h"
 #include "damacy/device/trace.h"
@@ -46,6 +49,30 @@ void CudaStream::copy(std::span<std::byte> dst, std::span<const std::byte> src) 
   const Use use(*context_);
   context_->check(context_->calls().cuMemcpyAsync(address(dst.data()), address(src.data()), src.size(), handle_),
                   "cuMemcpyAsync");
+}
+
+bool CudaStream::copy_many(std::span<const MemoryCopy> copies) {
+  constexpr std::size_t kAtOnce = 256;
+  const auto call = context_->calls().copy_batch;
+  if (call == nullptr || is_default()) return false;  // the driver refuses the default stream
+  const TraceRange stage("damacy copies");
+  const Use use(*context_);
+  while (!copies.empty()) {
+    std::array<CUdeviceptr, kAtOnce> to, from;
+    std::array<std::size_t, kAtOnce> sizes;
+    const std::size_t count = std::min(copies.size(), kAtOnce);
+    for (std::size_t i = 0; i < count; ++i) {
+      to[i] = address(copies[i].to.data());
+      from[i] = address(copies[i].from.data());
+      sizes[i] = copies[i].from.size();
+    }
+    BatchAttributes attributes;
+    std::size_t first = 0;
+    context_->check(call(to.data(), from.data(), sizes.data(), count, &attributes, &first, 1, handle_),
+                    "cuMemcpyBatchAsync");
+    copies = copies.subspan(count);
+  }
+  return true;
 }
 
 void CudaStream::fill(std::span<std::byte> dst, std::byte value) {

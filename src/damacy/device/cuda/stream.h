@@ -15,6 +15,7 @@ class CudaStream final : public Stream {
   ~CudaStream() override;
 
   void copy(std::span<std::byte> dst, std::span<const std::byte> src) override;
+  bool copy_many(std::span<const MemoryCopy> copies) override;
   void fill(std::span<std::byte> dst, std::byte value) override;
   void host_task(std::function<void()> task) override;
   void enqueue(Work work) override;
