@@ -4,7 +4,8 @@
 
 Both pipelines are in one process and take turns. Rates are GB/s of finished batches (10⁹ bytes), cores are processor
 time by the clock; `equal` compares all elements of 30 batches on the GPU, in push order, after the first pass.
-`--share` less than 1 makes the cache that share of what the scenario's arrays have encoded.
+`--share` less than 1 makes the cache that share of what the scenario's arrays have encoded. `up_gb_per_s` are the bytes
+that were copied to the GPU, beside `bus_gb_per_s`: large copies from page-locked memory, alone, in the same process.
 """
 
 from __future__ import annotations
@@ -68,6 +69,10 @@ def measure(name: str, dtype: str, arguments: argparse.Namespace) -> dict:
     print(f"{name}-device-cached {dtype}: {gb['cached']:.1f} GB/s on {cores['cached']:.1f} cores, without", end=" ")
     last = passes[-1]["cached"]
     print(f"{gb['plain']:.1f} on {cores['plain']:.1f}; equal: {equal}; {last['threads']} {last['stages']}", flush=True)
+    bus = bus_rate() if arguments.device != "cpu" else None
+    up = statistics.median(p["cached"]["up_gb_per_s"] for p in passes)
+    if bus:
+        print(f"  copied up {up:.1f} GB/s, the bus alone {bus:.1f}", flush=True)
     return {
         "scenario": f"{name}-device-cached",
         "size": arguments.size,
@@ -75,6 +80,8 @@ def measure(name: str, dtype: str, arguments: argparse.Namespace) -> dict:
         "device_cache_bytes": cache_bytes,
         "encoded_bytes": encoded_bytes(scenario),
         "equal": equal,
+        "up_gb_per_s": up,
+        "bus_gb_per_s": bus,
         "gb_per_s": gb,
         "cores": cores,
         "first": first,
@@ -84,6 +91,24 @@ def measure(name: str, dtype: str, arguments: argparse.Namespace) -> dict:
 
 def encoded_bytes(scenario: workload.Scenario) -> int:
     return sum(file.stat().st_size for array in scenario.arrays for file in array.path.rglob("*") if file.is_file())
+
+
+def bus_rate() -> float:
+    """GB/s of copies of 8 MiB from page-locked memory to the GPU, the best of five times 1 GiB."""
+    import torch
+
+    piece, count = 8 << 20, 128
+    pinned = torch.empty(piece * count, dtype=torch.uint8, pin_memory=True)
+    on_gpu = torch.empty_like(pinned, device="cuda")
+    best = 0.0
+    for _ in range(5):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for a, b in zip(on_gpu.split(piece), pinned.split(piece), strict=True):
+            a.copy_(b, non_blocking=True)
+        torch.cuda.synchronize()
+        best = max(best, piece * count / (time.perf_counter() - start) / 1e9)
+    return best
 
 
 def run(scenario: workload.Scenario, dtype: str, arguments: argparse.Namespace, cache_bytes: int) -> damacy.Pipeline:
@@ -142,7 +167,8 @@ def timed(pipeline: damacy.Pipeline, samples: list, batches: int, size: int) -> 
     slow = later[int(0.99 * (len(later) - 1))] / statistics.mean(later) if later else None
     busy = {name: round(seconds / wall, 2) for name, seconds in threads.items() if seconds > 0.02 * wall}
     stages = {name: stats[name]["ms"] / wall / 1e3 for name in ("plan", "decompress", "assemble", "h2d")}
-    return {"gb_per_s": size / wall / 1e9, "cores": cpu / wall, "p99_over_mean": slow} | {
+    up = counters["bytes_up"] / wall / 1e9
+    return {"gb_per_s": size / wall / 1e9, "cores": cpu / wall, "p99_over_mean": slow, "up_gb_per_s": up} | {
         "threads": busy,
         "stages": stages,
         "counters": counters,
