@@ -155,3 +155,28 @@ def test_the_plan_of_memory_counts_the_cache(tmp_path):
     assert config.memory().host_bytes - without.memory().host_bytes == 4 << 20
     with damacy.Pipeline(config) as running, damacy.Pipeline(without) as other:
         assert running.stats().host_bytes_committed - other.stats().host_bytes_committed == 4 << 20
+
+
+@pytest.mark.parametrize("dtype", ["f32", "u16"])
+def test_rows_that_several_kept_chunks_share_are_right_in_large_batches(tmp_path, dtype):
+    data = np.random.default_rng(3).integers(0, 60_000, (64, 150, 300), "uint16")
+    array = zarr.create_array(tmp_path / "a.zarr", shape=data.shape, chunks=(16, 50, 50), dtype="uint16")
+    array[:] = data
+    array[16:32, 50:100, 100:150] = 0  # a chunk that is missing
+    data[16:32, 50:100, 100:150] = 0
+    count, crop = (9, (64, 128, 256)) if dtype == "u16" else (5, (60, 120, 256))
+    rng = np.random.default_rng(4)
+    starts = [rng.integers(0, np.array(data.shape) - crop + 1) for _ in range(count)]
+    boxes = [tuple((int(a), int(a + n)) for a, n in zip(start, crop, strict=True)) for start in starts]
+    config = damacy.Config(batch_size=count, device="cpu", dtype=dtype, cache_bytes=32 << 20, n_io_threads=2)
+    with damacy.Pipeline(config) as running:
+        for _ in range(3):
+            running.push([damacy.Sample(str(tmp_path / "a.zarr"), box) for box in boxes])
+            with running.pop() as batch:
+                got = np.from_dlpack(batch)
+                assert got.nbytes > 32 << 20
+                for row, box in zip(got, boxes, strict=True):
+                    np.testing.assert_array_equal(row, data[tuple(slice(*axis) for axis in box)])
+        stats = running.stats()
+    assert stats.cache_hits >= 2 * stats.cache_kept > 0
+    assert stats.assemble.output_bytes <= 3 * got.nbytes

@@ -40,6 +40,11 @@ struct BlockCopy {
   std::span<const CopyAxis> used() const noexcept { return {axes.data(), rank}; }
 };
 
+struct SourcedCopy {
+  BlockCopy copy;
+  std::span<const std::byte> src;
+};
+
 // Same elements to the same places, in the shortest form: no unit axes, destination strides positive and decreasing,
 // axes that run on in both sides merged. An empty copy gets one axis of extent 0. No element: rank 0 is one element.
 void normalise(BlockCopy& copy) noexcept;

@@ -5,6 +5,7 @@
 
 #include "damacy/copy/detail/finish_copy.h"
 #include "damacy/copy/detail/float_mode.h"
+#include "damacy/copy/detail/joined_rows.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
@@ -59,23 +60,49 @@ bool check_axes(const BlockCopy& copy) {
   return !empty;
 }
 
-}  // namespace
-
-void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::span<std::byte> dst,
-                    std::size_t written_together) {
+// Returns false if there is nothing to copy.
+bool check_copy(const BlockCopy& copy, std::span<const std::byte> src, std::span<const std::byte> dst) {
   if (!has_conversion(copy.op.from, copy.op.to)) refuse("no such conversion");
-  if (!check_axes(copy)) return;
+  if (!check_axes(copy)) return false;
   const bool is_constant = copy.op.finish != nullptr && copy.op.finish->is_constant;  // nothing is read
   const Reach written = reach_of(copy, copy.dst_offset, &CopyAxis::dst_stride, size_of(copy.op.to));
   if (!is_constant)
     check_inside(reach_of(copy, copy.src_offset, &CopyAxis::src_stride, size_of(copy.op.from)), src.size(), "source");
   check_inside(written, dst.size(), "destination");
+  return true;
+}
 
+}  // namespace
+
+bool is_streamed(std::size_t written_together) noexcept {
+  return written_together >= kStreamedBytes;
+}
+
+void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::span<std::byte> dst,
+                    std::size_t written_together) {
+  if (!check_copy(copy, src, dst)) return;
   const copy_detail::FloatsAsStandard floats(copy.op.from != copy.op.to || copy.op.finish != nullptr);
-  const bool stream = std::max(dst.size(), written_together) >= kStreamedBytes;
+  const bool stream = is_streamed(std::max(dst.size(), written_together));
   const copy_detail::Manner manner{copy_detail::best_isa(), stream};
   if (copy.op.finish != nullptr) return copy_detail::execute_finished(copy, src.data(), dst.data(), manner);
   copy_detail::execute(copy, src.data(), dst.data(), manner);
+}
+
+void run_block_copies(std::span<const SourcedCopy> copies, std::span<std::byte> dst, std::size_t written_together) {
+  const bool may_join =
+      is_streamed(std::max(dst.size(), written_together)) &&
+      std::ranges::all_of(copies, [&](const SourcedCopy& each) { return check_copy(each.copy, each.src, dst); });
+  while (!copies.empty()) {
+    const SourcedCopy& first = copies.front();
+    const std::size_t joined = may_join ? copy_detail::count_joined(copies, dst.data()) : 1;
+    if (joined == 1) {
+      run_block_copy(first.copy, first.src, dst, written_together);
+    } else {
+      const copy_detail::FloatsAsStandard floats(first.copy.op.from != first.copy.op.to);
+      copy_detail::execute_joined(copies.first(joined), dst.data(), copy_detail::best_isa());
+    }
+    copies = copies.subspan(joined);
+  }
 }
 
 }  // namespace damacy

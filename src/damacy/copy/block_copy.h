@@ -17,4 +17,11 @@ namespace damacy {
 void run_block_copy(const BlockCopy& copy, std::span<const std::byte> src, std::span<std::byte> dst,
                     std::size_t written_together = 0);
 
+// The same for several copies, of which none writes what another does. Faster where the outputs are too large for a
+// cache, and copies whose rows lie next to each other follow each other, from left to right.
+void run_block_copies(std::span<const SourcedCopy> copies, std::span<std::byte> dst, std::size_t written_together = 0);
+
+// Whether outputs of so many bytes are too large for a cache.
+[[nodiscard]] bool is_streamed(std::size_t written_together) noexcept;
+
 }  // namespace damacy

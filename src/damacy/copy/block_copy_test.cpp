@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <vector>
 
 #include "damacy/copy/convert.h"
 #include "damacy/copy/detail/execute.h"
 #include "damacy/copy/detail/float_mode.h"
+#include "damacy/copy/detail/joined_rows.h"
 #include "damacy/core/error.h"
 
 namespace damacy {
@@ -224,6 +226,115 @@ TEST(RunBlockCopy, streams_into_a_large_batch_whole_lines_and_ragged_rows_alike)
     run_block_copy(copy, c.src, dst, std::size_t{1} << 30);
     EXPECT_TRUE(std::ranges::equal(dst, c.wanted)) << "ragged by " << ragged;
   }
+}
+
+// A box of the destination that is cut along its last axis, as crops over several chunks are. Each piece has a source
+// of its own.
+struct CutBox {
+  std::vector<Bytes> sources;
+  std::vector<SourcedCopy> pieces;
+  Bytes dst, wanted;
+};
+
+CutBox make_cut_box(CopyOp op, std::span<const std::int64_t> widths, std::array<std::int64_t, 2> outer,
+                    std::int64_t dst_offset, RandomCopies& random) {
+  const auto from = static_cast<std::int64_t>(size_of(op.from)), to = static_cast<std::int64_t>(size_of(op.to));
+  const std::int64_t row = std::accumulate(widths.begin(), widths.end(), std::int64_t{0}) * to;
+  const std::int64_t pitch = row + (random.below(2) == 0 ? 0 : 64 * random.below(3));
+  CutBox box;
+  box.dst = box.wanted = random.bytes(static_cast<std::size_t>(dst_offset + outer[0] * (outer[1] + 1) * pitch + 200));
+  std::int64_t at = dst_offset;
+  for (const std::int64_t width : widths) {
+    const std::int64_t chunk = width + random.below(40);
+    BlockCopy copy = make_copy(op,
+                               {{outer[0], (outer[1] + random.below(3)) * chunk * from, (outer[1] + 1) * pitch},
+                                {outer[1], chunk * from, pitch},
+                                {width, from, to}},
+                               random.below(50), at);
+    const auto end = copy.src_offset + reach(copy, &CopyAxis::src_stride, size_of(op.from)).end;
+    box.sources.push_back(random.bytes(static_cast<std::size_t>(end + random.below(2) * random.below(80) * from)));
+    naive_copy(copy, box.sources.back().data(), box.wanted.data());
+    normalise(copy);
+    box.pieces.push_back({copy, {}});
+    at += width * to;
+  }
+  for (std::size_t i = 0; i < box.pieces.size(); ++i) box.pieces[i].src = box.sources[i];
+  return box;
+}
+
+constexpr std::size_t kLargeBatch = std::size_t{1} << 30;
+
+TEST(RunBlockCopies, agree_with_the_element_loop_on_boxes_that_are_cut_anywhere) {
+  RandomCopies random(7);
+  std::size_t joined = 0;
+  for (int i = 0; i < 600; ++i) {
+    std::vector<std::int64_t> widths(static_cast<std::size_t>(1 + random.below(i % 50 == 0 ? 20 : 4)));
+    for (std::int64_t& width : widths) width = 1 + random.below(random.below(4) == 0 ? 400 : 80);
+    CutBox box = make_cut_box(random.op(), widths, {1 + random.below(4), 1 + random.below(30)},
+                              random.below(2) * random.below(100), random);
+    joined += copy_detail::count_joined(box.pieces, box.dst.data()) > 1;
+    run_block_copies(box.pieces, box.dst, kLargeBatch);
+    ASSERT_TRUE(same(box.dst, box.wanted)) << "case " << i << ": " << describe(box.pieces[0].copy);
+  }
+  EXPECT_GT(joined, 100u);
+}
+
+TEST(RunBlockCopies, join_rows_whatever_the_processor) {
+  RandomCopies random(8);
+  for (const CopyOp op : {CopyOp{Dtype::u16, Dtype::f32, false}, CopyOp{Dtype::f32, Dtype::bf16, true}}) {
+    const std::int64_t widths[] = {23, 300, 64, 2};
+    const CutBox box = make_cut_box(op, widths, {3, 21}, 0, random);
+    ASSERT_EQ(copy_detail::count_joined(box.pieces, box.dst.data()), 4u);
+    for (const Isa isa : supported()) {
+      Bytes dst = box.dst;
+      copy_detail::execute_joined(box.pieces, dst.data(), isa);
+      EXPECT_TRUE(same(dst, box.wanted)) << "isa " << static_cast<int>(isa);
+    }
+  }
+}
+
+TEST(RunBlockCopies, join_only_what_follows_along_a_row) {
+  RandomCopies random(9);
+  const std::int64_t widths[] = {100, 100, 100};
+  const CopyOp op{Dtype::u16, Dtype::f32, false};
+  const CutBox box = make_cut_box(op, widths, {3, 21}, 0, random);
+  const auto count_with = [&](auto change) {
+    auto pieces = box.pieces;
+    change(pieces[1].copy);
+    return copy_detail::count_joined(pieces, box.dst.data());
+  };
+  EXPECT_EQ(count_with([](BlockCopy&) {}), 3u);
+  EXPECT_EQ(count_with([](BlockCopy& copy) { copy.dst_offset += 4; }), 1u);
+  EXPECT_EQ(count_with([](BlockCopy& copy) { copy.axes[0].extent = 2; }), 1u);
+  EXPECT_EQ(count_with([](BlockCopy& copy) { copy.axes[1].dst_stride += 4; }), 1u);
+  EXPECT_EQ(count_with([](BlockCopy& copy) { copy.op.swap_bytes = true; }), 1u);
+  EXPECT_EQ(count_with([](BlockCopy& copy) { copy.axes[2].src_stride = -2; }), 1u);
+  const std::span<const SourcedCopy> last = std::span(box.pieces).subspan(2);  // 400 bytes, not whole lines
+  EXPECT_EQ(copy_detail::count_joined(last, box.dst.data()), 1u);
+}
+
+TEST(RunBlockCopies, read_and_write_nothing_beyond_their_bounds) {
+  RandomCopies random(10);
+  const std::int64_t widths[] = {100, 100};
+  const CutBox box = make_cut_box({Dtype::u16, Dtype::f32, false}, widths, {3, 21}, 0, random);
+  Bytes dst = box.dst;
+  for (std::size_t i = 0; i < 2; ++i) {
+    auto pieces = box.pieces;
+    pieces[i].src = pieces[i].src.first(100);
+    EXPECT_THROW(run_block_copies(pieces, dst, kLargeBatch), Error);
+  }
+  EXPECT_THROW(run_block_copies(box.pieces, std::span(dst).first(1000), kLargeBatch), Error);
+  EXPECT_TRUE(same(dst, box.dst));
+}
+
+TEST(RunBlockCopies, skip_the_empty) {
+  RandomCopies random(11);
+  const std::int64_t widths[] = {100, 100};
+  CutBox box = make_cut_box({Dtype::u16, Dtype::f32, false}, widths, {3, 21}, 0, random);
+  BlockCopy empty = make_copy({}, {{0, 1, 1}});
+  box.pieces.push_back({empty, {}});
+  run_block_copies(box.pieces, box.dst, kLargeBatch);
+  EXPECT_TRUE(same(box.dst, box.wanted));
 }
 
 TEST(RunBlockCopy, knows_every_pair_of_types) {

@@ -29,6 +29,30 @@ void place_one(WantedChunks& chunks, std::size_t chunk, std::span<const std::byt
   chunks.count_placed(watch.elapsed(), chunk, elements, how);
 }
 
+// Places all uses of several chunks in the order of the destination. Throws before anything is counted.
+void place_together(WantedChunks& chunks, std::span<const HostSink::Decoded> decoded) {
+  const Stopwatch watch;
+  Destination& to = chunks.destination();
+  struct Placed {
+    std::uint32_t part;
+    std::int64_t elements;
+  };
+  std::vector<SourcedCopy> copies;
+  std::vector<Placed> placed;
+  std::vector<std::int64_t> elements(decoded.size(), 0);
+  for (std::size_t i = 0; i < decoded.size(); ++i)
+    chunks.for_uses(decoded[i].chunk, From::chunk, [&](const Use& use) {
+      copies.push_back({use.copy, decoded[i].bytes});
+      placed.push_back({use.part, use.elements()});
+      elements[i] += use.elements();
+    });
+  std::ranges::sort(copies, {}, [](const SourcedCopy& each) { return each.copy.dst_offset; });
+  run_block_copies(copies, to.memory());
+  for (const Placed& each : placed) to.placed(each.part, each.elements);
+  for (std::size_t i = 0; i < decoded.size(); ++i)
+    chunks.count_placed(i == 0 ? watch.elapsed() : StatsBoard::Span{}, decoded[i].chunk, elements[i], Decode::cached);
+}
+
 }  // namespace
 
 bool decode_on_host(WantedChunks& chunks, const ReadChunk& read, const DecodeMemory& memory,
@@ -107,9 +131,13 @@ void HostSink::fail(std::size_t chunk, std::span<const ChunkConsumer> joined, co
   for (const ChunkConsumer& consumer : joined) consumer.chunks().fail_chunk(consumer.chunk(), why);
 }
 
-void HostSink::place_cached(std::size_t chunk, std::span<const std::byte> decoded) noexcept {
-  const auto failure = failure_of([&] { place_one(*chunks_, chunk, decoded, Decode::cached); });
-  if (failure) chunks_->fail_chunk(chunk, *failure);
+void HostSink::place_cached(std::span<const Decoded> chunks) noexcept {
+  const bool is_together = chunks.size() > 1 && is_streamed(chunks_->destination().memory().size());
+  if (is_together && !failure_of([&] { place_together(*chunks_, chunks); })) return;
+  for (const Decoded& each : chunks) {  // so that a failure is that of its chunk
+    const auto failure = failure_of([&] { place_one(*chunks_, each.chunk, each.bytes, Decode::cached); });
+    if (failure) chunks_->fail_chunk(each.chunk, *failure);
+  }
 }
 
 void HostSink::fill(std::size_t chunk) noexcept {

@@ -49,8 +49,12 @@ class HostSink : public ChunkSink {
 
   // Writes the fill value in place of a missing chunk.
   void fill(std::size_t chunk) noexcept;
-  // Places a chunk that was decoded earlier.
-  void place_cached(std::size_t chunk, std::span<const std::byte> decoded) noexcept;
+  struct Decoded {
+    std::size_t chunk;
+    std::span<const std::byte> bytes;
+  };
+  // Places chunks that were decoded earlier. Rows of a large destination that several of them share are written once.
+  void place_cached(std::span<const Decoded> chunks) noexcept;
 
  protected:
   // Where to keep the whole decoded chunk, if it is to be kept.

@@ -13,6 +13,8 @@ constexpr std::size_t kFillsATask = 64;
 // Of cached chunks that one request places: many small ones, few large ones.
 constexpr std::size_t kCachedATask = 64;
 constexpr std::size_t kCachedBytesATask = 512 << 10;
+// Neighbours write the same rows, and so belong in one request.
+constexpr std::size_t kNeighboursBytesATask = 4 << 20;
 
 // For rows of this batch, and of other batches that joined.
 class RowSink final : public HostSink {
@@ -24,6 +26,7 @@ class RowSink final : public HostSink {
         cached_(*tasks, memory.cache) {}
 
   CachedChunks& cached() noexcept { return cached_; }
+  const ChunkTasks& tasks() const noexcept { return tasks_; }
   bool wants_whole(std::size_t chunk) const noexcept override { return cached_.may_be_kept(chunk); }
 
  private:
@@ -66,35 +69,46 @@ struct CachedChunk {
 class CachedTask final : public Request {
  public:
   explicit CachedTask(const std::shared_ptr<HostSink>& sink) : task_(sink->chunks().new_task()), sink_(sink) {}
-  void add(CachedChunk chunk) {
-    bytes_ += chunk.hold.bytes().size();
-    chunks_.push_back(std::move(chunk));
+  void add(CachedChunk cached) {
+    bytes_ += cached.hold.bytes().size();
+    chunks_.push_back({cached.chunk, cached.hold.bytes()});
+    holds_.push_back(std::move(cached.hold));
   }
-  bool is_full() const noexcept { return chunks_.size() >= kCachedATask || bytes_ >= kCachedBytesATask; }
+  bool is_full(bool before_neighbour) const noexcept {
+    return chunks_.size() >= kCachedATask || bytes_ >= (before_neighbour ? kNeighboursBytesATask : kCachedBytesATask);
+  }
   Part prepare(std::size_t, std::stop_token) override { return {}; }
   void complete(std::size_t, const Part&, const Error* failure) noexcept override {
-    for (const CachedChunk& cached : chunks_) {
-      if (failure != nullptr)
-        sink_->chunks().fail_chunk(cached.chunk, *failure);
-      else
-        sink_->place_cached(cached.chunk, cached.hold.bytes());
-    }
+    if (failure == nullptr) return sink_->place_cached(chunks_);
+    for (const HostSink::Decoded& cached : chunks_) sink_->chunks().fail_chunk(cached.chunk, *failure);
   }
 
  private:
   const Task<Job> task_;  // ends after all below
   const std::shared_ptr<HostSink> sink_;
-  std::vector<CachedChunk> chunks_;
+  std::vector<ChunkCache::Hold> holds_;
+  std::vector<HostSink::Decoded> chunks_;
   std::size_t bytes_ = 0;
 };
 
-void add_cached(std::vector<CachedChunk> chunks, const std::shared_ptr<HostSink>& sink,
+// Whether `right` is next to `left` along the last axis.
+bool are_neighbours(const ChunkTasks& tasks, std::uint32_t left, std::uint32_t right) {
+  const std::size_t shard = tasks.shard_of(left);
+  if (right != left + 1 || tasks.shard_of(right) != shard) return false;
+  const std::int64_t number = tasks.plan().chunks[right].number;
+  const Dims& grid = tasks.array_of(shard).grid();
+  return number == tasks.plan().chunks[left].number + 1 && grid.size() > 0 && number % grid[grid.size() - 1] != 0;
+}
+
+void add_cached(std::vector<CachedChunk> chunks, const std::shared_ptr<RowSink>& sink,
                 std::vector<std::unique_ptr<Request>>& requests) {
   std::unique_ptr<CachedTask> task;
-  for (CachedChunk& chunk : chunks) {
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
     if (!task) task = std::make_unique<CachedTask>(sink);
-    task->add(std::move(chunk));
-    if (task->is_full()) requests.push_back(std::move(task));
+    const std::uint32_t chunk = chunks[i].chunk;
+    task->add(std::move(chunks[i]));
+    const bool before_neighbour = i + 1 < chunks.size() && are_neighbours(sink->tasks(), chunk, chunks[i + 1].chunk);
+    if (task->is_full(before_neighbour)) requests.push_back(std::move(task));
   }
   if (task) requests.push_back(std::move(task));
 }

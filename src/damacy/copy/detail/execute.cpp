@@ -260,6 +260,10 @@ void run(const Layout& layout, const Emitter& emitter, const std::byte* src, std
 
 }  // namespace
 
+bool streams_rows(const BlockCopy& copy, const std::byte* dst) noexcept {
+  return choose_put(copy, dst, /*stream=*/true) == Put::streamed;
+}
+
 void execute(const BlockCopy& copy, const std::byte* src, std::byte* dst, const Manner& manner) {
   if (const Place base{src, dst}; copy.op.finish == nullptr && move_narrow(copy, base, base)) return;
   const auto element = static_cast<std::int64_t>(size_of(copy.op.from));

@@ -16,4 +16,7 @@ struct Manner {
 // finish_kernel.
 void execute(const BlockCopy& copy, const std::byte* src, std::byte* dst, const Manner& manner);
 
+// Whether Manner::stream streams the rows of the copy: they are whole lines, or long.
+[[nodiscard]] bool streams_rows(const BlockCopy& copy, const std::byte* dst) noexcept;
+
 }  // namespace damacy::copy_detail
