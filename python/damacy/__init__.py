@@ -9,7 +9,7 @@ Importing this module starts no thread, and imports neither NumPy nor the native
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from damacy._core.dtype import Dtype
 from damacy._core.errors import (
@@ -36,11 +36,6 @@ from damacy._core.log import LOG_TRACE as LOG_TRACE
 from damacy._core.log import LOG_WARN as LOG_WARN
 from damacy._core.log import set_log_level
 from damacy._core.log import set_log_quiet as set_log_quiet
-from damacy._open.arrays import Array
-from damacy._open.groups import Group, Plate
-from damacy._open.images import Image
-from damacy._open.opening import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
-from damacy._open.opening import open_array, open_group, open_image
 from damacy._pipeline.array_attributes import Cf as Cf
 from damacy._pipeline.array_spec import ArraySpec
 from damacy._pipeline.batch import Batch, BatchArray, NamedBatch
@@ -58,6 +53,13 @@ from damacy._pipeline.stats import Metric, Stats
 from damacy._pipeline.take import Take
 from damacy._stores.mounts import mount, mounts, unmount
 from damacy._stores.options import Secret, StoreOptions
+
+if TYPE_CHECKING:  # loaded on first use
+    from damacy._open.arrays import Array
+    from damacy._open.groups import Group, Plate
+    from damacy._open.images import Image
+    from damacy._open.opening import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
+    from damacy._open.opening import open_array, open_group, open_image
 
 __version__: str
 
@@ -115,7 +117,6 @@ for _name in (
     "MemoryPart",
     "MemoryPlan",
     "StageLoad",
-    "open",
     "set_log_quiet",
 ):
     if getattr(globals().get(_name), "__module__", "").startswith("damacy."):
@@ -123,8 +124,12 @@ for _name in (
 del _name
 
 
-# Names that are loaded on first use and are not in __all__, by module.
+# Names that are loaded on first use, by module. Looking at stores is left out of programs that only read batches.
 _LAZY = {
+    "damacy._open.arrays": ("Array",),
+    "damacy._open.groups": ("Group", "Plate"),
+    "damacy._open.images": ("Image",),
+    "damacy._open.opening": ("open", "open_array", "open_group", "open_image"),
     "damacy.cufile": ("CuFile", "CompatMode", "bounce_buffer_free", "memory_register", "memory_deregister")
     + ("get_page_cache_info", "drop_file_page_cache"),
     "damacy._device.array": ("DeviceArray", "asarray", "empty"),
@@ -141,5 +146,10 @@ def __getattr__(name: str) -> Any:
         return native if name == "_native" else native.__version__
     for module, names in _LAZY.items():
         if name in names:
-            return getattr(importlib.import_module(module), name)
+            found = globals()[name] = getattr(importlib.import_module(module), name)
+            return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(name for names in _LAZY.values() for name in names)})

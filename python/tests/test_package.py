@@ -86,8 +86,11 @@ def test_importing_it_loads_little_and_starts_nothing():
         import damacy
         assert threading.active_count() == 1
         assert os.listdir("/proc/self/task") == before
-        absent = ("numpy", "torch", "jax", "lightning", "typer", "rich", "damacy._native")
+        absent = ("numpy", "torch", "jax", "lightning", "typer", "rich", "html", "damacy._native", "damacy._open")
         print(*(m for m in absent if m in sys.modules))
+        assert {"Array", "open", "open_array"} <= set(dir(damacy)) and "damacy._open" not in sys.modules
+        from damacy import *
+        assert open_array is damacy.open_array and "damacy._open" in sys.modules
     """)
     assert loaded.split() == []
 

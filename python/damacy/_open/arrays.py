@@ -253,3 +253,7 @@ def _itemsize(dtype: str) -> int:
 def child_uri(uri: str, path: str) -> str:
     """The uri of a node below a group."""
     return os.path.join(uri, path) if "://" not in uri else f"{uri.rstrip('/')}/{path}"
+
+
+# Pickles and tracebacks show damacy.Array.
+Array.__module__ = "damacy"

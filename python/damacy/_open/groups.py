@@ -231,3 +231,8 @@ class _Images(Mapping[str, Image]):
 
     def __repr__(self) -> str:
         return f"<{len(self._paths)} images of {self._plate.uri}>"
+
+
+# Pickles and tracebacks show damacy.Group.
+Group.__module__ = "damacy"
+Plate.__module__ = "damacy"

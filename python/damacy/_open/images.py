@@ -279,3 +279,7 @@ def as_image(node: Any) -> Image:
         return node
     kind = "an array" if isinstance(node, Array) else f"a {type(node).__name__.lower()}"
     raise InvalidArgument(f"is {kind}, not an image", what="open", uri=node.uri, reason="group")
+
+
+# Pickles and tracebacks show damacy.Image.
+Image.__module__ = "damacy"

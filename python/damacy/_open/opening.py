@@ -88,3 +88,10 @@ def array_from(native: Mapping[str, Any]) -> Array:
     fields = info_fields(native)
     units = fields["attrs"].get("units")
     return Array(**fields, units=units if isinstance(units, str) else None)
+
+
+# Pickles and tracebacks show damacy.open.
+open.__module__ = "damacy"
+open_array.__module__ = "damacy"
+open_group.__module__ = "damacy"
+open_image.__module__ = "damacy"
