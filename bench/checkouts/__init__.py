@@ -1,0 +1,1 @@
+"""Two checkouts of the repository, measured by turns."""
