@@ -1,6 +1,8 @@
 """Remote arrays through a disk tier: bytes equal those of the local array, epochs after the first ask little or nothing
 of the server, and whatever is done to the files of the tier is a miss."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import damacy
 zarr = pytest.importorskip("zarr")
 
 from support.fault_server import FaultServer  # noqa: E402
+from support.s3_server import S3Server  # noqa: E402
 
 SHAPE = (32, 80, 80)
 DATA = np.random.default_rng(0).integers(0, 60000, SHAPE, dtype="u2")  # a chunk has more bytes than a head
@@ -75,3 +78,133 @@ def test_the_second_epoch_of_an_immutable_store_asks_nothing(immutable, tmp_path
         new = [path for path in new if not path.endswith("zarr.json")]
     assert new == []
     assert second.disk_hits > 0 and second.disk_misses == 0
+
+
+@pytest.mark.parametrize("name", ["plain", "sharded", "raw"])
+def test_by_default_a_later_epoch_asks_once_for_each_object(server, tmp_path, name):
+    uri = f"{server.url}/{name}.zarr"
+    read_epoch(uri, tmp_path)
+    before = len(server.requests)
+    second = read_epoch(uri, tmp_path)
+    new = [request.path for request in server.requests[before:]]
+    assert len(new) == len(set(new)) > 0
+    assert second.disk_misses == 0 and second.disk_hits > 0
+
+
+def test_an_object_that_changed_is_read_anew(tmp_path):
+    folder = tmp_path / "served"
+    zarr.create_array(folder / "a.zarr", data=DATA, chunks=(16, 80, 80))
+    with FaultServer(folder) as server:
+        uri = f"{server.url}/a.zarr"
+        read_epoch(uri, tmp_path / "cache")
+        other = zarr.open_array(folder / "a.zarr")
+        other[:] = DATA + 1
+        with damacy.Pipeline(config(tmp_path / "cache")) as pipeline:
+            pipeline.push(crops(uri))
+            for batch in pipeline:
+                with batch as b:
+                    for row, sample in zip(b.numpy(), b.samples, strict=True):
+                        np.testing.assert_array_equal(row, DATA[tuple(slice(*axis) for axis in sample.aabb)] + 1)
+
+
+def test_a_cache_in_memory_is_asked_before_the_disk(immutable, tmp_path):
+    uri = f"{immutable.url}/sharded.zarr"
+    read_epoch(uri, tmp_path, cache_bytes="16MiB", verify="whole")
+    before = len(immutable.requests)
+    read_epoch(uri, tmp_path, cache_bytes="16MiB")
+    assert len(immutable.requests) == before
+
+
+def damage(directory, random):
+    inside = directory / "damacy-1"
+    for path in sorted(inside.iterdir()):
+        data = bytearray(path.read_bytes()[: 1 << 20])
+        kind = random.integers(4)
+        if kind == 0:
+            path.unlink()
+        elif kind == 1:
+            os.truncate(path, int(random.integers(path.stat().st_size + 1)))
+        elif kind == 2:
+            with path.open("r+b") as file:
+                for at in random.integers(len(data), size=200) if data else ():
+                    file.seek(int(at))
+                    file.write(bytes([int(random.integers(256))]))
+
+
+@pytest.mark.timeout(120)
+def test_whatever_is_done_to_the_files_batches_are_right(immutable, tmp_path):
+    random = np.random.default_rng(5)
+    for number in range(25):
+        read_epoch(f"{immutable.url}/{['plain', 'sharded', 'raw'][number % 3]}.zarr", tmp_path)
+        damage(tmp_path, random)
+
+
+def test_two_servers_with_the_same_paths_are_two_sets(tmp_path):
+    for number in range(2):
+        folder = tmp_path / str(number)
+        zarr.create_array(folder / "a.zarr", data=DATA if number == 0 else DATA[::-1].copy(), chunks=(16, 80, 80))
+    with FaultServer(tmp_path / "0") as one, FaultServer(tmp_path / "1") as other:
+        for server, data in ((one, DATA), (other, DATA[::-1]), (one, DATA)):
+            with damacy.Pipeline(config(tmp_path / "cache")) as pipeline:
+                pipeline.push(crops(f"{server.url}/a.zarr"))
+                for batch in pipeline:
+                    with batch as b:
+                        for row, sample in zip(b.numpy(), b.samples, strict=True):
+                            np.testing.assert_array_equal(row, data[tuple(slice(*axis) for axis in sample.aabb)])
+
+
+def test_refusals_say_what_to_do(tmp_path):
+    inside = tmp_path / "damacy-1"
+    inside.mkdir(mode=0o700)
+    inside.chmod(0o777)
+    with pytest.raises(
+        damacy.InvalidArgument, match=r"has mode 0777, so other users can write to it: chmod 0700 it"
+    ) as e:
+        damacy.Pipeline(config(tmp_path))
+    assert e.value.reason == "disk-cache"
+    inside.rmdir()
+    inside.symlink_to(tmp_path)
+    with pytest.raises(damacy.InvalidArgument, match="is a symbolic link"):
+        damacy.Pipeline(config(tmp_path))
+    with pytest.raises(damacy.StorageError, match=r"disk_cache: cannot make .*/none/x: No such file") as e:
+        damacy.Pipeline(config(tmp_path / "none" / "x"))
+    assert e.value.errno == 2
+
+
+def test_no_secret_is_in_the_directory(server, tmp_path):
+    damacy.mount(server.url, damacy.StoreOptions(headers={"X-Key": "hidden-secret"}, bearer_token="hidden-token"))
+    try:
+        read_epoch(f"{server.url}/plain.zarr", tmp_path)
+    finally:
+        damacy.unmount(server.url)
+    for path in (tmp_path / "damacy-1").iterdir():
+        assert b"hidden-" not in path.read_bytes()[: 8 << 20]
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_memory_of_the_cache_is_in_the_plan(tmp_path):
+    plan = config(tmp_path).memory({"": (16, 40, 57)})
+    assert "disk cache" in str(plan)
+
+
+def test_buckets_of_one_name_behind_two_endpoints_are_two_sets(tmp_path):
+    key, secret = "AKIDEXAMPLE0123456789", "hunter2/SECRET+key"
+    arrays = (DATA, DATA[::-1].copy())
+    for number, data in enumerate(arrays):
+        zarr.create_array(tmp_path / str(number) / "disk-bucket" / "a.zarr", data=data, chunks=(16, 80, 80))
+    for number, data in (*enumerate(arrays), *enumerate(arrays)):
+        with S3Server(tmp_path / str(number), keys={key: secret}) as server:
+            # The same port would be the same endpoint: the objects are told apart by their tags then.
+            options = {"endpoint": server.url, "access_key_id": key, "secret_access_key": secret}
+            damacy.mount("s3://disk-bucket/", damacy.StoreOptions(region="us-east-1", **options))
+            try:
+                with damacy.Pipeline(config(tmp_path / "cache")) as pipeline:
+                    pipeline.push(crops("s3://disk-bucket/a.zarr"))
+                    for batch in pipeline:
+                        with batch as b:
+                            for row, sample in zip(b.numpy(), b.samples, strict=True):
+                                np.testing.assert_array_equal(row, data[tuple(slice(*axis) for axis in sample.aabb)])
+            finally:
+                damacy.unmount("s3://disk-bucket/")
+    held = b"".join(path.read_bytes()[: 4 << 20] for path in (tmp_path / "cache" / "damacy-1").iterdir())
+    assert secret.encode() not in held and key.encode() not in held

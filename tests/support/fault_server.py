@@ -188,6 +188,8 @@ class FaultServer:
             return Answer("404 Not Found", {"Content-Length": "9"}, b"not found")
         data = path.read_bytes()
         tag = '"' + hashlib.sha256(data).hexdigest()[:32] + '"'
+        if request.headers.get("if-none-match") == tag:
+            return Answer("304 Not Modified", {"ETag": tag}, b"")
         if request.headers.get("if-match", tag) != tag:
             return Answer("412 Precondition Failed", {"Content-Length": "0"}, b"")
         if request.range is None:
