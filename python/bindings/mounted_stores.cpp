@@ -23,6 +23,7 @@
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
+#include "damacy/store/http/certificates.h"
 #include "damacy/store/mounts.h"
 #include "damacy/store/storage_watch.h"
 
@@ -472,6 +473,19 @@ std::function<Credentials()> credentials_of(nb::object callable) {
   };
 }
 
+// The file of the package certifi, which need not be there.
+std::string certifi_file() {
+  const InPython inside;
+  if (!inside) return {};
+  const NoUnwind stays;
+  try {
+    return nb::cast<std::string>(nb::module_::import_("certifi").attr("where")());
+  } catch (nb::python_error&) {
+  } catch (const nb::cast_error&) {
+  }
+  return {};
+}
+
 StoreOptions store_options_of(const nb::dict& fields) {
   StoreOptions options;
   const auto take = [&](const char* name, auto& field) {
@@ -528,6 +542,7 @@ void bind_mounted_stores(nb::module_& m) {
         return mount(prefix, std::make_shared<DirectoryOfStore>(adapter, root));
       },
       nb::arg("prefix"), nb::arg("adapter"), nb::arg("root"));
+  http::set_last_resort(certifi_file);
   m.def("check_store_options", [](const nb::dict& fields) { check(store_options_of(fields)); }, nb::arg("fields"));
   m.def(
       "mount_options",

@@ -14,6 +14,7 @@ import hashlib
 import pathlib
 import re
 import socket
+import ssl
 import threading
 import time
 import urllib.parse
@@ -97,7 +98,11 @@ def silent(request: Request, answer: Answer) -> None:
 
 
 class FaultServer:
-    def __init__(self, folder: pathlib.Path, delay: float = 0.0, port: int = 0) -> None:
+    def __init__(
+        self, folder: pathlib.Path, delay: float = 0.0, port: int = 0, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.tls = tls
+        self.refused_handshakes = 0
         self.folder = folder
         self.delay = delay
         self.requests: list[Request] = []
@@ -107,7 +112,7 @@ class FaultServer:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", port), backlog=512)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def __enter__(self) -> FaultServer:
@@ -136,6 +141,16 @@ class FaultServer:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
+        if self.tls:
+            if self.refused_handshakes > 0:
+                self.refused_handshakes -= 1
+                connection.close()
+                return
+            try:
+                connection = self.tls.wrap_socket(connection, server_side=True)
+            except OSError:  # the client does not trust the server
+                connection.close()
+                return
         with connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             pending = b""

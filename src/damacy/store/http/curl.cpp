@@ -26,6 +26,7 @@ static_assert(curl_option::post_fields == CURLOPT_POSTFIELDS && curl_option::pos
 static_assert(curl_option::custom_request == CURLOPT_CUSTOMREQUEST);
 static_assert(curl_option::user_agent == CURLOPT_USERAGENT && curl_option::http_header == CURLOPT_HTTPHEADER);
 static_assert(curl_option::header_data == CURLOPT_HEADERDATA);
+static_assert(curl_option::ca_directory == CURLOPT_CAPATH);
 static_assert(curl_option::ca_file == CURLOPT_CAINFO && curl_option::low_speed_limit == CURLOPT_LOW_SPEED_LIMIT);
 static_assert(curl_option::low_speed_time == CURLOPT_LOW_SPEED_TIME && curl_option::ssl_version == CURLOPT_SSLVERSION);
 static_assert(curl_option::no_progress == CURLOPT_NOPROGRESS && curl_option::netrc == CURLOPT_NETRC);
@@ -64,6 +65,42 @@ static_assert(curl_info::first_byte_us == CURLINFO_STARTTRANSFER_TIME_T);
 static_assert(curl_code::receive == CURLE_RECV_ERROR);
 #endif
 
+// The beginning of curl_version_info_data.
+struct VersionInfo {
+  int age;
+  const char* version;
+  unsigned version_number;
+  const char* host;
+  int features;
+  const char* ssl_version;
+  long ssl_version_number;
+  const char* libz_version;
+  const char* const* protocols;
+  const char* ares;
+  int ares_number;
+  const char* libidn;
+  int iconv_number;
+  const char* libssh_version;
+  unsigned brotli_number;
+  const char* brotli_version;
+  unsigned nghttp2_number;
+  const char* nghttp2_version;
+  const char* quic_version;
+  const char* cainfo;
+  const char* capath;
+};
+constexpr int kWithCaFile = 6;  // CURLVERSION_SEVENTH
+#if __has_include(<curl/curl.h>)
+static_assert(offsetof(VersionInfo, cainfo) == offsetof(curl_version_info_data, cainfo));
+static_assert(offsetof(VersionInfo, capath) == offsetof(curl_version_info_data, capath));
+static_assert(kWithCaFile == CURLVERSION_SEVENTH);
+#endif
+
+struct Loaded {
+  Curl api{};
+  CurlFacts facts;
+};
+
 // Never closed: a thread may be in it until the process ends.
 void* opened(const char* name, std::string& tried) {
   void* const library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -89,7 +126,7 @@ void take(void* library, const char* name, Function& function) {
     throw Error(Status::inval, formatted("the libcurl that was loaded has no {}", name), "no-http");
 }
 
-Curl loaded() {
+Loaded loaded() {
   std::string tried;
   void* library = nullptr;
   if (const char* const named = std::getenv("DAMACY_LIBCURL"); named != nullptr && *named != '\0') {
@@ -105,7 +142,8 @@ Curl loaded() {
                   "DAMACY_LIBCURL, or mount a store of obstore with damacy.mount",
                   tried),
         "no-http");
-  Curl curl{};
+  Loaded out;
+  Curl& curl = out.api;
   take(library, "curl_global_init", curl.global_init);
   take(library, "curl_easy_init", curl.easy_init);
   take(library, "curl_easy_reset", curl.easy_reset);
@@ -130,7 +168,21 @@ Curl loaded() {
   constexpr long kAll = 3;  // CURL_GLOBAL_ALL
   if (const int code = curl.global_init(kAll); code != curl_code::ok)
     throw Error(Status::inval, formatted("libcurl cannot start: {}", curl.easy_strerror(code)), "no-http");
-  return curl;
+  out.facts.version = version();
+  if (Dl_info from; ::dladdr(reinterpret_cast<void*>(version), &from) != 0 && from.dli_fname != nullptr)
+    out.facts.path = from.dli_fname;
+  const VersionInfo* (*info)(int) = nullptr;
+  take(library, "curl_version_info", info);
+  if (const VersionInfo* const says = info(kWithCaFile); says->age >= kWithCaFile) {
+    out.facts.ca_file = says->cainfo;
+    out.facts.ca_directory = says->capath;
+  }
+  return out;
+}
+
+const Loaded& library() {
+  static const Loaded once = loaded();
+  return once;
 }
 
 }  // namespace
@@ -147,8 +199,11 @@ bool is_recent_curl(std::string_view version) noexcept {
 }
 
 const Curl& curl() {
-  static const Curl api = loaded();
-  return api;
+  return library().api;
+}
+
+const CurlFacts& curl_facts() {
+  return library().facts;
 }
 
 }  // namespace damacy::http

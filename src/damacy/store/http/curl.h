@@ -10,12 +10,12 @@ namespace damacy::http {
 // The numbers of <curl/curl.h> that are used; all are part of its stable binary interface.
 namespace curl_option {
 inline constexpr int write_data = 10001, url = 10002, proxy = 10004, error_buffer = 10010, range = 10007,
-                     post_fields = 10015, user_agent = 10018, http_header = 10023, header_data = 10029,
-                     private_data = 10103, custom_request = 10036, ca_file = 10065, low_speed_limit = 19,
-                     low_speed_time = 20, ssl_version = 32, no_progress = 43, no_body = 44, netrc = 51, follow = 52,
-                     post_field_size = 60, http_version = 84, buffer_size = 98, no_signal = 99, timeout_ms = 155,
-                     connect_timeout_ms = 156, content_decoding = 158, protocols = 181, keep_alive = 213,
-                     shuffle_addresses = 275, http09 = 285, idle_connection_s = 288, quick_exit = 322,
+                     post_fields = 10015, ca_directory = 10097, user_agent = 10018, http_header = 10023,
+                     header_data = 10029, private_data = 10103, custom_request = 10036, ca_file = 10065,
+                     low_speed_limit = 19, low_speed_time = 20, ssl_version = 32, no_progress = 43, no_body = 44,
+                     netrc = 51, follow = 52, post_field_size = 60, http_version = 84, buffer_size = 98, no_signal = 99,
+                     timeout_ms = 155, connect_timeout_ms = 156, content_decoding = 158, protocols = 181,
+                     keep_alive = 213, shuffle_addresses = 275, http09 = 285, idle_connection_s = 288, quick_exit = 322,
                      write_function = 20011, header_function = 20079, open_socket_function = 20163;
 }  // namespace curl_option
 namespace curl_multi_option {
@@ -81,6 +81,17 @@ struct Curl {
 
 // Whether curl_version() names libcurl 7.76 or newer.
 [[nodiscard]] bool is_recent_curl(std::string_view version) noexcept;
+
+// What the library says of itself; null: it does not say.
+struct CurlFacts {
+  std::string path;     // of the file that was loaded
+  std::string version;  // as curl_version() has it, with the TLS library
+  const char* ca_file = nullptr;
+  const char* ca_directory = nullptr;
+};
+
+// As curl(), which it loads.
+const CurlFacts& curl_facts();
 
 // Thread-safe. Throws Error(inval, "no-http") if no libcurl can be loaded; the text says what was tried. The
 // environment variable DAMACY_LIBCURL names a file to load instead.

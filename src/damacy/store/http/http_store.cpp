@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <thread>
@@ -92,7 +91,8 @@ class Origin {
       : name_(std::move(name)),
         service_(std::move(service)),
         settings_(settings),
-        limits_{settings.connect_timeout, settings.stall_timeout, ca_file_of(settings), settings.proxy} {}
+        limits_{settings.connect_timeout, settings.stall_timeout, find_certificates(settings.ca_file, settings.is_aws),
+                settings.proxy} {}
 
   const std::string& name() const { return name_; }
   Service& service() const { return *service_; }
@@ -138,6 +138,10 @@ class Origin {
   // Sets the pace of the origin that `url` is of, and waits until the origin takes requests.
   void enter(Attempt& attempt, std::string_view key, const std::string& url) const {
     attempt.pace = pace_of(url);
+    if (const std::string& tried = limits_.certificates.missing; !tried.empty() && url.starts_with("https"))
+      throw Error(Status::io, formatted("no CA certificates; looked for: {}", tried), "tls")
+          .at_key(key)
+          .at_store(name_);
     const Clock::Time held = attempt.pace->held_until() - settings_.clock->now();
     if (held <= Clock::Time(0)) return;
     if (std::chrono::steady_clock::now() + held >= attempt.end)
@@ -183,6 +187,7 @@ class Origin {
  private:
   Error error(const Failure& failure, std::string_view key, int attempts, Clock::Time took) const {
     std::string message = failure.text;
+    if (std::string_view(failure.reason) == "tls") message += text("; ", limits_.certificates.shown);
     if (attempts > 1) {
       const double seconds = std::chrono::duration<double>(took).count();
       message += formatted(", {} attempts in {} s", attempts, static_cast<double>(static_cast<int>(seconds * 10)) / 10);
@@ -478,13 +483,6 @@ std::shared_ptr<Store> make_service_store(std::string name, std::shared_ptr<Serv
                                           const HttpSettings& settings) {
   static_cast<void>(curl());
   return std::make_shared<HttpStore>(std::move(name), std::move(service), settings);
-}
-
-std::string ca_file_of(const HttpSettings& settings) {
-  if (!settings.ca_file.empty()) return settings.ca_file;
-  for (const char* const name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"})
-    if (const char* const file = std::getenv(name); file != nullptr && *file != '\0') return file;
-  return {};
 }
 
 }  // namespace damacy::http

@@ -22,7 +22,8 @@ struct HttpSettings {
   std::chrono::milliseconds deadline{60'000};          // of a read with all attempts, and a second more per MB
   std::chrono::milliseconds revalidate_after{60'000};  // what is known of an object is believed for so long
   std::size_t head_bytes = 64 << 10;                   // asked for when an object is opened
-  std::string ca_file{};                               // empty: by the environment, else libcurl's own
+  std::string ca_file{};                               // empty: as find_certificates() finds one
+  bool is_aws = false;                                 // AWS_CA_BUNDLE counts
   std::optional<std::string> proxy{};                  // empty: by the environment; "": none
   std::vector<std::string> headers{};                  // lines that every request carries
   std::vector<int> absent_status{404};                 // which answers mean that an object is absent
@@ -40,10 +41,6 @@ void check_http_uri(std::string_view uri);
 // `headers` and `absent_status`.
 [[nodiscard]] std::shared_ptr<Store> make_service_store(std::string name, std::shared_ptr<Service> service,
                                                         const HttpSettings& settings = {});
-
-// The certificate file that requests are checked against: `ca_file` if it is set, else by the environment; empty:
-// libcurl's own.
-[[nodiscard]] std::string ca_file_of(const HttpSettings& settings);
 
 // Keys are percent-encoded and appended to the path of `uri`. An object is absent if the server answers with one of
 // `absent_status`. Plain HTTP has no listings: list() is always empty. Reads throw Error(io) with the reasons denied,

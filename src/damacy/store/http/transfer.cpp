@@ -192,7 +192,9 @@ void Transfer::Flight::start(const TransferLimits& limits, SteadyTime end, std::
   set(curl_option::write_function, &Flight::on_body);
   set(curl_option::write_data, static_cast<void*>(this));
   if (limits.proxy) set(curl_option::proxy, limits.proxy->c_str());
-  if (!limits.ca_file.empty()) set(curl_option::ca_file, limits.ca_file.c_str());
+  if (const std::string& file = limits.certificates.file; !file.empty()) set(curl_option::ca_file, file.c_str());
+  if (const std::string& folder = limits.certificates.directory; !folder.empty())
+    set(curl_option::ca_directory, folder.c_str());
   {
     const Lock lock(mutex_);
     is_under_way_ = true;

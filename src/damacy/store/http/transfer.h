@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "damacy/store/http/answer.h"
+#include "damacy/store/http/certificates.h"
 #include "damacy/store/http/curl.h"
 
 namespace damacy::http {
@@ -33,7 +34,7 @@ struct Request {
 struct TransferLimits {
   std::chrono::milliseconds connect_timeout;
   std::chrono::seconds stall_timeout;
-  std::string ca_file;               // empty: libcurl's own
+  Certificates certificates;
   std::optional<std::string> proxy;  // empty: by the environment; "": none
   std::chrono::milliseconds first_byte_timeout{20'000};
   std::size_t max_requests = 256;  // under way to one origin, of all stores; more wait for their turn

@@ -44,6 +44,14 @@ Failure refused(const Head& head, bool known) {
   return {"http", status, false};
 }
 
+// Of a handshake: the connection ended. The words are of OpenSSL and GnuTLS.
+bool is_broken_off(std::string_view problem) {
+  for (const std::string_view words :
+       {"SSL_ERROR_SYSCALL", "reset by peer", "unexpected eof", "non-properly terminated"})
+    if (problem.find(words) != problem.npos) return true;
+  return false;
+}
+
 }  // namespace
 
 std::string status_text(const Head& head, std::string_view code) {
@@ -73,6 +81,8 @@ Failure broken(const Transfer& transfer) {
     case curl_code::connect:
       return {"connect", problem, true, false, false, true, transfer.system_errno()};
     case curl_code::ssl_connect:
+      if (is_broken_off(problem)) return {"io", problem, true, false, false, true, transfer.system_errno()};
+      return {"tls", problem, false};
     case curl_code::ssl_certificate:
     case curl_code::ssl_cipher:
     case curl_code::peer_failed_verification:

@@ -16,7 +16,8 @@ Reply exchange(Exchange asked, const http::HttpSettings& settings, std::chrono::
   };
   http::Transfer transfer(std::move(request), is_answer, nullptr);
   const auto stall = std::max(std::chrono::seconds(1), std::chrono::duration_cast<std::chrono::seconds>(timeout));
-  const http::TransferLimits limits{timeout, stall, http::ca_file_of(settings), settings.proxy};
+  const http::TransferLimits limits{timeout, stall, http::find_certificates(settings.ca_file, settings.is_aws),
+                                    settings.proxy};
   transfer.run(limits, std::chrono::steady_clock::now() + timeout);
   Reply reply{transfer.head(), {}, {}};
   if (transfer.code() != http::curl_code::ok) {

@@ -124,7 +124,7 @@ class Bucket {
     std::string addressing = options.addressing;
     if (addressing == "auto") addressing = profile_.find("s3.addressing_style").value_or("auto");
     is_path_ = addressing == "path" || (addressing != "virtual" && (endpoint_ || name_.find('.') != name_.npos));
-    if (const auto file = environment("AWS_CA_BUNDLE"); file && settings_.ca_file.empty()) settings_.ca_file = *file;
+    settings_.is_aws = true;
     credentials_ = make_credential_source(options, settings_, profile_);
     region_ = options.region.value_or(
         environment("AWS_REGION")
