@@ -24,6 +24,7 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/store/http/certificates.h"
+#include "damacy/store/http/curl.h"
 #include "damacy/store/mounts.h"
 #include "damacy/store/storage_watch.h"
 
@@ -510,7 +511,9 @@ StoreOptions store_options_of(const nb::dict& fields) {
   take("connect_timeout_s", options.connect_timeout_s);
   take("stall_timeout_s", options.stall_timeout_s);
   take("deadline_s", options.deadline_s);
+  take("first_byte_timeout_s", options.first_byte_timeout_s);
   take("attempts", options.attempts);
+  take("max_requests", options.max_requests);
   take("revalidate_s", options.revalidate_s);
   take("immutable", options.immutable);
   take("allow_unversioned", options.allow_unversioned);
@@ -543,6 +546,18 @@ void bind_mounted_stores(nb::module_& m) {
       },
       nb::arg("prefix"), nb::arg("adapter"), nb::arg("root"));
   http::set_last_resort(certifi_file);
+  m.def(
+      "libcurl_facts",
+      [] {
+        const http::CurlFacts& facts = http::curl_facts();
+        const http::Certificates found = without_gil([] { return http::find_certificates({}, false); });
+        nb::dict out;
+        out["path"] = str_of(facts.path);
+        out["version"] = str_of(facts.version);
+        out["certificates"] = str_of(found.missing.empty() ? found.shown : "none; looked for: " + found.missing);
+        return out;
+      },
+      "Path and version of the libcurl in use, which is loaded, and the CA certificates that servers are checked with.");
   m.def("check_store_options", [](const nb::dict& fields) { check(store_options_of(fields)); }, nb::arg("fields"));
   m.def(
       "mount_options",

@@ -52,6 +52,8 @@ def test_only_secrets_that_may_be_pickled_are():
         ({"headers": {"X": "hunter2\r\nY: 1"}}, "headers: the value of X holds a control character"),
         ({"absent_status": (500,)}, "absent_status: must hold 403, 404 or 410 .got 500."),
         ({"attempts": 21}, r"attempts: must be in \[1, 20\] .got 21."),
+        ({"max_requests": 0}, r"max_requests: must be in \[1, 4096\] .got 0."),
+        ({"first_byte_timeout_s": 0}, "first_byte_timeout_s: must be in"),
         ({"deadline_s": float("nan")}, "deadline_s: must be in"),
     ],
 )
@@ -59,6 +61,12 @@ def test_wrong_values_are_refused(fields, text):
     with pytest.raises(damacy.InvalidArgument, match=text) as caught:
         StoreOptions(**fields)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["account", "sas_token", "redirects", "gap_bytes", "request_bytes", "hedge"])
+def test_fields_that_have_no_effect_are_refused_by_name(name):
+    with pytest.raises(TypeError, match=rf"StoreOptions.{name} is not supported: "):
+        StoreOptions(**{name: 1})
 
 
 @pytest.mark.parametrize("fields", [{"region": 5}, {"attempts": "6"}, {"headers": "X"}, {"unknown": 1}])

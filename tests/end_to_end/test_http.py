@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+import traceback
 
 import numpy as np
 import pytest
@@ -115,6 +116,11 @@ GOOD_IN_THE_END = {
     "unknown total": header("Content-Range", "bytes 0-9/*"),
     "multipart": header("Content-Type", "multipart/byteranges; boundary=x"),
     "a page": status("200 OK", b"<html>" + b"x" * 100_000),
+    "502": status("502 Bad Gateway"),
+    "504": status("504 Gateway Timeout", Retry_After="-1"),
+    "chunked and cut": raw(b"HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"),
+    "no length and an early end": raw(b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-99/100\r\n\r\nab"),
+    "two lengths": raw(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef"),
     "204": status("204 No Content"),
 }
 
@@ -207,6 +213,37 @@ def test_a_refused_connection_has_its_errno():
     assert caught.value.http_status is None and caught.value.attempts > 1
 
 
+def echoed(request, answer):
+    """What some servers do: the answer holds the request."""
+    status("400 Bad Request", repr(request.headers).encode())(request, answer)
+
+
+def moved(request, answer):
+    status("307 Temporary Redirect", Location="http://127.0.0.1:1/?token=hunter2")(request, answer)
+
+
+@pytest.mark.parametrize("fault", [echoed, moved, status("401 No"), header("Content-Encoding", "br"), silent],
+                         ids=["echoed", "redirect", "401", "encoded", "silent"])  # fmt: skip
+def test_no_text_of_a_failure_holds_a_header(server, caplog, fault):
+    options = damacy.StoreOptions(headers={"X-Token": "hunter2"}, attempts=1, first_byte_timeout_s=0.2)
+    server.reset(fault)
+    with caplog.at_level("DEBUG", logger="damacy"), pytest.raises(damacy.StorageError) as caught:
+        damacy.open(f"{server.url}/plain.zarr", store=options)
+    assert server.requests[0].headers["x-token"] == "hunter2"
+    shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + repr(vars(caught.value))
+    shown += repr(pickle.dumps(caught.value)) + repr(options) + repr(damacy.mounts()) + caplog.text
+    assert "hunter2" not in shown
+    damacy.unmount(f"{server.url}/plain.zarr/")
+
+
+def test_redirects_are_not_followed_and_get_no_request(server, folder):
+    with FaultServer(folder) as other:
+        server.reset(status("302 Found", Location=f"{other.url}/plain.zarr/zarr.json"))
+        with pytest.raises(damacy.StorageError, match="redirects are not followed") as caught:
+            damacy.open_array(f"{server.url}/plain.zarr")
+        assert caught.value.reason == "redirect" and other.connections == 0
+
+
 def test_of_the_body_of_an_error_nothing_is_kept(server):
     server.reset(status("418 Teapot", b"SECRET" * 100_000))
     with pytest.raises(damacy.StorageError) as caught:
@@ -266,6 +303,48 @@ def test_a_range_that_the_server_does_not_have_is_a_short_read(server):
     with pytest.raises(damacy.StorageError) as caught:
         damacy.open_array(f"{server.url}/plain.zarr")[:16]
     assert caught.value.reason == "changed"
+
+
+def test_the_first_use_of_an_origin_is_logged(server, caplog):
+    with caplog.at_level("INFO", logger="damacy"):
+        damacy.open_array(f"{server.url}/plain.zarr")
+        damacy.open_array(f"{server.url}/sharded.zarr")
+        deadline = time.monotonic() + 10
+        lines = []
+        while not lines and time.monotonic() < deadline:
+            time.sleep(0.01)
+            lines = [line for line in caplog.messages if line.startswith(f"{server.url}: ")]
+    assert len(lines) == 1 and re.match(rf"{server.url}: libcurl/\d.* from .*libcurl", lines[0])
+
+
+def test_a_server_that_is_silent_is_given_up_after_the_time_for_its_first_byte(server):
+    server.reset(silent)
+    options = damacy.StoreOptions(first_byte_timeout_s=0.3, attempts=1)
+    begin = time.monotonic()
+    with pytest.raises(damacy.StorageError) as caught:
+        damacy.open(f"{server.url}/plain.zarr", store=options)
+    assert caught.value.reason == "deadline" and time.monotonic() - begin < 5
+
+
+def test_at_most_so_many_requests_are_under_way(server, folder):
+    now, most, lock = 0, 0, threading.Lock()
+
+    def count(request, answer):
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.05)
+        with lock:
+            now -= 1
+
+    server.reset(count)
+    damacy.mount(f"{server.url}/", damacy.StoreOptions(max_requests=2))
+    try:
+        check_stream(f"{server.url}/sharded.zarr", n_io_threads=8)
+    finally:
+        damacy.unmount(f"{server.url}/")
+    assert most == 2
 
 
 def test_a_server_that_ignores_ranges_is_named(server):

@@ -5,6 +5,7 @@ import datetime
 import itertools
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ import damacy
 
 zarr = pytest.importorskip("zarr")
 
-from support.fault_server import header, status  # noqa: E402
+from support.fault_server import FaultServer, header, status  # noqa: E402
 from support.s3_server import S3Server  # noqa: E402
 
 KEY, SECRET, TOKEN = "AKIDEXAMPLE0123456789", "hunter2/SECRET+key", "hunter2-session-token=="
@@ -526,6 +527,74 @@ def test_commands_read_s3(server, bucket):
         )
         assert done.returncode == 0, (arguments, done.stderr, done.stdout)
         assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.timeout(120)
+def test_the_example_trains_two_epochs(server, bucket, folder):
+    smooth = np.add.outer(np.add.outer(np.arange(32) * 20, np.arange(80) * 10), np.arange(80) * 5).astype("u2")
+    zarr.create_array(folder / "bucket" / "smooth.zarr", data=smooth, chunks=(16, 40, 40), overwrite=True)
+    example = pathlib.Path(__file__).parents[2] / "examples" / "train_from_s3.py"
+    keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
+    done = subprocess.run(
+        [sys.executable, str(example), f"s3://{bucket}/smooth.zarr", "--endpoint", server.url, "--length", "64"],
+        env=os.environ | keys, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    losses = [float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("epoch")]
+    assert len(losses) == 2 and losses[1] < losses[0]
+
+
+def run_command(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "damacy", *arguments],
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+def test_options_of_commands_say_how_a_bucket_is_reached(server, bucket):
+    server.public.add(bucket)
+    try:
+        asked = ["--anonymous", "--endpoint", server.url, "--region", "us-east-1", "--option", "attempts=2"]
+        for arguments in (["ls", f"s3://{bucket}/plain.zarr"], ["info", f"s3://{bucket}/plain.zarr"],
+                          ["cat", f"s3://{bucket}/plain.zarr", "0:1,0:1,0:1"]):  # fmt: skip
+            done = run_command(*arguments, *asked)
+            assert done.returncode == 0 and done.stdout, (arguments, done.stderr)
+        assert all("authorization" not in request.headers for request in server.requests)
+    finally:
+        server.public.discard(bucket)
+
+
+def test_a_header_of_a_command_comes_from_the_environment(folder):
+    with FaultServer(folder) as plain:
+        uri = f"{plain.url}/bucket/plain.zarr"
+        done = run_command("ls", uri, "--header-env", "X-Token=MY_TOKEN", MY_TOKEN=SECRET)
+        assert done.returncode == 0 and "array" in done.stdout, done.stderr
+        assert {request.headers["x-token"] for request in plain.requests} == {SECRET}
+        assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--option", "secret_access_key=hunter2"], "secrets are no arguments"),
+        (["--option", "attempts=many"], "'many' is not a value of this field"),
+        (["--option", "nothing=1"], "StoreOptions has no field 'nothing'"),
+        (["--option", "attempts=99"], "must be in [1, 20]"),
+        (["--header-env", "X=NO_SUCH_VARIABLE"], "no variable 'NO_SUCH_VARIABLE'"),
+    ],
+)
+def test_wrong_options_of_commands_are_refused(arguments, text):
+    done = run_command("ls", "s3://bucket/a.zarr", *arguments)
+    assert done.returncode == 2 and text in " ".join(done.stderr.split()), done.stderr
+    assert "hunter2" not in done.stderr
+
+
+def test_the_doctor_names_libcurl_and_its_certificates():
+    done = run_command("doctor", "--json", https_proxy="http://me:hunter2@127.0.0.1:1")
+    report = json.loads(done.stdout)
+    assert report["libcurl"]["version"].startswith("libcurl/") and os.path.exists(report["libcurl"]["path"])
+    assert report["proxies"]["https_proxy"] == "127.0.0.1:1" and "hunter2" not in done.stdout
+    assert report["certificates"].startswith(("CA ", "none"))
 
 
 # -- secrets --

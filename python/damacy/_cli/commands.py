@@ -11,9 +11,10 @@ import rich.markup
 import typer
 
 import damacy
-from damacy._cli import bench, bench_io, cat, completion, info, plan, preview, verify
+from damacy._cli import bench, bench_io, cat, completion, info, ls, plan, preview, verify
 from damacy._cli.console import AsJson, fields_table, out, print_json, refuse, report_failures
 from damacy._cli.doctor import examine
+from damacy._cli.remote import takes_remote
 
 app = typer.Typer(
     name="damacy",
@@ -38,7 +39,8 @@ def damacy_itself(
     """Crops of chunked, compressed arrays, streamed into batches."""
 
 
-app.command("info")(info.command)
+app.command("info")(takes_remote(info.command))
+app.command("ls")(takes_remote(ls.command))
 
 
 @app.command()
@@ -85,10 +87,10 @@ def demo(
 
 
 app.command("completion")(completion.command)
-app.command("verify")(verify.command)
-app.command("plan")(plan.command)
-app.command("cat")(cat.command)
-app.command("preview")(preview.command)
+app.command("verify")(takes_remote(verify.command))
+app.command("plan")(takes_remote(plan.command))
+app.command("cat")(takes_remote(cat.command))
+app.command("preview")(takes_remote(preview.command))
 completion.answer_shells()
 bench.app.command("io")(bench_io.bench_io)
 app.add_typer(bench.app, name="bench")

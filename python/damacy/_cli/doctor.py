@@ -12,6 +12,7 @@ import platform
 import resource
 from typing import Any, Literal
 
+from damacy._core.errors import InvalidArgument
 from damacy._core.machine import Machine, this_machine
 from damacy._pipeline.config import Config
 from damacy._pipeline.machine_settings import choices
@@ -32,6 +33,7 @@ _PACKAGES = {
     "matplotlib": "the demo's picture",
 }
 _ENOUGH_FILES = 1024
+_PROXIES = ("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +61,7 @@ def examine() -> Report:
     python = platform.python_version()
     lines = [Line("python", "ok", f"{python}, {platform.system()} {platform.machine()}", python)]
     lines += [*_native(), *_machine(), _open_files()]
-    return Report((*lines, *_file_io(), *_packages()))
+    return Report((*lines, *_file_io(), *_remote(), *_packages()))
 
 
 def _machine() -> list[Line]:
@@ -150,6 +152,24 @@ def _file_io() -> list[Line]:
     udev = os.path.isdir("/run/udev") and os.access("/run/udev", os.R_OK)
     text = "loaded when a file first needs it" if udev else "not used: /run/udev is not a readable directory"
     return [*lines, Line("cuFile", "ok" if udev else "note", text, {"udev": udev})]
+
+
+def _remote() -> list[Line]:
+    """What reads `http(s)://` and `s3://`. Loads libcurl, but makes no request."""
+    try:
+        from damacy import _native
+
+        facts = _native.libcurl_facts()
+    except (ImportError, InvalidArgument) as error:
+        return [Line("libcurl", "note", f"not used: {error}", None)]
+    certificates = facts["certificates"]
+    proxies = {name: os.environ[name].rpartition("@")[2] for name in _PROXIES if os.environ.get(name)}
+    shown = ", ".join(f"{name} {value}" for name, value in proxies.items())
+    return [
+        Line("libcurl", "ok", f"{facts['version']}, {facts['path']}", facts),
+        Line("certificates", "note" if certificates.startswith("none") else "ok", certificates, certificates),
+        Line("proxies", "ok", shown or "none", proxies),
+    ]
 
 
 def _limit(value: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -87,11 +88,15 @@ class StoreOptions:
     ca_file: str | None = None
     """A file of CA certificates."""
     connect_timeout_s: float = 10.0
+    first_byte_timeout_s: float = 20.0
+    """From the request to the first byte of the answer."""
     stall_timeout_s: float = 20.0
     """Ends an attempt that receives less than 1 KiB/s for so long."""
     deadline_s: float = 60.0
     """Of a read with all its attempts, and one second more for each MB."""
     attempts: int = 6
+    max_requests: int = 256
+    """Under way to one origin, from this process. More wait for their turn."""
     revalidate_s: float = 60.0
     """For so long the version of an object is believed to be the current one."""
     immutable: bool = False
@@ -114,7 +119,7 @@ class StoreOptions:
             return value if isinstance(value, bool) else refuse("a bool")
         if name == "anonymous":
             return value if value is None or isinstance(value, bool) else refuse("a bool or None")
-        if name == "attempts":
+        if name in ("attempts", "max_requests"):
             return value if isinstance(value, int) and not isinstance(value, bool) else refuse("an int")
         if name.endswith("_s"):
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -194,6 +199,28 @@ class StoreOptions:
         if self.proxy is not None and "@" in self.proxy:
             raise TypeError("StoreOptions holds a proxy with user info: use the environment")
         return _made, ({field.name: getattr(self, field.name) for field in dataclasses.fields(self)},)
+
+
+_NOT_YET = {
+    "account": "Azure is reached through a store of obstore: damacy.mount(obstore.store.AzureStore(...))",
+    "sas_token": "Azure is reached through a store of obstore: damacy.mount(obstore.store.AzureStore(...))",
+    "redirects": "redirects are not followed: use the address that the server names",
+    "gap_bytes": "the gap up to which reads are merged cannot be set",
+    "request_bytes": "the size of requests cannot be set",
+    "hedge": "slow requests are not sent twice",
+}
+_init = StoreOptions.__init__
+
+
+@functools.wraps(_init)
+def _checked_init(self: StoreOptions, **fields: Any) -> None:
+    for name in fields:
+        if name in _NOT_YET:
+            raise TypeError(f"StoreOptions.{name} is not supported: {_NOT_YET[name]}")
+    _init(self, **fields)
+
+
+StoreOptions.__init__ = _checked_init  # type: ignore[method-assign]
 
 
 def _made(fields: dict[str, Any]) -> StoreOptions:

@@ -90,9 +90,12 @@ void check(const StoreOptions& options) {
     if (status != 403 && status != 404 && status != 410)
       refuse("absent_status", formatted("must hold 403, 404 or 410 (got {})", status));
   check_seconds("connect_timeout_s", options.connect_timeout_s, 0.001);
+  check_seconds("first_byte_timeout_s", options.first_byte_timeout_s, 0.001);
   check_seconds("stall_timeout_s", options.stall_timeout_s, 1);
   check_seconds("deadline_s", options.deadline_s, 0.001);
   check_seconds("revalidate_s", options.revalidate_s, 0);
+  if (options.max_requests < 1 || options.max_requests > 4096)
+    refuse("max_requests", formatted("must be in [1, 4096] (got {})", options.max_requests));
   if (options.attempts < 1 || options.attempts > 20)
     refuse("attempts", formatted("must be in [1, 20] (got {})", options.attempts));
 }

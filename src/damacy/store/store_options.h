@@ -38,7 +38,9 @@ struct StoreOptions {
   std::optional<std::string> proxy;                          // empty: by the environment; "": none
   std::optional<std::string> ca_file;
   double connect_timeout_s = 10, stall_timeout_s = 20, deadline_s = 60;
+  double first_byte_timeout_s = 20;
   int attempts = 6;
+  int max_requests = 256;          // under way to one origin, of this process
   double revalidate_s = 60;        // what is known of an object is believed for so long
   bool immutable = false;          // believed forever
   bool allow_unversioned = false;  // take answers with neither a strong ETag nor Last-Modified

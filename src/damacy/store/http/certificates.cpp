@@ -45,7 +45,9 @@ void set_last_resort(std::function<std::string()> find) {
 }
 
 Certificates find_certificates(const std::string& ca_file, bool is_aws) {
-  const auto file = [](std::string path) { return Certificates{path, {}, {}, formatted("CA file {}", one_line(path, 300))}; };
+  const auto file = [](std::string path) {
+    return Certificates{path, {}, {}, formatted("CA file {}", one_line(path, 300))};
+  };
   if (!ca_file.empty()) return file(ca_file);
   std::string tried;
   const auto missed = [&](std::string_view what) { tried += formatted("{}{}", tried.empty() ? "" : ", ", what); };
@@ -62,7 +64,8 @@ Certificates find_certificates(const std::string& ca_file, bool is_aws) {
   const CurlFacts& facts = curl_facts();
   if (is_there(facts.ca_file, false)) return {{}, {}, {}, formatted("CA file {}", facts.ca_file)};
   if (is_there(facts.ca_directory, true)) return {{}, {}, {}, formatted("CA directory {}", facts.ca_directory)};
-  missed(facts.ca_file == nullptr ? std::string("libcurl's own (none)") : formatted("libcurl's own ({})", facts.ca_file));
+  missed(facts.ca_file == nullptr ? std::string("libcurl's own (none)")
+                                  : formatted("libcurl's own ({})", facts.ca_file));
   for (const char* const place : kUsualPlaces) {
     if (is_there(place, false)) return file(place);
     missed(place);

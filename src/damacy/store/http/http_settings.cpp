@@ -18,6 +18,8 @@ HttpSettings settings_of(const StoreOptions& options) {
   settings.attempts = options.attempts;
   settings.connect_timeout = milliseconds_of(options.connect_timeout_s);
   settings.stall_timeout = std::chrono::seconds(static_cast<std::int64_t>(options.stall_timeout_s));
+  settings.first_byte_timeout = milliseconds_of(options.first_byte_timeout_s);
+  settings.max_requests = static_cast<std::size_t>(options.max_requests);
   settings.deadline = milliseconds_of(options.deadline_s);
   settings.revalidate_after =
       options.immutable ? std::chrono::milliseconds(std::chrono::years(100)) : milliseconds_of(options.revalidate_s);

@@ -10,6 +10,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
+#include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/store/http/transfer.h"
@@ -91,8 +92,9 @@ class Origin {
       : name_(std::move(name)),
         service_(std::move(service)),
         settings_(settings),
-        limits_{settings.connect_timeout, settings.stall_timeout, find_certificates(settings.ca_file, settings.is_aws),
-                settings.proxy} {}
+        limits_{
+            settings.connect_timeout, settings.stall_timeout,      find_certificates(settings.ca_file, settings.is_aws),
+            settings.proxy,           settings.first_byte_timeout, settings.max_requests} {}
 
   const std::string& name() const { return name_; }
   Service& service() const { return *service_; }
@@ -138,6 +140,7 @@ class Origin {
   // Sets the pace of the origin that `url` is of, and waits until the origin takes requests.
   void enter(Attempt& attempt, std::string_view key, const std::string& url) const {
     attempt.pace = pace_of(url);
+    if (attempt.pace->is_first_use()) log_first_use(url);
     if (const std::string& tried = limits_.certificates.missing; !tried.empty() && url.starts_with("https"))
       throw Error(Status::io, formatted("no CA certificates; looked for: {}", tried), "tls")
           .at_key(key)
@@ -185,6 +188,14 @@ class Origin {
   }
 
  private:
+  void log_first_use(const std::string& url) const {
+    const bool is_encrypted = url.starts_with("https");
+    const std::string origin = url.substr(0, url.find_first_of("/?", url.find("://") + 3));
+    log(LogLevel::info,
+        formatted("{}: {} from {}{}{}", without_secrets(origin), curl_facts().version, curl_facts().path,
+                  is_encrypted ? "; " : "", is_encrypted ? limits_.certificates.shown : std::string()));
+  }
+
   Error error(const Failure& failure, std::string_view key, int attempts, Clock::Time took) const {
     std::string message = failure.text;
     if (std::string_view(failure.reason) == "tls") message += text("; ", limits_.certificates.shown);

@@ -28,7 +28,9 @@ struct HttpSettings {
   std::vector<std::string> headers{};                  // lines that every request carries
   std::vector<int> absent_status{404};                 // which answers mean that an object is absent
   bool immutable = false;                              // objects never change: caches on disk may believe their tags
-  bool allow_unversioned = false;                      // take answers with neither ETag nor Last-Modified
+  std::chrono::milliseconds first_byte_timeout{20'000};
+  std::size_t max_requests = 256;  // under way to one origin
+  bool allow_unversioned = false;  // take answers with neither ETag nor Last-Modified
   std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();  // of deadlines and pauses
   std::shared_ptr<Chance> chance = make_chance();                        // of pauses
 };

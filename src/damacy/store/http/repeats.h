@@ -2,6 +2,7 @@
 // the random numbers are given.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -32,10 +33,12 @@ class Pace {
   void succeeded();  // gives a tenth of a repeat back
   void hold_until(Clock::Time when);
   [[nodiscard]] Clock::Time held_until() const;
+  [[nodiscard]] bool is_first_use() { return !is_used_.exchange(true); }  // true once
 
  private:
   static constexpr int kRepeat = 10, kMost = 100 * kRepeat;  // in tenths
 
+  std::atomic<bool> is_used_{false};
   mutable Mutex mutex_;
   int left_ DAMACY_GUARDED_BY(mutex_) = kMost;
   Clock::Time held_until_ DAMACY_GUARDED_BY(mutex_){};
