@@ -23,7 +23,7 @@ function(damacy_reached_headers out from)
   set(${out} ${reached} PARENT_SCOPE)
 endfunction()
 
-set(DAMACY_PUBLIC_HEADERS damacy/damacy.h damacy/array.h damacy/file.h damacy/remote.h damacy/halo.h
+set(DAMACY_PUBLIC_HEADERS damacy/damacy.h damacy/array.h damacy/file.h damacy/remote.h damacy/halo.h damacy/c.h
   damacy/halo/mpi.h)  # which no other header includes: it needs MPI
 damacy_reached_headers(headers "${DAMACY_PUBLIC_HEADERS}")
 foreach(header IN LISTS headers)

@@ -40,8 +40,8 @@ endforeach()
 
 file(GLOB_RECURSE headers RELATIVE ${WORK}/moved/include ${WORK}/moved/include/*)
 list(LENGTH headers count)
-if(count LESS 10 OR count GREATER 44)  # eleven of them are the interface of halo exchange
-  message(FATAL_ERROR "${count} headers are installed, not 10 to 44: ${headers}")
+if(count LESS 10 OR count GREATER 45)  # eleven of them are the interface of halo exchange
+  message(FATAL_ERROR "${count} headers are installed, not 10 to 45: ${headers}")
 endif()
 foreach(header IN LISTS headers)
   if(header MATCHES "/detail/|/cuda/|_test\\.h$")

@@ -1,0 +1,22 @@
+// Messages of halo exchange by functions of a C caller. Knows ranks and bytes; not what a message has.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "damacy/c.h"
+#include "damacy/halo/transport.h"
+
+namespace damacy::detail {
+
+class CallbackTransport final : public halo::Transport {
+ public:
+  // Throws Error(inval, "arguments") for a structure of another size, or without one of the functions.
+  explicit CallbackTransport(const damacy_halo_callbacks& callbacks);
+  std::unique_ptr<halo::Channels> open(std::int64_t rank, halo::Rounds rounds) override;
+
+ private:
+  const damacy_halo_callbacks callbacks_;
+};
+
+}  // namespace damacy::detail
