@@ -53,6 +53,25 @@ FAULTS = [  # name, file in src/damacy, text, and the text that replaces it
         "    repair_->record().wait();\n  });\n",
         "  });\n",
     ),
+    ("no reader is kept for what was sent", "store/thread_engine.cpp", "running + 1 >= threads", "running > threads"),
+    (
+        "a stop does not cancel what was sent",
+        "store/thread_engine.cpp",
+        "      one->read.reset();\n",
+        "",
+    ),
+    (
+        "a cancelled transfer is not waited for",
+        "store/http/transfer.cpp",
+        "  lock.lock();\n  changed_.wait(lock, [this]() DAMACY_REQUIRES(mutex_) { return !is_under_way_; });\n",
+        "",
+    ),
+    (
+        "requests to an origin are not limited",
+        "store/http/net_threads.cpp",
+        "there.under_way < std::max<std::size_t>(most, 1)",
+        "true",
+    ),
     ("a wave goes before its reads ended", "wave/wave.cpp", "  if (sealed_ && open_ranges_ == 0)", "  if (sealed_)"),
     (
         "a slot is lent without its consumers' work",

@@ -24,10 +24,13 @@
 #include <pthread.h>
 
 #include "damacy/core/text.h"
+#include "damacy/device/arena.h"
 #include "damacy/store/engine.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/store/storage_watch.h"
+#include "fakes/held_object.h"
 #include "fakes/hung_store.h"
+#include "support/eventually.h"
 
 namespace damacy {
 
@@ -341,6 +344,88 @@ TYPED_TEST_P(EngineSuite, stopped_it_refuses_requests) {
   EXPECT_EQ(late, Status::shutdown);
 }
 
+// A request for an object that reads without a thread; takes its memory from an arena, if there is one.
+class SentRead final : public Request {
+ public:
+  struct End {
+    std::atomic<int> right{0}, failed{0};
+  };
+  SentRead(std::shared_ptr<testing::HeldObject> object, std::shared_ptr<End> end, Arena* arena = nullptr)
+      : object_(std::move(object)), end_(std::move(end)), arena_(arena) {}
+  bool can_be_sent() const noexcept override { return true; }
+  Part prepare(std::size_t, std::stop_token stop) override {
+    if (arena_ != nullptr) piece_ = arena_->take(arena_->size(), std::move(stop));
+    return {object_, 2, bytes_};
+  }
+  void complete(std::size_t, const Part&, const Error* failure) override {
+    const std::string_view read(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+    ++(failure == nullptr && read == "2345" ? end_->right : end_->failed);
+  }
+
+ private:
+  const std::shared_ptr<testing::HeldObject> object_;
+  const std::shared_ptr<End> end_;
+  Arena* const arena_;
+  Arena::Piece piece_;
+  std::array<std::byte, 4> bytes_{};
+};
+
+TYPED_TEST_P(EngineSuite, reads_that_are_sent_hold_no_thread) {
+  const auto object = std::make_shared<testing::HeldObject>("0123456789");
+  const auto end = std::make_shared<SentRead::End>();
+  auto engine = this->make(2);
+  for (int i = 0; i < 40; ++i) engine->submit(std::make_unique<SentRead>(object, end));
+  ASSERT_TRUE(testing::eventually([&] { return object->started() == 40; }));
+  std::latch served(8);
+  for (int i = 0; i < 8; ++i) engine->submit(note([&] { served.count_down(); }));
+  served.wait();
+  EXPECT_EQ(end->right, 0);
+  object->land();
+  EXPECT_TRUE(testing::eventually([&] { return end->right == 40; }));
+  EXPECT_EQ(end->failed, 0);
+}
+
+TYPED_TEST_P(EngineSuite, stopped_it_cancels_reads_that_are_sent_before_it_fails_them) {
+  const auto object = std::make_shared<testing::HeldObject>("0123456789");
+  const auto end = std::make_shared<SentRead::End>();
+  auto engine = this->make(2);
+  for (int i = 0; i < 4; ++i) engine->submit(std::make_unique<SentRead>(object, end));
+  ASSERT_TRUE(testing::eventually([&] { return object->started() == 4; }));
+  engine.reset();
+  EXPECT_EQ(object->ended(), 4u);
+  EXPECT_EQ(end->failed, 4);
+  object->land();  // nothing happens
+  EXPECT_EQ(end->right, 0);
+}
+
+// The memory of a read that was sent is free only after a reader has completed it. Readers that wait for that memory
+// must not be all there are.
+TYPED_TEST_P(EngineSuite, a_reader_is_kept_for_what_was_sent) {
+  Arena arena(std::make_shared<PageAlloc>(), Arena::kPieceAlignment);
+  const auto object = std::make_shared<testing::HeldObject>("0123456789");
+  const auto end = std::make_shared<SentRead::End>();
+  std::atomic<int> served{0};
+  auto engine = this->make(2);
+  engine->submit(std::make_unique<SentRead>(object, end, &arena));
+  ASSERT_TRUE(testing::eventually([&] { return object->started() == 1; }));
+  std::latch waiting(1);
+  for (int i = 0; i < 4; ++i)
+    engine->submit(request(
+        [&, i](auto, std::stop_token stop) {
+          if (i == 0) waiting.count_down();
+          static_cast<void>(arena.take(arena.size(), std::move(stop)));
+          return Part{};
+        },
+        [&](auto, const Part&, const Error* failure) { served += failure == nullptr ? 1 : 0; }));
+  waiting.wait();
+  object->land();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (served < 4 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  engine.reset();
+  EXPECT_EQ(served, 4);
+  EXPECT_EQ(end->right, 1);
+}
+
 TYPED_TEST_P(EngineSuite, signals_are_left_to_other_threads) {
   sigset_t before, after, inside;
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
@@ -366,6 +451,8 @@ REGISTER_TYPED_TEST_SUITE_P(EngineSuite, reads_what_was_prepared_and_completes_o
                             destroyed_it_ends_what_runs_and_refuses_what_waits,
                             a_read_without_an_answer_is_abandoned_and_its_thread_replaced,
                             stopped_it_leaves_threads_that_storage_holds_and_keeps_what_they_use,
-                            stopped_it_refuses_requests, signals_are_left_to_other_threads);
+                            stopped_it_refuses_requests, reads_that_are_sent_hold_no_thread,
+                            stopped_it_cancels_reads_that_are_sent_before_it_fails_them,
+                            a_reader_is_kept_for_what_was_sent, signals_are_left_to_other_threads);
 
 }  // namespace damacy

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <latch>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -170,12 +171,57 @@ TYPED_TEST_P(StoreSuite, many_threads_read_one_object) {
   EXPECT_EQ(wrong, 0);
 }
 
+// A started read, as an engine makes it.
+inline std::string start_and_read(Object& object, std::uint64_t offset, std::size_t size) {
+  std::string bytes(size, '?');
+  std::latch landed(1);
+  std::atomic<int> calls{0};
+  const auto read = object.start_read(offset, std::as_writable_bytes(std::span(bytes)), [&] {
+    ++calls;
+    landed.count_down();
+  });
+  landed.wait();
+  read->finish();
+  EXPECT_EQ(calls, 1);
+  return bytes;
+}
+
+TYPED_TEST_P(StoreSuite, a_started_read_gives_what_a_read_gives) {
+  this->put("c/0/1", "hello, world");
+  const auto object = this->store().open("c/0/1");
+  EXPECT_EQ(start_and_read(*object, 0, 12), "hello, world");
+  EXPECT_EQ(start_and_read(*object, 7, 5), "world");
+  EXPECT_EQ(start_and_read(*object, 0, 1), "h");
+  EXPECT_EQ(start_and_read(*object, 11, 1), "d");
+  EXPECT_EQ(start_and_read(*object, 12, 0), "");
+  const Error error = error_of([&] { start_and_read(*object, 8, 5); });
+  EXPECT_EQ(error.where().reason, "short-read");
+  EXPECT_EQ(error.message(), "short read: 4 of 5 bytes");
+  EXPECT_EQ(error.where().key, "c/0/1");
+  EXPECT_EQ(error_of([&] { start_and_read(*object, ~std::uint64_t{0}, 2); }).where().reason, "short-read");
+}
+
+TYPED_TEST_P(StoreSuite, a_started_read_may_be_dropped_and_an_expected_object_may_be_absent) {
+  this->put("key", "0123456789");
+  this->store().expect("key", 4, true);
+  this->store().expect("nothing", 4, false);
+  const auto object = this->store().open("key");
+  std::string bytes(10, '?');
+  std::atomic<int> calls{0};
+  object->start_read(0, std::as_writable_bytes(std::span(bytes)), [&] { ++calls; }).reset();
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(this->store().open("nothing"));
+  EXPECT_EQ(read_text(*object, 0, 10), "0123456789");
+}
+
 REGISTER_TYPED_TEST_SUITE_P(StoreSuite, reads_any_range_of_an_object, an_empty_object_is_an_object,
                             what_is_absent_is_empty_and_no_error, a_directory_is_no_object,
                             the_end_before_the_wanted_byte_is_an_error_with_the_numbers,
                             an_offset_far_behind_the_end_is_a_short_read,
                             the_stamp_is_that_of_the_opened_object_until_it_is_put_again,
                             lists_what_is_directly_below_sorted, refuses_what_is_no_key,
-                            names_that_look_like_more_than_they_are_stay_names, many_threads_read_one_object);
+                            names_that_look_like_more_than_they_are_stay_names, many_threads_read_one_object,
+                            a_started_read_gives_what_a_read_gives,
+                            a_started_read_may_be_dropped_and_an_expected_object_may_be_absent);
 
 }  // namespace damacy

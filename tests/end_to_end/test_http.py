@@ -430,6 +430,31 @@ def test_a_server_that_never_answers_does_not_hold_the_program(server):
     assert time.monotonic() - begin < 15
 
 
+def test_reads_under_way_do_not_depend_on_reader_threads(tmp_path):
+    """Two readers have the second requests of twelve objects under way together: each waits for all others."""
+    data = np.random.default_rng(1).integers(0, 60000, (96, 80, 80), dtype="u2")
+    zarr.create_array(tmp_path / "many.zarr", data=data, chunks=(8, 80, 80))
+    barrier = threading.Barrier(12)
+    alone = []
+
+    def meet(request, answer):
+        if request.range and request.range[0] > 0:
+            try:
+                barrier.wait(10)
+            except threading.BrokenBarrierError:
+                alone.append(request.path)
+
+    with FaultServer(tmp_path) as server:
+        server.faults = meet
+        uri = f"{server.url}/many.zarr"
+        with damacy.Pipeline(config(batch_size=1, n_io_threads=1, n_compute_threads=1)) as pipeline:
+            pipeline.push([damacy.Sample(uri, [(0, 96), (0, 80), (0, 80)])])
+            pipeline.flush()
+            with pipeline.pop() as batch:
+                np.testing.assert_array_equal(batch.numpy()[0], data)
+    assert alone == []
+
+
 def test_a_forked_child_has_network_threads_of_its_own(server):
     """The child's first request is made by its own thread, on its own connection, and its parent's go on."""
     program = textwrap.dedent(

@@ -100,6 +100,10 @@ void ChunkRunRead::abandon(const Error& why) noexcept {
   task_.end();
 }
 
+bool ChunkRunRead::can_be_sent() const noexcept {
+  return run_.nearness != Nearness::near && sink_->chunks().object_with(run_.chunks.front())->can_start_reads();
+}
+
 Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
   stop_ = stop;
   sink_->chunks().check_wanted();
@@ -209,6 +213,10 @@ void PartialRead::abandon(const Error& why) noexcept {
   sink_->end();
   read_.end();
   task_.end();
+}
+
+bool PartialRead::can_be_sent() const noexcept {
+  return sink_->chunks().object_with(chunk_)->can_start_reads();
 }
 
 Part PartialRead::prepare(std::size_t, std::stop_token stop) {

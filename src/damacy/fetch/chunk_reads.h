@@ -69,6 +69,7 @@ class ChunkRunRead final : public Request {
   Part prepare(std::size_t thread, std::stop_token stop) override;
   void complete(std::size_t thread, const Part& part, const Error* failure) override;
   bool only_reads() const noexcept override { return sink_->only_reads(); }
+  bool can_be_sent() const noexcept override;
   bool can_be_abandoned() const noexcept override { return true; }
   void abandon(const Error& why) noexcept override;
 
@@ -98,6 +99,7 @@ class PartialRead final : public Request {
   PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk);
   Part prepare(std::size_t thread, std::stop_token stop) override;
   void complete(std::size_t thread, const Part& part, const Error* failure) override;
+  bool can_be_sent() const noexcept override;
   bool can_be_abandoned() const noexcept override { return true; }
   void abandon(const Error& why) noexcept override;
 

@@ -26,7 +26,8 @@ struct Part {
 };
 
 // A read with its completion. prepare() and complete() run on one engine thread, one after the other, so complete()
-// finds the bytes in that core's cache. The engine owns a request from submit() to the end of complete().
+// finds the bytes in that core's cache; for a request that can be sent see below. The engine owns a request from
+// submit() to the end of complete().
 class Request : public Abandonable {
  public:
   // Opens the object and borrows memory; may wait for memory. complete() receives what it throws. A part with an empty
@@ -38,6 +39,9 @@ class Request : public Abandonable {
   virtual void complete(std::size_t thread, const Part& part, const Error* failure) = 0;
   // Whether it mostly copies bytes. An engine may limit how many such requests run at once.
   virtual bool only_reads() const noexcept { return false; }
+  // Whether its object reads without a thread (Object::can_start_reads). Then the engine may prepare it on a thread of
+  // its own, whose number is no reader's, start its read, and complete it on a reader after the bytes have landed.
+  virtual bool can_be_sent() const noexcept { return false; }
   // Whether abandon() may end it. Its memory is freed with the request.
   virtual bool can_be_abandoned() const noexcept { return false; }
   void abandon(const Error&) noexcept override {}

@@ -11,6 +11,7 @@
 #include "damacy/store/http/http_settings.h"
 #include "damacy/store/http/http_store.h"
 #include "damacy/store/s3/s3_store.h"
+#include "damacy/store/started_read.h"
 
 namespace damacy {
 namespace {
@@ -74,6 +75,9 @@ class PartOfStore final : public Store {
     check_key(key);
     return located(key, [&] { return whole_->stamp(key_of(key)); });
   }
+  void expect(std::string_view key, std::uint64_t bytes, bool from_end) override {
+    whole_->expect(key_of(key), bytes, from_end);
+  }
   std::vector<Entry> list(std::string_view prefix) override {
     if (!prefix.empty()) check_key(prefix);
     return located(prefix, [&] { return whole_->list(prefix.empty() ? path_ : key_of(prefix)); });
@@ -93,6 +97,18 @@ class PartOfStore final : public Store {
       }
     }
     std::string version() const override { return object_->version(); }
+    bool can_start_reads() const noexcept override { return object_->can_start_reads(); }
+    std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
+                                            std::function<void()> landed) override {
+      return finished_in(object_->start_read(offset, dst, std::move(landed)),
+                         [store = store_, key = key_](const auto& finish) {
+                           try {
+                             finish();
+                           } catch (const Error& e) {
+                             throw Error(e).moved_to(store, key);
+                           }
+                         });
+    }
 
    private:
     const std::string store_, key_;
@@ -120,6 +136,9 @@ class OptionsStore final : public Store {
   bool is_remote() const noexcept override { return true; }
   std::shared_ptr<Object> open(std::string_view key) override { return root_->open(key); }
   std::optional<Stamp> stamp(std::string_view key) override { return root_->stamp(key); }
+  void expect(std::string_view key, std::uint64_t bytes, bool from_end) override {
+    root_->expect(key, bytes, from_end);
+  }
   std::vector<Entry> list(std::string_view prefix) override { return root_->list(prefix); }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
+#include "damacy/store/started_read.h"
 
 namespace damacy {
 namespace {
@@ -28,6 +29,15 @@ class WatchedObject final : public Object {
     object_->keep_pieces(offset, read, pieces);
   }
   std::string version() const override { return object_->version(); }
+  bool can_start_reads() const noexcept override { return object_->can_start_reads(); }
+  std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
+                                          std::function<void()> landed) override {
+    auto read = StorageWatch::operation("read", *store_, key_,
+                                        [&] { return object_->start_read(offset, dst, std::move(landed)); });
+    return finished_in(std::move(read), [store = store_, key = key_](const auto& finish) {
+      StorageWatch::operation("read", *store, key, finish);
+    });
+  }
 
  private:
   const std::shared_ptr<Object> object_;
@@ -52,6 +62,9 @@ class WatchedStore final : public Store {
   }
   std::optional<Stamp> stamp(std::string_view key) override {
     return StorageWatch::operation("look up", *store_, key, [&] { return store_->stamp(key); });
+  }
+  void expect(std::string_view key, std::uint64_t bytes, bool from_end) override {
+    StorageWatch::operation("open", *store_, key, [&] { store_->expect(key, bytes, from_end); });
   }
   std::vector<Entry> list(std::string_view prefix) override {
     return StorageWatch::operation("list", *store_, prefix, [&] { return store_->list(prefix); });

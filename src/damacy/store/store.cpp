@@ -80,6 +80,24 @@ std::string scheme_of_uri(std::string_view uri) {
   return scheme;
 }
 
+std::unique_ptr<StartedRead> Object::start_read(std::uint64_t offset, std::span<std::byte> dst,
+                                                std::function<void()> landed) {
+  class Read final : public StartedRead {
+   public:
+    Read(Object& object, std::uint64_t offset, std::span<std::byte> dst)
+        : object_(object), offset_(offset), dst_(dst) {}
+    void finish() override { object_.read_exact(offset_, dst_); }
+
+   private:
+    Object& object_;
+    const std::uint64_t offset_;
+    const std::span<std::byte> dst_;
+  };
+  auto read = std::make_unique<Read>(*this, offset, dst);
+  landed();
+  return read;
+}
+
 void check_uri_text(std::string_view uri) {
   if (uri.empty()) refuse_uri(uri, "is empty");
   if (uri.size() > Limits::uri_bytes)

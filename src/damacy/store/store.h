@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,6 +36,15 @@ enum class Nearness {
   near,    // read_pieces() probably asks no other machine for it
 };
 
+// A read that is under way without a thread that waits for it. Destroyed before its end it is cancelled: no byte lands
+// afterwards.
+class StartedRead {
+ public:
+  virtual ~StartedRead() = default;
+  // Once, after `landed` was called: as read_exact(), which it ends. It may block: what failed is repeated here.
+  virtual void finish() = 0;
+};
+
 // One opened version; reads may come from many threads. Closed with its last owner.
 class Object {
  public:
@@ -64,6 +74,13 @@ class Object {
   // What tells this version from all others, in any process; empty: nothing does. Without the size, which the stamp
   // has.
   virtual std::string version() const { return {}; }
+  // Whether a started read needs no thread until its bytes are there.
+  virtual bool can_start_reads() const noexcept { return false; }
+  // Begins read_exact(), and calls `landed` once when the read may be finished, on another thread or before this
+  // returns. `landed` returns soon, and must not destroy the read. The object and `dst` outlive the read. Unless
+  // can_start_reads(), finish() reads.
+  virtual std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
+                                                  std::function<void()> landed);
 };
 
 struct Entry {
@@ -89,6 +106,11 @@ class Store {
   virtual std::shared_ptr<Object> open(std::string_view key) = 0;
   // The stamp the object has now; empty: absent.
   virtual std::optional<Stamp> stamp(std::string_view key) = 0;
+  // The object will be opened soon: a remote store may ask for it now, and for some of its bytes: the last `bytes`, or
+  // the first if not `from_end`. Waits for nothing, reports nothing.
+  virtual void expect(std::string_view key, std::uint64_t bytes, bool from_end) {
+    static_cast<void>(key), static_cast<void>(bytes), static_cast<void>(from_end);
+  }
   // Names directly below `prefix` ("" is the root), sorted; empty when there is no such directory.
   virtual std::vector<Entry> list(std::string_view prefix) = 0;
 };

@@ -1,10 +1,13 @@
 // Threads that take requests from one queue, in order, and run each from beginning to end. A thread stuck in storage is
-// replaced. Knows no files and no policy.
+// replaced. Requests that can be sent are prepared by one more thread, the sender, which alone waits for their memory;
+// their reads are under way without a thread, and the readers complete them. Knows no files and no policy.
 #include <algorithm>
 #include <deque>
 #include <new>
 #include <optional>
 #include <system_error>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "damacy/core/address_space.h"
@@ -19,7 +22,31 @@ namespace damacy {
 namespace {
 
 constexpr std::size_t kAbandonedAtMost = 256;  // threads of one engine that storage may hold, and be replaced
+constexpr std::size_t kSentAtMost = 512;       // reads under way, or landed and not yet completed
 constexpr auto kLook = std::chrono::milliseconds(20);
+
+// A request whose read is under way without a thread.
+struct Sent {
+  std::unique_ptr<Request> request;
+  Part part;
+  std::unique_ptr<StartedRead> read;
+  std::optional<Error> failure;                 // of prepare() or start_read()
+  bool is_started = false, has_landed = false;  // both: it may be completed
+};
+
+void complete(Sent& sent, std::size_t thread) noexcept {
+  Request& request = *sent.request;
+  const StorageWatch::Scope scope(request.can_be_abandoned() ? &request : nullptr);
+  try {
+    if (!sent.failure && sent.read)
+      sent.failure = failure_of([&] {
+        const TraceRange stage("damacy read");
+        sent.read->finish();
+      });
+    request.complete(thread, sent.part, sent.failure ? &*sent.failure : nullptr);
+  } catch (const Abandoned&) {
+  }
+}
 
 void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
   const StorageWatch::Scope scope(request.can_be_abandoned() ? &request : nullptr);
@@ -41,55 +68,153 @@ void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
 
 // State shared by the engine and its threads. Lives as long as the last of them.
 struct Shared {
-  explicit Shared(std::size_t readers_of) : readers(readers_of) {}
+  Shared(std::size_t threads_of, std::size_t readers_of) : threads(threads_of), readers(readers_of) {}
 
   struct Worker {
-    Worker(std::shared_ptr<const Clock> clock, std::size_t number_of) : watch(std::move(clock)), number(number_of) {}
+    Worker(std::shared_ptr<const Clock> clock, std::size_t number_of, bool is_sender_of)
+        : watch(std::move(clock)), number(number_of), is_sender(is_sender_of) {}
     StorageWatch watch;
     const std::size_t number;
+    const bool is_sender;
     bool reading = false;  // a request that only reads
+    bool running = false;  // a request that was not sent: it may wait for memory
     bool left = false;     // its thread will touch nothing more, or was abandoned
     Thread thread;         // the engine's
   };
 
+  // A thread for one reader.
+  struct Work {
+    std::unique_ptr<Request> request;
+    std::shared_ptr<Sent> sent;  // or this
+    explicit operator bool() const noexcept { return request || sent; }
+  };
+
+  // What was sent holds memory that others may wait for: one reader is kept for it.
+  bool keeps_a_reader() const DAMACY_REQUIRES(mutex) { return !to_send.empty() || is_sending || !sent.empty(); }
+
   bool can_take() const DAMACY_REQUIRES(mutex) {
+    if (!landed.empty()) return true;
+    if (keeps_a_reader() && !stopping && running + 1 >= threads) return false;
     if (!urgent.empty()) return true;
     return !waiting.empty() && (reading < readers || stopping || !waiting.front()->only_reads());
   }
 
-  std::unique_ptr<Request> take() DAMACY_REQUIRES(mutex) {
-    if (!can_take()) return nullptr;
+  Work take() DAMACY_REQUIRES(mutex) {
+    if (!can_take()) return {};
+    if (!landed.empty()) {
+      Work work{nullptr, std::move(landed.front())};
+      landed.pop_front();
+      sent.erase(work.sent.get());
+      may_send.notify_one();
+      return work;
+    }
     auto& from = urgent.empty() ? waiting : urgent;
-    auto request = std::move(from.front());
+    Work work{std::move(from.front()), nullptr};
     from.pop_front();
-    return request;
+    return work;
+  }
+
+  void end_run(Worker& worker) DAMACY_REQUIRES(mutex) {
+    if (std::exchange(worker.reading, false)) --reading;
+    if (std::exchange(worker.running, false)) {
+      --running;
+      may_send.notify_one();
+    }
   }
 
   // Empty: the thread ends.
-  std::unique_ptr<Request> next(Worker& worker) {
-    if (worker.watch.abandoned()) return nullptr;
+  Work next(Worker& worker) {
+    if (worker.watch.abandoned()) return {};
     Lock lock(mutex);
-    if (std::exchange(worker.reading, false)) --reading;
+    end_run(worker);
     while (!stopping) {
-      if (auto request = take()) {
-        worker.reading = request->only_reads();
+      if (Work work = take()) {
+        worker.running = work.request != nullptr;
+        worker.reading = worker.running && work.request->only_reads();
+        if (worker.running) ++running;
         if (worker.reading) ++reading;
         if (sleeping > 0 && can_take()) changed.notify_one();
-        return request;
+        return work;
       }
       ++sleeping;
       changed.wait(lock);
       --sleeping;
     }
+    leave(worker);
+    return {};
+  }
+
+  // The sender's. Empty: it ends.
+  std::unique_ptr<Request> next_to_send(Worker& worker) {
+    if (worker.watch.abandoned()) return nullptr;
+    Lock lock(mutex);
+    is_sending = false;
+    if (sleeping > 0 && can_take()) changed.notify_one();
+    may_send.wait(lock, [this]() DAMACY_REQUIRES(mutex) {
+      return stopping || (!to_send.empty() && sent.size() < kSentAtMost && running < threads);
+    });
+    if (stopping) {
+      leave(worker);
+      return nullptr;
+    }
+    is_sending = true;
+    auto request = std::move(to_send.front());
+    to_send.pop_front();
+    return request;
+  }
+
+  void leave(Worker& worker) DAMACY_REQUIRES(mutex) {
     worker.left = true;
     ended.notify_all();
-    return nullptr;
+  }
+
+  static void send(const std::shared_ptr<Shared>& shared, std::unique_ptr<Request> request,
+                   std::stop_token stop) noexcept {
+    Request& preparing = *request;
+    const StorageWatch::Scope scope(preparing.can_be_abandoned() ? &preparing : nullptr);
+    try {
+      const auto one = std::make_shared<Sent>();
+      one->request = std::move(request);
+      one->failure = failure_of([&] {
+        one->part = preparing.prepare(0, std::move(stop));
+        if (one->part.dst.empty()) return;
+        const Part& part = one->part;
+        one->read = part.object->start_read(part.offset, part.dst, [shared, one] { shared->land(*one); });
+      });
+      shared->started(one);
+    } catch (const Abandoned&) {
+    }
+  }
+
+  void land(Sent& one) noexcept {
+    const Lock lock(mutex);
+    one.has_landed = true;
+    const auto at = sent.find(&one);
+    if (at == sent.end()) return;  // not yet started, or cancelled
+    landed.push_back(at->second);
+    if (sleeping > 0) changed.notify_one();
+  }
+
+  void started(const std::shared_ptr<Sent>& one) {
+    const Lock lock(mutex);
+    sent.emplace(one.get(), one);
+    if (one->read && !one->has_landed) return;
+    landed.push_back(one);
+    if (sleeping > 0) changed.notify_one();
   }
 
   static void serve(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Worker>& worker) {
     worker->watch.attach_thread();
     const std::stop_token token = shared->stop.get_token();
-    while (auto request = shared->next(*worker)) run(*request, worker->number, token);
+    if (worker->is_sender)
+      while (auto request = shared->next_to_send(*worker)) send(shared, std::move(request), token);
+    else
+      while (auto work = shared->next(*worker)) {
+        if (work.request)
+          run(*work.request, worker->number, token);
+        else
+          complete(*work.sent, worker->number);
+      }
     if (worker->watch.abandoned()) shared->come_back(*worker);
   }
 
@@ -101,12 +226,20 @@ struct Shared {
     if (--abandoned == 0) last = std::move(keep);
   }
 
+  const std::size_t threads;  // without the sender
   const std::size_t readers;
   Mutex mutex;
   Condition changed;
+  Condition may_send;  // the sender's
   Condition ended;
   std::deque<std::unique_ptr<Request>> urgent DAMACY_GUARDED_BY(mutex);  // submission order among themselves
   std::deque<std::unique_ptr<Request>> waiting DAMACY_GUARDED_BY(mutex);
+  std::deque<std::unique_ptr<Request>> to_send DAMACY_GUARDED_BY(mutex);
+  std::unordered_map<const Sent*, std::shared_ptr<Sent>> sent DAMACY_GUARDED_BY(mutex);  // not yet taken by a reader
+  std::deque<std::shared_ptr<Sent>> landed DAMACY_GUARDED_BY(mutex);                     // of them
+  bool has_sender DAMACY_GUARDED_BY(mutex) = false;
+  bool is_sending DAMACY_GUARDED_BY(mutex) = false;
+  std::size_t running DAMACY_GUARDED_BY(mutex) = 0;  // requests that were not sent
   std::size_t sleeping DAMACY_GUARDED_BY(mutex) = 0;
   std::size_t reading DAMACY_GUARDED_BY(mutex) = 0;    // requests under way that only read
   std::size_t abandoned DAMACY_GUARDED_BY(mutex) = 0;  // threads that storage holds
@@ -123,10 +256,10 @@ class ThreadEngine final : public Engine {
   ThreadEngine(std::size_t threads, std::size_t readers, std::shared_ptr<const Clock> clock)
       : count_(std::max<std::size_t>(threads, 1)),
         clock_(std::move(clock)),
-        shared_(std::make_shared<Shared>(std::max<std::size_t>(readers, 1))) {
-    workers_.reserve(count_);
+        shared_(std::make_shared<Shared>(count_, std::max<std::size_t>(readers, 1))) {
+    workers_.reserve(count_ + 1);
     try {
-      for (std::size_t i = 0; i < count_; ++i) workers_.push_back(start(i));
+      for (std::size_t i = 0; i < count_; ++i) workers_.push_back(start(i, /*is_sender=*/false));
     } catch (const std::system_error& error) {
       const std::size_t started = workers_.size();
       end();
@@ -149,7 +282,10 @@ class ThreadEngine final : public Engine {
     refuse(shutdown_);
   }
 
-  void submit(std::unique_ptr<Request> request) override { add(&Shared::waiting, std::move(request)); }
+  void submit(std::unique_ptr<Request> request) override {
+    const bool is_sent = request->can_be_sent() && count_ > 1 && has_sender();
+    add(is_sent ? &Shared::to_send : &Shared::waiting, std::move(request));
+  }
   void submit_urgent(std::unique_ptr<Request> request) override { add(&Shared::urgent, std::move(request)); }
   std::size_t threads() const noexcept override { return count_; }
 
@@ -187,10 +323,36 @@ class ThreadEngine final : public Engine {
   }
 
  private:
-  std::shared_ptr<Worker> start(std::size_t number) {
-    auto worker = std::make_shared<Worker>(clock_, number);
+  std::shared_ptr<Worker> start(std::size_t number, bool is_sender) {
+    auto worker = std::make_shared<Worker>(clock_, number, is_sender);
     worker->thread = Thread("damacy-read", [shared = shared_, worker = worker] { Shared::serve(shared, worker); });
     return worker;
+  }
+
+  // Starts the sender with the first request for it. False: readers do without.
+  bool has_sender() noexcept {
+    {
+      const Lock lock(shared_->mutex);
+      if (shared_->has_sender || shared_->stopping) return shared_->has_sender;
+    }
+    if (!workers_mutex_.try_lock()) return false;  // a stop may wait for this thread
+    bool has_sender = false;
+    try {
+      const bool is_new = [&] {
+        const Lock lock(shared_->mutex);
+        has_sender = shared_->has_sender;
+        return !has_sender && !shared_->stopping;
+      }();
+      if (is_new) {
+        workers_.push_back(start(0, /*is_sender=*/true));
+        const Lock lock(shared_->mutex);
+        has_sender = shared_->has_sender = true;
+      }
+    } catch (...) {
+      log_current_error(LogLevel::warn);
+    }
+    workers_mutex_.unlock();
+    return has_sender;
   }
 
   void add(std::deque<std::unique_ptr<Request>> Shared::* queue, std::unique_ptr<Request> request) {
@@ -202,6 +364,7 @@ class ThreadEngine final : public Engine {
       if (refusal == nullptr) {
         (shared_.get()->*queue).push_back(std::move(request));
         wake = shared_->sleeping > 0 && shared_->can_take();
+        if (queue == &Shared::to_send) shared_->may_send.notify_one();
       }
     } catch (const std::bad_alloc&) {  // push_back then moved nothing
       const Error failure = current_error();
@@ -222,13 +385,13 @@ class ThreadEngine final : public Engine {
     worker.thread.leave_alone();
     const Lock lock(shared_->mutex);
     worker.left = true;
-    if (std::exchange(worker.reading, false)) --shared_->reading;
+    shared_->end_run(worker);
     ++shared_->abandoned;
     shared_->changed.notify_one();
     shared_->ended.notify_all();
   }
 
-  // Without a thread no request can run: waiting requests fail.
+  // Without a reader no request can run: waiting requests fail.
   void replace(std::shared_ptr<Worker>& worker) noexcept DAMACY_REQUIRES(workers_mutex_) {
     std::size_t held = 0;
     {
@@ -237,14 +400,28 @@ class ThreadEngine final : public Engine {
     }
     try {
       if (held < kAbandonedAtMost) {
-        worker = start(worker->number);
+        worker = start(worker->number, worker->is_sender);
         return;
       }
     } catch (...) {
       log_current_error(LogLevel::warn);
     }
+    if (worker->is_sender) return read_instead();
     if (!std::all_of(workers_.begin(), workers_.end(), [](const auto& one) { return one->left; })) return;
     refuse(unanswered_);
+  }
+
+  // Without a sender the readers do its work.
+  void read_instead() noexcept {
+    const Lock lock(shared_->mutex);
+    shared_->has_sender = shared_->is_sending = false;
+    try {
+      for (auto& request : shared_->to_send) shared_->waiting.push_back(std::move(request));
+      shared_->to_send.clear();
+    } catch (const std::bad_alloc&) {  // the rest is moved with the next request
+      std::erase(shared_->to_send, nullptr);
+    }
+    shared_->changed.notify_all();
   }
 
   void request_stop() noexcept {
@@ -254,6 +431,7 @@ class ThreadEngine final : public Engine {
       shared_->stopping = true;
     }
     shared_->changed.notify_all();
+    shared_->may_send.notify_all();
   }
 
   void end() noexcept DAMACY_REQUIRES(workers_mutex_) {
@@ -268,14 +446,34 @@ class ThreadEngine final : public Engine {
       const Lock lock(shared_->mutex);
       shared_->refusal = &why;
     }
+    cancel_sent(why);
     for (;;) {
       std::unique_ptr<Request> request;
       {
         const Lock lock(shared_->mutex);
-        request = shared_->take();
+        for (auto* const queue : {&shared_->urgent, &shared_->waiting, &shared_->to_send}) {
+          if (queue->empty()) continue;
+          request = std::move(queue->front());
+          queue->pop_front();
+          break;
+        }
       }
       if (!request) return;
       request->complete(0, Part{}, &why);
+    }
+  }
+
+  // Their memory is free afterwards.
+  void cancel_sent(const Error& why) noexcept {
+    std::unordered_map<const Sent*, std::shared_ptr<Sent>> sent;
+    {
+      const Lock lock(shared_->mutex);
+      sent.swap(shared_->sent);
+      shared_->landed.clear();
+    }
+    for (const auto& [key, one] : sent) {
+      one->read.reset();
+      one->request->complete(0, one->part, &why);
     }
   }
 

@@ -65,6 +65,12 @@ class CachedObject final : public Object {
 
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override { remote()->read_exact(offset, dst); }
 
+  bool can_start_reads() const noexcept override { return true; }
+  std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
+                                          std::function<void()> landed) override {
+    return remote()->start_read(offset, dst, std::move(landed));
+  }
+
   Nearness nearness(const StoredPiece& piece) noexcept override {
     try {
       if (shared_->tier->find(key_of_piece(piece), piece.bytes)) return Nearness::near;
@@ -164,6 +170,11 @@ class CachedStore final : public Store {
     const auto object = open(key);
     if (!object) return std::nullopt;
     return object->stamp();
+  }
+
+  // What is immutable is probably known.
+  void expect(std::string_view key, std::uint64_t bytes, bool from_end) override {
+    if (!is_immutable_) shared_->remote->expect(key, bytes, from_end);
   }
 
   std::vector<Entry> list(std::string_view prefix) override { return shared_->remote->list(prefix); }

@@ -115,11 +115,16 @@ class Origin {
     }
   };
 
-  // Calls `attempt` until it returns no Failure.
+  // When a read that begins now must have ended.
+  SteadyTime end_of(std::uint64_t bytes) const {
+    return std::chrono::steady_clock::now() + settings_.deadline + std::chrono::milliseconds(bytes / 1000);
+  }
+
+  // Calls `attempt` until it returns no Failure. `began`: of a read whose first attempt is under way.
   template <class Try>
-  void attempts(std::string_view key, std::uint64_t bytes, Try attempt) {
+  void attempts(std::string_view key, std::uint64_t bytes, Try attempt, std::optional<Clock::Time> began = {}) {
     const Clock& clock = *settings_.clock;
-    const Clock::Time begin = clock.now();
+    const Clock::Time begin = began.value_or(clock.now());
     Repeats repeats(settings_.attempts, begin, begin + settings_.deadline + std::chrono::milliseconds(bytes / 1000),
                     *settings_.chance);
     for (;;) {
@@ -167,12 +172,24 @@ class Origin {
   }
 
   void run(Transfer& transfer, SteadyTime end) const { transfer.run(limits_, end); }
+  void start(Transfer& transfer, SteadyTime end, std::function<void()> on_end) const {
+    transfer.start(limits_, end, std::move(on_end));
+  }
 
   Request request(std::string_view key, std::uint64_t first, std::span<std::byte> memory, std::string condition,
                   Attempt& attempt) const {
     Address address = located(key, [&] { return service_->address(key, attempt.end); });
     enter(attempt, key, address.url);
     return {std::move(address.url), first, memory, std::move(condition), std::move(address.headers)};
+  }
+
+  // Empty if the origin wants no request now.
+  std::optional<Request> request_now(std::string_view key, std::uint64_t first, std::span<std::byte> memory,
+                                     std::string condition, Attempt& attempt) const {
+    Address address = service_->address(key, attempt.end);
+    attempt.pace = pace_of(address.url);
+    if (attempt.pace->held_until() > settings_.clock->now()) return std::nullopt;
+    return Request{std::move(address.url), first, memory, std::move(condition), std::move(address.headers)};
   }
 
   // Why an answer cannot be used, or nothing: its body was accepted. `absent`, which a known object never is: set if
@@ -224,7 +241,22 @@ class Origin {
   const TransferLimits limits_;
 };
 
-class HttpObject final : public Object {
+// The first attempt of a read, made without a thread that waits. What fails is repeated by the thread that ends the
+// read, with the rules of all reads.
+struct FirstAttempt {
+  std::unique_ptr<Transfer> transfer;
+  std::shared_ptr<Pace> pace;
+  Clock::Time began;
+
+  // The transfer after its end.
+  std::unique_ptr<Transfer> end(Origin::Attempt& attempt) {
+    attempt.pace = pace;
+    transfer->wait();
+    return std::move(transfer);
+  }
+};
+
+class HttpObject final : public Object, public std::enable_shared_from_this<HttpObject> {
  public:
   HttpObject(std::shared_ptr<Origin> origin, std::string key, Version version, std::vector<std::byte> head)
       : origin_(std::move(origin)),
@@ -243,14 +275,15 @@ class HttpObject final : public Object {
           .at_bytes(offset, offset + dst.size())
           .at_key(key_)
           .at_store(origin_->name());
-    const auto head = this->head();
-    if (head && offset < head->size()) {
-      const auto here = std::min<std::size_t>(head->size() - static_cast<std::size_t>(offset), dst.size());
-      std::memcpy(dst.data(), head->data() + offset, here);
-      dst = dst.subspan(here);
-      offset += here;
-    }
+    copy_head(offset, dst);
     if (!dst.empty()) fetch(offset, dst);
+  }
+
+  bool can_start_reads() const noexcept override { return true; }
+
+  std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
+                                          std::function<void()> landed) override {
+    return std::make_unique<Started>(shared_from_this(), offset, dst, std::move(landed));
   }
 
   void drop_head() {
@@ -264,6 +297,20 @@ class HttpObject final : public Object {
     return head_;
   }
 
+  bool has(std::uint64_t offset, std::uint64_t bytes) const {
+    return offset <= version_.size && bytes <= version_.size - offset;
+  }
+
+  // What is there already; the rest stays.
+  void copy_head(std::uint64_t& offset, std::span<std::byte>& dst) {
+    const auto head = this->head();
+    if (!head || offset >= head->size()) return;
+    const auto here = std::min<std::size_t>(head->size() - static_cast<std::size_t>(offset), dst.size());
+    std::memcpy(dst.data(), head->data() + offset, here);
+    dst = dst.subspan(here);
+    offset += here;
+  }
+
   static bool fits(const Head& head, const Request& request, const void* known) {
     const auto& version = *static_cast<const Version*>(known);
     if (!version.is_of(head)) return false;
@@ -272,32 +319,80 @@ class HttpObject final : public Object {
     return whole && head.status == 200 && is_plain(head) && !head.range && head.length == version.size;
   }
 
+  // A read of which the first attempt waits for no thread. If that cannot be made, finish() makes all.
+  class Started final : public StartedRead {
+   public:
+    Started(std::shared_ptr<HttpObject> object, std::uint64_t offset, std::span<std::byte> dst,
+            std::function<void()> landed)
+        : object_(std::move(object)), offset_(offset), dst_(dst) {
+      if (object_->has(offset, dst.size())) object_->copy_head(offset_, dst_);
+      const auto failure = damacy::failure_of([&] { first_ = object_->first_attempt(offset_, dst_, landed); });
+      if (failure || !first_) landed();
+    }
+    void finish() override {
+      if (first_)
+        object_->fetch(offset_, dst_, std::move(first_));
+      else
+        object_->read_exact(offset_, dst_);
+    }
+
+   private:
+    const std::shared_ptr<HttpObject> object_;
+    std::uint64_t offset_;  // of what is not there yet
+    std::span<std::byte> dst_;
+    std::optional<FirstAttempt> first_;
+  };
+
+  // Empty: there is nothing to ask for, or the origin wants no request now. `landed` is called only for another.
+  std::optional<FirstAttempt> first_attempt(std::uint64_t offset, std::span<std::byte> dst,
+                                            const std::function<void()>& landed) {
+    if (dst.empty() || !has(offset, dst.size())) return std::nullopt;
+    Origin::Attempt attempt{origin_->end_of(dst.size()), nullptr, std::nullopt};
+    const Clock::Time began = origin_->settings().clock->now();
+    std::optional<Request> request = origin_->request_now(key_, offset, dst, version_.condition(), attempt);
+    if (!request) return std::nullopt;
+    FirstAttempt first{std::make_unique<Transfer>(std::move(*request), &HttpObject::fits, &version_), attempt.pace,
+                       began};
+    origin_->start(*first.transfer, attempt.end, landed);
+    return first;
+  }
+
   // A body that ends early is continued at the next byte.
-  void fetch(std::uint64_t offset, std::span<std::byte> dst) {
+  void fetch(std::uint64_t offset, std::span<std::byte> dst, std::optional<FirstAttempt> first = {}) {
     const std::uint64_t begin = offset, end = offset + dst.size();
+    const auto began = first ? std::optional(first->began) : std::nullopt;
     try {
-      origin_->attempts(key_, dst.size(), [&](Origin::Attempt& attempt) -> std::optional<Failure> {
-        Request request = origin_->request(key_, offset, dst, version_.condition(), attempt);
-        Transfer transfer(std::move(request), &HttpObject::fits, &version_);
-        origin_->run(transfer, attempt.end);
-        attempt.answered(transfer.head());
-        offset += transfer.landed();
-        dst = dst.subspan(transfer.landed());
-        if (dst.empty()) return std::nullopt;
-        const Head& head = transfer.head();
-        const bool is_body = head.status == 200 || head.status == 206;
-        const bool is_resized =
-            (is_body || head.status == 416) && head.range && head.range->total && *head.range->total != version_.size;
-        if (is_resized || (is_body && !version_.is_of(head)))
-          return Failure{"changed", "the object is not the version that was opened", false};
-        bool absent = false;
-        if (auto failure = origin_->failure_of(key_, transfer, /*known=*/true, absent)) return failure;
-        if (transfer.code() != curl_code::ok && transfer.landed() == 0) return broken(transfer);
-        return ended_early(transfer, dst.size());
-      });
+      origin_->attempts(
+          key_, dst.size(),
+          [&](Origin::Attempt& attempt) -> std::optional<Failure> {
+            const auto asked = first ? std::exchange(first, std::nullopt)->end(attempt) : ask(offset, dst, attempt);
+            const Transfer& transfer = *asked;
+            attempt.wished = transfer.head().pause();
+            offset += transfer.landed();
+            dst = dst.subspan(transfer.landed());
+            if (dst.empty()) return std::nullopt;
+            const Head& head = transfer.head();
+            const bool is_body = head.status == 200 || head.status == 206;
+            const bool is_resized = (is_body || head.status == 416) && head.range && head.range->total &&
+                                    *head.range->total != version_.size;
+            if (is_resized || (is_body && !version_.is_of(head)))
+              return Failure{"changed", "the object is not the version that was opened", false};
+            bool absent = false;
+            if (auto failure = origin_->failure_of(key_, transfer, /*known=*/true, absent)) return failure;
+            if (transfer.code() != curl_code::ok && transfer.landed() == 0) return broken(transfer);
+            return ended_early(transfer, dst.size());
+          },
+          began);
     } catch (const Error& e) {
       throw Error(e).at_bytes(begin, end);
     }
+  }
+
+  std::unique_ptr<Transfer> ask(std::uint64_t offset, std::span<std::byte> dst, Origin::Attempt& attempt) {
+    auto transfer = std::make_unique<Transfer>(origin_->request(key_, offset, dst, version_.condition(), attempt),
+                                               &HttpObject::fits, &version_);
+    origin_->run(*transfer, attempt.end);
+    return transfer;
   }
 
   const std::shared_ptr<Origin> origin_;

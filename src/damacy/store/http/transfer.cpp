@@ -1,6 +1,7 @@
 #include "damacy/store/http/transfer.h"
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <sys/socket.h>
@@ -225,7 +226,7 @@ void Transfer::Flight::ended(int code) noexcept {
                  sizeof problem_ - 1);
   }
   decide();
-  if (on_end_) on_end_();
+  if (on_end_) std::exchange(on_end_, nullptr)();
   const Lock lock(mutex_);
   is_under_way_ = false;
   changed_.notify_all();
