@@ -40,6 +40,19 @@ ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, Wit
       shard_of_chunk_[plan_.shards[s].first_chunk + c] = s;
 }
 
+// A chunk without a shard is asked for as a whole: encoded it is hardly larger than decoded.
+void ChunkTasks::expect_shards() const {
+  static_cast<void>(failure_of([&] {
+    for (const PlannedShard& shard : plan_.shards) {
+      const Array& array = *plan_.arrays[shard.array];
+      if (shard.is_constant || !array.store()->is_remote()) continue;
+      const bool is_shard = !array.metadata().shards.empty();
+      array.store()->expect(array.key_of_shard(shard.shard),
+                            is_shard ? 0 : static_cast<std::uint64_t>(array.metadata().chunk_bytes()), is_shard);
+    }
+  }));
+}
+
 void ChunkTasks::open_shard(std::size_t shard) {
   if (plan_.shards[shard].is_constant) return;
   const Array& array = array_of(shard);

@@ -35,7 +35,8 @@ class ChunkTasks final : public Job,
   ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, With with);
 
   // In this order: every shard (any thread, each once) opened or cancelled, then the chunks.
-  void open_shard(std::size_t shard);  // throws nothing but Abandoned
+  void expect_shards() const;          // those of remote stores will be opened; throws nothing but Abandoned
+  void open_shard(std::size_t shard);  // the same
   void fail_opening(std::size_t shard, const Error& why) noexcept;
   void find_chunks();
   // No more reads begin, but by open tasks.

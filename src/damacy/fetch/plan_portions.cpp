@@ -11,7 +11,15 @@ namespace {
 class ShardOpening final : public BlockingCalls {
  public:
   explicit ShardOpening(std::shared_ptr<ChunkTasks> tasks) : tasks_(std::move(tasks)), task_(tasks_) {}
-  void call(std::size_t shard) override { tasks_->open_shard(shard); }
+  // The first call announces all, so that remote stores ask for them together; no shard is opened before.
+  void call(std::size_t shard) override {
+    {
+      const Lock lock(announcing_);
+      if (!is_announced_) tasks_->expect_shards();
+      is_announced_ = true;
+    }
+    tasks_->open_shard(shard);
+  }
   void time_out(std::size_t shard, const Error& why) noexcept override { tasks_->fail_opening(shard, why); }
   void finish() {
     {
@@ -29,6 +37,8 @@ class ShardOpening final : public BlockingCalls {
  private:
   const std::shared_ptr<ChunkTasks> tasks_;
   Task<ChunkTasks> task_;  // until all shards are done; without memory to queue the calls, until this is destroyed
+  Mutex announcing_;
+  bool is_announced_ DAMACY_GUARDED_BY(announcing_) = false;
   Mutex mutex_;
   StoppableCondition changed_;
   bool done_ DAMACY_GUARDED_BY(mutex_) = false;

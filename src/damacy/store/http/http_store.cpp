@@ -21,7 +21,9 @@ namespace damacy::http {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
-constexpr std::size_t kKeptObjects = 1024;      // of a store: what is known of them
+constexpr std::size_t kKeptObjects = 1024;     // of a store: what is known of them
+constexpr std::size_t kExpectedObjects = 256;  // of a store: those whose first request is under way
+constexpr std::size_t kExpectedBytesOfOne = 512 << 10, kExpectedBytes = 32 << 20;
 constexpr std::size_t kKeptHeads = 128;         // of a store: those whose first bytes are kept
 constexpr std::size_t kListingBytes = 1 << 20;  // of a page
 constexpr int kListingPages = 1000;
@@ -246,7 +248,7 @@ class Origin {
 struct FirstAttempt {
   std::unique_ptr<Transfer> transfer;
   std::shared_ptr<Pace> pace;
-  Clock::Time began;
+  Clock::Time began{};
 
   // The transfer after its end.
   std::unique_ptr<Transfer> end(Origin::Attempt& attempt) {
@@ -309,6 +311,8 @@ class HttpObject final : public Object, public std::enable_shared_from_this<Http
     std::memcpy(dst.data(), head->data() + offset, here);
     dst = dst.subspan(here);
     offset += here;
+    // A whole chunk that came with the first answer is wanted once.
+    if (head->size() > origin_->settings().head_bytes && offset == head->size()) drop_head();
   }
 
   static bool fits(const Head& head, const Request& request, const void* known) {
@@ -421,6 +425,29 @@ class HttpStore final : public Store {
     return object->stamp();
   }
 
+  // Begins what open() asks for. Without memory, or when many are expected, open() asks itself.
+  void expect(std::string_view key, std::uint64_t bytes, bool from_end) override {
+    std::unique_ptr<Expected> expected;
+    const auto failure = damacy::failure_of([&] {
+      check_key(key);
+      auto one = std::make_unique<Expected>();
+      one->head.resize(from_end ? origin_->settings().head_bytes : bytes_to_expect(bytes));
+      if (!is_to_expect(key)) return;
+      Origin::Attempt attempt{origin_->end_of(one->head.size()), nullptr};
+      one->first.began = origin_->settings().clock->now();
+      auto request = origin_->request_now(key, 0, one->head, {}, attempt);
+      if (!request) return;
+      one->first.pace = attempt.pace;
+      one->first.transfer = std::make_unique<Transfer>(std::move(*request), &HttpStore::begins, nullptr);
+      origin_->start(*one->first.transfer, attempt.end, {});
+      expected = std::move(one);
+    });
+    if (failure || !expected) return;
+    const Lock lock(mutex_);
+    expected_bytes_ += expected->head.size();
+    if (!expected_.try_emplace(std::string(key), std::move(expected)).second) expected_bytes_ -= expected->head.size();
+  }
+
   std::vector<Entry> list(std::string_view prefix) override {
     if (!prefix.empty()) check_key(prefix);
     std::vector<Entry> entries;
@@ -464,8 +491,9 @@ class HttpStore final : public Store {
         }
       }
     }
-    auto object = ask(key);
-    keep(key, object, now);
+    SteadyTime asked = now;
+    auto object = ask(key, asked);
+    keep(key, object, asked);
     return object;
   }
 
@@ -490,14 +518,79 @@ class HttpStore final : public Store {
     }
   }
 
+  // An object whose first request is under way, with the memory of its answer.
+  struct Expected {
+    SteadyTime asked = std::chrono::steady_clock::now();
+    std::vector<std::byte> head;
+    FirstAttempt first{};  // ends before the memory
+  };
+
+  bool is_old(SteadyTime asked) const {
+    return std::chrono::steady_clock::now() - asked >= origin_->settings().revalidate_after;
+  }
+
+  // False: it is known, or under way, or there are too many. Those that were not opened in time make room.
+  bool is_to_expect(std::string_view key) {
+    if (origin_->settings().revalidate_after <= std::chrono::milliseconds(0)) return false;
+    std::vector<std::unique_ptr<Expected>> late;  // ends without the lock
+    const Lock lock(mutex_);
+    if (expected_.size() >= kExpectedObjects)
+      for (auto at = expected_.begin(); at != expected_.end();) {
+        if (!is_old(at->second->asked)) {
+          ++at;
+          continue;
+        }
+        expected_bytes_ -= at->second->head.size();
+        late.push_back(std::move(at->second));
+        at = expected_.erase(at);
+      }
+    const auto at = places_.find(std::string(key));
+    const bool is_known = at != places_.end() && !is_old(at->second->asked);
+    return !is_known && expected_.size() < kExpectedObjects && !expected_.contains(std::string(key));
+  }
+
+  // Of an object of which so many are wanted.
+  std::size_t bytes_to_expect(std::uint64_t bytes) {
+    const std::size_t usual = origin_->settings().head_bytes;
+    const Lock lock(mutex_);
+    const auto more = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kExpectedBytesOfOne));
+    return more > usual && expected_bytes_ + more <= kExpectedBytes ? more : usual;
+  }
+
+  // Empty: none, or an old one.
+  std::unique_ptr<Expected> take_expected(std::string_view key) {
+    std::unique_ptr<Expected> expected;
+    {
+      const Lock lock(mutex_);
+      const auto at = expected_.find(std::string(key));
+      if (at == expected_.end()) return nullptr;
+      expected = std::move(at->second);
+      expected_bytes_ -= expected->head.size();
+      expected_.erase(at);
+    }
+    return is_old(expected->asked) ? nullptr : std::move(expected);
+  }
+
+  std::unique_ptr<Transfer> ask_head(std::string_view key, std::span<std::byte> head, Origin::Attempt& attempt) {
+    auto transfer =
+        std::make_unique<Transfer>(origin_->request(key, 0, head, {}, attempt), &HttpStore::begins, nullptr);
+    origin_->run(*transfer, attempt.end);
+    return transfer;
+  }
+
   // The first bytes of an object, which also say its size and version.
-  std::shared_ptr<HttpObject> ask(std::string_view key) {
-    std::vector<std::byte> head(origin_->settings().head_bytes);
+  // `asked`: set to when, if it was asked for earlier.
+  std::shared_ptr<HttpObject> ask(std::string_view key, SteadyTime& asked) {
+    std::unique_ptr<Expected> expected = take_expected(key);
+    if (expected) asked = expected->asked;
+    std::vector<std::byte> head = expected ? std::move(expected->head) : std::vector<std::byte>();
+    std::optional<FirstAttempt> first = expected ? std::optional(std::move(expected->first)) : std::nullopt;
+    const std::optional<Clock::Time> began = first ? std::optional(first->began) : std::nullopt;
+    if (!first) head.resize(origin_->settings().head_bytes);
     std::shared_ptr<HttpObject> object;
-    origin_->attempts(key, head.size(), [&](Origin::Attempt& attempt) -> std::optional<Failure> {
-      Request request = origin_->request(key, 0, head, {}, attempt);
-      Transfer transfer(std::move(request), &HttpStore::begins, nullptr);
-      origin_->run(transfer, attempt.end);
+    const auto attempt_one = [&](Origin::Attempt& attempt) -> std::optional<Failure> {
+      const auto asked = first ? std::exchange(first, std::nullopt)->end(attempt) : ask_head(key, head, attempt);
+      const Transfer& transfer = *asked;
       const Head& answer = transfer.head();
       attempt.answered(answer);
       const bool empty = answer.status == 416 && answer.range && !answer.range->first && answer.range->total == 0u;
@@ -516,7 +609,8 @@ class HttpStore final : public Store {
       head.resize(transfer.landed());
       object = std::make_shared<HttpObject>(origin_, std::string(key), std::move(version), std::move(head));
       return std::nullopt;
-    });
+    };
+    origin_->attempts(key, head.size(), attempt_one, began);
     return object;
   }
 
@@ -556,6 +650,8 @@ class HttpStore final : public Store {
   const std::shared_ptr<Origin> origin_;
   Mutex mutex_;
   std::list<Kept> kept_ DAMACY_GUARDED_BY(mutex_);  // the last used first
+  std::unordered_map<std::string, std::unique_ptr<Expected>> expected_ DAMACY_GUARDED_BY(mutex_);
+  std::size_t expected_bytes_ DAMACY_GUARDED_BY(mutex_) = 0;
   std::unordered_map<std::string, std::list<Kept>::iterator> places_ DAMACY_GUARDED_BY(mutex_);
 };
 
