@@ -16,7 +16,8 @@ namespace damacy::testing {
 
 class HeldObject final : public Object {
  public:
-  explicit HeldObject(std::string bytes) : bytes_(std::move(bytes)), stamp_{.device = 1, .inode = 1, .size = bytes_.size()} {}
+  explicit HeldObject(std::string bytes)
+      : bytes_(std::move(bytes)), stamp_{.device = 1, .inode = 1, .size = bytes_.size()} {}
 
   const Stamp& stamp() const noexcept override { return stamp_; }
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override {
