@@ -75,6 +75,15 @@ file(WRITE ${WORK}/three-bytes.txt "abc")
 expect(0 "3 bytes, checksum e71fa2190541574b" ${CMAKE_CROSSCOMPILING_EMULATOR} ${WORK}/example/read_file ${WORK}/three-bytes.txt)
 expect(0 "equal to one thread" ${CMAKE_CROSSCOMPILING_EMULATOR} ${WORK}/example/cubed_sphere)
 
+run(${CMAKE_COMMAND} -S ${SOURCE}/tests/c -B ${WORK}/c -G Ninja -DCMAKE_BUILD_TYPE=Debug ${cross}
+  "-DCMAKE_PREFIX_PATH=${WORK}/moved\;${WORK}/elsewhere")
+run(${CMAKE_COMMAND} --build ${WORK}/c)
+file(MAKE_DIRECTORY ${WORK}/c/files)
+expect(0 "the C interface works" ${CMAKE_CROSSCOMPILING_EMULATOR} ${WORK}/c/c_interface ${WORK}/c/files)
+if(EXISTS ${WORK}/c/fortran_halo)  # only where there is a Fortran compiler
+  expect(0 "halo exchange from Fortran works" ${WORK}/c/fortran_halo)
+endif()
+
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/subproject -B ${WORK}/subproject -G Ninja -DUSE_CUDA=OFF ${cross}
   -DDAMACY_SOURCE=${SOURCE})
 run(${CMAKE_COMMAND} --build ${WORK}/subproject --target help)
