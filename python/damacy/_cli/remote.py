@@ -65,7 +65,8 @@ def takes_remote(command: Callable[..., None]) -> Callable[..., None]:
         for name, (annotation, default) in _PARAMETERS.items()
     ]
     own = [parameter.replace(annotation=hints[name]) for name, parameter in signature.parameters.items()]
-    with_remote.__signature__ = signature.replace(parameters=own + added)  # type: ignore[attr-defined]
+    whole = signature.replace(parameters=own + added)
+    with_remote.__signature__ = whole  # type: ignore[attr-defined]  # functions have none by their type
     with_remote.__annotations__ = hints | {name: annotation for name, (annotation, _) in _PARAMETERS.items()}
     return with_remote
 

@@ -220,7 +220,7 @@ def _checked_init(self: StoreOptions, **fields: Any) -> None:
     _init(self, **fields)
 
 
-StoreOptions.__init__ = _checked_init  # type: ignore[method-assign]
+StoreOptions.__init__ = _checked_init  # type: ignore[method-assign]  # a dataclass has no other place
 
 
 def _made(fields: dict[str, Any]) -> StoreOptions:
