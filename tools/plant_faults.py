@@ -334,7 +334,8 @@ CACHE_FAULTS = [
     ),
 ]
 KEPT = "ChunkCache.*:*Kept*"
-SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy"  # conformance suites; rules of tasks and of slots
+# Conformance suites; rules of tasks, of slots and of transfers.
+SUITES = "*Suite/*:Task.*:BatchLayout.*:*NamedArrays*/lazy:Transfer.*:NetThreads.*"
 FINISHING = "*FinishedCopy*:FinishedElement*:Border*:PartPlacing*:*FinishedArrays*"
 LATE = "*OnDevice*/lazy:*OnDevice*/random*:CuFileEngineTest*"  # suites on devices that work late
 

@@ -408,16 +408,18 @@ TYPED_TEST_P(EngineSuite, a_reader_is_kept_for_what_was_sent) {
   auto engine = this->make(2);
   engine->submit(std::make_unique<SentRead>(object, end, &arena));
   ASSERT_TRUE(testing::eventually([&] { return object->started() == 1; }));
-  std::latch waiting(1);
+  std::atomic<int> waiting{0};
   for (int i = 0; i < 4; ++i)
     engine->submit(request(
-        [&, i](auto, std::stop_token stop) {
-          if (i == 0) waiting.count_down();
+        [&](auto, std::stop_token stop) {
+          ++waiting;
           static_cast<void>(arena.take(arena.size(), std::move(stop)));
           return Part{};
         },
         [&](auto, const Part&, const Error* failure) { served += failure == nullptr ? 1 : 0; }));
-  waiting.wait();
+  ASSERT_TRUE(testing::eventually([&] { return waiting >= 1; }));
+  const auto second = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (waiting < 2 && std::chrono::steady_clock::now() < second) std::this_thread::yield();  // none comes
   object->land();
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (served < 4 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
