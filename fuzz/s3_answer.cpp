@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "damacy/store/http/times.h"
 #include "damacy/store/s3/aws_files.h"
 #include "damacy/store/s3/credentials.h"
 #include "damacy/store/s3/xml.h"
@@ -26,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   for (const auto& [section, fields] : parse_aws_file(input))
     for (const auto& [name, value] : fields) check(!name.empty() && value.find('\n') == value.npos);
   static_cast<void>(json_string(input, "Token"));
-  static_cast<void>(http::parse_time(input));
-  static_cast<void>(http::parse_http_date(input));
+  static_cast<void>(damacy::http::parse_time(input));
+  static_cast<void>(damacy::http::parse_http_date(input));
   return 0;
 }
