@@ -28,7 +28,8 @@ namespace {
 constexpr std::uint64_t kMostRemembered = std::uint64_t{8} << 20;
 constexpr std::uint64_t kLeastRemembered = 64 << 10;
 constexpr std::uint64_t kMostQueue = std::uint64_t{256} << 20;
-constexpr std::uint64_t kUsesASegment = 16;  // hits of so many parts of a segment's bytes are told to other processes
+// Other processes see the hits of a segment each time they come to 1/16 of its bytes.
+constexpr std::uint64_t kUsesASegment = 16;
 constexpr std::uint64_t kTriesAgainAfter = 64;  // when nothing may go: after so many parts of the entries are looked up
 constexpr std::uint64_t kLeastTriesAgain = 64;
 constexpr std::size_t kRecordsARead = 256;
@@ -83,7 +84,7 @@ struct DiskTier::Impl {
     std::uint64_t generation = 0;  // 0: there is none
     std::uint64_t records = 0, payload_bytes = 0;
     ReusePolicy::Time last_used = 0;
-    std::uint64_t hit_bytes = 0;  // not yet told to other processes
+    std::uint64_t hit_bytes = 0;  // that other processes do not see yet
     std::uint64_t uses = 0;       // of all processes, when it was looked at
   };
   struct Waiting {
@@ -123,6 +124,7 @@ struct DiskTier::Impl {
 
   // Writing, on its thread.
   void write_all() noexcept;
+  bool next_to_write(Waiting& next);
   void write(const Waiting& waiting);
   bool take_writer(std::uint64_t length);
   bool take_writer(Number number, SegmentFiles::How how);
@@ -165,13 +167,11 @@ void DiskTier::Impl::trouble(const char* what, int error) noexcept {
   const bool is_full = error == ENOSPC || error == EDQUOT || error == EROFS || error == EFBIG;
   (is_full ? no_writes : off) = true;
   if (warned.exchange(true)) return;
-  try {
+  static_cast<void>(failure_of([&] {
     log(LogLevel::warn,
         formatted("disk_cache: cannot {} in {}: {}; {}", what, directory.path(), std::string_view(std::strerror(error)),
                   is_full ? "nothing more is kept there" : "it is not used any more"));
-  } catch (...) {
-    log_current_error(LogLevel::warn);
-  }
+  }));
 }
 
 std::optional<Hint> DiskTier::Impl::find(const DiskKey& key, std::uint64_t bytes) const noexcept {
@@ -247,7 +247,7 @@ void DiskTier::Impl::count_miss(const DiskKey& key, std::uint64_t bytes) noexcep
 }
 
 void DiskTier::Impl::count(std::span<const Wanted> wanted, std::span<const Located> located) noexcept {
-  std::vector<Number> told;
+  std::vector<Number> much_used;
   {
     const Lock lock(mutex);
     for (const Wanted& one : wanted)
@@ -266,10 +266,10 @@ void DiskTier::Impl::count(std::span<const Wanted> wanted, std::span<const Locat
       if (segment.hit_bytes < hints.header().segment_bytes / kUsesASegment) continue;
       segment.hit_bytes = 0;
       ++segment.uses;
-      told.push_back(one.hint.segment);
+      much_used.push_back(one.hint.segment);
     }
   }
-  for (const Number number : told)
+  for (const Number number : much_used)
     if (const auto file = files.open(number)) files.add_use(*file);
 }
 
@@ -397,28 +397,31 @@ void DiskTier::Impl::find_hints() {
   }
 }
 
+// False: it is stopping, and nothing waits.
+bool DiskTier::Impl::next_to_write(Waiting& next) {
+  Lock lock(queue_mutex);
+  writing = false;
+  queue_changed.notify_all();
+  queue_changed.wait(lock, [this]() DAMACY_REQUIRES(queue_mutex) { return stopping || !queue.empty(); });
+  if (queue.empty()) return false;
+  next = std::move(queue.front());
+  queue.pop_front();
+  writing = true;
+  return true;
+}
+
 void DiskTier::Impl::write_all() noexcept {
-  try {
+  const auto failure = failure_of([this] {
     if (hints.is_new()) find_hints();
-    for (;;) {
-      Waiting next;
-      {
-        Lock lock(queue_mutex);
-        writing = false;
-        queue_changed.notify_all();
-        queue_changed.wait(lock, [this]() DAMACY_REQUIRES(queue_mutex) { return stopping || !queue.empty(); });
-        if (queue.empty()) break;
-        next = std::move(queue.front());
-        queue.pop_front();
-        writing = true;
-      }
+    for (Waiting next; next_to_write(next);) {
       if (!off && !no_writes) write(next);
       const Lock lock(queue_mutex);
       queued_bytes -= next.bytes.size() + kRecordOverhead;
     }
-  } catch (...) {
+  });
+  if (failure) {
     off = true;
-    log_current_error(LogLevel::warn);
+    log(LogLevel::warn, failure->what());
   }
   writer.reset();
   const Lock lock(queue_mutex);

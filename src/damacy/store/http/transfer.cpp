@@ -200,13 +200,12 @@ void Transfer::Flight::start(const TransferLimits& limits, SteadyTime end, std::
     const Lock lock(mutex_);
     is_under_way_ = true;
   }
-  try {
-    threads.submit(shared_from_this(), origin_of(request_.url), limits.max_requests);
-  } catch (...) {
-    const Lock lock(mutex_);
-    is_under_way_ = false;
-    throw;
-  }
+  const auto failure =
+      damacy::failure_of([&] { threads.submit(shared_from_this(), origin_of(request_.url), limits.max_requests); });
+  if (!failure) return;
+  const Lock lock(mutex_);
+  is_under_way_ = false;
+  throw *failure;
 }
 
 void Transfer::Flight::begins(SteadyTime now) noexcept {
