@@ -14,6 +14,8 @@ INSTALLED := $(VENV)/.installed
 
 APT_BUILD := ccache cmake g++ libbenchmark-dev libbz2-dev libfmt-dev libgtest-dev libisal-dev liblz4-dev liblzma-dev \
              libspdlog-dev libzstd-dev ninja-build python3-dev python3-venv rapidjson-dev zlib1g-dev
+APT_BENCH_REMOTE := libcurl4-openssl-dev libnginx-mod-http-lua nginx-light
+APT_DOCS := doxygen
 APT_FUZZ := clang-19 libclang-rt-19-dev
 
 # $(call need_apt,PACKAGES): as root, installs missing packages; as another user, prints the command and stops.
@@ -42,6 +44,10 @@ setup: extension  ## packages, virtual environment, release build of the extensi
 .PHONY: apt
 apt:
 	$(call need_apt,$(APT_BUILD))
+
+.PHONY: apt-docs
+apt-docs:
+	$(call need_apt,$(APT_DOCS))
 
 # Any Python from 3.11 on: the first one on PATH, or the system's if that is older.
 $(INSTALLED): requirements-dev.txt | apt
@@ -123,6 +129,11 @@ arm64-cuda: $(ARM64)/.made $(ARM64_CUDA)/.made  ## cross-compile the library for
 bench: extension  ## named scenarios compared with other readers; arguments in ARGS=
 	$(PY) -m bench $(ARGS)
 
+.PHONY: bench-remote
+bench-remote: extension  ## install what the remote benchmarks need: nginx, libcurl's headers, obstore, icechunk
+	$(call need_apt,$(APT_BENCH_REMOTE))
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-input -r bench/remote/requirements.txt
+
 DOCS_VENV := build/docs-venv
 
 # An environment of its own, because the library does not need these packages. The native module is not needed.
@@ -133,7 +144,7 @@ $(DOCS_VENV)/.installed: docs/requirements.txt | $(INSTALLED)
 	@touch $@
 
 .PHONY: docs
-docs: $(DOCS_VENV)/.installed  ## the documentation, in docs/_build/index.html; warnings are errors
+docs: $(DOCS_VENV)/.installed | apt-docs  ## the documentation, in docs/_build/index.html; warnings are errors
 	@$(DOCS_VENV)/bin/sphinx-build -q -n -W --keep-going -d build/docs-doctrees -b html docs docs/_build
 	@echo "docs/_build/index.html"
 
@@ -159,13 +170,14 @@ coverage: extension  ## test coverage of C++ and Python, by layer, into bench/re
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 FUZZ_SECONDS ?= 20
+FUZZ_SEED ?= 0
 
 .PHONY: check
 check: format-check layers thread-safety tidy workflows types stubs-check asan tsan fuzz  ## everything a reviewer would run: format, layers, clang-tidy, types, stubs, sanitizers, fuzz
 
 .PHONY: check-quick
 check-quick: format-check layers workflows types stubs-check asan  ## the part of check that CI can afford
-	@$(MAKE) fuzz FUZZ_SECONDS=5
+	@$(MAKE) fuzz FUZZ_SECONDS=5 FUZZ_SEED=1
 
 CPP = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 
@@ -237,14 +249,14 @@ tsan: | apt  ## C++ tests under the thread sanitizer
 	$(NO_ASLR) ctest --test-dir build/tsan --output-on-failure -j $(JOBS)
 
 .PHONY: fuzz
-fuzz: | apt  ## each fuzz target for FUZZ_SECONDS, after its corpus
+fuzz: | apt  ## each fuzz target for FUZZ_SECONDS, after its corpus; FUZZ_SEED=0 draws other inputs each time
 	$(call need_apt,$(APT_FUZZ))
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build/fuzz -j $(JOBS)
 	@found=0; for target in $$(find build/fuzz/fuzz -maxdepth 1 -type f -executable | sort); do \
 	  name=$$(basename $$target); log=build/fuzz/$$name.log; mkdir -p build/fuzz/corpus/$$name; found=1; \
 	  seeds=; [[ ! -d fuzz/corpus/$$name ]] || seeds=fuzz/corpus/$$name; \
-	  $$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+	  $$target -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
 	    -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$name $$seeds >$$log 2>&1 \
 	    || { tail -50 $$log; echo "fuzz $$name: failed; the input is in build/fuzz/"; exit 1; }; \
 	  echo "fuzz $$name: $$(sed -n 's/stat::number_of_executed_units: *//p' $$log) inputs, no failure"; done; \

@@ -26,10 +26,13 @@ OURS = Damacy.name
 class Worker:
     """The process of a loader, connected by pipes."""
 
-    def __init__(self, loader: str, order: dict) -> None:
+    def __init__(
+        self, loader: str, order: dict, environment: dict[str, str] | None = None, folder: Path | None = None
+    ) -> None:
         command = [sys.executable, "-m", "bench.worker", json.dumps(order | {"loader": loader})]
         self.name = loader
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self._process = subprocess.Popen(command, **pipes, env=environment, cwd=folder, text=True)
         self.refused = self._answer().get("error")
 
     def call(self, command: str, **arguments: Any) -> Any:
@@ -223,12 +226,12 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     unknown = set(options.scenarios) - set(workload.SCENARIOS)
     if unknown:
         parser.error(f"unknown scenario {', '.join(sorted(unknown))}; choose from {', '.join(workload.SCENARIOS)}")
-    options.config = {name: _value(text) for name, _, text in (field.partition("=") for field in options.set)}
+    options.config = {name: value_of(text) for name, _, text in (field.partition("=") for field in options.set)}
     options.loaders = ([] if options.no_ours else [OURS]) + [peer for peer in options.peers.split(",") if peer]
     return options
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
     """Parses numbers such as `2<<30` and `1e9`; other text stays text."""
     amount, shift, by = text.partition("<<")
     if shift:

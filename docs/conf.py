@@ -12,7 +12,15 @@ project = "damacy"
 version = release = re.search(r"project\(damacy VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 project_copyright = "the damacy authors"
 
-extensions = ["from_code", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = [
+    "from_code",
+    "breathe",
+    "cpp_reference",
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
 exclude_patterns = ["_build", "_ext", "_generated", "requirements.txt"]
 html_theme = "furo"
 html_title = f"damacy {version}"
@@ -30,4 +38,9 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autoclass_content = "both"
 default_role = "code"  # docstrings write `name`
-nitpick_ignore_regex = [("py:.*", ".*")]  # names in type hints; links between pages are checked
+suppress_warnings = ["duplicate_declaration.cpp"]  # each header opens the namespace again
+nitpick_ignore_regex = [
+    ("py:.*", ".*"),
+    ("cpp:.*", ".*"),
+    ("c:.*", ".*"),
+]  # names in type hints; links between pages are checked

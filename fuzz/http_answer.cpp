@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "damacy/store/http/answer.h"
+#include "damacy/store/http/redirect.h"
 
 using namespace damacy::http;
 
@@ -30,6 +31,13 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   if (const auto range = parse_content_range(input)) check_range(*range);
   if (const auto length = parse_length(input)) check(*length <= kMost);
   if (const auto wait = parse_retry_after(input)) check(*wait >= 0 && *wait <= 60);
+  constexpr std::string_view kHere = "https://host/a/b?c";
+  if (const auto target = resolve_location(kHere, input)) {
+    check(target->starts_with("http://") || target->starts_with("https://"));
+    check(target->find_first_of(" \r\n@#\\") == target->npos || target->find('@') > origin_of(*target).size());
+    check(origin_of(*target).find('@') == std::string_view::npos && origin_of(*target).size() > 7);
+  }
+  static_cast<void>(reach_of_text(input));
   Head head;
   while (!input.empty()) {
     const std::size_t end = std::min(input.find('\n'), input.size() - 1) + 1;

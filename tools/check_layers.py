@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Checks that no include points down src/damacy/LAYERS, that detail/ headers stay in their layer, that CUDA headers
-and CUDA names stay in cuda/ folders, and that units do not include each other in a circle. A unit is a header with its
-source file. Prints each violation and exits 1, or prints one line and exits 0."""
+and CUDA names stay in cuda/ folders, that a namespace within `damacy` belongs to one layer, and that units do not
+include each other in a circle. A unit is a header with its source file. Prints each violation and exits 1, or prints
+one line and exits 0."""
 
 import pathlib
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "damacy"
 INCLUDE = re.compile(r'^\s*#include\s+[<"]([^>"]+)[>"]', re.M)
+NAMESPACE = re.compile(r"^(?:inline )?namespace ((?:\w+::)*\w+) \{", re.M)
+SHARED_NAMESPACES = {"damacy", "detail", "testing"}  # `detail` is private to its file's layer
 CUDA_HEADER = re.compile(r"^(cuda|cub/|thrust/|nvtx3/|cooperative_groups)")
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 
@@ -38,6 +41,21 @@ def offences(path: pathlib.Path, allowed: dict[str, set[str]]) -> list[str]:
         if "/detail/" in target and into != layer:
             found.append(f"includes {target}, private to layer {into}")
     return found
+
+
+def shared_namespaces(root: pathlib.Path, files: Iterable[pathlib.Path], layers: Collection[str]) -> list[str]:
+    """Namespaces that several layers use, or that have the name of another layer. Headers above layers are of none."""
+    users: dict[str, set[str]] = {}
+    for path in files:
+        layer = path.relative_to(root).parts[0]
+        for names in NAMESPACE.findall(path.read_text()):
+            for name in set(names.split("::")) - SHARED_NAMESPACES:
+                users.setdefault(name, set()).update({layer} & set(layers))
+    return [
+        f"namespace {name} is used by {', '.join(sorted(of))}: it belongs to one layer"
+        for name, of in sorted(users.items())
+        if len(of) > 1 or (name in layers and of - {name})
+    ]
 
 
 def units(root: pathlib.Path, files: Iterable[pathlib.Path]) -> dict[str, set[str]]:
@@ -81,6 +99,7 @@ def main() -> int:
     allowed = read_layers()
     files = sorted(p for p in SRC.rglob("*") if p.suffix in SOURCES)
     bad = [f"{p.relative_to(ROOT)}: {o}" for p in files for o in offences(p, allowed)]
+    bad += shared_namespaces(SRC, files, allowed)
     bad += [f"units include each other: {' -> '.join(circle)}" for circle in circles(units(SRC, files))]
     print("\n".join(bad) if bad else f"layers: {len(files)} files, clean")
     return 1 if bad else 0

@@ -18,8 +18,32 @@ ROTATE, SPEC = "src/damacy/halo/rotate.cpp", "src/damacy/halo/spec.cpp"
 EXCHANGER, PHASES = "src/damacy/halo/exchanger.cpp", "src/damacy/halo/exchange_phases.cpp"
 TRANSPORT, CACHE = "src/damacy/halo/transport.cpp", "src/damacy/halo/plan_cache.cpp"
 PACKER, MPI = "src/damacy/halo/transformer.cpp", "src/damacy/halo/mpi.h"
-IN_CPP = (ORDER, SPEC, EXCHANGER, PHASES, TRANSPORT, CACHE, PACKER, MPI)  # halo_tests alone must notice
-TRANSFORMER, PLANS = "python/damacy/halo/data_transformer.py", "python/damacy/halo/_plans.py"
+NCCL, IN_FLIGHT = "src/damacy/halo/nccl.cpp", "src/damacy/halo/in_flight.cpp"
+PLANS, MESSAGES = "src/damacy/halo/transformer_plan.cpp", "src/damacy/halo/message_channels.cpp"
+STEPS, COPIES = "src/damacy/halo/exchange_steps.cpp", "src/damacy/halo/exchange_copies.cpp"
+PADDING, IDLE = "src/damacy/halo/padding.cpp", "src/damacy/halo/idle_buffers.h"
+LAYOUT, LINKS = "src/damacy/halo/layout.cpp", "src/damacy/halo/link.cpp"
+IN_CPP = (
+    ORDER,
+    SPEC,
+    EXCHANGER,
+    PHASES,
+    TRANSPORT,
+    CACHE,
+    PACKER,
+    MPI,
+    NCCL,
+    IN_FLIGHT,
+    PLANS,
+    MESSAGES,
+    STEPS,
+    COPIES,
+    PADDING,
+    IDLE,
+    LAYOUT,
+    LINKS,
+)  # halo_tests alone must notice
+TRANSFORMER = "python/damacy/halo/data_transformer.py"
 # name: (file, text, text that replaces it)
 FAULTS = {
     "no wait for other streams": (ORDER, "for (Stream* other : others) stream.wait(other->record());", ";"),
@@ -38,24 +62,62 @@ FAULTS = {
     "an axis is not flipped": (ROTATE, "axes.j >= 0 && turns != 1", "false"),
     "the shared row of a staggered field is sent": (SPEC, "is_staggered(dim) ? 1 : 0", "0"),
     "cells outside of the allocation": (SPEC, "stop > length ? \"end\" : nullptr", "nullptr"),
-    "a message is overwritten before it is on the device": (EXCHANGER, "memory.uploaded.wait();", ";"),
+    "a message is overwritten before it is on the device": (EXCHANGER, "own.round(slot, phase).uploaded.wait();", ";"),
     "a message is sent before it is packed": (EXCHANGER, "stream->record().wait();  // the transport reads", ";  //"),
-    "an exchange that failed half way goes on": (EXCHANGER, "if (!refuses.empty())", "if (false)"),
+    "an exchange that failed half way goes on": (IN_FLIGHT, "if (!refusal_.empty())", "if (false)"),
     "segments of a message by the receiver's side": (PHASES, "by(&Link::peer_side)", "by(&Link::side)"),
     "the shared row is sent to the wrong end": (PHASES, "(interior ? -1 : 1)", "1"),
     "corners are filled from the other side": (PHASES, "links_.fill == CornerFill::x", "links_.fill == CornerFill::y"),
-    "messages in flight have one number": (TRANSPORT, "= begun_[phase];", "= 0;"),
+    "messages in flight have one number": ("src/damacy/halo/in_flight.h", "= sent_[phase];", "= 0;"),
     "digests are not compared": (TRANSPORT, "mine.first != theirs.second || mine.second != theirs.first", "false"),
-    "receives are posted twice": (MPI, "if (!posted_.insert({slot, phase}).second) return;", ";"),
-    "buffers of open sends are freed": (MPI, "if (!ended(request)) unused = false;", ";"),
-    "no direction in the key of C++ plans": (CACHE, "key.add(static_cast<std::int64_t>(direction));", ";"),
-    "no ranking in the key of C++ plans": (CACHE, "add(field.ranking);", ";"),
+    "a message within a process overtakes the last use of its buffers": (
+        TRANSPORT, "numbers_.post(slot, phase);\n    buffers_->follow(slot, phase);", "numbers_.post(slot, phase);"),
+    "a retry takes another slot": (IN_FLIGHT, "if (posted_) return *posted_;", ";"),
+    "NCCL overwrites messages of the slot's last exchange": (
+        NCCL, "if (!stream.is_capturing()) stream.wait(at(slot, phase).used);\n  }\n\n  void exchange",
+        "}\n\n  void exchange"),
+    "NCCL's messages are unpacked before they arrive": (
+        NCCL, "if (!stream.is_capturing()) stream.wait(at(slot, phase).used);\n  }\n\n  // If nothing",
+        "}\n\n  // If nothing"),
+    "the group of NCCL is not recorded": (NCCL, "if (!stream.is_capturing()) stream.record_again(flight.used);", ";"),
+    "unpacking does not end the use of NCCL's buffers": (
+        NCCL, "if (!stream.is_capturing()) stream.record_again(at(slot, phase).used);", ";"),
+    "an error of a peer in NCCL is not seen": (
+        NCCL, "if (result != kNcclInProgress) library_.check", "if (false) library_.check"),
+    "a group of NCCL stays open after a failure": (
+        NCCL, "const int ended = library_().ncclGroupEnd();", "const int ended = kNcclSuccess;"),
+    "communicators of MPI are not freed": (MPI, "if (!keep && !is_finalized()) MPI_Comm_free(&handle);", ";"),
+    "a communicator with a message left on it is freed": (MESSAGES, "library_->leave_messages();", ";"),
+    "receives are posted twice": (MESSAGES, "if (posted_.contains({slot, phase})) return;", ";"),
+    "digests are used before they arrive": (MESSAGES, "digests_->requests->wait_received();", ";"),
+    "a phase is unpacked before it is received": (STEPS, "if (talks_) work.receive(slot, phase);", ";"),
+    "buffers of open sends are freed": (MPI, "if (!ended(request)) unused = false, comm_->keep = true;", ";"),
+    "no direction in the key of plans": (CACHE, "key.add(static_cast<std::int64_t>(direction));", ";"),
+    "no ranking in the key of plans": (CACHE, "add(field.ranking);", ";"),
     "gaps of a native wire are not cleared": (PACKER, "std::memset(buffer.bytes().data(), 0, bytes);", ";"),
-    "C++ unpacks into arrays that overlap": (PACKER, "copy::check_overlaps(*plan->plan, bases);", ";"),
-    "no direction in the cache's key": (PLANS, "directs, unpack, adjoint)\n    with", "directs, adjoint)\n    with"),
-    "no dims in the cache's key": (PLANS, "key = (fields,", "key = (tuple(f[:3] for f in fields),"),
+    "C++ unpacks into arrays that overlap": (PLANS, "copy::check_overlaps(*copies.plan->plan, copies.bases);", ";"),
+    "an exchange unpacks into arrays that overlap": (
+        COPIES, "if (arrays.size() > 1) copy::check_overlaps(*compiled.plan, bases);", ";"),
+    "exchanges in flight have the messages of one": (COPIES, "one.slot == slot && one.arrays", "one.arrays"),
+    "an array is padded at the wrong end": (PADDING, "box.start[axis] = widths[axis].start;", ";"),
+    "a padded array is in C order": (PADDING, "dense_strides(padded, memory_order(shape, strides))",
+                                     "c_strides(padded)"),
+    "strides of dimensions of one cell matter": (LAYOUT, "if (shape[axis] > 1 && strides", "if (strides"),
+    "the newest idle buffer goes first": (
+        IDLE, "if (at->place == place) move_to(dropped, at);",
+        "if (at->place == place) move_to(dropped, std::prev(entries_.end()));"),
+    "the oldest idle buffer is lent first": (IDLE, "move_to(taken, std::prev(end)->second);",
+                                             "move_to(taken, by_key_.lower_bound(key)->second);"),
+    "a link that turns the other way is a counterpart": (LINKS, "modulo_4(-rotation)", "rotation"),
+    "no adjoint in the key of plans": (CACHE, "key.add(adjoint);", ";"),
+    "no direct copies in the key of plans": (
+        CACHE,
+        "for (const Direct& direct : directs) {",
+        "if (false) {\n    const Direct& direct = directs[0];",
+    ),
+    "no axes in the key of plans": (CACHE, "    add(field.i_axis);\n    add(field.j_axis);\n", ""),
     "the receive buffer has the size of the send buffer": (
-        TRANSFORMER, "self._plans[True].buffer_bytes[0] // itemsize", "self._plans[False].buffer_bytes[0] // itemsize"),
+        TRANSFORMER, "self._native.buffer_elements(True)", "self._native.buffer_elements(False)"),
     "offsets of 32 bits": ("src/damacy/copy/copy_plan.cpp", "  piece.src_slot = copy.src.slot;",
                            "  piece.src_slot = copy.src.slot;\n  const_cast<BlockCopy&>(block).src_offset = "
                            "static_cast<std::int32_t>(block.src_offset);"),

@@ -1,1 +1,1 @@
-"""Passes over data whose chunks are kept in memory, beside other readers."""
+"""Passes over data whose chunks are kept in memory, compared with other readers."""

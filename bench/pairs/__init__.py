@@ -1,1 +1,1 @@
-"""Samples of several arrays in one pipeline, beside what users would otherwise do. Each module is a program."""
+"""Samples of several arrays in one pipeline, compared with what users would otherwise do. Each module is a program."""

@@ -1,4 +1,4 @@
-"""`python -m bench.pairs`: named arrays beside loaders in step."""
+"""`python -m bench.pairs`: named arrays compared with loaders in step."""
 
 from bench.pairs import named
 

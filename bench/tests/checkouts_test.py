@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from bench.checkouts import plain_crops
+from bench.checkouts import calls, plain_crops
 from bench.pairs import volume, zipped
 
 HERE = pathlib.Path(__file__).resolve().parents[2]
@@ -19,6 +19,18 @@ def test_checkouts_take_turns(name, tmp_path, monkeypatch):
     seconds = plain_crops.by_turns({"before": HERE, "now": HERE}, path, name, turns=1)
     assert {tree: len(times) for tree, times in seconds.items()} == {"before": 1, "now": 1}
     assert all(times[0] > 0 for times in seconds.values())
+
+
+@pytest.mark.parametrize("name", list(calls.CASES))
+def test_calls_of_checkouts_take_turns(name, tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    program, counts, _ = calls.CASES[name]
+    monkeypatch.setitem(calls.CASES, name, (program.replace("192", "48"), counts, 1))
+    counted = iter(range(100, 104))
+    monkeypatch.setattr(calls, "instructions", lambda tree, path, name, count: next(counted) + count)
+    path = plain_crops.written(str(tmp_path), "chunks")
+    found = calls.measured({"before": HERE, "now": HERE}, path, name, reps=1, turns=1)
+    assert found["instructions_now_to_before"] > 0 and found["cpu_now_to_before_by_pair"] > 0
 
 
 def test_the_checkout_that_is_named_is_measured(tmp_path, monkeypatch):

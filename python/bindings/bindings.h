@@ -94,18 +94,34 @@ void bind_cufile(nb::module_& m);
 void bind_pipeline(nb::module_& m);
 void bind_log(nb::module_& m);
 void bind_halo(nb::module_& m);
+void bind_halo_buffers(nb::module_& m);
+void bind_halo_layouts(nb::module_& m);
 void bind_halo_specs(nb::module_& m);
 void bind_halo_exchange(nb::module_& m);
+void bind_halo_steps(nb::module_& m);
+void bind_halo_messages(nb::module_& m);
+void bind_halo_nccl(nb::module_& m);
 void bind_plan(nb::module_& m);
 void bind_opening(nb::module_& m);
 void bind_memory_blocks(nb::module_& m);
 void bind_memory_plan(nb::module_& m);
 void bind_mounted_stores(nb::module_& m);
+void bind_remote_files(nb::module_& m);
 void bind_selection_reads(nb::module_& m);
 void stop_device_reads() noexcept;  // after the readers of selections
 
 // The Python exception object for an Error, made by damacy._core.errors.make_error, which has the table of classes.
 nb::object exception_of(const Error& error);
+// Makes the current exception; if a signal handler raises meanwhile, that is it.
+template <class Make>
+void raise_made_by(Make make) {
+  try {
+    const nb::object exception = make();
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+  } catch (nb::python_error& interrupt) {
+    interrupt.restore();
+  }
+}
 
 // The Python objects that native code holds for one pipeline, for the cycle collector. The GIL guards them, not a
 // mutex, so that they do not change during a collection.

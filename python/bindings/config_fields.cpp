@@ -49,10 +49,11 @@ std::optional<Number> number_of(const nb::handle& value) {
 }
 
 Border border_of(const std::string& name) {
-  return name == "reflect"     ? Border::reflect
-         : name == "symmetric" ? Border::symmetric
-         : name == "wrap"      ? Border::wrap
-                               : Border::edge;
+  if (name == "edge") return Border::edge;
+  if (name == "reflect") return Border::reflect;
+  if (name == "symmetric") return Border::symmetric;
+  if (name == "wrap") return Border::wrap;
+  throw Error(Status::inval, formatted("pad: no border is called {}", name));
 }
 
 Pad pad_of(const nb::handle& axis, const nb::handle& border) {
@@ -142,6 +143,8 @@ Config config_of(const nb::dict& fields) {
   c.pop_timeout_s = nb::cast<std::optional<double>>(fields["pop_timeout_s"]);
   c.cache_bytes = number("cache_bytes");
   c.host_cache_bytes = number("host_cache_bytes");
+  c.shared_cache = nb::cast<std::string>(fields["shared_cache"]);
+  c.shared_cache_bytes = number("shared_cache_bytes");
   c.device_cache_bytes = number("device_cache_bytes");
   c.disk_cache = nb::cast<std::string>(fields["disk_cache"]);
   c.disk_cache_bytes = number("disk_cache_bytes");

@@ -43,15 +43,18 @@ struct Parsed {
   std::uint64_t size = 0;
 };
 
+// `taken`: the buffer of `buf`, if the caller has it.
 Parsed parse(const std::shared_ptr<File>& file, Direction direction, nb::handle buf, nb::handle size,
-             nb::handle file_offset, nb::handle task_size, nb::handle stream, bool exact) {
+             nb::handle file_offset, nb::handle task_size, nb::handle stream, bool exact, HeldBuffer* taken = nullptr) {
   Parsed out;
   const auto add = [&](nb::handle one) {
     HeldBuffer& buffer = out.held->all.emplace_back();
     buffer.take(one, stream);
     check_target(buffer, direction);
   };
-  if (is_list(buf)) {
+  if (taken != nullptr) {
+    out.held->all.push_back(std::move(*taken));
+  } else if (is_list(buf)) {
     out.held->all.reserve(static_cast<std::size_t>(PyObject_Size(buf.ptr())));
     for (const nb::handle one : buf) add(one);
   } else {
@@ -75,8 +78,9 @@ Parsed parse(const std::shared_ptr<File>& file, Direction direction, nb::handle 
 
 std::uint64_t transfer(NativeFile& file, Direction direction, nb::handle buf, nb::handle size, nb::handle file_offset,
                        nb::handle task_size, nb::handle stream, bool exact) {
-  if (!is_list(buf)) {  // one part of host memory needs no operation
-    HeldBuffer buffer;
+  HeldBuffer buffer;
+  const bool is_one = !is_list(buf);
+  if (is_one) {  // one part of host memory needs no operation
     buffer.take(buf, stream);
     check_target(buffer, direction);
     const std::uint64_t bytes = size_within(size, buffer.size());
@@ -90,7 +94,8 @@ std::uint64_t transfer(NativeFile& file, Direction direction, nb::handle buf, nb
                                           : write_now(*file.shared(), memory, offset);
     }
   }
-  Parsed parsed = parse(file.shared(), direction, buf, size, file_offset, task_size, stream, exact);
+  Parsed parsed =
+      parse(file.shared(), direction, buf, size, file_offset, task_size, stream, exact, is_one ? &buffer : nullptr);
   const bool one_part = is_one_part(parsed.size, parsed.request.options.task_size);
   std::shared_ptr<Operation> operation;
   {
@@ -181,17 +186,6 @@ FileOptions options_of(std::optional<int> compat_mode, const std::optional<std::
   return options;
 }
 
-// With compatibility mode OFF, files that cuFile cannot handle are refused. If cuFile itself is missing, this happens
-// before `open`, which may truncate the file.
-template <class Open>
-std::shared_ptr<File> opened(const FileOptions& options, const std::string& path, Open open) {
-  const bool needs_cufile = options.compat_mode.value_or(io_settings().compat_mode) == CompatMode::off;
-  if (needs_cufile) check_cufile(path);
-  std::shared_ptr<File> file = open();
-  if (needs_cufile) register_with_cufile(*file);
-  return file;
-}
-
 void open_file(NativeFile* self, nb::object file, const std::string& flags, int mode, std::optional<int> dir_fd,
                std::optional<int> compat_mode, const std::optional<std::string>& engine, std::optional<int> direct_io) {
   const OpenFlags how = OpenFlags::parse(flags);
@@ -201,11 +195,12 @@ void open_file(NativeFile* self, nb::object file, const std::string& flags, int 
                       dir_fd.value_or(AT_FDCWD),
                       static_cast<mode_t>(mode)};
     const GilRelease unlocked;
-    new (self) NativeFile(opened(options, place.path, [&] { return File::open(place, how, options); }));
+    new (self) NativeFile(open_with_engine(options, place.path, [&] { return File::open(place, how, options); }));
   } else {
     const int fd = nb::cast<int>(file);
     const GilRelease unlocked;
-    new (self) NativeFile(opened(options, text("descriptor ", fd), [&] { return File::adopt(fd, how, options); }));
+    new (self)
+        NativeFile(open_with_engine(options, text("descriptor ", fd), [&] { return File::adopt(fd, how, options); }));
   }
 }
 
@@ -316,6 +311,7 @@ void bind_cufile(nb::module_& m) {
   bind_future(m);
   bind_file(m);
   bind_io_process(m);
+  bind_gds_store(m);
 }
 
 }  // namespace damacy::python

@@ -18,6 +18,7 @@
 #include "bindings.h"
 #include "cufile_buffers.h"
 #include "cufile_errors.h"
+#include "damacy/fileio/cu_file.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/file_requests.h"
 #include "damacy/fileio/operation.h"
@@ -61,16 +62,23 @@ struct DropWithGil {
 // The native part of an IOFuture of damacy.cufile.
 class IoHandle {
  public:
-  IoHandle(std::shared_ptr<Operation> operation, std::shared_ptr<HeldBuffers> held)
-      : operation_(std::move(operation)), held_(std::move(held)) {
+  // `caller_helps`: a thread that waits without a timeout runs waiting parts.
+  IoHandle(std::shared_ptr<Operation> operation, std::shared_ptr<HeldBuffers> held, bool caller_helps = true)
+      : operation_(std::move(operation)), held_(std::move(held)), caller_helps_(caller_helps) {
     for (const HeldBuffer& buffer : held_->all)
       if (buffer.on_device() && (devices_.empty() || devices_.back() != buffer.memory().device->device))
         devices_.push_back(buffer.memory().device->device);
+    if (operation_->done()) held_->release();
+  }
+
+  // Buffers are released by the thread that sees the end. Of an operation that goes on, the callback thread does it:
+  // a wake-up and the GIL, which the operations that are waited for do without.
+  ~IoHandle() {
+    if (operation_ == nullptr || held_->all.empty() || operation_->is_parents()) return;
     if (operation_->done()) {
       held_->release();
       return;
     }
-    // The operation may outlive this handle and keeps its buffers until it ends.
     operation_->when_done([held = held_] {
       const PythonAccess access;
       if (!access) return;
@@ -78,11 +86,18 @@ class IoHandle {
       held->release();
     });
   }
+  IoHandle(const IoHandle&) = delete;
+  IoHandle& operator=(const IoHandle&) = delete;
 
   // A read that has already ended.
   explicit IoHandle(std::uint64_t count) : ended_with_(count) {}
 
-  bool done() const { return operation_ == nullptr || is_lost() || operation_->done(); }
+  bool done() const {
+    if (operation_ == nullptr || is_lost()) return true;
+    if (!operation_->done()) return false;
+    held_->release();
+    return true;
+  }
   bool cancelled() const {
     return operation_ != nullptr && !is_lost() && operation_->parts_ended() && operation_->cancelled();
   }
@@ -129,7 +144,7 @@ class IoHandle {
     if (operation_ == nullptr || is_lost()) return result(std::nullopt);
     {
       const GilRelease unlocked;
-      operation_->wait_parts(std::nullopt, signal_checker());
+      operation_->wait_parts(limit_of(std::nullopt), signal_checker());
     }
     if (operation_->cancelled() || operation_->error() != nullptr) return result(std::nullopt);
     const GilRelease unlocked;
@@ -161,16 +176,21 @@ class IoHandle {
   // It belongs to the parent process, and no thread of this process will complete it.
   bool is_lost() const { return operation_->is_parents() && !operation_->parts_ended(); }
 
+  std::optional<std::chrono::nanoseconds> limit_of(std::optional<double> timeout) const {
+    constexpr double kMost = 9e9;  // seconds; more is no limit
+    if (timeout && std::isnan(*timeout)) raise(PyExc_ValueError, "timeout is not a number");
+    if (timeout && *timeout < kMost)
+      return std::chrono::nanoseconds(static_cast<std::int64_t>(std::max(*timeout, 0.0) * 1e9));
+    if (caller_helps_) return std::nullopt;
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(kMost * 1e9));
+  }
+
   void await(std::optional<double> timeout) {
-    std::optional<std::chrono::nanoseconds> limit;
-    if (timeout) {
-      constexpr double kMost = 9e9;  // seconds; more is no limit
-      if (std::isnan(*timeout)) raise(PyExc_ValueError, "timeout is not a number");
-      if (*timeout < kMost) limit = std::chrono::nanoseconds(static_cast<std::int64_t>(std::max(*timeout, 0.0) * 1e9));
-    }
+    const auto limit = limit_of(timeout);
     bool in_time = true;
     {
-      const GilRelease unlocked;
+      std::optional<GilRelease> unlocked;
+      if (!operation_->done()) unlocked.emplace();
       in_time = operation_->wait(limit, signal_checker());
     }
     if (!in_time) raise(PyExc_TimeoutError, "the operation has not ended yet");
@@ -178,6 +198,7 @@ class IoHandle {
 
   const std::shared_ptr<Operation> operation_;
   const std::shared_ptr<HeldBuffers> held_;
+  const bool caller_helps_ = true;
   const std::uint64_t ended_with_ = 0;
   std::vector<std::shared_ptr<Device>> devices_;
 };
@@ -186,7 +207,11 @@ class IoHandle {
 class NativeFile {
  public:
   explicit NativeFile(std::shared_ptr<File> file) : file_(std::move(file)) {}
-  ~NativeFile() { file_->close(/*wait=*/false); }
+  // A file of a store, which others use too: dropping the Python object does not close it.
+  explicit NativeFile(std::shared_ptr<CuFile> of_store) : file_(of_store->file()), of_store_(std::move(of_store)) {}
+  ~NativeFile() {
+    if (of_store_ == nullptr) file_->close(/*wait=*/false);
+  }
   NativeFile(const NativeFile&) = delete;
   NativeFile& operator=(const NativeFile&) = delete;
   File* operator->() const noexcept { return file_.get(); }
@@ -194,11 +219,13 @@ class NativeFile {
 
  private:
   std::shared_ptr<File> file_;
+  std::shared_ptr<CuFile> of_store_;
 };
 
 void bind_future(nb::module_& m);
 void bind_gather(nb::class_<NativeFile>& file, nb::module_& m);
 void bind_io_process(nb::module_& m);
+void bind_gds_store(nb::module_& m);
 
 nb::dict counters_dict(const IoCounters& counters);
 nb::object direct_object(DirectIo value);  // True, False or "auto"

@@ -10,10 +10,13 @@
 #include "damacy/core/formatted.h"
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/dlpack_abi.h"
+#include "device_interface.h"
 #include "foreign_tensor.h"
 
 namespace damacy::python {
 namespace {
+
+constexpr std::uint64_t kLegacyStream = 1;
 
 // Strides of dimensions of size 0 or 1 do not matter.
 bool is_dense(const Py_buffer& view, bool c_order) {
@@ -70,20 +73,59 @@ bool HeldBuffer::take_view(nb::handle object) {
   return true;
 }
 
-void HeldBuffer::take_with_python(nb::handle object, nb::handle stream) {
-  const nb::object described = python_part("damacy._fileio.memory", "describe")(object, stream);
+void HeldBuffer::take_with_python(nb::handle object, nb::handle stream, nb::handle interface) {
+  const nb::object said = interface.is_valid() ? nb::borrow(interface) : nb::none();
+  const nb::object described = python_part("damacy._fileio.memory", "describe")(object, stream, said);
   if (described.is_none())
     raise(PyExc_TypeError,
           formatted("expected a buffer, an array with __cuda_array_interface__ or one with __dlpack__ (got {})",
                     nb::cast<std::string>(object.type().attr("__name__"))));
-  const auto pointer = nb::cast<std::uint64_t>(described.attr("pointer"));
-  memory_ = {reinterpret_cast<std::byte*>(pointer), nb::cast<std::uint64_t>(described.attr("nbytes")), nullptr};
   read_only_ = nb::cast<bool>(described.attr("read_only"));
   stream_ = nb::cast<std::uint64_t>(described.attr("stream"));
   owner_ = described.attr("owner");
-  is_host_ = !nb::cast<bool>(described.attr("on_device"));
+  place(nb::cast<std::uint64_t>(described.attr("pointer")), nb::cast<std::uint64_t>(described.attr("nbytes")),
+        nb::cast<bool>(described.attr("on_device")));
+}
+
+// What most device arrays and streams are like, without Python code.
+bool HeldBuffer::take_usual(nb::handle object, nb::handle stream, nb::handle interface) {
+  const auto found = interface.is_valid() ? usual_interface(interface) : torch_memory(object);
+  if (!found) return false;
+  if (stream.is_none()) {
+    if (!found->stream && has_current_stream(object)) return false;
+    stream_ = found->stream.value_or(kLegacyStream);
+  } else {
+    if (!PyLong_CheckExact(stream.ptr())) return false;
+    const unsigned long long handle = PyLong_AsUnsignedLongLong(stream.ptr());
+    if (PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      return false;
+    }
+    stream_ = handle;
+  }
+  read_only_ = found->read_only;
+  owner_ = nb::borrow(object);
+  place(found->pointer, found->size, /*on_device=*/true);
+  return true;
+}
+
+namespace {
+
+// The first call loads the driver.
+std::shared_ptr<Device> device_of(std::uint64_t pointer) {
+  static bool is_loaded = false;  // under the GIL
+  auto device = is_loaded ? bind_pointer(pointer) : without_gil([&] { return bind_pointer(pointer); });
+  is_loaded = true;
+  return device;
+}
+
+}  // namespace
+
+void HeldBuffer::place(std::uint64_t pointer, std::uint64_t size, bool on_device) {
+  memory_ = {reinterpret_cast<std::byte*>(pointer), size, nullptr};
+  is_host_ = !on_device;
   if (memory_.size == 0 || is_host_) return;
-  auto device = without_gil([&] { return bind_pointer(pointer); });  // the first call loads the driver
+  auto device = device_of(pointer);
   if (device == nullptr) {
     if (probe_cuda().state != CudaState::usable)
       raise(PyExc_TypeError, formatted("the buffer is in device memory, but no GPU is usable: {}", probe_cuda().why));
@@ -100,9 +142,15 @@ void HeldBuffer::take_with_python(nb::handle object, nb::handle stream) {
 
 void HeldBuffer::take(nb::handle object, nb::handle stream) {
   if (is_host_type(Py_TYPE(object.ptr())) && take_view(object)) return;
-  const bool may_be_device = nb::hasattr(object, "__cuda_array_interface__");  // false if the getter raises
-  if (!may_be_device && take_view(object)) return;
-  take_with_python(object, stream);
+  if (take_usual(object, stream, {})) return;
+  const nb::object interface = nb::steal(PyObject_GetAttrString(object.ptr(), "__cuda_array_interface__"));
+  if (!interface.is_valid()) {
+    PyErr_Clear();
+    if (take_view(object)) return;
+  } else if (take_usual(object, stream, interface)) {
+    return;
+  }
+  take_with_python(object, stream, interface);
 }
 
 namespace {

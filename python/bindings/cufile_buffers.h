@@ -8,7 +8,7 @@
 
 #include "bindings.h"
 #include "buffer_view.h"
-#include "damacy/fileio/file_memory.h"
+#include "damacy/fileio/file_requests.h"
 
 namespace damacy::python {
 
@@ -29,7 +29,10 @@ class HeldBuffer {
 
  private:
   bool take_view(nb::handle object);
-  void take_with_python(nb::handle object, nb::handle stream);
+  // `interface`: of the object, null: it has none, or could not be asked for it.
+  void take_with_python(nb::handle object, nb::handle stream, nb::handle interface);
+  bool take_usual(nb::handle object, nb::handle stream, nb::handle interface);
+  void place(std::uint64_t pointer, std::uint64_t size, bool on_device);
 
   BufferView view_;
   bool read_only_ = false;

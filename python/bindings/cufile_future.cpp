@@ -2,7 +2,7 @@
 #include <thread>
 
 #include "cufile.h"
-#include "damacy/fileio/file_error.h"
+#include "damacy/fileio/file.h"
 
 namespace damacy::python {
 
@@ -106,8 +106,7 @@ void translate_file_error(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const FileError& error) {
-    const nb::object exception = exception_of_file(error);
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    raise_made_by([&error] { return exception_of_file(error); });
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "cufile.h"
 #include "damacy/core/formatted.h"
+#include "packed_ranges.h"
 
 namespace damacy::python {
 namespace {
@@ -84,33 +85,6 @@ IoHandle* begin_many(nb::handle requests, bool exact, nb::handle stream) {
   return gather.begin();
 }
 
-// A view of an array of int64, by the buffer protocol.
-class Int64Array {
- public:
-  Int64Array(nb::handle object, const char* name) {
-    if (!view_.take(object, PyBUF_FORMAT | PyBUF_ND | PyBUF_C_CONTIGUOUS)) {
-      PyErr_Clear();
-      raise(PyExc_TypeError, formatted("{}: expected an array of int64", name));
-    }
-    const std::string_view format = view_->format != nullptr ? view_->format : "";
-    const bool is_int64 = view_->itemsize == 8 && (format == "l" || format == "q" || format == "<q" || format == "<l" ||
-                                                   format == "=q" || format == "@l");
-    if (!is_int64)
-      raise(PyExc_TypeError, formatted("{}: expected an array of int64 (got format \"{}\")", name, format));
-    name_ = name;
-  }
-  std::size_t size() const noexcept { return view_.bytes().size() / 8; }
-  std::uint64_t operator[](std::size_t i) const {
-    const std::int64_t value = static_cast<const std::int64_t*>(view_->buf)[i];
-    if (value < 0) raise(PyExc_OverflowError, formatted("negative value: {}[{}]", name_, i));
-    return static_cast<std::uint64_t>(value);
-  }
-
- private:
-  BufferView view_;
-  const char* name_ = "";
-};
-
 IoHandle* begin_packed(NativeFile& file, Direction direction, nb::handle buf, nb::handle sizes, nb::handle file_offsets,
                        nb::handle buf_offsets, bool exact, nb::handle stream) {
   Gather gather;
@@ -120,24 +94,12 @@ IoHandle* begin_packed(NativeFile& file, Direction direction, nb::handle buf, nb
   HeldBuffer& buffer = gather.held->all.emplace_back();
   buffer.take(buf, stream);
   check_target(buffer, direction);
-  const Int64Array size(sizes, "sizes");
-  const Int64Array offset(file_offsets, "file_offsets");
-  std::optional<Int64Array> place;
-  if (!buf_offsets.is_none()) place.emplace(buf_offsets, "buf_offsets");
-  if (offset.size() != size.size() || (place && place->size() != size.size()))
-    raise(PyExc_ValueError, "sizes, file_offsets and buf_offsets differ in length");
+  const PackedRanges ranges(sizes, file_offsets, buf_offsets);
   const std::uint32_t memory = gather.memory_of(buffer);
-  gather.request.ranges.reserve(size.size());
-  std::uint64_t next = 0;
-  for (std::size_t i = 0; i < size.size(); ++i) {
-    const std::uint64_t at = place ? (*place)[i] : next;
-    if (at > buffer.size() || size[i] > buffer.size() - at)
-      raise(PyExc_ValueError, formatted("Size is greater than the size of the buffer: range {}, {} bytes at {} of {}",
-                                        i, size[i], at, buffer.size()));
-    check_end(offset[i], size[i]);
-    gather.request.ranges.push_back({0, memory, offset[i], size[i], buffer.data() + at});
-    next = at + size[i];
-  }
+  gather.request.ranges.reserve(ranges.size());
+  ranges.for_each(buffer, [&](std::uint64_t offset, std::uint64_t size, std::uint64_t at) {
+    gather.request.ranges.push_back({0, memory, offset, size, buffer.data() + at});
+  });
   return gather.begin();
 }
 

@@ -14,9 +14,8 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/device/cuda_device.h"
-#include "damacy/device/host_device.h"
-#include "damacy/device/this_machine.h"
-#include "damacy/wave/device_reads.h"
+#include "damacy/single/process_waves.h"
+#include "damacy/wave/device_waves.h"
 #include "memory_blocks.h"
 
 namespace damacy::python {
@@ -43,69 +42,11 @@ std::shared_ptr<DeviceQueue> queue_of(int device) {
   return queue;
 }
 
-// Selection reads into memory of CUDA devices. As the queues, they live until the process ends.
-class AllReads {
- public:
-  std::shared_ptr<DeviceReads> get(int device) {
-    const auto queue = queue_of(device);
-    const Lock lock(mutex_);
-    auto& reads = reads_[device];
-    if (!reads) {
-      const Machine machine = this_machine({DeviceChoice::Kind::index, device});
-      reads = std::make_shared<DeviceReads>(DeviceParts{plan_device_reads(machine), queue->share_device(),
-                                                        make_cuda_stream_decoder(), make_cuda_copier(),
-                                                        bytes_worth_a_device(machine.cores),
-                                                        /*never_more_than_stored=*/true});
-    }
-    return reads;
-  }
-  // For tests: a lazy host device, on which every missing wait gives wrong bytes.
-  std::shared_ptr<DeviceReads> lazy(std::size_t slab) {
-    const Lock lock(mutex_);
-    auto& reads = reads_[-1 - static_cast<int>(slab)];
-    if (!reads) {
-      Config config;
-      config.host_buffer_bytes = 4 << 20;
-      config.device_buffer_bytes = 8 << 20;
-      Machine machine;
-      machine.gpu = true;
-      DeviceParts parts{plan_memory(config, machine), make_host_device({.kind = HostOrder::Kind::lazy}),
-                        make_host_stream_decoder(), make_host_copier()};
-      parts.plan.waves.slab = slab;
-      reads = std::make_shared<DeviceReads>(std::move(parts));
-    }
-    return reads;
-  }
-  DeviceReads::Counters counters(bool reset) {
-    const Lock lock(mutex_);
-    DeviceReads::Counters sum;
-    for (const auto& [device, reads] : reads_) {
-      const DeviceReads::Counters one = reads->counters(reset);
-      sum.h2d_bytes += one.h2d_bytes;
-      sum.h2d_copies += one.h2d_copies;
-    }
-    return sum;
-  }
-  void stop() noexcept {
-    const Lock lock(mutex_);
-    for (const auto& [device, reads] : reads_) reads->stop();
-  }
-
- private:
-  Mutex mutex_;
-  std::map<int, std::shared_ptr<DeviceReads>> reads_ DAMACY_GUARDED_BY(mutex_);
-};
-
-// A forked child has none of its parent's threads, and so reads of its own.
-AllReads& all_reads() {
-  return one_per_process<AllReads>();
-}
-
 nb::dict device_read_counters(bool reset) {
-  const DeviceReads::Counters sum = all_reads().counters(reset);
+  const Metric copies = process_waves().copies(reset);
   nb::dict out;
-  out["h2d_bytes"] = sum.h2d_bytes;
-  out["h2d_copies"] = sum.h2d_copies;
+  out["h2d_bytes"] = static_cast<std::int64_t>(copies.input_bytes);
+  out["h2d_copies"] = copies.count;
   return out;
 }
 
@@ -160,7 +101,7 @@ MemoryBlock device_block(const std::shared_ptr<DeviceQueue>& queue, std::uint64_
 }  // namespace
 
 void stop_device_reads() noexcept {
-  all_reads().stop();
+  process_waves().stop();
 }
 
 void bind_device_queue(nb::module_& m) {
@@ -190,13 +131,17 @@ void bind_device_queue(nb::module_& m) {
         "The queue of a CUDA device. Raises InvalidArgument if there is no such device.");
   m.def("new_device_queue", &new_queue, nb::arg("device"), nb::call_guard<GilRelease>(),
         "A new queue of its own, which lives as long as the returned object.");
-  nb::class_<DeviceReads>(m, "DeviceReads");  // NOLINT(bugprone-unused-raii): registers the class
+  nb::class_<DeviceWaves>(m, "DeviceWaves");  // NOLINT(bugprone-unused-raii): registers the class
   m.def(
-      "device_reads", [](int device) { return all_reads().get(device); }, nb::arg("device"),
-      nb::call_guard<GilRelease>(),
+      "device_reads",
+      [](int device) {
+        (void)queue_of(device);  // in a forked child it says why it cannot be used
+        return process_waves().of_gpu(device);
+      },
+      nb::arg("device"), nb::call_guard<GilRelease>(),
       "The selection reads into a CUDA device's memory. Raises InvalidArgument if there is no such device.");
   m.def(
-      "lazy_device_reads", [](std::size_t slab) { return all_reads().lazy(slab); }, nb::arg("slab"),
+      "lazy_device_reads", [](std::size_t slab) { return process_waves().of_lazy_host(slab); }, nb::arg("slab"),
       "For tests: a lazy host device, which does each operation as late as possible.");
   m.def("device_read_counters", &device_read_counters, nb::arg("reset") = false);
   m.def("device_block", &device_block, nb::arg("queue"), nb::arg("size"));

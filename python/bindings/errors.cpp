@@ -97,6 +97,10 @@ std::string describe_error(int status, const nb::str& message, const nb::dict& a
   return describe(static_cast<Status>(status), text_of(message), where);
 }
 
+void raise(const Error& error) {
+  raise_made_by([&error] { return exception_of(error); });
+}
+
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
@@ -109,12 +113,9 @@ void translate(const std::exception_ptr& thrown, void*) {
                   PyException_GetTraceback(raised));
 #endif
   } catch (const Error& error) {
-    const nb::object exception = exception_of(error);
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    raise(error);
   } catch (const std::bad_cast&) {  // an element of a sequence, or a number
-    const nb::object exception =
-        exception_of(Error(Status::inval, "an argument has a wrong type, or a number is out of range", "arguments"));
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    raise(Error(Status::inval, "an argument has a wrong type, or a number is out of range", "arguments"));
   }
 }
 

@@ -11,10 +11,11 @@
 #include "damacy/copy/copy_plan.h"
 #include "damacy/core/formatted.h"
 #include "damacy/device/cuda_device.h"
-#include "damacy/halo/cartesian.h"
-#include "damacy/halo/cubed_sphere.h"
+#include "damacy/halo/plan_cache.h"
+#include "damacy/halo/topology.h"
 #include "damacy/halo/wire.h"
 #include "damacy/halo/work_order.h"
+#include "halo_plan.h"
 #include "halo_values.h"
 
 namespace damacy::python {
@@ -51,15 +52,8 @@ halo::Entry entry_of(nb::handle tuple) {
   return {box_of(tuple[0]), box_or_none(nb::object(tuple[1])), nb::cast<int>(tuple[2]), negate};
 }
 
-// A plan, as Python sees it.
-struct CopyPlan {
-  std::shared_ptr<const copy::Plan> plan;
-  std::vector<std::int64_t> buffer_bytes;
-  std::vector<std::uint32_t> message_of_slot;
-};
-
 // Messages are (entries, native); directs (entry, x box, y box or None).
-CopyPlan compile_halo(nb::sequence fields, nb::sequence messages, nb::sequence directs, bool unpack, bool adjoint) {
+CopyPlan halo_plan(nb::sequence fields, nb::sequence messages, nb::sequence directs, bool unpack, bool adjoint) {
   std::vector<halo::Field> parsed_fields;
   for (const nb::handle item : fields) parsed_fields.push_back(field_of(item));
   std::vector<halo::Message> parsed;
@@ -73,9 +67,8 @@ CopyPlan compile_halo(nb::sequence fields, nb::sequence messages, nb::sequence d
   for (const nb::handle item : directs)
     parsed_directs.push_back(
         {entry_of(nb::object(item[0])), box_of(nb::object(item[1])), box_or_none(nb::object(item[2]))});
-  auto compiled = halo::compile(parsed_fields, parsed, parsed_directs,
-                                unpack ? halo::Direction::unpack : halo::Direction::pack, adjoint);
-  return {std::move(compiled.plan), std::move(compiled.buffer_bytes), std::move(compiled.message_of_slot)};
+  return CopyPlan(halo::cached_plan(parsed_fields, parsed, unpack ? halo::Direction::unpack : halo::Direction::pack,
+                                    parsed_directs, adjoint));
 }
 
 // Slots are (dtype, shape, strides, writable); copies (source slot, offset, strides, destination slot, offset, strides,
@@ -94,24 +87,18 @@ CopyPlan compile_copies(nb::sequence slots, nb::sequence copies) {
     copy.op = {nb::cast<bool>(item[7]), nb::cast<bool>(item[8])};
     parsed.push_back(std::move(copy));
   }
-  return {copy::compile(std::move(parsed_slots), std::move(parsed)), {}, {}};
+  return CopyPlan(copy::compile(std::move(parsed_slots), std::move(parsed)));
 }
 
-void run_plan(const CopyPlan& plan, const Bases& bases, unsigned threads) {
+void run_plan(const copy::Plan& plan, const Bases& bases, unsigned threads) {
   const GilRelease unlocked;
-  copy::run(*plan.plan, bases, threads);
+  copy::run(plan, bases, threads);
 }
 
-void launch_plan(const CopyPlan& plan, const Bases& bases, int device, std::uint64_t stream) {
-  const int error = copy::launch_copies(*plan.plan, bases, device, stream);
+void launch_plan(const copy::Plan& plan, const Bases& bases, int device, std::uint64_t stream) {
+  const int error = copy::launch_copies(plan, bases, device, stream);
   if (error != 0) throw Error(Status::cuda, formatted("launching copies failed: CUDA error {}", error), "cuda");
 }
-
-// A plan with the addresses that it copies from and to.
-struct BoundCopies {
-  CopyPlan plan;
-  copy::Bases bases;
-};
 
 // Orders one transformer's work on one GPU, whose primary context other libraries share.
 class HaloQueue {
@@ -125,11 +112,11 @@ class HaloQueue {
     order_.run(borrow(stream), side, before, index_, plan.plan, std::move(bases));
   }
   void run_alone(const BoundCopies& bound, std::uint64_t stream) {  // for most calls: each argument costs time
-    order_.run(borrow(stream), {}, {}, index_, bound.plan.plan, bound.bases);
+    order_.run(borrow(stream), {}, {}, index_, bound.plan, bound.bases);
   }
   void run_bound(const BoundCopies& bound, std::uint64_t stream, const Handles& others, const Handles& after) {
     const std::vector<Stream*> side = borrowed(others), before = borrowed(after);
-    order_.run(borrow(stream), side, before, index_, bound.plan.plan, bound.bases);
+    order_.run(borrow(stream), side, before, index_, bound.plan, bound.bases);
   }
   void synchronize() {
     const GilRelease unlocked;
@@ -157,9 +144,18 @@ class HaloQueue {
   halo::WorkOrder order_;
 };
 
+// Of the sides, in the order of their numbers.
+nb::list side_ends() {
+  nb::list out;
+  for (int side = 0; side < halo::kSides; ++side) {
+    const auto [i, j] = halo::ends_of(static_cast<halo::Side>(side));
+    out.append(nb::make_tuple(i, j));
+  }
+  return out;
+}
+
 using Place = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // tile, row, col
 using Neighbour = std::tuple<std::int64_t, int, int>;                // peer, rotation, the peer's side
-using SphereLink = std::tuple<std::int64_t, int, int, int>;          // peer, side, the peer's side, rotation
 
 Place place_on_sphere(std::int64_t layout, std::int64_t rank) {
   const auto place = halo::CubedSphere(layout).place(rank);
@@ -172,68 +168,44 @@ std::optional<Neighbour> neighbour_on_sphere(std::int64_t layout, std::int64_t r
   return Neighbour{link->peer, link->rotation, static_cast<int>(link->peer_side)};
 }
 
-std::vector<SphereLink> links_on_sphere(std::int64_t layout, std::int64_t rank) {
-  std::vector<SphereLink> out;
-  for (const auto& link : halo::CubedSphere(layout).links(rank))
-    out.emplace_back(link.peer, static_cast<int>(link.side), static_cast<int>(link.peer_side), link.rotation);
-  return out;
-}
-
-using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
-
-nb::tuple multiplied(const halo::Integers& integers, std::int64_t factor) {
-  nb::list out;
-  for (const auto n : integers) out.append(factor * n);
-  return nb::tuple(out);
-}
-
-nb::object cells_tuple(const std::optional<halo::CellBox>& box) {
-  if (!box) return nb::none();
-  nb::list out;
-  for (const auto& cells : *box) out.append(nb::make_tuple(cells.start, cells.stop));
-  return nb::tuple(out);
-}
-
-// (peer, side, the peer's side, box to send or None, box to receive or None, phase)
-nb::list links_on_grid(std::vector<halo::Integers> sizes, std::vector<bool> periodic, const std::string& corners,
-                       std::int64_t rank, const Pairs& widths) {
-  const auto kind = corners == "sequential" ? halo::Corners::sequential
-                    : corners == "none"     ? halo::Corners::none
-                                            : halo::Corners::direct;
-  std::vector<halo::Cells> halves;
-  for (const auto& [before, after] : widths) halves.push_back({before, after});
-  nb::list out;
-  for (const auto& link : halo::Cartesian({std::move(sizes), std::move(periodic), kind}).links(rank, halves))
-    out.append(nb::make_tuple(link.peer, tuple_of(link.side), multiplied(link.side, -1), cells_tuple(link.send),
-                              cells_tuple(link.receive), link.phase));
-  return out;
+// How many cells of the halo no rank owns, before and after the block.
+Pairs unowned_on_grid(std::vector<halo::Integers> sizes, std::vector<bool> periodic, std::int64_t rank,
+                      const Pairs& widths) {
+  const halo::Cartesian grid({std::move(sizes), std::move(periodic), halo::Corners::direct});
+  return pairs_of(grid.unowned(rank, cells_of_pairs(widths)));
 }
 
 }  // namespace
 
 void bind_halo(nb::module_& m) {
   nb::class_<CopyPlan>(m, "CopyPlan")
-      .def_prop_ro("buffer_bytes", [](const CopyPlan& p) { return p.buffer_bytes; })
-      .def_prop_ro("message_of_slot", [](const CopyPlan& p) { return p.message_of_slot; })
+      .def_prop_ro("buffer_bytes", [](const CopyPlan& p) { return p.compiled->buffer_bytes; })
       .def_prop_ro("bytes", [](const CopyPlan& p) { return p.plan->bytes(); })
       .def_prop_ro("launches", [](const CopyPlan& p) { return p.plan->phases().size(); })
       .def_prop_ro("slot_count", [](const CopyPlan& p) { return p.plan->slots().size(); })
       .def("describe", [](const CopyPlan& p) { return p.plan->describe(); })
       .def("check_overlaps", [](const CopyPlan& p, const Bases& bases) { copy::check_overlaps(*p.plan, bases); })
-      .def("run", &run_plan, nb::arg("bases"), nb::arg("threads") = 1)
-      .def("launch", &launch_plan, nb::arg("bases"), nb::arg("device"), nb::arg("stream"))
+      .def(
+          "run", [](const CopyPlan& p, const Bases& bases, unsigned threads) { run_plan(*p.plan, bases, threads); },
+          nb::arg("bases"), nb::arg("threads") = 1)
+      .def(
+          "launch",
+          [](const CopyPlan& p, const Bases& bases, int device, std::uint64_t stream) {
+            launch_plan(*p.plan, bases, device, stream);
+          },
+          nb::arg("bases"), nb::arg("device"), nb::arg("stream"))
       .def("bind", [](const CopyPlan& p,
-                      Bases bases) { return BoundCopies{p, std::make_shared<const Bases>(std::move(bases))}; })
+                      Bases bases) { return BoundCopies{p.plan, std::make_shared<const Bases>(std::move(bases))}; })
       .def("__hash__", [](const CopyPlan& p) { return p.plan->hash(); })
       .def(
           "__eq__", [](const CopyPlan& a, const CopyPlan& b) { return *a.plan == *b.plan; }, nb::is_operator(),
           nb::sig("def __eq__(self, arg: object, /) -> bool"));
   nb::class_<BoundCopies>(m, "BoundCopies")
       .def(
-          "run", [](const BoundCopies& b, unsigned threads) { run_plan(b.plan, *b.bases, threads); },
+          "run", [](const BoundCopies& b, unsigned threads) { run_plan(*b.plan, *b.bases, threads); },
           nb::arg("threads") = 1)
       .def("launch", [](const BoundCopies& b, int device, std::uint64_t stream) {
-        launch_plan(b.plan, *b.bases, device, stream);
+        launch_plan(*b.plan, *b.bases, device, stream);
       });
   nb::class_<Event>(m, "Mark").def("ready", &Event::ready);
   nb::class_<HaloQueue>(m, "HaloQueue")
@@ -249,16 +221,25 @@ void bind_halo(nb::module_& m) {
     const auto device = bind_pointer(pointer);
     return device == nullptr ? 0 : device->index();
   });
-  m.def("compile_halo", &compile_halo, nb::arg("fields"), nb::arg("messages"), nb::arg("directs"), nb::arg("unpack"),
+  m.def("halo_plan", &halo_plan, nb::arg("fields"), nb::arg("messages"), nb::arg("directs"), nb::arg("unpack"),
         nb::arg("adjoint") = false);
+  m.def("cached_halo_plans", [] {
+    nb::dict out;
+    for (const auto& [key, plan] : halo::cached_plans())
+      out[nb::bytes(key.data(), key.size())] = nb::cast(CopyPlan(plan));
+    return out;
+  });
+  m.def("clear_cached_halo_plans", &halo::clear_cached_plans);
   m.def("compile_copies", &compile_copies, nb::arg("slots"), nb::arg("copies"));
+  m.def("halo_side_ends", &side_ends);
+  m.def("cartesian_size", &halo::ranks_of, nb::arg("grid"));
   m.def("cartesian_coordinates", &halo::coordinates_of, nb::arg("grid"), nb::arg("rank"));
   m.def("cartesian_rank", &halo::rank_at, nb::arg("grid"), nb::arg("coordinates"));
-  m.def("cartesian_links", &links_on_grid, nb::arg("sizes"), nb::arg("periodic"), nb::arg("corners"), nb::arg("rank"),
+  m.def("cartesian_unowned", &unowned_on_grid, nb::arg("sizes"), nb::arg("periodic"), nb::arg("rank"),
         nb::arg("widths"));
+  m.def("cubed_sphere_size", [](std::int64_t layout) { return halo::CubedSphere(layout).size(); }, nb::arg("layout"));
   m.def("cubed_sphere_place", &place_on_sphere, nb::arg("layout"), nb::arg("rank"));
   m.def("cubed_sphere_neighbour", &neighbour_on_sphere, nb::arg("layout"), nb::arg("rank"), nb::arg("side"));
-  m.def("cubed_sphere_links", &links_on_sphere, nb::arg("layout"), nb::arg("rank"));
 }
 
 }  // namespace damacy::python

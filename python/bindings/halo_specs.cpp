@@ -1,5 +1,8 @@
 // Descriptions of fields and of exchanges for Python: boxes, rotation, and the messages of a transformer. Decides
 // nothing.
+#include <algorithm>
+#include <memory>
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -7,19 +10,37 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
-#include "damacy/halo/rotate.h"
+#include "damacy/core/formatted.h"
 #include "damacy/halo/spec.h"
 #include "damacy/halo/transformer_plan.h"
+#include "device_interface.h"
+#include "halo_plan.h"
 #include "halo_values.h"
 
 namespace damacy::python {
 namespace {
 
-std::vector<halo::Slice> slices_of(nb::handle pairs) {
+// `name`: of the box, for errors.
+std::vector<halo::Slice> slices_of(nb::handle parts, std::span<const std::string> dims, const char* name) {
   std::vector<halo::Slice> slices;
-  for (const nb::handle pair : pairs)
-    slices.push_back({nb::cast<std::optional<std::int64_t>>(nb::object(pair[0])),
-                      nb::cast<std::optional<std::int64_t>>(nb::object(pair[1]))});
+  for (const nb::handle part : parts) {
+    const auto expected = [&](const char* what) {
+      const std::size_t index = slices.size();
+      return Error(Status::inval, formatted("{}, dimension {}: expected {} (got {})", name,
+                                            index < dims.size() ? dims[index] : formatted("number {}", index), what,
+                                            nb::repr(part).c_str()));
+    };
+    const auto end = [&](const char* which) -> std::optional<std::int64_t> {
+      const nb::object number = part.attr(which);
+      if (number.is_none()) return std::nullopt;
+      if (PyIndex_Check(number.ptr()) == 0) throw expected("a slice of integers");
+      return nb::cast<std::int64_t>(number);
+    };
+    if (PySlice_Check(part.ptr()) == 0) throw expected("a slice with step None or 1");
+    const nb::object step = part.attr("step");
+    if (!step.is_none() && !step.equal(nb::int_(1))) throw expected("a slice with step None or 1");
+    slices.push_back({end("start"), end("stop")});
+  }
   return slices;
 }
 
@@ -27,14 +48,14 @@ nb::tuple ends_tuple(const Box& box) {
   return nb::make_tuple(tuple_of(box.start), tuple_of(box.stop));
 }
 
-// Boxes are pairs (start, stop) of each dimension, with None and negative ends as in slices.
+// Boxes are slices of each dimension.
 halo::HaloExchangeSpec exchange_spec(nb::handle quantity, nb::handle pack, int rotation, nb::handle unpack) {
   halo::HaloExchangeSpec spec;
   auto& q = spec.quantity = quantity_of(quantity);
   halo::check_layout(q);
-  spec.pack = halo::resolve_box(slices_of(pack), q.shape, q.dims, "pack box");
+  spec.pack = halo::resolve_box(slices_of(pack, q.dims, "pack box"), q.shape, q.dims, "pack box");
   spec.rotation = rotation;
-  spec.unpack = halo::resolve_box(slices_of(unpack), q.shape, q.dims, "unpack box");
+  spec.unpack = halo::resolve_box(slices_of(unpack, q.dims, "unpack box"), q.shape, q.dims, "unpack box");
   halo::check(spec);
   return spec;
 }
@@ -46,7 +67,16 @@ nb::tuple boundary_slice(nb::handle dims, nb::handle origin, nb::handle extent, 
   q.origin = dims_of(origin);
   q.extent = dims_of(extent);
   q.shape = dims_of(shape);
-  return ends_tuple(halo::boundary_slice(q, side_of(side), n_halo, interior));
+  return slices_tuple(halo::boundary_slice(q, side_of(side), n_halo, interior));
+}
+
+// (origin, extent)
+nb::tuple domain_of(nb::handle dims, nb::handle shape, nb::handle origin, nb::handle extent) {
+  const auto given = [](nb::handle numbers) {
+    return numbers.is_none() ? std::nullopt : std::optional(dims_of(numbers));
+  };
+  const auto domain = halo::domain_of(names_of(dims), dims_of(shape), given(origin), given(extent));
+  return nb::make_tuple(tuple_of(domain.origin), tuple_of(domain.extent));
 }
 
 halo::TransformerSpecs specs_of(nb::handle x, nb::handle y) {
@@ -56,28 +86,116 @@ halo::TransformerSpecs specs_of(nb::handle x, nb::handle y) {
     specs.y.emplace();
     for (const nb::handle item : y) specs.y->push_back(nb::cast<const halo::HaloExchangeSpec&>(item));
   }
-  halo::check(specs);
   return specs;
 }
 
-nb::tuple message_tuple(const halo::TransformerSpecs& specs, bool unpack, bool native, std::uint32_t first) {
-  const auto message = halo::message_of(specs, unpack ? halo::Direction::unpack : halo::Direction::pack,
-                                        native ? halo::Wire::native : halo::Wire::ndsl, first);
-  return nb::make_tuple(entries_tuple(message.entries), native);
+halo::Direction direction_of(bool unpack) {
+  return unpack ? halo::Direction::unpack : halo::Direction::pack;
 }
 
-// The strides of each array, in the order of the specs.
-nb::tuple field_tuples(const halo::TransformerSpecs& specs, nb::handle strides) {
-  nb::list out;
-  std::size_t i = 0;
-  for (const nb::handle own : strides) {
-    if (i == specs.count()) break;
-    const auto& q = specs[i++].quantity;
-    const auto field = halo::field_of(q, q.strides);
-    out.append(nb::make_tuple(static_cast<int>(field.dtype), tuple_of(field.shape), own, field.i_axis, field.j_axis,
-                              tuple_of(field.ranking)));
-  }
-  return nb::tuple(out);
+BoundCopies bound(halo::PlanAndBases copies) {
+  return {copies.plan->plan, std::make_shared<const halo::Addresses>(std::move(copies.bases))};
+}
+
+// Items are (plans, arrays, the address of the message); the copies are of all of them.
+BoundCopies bind_many(nb::handle items, bool unpack) {
+  std::vector<halo::TransformerPlans::Item> all;
+  for (const nb::handle item : items)
+    all.push_back({nb::cast<halo::TransformerPlans*>(nb::object(item[0])),
+                   nb::cast<const halo::GatheredArrays*>(nb::object(item[1])),
+                   nb::cast<std::uint64_t>(nb::object(item[2]))});
+  return bound(halo::TransformerPlans::prepared(direction_of(unpack), all));
+}
+
+// A quantity of this call. Exchanges have the same few quantities for each side, so each is looked at once.
+struct Known {
+  nb::object quantity;  // kept: another one could get its address
+  nb::object owner;     // of its memory
+  std::uint64_t address = 0;
+  Dims strides;
+  bool is_writable = true;
+  nb::object device;  // an index, or None
+  nb::object stream;  // that the array names, or None
+  halo::ArrayFacts facts;
+};
+
+std::vector<std::string> texts_of(nb::handle names) {
+  std::vector<std::string> texts;
+  for (const nb::handle name : names) texts.emplace_back(nb::str(name).c_str());
+  return texts;
+}
+
+// `said`: (dims or None, layout); a layout is as in damacy.halo._arrays.
+Known known_of(nb::handle quantity, nb::handle said) {
+  const nb::object dims(said[0]), layout(said[1]);
+  Known known{nb::borrow(quantity),
+              nb::object(layout[7]),
+              nb::cast<std::uint64_t>(nb::object(layout[0])),
+              dims_of(nb::object(layout[2])),
+              nb::cast<bool>(nb::object(layout[5])),
+              nb::object(layout[4]),
+              nb::object(layout[6]),
+              {std::nullopt, dims_of(nb::object(layout[1])), dtype_of(nb::object(layout[3]))}};
+  if (!dims.is_none()) known.facts.dims = texts_of(dims);
+  return known;
+}
+
+// Of an array in device memory, as most are.
+std::optional<Known> known_device_array(nb::handle array) {
+  const auto layout = device_layout(array);
+  if (!layout) return std::nullopt;
+  Known known{nb::borrow(array),
+              nb::borrow(array),
+              layout->address,
+              layout->strides,
+              layout->is_writable,
+              nb::int_(layout->device),
+              layout->stream ? nb::object(nb::int_(*layout->stream)) : nb::none(),
+              {std::nullopt, layout->shape, layout->dtype}};
+  const nb::object dims = nb::getattr(array, "dims", nb::none());
+  if (!dims.is_none()) known.facts.dims = texts_of(dims);
+  return known;
+}
+
+void append_new(nb::list& list, nb::handle one) {
+  for (const nb::handle known : list)
+    if (known.equal(one)) return;
+  list.append(one);
+}
+
+// The arrays; then, of the distinct ones: the owners of their memory, their devices, the streams that they name, and of
+// those that name none the last one of each type. `look` gives (dims or None, layout) of a quantity.
+nb::tuple gather(const halo::TransformerPlans& plans, nb::object x, nb::object y, nb::callable look) {
+  const halo::TransformerSpecs& specs = plans.specs();
+  halo::check_counts(specs, nb::len(x), y.is_none() ? std::nullopt : std::optional(nb::len(y)));
+  halo::GatheredArrays arrays;
+  std::vector<Known> known;
+  nb::list owners, devices, streams;
+  nb::dict unnamed;
+  std::size_t index = 0;
+  const auto add = [&](nb::handle quantities) {
+    for (const nb::handle quantity : quantities) {
+      auto found =
+          std::find_if(known.begin(), known.end(), [&](const Known& k) { return k.quantity.ptr() == quantity.ptr(); });
+      if (found == known.end()) {
+        auto quick = known_device_array(quantity);
+        known.push_back(quick ? std::move(*quick) : known_of(quantity, look(quantity)));
+        found = known.end() - 1;
+        owners.append(found->owner);
+        append_new(devices, found->device);
+        if (found->stream.is_none())
+          unnamed[found->owner.type()] = found->owner;
+        else
+          append_new(streams, found->stream);
+      }
+      halo::check_array(specs, index, found->facts);
+      halo::add_array(arrays, specs, found->address, found->strides, found->is_writable);
+      ++index;
+    }
+  };
+  add(x);
+  if (!y.is_none()) add(y);
+  return nb::make_tuple(nb::cast(std::move(arrays)), owners, devices, streams, unnamed.values());
 }
 
 std::pair<int, int> axes_of(nb::handle dims) {
@@ -112,21 +230,52 @@ void bind_halo_specs(nb::module_& m) {
       .def_prop_ro("strides", [](const halo::HaloExchangeSpec& s) { return tuple_of(s.quantity.strides); })
       .def_prop_ro("pack_size", [](const halo::HaloExchangeSpec& s) { return *product(s.pack.extents().span()); })
       .def_prop_ro("unpack_size", [](const halo::HaloExchangeSpec& s) { return *product(s.unpack.extents().span()); });
-  nb::class_<halo::TransformerSpecs>(m, "TransformerSpecs")
+  nb::class_<halo::GatheredArrays>(m, "GatheredArrays")
+      .def_prop_ro("is_writable", [](const halo::GatheredArrays& a) { return a.read_only.empty(); })
+      .def("check_writable", [](const halo::GatheredArrays& a) { halo::check_writable(a); });
+  nb::class_<halo::TransformerPlans>(m, "TransformerPlans")
       .def(
           "__init__",
-          [](halo::TransformerSpecs* self, nb::sequence x, nb::object y) {
-            new (self) halo::TransformerSpecs(specs_of(x, y));
+          [](halo::TransformerPlans* self, nb::sequence x, nb::object y, bool native) {
+            new (self) halo::TransformerPlans(specs_of(x, y), native ? halo::Wire::native : halo::Wire::ndsl);
           },
-          nb::arg("x"), nb::arg("y").none())
-      .def("message", &message_tuple, nb::arg("unpack"), nb::arg("native"), nb::arg("first") = 0)
+          nb::arg("x"), nb::arg("y").none(), nb::arg("native"))
+      .def("own", [](const halo::TransformerPlans& p, bool unpack) { return CopyPlan(p.own(direction_of(unpack))); })
+      .def("buffer_elements",
+           [](const halo::TransformerPlans& p, bool unpack) { return p.buffer_elements(direction_of(unpack)); })
+      .def("gather", &gather, nb::arg("x"), nb::arg("y").none(), nb::arg("look"))
       .def(
-          "fields", [](const halo::TransformerSpecs& s, nb::sequence strides) { return field_tuples(s, strides); },
-          nb::arg("strides"));
+          "bind",
+          [](halo::TransformerPlans& p, bool unpack, const halo::GatheredArrays& arrays, std::uint64_t message) {
+            return bound(p.prepared(direction_of(unpack), arrays, message));
+          },
+          nb::arg("unpack"), nb::arg("arrays"), nb::arg("message"))
+      .def("describe", &halo::TransformerPlans::describe, nb::arg("on_device"));
+  m.def(
+      "bind_transformers", [](nb::sequence items, bool unpack) { return bind_many(items, unpack); }, nb::arg("items"),
+      nb::arg("unpack"));
   m.def("halo_boundary_slice", [](nb::sequence dims, nb::sequence origin, nb::sequence extent, nb::sequence shape,
                                   int side, std::int64_t n_halo, bool interior) {
     return boundary_slice(dims, origin, extent, shape, side, n_halo, interior);
   });
+  m.def(
+      "halo_domain",
+      [](nb::sequence dims, nb::sequence shape, nb::object origin, nb::object extent) {
+        return domain_of(dims, shape, origin, extent);
+      },
+      nb::arg("dims"), nb::arg("shape"), nb::arg("origin").none(), nb::arg("extent").none());
+  m.def(
+      "halo_domain_slices",
+      [](nb::sequence origin, nb::sequence extent) {
+        return slices_tuple(halo::compute_domain({{}, {}, {}, dims_of(origin), dims_of(extent)}));
+      },
+      nb::arg("origin"), nb::arg("extent"));
+  m.def(
+      "check_halo_points",
+      [](nb::sequence dims, nb::sequence shape, nb::sequence origin, nb::sequence extent, std::int64_t n_points) {
+        halo::check_halo(names_of(dims), dims_of(shape), {dims_of(origin), dims_of(extent)}, n_points);
+      },
+      nb::arg("dims"), nb::arg("shape"), nb::arg("origin"), nb::arg("extent"), nb::arg("n_points"));
   m.def("check_halo_field", [](nb::sequence field) { halo::check(quantity_of(field)); }, nb::arg("field"));
   m.def("halo_axes", [](nb::sequence dims) { return axes_of(dims); }, nb::arg("dims"));
   m.def("halo_turn", &turn_of, nb::arg("i_axis"), nb::arg("j_axis"), nb::arg("quarters"));

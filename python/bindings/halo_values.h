@@ -1,17 +1,36 @@
 // Tuples of Python as values of halo exchanges, and back. Decides nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings.h"
 #include "damacy/core/formatted.h"
 #include "damacy/halo/spec.h"
+#include "damacy/halo/topology.h"
+#include "damacy/halo/transport.h"
 #include "damacy/halo/wire.h"
 
 namespace damacy::python {
+
+// Of Python's transports. Made once: a name that is made for each call costs more than the call.
+struct MessageNames {
+  PyObject* post = PyUnicode_InternFromString("post");
+  PyObject* post_receives = PyUnicode_InternFromString("post_receives");
+  PyObject* send = PyUnicode_InternFromString("send");
+  PyObject* wait_received = PyUnicode_InternFromString("wait_received");
+  PyObject* wait_sent = PyUnicode_InternFromString("wait_sent");
+};
+
+inline const MessageNames& message_names() {
+  static const MessageNames names;
+  return names;
+}
 
 inline Dims dims_of(nb::handle sequence) {
   Dims dims;
@@ -44,9 +63,31 @@ inline halo::QuantityHaloSpec quantity_of(nb::handle tuple) {
   return q;
 }
 
+using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+inline std::vector<halo::Cells> cells_of_pairs(const Pairs& pairs) {
+  std::vector<halo::Cells> cells;
+  for (const auto& [start, stop] : pairs) cells.push_back({start, stop});
+  return cells;
+}
+
 inline halo::Side side_of(int side) {
   if (side < 0 || side >= halo::kSides) throw Error(Status::inval, formatted("side {}: expected one of 0 to 7", side));
   return static_cast<halo::Side>(side);
+}
+
+inline Pairs pairs_of(const std::vector<halo::Cells>& cells) {
+  Pairs pairs;
+  for (const auto& [start, stop] : cells) pairs.emplace_back(start, stop);
+  return pairs;
+}
+
+// An index of an array.
+inline nb::tuple slices_tuple(const Box& box) {
+  nb::list slices;
+  for (std::size_t axis = 0; axis < box.rank(); ++axis)
+    slices.append(nb::slice(nb::int_(box.start[axis]), nb::int_(box.stop[axis]), nb::none()));
+  return nb::tuple(slices);
 }
 
 inline nb::object box_tuple(std::uint32_t field, const Box& box) {
@@ -64,6 +105,21 @@ inline nb::object entries_tuple(const std::vector<halo::Entry>& entries) {
   nb::list out;
   for (const auto& entry : entries) out.append(entry_tuple(entry));
   return nb::tuple(out);
+}
+
+inline nb::bytes digest_bytes(const halo::Digest& digest) {
+  return nb::bytes(static_cast<const void*>(digest.data()), sizeof digest);
+}
+
+inline halo::Digest digest_of(nb::handle bytes) {
+  const auto given = nb::cast<nb::bytes>(bytes);
+  halo::Digest digest{};
+  std::memcpy(digest.data(), given.c_str(), std::min(given.size(), sizeof digest));
+  return digest;
+}
+
+inline halo::Digests digests_of(nb::handle pair) {
+  return {digest_of(nb::object(pair[0])), digest_of(nb::object(pair[1]))};
 }
 
 }  // namespace damacy::python

@@ -1,5 +1,6 @@
 // The bounded queue of native log records for Python's logging. Native threads never wait for it.
-#include <deque>
+#include <utility>
+#include <vector>
 
 #include <nanobind/stl/string.h>
 
@@ -16,7 +17,7 @@ constexpr std::size_t kCapacity = 1024;
 
 struct Queue {
   Mutex mutex;
-  std::deque<std::pair<LogLevel, std::string>> records DAMACY_GUARDED_BY(mutex);
+  std::vector<std::pair<LogLevel, std::string>> records DAMACY_GUARDED_BY(mutex);
   std::size_t dropped DAMACY_GUARDED_BY(mutex) = 0;
 };
 
@@ -41,7 +42,7 @@ nb::list drain() {
   if (fork_epoch() != made_in) return {};  // a copy of the parent's queue, whose lock may stay locked forever
   log_summaries();
   Queue& from = queue();
-  std::deque<std::pair<LogLevel, std::string>> taken;
+  std::vector<std::pair<LogLevel, std::string>> taken;
   std::size_t dropped = 0;
   {
     const Lock lock(from.mutex);

@@ -7,7 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "damacy/core/mutex.h"
-#include "damacy/device/alloc.h"
+#include "damacy/device/device.h"
 #include "damacy/device/dlpack_abi.h"
 #include "foreign_tensor.h"
 

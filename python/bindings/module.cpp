@@ -6,6 +6,7 @@
 
 #include "bindings.h"
 #include "damacy/device/cuda_device.h"
+#include "disk_cache.h"
 
 namespace damacy::python {
 namespace {
@@ -39,14 +40,21 @@ NB_MODULE(_native, m) {
   bind_log(m);
   bind_pipeline(m);
   bind_halo(m);
+  bind_halo_buffers(m);
+  bind_halo_layouts(m);
   bind_halo_specs(m);
   bind_halo_exchange(m);
+  bind_halo_steps(m);
+  bind_halo_messages(m);
+  bind_halo_nccl(m);
   bind_plan(m);
   bind_memory_blocks(m);
   bind_memory_plan(m);
+  bind_disk_cache(m);
   bind_mounted_stores(m);
   bind_selection_reads(m);
   bind_cufile(m);
+  bind_remote_files(m);
   bind_opening(m);
   m.def("backend_info", &backend_info);
   m.def("cuda_init_primary", &damacy::make_primary_current, nb::arg("device") = 0, nb::call_guard<GilRelease>(),

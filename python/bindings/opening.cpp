@@ -9,9 +9,12 @@
 
 #include "bindings.h"
 #include "buffer_view.h"
+#include "damacy/cache/disk/environment_tier.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/single/array_read.h"
+#include "damacy/single/nodes_opening.h"
+#include "damacy/store/mounts.h"
 #include "damacy/zarr/catalog.h"
 #include "damacy/zarr/node_info.h"
 
@@ -126,8 +129,7 @@ nb::dict dict_of(const Ngff& ngff) {
   return out;
 }
 
-nb::dict open_node(const std::string& uri) {
-  const NodeInfo info = call_without_gil(uri, [uri] { return node_info(uri); });
+nb::dict dict_of(const NodeInfo& info) {
   constexpr const char* kKinds[] = {"array", "image", "plate", "group"};
   nb::dict out;
   out["kind"] = kKinds[static_cast<int>(info.kind)];
@@ -137,6 +139,49 @@ nb::dict open_node(const std::string& uri) {
   out["ngff"] = dict_of(info.ngff);
   return out;
 }
+
+nb::dict open_node(const std::string& uri) {
+  return dict_of(call_without_gil(uri, [uri] { return node_info(uri); }));
+}
+
+nb::object object_of(const NodesOpening::Opened& opened, bool arrays) {
+  if (!opened.error) return arrays ? dict_of(*opened.node->array) : dict_of(*opened.node);
+  try {
+    std::rethrow_exception(opened.error);
+  } catch (const Error& error) {
+    return exception_of(error);
+  } catch (const std::bad_alloc&) {
+    return exception_of(Error::out_of_memory());
+  }
+}
+
+// The nodes of many uris, which native threads open.
+class OpeningNodes {
+ public:
+  OpeningNodes(std::vector<std::string> uris, bool arrays)
+      : arrays_(arrays), opening_(std::move(uris), arrays ? NodesOpening::What::arrays : NodesOpening::What::nodes) {}
+
+  nb::list take() {
+    constexpr std::size_t kMost = 256;  // then signals are looked for
+    std::vector<NodesOpening::Opened> taken;
+    {
+      const auto look = signal_checker();
+      const GilRelease unlocked;
+      taken = opening_.take(kMost, look);
+    }
+    nb::list out;
+    for (const NodesOpening::Opened& each : taken) out.append(object_of(each, arrays_));
+    return out;
+  }
+  void close() {
+    const GilRelease unlocked;
+    opening_.close();
+  }
+
+ private:
+  const bool arrays_;
+  NodesOpening opening_;
+};
 
 nb::dict open_array(const std::string& uri) {
   return dict_of(call_without_gil(uri, [uri] { return array_info(uri); }));
@@ -154,13 +199,20 @@ void refuse_group_at(const std::string& uri) {
 }
 
 // The arrays that this process reads by `Array.read`.
-struct OpenedArrays {
+struct OpenedFiles {
   Catalog catalog{CatalogLimits{}};
 };
+struct OpenedRemote {
+  Catalog catalog{CatalogLimits{}, environment_disk_tier()};
+};
+
+Catalog& catalog_of(const std::string& uri) {
+  return file_path_of_uri(uri) ? one_per_process<OpenedFiles>().catalog : one_per_process<OpenedRemote>().catalog;
+}
 
 // A cached array that was rewritten is opened again.
 std::shared_ptr<const Array> opened_array(const std::string& uri) {
-  Catalog& catalog = one_per_process<OpenedArrays>().catalog;
+  Catalog& catalog = catalog_of(uri);
   try {
     return catalog.array(uri);
   } catch (const Error& error) {
@@ -240,6 +292,10 @@ void read_array(const std::string& uri, const std::vector<std::int64_t>& shape, 
 void bind_opening(nb::module_& m) {
   m.def("open_array", &open_array, nb::arg("uri"));
   m.def("open_node", &open_node, nb::arg("uri"));
+  nb::class_<OpeningNodes>(m, "OpeningNodes")
+      .def(nb::init<std::vector<std::string>, bool>(), nb::arg("uris"), nb::arg("arrays"))
+      .def("take", &OpeningNodes::take)
+      .def("close", &OpeningNodes::close);
   m.def("group_members", &group_members, nb::arg("uri"));
   m.def("refuse_group", &refuse_group_at, nb::arg("uri"));
   m.def("stored_bytes", &stored_bytes_of, nb::arg("uri"));

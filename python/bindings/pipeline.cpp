@@ -129,6 +129,17 @@ nb::dict stats_dict(const Stats& s) {
   out["device_cache_misses_bytes"] = s.device_cache_misses_bytes;
   out["device_cache_kept_bytes"] = s.device_cache_kept_bytes;
   out["device_cache_evicted_bytes"] = s.device_cache_evicted_bytes;
+  out["first_byte"] = metric_dict(s.first_byte);
+  out["requests"] = s.requests;
+  out["requests_repeated"] = s.requests_repeated;
+  out["requests_throttled"] = s.requests_throttled;
+  out["requests_hedged"] = s.requests_hedged;
+  out["hedges_won"] = s.hedges_won;
+  out["requests_in_flight"] = s.requests_in_flight;
+  out["requests_in_flight_best"] = s.requests_in_flight_best;
+  out["connections_opened"] = s.connections_opened;
+  out["bytes_received"] = s.bytes_received;
+  out["documents_revalidated"] = s.documents_revalidated;
   out["slots_added"] = s.slots_added;
   out["slots_dropped"] = s.slots_dropped;
   out["kept_bytes_committed"] = s.kept_bytes_committed;

@@ -4,6 +4,7 @@
 
 #include "bindings.h"
 #include "damacy/pipeline/read_plan.h"
+#include "damacy/single/process_readers.h"
 #include "damacy/single/verifier.h"
 
 namespace damacy::python {
@@ -46,11 +47,17 @@ nb::dict plan_reads_dict(const std::string& uri, const std::vector<std::vector<s
   return out;
 }
 
-nb::dict verify_dict(const Verifier& verifier, std::int64_t first, std::int64_t count) {
+nb::dict verify_dict(const Verifier& verifier, std::int64_t first, std::int64_t count, const nb::object& progress) {
+  const auto look = [&progress, signals = signal_checker()](std::int64_t done) {
+    if (signals) signals();
+    if (progress.is_none()) return;
+    const GilAcquire gil;
+    progress(done);
+  };
   VerifyReport report;
   {
     const GilRelease unlocked;
-    report = verifier.verify(first, count);
+    report = verifier.verify(first, count, look);
   }
   nb::list bad;
   for (const Error& error : report.bad) bad.append(exception_of(error));
@@ -73,16 +80,16 @@ void bind_plan(nb::module_& m) {
   nb::class_<Verifier>(m, "Verifier")
       .def(
           "__init__",
-          [](Verifier* self, const std::string& uri) {
+          [](Verifier* self, const std::string& uri, std::size_t threads) {
             const StorageWaiting waiting{signal_checker()};
             const GilRelease unlocked;
-            new (self) Verifier(uri, waiting);
+            ProcessReaders& readers = process_readers();
+            new (self)
+                Verifier(uri, threads > 0 ? readers.with_threads(threads) : readers.one_thread_a_core(), waiting);
           },
-          nb::arg("uri"))
+          nb::arg("uri"), nb::arg("threads") = 0)
       .def_prop_ro("places", &Verifier::places)
-      .def_prop_ro("places_per_shard", &Verifier::places_per_shard)
-      .def("stop", &Verifier::stop)
-      .def("verify", &verify_dict, nb::arg("first"), nb::arg("count"));
+      .def("verify", &verify_dict, nb::arg("first"), nb::arg("count"), nb::arg("progress") = nb::none());
 }
 
 }  // namespace damacy::python

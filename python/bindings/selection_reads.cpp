@@ -13,6 +13,7 @@
 
 #include "bindings.h"
 #include "buffer_view.h"
+#include "damacy/cache/disk/environment_tier.h"
 #include "damacy/copy/device_queue.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
@@ -22,6 +23,9 @@
 #include "damacy/single/process_readers.h"
 #include "damacy/single/selection_plan.h"
 #include "damacy/single/selection_read.h"
+#include "damacy/store/mounts.h"
+#include "python_gate.h"
+#include "remote_options.h"
 #include "selections.h"
 
 namespace damacy::python {
@@ -148,7 +152,7 @@ nb::list ranges(const SelectionPlan& plan, const std::string& key, const nb::byt
 
 std::shared_ptr<SelectionRead> start(SelectionPlan& plan, std::shared_ptr<Store> store, bool keeps_indices,
                                      std::size_t threads, std::shared_ptr<EventFd> event_fd, std::uint64_t number,
-                                     DeviceReads* reads, DeviceQueue* queue) {
+                                     DeviceWaves* reads, DeviceQueue* queue) {
   SelectionRequest request = plan.take();
   request.store = std::move(store);
   request.keeps_indices = keeps_indices;
@@ -190,6 +194,14 @@ struct StoreFiles {
 
 void bind_stores(nb::module_& m) {
   nb::class_<Store>(m, "Store").def_prop_ro("name", &Store::name);
+  m.def(
+      "remote_store",
+      [](const std::string& uri, const nb::dict& fields) {
+        gate().drop_now();
+        const StoreOptions options = store_options_of(fields);
+        return without_gil([&] { return with_environment_tier(store_with_options(uri, options)); });
+      },
+      nb::arg("uri"), nb::arg("fields"), "The objects below an http, https or s3 uri, whatever is mounted for it.");
   m.def(
       "file_store", [](const std::string& root) { return make_file_store(root, one_per_process<StoreFiles>().files); },
       nb::arg("root"), "The store of a directory. All such stores share the cache of open files.");

@@ -33,6 +33,7 @@ class PythonSource final : public SampleSource {
         among_(std::move(among)),
         samples_(std::move(samples)),
         ends_batch_(python_part("damacy._pipeline.sources", "EndsBatch").ptr()),
+        sample_type_(python_part("damacy._pipeline.sample", "Sample").ptr()),
         iterator_(among_, iterator_of(iterable)) {}
 
   std::optional<Sample> next() override {
@@ -72,9 +73,8 @@ class PythonSource final : public SampleSource {
     return sample;
   }
 
-  static Sample sample_of(const nb::object& item, std::int64_t position) {
-    const nb::object type = python_part("damacy._pipeline.sample", "Sample");
-    if (!nb::isinstance(item, type))
+  Sample sample_of(const nb::object& item, std::int64_t position) const {
+    if (!nb::isinstance(item, sample_type_))
       throw nb::type_error(
           formatted("sample {}: expected Sample, got {}: write damacy.Sample(uri, aabb)", position, type_name(item))
               .c_str());
@@ -135,6 +135,7 @@ class PythonSource final : public SampleSource {
 
   static Sample::Ranges ranges_of(const nb::object& box, const std::string& uri) {
     Sample::Ranges ranges;
+    ranges.reserve(nb::len(box));
     for (const nb::handle axis : box) {
       AxisRange& range = ranges.emplace_back();
       const auto bound = [&](const nb::object& value) { return bound_of(value, ranges.size() - 1, uri); };
@@ -165,7 +166,8 @@ class PythonSource final : public SampleSource {
   bool has_length_;
   std::shared_ptr<HeldObjects> among_;
   std::shared_ptr<SampleObjects> samples_;
-  PyObject* ends_batch_;  // a class; python_part() keeps it alive
+  PyObject* ends_batch_;  // classes; python_part() keeps them alive
+  PyObject* sample_type_;
   HeldObject iterator_;
   std::int64_t position_ = 0;
 };

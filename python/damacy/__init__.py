@@ -36,30 +36,32 @@ from damacy._core.log import LOG_TRACE as LOG_TRACE
 from damacy._core.log import LOG_WARN as LOG_WARN
 from damacy._core.log import set_log_level
 from damacy._core.log import set_log_quiet as set_log_quiet
-from damacy._pipeline.array_attributes import Cf as Cf
 from damacy._pipeline.array_spec import ArraySpec
-from damacy._pipeline.batch import Batch, BatchArray, NamedBatch
+from damacy._pipeline.batch import Batch, BatchArray, BatchInfo, NamedBatch
 from damacy._pipeline.batch_rows import BatchRows
 from damacy._pipeline.config import MAX_CHUNK_UNCOMPRESSED_BYTES, Config
-from damacy._pipeline.explanation import Explanation as Explanation
-from damacy._pipeline.explanation import StageLoad as StageLoad
-from damacy._pipeline.info import ArrayInfo as ArrayInfo
-from damacy._pipeline.info import BatchInfo
-from damacy._pipeline.memory import MemoryPart as MemoryPart
-from damacy._pipeline.memory import MemoryPlan as MemoryPlan
 from damacy._pipeline.pipeline import Pipeline
 from damacy._pipeline.sample import Sample
-from damacy._pipeline.stats import Metric, Stats
+from damacy._pipeline.shared_cache import SharedCache
 from damacy._pipeline.take import Take
-from damacy._stores.mounts import mount, mounts, unmount
-from damacy._stores.options import Secret, StoreOptions
 
 if TYPE_CHECKING:  # loaded on first use
     from damacy._open.arrays import Array
     from damacy._open.groups import Group, Plate
     from damacy._open.images import Image
     from damacy._open.opening import open as open  # noqa: A004  not in __all__: a star import must not hide the builtin
-    from damacy._open.opening import open_array, open_group, open_image
+    from damacy._open.opening import open_array, open_group, open_image, open_many
+    from damacy._pipeline.array_attributes import Cf as Cf
+    from damacy._pipeline.explanation import Explanation as Explanation
+    from damacy._pipeline.explanation import StageLoad as StageLoad
+    from damacy._pipeline.info import ArrayInfo as ArrayInfo
+    from damacy._pipeline.memory import MemoryPart as MemoryPart
+    from damacy._pipeline.memory import MemoryPlan as MemoryPlan
+    from damacy._pipeline.stats import Metric, Stats
+    from damacy._stores.mounts import mount, mounts, unmount
+    from damacy._stores.options import Secret, StoreOptions
+    from damacy._stores.references import ReferenceStore
+    from damacy.remote_file import RemoteEndpointType, RemoteFile
 
 __version__: str
 
@@ -88,8 +90,12 @@ __all__ = [
     "Plate",
     "PopTimeout",
     "RankMismatch",
+    "ReferenceStore",
+    "RemoteEndpointType",
+    "RemoteFile",
     "Sample",
     "Secret",
+    "SharedCache",
     "ShutdownError",
     "Stats",
     "Status",
@@ -104,34 +110,36 @@ __all__ = [
     "open_array",
     "open_group",
     "open_image",
+    "open_many",
     "set_log_level",
     "unmount",
 ]
 
 # Pickles and tracebacks show damacy.Config, not the private module that defines it.
-for _name in (
-    *__all__,
-    "ArrayInfo",
-    "Cf",
-    "Explanation",
-    "MemoryPart",
-    "MemoryPlan",
-    "StageLoad",
-    "set_log_quiet",
-):
+for _name in (*__all__, "set_log_quiet"):
     if getattr(globals().get(_name), "__module__", "").startswith("damacy."):
         globals()[_name].__module__ = "damacy"
 del _name
 
 
-# Names that are loaded on first use, by module. Looking at stores is left out of programs that only read batches.
+# Names that are loaded on first use, by module: a program that reads batches from files loads none of them. Classes
+# among them that users pickle or print set `__module__` themselves.
 _LAZY = {
     "damacy._open.arrays": ("Array",),
     "damacy._open.groups": ("Group", "Plate"),
     "damacy._open.images": ("Image",),
-    "damacy._open.opening": ("open", "open_array", "open_group", "open_image"),
+    "damacy._open.opening": ("open", "open_array", "open_group", "open_image", "open_many"),
+    "damacy._pipeline.array_attributes": ("Cf",),
+    "damacy._pipeline.explanation": ("Explanation", "StageLoad"),
+    "damacy._pipeline.info": ("ArrayInfo",),
+    "damacy._pipeline.memory": ("MemoryPart", "MemoryPlan"),
+    "damacy._pipeline.stats": ("Metric", "Stats"),
+    "damacy._stores.mounts": ("mount", "mounts", "unmount"),
+    "damacy._stores.options": ("Secret", "StoreOptions"),
+    "damacy._stores.references": ("ReferenceStore",),
     "damacy.cufile": ("CuFile", "CompatMode", "bounce_buffer_free", "memory_register", "memory_deregister")
     + ("get_page_cache_info", "drop_file_page_cache"),
+    "damacy.remote_file": ("RemoteFile", "RemoteEndpointType"),
     "damacy._device.array": ("DeviceArray", "asarray", "empty"),
 }
 

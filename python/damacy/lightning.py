@@ -4,7 +4,6 @@ Knows Lightning's hooks and `damacy.torch.IterableDataset`."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,13 +13,12 @@ except ModuleNotFoundError as missing:
     message = f"damacy.lightning needs the package {missing.name}: pip install {missing.name}"
     raise ModuleNotFoundError(message, name=missing.name) from None
 
+from damacy._core.log import logger
 from damacy._pipeline.config import Config
 from damacy._pipeline.ranks import rank_and_ranks
 from damacy.samplers import Sampler
 from damacy.torch import IterableDataset
 from damacy.training import Loader
-
-_logger = logging.getLogger("damacy")
 
 
 class DataModule(lightning.LightningDataModule):
@@ -121,7 +119,7 @@ class DataModule(lightning.LightningDataModule):
         if stage == "train":
             return Loader(source, self._config, rank=rank, ranks=ranks)
         if ranks > 1 and not self._info:
-            _logger.info(
+            logger().info(
                 "%s: the last step of %d ranks may have rows that were seen before: with DataModule(info=True) "
                 "BatchRows.valid is False for them",
                 stage,

@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from damacy import Config, Dtype
+from damacy import Config, Dtype, SharedCache
 
 DEFAULTS = {
     "batch_size": inspect.Parameter.empty,
@@ -30,6 +30,7 @@ DEFAULTS = {
     "pop_timeout_s": None,
     "cache_bytes": 0,
     "host_cache_bytes": 0,
+    "host_cache": None,
     "device_cache_bytes": 0,
     "disk_cache": None,
     "disk_cache_bytes": 0,
@@ -221,6 +222,26 @@ def test_keep_bytes_is_a_size_or_none():
     assert config(keep_bytes="1KiB") == config(keep_bytes=1024)
     assert refusal(keep_bytes=-1) == "keep_bytes must be >= 0 (got -1)"
     assert "keep_bytes must be an int of bytes, or text such as '2GiB'" in refusal(keep_bytes="forty")
+
+
+def test_a_shared_cache_has_a_name_and_at_least_1_mib():
+    shared = SharedCache("a-B.9_", "1.5 GiB")
+    assert (shared.name, shared.bytes) == ("a-B.9_", 3 << 29)
+    made = config(host_cache=shared)
+    assert made.host_cache == SharedCache("a-B.9_", 3 << 29) and pickle.loads(pickle.dumps(made)) == made
+    assert hash(made) == hash(config(host_cache=shared))
+    for name in ("", "..", "a/b", "a b", "ä", "x" * 65, "a\0"):
+        with pytest.raises(ValueError, match="the name of a SharedCache has 1 to 64 letters"):
+            SharedCache(name, "1GiB")
+    with pytest.raises(TypeError, match=r"the name of a SharedCache must be a str \(got int\)"):
+        SharedCache(3, "1GiB")
+    with pytest.raises(ValueError, match=r"bytes of a SharedCache must be >= 1048576 \(got 1048575\)"):
+        SharedCache("a", (1 << 20) - 1)
+    with pytest.raises(ValueError, match="bytes must be an int of bytes, or text such as '2GiB'"):
+        SharedCache("a", "forty")
+    with pytest.raises(TypeError, match=r"host_cache must be a SharedCache or None \(got str\)"):
+        config(host_cache="a")
+    assert "host_cache and host_cache_bytes exclude each other" in refusal(host_cache=shared, host_cache_bytes=1)
 
 
 def test_a_disk_cache_has_a_directory_and_at_least_256_mib(tmp_path):

@@ -1,6 +1,7 @@
 """Exchanges over MPI that fail while packing and are retried, by ranks of one process with a fake mpi4py. Tests with a
 real MPI are in tests/end_to_end/test_halo_ranks.py."""
 
+import gc
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -91,3 +92,31 @@ def test_an_exchanger_closes_with_receives_of_a_failed_exchange_posted(exchanger
     exchangers[0].close()
     with pytest.raises(RuntimeError, match="closed"):
         exchangers[0].start([array(0, 0)])
+
+
+def test_a_duplicated_communicator_is_freed_with_its_last_user(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", fake_mpi.module())
+    (comm,) = fake_mpi.Comm.world(1)
+    transport = halo.MPI(comm)
+    plan = halo.compile([halo.Field.like(np.zeros(6), ("i",), (1,), (4,))], halo.Links([], ("i",)), 0, 1)
+    exchanger = halo.Exchanger(plan, transport)
+    del transport
+    gc.collect()
+    assert comm.duplicates == 1
+    exchanger.close()
+    gc.collect()
+    assert comm.duplicates == 0
+
+
+def test_a_link_without_its_counterpart_raises_instead_of_hanging(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", fake_mpi.module())
+    comms = fake_mpi.Comm.world(2)
+    field = halo.Field.like(np.zeros(6), ("i",), (1,), (4,))
+    link = halo.Link(1, (1,), (-1,), 0, ((3, 4),), ((4, 5),))
+    plan = halo.compile([field], halo.Links([[link], []], ("i",)), 0, 1)
+    with pytest.raises(
+        RuntimeError, match=r"rank 0 timed out after 0 s: ranks \[1\] have no exchanger with links to it"
+    ):
+        halo.Exchanger(plan, halo.MPI(comms[0], timeout_s=0))
+    gc.collect()
+    assert comms[0].duplicates == 1  # freed, its context id would be used again, with the message that is left

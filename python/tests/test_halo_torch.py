@@ -91,6 +91,45 @@ def test_memory_order_and_type_are_kept(dtype):
     assert torch.equal(padded[:, :, 0, 1:-1], x[:, :, -1])
 
 
+def layouts(x):
+    return [x.contiguous(), x.contiguous(memory_format=torch.channels_last)]
+
+
+def test_blocks_of_one_cell_may_have_other_strides_than_their_neighbours():
+    """The strides of a block of 1 x 1 do not tell its memory order; the ranks must make the same exchangers."""
+    full = torch.arange(2 * 3 * 4.0).reshape(2, 3, 1, 4)
+    sizes = (3, 1)
+    topology, local = halo.Cartesian((2,), True, sizes=[sizes], dims=("w",)), halo.Local(2)
+    wanted = torch.cat([full[..., -1:], full, full[..., :1]], 3)
+
+    def work(rank):
+        plan = padding(topology, rank, 1, local, dims="nchw")
+        x = full.split(sizes, 3)[rank]
+        out = []
+        for mine, theirs in ((0, 0), (1, 0), (1, 1), (0, 1)):  # memory orders of the two ranks
+            out.append(pad(layouts(x)[theirs if rank else mine], plan))
+            inside = empty_padded(x.shape, plan, memory_format=(torch.contiguous_format, torch.channels_last)[mine])
+            inside.copy_(x)
+            out.append(pad(inside, plan))
+        return out, len(plan._kinds)
+
+    for rank, (start, (padded, kinds)) in enumerate(zip((0, 3), in_threads(2, work))):
+        assert kinds == 1
+        for one in padded:
+            assert torch.equal(one, wanted[..., start : start + sizes[rank] + 2])
+    assert in_threads(2, work)[0][0][2].is_contiguous(memory_format=torch.channels_last)
+
+
+def test_dimensions_of_one_element_do_not_change_the_memory_order():
+    x = torch.randn(1, 3, 4, 5)
+    plan = alone()
+    for n in (0, 1):
+        like = layouts(x)[n]
+        odd = torch.empty_strided(x.shape, (1, *like.stride()[1:])).copy_(x)
+        assert pad(odd, plan).stride()[1:] == pad(like, plan).stride()[1:]
+    assert len(plan._kinds) == 2
+
+
 @pytest.mark.parametrize("periodic", [True, False])
 def test_gradients_are_exact_and_may_be_differentiated(periodic):
     plan = alone(periodic, width=2, over=("h",))

@@ -73,6 +73,7 @@ def test_programs_run(page, data, needs, tmp_path):
     assert ran.stdout == "done\n", ran.stdout + ran.stderr
 
 
+@pytest.mark.timeout(600)
 def test_the_example_of_era5_forecasts_better_than_no_change(tmp_path):
     pytest.importorskip("xarray")
     pytest.importorskip("matplotlib")
@@ -86,7 +87,7 @@ def test_the_example_of_era5_forecasts_better_than_no_change(tmp_path):
         str(picture),
     ]
     path = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]))
-    ran = subprocess.run(program, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=90)
+    ran = subprocess.run(program, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=590)
     errors = re.match(r"error of the forecast (\d\.\d+), of no change (\d\.\d+) deviations", ran.stdout)
     assert errors, ran.stdout + ran.stderr
     assert float(errors[1]) < float(errors[2]) / 4

@@ -182,7 +182,7 @@ def test_more_than_max_bytes(tmp_path):
         f"stitching needs {least} bytes, max_bytes is {least - 1}: shorten the windows on axis z, or raise max_bytes"
     )
     gc.collect()
-    assert os.listdir(tmp_path) == ["in"]  # writers that nobody closes leave nothing
+    assert os.listdir(tmp_path) == ["in"]  # writers that are not closed leave nothing
 
 
 @pytest.mark.untraced

@@ -1,10 +1,10 @@
 // The whole public C++ API: a table of contents.
 //
 //   Pipeline   samples in, batches out, in order            pipeline/pipeline.h
-//   Config     the settings of a pipeline                   batch/config.h
+//   Config     the settings of a pipeline; its environment  batch/config.h
 //   Sample     a box of an array, or of each of several     batch/sample.h
 //   Batch      a finished batch, DLPack                     batch/batch.h
-//   Stats      what the stages did                          batch/stats.h
+//   Stats      what the stages did; Explanation: the limit  batch/stats.h
 //   ArrayInfo  what an array is, before streaming from it   zarr/array_info.h
 //   Error      the one exception, with status and place     core/error.h
 //   log        where records go                             core/log.h

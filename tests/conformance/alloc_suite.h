@@ -15,7 +15,6 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
-#include "damacy/device/alloc.h"
 #include "damacy/device/device.h"
 #include "support/error_of.h"
 

@@ -57,8 +57,8 @@ class BatchEngineSuite : public ::testing::Test {
     if (made.engine == nullptr) GTEST_SKIP() << "NOT TESTED: this machine has no such device";
     engine = made.engine.get();
     device = std::move(made.device);
-    planner =
-        std::make_unique<BatchPlanner>(std::move(readers), std::move(made.engine), board_, catalog_, config_.verify);
+    planner = std::make_unique<BatchPlanner>(std::move(readers), std::move(made.engine), board_, catalog_,
+                                             config_.verify, /*announced_bytes=*/0);
     make_slots(16);
   }
   void TearDown() override {

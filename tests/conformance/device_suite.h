@@ -174,6 +174,21 @@ TYPED_TEST_P(DeviceSuite, an_event_stands_for_what_was_before_it) {
   EXPECT_EQ(done, 2);
 }
 
+TYPED_TEST_P(DeviceSuite, memory_of_another_owner_can_be_page_locked_and_used_as_pinned) {
+  const HostBuffer there(std::make_shared<PageAlloc>(), this->kBytes), back = this->pinned(0);
+  std::memset(there.data(), 7, there.size());
+  for (int again = 0; again < 2; ++again) {
+    const std::shared_ptr<void> locked = this->device->page_lock(there.bytes());
+    EXPECT_TRUE(this->holds(there, 7));
+    const HostBuffer a = this->on_device();
+    const auto stream = this->device->make_stream();
+    stream->copy(a.bytes(), there.bytes());
+    stream->copy(back.bytes(), a.bytes());
+    EXPECT_TRUE(stream->record().wait());
+    EXPECT_TRUE(this->holds(back, 7));
+  }
+}
+
 TYPED_TEST_P(DeviceSuite, a_default_event_has_always_passed) {
   const Event none;
   EXPECT_TRUE(none.ready());
@@ -298,7 +313,8 @@ TYPED_TEST_P(DeviceSuite, foreign_streams_can_be_fenced_and_made_to_wait) {
 }
 
 REGISTER_TYPED_TEST_SUITE_P(
-    DeviceSuite, has_a_name_and_streams_of_its_own, memory_is_aligned_and_apart, bytes_go_to_the_device_and_come_back,
+    DeviceSuite, memory_of_another_owner_can_be_page_locked_and_used_as_pinned, has_a_name_and_streams_of_its_own,
+    memory_is_aligned_and_apart, bytes_go_to_the_device_and_come_back,
     fills_bytes_and_copies_nothing_when_asked_for_nothing, refuses_a_copy_between_different_sizes,
     many_copies_are_in_the_order_of_the_stream_or_refused, one_stream_keeps_its_order,
     a_stream_waits_for_another_ones_event, an_event_is_ready_in_the_end_and_stays_so,

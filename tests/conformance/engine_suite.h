@@ -385,6 +385,23 @@ TYPED_TEST_P(EngineSuite, reads_that_are_sent_hold_no_thread) {
   EXPECT_EQ(end->failed, 0);
 }
 
+TYPED_TEST_P(EngineSuite, each_read_that_lands_is_completed_though_readers_sleep_in_between) {
+  const auto object = std::make_shared<testing::HeldObject>("0123456789");
+  const auto end = std::make_shared<SentRead::End>();
+  auto engine = this->make(2);
+  for (std::size_t turn = 1; turn <= 3; ++turn) {
+    for (int i = 0; i < 3; ++i) engine->submit(std::make_unique<SentRead>(object, end));
+    ASSERT_TRUE(testing::eventually([&] { return object->started() == 3 * turn; }));
+    std::latch served(1);
+    engine->submit(note([&] { served.count_down(); }));
+    served.wait();
+    object->land();
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (object->ended() < 3 * turn && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    ASSERT_EQ(object->ended(), 3 * turn) << "no reader was woken in turn " << turn;
+  }
+}
+
 TYPED_TEST_P(EngineSuite, stopped_it_cancels_reads_that_are_sent_before_it_fails_them) {
   const auto object = std::make_shared<testing::HeldObject>("0123456789");
   const auto end = std::make_shared<SentRead::End>();
@@ -428,6 +445,25 @@ TYPED_TEST_P(EngineSuite, a_reader_is_kept_for_what_was_sent) {
   EXPECT_EQ(end->right, 1);
 }
 
+TYPED_TEST_P(EngineSuite, one_thread_also_completes_what_was_sent) {
+  Arena arena(std::make_shared<PageAlloc>(), Arena::kPieceAlignment);
+  const auto object = std::make_shared<testing::HeldObject>("0123456789");
+  const auto end = std::make_shared<SentRead::End>();
+  std::atomic<int> served{0};
+  auto engine = this->make(1);
+  engine->submit(std::make_unique<SentRead>(object, end, &arena));
+  for (int i = 0; i < 9; ++i) engine->submit(std::make_unique<SentRead>(object, end));
+  ASSERT_TRUE(testing::eventually([&] { return object->started() == 10; }));
+  engine->submit(request(
+      [&](auto, std::stop_token stop) {
+        static_cast<void>(arena.take(arena.size(), std::move(stop)));
+        return Part{};
+      },
+      [&](auto, const Part&, const Error* failure) { served += failure == nullptr ? 1 : 0; }));
+  object->land();
+  EXPECT_TRUE(testing::eventually([&] { return served == 1 && end->right == 10; }));
+}
+
 TYPED_TEST_P(EngineSuite, signals_are_left_to_other_threads) {
   sigset_t before, after, inside;
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
@@ -445,16 +481,15 @@ TYPED_TEST_P(EngineSuite, signals_are_left_to_other_threads) {
   }
 }
 
-REGISTER_TYPED_TEST_SUITE_P(EngineSuite, reads_what_was_prepared_and_completes_on_the_same_thread,
-                            a_failed_read_tells_what_the_object_said, what_prepare_throws_becomes_the_failure,
-                            an_empty_part_needs_no_object, one_thread_serves_in_order_with_the_urgent_ones_first,
-                            as_many_requests_run_at_once_as_there_are_threads,
-                            every_request_of_many_submitters_completes_once, a_request_may_submit_the_next_one,
-                            destroyed_it_ends_what_runs_and_refuses_what_waits,
-                            a_read_without_an_answer_is_abandoned_and_its_thread_replaced,
-                            stopped_it_leaves_threads_that_storage_holds_and_keeps_what_they_use,
-                            stopped_it_refuses_requests, reads_that_are_sent_hold_no_thread,
-                            stopped_it_cancels_reads_that_are_sent_before_it_fails_them,
-                            a_reader_is_kept_for_what_was_sent, signals_are_left_to_other_threads);
+REGISTER_TYPED_TEST_SUITE_P(
+    EngineSuite, reads_what_was_prepared_and_completes_on_the_same_thread, a_failed_read_tells_what_the_object_said,
+    what_prepare_throws_becomes_the_failure, an_empty_part_needs_no_object,
+    one_thread_serves_in_order_with_the_urgent_ones_first, as_many_requests_run_at_once_as_there_are_threads,
+    every_request_of_many_submitters_completes_once, a_request_may_submit_the_next_one,
+    destroyed_it_ends_what_runs_and_refuses_what_waits, a_read_without_an_answer_is_abandoned_and_its_thread_replaced,
+    stopped_it_leaves_threads_that_storage_holds_and_keeps_what_they_use, stopped_it_refuses_requests,
+    reads_that_are_sent_hold_no_thread, each_read_that_lands_is_completed_though_readers_sleep_in_between,
+    stopped_it_cancels_reads_that_are_sent_before_it_fails_them, a_reader_is_kept_for_what_was_sent,
+    one_thread_also_completes_what_was_sent, signals_are_left_to_other_threads);
 
 }  // namespace damacy

@@ -1,6 +1,8 @@
 // What every Store does, whatever is behind it. A new implementation writes a fixture of two functions and joins:
 //   struct MyFixture { Store& store(); void put(std::string_view key, std::string_view bytes); };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(My, StoreSuite, MyFixture);
+// A store that has only objects, no directories and no listings, says so: static constexpr bool kHasDirectories =
+// false;
 #pragma once
 
 #include <atomic>
@@ -24,6 +26,12 @@ inline std::string read_text(Object& object, std::uint64_t offset, std::size_t s
   std::string bytes(size, '?');
   object.read_exact(offset, std::as_writable_bytes(std::span(bytes)));
   return bytes;
+}
+
+template <class Fixture>
+constexpr bool has_directories() {
+  if constexpr (requires { Fixture::kHasDirectories; }) return Fixture::kHasDirectories;
+  return true;
 }
 
 template <class Fixture>
@@ -66,6 +74,11 @@ TYPED_TEST_P(StoreSuite, what_is_absent_is_empty_and_no_error) {
 
 TYPED_TEST_P(StoreSuite, a_directory_is_no_object) {
   this->put("a/file", "x");
+  if (!has_directories<TypeParam>()) {
+    EXPECT_FALSE(this->store().open("a"));
+    EXPECT_FALSE(this->store().stamp("a"));
+    return;
+  }
   const Error error = error_of([&] { this->store().open("a"); });
   EXPECT_EQ(error.status(), Status::io);
   EXPECT_EQ(error.where().reason, "io");
@@ -122,6 +135,10 @@ TYPED_TEST_P(StoreSuite, lists_what_is_directly_below_sorted) {
     for (const Entry& entry : entries) all += text(entry.name, entry.is_directory ? "/ " : " ");
     return all;
   };
+  if (!has_directories<TypeParam>()) {
+    EXPECT_EQ(names(this->store().list("")), "");
+    return;
+  }
   EXPECT_EQ(names(this->store().list("")), "a b/ c! ");
   EXPECT_EQ(names(this->store().list("b")), "w x/ ");
   EXPECT_EQ(names(this->store().list("nothing")), "");
@@ -186,6 +203,22 @@ inline std::string start_and_read(Object& object, std::uint64_t offset, std::siz
   return bytes;
 }
 
+TYPED_TEST_P(StoreSuite, held_bytes_are_those_of_a_read_and_stay) {
+  this->put("c/0/1", "hello, world");
+  auto object = this->store().open("c/0/1");
+  const auto text_of = [](const HeldBytes& held) {
+    return std::string(reinterpret_cast<const char*>(held.bytes.data()), held.bytes.size());
+  };
+  const HeldBytes some = object->held(7, 5), all = object->held(0, 12);
+  for (const auto& [offset, bytes] : {std::pair<std::uint64_t, std::uint64_t>{8, 5}, {13, 1}, {0, ~std::uint64_t{0}}})
+    EXPECT_FALSE(object->held(offset, bytes).owner) << offset;
+  EXPECT_FALSE(object->held(~std::uint64_t{0}, 2).owner);
+  EXPECT_EQ(start_and_read(*object, 0, 12), "hello, world");
+  object.reset();
+  EXPECT_EQ(text_of(some), some.owner ? "world" : "");
+  EXPECT_EQ(text_of(all), all.owner ? "hello, world" : "");
+}
+
 TYPED_TEST_P(StoreSuite, a_started_read_gives_what_a_read_gives) {
   this->put("c/0/1", "hello, world");
   const auto object = this->store().open("c/0/1");
@@ -203,8 +236,8 @@ TYPED_TEST_P(StoreSuite, a_started_read_gives_what_a_read_gives) {
 
 TYPED_TEST_P(StoreSuite, a_started_read_may_be_dropped_and_an_expected_object_may_be_absent) {
   this->put("key", "0123456789");
-  this->store().expect("key", 4, true);
-  this->store().expect("nothing", 4, false);
+  this->store().expect("key", {.bytes = 4, .from_end = true});
+  this->store().expect("nothing", {.bytes = 4});
   const auto object = this->store().open("key");
   std::string bytes(10, '?');
   std::atomic<int> calls{0};
@@ -221,7 +254,7 @@ REGISTER_TYPED_TEST_SUITE_P(StoreSuite, reads_any_range_of_an_object, an_empty_o
                             the_stamp_is_that_of_the_opened_object_until_it_is_put_again,
                             lists_what_is_directly_below_sorted, refuses_what_is_no_key,
                             names_that_look_like_more_than_they_are_stay_names, many_threads_read_one_object,
-                            a_started_read_gives_what_a_read_gives,
+                            held_bytes_are_those_of_a_read_and_stay, a_started_read_gives_what_a_read_gives,
                             a_started_read_may_be_dropped_and_an_expected_object_may_be_absent);
 
 }  // namespace damacy

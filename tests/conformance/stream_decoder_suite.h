@@ -89,7 +89,9 @@ class StreamDecoderSuite : public ::testing::Test {
     const HostBuffer elsewhere = device(WaveBuffers::kSourcePadding);
     const std::span<std::byte> base =
         how == Added::from_descriptions ? elsewhere.bytes() : bytes.bytes().first(source_bytes);
-    if (how == Added::together) EXPECT_TRUE(list_->add_chunk(packed.bytes(), 0, frames, indices).ok());
+    if (how == Added::together) {
+      EXPECT_TRUE(list_->add_chunk(packed.bytes(), 0, frames, indices).ok());
+    }
     if (how == Added::from_descriptions) add_described(wave, frames, distance(base, bytes.bytes()), indices);
     for (std::size_t i = 0; i < wave.size() && how == Added::one_by_one; ++i)
       EXPECT_TRUE(list_->add(wave[i].encoded, frames[i], indices[i]).ok()) << i;

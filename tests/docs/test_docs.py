@@ -21,6 +21,7 @@ WHOLE_PAGE = re.compile(r"^<!-- run page(?:; needs: ([\w ]+))? -->$", re.M)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+import cpp_reference  # noqa: E402
 import from_code  # noqa: E402
 
 
@@ -137,6 +138,40 @@ def test_the_public_headers_are_listed_with_their_purpose():
         assert f"`damacy/{public}`" in page
         for header in re.findall(r'#include "(damacy/[^"]+)"', (from_code.SOURCES / public).read_text()):
             assert re.search(rf"\| `{re.escape(header)}` \| .+ \|", page), header
+
+
+def test_the_reference_has_each_public_header_that_is_installed():
+    headers = cpp_reference.public_headers()
+    assert {"damacy/fileio/cu_file.h", "damacy/zarr/array_selection.h", "damacy/c.h", "damacy/halo/mpi.h"} <= set(
+        headers
+    )
+    page = cpp_reference.page()
+    for public in from_code.PUBLIC_HEADERS:
+        assert f"## damacy/{public}\n" in page
+        for header in re.findall(r'#include "(damacy/[^"]+)"', (from_code.SOURCES / public).read_text()):
+            assert page.count(f".. doxygenfile:: {header}\n") == 1, header
+
+
+def test_comments_of_headers_become_documentation():
+    header = """// The story of the file.
+#pragma once
+
+// Of the class; of a <T>.
+class One {
+  // -- a title --
+  int a = 0;  // behind it
+  const char* url = "https://x";
+};"""
+    assert list(cpp_reference.documented(header.splitlines()))[1:] == [
+        "#pragma once",
+        "",
+        "/// Of the class; of a \\<T\\>.",
+        "class One {",
+        "",
+        "  int a = 0;  ///< behind it",
+        '  const char* url = "https://x";',
+        "};",
+    ]
 
 
 def test_each_page_is_in_the_sidebar_once():

@@ -55,6 +55,26 @@ def test_a_unit_is_a_header_with_its_source_and_without_its_test(tmp_path):
     assert check_layers.circles(check_layers.units(tmp_path, write(tmp_path, files))) == []
 
 
+def test_a_namespace_of_two_layers_is_found(tmp_path):
+    texts = {
+        "copy/run.h": "namespace damacy::copy {\n",
+        "codec/frames.h": "namespace damacy {\nnamespace detail {\n",
+        "zarr/frames.h": "namespace damacy::detail {\n",
+        "codec/gpu.h": "namespace damacy::gpu {\n",
+        "zarr/gpu.h": "namespace damacy::gpu {\n",
+        "zarr/place.h": "namespace damacy::copy {\n",
+        "array.h": "namespace damacy::zarr {\n",
+    }
+    paths = write(tmp_path, dict.fromkeys(texts, ()))
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text(text)
+    found = check_layers.shared_namespaces(tmp_path, paths, ["copy", "codec", "zarr"])
+    assert found == [
+        "namespace copy is used by copy, zarr: it belongs to one layer",
+        "namespace gpu is used by codec, zarr: it belongs to one layer",
+    ]
+
+
 def test_each_of_two_circles_is_found(tmp_path):
     files = {"a/x.h": ["a/y.h", "a/z.h"], "a/y.h": ["a/x.h"], "a/z.h": ["a/x.h"]}
     graph = check_layers.units(tmp_path, write(tmp_path, files))

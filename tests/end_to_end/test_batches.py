@@ -346,3 +346,26 @@ def test_a_zero_dimensional_array_gives_one_element_per_row(tmp_path):
         p.push([point.sample()] * 2)
         with p.pop() as batch:
             assert batch.info.shape == (2,) and batch.numpy().tolist() == [77.0, 77.0]
+
+
+def test_batches_that_read_a_chunk_in_part_place_no_others(tmp_path):
+    """Two of three batches cover the whole chunk, so that one joins the other's read. The third reads a part of it, and
+    with one reader often before them."""
+    zarr = pytest.importorskip("zarr")
+    size = 150_000
+    values = np.arange(1, size + 1, dtype="<f4")[None]
+    zarr.create_array(tmp_path / "a", data=values, chunks=values.shape, compressors=None)
+    half = size // 2
+    part, whole = [0, 10], [0, size - half]
+    begins = [begin for k in range(12) for begin in (part, whole, whole)[k % 3]]
+    memory = {"host_buffer_bytes": 16 << 20, "device_buffer_bytes": 16 << 20}
+    for _ in range(25):
+        config = damacy.Config(
+            batch_size=2, device="cpu", dtype="f32", n_io_threads=1, n_batches=8, lookahead_batches=16, **memory
+        )
+        with damacy.Pipeline(config) as pipeline:
+            pipeline.push([damacy.Sample(str(tmp_path / "a"), [(0, 1), (begin, begin + half)]) for begin in begins])
+            for batch in pipeline:
+                with batch as b:
+                    for row, sample in zip(b.numpy(), b.samples, strict=True):
+                        np.testing.assert_array_equal(row, values[:, slice(*sample.aabb[1])])

@@ -2,6 +2,7 @@
 of the server, and whatever is done to the files of the tier is a miss."""
 
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -89,6 +90,37 @@ def test_by_default_a_later_epoch_asks_once_for_each_object(server, tmp_path, na
     new = [request.path for request in server.requests[before:]]
     assert len(new) == len(set(new)) > 0
     assert second.disk_misses == 0 and second.disk_hits > 0
+
+
+def test_a_later_epoch_asks_for_the_objects_of_accepted_batches_together(tmp_path):
+    """Each request for a shard is answered when all have arrived."""
+    data = np.random.default_rng(1).integers(0, 60000, (64, 40, 40), dtype="u2")
+    zarr.create_array(tmp_path / "served" / "many.zarr", data=data, chunks=(4, 40, 40), shards=(8, 40, 40))
+    shards = 8
+    met = threading.Barrier(shards)
+    alone = []
+
+    def meet(request, answer):
+        if "/c/" in request.path:
+            try:
+                met.wait(10)
+            except threading.BrokenBarrierError:
+                alone.append(request.path)
+
+    with FaultServer(tmp_path / "served") as server:
+        for epoch in range(2):
+            before = len(server.requests)
+            server.faults = meet if epoch else {}
+            fields = {"batch_size": 1, "n_batches": shards, "lookahead_batches": shards}
+            with damacy.Pipeline(config(tmp_path / "cache", **fields)) as pipeline:
+                boxes = [[(8 * shard, 8 * shard + 8), (0, 40), (0, 40)] for shard in range(shards)]
+                pipeline.push([damacy.Sample(f"{server.url}/many.zarr", box) for box in boxes])
+                for shard, batch in enumerate(pipeline):
+                    with batch as b:
+                        np.testing.assert_array_equal(b.numpy()[0], data[8 * shard : 8 * shard + 8])
+                stats = pipeline.stats()
+        assert not alone, alone
+        assert stats.disk_misses == 0 and len(server.requests) - before == 1 + shards
 
 
 def test_an_object_that_changed_is_read_anew(tmp_path):

@@ -194,6 +194,7 @@ LIMITS = {
     "key_components": (lambda path, value: image(path, "/".join("a" * (value - 1))), "limit"),
     "array_document_bytes": (lambda path, value: padded(path, document(), value), "limit"),
     "group_document_bytes": (a_group, "limit"),
+    "references": "src/damacy/store/references_test.cpp:their_number_is_limited",
     "json_nesting": (lambda path, value: extension(path, y=json.loads("[" * (value - 2) + "]" * (value - 2))), "limit"),
     "json_members": (lambda path, value: extension(path, **{f"m{k}": k for k in range(value - 1)}), "limit"),
     "json_string_bytes": (lambda path, value: extension(path, y="s" * value), "limit"),

@@ -6,6 +6,7 @@ import errno
 import os
 import pickle
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -65,6 +66,35 @@ def check_stream(uri, expected=DATA, **fields):
     assert seen == 4
 
 
+def unversioned(request, answer):
+    answer.headers.pop("ETag", None)
+    answer.headers.pop("Last-Modified", None)
+
+
+@pytest.mark.parametrize("immutable", [False, True])
+@pytest.mark.parametrize("name", ["plain", "sharded"])
+def test_chunks_without_a_version_are_kept_only_in_memory_and_where_they_never_change(
+    server, tmp_path, name, immutable
+):
+    server.faults = unversioned
+    prefix = f"{server.url}/"
+    caches = {"cache_bytes": 8 << 20, "disk_cache": tmp_path, "disk_cache_bytes": 256 << 20}
+    shared = damacy.SharedCache(f"damacy-unversioned-{os.getpid()}", 8 << 20)
+    damacy.mount(prefix, damacy.StoreOptions(allow_unversioned=True, immutable=immutable))
+    try:
+        with damacy.Pipeline(config(**caches, host_cache=shared)) as pipeline:
+            pipeline.push(crops(f"{prefix}{name}.zarr"))
+            for batch in pipeline:
+                with batch as b:
+                    for row, sample in zip(b.numpy(), b.samples, strict=True):
+                        np.testing.assert_array_equal(row, DATA[tuple(slice(*axis) for axis in sample.aabb)])
+            stats = pipeline.stats()
+    finally:
+        damacy.unmount(prefix)
+    assert (stats.cache_kept > 0, stats.host_cache_kept > 0) == (immutable, immutable)
+    assert stats.disk_kept == stats.disk_hits == 0
+
+
 @pytest.mark.parametrize("name", ["plain", "sharded", "v2"])
 def test_a_stream_equals_the_local_array(server, name):
     check_stream(f"{server.url}/{name}.zarr")
@@ -96,6 +126,94 @@ def test_each_object_is_asked_for_once_and_connections_are_kept(server):
     assert paths.count("/plain.zarr/zarr.json") == 1
     assert all(paths.count(path) <= 2 for path in paths)  # the beginning of a chunk, and the rest
     assert server.connections <= 6
+
+
+def of_shards(server):
+    return [request for request in server.requests if "/c/" in request.path]
+
+
+def test_an_index_is_one_request_from_the_end(server):
+    check_stream(f"{server.url}/sharded.zarr")
+    from_end = [request for request in of_shards(server) if request.headers["range"].startswith("bytes=-")]
+    assert sorted(request.path for request in from_end) == sorted({request.path for request in of_shards(server)})
+    assert {request.headers["range"] for request in from_end} == {"bytes=-132"}  # 8 entries and a checksum
+    assert not any(request.headers["range"].startswith("bytes=0-65535") for request in of_shards(server))
+
+
+@pytest.mark.parametrize("line", ["416 Range Not Satisfiable", "400 Bad Request", "501 Not Implemented"])
+def test_a_server_without_ranges_from_the_end_is_asked_for_the_beginning(server, line):
+    refuse = status(line)
+    server.faults = lambda request, answer: (
+        refuse(request, answer) if request.headers.get("range", "").startswith("bytes=-") else None
+    )
+    check_stream(f"{server.url}/sharded.zarr")
+
+
+def test_objects_of_the_next_batch_are_asked_for_before_it_has_a_slot(server):
+    samples = [damacy.Sample(f"{server.url}/plain.zarr", [(16 * i, 16 * i + 16), (0, 80), (0, 80)]) for i in range(2)]
+    with damacy.Pipeline(config(batch_size=1, n_batches=1, keep_bytes=0)) as pipeline:
+        pipeline.push(samples)
+        with pipeline.pop():
+            deadline = time.monotonic() + 30
+            while len({request.path for request in of_shards(server)}) < 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert {request.path[-5:] for request in of_shards(server)} == {"0/0/0", "1/0/0"}
+        with pipeline.pop() as batch:
+            np.testing.assert_array_equal(batch.numpy()[0], DATA[16:])
+    assert len(of_shards(server)) == 2  # each chunk once
+
+
+def test_a_chunk_that_came_before_its_batch_is_dropped_after_it(server):
+    """A batch announces its chunks twice: ahead, and when it is planned."""
+    sample = damacy.Sample(f"{server.url}/plain.zarr", [(0, 16), (0, 80), (0, 80)])
+    other = damacy.Sample(f"{server.url}/plain.zarr", [(16, 32), (0, 80), (0, 80)])
+    with damacy.Pipeline(config(batch_size=1, lookahead_batches=4)) as pipeline:
+        for _ in range(2):
+            pipeline.push([other, sample])
+            for batch in (pipeline.pop(), pipeline.pop()):
+                batch.release()
+    assert len(of_shards(server)) == 4
+
+
+def test_objects_are_asked_for_in_the_order_of_batches(tmp_path):
+    """One request at a time: the first batch must not wait for those that are announced behind it."""
+    data = np.arange(12 * 64, dtype="u2").reshape(12, 64)
+    zarr.create_array(tmp_path / "rows.zarr", data=data, chunks=(1, 64))
+    with FaultServer(tmp_path) as server:
+        damacy.mount(f"{server.url}/", damacy.StoreOptions(max_requests=1))
+        try:
+            with damacy.Pipeline(config(batch_size=1, lookahead_batches=12)) as pipeline:
+                uri = f"{server.url}/rows.zarr"
+                pipeline.push([damacy.Sample(uri, [(i, i + 1), (0, 64)]) for i in range(12)])
+                for batch in pipeline:
+                    batch.release()
+        finally:
+            damacy.unmount(f"{server.url}/")
+        assert [int(request.path.split("/")[-2]) for request in of_shards(server)] == list(range(12))
+
+
+def test_an_object_of_which_an_answer_was_wrong_is_opened_anew(server):
+    """The index comes with the total of another object, so that reads of its chunks find a change."""
+    wrong = []
+
+    def shifted(request, answer):
+        if request.headers.get("range", "").startswith("bytes=-") and not wrong:
+            begin, end, total = map(
+                int, re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", answer.headers["Content-Range"]).groups()
+            )
+            answer.headers["Content-Range"] = f"bytes {begin + 1}-{end + 1}/{total + 1}"
+            wrong.append(request)
+
+    server.faults = shifted
+    sample = damacy.Sample(f"{server.url}/sharded.zarr", [(0, 16), (0, 40), (0, 40)])
+    with damacy.Pipeline(config(batch_size=1)) as pipeline:
+        pipeline.push([sample])
+        with pytest.raises(damacy.StorageError) as caught:
+            pipeline.pop()
+        assert caught.value.reason == "changed" and len(wrong) == 1
+        pipeline.push([sample])
+        with pipeline.pop() as batch:
+            np.testing.assert_array_equal(batch.numpy()[0], DATA[:16, :40, :40])
 
 
 GOOD_IN_THE_END = {
@@ -430,6 +548,31 @@ def test_a_server_that_never_answers_does_not_hold_the_program(server):
     assert time.monotonic() - begin < 15
 
 
+@pytest.mark.parametrize("layout", [{"chunks": (8, 80, 80)}, {"chunks": (4, 80, 80), "shards": (8, 80, 80)}])
+def test_a_read_of_an_array_asks_for_its_objects_together(tmp_path, layout):
+    """Each first request of an object is answered when all have arrived."""
+    data = np.random.default_rng(1).integers(0, 60000, (96, 80, 80), dtype="u2")
+    zarr.create_array(tmp_path / "many.zarr", data=data, **layout)
+    barrier = threading.Barrier(12)
+    seen, alone = set(), []
+
+    def meet(request, answer):
+        if "/c/" not in request.path or request.path in seen:
+            return
+        seen.add(request.path)
+        try:
+            barrier.wait(10)
+        except threading.BrokenBarrierError:
+            alone.append(request.path)
+
+    with FaultServer(tmp_path) as server:
+        array = damacy.open_array(f"{server.url}/many.zarr")
+        server.reset(meet)
+        np.testing.assert_array_equal(array[...], data)
+        assert not alone, alone
+        assert len(server.requests) == 1 + 12 * 2  # the document; then a head or an index, and the rest
+
+
 def test_reads_under_way_do_not_depend_on_reader_threads(tmp_path):
     """Two readers have the second requests of twelve objects under way together: each waits for all others."""
     data = np.random.default_rng(1).integers(0, 60000, (96, 80, 80), dtype="u2")
@@ -453,6 +596,32 @@ def test_reads_under_way_do_not_depend_on_reader_threads(tmp_path):
             with pipeline.pop() as batch:
                 np.testing.assert_array_equal(batch.numpy()[0], data)
     assert alone == []
+
+
+def test_the_first_batch_has_three_requests_in_sequence(tmp_path):
+    """The document, then all indices together, then all chunks together."""
+    data = np.random.default_rng(1).integers(0, 60000, (64, 64, 64), dtype="u2")
+    zarr.create_array(tmp_path / "a.zarr", data=data, chunks=(16, 32, 32), shards=(16, 64, 64))
+    rounds = {"index": threading.Barrier(4), "chunk": threading.Barrier(4)}
+    seen, alone = [], []
+
+    def meet(request, answer):
+        kind = "document" if "zarr.json" in request.path else "chunk" if request.range else "index"
+        seen.append(kind)
+        try:
+            if kind in rounds:
+                rounds[kind].wait(10)
+        except threading.BrokenBarrierError:
+            alone.append(request.path)
+
+    with FaultServer(tmp_path) as server:
+        server.faults = meet
+        with damacy.Pipeline(config(batch_size=4, n_io_threads=1, n_compute_threads=1)) as pipeline:
+            uri = f"{server.url}/a.zarr"
+            pipeline.push([damacy.Sample(uri, [(16 * i, 16 * i + 16), (0, 32), (32, 64)]) for i in range(4)])
+            with pipeline.pop() as batch:
+                np.testing.assert_array_equal(batch.numpy().reshape(64, 32, 32), data[:, :32, 32:])
+    assert alone == [] and seen == ["document"] + 4 * ["index"] + 4 * ["chunk"]
 
 
 def test_a_forked_child_has_network_threads_of_its_own(server):
@@ -506,3 +675,84 @@ def test_without_libcurl_the_error_says_what_was_tried():
     ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=30)
     assert ran.stdout.startswith("no-http "), ran.stdout + ran.stderr
     assert "/no/such/libcurl.so" in ran.stdout and "apt-get install libcurl4" in ran.stdout
+
+
+def verify(array):
+    verifier = damacy._native.Verifier(array.uri)
+    verifier.verify(0, verifier.places)
+
+
+@pytest.mark.parametrize("read", [lambda array: array[:16], verify], ids=["array", "verify"])
+def test_reads_that_are_interrupted_leave_their_threads_to_others(folder, server, read):
+    """Also those whose chunks are on their way, which the server does not send."""
+
+    class Interrupt(BaseException):
+        pass
+
+    def interrupt(*_):
+        raise Interrupt
+
+    def send_no_chunk(request, answer):
+        if "if-match" in request.headers:
+            silent(request, answer)
+
+    patient = damacy.StoreOptions(first_byte_timeout_s=60, attempts=1)
+    damacy.mount(f"{server.url}/", patient)
+    array = damacy.open_array(f"{server.url}/sharded.zarr")
+    server.faults = send_no_chunk
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(2 * (os.cpu_count() or 1)):
+            sent = len(server.requests)
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(Interrupt):
+                read(array)
+            assert len(server.requests) > sent
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        damacy.unmount(f"{server.url}/")
+    begin = time.monotonic()
+    np.testing.assert_array_equal(damacy.open_array(folder / "sharded.zarr")[:], DATA)
+    assert time.monotonic() - begin < 30
+
+
+def test_a_closed_connection_that_a_forked_child_has_is_not_watched(server):
+    """Otherwise epoll reports its end again and again, and the network thread never sleeps."""
+
+    def answer_late_and_close(request, answer):
+        answer.delay, answer.cut = 0.2, len(answer.body)
+        answer.headers["Connection"] = "close"
+
+    server.faults = answer_late_and_close
+    program = textwrap.dedent(
+        f"""
+        import os, sys, threading, time, damacy
+        def is_epoll(name):
+            link = f"/proc/self/fd/{{name}}"
+            return os.path.lexists(link) and os.readlink(link) == "anon_inode:[eventpoll]"
+        def watched():
+            return open(f"/proc/self/fdinfo/{{epoll}}").read().count("tfd:")
+        def wait_until(holds):
+            end = time.monotonic() + 20
+            while not holds():
+                if time.monotonic() > end: sys.exit(f"{{watched()}} files are watched")
+                time.sleep(0.005)
+        array = damacy.open_array("{server.url}/plain.zarr")
+        (epoll,) = filter(is_epoll, os.listdir("/proc/self/fd"))
+        wait_until(lambda: watched() == 1)  # what wakes the network thread
+        reading = threading.Thread(target=lambda: array[:])
+        reading.start()
+        wait_until(lambda: watched() > 1)
+        child = os.fork()
+        if child == 0:
+            time.sleep(25)
+            os._exit(0)
+        reading.join()
+        wait_until(lambda: watched() == 1)
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        """
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -3,6 +3,9 @@
 import pytest
 from support import child
 
+import damacy
+from damacy._core import errors
+
 pytestmark = pytest.mark.untraced  # a handler that raises inside coverage.py leaves its lock held: the program hangs
 
 START = """
@@ -163,3 +166,13 @@ print(calm, storm)
 assert storm < 3 * calm + 0.5, (calm, storm)
 """
     child.run_well(START + program, line.path, 0)
+
+
+def test_a_handler_that_raises_while_an_error_is_made_is_not_lost(monkeypatch):
+    class Interrupts:
+        def get(self, *_):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(errors, "CLASS_BY_REASON", Interrupts())
+    with pytest.raises(KeyboardInterrupt):
+        damacy.open_array("/no/such/array")

@@ -259,6 +259,19 @@ def expiring(token, seconds, **more):
     return {"access_key_id": KEY, "secret_access_key": SECRET, "token": token, "expires_at": when, **more}
 
 
+def test_a_callable_runs_on_a_thread_of_its_own(server, bucket):
+    names = []
+
+    def ask():
+        with open(f"/proc/self/task/{threading.get_native_id()}/comm") as name:
+            names.append(name.read().strip())
+        return {"access_key_id": KEY, "secret_access_key": SECRET}
+
+    damacy.mount(f"s3://{bucket}/", damacy.StoreOptions(endpoint=server.url, region="us-east-1", credentials=ask))
+    read(f"s3://{bucket}/plain.zarr")
+    assert names == ["damacy-ask"]
+
+
 def test_a_callable_is_asked_once_while_its_credentials_are_valid(server, bucket):
     calls = []
 

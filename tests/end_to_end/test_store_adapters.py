@@ -202,6 +202,19 @@ def test_what_a_store_raises_is_an_answer():
     assert isinstance(cause, PermissionError) and "hidden" not in str(cause)
 
 
+def test_a_store_without_version_2_may_raise_key_errors_for_its_documents():
+    store = SizedStore()
+
+    async def unknown(key, found):
+        raise KeyError(f"v2 key not found at `{key}`")
+
+    store.fault = unknown
+    for what in ("open", "stamp"):
+        assert of_zarr(store).ask(what, "a/.zgroup") == ("absent",)
+    kind, _, reason, *_ = of_zarr(store).ask("open", "a/zarr.json")
+    assert (kind, reason) == ("fail", "io")
+
+
 def test_a_store_that_cannot_list_says_so():
     class Unlisted(SizedStore):
         supports_listing = False

@@ -1,10 +1,13 @@
 """HTTPS: which certificates are trusted, and what is refused before a byte of a request is sent."""
 
 import os
+import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -106,6 +109,34 @@ def test_the_environment_names_the_file(folder, authority, name):
         environment[name] = "/no/such/file"  # then the next place counts, which does not have the authority
         ran = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=60)
         assert "unable to get local issuer certificate" in ran.stderr
+
+
+def test_an_old_version_of_tls_gets_no_request(folder, authority):
+    context = authority.context()
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    with FaultServer(folder, tls=context) as server:
+        with pytest.raises(damacy.StorageError) as caught:
+            read(server, ca_file=str(authority.file))
+        assert caught.value.reason == "tls" and caught.value.attempts == 1 and server.requests == []
+
+
+def test_a_ca_file_that_vanishes_in_mid_run_gives_right_bytes_or_is_named(folder, authority, tmp_path):
+    """What libcurl has read of it may serve on."""
+    kept = tmp_path / "ca.pem"
+    shutil.copy(authority.file, kept)
+    with FaultServer(folder, tls=authority.context()) as server:
+        np.testing.assert_array_equal(read(server, ca_file=str(kept)), DATA)
+        kept.unlink()
+        server.drop_connections()
+        try:
+            np.testing.assert_array_equal(read(server, ca_file=str(kept)), DATA)
+        except damacy.StorageError as error:
+            assert error.reason == "tls" and str(kept) in str(error)
+        shutil.copy(authority.file, kept)
+        np.testing.assert_array_equal(read(server, ca_file=str(kept)), DATA)
 
 
 def test_a_server_that_ends_the_handshake_is_asked_again(folder, authority):

@@ -9,7 +9,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/text.h"
-#include "damacy/device/alloc.h"
+#include "damacy/device/device.h"
 
 namespace damacy {
 

@@ -22,12 +22,13 @@ class HungStore final : public Store {
   explicit HungStore(std::shared_ptr<Store> inner) : inner_(std::move(inner)) {}
   ~HungStore() override { let_go(); }
 
-  // From here on such calls of keys that end in `suffix` hang, at most `count` of them.
-  void hang(Call call, std::string suffix, std::size_t count = ~std::size_t{0}) {
+  // From here on such calls of keys that end in `suffix` hang, after `answered` of them, at most `count`.
+  void hang(Call call, std::string suffix, std::size_t count = ~std::size_t{0}, std::size_t answered = 0) {
     const std::lock_guard lock(gate_->mutex);
     gate_->call = call;
     gate_->suffix = std::move(suffix);
     gate_->left = count;
+    gate_->answered = answered;
     gate_->open = false;
   }
   // All of them return, and no more hang. Waits until they have.
@@ -58,6 +59,7 @@ class HungStore final : public Store {
     gate_->pass(Call::stamp, key);
     return inner_->stamp(key);
   }
+  const void* whole_id(std::string_view key) const override { return inner_->whole_id(key); }
   std::vector<Entry> list(std::string_view prefix) override {
     gate_->pass(Call::list, prefix);
     return inner_->list(prefix);
@@ -69,7 +71,7 @@ class HungStore final : public Store {
     std::condition_variable changed;
     Call call = Call::open;
     std::string suffix;
-    std::size_t left = 0;
+    std::size_t left = 0, answered = 0;
     std::size_t hung = 0;    // so far
     std::size_t inside = 0;  // now
     bool open = true;
@@ -79,6 +81,10 @@ class HungStore final : public Store {
     bool pass(Call which, std::string_view key, Late late) {
       std::unique_lock lock(mutex);
       if (left == 0 || which != call || !key.ends_with(suffix)) return false;
+      if (answered > 0) {
+        --answered;
+        return false;
+      }
       --left;
       ++hung;
       ++inside;

@@ -14,7 +14,7 @@
 
 #include "damacy/core/error.h"
 #include "damacy/device/host_device.h"
-#include "damacy/fileio/file_error.h"
+#include "damacy/fileio/file.h"
 #include "soak/random_calls.h"
 
 namespace damacy::soak {

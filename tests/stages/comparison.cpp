@@ -59,16 +59,26 @@ Tally Comparison::run(std::span<const Chunk> chunks, const Found& found) {
   return tally;
 }
 
+// Every other chunk of which a part can be read is staged in parts.
+std::optional<NeededBlocks> Comparison::blocks_of(const Chunk& chunk) {
+  NeededBlocks blocks;
+  const bool parts = chunk.codecs->can_read_partially() && chunk.encoded.size() % 2 == 0;
+  if (!parts || !find_needed_blocks(chunk.encoded, chunk.encoded.size(), chunk.bytes, chunk.needed, blocks).ok())
+    return std::nullopt;
+  return blocks;
+}
+
 // Sources at any alignment, as reads of neighbours leave them; the rest as waves align it.
 void Comparison::lay_out(std::span<const Chunk> chunks) {
   staged_.resize(chunks.size());
   std::uint64_t source = 0, destination = kGuard, out = kGuard;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     Staged& staged = staged_[i];
+    staged.blocks = blocks_of(chunks[i]);
     staged.source = source + i % 16;
-    source = staged.source + chunks[i].encoded.size();
+    source = staged.source + (staged.blocks ? staged.blocks->staged_bytes : chunks[i].encoded.size());
     staged.destination = round_up(destination + kGuard, kGuard);
-    destination = staged.destination + chunks[i].bytes;
+    destination = staged.destination + (staged.blocks ? staged.blocks->decoded_bytes : chunks[i].bytes);
     for (std::size_t k = 0; k < chunks[i].wants.size(); ++k) {
       const Want& want = chunks[i].wants[k];
       staged.outs[k] = round_up<std::uint64_t>(out + 64, 16) + i % 8 * size_of(want.copy.op.to);
@@ -86,22 +96,29 @@ void Comparison::stage(std::span<const Chunk> chunks) {
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const Chunk& chunk = chunks[i];
     Staged& staged = staged_[i];
-    const std::span<std::byte> packed = source_.host.bytes().subspan(staged.source, chunk.encoded.size());
-    std::ranges::copy(chunk.encoded, packed.begin());
+    const std::uint64_t size = staged.blocks ? staged.blocks->staged_bytes : chunk.encoded.size();
+    const std::span<std::byte> packed = source_.host.bytes().subspan(staged.source, size);
+    if (!staged.blocks) std::ranges::copy(chunk.encoded, packed.begin());
+    for (const NeededBlocks::Part& part : staged.blocks ? staged.blocks->encoded : std::vector<NeededBlocks::Part>())
+      std::ranges::copy(std::span(chunk.encoded).subspan(part.range.begin, part.range.size()),
+                        packed.subspan(part.at).begin());
     staged.frames.clear();
     const FrameSink sink{*list_, [&](std::span<const std::uint32_t> own) {
                            for (const std::uint32_t frame : own)
                              if (frame != FrameList::kHost) staged.frames.push_back(frame);
                          }};
-    const StagedBytes bytes{packed, staged.source, staged.destination, chunk.bytes, chunk.needed};
+    const StagedBytes bytes{packed,      staged.source, staged.destination,
+                            chunk.bytes, chunk.needed,  staged.blocks ? &*staged.blocks : nullptr};
     staged.found = {};
     const DecodeResult result = stage_frames(*chunk.codecs, bytes, sink, staged.found);
     staged.on_host = !result.ok() || staged.found.host;
     if (staged.on_host) continue;
     const std::uint64_t from = staged.found.in_source ? address_of(source_.device, *staged.found.in_source)
                                                       : address_of(destination_.device, staged.destination);
-    for (std::size_t k = 0; k < chunk.wants.size(); ++k)
-      placements_.add(chunk.wants[k].copy, from, address_of(out_.device, staged.outs[k]), staged.found.layout);
+    for (std::size_t k = 0; k < chunk.wants.size(); ++k) {
+      const auto shift = staged.blocks ? staged.blocks->shift_of(hull(chunk.wants[k])).value() : 0;
+      placements_.add(chunk.wants[k].copy, from + shift, address_of(out_.device, staged.outs[k]), staged.found.layout);
+    }
   }
 }
 
@@ -197,7 +214,7 @@ std::uint64_t Comparison::escaped(std::span<const Chunk> chunks) const {
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const Staged& staged = staged_[i];
     count += touched(destination_, destination, staged.destination);
-    destination = staged.destination + chunks[i].bytes;
+    destination = staged.destination + (staged.blocks ? staged.blocks->decoded_bytes : chunks[i].bytes);
     for (std::size_t k = 0; k < chunks[i].wants.size(); ++k) {
       count += touched(out_, out, staged.outs[k]);
       out = staged.outs[k] + chunks[i].wants[k].bytes;

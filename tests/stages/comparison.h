@@ -44,6 +44,7 @@ class Comparison {
   struct Staged {  // a chunk
     std::uint64_t source = 0, destination = 0;
     std::array<std::uint64_t, 2> outs = {};  // by want
+    std::optional<NeededBlocks> blocks;      // only these are staged and decoded
     StagedFrames found;
     bool on_host = false;
     std::vector<std::uint32_t> frames;
@@ -59,6 +60,7 @@ class Comparison {
   };
   static constexpr std::uint64_t kGuard = 256;
 
+  static std::optional<NeededBlocks> blocks_of(const Chunk& chunk);
   void lay_out(std::span<const Chunk> chunks);
   void stage(std::span<const Chunk> chunks);
   Event start();

@@ -4,11 +4,8 @@ order in which these were started. What MPI would wait for forever raises `Would
 from __future__ import annotations
 
 import collections
-import threading
 import types
 from typing import Any
-
-DEADLINE_S = 60.0
 
 
 class WouldHang(RuntimeError):
@@ -75,18 +72,21 @@ def _all(step: str) -> Any:
 class Comm:
     """One rank's communicator; `Comm.world(n)` makes those of all ranks."""
 
-    def __init__(self, rank: int, channels: dict[Any, _Channel], objects: dict[Any, Any], sent: Any) -> None:
-        self._rank, self._channels, self._objects, self._sent = rank, channels, objects, sent
+    def __init__(self, rank: int, channels: dict[Any, _Channel]) -> None:
+        self._rank, self._channels = rank, channels
+        self.duplicates = 0  # that were not freed; messages of a duplicate meet those of the communicator
 
     @staticmethod
     def world(n: int) -> list[Comm]:
         channels: dict[Any, _Channel] = collections.defaultdict(_Channel)
-        objects: dict[Any, Any] = collections.defaultdict(collections.deque)
-        sent = threading.Condition()
-        return [Comm(rank, channels, objects, sent) for rank in range(n)]
+        return [Comm(rank, channels) for rank in range(n)]
 
     def Dup(self) -> Comm:
+        self.duplicates += 1
         return self
+
+    def Free(self) -> None:
+        self.duplicates -= 1
 
     def Get_rank(self) -> int:
         return self._rank
@@ -97,18 +97,6 @@ class Comm:
     def Recv_init(self, buffer: Any, source: int, tag: int) -> _Request:
         return _Request(self._channels[source, self._rank, tag], buffer[0], False)
 
-    def isend(self, what: Any, dest: int, tag: int) -> None:
-        with self._sent:
-            self._objects[self._rank, dest, tag].append(what)
-            self._sent.notify_all()
-
-    def recv(self, source: int, tag: int) -> Any:
-        waiting = self._objects[source, self._rank, tag]
-        with self._sent:
-            if not self._sent.wait_for(lambda: waiting, DEADLINE_S):
-                raise WouldHang(f"rank {source} has sent nothing")
-            return waiting.popleft()
-
 
 def module() -> types.ModuleType:
     """What stands for the package `mpi4py`."""
@@ -117,6 +105,6 @@ def module() -> types.ModuleType:
         BYTE="byte",
         Is_finalized=lambda: False,
         Prequest=types.SimpleNamespace(Startall=_all("Start")),
-        Request=types.SimpleNamespace(Waitall=_all("Wait"), waitall=lambda requests: None),
+        Request=types.SimpleNamespace(Waitall=_all("Wait")),
     )
     return package

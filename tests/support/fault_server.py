@@ -9,12 +9,16 @@ Raw sockets, so that every byte of an answer can be wrong. `server.requests` are
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import pathlib
 import re
 import socket
 import ssl
+import struct
+import termios
 import threading
 import time
 import urllib.parse
@@ -36,6 +40,11 @@ class Request:
         found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))
         return (int(found[1]), int(found[2])) if found else None
 
+    def range_in(self, size: int) -> tuple[int, int] | None:
+        """The same, also of a range from the end."""
+        found = re.fullmatch(r"bytes=-(\d+)", self.headers.get("range", ""))
+        return (max(size - int(found[1]), 0), size - 1) if found else self.range
+
 
 @dataclasses.dataclass
 class Answer:
@@ -49,6 +58,9 @@ class Answer:
     delay: float = 0.0  # before the status
     raw: bytes | None = None  # in place of all
     silent: bool = False
+    before: bytes = b""  # what is sent before the status line
+    pause_after: int | None = None  # send so many bytes of the body, then nothing more until the server is closed
+    drip: int | None = None  # send the body byte by byte, so many a second
 
 
 Fault = Callable[[Request, Answer], None]
@@ -109,6 +121,7 @@ class FaultServer:
         self.faults: Mapping[int, Fault] | Fault = {}
         self.connections = 0
         self._base = 0
+        self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", port), backlog=512)
@@ -124,12 +137,21 @@ class FaultServer:
     def close(self) -> None:
         self._closing.set()
         self._listener.close()
+        self.drop_connections()
 
     def reset(self, faults: Mapping[int, Fault] | Fault | None = None) -> None:
         """Counts requests from 1 again, with these faults."""
         with self._lock:
             self.requests, self._base = [], 0
             self.faults = {} if faults is None else faults
+
+    def drop_connections(self) -> None:
+        """Closes all connections; new ones are accepted."""
+        with self._lock:
+            dropped, self._open = self._open, set()
+        for connection in dropped:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while True:
@@ -151,6 +173,8 @@ class FaultServer:
             except OSError:  # the client does not trust the server
                 connection.close()
                 return
+        with self._lock:
+            self._open.add(connection)
         with connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             pending = b""
@@ -190,12 +214,28 @@ class FaultServer:
             return False
         lines = [f"HTTP/1.1 {answer.status}", *(f"{name}: {value}" for name, value in answer.headers.items())]
         body = answer.body if answer.cut is None else answer.body[: answer.cut]
-        connection.sendall("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
+        if answer.pause_after is not None:
+            body = body[: answer.pause_after]
+        rest, body = (body, b"") if answer.drip else (b"", body)
+        connection.sendall(answer.before + "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
+        for byte in rest:
+            if self._closing.wait(1 / (answer.drip or 1)):
+                return False
+            connection.sendall(bytes([byte]))
+        if answer.pause_after is not None:
+            self._closing.wait()
+            return False
         if answer.cut is not None:
             if answer.reset:
+                self._wait_until_arrived(connection)  # a reset would take them back
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
             return False
         return True
+
+    def _wait_until_arrived(self, connection: socket.socket) -> None:
+        while struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))[0]:
+            if self._closing.wait(0.001):
+                return
 
     def _usual(self, request: Request) -> Answer:
         path = self.folder / request.path.lstrip("/")
@@ -207,9 +247,10 @@ class FaultServer:
             return Answer("304 Not Modified", {"ETag": tag}, b"")
         if request.headers.get("if-match", tag) != tag:
             return Answer("412 Precondition Failed", {"Content-Length": "0"}, b"")
-        if request.range is None:
+        window = request.range_in(len(data))
+        if window is None:
             return Answer("200 OK", {"Content-Length": str(len(data)), "ETag": tag}, data)
-        start, stop = request.range[0], min(request.range[1] + 1, len(data))
+        start, stop = window[0], min(window[1] + 1, len(data))
         if start >= len(data):
             return Answer(
                 "416 Range Not Satisfiable", {"Content-Range": f"bytes */{len(data)}", "Content-Length": "0"}, b""

@@ -91,7 +91,7 @@ void run(bool native) {
     throw damacy::Error(damacy::Status::inval, "the received message has another size than the buffer");
   std::copy(received.begin(), received.end(), buffer.begin());
   transformer.unpack(arrays_x, arrays_y);
-  for (const Field& field : fields) line += " " + hex_of(field.memory);
+  for (const Field& field : fields) line.append(" ").append(hex_of(field.memory));
   std::printf("%s\n", line.c_str());
 }
 

@@ -46,7 +46,8 @@ class S3Server(FaultServer):
         self.public: set[str] = set()  # buckets that all may read
         self.clock_offset = 0.0
         self.page = 1000  # names of a listing
-        self.may_list = True
+        self.may_list = True  # if not, absent keys are denied, too
+        self.has_listings = True
         self.says_region = True  # in the answer to HEAD of a bucket
         super().__init__(folder)
 
@@ -114,7 +115,7 @@ class S3Server(FaultServer):
         return None
 
     def _listing(self, request: Request, bucket: str, query: dict[str, str]) -> Answer:
-        if not self.may_list:
+        if not self.may_list or not self.has_listings:
             return self.error(403, "AccessDenied", request)
         prefix, delimiter = query.get("prefix", ""), query["delimiter"]
         root = self.folder / bucket

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "damacy/core/checked.h"
 #include "damacy/core/dims.h"
 #include "damacy/core/text.h"
 

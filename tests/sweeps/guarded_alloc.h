@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "damacy/device/alloc.h"
+#include "damacy/device/device.h"
 
 namespace damacy::testing {
 

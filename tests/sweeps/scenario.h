@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "damacy/device/alloc.h"
 #include "damacy/device/device.h"
 #include "damacy/store/store.h"
 

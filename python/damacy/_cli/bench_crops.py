@@ -190,7 +190,7 @@ def _measure_decoding(report: Report) -> None:
     from damacy import _native
 
     setting = report.setting
-    verifier = _native.Verifier(setting.uri)
+    verifier = _native.Verifier(setting.uri, setting.threads)
     decoded, nanoseconds = [], []
 
     def decode(k: int) -> int:

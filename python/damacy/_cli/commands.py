@@ -11,7 +11,7 @@ import rich.markup
 import typer
 
 import damacy
-from damacy._cli import bench, bench_io, cat, completion, info, ls, plan, preview, verify
+from damacy._cli import bench, bench_io, bench_remote, cache, cat, completion, info, ls, plan, preview, verify
 from damacy._cli.console import AsJson, fields_table, out, print_json, refuse, report_failures
 from damacy._cli.doctor import examine
 from damacy._cli.remote import takes_remote
@@ -44,9 +44,13 @@ app.command("ls")(takes_remote(ls.command))
 
 
 @app.command()
-def doctor(as_json: AsJson = False) -> None:
+@takes_remote
+def doctor(
+    uri: Annotated[str, typer.Option(help="Also open this, and show each request with its times.")] = "",
+    as_json: AsJson = False,
+) -> None:
     """Check this machine: CUDA, cores, memory, limits, packages. Exit status 1 if damacy cannot work."""
-    report = examine()
+    report = examine(uri)
     if as_json:
         print_json(report.as_dict())
     else:
@@ -86,6 +90,7 @@ def demo(
         raise typer.Exit(1)
 
 
+app.command("cache")(cache.command)
 app.command("completion")(completion.command)
 app.command("verify")(takes_remote(verify.command))
 app.command("plan")(takes_remote(plan.command))
@@ -93,4 +98,5 @@ app.command("cat")(takes_remote(cat.command))
 app.command("preview")(takes_remote(preview.command))
 completion.answer_shells()
 bench.app.command("io")(bench_io.bench_io)
+bench.app.command("remote")(takes_remote(bench_remote.command))
 app.add_typer(bench.app, name="bench")

@@ -1,12 +1,14 @@
 """Checks a machine: versions, back ends, cores, memory, limits, the settings chosen from them, optional packages.
 
-Starts no thread, creates no CUDA context and imports none of the packages that it lists."""
+Starts no thread, creates no CUDA context and imports none of the packages that it lists. With a uri it opens what is
+there."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
 import importlib.util
+import logging
 import os
 import platform
 import resource
@@ -56,12 +58,12 @@ class Report:
         return {"usable": self.usable} | {line.name: line.value for line in self.lines}
 
 
-def examine() -> Report:
-    """All checks, each as one line."""
+def examine(uri: str = "") -> Report:
+    """All checks, each as one line; with `uri`, also of what is there."""
     python = platform.python_version()
     lines = [Line("python", "ok", f"{python}, {platform.system()} {platform.machine()}", python)]
     lines += [*_native(), *_machine(), _open_files()]
-    return Report((*lines, *_file_io(), *_remote(), *_packages()))
+    return Report((*lines, *_file_io(), *_remote(), *_packages(), *(_opened(uri) if uri else ())))
 
 
 def _machine() -> list[Line]:
@@ -170,6 +172,41 @@ def _remote() -> list[Line]:
         Line("certificates", "note" if certificates.startswith("none") else "ok", certificates, certificates),
         Line("proxies", "ok", shown or "none", proxies),
     ]
+
+
+class _Records(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.found: list[tuple[int, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.found.append((record.levelno, record.getMessage()))
+
+
+def _opened(uri: str) -> list[Line]:
+    """Opens what is at `uri`: what the library said of the origin and the credentials, and each request with times."""
+    import damacy
+
+    logger, records = logging.getLogger("damacy"), _Records()
+    before = logger.level
+    logger.addHandler(records)
+    logger.setLevel(logging.DEBUG)
+    damacy.set_log_level(damacy.LOG_DEBUG)
+    damacy.set_log_quiet(True)
+    try:
+        found = Line("uri", "ok", repr(damacy.open(uri)), True)
+    except damacy.DamacyError as error:
+        found = Line("uri", "bad", str(error), False)
+    finally:
+        damacy.set_log_level(damacy.LOG_FATAL)
+        damacy.set_log_quiet(False)
+        logger.removeHandler(records)
+        logger.setLevel(before)
+    facts = [text for level, text in records.found if level >= logging.INFO]
+    requests = [text for level, text in records.found if level < logging.INFO]
+    lines = [Line("origin", "ok", "; ".join(facts), facts)] if facts else []
+    lines += [Line(f"request {number}", "ok", text, text) for number, text in enumerate(requests, 1)]
+    return [*lines, found]
 
 
 def _limit(value: int) -> str:

@@ -12,6 +12,7 @@ import rich.table
 import typer
 
 import damacy
+from damacy._cli import network
 from damacy._cli.box import Box, box_extents, box_text, parse_box
 from damacy._cli.console import AsJson, Uri, extents, fail, fields_table, out, print_json, refuse, size
 from damacy._core import log
@@ -83,7 +84,7 @@ def plan_reads(uri: str, box: Box) -> Plan:
     """Plans one box. Raises the errors of `push` for such a sample, and those of reading shard indices."""
     from damacy import _native
 
-    with log.drained():
+    with log.drained:
         found = _native.plan_reads(uri, [list(axis) for axis in box])
     reads = tuple(Read(**{**read, "chunks": tuple(read["chunks"])}) for read in found.pop("reads"))
     return Plan(uri=uri, box=box, reads=reads, **found)
@@ -110,7 +111,7 @@ def size_of_array(uri: str, shape: tuple[int, ...]) -> ArraySize:
 
     if 0 in shape:
         return ArraySize(uri, "", shape, (), 0, 0, 0, 0, 0)
-    with log.drained():
+    with log.drained:
         found = _native.plan_reads(uri, [[0, size] for size in shape], list_reads=False)
     fields = {field.name for field in dataclasses.fields(ArraySize)} - {"uri"}
     return ArraySize(uri=uri, **{name: value for name, value in found.items() if name in fields})
@@ -132,11 +133,22 @@ def box_of(uri: str, text: str, as_json: bool) -> Box:
         refuse(str(error), as_json)
 
 
-def command(uri: Uri, box: OptionalBoxText = None, also: Also = None, as_json: AsJson = False) -> None:
+def command(
+    uri: Uri,
+    box: OptionalBoxText = None,
+    also: Also = None,
+    rtt: network.RoundTrip = None,
+    rate: network.Rate = None,
+    as_json: AsJson = False,
+) -> None:
     """Show which objects, byte ranges and requests a box needs, and how many bytes are read and decoded for it.
 
+    With --rtt and --rate: how many requests and round trips that is for a remote array, and how long it takes.
     Without a box: how large arrays are, encoded and decoded, which is what caches of all of them would hold.
     """
+    link = network.link_of(rtt, rate, as_json)
+    if link and box is None:
+        refuse("--rtt and --rate are for the reads of a box: name one", as_json)
     if box is None:
         _show_sizes([uri, *(also or [])], as_json)
         return
@@ -145,19 +157,22 @@ def command(uri: Uri, box: OptionalBoxText = None, also: Also = None, as_json: A
     asked = box_of(uri, box, as_json)
     try:
         plan = plan_reads(uri, asked)
+        is_sharded = link is not None and array_or_image(uri).shards is not None
     except damacy.DamacyError as error:
         fail(error, as_json)
+    trips = network.trips_of([read.bytes for read in plan.reads], plan.objects if is_sharded else 0)
     if as_json:
         amplification = {
             "decode_amplification": plan.decode_amplification,
             "read_amplification": plan.read_amplification,
         }
-        print_json(dataclasses.asdict(plan) | amplification)
+        remote = {"network": network.as_json(trips, link)} if link else {}
+        print_json(dataclasses.asdict(plan) | amplification | remote)
     else:
-        _show(plan)
+        _show(plan, network.text(trips, link) if link else "")
 
 
-def _show(plan: Plan) -> None:
+def _show(plan: Plan, remote: str) -> None:
     out.print(_reads_table(plan))
     table = fields_table()
     table.add_row(
@@ -175,6 +190,8 @@ def _show(plan: Plan) -> None:
     )
     table.add_row("read", f"{plan.read_amplification:.2f} bytes for each byte of the box")
     table.add_row("decoded", f"{plan.decode_amplification:.2f} bytes for each byte of the box")
+    if remote:
+        table.add_row("remote", remote)
     out.print(table)
 
 

@@ -28,6 +28,12 @@ HeaderEnv = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VAR", help="http(s): a header, and the variable that holds its value.")
 ]
 Option = Annotated[list[str] | None, typer.Option(metavar="FIELD=VALUE", help="Any other field of StoreOptions.")]
+References = Annotated[
+    str, typer.Option(metavar="DOCUMENT", help="Uris are paths in this document of references (kerchunk).")
+]
+Allow = Annotated[
+    list[str] | None, typer.Option(metavar="PREFIX", help="The document may also name objects below this uri.")
+]
 
 _PARAMETERS: dict[str, tuple[Any, Any]] = {
     "anonymous": (Anonymous, False),
@@ -37,6 +43,8 @@ _PARAMETERS: dict[str, tuple[Any, Any]] = {
     "credentials": (Credentials, ""),
     "header_env": (HeaderEnv, None),
     "option": (Option, None),
+    "references": (References, ""),
+    "allow": (Allow, None),
 }
 _NO_ARGUMENTS = ("access_key_id", "secret_access_key", "session_token", "bearer_token", "headers")
 
@@ -51,11 +59,21 @@ def takes_remote(command: Callable[..., None]) -> Callable[..., None]:
         given = {name: arguments.pop(name) for name in _PARAMETERS}
         if any(given.values()):
             as_json = arguments.get("as_json", False)
-            options = _options_of(given, as_json)
+            document, allow = given.pop("references"), given.pop("allow")
+            if allow and not document:
+                refuse("--allow is for the urls in a document: name it by --references", as_json)
+            options = _options_of(given, as_json) if any(given.values()) else None
+            uris = [arguments["uri"], *(arguments.get("also") or [])]
             try:
-                for uri in [arguments["uri"], *(arguments.get("also") or [])]:
-                    if uri and "://" in uri:
-                        below(options, uri)
+                if document:
+                    uris = _paths_in(document, tuple(allow or ()), options, uris)
+                    arguments["uri"] = uris[0]
+                    if "also" in arguments:
+                        arguments["also"] = uris[1:]
+                elif options:
+                    for uri in uris:
+                        if uri and "://" in uri:
+                            below(options, uri)
             except damacy.DamacyError as error:
                 refuse(str(error), as_json)
         command(**arguments)
@@ -69,6 +87,17 @@ def takes_remote(command: Callable[..., None]) -> Callable[..., None]:
     with_remote.__signature__ = whole  # type: ignore[attr-defined]  # functions have none by their type
     with_remote.__annotations__ = hints | {name: annotation for name, (annotation, _) in _PARAMETERS.items()}
     return with_remote
+
+
+def _paths_in(
+    document: str, allow: tuple[str, ...], options: damacy.StoreOptions | None, paths: list[str]
+) -> list[str]:
+    """The uris of paths in a document of references. The options are for the document's origin or bucket."""
+    scheme, found, rest = document.partition("://")
+    if options and found and scheme != "file":
+        damacy.mount(f"{scheme}://{rest.partition('/')[0]}/", options)
+    store = damacy.ReferenceStore(document, allow)
+    return [below(store, path) for path in paths]
 
 
 def _options_of(given: dict[str, Any], as_json: bool) -> damacy.StoreOptions:

@@ -1,13 +1,11 @@
 """`damacy verify`: reads and decodes every stored chunk of every array below a path, and compares its checksums.
 
-Finds the arrays and divides the work among threads; native code reads and decodes."""
+Finds the arrays; native code reads and decodes."""
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
-import itertools
 import json
 import os
 import pathlib
@@ -27,10 +25,7 @@ from damacy._core import log
 from damacy._open.opening import array_or_image
 
 _SHOWN = 50  # bad chunks in the table; JSON has all
-_PLACES = 256  # chunks of one task, at most
 _DEADLINE_S = 60  # for one call on a folder, the same as for any storage operation
-_POLL_S = 0.1  # a signal just before a wait, or to another thread, does not end the wait: so no wait is longer
-_BLOCK_BYTES = 32 << 20  # decoded bytes of one task, about
 
 
 @dataclasses.dataclass
@@ -54,10 +49,6 @@ class Outcome:
     @property
     def good(self) -> bool:
         return not self.bad and self.refused is None
-
-    def add(self, report: dict[str, Any]) -> None:
-        for name, value in report.items():
-            setattr(self, name, getattr(self, name) + value)
 
     def as_dict(self) -> dict[str, Any]:
         names = ("uri", "chunks", "missing", "unguarded", "encoded_bytes", "decoded_bytes")
@@ -132,39 +123,15 @@ def verify(uri: str, threads: int = 0, progress: Callable[[int, int], None] = la
 
     outcome = Outcome(uri)
     try:
-        info = array_or_image(uri)
-        with log.drained():
-            verifier = _native.Verifier(uri)
+        array_or_image(uri)  # its errors are those of `damacy.open`
+        with log.drained:
+            verifier = _native.Verifier(uri, threads)
     except damacy.DamacyError as error:
         outcome.refused = error
         return outcome
-    threads = threads or len(os.sched_getaffinity(0))
-    step = _places_of_a_task(info, verifier)
-    starts = iter(range(0, verifier.places, step))
-    done = 0
-    waiting: set[concurrent.futures.Future[Any]] = set()
-    pool = concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="damacy-verify")
-    with pool, contextlib.ExitStack() as stack:
-        # Registered before the first task: Ctrl-C may arrive while tasks are submitted, when a thread may already hang.
-        stack.callback(lambda: [task.cancel() for task in waiting])
-        stack.callback(verifier.stop)
-        waiting |= {pool.submit(verifier.verify, first, step) for first in itertools.islice(starts, 2 * threads)}
-        while waiting:
-            finished, waiting = concurrent.futures.wait(waiting, _POLL_S, concurrent.futures.FIRST_COMPLETED)
-            for task in finished:
-                outcome.add(task.result())
-            waiting |= {pool.submit(verifier.verify, first, step) for first in itertools.islice(starts, len(finished))}
-            done = min(done + step * len(finished), verifier.places)
-            progress(done, verifier.places)
-    outcome.bad.sort(key=lambda error: (error.key or "", error.chunk or ()))
-    return outcome
-
-
-def _places_of_a_task(info: damacy.ArrayInfo, verifier: Any) -> int:
-    chunk = 8  # bytes per element; few types have more
-    for extent in info.chunks:
-        chunk *= extent
-    return max(1, min(_PLACES, _BLOCK_BYTES // max(chunk, 1)))
+    places = verifier.places
+    report = verifier.verify(0, places, lambda done: progress(done, places))
+    return dataclasses.replace(outcome, **report)
 
 
 def _walk(root: pathlib.Path) -> Iterator[pathlib.Path]:

@@ -1,13 +1,16 @@
 """Log records of the native library: its own sink on stderr, and the Python logger `damacy`.
 
 Native threads put records into a bounded queue and never wait for Python. Every public call passes the queued records
-to the logger before it returns. Knows the level numbers of both; holds no state."""
+to the logger before it returns, if the program has loaded `logging`. Knows the level numbers of both."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Iterator
+import functools
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
 
 from damacy._core.integers import as_int, shown
 
@@ -18,10 +21,17 @@ LOG_WARN = 3
 LOG_ERROR = 4
 LOG_FATAL = 5
 
-_PYTHON_LEVELS = (5, logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
+_PYTHON_LEVELS = (5, 10, 20, 30, 40, 50)  # those of `logging`, and one below them
 
-_logger = logging.getLogger("damacy")
-_logger.addHandler(logging.NullHandler())
+
+@functools.cache
+def logger() -> logging.Logger:
+    """The logger `damacy`, with a handler that does nothing: without any, Python prints warnings on stderr."""
+    import logging
+
+    found = logging.getLogger("damacy")
+    found.addHandler(logging.NullHandler())
+    return found
 
 
 def set_log_level(level: int) -> None:
@@ -42,19 +52,28 @@ def set_log_quiet(quiet: bool) -> None:
 
 
 def drain() -> None:
-    """Pass the native records that are queued so far to the Python logger."""
-    try:
-        from damacy import _native
-    except ImportError:  # the interpreter is shutting down and has unloaded modules
+    """Pass the native records that are queued so far to the Python logger.
+
+    A program that has not loaded `logging` has no handlers: its records are dropped."""
+    native = sys.modules.get("damacy._native")  # None before it is loaded and when the interpreter has unloaded it
+    if native is None:
         return
-    for level, text in _native.drain_log_records():
-        _logger.log(_PYTHON_LEVELS[level], "%s", text)
+    records = native.drain_log_records()
+    if records and "logging" in sys.modules:  # otherwise there are no handlers
+        for level, text in records:
+            logger().log(_PYTHON_LEVELS[level], "%s", text)
 
 
-@contextlib.contextmanager
-def drained() -> Iterator[None]:
-    """Calls `drain` at the end of the block, also after an exception."""
-    try:
-        yield
-    finally:
+class _Drained:
+    """Calls `drain` at the end of a `with` block, also after an exception."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
         drain()
+
+
+drained = _Drained()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fractions
 import re
 
 from damacy._core.integers import as_int, shown
@@ -30,6 +29,8 @@ def as_bytes(value: object, name: str) -> int:
         found = _TEXT.fullmatch(value.strip().lower())
         if found is None or found[2] not in _UNITS:
             raise ValueError(f"{name} must be {FORMS} (got {value!r})")
+        import fractions  # loads slowly, and `import damacy` does not need it
+
         size, given = fractions.Fraction(found[1]) * _UNITS[found[2]], repr(value)
     else:
         try:

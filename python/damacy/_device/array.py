@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from damacy._device import exchange, memory, refused_conversion
+from damacy._device import element_order, exchange, memory, refused_conversion
+from damacy._device.no_arithmetic import NoArithmetic
 
 
 class _Flags:
@@ -55,7 +56,7 @@ def _check_dtype(dtype: Any) -> np.dtype[Any]:
     return found
 
 
-class DeviceArray:
+class DeviceArray(NoArithmetic):
     """An array in GPU or host memory. Created by `damacy.empty`, or by `damacy.asarray`, which wraps device memory of
     CuPy, torch and jax without a copy.
 
@@ -196,15 +197,15 @@ class DeviceArray:
     # Views of other shapes.
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> DeviceArray:
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
-        order = _index_order(self._array, order)
+        order = element_order.index_order(self._array, order)
         if copy is not True:
-            view = _reshaped_view(self._array, wanted, order)
+            view = element_order.reshaped_view(self._array, wanted, order)
             if view is not None:
                 return self._view_of(view)
             if copy is False:
                 raise ValueError("Unable to avoid creating a copy while reshaping.")
         packed = self.copy(order=order)
-        view = _reshaped_view(packed._array, wanted, order)
+        view = element_order.reshaped_view(packed._array, wanted, order)
         if view is None:
             raise ValueError(f"cannot reshape array of size {self.size} into shape {wanted}")
         return packed._view_of(view)
@@ -225,7 +226,7 @@ class DeviceArray:
     def astype(self, dtype: Any, order: str = "K", copy: bool = True) -> DeviceArray:
         dtype = _check_dtype(dtype)
         strides = memory.ordered_strides(self._array, dtype, order)
-        if not copy and dtype == self.dtype and _lies_in(self._array, order):
+        if not copy and dtype == self.dtype and element_order.lies_in(self._array, order):
             return self
         if dtype.itemsize == 0:  # a string or bytes as long as the longest element
             return self._from_host(self._read().astype(dtype), order)
@@ -237,6 +238,16 @@ class DeviceArray:
         made = self._new(self.shape, self.dtype, memory.ordered_strides(self._array, self.dtype, order))
         made._take(self)
         return made
+
+    def __copy__(self) -> DeviceArray:
+        return self.copy(order="K")
+
+    def __deepcopy__(self, _memo: Any) -> DeviceArray:
+        return self.copy(order="K")
+
+    def __reduce__(self) -> tuple[Any, ...]:  # pickled with the elements; restored on a device of the same name
+        order = "F" if element_order.lies_in(self._array, "F") else "C"
+        return _restored, (self.numpy(), self.dtype, order, self._device)
 
     def fill(self, value: Any) -> None:
         if isinstance(value, DeviceArray):
@@ -308,34 +319,10 @@ class DeviceArray:
         return exchange.to_dlpack(source._array, source._block, self._device, stream, max_version, copied=bool(copy))
 
 
-_RESHAPE_SAYS_WHEN_IT_COPIES = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-
-
-def _index_order(array: memory.Array, order: str) -> str:
-    """The order in which `reshape` takes the elements. "A" means "F" if the array is contiguous only in that order."""
-    if order == "A":
-        return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-    if order not in ("C", "F"):
-        raise ValueError(f"order must be 'C', 'F' or 'A' (got {order!r})")
-    return order
-
-
-def _lies_in(array: memory.Array, order: str) -> bool:
-    is_c, is_f = array.flags.c_contiguous, array.flags.f_contiguous
-    return {"C": is_c, "F": is_f, "A": is_c or is_f}.get(order, True)
-
-
-def _reshaped_view(array: memory.Array, shape: Any, order: Any) -> memory.Array | None:
-    """A view of that shape; None if it needs a copy or is impossible. Does not read the elements."""
-    wanted = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    try:
-        if _RESHAPE_SAYS_WHEN_IT_COPIES:
-            return array.reshape(wanted, order=order, copy=False)
-        view = array.T.view() if order == "F" else array.view()
-        view.shape = wanted[::-1] if order == "F" else wanted
-        return view.T if order == "F" else view
-    except (AttributeError, ValueError):
-        return None
+def _restored(host: memory.Array, dtype: Any, order: str, device: str) -> DeviceArray:
+    made = empty(host.shape, dtype, order, device)  # NumPy's pickles may lose the byte order
+    made._take_host(host)
+    return made
 
 
 def _wrapped(x: Any) -> DeviceArray | None:

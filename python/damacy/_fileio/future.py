@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
-import logging
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from damacy._core.log import logger
 from damacy._fileio import memory
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ class IOFuture:
         Without a timeout, the caller's thread first runs parts that are still queued. Raises `TimeoutError` after
         `timeout` seconds; the operation continues.
         """
-        return self._handle.result(_seconds(timeout))
+        return self._handle.result(None if timeout is None else float(timeout))
 
     result = get
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Waits, and returns the error or None."""
-        return self._handle.exception(_seconds(timeout))
+        return self._handle.exception(None if timeout is None else float(timeout))
 
     def cancel(self) -> bool:
         """Cancels the parts that have not started. False if there were none, or if the request had already failed."""
@@ -112,11 +112,7 @@ def _call_logged(fn: Callable[[IOFuture], Any], future: IOFuture) -> None:
     try:
         fn(future)
     except Exception:
-        logging.getLogger("damacy").exception("exception in a callback of %r", future)
-
-
-def _seconds(timeout: Any) -> float | None:
-    return None if timeout is None else float(timeout)
+        logger().exception("exception in a callback of %r", future)
 
 
 class IOFutureStream:

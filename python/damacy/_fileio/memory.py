@@ -53,10 +53,14 @@ def interface_of(array: Any) -> Any:
         return None
 
 
-def describe(array: Any, stream: Any) -> Described | None:
-    """The memory according to `__cuda_array_interface__` or DLPack; None if the object has neither."""
+def describe(array: Any, stream: Any, interface: Any = None) -> Described | None:
+    """The memory according to `__cuda_array_interface__` or DLPack; None if the object has neither.
+
+    `interface` is the object's, if the caller has read it.
+    """
     named = stream_number(stream)
-    interface = interface_of(array)
+    if interface is None:
+        interface = interface_of(array)
     if interface is not None:
         return _of_interface(array, interface, named)
     return _of_dlpack(array, named)

@@ -82,7 +82,7 @@ class Array(ArrayInfo):
         """The bytes of the stored chunks or shards. Asks the storage for the size of each one."""
         from damacy import _native
 
-        with log.drained():
+        with log.drained:
             return int(_native.stored_bytes(self.uri))
 
     # -- elements
@@ -110,7 +110,7 @@ class Array(ArrayInfo):
             raise
         out = numpy.empty(wanted.extents, self._numpy_dtype())
         raw = out.reshape(-1).view("u1")
-        with log.drained():
+        with log.drained:
             _native.read_array(self.uri, list(self.shape), self.dtype, wanted.stretches, raw)
         return out.reshape(wanted.shape)
 

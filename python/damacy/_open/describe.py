@@ -4,7 +4,6 @@ attributes of nodes by name."""
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 from damacy._core.errors import DamacyError
@@ -101,6 +100,8 @@ def readable(array: Any) -> str:
 
 
 def _shortened(value: object) -> str:
+    import json  # loads slowly, and `import damacy` does not need it
+
     text = json.dumps(value)
     return text if len(text) <= ATTRIBUTE_CHARACTERS else f"{text[:ATTRIBUTE_CHARACTERS]}… (--json has all of it)"
 

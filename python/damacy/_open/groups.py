@@ -57,7 +57,7 @@ class Group(Mapping[str, Any]):
         from damacy import _native
 
         if self._names is None:
-            with log.drained():
+            with log.drained:
                 self._names = tuple(_native.group_members(self.uri))
         return self._names
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from damacy._core import log
@@ -11,7 +11,7 @@ from damacy._open.arrays import Array
 from damacy._open.groups import Group, Plate
 from damacy._open.images import Image, as_image, image_from
 from damacy._pipeline.array_attributes import attributes_from
-from damacy._pipeline.opening import info_fields, opened_name
+from damacy._pipeline.opening import info_fields, opened_name, opened_together
 
 if TYPE_CHECKING:
     from damacy.typing import Source
@@ -29,9 +29,27 @@ def open(  # noqa: A001  damacy.open, never star-imported
     from damacy import _native
 
     name = opened_name(uri, store)
-    with log.drained():
+    with log.drained:
         found = _native.open_node(name)
     return _node_from(name, found)
+
+
+def open_many(uris: Iterable[Source], *, store: Any = None) -> list[Array | Image | Group | Plate | Exception]:
+    """Open many nodes together, as `open` opens each: of remote stores many at a time.
+
+    Returns them in the order of the uris. Where one cannot be opened, its exception is in its place.
+    """
+    names = [opened_name(uri, store) for uri in uris]
+    if not names:
+        return []
+
+    def node(name: str, found: Mapping[str, Any] | Exception) -> Array | Image | Group | Plate | Exception:
+        try:
+            return found if isinstance(found, Exception) else _node_from(name, found)
+        except Exception as error:
+            return error
+
+    return list(map(node, names, opened_together(names)))
 
 
 def _node_from(uri: str, native: Mapping[str, Any]) -> Array | Image | Group | Plate:
@@ -60,11 +78,23 @@ def array_or_image(uri: Source, *, store: Any = None) -> Array:
     return found
 
 
+def arrays_or_images(uris: Iterable[Source]) -> Iterator[Array]:
+    """As `array_or_image`, of many uris together, in order. Raises the first error."""
+    names = [opened_name(uri) for uri in uris]
+    for name, found in zip(names, opened_together(names), strict=True):
+        if isinstance(found, Exception):
+            raise found
+        node = _node_from(name, found)
+        if not isinstance(node, Array):
+            _refuse_group(node.uri)
+        yield node
+
+
 def _refuse_group(uri: str) -> NoReturn:
     """Raises the error that lists the arrays inside."""
     from damacy import _native
 
-    with log.drained():
+    with log.drained:
         _native.refuse_group(uri)
     raise AssertionError(uri)
 
@@ -95,3 +125,4 @@ open.__module__ = "damacy"
 open_array.__module__ = "damacy"
 open_group.__module__ = "damacy"
 open_image.__module__ = "damacy"
+open_many.__module__ = "damacy"

@@ -57,7 +57,7 @@ def _refuse_changed(array: ArrayInfo) -> None:
     """Raises the error of `Array.read` without a spec if the stored array has another shape or type than `array`."""
     from damacy import _native
 
-    with log.drained():
+    with log.drained:
         _native.check_array(array.uri, list(array.shape), array.dtype)
 
 

@@ -6,7 +6,6 @@ for elements."""
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -34,6 +33,8 @@ class Cf:
     unsigned or signed integers of their size, else None. `problem` says why attributes cannot be used, or is None; if
     it is set, the other fields have their defaults. Batches hold stored elements.
     """
+
+    __module__ = "damacy"
 
     scale_factor: float = 1.0
     add_offset: float = 0.0
@@ -89,6 +90,8 @@ def attributes_from(document: bytes, zarr_format: int) -> Attributes:
     that is no object: elements can be read all the same."""
     if not document:
         return Attributes()
+    import json  # loads slowly, and `import damacy` does not need it
+
     found = json.loads(document, parse_int=_integer)
     if zarr_format == 3:
         found = found.get("attributes")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -328,5 +327,7 @@ def check_name(name: Any) -> None:
     """`TypeError` or `ValueError` for what cannot name an array of a sample."""
     if not isinstance(name, str):
         raise TypeError(f"array names must be str (got {type(name).__name__})")
+    import unicodedata  # a shared library, and `import damacy` does not need it
+
     if not 0 < len(name) <= MAX_NAME or any(unicodedata.category(char) in ("Cc", "Cs") for char in name):
         raise ValueError(f"array names must have 1 to {MAX_NAME} characters, no control characters (got {name!r})")

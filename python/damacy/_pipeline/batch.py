@@ -1,9 +1,11 @@
 """`Batch`: one finished batch and its slot. `NamedBatch`: one of several arrays. `BatchArray`: one of these arrays.
+`BatchInfo`: their addresses and shapes.
 
 Wraps the native batch, which decides when the slot may be reused; adds NumPy views, samples and argument checks."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,7 +13,6 @@ from damacy._core import log
 from damacy._core.dtype import Dtype
 from damacy._core.errors import InvalidArgument, ShutdownError
 from damacy._core.streams import stream_handle
-from damacy._pipeline.info import BatchInfo, batch_info_from
 from damacy._pipeline.sample import Sample
 
 if TYPE_CHECKING:
@@ -21,6 +22,31 @@ if TYPE_CHECKING:
     import torch
 
 _HOST = (1, 0)  # DLPack's device of host memory
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BatchInfo:
+    """Address, shape and type of a batch. On the host `device_ptr` is a host address and `ready_stream` is 0.
+
+    The stream is destroyed with the pipeline. After `Pipeline.close`, use the batch by DLPack, which does not need it.
+    """
+
+    device_ptr: int
+    shape: tuple[int, ...]
+    dtype: Dtype
+    ready_stream: int
+    batch_id: int
+
+
+def batch_info_from(native: Mapping[str, Any]) -> BatchInfo:
+    """`BatchInfo` from the native dict."""
+    return BatchInfo(
+        device_ptr=native["device_ptr"],
+        shape=native["shape"],
+        dtype=Dtype(native["dtype"]),
+        ready_stream=native["ready_stream"],
+        batch_id=native["batch_id"],
+    )
 
 
 class BatchArray:
@@ -151,7 +177,7 @@ class Batch:
 
     def release(self, stream_or_event: object = None) -> None:
         """Release the slot after the work queued so far on that stream, or after that event. Idempotent."""
-        with log.drained():
+        with log.drained:
             self._native.release(None if self._native.on_host else stream_handle(stream_or_event))
 
     @property

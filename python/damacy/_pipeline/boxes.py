@@ -17,10 +17,12 @@ BoxAxis = tuple[int, int] | range | Take
 
 def box_of(aabb: Iterable[Any], *, steps: bool = False) -> tuple[BoxAxis, ...]:
     """The axes of a box as a sample stores them. `steps`: slices may have steps."""
-    return tuple(_axis(k, axis, steps) for k, axis in enumerate(_axes(aabb)))
+    return tuple([_axis(k, axis, steps) for k, axis in enumerate(_axes(aabb))])
 
 
 def _axes(aabb: Iterable[Any]) -> Iterable[Any]:
+    if type(aabb) is list or type(aabb) is tuple:
+        return aabb
     if getattr(aabb, "ndim", None) == 2 and hasattr(aabb, "tolist"):  # an array of NumPy or of another library
         rows: list[Any] = aabb.tolist()
         return rows
@@ -50,6 +52,8 @@ def closed(aabb: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def _axis(k: int, axis: Any, steps: bool) -> BoxAxis:
+    if type(axis) is tuple and len(axis) == 2 and type(axis[0]) is int and type(axis[1]) is int:
+        return axis  # as most are: the rest takes several times as long
     if isinstance(axis, Take):
         return axis
     if isinstance(axis, range):
@@ -70,6 +74,8 @@ def _axis(k: int, axis: Any, steps: bool) -> BoxAxis:
         start, stop = axis
     else:
         raise TypeError(f"aabb axis {k}: expected slice or (start, stop) tuple; got {type(axis).__name__}")
+    if type(start) is int and type(stop) is int:
+        return start, stop
     return as_int(start, f"aabb axis {k}: start"), as_int(stop, f"aabb axis {k}: stop")
 
 

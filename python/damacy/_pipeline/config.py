@@ -16,6 +16,7 @@ from damacy._core.integers import as_int, shown
 from damacy._core.sizes import as_bytes
 from damacy._pipeline.array_spec import ArraySpec, specs_of
 from damacy._pipeline.foreign_values import device_of, dtype_of
+from damacy._pipeline.shared_cache import SharedCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +67,8 @@ class Config:
         cache_bytes: memory for decoded chunks that are kept for later batches, with their index: an int of bytes, or
             text with a unit, such as `"2GiB"`; 0 keeps none. Only for batches on the host (`device="cpu"`).
         host_cache_bytes: page-locked host memory for encoded chunks, in the same forms. Only for batches on a GPU.
+        host_cache: a `SharedCache`: memory for encoded chunks that several processes share, page-locked for batches on
+            a GPU; None shares none. In place of `host_cache_bytes`.
         device_cache_bytes: GPU memory for encoded chunks that are kept for later batches, in the same forms. Their
             index is in host memory. Only for batches on a GPU.
         disk_cache: directory on a local disk in which encoded chunks, shard indices and documents of remote stores are
@@ -105,6 +108,7 @@ class Config:
     pop_timeout_s: float | None
     cache_bytes: int
     host_cache_bytes: int
+    host_cache: SharedCache | None
     device_cache_bytes: int
     disk_cache: str | None
     disk_cache_bytes: int
@@ -142,6 +146,7 @@ class Config:
         pop_timeout_s: float | None = None,
         cache_bytes: int | str = 0,
         host_cache_bytes: int | str = 0,
+        host_cache: SharedCache | None = None,
         device_cache_bytes: int | str = 0,
         disk_cache: str | os.PathLike[str] | None = None,
         disk_cache_bytes: int | str = 0,
@@ -216,6 +221,9 @@ class Config:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         fields["dtype"] = int(self.dtype)
         fields["device"] = "" if self.device is None else str(self.device)
+        shared = fields.pop("host_cache")
+        fields["shared_cache"] = shared.name if shared else ""
+        fields["shared_cache_bytes"] = shared.bytes if shared else 0
         fields["disk_cache"] = self.disk_cache or ""
         specs = () if self.arrays is None else self.arrays.items()
         fields["arrays"] = [(name, spec._native()) for name, spec in specs]
@@ -262,6 +270,7 @@ class Config:
         self._keep("pop_timeout_s", _timeout(self.pop_timeout_s))
         self._keep("cache_bytes", as_bytes(self.cache_bytes, "cache_bytes"))
         self._keep("host_cache_bytes", as_bytes(self.host_cache_bytes, "host_cache_bytes"))
+        self._check_host_cache()
         self._keep("device_cache_bytes", as_bytes(self.device_cache_bytes, "device_cache_bytes"))
         self._keep_disk_cache()
         self._keep("gpu_decoder", _one_of("gpu_decoder", self.gpu_decoder, _GPU_DECODER))
@@ -282,6 +291,17 @@ class Config:
         if value < least:
             raise ValueError(f"{name} must be >= {least} (got {shown(value)})")
         self._keep(name, given if isinstance(given, Config._Unset) else _below_2_63(name, value))
+
+    def _check_host_cache(self) -> None:
+        if self.host_cache is None:
+            return
+        if not isinstance(self.host_cache, SharedCache):
+            raise TypeError(f"host_cache must be a SharedCache or None (got {type(self.host_cache).__name__})")
+        if self.host_cache_bytes:
+            raise ValueError(
+                "host_cache and host_cache_bytes exclude each other: set one of them "
+                f"(got {self.host_cache} and {self.host_cache_bytes})"
+            )
 
     def _keep_disk_cache(self) -> None:
         size = as_bytes(self.disk_cache_bytes, "disk_cache_bytes")

@@ -3,15 +3,14 @@ sample show the same place. Opens arrays whose shapes were not given; draws noth
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import itertools
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from damacy._core.integers import as_int, elements
+from damacy._core.log import logger
 from damacy._open.arrays import Array
 from damacy._pipeline.array_spec import check_name
 from damacy._pipeline.opened_arrays import opened
@@ -31,17 +30,12 @@ Arrays = (
 # One number an axis, for the last axes; or for each name of an axis.
 Extents = Sequence[int] | Mapping[str, int]
 
-_LOOKS = 16  # so many arrays are looked at together
-
 Box = tuple[tuple[int, int], ...]
 # How an array's box is made of the crop's: for each of its axes the number of the crop's axis, that with another scale,
 # or the whole axis.
 Axes = tuple[int | Scaled | tuple[int, int], ...]
 # What a crop is cut from: a uri whose axes are those of the crop; or for each array its name, its uri and its axes.
 Origin = str | tuple[tuple[str, str, Axes], ...]
-
-
-_log = logging.getLogger("damacy")
 
 
 class Room(NamedTuple):
@@ -228,28 +222,30 @@ def is_source(value: Any) -> bool:
 
 
 def looked_at(uris: Iterable[str]) -> dict[str, Any]:
-    """The metadata of each array, in the order given; several are read at the same time."""
+    """The metadata of each array, in the order given; they are read together."""
     from damacy._pipeline.opening import open as look
+    from damacy._pipeline.opening import open_each
 
-    return _each_by(look, uris)
+    return _each_by(look, open_each, uris)
 
 
 def _nodes(samples: Iterable[Mapping[str, Source]]) -> dict[str, Array]:
     """The arrays of these samples with their places in the world, by uri. Those that are open are not opened again."""
-    from damacy._open.opening import array_or_image
+    from damacy._open.opening import array_or_image, arrays_or_images
 
     sources = [source for sample in samples for source in sample.values()]
     known = {source.uri: source for source in sources if isinstance(source, Array)}
-    return known | _each_by(array_or_image, (uri for uri in map(uri_text, sources) if uri not in known))
+    uris = (uri for uri in map(uri_text, sources) if uri not in known)
+    return known | _each_by(array_or_image, arrays_or_images, uris)
 
 
-def _each_by(look: Callable[[str], Any], uris: Iterable[str]) -> dict[str, Any]:
+def _each_by(
+    look: Callable[[str], Any], look_together: Callable[[list[str]], Iterable[Any]], uris: Iterable[str]
+) -> dict[str, Any]:
     distinct = list(dict.fromkeys(uris))
     if len(distinct) < 2:
         return {uri: look(uri) for uri in distinct}
-    threads = min(len(distinct), _LOOKS)
-    with concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="damacy-shapes") as pool:
-        return dict(zip(distinct, pool.map(look, distinct)))
+    return dict(zip(distinct, look_together(distinct), strict=True))
 
 
 def _is_named(arrays: Any) -> bool:
@@ -375,7 +371,7 @@ def _cropped(
         if room != plain_room(sizes[origin]):
             rooms[origin] = room
     if misfits:
-        _log.info("%s: crops take the nearest voxel", "; ".join(misfit.text for misfit in misfits.values()))
+        logger().info("%s: crops take the nearest voxel", "; ".join(misfit.text for misfit in misfits.values()))
     by_name: dict[str, dict[Key, float]] = {}
     for misfit in misfits.values():
         by_name.setdefault(misfit.name, {})[misfit.key] = misfit.voxels

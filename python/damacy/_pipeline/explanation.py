@@ -9,11 +9,14 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StageLoad:
-    """The load of one stage (`plan`, `read`, `decode`, `place`; `bus` with a GPU).
+    """The load of one stage (`plan`, `read`, `decode`, `place`; `bus` with a GPU, `network` with remote stores).
 
-    `busy`: the fraction of time that its threads, or the device, were busy, 0 to 1. `bytes_per_s`: its measured
+    `busy`: the fraction of time that its threads, or the device, were busy, 0 to 1; of `network`, the fraction of
+    `max_requests` that was under way on average. `bytes_per_s`: its measured
     ceiling, in bytes of finished batches per second if the stage were always busy.
     """
+
+    __module__ = "damacy"
 
     name: str
     busy: float
@@ -24,8 +27,8 @@ class StageLoad:
 class Explanation:
     """The result of `Pipeline.explain()`; `str()` of it is a readable text.
 
-    * `binds`: the bottleneck: a stage's name, `consumer` (batches wait for it), `latency` (no stage is busy) or
-      `nothing yet`.
+    * `binds`: the bottleneck: a stage's name, `consumer` (batches wait for it), `latency` (no stage is busy; or
+      requests of remote stores wait for their first byte), `server` (it refuses requests) or `nothing yet`.
     * `share`: the reached fraction of that stage's measured ceiling, 0 to 1.
     * `bytes_per_s`: the rate of finished batches.
     * `consumer_waited`: the fraction of time that `pop` waited.
@@ -34,6 +37,8 @@ class Explanation:
       estimate from 1,000 to 2,000 chunks, if there are more.
     * `advice`: the setting that would help.
     """
+
+    __module__ = "damacy"
 
     binds: str
     share: float

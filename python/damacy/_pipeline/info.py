@@ -1,4 +1,4 @@
-"""Records that describe batches and arrays. Knows the fields; the native library fills them."""
+"""`ArrayInfo`, which describes an array. Knows the fields; the native library fills them."""
 
 from __future__ import annotations
 
@@ -7,33 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from damacy._core.dtype import Dtype
 from damacy._pipeline.array_attributes import Attributes, Cf
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class BatchInfo:
-    """Address, shape and type of a batch. On the host `device_ptr` is a host address and `ready_stream` is 0.
-
-    The stream is destroyed with the pipeline. After `Pipeline.close`, use the batch by DLPack, which does not need it.
-    """
-
-    device_ptr: int
-    shape: tuple[int, ...]
-    dtype: Dtype
-    ready_stream: int
-    batch_id: int
-
-
-def batch_info_from(native: Mapping[str, Any]) -> BatchInfo:
-    """`BatchInfo` from the native dict."""
-    return BatchInfo(
-        device_ptr=native["device_ptr"],
-        shape=native["shape"],
-        dtype=Dtype(native["dtype"]),
-        ready_stream=native["ready_stream"],
-        batch_id=native["batch_id"],
-    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +26,8 @@ class ArrayInfo:
     * `cf`: the packing of elements and the missing values, None without such attributes.
     * `time_unit`: of dates and durations, for example `"s"` or `"25us"`; else empty.
     """
+
+    __module__ = "damacy"
 
     uri: str
     shape: tuple[int, ...]

@@ -23,6 +23,8 @@ class MemoryPart:
     if it is fixed. `use` is what it is for.
     """
 
+    __module__ = "damacy"
+
     name: str
     kind: MemoryKind
     taken: Taken
@@ -37,6 +39,8 @@ class MemoryPlan:
 
     `threads` is how many threads a pipeline starts. `chunk_bytes` is the largest decoded chunk that it accepts.
     """
+
+    __module__ = "damacy"
 
     parts: tuple[MemoryPart, ...]
     threads: int

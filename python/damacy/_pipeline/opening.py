@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from damacy._core import log
@@ -22,9 +23,30 @@ def open(uri: Source) -> ArrayInfo:  # noqa: A001  for callers that import it un
     from damacy import _native
 
     name = opened_name(uri)
-    with log.drained():
+    with log.drained:
         found = _native.open_array(name)
     return ArrayInfo(**info_fields(found))
+
+
+def open_each(uris: Iterable[str]) -> Iterator[ArrayInfo]:
+    """As `open`, of many arrays together, in order. Raises the first error."""
+    for found in opened_together([opened_name(uri) for uri in uris], arrays=True):
+        if isinstance(found, Exception):
+            raise found
+        yield ArrayInfo(**info_fields(found))
+
+
+def opened_together(names: list[str], *, arrays: bool = False) -> Iterator[Any]:
+    """What the native library says of each node, or the exception; remote documents are asked for together.
+
+    With `arrays` a node that is no array is refused, and what is said is that of `open`.
+    """
+    from damacy import _native
+
+    opening = _native.OpeningNodes(names, arrays)
+    with log.drained, contextlib.closing(opening):
+        while found := opening.take():
+            yield from found
 
 
 def opened_name(uri: Any, store: Any = None) -> str:

@@ -14,12 +14,13 @@ from damacy._core.errors import DamacyError, TryAgain
 from damacy._core.integers import as_int
 from damacy._pipeline.batch import Batch, NamedBatch
 from damacy._pipeline.config import Config
-from damacy._pipeline.explanation import Explanation, explanation_from
 from damacy._pipeline.sample import Sample
-from damacy._pipeline.stats import Stats, stats_from
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from damacy._pipeline.explanation import Explanation
+    from damacy._pipeline.stats import Stats
 
 _LOOK_S = 0.005  # how late what another thread has read may be seen by an iteration
 
@@ -30,7 +31,7 @@ class Pipeline:
     Push samples, pop batches, in the same order; `with` closes it. Any member may be called from any thread.
     """
 
-    __slots__ = ("__weakref__", "_batch_type", "_config", "_native")
+    __slots__ = ("__weakref__", "_batch_type", "_config", "_native", "_stats_from")
 
     _keeps_batches = False  # of Config.keep_bytes None: True chooses a size, False takes 0
 
@@ -38,10 +39,12 @@ class Pipeline:
         if not isinstance(config, Config):
             raise TypeError(f"config must be a damacy.Config (got {type(config).__name__})")
         from damacy import _native
+        from damacy._pipeline.stats import stats_from
 
+        self._stats_from = stats_from  # a finalizer cannot import at exit
         self._config = config
         self._batch_type: type[Batch] | None = None  # once a sample was accepted
-        with log.drained():
+        with log.drained:
             self._native = _native.Pipeline(_native_settings(config) | {"keeps_batches": self._keeps_batches})
         _warn_of_other_rank(self)
 
@@ -70,7 +73,7 @@ class Pipeline:
             raise TypeError("push takes an iterable of samples (got one Sample: write push([sample]))")
         if samples is None:  # native code does not accept None as an object
             raise TypeError("push takes an iterable of samples (got None)")
-        with log.drained():
+        with log.drained:
             self._native.push(samples)
 
     def pop(self) -> Batch:
@@ -95,18 +98,18 @@ class Pipeline:
         return None if timeout is None else time.monotonic() + timeout
 
     def _await_due(self, until: float | None) -> None:
-        with log.drained():
+        with log.drained:
             self._native.await_due(until)
 
     def flush(self) -> None:
         """End the run after the queued samples. Samples that do not fill a batch come as one short batch."""
-        with log.drained():
+        with log.drained:
             self._native.flush()
 
     def close(self) -> None:
         """Stop all work, and free everything except memory that batches and tensors still use. Idempotent. `stats`,
         `explain` and `config` still work."""
-        with log.drained():
+        with log.drained:
             self._native.close()
 
     def batches(self, n: int) -> Iterator[Batch]:
@@ -123,7 +126,7 @@ class Pipeline:
     def stats(self) -> Stats:
         """Exact counts and times since the start, or since `stats_reset`. After `close`: the last values; gauges then
         show what was in use at the time of closing."""
-        return stats_from(self._native.stats())
+        return self._stats_from(self._native.stats())
 
     def explain(self) -> Explanation:
         """What limits the pipeline, its share of the measured ceiling, and the setting that would help; `print` it.
@@ -131,6 +134,8 @@ class Pipeline:
         Covers the time since the start, or since `stats_reset`: reset when batches arrive steadily, then call this.
         After `close`: the last values.
         """
+        from damacy._pipeline.explanation import explanation_from
+
         return explanation_from(self._native.explain())
 
     def stats_reset(self) -> None:

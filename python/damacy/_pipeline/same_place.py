@@ -6,11 +6,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from damacy._core.counter_rng_many import I64
 from damacy._open.world import NEAR, Place
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 _MOST_MULTIPLE = 4096  # an error suggests extents up to this
 
@@ -135,7 +137,11 @@ def ratio_of(extent: int, first: float, other: float) -> Fraction | None:
         return None
     exact = extent * first / other
     nearest = round(exact)
-    return Fraction(nearest, extent) if nearest >= 1 and abs(exact - nearest) <= NEAR else None
+    if nearest < 1 or abs(exact - nearest) > NEAR:
+        return None
+    from fractions import Fraction  # loads slowly, and `import damacy` does not need it
+
+    return Fraction(nearest, extent)
 
 
 def least_extent(first: float, other: float) -> int | None:

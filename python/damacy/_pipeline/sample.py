@@ -124,7 +124,7 @@ class Sample:
     ) -> None:
         if store is not None:
             uri = _in_store(uri, store)
-        if isinstance(uri, Mapping):
+        if type(uri) is not str and isinstance(uri, Mapping):  # looking for a base class takes longer than all else
             if aabb is not None:
                 opened(uri)  # a group is a mapping, too, and is refused as one
                 raise TypeError("a sample of several arrays takes one mapping from name to (uri, box), and no aabb")
@@ -205,6 +205,8 @@ Turns = tuple[tuple[str | int, ...], tuple[str | int, ...], _Numbers, _Numbers]
 
 def _turns_of(flip: Any, transpose: Any, scale: Any, offset: Any, before: Turns | None) -> Turns | None:
     """What is None is as before."""
+    if flip is None and transpose is None and scale is None and offset is None:
+        return before
     kept = before or ((), (), (), ())
     turns = (
         kept[0] if flip is None else axis_keys(flip, "flip"),
@@ -331,6 +333,8 @@ def _pair_of_ints(row_key: Any) -> tuple[int, int]:
 
 def uri_text(uri: Any) -> str:
     """A uri as plain `str`, also of an opened array; `TypeError` for other objects."""
+    if type(uri) is str:
+        return uri
     if not isinstance(uri, str) and (array := opened(uri)) is not None:
         return array.uri
     path = os.fspath(uri) if isinstance(uri, os.PathLike) else uri

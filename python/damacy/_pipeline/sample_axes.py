@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from damacy._core.integers import elements
 from damacy._open.world import Place
 from damacy._pipeline.same_place import EVERY, Scaled, Steps, fit, least_extent, ratio_of
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Key = str | int
 

@@ -15,6 +15,8 @@ class Metric:
     <Metric io: 12 in 3.50 ms, best 0.250 ms, 2.00 MB in, 1.50 MB out>
     """
 
+    __module__ = "damacy"
+
     name: str
     ms: float
     best_ms: float
@@ -53,8 +55,19 @@ class Stats:
     bytes. An entry is looked up if memory does not have it. `disk_dropped` are entries that could not be written in
     time.
 
+    `requests` counts what the pipeline's remote stores asked their servers for, and `requests_repeated` those that were
+    sent again after a failure; `requests_throttled` were answered 429 or 503. `requests_hedged` were sent once more
+    because their first byte was late (`StoreOptions.hedge`), and of `hedges_won` the second answer came first.
+    `requests_in_flight` is a gauge, and so is `requests_in_flight_best`: how many were found to be worth having under
+    way to the server that was asked last. `bytes_received` are bytes of bodies, `connections_opened` new connections.
+    `documents_revalidated` counts objects that were asked for again because what was known of them was older than
+    `StoreOptions.revalidate_s`. `first_byte` is the time from a request to the first byte of its answer. Stores that
+    Python reads are not counted.
+
     `print` shows the counters that are not 0; `dataclasses.asdict` returns all.
     """
+
+    __module__ = "damacy"
 
     plan: Metric
     io: Metric
@@ -118,6 +131,17 @@ class Stats:
     disk_kept_bytes: int = 0
     disk_evicted_bytes: int = 0
     disk_dropped_bytes: int = 0
+    requests: int = 0
+    requests_repeated: int = 0
+    requests_throttled: int = 0
+    requests_hedged: int = 0
+    hedges_won: int = 0
+    requests_in_flight: int = 0
+    requests_in_flight_best: int = 0
+    connections_opened: int = 0
+    bytes_received: int = 0
+    documents_revalidated: int = 0
+    first_byte: Metric = Metric("first_byte", 0, 1e30, 0, 0, 0)
 
     def __repr__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -126,7 +150,7 @@ class Stats:
         return "\n  ".join(["Stats:", *lines])
 
 
-METRICS = tuple(field.name for field in dataclasses.fields(Stats))[:8]
+METRICS = tuple(field.name for field in dataclasses.fields(Stats) if field.type == "Metric")
 
 
 def stats_from(native: Mapping[str, Any]) -> Stats:

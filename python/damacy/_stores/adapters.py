@@ -12,9 +12,10 @@ coroutine that fills it and returns its future, which the native library may can
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 HEAD_BYTES = 64 << 10  # read with an object's size: most documents and small chunks need no second request
 REVALIDATE_S = 60.0  # a version that is no older is not looked up again
 _LOOKUPS = 16  # of one listing, at a time
-_DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+_DOCUMENTS_OF_VERSION_2 = (".zarray", ".zgroup", ".zattrs", ".zmetadata")
+_DOCUMENTS = ("zarr.json", *_DOCUMENTS_OF_VERSION_2)
 
 Run = Callable[[Coroutine[Any, Any, None]], "Future[None]"]
 
@@ -127,6 +129,17 @@ class MemoryAdapter(Adapter):
         return _names_below([key for key in self.store._store_dict if key.startswith(start)], start)
 
 
+@contextlib.contextmanager
+def _absent_if_version_2(key: str) -> Iterator[None]:
+    """Icechunk has arrays of version 3 only, and raises KeyError for the documents of version 2."""
+    try:
+        yield
+    except KeyError:
+        if key.rpartition("/")[2] in _DOCUMENTS_OF_VERSION_2:
+            raise FileNotFoundError(key) from None
+        raise
+
+
 class ZarrAdapter(Adapter):
     """Any store of zarr-python, on zarr's event loop. It has no versions: objects are taken as immutable."""
 
@@ -169,7 +182,10 @@ class ZarrAdapter(Adapter):
                     return int(self.store._zf.getinfo(key).file_size)
                 except KeyError:
                     raise FileNotFoundError(key) from None
-        return int(await self.store.getsize(key)) if self._knows_sizes else None
+        if not self._knows_sizes:
+            return None
+        with _absent_if_version_2(key):
+            return int(await self.store.getsize(key))
 
     async def read(self, key: str, start: int, stop: int, tag: str, size: int) -> Any:
         from zarr.abc.store import RangeByteRequest
@@ -179,7 +195,8 @@ class ZarrAdapter(Adapter):
     async def _get(self, key: str, byte_range: Any) -> Any:
         from zarr.core.buffer import cpu
 
-        found = await self.store.get(key, cpu.buffer_prototype, byte_range)
+        with _absent_if_version_2(key):
+            found = await self.store.get(key, cpu.buffer_prototype, byte_range)
         if found is None:
             raise FileNotFoundError(key)
         return _host_bytes(found)

@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, overload
 
 from damacy._stores.options import StoreOptions
+from damacy._stores.references import ReferenceStore
 
 if TYPE_CHECKING:
     from damacy._stores.adapters import Adapter
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _lock = threading.Lock()
 _numbers = itertools.count(1)
 _options: dict[str, StoreOptions] = {}  # that were mounted under a prefix
+_references: dict[str, tuple[ReferenceStore, str]] = {}  # the same, with the name of the native store
 _ends_with_python = False
 
 
@@ -40,8 +42,8 @@ def mount(prefix: Any, target: Any = None, /) -> str:
         prefix: for example `"store://era5/"` or `"s3://bucket/"`. A uri uses the longest prefix that matches it. A
             store that was mounted under the same prefix is replaced; what was opened before keeps the old one. Without
             a prefix the store gets `store://1/`, `store://2/`, ...; the same object always gets the same prefix.
-        target: a store of zarr-python 3 or of obstore; or `StoreOptions`, which say how the uris below an `s3://` or
-            `http(s)://` prefix are reached.
+        target: a store of zarr-python 3 or of obstore; a `ReferenceStore`; or `StoreOptions`, which say how the uris
+            below an `s3://` or `http(s)://` prefix are reached.
     """
     from damacy import _native
 
@@ -63,12 +65,18 @@ def mount(prefix: Any, target: Any = None, /) -> str:
         _end_with_python()
         found = _native.mounts()
         if prefix is None:
-            for known, _, adapter in found:
+            for known, name, adapter in found:
+                if isinstance(target, ReferenceStore) and _references.get(known) == (target, name):
+                    return str(known)
                 if adapter is not None and _is_same(adapter.target, target) and known.startswith("store://"):
                     return str(known)
             taken = {known for known, _, _ in found}
             prefix = next(each for number in _numbers if (each := f"store://{number}/") not in taken)
         _options.pop(prefix if prefix.endswith("/") else prefix + "/", None)
+        if isinstance(target, ReferenceStore):
+            mounted, name = _native.mount_references(prefix, target.uri, target.allow)
+            _references[mounted] = (target, name)
+            return str(mounted)
         if _is_of_files(target):
             return _native.mount_directory(prefix, _Directory(target), os.path.abspath(target.root))
         adapter = _adapter_of(target)
@@ -102,13 +110,18 @@ def _with_options(options: StoreOptions, uri: str) -> str:
     """`uri`, below which the options are mounted unless a mount above it has them."""
     if not isinstance(uri, str):
         raise TypeError(f"with store=StoreOptions, the uri must be a str (got {type(uri).__name__})")
+    if options_of(uri) != options:
+        mount(uri, options)
+    return uri
+
+
+def options_of(uri: str) -> StoreOptions | None:
+    """The options of the mount that the uri is below; None: it has none, or is that of a store."""
     from damacy import _native
 
     closed = uri if uri.endswith("/") else uri + "/"
     above = [prefix for prefix, _, _ in _native.mounts() if closed.startswith(prefix)]
-    if not above or _options.get(max(above, key=len)) != options:
-        mount(uri, options)
-    return uri
+    return _options.get(max(above, key=len)) if above else None
 
 
 class _Directory:
@@ -162,7 +175,7 @@ def _adapter_of(target: Any) -> Adapter:
     if any(kind.__module__.startswith("zarr.abc") and kind.__name__ == "Store" for kind in type(target).__mro__):
         return ZarrAdapter(target, name)
     got = f"the class {target.__name__}, not an instance" if isinstance(target, type) else name
-    raise TypeError(f"mount takes a store of zarr-python 3 or of obstore (got {got})")
+    raise TypeError(f"mount takes a store of zarr-python 3 or of obstore, or a ReferenceStore (got {got})")
 
 
 def _end_with_python() -> None:

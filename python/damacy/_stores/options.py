@@ -20,6 +20,8 @@ class Secret:
     then holds the secret.
     """
 
+    __module__ = "damacy"
+
     __slots__ = ("_value", "picklable")
 
     def __init__(self, value: str, *, picklable: bool = False) -> None:
@@ -60,6 +62,8 @@ class StoreOptions:
     StoreOptions(endpoint='http://127.0.0.1:9000', access_key_id='***MPLE', secret_access_key='***')
     """
 
+    __module__ = "damacy"
+
     endpoint: str | None = None
     """S3: `http(s)://HOST[:PORT]` of a compatible service."""
     region: str | None = None
@@ -96,7 +100,17 @@ class StoreOptions:
     """Of a read with all its attempts, and one second more for each MB."""
     attempts: int = 6
     max_requests: int = 256
-    """Under way to one origin, from this process. More wait for their turn."""
+    """Under way to one origin, from this process, at most: as many are as pay. More wait for their turn."""
+    redirects: int = 0
+    """HTTP(S): so many redirects are followed, 0 to 5. Headers and tokens go only to the origin that was named."""
+    request_bytes: int = 8 << 20
+    """Larger reads are divided into equal requests that are under way together; 64 KiB to 64 MiB."""
+    gap_bytes: int | None = None
+    """Reads of one shard that are as near to each other become one request of up to 1 MiB, at most a quarter of it
+    gaps; 0 to 1 MiB. By default gaps of up to 4 KiB are read."""
+    hedge: str = "auto"
+    """`on` sends a request once more if its first byte is late, by what is usual there; the first answer counts.
+    At most one request in fifty. `off`; `auto`: on for S3 without `endpoint`."""
     revalidate_s: float = 60.0
     """For so long the version of an object is believed to be the current one."""
     immutable: bool = False
@@ -119,8 +133,11 @@ class StoreOptions:
             return value if isinstance(value, bool) else refuse("a bool")
         if name == "anonymous":
             return value if value is None or isinstance(value, bool) else refuse("a bool or None")
-        if name in ("attempts", "max_requests"):
+        if name in ("attempts", "max_requests", "redirects", "request_bytes"):
             return value if isinstance(value, int) and not isinstance(value, bool) else refuse("an int")
+        if name == "gap_bytes":
+            is_int = isinstance(value, int) and not isinstance(value, bool)
+            return value if value is None or is_int else refuse("an int or None")
         if name.endswith("_s"):
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
             return float(value) if is_number else refuse("a number")
@@ -138,7 +155,7 @@ class StoreOptions:
             return value if value is None or isinstance(value, str) or callable(value) else refuse("a callable")
         if name in _SECRETS and isinstance(value, Secret):
             return value
-        if name == "addressing":
+        if name in ("addressing", "hedge"):
             return value if isinstance(value, str) else refuse("a str")
         return value if value is None or isinstance(value, str) else refuse("a str or None")
 
@@ -204,10 +221,6 @@ class StoreOptions:
 _NOT_YET = {
     "account": "Azure is reached through a store of obstore: damacy.mount(obstore.store.AzureStore(...))",
     "sas_token": "Azure is reached through a store of obstore: damacy.mount(obstore.store.AzureStore(...))",
-    "redirects": "redirects are not followed: use the address that the server names",
-    "gap_bytes": "the gap up to which reads are merged cannot be set",
-    "request_bytes": "the size of requests cannot be set",
-    "hedge": "slow requests are not sent twice",
 }
 _init = StoreOptions.__init__
 

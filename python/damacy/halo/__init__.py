@@ -55,7 +55,7 @@ from damacy.halo.interfaces import synchronize_vector_interfaces
 from damacy.halo.quantity import Quantity, QuantityHaloSpec
 from damacy.halo.rotate import rotate_scalar_data, rotate_vector_data
 from damacy.halo.topology import Cartesian, CubedSphere, Link, Links, boundary_slice
-from damacy.halo.transports import MPI, Local, TorchDistributed
+from damacy.halo.transports import MPI, NCCL, Local, TorchDistributed
 
 __all__ = [
     "BOUNDARIES",
@@ -83,6 +83,7 @@ __all__ = [
     "Links",
     "Local",
     "MPI",
+    "NCCL",
     "NORTH",
     "NORTHEAST",
     "NORTHWEST",

@@ -32,13 +32,13 @@ class Layout(NamedTuple):
     stream: int | None  # the stream that the array's protocol names, if it does
     owner: Any  # keeps the memory alive
 
+    @property
+    def nbytes(self) -> int:
+        return _native.array_bytes(self.shape, ITEMSIZE[self.dtype])
 
-def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    strides = []
-    for extent in reversed(shape):
-        strides.append(itemsize)
-        itemsize *= max(extent, 1)
-    return tuple(reversed(strides))
+    @property
+    def is_c_contiguous(self) -> bool:
+        return _native.is_c_contiguous(self.shape, self.strides, ITEMSIZE[self.dtype])
 
 
 @functools.lru_cache(maxsize=256)
@@ -111,7 +111,7 @@ def _of_torch(tensor: Any) -> Layout:
     return Layout(
         address,
         tuple(tensor.shape),
-        tuple(s * itemsize for s in tensor.stride()),
+        _native.byte_strides(tensor.stride(), itemsize),
         code_of(tensor.dtype),
         None if kind == "cpu" else device.index or 0,
         True,
@@ -131,7 +131,7 @@ def _of_cuda_interface(array: Any) -> Layout:
     return Layout(
         said.pointer,
         said.shape,
-        _c_strides(said.shape, said.itemsize) if said.strides is None else said.strides,
+        _native.c_strides(said.shape, said.itemsize) if said.strides is None else said.strides,
         code,
         ordinal if isinstance(ordinal, int) else _native.device_of_pointer(said.pointer),
         not said.read_only,
@@ -154,7 +154,7 @@ def _of_dlpack(array: Any) -> Layout:
     return Layout(
         block.address if 0 not in shape else 0,
         shape,
-        _c_strides(shape, itemsize) if strides is None else tuple(s * itemsize for s in strides),
+        _native.c_strides(shape, itemsize) if strides is None else _native.byte_strides(strides, itemsize),
         CODES[name],
         None if stream is None else ordinal,
         not read_only and library_of(array) not in ("jax", "jaxlib"),  # immutable, but exported without the flag

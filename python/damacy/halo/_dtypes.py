@@ -8,31 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from damacy import _native
 from damacy.halo._errors import DtypeMismatch, Unsupported
 
-# The integers of the native library's Dtype.
-CODES = {
-    "float32": 0,
-    "bfloat16": 1,
-    "float16": 2,
-    "float64": 3,
-    "uint8": 4,
-    "int8": 5,
-    "uint16": 6,
-    "int16": 7,
-    "uint32": 8,
-    "int32": 9,
-    "uint64": 10,
-    "int64": 11,
-    "bool": 12,
-    "complex64": 13,
-    "complex128": 14,
-}
+_KNOWN = _native.halo_dtypes()
+CODES = {name: code for code, (name, _) in enumerate(_KNOWN)}
 NAMES = {code: name for name, code in CODES.items()}
-_BYTES = {"bfloat16": 2, "bool": 1}
-ITEMSIZE = {code: _BYTES.get(name) or np.dtype(name).itemsize for name, code in CODES.items()}
-UNSIGNED_NAMES = frozenset(("uint8", "uint16", "uint32", "uint64", "bool"))
-UNSIGNED = frozenset(CODES[name] for name in UNSIGNED_NAMES)
+ITEMSIZE = {code: itemsize for code, (_, itemsize) in enumerate(_KNOWN)}
 
 
 @functools.lru_cache(maxsize=256)

@@ -16,6 +16,10 @@ class Unsupported(DamacyError, NotImplementedError):
     """A valid request that is not implemented."""
 
 
+class NcclError(HaloError):
+    """A call of NCCL that failed. The text has the call, NCCL's own text and the rank."""
+
+
 class OutsideAllocation(DamacyError, IndexError):
     """A box that extends beyond its allocation."""
 
@@ -24,6 +28,8 @@ class OutsideAllocation(DamacyError, IndexError):
 CLASS_BY_REASON["outside-allocation"] = OutsideAllocation
 CLASS_BY_REASON["halo-misuse"] = HaloError
 CLASS_BY_REASON["halo-unsupported"] = Unsupported
+CLASS_BY_REASON["no-nccl"] = Unsupported
+CLASS_BY_REASON["nccl"] = NcclError
 
 
 def number_from_environment(name: str, default: int, least: int) -> int:
@@ -40,6 +46,7 @@ __all__ = [
     "DtypeMismatch",
     "HaloError",
     "InvalidArgument",
+    "NcclError",
     "OutsideAllocation",
     "Unsupported",
     "number_from_environment",

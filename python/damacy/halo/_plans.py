@@ -1,27 +1,34 @@
-"""Cache of compiled plans. The key holds everything that a plan depends on. Knows keys; not arrays."""
+"""The cache of compiled plans, which the native library keeps, and the number of threads that run them on the host.
+Both are of the whole process. Knows no key of the cache."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
+import operator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from damacy import _native
-
-MOST_PLANS = 1024
-
-_lock = threading.Lock()
+from damacy.halo._errors import InvalidArgument, number_from_environment
 
 
-class _Cache(OrderedDict[Any, Any]):
-    """Maps keys to plans, least recently used first. Users may clear it at any time."""
+class _Cache(Mapping[bytes, "_native.CopyPlan"]):
+    """The compiled plans of the process, most recently used first. Users may clear it at any time."""
+
+    def __getitem__(self, key: bytes) -> _native.CopyPlan:
+        found: _native.CopyPlan = _native.cached_halo_plans()[key]
+        return found
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(_native.cached_halo_plans())
+
+    def __len__(self) -> int:
+        return len(_native.cached_halo_plans())
 
     def clear(self) -> None:
-        with _lock:
-            super().clear()
+        _native.clear_cached_halo_plans()
 
 
-INDICES_CACHE: OrderedDict[Any, Any] = _Cache()
+INDICES_CACHE = _Cache()
 
 
 def halo_plan(
@@ -31,24 +38,26 @@ def halo_plan(
     *,
     unpack: bool,
     adjoint: bool = False,
-) -> Any:
-    """The plan of these messages.
+) -> _native.CopyPlan:
+    """The plan of these messages, from the cache or new.
 
-    * `fields`: (dtype, shape, strides, i axis, j axis, strides that order the axes of a native wire, or None).
+    * `fields`: (dtype, shape, strides, i axis, j axis, strides that order the axes of a native wire, if others).
     * messages: (entries, whether native). An entry is (x box, y box or None, quarter turns).
     * directs: (entry, x box, y box or None). A box is (field, start, stop).
-
-    All of it is the key.
     """
-    key = (fields, messages, directs, unpack, adjoint)
-    with _lock:
-        plan = INDICES_CACHE.get(key)
-        if plan is not None:
-            INDICES_CACHE.move_to_end(key)
-            return plan
-    plan = _native.compile_halo(fields, messages, directs, unpack, adjoint)
-    with _lock:
-        INDICES_CACHE[key] = plan
-        while len(INDICES_CACHE) > MOST_PLANS:
-            INDICES_CACHE.popitem(last=False)
-    return plan
+    return _native.halo_plan(fields, messages, directs, unpack, adjoint)
+
+
+_threads = number_from_environment("DAMACY_HALO_THREADS", 1, 1)
+
+
+def set_num_threads(n: int) -> None:
+    """Sets the number of threads that a call of a CPU transformer may use, the caller's thread included."""
+    global _threads
+    if operator.index(n) < 1:
+        raise InvalidArgument(f"threads: {n}")
+    _threads = operator.index(n)
+
+
+def num_threads() -> int:
+    return _threads

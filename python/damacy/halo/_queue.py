@@ -16,10 +16,11 @@ from damacy.halo._gather import Arrays
 def _handles(streams: Any) -> list[int]:
     if streams is None:
         return []
-    return [_handle(s) for s in (streams if isinstance(streams, (list, tuple)) else [streams])]
+    return [stream_number(s) for s in (streams if isinstance(streams, (list, tuple)) else [streams])]
 
 
-def _handle(stream: Any) -> int:
+def stream_number(stream: Any) -> int:
+    """The handle of a stream, or of its number."""
     handle = stream_handle(stream)
     if handle is None or handle < 0:
         raise InvalidArgument(f"stream {stream!r}: expected a stream or its handle")
@@ -41,10 +42,6 @@ class Queue:
         elif device != self._device:
             raise InvalidArgument(f"the arrays are on device {device}, the buffers on device {self._device}")
         return self._queue
-
-    def run(self, arrays: Arrays, plan: Any, bases: list[int], buffer: Any, stream: Any, after: Any) -> None:
-        """Enqueues a plan on `stream`, else on the stream of the arrays, else on the legacy default stream."""
-        self.bound(arrays, plan.bind(bases), buffer)(stream, after)
 
     def bound(self, arrays: Arrays, copies: Any, buffer: Any) -> Callable[[Any, Any], None]:
         """A function that enqueues these copies. What does not change between calls is computed once, here.
@@ -70,7 +67,7 @@ class Queue:
             if stream is None and after is None and is_one:
                 run_alone(copies, current())
             else:
-                chosen = current() if stream is None else _handle(stream)
+                chosen = current() if stream is None else stream_number(stream)
                 run(copies, chosen, [s for s in dict.fromkeys(others()) if s != chosen], _handles(after))
             if not held or held[-1] is not arrays:
                 self._hold(arrays)
@@ -103,4 +100,4 @@ class Queue:
 
     def make_wait(self, stream: Any) -> None:
         if self._queue is not None:
-            self._queue.make_wait(_handle(stream))
+            self._queue.make_wait(stream_number(stream))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from damacy.halo._arrays import _c_strides, layout_of, library_of
-from damacy.halo._dtypes import ITEMSIZE
+from damacy import _native
+from damacy.halo._arrays import layout_of, library_of
 from damacy.halo._errors import HaloError, InvalidArgument, number_from_environment
 
 POOL_BYTES = 512 << 20
@@ -21,8 +20,7 @@ MOST_KEYS = 4096
 
 _lock = threading.RLock()
 _lent: Counter[Any] = Counter()
-_idle: OrderedDict[int, Buffer] = OrderedDict()  # by id, least recently used first
-_idle_bytes: Counter[Any] = Counter()  # by device; None: host
+_idle_bytes = _native.IdleBuffers()  # by device; None: host
 _tokens = itertools.count(1)
 
 
@@ -32,7 +30,6 @@ class _Cache(dict[Any, "list[Buffer]"]):
     def clear(self) -> None:
         with _lock:
             super().clear()
-            _idle.clear()
             _idle_bytes.clear()
 
 
@@ -54,10 +51,7 @@ def _allocate(allocator: Callable[..., Any], shape: Any, dtype: Any) -> Any:
         if allocator not in (cupy.empty, cupy.zeros):
             raise HaloError("allocator: expected cupy.empty or cupy.zeros for CuPy buffers")
     layout = layout_of(array)
-    if math.prod(layout.shape) > 1 and any(
-        s != c and n > 1
-        for s, c, n in zip(layout.strides, _c_strides(layout.shape, ITEMSIZE[layout.dtype]), layout.shape)
-    ):
+    if not layout.is_c_contiguous:
         raise InvalidArgument(
             f"the allocator returned strides {layout.strides} for shape {layout.shape}: expected C-contiguous memory"
         )
@@ -101,7 +95,7 @@ class Buffer:
         layout = layout_of(array)
         self.address = layout.address
         self._device = layout.device
-        self._bytes = math.prod(layout.shape) * ITEMSIZE[layout.dtype]
+        self._bytes = layout.nbytes
 
     @classmethod
     def pop_from_cache(cls, allocator: Callable[..., Any], shape: Any, dtype: Any) -> Buffer:
@@ -111,7 +105,7 @@ class Buffer:
             idle = BUFFER_CACHE.setdefault(key, [])
             buffer = idle.pop() if idle else None
             if buffer is not None:
-                _forget(buffer)
+                _idle_bytes.remove(buffer)
             _lent[key] += 1
             _bound_keys()
         if buffer is None:
@@ -127,6 +121,7 @@ class Buffer:
     @staticmethod
     def push_to_cache(buffer: Buffer) -> None:
         """Returns a buffer to the pool. If it is there already, nothing changes."""
+        limit = number_from_environment("DAMACY_HALO_POOL_BYTES", POOL_BYTES, 0)
         with _lock:
             idle = BUFFER_CACHE.setdefault(buffer._key, [])
             if any(b is buffer for b in idle):
@@ -135,10 +130,9 @@ class Buffer:
             if buffer._token:
                 buffer._token = 0
                 _end_loan(buffer._key)
-            _forget(buffer)  # the user may have removed it from its list
-            _idle[id(buffer)] = buffer
-            _idle_bytes[buffer._device] += buffer._bytes
-            _evict(buffer._device)
+            _idle_bytes.remove(buffer)  # the user may have removed it from its list
+            _idle_bytes.add(buffer, buffer._device, buffer._bytes)
+            _take_out(_idle_bytes.drop(buffer._device, limit))
             _bound_keys()
 
     def _release(self, token: int) -> None:
@@ -187,26 +181,12 @@ def _end_loan(key: Any) -> None:
         _drop_if_unused(key)
 
 
-def _forget(buffer: Buffer) -> None:
-    if _idle.pop(id(buffer), None) is not None:
-        _idle_bytes[buffer._device] -= buffer._bytes
-
-
-def _take_out(buffer: Buffer) -> None:
-    """Removes a buffer from the pool."""
-    _forget(buffer)
-    idle = BUFFER_CACHE.get(buffer._key, [])
-    idle[:] = [b for b in idle if b is not buffer]
-    _drop_if_unused(buffer._key)
-
-
-def _evict(device: Any) -> None:
-    limit = number_from_environment("DAMACY_HALO_POOL_BYTES", POOL_BYTES, 0)
-    for buffer in list(_idle.values()) if _idle_bytes[device] > limit else ():
-        if _idle_bytes[device] <= limit:
-            return
-        if buffer._device == device:
-            _take_out(buffer)
+def _take_out(buffers: list[Buffer]) -> None:
+    """Removes buffers that are no longer idle from the lists of their keys."""
+    for buffer in buffers:
+        idle = BUFFER_CACHE.get(buffer._key, [])
+        idle[:] = [b for b in idle if b is not buffer]
+        _drop_if_unused(buffer._key)
 
 
 def _drop_if_unused(key: Any) -> None:
@@ -221,8 +201,8 @@ def _bound_keys() -> None:
         # Iterates over a copy, because buffers that are garbage collected meanwhile remove keys too.
         for key in [k for k in list(BUFFER_CACHE) if not BUFFER_CACHE.get(k, True) and k not in _lent]:
             BUFFER_CACHE.pop(key, None)
-    while len(BUFFER_CACHE) > 2 * MOST_KEYS and _idle:  # evict idle buffers, so that the keys stay bounded
-        _take_out(next(iter(_idle.values())))
+    while len(BUFFER_CACHE) > 2 * MOST_KEYS and (oldest := _idle_bytes.drop_oldest()):  # so that keys stay bounded
+        _take_out(oldest)
 
 
 @contextlib.contextmanager
@@ -234,12 +214,6 @@ def array_buffer(allocator: Callable[..., Any], shape: Any, dtype: Any) -> Itera
         yield buffer
     finally:
         buffer._release(token)
-
-
-def _is_contiguous(array: Any) -> bool:
-    layout = layout_of(array)
-    wanted = _c_strides(layout.shape, ITEMSIZE[layout.dtype])
-    return all(s == c or n <= 1 for s, c, n in zip(layout.strides, wanted, layout.shape))
 
 
 @contextlib.contextmanager
@@ -254,7 +228,7 @@ def _timed(timer: Any, name: str) -> Iterator[None]:
 @contextlib.contextmanager
 def send_buffer(allocator: Callable[..., Any], array: Any, timer: Any = None) -> Iterator[Any]:
     """`array` itself if it is None or C-contiguous, else a copy of it in a buffer of the pool."""
-    if array is None or _is_contiguous(array):
+    if array is None or layout_of(array).is_c_contiguous:
         yield array
         return
     with array_buffer(allocator, tuple(array.shape), array.dtype) as buffer:
@@ -267,7 +241,7 @@ def send_buffer(allocator: Callable[..., Any], array: Any, timer: Any = None) ->
 @contextlib.contextmanager
 def recv_buffer(allocator: Callable[..., Any], array: Any, timer: Any = None) -> Iterator[Any]:
     """`array` itself if it is None or C-contiguous, else a buffer of the pool, copied to `array` at the block's end."""
-    if array is None or _is_contiguous(array):
+    if array is None or layout_of(array).is_c_contiguous:
         yield array
         return
     with array_buffer(allocator, tuple(array.shape), array.dtype) as buffer:

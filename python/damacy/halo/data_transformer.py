@@ -20,9 +20,8 @@ from damacy.halo._crossing import STREAM_POOL, Crossing
 from damacy.halo._errors import DtypeMismatch, HaloError, InvalidArgument
 from damacy.halo._gather import Arrays, gather
 from damacy.halo._many import pack_many, unpack_many
-from damacy.halo._plans import INDICES_CACHE, halo_plan
-from damacy.halo._specs import HaloExchangeSpec, check
-from damacy.halo._threads import num_threads, set_num_threads
+from damacy.halo._plans import INDICES_CACHE, num_threads, set_num_threads
+from damacy.halo._specs import HaloExchangeSpec, checked
 from damacy.halo.buffer import Buffer
 
 
@@ -51,21 +50,17 @@ class HaloDataTransformer(abc.ABC):
         self._y = None if exchange_descriptors_y is None else list(exchange_descriptors_y)
         if not self._x:
             raise HaloError("Attempting to init an empty halo exchange")
-        self._specs = self._x + (self._y or [])
-        for spec in self._specs:
-            check(spec)
-        natives = [[spec._native for spec in specs] for specs in (self._x, self._y or [])]
-        self._native = _native.TransformerSpecs(natives[0], None if self._y is None else natives[1])
+        for spec in self._x + (self._y or []):
+            spec._native = checked(spec)
         if wire not in ("ndsl", "native"):
             raise InvalidArgument(f"wire {wire!r}: expected 'ndsl' or 'native'")
         self._native_wire = wire == "native"
-        self._own_strides = tuple(spec._strides for spec in self._specs)
-        self._plans = {False: self._plan(False, self._own_strides), True: self._plan(True, self._own_strides)}
-        self._checked: list[Any] = []  # (plan, addresses) that were checked for overlap
+        x, y = ([spec._native for spec in specs] for specs in (self._x, self._y or []))
+        self._native = _native.TransformerPlans(x, None if self._y is None else y, self._native_wire)
+        self._plans = {unpack: self._native.own(unpack) for unpack in (False, True)}
         allocator, dtype = _modules.allocator(np_module, self._on_device, device, self._x[0].specification.dtype)
-        itemsize = self._x[0].specification.itemsize
-        self._pack_buffer = self._take(allocator, self._plans[False].buffer_bytes[0] // itemsize, dtype)
-        self._unpack_buffer = self._take(allocator, self._plans[True].buffer_bytes[0] // itemsize, dtype)
+        self._pack_buffer = self._take(allocator, self._native.buffer_elements(False), dtype)
+        self._unpack_buffer = self._take(allocator, self._native.buffer_elements(True), dtype)
         self._tokens = (self._pack_buffer._token, self._unpack_buffer._token)
 
     _on_device = False
@@ -89,19 +84,6 @@ class HaloDataTransformer(abc.ABC):
         cls = HaloDataTransformerGPU if _modules.is_on_device(np_module, device) else HaloDataTransformerCPU
         return cls(np_module, exchange_descriptors_x, exchange_descriptors_y, wire=wire, device=device)
 
-    def _message(self, unpack: bool, first: int = 0) -> tuple[Any, ...]:
-        """`first`: the number of the first quantity's array."""
-        return self._native.message(unpack, self._native_wire, first)
-
-    def _fields(self, strides: tuple[tuple[int, ...], ...]) -> tuple[Any, ...]:
-        return self._native.fields(strides)
-
-    def _plan(self, unpack: bool, strides: tuple[tuple[int, ...], ...]) -> Any:
-        return halo_plan(self._fields(strides), (self._message(unpack),), unpack=unpack)
-
-    def _plan_of(self, unpack: bool, arrays: Arrays) -> Any:
-        return self._plans[unpack] if arrays.strides == self._own_strides else self._plan(unpack, arrays.strides)
-
     def _take(self, allocator: Any, elements: int, dtype: Any) -> Buffer:
         buffer = Buffer.pop_from_cache(allocator, (elements,), dtype)
         if self._native_wire:
@@ -115,35 +97,16 @@ class HaloDataTransformer(abc.ABC):
     def _gather(self, quantities_x: Sequence[Any], quantities_y: Sequence[Any] | None) -> Arrays:
         if self._finalized:
             raise HaloError("this halo transformer is finalized")
-        if len(quantities_x) != len(self._x):
-            raise HaloError(f"Quantities count: {len(quantities_x)} for {len(self._x)} specs in x")
-        if (quantities_y is None) != (self._y is None):
-            expected = "no specs in y" if self._y is None else f"{len(self._y)} specs in y"
-            raise HaloError(f"Quantities count: y {'missing' if quantities_y is None else 'given'} for {expected}")
-        if self._y is None or quantities_y is None:
-            return gather(self._specs, quantities_x, len(self._x))
-        if len(quantities_y) != len(self._y):
-            raise HaloError(f"Quantities count: {len(quantities_y)} for {len(self._y)} specs in y")
-        return gather(self._specs, [*quantities_x, *quantities_y], len(self._x))
+        return gather(self._native, quantities_x, quantities_y)
 
     def _buffer(self, unpack: bool) -> Any:
         return self._unpack_buffer if unpack else self._pack_buffer
 
-    def _bases(self, unpack: bool, arrays: Arrays, plan: Any) -> list[int]:
-        bases = [*arrays.addresses, self._message_address(unpack, arrays)]
-        if unpack:
-            arrays.check_writable()
-            if (plan, bases) not in self._checked:
-                plan.check_overlaps(bases)
-                self._checked = [*self._checked[-7:], (plan, bases)]
-        return bases
+    def _copies(self, unpack: bool, arrays: Arrays) -> _native.BoundCopies:
+        return self._native.bind(unpack, arrays.gathered, self._message_address(unpack, arrays))
 
     def _message_address(self, unpack: bool, arrays: Arrays) -> int:
         return int(self._buffer(unpack).address)
-
-    @abc.abstractmethod
-    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: list[int], stream: Any, after: Any) -> None:
-        """Runs or enqueues the copies."""
 
     @abc.abstractmethod
     def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
@@ -152,8 +115,7 @@ class HaloDataTransformer(abc.ABC):
     def _call(self, unpack: bool, quantities_x: Any, quantities_y: Any, stream: Any, after: Any = None) -> None:
         arrays = self._gather(quantities_x, quantities_y)
         self._check_place(arrays)
-        plan = self._plan_of(unpack, arrays)
-        self._run(unpack, arrays, plan, self._bases(unpack, arrays, plan), stream, after)
+        self._bound(unpack, arrays, self._copies(unpack, arrays))(stream, after)
 
     @abc.abstractmethod
     def _check_place(self, arrays: Arrays) -> None:
@@ -218,16 +180,7 @@ class HaloDataTransformer(abc.ABC):
 
     def describe(self) -> str:
         """One line per copy (slots, bytes, path, tiles), then totals."""
-        lines = []
-        for name, unpack in (("pack", False), ("unpack", True)):
-            plan = self._plans[unpack]
-            lines += [f"{name}:", plan.describe().rstrip()]
-            seconds = self._predicted_s(plan.bytes)
-            lines.append(f"{name}: {plan.bytes} bytes, {plan.launches} launches, predicted {seconds * 1e6:.1f} us")
-        return "\n".join(lines)
-
-    def _predicted_s(self, size: int) -> float:
-        return 5e-6 + size / (3.0e12 / 2 if self._on_device else 8e9)
+        return self._native.describe(self._on_device).rstrip()
 
     def __enter__(self) -> HaloDataTransformer:
         return self
@@ -251,12 +204,8 @@ class Bound:
         self._arrays = arrays
         transformer._check_place(arrays)
         self._ways = {}
-        for unpack in (False, True):
-            plan = transformer._plan_of(unpack, arrays)
-            if unpack and not arrays.writable:
-                continue
-            copies = plan.bind(transformer._bases(unpack, arrays, plan))
-            self._ways[unpack] = transformer._bound(unpack, arrays, copies)
+        for unpack in (False, True) if arrays.gathered.is_writable else (False,):
+            self._ways[unpack] = transformer._bound(unpack, arrays, transformer._copies(unpack, arrays))
 
     def pack(self, stream: Any = None) -> None:
         """As `async_pack`."""
@@ -269,7 +218,7 @@ class Bound:
         if self._transformer._finalized:
             raise HaloError("this halo transformer is finalized")
         if True not in self._ways:
-            self._arrays.check_writable()
+            self._arrays.gathered.check_writable()
         self._ways[True](stream, after)
 
 
@@ -293,12 +242,6 @@ class HaloDataTransformerCPU(HaloDataTransformer):
         near = self._buffer(unpack) if arrays.device is None else self._crossing(unpack, arrays.device)
         return near.address
 
-    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: list[int], stream: Any, after: Any) -> None:
-        if arrays.device is None:
-            plan.run(bases, num_threads())
-        else:
-            self._bound(unpack, arrays, plan.bind(bases))(stream, after)
-
     def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
         if arrays.device is None:
             return lambda stream, after: copies.run(num_threads())
@@ -321,9 +264,6 @@ class HaloDataTransformerGPU(HaloDataTransformer):
     def _check_place(self, arrays: Arrays) -> None:
         if arrays.device is None:
             raise DtypeMismatch("the GPU transformer needs arrays in device memory; these are in host memory")
-
-    def _run(self, unpack: bool, arrays: Arrays, plan: Any, bases: list[int], stream: Any, after: Any) -> None:
-        self._queue.run(arrays, plan, bases, self._buffer(unpack), stream, after)
 
     def _bound(self, unpack: bool, arrays: Arrays, copies: Any) -> Callable[[Any, Any], None]:
         bound: Callable[[Any, Any], None] = self._queue.bound(arrays, copies, self._buffer(unpack))

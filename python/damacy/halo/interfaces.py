@@ -7,7 +7,8 @@ from typing import Any
 
 from damacy import _native
 from damacy.halo.exchange import Exchanger
-from damacy.halo.exchange_plan import ExchangePlan, Field, native_links
+from damacy.halo.exchange_plan import ExchangePlan, Field
+from damacy.halo.topology import native_links
 
 
 class InterfacePlan(ExchangePlan):
@@ -17,8 +18,7 @@ class InterfacePlan(ExchangePlan):
 
 def compile_interfaces(x: Field, y: Field, topology: Any, rank: int) -> InterfacePlan:
     """The plan for shared edges. ValueError unless `x` has dims i and j_interface, and `y` i_interface and j."""
-    links = [link for link in topology.links(rank, 1) if link.side in range(4)]
-    native = _native.plan_interfaces(x.described, y.described, native_links(links), rank)
+    native = _native.plan_interfaces(x.described, y.described, native_links(topology, rank, 1), rank)
     return InterfacePlan((x, y), rank, "ndsl", native)
 
 

@@ -6,9 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from damacy import _native
 from damacy.halo._arrays import layout_of, library_of, whole
-from damacy.halo._errors import InvalidArgument
-from damacy.halo.constants import HORIZONTAL_DIMS
 
 _PROTOCOLS = ("__cuda_array_interface__", "__array_interface__", "__array__", "__dlpack__", "__dlpack_device__")
 
@@ -32,9 +31,7 @@ class _DomainView:
     """Indexes only the compute domain."""
 
     def __init__(self, quantity: Quantity) -> None:
-        self._domain = quantity.data[
-            tuple(slice(start, start + count) for start, count in zip(quantity.origin, quantity.extent))
-        ]
+        self._domain = quantity.data[_native.halo_domain_slices(quantity.origin, quantity.extent)]
 
     def __getitem__(self, index: Any) -> Any:
         return self._domain[index]
@@ -65,19 +62,7 @@ class Quantity:
         self.data = data
         self.dims = tuple(dims)
         self.units = units
-        rank = len(data.shape)
-        self.origin = tuple(origin) if origin is not None else (0,) * rank
-        self.extent = (
-            tuple(extent) if extent is not None else tuple(n - o for n, o in zip(data.shape, self.origin, strict=False))
-        )
-        if not len(self.dims) == len(self.origin) == len(self.extent) == rank:
-            raise InvalidArgument(
-                f"an array of {rank} dimensions with {len(self.dims)} dims, {len(self.origin)} origins and "
-                f"{len(self.extent)} extents"
-            )
-        for name, start, count, length in zip(self.dims, self.origin, self.extent, data.shape):
-            if start < 0 or count < 0 or start + count > length:
-                raise InvalidArgument(f"dimension {name}: origin {start}, extent {count} in {length} cells")
+        self.origin, self.extent = _native.halo_domain(self.dims, data.shape, origin, extent)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -111,12 +96,7 @@ class Quantity:
 
     def halo_spec(self, n_points: int) -> QuantityHaloSpec:
         """The layout for an exchange. ValueError if a horizontal side has fewer than `n_points` halo cells."""
-        for name, start, count, length in zip(self.dims, self.origin, self.extent, self.shape):
-            if name in HORIZONTAL_DIMS and min(start, length - start - count) < n_points:
-                raise InvalidArgument(
-                    f"dimension {name}: {start} and {length - start - count} cells beyond the compute domain, "
-                    f"{n_points} are needed"
-                )
+        _native.check_halo_points(self.dims, self.shape, self.origin, self.extent, n_points)
         layout = layout_of(whole(self.data))
         return QuantityHaloSpec(
             n_points,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from damacy import _native
-from damacy.halo._dtypes import UNSIGNED_NAMES
-from damacy.halo._errors import DtypeMismatch, InvalidArgument
+from damacy.halo._dtypes import CODES
+from damacy.halo._errors import InvalidArgument
 
 
 def horizontal_axes(dims: Sequence[str]) -> tuple[int, int]:
@@ -59,8 +59,9 @@ def rotate_vector_data(
     y = rotate_scalar_data(y_data, y_dims, numpy, n_clockwise_rotations)
     n = n_clockwise_rotations % 4
     for data in (x_data, y_data) if n else ():
-        if str(getattr(data, "dtype", "")).removeprefix("torch.") in UNSIGNED_NAMES:
-            raise DtypeMismatch(f"cannot negate {data.dtype}, which rotating a vector needs")
+        code = CODES.get(str(getattr(data, "dtype", "")).removeprefix("torch."))
+        if code is not None:
+            _native.check_negatable(code)
     slots = []
     for from_y, is_negated in _native.halo_components(n):
         component = y if from_y else x

@@ -7,40 +7,17 @@ first compute cell of the block, so coordinates of ghost cells are negative or p
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from numbers import Integral
+from collections.abc import Sequence
 from typing import Any
 
 from damacy import _native
-from damacy.halo._errors import HaloError, InvalidArgument, Unsupported
-from damacy.halo.constants import (
-    BOUNDARIES,
-    CORNERS,
-    EAST,
-    EDGES,
-    NORTH,
-    NORTHEAST,
-    NORTHWEST,
-    SOUTH,
-    SOUTHEAST,
-    SOUTHWEST,
-    WEST,
-)
+from damacy.halo._errors import InvalidArgument, Unsupported
+from damacy.halo.constants import BOUNDARIES, CORNERS, EDGES
 
 Box = tuple[tuple[int, int], ...]  # start and stop of each dimension
 
 # The ends of the I and the J dimension that a side touches: -1 start, 1 end, 0 neither.
-SIDE_ENDS: dict[int, tuple[int, int]] = {
-    WEST: (-1, 0),
-    EAST: (1, 0),
-    NORTH: (0, 1),
-    SOUTH: (0, -1),
-    NORTHWEST: (-1, 1),
-    NORTHEAST: (1, 1),
-    SOUTHWEST: (-1, -1),
-    SOUTHEAST: (1, -1),
-}
-SIDE_OF_ENDS = {ends: side for side, ends in SIDE_ENDS.items()}
+SIDE_ENDS: dict[int, tuple[int, int]] = dict(enumerate(_native.halo_side_ends()))
 
 
 def boundary_slice(
@@ -54,13 +31,13 @@ def boundary_slice(
 ) -> tuple[slice, ...]:
     """The cells to send (`interior`) or to receive at a side, absolute in the allocation.
 
+    >>> from damacy.halo import WEST
     >>> boundary_slice(("j", "i"), (3, 3), (4, 4), (10, 10), WEST, 2, True)
     (slice(3, 7, None), slice(3, 5, None))
     """
     if side not in BOUNDARIES:
         raise InvalidArgument(f"side {side!r}: expected one of 0 to 7")
-    starts, stops = _native.halo_boundary_slice(dims, origin, extent, shape, side, n_halo, bool(interior))
-    return tuple(map(slice, starts, stops))
+    return _native.halo_boundary_slice(dims, origin, extent, shape, side, n_halo, bool(interior))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,22 +68,18 @@ class Links:
         self._links = list(links)
         self.dims = tuple(dims)
 
-    def links(self, rank: int) -> list[Link]:
+    def links(self, rank: int, width: Any = None) -> list[Link]:
         if self._links and not isinstance(self._links[0], Link):
             return list(self._links[rank])
         return list(self._links)
 
 
-def halves(width: Any, count: int) -> list[tuple[int, int]]:
-    """Halo cells before and after a block, for each dimension."""
-    try:
-        widths = [width] * count if isinstance(width, Integral) else list(width)
-        pairs = [(w, w) if isinstance(w, Integral) else tuple(w) for w in widths]
-    except TypeError:
-        pairs = []
-    if len(pairs) != count or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
-        raise InvalidArgument(f"width {width!r}: expected cells, or a number or a pair for each of {count} dimensions")
-    return pairs
+def native_links(topology: Any, rank: int, width: Any) -> _native.RankLinks:
+    """The links of a rank in the native library's form. `topology` may be of any class that has `links` and `dims`."""
+    if isinstance(topology, (Cartesian, CubedSphere)):
+        return topology._native_links(rank, width)
+    links = [(k.peer, k.side, k.peer_side, k.rotation, k.send, k.receive, k.phase) for k in topology.links(rank, width)]
+    return _native.RankLinks.given(links, topology.dims)
 
 
 class Cartesian:
@@ -132,23 +105,16 @@ class Cartesian:
     ) -> None:
         self.grid = tuple(grid)
         self.periodic = (periodic,) * len(self.grid) if isinstance(periodic, bool) else tuple(periodic)
-        if any(n < 1 for n in self.grid) or len(self.periodic) != len(self.grid):
+        self.size = _native.cartesian_size(self.grid)
+        if len(self.periodic) != len(self.grid):
             raise InvalidArgument(f"grid {self.grid} with {len(self.periodic)} entries for periodic")
         if corners not in ("direct", "none", "sequential"):
             raise InvalidArgument(f"corners {corners!r}: expected 'direct', 'none' or 'sequential'")
         self.corners = corners
         self.dims = tuple(dims) if dims is not None else ("k", "j", "i")[-len(self.grid) :]
-        self.sizes = None if sizes is None else self._checked(sizes)
-        self.size = 1
-        for n in self.grid:
-            self.size *= n
-
-    def _checked(self, sizes: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
-        out: Any = tuple((s,) * n if isinstance(s, Integral) else tuple(s) for s, n in zip(sizes, self.grid))
-        if len(sizes) != len(self.grid) or any(len(s) != n or min(s) < 0 for s, n in zip(out, self.grid)):
-            raise InvalidArgument(f"sizes {sizes} for grid {self.grid}")
-        checked: tuple[tuple[int, ...], ...] = out
-        return checked
+        self.sizes: tuple[tuple[int, ...], ...] | None = (
+            None if sizes is None else _native.cartesian_sizes(sizes, self.grid)
+        )
 
     def coordinates(self, rank: int) -> tuple[int, ...]:
         return tuple(_native.cartesian_coordinates(self.grid, rank))
@@ -173,14 +139,22 @@ class Cartesian:
         """The links of `rank`: boxes that it receives into its ghost cells, and boxes that it sends to others.
 
         `width`: halo cells, one number or a number or pair for each dimension."""
-        periodic = [bool(p) for p in self.periodic]
-        widths = halves(width, len(self.grid))
-        return [
-            Link(peer, side, peer_side, 0, send, receive, phase)
-            for peer, side, peer_side, send, receive, phase in _native.cartesian_links(
-                self._known_sizes, periodic, self.corners, rank, widths
-            )
-        ]
+        return [Link(*link) for link in self._native_links(rank, width).links]
+
+    def _native_links(self, rank: int, width: Any) -> _native.RankLinks:
+        names = self.dims if len(self.dims) == len(self.grid) else [""] * len(self.grid)  # `compile` refuses others
+        widths = _native.halo_widths(width, len(self.grid))
+        return _native.RankLinks.of_grid(self._known_sizes, self._is_periodic, self.corners, rank, names, widths)
+
+    @property
+    def _is_periodic(self) -> list[bool]:
+        return [bool(p) for p in self.periodic]
+
+    def unowned(self, rank: int, width: Any) -> list[tuple[int, int]]:
+        """How many halo cells before and after the block are beyond the ends of the domain, for each dimension."""
+        return _native.cartesian_unowned(
+            self._known_sizes, self._is_periodic, rank, _native.halo_widths(width, len(self.grid))
+        )
 
 
 class CubedSphere:
@@ -196,13 +170,11 @@ class CubedSphere:
         sides = (layout, layout) if isinstance(layout, int) else tuple(layout)
         if len(sides) != 2 or sides[0] != sides[1]:
             raise Unsupported(f"layout {layout}: a cubed sphere needs as many ranks along j as along i")
-        if sides[0] < 1:
-            raise InvalidArgument(f"layout {layout}")
         if fill not in (None, "x", "y"):
             raise InvalidArgument(f"fill {fill!r}: expected None, 'x' or 'y'")
         self.layout = sides[0]
         self.fill = fill
-        self.size = 6 * sides[0] ** 2
+        self.size = _native.cubed_sphere_size(self.layout)
 
     def place(self, rank: int) -> tuple[int, int, int]:
         """(tile, row, col)."""
@@ -221,23 +193,15 @@ class CubedSphere:
 
     def links(self, rank: int, width: Any = None) -> list[Link]:
         """The links across edges and corners; boxes follow from the sides."""
-        return [Link(*link) for link in _native.cubed_sphere_links(self.layout, rank)]
+        return [Link(*link) for link in self._native_links(rank, width).links]
+
+    def _native_links(self, rank: int, width: Any) -> _native.RankLinks:
+        return _native.RankLinks.of_sphere(self.layout, rank, self.fill or "")
 
 
 def check_symmetric(topology: Any, width: Any = 1) -> None:
     """RuntimeError unless every link has its counterpart at the peer, with the opposite rotation."""
-    known = {
-        (rank, link.peer, _key(link.side), _key(link.peer_side), link.rotation % 4)
-        for rank in range(topology.size)
-        for link in topology.links(rank, width)
-    }
-    for rank, peer, side, peer_side, rotation in known:
-        if (peer, rank, peer_side, side, -rotation % 4) not in known:
-            raise HaloError(f"the link of rank {rank} at side {side} has no counterpart at rank {peer}")
+    _native.check_symmetric_links([native_links(topology, rank, width) for rank in range(topology.size)])
 
 
-def _key(side: Any) -> Any:
-    return tuple(side) if isinstance(side, Iterable) else side
-
-
-__all__ = ["CORNERS", "SIDE_ENDS", "SIDE_OF_ENDS", "Cartesian", "CubedSphere", "Link", "Links", "boundary_slice"]
+__all__ = ["CORNERS", "SIDE_ENDS", "Cartesian", "CubedSphere", "Link", "Links", "boundary_slice"]

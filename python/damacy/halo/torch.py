@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from damacy.halo import _plans
+from damacy import _native
 from damacy.halo._errors import HaloError, InvalidArgument
 from damacy.halo.exchange import BoundExchange, Exchanger
-from damacy.halo.exchange_plan import ExchangePlan, Field, Phase
+from damacy.halo.exchange_plan import Field
 from damacy.halo.exchange_plan import compile as compile_exchange
-from damacy.halo.topology import Cartesian, halves
+from damacy.halo.topology import Cartesian
 
 
 @dataclasses.dataclass
@@ -36,22 +36,35 @@ class PadPlan:
     rank: int
     transport: Any
     _kinds: dict[Any, _Kind] = dataclasses.field(default_factory=dict, repr=False)
+    _ambiguous: dict[tuple[int, ...], bool] = dataclasses.field(default_factory=dict, repr=False)
 
     def kind(self, padded: torch.Tensor, shape: tuple[int, ...]) -> _Kind:
-        key = (tuple(padded.shape), padded.stride(), padded.dtype, padded.device, shape)
+        strides = _native.c_strides(padded.shape, 1) if self._is_ambiguous(shape) else padded.stride()
+        key = (tuple(padded.shape), strides, padded.dtype, padded.device, shape)
         found = self._kinds.get(key)
         if found is None:
-            found = self._kinds[key] = _Kind(self, padded, shape)
+            like = torch.empty_strided(padded.shape, strides, dtype=padded.dtype, device=padded.device)
+            found = self._kinds[key] = _Kind(self, like, shape)
+        return found
+
+    def sized(self, shape: tuple[int, ...]) -> Cartesian:
+        """The topology, with blocks of the tensor's size if it has no sizes."""
+        return self.topology.with_sizes([shape[self.dims.index(d)] for d in self.topology.dims])
+
+    def _is_ambiguous(self, shape: tuple[int, ...]) -> bool:
+        """Whether a rank has one cell along a decomposed dimension. Strides then do not tell the memory order of its
+        tensors, but all ranks must construct the same exchangers."""
+        found = self._ambiguous.get(shape)
+        if found is None:
+            found = any(cells < 2 for along in self.sized(shape).sizes or () for cells in along)
+            self._ambiguous[shape] = found
         return found
 
     def padded_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        if len(shape) != len(self.dims):
-            raise InvalidArgument(f"expected a tensor with dims {self.dims} (got shape {tuple(shape)})")
-        return tuple(n + a + b for n, (a, b) in zip(shape, self.widths))
+        return _native.padded_shape(self.dims, shape, self.widths)
 
     def interior(self, padded: torch.Tensor) -> torch.Tensor:
-        index = tuple(slice(a, n - b) for n, (a, b) in zip(padded.shape, self.widths))
-        return padded[index]
+        return padded[_native.padded_interior(padded.shape, self.widths)]
 
 
 def padding(
@@ -73,31 +86,8 @@ def padding(
         given = width.get(name, 0) if isinstance(width, Mapping) else width if name in topology.dims else 0
         if given and name not in topology.dims:
             raise InvalidArgument(f"dimension {name} has a width but is not decomposed: {topology.dims}")
-        widths += halves([given], 1)
+        widths += _native.halo_widths([given], 1)
     return PadPlan(dims, tuple(widths), topology, rank, transport)
-
-
-class _Adjoint(ExchangePlan):
-    """The adjoint exchange: gradients of halo cells are sent back to their owners, which add them."""
-
-    def __init__(self, plan: ExchangePlan) -> None:
-        phases = [Phase(p.receives, p.sends, p.directs) for p in reversed(plan.phases)]
-        super().__init__(plan.fields, plan.rank, plan.wire, plan._native, phases)
-
-    def pack(self, phase: Phase, adjoint: bool = False) -> Any:
-        # From the halos into the buffers: the forward exchange's unpacking in reverse.
-        return self._back(phase.sends, [], False)
-
-    def unpack(self, phase: Phase, adjoint: bool = False) -> Any:
-        return self._back(phase.receives, phase.directs, True)
-
-    def _back(self, entries: dict[int, Any], directs: list[Any], adds: bool) -> Any:
-        messages = tuple((tuple(entries[peer]), self.wire == "native") for peer in sorted(entries))
-        # unpack=False reads from fields; the adjoint of packing adds to fields.
-        return _plans.halo_plan(self._native_fields, messages, tuple(directs), unpack=False, adjoint=adds)
-
-    def digests(self, peer: int) -> tuple[bytes, bytes]:
-        return b"adjoint", b"adjoint"  # the forward exchange has already compared digests
 
 
 class _Kind:
@@ -105,28 +95,25 @@ class _Kind:
 
     def __init__(self, plan: PadPlan, padded: torch.Tensor, shape: tuple[int, ...]) -> None:
         names = plan.dims
-        decomposed = [names.index(d) for d in plan.topology.dims]
-        topology = plan.topology.with_sizes([shape[a] for a in decomposed])
+        topology = plan.sized(shape)
         field = Field.like(padded, names, tuple(a for a, _ in plan.widths), shape)
-        widths = [plan.widths[a] for a in decomposed]
+        widths = [plan.widths[names.index(d)] for d in topology.dims]
         forward = compile_exchange([field], topology, plan.rank, widths)
         self.forward = Exchanger(forward, plan.transport)
-        self.backward = Exchanger(_Adjoint(forward), plan.transport)
-        self.physical = self._physical(plan, topology, decomposed)
+        self.backward = Exchanger(forward.adjoint(), plan.transport)
+        self.strides = padded.stride()
+        # the padding beyond the ends of the domain, which no rank owns
+        self.edges = _native.padded_edges(names, padded.shape, topology.dims, topology.unowned(plan.rank, widths))
 
-    @staticmethod
-    def _physical(plan: PadPlan, topology: Cartesian, decomposed: list[int]) -> list[tuple[int, int, int]]:
-        """Padding beyond the ends of the domain, which no rank owns: (dimension, first padded cell, cells)."""
-        out = []
-        places = zip(decomposed, topology.coordinates(plan.rank), topology._known_sizes, topology.periodic)
-        for axis, at, sizes, periodic in places:
-            before, after = plan.widths[axis]
-            outside_before, outside_after = before - sum(sizes[:at]), after - sum(sizes[at + 1 :])
-            if not periodic and outside_before > 0:
-                out.append((axis, 0, outside_before))
-            if not periodic and outside_after > 0:
-                out.append((axis, before + sizes[at] + after - outside_after, outside_after))
-        return out
+    def exchange(self, exchanger: Exchanger, padded: torch.Tensor) -> None:
+        """Exchanges a tensor of any memory order."""
+        if padded.stride() == self.strides:
+            exchanger.exchange([padded])
+            return
+        own = torch.empty_strided(padded.shape, self.strides, dtype=padded.dtype, device=padded.device)
+        own.copy_(padded)
+        exchanger.exchange([own])
+        padded.copy_(own)
 
 
 def empty_padded(
@@ -159,12 +146,16 @@ class _Room:
 
     def fill(self, boundary: str) -> torch.Tensor:
         padded = self.padded.detach()
-        if self._filled is None or self._kind is None:
+        if self._kind is None:
             self._kind = self.plan.kind(padded, tuple(self._place[1]))
-            self._filled = self._kind.forward.bind([padded])
+            if padded.stride() == self._kind.strides:
+                self._filled = self._kind.forward.bind([padded])
         if boundary == "zeros":
             _clear_edges(padded, self._kind)
-        self._filled.exchange()
+        if self._filled is None:
+            self._kind.exchange(self._kind.forward, padded)
+        else:
+            self._filled.exchange()
         return padded
 
 
@@ -186,26 +177,22 @@ def _padded(x: torch.Tensor, plan: PadPlan, boundary: str) -> torch.Tensor:
     padded = _new_storage(x.detach(), plan)
     kind = plan.kind(padded, tuple(x.shape))
     _clear_edges(padded, kind)  # also for boundary="keep": new storage has nothing to keep
-    kind.forward.exchange([padded])
+    kind.exchange(kind.forward, padded)
     return padded
-
-
-def _order_of(x: torch.Tensor) -> list[int]:
-    return sorted(range(x.dim()), key=lambda a: (-x.stride(a), a))
 
 
 def _new_storage(x: torch.Tensor, plan: PadPlan) -> torch.Tensor:
     """A new padded tensor in the memory order of `x`, with a copy of `x` inside."""
-    shape, order = plan.padded_shape(x.shape), _order_of(x)
-    padded = torch.empty([shape[a] for a in order], dtype=x.dtype, device=x.device)
-    padded = padded.permute([order.index(a) for a in range(x.dim())])
+    shape = plan.padded_shape(x.shape)
+    strides = _native.padded_strides(shape, x.shape, x.stride())
+    padded = torch.empty_strided(shape, strides, dtype=x.dtype, device=x.device)
     plan.interior(padded).copy_(x)
     return padded
 
 
 def _clear_edges(padded: torch.Tensor, kind: _Kind) -> None:
-    for axis, first, cells in kind.physical:
-        padded.narrow(axis, first, cells).zero_()
+    for edge in kind.edges:
+        padded[edge].zero_()
 
 
 class _Pad(torch.autograd.Function):
@@ -227,7 +214,7 @@ class _PadBackward(torch.autograd.Function):
         with torch.no_grad():
             own = gradient.detach().clone(memory_format=torch.preserve_format)
             kind = plan.kind(own, shape)
-            kind.backward.exchange([own])
+            kind.exchange(kind.backward, own)
             return plan.interior(own).clone(memory_format=torch.preserve_format)
 
     @staticmethod

@@ -1,38 +1,64 @@
-"""Transports for messages: within a process (`_local`), by MPI, by torch.distributed. Knows ranks and buffers; not the
-contents of messages."""
+"""Transports for messages: within a process (`_local`), by NCCL (`_nccl`), by MPI, by torch.distributed. Knows how each
+library makes and starts requests; not the contents of messages. Tags, order and timeouts are the native library's."""
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from typing import Any
 
 import numpy as np
 
+from damacy import _native
 from damacy.halo._arrays import layout_of
 from damacy.halo._errors import InvalidArgument, Unsupported
 from damacy.halo._local import Local
+from damacy.halo._nccl import NCCL
 
 
 def _host_view(buffer: Any) -> np.ndarray:
     if isinstance(buffer, np.ndarray):
         return buffer
-    view: np.ndarray[Any, Any] = buffer.numpy()
+    view: np.ndarray[Any, Any] = np.frombuffer(buffer, np.uint8) if isinstance(buffer, memoryview) else buffer.numpy()
     return view
+
+
+def _check_rank(rank: int, own: int) -> None:
+    if rank != own:
+        raise InvalidArgument(f"expected a plan of rank {own} (got one of rank {rank})")
+
+
+class _OwnComm:
+    """A duplicate of a communicator. It is freed with the transport and the exchangers that use it, which every MPI
+    allows one rank to do before the others. `keep` is set if messages may be left on it: they would reach a later
+    communicator with the same context id."""
+
+    def __init__(self, comm: Any) -> None:
+        from mpi4py import MPI as mpi
+
+        self.comm, self.keep = comm.Dup(), False
+        self._is_finalized = mpi.Is_finalized
+
+    def __del__(self) -> None:
+        if hasattr(self, "comm") and not self.keep and not self._is_finalized():
+            self.comm.Free()
 
 
 class MPI:
     """A transport over a duplicate of an mpi4py communicator. With `cuda_aware=True`, MPI gets device memory; otherwise
-    messages are copied through host memory."""
+    messages are copied through host memory.
 
-    def __init__(self, comm: Any, cuda_aware: bool | None = None) -> None:
-        self._comm = comm.Dup()
+    An exchanger whose peers do not construct theirs within `timeout_s` seconds, or construct one without links to this
+    rank, raises RuntimeError."""
+
+    def __init__(self, comm: Any, cuda_aware: bool | None = None, *, timeout_s: float = 300.0) -> None:
+        self._own = _OwnComm(comm)
         self._cuda_aware = bool(cuda_aware)
+        self._timeout_s = timeout_s
 
-    def open(self, rank: int, rounds: Any) -> _MpiChannels:
-        if rank != self._comm.Get_rank():
-            raise InvalidArgument(f"expected a plan of rank {self._comm.Get_rank()} (got one of rank {rank})")
-        return _MpiChannels(self._comm, rounds, self._cuda_aware)
+    def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
+        _check_rank(rank, self._own.comm.Get_rank())
+        library = _MpiLibrary(self._own, self._cuda_aware)
+        return _native.MessageChannels(library, rounds, rank, self._timeout_s)
 
 
 class _Staged:
@@ -68,55 +94,41 @@ class _Staged:
 _unsent: list[Any] = []  # buffers that MPI may still read; never freed
 
 
-class _MpiChannels:
-    """Persistent requests of every slot and phase. MPI matches messages of one phase in the order in which they are
-    started. That order is the same on all ranks, although ranks may use different slots."""
+class _MpiLibrary:
+    """Makes the requests of one exchanger."""
 
-    def __init__(self, comm: Any, rounds: Any, cuda_aware: bool) -> None:
+    def __init__(self, own: _OwnComm, cuda_aware: bool) -> None:
+        self._own, self._cuda_aware = own, cuda_aware
+
+    def requests(self, send: dict[int, Any], receive: dict[int, Any], tag: int) -> _MpiRequests:
+        sent = {peer: _Staged(buffer, self._cuda_aware) for peer, buffer in send.items()}
+        received = {peer: _Staged(buffer, self._cuda_aware) for peer, buffer in receive.items()}
+        return _MpiRequests(self._own, sent, received, tag)
+
+    def leave_messages(self) -> None:
+        self._own.keep = True
+
+
+class _MpiRequests:
+    """Persistent requests."""
+
+    def __init__(self, own: _OwnComm, sent: dict[int, _Staged], received: dict[int, _Staged], tag: int) -> None:
         from mpi4py import MPI as mpi
 
-        self._mpi, self._comm = mpi, comm
-        self._posted: set[tuple[int, int]] = set()  # (slot, phase) of posted receives whose exchange has not sent
-        self._rounds: list[Any] = []
-        for phases in rounds:
-            self._rounds.append([])
-            for phase, this in enumerate(phases):
-                sends = {p: _Staged(b, cuda_aware) for p, b in this.send.items()}
-                receives = {p: _Staged(b, cuda_aware) for p, b in this.receive.items()}
-                self._rounds[-1].append(
-                    (
-                        sends,
-                        receives,
-                        [comm.Send_init([b.seen, mpi.BYTE], dest=p, tag=phase) for p, b in sends.items()],
-                        [comm.Recv_init([b.seen, mpi.BYTE], source=p, tag=phase) for p, b in receives.items()],
-                    )
-                )
+        self._mpi, self._own, self._sent, self._received = mpi, own, sent, received
+        self._sends = [own.comm.Send_init([b.seen, mpi.BYTE], dest=p, tag=tag) for p, b in sent.items()]
+        self._receives = [own.comm.Recv_init([b.seen, mpi.BYTE], source=p, tag=tag) for p, b in received.items()]
 
-    def exchange_digests(self, mine: dict[int, Any]) -> dict[int, Any]:
-        tag = 32767
-        requests = [self._comm.isend(digests, dest=peer, tag=tag) for peer, digests in mine.items()]
-        theirs = {peer: self._comm.recv(source=peer, tag=tag) for peer in mine}
-        self._mpi.Request.waitall(requests)
-        return theirs
+    def post(self) -> None:
+        if not any(staged.staged for staged in self._received.values()):
+            self._wait_for_device(self._received)  # unpacking of the last messages may still run
+        self._mpi.Prequest.Startall(self._receives)
 
-    def post_receives(self, slot: int, phase: int) -> None:
-        """Does nothing for a retry: the receives of the failed exchange stay posted, because cancelling one that has
-        matched a message would lose the message."""
-        if (slot, phase) in self._posted:
-            return
-        receives = self._rounds[slot][phase][1]
-        if not any(staged.staged for staged in receives.values()):
-            self._wait_for_device(receives)  # unpacking of the slot's last messages may still run
-        self._mpi.Prequest.Startall(self._rounds[slot][phase][3])
-        self._posted.add((slot, phase))
-
-    def send(self, slot: int, phase: int, stream: Any) -> None:
-        self._posted.discard((slot, phase))
-        sends = self._rounds[slot][phase][0]
-        for staged in sends.values():
+    def send(self) -> None:
+        for staged in self._sent.values():
             staged.down()
-        self._wait_for_device(sends)
-        self._mpi.Prequest.Startall(self._rounds[slot][phase][2])
+        self._wait_for_device(self._sent)
+        self._mpi.Prequest.Startall(self._sends)
 
     @staticmethod
     def _wait_for_device(buffers: dict[int, _Staged]) -> None:
@@ -132,30 +144,35 @@ class _MpiChannels:
 
                 cupy.cuda.get_current_stream().synchronize()
 
-    def wait_received(self, slot: int, phase: int, stream: Any) -> None:
-        self._mpi.Request.Waitall(self._rounds[slot][phase][3])
-        for staged in self._rounds[slot][phase][1].values():
+    def wait_received(self) -> None:
+        self._mpi.Request.Waitall(self._receives)
+        for staged in self._received.values():
             staged.up()
 
-    def wait_sent(self, slot: int, phase: int) -> None:
-        self._mpi.Request.Waitall(self._rounds[slot][phase][2])
+    def wait_sent(self) -> None:
+        self._mpi.Request.Waitall(self._sends)
 
-    def close(self) -> None:
-        """Cancels messages in flight; peers that wait for them on this communicator get none."""
-        rounds, self._rounds = self._rounds, []
+    def missing(self) -> list[int]:
+        return [peer for peer, request in zip(self._received, self._receives) if not request.Test()]
+
+    def cancel(self) -> bool:
+        """Peers that wait for messages in flight on this communicator get none. False if MPI may still read some."""
+        sends, receives = self._sends, self._receives
+        self._sends, self._receives = [], []
         if self._mpi.Is_finalized():
-            return
-        for sent, _, sends, receives in itertools.chain.from_iterable(rounds):
-            for request in receives:
-                if not request.Test():
-                    request.Cancel()
-                    request.Wait()
-            if not all([request.Test() for request in sends]):
-                _unsent.append(sent)
-            for request in (*sends, *receives):
-                request.Free()
-
-    __del__ = close
+            return not sends
+        for request in receives:
+            if not request.Test():
+                self._own.keep = True
+                request.Cancel()
+                request.Wait()
+        unused = all([request.Test() for request in sends])
+        if not unused:
+            self._own.keep = True
+            _unsent.append(self._sent)
+        for request in (*sends, *receives):
+            request.Free()
+        return unused
 
 
 class TorchDistributed:
@@ -175,74 +192,71 @@ class TorchDistributed:
             group = dist.group.WORLD
         self._group = group
 
-    def open(self, rank: int, rounds: Any) -> _TorchChannels:
+    def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
         import torch.distributed as dist
 
-        if rank != dist.get_rank(self._group):
-            raise InvalidArgument(f"expected a plan of rank {dist.get_rank(self._group)} (got one of rank {rank})")
-        return _TorchChannels(self._group, rounds)
+        _check_rank(rank, dist.get_rank(self._group))
+        return _native.MessageChannels(self, rounds, rank, 0)
+
+    def requests(self, send: dict[int, Any], receive: dict[int, Any], tag: int) -> _TorchRequests:
+        return _TorchRequests(self._group, send, receive)
+
+    def leave_messages(self) -> None:
+        """Does nothing: torch waits for all messages."""
 
 
-class _TorchChannels:
-    def __init__(self, group: Any, rounds: Any) -> None:
+class _TorchRequests:
+    """Sends and receives that start in one batch, as nccl needs. Batches of a group match in their order, without
+    tags."""
+
+    def __init__(self, group: Any, send: dict[int, Any], receive: dict[int, Any]) -> None:
         import torch
         import torch.distributed as dist
 
-        self._dist, self._torch, self._group = dist, torch, group
+        self._dist, self._torch = dist, torch
         self._nccl = dist.get_backend(group) == "nccl"
-        self._works: dict[tuple[int, int], list[Any]] = {}
-        self._operations = [[self._batch(this.send, this.receive) for this in phases] for phases in rounds]
-
-    def _global(self, peer: int) -> int:
-        return int(self._dist.get_global_rank(self._group, peer))
-
-    def _tensor(self, buffer: Any) -> Any:
-        if isinstance(buffer, self._torch.Tensor):
-            return buffer
-        if isinstance(buffer, np.ndarray):
-            return self._torch.from_numpy(buffer)
-        raise Unsupported(f"torch.distributed cannot send a {type(buffer).__name__}")
-
-    def _batch(self, sends: dict[int, Any], receives: dict[int, Any]) -> list[Any]:
-        """Starts sends and receives in one batch, as nccl needs."""
-        dist = self._dist
-        return [
-            dist.P2POp(call, self._tensor(buffer), self._global(peer), self._group)
-            for call, buffers in ((dist.irecv, receives), (dist.isend, sends))
-            for peer, buffer in sorted(buffers.items())
+        self._sent = {peer: self._tensors(buffer) for peer, buffer in send.items()}
+        self._received = {peer: self._tensors(buffer) for peer, buffer in receive.items()}
+        self._operations = [
+            dist.P2POp(call, near, int(dist.get_global_rank(group, peer)), group)
+            for call, buffers in ((dist.irecv, self._received), (dist.isend, self._sent))
+            for peer, (_, near) in buffers.items()
         ]
+        self._works: list[Any] = []
 
-    def exchange_digests(self, mine: dict[int, Any]) -> dict[int, Any]:
-        device = "cuda" if self._nccl else "cpu"
-        send, receive = {}, {}
-        for peer, digests in mine.items():
-            send[peer] = self._torch.frombuffer(bytearray(b"".join(digests)), dtype=self._torch.uint8).to(device)
-            receive[peer] = self._torch.zeros_like(send[peer])
-        operations = self._batch(send, receive)
-        for work in self._dist.batch_isend_irecv(operations) if operations else ():
-            work.wait()
-        out = {}
-        for peer, tensor in receive.items():
-            raw = bytes(tensor.cpu().numpy())
-            out[peer] = (raw[: len(raw) // 2], raw[len(raw) // 2 :])
-        return out
+    def _tensors(self, buffer: Any) -> tuple[Any, Any]:
+        """The buffer as a tensor, and what torch sends: for digests over nccl a copy on the device."""
+        if isinstance(buffer, self._torch.Tensor):
+            return buffer, buffer
+        if not isinstance(buffer, (np.ndarray, memoryview)):
+            raise Unsupported(f"torch.distributed cannot send a {type(buffer).__name__}")
+        tensor = self._torch.from_numpy(_host_view(buffer))
+        return tensor, tensor.to("cuda") if self._nccl and isinstance(buffer, memoryview) else tensor
 
-    def post_receives(self, slot: int, phase: int) -> None:
-        """Does nothing: `send` starts receives and sends in one batch, as nccl needs."""
+    def post(self) -> None:
+        """Does nothing: `send` starts receives too."""
 
-    def send(self, slot: int, phase: int, stream: Any) -> None:
-        operations = self._operations[slot][phase]
-        self._works[(slot, phase)] = self._dist.batch_isend_irecv(operations) if operations else []
+    def send(self) -> None:
+        self._works = self._dist.batch_isend_irecv(self._operations) if self._operations else []
 
-    def wait_received(self, slot: int, phase: int, stream: Any) -> None:
-        for work in self._works.pop((slot, phase), []):
+    def wait_received(self) -> None:
+        works, self._works = self._works, []
+        for work in works:
             work.wait()  # nccl: the current stream waits, not the host
+        for tensor, near in self._received.values():
+            if near is not tensor:
+                tensor.copy_(near)
 
-    def wait_sent(self, slot: int, phase: int) -> None:
+    def wait_sent(self) -> None:
         """Does nothing: `wait_received` waits for the sends too."""
 
-    def close(self) -> None:
+    def missing(self) -> list[int]:
+        self.wait_received()
+        return []
+
+    def cancel(self) -> bool:
         self._works.clear()
+        return True
 
 
-__all__ = ["MPI", "Local", "TorchDistributed"]
+__all__ = ["MPI", "NCCL", "Local", "TorchDistributed"]

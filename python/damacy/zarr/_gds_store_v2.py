@@ -14,15 +14,13 @@ from zarr.errors import FSPathExistNotDir  # type: ignore[attr-defined]  # of za
 from zarr.storage import DirectoryStore  # type: ignore[attr-defined]  # of zarr 2
 
 import damacy
-from damacy import cufile
+from damacy import _native, cufile
 from damacy.zarr import _chunk_v2, _store_files
 
 _DOCUMENTS = (".zarray", ".zgroup", ".zattrs")
 
 
 def _gpu_is_usable() -> bool:
-    from damacy import _native
-
     return bool(_native.backend_info()["cuda"])
 
 
@@ -92,7 +90,7 @@ class GDSStore(DirectoryStore):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: str) -> Any:
-        opened = _store_files.open_file(self._file(key, KeyError))
+        opened = _store_files.open_file(self.path, self._key(key, KeyError))
         if opened is None:
             raise KeyError(key)
         file, size = opened
@@ -110,14 +108,14 @@ class GDSStore(DirectoryStore):
         found: dict[str, Any] = {}
         requests = []
         for key in keys:
-            opened = _store_files.open_file(self._file(key, KeyError))
+            opened = _store_files.open_file(self.path, self._key(key, KeyError))
             if opened is None:
                 continue
             is_document = os.path.basename(key) in _DOCUMENTS
             like = contexts[key].get("meta_array") if key in contexts else None
             found[key] = bytearray(opened[1]) if is_document and like is None else self._memory(opened[1], like)
             requests.append((opened[0], found[key], None, 0))
-        cufile.preadv_many(requests, exact=True).get()
+        cufile.IOFuture(_native.begin_many(requests, True, None)).get()
         return {key: bytes(value) if isinstance(value, bytearray) else value for key, value in found.items()}
 
     def __contains__(self, key: object) -> bool:
@@ -128,33 +126,23 @@ class GDSStore(DirectoryStore):
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def __setitem__(self, key: str, value: Any) -> None:
-        path = self._file(key, ValueError)
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _store_files.write_whole(self.path, self._key(key, ValueError), _contiguous(value), replaces_folder=True)
         except (FileExistsError, NotADirectoryError) as error:  # a parent of the path is a file
             raise KeyError(key) from error
-        _store_files.write_whole(path, _contiguous(value), in_the_way=lambda: _remove_directory(path))
 
     def __delitem__(self, key: str) -> None:
         path = self._file(key, KeyError)
-        if os.path.isfile(path):
-            os.remove(path)
-        elif os.path.isdir(path):
+        if os.path.isdir(path):
             shutil.rmtree(path)
-        else:
+        elif not _store_files.erase(self.path, self._key(key, KeyError)):
             raise KeyError(key)
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def keys(self) -> Iterator[str]:
         """All files except those that are being written."""
-        if not os.path.isdir(self.path):
-            return
-        for folder, _, names in os.walk(self.path):
-            below = os.path.relpath(folder, self.path)
-            for name in names:
-                if not _store_files.is_partial(name):
-                    yield name if below == "." else f"{below.replace(os.sep, '/')}/{name}"
+        return _store_files.keys(self.path)
 
     def __iter__(self) -> Iterator[str]:
         return self.keys()
@@ -200,8 +188,3 @@ def _contiguous(value: Any) -> Any:
     if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
         return np.ascontiguousarray(value)
     return value
-
-
-def _remove_directory(path: str) -> None:
-    if os.path.isdir(path):
-        shutil.rmtree(path)

@@ -21,7 +21,7 @@ from zarr.core.buffer import Buffer
 from zarr.core.buffer import cpu as _cpu
 from zarr.core.buffer.core import default_buffer_prototype
 
-from damacy import cufile
+from damacy import _native, cufile
 from damacy.zarr import _store_files
 
 _starting = threading.Lock()
@@ -155,11 +155,17 @@ class GDSStore(zarr.storage.LocalStore):
     __hash__ = None  # type: ignore[assignment]  # as zarr's own stores
 
     def _path(self, key: str) -> str:
+        return os.path.join(self.root, self._key(key))
+
+    def _key(self, key: str) -> str:
         if not isinstance(key, str):
             raise TypeError(f"key: expected a str (got {type(key).__name__})")
         if not _store_files.names_something_inside(key):
             raise ValueError(f"key {key!r} is not below the root of the store")
-        return os.path.join(self.root, key.lower() if self.normalize_keys else key)
+        return key.lower() if self.normalize_keys else key
+
+    def _opened(self, key: str) -> tuple[_native.CuFile, int] | None:
+        return _store_files.open_file(os.fspath(self.root), self._key(key))
 
     def _prefix(self, prefix: str) -> str:
         """A prefix without trailing slashes; "" is the root itself."""
@@ -180,16 +186,16 @@ class GDSStore(zarr.storage.LocalStore):
 
     def _begin(self, key: str, prototype: Any, byte_range: Any) -> tuple[Any, Any] | None:
         """A future and the landing of its bytes; None if there is no such object."""
-        path = self._path(key)
+        self._key(key)
         self._open_now()
         _clamped(byte_range, 0)
-        opened = _store_files.open_file(path)
+        opened = self._opened(key)
         if opened is None:
             return None
         file, size = opened
         offset, length = _clamped(byte_range, size)
         landing = _Landing(prototype or default_buffer_prototype(), length)
-        return file.pread(landing.memory, length, offset, exact=True), landing
+        return cufile.IOFuture(file.begin_read(landing.memory, length, offset, None, None, True)), landing
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Buffer | None:
         """The bytes of an object or of a range of it; None if it is missing or not a regular file."""
@@ -219,14 +225,14 @@ class GDSStore(zarr.storage.LocalStore):
         landings: list[Any] = []
         for key, byte_range in key_ranges:
             _clamped(byte_range, 0)
-            opened = _store_files.open_file(self._path(key))
+            opened = self._opened(key)
             landings.append(None)
             if opened is None:
                 continue
             offset, length = _clamped(byte_range, opened[1])
             landings[-1] = _Landing(prototype, length)
             requests.append((opened[0], landings[-1].memory, length, offset))
-        return cufile.preadv_many(requests, exact=True), landings
+        return cufile.IOFuture(_native.begin_many(requests, True, None)), landings
 
     async def get_partial_values(self, prototype: Any, key_ranges: Iterable[tuple[str, Any]]) -> list[Buffer | None]:
         """One buffer for each (key, range), in order; None for a missing key."""
@@ -235,14 +241,14 @@ class GDSStore(zarr.storage.LocalStore):
         return [landing and landing.buffer() for landing in landings]
 
     def _begin_ranges(self, key: str, byte_ranges: Sequence[Any], prototype: Any) -> tuple[Any, list[Any]]:
-        opened = _store_files.open_file(self._path(key))
+        opened = self._opened(key)
         if opened is None:
             raise FileNotFoundError(key)
         file, size = opened
         places = [_clamped(byte_range, size) for byte_range in byte_ranges]
         landings = [_Landing(prototype, length) for _, length in places]
         requests = [(landing.memory, length, offset) for landing, (offset, length) in zip(landings, places)]
-        return file.preadv(requests, exact=True), landings
+        return cufile.IOFuture(file.begin_readv(requests, True, None)), landings
 
     async def get_ranges(
         self,
@@ -304,9 +310,8 @@ class GDSStore(zarr.storage.LocalStore):
             )
         if exclusive and os.path.exists(path):
             return
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
-            _store_files.write_whole(path, _bytes_of(value), exclusive=exclusive)
+            _store_files.write_whole(os.fspath(self.root), self._key(key), _bytes_of(value), exclusive=exclusive)
         except FileExistsError:
             if not exclusive:
                 raise
@@ -342,10 +347,7 @@ class GDSStore(zarr.storage.LocalStore):
         if os.path.isdir(path):
             shutil.rmtree(path)
             return
-        try:
-            os.unlink(path)
-        except (FileNotFoundError, NotADirectoryError):
-            pass
+        _store_files.erase(os.fspath(self.root), self._key(key))
 
     async def delete(self, key: str) -> None:
         """Removes an object, or everything below a key. A missing key is not an error."""

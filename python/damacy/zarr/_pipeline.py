@@ -4,18 +4,17 @@ and does all writes. Knows the arguments that zarr passes; not how chunks are de
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from zarr.abc.codec import CodecPipeline as _ZarrPipeline
 
-from damacy.zarr import _jobs, _native_array, _stock, _stores
+from damacy._core.log import logger
+from damacy.zarr import _jobs, _native_array, _remote, _stock, _stores
 from damacy.zarr._stats import counted
 from damacy.zarr._target import Target
 
-_log = logging.getLogger("damacy")
 _ITEMS_A_TURN = 256  # items to process before yielding to other tasks of the loop
 
 
@@ -159,6 +158,9 @@ class CodecPipeline(_ZarrPipeline):
         if _stores.is_of_files(store):
             objects, keeps = _stores.file_store(_stores.root_of(store)), True
             keep: Any = target.memory
+        elif (remote := _remote.native_store(store)) is not None:
+            objects, keeps = remote, True
+            keep = target.memory
         else:
             fetched = await _stores.fetch(items, plan, self._array)
             objects, keeps = fetched.given, False
@@ -172,7 +174,7 @@ class CodecPipeline(_ZarrPipeline):
             raise self._refusal(why_not)
         if not self._has_told:
             self._has_told = True
-            _log.info("zarr: %s is read by zarr-python's own pipeline: %s", self._store, why_not)
+            logger().info("zarr: %s is read by zarr-python's own pipeline: %s", self._store, why_not)
         counted["fallback_reads"] += 1
         return await _stock.read(self._stock, self._metadata, items, out, drop_axes)
 

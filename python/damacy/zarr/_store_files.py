@@ -1,28 +1,21 @@
-"""Objects of a store as files: keeps opened files, and replaces files atomically. Knows paths and descriptors; not
-zarr."""
+"""Objects of a store as files, by the native `GDSStore`: opened once, and replaced atomically. Knows keys and folders;
+not zarr."""
 
 from __future__ import annotations
 
-import collections
-import contextlib
-import errno
+import functools
 import os
-import secrets
-import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
-from damacy.cufile import CuFile
+from damacy import _native
 
-_KEPT = 32
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ESPIPE, errno.ENXIO)
-PARTIAL_PREFIX, PARTIAL_SUFFIX = ".damacy-", ".partial"
+PARTIAL_PREFIX = ".damacy-"
 
 
 def is_partial(name: str) -> bool:
     """Whether a file of that name is a partly written object of a `GDSStore`."""
-    name = name.rpartition("/")[2]
-    return name.startswith(PARTIAL_PREFIX) and name.endswith(PARTIAL_SUFFIX)
+    return _native.GDSStore.is_partial(os.fsencode(name))
 
 
 def names_something_inside(key: str) -> bool:
@@ -30,93 +23,42 @@ def names_something_inside(key: str) -> bool:
     return not key.startswith("/") and "\0" not in key and not {".", ".."}.intersection(key.split("/"))
 
 
-class _OpenFiles:
-    """Cache of open files. A file that was replaced or has changed is opened again."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._files: collections.OrderedDict[str, tuple[tuple[int, ...], CuFile]] = collections.OrderedDict()
-
-    def open(self, path: str) -> tuple[CuFile, int] | None:
-        """The file and its size; None if there is no regular file."""
-        try:
-            stamp = _stamp(os.stat(path))
-        except OSError as error:
-            if error.errno in _ABSENT:
-                self._forget(path)
-                return None
-            raise
-        with self._lock:
-            kept = self._files.get(path)
-            if kept is not None and kept[0] == stamp:
-                self._files.move_to_end(path)
-                return kept[1], stamp[2]
-        return self._open_anew(path)
-
-    def _open_anew(self, path: str) -> tuple[CuFile, int] | None:
-        try:
-            file = self._opened(path)
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return None
-            raise
-        stamp = _stamp(os.fstat(file.fileno()))
-        with self._lock:
-            self._files[path] = (stamp, file)
-            self._files.move_to_end(path)
-            while len(self._files) > _KEPT:
-                self._files.popitem(last=False)  # is closed when its last read ends
-        return file, stamp[2]
-
-    def _opened(self, path: str) -> CuFile:
-        try:
-            return CuFile(path)
-        except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE):
-                raise
-        with self._lock:
-            self._files.clear()
-        return CuFile(path)
-
-    def _forget(self, path: str) -> None:
-        with self._lock:
-            self._files.pop(path, None)
+@functools.lru_cache(maxsize=128)
+def _store(root: str) -> _native.GDSStore:
+    return _native.GDSStore(os.fsencode(root))
 
 
-def _stamp(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+def _native_key(key: str) -> bytes:
+    """The key without empty parts, which the file system ignores."""
+    return os.fsencode("/".join(filter(None, key.split("/"))))
 
 
-_of_process: tuple[int, _OpenFiles] | None = None
+def open_file(root: str, key: str) -> tuple[_native.CuFile, int] | None:
+    """An open file and its size; None if the key does not name a regular file."""
+    if not key or key.endswith("/"):
+        return None
+    return _store(root).open(_native_key(key))
 
 
-def open_file(path: str) -> tuple[CuFile, int] | None:
-    """An open file, from this process's cache if it is there, and its size; None if `path` is not a regular file."""
-    global _of_process
-    if _of_process is None or _of_process[0] != os.getpid():
-        _of_process = (os.getpid(), _OpenFiles())
-    return _of_process[1].open(path)
+def write_whole(root: str, key: str, value: Any, *, exclusive: bool = False, replaces_folder: bool = False) -> None:
+    """Writes a buffer to a new file in the folder of the object and renames it: readers see the old object or the new
+    one.
 
-
-def write_whole(
-    path: str, value: Any, *, exclusive: bool = False, in_the_way: Callable[[], None] | None = None
-) -> None:
-    """Writes a buffer to a new file in the folder of `path` and renames it: readers see the old object or the new one.
-
-    `exclusive`: raises `FileExistsError` if the object exists. `in_the_way` is called before the rename.
+    `exclusive`: raises `FileExistsError` if the object exists.
     """
-    partial = os.path.join(os.path.dirname(path), f"{PARTIAL_PREFIX}{secrets.token_hex(16)}{PARTIAL_SUFFIX}")
+    new = _store(root).create(_native_key(key))
     try:
-        with CuFile(partial, "x", mode=0o666) as file:
-            file.write(value)
-        if in_the_way is not None:
-            in_the_way()
-        if exclusive:
-            os.link(partial, path)
-            os.unlink(partial)
-        else:
-            os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)
-        raise
+        new.file.write(value)
+        new.commit(exclusive, replaces_folder)
+    finally:
+        new.discard()
+
+
+def erase(root: str, key: str) -> bool:
+    """Removes an object. False: there was none."""
+    return _store(root).erase(_native_key(key))
+
+
+def keys(root: str) -> Iterator[str]:
+    """Of all objects, without those that are being written."""
+    return map(os.fsdecode, _store(root).keys(b""))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from typing import Any, Literal
+
+from damacy._core.log import logger
 
 _PIPELINE = "damacy.zarr.CodecPipeline"
 _BUFFER = "damacy.zarr.buffer.gpu.Buffer"
 _NDBUFFER = "damacy.zarr.buffer.gpu.NDBuffer"
 _warned_newer = False
-_log = logging.getLogger("damacy")
 
 
 def _warn_if_newer() -> None:
@@ -33,7 +33,14 @@ def backend() -> Literal["host", "cuda"]:
     return "host" if default_device() == "cpu" else "cuda"
 
 
-def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, device: str | int | None = None) -> Any:
+def enable(
+    *,
+    gpu: bool = False,
+    pipeline: bool = True,
+    strict: bool = False,
+    device: str | int | None = None,
+    remote: Literal["native"] | None = None,
+) -> Any:
     """Makes zarr-python read through this library; as a context manager, until the end of the block.
 
     zarr chooses the pipeline when an array is *opened* and the buffers when it is *read*, so call this before opening.
@@ -44,9 +51,15 @@ def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, de
     ...     pass  # zarr.open_array(...)[...]
 
     `gpu`: results are device arrays. `strict`: opening an array that cannot be read natively raises
-    `UnsupportedFormat`. `device`: "cuda:<n>", n, "cpu", or None for the current device. Raises `InvalidArgument` for
-    any other value.
+    `UnsupportedFormat`. `device`: "cuda:<n>", n, "cpu", or None for the current device. `remote="native"`: arrays in a
+    zarr `ObjectStore` over obstore's `S3Store` or `HTTPStore` are read by damacy's own requests, if their url and
+    options can be read from it; else, and by default, obstore makes the requests. Raises `InvalidArgument` for any
+    other value.
     """
+    if remote not in (None, "native"):
+        from damacy import InvalidArgument
+
+        raise InvalidArgument(f'enable: remote must be "native" or None (got {remote!r})', reason="arguments")
     _warn_if_newer()
     import zarr
     from zarr.registry import register_buffer, register_ndbuffer, register_pipeline
@@ -61,7 +74,7 @@ def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, de
     register_pipeline(damacy.zarr.CodecPipeline)
     register_buffer(buffers.Buffer)
     register_ndbuffer(buffers.NDBuffer)
-    keys: dict[str, Any] = {"damacy.strict": bool(strict), "damacy.device": device}
+    keys: dict[str, Any] = {"damacy.strict": bool(strict), "damacy.device": device, "damacy.remote": remote}
     if pipeline:
         _opened_before.watch()
         keys["codec_pipeline.path"] = _PIPELINE
@@ -69,7 +82,7 @@ def enable(*, gpu: bool = False, pipeline: bool = True, strict: bool = False, de
         keys |= {"buffer": _BUFFER, "ndbuffer": _NDBUFFER}
     switched = zarr.config.set(keys)
     if gpu and backend() == "host" and str(device) != "cpu":
-        _log.info("zarr: there is no usable GPU; device arrays are in host memory")
+        logger().info("zarr: there is no usable GPU; device arrays are in host memory")
     return switched
 
 
@@ -85,6 +98,7 @@ def disable() -> None:
             "ndbuffer": defaults["ndbuffer"],
             "damacy.strict": False,
             "damacy.device": None,
+            "damacy.remote": None,
         }
     )
 

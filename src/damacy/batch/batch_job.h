@@ -19,7 +19,6 @@
 #include "damacy/core/task.h"
 #include "damacy/plan/batch_plan.h"
 #include "damacy/plan/destination.h"
-#include "damacy/zarr/box_copy.h"
 
 namespace damacy {
 

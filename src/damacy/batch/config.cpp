@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "damacy/cache/disk/disk_tier.h"
+#include "damacy/cache/shared/region_memory.h"
+#include "damacy/cache/shared/shared_entries.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
@@ -46,6 +48,21 @@ void at_most(const char* name, std::int64_t value, std::int64_t most) {
   if (value > most) throw Error(Status::inval, formatted("{} must be <= {} (got {})", name, most, value), "limit");
 }
 
+void check_shared_cache(const Config& config) {
+  const auto refuse = [](std::string text) { throw Error(Status::inval, std::move(text), "arguments"); };
+  if (config.shared_cache.empty()) {
+    if (config.shared_cache_bytes == 0) return;
+    refuse(formatted("shared_cache_bytes needs a name in shared_cache (got {})", config.shared_cache_bytes));
+  }
+  if (!is_region_name(config.shared_cache))
+    refuse(formatted("the name of a shared cache has 1 to 64 letters, digits, '.', '-' and '_' (got '{}')",
+                     config.shared_cache));
+  at_least("shared_cache_bytes", config.shared_cache_bytes, static_cast<std::int64_t>(SharedSizes::kLeastBytes));
+  if (config.host_cache_bytes > 0)
+    refuse(formatted("host_cache_bytes and a shared cache exclude each other: set one of them (got {} and '{}')",
+                     config.host_cache_bytes, config.shared_cache));
+}
+
 }  // namespace
 
 void check_config(const Config& c) {
@@ -71,6 +88,7 @@ void check_config(const Config& c) {
                 "arguments");
   at_least("cache_bytes", c.cache_bytes, 0);
   at_least("host_cache_bytes", c.host_cache_bytes, 0);
+  check_shared_cache(c);
   at_least("device_cache_bytes", c.device_cache_bytes, 0);
   at_least("disk_cache_bytes", c.disk_cache_bytes,
            c.disk_cache.empty() ? 0 : static_cast<std::int64_t>(DiskTierSizes::kLeastBytes));

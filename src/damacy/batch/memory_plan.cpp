@@ -1,5 +1,6 @@
 #include "damacy/batch/memory_plan.h"
 
+#include "damacy/cache/shared/shared_entries.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/formatted.h"
 #include "damacy/device/arena.h"
@@ -7,6 +8,7 @@
 namespace damacy {
 namespace {
 
+constexpr std::size_t kLeastAnswers = 32 << 20, kMostAnswers = 256 << 20;
 constexpr std::int64_t kPerChunkSlack = 128 << 10;
 
 // Staging memory of a device: more than what is kept warm for the crops of chunks that the host decodes alone.
@@ -16,6 +18,8 @@ constexpr std::size_t kImagePadding = 1024;  // what the parts of an image may l
 
 constexpr std::size_t kBlockingThreads = 2;
 constexpr std::size_t kWaveThreads = 4;
+
+static_assert(SharedSizes::kPadding >= WaveBuffers::kSourcePadding);
 
 constexpr std::uint64_t kLeastMetadata = 1 << 20;
 
@@ -126,8 +130,15 @@ MemoryPart described(PartId part) {
       return {"cache", pinned, at_start, "host_cache_bytes", "encoded chunks that are kept", {}};
     case PartId::pinned_cache_index:
       return {"index of the pinned cache", host, reserved, "host_cache_bytes", "records and notes of those chunks", {}};
+    case PartId::shared_cache:
+      return {"shared cache", host, as_used, "host_cache", "encoded chunks that processes share, and their index", {}};
+    case PartId::pinned_shared_cache:
+      return {
+          "shared cache", pinned, at_start, "host_cache", "encoded chunks that processes share, and their index", {}};
     case PartId::disk_cache:
       return {"disk cache", host, as_used, "disk_cache_bytes", "what waits to be written to disk, and the index", {}};
+    case PartId::answers:
+      return {"answers ahead", host, as_used, "host_buffer_bytes", "what remote stores are asked for early", {}};
     case PartId::packed_on_cores:
       return {"encoded on cores", host, reserved, "host_buffer_bytes", "encoded chunks that the cores decode", {}};
     case PartId::decoded_on_cores:
@@ -183,10 +194,26 @@ MemoryPlan plan_memory(const Config& config, const Machine& machine) {
     plan.cache = static_cast<std::size_t>(config.cache_bytes);
     plan.scratch = scratch_of_cores(config, plan.chunk_bytes);
   }
+  if (!config.shared_cache.empty()) plan.shared_cache = static_cast<std::size_t>(config.shared_cache_bytes);
   if (!config.disk_cache.empty())
     plan.disk_cache = disk_tier_sizes(static_cast<std::uint64_t>(config.disk_cache_bytes),
                                       static_cast<std::uint64_t>(config.host_buffer_bytes));
+  plan.answers = std::clamp(static_cast<std::size_t>(config.host_buffer_bytes) / 2, kLeastAnswers, kMostAnswers);
   return plan;
+}
+
+// A wave of much memory has enough frames to keep a large GPU busy; a small GPU or host must have most of its own left.
+MemoryPlan plan_single_reads(const Machine& machine) {
+  constexpr std::uint64_t kLeastGpu = 512 << 20, kMostGpu = std::uint64_t{4} << 30, kPartOfGpu = 32;
+  constexpr std::uint64_t kLeastHost = 256 << 20, kMostHost = 768 << 20, kPartOfHost = 32;
+  Config config;
+  config.device_buffer_bytes =
+      static_cast<std::int64_t>(std::clamp(machine.gpu_bytes.value_or(0) / kPartOfGpu, kLeastGpu, kMostGpu));
+  config.host_buffer_bytes =
+      static_cast<std::int64_t>(std::clamp(machine.host_bytes.value_or(0) / kPartOfHost, kLeastHost, kMostHost));
+  Machine with_gpu = machine;
+  with_gpu.gpu = true;
+  return plan_memory(config, with_gpu);
 }
 
 std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan, const std::optional<SlotPlan>& slots,
@@ -215,14 +242,17 @@ std::vector<MemoryPart> parts_of(const Config& config, const MemoryPlan& plan, c
       add(PartId::pinned_cache, plan.host_cache.space + plan.host_cache.padding);
       add(PartId::pinned_cache_index, plan.host_cache.index + plan.host_cache.notes);
     }
+    if (plan.shared_cache > 0) add(PartId::pinned_shared_cache, plan.shared_cache);
     add(PartId::packed_on_cores, plan.host_packed);
     add(PartId::decoded_on_cores, plan.host_decoded);
   } else {
     add(PartId::staging, plan.staging);
     add(PartId::scratch, plan.scratch);
     if (plan.cache > 0) add(PartId::cache, plan.cache);
+    if (plan.shared_cache > 0) add(PartId::shared_cache, plan.shared_cache);
   }
   if (plan.disk_cache.bytes > 0) add(PartId::disk_cache, plan.disk_cache.memory());
+  add(PartId::answers, plan.answers);
   add(PartId::metadata, plan.catalog.bytes);
   add_slots(parts, config, slots, keeps_batches, gpu);
   return parts;

@@ -49,9 +49,12 @@ enum class PartId {
   device_cache_index,
   pinned_cache,
   pinned_cache_index,
+  shared_cache,  // on the cores, if there is one
+  pinned_shared_cache,
   packed_on_cores,
   decoded_on_cores,
   disk_cache,  // if there is one
+  answers,     // always
   metadata,    // always
   slots,
   added_slots,
@@ -105,9 +108,11 @@ struct MemoryPlan {
   std::size_t scratch = 0;  // on the cores: decoded chunks, one a reader
   std::size_t cache = 0;    // on the cores: decoded chunks that are kept, with their index
   WaveSizes waves;
-  CacheSizes device_cache;  // encoded chunks that are kept on the device; index and notes are on the host
-  CacheSizes host_cache;    // the same, in page-locked memory
+  CacheSizes device_cache;       // encoded chunks that are kept on the device; index and notes are on the host
+  CacheSizes host_cache;         // the same, in page-locked memory
+  std::size_t shared_cache = 0;  // on either: encoded chunks that processes share, with their index
   DiskTierSizes disk_cache;
+  std::size_t answers = 0;  // on either: first answers of remote stores, for batches that are not planned yet
   // Next to a device, for chunks that the cores decode: encoded and decoded.
   std::size_t host_packed = 0, host_decoded = 0;
   CatalogLimits catalog;
@@ -117,7 +122,7 @@ struct MemoryPlan {
   // What a pipeline has allocated when it is made, without slots: staging and images, and device memory in its place.
   std::size_t host_bytes() const noexcept {
     return staging + cache + waves.images + device_cache.index + device_cache.notes + host_cache.space +
-           host_cache.padding + host_cache.index + host_cache.notes + disk_cache.memory();
+           host_cache.padding + host_cache.index + host_cache.notes + shared_cache + disk_cache.memory();
   }
   std::size_t device_bytes() const noexcept {
     return waves.count * (waves.slab + waves.destination) + waves.scratch + device_cache.space + device_cache.padding;
@@ -126,6 +131,8 @@ struct MemoryPlan {
 
 // `machine.gpu`: chunks go through a device.
 [[nodiscard]] MemoryPlan plan_memory(const Config& config, const Machine& machine);
+// The sizes of single reads into a device: parts of the memory that is free on its GPU and host, within bounds.
+[[nodiscard]] MemoryPlan plan_single_reads(const Machine& machine);
 
 // All parts, each name once in its kind. The bytes of slots are known with `slots`; those of added slots also before
 // the first sample, unless keep_bytes will be chosen for a loader.

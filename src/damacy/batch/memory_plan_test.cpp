@@ -159,7 +159,7 @@ TEST(parts_of, any_plan_add_up_to_its_sizes_within_the_settings) {
     const auto of_slots = static_cast<std::uint64_t>(slots.count * slots.bytes + slots.keep.bytes);
     constexpr std::uint64_t kRepair = WaveSizes::kRepairImage + WaveSizes::kRepairFill;
     if (!machine.gpu) {
-      EXPECT_EQ(sums[MemoryKind::host], plan.staging + plan.scratch + plan.catalog.bytes + of_slots);
+      EXPECT_EQ(sums[MemoryKind::host], plan.staging + plan.scratch + plan.answers + plan.catalog.bytes + of_slots);
       EXPECT_EQ(plan.staging, host);
       EXPECT_LE(plan.scratch, device);
       EXPECT_EQ(sums[MemoryKind::gpu] + sums[MemoryKind::pinned], 0u);
@@ -170,7 +170,8 @@ TEST(parts_of, any_plan_add_up_to_its_sizes_within_the_settings) {
     const auto bytes_of = [](const CacheSizes& cache) { return cache.space + cache.padding; };
     const std::uint64_t indices = index_of(plan.device_cache) + index_of(plan.host_cache);
     EXPECT_EQ(sums[MemoryKind::pinned] + indices, plan.host_bytes() + kRepair);
-    EXPECT_EQ(sums[MemoryKind::host], host + device + plan.catalog.bytes + indices);
+    EXPECT_EQ(sums[MemoryKind::host], host + device + plan.answers + plan.catalog.bytes + indices);
+    EXPECT_LE(plan.answers, std::max<std::uint64_t>(host / 2, 32 << 20));
     EXPECT_LE(bytes_of(plan.device_cache), static_cast<std::uint64_t>(config.device_cache_bytes));
     EXPECT_LE(bytes_of(plan.host_cache), static_cast<std::uint64_t>(config.host_cache_bytes));
     // Each kind of memory has a page at least.

@@ -14,7 +14,6 @@
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/mutex.h"
-#include "damacy/device/alloc.h"
 #include "damacy/device/device.h"
 #include "damacy/device/ordered_alloc.h"
 

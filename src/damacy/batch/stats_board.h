@@ -25,6 +25,7 @@ class StatsBoard {
     ++m.count;
   }
   void add(std::int64_t Stats::* counter, std::int64_t amount) {
+    if (amount == 0) return;
     const Lock lock(mutex_);
     stats_.*counter += amount;
   }

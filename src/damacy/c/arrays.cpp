@@ -4,6 +4,7 @@
 
 #include "damacy/c.h"
 #include "damacy/c/detail/calls.h"
+#include "damacy/cache/disk/environment_tier.h"
 #include "damacy/store/mounts.h"
 #include "damacy/zarr/array.h"
 
@@ -19,7 +20,9 @@ int damacy_array_open(const char* uri, damacy_array** out) {
   return status_of([&] {
     auto& to = needed(out, "out");
     const std::string name = &needed(uri, "uri");
-    to = std::make_unique<damacy_array>(damacy_array{damacy::open_array(name, damacy::store_of_uri(name))}).release();
+    to = std::make_unique<damacy_array>(
+             damacy_array{damacy::open_array(name, damacy::with_environment_tier(damacy::store_of_uri(name)))})
+             .release();
   });
 }
 

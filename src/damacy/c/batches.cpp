@@ -65,6 +65,7 @@ constexpr Named<std::int64_t Config::*> kIntegers[] = {
     {"n_batches", &Config::n_batches},
     {"cache_bytes", &Config::cache_bytes},
     {"host_cache_bytes", &Config::host_cache_bytes},
+    {"shared_cache_bytes", &Config::shared_cache_bytes},
     {"device_cache_bytes", &Config::device_cache_bytes},
 };
 
@@ -109,6 +110,16 @@ constexpr Named<std::int64_t Stats::*> kCounters[] = {
     {"device_cache_misses_bytes", &Stats::device_cache_misses_bytes},
     {"device_cache_kept_bytes", &Stats::device_cache_kept_bytes},
     {"device_cache_evicted_bytes", &Stats::device_cache_evicted_bytes},
+    {"requests", &Stats::requests},
+    {"requests_repeated", &Stats::requests_repeated},
+    {"requests_throttled", &Stats::requests_throttled},
+    {"requests_hedged", &Stats::requests_hedged},
+    {"hedges_won", &Stats::hedges_won},
+    {"requests_in_flight", &Stats::requests_in_flight},
+    {"requests_in_flight_best", &Stats::requests_in_flight_best},
+    {"connections_opened", &Stats::connections_opened},
+    {"bytes_received", &Stats::bytes_received},
+    {"documents_revalidated", &Stats::documents_revalidated},
     {"slots_added", &Stats::slots_added},
     {"slots_dropped", &Stats::slots_dropped},
     {"kept_bytes_committed", &Stats::kept_bytes_committed},
@@ -216,10 +227,13 @@ int damacy_options_set_text(damacy_options* options, const char* name, const cha
       config.gpu_decoder = find(kDecoders, text, option);
     else if (option == "verify")
       config.verify = find(kVerify, text, option);
+    else if (option == "shared_cache")
+      config.shared_cache = text;
     else
       throw Error(
           Status::inval,
-          damacy::formatted("no text option \"{}\"; there are: device, dtype, on_error, gpu_decoder, verify", option),
+          damacy::formatted(
+              "no text option \"{}\"; there are: device, dtype, on_error, gpu_decoder, verify, shared_cache", option),
           "arguments");
   });
 }

@@ -1,77 +1,45 @@
 #include "damacy/c/detail/callback_transport.h"
 
+#include <cstddef>
+#include <iterator>
 #include <map>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
+#include "damacy/halo/message_channels.h"
 
 namespace damacy::detail {
 namespace {
 
-constexpr int kDigestTag = 0;  // messages of a phase have the tag phase + 1
+// Digests have tag 0, the messages of phase n tag n + 1.
+const halo::MessageOptions kOptions;
 
-struct Message {
-  std::int64_t peer;
-  int tag;
-  std::span<std::byte> data;
-};
-
-class CallbackChannels final : public halo::Channels {
+class CallbackRequests final : public halo::Requests {
  public:
-  CallbackChannels(const damacy_halo_callbacks& callbacks, std::int64_t rank, halo::Rounds rounds)
-      : callbacks_(callbacks), rank_(rank), rounds_(std::move(rounds)) {}
+  CallbackRequests(const damacy_halo_callbacks& callbacks, std::int64_t rank, halo::Round round, int tag)
+      : callbacks_(callbacks), rank_(rank), round_(std::move(round)), tag_(tag) {}
+  CallbackRequests(const CallbackRequests&) = delete;
+  CallbackRequests& operator=(const CallbackRequests&) = delete;
+  ~CallbackRequests() override { (void)cancel(); }
 
-  std::map<std::int64_t, halo::Digests> exchange_digests(const std::map<std::int64_t, halo::Digests>& mine) override {
-    *sent_ = mine;
-    *received_ = mine;  // overwritten
-    for (auto& [peer, digests] : *received_) receive({peer, kDigestTag, bytes_of(digests)}, digest_receives_);
-    for (auto& [peer, digests] : *sent_) send({peer, kDigestTag, bytes_of(digests)}, digest_sends_);
-    wait_all(digest_receives_);
-    wait_all(digest_sends_);
-    return *received_;
+  void post() override { start_all(round_.receive, receives_, callbacks_.receive, "receive"); }
+  void send() override { start_all(round_.send, sends_, callbacks_.send, "send"); }
+  void wait_received() override { wait_all(receives_); }
+  void wait_sent() override { wait_all(sends_); }
+  std::vector<std::int64_t> missing() override {
+    wait_received();
+    return {};
   }
-
-  // Does nothing for a retry: the receives of the failed exchange stay posted.
-  void post_receives(int slot, int phase) override {
-    if (!posted_.insert({slot, phase}).second) return;
-    for (const auto& [peer, buffer] : round(slot, phase).receive)
-      receive({peer, phase + 1, buffer}, receives_[{slot, phase}]);
+  bool cancel() noexcept override {
+    (void)cancel_all(receives_);
+    return cancel_all(sends_);
   }
-
-  void send(int slot, int phase) override {
-    posted_.erase({slot, phase});
-    for (const auto& [peer, buffer] : round(slot, phase).send) send({peer, phase + 1, buffer}, sends_[{slot, phase}]);
-  }
-
-  void wait_received(int slot, int phase) override { wait_all(receives_[{slot, phase}]); }
-  void wait_sent(int slot, int phase) override { wait_all(sends_[{slot, phase}]); }
-
-  bool close() noexcept override {
-    cancel_all(digest_receives_);
-    for (auto& [place, requests] : receives_) cancel_all(requests);
-    if (!cancel_all(digest_sends_)) (void)sent_.release();  // a peer may still get them
-    bool unused = true;
-    for (auto& [place, requests] : sends_) unused = cancel_all(requests) && unused;
-    return unused;
-  }
-
-  ~CallbackChannels() override { close(); }
 
  private:
-  using Requests = std::vector<void*>;
-  using Digests = std::map<std::int64_t, halo::Digests>;
-
-  static std::span<std::byte> bytes_of(halo::Digests& digests) {
-    return std::as_writable_bytes(std::span(&digests, 1));
-  }
-
-  const halo::Round& round(int slot, int phase) const {
-    return rounds_.at(static_cast<std::size_t>(slot)).at(static_cast<std::size_t>(phase));
-  }
+  using Buffers = std::map<std::int64_t, std::span<std::byte>>;
 
   void check(int code, const char* call, std::int64_t peer) const {
     if (code != 0)
@@ -81,25 +49,20 @@ class CallbackChannels final : public halo::Channels {
                   "transport");
   }
 
-  void receive(const Message& message, Requests& requests) {
-    requests.reserve(requests.size() + 1);
-    void* request = nullptr;
-    check(callbacks_.receive(callbacks_.context, rank_, message.peer, message.tag, message.data.data(),
-                             message.data.size(), &request),
-          "receive", message.peer);
-    requests.push_back(request);
+  // Those that a failed call has started already stay started.
+  template <class Start>
+  void start_all(const Buffers& buffers, std::vector<void*>& requests, Start start, const char* call) {
+    requests.reserve(buffers.size());
+    for (auto at = std::next(buffers.begin(), static_cast<std::ptrdiff_t>(requests.size())); at != buffers.end();
+         ++at) {
+      const auto& [peer, buffer] = *at;
+      void* request = nullptr;
+      check(start(callbacks_.context, rank_, peer, tag_, buffer.data(), buffer.size(), &request), call, peer);
+      requests.push_back(request);
+    }
   }
 
-  void send(const Message& message, Requests& requests) {
-    requests.reserve(requests.size() + 1);
-    void* request = nullptr;
-    check(callbacks_.send(callbacks_.context, rank_, message.peer, message.tag, message.data.data(),
-                          message.data.size(), &request),
-          "send", message.peer);
-    requests.push_back(request);
-  }
-
-  void wait_all(Requests& requests) {
+  void wait_all(std::vector<void*>& requests) {
     while (!requests.empty()) {
       void* const request = requests.front();
       requests.erase(requests.begin());
@@ -111,7 +74,7 @@ class CallbackChannels final : public halo::Channels {
     }
   }
 
-  bool cancel_all(Requests& requests) noexcept {
+  bool cancel_all(std::vector<void*>& requests) noexcept {
     bool unused = true;
     for (void* const request : std::exchange(requests, {}))
       unused = callbacks_.cancel(callbacks_.context, request) == 0 && unused;
@@ -120,12 +83,26 @@ class CallbackChannels final : public halo::Channels {
 
   const damacy_halo_callbacks callbacks_;
   const std::int64_t rank_;
+  const halo::Round round_;
+  const int tag_;
+  std::vector<void*> sends_, receives_;
+};
+
+class CallbackLibrary final : public halo::MessageLibrary {
+ public:
+  CallbackLibrary(const damacy_halo_callbacks& callbacks, std::int64_t rank, halo::Rounds rounds)
+      : callbacks_(callbacks), rank_(rank), rounds_(std::move(rounds)) {}
+  std::unique_ptr<halo::Requests> messages(int slot, int phase, int tag) override {
+    return digests(rounds_.at(static_cast<std::size_t>(slot)).at(static_cast<std::size_t>(phase)), tag);
+  }
+  std::unique_ptr<halo::Requests> digests(halo::Round round, int tag) override {
+    return std::make_unique<CallbackRequests>(callbacks_, rank_, std::move(round), tag);
+  }
+
+ private:
+  const damacy_halo_callbacks callbacks_;
+  const std::int64_t rank_;
   const halo::Rounds rounds_;
-  std::unique_ptr<Digests> sent_ = std::make_unique<Digests>();
-  std::unique_ptr<Digests> received_ = std::make_unique<Digests>();
-  Requests digest_sends_, digest_receives_;
-  std::map<std::pair<int, int>, Requests> sends_, receives_;  // by slot and phase
-  std::set<std::pair<int, int>> posted_;                      // receives whose exchange has not sent
 };
 
 }  // namespace
@@ -141,7 +118,10 @@ CallbackTransport::CallbackTransport(const damacy_halo_callbacks& callbacks) : c
 }
 
 std::unique_ptr<halo::Channels> CallbackTransport::open(std::int64_t rank, halo::Rounds rounds) {
-  return std::make_unique<CallbackChannels>(callbacks_, rank, std::move(rounds));
+  const int slots = static_cast<int>(rounds.size());
+  const int phases = rounds.empty() ? 0 : static_cast<int>(rounds[0].size());
+  return std::make_unique<halo::MessageChannels>(std::make_unique<CallbackLibrary>(callbacks_, rank, std::move(rounds)),
+                                                 rank, slots, phases, kOptions);
 }
 
 }  // namespace damacy::detail

@@ -7,7 +7,7 @@
 #include "damacy/c.h"
 #include "damacy/c/detail/calls.h"
 #include "damacy/core/error.h"
-#include "damacy/fileio/file_error.h"
+#include "damacy/fileio/file.h"
 
 namespace damacy::detail {
 namespace {

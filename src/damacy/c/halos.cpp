@@ -11,10 +11,9 @@
 #include "damacy/c.h"
 #include "damacy/c/detail/callback_transport.h"
 #include "damacy/c/detail/calls.h"
-#include "damacy/halo/cartesian.h"
-#include "damacy/halo/cubed_sphere.h"
 #include "damacy/halo/exchanger.h"
 #include "damacy/halo/spec.h"
+#include "damacy/halo/topology.h"
 #include "damacy/halo/transformer.h"
 #include "damacy/halo/transport.h"
 
@@ -103,12 +102,9 @@ int damacy_halo_field_create(int rank, const char* const* dims, int dtype, const
     spec.shape = dims_of(shape, rank, "shape");
     spec.origin = dims_of(origin, rank, "origin");
     spec.extent = dims_of(extent, rank, "extent");
-    if (strides != nullptr) {
-      spec.strides = dims_of(strides, rank, "strides");
-    } else {
-      spec.strides = damacy::row_major_strides(spec.shape);
-      for (auto& stride : spec.strides) stride *= static_cast<std::int64_t>(damacy::size_of(spec.dtype));
-    }
+    spec.strides = strides != nullptr
+                       ? dims_of(strides, rank, "strides")
+                       : halo::c_strides(spec.shape, static_cast<std::int64_t>(damacy::size_of(spec.dtype)));
     halo::check(spec);
     to = std::make_unique<damacy_halo_field>(damacy_halo_field{std::move(spec)}).release();
   });

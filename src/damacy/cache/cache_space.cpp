@@ -1,5 +1,7 @@
 #include "damacy/cache/cache_space.h"
 
+#include <utility>
+
 namespace damacy {
 namespace {
 
@@ -9,24 +11,51 @@ constexpr std::uint64_t rounded(std::uint64_t bytes) noexcept {
 
 }  // namespace
 
-CacheSpace::CacheSpace(std::uint64_t bytes, std::size_t most_pieces)
-    : nodes_(nodes_for(most_pieces)), size_(bytes / kAlignment * kAlignment), free_bytes_(size_) {
-  for (std::size_t n = nodes_.size(); n-- > 1;) release(static_cast<Index>(n));
-  head_ = hand_ = 0;
-  nodes_[0].bytes = size_;
+CacheSpace::CacheSpace(std::uint64_t bytes, std::size_t most_pieces) : memory_(nodes_for(most_pieces)) {
+  clear(bytes);
+}
+
+void CacheSpace::clear(std::uint64_t bytes) noexcept {
+  const std::uint64_t size = bytes / kAlignment * kAlignment;
+  *memory_.operator->() = {0, 0, kNone, 1, size, size};
+  memory_[0] = {0, size, kNone, kNone, 0, true};
+}
+
+CacheSpace::Index CacheSpace::new_node() noexcept {
+  if (memory_->unused == kNone) return memory_->fresh++;
+  return std::exchange(memory_->unused, memory_[memory_->unused].after);
 }
 
 void CacheSpace::release(Index node) noexcept {
-  nodes_[node].after = unused_;
-  unused_ = node;
+  memory_[node].after = memory_->unused;
+  memory_->unused = node;
+}
+
+std::optional<CacheSpace::Piece> CacheSpace::add(std::uint64_t offset, std::uint64_t bytes, Owner owner) noexcept {
+  Index last = memory_->hand;  // the free range behind all pieces
+  bytes = rounded(bytes);
+  const std::uint64_t end = memory_[last].offset + memory_[last].bytes;
+  if (!memory_[last].is_free || offset < memory_[last].offset || offset % kAlignment != 0 || bytes == 0 ||
+      offset > end || bytes > end - offset)
+    return {};
+  if (offset > memory_[last].offset) {
+    cut(last, offset - memory_[last].offset);
+    last = memory_[last].after;
+  }
+  cut(last, bytes);
+  memory_[last].owner = owner;
+  memory_[last].is_free = false;
+  memory_->free_bytes -= bytes;
+  memory_->hand = memory_[last].after == kNone ? last : memory_[last].after;
+  return last;
 }
 
 // The first window from the hand on. If there is none, the hand goes on, so that the next search looks elsewhere.
 std::optional<CacheSpace::Window> CacheSpace::find(std::uint64_t bytes, const std::function<bool(Owner)>& may_go) {
   Window window{kNone, kNone, 0};
-  Index at = hand_;
+  Index at = memory_->hand;
   for (std::size_t step = 0; step < kMostSteps; ++step) {
-    const Node& node = nodes_[at];
+    const Node& node = memory_[at];
     if (node.is_free || may_go(node.owner)) {
       if (window.first == kNone) window.first = at;
       window.last = at;
@@ -37,10 +66,10 @@ std::optional<CacheSpace::Window> CacheSpace::find(std::uint64_t bytes, const st
     }
     at = node.after;
     if (at != kNone) continue;
-    at = head_;
+    at = memory_->first;
     window = {kNone, kNone, 0};
   }
-  hand_ = at;
+  memory_->hand = at;
   return {};
 }
 
@@ -48,56 +77,55 @@ std::optional<CacheSpace::Piece> CacheSpace::take(std::uint64_t bytes, Owner own
                                                   const std::function<bool(Owner)>& may_go,
                                                   const std::function<void(Owner)>& evict) {
   bytes = rounded(bytes);
-  if (bytes == 0 || bytes > size_) return {};
+  if (bytes == 0 || bytes > memory_->size) return {};
   const std::optional<Window> window = find(bytes, may_go);
   if (!window) return {};
   const Index piece = window->first;
-  for (Index at = piece;; at = nodes_[at].after) {
-    if (!nodes_[at].is_free) {
-      evict(nodes_[at].owner);
-      free_bytes_ += nodes_[at].bytes;
+  for (Index at = piece;; at = memory_[at].after) {
+    if (!memory_[at].is_free) {
+      evict(memory_[at].owner);
+      memory_->free_bytes += memory_[at].bytes;
     }
     if (at == window->last) break;
   }
-  while (nodes_[piece].bytes < window->bytes) join_with_next(piece);
+  while (memory_[piece].bytes < window->bytes) join_with_next(piece);
   cut(piece, bytes);
-  nodes_[piece].owner = owner;
-  nodes_[piece].is_free = false;
-  free_bytes_ -= bytes;
-  hand_ = nodes_[piece].after == kNone ? head_ : nodes_[piece].after;
+  memory_[piece].owner = owner;
+  memory_[piece].is_free = false;
+  memory_->free_bytes -= bytes;
+  memory_->hand = memory_[piece].after == kNone ? memory_->first : memory_[piece].after;
   return piece;
 }
 
 void CacheSpace::join_with_next(Index node) noexcept {
-  const Index next = nodes_[node].after;
-  nodes_[node].bytes += nodes_[next].bytes;
-  nodes_[node].after = nodes_[next].after;
-  if (nodes_[node].after != kNone) nodes_[nodes_[node].after].before = node;
-  if (hand_ == next) hand_ = node;
+  const Index next = memory_[node].after;
+  memory_[node].bytes += memory_[next].bytes;
+  memory_[node].after = memory_[next].after;
+  if (memory_[node].after != kNone) memory_[memory_[node].after].before = node;
+  if (memory_->hand == next) memory_->hand = node;
   release(next);
 }
 
 // What is beyond `bytes` becomes free.
 void CacheSpace::cut(Index node, std::uint64_t bytes) noexcept {
-  if (nodes_[node].bytes == bytes) return;
-  const Index rest = unused_;
-  unused_ = nodes_[rest].after;
-  nodes_[rest] = {nodes_[node].offset + bytes, nodes_[node].bytes - bytes, node, nodes_[node].after, 0, true};
-  nodes_[node].bytes = bytes;
-  nodes_[node].after = rest;
-  const Index next = nodes_[rest].after;
+  if (memory_[node].bytes == bytes) return;
+  const Index rest = new_node();
+  memory_[rest] = {memory_[node].offset + bytes, memory_[node].bytes - bytes, node, memory_[node].after, 0, true};
+  memory_[node].bytes = bytes;
+  memory_[node].after = rest;
+  const Index next = memory_[rest].after;
   if (next == kNone) return;
-  nodes_[next].before = rest;
-  if (nodes_[next].is_free) join_with_next(rest);
+  memory_[next].before = rest;
+  if (memory_[next].is_free) join_with_next(rest);
 }
 
 void CacheSpace::give(Piece piece) noexcept {
-  nodes_[piece].is_free = true;
-  free_bytes_ += nodes_[piece].bytes;
-  const Index next = nodes_[piece].after;
-  const Index before = nodes_[piece].before;
-  if (next != kNone && nodes_[next].is_free) join_with_next(piece);
-  if (before != kNone && nodes_[before].is_free) join_with_next(before);
+  memory_[piece].is_free = true;
+  memory_->free_bytes += memory_[piece].bytes;
+  const Index next = memory_[piece].after;
+  const Index before = memory_[piece].before;
+  if (next != kNone && memory_[next].is_free) join_with_next(piece);
+  if (before != kNone && memory_[before].is_free) join_with_next(before);
 }
 
 }  // namespace damacy

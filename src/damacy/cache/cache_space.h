@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <vector>
+#include <span>
+
+#include "damacy/cache/records.h"
 
 namespace damacy {
 
@@ -18,8 +20,11 @@ class CacheSpace {
 
   CacheSpace(std::uint64_t bytes, std::size_t most_pieces);
   static constexpr std::size_t bytes_of(std::size_t most_pieces) noexcept {
-    return nodes_for(most_pieces) * sizeof(Node);
+    return Memory::bytes_of(nodes_for(most_pieces));
   }
+  // In memory of the caller, of that size, which must be cleared before its first use.
+  CacheSpace(std::span<std::byte> memory, std::size_t most_pieces) : memory_(memory, nodes_for(most_pieces)) {}
+  void clear(std::uint64_t bytes) noexcept;
 
   using Piece = std::uint32_t;
   using Owner = std::uint32_t;
@@ -28,10 +33,12 @@ class CacheSpace {
   std::optional<Piece> take(std::uint64_t bytes, Owner owner, const std::function<bool(Owner)>& may_go,
                             const std::function<void(Owner)>& evict);
   void give(Piece piece) noexcept;
+  // Behind the pieces that were added since it was cleared, at `offset` or later. Empty: it does not fit there.
+  std::optional<Piece> add(std::uint64_t offset, std::uint64_t bytes, Owner owner) noexcept;
 
-  std::uint64_t offset_of(Piece piece) const noexcept { return nodes_[piece].offset; }
-  std::uint64_t size() const noexcept { return size_; }
-  std::uint64_t free_bytes() const noexcept { return free_bytes_; }
+  std::uint64_t offset_of(Piece piece) const noexcept { return memory_[piece].offset; }
+  std::uint64_t size() const noexcept { return memory_->size; }
+  std::uint64_t free_bytes() const noexcept { return memory_->free_bytes; }
 
  private:
   using Index = std::uint32_t;
@@ -43,6 +50,13 @@ class CacheSpace {
     Owner owner = 0;
     bool is_free = true;
   };
+  struct Head {
+    Index first, hand;
+    Index unused;  // a list of nodes; those from `fresh` on were never used
+    Index fresh;
+    std::uint64_t size, free_bytes;
+  };
+  using Memory = Records<Head, Node>;
   // A free range between any two pieces, and one more while a piece is cut.
   static constexpr std::size_t nodes_for(std::size_t pieces) noexcept { return 2 * pieces + 2; }
 
@@ -54,12 +68,9 @@ class CacheSpace {
   void join_with_next(Index node) noexcept;
   void cut(Index node, std::uint64_t bytes) noexcept;
   void release(Index node) noexcept;
+  Index new_node() noexcept;
 
-  std::vector<Node> nodes_;
-  Index unused_ = kNone;
-  Index head_ = kNone;
-  Index hand_ = kNone;
-  std::uint64_t size_, free_bytes_;
+  Memory memory_;
 };
 
 }  // namespace damacy

@@ -1,11 +1,15 @@
 #include "damacy/cache/chunk_cache.h"
 
 #include <algorithm>
+#include <array>
+
+#include "damacy/core/prefetch.h"
 
 namespace damacy {
 namespace {
 
 constexpr std::size_t kMostEntriesLookedAt = 64;
+constexpr std::size_t kPrefetchedAtOnce = 32;  // keys: processors fetch about so many lines at a time
 
 void add(ChunkCache::Count& count, std::uint64_t bytes) noexcept {
   ++count.chunks;
@@ -75,6 +79,23 @@ ChunkCache::Found ChunkCache::find(const ChunkKey& key, std::uint64_t bytes) {
   return {{}, fits && (space_.free_bytes() >= bytes || some_entry_may_go())};
 }
 
+// First the places of all, then their entries.
+void ChunkCache::prefetch(std::span<const ChunkKey> keys) const {
+  std::array<std::uint64_t, kPrefetchedAtOnce> hashes;
+  const Lock lock(mutex_);
+  const Entry* const entries = entries_.data();
+  for (; !keys.empty(); keys = keys.subspan(std::min(keys.size(), hashes.size()))) {
+    const std::size_t count = std::min(keys.size(), hashes.size());
+    for (std::size_t i = 0; i < count; ++i) index_.prefetch(hashes[i] = hash_of(keys[i]));
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto number = index_.first(hashes[i]);
+      if (!number) continue;
+      prefetch_for_reading(&entries[*number].key);
+      prefetch_for_reading(&entries[*number].bytes);
+    }
+  }
+}
+
 // One entry is asked, each time another.
 bool ChunkCache::some_entry_may_go() noexcept {
   const std::uint32_t number = entry_hand_;
@@ -102,6 +123,7 @@ ChunkCache::Filling ChunkCache::reserve(const ChunkKey& key, std::uint64_t bytes
   entry.is_whole = false;
   ++used_;
   index_.insert(hash, number);
+  if (pages_ahead_) pages_ahead_->written_to(entry.offset + bytes);
   return {*this, number, bytes_of(entry), note_of(entry)};
 }
 
@@ -126,12 +148,12 @@ void ChunkCache::give_note(Entry& entry) noexcept {
 }
 
 std::span<std::byte> ChunkCache::bytes_of(const Entry& entry) const noexcept {
-  return memory_.bytes().subspan(space_.offset_of(entry.piece), entry.bytes);
+  return memory_.bytes().subspan(entry.offset, entry.bytes);
 }
 
 std::span<std::byte> ChunkCache::note_of(const Entry& entry) const noexcept {
   if (entry.note_bytes == 0) return {};
-  return note_memory_.bytes().subspan(notes_.offset_of(entry.note), entry.note_bytes);
+  return note_memory_.bytes().subspan(entry.note_offset, entry.note_bytes);
 }
 
 std::optional<std::uint32_t> ChunkCache::find_entry(const ChunkKey& key, std::uint64_t hash) const {
@@ -167,15 +189,20 @@ bool ChunkCache::take_space(Entry& entry, std::uint32_t owner) {
   });
   if (!piece) return false;
   entry.piece = *piece;
+  entry.offset = space_.offset_of(*piece);
   if (entry.note_bytes == 0) return true;
   const auto note = notes_.take(entry.note_bytes, owner, may_go_now, [&](std::uint32_t number) DAMACY_REQUIRES(mutex_) {
     space_.give(entries_[number].piece);
     entries_[number].note_bytes = 0;
     evict(number);
   });
-  if (note) entry.note = *note;
-  if (!note) space_.give(entry.piece);
-  return note.has_value();
+  if (!note) {
+    space_.give(entry.piece);
+    return false;
+  }
+  entry.note = *note;
+  entry.note_offset = notes_.offset_of(*note);
+  return true;
 }
 
 void ChunkCache::evict(std::uint32_t number) noexcept {

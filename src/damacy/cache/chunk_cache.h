@@ -1,7 +1,6 @@
 // Keeps bytes of chunks in memory of a fixed size, which is taken when it is made: an index, a policy and a space under
 // one lock, which is held for a look-up or a choice, not while bytes are written or read. The memory may be a device's;
-// notes of chunks are in host memory. Knows keys and sizes; not what the bytes are. Thread-safe. It outlives its holds
-// and fillings.
+// notes of chunks are in host memory.
 #pragma once
 
 #include <atomic>
@@ -15,10 +14,12 @@
 
 #include "damacy/cache/cache_space.h"
 #include "damacy/cache/chunk_key.h"
+#include "damacy/cache/chunk_tier.h"
 #include "damacy/cache/key_index.h"
+#include "damacy/cache/pages_ahead.h"
 #include "damacy/cache/reuse_policy.h"
 #include "damacy/core/mutex.h"
-#include "damacy/device/alloc.h"
+#include "damacy/device/device.h"
 
 namespace damacy {
 
@@ -43,102 +44,45 @@ struct CacheSizes {
 // All of `bytes` is for chunks and `padding`; index and notes come on top.
 [[nodiscard]] CacheSizes cache_sizes_with_notes(std::uint64_t bytes, std::uint64_t padding) noexcept;
 
-class ChunkCache {
+class ChunkCache final : public ChunkTier {
  public:
-  struct Count {
-    std::int64_t chunks = 0, bytes = 0;
-    friend bool operator==(const Count&, const Count&) = default;
-  };
-  struct Counts {
-    Count hits, misses, kept, evicted;
-  };
-
   // Memory for chunks comes from `alloc`, that of index and notes does not. Throws Error(oom).
   ChunkCache(const CacheSizes& sizes, const std::shared_ptr<Alloc>& alloc);
   ChunkCache(std::uint64_t bytes, const std::shared_ptr<Alloc>& alloc) : ChunkCache(cache_sizes(bytes), alloc) {}
+  // The memory is pages of the system, which are cleared shortly before they are used. Before the first use.
+  void clear_pages_ahead() { pages_ahead_.emplace(memory_.bytes()); }
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
 
-  // An entry stays while it is held.
-  class Hold {
-   public:
-    Hold(Hold&& other) noexcept
-        : holds_(std::exchange(other.holds_, nullptr)), bytes_(other.bytes_), note_(other.note_) {}
-    Hold& operator=(Hold&&) = delete;
-    ~Hold() {
-      if (holds_ != nullptr) holds_->fetch_sub(1, std::memory_order_release);
-    }
-    std::span<const std::byte> bytes() const noexcept { return bytes_; }
-    std::span<const std::byte> note() const noexcept { return note_; }
+  [[nodiscard]] Found find(const ChunkKey& key, std::uint64_t bytes) override;
+  void prefetch(std::span<const ChunkKey> keys) const override;
+  [[nodiscard]] Filling reserve(const ChunkKey& key, std::uint64_t bytes, std::uint64_t note_bytes = 0) override;
 
-   private:
-    friend class ChunkCache;
-    Hold(std::atomic<std::uint32_t>& holds, std::span<const std::byte> bytes, std::span<const std::byte> note)
-        : holds_(&holds), bytes_(bytes), note_(note) {}
-    std::atomic<std::uint32_t>* holds_;
-    std::span<const std::byte> bytes_, note_;
-  };
-
-  // Memory for a chunk that is not visible yet. Unless it is published it is given back.
-  class Filling {
-   public:
-    Filling() = default;
-    Filling(Filling&& other) noexcept
-        : cache_(std::exchange(other.cache_, nullptr)),
-          entry_(other.entry_),
-          bytes_(other.bytes_),
-          note_(other.note_) {}
-    Filling& operator=(Filling&&) = delete;
-    ~Filling() {
-      if (cache_ != nullptr) cache_->discard(entry_);
-    }
-    explicit operator bool() const noexcept { return cache_ != nullptr; }
-    std::span<std::byte> bytes() const noexcept { return bytes_; }
-    std::span<std::byte> note() const noexcept { return note_; }
-    // All bytes are written, and are right. They stay as long as the result lives.
-    Hold publish() noexcept { return std::exchange(cache_, nullptr)->publish(entry_); }
-
-   private:
-    friend class ChunkCache;
-    Filling(ChunkCache& cache, std::uint32_t entry, std::span<std::byte> bytes, std::span<std::byte> note)
-        : cache_(&cache), entry_(entry), bytes_(bytes), note_(note) {}
-    ChunkCache* cache_ = nullptr;
-    std::uint32_t entry_ = 0;
-    std::span<std::byte> bytes_, note_;
-  };
-
-  struct Found {
-    std::optional<Hold> hold;
-    bool may_be_kept = false;  // without a hold: reserve() will probably find room
-  };
-  // A look-up: one for each distinct chunk of a batch. `bytes`: the size that the chunk has or would have.
-  [[nodiscard]] Found find(const ChunkKey& key, std::uint64_t bytes);
-
-  // Memory for a chunk that was missed; empty if there is none at once, or if the chunk is there or being filled.
-  [[nodiscard]] Filling reserve(const ChunkKey& key, std::uint64_t bytes, std::uint64_t note_bytes = 0);
-
-  Counts counts() const;  // since it was made, or the last reset
-  void reset_counts();
+  Counts counts() const override;
+  void reset_counts() override;
   std::uint64_t held_bytes() const;  // by entries, visible or not
   const CacheSizes& sizes() const noexcept { return sizes_; }
 
  private:
-  struct Entry {
+  // All that a look-up needs, in two neighbouring lines of a processor's cache: the key, and the rest.
+  struct alignas(128) Entry {
     ChunkKey key;
-    std::uint64_t hash = 0, bytes = 0;
-    CacheSpace::Piece piece = 0;
-    CacheSpace::Piece note = 0;
-    std::uint32_t note_bytes = 0;  // 0: no note
+    std::uint64_t hash = 0;
+    std::uint64_t bytes = 0, offset = 0;    // in the memory of chunks
+    std::uint64_t note_offset = 0;          // in that of notes
+    std::uint32_t note_bytes = 0;           // 0: no note
+    CacheSpace::Piece piece = 0, note = 0;  // of these
     ReusePolicy::Time last_used = 0;
     std::atomic<std::uint32_t> holds{0};
     std::uint32_t next_unused = kNone;
     bool is_used = false, is_whole = false;
   };
+  static_assert(sizeof(Entry) == 128);
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   friend CacheSizes cache_sizes(std::uint64_t) noexcept;
 
-  Hold publish(std::uint32_t entry) noexcept;
-  void discard(std::uint32_t entry) noexcept;
+  Hold publish(std::uint32_t entry) noexcept override;
+  void discard(std::uint32_t entry) noexcept override;
   std::span<std::byte> bytes_of(const Entry& entry) const noexcept DAMACY_REQUIRES(mutex_);
   std::optional<std::uint32_t> find_entry(const ChunkKey& key, std::uint64_t hash) const DAMACY_REQUIRES(mutex_);
   bool may_go(std::uint32_t entry) const noexcept DAMACY_REQUIRES(mutex_);
@@ -153,6 +97,7 @@ class ChunkCache {
   const CacheSizes sizes_;
   const HostBuffer memory_;
   const HostBuffer note_memory_;
+  std::optional<PagesAhead> pages_ahead_;  // of memory_
   mutable Mutex mutex_;
   std::vector<Entry> entries_ DAMACY_GUARDED_BY(mutex_);  // holds are released without it
   KeyIndex index_ DAMACY_GUARDED_BY(mutex_);

@@ -13,7 +13,17 @@
 
 #include <gtest/gtest.h>
 
+#include "conformance/chunk_tier_suite.h"
+
 namespace damacy {
+
+struct PrivateMemory {
+  static std::shared_ptr<ChunkTier> make() {
+    return std::make_shared<ChunkCache>(1 << 20, std::make_shared<PageAlloc>());
+  }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(PrivateMemory, ChunkTierSuite, PrivateMemory);
+
 namespace {
 
 constexpr std::uint64_t kChunk = 64 << 10;
@@ -261,16 +271,6 @@ TEST(ChunkCache, agrees_with_a_plain_model_over_a_million_operations) {
   EXPECT_EQ(cache.held_bytes(), rounded);
 }
 
-TEST(ChunkCache, shows_a_chunk_only_when_it_is_whole) {
-  ChunkCache cache(1 << 20, std::make_shared<PageAlloc>());
-  auto filling = cache.reserve(key_of(1), 100);
-  ASSERT_TRUE(filling);
-  EXPECT_FALSE(cache.find(key_of(1), 100).hold);
-  EXPECT_FALSE(cache.reserve(key_of(1), 100));  // it is being filled
-  filling.publish();
-  EXPECT_TRUE(cache.find(key_of(1), 100).hold);
-}
-
 TEST(ChunkCache, gives_back_what_is_not_published) {
   ChunkCache cache(1 << 20, std::make_shared<PageAlloc>());
   {
@@ -279,34 +279,6 @@ TEST(ChunkCache, gives_back_what_is_not_published) {
   EXPECT_EQ(cache.held_bytes(), 0);
   EXPECT_FALSE(cache.find(key_of(1), 100).hold);
   EXPECT_EQ(cache.counts().kept, ChunkCache::Count{});
-}
-
-TEST(ChunkCache, a_chunk_that_is_being_filled_keeps_its_place) {
-  ChunkCache cache(1 << 20, std::make_shared<PageAlloc>());
-  auto filling = cache.reserve(key_of(0, 99), kChunk);
-  std::ranges::fill(filling.bytes(), std::byte{1});
-  for (std::int64_t n = 0; n < 1500; ++n) {  // five sets, each in three passes
-    const ChunkKey key = key_of(n % 100, 1 + static_cast<std::uint64_t>(n / 300));
-    if (cache.find(key, kChunk).hold) continue;
-    if (auto other = cache.reserve(key, kChunk)) {
-      std::ranges::fill(other.bytes(), std::byte{2});
-      other.publish();
-    }
-  }
-  EXPECT_GT(cache.counts().evicted.chunks, 20);
-  EXPECT_TRUE(std::ranges::all_of(filling.bytes(), [](std::byte b) { return b == std::byte{1}; }));
-}
-
-TEST(ChunkCache, tells_versions_of_an_object_apart) {
-  ChunkCache cache(1 << 20, std::make_shared<PageAlloc>());
-  use(cache, key_of(1), 100);
-  ChunkKey other = key_of(1);
-  for (auto& word : other.object) {
-    ++word;
-    EXPECT_FALSE(cache.find(other, 100).hold);
-    --word;
-  }
-  EXPECT_TRUE(cache.find(other, 100).hold);
 }
 
 TEST(ChunkCache, keeps_no_chunk_larger_than_an_eighth) {
@@ -335,33 +307,6 @@ TEST(ChunkCache, a_full_cache_keeps_what_it_has_while_a_set_is_read_for_the_firs
   while (cache.find(key_of(++chunk), kChunk).may_be_kept) cache.reserve(key_of(chunk), kChunk).publish();
   for (const std::int64_t end = chunk + 1000; chunk < end; ++chunk) use(cache, key_of(chunk), kChunk);
   EXPECT_EQ(cache.counts().evicted.chunks, 0);
-}
-
-TEST(ChunkCache, several_threads_find_whole_chunks_only) {
-  ChunkCache cache(1 << 20, std::make_shared<PageAlloc>());
-  std::vector<std::thread> threads;
-  std::atomic<int> wrong{0};
-  for (unsigned seed = 0; seed < 4; ++seed)
-    threads.emplace_back([&, seed] {
-      Random random{seed};
-      for (int n = 0; n < 5000; ++n) {
-        const auto chunk = static_cast<std::int64_t>(random() % 60);
-        const ChunkKey key = key_of(chunk, 1 + static_cast<std::uint64_t>(n) / 1000);
-        const auto expected = static_cast<std::byte>(chunk);
-        auto found = cache.find(key, kChunk / 2);
-        if (found.hold) {
-          const auto bytes = found.hold->bytes();
-          wrong += std::ranges::all_of(bytes, [&](std::byte b) { return b == expected; }) ? 0 : 1;
-        } else if (auto filling = cache.reserve(key, kChunk / 2)) {
-          std::ranges::fill(filling.bytes(), expected);
-          filling.publish();
-        }
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
-  EXPECT_GT(cache.counts().hits.chunks, 0);
-  EXPECT_GT(cache.counts().evicted.chunks, 0);
 }
 
 // Bytes and notes of chunks of all sizes, of sets that follow each other, where either space may be the one that is
@@ -404,6 +349,38 @@ TEST(ChunkCache, a_note_larger_than_an_eighth_of_their_space_is_not_kept) {
   EXPECT_FALSE(cache.reserve({}, 100, cache.sizes().notes / 8 + 1));
   ChunkCache none(1 << 20, std::make_shared<PageAlloc>());
   EXPECT_FALSE(none.reserve({}, 100, 1));
+}
+
+TEST(ChunkCache, chunks_are_found_and_counted_the_same_after_a_prefetch) {
+  ChunkCache plain(1 << 20, std::make_shared<PageAlloc>()), cache(1 << 20, std::make_shared<PageAlloc>());
+  std::vector<ChunkKey> keys;
+  for (std::int64_t chunk = 0; chunk < 100; ++chunk) keys.push_back(key_of(chunk));
+  for (int pass = 0; pass < 3; ++pass) {
+    cache.prefetch(keys);
+    for (const ChunkKey& key : keys) EXPECT_EQ(use(cache, key, 4 << 10), use(plain, key, 4 << 10));
+  }
+  EXPECT_EQ(cache.counts().hits, plain.counts().hits);
+  EXPECT_EQ(cache.counts().misses, plain.counts().misses);
+  EXPECT_EQ(cache.counts().kept.chunks, 100);
+  cache.prefetch({});
+}
+
+TEST(ChunkCache, keeps_chunks_while_pages_are_cleared_ahead) {
+  ChunkCache cache(200 << 20, std::make_shared<PageAlloc>());
+  cache.clear_pages_ahead();
+  const std::uint64_t bytes = 1 << 20;
+  for (std::int64_t chunk = 0; chunk < 180; ++chunk) {
+    ChunkCache::Filling room = cache.reserve(key_of(chunk), bytes);
+    ASSERT_TRUE(room);
+    std::ranges::fill(room.bytes(), static_cast<std::byte>(chunk));
+    static_cast<void>(room.publish());
+  }
+  for (std::int64_t chunk = 0; chunk < 180; ++chunk) {
+    const auto found = cache.find(key_of(chunk), bytes);
+    ASSERT_TRUE(found.hold);
+    for (std::size_t at = 0; at < bytes; at += 4096)
+      ASSERT_EQ(found.hold->bytes()[at], static_cast<std::byte>(chunk)) << chunk;
+  }
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "damacy/core/prefetch.h"
+
 namespace damacy {
 
 class KeyIndex {
@@ -24,6 +26,12 @@ class KeyIndex {
       if (places_[at].hash == hash && is_it(places_[at].number)) return places_[at].number;
     return {};
   }
+  // The first number of that home; mostly the one that find() would give.
+  std::optional<Number> first(std::uint64_t hash) const noexcept {
+    const Number number = places_[home_of(hash)].number;
+    return number == kNone ? std::nullopt : std::optional(number);
+  }
+  void prefetch(std::uint64_t hash) const noexcept { prefetch_for_reading(&places_[home_of(hash)]); }
   void insert(std::uint64_t hash, Number number) noexcept {
     std::size_t at = home_of(hash);
     while (places_[at].number != kNone) at = next(at);

@@ -10,7 +10,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
+
+#include "damacy/cache/records.h"
 
 namespace damacy {
 
@@ -18,11 +20,14 @@ class ReusePolicy {
  public:
   using Time = std::uint64_t;
 
-  // Remembers about so many chunks that were missed. Of a larger set, some look as if they were never seen.
-  explicit ReusePolicy(std::size_t remembered) : buckets_(remembered / kWays + 1) {}
+  // Remembers about so many chunks that were missed. Of a larger set, some look as if they were never seen. If most do,
+  // a change of the set is noticed only when the entries are stale.
+  explicit ReusePolicy(std::size_t remembered) : memory_(remembered / kWays + 1) {}
   static constexpr std::size_t bytes_of(std::size_t remembered) noexcept {
-    return (remembered / kWays + 1) * sizeof(Bucket);
+    return Memory::bytes_of(remembered / kWays + 1);
   }
+  // In memory of the caller, of that size; all zero: nothing was seen.
+  ReusePolicy(std::span<std::byte> memory, std::size_t remembered) : memory_(memory, remembered / kWays + 1) {}
 
   // A look-up of an entry. The time of its last use is kept by the caller; the result is the new one.
   Time hit(Time last_used) noexcept;
@@ -31,7 +36,7 @@ class ReusePolicy {
   // An entry has to go.
   void evicted(std::uint64_t hash, Time last_used) noexcept { remember(hash, last_used); }
 
-  Time now() const noexcept { return now_; }
+  Time now() const noexcept { return memory_->now; }
   bool may_go(Time last_used) const noexcept;
 
  private:
@@ -42,6 +47,14 @@ class ReusePolicy {
   };
   static constexpr std::size_t kWays = 8;
   using Bucket = std::array<Seen, kWays>;
+  struct Head {
+    Time now = 0;
+    Time longest = 0;       // nearly the longest interval of late between two uses of a chunk, in quarters of a look-up
+    Time unseen = 0;        // look-ups of chunks never seen, less the others, since `unseen_since`
+    Time unseen_since = 0;  // until then most look-ups were of others
+    Time changed = 0;       // when the set changed last
+  };
+  using Memory = Records<Head, Bucket>;
 
   Seen* find(std::uint64_t hash) noexcept;
   void remember(std::uint64_t hash, Time when) noexcept;
@@ -49,12 +62,7 @@ class ReusePolicy {
   void used_again_after(Time interval) noexcept;
   void never_seen(std::size_t entries) noexcept;
 
-  std::vector<Bucket> buckets_;
-  Time now_ = 0;
-  Time longest_ = 0;       // nearly the longest interval of late between two uses of a chunk, in quarters of a look-up
-  Time unseen_ = 0;        // look-ups of chunks never seen, less the others, since `unseen_since_`
-  Time unseen_since_ = 0;  // until then most look-ups were of others
-  Time changed_ = 0;       // when the set changed last
+  Memory memory_;
 };
 
 }  // namespace damacy

@@ -1,5 +1,5 @@
-// Checksums beside crc32c (chain.h): CRC-32 of RFC 1952 and Adler-32 of RFC 1950 by ISA-L; Fletcher-32 and lookup3 as
-// HDF5 and numcodecs compute them, written here.
+// Checksums other than crc32c (chain.h): CRC-32 of RFC 1952 and Adler-32 of RFC 1950 by ISA-L; Fletcher-32 and lookup3
+// as HDF5 and numcodecs compute them, written here.
 #pragma once
 
 #include <cstdint>

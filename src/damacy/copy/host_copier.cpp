@@ -30,12 +30,32 @@ void unshuffle(const ChunkLayout& layout, std::span<const std::byte> in, std::sp
   }
 }
 
-std::vector<std::byte> unshuffled(const ChunkLayout& layout, const std::byte* chunk) {
-  std::vector<std::byte> out(layout.chunk_bytes);
-  for (std::size_t begin = 0; begin < layout.chunk_bytes; begin += layout.block_bytes) {
-    const std::size_t size = std::min<std::size_t>(layout.block_bytes, layout.chunk_bytes - begin);
-    unshuffle(layout, {chunk + begin, size}, std::span(out).subspan(begin, size));
+// The source bytes that a copy reads, from the first to behind the last.
+struct Reach {
+  std::int64_t begin, end;
+};
+Reach source_reach(const BlockCopy& copy) {
+  Reach reach{copy.src_offset, copy.src_offset + static_cast<std::int64_t>(size_of(copy.op.from))};
+  for (const CopyAxis& axis : copy.used()) {
+    const std::int64_t length = (axis.extent - 1) * axis.src_stride;
+    (length < 0 ? reach.begin : reach.end) += length;
   }
+  return reach;
+}
+
+// The blocks that `copy` reads: of the others there may be nothing. Moves the copy to the first of them.
+std::vector<std::byte> unshuffled(const ChunkLayout& layout, const std::byte* chunk, BlockCopy& copy) {
+  const Reach reach = source_reach(copy);
+  const auto block = static_cast<std::int64_t>(layout.block_bytes);
+  const auto chunk_end = static_cast<std::int64_t>(layout.chunk_bytes);
+  const std::int64_t first = reach.begin / block * block;
+  const std::int64_t end = std::min((reach.end + block - 1) / block * block, chunk_end);
+  std::vector<std::byte> out(static_cast<std::size_t>(end - first));
+  for (std::int64_t begin = first; begin < end; begin += block) {
+    const auto size = static_cast<std::size_t>(std::min(block, chunk_end - begin));
+    unshuffle(layout, {chunk + begin, size}, std::span(out).subspan(static_cast<std::size_t>(begin - first), size));
+  }
+  copy.src_offset -= first;
   return out;
 }
 
@@ -49,13 +69,14 @@ BlockCopy as_block_copy(const Placement& placement) {
 }
 
 // `copy` counts from the chunk's first byte and the box's first element.
-void run(const BlockCopy& copy, std::uint64_t src, std::uint64_t to, const ChunkLayout& layout) {
+void run(BlockCopy copy, std::uint64_t src, std::uint64_t to, const ChunkLayout& layout) {
   const auto* chunk = reinterpret_cast<const std::byte*>(src);
   std::int64_t reach = static_cast<std::int64_t>(size_of(copy.op.to));
   for (const CopyAxis& axis : copy.used()) reach += (axis.extent - 1) * axis.dst_stride;
   const std::span<std::byte> dst{reinterpret_cast<std::byte*>(to), static_cast<std::size_t>(reach)};
   if (layout.shuffle == Shuffle::none) return run_block_copy(copy, {chunk, layout.chunk_bytes}, dst);
-  run_block_copy(copy, unshuffled(layout, chunk), dst);
+  const std::vector<std::byte> elements = unshuffled(layout, chunk, copy);
+  run_block_copy(copy, elements, dst);
 }
 
 void run(const Placement& placement) {

@@ -48,11 +48,13 @@ void unroll(const DeepPlacement& deep, Each each) {
 
 void PlacementList::add(const Placement& placement) {
   const Lock lock(mutex_);
+  prepared_.reset();
   placements_.push_back(placement);
 }
 
 void PlacementList::add(const PlacementList& more) {
   const Lock lock(mutex_);
+  prepared_.reset();
   placements_.insert(placements_.end(), more.placements().begin(), more.placements().end());
   deep_.insert(deep_.end(), more.deep().begin(), more.deep().end());
 }
@@ -62,6 +64,7 @@ void PlacementList::add(const BlockCopy& copy, std::uint64_t src, std::uint64_t 
   if (is_empty) return;
   if (copy.rank <= Placement::kRank) return add(as_placement(copy, src, dst, layout));
   const Lock lock(mutex_);
+  prepared_.reset();
   deep_.push_back({copy, src, dst, layout});
 }
 

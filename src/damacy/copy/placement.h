@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "damacy/copy/block_copy.h"
@@ -67,15 +68,21 @@ class PlacementList {
   void add(const Placement& placement);
   // All of another list, at once.
   void add(const PlacementList& more);
+  void reserve(std::size_t placements) DAMACY_NO_THREAD_SAFETY_ANALYSIS { placements_.reserve(placements); }
   // Sets the base address of destinations that were added as offsets. `base` is aligned as devices align memory.
   void rebase(std::uint64_t base) noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+    prepared_.reset();
     for (Placement& placement : placements_) placement.dst += base;
     for (DeepPlacement& deep : deep_) deep.dst += base;
   }
   std::span<const Placement> placements() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return placements_; }
   std::span<const DeepPlacement> deep() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return deep_; }
   std::size_t size() const noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS { return placements_.size() + deep_.size(); }
+  // What a copier has worked out in write_image() and needs in enqueue(), unless the list changes in between.
+  void set_prepared(std::shared_ptr<const void> prepared) const noexcept { prepared_ = std::move(prepared); }
+  std::shared_ptr<const void> take_prepared() const noexcept { return std::exchange(prepared_, nullptr); }
   void clear() noexcept DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+    prepared_.reset();
     placements_.clear();
     deep_.clear();
   }
@@ -84,6 +91,7 @@ class PlacementList {
   Mutex mutex_;
   std::vector<Placement> placements_ DAMACY_GUARDED_BY(mutex_);
   std::vector<DeepPlacement> deep_ DAMACY_GUARDED_BY(mutex_);
+  mutable std::shared_ptr<const void> prepared_;
 };
 
 // Runs lists of placements in the order of a stream. A list's image has the records for the device: it is written to

@@ -120,5 +120,26 @@ TEST(DeepPlacements, are_moved_with_their_list) {
   EXPECT_EQ(out, wanted);
 }
 
+TEST(PlacementList, keeps_what_a_copier_prepared_until_it_changes) {
+  const auto prepared = std::make_shared<const int>(1);
+  Placement placement;
+  placement.rank = 0;
+  PlacementList list, more;
+  list.add(placement);
+  more.add(placement);
+  const auto is_kept_after = [&](auto change) {
+    list.set_prepared(prepared);
+    change();
+    return list.take_prepared() == prepared;
+  };
+  EXPECT_TRUE(is_kept_after([] {}));
+  EXPECT_EQ(list.take_prepared(), nullptr);
+  EXPECT_FALSE(is_kept_after([&] { list.add(placement); }));
+  EXPECT_FALSE(is_kept_after([&] { list.add(more); }));
+  EXPECT_FALSE(is_kept_after([&] { list.add(deep_transpose(8, Dtype::u8), 0, 0, {}); }));
+  EXPECT_FALSE(is_kept_after([&] { list.rebase(4096); }));
+  EXPECT_FALSE(is_kept_after([&] { list.clear(); }));
+}
+
 }  // namespace
 }  // namespace damacy

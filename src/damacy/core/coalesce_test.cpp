@@ -9,6 +9,16 @@ namespace {
 
 using Reads = std::vector<MergedRead>;
 
+TEST(Coalesce, reads_at_most_a_quarter_of_gaps_where_most_must_be_wanted) {
+  // 300 bytes wanted and a gap of 100 are 400: just a quarter. One byte more is too much.
+  const std::vector<Piece> pieces{{0, 200, 0}, {300, 100, 1}, {501, 100, 2}};
+  EXPECT_EQ(coalesce(pieces, 1000, 10'000, /*mostly_wanted=*/true),
+            (std::vector<MergedRead>{{0, 400, 0, 2}, {501, 100, 2, 1}}));
+  const std::vector<Piece> apart{{0, 200, 0}, {301, 100, 1}};
+  EXPECT_EQ(coalesce(apart, 1000, 10'000, /*mostly_wanted=*/true).size(), 2u);
+  EXPECT_EQ(coalesce(apart, 1000, 10'000).size(), 1u);
+}
+
 TEST(Coalesce, joins_pieces_whose_gap_is_small) {
   const std::vector<Piece> pieces{{0, 4, 1}, {8, 4, 2}, {17, 4, 3}};
   EXPECT_EQ(coalesce(pieces, 4, 100), (Reads{{0, 12, 0, 2}, {17, 4, 2, 1}}));

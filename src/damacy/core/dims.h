@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
-
-#include "damacy/core/checked.h"
 
 namespace damacy {
 
@@ -74,9 +73,7 @@ enum class Border : std::uint8_t {
 [[nodiscard]] inline std::optional<std::int64_t> product(std::span<const std::int64_t> values) noexcept {
   std::int64_t total = 1;
   for (const auto v : values) {
-    const auto next = checked_mul(total, v);
-    if (!next) return std::nullopt;
-    total = *next;
+    if (__builtin_mul_overflow(total, v, &total)) return std::nullopt;
   }
   return total;
 }

@@ -11,6 +11,7 @@ struct Limits {
   static constexpr std::uint64_t key_components = 64;
   static constexpr std::uint64_t array_document_bytes = 1 << 20;
   static constexpr std::uint64_t group_document_bytes = 64 << 20;
+  static constexpr std::uint64_t references = 1 << 22;
   static constexpr std::uint64_t json_nesting = 64;
   static constexpr std::uint64_t json_members = 4096;
   static constexpr std::uint64_t json_string_bytes = 64 << 10;

@@ -90,6 +90,10 @@ void log(LogLevel level, std::string_view line) noexcept {
   attempt([&] { write_record(level, line); });
 }
 
+bool is_logged(LogLevel level) noexcept {
+  return static_cast<int>(level) >= logger().threshold;
+}
+
 void log_current_error(LogLevel level) noexcept {
   log(level, current_error().what());
 }

@@ -11,6 +11,8 @@ enum class LogLevel : int { trace = 0, debug = 1, info = 2, warn = 3, error = 4,
 
 // Never throws: a record that cannot be made is lost.
 void log(LogLevel level, std::string_view line) noexcept;
+// Whether a record of this level is wanted: what is logged for each request of many asks first.
+[[nodiscard]] bool is_logged(LogLevel level) noexcept;
 // Logs the current exception; call it inside a catch block.
 void log_current_error(LogLevel level) noexcept;
 
@@ -19,7 +21,7 @@ void log_current_error(LogLevel level) noexcept;
 void log_some(LogLevel level, std::string_view kind, std::string_view line) noexcept;
 void log_summaries(bool now_or_never = false) noexcept;
 
-// Threshold of the stderr sink; fatal at first.
+// Threshold of the stderr sink, and of is_logged(); fatal at first.
 void set_log_level(LogLevel level);
 void set_log_quiet(bool quiet);
 

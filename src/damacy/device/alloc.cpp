@@ -1,4 +1,4 @@
-#include "damacy/device/alloc.h"
+#include "damacy/device/device.h"
 
 #include <cerrno>
 

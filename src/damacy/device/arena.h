@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "damacy/core/mutex.h"
-#include "damacy/device/alloc.h"
+#include "damacy/device/device.h"
 
 namespace damacy {
 

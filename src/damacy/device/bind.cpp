@@ -1,5 +1,5 @@
 // The rules, first to last.
-#include "damacy/device/bind.h"
+#include "damacy/device/device.h"
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"

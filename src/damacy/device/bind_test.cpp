@@ -1,4 +1,4 @@
-#include "damacy/device/bind.h"
+#include "damacy/device/device.h"
 
 #include <cstdlib>
 

@@ -1,5 +1,6 @@
-// Interface to the hardware: where memory is and in which order work happens. Implementations are host devices (eager,
-// lazy, random) and CUDA. Knows bytes, streams and events; not uses. The contract: tests/conformance/device_suite.h.
+// Interface to the hardware: where memory is and in which order work happens, and which device is chosen.
+// Implementations are host devices (eager, lazy, random) and CUDA. Knows bytes, streams and events; not uses. The
+// contract: tests/conformance/device_suite.h.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +11,59 @@
 #include <span>
 #include <stop_token>
 #include <string>
-
-#include "damacy/device/alloc.h"
+#include <utility>
 
 namespace damacy {
 
 class Device;
 class OrderedAlloc;
+
+// The allocator of buffers: an interface, so that tests can count buffers and make allocations fail. Knows sizes and
+// alignment; not the use of a buffer. The contract: tests/conformance/alloc_suite.h.
+class Alloc {
+ public:
+  static constexpr std::size_t kAlignment = 4096;
+  virtual ~Alloc() = default;
+  // bytes > 0. Any thread. Aligned to kAlignment, memory of a GPU to 256. Contents are undefined. Throws Error(oom).
+  virtual std::byte* take(std::size_t bytes) = 0;
+  virtual void give(std::byte* memory, std::size_t bytes) noexcept = 0;
+};
+
+// Allocates anonymous pages, huge ones if the system has them. A page is not resident before its first use.
+class PageAlloc final : public Alloc {
+ public:
+  std::byte* take(std::size_t bytes) override;
+  void give(std::byte* memory, std::size_t bytes) noexcept override;
+};
+
+// Owns one allocation.
+class HostBuffer {
+ public:
+  HostBuffer() = default;
+  HostBuffer(std::shared_ptr<Alloc> alloc, std::size_t bytes)
+      : alloc_(std::move(alloc)), data_(alloc_->take(bytes)), bytes_(bytes) {}
+  HostBuffer(HostBuffer&& other) noexcept { swap(other); }
+  HostBuffer& operator=(HostBuffer other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~HostBuffer() {
+    if (data_ != nullptr) alloc_->give(data_, bytes_);
+  }
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return bytes_; }
+  std::span<std::byte> bytes() const noexcept { return {data_, bytes_}; }
+
+ private:
+  void swap(HostBuffer& other) noexcept {
+    std::swap(alloc_, other.alloc_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+  std::shared_ptr<Alloc> alloc_;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
 
 // A point in a stream's work. Cheap to copy; any thread may use it. A default-constructed event has always passed.
 class Event {
@@ -111,6 +158,9 @@ class Device {
   // access directly.
   virtual std::shared_ptr<Alloc> device_memory() = 0;
   virtual std::shared_ptr<Alloc> pinned_memory() = 0;
+  // Page-locks memory of another owner, which is then as pinned memory is, while the result exists. The memory must
+  // exist longer, and not be page-locked yet. Null where there is nothing to do. Throws Error(oom).
+  [[nodiscard]] virtual std::shared_ptr<void> page_lock(std::span<std::byte>) { return nullptr; }
   // Stream-ordered device memory, on a stream made for the caller. Null if the device has none; use device_memory()
   // then.
   virtual std::shared_ptr<OrderedAlloc> make_ordered_memory() { return nullptr; }
@@ -137,5 +187,27 @@ class Device {
   virtual Event fence_all(bool spare_captures) = 0;
   virtual void make_wait(std::uint64_t stream, const Event& event) = 0;  // later work there waits
 };
+
+// Which device a pipeline uses.
+struct DeviceChoice {
+  enum class Kind {
+    automatic,  // the current context; without a usable GPU the host
+    cpu,
+    cuda,   // the current context, else device 0; never the host
+    index,  // that device's primary context
+  };
+  Kind kind = Kind::automatic;
+  int index = 0;
+};
+
+struct BoundDevice {
+  std::shared_ptr<Device> device;
+  std::string why_host;        // automatic only: why it is the host; for the log
+  bool is_unexpected = false;  // there is a driver, but it cannot be used: worth a warning
+};
+
+// `make_current` is called if automatic finds no current context: another library may make its own current (and then
+// returns true). Throws Error(inval) with reason "no-device", or "no-context" with what to do.
+BoundDevice bind_device(const DeviceChoice& choice, const std::function<bool()>& make_current = {});
 
 }  // namespace damacy

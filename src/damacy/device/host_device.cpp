@@ -327,14 +327,13 @@ class HostOrderedMemory final : public OrderedAlloc {
                     bool guard)
       : stream_(std::move(device), order), order_(std::move(order)), inner_(std::move(inner)), guard_(guard) {}
 
-  Taken take(std::size_t bytes) override {
-    bytes = taken(bytes);
-    std::byte* memory = inner_->take(bytes);
+  FencedMemory take(std::size_t bytes) override {
+    std::byte* memory = inner_->take(taken(bytes));
     if (guard_) {
       const Order::Lock lock(*order_);
-      order_->guarded().add(memory, bytes);
+      order_->guarded().add(memory, taken(bytes));
     }
-    return {memory, {}};
+    return FencedMemory({memory, bytes});
   }
   void give(std::byte* memory, std::size_t bytes, std::span<const Event> after) noexcept override {
     const Lock lock(mutex_);

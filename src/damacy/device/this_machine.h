@@ -3,7 +3,7 @@
 #pragma once
 
 #include "damacy/core/machine.h"
-#include "damacy/device/bind.h"
+#include "damacy/device/device.h"
 
 namespace damacy {
 

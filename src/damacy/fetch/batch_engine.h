@@ -9,7 +9,7 @@
 
 namespace damacy {
 
-class ChunkCache;
+class ChunkTier;
 class ChunkTasks;
 
 class BatchEngine {
@@ -37,10 +37,10 @@ class BatchEngine {
   };
   virtual AtOnce at_once() const = 0;
   // Of decoded chunks; null: none is kept.
-  virtual ChunkCache* cache() noexcept { return nullptr; }
+  virtual ChunkTier* cache() noexcept { return nullptr; }
   // Of encoded chunks, in the memory of a device and in that of the host.
-  virtual ChunkCache* device_cache() noexcept { return nullptr; }
-  virtual ChunkCache* host_cache() noexcept { return nullptr; }
+  virtual ChunkTier* device_cache() noexcept { return nullptr; }
+  virtual ChunkTier* host_cache() noexcept { return nullptr; }
   // Bytes taken so far: of staging and cache, and of scratch where batches live.
   virtual std::size_t host_bytes() const = 0;
   virtual std::size_t device_bytes() const = 0;

@@ -2,21 +2,60 @@
 // to the engine. Owns the readers and the engine. Knows batches and plans; not how chunks are placed.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
+#include <unordered_map>
+#include <vector>
 
+#include "damacy/core/mutex.h"
 #include "damacy/fetch/batch_engine.h"
-#include "damacy/fetch/plan_portions.h"
+#include "damacy/fetch/chunk_tasks.h"
 #include "damacy/fetch/readers.h"
 
 namespace damacy {
 
+using Planning = ChunkTasks::With;
+
+// Plans a started batch, in portions if it is large, and opens its shards. `announcement`: of its first portion; null
+// if there was none. Calls `each` with every portion after its chunks are located. The task keeps the batch unfinished
+// meanwhile.
+void plan_portions(const Task<BatchJob>& task, const Planning& with, std::shared_ptr<const Announcement> announcement,
+                   const std::stop_token& stop,
+                   const std::function<void(const std::shared_ptr<ChunkTasks>&)>& each) noexcept;
+
+// Announces objects to their stores, one after the other: what the first batch needs is asked for first.
+class Announcer final : public BlockingCalls {
+ public:
+  // True: a thread has to call.
+  [[nodiscard]] bool add(std::vector<RemoteObject> objects);
+  void call(std::size_t) override;  // until none is left
+  void time_out(std::size_t, const Error&) noexcept override;
+  void clear() noexcept;  // none of them is needed
+
+ private:
+  std::optional<RemoteObject> next();
+
+  Mutex mutex_;
+  std::deque<RemoteObject> objects_ DAMACY_GUARDED_BY(mutex_);
+  bool is_called_ DAMACY_GUARDED_BY(mutex_) = false;
+};
+
 class BatchPlanner {
  public:
   // The engine uses these readers.
+  // `answer_bytes`: memory of answers that are asked for ahead, of which arrays that are not open yet have a part and
+  // batches that are produced later the rest.
   BatchPlanner(std::unique_ptr<Readers> readers, std::unique_ptr<BatchEngine> engine, StatsBoard& board,
-               std::shared_ptr<Catalog> catalog, Verify verify)
+               std::shared_ptr<Catalog> catalog, Verify verify, std::size_t answer_bytes)
       : planning_{*readers, board, std::move(catalog), verify},
+        document_bytes_(std::min(answer_bytes / 2, kDocumentBytes)),
+        announced_bytes_(answer_bytes - document_bytes_),
         readers_(std::move(readers)),
         engine_(std::move(engine)) {}
   ~BatchPlanner() { stop(nullptr); }
@@ -25,18 +64,30 @@ class BatchPlanner {
 
   Readers& readers() noexcept { return *readers_; }
   BatchEngine& engine() noexcept { return *engine_; }
+  std::size_t document_bytes() const noexcept { return document_bytes_; }
 
-  // One thread. Gives the chunks of a batch to the engine; the batch settles later. May wait for memory. Failures go to
-  // the batch.
+  // One thread makes these calls. A batch that is produced later: remote stores ask for its objects now, or for the
+  // first of many. Waits for nothing, reports nothing. can_announce(): those announced before that have not settled
+  // leave memory for it.
+  [[nodiscard]] bool can_announce() const noexcept;
+  void announce(const BatchJob& job) noexcept;
+  // Gives the chunks of a batch to the engine; the batch settles later. May wait for memory. Failures go to the batch.
   void produce(const Task<BatchJob>& job, const std::stop_token& stop) noexcept;
   // After the last produce(). Ends running requests, drops waiting ones (their batches settle as failed), joins.
   // Idempotent. True if threads stuck in storage were detached with `keep`.
   bool stop(const std::shared_ptr<void>& keep) noexcept;
 
  private:
+  static constexpr std::size_t kDocumentBytes = 16 << 20;
+
   const Planning planning_;
+  const std::size_t document_bytes_;
+  const std::uint64_t announced_bytes_;
+  const std::shared_ptr<Announcer> announcer_ = std::make_shared<Announcer>();
   std::unique_ptr<Readers> readers_;
   std::unique_ptr<BatchEngine> engine_;
+  const std::shared_ptr<std::atomic<std::uint64_t>> held_bytes_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  std::unordered_map<const BatchJob*, std::shared_ptr<const Announcement>> announced_;  // of batches not yet produced
 };
 
 }  // namespace damacy

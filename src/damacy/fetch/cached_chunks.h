@@ -7,36 +7,41 @@
 #include <optional>
 #include <vector>
 
-#include "damacy/cache/chunk_cache.h"
+#include "damacy/cache/chunk_tier.h"
 #include "damacy/fetch/chunk_tasks.h"
 
 namespace damacy {
 
 class CachedChunks {
  public:
-  enum class Form { decoded, encoded };
+  // What a tier keeps of a chunk: decoded, encoded, or encoded with a note for a decoder: of a GPU, or of a host
+  // device. Processes share chunks of the same form.
+  enum class Form : std::uint8_t { decoded, encoded, described, described_on_host };
   // Outlived by both. Without a cache nothing is found or kept.
-  CachedChunks(const ChunkTasks& tasks, ChunkCache* cache, Form form = Form::decoded);
+  CachedChunks(const ChunkTasks& tasks, ChunkTier* cache, Form form = Form::decoded);
 
   // The chunk's look-up: once for each chunk that is stored.
-  std::optional<ChunkCache::Hold> find(std::uint32_t chunk);
+  std::optional<ChunkTier::Hold> find(std::uint32_t chunk);
   // Whether a chunk that was not found will probably be kept, if there is all of it.
   bool may_be_kept(std::size_t chunk) const noexcept { return cache_ != nullptr && may_be_kept_[chunk]; }
-  ChunkCache::Filling reserve(std::size_t chunk) { return reserve(chunk, bytes_of(chunk), 0); }
-  ChunkCache::Filling reserve(std::size_t chunk, std::uint64_t bytes, std::uint64_t note_bytes);
+  ChunkTier::Filling reserve(std::size_t chunk) { return reserve(chunk, bytes_of(chunk), 0); }
+  ChunkTier::Filling reserve(std::size_t chunk, std::uint64_t bytes, std::uint64_t note_bytes);
 
  private:
+  bool would_notice_change(std::size_t chunk) const;
   ChunkKey key_of(std::size_t chunk) const;
+  void prefetch_from(std::size_t chunk);
   std::uint64_t bytes_of(std::size_t chunk) const {
-    return form_ == Form::encoded ? tasks_.where(chunk).bytes
+    return form_ != Form::decoded ? tasks_.where(chunk).bytes
                                   : static_cast<std::uint64_t>(tasks_.metadata_of(chunk).chunk_bytes());
   }
 
   const ChunkTasks& tasks_;
-  ChunkCache* const cache_;
+  ChunkTier* const cache_;
   const Form form_;
   std::vector<std::array<std::uint64_t, 2>> arrays_;  // by array of the plan
   std::vector<bool> may_be_kept_;                     // by chunk
+  std::size_t prefetched_ = 0;                        // chunks below it
 };
 
 }  // namespace damacy

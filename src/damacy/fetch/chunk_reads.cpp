@@ -1,9 +1,13 @@
 #include "damacy/fetch/chunk_reads.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
 #include <utility>
 
 #include "damacy/core/coalesce.h"
+#include "damacy/core/limits.h"
 #include "damacy/device/trace.h"
 #include "damacy/zarr/decode_error.h"
 
@@ -11,21 +15,55 @@ namespace damacy {
 
 namespace {
 
-void add_runs(std::vector<Piece>& pieces, Nearness nearness, ChunkReads& reads) {
-  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
-  for (const MergedRead& merged : coalesce(pieces)) {
-    ChunkRun run{merged.offset, merged.size, {}, nearness};
-    for (const Piece& piece : std::span(pieces).subspan(merged.first, merged.count))
+// Chunks that one object has, to be read.
+struct PiecesOfObject {
+  std::vector<Piece> pieces{};  // by their place in the object
+  ReadShape shape{};
+  Nearness nearness = Nearness::far;
+  std::shared_ptr<Object> whole{};  // as ChunkRun has it
+};
+
+void add_runs(PiecesOfObject& of, ChunkReads& reads) {
+  std::sort(of.pieces.begin(), of.pieces.end(), [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
+  for (const MergedRead& merged :
+       coalesce(of.pieces, of.shape.gap, Limits::merged_read_bytes, of.shape.mostly_wanted)) {
+    ChunkRun run{merged.offset, merged.size, {}, {}, of.nearness, of.whole};
+    for (const Piece& piece : std::span(of.pieces).subspan(merged.first, merged.count)) {
       run.chunks.push_back(static_cast<std::uint32_t>(piece.id));
+      run.begins.push_back(piece.offset - merged.offset);
+    }
     reads.runs.push_back(std::move(run));
   }
 }
 
+// Collects the chunks of objects that are parts of others, until all groups are known.
+class PiecesOfWholes {
+ public:
+  void add(const LocatedChunks& chunks, const WholeObject& whole, const PiecesOfObject& part) {
+    const auto array = reinterpret_cast<std::uintptr_t>(&chunks.metadata_of(part.pieces.front().id));
+    const Stamp& stamp = whole.object->stamp();
+    const Key key{reinterpret_cast<std::uintptr_t>(whole.id),   array, stamp.device, stamp.inode, stamp.size,
+                  static_cast<std::uint64_t>(stamp.modified_ns)};
+    const auto [at, is_new] = numbers_.try_emplace(key, wholes_.size());
+    if (is_new) wholes_.push_back({{}, part.shape, part.nearness, whole.object});
+    PiecesOfObject& all = wholes_[at->second];
+    if (part.nearness == Nearness::wanted) all.nearness = Nearness::wanted;
+    for (const Piece& piece : part.pieces) all.pieces.push_back({whole.offset + piece.offset, piece.size, piece.id});
+  }
+  void add_runs_to(ChunkReads& reads) {
+    for (PiecesOfObject& of : wholes_) add_runs(of, reads);
+  }
+
+ private:
+  using Key = std::array<std::uint64_t, 6>;  // the object, the array and the object's stamp
+  std::map<Key, std::size_t> numbers_;
+  std::vector<PiecesOfObject> wholes_;
+};
+
 // Chunks that are near are read by themselves: the others ask another machine.
 void add_reads(const LocatedChunks& chunks, const LocatedChunks::Group& group,
-               const std::function<bool(std::uint32_t)>& elsewhere, ChunkReads& reads) {
-  std::vector<Piece> near, others;
-  bool is_wanted = false;
+               const std::function<bool(std::uint32_t)>& elsewhere, PiecesOfWholes& wholes, ChunkReads& reads) {
+  PiecesOfObject near{.nearness = Nearness::near}, others;
   for (std::uint32_t c = group.first; c < group.first + group.count; ++c) {
     const ChunkPlace& where = chunks.where(c);
     if (where.failed) continue;
@@ -35,27 +73,36 @@ void add_reads(const LocatedChunks& chunks, const LocatedChunks::Group& group,
     }
     if (elsewhere(c)) continue;
     const Nearness nearness = chunks.nearness(c);
-    is_wanted = is_wanted || nearness == Nearness::wanted;
+    if (nearness == Nearness::wanted) others.nearness = nearness;
     if (nearness == Nearness::near)
-      near.push_back({where.offset, where.bytes, c});
+      near.pieces.push_back({where.offset, where.bytes, c});
     else if (nearness == Nearness::far && chunks.worth_reading_partially(c))
       reads.partial.push_back(c);
     else
-      others.push_back({where.offset, where.bytes, c});
+      others.pieces.push_back({where.offset, where.bytes, c});
   }
-  add_runs(near, Nearness::near, reads);
-  add_runs(others, is_wanted ? Nearness::wanted : Nearness::far, reads);
+  add_runs(near, reads);
+  if (others.pieces.empty()) return;
+  others.shape = chunks.read_shape(others.pieces.front().id);
+  if (const auto whole = chunks.whole_of(others.pieces.front().id)) return wholes.add(chunks, *whole, others);
+  add_runs(others, reads);
 }
 
 }  // namespace
 
 ChunkReads find_reads(const LocatedChunks& chunks, const std::function<bool(std::uint32_t)>& elsewhere) {
   ChunkReads reads;
-  for (const LocatedChunks::Group& group : chunks.groups()) add_reads(chunks, group, elsewhere, reads);
+  PiecesOfWholes wholes;
+  for (const LocatedChunks::Group& group : chunks.groups()) add_reads(chunks, group, elsewhere, wholes, reads);
+  wholes.add_runs_to(reads);
   return reads;
 }
 
-DecodeResult decode_chunk(WantedChunks& chunks, std::size_t chunk, std::span<const std::byte> packed,
+ChunkRun run_of_chunk(const LocatedChunks& chunks, std::uint32_t chunk) {
+  return {chunks.where(chunk).offset, chunks.where(chunk).bytes, {chunk}, {0}};
+}
+
+DecodeResult decode_chunk(FetchedChunks& chunks, std::size_t chunk, std::span<const std::byte> packed,
                           std::span<const ByteRange> available, std::span<const ByteRange> needed,
                           std::span<std::byte> decoded, DecodeContext& context) {
   const CodecChain& codecs = chunks.metadata_of(chunk).codecs;
@@ -87,6 +134,13 @@ void strand(const ReadBuffer& buffer, const Error& why) noexcept {
   if (buffer.memory) buffer.memory->strand(why.where().key, why.where().store);
 }
 
+// Whether single chunks may be readable where a merged read failed. A server has refused the object, not a part of it,
+// and was asked as often as its rules allow.
+bool may_read_apart(const Part& part, const Error& failure) {
+  if (!part.object || failure.status() != Status::io) return false;
+  return !part.object->can_start_reads() || failure.where().reason == "short-read";
+}
+
 }  // namespace
 
 ChunkRunRead::ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run)
@@ -101,13 +155,16 @@ void ChunkRunRead::abandon(const Error& why) noexcept {
 }
 
 bool ChunkRunRead::can_be_sent() const noexcept {
-  return run_.nearness != Nearness::near && sink_->chunks().object_with(run_.chunks.front())->can_start_reads();
+  return run_.nearness != Nearness::near && object_of(run_.chunks.front())->can_start_reads();
 }
 
 Part ChunkRunRead::prepare(std::size_t, std::stop_token stop) {
   stop_ = stop;
   sink_->chunks().check_wanted();
-  const std::shared_ptr<Object>& object = sink_->chunks().object_with(run_.chunks.front());
+  const std::shared_ptr<Object>& object = run_.whole ? run_.whole : object_of(run_.chunks.front());
+  if (sink_->takes_held_bytes() && run_.nearness != Nearness::near) held_ = object->held(run_.offset, run_.bytes);
+  watch_ = {};
+  if (held_.owner) return {object, run_.offset, {}};
   try {
     buffer_ = sink_->buffer(run_.bytes, std::move(stop));
   } catch (const Error& error) {
@@ -131,28 +188,33 @@ std::vector<StoredPiece> ChunkRunRead::pieces() const {
 }
 
 // What was read from far away.
-void ChunkRunRead::keep(const Part& part) noexcept {
+void ChunkRunRead::keep() noexcept {
   if (run_.nearness != Nearness::wanted) return;
-  try {
-    part.object->keep_pieces(part.offset, part.dst, pieces());
-  } catch (const std::bad_alloc&) {  // it is not kept
+  for (std::size_t i = 0; i < run_.chunks.size(); ++i) {
+    const ChunkPlace& where = sink_->chunks().where(run_.chunks[i]);
+    const StoredPiece piece{where.offset, where.bytes};
+    object_of(run_.chunks[i])->keep_pieces(where.offset, bytes_of(i), {&piece, 1});
   }
 }
 
-std::span<std::byte> ChunkRunRead::bytes_of_chunk(std::uint32_t chunk) const noexcept {
-  const ChunkPlace& where = sink_->chunks().where(chunk);
-  return buffer_.bytes.subspan(where.offset - run_.offset, where.bytes);
+std::span<std::byte> ChunkRunRead::memory_of(std::size_t number) const noexcept {
+  return buffer_.bytes.subspan(run_.begins[number], sink_->chunks().where(run_.chunks[number]).bytes);
 }
 
-void ChunkRunRead::take(std::size_t thread, std::uint32_t chunk) noexcept {
-  ++next_;  // whatever becomes of it, it is the sink's
-  sink_->take(thread, chunk, bytes_of_chunk(chunk), {}, stop_);
+std::span<const std::byte> ChunkRunRead::bytes_of(std::size_t number) const noexcept {
+  if (!held_.owner) return memory_of(number);
+  return held_.bytes.subspan(run_.begins[number], sink_->chunks().where(run_.chunks[number]).bytes);
+}
+
+void ChunkRunRead::take_next(std::size_t thread, std::span<const std::byte> packed) noexcept {
+  const std::uint32_t chunk = run_.chunks[next_++];  // whatever becomes of it, it is the sink's
+  sink_->take(thread, chunk, packed, {}, stop_);
 }
 
 void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* failure) {
-  WantedChunks& chunks = sink_->chunks();
+  FetchedChunks& chunks = sink_->chunks();
   if (failure == nullptr && apart_) {
-    read_apart(thread, part);
+    read_apart(thread);
     return read_.end();
   }
   if (failure != nullptr) {
@@ -162,25 +224,24 @@ void ChunkRunRead::complete(std::size_t thread, const Part& part, const Error* f
   std::uint64_t wanted = 0;
   for (const std::uint32_t chunk : run_.chunks) wanted += chunks.where(chunk).bytes;
   count_read(chunks.board(), watch_.elapsed(), run_.nearness == Nearness::near ? wanted : run_.bytes, wanted);
-  keep(part);
+  keep();
   read_.end();
-  while (next_ < run_.chunks.size()) take(thread, run_.chunks[next_]);
+  while (next_ < run_.chunks.size()) take_next(thread, bytes_of(next_));
 }
 
 // Each chunk with memory of its own.
-void ChunkRunRead::read_apart(std::size_t thread, const Part& part) {
-  WantedChunks& chunks = sink_->chunks();
+void ChunkRunRead::read_apart(std::size_t thread) {
+  FetchedChunks& chunks = sink_->chunks();
   while (next_ < run_.chunks.size()) {
     const std::uint32_t chunk = run_.chunks[next_];
     const ChunkPlace& where = chunks.where(chunk);
     const auto failed = failure_of([&] {
       buffer_ = {};  // a thread that holds memory must not wait for more
       buffer_ = sink_->buffer(where.bytes, stop_);
-      run_.offset = where.offset;
       watch_ = {};
-      part.object->read_piece(where.offset, buffer_.bytes);
+      while_wanted([&] { object_of(chunk)->read_piece(where.offset, buffer_.bytes); });
       count_read(chunks.board(), watch_.elapsed(), where.bytes, where.bytes);
-      take(thread, chunk);
+      take_next(thread, buffer_.bytes);
     });
     if (!failed) continue;
     ++next_;
@@ -190,13 +251,13 @@ void ChunkRunRead::read_apart(std::size_t thread, const Part& part) {
 
 // A merged read fails as a whole. Reads its chunks one by one, so that only those that cannot be read fail.
 void ChunkRunRead::read_one_by_one(std::size_t thread, const Part& part, const Error& failure) {
-  const bool again = run_.chunks.size() > 1 && part.object && failure.status() == Status::io && !stop_.stop_requested();
+  const bool again = run_.chunks.size() > 1 && may_read_apart(part, failure) && !stop_.stop_requested();
   while (next_ < run_.chunks.size()) {
     const std::uint32_t chunk = run_.chunks[next_];
     const auto failed = failure_of([&] {
-      if (!again) throw failure;
-      part.object->read_exact(sink_->chunks().where(chunk).offset, bytes_of_chunk(chunk));
-      take(thread, chunk);
+      if (!again) throw run_.whole ? object_of(chunk)->as_of_part(failure) : failure;
+      while_wanted([&] { object_of(chunk)->read_exact(sink_->chunks().where(chunk).offset, memory_of(next_)); });
+      take_next(thread, bytes_of(next_));
     });
     if (!failed) continue;
     ++next_;
@@ -220,7 +281,7 @@ bool PartialRead::can_be_sent() const noexcept {
 }
 
 Part PartialRead::prepare(std::size_t, std::stop_token stop) {
-  WantedChunks& chunks = sink_->chunks();
+  FetchedChunks& chunks = sink_->chunks();
   const ChunkPlace& where = chunks.where(chunk_);
   stop_ = stop;
   buffer_ = sink_->buffer(where.bytes, std::move(stop));
@@ -248,7 +309,8 @@ bool PartialRead::take(std::size_t thread, std::span<const ByteRange> available)
 
 void PartialRead::read(const Part& part, ByteRange range) {
   watch_ = {};
-  part.object->read_exact(part.offset + range.begin, buffer_.bytes.subspan(range.begin, range.size()));
+  while_wanted(
+      [&] { part.object->read_exact(part.offset + range.begin, buffer_.bytes.subspan(range.begin, range.size())); });
   count_read(sink_->chunks().board(), watch_.elapsed(), range.size(), range.size());
 }
 
@@ -259,7 +321,7 @@ bool PartialRead::read_whole(std::size_t thread, const Part& part) {
 }
 
 void PartialRead::read_needed(std::size_t thread, const Part& part) {
-  WantedChunks& chunks = sink_->chunks();
+  FetchedChunks& chunks = sink_->chunks();
   const ArrayMetadata& metadata = chunks.metadata_of(chunk_);
   const std::vector<ByteRange> needed = chunks.needed_bytes(chunk_);
   if (metadata.codecs.is_raw()) {
@@ -279,6 +341,34 @@ void PartialRead::read_needed(std::size_t thread, const Part& part) {
   if (planned.ok() && take(thread, ranges)) return;
   read(part, {0, encoded});  // the estimate was too small: all of it
   take(thread, {});
+}
+
+Part OpeningRead::prepare(std::size_t thread, std::stop_token stop) {
+  Opened opened = open_();
+  const auto add = [&](std::unique_ptr<Request> read) {
+    if (first_)
+      readers_.submit_urgent(std::move(read));
+    else
+      first_ = std::move(read);
+  };
+  for (ChunkRun& run : opened.reads.runs) add(std::make_unique<ChunkRunRead>(opened.sink, std::move(run)));
+  for (const std::uint32_t chunk : opened.reads.partial) add(std::make_unique<PartialRead>(opened.sink, chunk));
+  return first_ ? first_->prepare(thread, std::move(stop)) : Part{};
+}
+
+void OpeningRead::complete(std::size_t thread, const Part& part, const Error* failure) {
+  if (first_)
+    first_->complete(thread, part, failure);
+  else if (failure != nullptr)
+    chunks_->fail_all(*failure);
+}
+
+void OpeningRead::abandon(const Error& why) noexcept {
+  if (first_)
+    first_->abandon(why);
+  else
+    chunks_->fail_all(why);
+  task_.end();
 }
 
 }  // namespace damacy

@@ -1,4 +1,4 @@
-// Reads the chunks of a plan: runs of neighbours in one request, and parts of big chunks. Passes the bytes to a sink.
+// Reads chunks: runs of neighbours in one request, and parts of big chunks. Passes the bytes to a sink.
 // Knows objects, ranges and the memory of reads; not what the sink does with the bytes.
 #pragma once
 
@@ -9,18 +9,22 @@
 #include <vector>
 
 #include "damacy/device/arena.h"
+#include "damacy/fetch/readers.h"
 #include "damacy/fetch/wanted_chunks.h"
 #include "damacy/store/engine.h"
 
 namespace damacy {
 
-// Chunks of one shard that lie near each other in it.
+// Chunks of one array that lie near each other in a shard, or in an object that their objects are parts of.
 struct ChunkRun {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   std::vector<std::uint32_t> chunks;
+  std::vector<std::uint64_t> begins;  // of the chunks, behind `offset`
   Nearness nearness = Nearness::far;  // of all chunks; those that are wanted may be in a run with others
+  std::shared_ptr<Object> whole{};    // what is read; null: the object of the chunks
 };
+[[nodiscard]] ChunkRun run_of_chunk(const LocatedChunks& chunks, std::uint32_t chunk);
 
 struct ChunkReads {
   std::vector<ChunkRun> runs;
@@ -44,9 +48,11 @@ struct ReadBuffer {
 class ChunkSink {
  public:
   virtual ~ChunkSink() = default;
-  virtual WantedChunks& chunks() noexcept = 0;
+  virtual FetchedChunks& chunks() noexcept = 0;
   // Where a read puts so many bytes.
   virtual ReadBuffer buffer(std::uint64_t bytes, std::stop_token stop) = 0;
+  // Whether it also takes bytes from elsewhere than its buffers.
+  virtual bool takes_held_bytes() const noexcept { return false; }
   // Whether it decodes nothing.
   virtual bool only_reads() const noexcept { return false; }
   // Whether it would rather have all of a chunk of which little is needed.
@@ -68,24 +74,28 @@ class ChunkRunRead final : public Request {
   ChunkRunRead(std::shared_ptr<ChunkSink> sink, ChunkRun run);
   Part prepare(std::size_t thread, std::stop_token stop) override;
   void complete(std::size_t thread, const Part& part, const Error* failure) override;
+  void while_wanted(const std::function<void()>& calls) const override { sink_->chunks().while_wanted(calls); }
   bool only_reads() const noexcept override { return sink_->only_reads(); }
   bool can_be_sent() const noexcept override;
   bool can_be_abandoned() const noexcept override { return true; }
   void abandon(const Error& why) noexcept override;
 
  private:
-  void take(std::size_t thread, std::uint32_t chunk) noexcept;
+  void take_next(std::size_t thread, std::span<const std::byte> packed) noexcept;
   void read_one_by_one(std::size_t thread, const Part& part, const Error& failure);
-  void read_apart(std::size_t thread, const Part& part);
-  std::span<std::byte> bytes_of_chunk(std::uint32_t chunk) const noexcept;
+  void read_apart(std::size_t thread);
+  const std::shared_ptr<Object>& object_of(std::uint32_t chunk) const { return sink_->chunks().object_with(chunk); }
+  std::span<std::byte> memory_of(std::size_t number) const noexcept;  // of a chunk of the run
+  std::span<const std::byte> bytes_of(std::size_t number) const noexcept;
   std::vector<StoredPiece> pieces() const;
-  void keep(const Part& part) noexcept;
+  void keep() noexcept;
 
   Task<Job> task_;  // ends after all below
   std::shared_ptr<ChunkSink> sink_;
   PendingRead read_;
   ChunkRun run_;
   ReadBuffer buffer_;
+  HeldBytes held_;  // in place of the buffer
   std::stop_token stop_;
   Stopwatch watch_;
   std::size_t next_ = 0;  // of the run's chunks, to be given to the sink
@@ -99,6 +109,7 @@ class PartialRead final : public Request {
   PartialRead(std::shared_ptr<ChunkSink> sink, std::uint32_t chunk);
   Part prepare(std::size_t thread, std::stop_token stop) override;
   void complete(std::size_t thread, const Part& part, const Error* failure) override;
+  void while_wanted(const std::function<void()>& calls) const override { sink_->chunks().while_wanted(calls); }
   bool can_be_sent() const noexcept override;
   bool can_be_abandoned() const noexcept override { return true; }
   void abandon(const Error& why) noexcept override;
@@ -119,9 +130,33 @@ class PartialRead final : public Request {
   bool taken_ = false;  // by the sink
 };
 
+// Opens what chunks are read from and locates them, then makes the first read itself; other threads make the others.
+class OpeningRead final : public Request {
+ public:
+  struct Opened {
+    std::shared_ptr<ChunkSink> sink;
+    ChunkReads reads;  // to be made; what is missing was dealt with
+  };
+  // What `open` throws fails all chunks.
+  OpeningRead(Readers& readers, std::shared_ptr<FetchedChunks> chunks, std::function<Opened()> open)
+      : readers_(readers), task_(chunks->new_task()), chunks_(std::move(chunks)), open_(std::move(open)) {}
+  Part prepare(std::size_t thread, std::stop_token stop) override;
+  void complete(std::size_t thread, const Part& part, const Error* failure) override;
+  void while_wanted(const std::function<void()>& calls) const override { chunks_->while_wanted(calls); }
+  bool can_be_abandoned() const noexcept override { return true; }
+  void abandon(const Error& why) noexcept override;
+
+ private:
+  Readers& readers_;
+  Task<Job> task_;  // ends after all below
+  std::shared_ptr<FetchedChunks> chunks_;
+  std::function<Opened()> open_;
+  std::unique_ptr<Request> first_;
+};
+
 // Decodes a chunk on this thread, at least the bytes `needed`; `packed` and `available` as a sink takes them. Counts it
 // unless the answer is need_more, which only a part can give.
-[[nodiscard]] DecodeResult decode_chunk(WantedChunks& chunks, std::size_t chunk, std::span<const std::byte> packed,
+[[nodiscard]] DecodeResult decode_chunk(FetchedChunks& chunks, std::size_t chunk, std::span<const std::byte> packed,
                                         std::span<const ByteRange> available, std::span<const ByteRange> needed,
                                         std::span<std::byte> decoded, DecodeContext& context);
 

@@ -4,8 +4,8 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/fetch/readers.h"
-#include "damacy/zarr/box_copy.h"
-#include "damacy/zarr/stored_chunk.h"
+#include "damacy/plan/destination.h"
+#include "damacy/zarr/shard.h"
 
 namespace damacy {
 namespace {
@@ -26,11 +26,13 @@ class Checking final : public BlockingCalls {
 
 }  // namespace
 
-ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, With with)
+ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, With with,
+                       std::shared_ptr<const Announcement> announcement)
     : job_(job),
       task_(job),
       plan_(std::move(plan)),
       with_(std::move(with)),
+      announcement_(std::move(announcement)),
       shards_(plan_.shards.size()),
       shard_failed_(plan_.shards.size(), 0),
       where_(plan_.chunks.size()),
@@ -40,16 +42,54 @@ ChunkTasks::ChunkTasks(const std::shared_ptr<BatchJob>& job, BatchPlan plan, Wit
       shard_of_chunk_[plan_.shards[s].first_chunk + c] = s;
 }
 
-// A chunk without a shard is asked for as a whole: encoded it is hardly larger than decoded.
-void ChunkTasks::expect_shards() const {
+// A chunk without a shard is asked for as a whole: encoded it is hardly larger than decoded, by less than what codecs
+// add to bytes that do not shrink. Of a shard, its index.
+RemoteObject remote_object(const Array& array, std::shared_ptr<Store> store, std::string key) {
+  const std::vector<ShardLevel>& levels = array.metadata().shards;
+  const auto decoded = static_cast<std::uint64_t>(array.metadata().chunk_bytes());
+  RemoteObject object{std::move(store), std::move(key), decoded + decoded / 256 + 128};
+  if (levels.empty()) {
+    object.reads = 1;
+    return object;
+  }
+  const ShardIndexLayout& index = levels.front().index;
+  const bool is_encoded = !levels.front().codecs.codecs().empty();
+  object.bytes = is_encoded ? 0 : ShardIndex::encoded_bytes(array.entries_of(0), index);
+  object.from_end = !is_encoded && index.at_end;
+  return object;
+}
+
+std::vector<RemoteObject> remote_objects(const BatchPlan& plan) {
+  std::vector<RemoteObject> objects;
+  for (const PlannedShard& shard : plan.shards) {
+    const Array& array = *plan.arrays[shard.array];
+    if (shard.is_constant || !array.store()->is_remote()) continue;
+    objects.push_back(remote_object(array, array.store(), array.key_of_shard(shard.shard)));
+  }
+  return objects;
+}
+
+void expect(std::span<const RemoteObject> objects, std::size_t announced) {
   static_cast<void>(failure_of([&] {
-    for (const PlannedShard& shard : plan_.shards) {
-      const Array& array = *plan_.arrays[shard.array];
-      if (shard.is_constant || !array.store()->is_remote()) continue;
-      const bool is_shard = !array.metadata().shards.empty();
-      array.store()->expect(array.key_of_shard(shard.shard),
-                            is_shard ? 0 : static_cast<std::uint64_t>(array.metadata().chunk_bytes()), is_shard);
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const RemoteObject& object = objects[i];
+      object.store->expect(object.key, {object.bytes, object.from_end, i < announced ? 0 : object.reads});
     }
+  }));
+}
+
+void AnnouncedReads::end() noexcept {
+  for (const RemoteObject& object : objects_)
+    if (object.reads > 0) object.store->unexpect(object.key);
+  objects_.clear();
+}
+
+void ChunkTasks::expect_shards() {
+  static_cast<void>(failure_of([&] {
+    const std::vector<RemoteObject> objects = remote_objects(plan_);
+    const std::size_t announced = announcement_ ? announcement_->count() : 0;
+    expected_.set(std::span(objects).subspan(std::min(announced, objects.size())));
+    expect(objects, announced);
   }));
 }
 
@@ -58,7 +98,7 @@ void ChunkTasks::open_shard(std::size_t shard) {
   const Array& array = array_of(shard);
   const auto failure = failure_of([&] {
     std::shared_ptr<const Shard> opened = with_.catalog->shard(array, plan_.shards[shard].shard);
-    if (!opened) with_.catalog->check_missing_chunk(array);
+    if (!opened) with_.catalog->check_missing_chunk(array, array.key_of_shard(plan_.shards[shard].shard));
     shards_[shard] = std::move(opened);
   });
   if (failure) fail_opening(shard, *failure);
@@ -77,11 +117,10 @@ void ChunkTasks::find_chunks() {
       fail_chunk(c, *failure);
     }
   }
-  count_wanted();
 }
 
 // Of an array only the name counts: two versions of it are one set of chunks.
-void ChunkTasks::count_wanted() const {
+void ChunkTasks::count_wanted(bool parts) const {
   with_.board.add_chunks([&](ChunkReuse& reuse) {
     const Array* array = nullptr;
     std::uint64_t hash = 0;
@@ -92,7 +131,7 @@ void ChunkTasks::count_wanted() const {
       }
       const auto decoded = static_cast<std::uint64_t>(array->metadata().chunk_bytes());
       for (std::size_t c = shard.first_chunk; c < shard.first_chunk + shard.chunk_count; ++c)
-        if (!where_[c].missing && !where_[c].failed)
+        if (!where_[c].missing && !where_[c].failed && (parts || !worth_reading_partially(c)))
           reuse.add(mixed(hash + mixed(static_cast<std::uint64_t>(plan_.chunks[c].number))), where_[c].bytes, decoded);
     }
   });
@@ -144,12 +183,13 @@ std::vector<ByteRange> ChunkTasks::needed_bytes(std::size_t chunk) const {
   const Dims at = coordinates_of(chunk);
   const Box box = array.box_of_chunk(at);
   std::vector<ByteRange> ranges;
+  ranges.reserve(parts_of(chunk).size());
   for (const std::uint32_t part : parts_of(chunk)) {
     const PlannedPart& planned = job_->parts()[part];
     ranges.push_back(planned.placing != nullptr ? planned.placing->bytes_of(at, array.chunk_strides())
                                                 : bytes_of(array, box, intersect(planned.box, box)));
   }
-  merge_ranges(ranges);
+  if (ranges.size() > 1) merge_ranges(ranges);
   return ranges;
 }
 
@@ -194,9 +234,9 @@ void ChunkTasks::count_placed(StatsBoard::Span time, std::size_t chunk, std::int
   used_bytes_ += elements * static_cast<std::int64_t>(size_of(array.metadata().dtype));
   placed_bytes_ += bytes_placed(chunk, elements);
   const bool decoded = how == Decode::on_device || how == Decode::on_host;
-  if (decoded) board().add(&Stats::chunks_decoded, 1);
-  if (how == Decode::on_host) board().add(&Stats::chunks_decoded_on_host, 1);
-  board().add(&Stats::chunks_deduplicated, plan_.chunks[chunk].use_count - (how == Decode::joined ? 0 : 1));
+  if (decoded) ++decoded_;
+  if (how == Decode::on_host) ++decoded_on_host_;
+  deduplicated_ += plan_.chunks[chunk].use_count - (how == Decode::joined ? 0 : 1);
 }
 
 std::int64_t ChunkTasks::bytes_placed(std::size_t chunk, std::int64_t elements) const noexcept {
@@ -310,10 +350,15 @@ void ChunkTasks::fail_all(const Error& error) noexcept {
 
 void ChunkTasks::settle() noexcept {
   shards_.clear();
+  expected_.end();
+  announcement_.reset();
   const auto record = [&](Metric Stats::* metric, std::int64_t ns, std::int64_t in, std::int64_t out) {
     if (out > 0)
       board().record(metric, std::chrono::nanoseconds(ns), static_cast<double>(in), static_cast<double>(out));
   };
+  board().add(&Stats::chunks_decoded, decoded_);
+  board().add(&Stats::chunks_decoded_on_host, decoded_on_host_);
+  board().add(&Stats::chunks_deduplicated, deduplicated_);
   record(&Stats::decompress, decode_ns_, encoded_bytes_, decoded_bytes_);
   record(&Stats::assemble, place_ns_, used_bytes_, placed_bytes_);
   task_.end();

@@ -1,6 +1,7 @@
 #include "damacy/fetch/host_sink.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "damacy/copy/block_copy.h"
 #include "damacy/zarr/decode_error.h"
@@ -74,25 +75,59 @@ bool decode_on_host(WantedChunks& chunks, const ReadChunk& read, const DecodeMem
   return true;
 }
 
+// False: `available` is too little, or the bytes are not intact.
+bool HostSink::decode_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined,
+                                const IsIntact& is_intact) {
+  if (read.available.empty() && keep_and_place(read, joined, is_intact)) return true;
+  bool was_intact = true;
+  const bool was_enough = decode_on_host(
+      *chunks_, read, memory_, [&] { return needed_by(read.chunk, joined); },
+      [&](std::span<const std::byte> decoded) {
+        was_intact = is_intact();
+        if (was_intact) place(read.chunk, joined, decoded);
+      });
+  return was_enough && was_intact;
+}
+
 bool HostSink::take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
                     std::span<const ByteRange> available, std::stop_token stop) noexcept {
   const std::vector<ChunkConsumer> joined = joined_to(chunk);
   try {
-    if (available.empty() && keep_and_place({thread, chunk, packed, available, stop}, joined)) return true;
-    return decode_on_host(
-        *chunks_, {thread, chunk, packed, available, std::move(stop)}, memory_,
-        [&] { return needed_by(chunk, joined); },
-        [&](std::span<const std::byte> decoded) { place(chunk, joined, decoded); });
+    const bool is_done =
+        decode_and_place({thread, chunk, packed, available, std::move(stop)}, joined, [] { return true; });
+    if (is_done && available.empty()) static_cast<void>(failure_of([&] { keep_encoded(chunk, packed); }));
+    return is_done;
   } catch (...) {
     fail(chunk, joined, current_error());
     return true;
   }
 }
 
-// Decodes all of a chunk into the memory that keeps it. False, without an error, if it is not kept: it has no room, or
-// what no row needs of it is damaged.
-bool HostSink::keep_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined) {
-  ChunkCache::Filling room = reserve(read.chunk);
+// What is not encoded is placed from where it lies, so it is copied first. Jobs that joined wait for the read of
+// another one.
+bool HostSink::take_kept(std::size_t thread, std::size_t chunk, const ChunkTier::Hold& kept,
+                         std::stop_token stop) noexcept {
+  const IsIntact is_intact = [&kept] { return kept.is_intact(); };
+  try {
+    std::span<const std::byte> packed = kept.bytes();
+    std::optional<Arena::Piece> copy;
+    if (chunks_->metadata_of(chunk).codecs.is_raw()) {
+      copy.emplace(memory_.scratch.take(packed.size(), stop));
+      std::ranges::copy(packed, copy->bytes().begin());
+      packed = copy->bytes().first(packed.size());
+    }
+    return decode_and_place({thread, chunk, packed, {}, std::move(stop)}, {}, is_intact);
+  } catch (...) {
+    if (!kept.is_intact()) return false;
+    fail(chunk, {}, current_error());
+    return true;
+  }
+}
+
+// Decodes all of a chunk into the memory that keeps it. False, without an error, if it is not kept: it has no room,
+// what no row needs of it is damaged, or it is not intact.
+bool HostSink::keep_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined, const IsIntact& is_intact) {
+  ChunkTier::Filling room = reserve(read.chunk);
   if (!room) return false;
   chunks_->check_wanted();
   const ArrayMetadata& metadata = chunks_->metadata_of(read.chunk);
@@ -106,7 +141,8 @@ bool HostSink::keep_and_place(const ReadChunk& read, std::span<const ChunkConsum
         decode_chunk(*chunks_, read.chunk, read.packed, {}, {&whole, 1}, room.bytes(), memory_.contexts[read.thread]);
     if (!result.ok()) return false;
   }
-  const ChunkCache::Hold kept = room.publish();
+  if (!is_intact()) return false;
+  const ChunkTier::Hold kept = room.publish();
   place(read.chunk, joined, kept.bytes());
   return true;
 }

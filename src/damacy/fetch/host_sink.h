@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "damacy/cache/chunk_cache.h"
+#include "damacy/cache/chunk_tier.h"
 #include "damacy/fetch/chunk_reads.h"
 
 namespace damacy {
@@ -43,9 +43,14 @@ class HostSink : public ChunkSink {
   ReadBuffer buffer(std::uint64_t bytes, std::stop_token stop) override {
     return take_buffer(memory_.staging, bytes, std::move(stop));
   }
+  bool takes_held_bytes() const noexcept override { return true; }
   void fail_read(std::size_t chunk, const Error& why) noexcept override { fail(chunk, joined_to(chunk), why); }
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override;
+
+  // The same with an encoded chunk that a tier keeps. False, and nothing was placed: its bytes were overwritten
+  // meanwhile.
+  bool take_kept(std::size_t thread, std::size_t chunk, const ChunkTier::Hold& kept, std::stop_token stop) noexcept;
 
   // Writes the fill value in place of a missing chunk.
   void fill(std::size_t chunk) noexcept;
@@ -58,13 +63,17 @@ class HostSink : public ChunkSink {
 
  protected:
   // Where to keep the whole decoded chunk, if it is to be kept.
-  virtual ChunkCache::Filling reserve(std::size_t) { return {}; }
+  virtual ChunkTier::Filling reserve(std::size_t) { return {}; }
+  // All of an encoded chunk, which has been decoded.
+  virtual void keep_encoded(std::size_t, std::span<const std::byte>) {}
   // Other jobs that want the same chunk. No job can join afterwards.
   virtual std::vector<ChunkConsumer> joined_to(std::size_t) noexcept { return {}; }
 
  private:
   void fail(std::size_t chunk, std::span<const ChunkConsumer> joined, const Error& why) noexcept;
-  bool keep_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined);
+  using IsIntact = std::function<bool()>;
+  bool decode_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined, const IsIntact& is_intact);
+  bool keep_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined, const IsIntact& is_intact);
   std::vector<ByteRange> needed_by(std::size_t chunk, std::span<const ChunkConsumer> joined) const;
   void place(std::size_t chunk, std::span<const ChunkConsumer> joined, std::span<const std::byte> decoded);
 

@@ -75,6 +75,20 @@ class CallWorker final : public Request {
 
 }  // namespace
 
+void AwaitedCalls::finish() {
+  {
+    const Lock lock(mutex_);
+    done_ = true;
+  }
+  changed_.notify_all();
+  ended();
+}
+
+bool AwaitedCalls::wait(const std::stop_token& stop) {
+  Lock lock(mutex_);
+  return changed_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return done_; });
+}
+
 Readers::Readers(const ThreadCounts& threads, const std::shared_ptr<const Clock>& clock)
     : contexts_(threads.readers),
       at_once_(threads.readers_at_once),
@@ -91,6 +105,12 @@ void Readers::run_blocking(std::shared_ptr<BlockingCalls> calls, std::size_t cou
       engine_->submit_urgent(std::make_unique<CallWorker>(queue));
   } catch (const std::bad_alloc&) {  // fewer take part
   }
+}
+
+bool Readers::run_and_wait(const std::shared_ptr<AwaitedCalls>& calls, std::size_t count, std::size_t at_once,
+                           const std::stop_token& stop) {
+  run_blocking(calls, count, at_once, [calls] { calls->finish(); });
+  return calls->wait(stop);
 }
 
 void Readers::abandon_overdue() noexcept {

@@ -14,6 +14,7 @@
 #include "damacy/codec/chain.h"
 #include "damacy/core/clock.h"
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/store/engine.h"
 
 namespace damacy {
@@ -28,6 +29,20 @@ class BlockingCalls {
   virtual void time_out(std::size_t number, const Error& why) noexcept = 0;
 };
 
+// Calls that one thread waits for.
+class AwaitedCalls : public BlockingCalls {
+ public:
+  // Each call was answered or timed out.
+  void finish();
+  [[nodiscard]] bool wait(const std::stop_token& stop);  // false: stopped before
+
+ private:
+  virtual void ended() noexcept {}  // the last function that finish() calls
+  Mutex mutex_;
+  StoppableCondition changed_;
+  bool done_ DAMACY_GUARDED_BY(mutex_) = false;
+};
+
 class Readers {
  public:
   Readers(const ThreadCounts& threads, const std::shared_ptr<const Clock>& clock);
@@ -38,6 +53,9 @@ class Readers {
   // finished last, or on this one.
   void run_blocking(std::shared_ptr<BlockingCalls> calls, std::size_t count, std::size_t at_once,
                     std::function<void()> on_done);
+  // The same, and waits. False: stopped before; the calls may still go on.
+  [[nodiscard]] bool run_and_wait(const std::shared_ptr<AwaitedCalls>& calls, std::size_t count, std::size_t at_once,
+                                  const std::stop_token& stop);
   // Fails storage calls that exceeded their deadline. Any thread, without a lock.
   void abandon_overdue() noexcept;
   // Ends running requests, drops waiting ones (their tasks fail), joins. Idempotent. True if threads stuck in storage

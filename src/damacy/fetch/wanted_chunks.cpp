@@ -1,5 +1,7 @@
 #include "damacy/fetch/wanted_chunks.h"
 
+#include "damacy/store/storage_watch.h"
+
 namespace damacy {
 namespace {
 
@@ -16,6 +18,19 @@ bool LocatedChunks::worth_reading_partially(std::size_t chunk) const {
   std::uint64_t needed = 0;
   for (const ByteRange& range : needed_bytes(chunk)) needed += range.size();
   return needed <= metadata.chunk_bytes() / 4 * 3;
+}
+
+void FetchedChunks::while_wanted(const std::function<void()>& calls) const {
+  const std::atomic<bool>* const flag = cancelled();
+  if (flag == nullptr) return calls();
+  try {
+    const CancelScope scope(*flag);
+    calls();
+  } catch (const Abandoned&) {
+    if (const StorageWatch* const watch = StorageWatch::current(); watch != nullptr && watch->abandoned()) throw;
+    check_wanted();
+    throw;
+  }
 }
 
 }  // namespace damacy

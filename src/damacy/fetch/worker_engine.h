@@ -4,6 +4,7 @@
 #pragma once
 
 #include "damacy/batch/memory_plan.h"
+#include "damacy/cache/shared/shared_cache.h"
 #include "damacy/device/arena.h"
 #include "damacy/fetch/batch_engine.h"
 #include "damacy/fetch/chunk_share.h"
@@ -19,15 +20,18 @@ class HostRows final : public RowWriter {
 
 class WorkerEngine final : public BatchEngine {
  public:
-  WorkerEngine(const MemoryPlan& plan, const std::shared_ptr<Alloc>& alloc, Readers& readers, StatsBoard& board);
+  // `shared_cache`: of encoded chunks; null: off.
+  WorkerEngine(const MemoryPlan& plan, const std::shared_ptr<Alloc>& alloc, Readers& readers, StatsBoard& board,
+               std::shared_ptr<SharedCache> shared_cache = nullptr);
 
   bool runs_ahead() const override { return false; }
   void take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_token stop) override;
   RowWriter& rows() override { return rows_; }
   std::uint64_t ready_stream() const override { return 0; }
   AtOnce at_once() const override { return {readers_.at_once(), readers_.at_once()}; }
-  ChunkCache* cache() noexcept override { return cache_.get(); }
-  std::size_t host_bytes() const override { return staging_.size() + cache_bytes_; }
+  ChunkTier* cache() noexcept override { return cache_.get(); }
+  ChunkTier* host_cache() noexcept override { return shared_cache_.get(); }
+  std::size_t host_bytes() const override { return staging_.size() + cache_bytes_ + shared_bytes_; }
   std::size_t device_bytes() const override { return scratch_.peak(); }
 
  private:
@@ -35,8 +39,9 @@ class WorkerEngine final : public BatchEngine {
   StatsBoard& board_;
   HostRows rows_;
   ChunkShare share_;
-  const std::size_t cache_bytes_;
+  const std::size_t cache_bytes_, shared_bytes_;
   const std::unique_ptr<ChunkCache> cache_;  // of decoded chunks; null: off
+  const std::shared_ptr<SharedCache> shared_cache_;
   Arena staging_;
   Arena scratch_;
 };

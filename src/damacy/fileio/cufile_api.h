@@ -10,7 +10,7 @@
 
 #include <sys/types.h>
 
-#include "damacy/fileio/file_error.h"
+#include "damacy/fileio/file.h"
 
 namespace damacy::cufile {
 

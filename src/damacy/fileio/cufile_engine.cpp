@@ -185,4 +185,13 @@ RunResult move_by_cufile(File& file, Way way, std::uint64_t offset, const Slice&
 }
 
 }  // namespace detail
+std::shared_ptr<File> open_with_engine(const FileOptions& settings, const std::string& path,
+                                       const std::function<std::shared_ptr<File>()>& open) {
+  const bool needs_cufile = settings.compat_mode.value_or(io_settings().compat_mode) == CompatMode::off;
+  if (needs_cufile) check_cufile(path);
+  std::shared_ptr<File> file = open();
+  if (needs_cufile) register_with_cufile(*file);
+  return file;
+}
+
 }  // namespace damacy

@@ -11,7 +11,7 @@
 #include "damacy/device/host_device.h"
 #include "damacy/fileio/cufile_api.h"
 #include "damacy/fileio/engine_choice.h"
-#include "damacy/fileio/file_error.h"
+#include "damacy/fileio/file.h"
 #include "damacy/fileio/file_requests.h"
 #include "fakes/libcufile/fake_libcufile.h"
 #include "fakes/temp_dir.h"

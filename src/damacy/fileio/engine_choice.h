@@ -1,10 +1,12 @@
 // The available engines, which of them serve a file, and why others do not. Knows names and reasons; transfers nothing.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "damacy/fileio/file.h"
-#include "damacy/fileio/file_memory.h"
+#include "damacy/fileio/file_requests.h"
 
 namespace damacy {
 
@@ -21,6 +23,10 @@ const UringProbe& probe_uring();
 std::string why_no_cufile(const File& file);
 void check_cufile(const std::string& path);  // throws FileError unless libcufile is there and its driver opens
 void register_with_cufile(File& file);       // once; throws FileError
+// Opens a file by `open`. With CompatMode::off, throws FileError for a file that cuFile cannot serve: if cuFile itself
+// is missing, before the call, which may truncate the file.
+[[nodiscard]] std::shared_ptr<File> open_with_engine(const FileOptions& settings, const std::string& path,
+                                                     const std::function<std::shared_ptr<File>()>& open);
 
 // The whole allocation that device memory lies in, so that cuFile need not stage transfers to it. Without cuFile, and
 // for host memory, these do nothing. Throw FileError.

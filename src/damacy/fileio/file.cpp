@@ -14,7 +14,6 @@
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
-#include "damacy/fileio/file_error.h"
 
 namespace damacy {
 namespace {
@@ -77,13 +76,19 @@ OpenFlags OpenFlags::parse(std::string_view text) {
   return out;
 }
 
+struct File::Attached {
+  Mutex mutex;
+  std::shared_ptr<Attachment> attachment DAMACY_GUARDED_BY(mutex);
+};
+
 File::File(std::string path, const OpenFlags& flags, const FileOptions& options,
            std::shared_ptr<detail::FileCalls> calls)
     : path_(std::move(path)),
       flags_(flags),
       has_real_calls_(calls == nullptr),
       calls_(calls ? std::move(calls) : real_calls()),
-      epoch_(fork_epoch()) {
+      epoch_(fork_epoch()),
+      attached_(std::make_unique<Attached>()) {
   const IoSettings& now = io_settings();
   compat_mode_ = options.compat_mode.value_or(now.compat_mode);
   engine_ = options.engine.value_or(now.engine);
@@ -186,21 +191,21 @@ void File::forget_parent() noexcept {
 }
 
 std::shared_ptr<File::Attachment> File::attachment() const {
-  const Lock lock(attachment_mutex_);
-  return attachment_;
+  const Lock lock(attached_->mutex);
+  return attached_->attachment;
 }
 
 void File::attach(std::shared_ptr<Attachment> attachment) {
-  const Lock lock(attachment_mutex_);
-  if (attachment_ == nullptr) attachment_ = std::move(attachment);
+  const Lock lock(attached_->mutex);
+  if (attached_->attachment == nullptr) attached_->attachment = std::move(attachment);
 }
 
 void File::close_descriptors() noexcept {
   if (releasing_.exchange(true)) return;
   {
     std::shared_ptr<Attachment> gone;
-    const Lock lock(attachment_mutex_);
-    gone.swap(attachment_);
+    const Lock lock(attached_->mutex);
+    gone.swap(attached_->attachment);
   }
   if (const int fd = fd_.exchange(-1); fd >= 0) calls_->close(fd);
   if (const int fd = direct_fd_.exchange(-1); fd >= 0) calls_->close(fd);

@@ -1,8 +1,12 @@
-// An open file for positional reads and writes: how it is opened, how long its descriptors live, what it may do.
-// Knows open(2) and close(2); moves no bytes.
+// An open file for positional reads and writes: how it is opened, how long its descriptors live, what it may do, what
+// was moved (IoCounters), and the error of every operation on it (FileError). Knows open(2) and close(2); moves no
+// bytes.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,8 +16,7 @@
 
 #include <sys/types.h>
 
-#include "damacy/core/mutex.h"
-#include "damacy/fileio/io_counters.h"
+#include "damacy/core/error.h"
 #include "damacy/fileio/io_settings.h"
 
 namespace damacy {
@@ -21,6 +24,73 @@ namespace damacy {
 namespace detail {
 class FileCalls;
 }
+
+enum class FileErrorKind { io, open, mode, short_read, closed, cufile, cuda };
+
+// The exception of file I/O: the file, the range, the bytes done and the engine.
+class FileError : public Error {
+ public:
+  FileErrorKind file_kind = FileErrorKind::io;
+  std::string path;
+  std::string backend;  // pread io_uring direct staging cufile cuda; empty: none yet
+  std::optional<std::uint64_t> offset;
+  std::optional<std::uint64_t> length;
+  std::optional<std::uint64_t> transferred;
+  std::optional<std::uint64_t> range_index;  // in a gather request
+  int cufile_code = 0;
+  int cuda_code = 0;
+
+  static FileError failed(std::string_view call, int number, const std::string& path, std::uint64_t offset,
+                          std::uint64_t length, std::uint64_t transferred, std::string_view backend);
+  static FileError open_failed(int number, const std::string& path);
+  static FileError wrong_mode(bool reading, const std::string& path);
+  static FileError short_read(const std::string& path, std::uint64_t offset, std::uint64_t wanted, std::uint64_t got);
+  static FileError of_library(std::string message);  // cuFile's
+  static FileError closed(const std::string& path);
+
+ private:
+  FileError(Status status, FileErrorKind kind, std::string message);
+};
+
+[[nodiscard]] std::string words_of_errno(int number);
+
+enum class IoWay : std::size_t { inline_, pread, io_uring, direct, staging, cufile };
+constexpr std::size_t kIoWays = 6;
+constexpr std::array<const char*, kIoWays> kIoWayNames{"inline", "pread", "io_uring", "direct", "staging", "cufile"};
+
+// Exact counters: of one file, or of the process. Counting is lock-free.
+struct IoCounters {
+  using Count = std::atomic<std::uint64_t>;
+  struct Traffic {
+    Count bytes{0}, calls{0};
+  };
+
+  std::array<std::array<Traffic, 2>, kIoWays> traffic;  // [way][0: read, 1: write]
+  Count parts{0};
+  Count short_reads{0};
+  Count retries{0};
+  Count resident_bytes{0};  // reads that were tried without waiting and found their bytes in the page cache
+  Count cold_bytes{0};      // ... and did not
+  Count copies{0};
+  Count copy_batches{0};
+  Count host_waits{0};                   // for a device
+  Count pinned_bytes{0};                 // held now
+  std::array<Count, 40> part_us_log2{};  // parts that took [2^(i-1), 2^i) microseconds
+
+  static void add(Count& count, std::uint64_t n) noexcept { count.fetch_add(n, std::memory_order_relaxed); }
+
+  void moved(IoWay way, bool writing, std::uint64_t bytes, std::uint64_t calls) noexcept {
+    Traffic& t = traffic[static_cast<std::size_t>(way)][writing ? 1 : 0];
+    add(t.bytes, bytes);
+    add(t.calls, calls);
+  }
+  void part_took(std::uint64_t microseconds) noexcept {
+    add(parts, 1);
+    add(part_us_log2[static_cast<std::size_t>(std::bit_width(microseconds)) % part_us_log2.size()], 1);
+  }
+};
+
+IoCounters& process_counters() noexcept;
 
 enum class Direction { read, write };
 
@@ -37,9 +107,10 @@ struct OpenFlags {
 
 // What one file settles for itself; empty: as the process at open.
 struct FileOptions {
-  std::optional<CompatMode> compat_mode;
-  std::optional<EngineChoice> engine;
-  std::optional<DirectIo> direct_io;
+  std::optional<CompatMode> compat_mode = {};
+  std::optional<EngineChoice> engine = {};
+  std::optional<DirectIo> direct_io = {};
+  friend bool operator==(const FileOptions&, const FileOptions&) = default;
 };
 
 class File {
@@ -139,8 +210,8 @@ class File {
   std::atomic<bool> releasing_{false};  // one thread closes the descriptors
   std::atomic<bool> released_{false};   // and has closed them
   std::atomic<std::uint64_t> epoch_;
-  mutable Mutex attachment_mutex_;
-  std::shared_ptr<Attachment> attachment_ DAMACY_GUARDED_BY(attachment_mutex_);
+  struct Attached;
+  const std::unique_ptr<Attached> attached_;
   IoCounters counters_;
 };
 

@@ -1,5 +1,5 @@
 // The words.
-#include "damacy/fileio/file_error.h"
+#include "damacy/fileio/file.h"
 
 #include <cerrno>
 #include <system_error>

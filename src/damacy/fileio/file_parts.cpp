@@ -72,8 +72,9 @@ PartClock::~PartClock() {
     counters->part_took(static_cast<std::uint64_t>(took.count()));
 }
 
-std::shared_ptr<Operation> begin_operation(std::unique_ptr<IoJob> job, std::uint64_t bytes, bool queue) {
+std::shared_ptr<Operation> begin_operation(std::unique_ptr<IoJob> job, std::uint64_t bytes, bool queue, bool is_small) {
   auto operation = std::make_shared<Operation>(std::move(job));
+  operation->is_small = is_small && operation->job().parts() == 1;
   operation->helpers = helpers_for(bytes);
   if (!queue || !operation->has_parts()) return operation;
   operation->when_ended = [](Operation& ended) { IoPool::process().forget(ended); };

@@ -1,18 +1,50 @@
-// Requests on files: reads and writes from and to memory, cut into parts. The interface of file I/O above the system
-// calls and below Python. Knows files and memory; not arrays.
+// Requests on files: reads and writes from and to memory of the host or of a device, cut into parts. The interface of
+// file I/O above the system calls and below Python. Knows files and memory; not arrays.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "damacy/device/device.h"
 #include "damacy/fileio/file.h"
-#include "damacy/fileio/file_memory.h"
 #include "damacy/fileio/operation.h"
 
 namespace damacy {
+
+// Memory of one device that one request touches.
+struct OnDevice {
+  std::shared_ptr<Device> device;
+  Event before;  // copies from and to the memory wait for it
+};
+
+// Consecutive bytes of memory. `device` null: the host's.
+struct FileMemory {
+  std::byte* data = nullptr;
+  std::uint64_t size = 0;
+  std::shared_ptr<OnDevice> device;
+};
+
+// Of any contiguous elements: std::vector, std::span and so on, which stay where they are. A request that writes a file
+// only reads them.
+template <class Elements>
+[[nodiscard]] FileMemory host_memory(Elements&& elements) noexcept {
+  const auto bytes = std::as_bytes(std::span(elements));
+  return {const_cast<std::byte*>(bytes.data()), bytes.size(), nullptr};
+}
+
+// Memory of a GPU, also managed memory. Requests come after the work that is queued on `stream` now: 1 is the legacy
+// default stream, 2 the per-thread one, anything else a CUstream. Asks the driver; cheap requests take parts of one
+// such memory. Throws Error(inval, "no-device") for other memory, and Error(cuda, "capture") if the stream is
+// capturing.
+[[nodiscard]] FileMemory device_memory(void* data, std::uint64_t size, std::uint64_t stream = 1);
+// The same memory, after the work that is queued on `stream` now.
+[[nodiscard]] FileMemory after_stream(const FileMemory& memory, std::uint64_t stream);
+// Part of a memory, in the same order. Throws Error(inval, "arguments") if it is not inside.
+[[nodiscard]] FileMemory part_of(const FileMemory& memory, std::uint64_t offset, std::uint64_t size);
 
 struct RequestOptions {
   std::uint64_t task_size = 0;  // 0: the process's

@@ -16,7 +16,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/file_calls.h"
 #include "damacy/device/host_device.h"
-#include "damacy/fileio/file_error.h"
+#include "damacy/fileio/file.h"
 #include "damacy/fileio/file_requests.h"
 #include "damacy/fileio/io_pool.h"
 #include "damacy/fileio/staging.h"

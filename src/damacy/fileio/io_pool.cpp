@@ -10,12 +10,17 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
+#include "damacy/fileio/detail/staged_group.h"
 
 namespace damacy {
 namespace {
 
 constexpr auto kIdle = std::chrono::seconds(10);
 constexpr auto kTurn = std::chrono::milliseconds(1);  // a worker stays with one operation that long, if parts are small
+constexpr std::size_t kSmallAtOnce = 16;              // operations
+constexpr std::size_t kSmallBatch = 4;                // operations that may wait for each worker that runs others
+constexpr std::uint64_t kSmallBytes = 256 << 10;      // of them: what is staged stays in a core's cache
+constexpr auto kSlow = std::chrono::microseconds(200);  // of one: longer than a read of the page cache takes
 
 }  // namespace
 
@@ -30,23 +35,58 @@ void IoPool::submit(std::shared_ptr<Operation> operation) {
   if (!paused_) start_workers(operation->helpers, /*must_start=*/indices_.empty());
   auto at = std::find_if(queues_.begin(), queues_.end(), [&](const Queue& q) { return q.block_device == device; });
   if (at == queues_.end()) at = queues_.insert(queues_.end(), Queue{device, {}});
-  at->operations.push_back(std::move(operation));
-  changed_.notify_all();
+  const std::uint64_t parts = operation->job().parts(), helpers = operation->helpers;
+  Operation::QueuePlace& place = operation->place;
+  place.queue = &at->operations;
+  place.at = at->operations.insert(at->operations.end(), std::move(operation));
+  place.is_queued = true;
+  if (paused_) return;
+  if (parts > 1)
+    wake_some(parts, helpers);
+  else
+    wake_next();
+}
+
+void IoPool::take_out(Operation& operation) {
+  operation.place.is_queued = false;
+  operation.place.queue->erase(operation.place.at);  // may end the operation
 }
 
 void IoPool::forget(const Operation& operation) noexcept {
+  if (!operation.place.is_queued) return;
   std::shared_ptr<Operation> gone;  // destroyed outside the lock
   const Lock lock(mutex_);
-  for (Queue& queue : queues_) {
-    if (queue.block_device != operation.job().block_device()) continue;
-    auto& all = queue.operations;
-    const auto at =
-        std::find_if(all.begin(), all.end(), [&](const auto& queued) { return queued.get() == &operation; });
-    if (at == all.end()) return;
-    gone = std::move(*at);
-    all.erase(at);
-    return;
+  if (!operation.place.is_queued) return;
+  gone = *operation.place.at;
+  take_out(*gone);
+}
+
+void IoPool::wake(Idle& worker) {
+  worker.is_woken = true;
+  ++on_their_way_;
+  wake_ups_.fetch_add(1, std::memory_order_relaxed);
+  worker.wake.notify_one();
+}
+
+void IoPool::wake_next() {
+  if (on_their_way_ > 0 || idle_.empty()) return;
+  const auto first = idle_.begin();
+  if (!needs_worker(first->first)) return;
+  Idle& worker = *first->second;
+  idle_.erase(first);
+  wake(worker);
+}
+
+void IoPool::wake_some(std::uint64_t most, std::uint64_t helpers) {
+  for (; most > 0 && !idle_.empty() && idle_.begin()->first < helpers; --most) {
+    Idle& worker = *idle_.begin()->second;
+    idle_.erase(idle_.begin());
+    wake(worker);
   }
+}
+
+void IoPool::wake_all() {
+  wake_some(idle_.size(), ~std::uint64_t{0});
 }
 
 void IoPool::start_workers(std::size_t wanted, bool must_start) {
@@ -63,35 +103,105 @@ void IoPool::start_workers(std::size_t wanted, bool must_start) {
   }
 }
 
-std::shared_ptr<Operation> IoPool::pick(std::size_t index) {
+std::shared_ptr<Operation> IoPool::first_for(std::size_t index) {
+  for (const Queue& queue : queues_)
+    for (const auto& operation : queue.operations)
+      if (operation->helpers > index && operation->has_parts()) return operation;
+  return nullptr;
+}
+
+bool IoPool::is_soon_taken(const Queue& queue) const {
+  if (small_is_slow_) return false;
+  const auto takes = [&](const SmallWork& work, const Operation& operation) {
+    return work.block_device == queue.block_device && work.index < operation.helpers;
+  };
+  const auto busy = static_cast<std::size_t>(std::ranges::count_if(
+      small_work_, [&](const SmallWork& work) { return work.block_device == queue.block_device; }));
+  if (queue.operations.size() >= kSmallBatch * busy) return false;
+  return std::ranges::all_of(queue.operations, [&](const auto& operation) DAMACY_REQUIRES(mutex_) {
+    return operation->is_small &&
+           std::ranges::any_of(small_work_, [&](const SmallWork& work) { return takes(work, *operation); });
+  });
+}
+
+bool IoPool::needs_worker(std::size_t index) const {
+  return std::ranges::any_of(queues_, [&](const Queue& queue) DAMACY_REQUIRES(mutex_) {
+    const auto is_for = [&](const auto& operation) { return operation->helpers > index && operation->has_parts(); };
+    return std::ranges::any_of(queue.operations, is_for) && !is_soon_taken(queue);
+  });
+}
+
+// Parts of small operations that follow each other: this worker's share of what waits, or a batch if they end fast.
+void IoPool::claim_small(Queue& queue, std::size_t index, Work& work) {
+  const std::size_t share = queue.operations.size() / std::max<std::size_t>(indices_.size(), 1);
+  const std::size_t most = std::clamp<std::size_t>(share, small_is_slow_ ? 1 : kSmallBatch, kSmallAtOnce);
+  std::uint64_t bytes = 0;
+  for (auto at = queue.operations.begin(); at != queue.operations.end() && work.small.size() < most;) {
+    const std::shared_ptr<Operation> operation = *at++;
+    if (!operation->is_small || operation->helpers <= index) break;
+    bytes += operation->job().range_bytes(0);
+    if (bytes > kSmallBytes && !work.small.empty()) break;
+    take_out(*operation);  // first: a claim may end the operation, which then is forgotten
+    if (const auto part = operation->claim()) work.small.emplace_back(operation, *part);
+  }
+  if (!work.small.empty())
+    work.small_work = small_work_.insert(small_work_.end(), SmallWork{queue.block_device, index});
+}
+
+IoPool::Work IoPool::pick(std::size_t index) {
+  Work work;
   for (std::size_t turns = queues_.size(); turns > 0; --turns) {
     Queue& queue = queues_.front();
-    while (!queue.operations.empty() && !queue.operations.front()->has_parts()) queue.operations.pop_front();
+    while (!queue.operations.empty() && !queue.operations.front()->has_parts()) take_out(*queue.operations.front());
     if (queue.operations.empty()) {
       queues_.pop_front();
       continue;
     }
     queues_.splice(queues_.end(), queues_, queues_.begin());
+    claim_small(queue, index, work);
+    if (!work.is_empty()) return work;
     for (const auto& operation : queue.operations)
-      if (operation->helpers > index && operation->has_parts()) return operation;
+      if (operation->helpers > index && operation->has_parts()) {
+        work.operation = operation;
+        return work;
+      }
   }
-  return nullptr;
+  return work;
+}
+
+bool IoPool::wait_for_work(Lock& lock, std::size_t index) {
+  Idle self;
+  idle_[index] = &self;
+  const bool in_time = self.wake.wait_for(lock, kIdle, [&]() DAMACY_REQUIRES(mutex_) { return self.is_woken; });
+  if (in_time)
+    --on_their_way_;
+  else
+    idle_.erase(index);
+  return in_time;
 }
 
 void IoPool::serve(std::size_t index, std::uint64_t generation) {
   Lock lock(mutex_);
   while (generation_ == generation && !shut_down_) {
-    auto operation = paused_ ? nullptr : pick(index);
-    if (operation == nullptr) {
-      if (changed_.wait_for(lock, kIdle) == std::cv_status::timeout && (paused_ || pick(index) == nullptr)) break;
+    Work work = paused_ ? Work{} : pick(index);
+    if (!paused_) wake_next();
+    if (work.is_empty()) {
+      if (!wait_for_work(lock, index) && (paused_ || first_for(index) == nullptr)) break;
       continue;
     }
     lock.unlock();
-    const auto until = std::chrono::steady_clock::now() + kTurn;
-    while (may_go_on(generation) && operation->run_one() && std::chrono::steady_clock::now() < until) {
-    }
-    operation.reset();
+    bool is_slow = false;
+    if (work.operation != nullptr)
+      run(*work.operation, generation);
+    else
+      is_slow = run_small(work.small);
+    const bool was_small = work.operation == nullptr;
+    const auto of = work.small_work;
+    work = {};  // operations may end with it
     lock.lock();
+    if (!was_small) continue;
+    small_work_.erase(of);
+    small_is_slow_ = is_slow;
   }
   if (generation_ == generation)
     indices_.erase(index);
@@ -100,14 +210,31 @@ void IoPool::serve(std::size_t index, std::uint64_t generation) {
   left_.notify_all();
 }
 
+void IoPool::run(Operation& operation, std::uint64_t generation) const {
+  const auto until = std::chrono::steady_clock::now() + kTurn;
+  while (may_go_on(generation) && operation.run_one() && std::chrono::steady_clock::now() < until) {
+  }
+}
+
+bool IoPool::run_small(const SmallParts& parts) {
+  const auto began = std::chrono::steady_clock::now();
+  {
+    const detail::StagedGroup group;  // of their copies
+    for (const auto& [operation, part] : parts) operation->run(part);
+  }
+  for (const auto& [operation, part] : parts) operation->leave(part);
+  return std::chrono::steady_clock::now() - began > kSlow * parts.size();
+}
+
 void IoPool::replace_workers() {
   Lock lock(mutex_);
   old_alive_ += indices_.size();
   indices_.clear();
   ++generation_;
   stopping_ = paused_ ? 0 : generation_;
-  changed_.notify_all();
+  wake_all();
   left_.wait(lock, [this]() DAMACY_REQUIRES(mutex_) { return old_alive_ == 0; });
+  small_is_slow_ = false;
   if (paused_) return;
   std::size_t wanted = 0;
   for (const Queue& queue : queues_)
@@ -125,7 +252,7 @@ void IoPool::pause(bool paused) {
   for (const Queue& queue : queues_)
     for (const auto& operation : queue.operations) wanted = std::max<std::size_t>(wanted, operation->helpers);
   start_workers(wanted, /*must_start=*/false);
-  changed_.notify_all();
+  wake_all();
 }
 
 bool IoPool::paused() const {
@@ -138,13 +265,21 @@ std::size_t IoPool::workers() const {
   return indices_.size() + old_alive_;
 }
 
+std::size_t IoPool::idle_workers() const {
+  const Lock lock(mutex_);
+  return idle_.size();
+}
+
 void IoPool::shut_down(std::chrono::milliseconds patience) {
   std::list<Queue> dropped;
   Lock lock(mutex_);
   shut_down_ = true;
   stopping_ = 0;
   dropped.swap(queues_);
-  changed_.notify_all();
+  for (const Queue& queue : dropped)
+    for (const auto& operation : queue.operations)
+      operation->place.is_queued = false;  // so that none is taken out below
+  wake_all();
   lock.unlock();
   for (const Queue& queue : dropped)
     for (const auto& operation : queue.operations) operation->drop_rest(/*as_cancelled=*/true);

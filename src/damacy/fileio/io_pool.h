@@ -5,10 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <list>
+#include <map>
 #include <memory>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "damacy/core/mutex.h"
 #include "damacy/fileio/operation.h"
@@ -29,27 +31,65 @@ class IoPool {
   void pause(bool paused);  // workers start no part; waiting callers still do
   bool paused() const;
   std::size_t workers() const;
+  std::size_t idle_workers() const;  // that nothing has woken
+  std::uint64_t wake_ups() const noexcept { return wake_ups_.load(std::memory_order_relaxed); }  // of idle workers
   // At process exit: drops queued parts and waits at most that long for running ones.
   void shut_down(std::chrono::milliseconds patience);
 
  private:
   struct Queue {
     std::uint64_t block_device;
-    std::deque<std::shared_ptr<Operation>> operations;
+    std::list<std::shared_ptr<Operation>> operations;  // with parts to claim, as far as is known
+  };
+  // A worker that runs small operations of one block device, and then looks for more of them.
+  struct SmallWork {
+    std::uint64_t block_device;
+    std::size_t index;
+  };
+  struct Idle {  // a worker that waits
+    Condition wake;
+    bool is_woken = false;
+  };
+  // What a worker runs next: an operation, of which it claims parts, or parts that are claimed for it.
+  using SmallParts = std::vector<std::pair<std::shared_ptr<Operation>, std::uint64_t>>;
+  struct Work {
+    std::shared_ptr<Operation> operation;
+    SmallParts small;
+    std::list<SmallWork>::iterator small_work{};  // if there is any
+    bool is_empty() const noexcept { return operation == nullptr && small.empty(); }
   };
 
   void serve(std::size_t index, std::uint64_t generation);
-  // Null: nothing for this worker.
-  std::shared_ptr<Operation> pick(std::size_t index) DAMACY_REQUIRES(mutex_);
+  void run(Operation& operation, std::uint64_t generation) const;
+  static bool run_small(const SmallParts& parts);                             // whether they were slow
+  bool wait_for_work(Lock& lock, std::size_t index) DAMACY_REQUIRES(mutex_);  // false: there was none for long
+  Work pick(std::size_t index) DAMACY_REQUIRES(mutex_);
+  void claim_small(Queue& queue, std::size_t index, Work& work) DAMACY_REQUIRES(mutex_);
+  std::shared_ptr<Operation> first_for(std::size_t index) DAMACY_REQUIRES(mutex_);  // null: nothing for this worker
+  // Whether the operations that wait there are few, and can be left to workers that run small ones now.
+  bool is_soon_taken(const Queue& queue) const DAMACY_REQUIRES(mutex_);
+  bool needs_worker(std::size_t index) const DAMACY_REQUIRES(mutex_);
+  static void take_out(Operation& operation);  // with the lock held
+  // Wakes an idle worker if there is work for it, unless another one is on its way: that one wakes the next. Small
+  // operations wait until a batch of copies has come together, as long as they end fast and a worker will look for
+  // them.
+  void wake_next() DAMACY_REQUIRES(mutex_);
+  void wake_some(std::uint64_t most, std::uint64_t helpers) DAMACY_REQUIRES(mutex_);
+  void wake(Idle& worker) DAMACY_REQUIRES(mutex_);
+  void wake_all() DAMACY_REQUIRES(mutex_);
   void start_workers(std::size_t wanted, bool must_start) DAMACY_REQUIRES(mutex_);
   bool may_go_on(std::uint64_t generation) const noexcept {
     return stopping_.load(std::memory_order_relaxed) == generation;
   }
 
   mutable Mutex mutex_;
-  Condition changed_;                                        // work, or another generation
-  Condition left_;                                           // a worker is gone
-  std::list<Queue> queues_ DAMACY_GUARDED_BY(mutex_);        // the next to be served first
+  std::map<std::size_t, Idle*> idle_ DAMACY_GUARDED_BY(mutex_);  // not woken yet
+  std::size_t on_their_way_ DAMACY_GUARDED_BY(mutex_) = 0;       // woken workers that do not run yet
+  std::atomic<std::uint64_t> wake_ups_{0};
+  Condition left_;                                     // a worker is gone
+  std::list<Queue> queues_ DAMACY_GUARDED_BY(mutex_);  // the next to be served first
+  std::list<SmallWork> small_work_ DAMACY_GUARDED_BY(mutex_);
+  bool small_is_slow_ DAMACY_GUARDED_BY(mutex_) = false;     // the last small operations waited for storage
   std::set<std::size_t> indices_ DAMACY_GUARDED_BY(mutex_);  // of workers alive
   std::size_t old_alive_ DAMACY_GUARDED_BY(mutex_) = 0;      // workers of generations before
   std::uint64_t generation_ DAMACY_GUARDED_BY(mutex_) = 1;

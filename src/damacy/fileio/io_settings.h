@@ -32,6 +32,10 @@ struct IoSettings {
   std::uint64_t queue_depth = 128;
   std::uint64_t pinned_limit = 256 << 20;
   std::uint64_t coalesce_gap = 4096;
+  void use_threads(std::uint64_t count) noexcept {  // exactly so many, for requests of any size
+    num_threads = count;
+    num_threads_set = true;
+  }
   friend bool operator==(const IoSettings&, const IoSettings&) = default;
 };
 
@@ -40,6 +44,22 @@ struct IoSettings {
 const IoSettings& io_settings();
 // Applies `change` to a copy and swaps it in.
 void change_io_settings(const std::function<void(IoSettings&)>& change);
+
+// Changes settings of the process; its destructor brings all settings back that there were before.
+class IoSettingsScope {
+ public:
+  explicit IoSettingsScope(const std::function<void(IoSettings&)>& change) : before_(io_settings()) {
+    change_io_settings(change);
+  }
+  IoSettingsScope(const IoSettingsScope&) = delete;
+  IoSettingsScope& operator=(const IoSettingsScope&) = delete;
+  ~IoSettingsScope() {
+    change_io_settings([this](IoSettings& settings) { settings = before_; });
+  }
+
+ private:
+  const IoSettings& before_;  // snapshots live as long as the process
+};
 
 // `get` gives the value of a variable, null when unset.
 [[nodiscard]] IoSettings settings_from_environment(const std::function<const char*(const char*)>& get);

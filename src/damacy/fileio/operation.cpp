@@ -14,6 +14,7 @@ namespace damacy {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(50);  // how often a waiting caller is asked for signals
+constexpr int kSpins = 64;                             // a small copy has ended before a sleep would
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 std::optional<SteadyTime> until(std::optional<std::chrono::nanoseconds> timeout) {
@@ -25,17 +26,31 @@ std::optional<SteadyTime> until(std::optional<std::chrono::nanoseconds> timeout)
 
 }  // namespace
 
+struct Operation::Outcome {
+  Mutex mutex;
+  Condition changed;
+  bool cancel_asked DAMACY_GUARDED_BY(mutex) = false;
+  std::uint64_t failed_at DAMACY_GUARDED_BY(mutex) = ~std::uint64_t{0};
+  std::exception_ptr error DAMACY_GUARDED_BY(mutex);
+  std::vector<Event> copies DAMACY_GUARDED_BY(mutex);
+  std::vector<std::function<void()>> calls DAMACY_GUARDED_BY(mutex);
+  bool settled DAMACY_GUARDED_BY(mutex) = false;
+};
+
 Operation::Operation(std::unique_ptr<IoJob> job)
     : job_(std::move(job)),
       parts_(job_->parts()),
       epoch_(fork_epoch()),
-      got_(std::make_unique<std::atomic<std::uint64_t>[]>(job_->ranges())),
-      ranges_(job_->ranges()) {
+      ranges_(job_->ranges()),
+      got_many_(ranges_ == 1 ? nullptr : std::make_unique<std::atomic<std::uint64_t>[]>(ranges_)),
+      got_(ranges_ == 1 ? &got_one_ : got_many_.get()),
+      outcome_(std::make_unique<Outcome>()) {
   for (std::uint64_t r = 0; r < ranges_; ++r) got_[r] = job_->range_bytes(r);
   if (parts_ > 0) return;
   closed_ = ended_ = true;
   state_ = State::done;
   job_->ended();
+  released_ = true;
 }
 
 Operation::~Operation() = default;
@@ -45,21 +60,33 @@ bool Operation::is_parents() const noexcept {
 }
 
 bool Operation::run_one() {
-  if (!has_parts()) return false;
+  const auto part = claim();
+  if (!part) return false;
+  run(*part);
+  leave(*part);
+  return true;
+}
+
+std::optional<std::uint64_t> Operation::claim() {
+  if (!has_parts()) return std::nullopt;
   inside_.fetch_add(1, std::memory_order_acq_rel);
   const std::uint64_t part = next_.fetch_add(1, std::memory_order_acq_rel);
-  if (part >= parts_) {
-    leave();
-    return false;
-  }
+  if (part < parts_) return part;
+  leave();
+  return std::nullopt;
+}
+
+void Operation::run(std::uint64_t part) noexcept {
   try {
     job_->run(part, *this);
   } catch (...) {
     failed(part, std::current_exception());
   }
+}
+
+void Operation::leave(std::uint64_t part) noexcept {
   if (part + 1 == parts_) leave();  // nothing is left to start
   leave();
-  return true;
 }
 
 void Operation::leave() noexcept {
@@ -68,11 +95,12 @@ void Operation::leave() noexcept {
 
 bool Operation::drop_rest(bool as_cancelled) {
   {
-    const Lock lock(mutex_);
-    if (as_cancelled && error_ != nullptr) return false;
+    const Lock lock(outcome_->mutex);
+    if (as_cancelled && outcome_->error != nullptr) return false;
     if (next_.exchange(parts_, std::memory_order_acq_rel) >= parts_) return false;
-    if (as_cancelled) cancel_asked_ = true;
+    if (as_cancelled) outcome_->cancel_asked = true;
   }
+  if (as_cancelled) job_->stop();
   leave();
   return true;
 }
@@ -85,34 +113,35 @@ void Operation::short_at(std::uint64_t range, std::uint64_t bytes) noexcept {
 
 void Operation::failed(std::uint64_t position, std::exception_ptr error) noexcept {
   {
-    const Lock lock(mutex_);
-    if (cancel_asked_) return;
-    if (error_ == nullptr || position < failed_at_) {
-      error_ = std::move(error);
-      failed_at_ = position;
+    const Lock lock(outcome_->mutex);
+    if (outcome_->cancel_asked) return;
+    if (outcome_->error == nullptr || position < outcome_->failed_at) {
+      outcome_->error = std::move(error);
+      outcome_->failed_at = position;
     }
   }
   drop_rest(/*as_cancelled=*/false);
 }
 
 void Operation::copies_until(Event event) {
-  const Lock lock(mutex_);
-  copies_.push_back(std::move(event));
+  const Lock lock(outcome_->mutex);
+  outcome_->copies.push_back(std::move(event));
 }
 
 void Operation::finish() noexcept {
   if (closed_.exchange(true, std::memory_order_acq_rel)) return;
   bool somebody_listens = false;
   {
-    const Lock lock(mutex_);
-    if (error_ == nullptr && !cancel_asked_) error_ = job_->verdict(*this);
-    state_ = cancel_asked_ ? State::cancelled : State::done;
+    const Lock lock(outcome_->mutex);
+    if (outcome_->error == nullptr && !outcome_->cancel_asked) outcome_->error = job_->verdict(*this);
+    state_ = outcome_->cancel_asked ? State::cancelled : State::done;
     // Who waits for the file to close finds this ended; who waits for this finds its files let go: they ask under the
     // lock.
     ended_.store(true, std::memory_order_release);
     job_->ended();
-    somebody_listens = !calls_.empty();
-    changed_.notify_all();
+    released_.store(true, std::memory_order_release);
+    somebody_listens = !outcome_->calls.empty();
+    outcome_->changed.notify_all();
   }
   if (when_ended) when_ended(*this);
   if (somebody_listens) notify_callbacks();
@@ -129,24 +158,25 @@ bool Operation::done() {
 }
 
 bool Operation::wait_parts(std::optional<std::chrono::nanoseconds> timeout, const std::function<void()>& interrupted) {
+  if (released_.load(std::memory_order_acquire)) return true;
   const auto end = until(timeout);
   if (!timeout && !parts_ended()) {
     while (run_one())
       if (interrupted) interrupted();
   }
-  Lock lock(mutex_);
+  Lock lock(outcome_->mutex);
   while (!parts_ended()) {
     const auto now = std::chrono::steady_clock::now();
     if (end && now >= *end) return false;
     if (interrupted) {
-      changed_.wait_until(lock, end ? std::min(*end, now + kLook) : now + kLook);
+      outcome_->changed.wait_until(lock, end ? std::min(*end, now + kLook) : now + kLook);
       lock.unlock();
       interrupted();
       lock.lock();
     } else if (end) {
-      changed_.wait_until(lock, *end);
+      outcome_->changed.wait_until(lock, *end);
     } else {
-      changed_.wait(lock);
+      outcome_->changed.wait(lock);
     }
   }
   return true;
@@ -164,15 +194,19 @@ bool Operation::await_copies(std::optional<SteadyTime> end, const std::function<
         event.wait();
         continue;
       }
-      while (!event.ready()) {
+      for (int asked = 0; !event.ready(); ++asked) {
         if (end && std::chrono::steady_clock::now() >= *end) return false;
+        if (asked < kSpins) {
+          std::this_thread::yield();
+          continue;
+        }
         if (interrupted) interrupted();
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
     }
   } catch (const Error&) {
-    const Lock lock(mutex_);
-    if (error_ == nullptr) error_ = std::current_exception();
+    const Lock lock(outcome_->mutex);
+    if (outcome_->error == nullptr) outcome_->error = std::current_exception();
   }
   return true;
 }
@@ -193,10 +227,14 @@ void Operation::run_all(const std::function<void()>& interrupted) {
   }
 }
 
+const std::vector<Event>& Operation::copies() const DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+  return outcome_->copies;  // none is added after parts_ended()
+}
+
 std::exception_ptr Operation::error() const DAMACY_NO_THREAD_SAFETY_ANALYSIS {
-  if (is_parents()) return error_;  // asked only when it ended before the fork
-  const Lock lock(mutex_);
-  return error_;
+  if (is_parents()) return outcome_->error;  // asked only when it ended before the fork
+  const Lock lock(outcome_->mutex);
+  return outcome_->error;
 }
 
 std::uint64_t Operation::count() const noexcept {
@@ -211,20 +249,15 @@ std::vector<std::uint64_t> Operation::counts() const {
   return all;
 }
 
-std::vector<Event> Operation::copies() const {
-  const Lock lock(mutex_);
-  return copies_;
-}
-
 void Operation::when_done(std::function<void()> call) {
   {
-    const Lock lock(mutex_);
+    const Lock lock(outcome_->mutex);
     if (!parts_ended()) {
-      calls_.push_back(std::move(call));
+      outcome_->calls.push_back(std::move(call));
       return;
     }
-    if (!copies_.empty() && !settled_) {
-      calls_.push_back(std::move(call));
+    if (!outcome_->copies.empty() && !outcome_->settled) {
+      outcome_->calls.push_back(std::move(call));
       call = nullptr;
     }
   }
@@ -242,9 +275,9 @@ void Operation::settle() {
   await_copies(std::nullopt, {});
   std::vector<std::function<void()>> calls;
   {
-    const Lock lock(mutex_);
-    settled_ = true;
-    calls.swap(calls_);
+    const Lock lock(outcome_->mutex);
+    outcome_->settled = true;
+    calls.swap(outcome_->calls);
   }
   for (const auto& call : calls) call();
 }

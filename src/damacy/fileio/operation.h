@@ -1,5 +1,5 @@
-// One running request: parts that threads claim in order, their outcome, and the waiters. Knows nothing of files: its
-// IoJob runs the parts. A future is a shared_ptr to one of these.
+// One running request: parts that threads claim in order, their outcome, and the waiters; and the future of a request.
+// Knows nothing of files: its IoJob runs the parts.
 #pragma once
 
 #include <atomic>
@@ -7,11 +7,12 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "damacy/core/mutex.h"
 #include "damacy/device/device.h"
 
 namespace damacy {
@@ -29,6 +30,8 @@ class IoJob {
   virtual std::uint64_t block_device() const noexcept = 0;  // which queue it waits in
   // Reports to `operation`: short_at(), failed(), copies_until().
   virtual void run(std::uint64_t part, Operation& operation) = 0;
+  // The operation was cancelled: parts that run may end early, with any error.
+  virtual void stop() noexcept {}
   // Called once after the last part, whatever its outcome: files may close.
   virtual void ended() noexcept {}
   // An error for the result although no part failed; empty if there is none.
@@ -47,6 +50,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // -- running it --
   // Runs one part, unless none is left to start (false). Any thread; the caller holds a reference.
   bool run_one();
+  // The three steps of run_one(). Each part that is claimed is run and then left, on any threads.
+  std::optional<std::uint64_t> claim();
+  void run(std::uint64_t part) noexcept;
+  void leave(std::uint64_t part) noexcept;
   bool has_parts() const noexcept { return next_.load(std::memory_order_relaxed) < parts_; }
   // No part starts from now on; true if that dropped any.
   bool drop_rest(bool as_cancelled);
@@ -76,7 +83,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool cancelled() const noexcept { return state_ == State::cancelled; }
   std::uint64_t count() const noexcept;  // bytes of all ranges
   std::vector<std::uint64_t> counts() const;
-  std::vector<Event> copies() const;
+  const std::vector<Event>& copies() const;  // after parts_ended()
 
   // Called once when everything has ended, on the library's callback thread, or immediately if it has already ended.
   void when_done(std::function<void()> call);
@@ -84,7 +91,16 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool is_parents() const noexcept;  // of the process this one was forked from: nothing of it may be touched
   IoJob& job() const noexcept { return *job_; }
   std::uint64_t helpers = 1;                   // so many workers may join
+  bool is_small = false;                       // one part of a few bytes: a worker takes several of them at once
   std::function<void(Operation&)> when_ended;  // set before it starts; called once, at the end of the last part
+
+  // Where the pool holds it. Written under the pool's lock.
+  struct QueuePlace {
+    std::list<std::shared_ptr<Operation>>* queue = nullptr;
+    std::list<std::shared_ptr<Operation>>::iterator at;
+    std::atomic<bool> is_queued{false};
+  };
+  QueuePlace place;
 
  private:
   void leave() noexcept;
@@ -97,24 +113,53 @@ class Operation : public std::enable_shared_from_this<Operation> {
   const std::unique_ptr<IoJob> job_;
   const std::uint64_t parts_;
   const std::uint64_t epoch_;
-  std::unique_ptr<std::atomic<std::uint64_t>[]> got_;
   const std::uint64_t ranges_;
+  std::atomic<std::uint64_t> got_one_{0};
+  std::unique_ptr<std::atomic<std::uint64_t>[]> got_many_;  // more than one range
+  std::atomic<std::uint64_t>* const got_;
 
   std::atomic<std::uint64_t> next_{0};
   // Threads inside run_one(), and one more until nothing is left to start: who brings it to zero ends the operation.
   std::atomic<std::uint64_t> inside_{1};
   std::atomic<bool> closed_{false};  // that one more has been taken away
   std::atomic<bool> ended_{false};
+  std::atomic<bool> released_{false};  // ended, and its job has let go of the files
   std::atomic<State> state_{State::running};
 
-  mutable Mutex mutex_;
-  Condition changed_;
-  bool cancel_asked_ DAMACY_GUARDED_BY(mutex_) = false;
-  std::uint64_t failed_at_ DAMACY_GUARDED_BY(mutex_) = ~std::uint64_t{0};
-  std::exception_ptr error_ DAMACY_GUARDED_BY(mutex_);
-  std::vector<Event> copies_ DAMACY_GUARDED_BY(mutex_);
-  std::vector<std::function<void()>> calls_ DAMACY_GUARDED_BY(mutex_);
-  bool settled_ DAMACY_GUARDED_BY(mutex_) = false;
+  struct Outcome;
+  const std::unique_ptr<Outcome> outcome_;  // under its own mutex
+};
+
+// What callers of CuFile get. Cheap to copy. The request keeps its file until its last part has ended, also if the
+// future is dropped; the memory is the caller's, and stays until then. Any thread.
+class IOFuture {
+ public:
+  // `devices`: those of the request's memory.
+  IOFuture(std::shared_ptr<Operation> operation, std::vector<std::shared_ptr<Device>> devices)
+      : operation_(std::move(operation)), devices_(std::move(devices)) {}
+  explicit IOFuture(std::uint64_t count) : count_(count) {}  // has ended already
+
+  bool done() const { return operation_ == nullptr || operation_->done(); }
+  // Waits for the bytes, on the device too; runs parts meanwhile, unless there is a timeout. False: not done in time.
+  bool wait(std::optional<std::chrono::nanoseconds> timeout = std::nullopt) const;
+  // Waits. The bytes read or written, any number of times. Throws the request's error: FileError, or Error(cuda);
+  // Error(shutdown, "cancelled") if it was cancelled.
+  std::uint64_t get() const;
+  // Drops the parts that have not started. False if there were none, or the request had failed.
+  bool cancel() const;
+  bool cancelled() const { return operation_ != nullptr && operation_->parts_ended() && operation_->cancelled(); }
+  std::vector<std::uint64_t> counts() const;  // of each range of a gather. Waits and throws as get()
+  // Waits for the file alone, and lets work that is queued on `stream` later come after the copies. Throws as get().
+  std::uint64_t wait_stream(std::uint64_t stream) const;
+  // Called once when all has ended, on the library's callback thread, or at once. Must not throw.
+  void when_done(std::function<void()> call) const;
+
+ private:
+  void check() const;
+
+  std::shared_ptr<Operation> operation_;
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::uint64_t count_ = 0;
 };
 
 }  // namespace damacy

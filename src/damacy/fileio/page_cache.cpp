@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "damacy/core/formatted.h"
-#include "damacy/fileio/file_error.h"
+#include "damacy/fileio/file.h"
 
 namespace damacy {
 namespace {

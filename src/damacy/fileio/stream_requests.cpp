@@ -5,8 +5,9 @@
 
 #include <sys/stat.h>
 
+#include "damacy/core/on_failure.h"
 #include "damacy/fileio/detail/slices.h"
-#include "damacy/fileio/file_error.h"
+#include "damacy/fileio/file.h"
 #include "damacy/fileio/file_requests.h"
 #include "damacy/fileio/staging.h"
 
@@ -32,12 +33,8 @@ class StreamJob final : public IoJob {
     const OnDevice& on = *memory().device;
     const auto block = StagingPool::process().take(on.device);
     block->stream().wait(on.before);
-    try {
-      run_windows(*block, operation);
-    } catch (...) {
-      tell_after_failure(*block, operation);
-      throw;
-    }
+    const OnFailure spoils([&] { spoil(*block, operation); });
+    run_windows(*block, operation);
   }
 
  private:
@@ -58,7 +55,7 @@ class StreamJob final : public IoJob {
   }
 
   // Some windows were enqueued: waits for the operation include them, and their memory is not lent again.
-  static void tell_after_failure(StagingBlock& block, Operation& operation) noexcept {
+  static void spoil(StagingBlock& block, Operation& operation) noexcept {
     block.spoil();
     try {
       operation.copies_until(block.stream().record());

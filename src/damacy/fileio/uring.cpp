@@ -17,8 +17,9 @@
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
+#include "damacy/core/on_failure.h"
 #include "damacy/fileio/engine_choice.h"
-#include "damacy/fileio/file_error.h"
+#include "damacy/fileio/file.h"
 #include "damacy/fileio/io_settings.h"
 
 namespace damacy::detail {
@@ -73,14 +74,10 @@ Uring::Uring(unsigned depth) {
   io_uring_params params{};
   fd_ = set_up(std::clamp(depth, 1U, 4096U), params);
   if (fd_ < 0) throw Error(Status::io, formatted("io_uring_setup: {}", words_of_errno(errno)), "io").with_errno(errno);
-  try {
-    submissions_ = Mapping(fd_, params.sq_off.array + params.sq_entries * sizeof(unsigned), IORING_OFF_SQ_RING);
-    completions_ = Mapping(fd_, params.cq_off.cqes + params.cq_entries * sizeof(io_uring_cqe), IORING_OFF_CQ_RING);
-    entries_ = Mapping(fd_, params.sq_entries * sizeof(io_uring_sqe), IORING_OFF_SQES);
-  } catch (...) {
-    ::close(fd_);
-    throw;
-  }
+  const OnFailure undo([this] { ::close(fd_); });
+  submissions_ = Mapping(fd_, params.sq_off.array + params.sq_entries * sizeof(unsigned), IORING_OFF_SQ_RING);
+  completions_ = Mapping(fd_, params.cq_off.cqes + params.cq_entries * sizeof(io_uring_cqe), IORING_OFF_CQ_RING);
+  entries_ = Mapping(fd_, params.sq_entries * sizeof(io_uring_sqe), IORING_OFF_SQES);
   depth_ = params.sq_entries;
   sq_tail_ = submissions_.at<unsigned>(params.sq_off.tail);
   sq_mask_ = *submissions_.at<unsigned>(params.sq_off.ring_mask);

@@ -32,12 +32,7 @@ MessageBuffer BufferPool::take(std::shared_ptr<Device> device, std::size_t bytes
   if (bytes == 0) return {std::move(device), {}, {}};
   {
     const Lock lock(mutex_);
-    for (auto at = idle_.begin(); at != idle_.end(); ++at) {
-      if (at->device != device || at->memory.size() != bytes) continue;
-      MessageBuffer found = std::move(*at);
-      idle_.erase(at);
-      return found;
-    }
+    if (auto found = idle_.take({device.get(), bytes})) return std::move(found->buffer);
   }
   std::shared_ptr<Alloc> alloc;
   if (device == nullptr)
@@ -49,34 +44,19 @@ MessageBuffer BufferPool::take(std::shared_ptr<Device> device, std::size_t bytes
 
 void BufferPool::give(MessageBuffer buffer) {
   if (buffer.memory.size() == 0) return;
-  std::list<MessageBuffer> dropped;
   const Device* const device = buffer.device.get();
-  {
+  const std::size_t bytes = buffer.memory.size();
+  auto dropped = [&] {
     const Lock lock(mutex_);
-    idle_.push_front(std::move(buffer));
-    for (auto at = idle_.end(); at != idle_.begin() && idle_bytes_of(device) > most_idle_bytes_;) {
-      --at;
-      if (at->device.get() != device) continue;
-      const auto next = std::next(at);
-      dropped.splice(dropped.end(), idle_, at);
-      at = next;
-    }
-  }
-  for (const MessageBuffer& old : dropped) old.last_use.wait();  // work may still use its memory
-}
-
-std::size_t BufferPool::idle_bytes_of(const Device* device) const {
-  std::size_t bytes = 0;
-  for (const MessageBuffer& buffer : idle_)
-    if (buffer.device.get() == device) bytes += buffer.memory.size();
-  return bytes;
+    idle_.add({{device, bytes}, device, bytes, std::move(buffer)});
+    return idle_.drop(device, most_idle_bytes_);
+  }();
+  for (const auto& old : dropped) old.buffer.last_use.wait();  // work may still use its memory
 }
 
 std::size_t BufferPool::idle_bytes() const {
   const Lock lock(mutex_);
-  std::size_t bytes = 0;
-  for (const MessageBuffer& buffer : idle_) bytes += buffer.memory.size();
-  return bytes;
+  return idle_.bytes();
 }
 
 BufferPool& BufferPool::process() {

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstddef>
-#include <list>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "damacy/core/mutex.h"
-#include "damacy/device/alloc.h"
 #include "damacy/device/device.h"
+#include "damacy/halo/idle_buffers.h"
 
 namespace damacy::halo {
 
@@ -36,11 +36,11 @@ class BufferPool {
   static BufferPool& process();
 
  private:
-  std::size_t idle_bytes_of(const Device* device) const DAMACY_REQUIRES(mutex_);
+  using Kind = std::pair<const Device*, std::size_t>;  // its bytes
 
   const std::size_t most_idle_bytes_;
   mutable Mutex mutex_;
-  std::list<MessageBuffer> idle_ DAMACY_GUARDED_BY(mutex_);  // newest first
+  IdleBuffers<Kind, const Device*, MessageBuffer> idle_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy::halo

@@ -1,9 +1,10 @@
 // Ghost boxes are cut at the blocks of their owners, periodic images included.
-#include "damacy/halo/cartesian.h"
+#include "damacy/halo/topology.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "damacy/core/dims.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 
@@ -31,12 +32,35 @@ void for_each_index(const Integers& counts, Body body) {
 
 }  // namespace
 
-Integers coordinates_of(const Integers& counts, std::int64_t rank) {
+std::int64_t ranks_of(const Integers& counts) {
   std::int64_t size = 1;
   for (const std::int64_t count : counts) {
-    if (count < 1 || size > kMost / count) throw Error(Status::inval, formatted("{} ranks along a dimension", count));
+    if (count < 1 || size > kMost / count)
+      throw Error(Status::inval, formatted("grid {}: {} ranks along a dimension", tuple_text(counts), count));
     size *= count;
   }
+  return size;
+}
+
+std::vector<Integers> sizes_of(std::span<const BlockSizes> sizes, const Integers& counts) {
+  if (sizes.size() != counts.size())
+    throw Error(Status::inval, formatted("sizes for {} dimensions, expected {} for grid {}", sizes.size(),
+                                         counts.size(), tuple_text(counts)));
+  std::vector<Integers> out;
+  for (std::size_t axis = 0; axis < counts.size(); ++axis) {
+    const auto* const same = std::get_if<std::int64_t>(&sizes[axis]);
+    const auto count = static_cast<std::size_t>(counts[axis]);
+    out.push_back(same != nullptr ? Integers(count, *same) : std::get<Integers>(sizes[axis]));
+    if (out.back().size() != count || std::ranges::any_of(out.back(), [](std::int64_t cells) { return cells < 0; }))
+      throw Error(Status::inval,
+                  formatted("sizes {} along dimension {} of grid {}: expected cells of one block, or of each",
+                            tuple_text(out.back()), axis, tuple_text(counts)));
+  }
+  return out;
+}
+
+Integers coordinates_of(const Integers& counts, std::int64_t rank) {
+  const std::int64_t size = ranks_of(counts);
   if (rank < 0 || rank >= size) throw Error(Status::inval, formatted("rank {} of {}", rank, size));
   Integers out(counts.size());
   for (std::size_t axis = out.size(); axis > 0; --axis) {
@@ -74,7 +98,9 @@ Cartesian::Cartesian(Grid grid) : grid_(std::move(grid)) {
   for (const Integers& sizes : grid_.sizes) {
     const auto count = static_cast<std::int64_t>(sizes.size());
     if (count == 0 || size_ > kMost / count)
-      throw Error(Status::inval, formatted("a grid with {} blocks along a dimension, beside {}", count, size_));
+      throw Error(Status::inval, formatted("a grid with {} blocks along a dimension and {} along those before it, "
+                                           "expected 1 to {} in all",
+                                           count, size_, kMost));
     size_ *= count;
     counts_.push_back(count);
     Integers starts{0};
@@ -186,13 +212,30 @@ Integers Cartesian::block(std::int64_t rank) const {
   return out;
 }
 
-std::vector<GridLink> Cartesian::links(std::int64_t rank, const std::vector<Cells>& widths) const {
-  const Integers here = coordinates_of(counts_, rank);
-  if (widths.size() != here.size())
-    throw Error(Status::inval, formatted("{} widths for a grid of {} dimensions", widths.size(), here.size()));
+void Cartesian::check(const std::vector<Cells>& widths) const {
+  if (widths.size() != counts_.size())
+    throw Error(Status::inval, formatted("{} widths for a grid of {} dimensions", widths.size(), counts_.size()));
   for (const Cells& width : widths)
     if (std::min(width.start, width.stop) < 0 || std::max(width.start, width.stop) > kMost)
       throw Error(Status::inval, formatted("a halo of {} and {} cells", width.start, width.stop));
+}
+
+std::vector<Cells> Cartesian::unowned(std::int64_t rank, const std::vector<Cells>& widths) const {
+  const Integers here = coordinates_of(counts_, rank);
+  check(widths);
+  std::vector<Cells> out(here.size());
+  for (std::size_t axis = 0; axis < here.size(); ++axis) {
+    if (grid_.periodic[axis]) continue;
+    const std::int64_t behind = starts_[axis].back() - start(axis, here[axis]) - cells(axis, here[axis]);
+    out[axis] = {std::max<std::int64_t>(0, widths[axis].start - start(axis, here[axis])),
+                 std::max<std::int64_t>(0, widths[axis].stop - behind)};
+  }
+  return out;
+}
+
+std::vector<GridLink> Cartesian::links(std::int64_t rank, const std::vector<Cells>& widths) const {
+  const Integers here = coordinates_of(counts_, rank);
+  check(widths);
   std::vector<GridLink> out;
   for (Ghost& ghost : ghosts(here, widths))
     out.push_back({ghost.owner, std::move(ghost.blocks), {}, std::move(ghost.box), ghost.phase});

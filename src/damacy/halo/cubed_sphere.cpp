@@ -1,5 +1,5 @@
 // A corner is two steps over edges. The second direction is turned by what the first step turned.
-#include "damacy/halo/cubed_sphere.h"
+#include "damacy/halo/topology.h"
 
 #include <array>
 

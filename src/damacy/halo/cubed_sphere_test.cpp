@@ -1,5 +1,5 @@
 // The cubed sphere for C++ users. Python's tests fold the positions of cells over the edges of a cube.
-#include "damacy/halo/cubed_sphere.h"
+#include "damacy/halo/topology.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "damacy/core/formatted.h"
-#include "damacy/halo/rotate.h"
+#include "damacy/halo/spec.h"
 
 namespace damacy::halo {
 namespace {

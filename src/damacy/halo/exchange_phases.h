@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "damacy/halo/link.h"
 #include "damacy/halo/spec.h"
+#include "damacy/halo/topology.h"
 #include "damacy/halo/transport.h"
 #include "damacy/halo/wire.h"
 

@@ -2,7 +2,9 @@
 // digests that both ends compare. Allocates no buffers; any number of exchangers may use it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -25,11 +27,21 @@ class ExchangePlan {
   Wire wire() const noexcept { return wire_; }
   const std::vector<std::int64_t>& peers() const noexcept { return peers_; }  // ascending
 
-  // For all peers at once, messages in ascending order of peers. Packing also makes the phase's direct copies.
-  Compiled pack(const ExchangePhase& phase) const;
-  Compiled unpack(const ExchangePhase& phase) const;
+  // Throws Error(inval, kMisuse) for another number of arrays than of fields.
+  void check_count(std::size_t arrays) const;
+  // Throws Error(inval), or Error(dtype), unless an array has the type and the layout of its field.
+  void check_array(std::size_t index, Dtype dtype, const Dims& shape, const Dims& strides) const;
 
-  // Of the message to the peer, and of the one from it. The peer must have the same two, exchanged.
+  // The exchange that sends the receivers' cells back to their owners, which add them.
+  ExchangePlan adjoint() const;
+
+  // For all peers at once, messages in ascending order of peers. Direct copies are part of packing, in the adjoint of
+  // unpacking. Plans are cached by content.
+  std::shared_ptr<const Compiled> pack(const ExchangePhase& phase) const;
+  std::shared_ptr<const Compiled> unpack(const ExchangePhase& phase) const;
+
+  // Of the message to the peer, and of the one from it. The peer must have the same two, exchanged. The adjoint has one
+  // digest for all messages, because the exchange itself has compared them.
   Digests digests(std::int64_t peer) const;
 
  private:
@@ -40,6 +52,7 @@ class ExchangePlan {
   std::int64_t rank_;
   Wire wire_;
   bool lines_;
+  bool adjoint_ = false;
 };
 
 }  // namespace damacy::halo

@@ -5,7 +5,8 @@
 //   exchanger.exchange({data});                       // or start(), work on inner cells, finish()
 //
 // There is one message for each peer. Arrays are in host memory, or in the memory of a device: then packing and
-// unpacking are enqueued on a stream, messages pass through page-locked memory, and the host waits for them.
+// unpacking are enqueued on a stream, messages pass through page-locked memory, and the host waits for them. A
+// transport that sends in stream order (NCCL) takes messages from device memory, and the host waits for nothing.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +16,8 @@
 #include <vector>
 
 #include "damacy/device/device.h"
-#include "damacy/halo/cartesian.h"
-#include "damacy/halo/cubed_sphere.h"
-#include "damacy/halo/link.h"
 #include "damacy/halo/spec.h"
+#include "damacy/halo/topology.h"
 #include "damacy/halo/transport.h"
 
 namespace damacy::halo {
@@ -46,6 +45,8 @@ struct ExchangeOptions {
 // For the shared edges of a C-grid vector: x on (j_interface, i), y on (j, i_interface). Exchange {x, y}.
 [[nodiscard]] ExchangePlanPtr compile_interfaces(const QuantityHaloSpec& x, const QuantityHaloSpec& y,
                                                  const CubedSphere& sphere, std::int64_t rank);
+[[nodiscard]] ExchangePlanPtr compile_interfaces(const QuantityHaloSpec& x, const QuantityHaloSpec& y,
+                                                 const RankLinks& links, std::int64_t rank);
 
 [[nodiscard]] std::vector<std::int64_t> peers_of(const ExchangePlan& plan);
 

@@ -119,11 +119,43 @@ TEST(Exchanger, a_rank_that_never_sends_is_a_timeout_and_the_exchanger_refuses_t
   Exchanger first(ring_plan(0), local), second(ring_plan(1), local);
   Values a = cells_of_rank(0);
   EXPECT_EQ(error_of([&] { first.exchange({a.data()}); }).message(),
-            "rank 0 timed out after 5 ms: no message from rank 1");
+            "rank 0 timed out after 0.005 s: no message from rank 1");
   EXPECT_NE(error_of([&] { (void)first.start({a.data()}); }).message().find("failed half way"), std::string::npos);
   first.close();
   first.close();
   EXPECT_EQ(error_of([&] { (void)first.start({a.data()}); }).message(), "this exchanger is closed");
+}
+
+// Writes down the use of buffers; one rank that sends to itself.
+struct RecordedBuffers final : LocalBuffers {
+  explicit RecordedBuffers(std::vector<std::string>& calls) : seen(calls) {}
+  std::map<std::int64_t, Message> copies(int, int) override {
+    seen.push_back("copy");
+    return {{0, std::make_shared<int>(7)}};
+  }
+  std::vector<std::int64_t> senders(int, int) const override { return {0}; }
+  void place(int, int, std::int64_t, const Message& message) override {
+    seen.push_back(*static_cast<const int*>(message.get()) == 7 ? "place" : "place others");
+  }
+  void follow(int, int) override { seen.push_back("follow"); }
+  void use(int, int) override { seen.push_back("use"); }
+  void close() noexcept override { seen.push_back("close"); }
+  std::vector<std::string>& seen;
+};
+
+TEST(Local, buffers_of_a_device_are_used_after_their_last_use) {
+  std::vector<std::string> seen;
+  Local local(1);
+  const auto channels = local.open(0, std::make_unique<RecordedBuffers>(seen));
+  (void)channels->exchange_digests({});
+  channels->post_receives(0, 0);
+  channels->send(0, 0);
+  EXPECT_EQ(local.waiting(), 1U);
+  channels->wait_received(0, 0);
+  channels->wait_sent(0, 0);
+  EXPECT_EQ(local.waiting(), 0U);
+  EXPECT_TRUE(channels->close());
+  EXPECT_EQ(seen, (std::vector<std::string>{"follow", "copy", "use", "follow", "place", "use", "close"}));
 }
 
 TEST(Exchanger, arrays_and_plans_are_checked) {
@@ -140,6 +172,10 @@ TEST(Exchanger, arrays_and_plans_are_checked) {
   EXPECT_THROW((void)compile({line(3, 1), line(3, 1)}, ring(2, 3), {"i"}, 0, std::int64_t{1}, {.vectors = {{0, 0}}}),
                Error);
   EXPECT_THROW(Exchanger(ring_plan(0), local, {.depth = 0}), Error);
+  RankLinks of_rows;
+  of_rows.dims = {"j"};
+  EXPECT_EQ(error_of([&] { (void)compile({line(3, 1)}, of_rows, 0, std::int64_t{1}); }).message(),
+            "dimension j is decomposed, but a field has only ('i',)");
 }
 
 constexpr std::int64_t kSide = 4, kRow = kSide + 2;

@@ -1,10 +1,15 @@
 // Links of the two topologies that the library has.
-#include "damacy/halo/link.h"
+#include "damacy/halo/topology.h"
 
+#include <algorithm>
+#include <set>
+#include <tuple>
 #include <utility>
 
+#include "damacy/core/dims.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
+#include "damacy/halo/spec.h"
 
 namespace damacy::halo {
 namespace {
@@ -14,21 +19,38 @@ Integers opposite(Integers offsets) {
   return offsets;
 }
 
-std::vector<Cells> halves(const Width& width, std::size_t count) {
-  if (const auto* const cells = std::get_if<std::int64_t>(&width)) {
-    if (*cells < 0) throw Error(Status::inval, formatted("width {}: expected a number of cells", *cells));
-    return std::vector<Cells>(count, Cells{*cells, *cells});
+std::string text_of(const std::vector<Cells>& widths) {
+  std::string out;
+  for (const Cells& width : widths) {
+    if (!out.empty()) out += ", ";
+    out += width.start == width.stop ? text(width.start) : formatted("({}, {})", width.start, width.stop);
   }
-  const auto& given = std::get<std::vector<Cells>>(width);
-  bool negative = false;
-  for (const Cells& half : given) negative |= half.start < 0 || half.stop < 0;
-  if (given.size() != count || negative)
-    throw Error(Status::inval,
-                formatted("width: expected a pair of numbers of cells for each of {} dimensions", count));
-  return given;
+  return formatted("({}{})", out, widths.size() == 1 ? "," : "");
+}
+
+std::string text_of(const LinkSide& side) {
+  const auto* const offsets = std::get_if<Integers>(&side);
+  return offsets != nullptr ? tuple_text(*offsets) : text(std::get<std::int64_t>(side));
 }
 
 }  // namespace
+
+Error wrong_width(std::string_view width, std::size_t count) {
+  return Error(Status::inval,
+               formatted("width {}: expected cells, or a number or a pair for each of {} dimensions", width, count));
+}
+
+std::vector<Cells> widths_of(const Width& width, std::size_t count) {
+  if (const auto* const cells = std::get_if<std::int64_t>(&width)) {
+    if (*cells < 0) throw wrong_width(text(*cells), count);
+    return std::vector<Cells>(count, Cells{*cells, *cells});
+  }
+  const auto& given = std::get<std::vector<Cells>>(width);
+  const bool is_negative =
+      std::ranges::any_of(given, [](const Cells& half) { return half.start < 0 || half.stop < 0; });
+  if (given.size() != count || is_negative) throw wrong_width(text_of(given), count);
+  return given;
+}
 
 RankLinks links_of(const CubedSphere& sphere, std::int64_t rank, CornerFill fill) {
   RankLinks out;
@@ -47,10 +69,24 @@ RankLinks links_of(const Cartesian& grid, std::int64_t rank, std::vector<std::st
     throw Error(Status::inval, formatted("a grid of {} dimensions with {} names", grid.counts().size(), dims.size()));
   RankLinks out;
   out.dims = std::move(dims);
-  for (auto& link : grid.links(rank, halves(width, grid.counts().size())))
+  out.block = grid.block(rank);
+  for (auto& link : grid.links(rank, widths_of(width, grid.counts().size())))
     out.links.push_back(
         {link.peer, link.side, opposite(link.side), 0, std::move(link.send), std::move(link.receive), link.phase});
   return out;
+}
+
+void check_symmetric(std::span<const RankLinks> ranks) {
+  using Known = std::tuple<std::int64_t, std::int64_t, LinkSide, LinkSide, int>;
+  std::set<Known> known;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    for (const Link& link : ranks[rank].links)
+      known.emplace(rank, link.peer, link.side, link.peer_side, modulo_4(link.rotation));
+  for (const auto& [rank, peer, side, peer_side, rotation] : known)
+    if (!known.contains({peer, rank, peer_side, side, modulo_4(-rotation)}))
+      throw Error(Status::inval,
+                  formatted("the link of rank {} at side {} has no counterpart at rank {}", rank, text_of(side), peer),
+                  kMisuse);
 }
 
 }  // namespace damacy::halo

@@ -10,23 +10,26 @@
 
 #include <mpi.h>
 
+#include <atomic>
+#include <chrono>
 #include <climits>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "damacy/core/error.h"
-#include "damacy/halo/transport.h"
+#include "damacy/halo/message_channels.h"
 
 namespace damacy::halo {
 
 class MpiTransport final : public Transport {
  public:
-  // Uses a duplicate of the communicator, so that messages cannot meet those of the caller. Collective.
-  explicit MpiTransport(MPI_Comm comm) : comm_(std::make_shared<Comm>(comm)) {}
+  // Uses a duplicate of the communicator, so that messages cannot meet those of the caller. Collective. An exchanger
+  // throws Error(io) if a peer does not construct its own within `timeout`, or constructs one without links to this
+  // rank.
+  explicit MpiTransport(MPI_Comm comm, std::chrono::milliseconds timeout = std::chrono::minutes(5))
+      : comm_(std::make_shared<Comm>(comm)), timeout_(timeout) {}
 
   std::int64_t rank() const {
     int rank = 0;
@@ -38,7 +41,10 @@ class MpiTransport final : public Transport {
     if (plan_rank != rank())
       throw Error(Status::inval, "expected a plan of rank " + std::to_string(rank()) + " (got one of rank " +
                                      std::to_string(plan_rank) + ")");
-    return std::make_unique<MpiChannels>(comm_, std::move(rounds));
+    const int slots = static_cast<int>(rounds.size());
+    const int phases = rounds.empty() ? 0 : static_cast<int>(rounds[0].size());
+    return std::make_unique<MessageChannels>(std::make_unique<Library>(comm_, std::move(rounds)), plan_rank, slots,
+                                             phases, mpi_options(timeout_));
   }
 
  private:
@@ -47,9 +53,11 @@ class MpiTransport final : public Transport {
     Comm(const Comm&) = delete;
     Comm& operator=(const Comm&) = delete;
     ~Comm() {
-      if (!is_finalized()) MPI_Comm_free(&handle);
+      if (!keep && !is_finalized()) MPI_Comm_free(&handle);
     }
     MPI_Comm handle = MPI_COMM_NULL;
+    // Set if messages may be left on it. They would reach a later communicator with the same context id.
+    std::atomic<bool> keep = false;
   };
 
   static void check(int error, const char* call) {
@@ -63,109 +71,75 @@ class MpiTransport final : public Transport {
     return finalized != 0;
   }
 
-  // Persistent requests of every slot and phase. MPI matches messages of one phase in the order in which they are
-  // started. That order is the same on all ranks, although ranks may use different slots.
-  class MpiChannels final : public Channels {
+  // Persistent requests.
+  class MpiRequests final : public Requests {
    public:
-    MpiChannels(std::shared_ptr<Comm> comm, Rounds rounds) : comm_(std::move(comm)) {
+    MpiRequests(std::shared_ptr<Comm> comm, const Round& round, int tag) : comm_(std::move(comm)) {
       try {
-        for (const auto& phases : rounds) {
-          requests_.emplace_back();
-          for (std::size_t phase = 0; phase < phases.size(); ++phase)
-            requests_.back().push_back(requests_of(phases[phase], static_cast<int>(phase)));
-        }
+        for (const auto& [peer, buffer] : round.send) add_send(static_cast<int>(peer), buffer, tag);
+        for (const auto& [peer, buffer] : round.receive) add_receive(static_cast<int>(peer), buffer, tag);
       } catch (...) {
-        close();
+        (void)cancel();
         throw;
       }
     }
-    MpiChannels(const MpiChannels&) = delete;
-    MpiChannels& operator=(const MpiChannels&) = delete;
-    ~MpiChannels() override { close(); }
+    MpiRequests(const MpiRequests&) = delete;
+    MpiRequests& operator=(const MpiRequests&) = delete;
+    ~MpiRequests() override { (void)cancel(); }
 
-    std::map<std::int64_t, Digests> exchange_digests(const std::map<std::int64_t, Digests>& mine) override {
-      constexpr int kTag = 32767;  // every MPI allows it
-      std::vector<MPI_Request> sends;
-      for (const auto& [peer, digests] : mine) {
-        sends.push_back(MPI_REQUEST_NULL);
-        check(MPI_Isend(&digests, sizeof digests, MPI_BYTE, static_cast<int>(peer), kTag, comm_->handle, &sends.back()),
-              "MPI_Isend");
-      }
-      std::map<std::int64_t, Digests> theirs;
-      for (const auto& [peer, digests] : mine)
-        check(MPI_Recv(&theirs[peer], sizeof digests, MPI_BYTE, static_cast<int>(peer), kTag, comm_->handle,
-                       MPI_STATUS_IGNORE),
-              "MPI_Recv");
-      wait_all(sends);
-      return theirs;
+    void post() override { start_all(receives_); }
+    void send() override { start_all(sends_); }
+    void wait_received() override { wait_all(receives_); }
+    void wait_sent() override { wait_all(sends_); }
+
+    std::vector<std::int64_t> missing() override {
+      std::vector<std::int64_t> peers;
+      for (std::size_t i = 0; i < receives_.size(); ++i)
+        if (!ended(receives_[i])) peers.push_back(sources_[i]);
+      return peers;
     }
 
-    // Does nothing for a retry: the receives of the failed exchange stay posted, because cancelling one that has
-    // matched a message would lose the message.
-    void post_receives(int slot, int phase) override {
-      if (!posted_.insert({slot, phase}).second) return;
-      start_all(at(slot, phase).receives);
-    }
-
-    void send(int slot, int phase) override {
-      posted_.erase({slot, phase});
-      start_all(at(slot, phase).sends);
-    }
-
-    void wait_received(int slot, int phase) override { wait_all(at(slot, phase).receives); }
-    void wait_sent(int slot, int phase) override { wait_all(at(slot, phase).sends); }
-
-    bool close() noexcept override {
+    bool cancel() noexcept override {
       bool unused = true;
-      auto requests = std::exchange(requests_, {});
-      if (is_finalized()) return requests.empty();
-      for (auto& phases : requests)
-        for (Requests& own : phases) {
-          for (MPI_Request& request : own.receives) {
-            if (!ended(request)) {
-              MPI_Cancel(&request);
-              MPI_Wait(&request, MPI_STATUS_IGNORE);
-            }
-            MPI_Request_free(&request);
-          }
-          for (MPI_Request& request : own.sends) {
-            if (!ended(request)) unused = false;
-            MPI_Request_free(&request);
-          }
+      const auto receives = std::exchange(receives_, {}), sends = std::exchange(sends_, {});
+      if (is_finalized()) return receives.empty() && sends.empty();
+      for (MPI_Request request : receives) {
+        if (!ended(request)) {
+          comm_->keep = true;
+          MPI_Cancel(&request);
+          MPI_Wait(&request, MPI_STATUS_IGNORE);
         }
+        MPI_Request_free(&request);
+      }
+      for (MPI_Request request : sends) {
+        if (!ended(request)) unused = false, comm_->keep = true;
+        MPI_Request_free(&request);
+      }
       return unused;
     }
 
    private:
-    struct Requests {
-      std::vector<MPI_Request> sends, receives;
-    };
+    void add_send(int peer, std::span<std::byte> buffer, int tag) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      sends_.reserve(sends_.size() + 1);
+      check(MPI_Send_init(buffer.data(), count_of(buffer), MPI_BYTE, peer, tag, comm_->handle, &request),
+            "MPI_Send_init");
+      sends_.push_back(request);
+    }
 
-    Requests requests_of(const Round& round, int phase) const {
-      Requests out;
-      for (const auto& [peer, buffer] : round.send) {
-        out.sends.push_back(MPI_REQUEST_NULL);
-        check(MPI_Send_init(buffer.data(), count_of(buffer), MPI_BYTE, static_cast<int>(peer), phase, comm_->handle,
-                            &out.sends.back()),
-              "MPI_Send_init");
-      }
-      for (const auto& [peer, buffer] : round.receive) {
-        out.receives.push_back(MPI_REQUEST_NULL);
-        check(MPI_Recv_init(buffer.data(), count_of(buffer), MPI_BYTE, static_cast<int>(peer), phase, comm_->handle,
-                            &out.receives.back()),
-              "MPI_Recv_init");
-      }
-      return out;
+    void add_receive(int peer, std::span<std::byte> buffer, int tag) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      receives_.reserve(receives_.size() + 1);
+      sources_.push_back(peer);
+      check(MPI_Recv_init(buffer.data(), count_of(buffer), MPI_BYTE, peer, tag, comm_->handle, &request),
+            "MPI_Recv_init");
+      receives_.push_back(request);
     }
 
     static int count_of(std::span<std::byte> buffer) {
       if (buffer.size() > INT_MAX)
         throw Error(Status::inval, "a message of " + std::to_string(buffer.size()) + " bytes: MPI takes at most 2 GiB");
       return static_cast<int>(buffer.size());
-    }
-
-    Requests& at(int slot, int phase) {
-      return requests_.at(static_cast<std::size_t>(slot)).at(static_cast<std::size_t>(phase));
     }
 
     static bool ended(MPI_Request& request) {
@@ -184,11 +158,29 @@ class MpiTransport final : public Transport {
     }
 
     const std::shared_ptr<Comm> comm_;
-    std::vector<std::vector<Requests>> requests_;  // by slot, then by phase
-    std::set<std::pair<int, int>> posted_;         // receives whose exchange has not sent
+    std::vector<MPI_Request> sends_, receives_;
+    std::vector<std::int64_t> sources_;  // of the receives
+  };
+
+  class Library final : public MessageLibrary {
+   public:
+    Library(std::shared_ptr<Comm> comm, Rounds rounds) : comm_(std::move(comm)), rounds_(std::move(rounds)) {}
+    std::unique_ptr<Requests> messages(int slot, int phase, int tag) override {
+      return std::make_unique<MpiRequests>(
+          comm_, rounds_.at(static_cast<std::size_t>(slot)).at(static_cast<std::size_t>(phase)), tag);
+    }
+    std::unique_ptr<Requests> digests(Round round, int tag) override {
+      return std::make_unique<MpiRequests>(comm_, round, tag);
+    }
+    void leave_messages() noexcept override { comm_->keep = true; }
+
+   private:
+    const std::shared_ptr<Comm> comm_;
+    const Rounds rounds_;
   };
 
   const std::shared_ptr<Comm> comm_;
+  const std::chrono::milliseconds timeout_;
 };
 
 }  // namespace damacy::halo

@@ -40,6 +40,7 @@ class Mpi : public ::testing::Test {
   void SetUp() override {
     fake_mpi::world.channels.clear();
     fake_mpi::world.duplicates.clear();
+    fake_mpi::world.freed = 0;
     fake_mpi::world.sends_stay = fake_mpi::world.finalized = false;
   }
   void TearDown() override { EXPECT_EQ(fake_mpi::world.requests, 0); }
@@ -58,6 +59,7 @@ TEST_F(Mpi, ranks_exchange_many_times_and_free_their_requests) {
       for (std::size_t i = 1; i < 4; ++i) ++line[i];
     }
   });
+  EXPECT_EQ(fake_mpi::world.freed, 3);
 }
 
 TEST_F(Mpi, ranks_may_finish_exchanges_in_another_order) {
@@ -79,6 +81,20 @@ TEST_F(Mpi, ranks_that_expect_other_messages_are_told) {
     const auto plan = ring_plan(rank, 2, rank == 0 ? Dtype::i64 : Dtype::f64);
     EXPECT_NE(error_of([&] { Exchanger(plan, transport); }).message().find("do not agree"), std::string::npos);
   });
+}
+
+TEST_F(Mpi, a_link_without_its_counterpart_is_an_error_and_no_hang) {
+  RankLinks links;
+  links.links.push_back({1, Integers{1}, Integers{-1}, 0, CellBox{{2, 3}}, CellBox{{3, 4}}, 0});
+  links.dims = {"i"};
+  const auto plan = compile({dense_field({"i"}, {3}, 1, Dtype::i64)}, links, 0, std::int64_t{1});
+  const Error error = error_of([&] {
+    MpiTransport transport(MPI_COMM_WORLD, std::chrono::milliseconds(0));
+    Exchanger(plan, transport);
+  });
+  EXPECT_EQ(error.status(), Status::io);
+  EXPECT_EQ(error.message().find("rank 0 timed out after 0 s: ranks [1] have no exchanger with links to it"), 0u);
+  EXPECT_EQ(fake_mpi::world.freed, 0);  // its context id would be used again, with the message that is left
 }
 
 TEST_F(Mpi, a_plan_of_another_rank_is_refused) {

@@ -31,10 +31,13 @@ class Key {
     add(box.box.start);
     add(box.box.stop);
   }
+  void add(const std::optional<FieldBox>& box) {
+    add(box.has_value());
+    if (box) add(*box);
+  }
   void add(const Entry& entry) {
     add(entry.x);
-    add(entry.y.has_value());
-    if (entry.y) add(*entry.y);
+    add(entry.y);
     add(entry.rotation);
     add(entry.negate);
   }
@@ -44,15 +47,23 @@ class Key {
   std::string bytes_;
 };
 
-std::string key_of(const std::vector<Field>& fields, const std::vector<Message>& messages, Direction direction) {
+std::string key_of(const std::vector<Field>& fields, const std::vector<Message>& messages, Direction direction,
+                   const std::vector<Direct>& directs, bool adjoint) {
   Key key;
   key.add(static_cast<std::int64_t>(direction));
+  key.add(adjoint);
   key.add(static_cast<std::int64_t>(fields.size()));
   for (const Field& field : fields) key.add(field);
+  key.add(static_cast<std::int64_t>(messages.size()));
   for (const Message& message : messages) {
     key.add(static_cast<std::int64_t>(message.wire));
     key.add(static_cast<std::int64_t>(message.entries.size()));
     for (const Entry& entry : message.entries) key.add(entry);
+  }
+  for (const Direct& direct : directs) {
+    key.add(direct.from);
+    key.add(direct.to_x);
+    key.add(direct.to_y);
   }
   return key.take();
 }
@@ -73,9 +84,9 @@ Cache& cache() {
 }  // namespace
 
 std::shared_ptr<const Compiled> cached_plan(const std::vector<Field>& fields, const std::vector<Message>& messages,
-                                            Direction direction) {
+                                            Direction direction, const std::vector<Direct>& directs, bool adjoint) {
   Cache& all = cache();
-  std::string key = key_of(fields, messages, direction);
+  std::string key = key_of(fields, messages, direction, directs, adjoint);
   {
     const Lock lock(all.mutex);
     const auto found = all.places.find(key);
@@ -84,7 +95,7 @@ std::shared_ptr<const Compiled> cached_plan(const std::vector<Field>& fields, co
       return found->second->second;
     }
   }
-  auto plan = std::make_shared<const Compiled>(compile(fields, messages, {}, direction));
+  auto plan = std::make_shared<const Compiled>(compile(fields, messages, directs, direction, adjoint));
   const Lock lock(all.mutex);
   if (const auto found = all.places.find(key); found != all.places.end()) return found->second->second;
   all.plans.emplace_front(key, plan);
@@ -94,6 +105,19 @@ std::shared_ptr<const Compiled> cached_plan(const std::vector<Field>& fields, co
     all.plans.pop_back();
   }
   return plan;
+}
+
+CachedPlans cached_plans() {
+  Cache& all = cache();
+  const Lock lock(all.mutex);
+  return {all.plans.begin(), all.plans.end()};
+}
+
+void clear_cached_plans() {
+  Cache& all = cache();
+  const Lock lock(all.mutex);
+  all.places.clear();
+  all.plans.clear();
 }
 
 }  // namespace damacy::halo

@@ -1,5 +1,5 @@
 // Rotations by 1 and 2 flip the I axis, rotations by 2 and 3 the J axis; odd ones then exchange the axes.
-#include "damacy/halo/rotate.h"
+#include "damacy/halo/spec.h"
 
 namespace damacy::halo {
 namespace {

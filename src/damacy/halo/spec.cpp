@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "damacy/core/checked.h"
 #include "damacy/core/formatted.h"
 
 namespace damacy::halo {
@@ -20,6 +19,15 @@ bool is_cell(std::int64_t n) {
 std::string slice_text(const Slice& slice) {
   const auto end = [](std::optional<std::int64_t> at) { return at ? text(*at) : std::string("None"); };
   return formatted("slice({}, {}, None)", end(slice.start), end(slice.stop));
+}
+
+void check_domain(std::span<const std::string> dims, const Dims& shape, const Domain& domain) {
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const auto first = domain.origin[axis], count = domain.extent[axis];
+    if (first < 0 || count < 0 || first > shape[axis] || count > shape[axis] - first)
+      throw Error(Status::inval,
+                  formatted("dimension {}: origin {}, extent {} in {} cells", dims[axis], first, count, shape[axis]));
+  }
 }
 
 void check_box(const QuantityHaloSpec& q, const Box& box, std::string_view name) {
@@ -83,12 +91,7 @@ QuantityHaloSpec dense_field(std::vector<std::string> dims, const Dims& extent, 
     q.origin[axis] = halo;
     q.shape[axis] = extent[axis] + 2 * halo;
   }
-  const auto bytes = static_cast<std::int64_t>(size_of(dtype));
-  std::optional<std::int64_t> size = bytes;  // with at least one cell along each dimension: strides fit too
-  for (const auto length : q.shape) size = size ? checked_mul(*size, std::max<std::int64_t>(length, 1)) : size;
-  if (!size) throw Error(Status::inval, "a field is too large", "bounds");
-  q.strides = row_major_strides(q.shape);
-  for (auto& stride : q.strides) stride *= bytes;
+  q.strides = c_strides(q.shape, static_cast<std::int64_t>(size_of(dtype)));
   check(q);
   return q;
 }
@@ -110,11 +113,29 @@ void check_layout(const QuantityHaloSpec& q) {
 
 void check(const QuantityHaloSpec& spec) {
   check_layout(spec);
-  for (std::size_t axis = 0; axis < spec.shape.size(); ++axis) {
-    const auto first = spec.origin[axis], count = spec.extent[axis];
-    if (first < 0 || count < 0 || first > spec.shape[axis] || count > spec.shape[axis] - first)
-      throw Error(Status::inval, formatted("dimension {}: origin {}, extent {} in {} cells", spec.dims[axis], first,
-                                           count, spec.shape[axis]));
+  check_domain(spec.dims, spec.shape, {spec.origin, spec.extent});
+}
+
+Domain domain_of(std::span<const std::string> dims, const Dims& shape, const std::optional<Dims>& origin,
+                 const std::optional<Dims>& extent) {
+  const std::size_t rank = shape.size();
+  Domain domain{origin.value_or(Dims(rank, 0)), extent.value_or(shape)};
+  if (dims.size() != rank || domain.origin.size() != rank || domain.extent.size() != rank)
+    throw Error(Status::inval, formatted("an array of {} dimensions with {} dims, {} origins and {} extents", rank,
+                                         dims.size(), domain.origin.size(), domain.extent.size()));
+  check_domain(dims, shape, {domain.origin, extent.value_or(Dims(rank, 0))});
+  if (!extent)
+    for (std::size_t axis = 0; axis < rank; ++axis) domain.extent[axis] -= domain.origin[axis];
+  check_domain(dims, shape, domain);
+  return domain;
+}
+
+void check_halo(std::span<const std::string> dims, const Dims& shape, const Domain& domain, std::int64_t n_points) {
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const auto before = domain.origin[axis], after = shape[axis] - before - domain.extent[axis];
+    if ((is_i_dim(dims[axis]) || is_j_dim(dims[axis])) && std::min(before, after) < n_points)
+      throw Error(Status::inval, formatted("dimension {}: {} and {} cells beyond the compute domain, {} are needed",
+                                           dims[axis], before, after, n_points));
   }
 }
 

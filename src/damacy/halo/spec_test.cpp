@@ -79,5 +79,24 @@ TEST(Spec, unsigned_numbers_have_no_negation) {
   EXPECT_NO_THROW(check_negatable(Dtype::i16));
 }
 
+TEST(Spec, a_compute_domain_is_the_rest_of_the_allocation_by_default) {
+  const std::vector<std::string> dims{"k", "i"};
+  const Domain all = domain_of(dims, {5, 8}, {}, {});
+  EXPECT_EQ(all.origin, (Dims{0, 0}));
+  EXPECT_EQ(all.extent, (Dims{5, 8}));
+  EXPECT_EQ(domain_of(dims, {5, 8}, Dims{1, 2}, {}).extent, (Dims{4, 6}));
+  EXPECT_EQ(error_of([&] { (void)domain_of(dims, {5, 8}, Dims{0, 9}, {}); }).message(),
+            "dimension i: origin 9, extent 0 in 8 cells");
+  EXPECT_EQ(error_of([&] { (void)domain_of(dims, {5}, {}, {}); }).message(),
+            "an array of 1 dimensions with 2 dims, 1 origins and 1 extents");
+}
+
+TEST(Spec, horizontal_sides_need_their_halo) {
+  const std::vector<std::string> dims{"k", "i"};
+  EXPECT_NO_THROW(check_halo(dims, {5, 8}, {{0, 2}, {5, 4}}, 2));
+  EXPECT_EQ(error_of([&] { check_halo(dims, {5, 8}, {{0, 2}, {5, 5}}, 2); }).message(),
+            "dimension i: 2 and 1 cells beyond the compute domain, 2 are needed");
+}
+
 }  // namespace
 }  // namespace damacy::halo

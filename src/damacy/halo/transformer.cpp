@@ -1,53 +1,28 @@
 // Every call gathers the addresses of its arrays, and runs the plan of their layouts.
 #include "damacy/halo/transformer.h"
 
-#include <algorithm>
 #include <cstring>
-#include <deque>
 #include <utility>
 
 #include "damacy/core/formatted.h"
 #include "damacy/halo/buffer_pool.h"
-#include "damacy/halo/plan_cache.h"
 #include "damacy/halo/transformer_plan.h"
 #include "damacy/halo/work_order.h"
 
 namespace damacy::halo {
 namespace {
 
-using Addresses = std::vector<std::uint64_t>;
-
-constexpr std::size_t kCheckedLayouts = 8;  // sets of addresses that were checked for overlap
-
 std::uint64_t address_of(const void* data) {
   return reinterpret_cast<std::uint64_t>(data);
-}
-
-void check_count(std::size_t given, std::size_t expected, const char* component) {
-  if (given != expected)
-    throw Error(Status::inval, formatted("Quantities count: {} for {} specs in {}", given, expected, component),
-                kMisuse);
 }
 
 }  // namespace
 
 struct HaloDataTransformer::State {
-  // The arrays of a call, in the order of the specs.
-  struct Gathered {
-    Addresses addresses;
-    std::vector<Field> fields;
-    bool has_own_layout = true;  // the strides are those of the specs
-    std::string read_only;       // the name of a read-only array
-  };
-
-  State(TransformerSpecs given, TransformerOptions chosen) : specs(std::move(given)), options(std::move(chosen)) {
-    check(specs);
-    for (std::size_t i = 0; i < specs.count(); ++i)
-      fields.push_back(field_of(specs[i].quantity, specs[i].quantity.strides));
-    for (const Direction direction : {Direction::pack, Direction::unpack}) {
-      plans[at(direction)] = plan_of(fields, direction);
-      buffers[at(direction)] = take(static_cast<std::size_t>(plans[at(direction)]->buffer_bytes.at(0)));
-    }
+  State(TransformerSpecs specs, TransformerOptions chosen)
+      : options(std::move(chosen)), plans(std::move(specs), options.wire) {
+    for (const Direction direction : {Direction::pack, Direction::unpack})
+      buffers[at(direction)] = take(plans.buffer_bytes(direction));
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -57,10 +32,6 @@ struct HaloDataTransformer::State {
   }
 
   static std::size_t at(Direction direction) { return direction == Direction::pack ? 0 : 1; }
-
-  std::shared_ptr<const Compiled> plan_of(const std::vector<Field>& own, Direction direction) const {
-    return cached_plan(own, {message_of(specs, direction, options.wire)}, direction);
-  }
 
   MessageBuffer take(std::size_t bytes) {
     MessageBuffer buffer = BufferPool::process().take(options.device, bytes);
@@ -82,61 +53,26 @@ struct HaloDataTransformer::State {
     if (finalized) throw Error(Status::inval, "this halo transformer is finalized", kMisuse);
   }
 
-  Gathered gather(const Arrays& x, const Arrays& y) const {
+  GatheredArrays gather(const Arrays& x, const Arrays& y) const {
     check_held();
-    check_count(x.size(), specs.x.size(), "x");
-    if (!specs.y && !y.empty()) throw Error(Status::inval, "Quantities count: y given for no specs in y", kMisuse);
-    if (specs.y && y.empty())
-      throw Error(Status::inval, formatted("Quantities count: y missing for {} specs in y", specs.y->size()), kMisuse);
-    if (specs.y) check_count(y.size(), specs.y->size(), "y");
-    Gathered out;
+    const TransformerSpecs& specs = plans.specs();
+    check_counts(specs, x.size(), y.empty() ? std::nullopt : std::optional(y.size()));
+    GatheredArrays out;
     for (std::size_t i = 0; i < specs.count(); ++i) {
       const Array& array = i < x.size() ? x[i] : y[i - x.size()];
-      const auto name = [&] {
-        return i < x.size() ? formatted("quantity {}", i) : formatted("quantity {} of y", i - x.size());
-      };
-      if (array.data == nullptr && product(fields[i].shape.span()).value_or(1) != 0)
-        throw Error(Status::inval, formatted("{} has no memory", name()), "arguments");
-      if (array.strides && array.strides->size() != fields[i].shape.size())
-        throw Error(Status::inval, formatted("{} has strides {}, expected one for each dimension of shape {}", name(),
-                                             tuple_text(array.strides->span()), tuple_text(fields[i].shape.span())));
-      out.addresses.push_back(address_of(array.data));
-      if (array.strides && !(*array.strides == fields[i].strides)) out.has_own_layout = false;
-      if (!array.is_writable && out.read_only.empty()) out.read_only = name();
+      const QuantityHaloSpec& spec = specs[i].quantity;
+      if (array.data == nullptr && product(spec.shape.span()).value_or(1) != 0)
+        throw Error(Status::inval, formatted("{} has no memory", name_of_array(specs, i)), "arguments");
+      if (array.strides && array.strides->size() != spec.shape.size())
+        throw Error(Status::inval,
+                    formatted("{} has strides {}, expected one for each dimension of shape {}", name_of_array(specs, i),
+                              tuple_text(array.strides->span()), tuple_text(spec.shape.span())));
+      add_array(out, specs, address_of(array.data), array.strides ? *array.strides : spec.strides, array.is_writable);
     }
-    if (out.has_own_layout) return out;
-    out.fields = fields;
-    for (std::size_t i = 0; i < specs.count(); ++i)
-      if (const Array& array = i < x.size() ? x[i] : y[i - x.size()]; array.strides)
-        out.fields[i].strides = *array.strides;
     return out;
   }
 
-  void check_writable(const Gathered& arrays) const {
-    if (!arrays.read_only.empty())
-      throw Error(Status::inval, formatted("{} is read-only, but unpacking writes to it", arrays.read_only));
-  }
-
-  // Checked once for each plan and set of addresses.
-  void check_overlaps(const std::shared_ptr<const Compiled>& plan, const Addresses& bases) {
-    for (const auto& [known, addresses] : checked)
-      if (known == plan && addresses == bases) return;
-    copy::check_overlaps(*plan->plan, bases);
-    checked.emplace_back(plan, bases);
-    if (checked.size() > kCheckedLayouts) checked.pop_front();
-  }
-
-  std::pair<std::shared_ptr<const Compiled>, Addresses> prepared(Direction direction, const Arrays& x,
-                                                                 const Arrays& y) {
-    Gathered arrays = gather(x, y);
-    auto plan = arrays.has_own_layout ? plans[at(direction)] : plan_of(arrays.fields, direction);
-    arrays.addresses.push_back(address_of(buffers[at(direction)].bytes().data()));
-    if (direction == Direction::unpack) {
-      check_writable(arrays);
-      check_overlaps(plan, arrays.addresses);
-    }
-    return {std::move(plan), std::move(arrays.addresses)};
-  }
+  std::uint64_t message(Direction direction) const { return address_of(buffers[at(direction)].bytes().data()); }
 
   void check_place(bool on_stream) const {
     if (on_stream != (options.device != nullptr))
@@ -149,7 +85,7 @@ struct HaloDataTransformer::State {
   void run(Direction direction, Stream* stream, const Arrays& x, const Arrays& y) {
     check_held();
     check_place(stream != nullptr);
-    auto [plan, bases] = prepared(direction, x, y);
+    auto [plan, bases] = plans.prepared(direction, gather(x, y), message(direction));
     if (stream == nullptr)
       copy::run(*plan->plan, bases, options.threads);
     else
@@ -179,14 +115,11 @@ struct HaloDataTransformer::State {
     }
   }
 
-  TransformerSpecs specs;
   TransformerOptions options;
-  std::vector<Field> fields;
-  std::shared_ptr<const Compiled> plans[2];  // of the specs' own layouts
+  TransformerPlans plans;
   MessageBuffer buffers[2];
   WorkOrder order;
   bool finalized = false;
-  std::deque<std::pair<std::shared_ptr<const Compiled>, Addresses>> checked;
 };
 
 struct HaloDataTransformer::Bound::Copies {
@@ -212,30 +145,21 @@ struct HaloDataTransformer::Bound::Copies {
 struct HaloDataTransformer::Many {
   static void run(Direction direction, Stream* stream, std::span<const Item> items) {
     if (items.empty()) return;
-    std::vector<Field> fields;
-    std::vector<Message> messages;
-    Addresses bases, buffers;
     State& first = *items[0].transformer->state_;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      State& state = *items[i].transformer->state_;
-      for (std::size_t other = 0; other < i; ++other)
-        if (direction == Direction::pack && items[other].transformer->state_.get() == &state)
-          throw Error(Status::inval, "pack_many: each transformer may be listed once, because it has one pack buffer");
+    std::vector<GatheredArrays> arrays;
+    std::vector<TransformerPlans::Item> all;
+    for (const Item& item : items) {
+      const State& state = *item.transformer->state_;
       if (state.options.device != first.options.device)
         throw Error(Status::inval, "expected arrays of one device: the arrays of this exchange are on several");
-      auto arrays = state.gather(items[i].x, items[i].y);
-      if (direction == Direction::unpack) state.check_writable(arrays);
-      messages.push_back(
-          message_of(state.specs, direction, state.options.wire, static_cast<std::uint32_t>(fields.size())));
-      const auto& own = arrays.has_own_layout ? state.fields : arrays.fields;
-      fields.insert(fields.end(), own.begin(), own.end());
-      bases.insert(bases.end(), arrays.addresses.begin(), arrays.addresses.end());
-      buffers.push_back(address_of(state.buffers[State::at(direction)].bytes().data()));
+      arrays.push_back(state.gather(item.x, item.y));
+    }
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      State& state = *items[i].transformer->state_;
+      all.push_back({&state.plans, &arrays[i], state.message(direction)});
     }
     first.check_place(stream != nullptr);
-    bases.insert(bases.end(), buffers.begin(), buffers.end());
-    const auto plan = cached_plan(fields, messages, direction);
-    if (direction == Direction::unpack) first.check_overlaps(plan, bases);
+    auto [plan, bases] = TransformerPlans::prepared(direction, all);
     if (stream == nullptr) return copy::run(*plan->plan, bases, first.options.threads);
     for (const Item& item : items.subspan(1))
       if (State& other = *item.transformer->state_; &other != &first) first.order.order_after(other.order.mark());
@@ -278,10 +202,11 @@ void HaloDataTransformer::unpack(Stream& stream, const Arrays& x, const Arrays& 
 HaloDataTransformer::Bound HaloDataTransformer::bind(const Arrays& x, const Arrays& y) {
   auto copies = std::make_shared<Bound::Copies>();
   copies->state = state_;
-  copies->read_only = state_->gather(x, y).read_only;
+  const GatheredArrays arrays = state_->gather(x, y);
+  copies->read_only = arrays.read_only;
   for (const Direction direction : {Direction::pack, Direction::unpack}) {
-    if (direction == Direction::unpack && !copies->read_only.empty()) continue;
-    auto [plan, bases] = state_->prepared(direction, x, y);
+    if (direction == Direction::unpack && !arrays.read_only.empty()) continue;
+    auto [plan, bases] = state_->plans.prepared(direction, arrays, state_->message(direction));
     copies->plans[State::at(direction)] = std::move(plan);
     copies->bases[State::at(direction)] = std::make_shared<const Addresses>(std::move(bases));
   }
@@ -319,14 +244,7 @@ void HaloDataTransformer::finalize() {
 }
 
 std::string HaloDataTransformer::describe() const {
-  std::string out;
-  for (const Direction direction : {Direction::pack, Direction::unpack}) {
-    const copy::Plan& plan = *state_->plans[State::at(direction)]->plan;
-    const char* const name = direction == Direction::pack ? "pack" : "unpack";
-    out += formatted("{}:\n{}{}: {} bytes, {} launches\n", name, plan.describe(), name, plan.bytes(),
-                     plan.phases().size());
-  }
-  return out;
+  return state_->plans.describe(state_->options.device != nullptr);
 }
 
 void HaloDataTransformer::Bound::pack() {

@@ -11,7 +11,7 @@
 #include "damacy/device/host_device.h"
 #include "damacy/halo/buffer_pool.h"
 #include "damacy/halo/plan_cache.h"
-#include "damacy/halo/rotate.h"
+#include "damacy/halo/spec.h"
 #include "support/error_of.h"
 
 namespace damacy::halo {
@@ -200,6 +200,13 @@ TEST(PlanCache, plans_are_shared_and_their_key_holds_all_that_they_depend_on) {
   Field ranked = field;
   ranked.ranking = {4, 12};
   EXPECT_NE(cached_plan({ranked}, {native}, Direction::pack), cached_plan({field}, {native}, Direction::pack));
+  EXPECT_NE(cached_plan({field}, {message}, Direction::pack, {}, /*adjoint=*/true), plan);
+  EXPECT_NE(cached_plan({field, field}, {message}, Direction::pack),
+            cached_plan({field, field}, {message}, Direction::pack, {{{{0, kAll}, {}, 0, false}, {1, kAll}, {}}}));
+  clear_cached_plans();
+  EXPECT_TRUE(cached_plans().empty());
+  EXPECT_NE(cached_plan({field}, {message}, Direction::pack), plan);  // which its owner still has
+  EXPECT_EQ(cached_plans().size(), 1u);
 }
 
 }  // namespace

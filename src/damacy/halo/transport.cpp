@@ -7,9 +7,77 @@
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
+#include "damacy/halo/in_flight.h"
 #include "damacy/halo/spec.h"
 
 namespace damacy::halo {
+
+namespace {
+
+class HostBuffers final : public LocalBuffers {
+ public:
+  HostBuffers(std::int64_t rank, Rounds rounds) : rank_(rank), rounds_(std::move(rounds)) {}
+
+  std::map<std::int64_t, Message> copies(int slot, int phase) override {
+    std::map<std::int64_t, Message> out;
+    for (const auto& [peer, buffer] : round(slot, phase).send)
+      out[peer] = std::make_shared<std::vector<std::byte>>(buffer.begin(), buffer.end());
+    return out;
+  }
+
+  std::vector<std::int64_t> senders(int slot, int phase) const override {
+    std::vector<std::int64_t> out;
+    for (const auto& [peer, buffer] : round(slot, phase).receive) out.push_back(peer);
+    return out;
+  }
+
+  void place(int slot, int phase, std::int64_t sender, const Message& message) override {
+    const auto& bytes = *static_cast<const std::vector<std::byte>*>(message.get());
+    const auto buffer = round(slot, phase).receive.at(sender);
+    if (bytes.size() != buffer.size())
+      throw Error(
+          Status::inval,
+          formatted("rank {} got {} bytes from rank {}, expected {}", rank_, bytes.size(), sender, buffer.size()),
+          kMisuse);
+    std::copy(bytes.begin(), bytes.end(), buffer.begin());
+  }
+
+ private:
+  const Round& round(int slot, int phase) const {
+    return rounds_.at(static_cast<std::size_t>(slot)).at(static_cast<std::size_t>(phase));
+  }
+
+  const std::int64_t rank_;
+  const Rounds rounds_;
+};
+
+[[noreturn]] void refuse_stream() {
+  throw Error(Status::inval, "this transport does not send in the order of a stream", kUnsupported);
+}
+
+}  // namespace
+
+void check_digests(std::int64_t rank, std::int64_t peer, const Digests& mine, const Digests& theirs) {
+  if (mine.first != theirs.second || mine.second != theirs.first)
+    throw Error(Status::inval,
+                formatted("rank {} and rank {} do not agree on fields, types, wire or links", rank, peer), kMisuse);
+}
+
+void Channels::before_pack(Stream&, int, int) {
+  refuse_stream();
+}
+
+void Channels::exchange(Stream&, int, int) {
+  refuse_stream();
+}
+
+void Channels::before_unpack(Stream&, int, int) {
+  refuse_stream();
+}
+
+void Channels::after_unpack(Stream&, int, int) {
+  refuse_stream();
+}
 
 struct Local::State {
   using Address = std::tuple<std::int64_t, std::int64_t, std::int64_t, int, std::int64_t>;
@@ -22,7 +90,7 @@ struct Local::State {
   Mutex mutex;
   Condition changed;
   // Messages that were sent and not yet received: generation, sender, receiver, phase, number.
-  std::map<Address, std::vector<std::byte>> mail DAMACY_GUARDED_BY(mutex);
+  std::map<Address, LocalBuffers::Message> mail DAMACY_GUARDED_BY(mutex);
   // Digests of open exchangers, for their peers, by rank and generation.
   std::map<std::pair<std::int64_t, std::int64_t>, Peers> digests DAMACY_GUARDED_BY(mutex);
   std::map<std::int64_t, std::int64_t> opened DAMACY_GUARDED_BY(mutex);
@@ -30,8 +98,9 @@ struct Local::State {
 
 class Local::LocalChannels final : public Channels {
  public:
-  LocalChannels(std::shared_ptr<State> state, std::int64_t rank, std::int64_t generation, Rounds rounds)
-      : state_(std::move(state)), rank_(rank), generation_(generation), rounds_(std::move(rounds)) {}
+  LocalChannels(std::shared_ptr<State> state, std::int64_t rank, std::int64_t generation,
+                std::unique_ptr<LocalBuffers> buffers)
+      : state_(std::move(state)), rank_(rank), generation_(generation), buffers_(std::move(buffers)) {}
 
   std::map<std::int64_t, Digests> exchange_digests(const std::map<std::int64_t, Digests>& mine) override {
     mine_ = mine;
@@ -42,48 +111,33 @@ class Local::LocalChannels final : public Channels {
   }
 
   void post_receives(int slot, int phase) override {
-    const Lock lock(state_->mutex);
-    check();
-    numbers_[{slot, phase}] = begun_[phase];
+    {
+      const Lock lock(state_->mutex);
+      check();
+    }
+    numbers_.post(slot, phase);
+    buffers_->follow(slot, phase);
   }
 
   void send(int slot, int phase) override {
-    ++begun_[phase];
+    numbers_.send(phase);
+    auto messages = buffers_->copies(slot, phase);
+    buffers_->use(slot, phase);
     const Lock lock(state_->mutex);
-    for (const auto& [peer, buffer] : round(slot, phase).send)
-      state_->mail[address(rank_, peer, slot, phase)].assign(buffer.begin(), buffer.end());
+    for (auto& [peer, message] : messages) state_->mail[address(rank_, peer, slot, phase)] = std::move(message);
     state_->changed.notify_all();
   }
 
   void wait_received(int slot, int phase) override {
-    for (const auto& [peer, buffer] : round(slot, phase).receive) {
-      const auto from = address(peer, rank_, slot, phase);
-      std::vector<std::byte> message;
-      {
-        Lock lock(state_->mutex);
-        const bool arrived = state_->changed.wait_for(lock, state_->timeout, [&]() DAMACY_REQUIRES(state_->mutex) {
-          check();
-          return state_->mail.contains(from);
-        });
-        if (!arrived)
-          throw Error(
-              Status::io,
-              formatted("rank {} timed out after {} ms: no message from rank {}", rank_, state_->timeout.count(), peer),
-              kMisuse);
-        message = std::move(state_->mail.extract(from).mapped());
-      }
-      if (message.size() != buffer.size())
-        throw Error(
-            Status::inval,
-            formatted("rank {} got {} bytes from rank {}, expected {}", rank_, message.size(), peer, buffer.size()),
-            kMisuse);
-      std::copy(message.begin(), message.end(), buffer.begin());
-    }
+    buffers_->follow(slot, phase);
+    for (const auto peer : buffers_->senders(slot, phase))
+      buffers_->place(slot, phase, peer, received(peer, address(peer, rank_, slot, phase)));
   }
 
-  void wait_sent(int, int) override {}  // messages are copies
+  void wait_sent(int slot, int phase) override { buffers_->use(slot, phase); }  // messages are copies
 
   bool close() noexcept override {
+    buffers_->close();
     if (agreed_) {  // otherwise the digests stay, so that peers that open or exchange later see a mismatch
       const Lock lock(state_->mutex);
       state_->digests.erase({rank_, generation_});
@@ -92,12 +146,22 @@ class Local::LocalChannels final : public Channels {
   }
 
  private:
-  const Round& round(int slot, int phase) const {
-    return rounds_.at(static_cast<std::size_t>(slot)).at(static_cast<std::size_t>(phase));
+  LocalBuffers::Message received(std::int64_t peer, const State::Address& from) {
+    Lock lock(state_->mutex);
+    const bool arrived = state_->changed.wait_for(lock, state_->timeout, [&]() DAMACY_REQUIRES(state_->mutex) {
+      check();
+      return state_->mail.contains(from);
+    });
+    if (!arrived)
+      throw Error(Status::io,
+                  formatted("rank {} timed out after {} s: no message from rank {}", rank_,
+                            static_cast<double>(state_->timeout.count()) / 1000, peer),
+                  kMisuse);
+    return std::move(state_->mail.extract(from).mapped());
   }
 
   State::Address address(std::int64_t source, std::int64_t target, int slot, int phase) const {
-    return {generation_, source, target, phase, numbers_.at({slot, phase})};
+    return {generation_, source, target, phase, numbers_.of(slot, phase)};
   }
 
   std::map<std::int64_t, Digests> known() const DAMACY_REQUIRES(state_->mutex) {
@@ -115,24 +179,17 @@ class Local::LocalChannels final : public Channels {
   void check() DAMACY_REQUIRES(state_->mutex) {
     if (agreed_) return;
     const auto theirs = known();
-    for (const auto& [peer, digests] : theirs) check_digests(peer, mine_.at(peer), digests);
+    for (const auto& [peer, digests] : theirs) check_digests(rank_, peer, mine_.at(peer), digests);
     agreed_ = theirs.size() == mine_.size();
-  }
-
-  void check_digests(std::int64_t peer, const Digests& mine, const Digests& theirs) const {
-    if (mine.first != theirs.second || mine.second != theirs.first)
-      throw Error(Status::inval,
-                  formatted("rank {} and rank {} do not agree on fields, types, wire or links", rank_, peer), kMisuse);
   }
 
   const std::shared_ptr<State> state_;
   const std::int64_t rank_;
   const std::int64_t generation_;  // how many exchangers this rank had opened before
-  const Rounds rounds_;
+  const std::unique_ptr<LocalBuffers> buffers_;
   std::map<std::int64_t, Digests> mine_;
   bool agreed_ = false;
-  std::map<int, std::int64_t> begun_;                    // exchanges sent, by phase
-  std::map<std::pair<int, int>, std::int64_t> numbers_;  // of the current exchange, by slot and phase
+  MessageNumbers numbers_;
 };
 
 Local::Local(int n, std::chrono::milliseconds timeout) : state_(std::make_shared<State>(n, timeout)) {
@@ -142,13 +199,22 @@ Local::Local(int n, std::chrono::milliseconds timeout) : state_(std::make_shared
 Local::~Local() = default;
 
 std::unique_ptr<Channels> Local::open(std::int64_t rank, Rounds rounds) {
+  return open(rank, std::make_unique<HostBuffers>(rank, std::move(rounds)));
+}
+
+std::unique_ptr<Channels> Local::open(std::int64_t rank, std::unique_ptr<LocalBuffers> buffers) {
   if (rank < 0 || rank >= state_->size) throw Error(Status::inval, formatted("rank {} of {}", rank, state_->size));
   std::int64_t generation = 0;
   {
     const Lock lock(state_->mutex);
     generation = state_->opened[rank]++;
   }
-  return std::make_unique<LocalChannels>(state_, rank, generation, std::move(rounds));
+  return std::make_unique<LocalChannels>(state_, rank, generation, std::move(buffers));
+}
+
+std::size_t Local::waiting() const {
+  const Lock lock(state_->mutex);
+  return state_->mail.size();
 }
 
 }  // namespace damacy::halo

@@ -16,6 +16,8 @@
 
 namespace damacy::halo {
 
+using Addresses = std::vector<std::uint64_t>;
+
 enum class Direction : std::uint8_t { pack, unpack };
 
 // A whole allocation, halo included, and which of its axes are horizontal (-1: none).

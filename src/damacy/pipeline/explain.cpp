@@ -6,6 +6,7 @@
 #include "damacy/batch/memory_plan.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
+#include "damacy/pipeline/network_load.h"
 
 namespace damacy {
 namespace {
@@ -94,8 +95,26 @@ std::string more_readers(const Config& config, const Observation& seen) {
       most, seen.cores, 2 * seen.cores, config.n_io_threads);
 }
 
-// A decoder on a device is faster with more chunks in a wave, up to a size.
+std::int64_t percent(double part) {
+  return std::llround(100 * part);
+}
+
+// The part of a wave's memory that the waves so far had used, on average.
+double fill_of_waves(const Observation& seen) {
+  const Metric& decoded = seen.stats.decompress;
+  const auto waves = static_cast<double>(std::max<std::int64_t>(seen.stats.waves_emitted, 1));
+  const double encoded = seen.wave_encoded > 0 ? decoded.input_bytes / waves / seen.wave_encoded : 1;
+  return std::max(encoded, seen.wave_decoded > 0 ? decoded.output_bytes / waves / seen.wave_decoded : 1);
+}
+
+// A decoder on a device is faster with more chunks under way, up to a size. Of small batches, waves have as many as are
+// queued.
 std::string larger_waves(const Config& config, const Observation& seen) {
+  constexpr std::int64_t kLookaheadOfSmallBatches = 8;
+  if (const double fill = fill_of_waves(seen);
+      seen.stats.waves_emitted > 0 && fill < 0.5 && config.lookahead_batches < kLookaheadOfSmallBatches)
+    return formatted("more batches to decode together: lookahead_batches={} (now {}); waves are {} % full",
+                     kLookaheadOfSmallBatches, config.lookahead_batches, percent(fill));
   if (seen.larger_waves)
     return formatted("larger waves: device_buffer_bytes={} and host_buffer_bytes={} (now {} and {})",
                      2 * config.device_buffer_bytes, 2 * config.host_buffer_bytes, config.device_buffer_bytes,
@@ -129,14 +148,14 @@ std::string advice_for(const std::string& binds, const Config& config, const Obs
   return larger_waves(config, seen);
 }
 
-std::int64_t percent(double part) {
-  return std::llround(100 * part);
-}
-
-std::string worded(const Explanation& out, const Observation& seen) {
+std::string worded(const Explanation& out, const Observation& seen, bool is_of_network) {
   std::string all =
       formatted("{} GB/s over {} s: ", std::round(out.bytes_per_s / 1e7) / 100, std::round(seen.seconds * 10) / 10);
-  if (out.binds == "latency")
+  if (is_of_network)
+    all += formatted("remote stores bind: {}", out.binds == "latency"  ? "requests wait for their first byte"
+                                               : out.binds == "server" ? "the server refuses requests"
+                                                                       : "the network is at its rate");
+  else if (out.binds == "latency")
     all += formatted("no stage is busy, the busiest {} %", percent(out.share));
   else if (out.binds == "consumer")
     all += "the consumer binds";
@@ -146,6 +165,7 @@ std::string worded(const Explanation& out, const Observation& seen) {
   for (const StageLoad& stage : out.stages) all += text(' ', stage.name, ' ', percent(stage.busy), " %,");
   all.back() = ';';
   all += formatted(" the consumer waited {} % of the time.", percent(out.consumer_waited));
+  if (seen.network.requests > 0) all += text(" ", network_text(seen.network, seen.seconds, seen.stats), ".");
   if (seen.stats.slots_added > 0 || seen.added_slots > 0)
     all += formatted(" It keeps batches, and holds {} now: {} slots are added, {} of at most {} bytes (keep_bytes).",
                      seen.held, seen.added_slots, seen.stats.kept_bytes_committed, seen.keep_bytes);
@@ -173,11 +193,16 @@ Explanation explain(const Config& config, const Observation& seen) {
     out.binds = "consumer";
   else
     out.binds = out.share < kBusyEnough ? "latency" : largest->name;
+  // Reads, and plans for which indices are read, are slow by what the network does.
+  const bool waits_for_reads = out.binds == "latency" || out.binds == "read" || out.binds == "plan";
+  const auto limit = waits_for_reads ? network_limit(seen.network, seen.seconds, config) : std::nullopt;
+  if (limit) out.binds = limit->binds;
+  if (seen.network.requests > 0) out.stages.push_back(network_stage(seen.network, seen.seconds, out.bytes_per_s));
   out.wanted_again = seen.chunks.again;
   out.encoded_bytes = seen.chunks.encoded_bytes;
   out.decoded_bytes = seen.chunks.decoded_bytes;
-  out.advice = advice_for(out.binds, config, seen);
-  out.text = worded(out, seen);
+  out.advice = limit ? with_cache(limit->advice, config, seen) : advice_for(out.binds, config, seen);
+  out.text = worded(out, seen, limit.has_value());
   return out;
 }
 

@@ -7,7 +7,7 @@
 #include "damacy/batch/chunk_reuse.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/stats.h"
-#include "damacy/pipeline/explanation.h"
+#include "damacy/store/network_counts.h"
 
 namespace damacy {
 
@@ -24,6 +24,7 @@ struct Observation {
   bool larger_waves = false;
   bool has_device = false;  // some chunks may be decoded on the cores nevertheless
   ChunkReuse::Seen chunks;
+  NetworkCounts::Seen network;
   // Slots beyond n_batches that are there now, the bytes that such may take, and the batches that the consumer holds.
   std::int64_t added_slots = 0, keep_bytes = 0, held = 0;
 };

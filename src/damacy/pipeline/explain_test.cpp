@@ -127,6 +127,27 @@ TEST(explain, larger_buffers_are_advised_only_where_they_make_larger_waves) {
   EXPECT_TRUE(explain(config, seen).advice.starts_with("no setting")) << explain(config, seen).advice;
 }
 
+TEST(explain, with_a_device_small_waves_are_helped_by_more_batches) {
+  Observation seen = ten_seconds();
+  seen.on_device = true;
+  seen.decoders = 4;
+  seen.stats.decompress = busy(39'000, 3e9);
+  seen.stats.decompress.input_bytes = 2e9;
+  seen.wave_encoded = 100e6;
+  seen.wave_decoded = 400e6;
+  seen.stats.waves_emitted = 100;
+  Config config = four_threads();
+  EXPECT_TRUE(explain(config, seen)
+                  .advice.starts_with("more batches to decode together: lookahead_batches=8 (now 2); "
+                                      "waves are 20 % full"))
+      << explain(config, seen).advice;
+  config.lookahead_batches = 8;
+  EXPECT_TRUE(explain(config, seen).advice.starts_with("no setting")) << explain(config, seen).advice;
+  config.lookahead_batches = 2;
+  seen.stats.waves_emitted = 20;
+  EXPECT_TRUE(explain(config, seen).advice.starts_with("no setting")) << explain(config, seen).advice;
+}
+
 TEST(explain, planning_that_binds_names_the_index_cache_when_it_misses) {
   Observation seen = ten_seconds();
   seen.stats.plan = busy(9'900);

@@ -14,6 +14,7 @@
 #include "damacy/pipeline/pipeline.h"
 #include "damacy/store/store.h"
 #include "fakes/hung_store.h"
+#include "support/blosc_chunks.h"
 #include "support/error_of.h"
 #include "support/eventually.h"
 #include "support/tiny_zarr.h"
@@ -36,6 +37,24 @@ class HungReadsOnDevice : public ::testing::TestWithParam<Engine> {
     for (const char* name : {"bad.zarr", "good.zarr"}) write_array(dir_.path() / name, {kRows, 16}, {1, 16});
     write_array(dir_.path() / "large.zarr", {64, 16 * 16}, {64, 16 * 16});
     write_shard(dir_.path() / "shard.zarr");
+    write_blocks(dir_.path() / "bad-blocks.zarr");
+  }
+
+  // Two large chunks of blosc, of kLarge bytes each, byte i of value i.
+  static void write_blocks(const std::filesystem::path& root) {
+    std::filesystem::create_directories(root);
+    std::ofstream(root / "zarr.json") << text(
+        R"({"zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 7, "shape": [)", 2 * kLarge,
+        R"(], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [)", kLarge,
+        R"(]}}, "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}}, "codecs": [)",
+        R"({"name": "bytes"}, {"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, )",
+        R"("shuffle": "noshuffle", "typesize": 1, "blocksize": 65536}}]})");
+    testing::ChunkBytes bytes(kLarge);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
+    const auto encoded = testing::blosc_packed(bytes, {.blocksize = 65536, .all_raw = true});
+    for (const char* chunk : {"c.0", "c.1"})
+      std::ofstream(root / chunk, std::ios::binary)
+          .write(reinterpret_cast<const char*>(encoded.data()), static_cast<std::streamsize>(encoded.size()));
   }
 
   // One shard of two chunks of kWide elements, element i of value i.
@@ -60,11 +79,11 @@ class HungReadsOnDevice : public ::testing::TestWithParam<Engine> {
   Sample row(const char* array, std::int64_t number) const {
     return {(dir_.path() / array).string(), {{number, number + 1}, {0, 16}}};
   }
-  Pipeline make(std::int64_t batch_size) {
+  Pipeline make(std::int64_t batch_size, std::int64_t buffer_bytes = 256 << 10) {
     Config config;
     config.batch_size = batch_size;
     config.dtype = Dtype::u16;
-    config.host_buffer_bytes = config.device_buffer_bytes = 256 << 10;  // half of it stages
+    config.host_buffer_bytes = config.device_buffer_bytes = buffer_bytes;  // half of it stages
     config.n_io_threads = 2;
     config.device.kind = DeviceChoice::Kind::cpu;
     PipelineEnvironment around;
@@ -119,6 +138,7 @@ class HungReadsOnDevice : public ::testing::TestWithParam<Engine> {
 
   static constexpr std::int64_t kRows = 128;
   static constexpr std::int64_t kWide = 6144;  // 12 KiB
+  static constexpr std::int64_t kLarge = 1 << 20;
   TempDir dir_{"hung-reads"};
   const std::shared_ptr<ManualClock> clock_ = std::make_shared<ManualClock>();
   std::shared_ptr<HungStore> hung_;
@@ -185,6 +205,34 @@ TEST_P(HungReadsOnDevice, memory_that_hung_reads_use_up_is_the_deadlines_error_u
       return false;
     }
   }));
+}
+
+// The head of a chunk, then two ranges of its blocks.
+TEST_P(HungReadsOnDevice, each_read_of_a_large_chunk_that_hangs_is_the_deadlines_error) {
+  const auto crop = [&](std::int64_t begin) {
+    return Sample{(dir_.path() / "bad-blocks.zarr").string(), {{begin, begin + 300}}};
+  };
+  for (const std::size_t answered : {0, 1, 2}) {
+    Pipeline pipeline = make(2, 16 << 20);
+    pipeline.push({crop(0), crop(9)});
+    pipeline.pop();
+    hung_->hang(HungStore::Call::read, "", 1, answered);
+    pipeline.push({crop(kLarge), crop(2 * kLarge - 300)});
+    hung_->wait_until_hung();
+    clock_->advance(std::chrono::seconds(61));
+    const auto error = error_unless(pipeline, [] { return false; });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->where().reason, "deadline") << error->what();
+    EXPECT_EQ(error->where().key, "c.1");
+    pipeline.push({crop(kLarge + 5), crop(77)});
+    const Batch batch = pipeline.pop();
+    for (std::int64_t i = 0; i < 300; ++i) {
+      const auto* rows = reinterpret_cast<const std::uint16_t*>(batch.bytes().data());
+      ASSERT_EQ(rows[i], (5 + i) % 256);
+      ASSERT_EQ(rows[300 + i], (77 + i) % 256);
+    }
+    hung_->let_go();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, HungReadsOnDevice,

@@ -4,8 +4,10 @@
 #include <fstream>
 #include <optional>
 #include <random>
+#include <string>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "damacy/core/error.h"
 #include "damacy/device/host_device.h"
@@ -24,10 +26,10 @@ class KeptChunks : public ::testing::Test {
  protected:
   KeptChunks() { write_array(path(), {kRows, kColumns}, {6, 8}); }
   std::string path(const char* name = "a.zarr") const { return (dir_.path() / name).string(); }
-  static Config config(std::int64_t cache_bytes) {
+  Config config(std::int64_t cache_bytes) const {
     Config config;
     config.batch_size = 4;
-    config.host_buffer_bytes = config.device_buffer_bytes = 1 << 20;
+    config.host_buffer_bytes = config.device_buffer_bytes = buffer_bytes_;
     config.n_io_threads = 4;
     config.n_batches = 3;
     config.lookahead_batches = 3;
@@ -57,6 +59,7 @@ class KeptChunks : public ::testing::Test {
   }
 
   const TempDir dir_{"kept-chunks"};
+  std::int64_t buffer_bytes_ = 1 << 20;
 };
 
 TEST_F(KeptChunks, give_the_batches_of_a_pipeline_that_keeps_none) {
@@ -133,6 +136,67 @@ TEST_F(KeptChunks, on_a_device_are_refused_where_there_is_none) {
   }
 }
 
+// A name that no other test uses at the same time.
+std::string shared_name() {
+  return "kept-chunks-test-" + std::to_string(::getpid());
+}
+
+Config sharing(Config config, std::int64_t bytes = 4 << 20) {
+  config.shared_cache = shared_name();
+  config.shared_cache_bytes = bytes;
+  return config;
+}
+
+// Of the same process, so that what is shared is the memory; tests/end_to_end/test_shared_cache.py has processes.
+TEST_F(KeptChunks, in_shared_memory_are_read_by_one_pipeline_and_used_by_all) {
+  for (const bool compressed : {false, true}) {
+    if (compressed) testing::compress_chunks(path());
+    Pipeline plain(config(0));
+    const auto expected = batches(plain, 60);
+    Pipeline first(sharing(config(0))), second(sharing(config(0)));
+    EXPECT_EQ(batches(first, 60), expected);
+    EXPECT_GT(first.stats().host_cache_kept, 0);
+    EXPECT_EQ(batches(second, 60), expected);
+    const Stats stats = second.stats();
+    EXPECT_EQ(stats.bytes_read, 0);
+    EXPECT_EQ(stats.host_cache_misses, 0);
+    EXPECT_GT(stats.host_cache_hits, 0);
+    Pipeline both(sharing(config(1 << 20)));
+    EXPECT_EQ(batches(both, 60), expected);
+    EXPECT_EQ(both.stats().bytes_read, 0);
+    EXPECT_EQ(both.stats().host_cache_hits, both.stats().cache_misses);
+  }
+}
+
+TEST_F(KeptChunks, in_shared_memory_that_is_full_make_room_for_each_other) {
+  const char* const names[] = {"a.zarr", "b.zarr", "c.zarr"};
+  write_array(path("b.zarr"), {kRows, kColumns}, {6, 8});
+  write_array(path("c.zarr"), {kRows, kColumns}, {6, 8});
+  Pipeline plain(config(0));
+  const auto expected = batches(plain, 60);  // all hold the same elements
+  // So many entries are too few for a set.
+  Pipeline first(sharing(config(0), 1 << 20)), second(sharing(config(0), 1 << 20));
+  for (int round = 0; round < 3; ++round)
+    for (const char* const name : names) {
+      EXPECT_EQ(batches(first, 60, name), expected) << name << round;
+      EXPECT_EQ(batches(second, 60, name), expected) << name << round;
+    }
+  EXPECT_GT(first.stats().host_cache_evicted + second.stats().host_cache_evicted, 10);
+  EXPECT_GT(second.stats().host_cache_hits, 10);
+}
+
+TEST_F(KeptChunks, in_shared_memory_have_one_size) {
+  const Pipeline first(sharing(config(0)));
+  try {
+    Pipeline second(sharing(config(0), 8 << 20));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::inval);
+    EXPECT_NE(std::string(error.what()).find("has 4194304 bytes, and 8388608 were asked for"), std::string::npos)
+        << error.what();
+  }
+}
+
 struct DeviceOrder {
   HostOrder order;
   const char* name;
@@ -140,9 +204,9 @@ struct DeviceOrder {
 
 class KeptOnDevice : public KeptChunks, public ::testing::WithParamInterface<DeviceOrder> {
  protected:
-  Pipeline make(std::int64_t device_cache_bytes, std::uint64_t device_from_bytes = 0,
-                std::int64_t host_cache_bytes = 0) const {
-    Config with = config(0);
+  Pipeline make(std::int64_t device_cache_bytes, std::uint64_t device_from_bytes = 0, std::int64_t host_cache_bytes = 0,
+                std::int64_t shared_bytes = 0) const {
+    Config with = shared_bytes > 0 ? sharing(config(0), shared_bytes) : config(0);
     with.device_cache_bytes = device_cache_bytes;
     with.host_cache_bytes = host_cache_bytes;
     PipelineEnvironment around;
@@ -239,6 +303,42 @@ TEST_P(KeptOnDevice, in_pinned_memory_they_go_up_from_there) {
   }
 }
 
+TEST_P(KeptOnDevice, in_shared_memory_go_up_from_there) {
+  for (const bool compressed : {false, true}) {
+    if (compressed) testing::compress_chunks(path());
+    Pipeline plain = make(0);
+    const auto expected = batches(plain, 60);
+    Pipeline first = make(0, 0, 0, 4 << 20), second = make(0, 0, 0, 4 << 20);
+    EXPECT_EQ(batches(first, 60), expected);
+    EXPECT_EQ(batches(second, 60), expected);
+    const Stats stats = second.stats();
+    EXPECT_EQ(stats.host_cache_misses, 0);
+    EXPECT_EQ(stats.bytes_read, 0);
+    EXPECT_GT(stats.h2d.input_bytes, 0);
+    Pipeline on_cores(sharing(config(0)));  // chunks without descriptions for a device are others
+    EXPECT_EQ(batches(on_cores, 10), batches(plain, 10));
+    EXPECT_EQ(batches(second, 10), batches(plain, 10));
+  }
+}
+
+// Sets follow each other while chunks go up and are decoded.
+TEST_P(KeptOnDevice, in_shared_memory_that_is_full_are_right) {
+  const char* const names[] = {"a.zarr", "b.zarr", "c.zarr"};
+  for (const char* const name : names) {
+    if (name != names[0]) write_array(path(name), {kRows, kColumns}, {6, 8});
+    testing::compress_chunks(path(name));
+  }
+  Pipeline plain = make(0);
+  const auto expected = batches(plain, 60);  // all hold the same elements
+  Pipeline first = make(0, 0, 0, 1 << 20), second = make(0, 0, 0, 1 << 20);
+  for (int round = 0; round < 2; ++round)
+    for (const char* const name : names) {
+      EXPECT_EQ(batches(first, 60, name), expected) << name << round;
+      EXPECT_EQ(batches(second, 60, name), expected) << name << round;
+    }
+  EXPECT_GT(first.stats().host_cache_evicted + second.stats().host_cache_evicted, 10);
+}
+
 // What does not fit the device comes from pinned memory, and what comes from there is kept on the device.
 TEST_P(KeptOnDevice, both_caches_together_read_each_chunk_once) {
   Pipeline plain = make(0);
@@ -251,6 +351,18 @@ TEST_P(KeptOnDevice, both_caches_together_read_each_chunk_once) {
   EXPECT_GT(again.device_cache_hits, 0);
   EXPECT_EQ(again.host_cache_hits, again.device_cache_misses);
   EXPECT_EQ(again.bytes_read, 0);
+}
+
+// Little of a large chunk: a device cache would not keep it.
+TEST_P(KeptOnDevice, parts_of_large_chunks_are_no_reason_for_a_cache) {
+  buffer_bytes_ = 4 << 20;
+  write_array(path("large.zarr"), {800, 1000}, {800, 1000});
+  Pipeline on_device = make(0);
+  EXPECT_EQ(batches(on_device, 10, "large.zarr").size(), 10u);
+  EXPECT_EQ(on_device.explain().wanted_again, 0);
+  Pipeline on_cores(config(0));
+  EXPECT_EQ(batches(on_cores, 10, "large.zarr").size(), 10u);
+  EXPECT_GT(on_cores.explain().wanted_again, 0.5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, KeptOnDevice,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "support/error_of.h"
 
@@ -45,7 +46,7 @@ TEST(NamedParts, refuses_more_arrays_parts_and_bytes_of_names) {
     return error_of([&] { static_cast<void>(parts_by_name(sample, {})); }).where().reason;
   };
   std::vector<std::string> names;
-  for (std::uint64_t i = 0; i < Limits::arrays_per_sample; ++i) names.push_back("a" + std::to_string(i));
+  for (std::uint64_t i = 0; i < Limits::arrays_per_sample; ++i) names.push_back(formatted("a{}", i));
   EXPECT_EQ(parts_by_name(of(names), {}).size(), Limits::arrays_per_sample);
   names.push_back("one more");
   EXPECT_EQ(reason_of(of(names)), "limit");

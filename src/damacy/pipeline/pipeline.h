@@ -17,8 +17,6 @@
 #include "damacy/batch/config.h"
 #include "damacy/batch/sample.h"
 #include "damacy/batch/stats.h"
-#include "damacy/pipeline/environment.h"
-#include "damacy/pipeline/explanation.h"
 
 namespace damacy {
 

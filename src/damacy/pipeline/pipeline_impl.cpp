@@ -1,6 +1,6 @@
 #include "damacy/pipeline/pipeline_impl.h"
 
-#include "damacy/cache/chunk_cache.h"
+#include "damacy/cache/chunk_tier.h"
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/address_space.h"
 #include "damacy/core/cores.h"
@@ -10,9 +10,9 @@
 #include "damacy/core/machine.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
-#include "damacy/device/bind.h"
+#include "damacy/device/device.h"
 #include "damacy/fetch/worker_engine.h"
-#include "damacy/wave/stream_engine.h"
+#include "damacy/wave/device_waves.h"
 
 namespace damacy {
 namespace {
@@ -69,6 +69,8 @@ void check_caches(const Config& config, const Machine& machine) {
   };
   check_encoded("device_cache_bytes", config.device_cache_bytes);
   check_encoded("host_cache_bytes", config.host_cache_bytes);
+  if (!config.shared_cache.empty() && config.gpu_decoder == GpuDecoderChoice::nvcomp)
+    refuse(formatted("a shared cache needs another gpu_decoder than 'nvcomp' (got '{}')", config.shared_cache));
   if (config.cache_bytes == 0) return;
   if (machine.gpu)
     refuse(formatted(
@@ -80,9 +82,21 @@ void check_caches(const Config& config, const Machine& machine) {
               "memory");
 }
 
-void set_count(const DiskTier::Count& count, std::int64_t& entries, std::int64_t& bytes) noexcept {
-  entries = count.entries;
-  bytes = count.bytes;
+// Its memory is that of all ranks of this host.
+std::shared_ptr<SharedCache> open_shared_cache(const Config& config, const Machine& machine) {
+  if (config.shared_cache.empty()) return nullptr;
+  RegionRequest request;
+  request.name = config.shared_cache;
+  request.bytes = static_cast<std::uint64_t>(config.shared_cache_bytes);
+  if (machine.host_bytes) request.free_bytes = *machine.host_bytes * machine.ranks;
+  return std::make_shared<SharedCache>(SharedRegion::open(std::move(request)));
+}
+
+template <class Count>
+void set_count(const Count& count, std::int64_t& number, std::int64_t& bytes) noexcept {
+  const auto [counted, in_bytes] = count;
+  number = counted;
+  bytes = in_bytes;
 }
 
 void set_counts(const DiskTier& tier, Stats& stats) {
@@ -94,28 +108,37 @@ void set_counts(const DiskTier& tier, Stats& stats) {
   set_count(counts.dropped, stats.disk_dropped, stats.disk_dropped_bytes);
 }
 
-void set_count(const ChunkCache::Count& count, std::int64_t& chunks, std::int64_t& bytes) noexcept {
-  chunks = count.chunks;
-  bytes = count.bytes;
+void set_counts(const NetworkCounts::Seen& network, Stats& stats) {
+  stats.requests = network.requests;
+  stats.requests_repeated = network.repeated;
+  stats.requests_throttled = network.throttled;
+  stats.requests_hedged = network.hedged;
+  stats.hedges_won = network.hedges_won;
+  stats.requests_in_flight = network.under_way;
+  stats.requests_in_flight_best = network.allowed;
+  stats.connections_opened = network.connections;
+  stats.bytes_received = network.body_bytes;
+  stats.documents_revalidated = network.revalidated;
+  stats.first_byte = {network.first_byte_ms, network.best_first_byte_ms, 0, 0, network.first_bytes};
 }
 
 void set_counts(BatchEngine& engine, Stats& stats) {
-  if (const ChunkCache* const cache = engine.cache()) {
-    const ChunkCache::Counts counts = cache->counts();
+  if (const ChunkTier* const cache = engine.cache()) {
+    const ChunkTier::Counts counts = cache->counts();
     set_count(counts.hits, stats.cache_hits, stats.cache_hits_bytes);
     set_count(counts.misses, stats.cache_misses, stats.cache_misses_bytes);
     set_count(counts.kept, stats.cache_kept, stats.cache_kept_bytes);
     set_count(counts.evicted, stats.cache_evicted, stats.cache_evicted_bytes);
   }
-  if (const ChunkCache* const cache = engine.host_cache()) {
-    const ChunkCache::Counts counts = cache->counts();
+  if (const ChunkTier* const cache = engine.host_cache()) {
+    const ChunkTier::Counts counts = cache->counts();
     set_count(counts.hits, stats.host_cache_hits, stats.host_cache_hits_bytes);
     set_count(counts.misses, stats.host_cache_misses, stats.host_cache_misses_bytes);
     set_count(counts.kept, stats.host_cache_kept, stats.host_cache_kept_bytes);
     set_count(counts.evicted, stats.host_cache_evicted, stats.host_cache_evicted_bytes);
   }
-  if (const ChunkCache* const cache = engine.device_cache()) {
-    const ChunkCache::Counts counts = cache->counts();
+  if (const ChunkTier* const cache = engine.device_cache()) {
+    const ChunkTier::Counts counts = cache->counts();
     set_count(counts.hits, stats.device_cache_hits, stats.device_cache_hits_bytes);
     set_count(counts.misses, stats.device_cache_misses, stats.device_cache_misses_bytes);
     set_count(counts.kept, stats.device_cache_kept, stats.device_cache_kept_bytes);
@@ -135,6 +158,7 @@ PipelineImpl::PipelineImpl(Config config_, PipelineEnvironment environment)
     machine.gpu = engine_device != nullptr;
     check_caches(config, machine);
     const MemoryPlan plan = plan_memory(config, machine);
+    shared_cache = open_shared_cache(config, machine);
     attributes = std::make_shared<AttributeCache>(static_cast<std::size_t>(config.n_zarrs_meta_cache));
     if (plan.disk_cache.bytes > 0)
       disk_tier =
@@ -182,14 +206,16 @@ void PipelineImpl::bind() {
 std::shared_ptr<BatchPlanner> PipelineImpl::make_production(const MemoryPlan& plan) {
   auto readers = std::make_unique<Readers>(plan.threads, around.clock);
   auto engine = make_engine(plan, *readers);
-  return std::make_shared<BatchPlanner>(std::move(readers), std::move(engine), board, catalog, config.verify);
+  return std::make_shared<BatchPlanner>(std::move(readers), std::move(engine), board, catalog, config.verify,
+                                        plan.answers);
 }
 
 std::unique_ptr<BatchEngine> PipelineImpl::make_engine(const MemoryPlan& plan, Readers& readers) {
-  if (!engine_device) return std::make_unique<WorkerEngine>(plan, around.alloc, readers, board);
+  if (!engine_device) return std::make_unique<WorkerEngine>(plan, around.alloc, readers, board, shared_cache);
   DeviceParts parts;
   parts.plan = plan;
   parts.device = engine_device;
+  parts.shared_cache = shared_cache;
   parts.device_from_bytes = around.device_from_bytes.value_or(bytes_worth_a_device(plan.threads.decoding));
   parts.decoder = engine_device->is_host() ? make_host_stream_decoder()
                   : nvcomp != nullptr      ? make_nvcomp_stream_decoder(nvcomp)
@@ -219,6 +245,7 @@ void PipelineImpl::close() noexcept {
   }
   const double seconds = std::chrono::duration<double>(board.observed()).count();
   stopping.request_stop();
+  stop_opening();
   planner.join();
   if (production && production->stop(production))
     log(LogLevel::warn,
@@ -236,6 +263,7 @@ void PipelineImpl::free_all(double seconds) noexcept {
   // Destroyed from the last to the first, without the lock.
   std::shared_ptr<Catalog> last_catalog;
   std::shared_ptr<DiskTier> last_tier;
+  std::shared_ptr<SharedCache> last_shared_cache;
   std::shared_ptr<Device> last_engine_device, last_batch_device;
   std::shared_ptr<const NvcompLibrary> last_nvcomp;
   std::shared_ptr<Slots> last_slots;
@@ -254,8 +282,10 @@ void PipelineImpl::free_all(double seconds) noexcept {
   if (!production) return;
   last_seen = observe();
   last_seen->seconds = seconds;
+  last_seen->stats.requests_in_flight = 0;  // the catalog ends them
   last_catalog.swap(catalog);
   last_tier.swap(disk_tier);
+  last_shared_cache.swap(shared_cache);
   last_engine_device.swap(engine_device);
   last_batch_device.swap(batch_device);
   last_nvcomp.swap(nvcomp);
@@ -307,7 +337,8 @@ void PipelineImpl::plan_batches(std::stop_token stop) {
   }
 }
 
-// Null if the pipeline closes first. Unless planning runs `ahead`, there is also a free slot.
+// Null if the pipeline closes first. Unless planning runs `ahead`, there is also a free slot. Announces the next one
+// and those behind it, in order: a remote store then answers while that one waits for its slot or for its own objects.
 std::shared_ptr<BatchJob> PipelineImpl::next_to_plan(const std::stop_token& stop, bool ahead) {
   Lock lock(wakeup->mutex);
   const auto can_plan = [&]() DAMACY_REQUIRES(wakeup->mutex) {
@@ -318,8 +349,18 @@ std::shared_ptr<BatchJob> PipelineImpl::next_to_plan(const std::stop_token& stop
     production->engine().flush();
     lock.lock();
   }
-  if (!wait_for_slots(lock, stop, can_plan)) return nullptr;
-  return stream.plan_next();
+  const auto can_announce = [&]() DAMACY_REQUIRES(wakeup->mutex) {
+    return stream.has_unannounced() && production->can_announce();
+  };
+  for (;;) {
+    if (!wait_for_slots(lock, stop, [&]() DAMACY_REQUIRES(wakeup->mutex) { return can_plan() || can_announce(); }))
+      return nullptr;
+    if (!can_announce()) return stream.plan_next();
+    const std::shared_ptr<BatchJob> later = stream.announce_next();
+    lock.unlock();
+    production->announce(*later);
+    lock.lock();
+  }
 }
 
 // False if stopped. A wait for a free slot must poll while fences cannot be recorded.
@@ -347,7 +388,7 @@ std::shared_ptr<SlotLoan> PipelineImpl::lend(BatchJob& job) {
   if (!wait_for_slots(lock, stopping.get_token(), lent))
     throw Error(Status::shutdown, "the pipeline was closed while a batch waited for its slot", "closed");
   stream.mark_started(job);
-  wakeup->changed.notify_all();
+  if (is_short_of_samples()) wakeup->changed.notify_all();
   return loan;
 }
 
@@ -356,12 +397,18 @@ void PipelineImpl::on_settled(BatchJob& job) {
   {
     const Lock lock(wakeup->mutex);
     stream.mark_settled(job);
+    if (stream.has_unannounced()) wakeup->can_produce.notify_all();  // there is memory for its answers
   }
   wakeup->changed.notify_all();
 }
 
 bool PipelineImpl::can_refill() const {
   return !refilling && stream.has_sources() && stream.room() > 0;
+}
+
+// Whether it pays to wake a caller that waits for a batch: before the next pop the planner could run out of samples.
+bool PipelineImpl::is_short_of_samples() const {
+  return can_refill() && stream.is_half_empty();
 }
 
 bool PipelineImpl::pending() {
@@ -383,6 +430,8 @@ Observation PipelineImpl::observe() const noexcept {
   seen.stats.batches_truncated = stream.truncated();
   set_counts(engine, seen.stats);
   if (disk_tier) set_counts(*disk_tier, seen.stats);
+  seen.network = catalog->network();
+  set_counts(seen.network, seen.stats);
   const Slots::Counts added = slots->counts();
   seen.added_slots = static_cast<std::int64_t>(added.slots);
   seen.held = static_cast<std::int64_t>(added.held);
@@ -417,7 +466,7 @@ void PipelineImpl::stats_reset() {
   board.reset();
   catalog->reset_counts();
   BatchEngine& engine = production->engine();
-  for (ChunkCache* const cache : {engine.cache(), engine.host_cache(), engine.device_cache()})
+  for (ChunkTier* const cache : {engine.cache(), engine.host_cache(), engine.device_cache()})
     if (cache != nullptr) cache->reset_counts();
   if (disk_tier) disk_tier->reset_counts();
   stream.reset_truncated();

@@ -18,6 +18,7 @@
 #include "damacy/batch/slots.h"
 #include "damacy/batch/stats_board.h"
 #include "damacy/cache/disk/disk_tier.h"
+#include "damacy/cache/shared/shared_cache.h"
 #include "damacy/codec/nvcomp/library.h"
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
@@ -25,7 +26,6 @@
 #include "damacy/core/thread.h"
 #include "damacy/fetch/batch_planner.h"
 #include "damacy/pipeline/attribute_cache.h"
-#include "damacy/pipeline/environment.h"
 #include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/held_text.h"
 #include "damacy/pipeline/part_geometry.h"
@@ -87,6 +87,7 @@ class PipelineImpl {
 
   void check_usable() const DAMACY_REQUIRES(wakeup->mutex);  // throws Error(shutdown): forked, or closed
   bool can_refill() const DAMACY_REQUIRES(wakeup->mutex);
+  bool is_short_of_samples() const DAMACY_REQUIRES(wakeup->mutex);
   void refill(Lock& lock, const QueuedSource* own) DAMACY_REQUIRES(wakeup->mutex);
   void refill_from(Lock& lock, const std::shared_ptr<QueuedSource>& source, const QueuedSource* own)
       DAMACY_REQUIRES(wakeup->mutex);
@@ -107,6 +108,7 @@ class PipelineImpl {
   Error held_error(const std::vector<std::int64_t>& held) const DAMACY_REQUIRES(wakeup->mutex);
   void refuse_reentry(std::string_view stage) const DAMACY_REQUIRES(wakeup->mutex);
   static Error closed_error();
+  void stop_opening() noexcept;
 
   void bind();
   std::shared_ptr<BatchPlanner> make_production(const MemoryPlan& plan);
@@ -126,7 +128,8 @@ class PipelineImpl {
   PipelineEnvironment around;
   std::shared_ptr<Wakeup> wakeup = std::make_shared<Wakeup>();
   StatsBoard board;
-  std::shared_ptr<DiskTier> disk_tier;  // null: none
+  std::shared_ptr<DiskTier> disk_tier;        // null: none
+  std::shared_ptr<SharedCache> shared_cache;  // null: none
   std::shared_ptr<Catalog> catalog;
   std::shared_ptr<AttributeCache> attributes;
   std::shared_ptr<Device> engine_device;        // its streams order the work; null: worker engine
@@ -147,23 +150,28 @@ class PipelineImpl {
   bool refilling DAMACY_GUARDED_BY(wakeup->mutex) = false;
   bool accepted_since_flush DAMACY_GUARDED_BY(wakeup->mutex) = false;
   std::thread::id refiller DAMACY_GUARDED_BY(wakeup->mutex);
+  std::weak_ptr<Opening> under_way DAMACY_GUARDED_BY(wakeup->mutex);  // of the last samples that were taken
   std::unordered_set<std::string> resolved
       DAMACY_GUARDED_BY(wakeup->mutex);  // uris opened before: likely in the catalog
   std::stop_source stopping;
   Thread planner;  // last: it uses all of the above
 };
 
-// True when `ready`, false at the deadline. Checks for signals periodically.
+// True when `ready`, false at the deadline. Checks for signals and overdue storage calls periodically, not at each
+// notification: most of these are for other threads.
 template <class Ready>
 bool PipelineImpl::wait(Lock& lock, const Deadline& deadline, Ready ready) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+  const auto end = deadline.value_or(std::chrono::steady_clock::time_point::max());
   for (;;) {
     if (ready()) return true;
     const auto now = std::chrono::steady_clock::now();
-    if (deadline && now >= *deadline) {
+    if (now >= end) {
       look_after(lock);
       return ready();
     }
-    wakeup->changed.wait_until(lock, deadline ? std::min(*deadline, now + kPoll) : now + kPoll);
+    const auto until = std::min(end, now + kPoll);
+    while (wakeup->changed.wait_until(lock, until) == std::cv_status::no_timeout)
+      if (ready()) return true;
     if (ready()) return true;
     look_after(lock);
     if (!around.while_waiting) continue;

@@ -48,7 +48,7 @@ void PipelineImpl::await_due(const Deadline& deadline) {
     }
     const auto changed = [&]() DAMACY_REQUIRES(wakeup->mutex) {
       const SampleStream::Item* now = stream.front();
-      return closed || can_refill() || now == nullptr || now->settled ||
+      return closed || is_short_of_samples() || now == nullptr || now->settled ||
              (!now->started && !slots->held_batches().empty());
     };
     if (!wait(lock, deadline, changed)) {
@@ -107,7 +107,8 @@ std::optional<Batch> PipelineImpl::take_due() {
   static_cast<void>(job->take_loan());  // the batch has it
   board.add(&Stats::batches_emitted, 1);
   wakeup->changed.notify_all();
-  wakeup->can_produce.notify_all();  // with added slots, handing out a batch lets another one be made
+  // With added slots, handing out a batch lets another one be made. The planner also looks after slots without a fence.
+  if (slots->any_free() || slots->any_unfenced()) wakeup->can_produce.notify_all();
   return batch;
 }
 
@@ -132,7 +133,8 @@ void PipelineImpl::flush(const Deadline& deadline) {
   };
   for (;;) {
     refill(lock, nullptr);
-    if (!wait(lock, deadline, [&]() DAMACY_REQUIRES(wakeup->mutex) { return closed || can_refill() || quiet(); }))
+    if (!wait(lock, deadline,
+              [&]() DAMACY_REQUIRES(wakeup->mutex) { return closed || is_short_of_samples() || quiet(); }))
       break;
     check_usable();
     if (!can_refill()) break;

@@ -7,6 +7,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/on_failure.h"
 #include "damacy/fetch/readers.h"
 #include "damacy/pipeline/admission.h"
 #include "damacy/pipeline/pipeline_impl.h"
@@ -118,26 +119,28 @@ void PipelineImpl::pull(QueuedSource& source, std::int64_t room) const {
 // Arrays to open, on threads that may get stuck in storage. Outlives an interrupted call.
 class PipelineImpl::Opening final : public BlockingCalls {
  public:
-  // `attributes`: null where nothing asks for them.
-  Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog, std::shared_ptr<AttributeCache> attributes)
+  // `attributes`: null where nothing asks for them. `answer_bytes`: memory of answers that are asked for ahead.
+  Opening(const QueuedSource& source, std::shared_ptr<Catalog> catalog, std::shared_ptr<AttributeCache> attributes,
+          std::size_t answer_bytes)
       : catalog_(std::move(catalog)), attributes_(std::move(attributes)) {
     for (const Sample& sample : source.pulled)
       for_uris(sample, [&](const std::string& uri) {
         if (const auto [at, is_new] = opened_.try_emplace(uri); is_new) in_order_.push_back(&*at);
       });
+    std::vector<std::string> uris;
+    uris.reserve(in_order_.size());
+    for (const auto* const each : in_order_) uris.push_back(each->first);
+    ahead_ = catalog_->documents_ahead(std::move(uris), {answer_bytes, attributes_ != nullptr});
   }
   std::size_t size() const noexcept { return in_order_.size(); }
+  void stop_asking() noexcept {
+    if (ahead_) ahead_->cancel();
+  }
 
   void call(std::size_t number) override {
-    Opened opened;
-    try {
-      const std::string uri = in_order_[number]->first;  // a thread that was abandoned still reads it
-      opened.array.array = catalog_->array(uri);
-      if (attributes_) opened.array.attributes = attributes_->of(*opened.array.array);
-    } catch (const std::exception&) {
-      opened.error = std::current_exception();
-    }
-    in_order_[number]->second = std::move(opened);
+    if (ahead_) ahead_->begin(number);
+    open(number);
+    if (ahead_) ahead_->end(number);
   }
   void time_out(std::size_t number, const Error& why) noexcept override {
     auto& [uri, result] = *in_order_[number];
@@ -157,10 +160,23 @@ class PipelineImpl::Opening final : public BlockingCalls {
   OpenedByUri take() noexcept { return std::move(opened_); }
 
  private:
+  void open(std::size_t number) {
+    Opened opened;
+    try {
+      const std::string uri = in_order_[number]->first;  // a thread that was abandoned still reads it
+      opened.array.array = catalog_->array(uri);
+      if (attributes_) opened.array.attributes = attributes_->of(*opened.array.array);
+    } catch (const std::exception&) {
+      opened.error = std::current_exception();
+    }
+    in_order_[number]->second = std::move(opened);
+  }
+
   const std::shared_ptr<Catalog> catalog_;
   const std::shared_ptr<AttributeCache> attributes_;
   OpenedByUri opened_;
   std::vector<OpenedByUri::value_type*> in_order_;
+  std::unique_ptr<DocumentsAhead> ahead_;  // null: no array is of a remote store
   Mutex mutex_;
   Condition changed_;
   bool done_ DAMACY_GUARDED_BY(mutex_) = false;
@@ -181,7 +197,13 @@ PipelineImpl::OpenedByUri PipelineImpl::resolve(const QueuedSource& source) {
   lock.unlock();
   const bool asks = needs_attributes(config) ||
                     std::ranges::any_of(source.pulled, [](const Sample& sample) { return needs_attributes(sample); });
-  const auto opening = std::make_shared<Opening>(source, kept_catalog, asks ? attributes : nullptr);
+  const auto opening =
+      std::make_shared<Opening>(source, kept_catalog, asks ? attributes : nullptr, kept->document_bytes());
+  lock.lock();
+  if (closed) throw closed_error();
+  under_way = opening;
+  lock.unlock();
+  const OnFailure interrupted([&] { opening->stop_asking(); });  // what is opened still is not waited for
   kept->readers().run_blocking(opening, opening->size(), std::max<std::size_t>(unknown, 1),
                                [opening] { opening->finish(); });
   while (!opening->wait_for(kPoll)) {
@@ -193,6 +215,16 @@ PipelineImpl::OpenedByUri PipelineImpl::resolve(const QueuedSource& source) {
     lock.unlock();
   }
   return opening->take();
+}
+
+// Of a pipeline that closes.
+void PipelineImpl::stop_opening() noexcept {
+  std::shared_ptr<Opening> opening;
+  {
+    const Lock lock(wakeup->mutex);
+    opening = std::exchange(under_way, {}).lock();
+  }
+  if (opening) opening->stop_asking();
 }
 
 void PipelineImpl::admit_front(QueuedSource& source, const OpenedByUri& opened) {

@@ -1,14 +1,17 @@
 #include "damacy/pipeline/read_plan.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <set>
 
 #include "damacy/batch/memory_plan.h"
 #include "damacy/core/limits.h"
 #include "damacy/fetch/chunk_reads.h"
 #include "damacy/pipeline/admission.h"
-#include "damacy/zarr/box_copy.h"
-#include "damacy/zarr/stored_chunk.h"
+#include "damacy/plan/destination.h"
+#include "damacy/zarr/catalog.h"
+#include "damacy/zarr/shard.h"
 
 namespace damacy {
 namespace {
@@ -20,7 +23,11 @@ class PlannedChunks final : public LocatedChunks {
  public:
   // Throws the error of the first shard or chunk that is wrong.
   PlannedChunks(const PlannedPart& part, BatchPlan plan, Catalog& catalog)
-      : part_(part), plan_(std::move(plan)), where_(plan_.chunks.size()), shard_of_(plan_.chunks.size()) {
+      : part_(part),
+        plan_(std::move(plan)),
+        where_(plan_.chunks.size()),
+        shard_of_(plan_.chunks.size()),
+        objects_(plan_.shards.size()) {
     for (std::uint32_t s = 0; s < plan_.shards.size(); ++s) locate(s, catalog);
   }
 
@@ -38,6 +45,7 @@ class PlannedChunks final : public LocatedChunks {
     const Box box = part_.array->box_of_chunk(at);
     return {bytes_of(*part_.array, box, intersect(part_.box, box))};
   }
+  std::optional<WholeObject> whole_of(std::size_t chunk) const override { return objects_[shard_of_[chunk]]->whole(); }
   std::string key_of(std::size_t chunk) const {
     return part_.array->key_of_shard(plan_.shards[shard_of_[chunk]].shard);
   }
@@ -48,13 +56,14 @@ class PlannedChunks final : public LocatedChunks {
     const Array& array = *part_.array;
     const PlannedShard& planned = plan_.shards[number];
     const auto shard = catalog.shard(array, planned.shard);
-    if (!shard) catalog.check_missing_chunk(array);
+    if (!shard) catalog.check_missing_chunk(array, array.key_of_shard(planned.shard));
     try {
       for (std::uint32_t c = planned.first_chunk; c < planned.first_chunk + planned.chunk_count; ++c) {
         shard_of_[c] = number;
         const StoredChunk stored =
             shard ? find_stored_chunk(array, *shard, plan_.chunks[c].index_in_shard) : StoredChunk{.missing = true};
         where_[c] = {stored.offset, stored.bytes, stored.missing};
+        if (shard) objects_[number] = shard->object;
       }
     } catch (Error& error) {
       throw error.at_uri(array.uri()).at_store(array.store()->name()).at_key(shard->key);
@@ -65,6 +74,7 @@ class PlannedChunks final : public LocatedChunks {
   BatchPlan plan_;
   std::vector<ChunkPlace> where_;
   std::vector<std::uint32_t> shard_of_;
+  std::vector<std::shared_ptr<Object>> objects_;  // of the shards; null: absent
 };
 
 // Sums up what the portions of a plan read.

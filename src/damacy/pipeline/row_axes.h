@@ -8,7 +8,7 @@
 
 #include "damacy/batch/array_spec.h"
 #include "damacy/core/dims.h"
-#include "damacy/zarr/attribute_values.h"
+#include "damacy/zarr/array_info.h"
 
 namespace damacy {
 

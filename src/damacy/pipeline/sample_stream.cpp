@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "damacy/core/checked.h"
+#include "damacy/core/on_failure.h"
 
 namespace damacy {
 
@@ -25,14 +26,12 @@ void SampleStream::accept(PlannedSample sample, const std::shared_ptr<const Batc
   ++accepted_;
   ++queued_;
   if (!ends_batch && static_cast<std::int64_t>(run_.size()) < config_.batch_size) return;
-  try {
-    form_batch();
-  } catch (...) {
+  const OnFailure undo([this] {
     run_.pop_back();
     --accepted_;
     --queued_;
-    throw;
-  }
+  });
+  form_batch();
 }
 
 void SampleStream::flush() {
@@ -57,6 +56,7 @@ std::shared_ptr<BatchJob> SampleStream::take_batch() noexcept {
   auto job = std::move(batches_.front().job);
   batches_.pop_front();
   planned_ -= std::min<std::size_t>(planned_, 1);
+  announced_ -= std::min<std::size_t>(announced_, 1);
   return job;
 }
 
@@ -70,6 +70,12 @@ bool SampleStream::in_production() const noexcept {
 
 std::shared_ptr<BatchJob> SampleStream::plan_next() noexcept {
   return batches_[planned_++].job;
+}
+
+std::shared_ptr<BatchJob> SampleStream::announce_next() noexcept {
+  const std::size_t next = std::max(announced_, planned_);
+  announced_ = next + 1;
+  return batches_[next].job;
 }
 
 void SampleStream::leave_queue(const Item& item) noexcept {
@@ -101,6 +107,7 @@ void SampleStream::mark_settled(const BatchJob& job) {
 void SampleStream::drop_front() {
   batches_.pop_front();
   --planned_;
+  announced_ -= std::min<std::size_t>(announced_, 1);
 }
 
 bool SampleStream::has_due_error() const noexcept {

@@ -3,6 +3,7 @@
 // throws (out of memory), it has changed nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -45,6 +46,7 @@ class SampleStream {
   void end_first_source(std::exception_ptr error);
   std::list<std::shared_ptr<QueuedSource>> take_sources() noexcept { return std::exchange(sources_, {}); }
   std::int64_t room() const noexcept { return queue_depth_ - queued_; }
+  bool is_half_empty() const noexcept { return queued_ < (queue_depth_ + 1) / 2; }
 
   // Samples. The first one accepted fixes the layout of all; null before.
   const std::shared_ptr<const BatchLayout>& layout() const noexcept { return layout_; }
@@ -72,6 +74,9 @@ class SampleStream {
   bool has_unstarted() const noexcept;
   bool in_production() const noexcept;
   std::shared_ptr<BatchJob> plan_next() noexcept;
+  // From the next one to plan on: each once, in order.
+  bool has_unannounced() const noexcept { return std::max(announced_, planned_) < batches_.size(); }
+  std::shared_ptr<BatchJob> announce_next() noexcept;
   void mark_started(const BatchJob& job);
   void mark_settled(const BatchJob& job);
   const Item* front() const noexcept { return batches_.empty() ? nullptr : &batches_.front(); }
@@ -99,7 +104,8 @@ class SampleStream {
   std::int64_t next_batch_ = 0;
   std::int64_t truncated_ = 0;
   std::deque<Item> batches_;
-  std::size_t planned_ = 0;  // batches_[0, planned_) are planned, in production or done
+  std::size_t planned_ = 0;    // batches_[0, planned_) are planned, in production or done
+  std::size_t announced_ = 0;  // batches_[0, announced_) are announced, or need not be
 
   std::list<Deferred> deferred_;
 };

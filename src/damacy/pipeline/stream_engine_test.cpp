@@ -1,6 +1,6 @@
 // The whole ordering of the stream engine on host devices: eager, lazy and random. On the lazy one a missing wait, or
 // memory used again too early, gives wrong bytes.
-#include "damacy/wave/stream_engine.h"
+#include "damacy/wave/device_waves.h"
 
 #include <cstring>
 #include <filesystem>
@@ -13,6 +13,8 @@
 #include "damacy/core/error.h"
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/pipeline.h"
+#include "damacy/store/mounts.h"
+#include "damacy/store/reference_store.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {
@@ -91,6 +93,38 @@ TEST_P(OnDevice, batches_of_several_waves_are_right) {
     }
     EXPECT_GT(pipeline.stats().waves_emitted, 40 * 20 * 512 / config.host_buffer_bytes);
   }
+}
+
+// All chunks in one file, with bytes of no chunk before each.
+TEST_P(OnDevice, chunks_that_are_parts_of_one_file_are_read_together) {
+  compress();
+  References references;
+  std::ofstream file(dir_.path() / "all", std::ios::binary);
+  for (const auto& entry : std::filesystem::directory_iterator(root())) {
+    const std::string key = entry.path().filename().string();
+    std::ifstream in(entry.path(), std::ios::binary);
+    const std::string bytes(std::istreambuf_iterator<char>(in), {});
+    file << "between";
+    const References::Range range{static_cast<std::uint64_t>(file.tellp()), bytes.size()};
+    file << bytes;
+    if (key.starts_with("c."))
+      references.add(key, (dir_.path() / "all").string(), range);
+    else
+      references.add_data(key, bytes);
+  }
+  file.close();
+  ASSERT_FALSE(references.finish());
+  const std::string uri = mount("store://parts/", make_reference_store("parts", std::move(references)));
+  for (const std::uint64_t device_from : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    Pipeline pipeline = make(small_config(4), device_from);
+    std::vector<Sample> samples;
+    for (const std::int64_t row : {0, 10, 20, 31}) samples.push_back({uri, {{row, row + 9}, {44, 64}}});
+    pipeline.push(samples);
+    const Batch batch = pipeline.pop();
+    for (std::size_t row = 0; row < samples.size(); ++row) expect_row(batch, row, samples[row]);
+    EXPECT_EQ(pipeline.stats().reads_issued, 1);
+  }
+  unmount(uri);
 }
 
 // Their descriptors need more memory than the chunks.

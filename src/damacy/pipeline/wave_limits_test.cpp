@@ -10,7 +10,8 @@
 #include "damacy/core/text.h"
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/pipeline.h"
-#include "damacy/wave/frame_room.h"
+#include "damacy/wave/wave_former.h"
+#include "support/blosc_chunks.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {
@@ -89,10 +90,10 @@ class FullOnDevice : public ::testing::TestWithParam<Order> {
     for (std::size_t i = 0; i < kTaken; ++i)
       ASSERT_EQ(batch.bytes()[row * kTaken + i], static_cast<std::byte>(letter(chunk))) << row << ", " << i;
   }
-  static Pipeline make(std::int64_t batch_size) {
+  static Pipeline make(std::int64_t batch_size, std::int64_t host_buffer_bytes = 1 << 20) {
     Config config;
     config.batch_size = batch_size;
-    config.host_buffer_bytes = 1 << 20;  // of which images have 128 KiB
+    config.host_buffer_bytes = host_buffer_bytes;  // an eighth of it is for images
     config.device_buffer_bytes = 64 << 20;
     config.dtype = Dtype::u8;
     PipelineEnvironment around;
@@ -131,6 +132,34 @@ TEST_P(FullOnDevice, a_chunk_whose_frames_no_wave_holds_is_decoded_on_the_host) 
     expect_row(batch, 0, b == 0 ? 3 : 5);
     expect_row(batch, 1, b == 0 ? 4 : 6);
   }
+}
+
+// Of each large chunk a thousand small blocks, which are staged without the rest of the chunk.
+TEST_P(FullOnDevice, thousands_of_needed_blocks_of_large_chunks_are_decoded) {
+  constexpr std::int64_t kBlocks = 9'216;
+  const std::filesystem::path root = dir_.path() / "large.zarr";
+  std::filesystem::create_directories(root);
+  std::ofstream(root / "zarr.json") << mask_document(kChunks, kBlocks);
+  testing::ChunkBytes bytes = testing::noise(kBlocks * kBlock);
+  for (std::int64_t c = 0; c < kChunks; ++c) {
+    std::fill_n(bytes.begin(), kTaken, static_cast<std::byte>(letter(c)));
+    const testing::ChunkBytes encoded = testing::blosc_packed(bytes, {.blocksize = kBlock});
+    std::ofstream(root / text("c.", c), std::ios::binary)
+        .write(reinterpret_cast<const char*>(encoded.data()), static_cast<std::streamsize>(encoded.size()));
+  }
+  Pipeline pipeline = make(kChunks, 2 << 20);
+  std::vector<Sample> samples;
+  for (std::int64_t i = 0; i < 3 * kChunks; ++i) {
+    const std::int64_t begin = i % kChunks * kBlocks * kBlock;
+    samples.push_back({root.string(), {{begin, begin + kTaken}}});
+  }
+  pipeline.push(samples);
+  for (std::int64_t b = 0; b < 3; ++b) {
+    const Batch batch = pipeline.pop();
+    for (std::int64_t row = 0; row < kChunks; ++row) expect_row(batch, static_cast<std::size_t>(row), row);
+  }
+  const Stats stats = pipeline.stats();
+  EXPECT_LT(stats.bytes_read, 3 * kChunks * 100'000);
 }
 
 INSTANTIATE_TEST_SUITE_P(HostDevices, FullOnDevice,

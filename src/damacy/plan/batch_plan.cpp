@@ -1,5 +1,7 @@
 #include "damacy/plan/batch_plan.h"
 
+#include "damacy/core/checked.h"
+
 #include <algorithm>
 #include <limits>
 #include <tuple>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
@@ -209,9 +210,12 @@ std::int64_t index_within(std::int64_t index, std::int64_t size, Border border) 
     }
     case Border::wrap:
       return remainder(index, size);
-    default:
-      return std::clamp<std::int64_t>(index, 0, size - 1);
+    case Border::none:
+    case Border::constant:
+    case Border::edge:
+      break;
   }
+  return std::clamp<std::int64_t>(index, 0, size - 1);
 }
 
 std::int64_t PartAxis::extent() const noexcept {

@@ -182,4 +182,57 @@ void SplitSelection::for_copies(std::int64_t part, const Dims& strides, std::int
   }
 }
 
+SelectedChunks::SelectedChunks(const Array& object, std::span<const std::span<const AxisRuns>> selections)
+    : object_(object) {
+  std::vector<std::pair<std::uint64_t, Part>> wanted;
+  selections_.reserve(selections.size());
+  for (const auto& axes : selections) {
+    const auto selection = static_cast<std::uint32_t>(selections_.size());
+    const SplitSelection& split = selections_.emplace_back(axes, object_.metadata().chunk_shape);
+    for (std::int64_t part = 0; part < split.size(); ++part)
+      wanted.push_back({number_of(split.chunk_of(part)), {selection, part}});
+  }
+  std::stable_sort(wanted.begin(), wanted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  parts_.reserve(wanted.size());
+  for (const auto& [number, part] : wanted) {
+    if (chunks_.empty() || chunks_.back().number != number)
+      chunks_.push_back({number, static_cast<std::uint32_t>(parts_.size()), 0});
+    ++chunks_.back().part_count;
+    parts_.push_back(part);
+  }
+}
+
+std::uint64_t SelectedChunks::number_of(const Dims& chunk) const noexcept {
+  const Dims shard = object_.shard_of_chunk(chunk);
+  std::uint64_t number = 0;
+  for (std::size_t axis = 0; axis < shard.size(); ++axis)
+    number = number * static_cast<std::uint64_t>(object_.shard_grid()[axis]) + static_cast<std::uint64_t>(shard[axis]);
+  return number * object_.chunks_per_shard() + object_.index_in_shard(chunk);
+}
+
+Dims SelectedChunks::coordinates(std::size_t chunk) const noexcept {
+  const Part& part = parts_of(chunk).front();
+  return selections_[part.selection].chunk_of(part.number);
+}
+
+std::vector<ByteRange> SelectedChunks::needed_bytes(std::size_t chunk) const {
+  std::vector<ByteRange> ranges;
+  for (const Part& part : parts_of(chunk))
+    ranges.push_back(
+        selections_[part.selection].bytes_of(part.number, object_.chunk_strides(), size_of(object_.metadata().dtype)));
+  merge_ranges(ranges);
+  return ranges;
+}
+
+void SelectedChunks::for_copies(std::size_t chunk, const Dims& strides, std::int64_t to, const CopyOp& op,
+                                const std::function<void(const BlockCopy&)>& visit) const {
+  for (const Part& part : parts_of(chunk)) selections_[part.selection].for_copies(part.number, strides, to, op, visit);
+}
+
+std::int64_t SelectedChunks::copies(std::size_t chunk) const noexcept {
+  std::int64_t copies = 0;
+  for (const Part& part : parts_of(chunk)) copies += selections_[part.selection].copies(part.number);
+  return copies;
+}
+
 }  // namespace damacy

@@ -70,4 +70,41 @@ class SplitSelection {
   std::int64_t size_ = 1;
 };
 
+// The distinct chunks of one stored object that several selections want, each with its parts of them.
+class SelectedChunks {
+ public:
+  // One an axis of the array, for each selection. `object`: an array as large as one stored object, which outlives it.
+  SelectedChunks(const Array& object, std::span<const std::span<const AxisRuns>> selections);
+
+  std::size_t size() const noexcept { return chunks_.size(); }
+  // In the object; ascending. Chunks of one innermost shard follow one another.
+  std::uint64_t number(std::size_t chunk) const noexcept { return chunks_[chunk].number; }
+  Dims coordinates(std::size_t chunk) const noexcept;  // in the grid of inner chunks of the object
+  // Of the decoded chunk, sorted and disjoint.
+  std::vector<ByteRange> needed_bytes(std::size_t chunk) const;
+  // As SplitSelection has them, of all parts.
+  void for_copies(std::size_t chunk, const Dims& strides, std::int64_t to, const CopyOp& op,
+                  const std::function<void(const BlockCopy&)>& visit) const;
+  std::int64_t copies(std::size_t chunk) const noexcept;
+
+ private:
+  struct Part {
+    std::uint32_t selection;
+    std::int64_t number;  // in it
+  };
+  struct Chunk {
+    std::uint64_t number;
+    std::uint32_t first_part, part_count;
+  };
+  std::span<const Part> parts_of(std::size_t chunk) const noexcept {
+    return std::span(parts_).subspan(chunks_[chunk].first_part, chunks_[chunk].part_count);
+  }
+  std::uint64_t number_of(const Dims& chunk) const noexcept;
+
+  const Array& object_;
+  std::vector<SplitSelection> selections_;
+  std::vector<Part> parts_;  // by chunk
+  std::vector<Chunk> chunks_;
+};
+
 }  // namespace damacy

@@ -10,6 +10,29 @@ TEST(Selection, indices_in_steps_become_one_run) {
   EXPECT_EQ(as_runs(from, to), (AxisRuns{{3, 2, 0, 4, 3}, {7, 1, 12, 0, 1}, {2, 1, 16, 0, 1}}));
 }
 
+// Two selections of an object of 4 x 6 elements in chunks of 2 x 3: all of it, and the last row.
+TEST(Selection, chunks_of_several_selections_are_listed_once) {
+  const Array object("array", nullptr, "", "", Stamp{}, parse_v3_array(R"({
+      "zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, "shape": [4, 6],
+      "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 3]}},
+      "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "bytes"}]})"),
+                     std::vector<std::string>{});
+  const std::vector<AxisRuns> all{{{0, 1, 0, 6, 4}}, {{0, 1, 0, 1, 6}}}, last{{{3, 1, 24, 6, 1}}, {{0, 1, 0, 1, 6}}};
+  const std::vector<std::span<const AxisRuns>> selections{all, last};
+  const SelectedChunks chunks(object, selections);
+  ASSERT_EQ(chunks.size(), 4u);
+  EXPECT_EQ(chunks.coordinates(0), (Dims{0, 0}));
+  EXPECT_EQ(chunks.copies(0), 1);
+  EXPECT_EQ(chunks.coordinates(3), (Dims{1, 1}));
+  EXPECT_EQ(chunks.number(3), 3u);
+  EXPECT_EQ(chunks.copies(3), 2);
+  EXPECT_EQ(chunks.needed_bytes(3), (std::vector<ByteRange>{{0, 6}}));
+  std::vector<std::int64_t> to;
+  chunks.for_copies(3, object.chunk_strides(), 0, {Dtype::u8, Dtype::u8, false},
+                    [&](const BlockCopy& copy) { to.push_back(copy.dst_offset); });
+  EXPECT_EQ(to, (std::vector<std::int64_t>{15, 27}));
+}
+
 TEST(Selection, a_run_is_cut_where_chunks_end) {
   const std::vector<AxisPart> parts = split_runs({{2, 3, 0, 10, 4}}, /*chunk_extent=*/4);  // 2 5 8 11
   ASSERT_EQ(parts.size(), 3u);

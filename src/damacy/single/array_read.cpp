@@ -1,20 +1,23 @@
 #include "damacy/single/array_read.h"
 
 #include <algorithm>
-#include <chrono>
 #include <future>
-#include <memory>
-#include <vector>
+#include <optional>
+#include <utility>
 
+#include "damacy/copy/block.h"
+#include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
+#include "damacy/device/cuda_device.h"
 #include "damacy/plan/selection.h"
+#include "damacy/single/point_objects.h"
 #include "damacy/single/process_readers.h"
+#include "damacy/single/process_waves.h"
 #include "damacy/single/selection_plan.h"
 #include "damacy/single/selection_read.h"
 #include "damacy/store/storage_watch.h"
-#include "damacy/zarr/array.h"
 #include "damacy/zarr/catalog.h"
 #include "damacy/zarr/metadata.h"
 
@@ -38,60 +41,105 @@ void check_box(const ArrayMetadata& array, const Box& box, std::size_t out_bytes
     throw Error(Status::inval, formatted("the box has {} bytes and the output {}", bytes, out_bytes), "aabb");
 }
 
-std::int64_t count_of(const std::vector<AxisStretch>& axis) {
-  std::int64_t count = 0;
-  for (const AxisStretch& stretch : axis) count += stretch.count;
-  return count;
-}
-
-void check_stretch(const AxisStretch& stretch, std::int64_t extent, std::size_t axis) {
-  const bool is_valid = stretch.start >= 0 && stretch.step >= 0 && stretch.count >= 0;
-  const bool is_inside =
-      is_valid &&
-      (stretch.count == 0 || (stretch.start < extent &&
-                              (stretch.step == 0 || stretch.count - 1 <= (extent - 1 - stretch.start) / stretch.step)));
-  if (!is_inside)
-    throw Error(Status::inval,
-                formatted("aabb axis {}: {} indices from {} in steps of {} are not inside an axis of {} elements", axis,
-                          stretch.count, stretch.start, stretch.step, extent),
-                "aabb");
-}
-
-// The extents of the output.
-Dims checked_extents(const ArrayMetadata& array, std::span<const std::vector<AxisStretch>> axes,
-                     std::size_t out_bytes) {
+// The stretches of any axis, checked.
+ResolvedSelection selection_of(const ArrayMetadata& array, std::span<const std::vector<AxisStretch>> axes) {
   if (axes.size() != array.shape.size())
     throw Error(Status::inval, formatted("indices of {} axes, the array has {}", axes.size(), array.shape.size()),
                 "aabb");
-  Dims extents;
+  ResolvedSelection out;
   for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-    for (const AxisStretch& stretch : axes[axis]) check_stretch(stretch, array.shape[axis], axis);
-    extents.push_back(count_of(axes[axis]));
+    std::int64_t count = 0;
+    for (const AxisStretch& stretch : axes[axis]) {
+      const std::int64_t extent = array.shape[axis];
+      const bool is_valid = stretch.start >= 0 && stretch.step >= 0 && stretch.count >= 0;
+      const bool is_inside =
+          is_valid && (stretch.count == 0 ||
+                       (stretch.start < extent &&
+                        (stretch.step == 0 || stretch.count - 1 <= (extent - 1 - stretch.start) / stretch.step)));
+      if (!is_inside)
+        throw Error(Status::inval,
+                    formatted("aabb axis {}: {} indices from {} in steps of {} are not inside an axis of {} elements",
+                              axis, stretch.count, stretch.start, stretch.step, extent),
+                    "aabb");
+      count += stretch.count;
+    }
+    out.axes.push_back(axes[axis]);
+    out.extents.push_back(count);
+    out.shape.push_back(count);
+    out.keeps.push_back(true);
   }
-  const auto elements = product(extents.span());
-  const std::uint64_t bytes = elements ? static_cast<std::uint64_t>(*elements) * size_of(array.dtype) : 0;
-  if (!elements || bytes != out_bytes)
-    throw Error(Status::inval, formatted("the elements have {} bytes and the output {}", bytes, out_bytes), "aabb");
-  return extents;
+  return out;
+}
+
+// Where elements go: bytes of the memory that is written, and for each axis of the array the step from an element to
+// the next.
+struct Layout {
+  std::span<std::byte> memory;
+  std::int64_t first = 0;  // byte of element (0, ..., 0)
+  Dims strides;
+};
+
+Dims strides_of_axes(const ResolvedSelection& what, const Dims& of_result) {
+  Dims strides;
+  std::size_t at = 0;
+  for (const bool keeps : what.keeps) strides.push_back(keeps ? of_result[at++] : 0);
+  return strides;
+}
+
+Layout dense_layout(const ResolvedSelection& what, const ReadOutput& out, std::int64_t element) {
+  const auto elements = product(what.shape.span());
+  const std::uint64_t bytes =
+      elements ? static_cast<std::uint64_t>(*elements) * static_cast<std::uint64_t>(element) : 0;
+  if (!elements || bytes != out.memory.size())
+    throw Error(Status::inval, formatted("the elements have {} bytes and the output {}", bytes, out.memory.size()),
+                "aabb");
+  Dims strides = row_major_strides(what.shape);
+  for (std::int64_t& stride : strides) stride *= element;
+  return {out.memory, 0, strides_of_axes(what, strides)};
+}
+
+Layout strided_layout(const ResolvedSelection& what, const ReadOutput& out, std::int64_t element) {
+  const Dims& strides = *out.strides;
+  if (strides.size() != what.shape.size())
+    throw Error(Status::rank, formatted("{} strides for a result of {} axes", strides.size(), what.shape.size()),
+                "rank");
+  const auto size = static_cast<std::int64_t>(out.memory.size());
+  std::int64_t low = out.first, high = out.first + element;
+  bool is_inside = out.first >= 0 && out.first <= size;
+  for (std::size_t axis = 0; is_inside && axis < strides.size(); ++axis) {
+    if (what.shape[axis] < 2) continue;
+    if (strides[axis] == 0)
+      throw Error(Status::inval, formatted("axis {} of the output has stride 0", axis), "arguments");
+    const auto reach = checked_mul(what.shape[axis] - 1, strides[axis]);
+    is_inside = reach && *reach <= size && *reach >= -size;
+    if (is_inside) (*reach < 0 ? low : high) += *reach;
+  }
+  if (!is_inside || low < 0 || high > size)
+    throw Error(Status::inval,
+                formatted("a result of shape {} with strides {} from byte {} is not inside an output of {} bytes",
+                          tuple_text(what.shape.span()), tuple_text(strides.span()), out.first, size),
+                "aabb");
+  const auto part = out.memory.subspan(static_cast<std::size_t>(low), static_cast<std::size_t>(high - low));
+  return {part, out.first - low, strides_of_axes(what, strides)};
 }
 
 // Along each axis the parts that fall into one stored object.
-std::vector<std::vector<AxisPart>> parts_of(const Array& array, std::span<const std::vector<AxisStretch>> axes,
-                                            const Dims& extents) {
-  const ArrayMetadata& metadata = array.metadata();
-  const Dims strides = row_major_strides(extents);
-  const auto element = static_cast<std::int64_t>(size_of(metadata.dtype));
+std::vector<std::vector<AxisPart>> parts_of(const Array& array, const ResolvedSelection& what, const Layout& layout) {
   std::vector<std::vector<AxisPart>> parts;
   for (std::size_t axis = 0; axis < array.rank(); ++axis) {
     AxisRuns runs;
-    std::int64_t to = 0;
-    for (const AxisStretch& stretch : axes[axis]) {
+    std::int64_t to = axis == 0 ? layout.first : 0;
+    const std::int64_t step = layout.strides[axis];
+    for (const AxisStretch& stretch : what.axes[axis]) {
       if (stretch.count == 0) continue;
-      runs.push_back(
-          {stretch.start, stretch.step, to * strides[axis] * element, strides[axis] * element, stretch.count});
-      to += stretch.count;
+      const std::int64_t last = stretch.count - 1;
+      if (stretch.step >= 0)
+        runs.push_back({stretch.start, stretch.step, to, step, stretch.count});
+      else
+        runs.push_back({stretch.start + last * stretch.step, -stretch.step, to + last * step, -step, stretch.count});
+      to += stretch.count * step;
     }
-    parts.push_back(split_runs(runs, metadata.shard_shape[axis]));
+    parts.push_back(split_runs(runs, array.metadata().shard_shape[axis]));
   }
   return parts;
 }
@@ -128,78 +176,235 @@ std::vector<SelectedObject> objects_of(const Array& array, const std::vector<std
   return objects;
 }
 
-// Waits for the end of a read, also when the waiting thread is abandoned: readers still write to the output.
-class ReadEnd {
- public:
-  ReadEnd(SelectionRead& read, SelectionReaders& readers, std::future<void> ended)
-      : read_(read), readers_(readers), ended_(std::move(ended)) {}
-  ReadEnd(const ReadEnd&) = delete;
-  ReadEnd& operator=(const ReadEnd&) = delete;
-  ~ReadEnd() {
-    read_.cancel();
-    while (!has_ended()) {
-    }
-  }
+void check_conversion(Dtype from, Dtype to) {
+  if (has_conversion(from, to)) return;
+  throw Error(Status::dtype, formatted("no conversion from {} to {}", name_of(from), name_of(to)), "dtype");
+}
 
-  // Each look is an operation of its own, so that only an interrupt abandons a wait that is long.
-  void wait(const std::stop_token& stop) {
-    while (!StorageWatch::wait_behind([this] { return has_ended(); }))
-      if (stop.stop_requested()) read_.cancel();
-  }
-
- private:
-  bool has_ended() {
-    if (ended_.wait_for(kLook) == std::future_status::ready) return true;
-    readers_.threads().abandon_overdue();
-    return false;
-  }
-
-  SelectionRead& read_;
-  SelectionReaders& readers_;
-  std::future<void> ended_;
-};
-
-void read_into(const Array& array, std::span<const std::vector<AxisStretch>> axes, const Dims& extents,
-               std::span<std::byte> out, const std::stop_token& stop) {
+// The request without its items; `what` has the shape of the result.
+std::pair<SelectionRequest, Layout> request_for(const Array& array, const ResolvedSelection& what,
+                                                const ReadOutput& out) {
+  const Dtype stored = array.dtype();
+  const Dtype wanted = out.dtype.value_or(stored);
+  check_conversion(stored, wanted);
+  const auto element = static_cast<std::int64_t>(size_of(wanted));
+  const Layout layout = out.strides ? strided_layout(what, out, element) : dense_layout(what, out, element);
   SelectionRequest request;
   request.object = stored_array(array.uri(), array.metadata());
   request.store = array.store();
-  request.items = objects_of(array, parts_of(array, axes, extents));
   request.fill = array.metadata().fill;
-  request.out = out;
-  const auto readers = process_readers().one_thread_a_core();
-  const auto end = std::make_shared<std::promise<void>>();
-  SelectionRead read(*readers, std::move(request), [end] { end->set_value(); });
-  read.start();
-  ReadEnd(read, *readers, end->get_future()).wait(stop);
-  if (read.failure()) throw *read.failure();
-  if (stop.stop_requested()) throw Error(Status::shutdown, "the read was cancelled");
-  if (std::ranges::count(read.missing(), 1) > 0) Catalog::check_missing_chunk(array);
+  request.out = layout.memory;
+  if (wanted != stored) request.as = wanted;
+  return {std::move(request), layout};
 }
 
-}  // namespace
+SelectionRequest request_of(const Array& array, const ResolvedSelection& what, const ReadOutput& out) {
+  auto [request, layout] = request_for(array, what, out);
+  check_pieces(what.axes);
+  const auto elements = product(what.extents.span());
+  if (elements && *elements > 0) request.items = objects_of(array, parts_of(array, what, layout));
+  return std::move(request);
+}
 
-void read_stretches(const Array& array, std::span<const std::vector<AxisStretch>> axes, std::span<std::byte> out,
-                    const std::stop_token& stop) {
+SelectionRequest request_of(const Array& array, const ResolvedPoints& points, const ReadOutput& out) {
+  if (array.rank() == 1) return request_of(array, Selection{points.axes[0]}.of(array.shape()), out);
+  ResolvedSelection result;
+  result.shape = {static_cast<std::int64_t>(points.count)};
+  result.keeps = {true};
+  auto [request, layout] = request_for(array, result, out);
+  request.items = objects_of_points(array, points, layout.first, layout.strides[0]);
+  return std::move(request);
+}
+
+DeviceWaves* waves_of(const ReadOutput& out) {
+  if (!out.is_on_device || out.memory.empty()) return nullptr;
+  const auto address = reinterpret_cast<std::uint64_t>(out.memory.data());
+  const auto device = bind_pointer(address);
+  if (device == nullptr) {
+    const CudaProbe probe = probe_cuda();
+    throw Error(Status::inval,
+                probe.state == CudaState::usable
+                    ? formatted("the output at address {} is not memory of a GPU", address)
+                    : formatted("the output is said to be memory of a GPU, but none is usable: {}", probe.why),
+                "no-device");
+  }
+  return process_waves().of_gpu(device->index()).get();  // lives as long as the process
+}
+
+Event work_before(DeviceWaves& waves, std::uint64_t stream) {
+  const auto before = waves.device().try_fence(stream);
+  if (!before) throw Error(Status::cuda, "the stream is capturing a graph: a read cannot be captured", "capture");
+  return *before;
+}
+
+template <class Body>
+auto at_array(const Array& array, Body body) {
   try {
-    const Dims extents = checked_extents(array.metadata(), axes, out.size());
-    check_pieces(axes);
-    if (!out.empty()) read_into(array, axes, extents, out, stop);
+    return body();
   } catch (Error& e) {
     throw e.at_uri(array.uri()).at_store(array.store()->name());
   }
 }
 
-void Array::read(const Box& box, std::span<std::byte> out) const {
-  try {
-    check_box(*metadata_, box, out.size());
-  } catch (Error& e) {
-    throw e.at_uri(uri_).at_store(store_->name());
+}  // namespace
+
+// Waits for the end of a read, also when the waiting thread is abandoned: readers still write to the output.
+class ArrayRead::State {
+ public:
+  // `array` outlives it, or is kept.
+  State(const Array& array, std::shared_ptr<const Array> keep, SelectionRequest request)
+      : array_(array), keep_(std::move(keep)) {
+    if (request.items.empty()) return;
+    if (array.metadata().separator_was_absent)
+      for (const SelectedObject& object : request.items) keys_.push_back(object.key);
+    const auto end = std::make_shared<std::promise<void>>();
+    ended_ = end->get_future();
+    read_.emplace(*readers_, std::move(request), [end] { end->set_value(); });
+    read_->start();
   }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    cancel();
+    while (!ends_within(kLook)) {
+    }
+  }
+
+  bool ends_within(std::chrono::nanoseconds most) {
+    if (!read_ || ended_.wait_for(most) == std::future_status::ready) return true;
+    readers_->threads().abandon_overdue();
+    return false;
+  }
+  void cancel() noexcept {
+    if (read_) read_->cancel();
+  }
+  // Each look is an operation of its own, so that only an interrupt abandons a wait that is long.
+  void wait(const std::stop_token& stop) {
+    while (!StorageWatch::wait_behind([this] { return ends_within(kLook); }))
+      if (stop.stop_requested()) cancel();
+  }
+  // After the end.
+  void check() const {
+    if (!read_) return;
+    if (read_->failure()) throw *read_->failure();
+    const auto missing = std::ranges::find(read_->missing(), 1);
+    if (missing == read_->missing().end() || keys_.empty()) return;
+    Catalog::check_missing_chunk(array_, keys_[static_cast<std::size_t>(missing - read_->missing().begin())]);
+  }
+  const Array& array() const noexcept { return array_; }
+
+ private:
+  const Array& array_;
+  const std::shared_ptr<const Array> keep_;
+  const std::shared_ptr<SelectionReaders> readers_ = process_readers().one_thread_a_core();
+  std::vector<std::string> keys_;
+  std::optional<SelectionRead> read_;  // empty: nothing was selected
+  std::future<void> ended_;
+};
+
+ArrayRead::ArrayRead(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+ArrayRead::ArrayRead(ArrayRead&&) noexcept = default;
+ArrayRead& ArrayRead::operator=(ArrayRead&&) noexcept = default;
+ArrayRead::~ArrayRead() = default;
+
+bool ArrayRead::done() const {
+  return state_->ends_within(std::chrono::nanoseconds(0));
+}
+
+bool ArrayRead::wait_for(std::chrono::nanoseconds timeout) {
+  const auto end =
+      std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(1 << 16));
+  for (;;) {
+    const auto left = std::max(end - std::chrono::steady_clock::now(), std::chrono::steady_clock::duration(0));
+    if (state_->ends_within(std::min<std::chrono::nanoseconds>(left, kLook))) return true;
+    if (left.count() == 0) return false;
+  }
+}
+
+void ArrayRead::get() {
+  at_array(state_->array(), [this] {
+    state_->wait({});
+    state_->check();
+  });
+}
+
+void ArrayRead::cancel() noexcept {
+  state_->cancel();
+}
+
+ArrayRead ArrayRead::begin(std::shared_ptr<const Array> array, SelectionRequest request, const ReadOutput& out,
+                           DeviceWaves* waves) {
+  const Array& read = *array;
+  if (waves != nullptr && !request.items.empty()) {
+    request.device = waves;
+    request.after.push_back(work_before(*waves, out.stream));
+  }
+  return ArrayRead(std::make_unique<ArrayRead::State>(read, std::move(array), std::move(request)));
+}
+
+ArrayRead begin_read(std::shared_ptr<const Array> array, const ResolvedSelection& what, const ReadOutput& out,
+                     DeviceWaves* waves) {
+  const Array& read = *array;
+  return at_array(read, [&] { return ArrayRead::begin(std::move(array), request_of(read, what, out), out, waves); });
+}
+
+ArrayRead begin_read(std::shared_ptr<const Array> array, const ResolvedPoints& what, const ReadOutput& out,
+                     DeviceWaves* waves) {
+  const Array& read = *array;
+  return at_array(read, [&] { return ArrayRead::begin(std::move(array), request_of(read, what, out), out, waves); });
+}
+
+ArrayRead begin_read(std::shared_ptr<const Array> array, const Selection& what, const ReadOutput& out) {
+  const Array& read = *array;
+  return at_array(read, [&] {
+    const ResolvedSelection resolved = what.of(read.shape());
+    return begin_read(std::move(array), resolved, out, waves_of(out));
+  });
+}
+
+ArrayRead begin_read(std::shared_ptr<const Array> array, const PointSelection& what, const ReadOutput& out) {
+  const Array& read = *array;
+  return at_array(read, [&] {
+    const ResolvedPoints resolved = what.of(read.shape());
+    return begin_read(std::move(array), resolved, out, waves_of(out));
+  });
+}
+
+void ArrayRead::read_and_wait(const Array& array, SelectionRequest request, const ReadOutput& out,
+                              const std::stop_token& stop) {
+  DeviceWaves* const waves = waves_of(out);
+  if (waves != nullptr && !request.items.empty()) {
+    request.device = waves;
+    request.after.push_back(work_before(*waves, out.stream));
+  }
+  ArrayRead::State read(array, nullptr, std::move(request));
+  read.wait(stop);
+  read.check();
+  if (stop.stop_requested()) throw Error(Status::shutdown, "the read was cancelled");
+}
+
+void read_stretches(const Array& array, std::span<const std::vector<AxisStretch>> axes, std::span<std::byte> out,
+                    const std::stop_token& stop) {
+  const ReadOutput to = ReadOutput::host(out);
+  at_array(array, [&] {
+    ArrayRead::read_and_wait(array, request_of(array, selection_of(array.metadata(), axes), to), to, stop);
+  });
+}
+
+void Array::read(const Box& box, std::span<std::byte> out) const {
+  at_array(*this, [&] { check_box(*metadata_, box, out.size()); });
   std::vector<std::vector<AxisStretch>> axes;
   for (std::size_t axis = 0; axis < box.rank(); ++axis)
     axes.push_back({{box.start[axis], 1, box.stop[axis] - box.start[axis]}});
   read_stretches(*this, axes, out);
+}
+
+void Array::read(const Selection& what, const ReadOutput& out) const {
+  at_array(*this, [&] { ArrayRead::read_and_wait(*this, request_of(*this, what.of(shape()), out), out, {}); });
+}
+
+void Array::read(const PointSelection& what, const ReadOutput& out) const {
+  at_array(*this, [&] { ArrayRead::read_and_wait(*this, request_of(*this, what.of(shape()), out), out, {}); });
 }
 
 }  // namespace damacy

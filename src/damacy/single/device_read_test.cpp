@@ -13,6 +13,7 @@
 
 #include "damacy/copy/block_copy.h"
 #include "damacy/device/host_device.h"
+#include "damacy/store/reference_store.h"
 #include "fakes/shallow_copier.h"
 #include "support/forwarding_device.h"
 #include "support/selection_reads.h"
@@ -68,8 +69,8 @@ class ReadsOnDevice : public SelectionReads, public ::testing::WithParamInterfac
     bool shallow = false;
     std::shared_ptr<Device> device = nullptr;
   };
-  DeviceReads* reads() { return reads(Options{}); }
-  DeviceReads* reads(const Options& options) {
+  DeviceWaves* reads() { return reads(Options{}); }
+  DeviceWaves* reads(const Options& options) {
     Config config;
     config.host_buffer_bytes = options.host_bytes;
     config.device_buffer_bytes = 8 << 20;
@@ -79,8 +80,8 @@ class ReadsOnDevice : public SelectionReads, public ::testing::WithParamInterfac
         plan_memory(config, machine), options.device ? options.device : device_, make_host_stream_decoder(),
         options.shallow ? std::make_unique<ShallowCopier>() : make_host_copier(), options.device_from_bytes};
     parts.plan.waves.slab = options.slab;
-    reads_ = std::make_unique<DeviceReads>(std::move(parts));
-    return reads_.get();
+    reads_ = std::make_unique<Counted>(std::move(parts));
+    return &reads_->waves;
   }
 
   // A read of the one chunk "x" of `elements` bytes, encoded like this, whose elements go to so many places.
@@ -106,7 +107,12 @@ class ReadsOnDevice : public SelectionReads, public ::testing::WithParamInterfac
   }
 
   const std::shared_ptr<Device> device_ = make_host_device({.kind = GetParam(), .seed = 3});
-  std::unique_ptr<DeviceReads> reads_;
+  struct Counted {
+    explicit Counted(DeviceParts parts) : waves(std::move(parts), board) {}
+    StatsBoard board;
+    DeviceWaves waves;
+  };
+  std::unique_ptr<Counted> reads_;
 };
 
 TEST_P(ReadsOnDevice, every_element_arrives_in_waves_of_a_few_chunks) {
@@ -118,7 +124,7 @@ TEST_P(ReadsOnDevice, every_element_arrives_in_waves_of_a_few_chunks) {
     const bool is_missing = i / kColumns >= 32 && i % kColumns >= 48;
     ASSERT_EQ(out_[i], is_missing ? 7 : i) << i;
   }
-  EXPECT_GE(reads_->counters(false).h2d_copies, 5);
+  EXPECT_GE(reads_->board.read().h2d.count, 5);
 }
 
 TEST_P(ReadsOnDevice, a_chunk_larger_than_a_slab_goes_up_in_parts) {
@@ -138,7 +144,7 @@ TEST_P(ReadsOnDevice, readers_decode_what_a_device_would_not_decode_sooner) {
 }
 
 TEST_P(ReadsOnDevice, reads_share_waves) {
-  DeviceReads* const device = reads();
+  DeviceWaves* const device = reads();
   std::vector<std::vector<std::uint16_t>> outs(6, std::vector<std::uint16_t>(out_.size()));
   std::latch ended(6);
   std::vector<std::shared_ptr<SelectionRead>> all;
@@ -160,7 +166,7 @@ TEST_P(ReadsOnDevice, the_last_read_starts_although_the_device_is_busy) {
   SelectionReaders four(4, IndexCache());
   const auto store = std::make_shared<HungStore>(make_file_store(dir_.path().string(), 8));
   store->hang(HungStore::Call::read, "c.1.2", 2);
-  DeviceReads* const device = reads({.slab = 64 << 10});
+  DeviceWaves* const device = reads({.slab = 64 << 10});
   std::latch ended(3);
   std::vector<std::shared_ptr<SelectionRead>> all;
   for (int i = 0; i < 3; ++i) {
@@ -195,7 +201,7 @@ TEST_P(ReadsOnDevice, work_at_the_destination_comes_first) {
 
 TEST_P(ReadsOnDevice, a_call_without_an_answer_ends_its_read_alone) {
   const auto store = std::make_shared<HungStore>(make_file_store(dir_.path().string(), 8));
-  DeviceReads* const device = reads();
+  DeviceWaves* const device = reads();
   for (const auto call : {HungStore::Call::open, HungStore::Call::read}) {
     store->hang(call, "c.1.2", 1);
     SelectionRequest request = whole(std::as_writable_bytes(std::span(out_)));
@@ -208,9 +214,9 @@ TEST_P(ReadsOnDevice, a_call_without_an_answer_ends_its_read_alone) {
     expect_whole(out_);
     store->let_go();
   }
-  // The thread that storage held returns its staging memory at some later time. Processes never destroy DeviceReads.
-  static auto* const kept = new std::vector<std::unique_ptr<DeviceReads>>;
-  device->stop();
+  // The thread that storage held returns its staging memory at some later time. Processes never destroy these waves.
+  static auto* const kept = new std::vector<std::unique_ptr<Counted>>;
+  device->finish();
   kept->push_back(std::move(reads_));
 }
 
@@ -224,8 +230,8 @@ TEST_P(ReadsOnDevice, an_object_that_is_too_short_is_named) {
 }
 
 TEST_P(ReadsOnDevice, reads_after_a_stop_fail) {
-  DeviceReads* const device = reads();
-  device->stop();
+  DeviceWaves* const device = reads();
+  device->finish();
   SelectionRequest request = whole(std::as_writable_bytes(std::span(out_)));
   request.device = device;
   const auto done = read(std::move(request));
@@ -267,6 +273,32 @@ TEST_P(ReadsOnDevice, the_host_decodes_what_a_device_refuses) {
   request.device = reads({.slab = 8192});
   expect_ends_well(std::move(request));
   EXPECT_TRUE(std::ranges::all_of(out, [](std::byte value) { return value == std::byte{5}; }));
+}
+
+// Objects that are parts of one are located, staged and decoded as those of one run.
+TEST_P(ReadsOnDevice, parts_of_one_object_go_where_their_keys_say) {
+  constexpr std::int64_t kElements = 100, kDistance = 110;
+  const std::vector<std::pair<std::string, std::uint64_t>> parts{{"c0", 2}, {"c1", 0}, {"c2", 1}};
+  std::string values, expected;
+  for (int i = 0; i < 3 * kDistance; ++i) values.push_back(static_cast<char>('a' + i % 23));
+  SelectionRequest request = chunk_of_bytes("", kElements, values, {});
+  request.items.clear();
+  References references;
+  for (const auto& [key, number] : parts) {
+    references.add(key, (dir_.path() / "x").string(), References::Range{number * kDistance, kElements});
+    request.items.push_back({key, {{{0, 1, static_cast<std::int64_t>(expected.size()), 1, kElements}}}});
+    expected += values.substr(number * kDistance, kElements);
+  }
+  ASSERT_FALSE(references.finish());
+  request.store = make_reference_store("references", std::move(references));
+  std::string out(expected.size(), '\0');
+  request.out = std::as_writable_bytes(std::span(out));
+  for (DeviceWaves* const device : {reads(), static_cast<DeviceWaves*>(nullptr)}) {
+    std::ranges::fill(out, '\0');
+    request.device = device;
+    expect_ends_well(request);
+    EXPECT_EQ(out, expected);
+  }
 }
 
 // Each run of one element is a copy of its own.

@@ -21,7 +21,7 @@
 #include "damacy/plan/selection.h"
 #include "damacy/single/selection_readers.h"
 #include "damacy/store/store.h"
-#include "damacy/wave/device_reads.h"
+#include "damacy/wave/device_waves.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/metadata.h"
 
@@ -40,7 +40,8 @@ struct SelectionRequest {
   std::array<std::byte, 16> fill{};  // in this machine's byte order
   std::span<std::byte> out;          // the memory that is written; runs count from its begin
   bool swap_out = false;             // `out` is in the other byte order
-  DeviceReads* device = nullptr;     // outlives the read; `out` is an address there. Null: the host's
+  std::optional<Dtype> as;           // elements are converted to it, without swap_out; empty: they keep their bits
+  DeviceWaves* device = nullptr;     // outlives the read; `out` is an address there. Null: the host's
   std::vector<Event> after;          // on the device, what comes before the first write
 };
 
@@ -49,6 +50,7 @@ class SelectionJob final : public Job, public Destination {
   SelectionJob(SelectionReaders& with, SelectionRequest what, std::function<void()> then);
 
   void cancel() noexcept { cancelled_ = true; }
+  const std::atomic<bool>& cancelled() const noexcept { return cancelled_; }
   void check_wanted() const;  // throws when it is cancelled, or has failed already
   void fail(const Error& error) noexcept;
   // After the end.

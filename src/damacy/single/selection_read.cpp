@@ -1,14 +1,176 @@
 #include "damacy/single/selection_read.h"
 
+#include <algorithm>
 #include <atomic>
 #include <unordered_map>
+#include <utility>
 
+#include "damacy/core/mutex.h"
+#include "damacy/core/text.h"
+#include "damacy/fetch/chunk_tasks.h"
 #include "damacy/fetch/host_sink.h"
-#include "damacy/single/object_chunks.h"
+#include "damacy/plan/selection.h"
+#include "damacy/single/joined_chunks.h"
+#include "damacy/zarr/shard.h"
 
 namespace damacy {
-
 namespace {
+
+// The chunks of one object that a read wants, for the requests that read them. Opens the object and locates them.
+class ObjectWants final : public OpenableChunks {
+ public:
+  // `items`: of the request, all with one key.
+  ObjectWants(std::shared_ptr<SelectionJob> job, std::span<const std::uint32_t> items)
+      : job_(std::move(job)), items_(items.begin(), items.end()) {}
+
+  void open() override;
+
+  std::vector<Group> groups() const override;
+  const ChunkPlace& where(std::size_t chunk) const override { return stored_[chunk].place; }
+  const std::shared_ptr<Object>& object_with(std::size_t chunk) const override {
+    return objects_[stored_[chunk].object];
+  }
+  const ArrayMetadata& metadata_of(std::size_t) const override { return array().metadata(); }
+  std::vector<ByteRange> needed_bytes(std::size_t chunk) const override { return wanted_->needed_bytes(chunk); }
+  bool worth_reading_partially(std::size_t chunk) const override;
+  StatsBoard& board() const noexcept override { return job_->readers.board(); }
+  Task<Job> new_task() noexcept override { return Task<Job>(job_); }
+  void check_wanted() const override { job_->check_wanted(); }
+  const std::atomic<bool>* cancelled() const noexcept override { return &job_->cancelled(); }
+  Destination& destination() const noexcept override { return *job_; }
+  std::int64_t count_uses(std::size_t chunk) const noexcept override { return wanted_->copies(chunk); }
+  std::span<const std::byte> fill_of(std::size_t) const override {
+    return std::span(job_->request.fill).first(size_of(array().metadata().dtype));
+  }
+  void count_decode(StatsBoard::Span, std::uint64_t encoded, std::uint64_t decoded) noexcept override;
+  void count_placed(StatsBoard::Span, std::size_t, std::int64_t, Decode) noexcept override {}
+  void fail_chunk(std::size_t chunk, const Error& error) noexcept override;
+  void fail_all(const Error& error) noexcept override;
+
+ private:
+  struct Stored {
+    ChunkPlace place;
+    std::uint32_t object = 0;  // of objects_
+  };
+  const Array& array() const noexcept { return *job_->request.object; }
+  const std::string& key() const { return job_->request.items[items_.front()].key; }
+  Shard outermost_shard(std::shared_ptr<Object> object) const;
+  void locate(std::shared_ptr<Object> object);
+  Error& name_chunk(Error& error, std::size_t chunk) const;  // by its coordinates in the array
+  void visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const override;
+
+  std::shared_ptr<SelectionJob> job_;
+  std::vector<std::uint32_t> items_;
+  std::optional<SelectedChunks> wanted_;          // once the object was opened
+  std::vector<Stored> stored_;                    // by chunk
+  std::vector<std::shared_ptr<Object>> objects_;  // what chunks are read from: the object, or shards decoded from it
+};
+
+void ObjectWants::open() {
+  job_->check_wanted();
+  std::shared_ptr<Object> object = job_->request.store->open(key());
+  std::vector<std::span<const AxisRuns>> selections;
+  for (const std::uint32_t item : items_) selections.emplace_back(job_->request.items[item].axes);
+  wanted_.emplace(array(), selections);
+  stored_.resize(wanted_->size());
+  if (object) {
+    locate(std::move(object));
+  } else {
+    for (const std::uint32_t item : items_) job_->missing[item] = 1;
+    for (Stored& chunk : stored_) chunk.place.missing = true;
+  }
+  job_->readers.counters().chunks_missing +=
+      std::ranges::count_if(stored_, [](const Stored& chunk) { return chunk.place.missing; });
+}
+
+// The index is kept from one read to the next; a shard that was decoded as a whole is not.
+Shard ObjectWants::outermost_shard(std::shared_ptr<Object> object) const {
+  const auto& levels = array().metadata().shards;
+  if (levels.empty()) return {key(), std::move(object), std::nullopt};
+  if (!levels.front().codecs.codecs().empty()) return read_outermost_shard(array(), key(), std::move(object));
+  ShardIndex index = job_->request.keeps_indices
+                         ? job_->readers.index_of(array(), *object, text(job_->request.store->name(), '\0', key()))
+                         : read_shard_index(array(), *object);
+  return {key(), std::move(object), std::move(index)};
+}
+
+void ObjectWants::locate(std::shared_ptr<Object> object) {
+  if (stored_.empty()) return;
+  NestedShards shards(array(), outermost_shard(std::move(object)));
+  for (std::size_t chunk = 0; chunk < stored_.size(); ++chunk) {
+    const Shard& shard = shards.innermost(wanted_->coordinates(chunk));
+    if (objects_.empty() || objects_.back() != shard.object) objects_.push_back(shard.object);
+    stored_[chunk].object = static_cast<std::uint32_t>(objects_.size() - 1);
+    try {
+      const auto at = find_stored_chunk(array(), shard, wanted_->number(chunk) % array().chunks_per_shard());
+      stored_[chunk].place = {at.offset, at.bytes, at.missing};
+    } catch (Error& error) {
+      throw name_chunk(error, chunk);
+    }
+  }
+}
+
+// Chunks of shards that were decoded as a whole lie in objects of their own.
+std::vector<LocatedChunks::Group> ObjectWants::groups() const {
+  std::vector<Group> groups;
+  for (std::uint32_t c = 0; c < stored_.size(); ++c) {
+    if (c == 0 || stored_[c].object != stored_[c - 1].object) groups.push_back({c, 0});
+    ++groups.back().count;
+  }
+  return groups;
+}
+
+// The cores decode such chunks. Then no more bytes are uploaded than are stored.
+bool ObjectWants::worth_reading_partially(std::size_t chunk) const {
+  if (!WantedChunks::worth_reading_partially(chunk)) return false;
+  if (job_->request.device == nullptr) return true;
+  std::uint64_t needed = 0;
+  for (const ByteRange& range : needed_bytes(chunk)) needed += range.size();
+  return needed <= where(chunk).bytes;
+}
+
+// Elements keep their bits, or are converted.
+void ObjectWants::visit_uses(std::size_t chunk, From from, const std::function<void(const Use&)>& visit) const {
+  const bool is_stored = from == From::chunk;
+  const Dtype bits = type_of_bits(array().metadata().dtype);
+  const bool swaps = (is_stored && array().metadata().swap_bytes) != job_->request.swap_out;
+  const std::optional<Dtype>& as = job_->request.as;
+  const CopyOp op{as ? array().metadata().dtype : bits, as.value_or(bits), swaps && scalar_size_of(bits) > 1};
+  wanted_->for_copies(chunk, is_stored ? array().chunk_strides() : Dims(array().rank(), 0), job_->out_begin(), op,
+                      [&](const BlockCopy& copy) { visit({0, copy}); });
+}
+
+void ObjectWants::count_decode(StatsBoard::Span, std::uint64_t encoded, std::uint64_t decoded) noexcept {
+  ReadCounters& counters = job_->readers.counters();
+  ++counters.chunks_decoded;
+  counters.stored_bytes += static_cast<std::int64_t>(encoded);
+  counters.decoded_bytes += static_cast<std::int64_t>(decoded);
+}
+
+void ObjectWants::fail_all(const Error& error) noexcept {
+  job_->fail(extended(error, [&](Error& located) {
+    located.in_shard(!array().metadata().shards.empty()).at_uri(job_->request.object->uri());
+    located.at_store(job_->request.store->name()).at_key(key());
+  }));
+}
+
+Error& ObjectWants::name_chunk(Error& error, std::size_t chunk) const {
+  const auto object = array().coordinates_in_key(key());
+  if (!object) return error;
+  const Dims inside = wanted_->coordinates(chunk);
+  std::vector<std::int64_t> coordinates;
+  for (std::size_t axis = 0; axis < inside.size(); ++axis)
+    coordinates.push_back((*object)[axis] * array().grid()[axis] + inside[axis]);
+  return error.at_chunk(std::move(coordinates));
+}
+
+void ObjectWants::fail_chunk(std::size_t chunk, const Error& error) noexcept {
+  fail_all(extended(error, [&](Error& located) {
+    name_chunk(located, chunk);
+    const ChunkPlace& place = stored_[chunk].place;
+    if (place.bytes > 0) located.at_bytes(place.offset, place.offset + place.bytes);
+  }));
+}
 
 // The objects of a read that goes into a device's memory. When all are located, their chunks go there together.
 class Located {
@@ -20,7 +182,7 @@ class Located {
     if (left_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
     std::erase(chunks_, nullptr);
     const auto failure = failure_of(
-        [&] { job.request.device->add(std::move(chunks_), job.readers.threads(), job.memory_of_readers()); });
+        [&] { job.request.device->queue(std::move(chunks_), job.readers.threads(), job.memory_of_readers()); });
     if (failure) job.fail(*failure);
   }
 
@@ -29,79 +191,71 @@ class Located {
   std::atomic<std::size_t> left_;
 };
 
-// Opens one object and locates its chunks.
-class ObjectRead : public Request {
+// The objects of a read in a remote store. They are asked for together before the first is opened, and another one
+// each time that one is opened.
+class Announcement {
  public:
-  ObjectRead(const std::shared_ptr<SelectionJob>& job, std::span<const std::uint32_t> items)
-      : job_(job), task_(job), chunks_(std::make_shared<ObjectChunks>(job, items)) {}
-  bool can_be_abandoned() const noexcept override { return true; }
-
- protected:
-  std::shared_ptr<SelectionJob> job_;
-  Task<SelectionJob> task_;  // ends after all below
-  std::shared_ptr<ObjectChunks> chunks_;
-};
-
-// What the object holds is either read right here (its first run) or given to other threads (the rest).
-class HostObjectRead final : public ObjectRead {
- public:
-  using ObjectRead::ObjectRead;
-
-  Part prepare(std::size_t thread, std::stop_token stop) override {
-    chunks_->open();
-    const auto sink = std::make_shared<HostSink>(chunks_, job_->memory_of_readers());
-    const ChunkReads reads = find_reads(*chunks_);
-    for (const std::uint32_t chunk : reads.missing) sink->fill(chunk);
-    for (const ChunkRun& run : reads.runs) add(std::make_unique<ChunkRunRead>(sink, run));
-    for (const std::uint32_t chunk : reads.partial) add(std::make_unique<PartialRead>(sink, chunk));
-    return first_ ? first_->prepare(thread, std::move(stop)) : Part{};
+  Announcement(std::shared_ptr<SelectionJob> job, std::vector<RemoteObject> objects)
+      : job_(std::move(job)), objects_(std::move(objects)) {}
+  Announcement(const Announcement&) = delete;
+  Announcement& operator=(const Announcement&) = delete;
+  // A read that was cancelled or has failed opens no more.
+  ~Announcement() {
+    if (!failure_of([this] { job_->check_wanted(); })) return;
+    for (const RemoteObject& object : std::span(objects_).first(next_)) object.store->unexpect(object.key);
   }
-  void complete(std::size_t thread, const Part& part, const Error* failure) override {
-    if (first_)
-      first_->complete(thread, part, failure);
-    else if (failure != nullptr)
-      chunks_->fail_all(*failure);
-  }
-  void abandon(const Error& why) noexcept override {
-    if (first_)
-      first_->abandon(why);
-    else
-      chunks_->fail_all(why);
-    task_.end();
+
+  void make() {
+    const Lock lock(mutex_);
+    const std::size_t count = std::min(next_ == 0 ? kExpectedAtOnce : 1, objects_.size() - next_);
+    expect(std::span(objects_).subspan(next_, count));
+    next_ += count;
   }
 
  private:
-  void add(std::unique_ptr<Request> request) {
-    if (first_)
-      job_->readers.threads().submit_urgent(std::move(request));
-    else
-      first_ = std::move(request);
-  }
-
-  std::unique_ptr<Request> first_;
+  const std::shared_ptr<SelectionJob> job_;
+  const std::vector<RemoteObject> objects_;
+  Mutex mutex_;
+  std::size_t next_ DAMACY_GUARDED_BY(mutex_) = 0;
 };
 
-class DeviceObjectRead final : public ObjectRead {
+void open_wanted(Announcement& announcement, OpenableChunks& chunks) {
+  chunks.while_wanted([&] {
+    announcement.make();
+    chunks.open();
+  });
+}
+
+// Opens one object and locates its chunks.
+class DeviceObjectRead final : public Request {
  public:
-  DeviceObjectRead(const std::shared_ptr<SelectionJob>& job, std::span<const std::uint32_t> items,
-                   std::shared_ptr<Located> located, std::size_t number)
-      : ObjectRead(job, items), located_(std::move(located)), number_(number) {}
+  DeviceObjectRead(const std::shared_ptr<SelectionJob>& job, std::shared_ptr<Announcement> announcement,
+                   std::shared_ptr<OpenableChunks> chunks, std::shared_ptr<Located> located, std::size_t number)
+      : task_(job),
+        announcement_(std::move(announcement)),
+        chunks_(std::move(chunks)),
+        located_(std::move(located)),
+        number_(number) {}
 
   Part prepare(std::size_t, std::stop_token) override {
-    chunks_->open();
+    open_wanted(*announcement_, *chunks_);
     return {};
   }
   void complete(std::size_t, const Part&, const Error* failure) override {
     if (failure != nullptr) chunks_->fail_all(*failure);
-    located_->add(*job_, number_, failure == nullptr ? chunks_ : nullptr);
+    located_->add(*task_, number_, failure == nullptr ? chunks_ : nullptr);
   }
+  bool can_be_abandoned() const noexcept override { return true; }
   void abandon(const Error& why) noexcept override {
     chunks_->fail_all(why);
-    located_->add(*job_, number_, nullptr);
+    located_->add(*task_, number_, nullptr);
     task_.end();
   }
 
  private:
+  Task<SelectionJob> task_;  // ends after all below
+  std::shared_ptr<Announcement> announcement_;
+  std::shared_ptr<OpenableChunks> chunks_;
   std::shared_ptr<Located> located_;
   std::size_t number_;
 };
@@ -118,16 +272,58 @@ std::vector<std::vector<std::uint32_t>> items_by_object(const SelectionRequest& 
   return objects;
 }
 
-void submit(const std::shared_ptr<SelectionJob>& job) {
-  Readers& threads = job->readers.threads();
-  const auto objects = items_by_object(job->request);
-  if (!job->request.device) {
-    for (const auto& items : objects) threads.submit(std::make_unique<HostObjectRead>(job, items));
-    return;
+// The chunks of each object, or of all objects that are parts of one.
+std::vector<std::shared_ptr<OpenableChunks>> chunks_to_read(const std::shared_ptr<SelectionJob>& job) {
+  const SelectionRequest& request = job->request;
+  std::unordered_map<const void*, std::size_t> position;
+  std::vector<std::vector<std::shared_ptr<OpenableChunks>>> wholes;
+  for (const std::vector<std::uint32_t>& items : items_by_object(request)) {
+    const void* const whole = request.store->whole_id(request.items[items.front()].key);
+    const std::size_t last = wholes.size();
+    const std::size_t number = whole != nullptr ? position.try_emplace(whole, last).first->second : last;
+    if (number == last) wholes.emplace_back();
+    wholes[number].push_back(std::make_shared<ObjectWants>(job, items));
   }
-  const auto located = std::make_shared<Located>(objects.size());
-  for (std::size_t i = 0; i < objects.size(); ++i)
-    threads.submit(std::make_unique<DeviceObjectRead>(job, objects[i], located, i));
+  std::vector<std::shared_ptr<OpenableChunks>> all;
+  all.reserve(wholes.size());
+  for (auto& parts : wholes)
+    all.push_back(parts.size() == 1 ? std::move(parts.front()) : std::make_shared<JoinedChunks>(std::move(parts)));
+  return all;
+}
+
+// Of a chunk without a shard the store's usual first bytes are asked for: a disk may have the chunk.
+std::vector<RemoteObject> objects_to_announce(const SelectionRequest& request) {
+  std::vector<RemoteObject> objects;
+  if (!request.store->is_remote() || !request.store->can_expect()) return objects;
+  for (const std::vector<std::uint32_t>& items : items_by_object(request))
+    objects.push_back(remote_object(*request.object, request.store, request.items[items.front()].key));
+  if (request.object->metadata().shards.empty())
+    for (RemoteObject& object : objects) object.bytes = object.reads = 0;
+  return objects;
+}
+
+OpeningRead::Opened opened(const std::shared_ptr<SelectionJob>& job, Announcement& announcement,
+                           const std::shared_ptr<OpenableChunks>& chunks) {
+  open_wanted(announcement, *chunks);
+  auto sink = std::make_shared<HostSink>(chunks, job->memory_of_readers());
+  ChunkReads reads = find_reads(*chunks);
+  for (const std::uint32_t chunk : reads.missing) sink->fill(chunk);
+  return {std::move(sink), std::move(reads)};
+}
+
+void submit(const std::shared_ptr<SelectionJob>& job) {
+  const auto objects = chunks_to_read(job);
+  const auto located = job->request.device ? std::make_shared<Located>(objects.size()) : nullptr;
+  const auto announcement = std::make_shared<Announcement>(job, objects_to_announce(job->request));
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    auto chunks = objects[i];
+    if (located)
+      job->readers.threads().submit(
+          std::make_unique<DeviceObjectRead>(job, announcement, std::move(chunks), located, i));
+    else
+      job->readers.threads().submit(std::make_unique<OpeningRead>(
+          job->readers.threads(), chunks, [job, announcement, chunks] { return opened(job, *announcement, chunks); }));
+  }
 }
 
 }  // namespace

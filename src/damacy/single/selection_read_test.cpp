@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "damacy/single/object_chunks.h"
 #include "fakes/hung_store.h"
 #include "support/selection_reads.h"
 
@@ -128,11 +127,6 @@ TEST_F(SelectionReads, readers_stop_although_storage_holds_one) {
   ended.wait();
   ASSERT_TRUE(one->failure());
   EXPECT_EQ(one->failure()->status(), Status::shutdown);
-}
-
-TEST_F(SelectionReads, coordinates_are_read_from_keys) {
-  EXPECT_EQ(coordinates_in_key(one_chunk()->metadata(), "some/array/c.12.3"), (Dims{12, 3}));
-  EXPECT_FALSE(coordinates_in_key(one_chunk()->metadata(), "some/array/c.x.3"));
 }
 
 }  // namespace

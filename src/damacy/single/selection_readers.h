@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "damacy/batch/stats_board.h"
@@ -36,10 +37,13 @@ class SelectionReaders {
                    const std::shared_ptr<const Clock>& clock = std::make_shared<SteadyClock>());
 
   Readers& threads() noexcept { return readers_; }
-  // The shared memory or, for arrays with big chunks, separate memory that its last user frees. If hung reads hold
-  // too much of the shared memory, it is left to them and replaced by new memory.
-  std::shared_ptr<ReadMemory> memory_for(const Array& array);
+  // For `at_once` chunks at a time, or one a thread: the shared memory or, for arrays with big chunks, separate memory
+  // that its last user frees. If hung reads hold too much of the shared memory, it is left to them and replaced by new
+  // memory.
+  std::shared_ptr<ReadMemory> memory_for(const Array& array, std::size_t at_once = 4);
   IndexCache& indices() noexcept { return indices_; }
+  // The index of a stored shard, from the cache or from the object. `name`: of the object, in all stores. Counted.
+  ShardIndex index_of(const Array& array, Object& object, const std::string& name);
   ReadCounters& counters() noexcept { return counters_; }
   StatsBoard& board() noexcept { return board_; }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -37,6 +38,8 @@ class Request : public Abandonable {
   // an abandoned request it is not called, or does not run to its end. Throws nothing but Abandoned, and that on an
   // engine's thread only.
   virtual void complete(std::size_t thread, const Part& part, const Error* failure) = 0;
+  // Makes the calls of a read, which waits for storage. A request may end them early, by an error.
+  virtual void while_wanted(const std::function<void()>& calls) const { calls(); }
   // Whether it mostly copies bytes. An engine may limit how many such requests run at once.
   virtual bool only_reads() const noexcept { return false; }
   // Whether its object reads without a thread (Object::can_start_reads). Then the engine may prepare it on a thread of

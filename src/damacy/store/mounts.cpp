@@ -8,7 +8,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
-#include "damacy/store/http/http_settings.h"
+#include "damacy/store/counted_store.h"
 #include "damacy/store/http/http_store.h"
 #include "damacy/store/s3/s3_store.h"
 #include "damacy/store/started_read.h"
@@ -62,6 +62,7 @@ class PartOfStore final : public Store {
     return whole.empty() || path_.empty() ? whole : text(whole, "/", path_);
   }
   bool is_immutable() const noexcept override { return whole_->is_immutable(); }
+  ReadShape read_shape() const noexcept override { return whole_->read_shape(); }
   std::string why_absent() override { return path_.empty() ? whole_->why_absent() : std::string(); }
   std::shared_ptr<Object> open(std::string_view key) override {
     check_key(key);
@@ -75,8 +76,11 @@ class PartOfStore final : public Store {
     check_key(key);
     return located(key, [&] { return whole_->stamp(key_of(key)); });
   }
-  void expect(std::string_view key, std::uint64_t bytes, bool from_end) override {
-    whole_->expect(key_of(key), bytes, from_end);
+  const void* whole_id(std::string_view key) const override { return whole_->whole_id(key_of(key)); }
+  bool can_expect() const noexcept override { return whole_->can_expect(); }
+  void expect(std::string_view key, const Expectation& read) override { whole_->expect(key_of(key), read); }
+  void unexpect(std::string_view key) noexcept override {
+    static_cast<void>(failure_of([&] { whole_->unexpect(key_of(key)); }));
   }
   std::vector<Entry> list(std::string_view prefix) override {
     if (!prefix.empty()) check_key(prefix);
@@ -97,6 +101,12 @@ class PartOfStore final : public Store {
       }
     }
     std::string version() const override { return object_->version(); }
+    ReadShape read_shape() const noexcept override { return object_->read_shape(); }
+    std::optional<WholeObject> whole() const override { return object_->whole(); }
+    Error as_of_part(const Error& error) const override {
+      return Error(object_->as_of_part(error)).moved_to(store_, key_);
+    }
+    HeldBytes held(std::uint64_t offset, std::uint64_t bytes) override { return object_->held(offset, bytes); }
     bool can_start_reads() const noexcept override { return object_->can_start_reads(); }
     std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
                                             std::function<void()> landed) override {
@@ -125,23 +135,25 @@ class PartOfStore final : public Store {
 // Options for the uris below a prefix. It is a store, too: the one at the prefix.
 class OptionsStore final : public Store {
  public:
-  using StoreOf = std::function<std::shared_ptr<Store>(std::string_view uri)>;
+  using StoreOf = std::function<std::shared_ptr<Store>(std::string_view uri, const StoreUse& use)>;
 
   OptionsStore(std::string prefix, const StoreOptions& options, StoreOf store_of)
-      : name_(masked_text(options)), store_of_(std::move(store_of)), root_(store_of_(prefix)) {}
+      : options_(options), name_(masked_text(options)), store_of_(std::move(store_of)), root_(store_of_(prefix, {})) {}
 
-  std::shared_ptr<Store> store_of(std::string_view uri) const { return store_of_(uri); }
+  std::shared_ptr<Store> store_of(std::string_view uri, const StoreUse& use) const { return store_of_(uri, use); }
 
+  const StoreOptions& options() const { return options_; }
   std::string name() const override { return name_; }
   bool is_remote() const noexcept override { return true; }
   std::shared_ptr<Object> open(std::string_view key) override { return root_->open(key); }
   std::optional<Stamp> stamp(std::string_view key) override { return root_->stamp(key); }
-  void expect(std::string_view key, std::uint64_t bytes, bool from_end) override {
-    root_->expect(key, bytes, from_end);
-  }
+  bool can_expect() const noexcept override { return root_->can_expect(); }
+  void expect(std::string_view key, const Expectation& read) override { root_->expect(key, read); }
+  void unexpect(std::string_view key) noexcept override { root_->unexpect(key); }
   std::vector<Entry> list(std::string_view prefix) override { return root_->list(prefix); }
 
  private:
+  const StoreOptions options_;
   const std::string name_;
   const StoreOf store_of_;
   const std::shared_ptr<Store> root_;
@@ -254,17 +266,28 @@ std::string mount(std::string_view prefix, std::shared_ptr<Store> store) {
   return checked;
 }
 
+namespace {
+
+// Makes stores of http(s) or s3 uris below `prefix`.
+OptionsStore::StoreOf maker_of(std::string_view prefix, const StoreOptions& options) {
+  if (is_http(prefix))
+    return [options](std::string_view uri, const StoreUse& use) { return http::make_http_store(uri, options, use); };
+  if (scheme_of_uri(prefix) == "s3")
+    return [bucket = s3::S3Mount(prefix, options)](std::string_view uri, const StoreUse& use) {
+      return bucket.store_of(uri, use);
+    };
+  refuse(prefix, "options are mounted under a prefix of http(s):// or s3://");
+}
+
+}  // namespace
+
 std::string mount(std::string_view prefix, const StoreOptions& options) {
   const std::string checked = checked_prefix(prefix);
-  OptionsStore::StoreOf store_of;
-  if (is_http(checked)) {
-    store_of = [options](std::string_view uri) { return http::make_http_store(uri, options); };
-  } else if (scheme_of_uri(checked) == "s3") {
-    store_of = [bucket = s3::S3Mount(checked, options)](std::string_view uri) { return bucket.store_of(uri); };
-  } else {
-    refuse(prefix, "options are mounted under a prefix of http(s):// or s3://");
-  }
-  return mount(checked, std::make_shared<OptionsStore>(checked, options, std::move(store_of)));
+  return mount(checked, std::make_shared<OptionsStore>(checked, options, maker_of(checked, options)));
+}
+
+std::shared_ptr<Store> store_with_options(std::string_view uri, const StoreOptions& options) {
+  return maker_of(uri, options)(uri, {});
 }
 
 void unmount(std::string_view prefix) {
@@ -283,11 +306,22 @@ std::optional<std::string> file_path_of_uri(std::string_view uri) {
   return std::nullopt;
 }
 
-std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri) {
+std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri, const StoreUse& use) {
   auto found = found_store(uri);
-  if (!found) return is_http(uri) ? http::make_http_store(uri) : s3::make_s3_store(uri);
-  if (const auto* const options = dynamic_cast<const OptionsStore*>(found->store.get())) return options->store_of(uri);
+  if (!found && is_http(uri)) return http::make_http_store(uri, StoreOptions(), use);
+  if (!found) return s3::make_s3_store(uri, use);
+  if (const auto* const options = dynamic_cast<const OptionsStore*>(found->store.get()))
+    return options->store_of(uri, use);
+  if (auto* const counted = dynamic_cast<CountedStore*>(found->store.get()))
+    if (auto mine = counted->for_use(use)) found->store = std::move(mine);
   return std::make_shared<PartOfStore>(std::string(uri), std::move(found->store), std::move(found->path));
+}
+
+std::optional<StoreOptions> mounted_options_of_uri(std::string_view uri) {
+  if (scheme_of_uri(uri).empty()) return std::nullopt;
+  const auto found = the_mounts().find(normal(uri));
+  const auto* const options = found ? dynamic_cast<const OptionsStore*>(found->store.get()) : nullptr;
+  return options != nullptr ? std::optional(options->options()) : std::nullopt;
 }
 
 std::shared_ptr<Store> store_of_uri(std::string_view uri, const OpenDirectory& open_directory) {

@@ -14,6 +14,7 @@
 
 #include "damacy/store/store.h"
 #include "damacy/store/store_options.h"
+#include "damacy/store/store_use.h"
 
 namespace damacy {
 
@@ -28,6 +29,9 @@ std::string mount(std::string_view prefix, std::shared_ptr<Store> store);
 // Error(inval, "options").
 std::string mount(std::string_view prefix, const StoreOptions& options);
 
+// The store at an http, https or s3 uri that these options reach, whatever is mounted. Throws as mount().
+[[nodiscard]] std::shared_ptr<Store> store_with_options(std::string_view uri, const StoreOptions& options);
+
 // Throws Error(inval, "uri") if nothing is mounted under `prefix`. What was opened before keeps its store.
 void unmount(std::string_view prefix);
 
@@ -37,7 +41,10 @@ void unmount(std::string_view prefix);
 
 // The store at a uri that names no file: below the path of the uri in the store that is mounted under the longest
 // prefix, else behind HTTP(S) or in S3. Its name is the uri. Throws Error(inval, "uri") if no store is mounted there.
-[[nodiscard]] std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri);
+[[nodiscard]] std::shared_ptr<Store> mounted_store_of_uri(std::string_view uri, const StoreUse& use = {});
+
+// The options that are mounted for an http, https or s3 uri; empty: none, or a store.
+[[nodiscard]] std::optional<StoreOptions> mounted_options_of_uri(std::string_view uri);
 
 // The store at any uri. `open_directory` makes the store of a directory.
 using OpenDirectory = std::function<std::shared_ptr<Store>(const std::string& path)>;

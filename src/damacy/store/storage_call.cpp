@@ -45,6 +45,10 @@ class StorageCall final : public Abandonable {
   }
 
   // The caller's. False: not yet.
+  bool has_ended() {
+    const Lock lock(mutex_);
+    return is_ended_;
+  }
   bool wait() {
     Lock lock(mutex_);
     return ended_.wait_for(lock, kLook, [this]() DAMACY_REQUIRES(mutex_) { return is_ended_; });
@@ -90,8 +94,12 @@ class CallThread {
   explicit CallThread(const std::shared_ptr<StorageCall>& call) : call_(*call), thread_(start(call)) {}
   CallThread(const CallThread&) = delete;
   CallThread& operator=(const CallThread&) = delete;
+  // A call that is interrupted is abandoned at once if its thread is in an operation; else when it begins one.
   ~CallThread() {
-    while (!abandoned_ && !call_.wait()) abandoned_ = call_.interrupt();
+    while (!abandoned_ && !call_.has_ended()) {
+      abandoned_ = call_.interrupt();
+      if (!abandoned_) call_.wait();
+    }
     if (abandoned_) thread_.leave_alone();
   }
 

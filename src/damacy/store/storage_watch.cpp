@@ -11,6 +11,7 @@ namespace damacy {
 namespace {
 
 thread_local StorageWatch* of_this_thread = nullptr;
+thread_local const std::atomic<bool>* cancelled_of_this_thread = nullptr;
 
 class WatchedObject final : public Object {
  public:
@@ -29,6 +30,14 @@ class WatchedObject final : public Object {
     object_->keep_pieces(offset, read, pieces);
   }
   std::string version() const override { return object_->version(); }
+  ReadShape read_shape() const noexcept override { return object_->read_shape(); }
+  std::optional<WholeObject> whole() const override {
+    auto whole = object_->whole();
+    if (whole) whole->object = std::make_shared<WatchedObject>(std::move(whole->object), store_, key_);
+    return whole;
+  }
+  Error as_of_part(const Error& error) const override { return object_->as_of_part(error); }
+  HeldBytes held(std::uint64_t offset, std::uint64_t bytes) override { return object_->held(offset, bytes); }
   bool can_start_reads() const noexcept override { return object_->can_start_reads(); }
   std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
                                           std::function<void()> landed) override {
@@ -63,9 +72,12 @@ class WatchedStore final : public Store {
   std::optional<Stamp> stamp(std::string_view key) override {
     return StorageWatch::operation("look up", *store_, key, [&] { return store_->stamp(key); });
   }
-  void expect(std::string_view key, std::uint64_t bytes, bool from_end) override {
-    StorageWatch::operation("open", *store_, key, [&] { store_->expect(key, bytes, from_end); });
+  const void* whole_id(std::string_view key) const override { return store_->whole_id(key); }
+  bool can_expect() const noexcept override { return store_->can_expect(); }
+  void expect(std::string_view key, const Expectation& read) override {
+    StorageWatch::operation("open", *store_, key, [&] { store_->expect(key, read); });
   }
+  void unexpect(std::string_view key) noexcept override { store_->unexpect(key); }
   std::vector<Entry> list(std::string_view prefix) override {
     return StorageWatch::operation("list", *store_, prefix, [&] { return store_->list(prefix); });
   }
@@ -75,6 +87,18 @@ class WatchedStore final : public Store {
 };
 
 }  // namespace
+
+CancelScope::CancelScope(const std::atomic<bool>& flag) noexcept {
+  cancelled_of_this_thread = &flag;
+}
+
+CancelScope::~CancelScope() {
+  cancelled_of_this_thread = nullptr;
+}
+
+const std::atomic<bool>* CancelScope::current() noexcept {
+  return cancelled_of_this_thread;
+}
 
 // Made before the first wait, because they serve when there is no memory to make an error.
 struct StorageWatch::BriefErrors {

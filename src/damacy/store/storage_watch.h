@@ -3,6 +3,7 @@
 // nor the waiting threads.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -75,6 +76,9 @@ class StorageWatch {
   // Operations that wait for other threads are abandoned only if such threads are `stuck`.
   bool abandon(Clock::Time age, bool stuck, std::string_view why) noexcept;
   bool abandoned() const noexcept;
+  // Any thread. Calls of its thread to remote stores end soon by Error(shutdown, "closed"), later ones at once.
+  void cancel_remote() noexcept { remote_is_cancelled_ = true; }
+  bool remote_is_cancelled() const noexcept { return remote_is_cancelled_; }
 
  private:
   void begin(std::string_view verb, const Store* store, std::string_view key);
@@ -113,6 +117,7 @@ class StorageWatch {
   struct BriefErrors;
   const std::shared_ptr<const Clock> clock_;
   const BriefErrors& brief_;
+  std::atomic<bool> remote_is_cancelled_{false};
   mutable Mutex mutex_;
   Scope* innermost_ DAMACY_GUARDED_BY(mutex_) = nullptr;
   bool asking_ DAMACY_GUARDED_BY(mutex_) = false;
@@ -120,6 +125,18 @@ class StorageWatch {
   Clock::Time began_ DAMACY_GUARDED_BY(mutex_){};
   std::string_view verb_ DAMACY_GUARDED_BY(mutex_), key_ DAMACY_GUARDED_BY(mutex_);
   const Store* store_ DAMACY_GUARDED_BY(mutex_) = nullptr;  // null: waits for other threads
+};
+
+// Calls of this thread to remote stores end by Abandoned soon after the flag is set. Scopes do not nest.
+class CancelScope {
+ public:
+  explicit CancelScope(const std::atomic<bool>& flag) noexcept;
+  ~CancelScope();
+  CancelScope(const CancelScope&) = delete;
+  CancelScope& operator=(const CancelScope&) = delete;
+
+  // The calling thread's flag; null: none.
+  static const std::atomic<bool>* current() noexcept;
 };
 
 // A store with the same objects, whose calls are watched operations.

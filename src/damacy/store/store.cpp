@@ -10,6 +10,9 @@
 #include "damacy/core/limits.h"
 
 namespace damacy {
+
+static_assert(ReadShape{}.gap == Limits::read_gap_bytes);
+
 namespace {
 
 [[noreturn]] void refuse_key(std::string_view key, std::string_view why) {
@@ -96,6 +99,10 @@ std::unique_ptr<StartedRead> Object::start_read(std::uint64_t offset, std::span<
   auto read = std::make_unique<Read>(*this, offset, dst);
   landed();
   return read;
+}
+
+Error Object::as_of_part(const Error& error) const {
+  return error;
 }
 
 void check_uri_text(std::string_view uri) {

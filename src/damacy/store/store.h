@@ -14,6 +14,9 @@
 
 namespace damacy {
 
+class Error;
+class Object;
+
 // Identifies a version of an object.
 struct Stamp {
   std::uint64_t device = 0;
@@ -36,6 +39,26 @@ enum class Nearness {
   near,    // read_pieces() probably asks no other machine for it
 };
 
+// How reads of an object's neighbouring pieces become one.
+struct ReadShape {
+  std::uint64_t gap = 4096;    // the largest between two of them; Limits::read_gap_bytes
+  bool mostly_wanted = false;  // at most a quarter of what is read is in gaps
+};
+
+// Bytes that stay as they are while `owner` lives; null: none.
+struct HeldBytes {
+  std::span<const std::byte> bytes{};
+  std::shared_ptr<const void> owner{};
+};
+
+// An object that others are parts of, and where one of them begins in it.
+struct WholeObject {
+  std::shared_ptr<Object> object;
+  std::uint64_t offset = 0;
+  // Parts of one object have the same, as long as they are open. Whether it is in the same version, its stamp says.
+  const void* id = nullptr;
+};
+
 // A read that is under way without a thread that waits for it. Destroyed before its end it is cancelled: no byte lands
 // afterwards.
 class StartedRead {
@@ -54,6 +77,11 @@ class Object {
   // object ends before, otherwise "io" with errno. Continues after EINTR, EAGAIN and short reads. Retries EIO, ESTALE,
   // ETIMEDOUT and ENOMEM twice.
   virtual void read_exact(std::uint64_t offset, std::span<std::byte> dst) = 0;
+  // Instead of read_exact(), where the bytes are in memory anyway. Asks nothing.
+  virtual HeldBytes held(std::uint64_t offset, std::uint64_t bytes) {
+    static_cast<void>(offset), static_cast<void>(bytes);
+    return {};
+  }
   // A look-up: once for each piece that is wanted.
   virtual Nearness nearness(const StoredPiece&) noexcept { return Nearness::far; }
   // As read_exact(), of pieces in order of their offsets, which lie in `dst` as in the object. The bytes between them
@@ -74,6 +102,11 @@ class Object {
   // What tells this version from all others, in any process; empty: nothing does. Without the size, which the stamp
   // has.
   virtual std::string version() const { return {}; }
+  virtual ReadShape read_shape() const noexcept { return {}; }
+  // Empty: it is a part of none. Reads of several parts of one object may become one.
+  virtual std::optional<WholeObject> whole() const { return std::nullopt; }
+  // The error of a read of the whole object, as one of a read of this object.
+  virtual Error as_of_part(const Error& error) const;
   // Whether a started read needs no thread until its bytes are there.
   virtual bool can_start_reads() const noexcept { return false; }
   // Begins read_exact(), and calls `landed` once when the read may be finished, on another thread or before this
@@ -88,6 +121,15 @@ struct Entry {
   bool is_directory;
 };
 
+// What is announced of an object: its last `bytes` are needed, or the first if not `from_end`; 0: as many as open()
+// asks for.
+struct Expectation {
+  std::uint64_t bytes = 0;
+  bool from_end = false;
+  // Of all those bytes: the store need not keep them for others.
+  std::size_t reads = 0;
+};
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -100,17 +142,29 @@ class Store {
   virtual std::string identity() const { return {}; }
   // Whether objects never change.
   virtual bool is_immutable() const noexcept { return false; }
+  // Of its objects.
+  virtual ReadShape read_shape() const noexcept { return {}; }
   // Empty if absent (ENOENT, ENOTDIR). Throws Error(io, "io") if it is not a regular file and for any other failure.
   // Keys: '/'-separated, no empty part, no ".", no "..", no NUL, at most Limits::key_bytes and key_components (Error
   // inval).
   virtual std::shared_ptr<Object> open(std::string_view key) = 0;
   // The stamp the object has now; empty: absent.
   virtual std::optional<Stamp> stamp(std::string_view key) = 0;
-  // The object will be opened soon: a remote store may ask for it now, and for some of its bytes: the last `bytes`, or
-  // the first if not `from_end`. Waits for nothing, reports nothing.
-  virtual void expect(std::string_view key, std::uint64_t bytes, bool from_end) {
-    static_cast<void>(key), static_cast<void>(bytes), static_cast<void>(from_end);
+  // The object will be opened and read soon: a remote store may ask for it and for those bytes now, and keep them until
+  // unexpect() was called for as many reads as were announced. Waits for nothing, reports nothing.
+  virtual void expect(std::string_view key, const Expectation& read) {
+    static_cast<void>(key), static_cast<void>(read);
   }
+  // A read that expect() announced has ended: after the last one the bytes are dropped. If none was announced, the
+  // object will not be opened, and what was not sent is not sent. Does not wait for the server.
+  virtual void unexpect(std::string_view key) noexcept { static_cast<void>(key); }
+  // WholeObject::id of the key's object; null: it is a part of none. Asks nothing.
+  virtual const void* whole_id(std::string_view key) const {
+    static_cast<void>(key);
+    return nullptr;
+  }
+  // Whether expect() asks, so that a later open() waits no longer than until the answer is there.
+  virtual bool can_expect() const noexcept { return false; }
   // Names directly below `prefix` ("" is the root), sorted; empty when there is no such directory.
   virtual std::vector<Entry> list(std::string_view prefix) = 0;
 };

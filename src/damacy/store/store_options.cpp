@@ -96,6 +96,14 @@ void check(const StoreOptions& options) {
   check_seconds("revalidate_s", options.revalidate_s, 0);
   if (options.max_requests < 1 || options.max_requests > 4096)
     refuse("max_requests", formatted("must be in [1, 4096] (got {})", options.max_requests));
+  if (options.redirects < 0 || options.redirects > 5)
+    refuse("redirects", formatted("must be in [0, 5] (got {})", options.redirects));
+  if (options.request_bytes < 64 << 10 || options.request_bytes > 64 << 20)
+    refuse("request_bytes", formatted("must be in [65536, 67108864] (got {})", options.request_bytes));
+  if (options.hedge != "auto" && options.hedge != "on" && options.hedge != "off")
+    refuse("hedge", formatted("must be on, off or auto (got {})", one_line(options.hedge, 60)));
+  if (options.gap_bytes && (*options.gap_bytes < 0 || *options.gap_bytes > 1 << 20))
+    refuse("gap_bytes", formatted("must be in [0, 1048576] (got {})", *options.gap_bytes));
   if (options.attempts < 1 || options.attempts > 20)
     refuse("attempts", formatted("must be in [1, 20] (got {})", options.attempts));
 }

@@ -27,7 +27,7 @@ struct StoreOptions {
   std::optional<std::string> region;
   std::string addressing = "auto";  // path, virtual; auto: path with an endpoint or a dot in the bucket's name
   std::optional<bool> anonymous;    // true: never sign; false: credentials are required
-  // Called by one thread at a time, one that reads, before the first request and before the credentials expire. May
+  // Called by one thread at a time, its own, before the first request and before the credentials expire. May
   // throw.
   std::function<Credentials()> credentials;
   std::optional<std::string> profile;  // of the files of AWS
@@ -40,7 +40,15 @@ struct StoreOptions {
   double connect_timeout_s = 10, stall_timeout_s = 20, deadline_s = 60;
   double first_byte_timeout_s = 20;
   int attempts = 6;
-  int max_requests = 256;          // under way to one origin, of this process
+  int max_requests = 256;  // under way to one origin, of this process
+  int redirects = 0;       // of http(s): so many are followed; headers and tokens stay with the first origin
+  std::int64_t request_bytes = 8 << 20;  // larger reads are divided into equal requests
+  // Reads of one shard that are as near to each other become one of up to 1 MiB, of which at most a quarter is in gaps.
+  // Empty: 4 KiB, whatever the part.
+  std::optional<std::int64_t> gap_bytes;
+  // A request whose first byte is late is sent once more, at most one in fifty: on, off; auto: on for s3 without an
+  // endpoint.
+  std::string hedge = "auto";
   double revalidate_s = 60;        // what is known of an object is believed for so long
   bool immutable = false;          // believed forever
   bool allow_unversioned = false;  // take answers with neither a strong ETag nor Last-Modified

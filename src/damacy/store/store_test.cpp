@@ -1,6 +1,7 @@
 #include "damacy/store/store.h"
 
 #include "conformance/store_suite.h"
+#include "damacy/core/limits.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/store/storage_watch.h"
 #include "fakes/hung_store.h"

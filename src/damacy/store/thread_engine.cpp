@@ -14,57 +14,19 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/on_failure.h"
 #include "damacy/core/thread.h"
-#include "damacy/device/trace.h"
+#include "damacy/store/detail/request_runs.h"
 #include "damacy/store/engine.h"
 
 namespace damacy {
 namespace {
 
+using detail::Sent;
+
 constexpr std::size_t kAbandonedAtMost = 256;  // threads of one engine that storage may hold, and be replaced
 constexpr std::size_t kSentAtMost = 512;       // reads under way, or landed and not yet completed
 constexpr auto kLook = std::chrono::milliseconds(20);
-
-// A request whose read is under way without a thread.
-struct Sent {
-  std::unique_ptr<Request> request;
-  Part part;
-  std::unique_ptr<StartedRead> read;
-  std::optional<Error> failure;                 // of prepare() or start_read()
-  bool is_started = false, has_landed = false;  // both: it may be completed
-};
-
-void complete(Sent& sent, std::size_t thread) noexcept {
-  Request& request = *sent.request;
-  const StorageWatch::Scope scope(request.can_be_abandoned() ? &request : nullptr);
-  try {
-    if (!sent.failure && sent.read)
-      sent.failure = failure_of([&] {
-        const TraceRange stage("damacy read");
-        sent.read->finish();
-      });
-    request.complete(thread, sent.part, sent.failure ? &*sent.failure : nullptr);
-  } catch (const Abandoned&) {
-  }
-}
-
-void run(Request& request, std::size_t thread, std::stop_token stop) noexcept {
-  const StorageWatch::Scope scope(request.can_be_abandoned() ? &request : nullptr);
-  try {
-    Part part;
-    const auto failure = failure_of([&] {
-      part = request.prepare(thread, stop);
-      if (part.dst.empty()) return;
-      const TraceRange stage("damacy read");
-      if (part.pieces.empty())
-        part.object->read_exact(part.offset, part.dst);
-      else
-        part.object->read_pieces(part.offset, part.dst, part.pieces);
-    });
-    request.complete(thread, part, failure ? &*failure : nullptr);
-  } catch (const Abandoned&) {
-  }
-}
 
 // State shared by the engine and its threads. Lives as long as the last of them.
 struct Shared {
@@ -105,7 +67,7 @@ struct Shared {
       Work work{nullptr, std::move(landed.front())};
       landed.pop_front();
       sent.erase(work.sent.get());
-      may_send.notify_one();
+      if (!to_send.empty()) may_send.notify_one();
       return work;
     }
     auto& from = urgent.empty() ? waiting : urgent;
@@ -114,11 +76,18 @@ struct Shared {
     return work;
   }
 
+  // True: notify a reader, without the lock, which it needs. One that was notified and does not run yet notifies the
+  // next one itself.
+  [[nodiscard]] bool wakes_a_reader() noexcept DAMACY_REQUIRES(mutex) {
+    if (is_waking || sleeping == 0 || !can_take()) return false;
+    return is_waking = true;
+  }
+
   void end_run(Worker& worker) DAMACY_REQUIRES(mutex) {
     if (std::exchange(worker.reading, false)) --reading;
     if (std::exchange(worker.running, false)) {
       --running;
-      may_send.notify_one();
+      if (!to_send.empty()) may_send.notify_one();
     }
   }
 
@@ -133,12 +102,15 @@ struct Shared {
         worker.reading = worker.running && work.request->only_reads();
         if (worker.running) ++running;
         if (worker.reading) ++reading;
-        if (sleeping > 0 && can_take()) changed.notify_one();
+        const bool wakes = wakes_a_reader();
+        lock.unlock();
+        if (wakes) changed.notify_one();
         return work;
       }
       ++sleeping;
       changed.wait(lock);
       --sleeping;
+      is_waking = false;
     }
     leave(worker);
     return {};
@@ -149,7 +121,7 @@ struct Shared {
     if (worker.watch.abandoned()) return nullptr;
     Lock lock(mutex);
     is_sending = false;
-    if (sleeping > 0 && can_take()) changed.notify_one();
+    if (wakes_a_reader()) changed.notify_one();
     may_send.wait(lock, [this]() DAMACY_REQUIRES(mutex) {
       return stopping || (!to_send.empty() && sent.size() < kSentAtMost && running < threads);
     });
@@ -187,20 +159,24 @@ struct Shared {
   }
 
   void land(Sent& one) noexcept {
-    const Lock lock(mutex);
+    Lock lock(mutex);
     one.has_landed = true;
     const auto at = sent.find(&one);
     if (at == sent.end()) return;  // not yet started, or cancelled
     landed.push_back(at->second);
-    if (sleeping > 0) changed.notify_one();
+    const bool wakes = wakes_a_reader();
+    lock.unlock();
+    if (wakes) changed.notify_one();
   }
 
   void started(const std::shared_ptr<Sent>& one) {
-    const Lock lock(mutex);
+    Lock lock(mutex);
     sent.emplace(one.get(), one);
     if (one->read && !one->has_landed) return;
     landed.push_back(one);
-    if (sleeping > 0) changed.notify_one();
+    const bool wakes = wakes_a_reader();
+    lock.unlock();
+    if (wakes) changed.notify_one();
   }
 
   static void serve(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Worker>& worker) {
@@ -211,9 +187,9 @@ struct Shared {
     else
       while (auto work = shared->next(*worker)) {
         if (work.request)
-          run(*work.request, worker->number, token);
+          detail::run(*work.request, worker->number, token);
         else
-          complete(*work.sent, worker->number);
+          detail::complete(*work.sent, worker->number);
       }
     if (worker->watch.abandoned()) shared->come_back(*worker);
   }
@@ -241,6 +217,7 @@ struct Shared {
   bool is_sending DAMACY_GUARDED_BY(mutex) = false;
   std::size_t running DAMACY_GUARDED_BY(mutex) = 0;  // requests that were not sent
   std::size_t sleeping DAMACY_GUARDED_BY(mutex) = 0;
+  bool is_waking DAMACY_GUARDED_BY(mutex) = false;     // one of them was notified, and does not run yet
   std::size_t reading DAMACY_GUARDED_BY(mutex) = 0;    // requests under way that only read
   std::size_t abandoned DAMACY_GUARDED_BY(mutex) = 0;  // threads that storage holds
   bool stopping DAMACY_GUARDED_BY(mutex) = false;
@@ -258,19 +235,15 @@ class ThreadEngine final : public Engine {
         clock_(std::move(clock)),
         shared_(std::make_shared<Shared>(count_, std::max<std::size_t>(readers, 1))) {
     workers_.reserve(count_ + 1);
+    const OnFailure undo([this]() DAMACY_NO_THREAD_SAFETY_ANALYSIS { end(); });  // no other thread knows this yet
     try {
       for (std::size_t i = 0; i < count_; ++i) workers_.push_back(start(i, /*is_sender=*/false));
     } catch (const std::system_error& error) {
-      const std::size_t started = workers_.size();
-      end();
       throw Error(Status::oom,
-                  formatted("cannot start reader thread {} of {}: {}{}", started + 1, count_, error.what(),
+                  formatted("cannot start reader thread {} of {}: {}{}", workers_.size() + 1, count_, error.what(),
                             address_space_note()),
                   "memory")
           .with_errno(error.code().value());
-    } catch (...) {
-      end();
-      throw;
     }
   }
 
@@ -283,7 +256,7 @@ class ThreadEngine final : public Engine {
   }
 
   void submit(std::unique_ptr<Request> request) override {
-    const bool is_sent = request->can_be_sent() && count_ > 1 && has_sender();
+    const bool is_sent = request->can_be_sent() && has_sender();
     add(is_sent ? &Shared::to_send : &Shared::waiting, std::move(request));
   }
   void submit_urgent(std::unique_ptr<Request> request) override { add(&Shared::urgent, std::move(request)); }
@@ -356,14 +329,14 @@ class ThreadEngine final : public Engine {
   }
 
   void add(std::deque<std::unique_ptr<Request>> Shared::* queue, std::unique_ptr<Request> request) {
-    bool wake = false;
+    bool wakes = false;
     const Error* refusal = nullptr;
     try {
       const Lock lock(shared_->mutex);
       refusal = shared_->refusal;
       if (refusal == nullptr) {
         (shared_.get()->*queue).push_back(std::move(request));
-        wake = shared_->sleeping > 0 && shared_->can_take();
+        wakes = shared_->sleeping > 0 && shared_->can_take();
         if (queue == &Shared::to_send) shared_->may_send.notify_one();
       }
     } catch (const std::bad_alloc&) {  // push_back then moved nothing
@@ -372,7 +345,7 @@ class ThreadEngine final : public Engine {
     }
     // NOLINTNEXTLINE(bugprone-use-after-move): moved only without a refusal
     if (refusal != nullptr) return request->complete(0, Part{}, refusal);
-    if (wake) shared_->changed.notify_one();
+    if (wakes) shared_->changed.notify_one();
   }
 
   bool any_abandoned() const {
@@ -424,8 +397,9 @@ class ThreadEngine final : public Engine {
     shared_->changed.notify_all();
   }
 
-  void request_stop() noexcept {
+  void request_stop() noexcept DAMACY_REQUIRES(workers_mutex_) {
     shared_->stop.request_stop();
+    for (const auto& worker : workers_) worker->watch.cancel_remote();
     {
       const Lock lock(shared_->mutex);
       shared_->stopping = true;

@@ -6,7 +6,7 @@
 #include "damacy/device/cuda_device.h"
 #include "damacy/device/host_device.h"
 #include "damacy/fetch/worker_engine.h"
-#include "damacy/wave/stream_engine.h"
+#include "damacy/wave/device_waves.h"
 
 namespace damacy {
 namespace {

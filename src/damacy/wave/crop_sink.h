@@ -42,6 +42,7 @@ class CropSink final : public ChunkSink {
   ReadBuffer buffer(std::uint64_t bytes, std::stop_token stop) override {
     return take_buffer(memory_.staging, bytes, std::move(stop));
   }
+  bool takes_held_bytes() const noexcept override { return true; }
   void fail_read(std::size_t chunk, const Error& why) noexcept override { chunks_->fail_chunk(chunk, why); }
   bool take(std::size_t thread, std::size_t chunk, std::span<const std::byte> packed,
             std::span<const ByteRange> available, std::stop_token stop) noexcept override;

@@ -1,15 +1,29 @@
 #include "damacy/wave/device_waves.h"
 
+#include <utility>
+
+#include "damacy/core/error.h"
+#include "damacy/fetch/chunk_tasks.h"
+
 namespace damacy {
 namespace {
 
-constexpr std::size_t kBusy = 2;  // waves under way that keep a device busy
+constexpr std::size_t kBusy = WaveSizes::kDecodesAtOnce;  // waves under way that keep a device busy
 
 static_assert(WaveSizes::kPadding == Wave::kAlignment);
 
 std::unique_ptr<ChunkCache> make_cache(PartId part, const CacheSizes& sizes, const std::shared_ptr<Alloc>& alloc) {
   if (sizes.entries == 0) return nullptr;
   return make_part(part, [&] { return std::make_unique<ChunkCache>(sizes, alloc); });
+}
+
+std::shared_ptr<void> lock_pages_of(const DeviceParts& parts) {
+  if (parts.shared_cache == nullptr) return nullptr;
+  return make_part(PartId::pinned_shared_cache, [&] { return parts.shared_cache->region().page_lock(*parts.device); });
+}
+
+Error stopped_meanwhile() {
+  return Error(Status::shutdown, "the reads were stopped", "closed");
 }
 
 }  // namespace
@@ -37,6 +51,7 @@ Pool<WaveSlot> DeviceWaves::make_slots() const {
 
 DeviceWaves::DeviceWaves(DeviceParts parts, StatsBoard& board)
     : parts_(std::move(parts)),
+      page_lock_(lock_pages_of(parts_)),
       device_cache_(make_cache(PartId::device_cache, plan().device_cache, parts_.device->device_memory())),
       host_cache_(make_cache(PartId::pinned_cache, plan().host_cache, parts_.device->pinned_memory())),
       pages_(std::make_shared<PageAlloc>()),
@@ -63,9 +78,122 @@ void DeviceWaves::end_group() {
   if (former_.sealed() - runner_.retired() < kBusy) former_.seal();
 }
 
+void DeviceWaves::Queued::fail(const Error& why) noexcept {
+  for (const auto& one : chunks) one->fail_all(why);
+}
+
+void DeviceWaves::queue(std::vector<std::shared_ptr<WantedChunks>> chunks, Readers& readers, DecodeMemory memory) {
+  Queued queued{std::move(chunks), {}, &readers, std::move(memory)};
+  for (const auto& one : queued.chunks) queued.tasks.push_back(one->new_task());
+  {
+    const Lock lock(mutex_);
+    if (!finished_) {
+      if (!has_adder_) adder_ = Thread("damacy-form", [this] { add_queued(); });
+      has_adder_ = true;
+      queue_.push_back(std::move(queued));
+      changed_.notify_one();
+      return;
+    }
+  }
+  queued.fail(stopped_meanwhile());
+}
+
+std::optional<DeviceWaves::Queued> DeviceWaves::take_first() noexcept {
+  if (queue_.empty()) return std::nullopt;
+  Queued queued = std::move(queue_.front());
+  queue_.pop_front();
+  return queued;
+}
+
+void DeviceWaves::add_queued() {
+  const std::stop_token stop = stop_.get_token();
+  const auto next = [&]() -> std::optional<Queued> {
+    Lock lock(mutex_);
+    if (!changed_.wait(lock, stop, [this]() DAMACY_REQUIRES(mutex_) { return !queue_.empty(); })) return std::nullopt;
+    return take_first();
+  };
+  while (auto queued = next()) add_one(*queued);
+}
+
+void DeviceWaves::add_one(Queued& queued) noexcept {
+  const auto failure = failure_of([&] { add(queued.chunks, *queued.readers, queued.memory, stop_.get_token()); });
+  if (failure) queued.fail(*failure);
+  const bool is_last = [&] {
+    const Lock lock(mutex_);
+    return queue_.empty();
+  }();
+  if (is_last)
+    seal();
+  else
+    end_group();
+}
+
+void DeviceWaves::end_queue() noexcept {
+  {
+    const Lock lock(mutex_);
+    finished_ = true;
+  }
+  stop_.request_stop();
+  adder_.join();
+  const auto next = [this] {
+    const Lock lock(mutex_);
+    return take_first();
+  };
+  while (auto queued = next()) queued->fail(stopped_meanwhile());
+}
+
 void DeviceWaves::finish() noexcept {
+  end_queue();
   former_.seal();
   runner_.finish();
+}
+
+namespace {
+
+class StreamEngine final : public BatchEngine {
+ public:
+  StreamEngine(DeviceParts parts, Readers& readers, StatsBoard& board)
+      : readers_(readers),
+        form_(parts.device->is_host() ? CachedChunks::Form::described_on_host : CachedChunks::Form::described),
+        waves_(std::move(parts), board) {}
+
+  void take(const std::shared_ptr<ChunkTasks>& tasks, std::stop_token stop) override {
+    tasks->count_wanted(/*parts=*/false);
+    const std::shared_ptr<WantedChunks> chunks = tasks;
+    const auto cached_in = [&](ChunkTier* cache) -> std::shared_ptr<CachedChunks> {
+      if (cache == nullptr) return nullptr;
+      return std::make_shared<CachedChunks>(*tasks, cache, form_);
+    };
+    waves_.add({&chunks, 1}, readers_, waves_.memory_of(readers_), std::move(stop),
+               {cached_in(waves_.device_cache()), cached_in(waves_.host_cache())});
+  }
+  void end_batch() override { waves_.end_group(); }
+  void flush() override { waves_.seal(); }
+  void finish() noexcept override { waves_.finish(); }
+  bool runs_ahead() const override { return true; }
+  RowWriter& rows() override { return waves_.runner(); }
+  std::uint64_t ready_stream() const override { return waves_.runner().native_handle(); }
+
+  AtOnce at_once() const override {
+    const WaveSizes& sizes = waves_.plan().waves;
+    return {readers_.at_once(), WaveSizes::kDecodesAtOnce, sizes.slab, sizes.destination,
+            sizes.slab < WaveSizes::kMostSlab};
+  }
+  ChunkTier* device_cache() noexcept override { return waves_.device_cache(); }
+  ChunkTier* host_cache() noexcept override { return waves_.host_cache(); }
+  std::size_t host_bytes() const override { return waves_.plan().host_bytes(); }
+  std::size_t device_bytes() const override { return waves_.plan().device_bytes(); }
+
+ private:
+  Readers& readers_;
+  const CachedChunks::Form form_;
+  DeviceWaves waves_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchEngine> make_stream_engine(DeviceParts parts, Readers& readers, StatsBoard& board) {
+  return std::make_unique<StreamEngine>(std::move(parts), readers, board);
 }
 
 }  // namespace damacy

@@ -16,9 +16,10 @@ namespace damacy {
 class EncodedSink final : public ChunkSink {
  public:
   // `staged`: of one run, with its chunks in the order of their bytes.
-  EncodedSink(std::shared_ptr<Wave> wave, StagedRange range, std::vector<StagedChunk*> staged, EncodedCaches caches)
+  EncodedSink(std::shared_ptr<Wave> wave, std::shared_ptr<WantedChunks> chunks, StagedRange range,
+              std::vector<StagedChunk*> staged, EncodedCaches caches)
       : wave_(std::move(wave)),
-        chunks_(staged.front()->chunks),
+        chunks_(std::move(chunks)),
         caches_(std::move(caches)),
         staged_(std::move(staged)),
         range_(std::move(range)) {}

@@ -15,9 +15,6 @@ constexpr std::uint64_t kCrcBytes = 4;
 // Larger streams are slower on a device than on a core: they are decoded serially.
 constexpr std::uint64_t kMaxDeviceChunk = std::uint64_t{64} << 20;
 
-// Smaller blocks of blosc, which no writer makes, are not worth their descriptors.
-constexpr std::uint64_t kMinDeviceBlock = 64;
-
 bool has_kernel(CodecId id) noexcept {
   return id == CodecId::zstd || id == CodecId::blosc || id == CodecId::lz4;
 }
@@ -29,6 +26,7 @@ struct Staging {
   std::uint64_t at;                  // of bytes[0], in the slab
   std::uint64_t decoded_size;
   std::vector<ByteRange> needed;
+  const NeededBlocks* blocks;  // null: all of the chunk is there
   std::vector<GpuFrame>& frames;
   StagedFrames found = {};
 };
@@ -99,21 +97,56 @@ bool touches(std::span<const ByteRange> needed, ByteRange block) {
   return std::ranges::any_of(needed, [&](const ByteRange& r) { return r.begin < block.end && r.end > block.begin; });
 }
 
+// Where the bytes from a position of a chunk on are among those that were staged: all of them, or one part.
+struct EncodedPart {
+  std::span<const std::byte> bytes;
+  std::uint64_t begin;  // of bytes[0], in the chunk
+  std::uint64_t at;     // the same, in Staging::bytes
+};
+EncodedPart part_from(const Staging& staging, std::uint64_t position) {
+  if (staging.blocks == nullptr) return {staging.bytes, 0, 0};
+  const auto* part = NeededBlocks::part_with(staging.blocks->encoded, {position, position});
+  if (part == nullptr) return {{}, position, 0};
+  return {staging.bytes.subspan(part->at, part->range.size()), part->range.begin, part->at};
+}
+
+// Where the decoded block goes, counted from Staging::decoded_at.
+std::uint64_t target_of(const Staging& staging, ByteRange block) {
+  if (staging.blocks == nullptr) return block.begin;
+  return block.begin + staging.blocks->shift_of(block).value();
+}
+
 DecodeResult stage_blosc_block(Staging& staging, const BloscHeader& header, std::uint64_t block) {
-  const ByteRange everything{0, staging.bytes.size()};
   std::uint64_t position = 0;
   if (const DecodeResult r = blosc_block_start(header, staging.bytes, block, position); !r.ok()) return r;
   BloscStreams streams;
   if (const DecodeResult r = blosc_streams(header, block, streams); !r.ok()) return r;
-  for (std::uint32_t s = 0; s < streams.count; ++s) {
+  const EncodedPart part = part_from(staging, position);
+  const ByteRange everything{0, part.bytes.size()};
+  const std::uint64_t begin = header.block_begin(block);
+  std::uint64_t target = target_of(staging, {begin, begin + header.block_size(block)});
+  position -= part.begin;
+  for (std::uint32_t s = 0; s < streams.count; ++s, target += streams.bytes) {
     ByteRange data;
-    if (const DecodeResult r = blosc_stream(staging.bytes, {&everything, 1}, streams.bytes, position, data); !r.ok())
+    if (const DecodeResult r = blosc_stream(part.bytes, {&everything, 1}, streams.bytes, position, data); !r.ok())
       return r;
-    const std::uint64_t target = header.block_begin(block) + s * streams.bytes;
     const GpuCodec codec = data.size() == streams.bytes      ? GpuCodec::raw
                            : header.codec == BloscCodec::lz4 ? GpuCodec::lz4
                                                              : GpuCodec::zstd;
-    describe_frame(staging, codec, data, {target, target + streams.bytes});
+    describe_frame(staging, codec, {part.at + data.begin, part.at + data.end}, {target, target + streams.bytes});
+  }
+  return {};
+}
+
+DecodeResult stage_blosc_blocks(Staging& staging, const BloscHeader& header) {
+  staging.found.layout.typesize = static_cast<std::uint8_t>(header.typesize);
+  staging.found.layout.block_bytes = static_cast<std::uint32_t>(header.blocksize);
+  if (header.filter == BloscFilter::bytes) staging.found.layout.shuffle = ChunkLayout::Shuffle::bytes;
+  if (header.filter == BloscFilter::bits) staging.found.layout.shuffle = ChunkLayout::Shuffle::bits;
+  for (std::uint64_t block = 0; block < header.block_count; ++block) {
+    const std::uint64_t begin = header.block_begin(block);
+    if (!touches(staging.needed, {begin, begin + header.block_size(block)})) continue;
+    if (const DecodeResult r = stage_blosc_block(staging, header, block); !r.ok()) return r;
   }
   return {};
 }
@@ -127,24 +160,12 @@ DecodeResult stage_blosc(Staging& staging) {
     in_place(staging, BloscHeader::kBytes);
     return {};
   }
-  const bool decodes = header.codec == BloscCodec::lz4 || header.codec == BloscCodec::zstd;
-  if (!decodes || (header.blocksize < kMinDeviceBlock && header.block_count > 1)) {
-    staging.found.host = true;
-    return {};
-  }
-  staging.found.layout.typesize = static_cast<std::uint8_t>(header.typesize);
-  staging.found.layout.block_bytes = static_cast<std::uint32_t>(header.blocksize);
-  if (header.filter == BloscFilter::bytes) staging.found.layout.shuffle = ChunkLayout::Shuffle::bytes;
-  if (header.filter == BloscFilter::bits) staging.found.layout.shuffle = ChunkLayout::Shuffle::bits;
-  for (std::uint64_t block = 0; block < header.block_count; ++block) {
-    const std::uint64_t begin = header.block_begin(block);
-    if (!touches(staging.needed, {begin, begin + header.block_size(block)})) continue;
-    if (const DecodeResult r = stage_blosc_block(staging, header, block); !r.ok()) return r;
-  }
-  return {};
+  staging.found.host = !device_decodes(header);
+  return staging.found.host ? DecodeResult{} : stage_blosc_blocks(staging, header);
 }
 
 DecodeResult find_frames(const CodecChain& codecs, Checksums checksums, Staging& staging) {
+  if (staging.blocks != nullptr) return stage_blosc_blocks(staging, staging.blocks->header);
   if (const DecodeResult r = codecs.check_encoded_size(staging.bytes.size(), staging.decoded_size); !r.ok()) return r;
   if (const DecodeResult r = strip_checksums(codecs, checksums, staging); !r.ok()) return r;
   if (codecs.codecs().empty() || codecs.codecs().front().id == CodecId::crc32c) return stage_raw(staging);
@@ -209,12 +230,14 @@ DecodeResult stage_frames(const CodecChain& codecs, const StagedBytes& chunk, co
                           StagedFrames& found) {
   thread_local std::vector<GpuFrame> frames;
   frames.clear();
-  Staging staging{chunk.decoded_at, chunk.packed, chunk.staged_at, chunk.decoded_bytes, chunk.needed, frames};
+  Staging staging{chunk.decoded_at, chunk.packed, chunk.staged_at, chunk.decoded_bytes,
+                  chunk.needed,     chunk.blocks, frames};
   staging.found.layout.chunk_bytes = chunk.decoded_bytes;
   DecodeResult result = find_frames(codecs, Checksums::verified_now, staging);
+  staging.found.all = result.ok();
   if (result.ok()) result = add_frames(sink, staging);
   found = staging.found;
-  found.host = found.host || chunk.decoded_bytes > kMaxDeviceChunk;
+  found.host = found.host || (chunk.blocks == nullptr && chunk.decoded_bytes > kMaxDeviceChunk);
   return result;
 }
 
@@ -222,7 +245,7 @@ bool describe_chunk(const CodecChain& codecs, std::span<const std::byte> packed,
                     const FrameList& list, std::vector<std::byte>& note) {
   thread_local std::vector<GpuFrame> frames;
   frames.clear();
-  Staging staging{0, packed, 0, decoded_bytes, {{0, decoded_bytes}}, frames};
+  Staging staging{0, packed, 0, decoded_bytes, {{0, decoded_bytes}}, nullptr, frames};
   staging.found.layout.chunk_bytes = decoded_bytes;
   if (!find_frames(codecs, Checksums::verified_before, staging).ok() || staging.found.host) return false;
   NoteHead head{};

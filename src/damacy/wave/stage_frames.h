@@ -12,6 +12,7 @@
 #include "damacy/codec/chain.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
+#include "damacy/wave/needed_blocks.h"
 
 namespace damacy {
 
@@ -24,6 +25,8 @@ struct StagedBytes {
   std::uint64_t decoded_at;  // in the destination
   std::uint64_t decoded_bytes;
   std::vector<ByteRange> needed;  // sorted, disjoint, not empty
+  // Of a blosc chunk: `packed` and the destination have only these parts of it. Null: all.
+  const NeededBlocks* blocks = nullptr;
 };
 
 // Where frames go: `own` hears their indices.
@@ -36,6 +39,7 @@ struct StagedFrames {
   ChunkLayout layout;
   std::optional<std::uint64_t> in_source;  // the elements lie in the source as they are; else at `decoded_at`
   bool host = false;                       // the decoder leaves it to the host
+  bool all = false;                        // every frame was found in `packed`, and the decoder has been asked
 };
 
 // An error says why a device cannot decode the chunk. The host then decodes it, as with found.host: only the host

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "damacy/core/mutex.h"
+#include "damacy/core/on_failure.h"
 
 namespace damacy {
 
@@ -108,33 +109,36 @@ void Wave::report(StagedPiece& piece) noexcept {
   watcher_.piece_written(shared_from_this(), piece);
 }
 
-std::uint64_t Wave::decode(std::uint64_t bytes) noexcept {
+std::uint64_t Wave::decode(std::uint64_t bytes, std::uint64_t frames) noexcept {
   const std::uint64_t at = decoded_bytes_;
   decoded_bytes_ += padded(bytes);
-  ++to_decode_;
+  to_decode_ += frames;
   return at;
 }
 
-StagedChunk& Wave::add(std::shared_ptr<WantedChunks> chunks, std::uint32_t chunk) {
+StagedChunk& Wave::add(const std::shared_ptr<WantedChunks>& chunks, std::uint32_t chunk) {
   Destination& to = chunks->destination();
-  const bool is_first = shares_.empty() || shares_.back().to != &to;
   StagedChunk& staged = chunks_.emplace_back();
-  try {
-    if (is_first) shares_.emplace_back();
-  } catch (...) {
+  const OnFailure undo([this] {
     chunks_.pop_back();
-    throw;
-  }
-  if (is_first) {
-    shares_.back().to = &to;
-    shares_.back().first_chunk = chunks_.size() - 1;
-  }
-  staged.task = chunks->new_task();
-  staged.chunks = std::move(chunks);
+    if (!shares_.empty() && shares_.back().wanted.empty()) shares_.pop_back();
+  });
+  if (shares_.empty() || shares_.back().to != &to) add_share(to);
+  WaveShare& share = shares_.back();
+  if (share.wanted.empty() || share.wanted.back().chunks != chunks)
+    share.wanted.push_back({chunks, chunks->new_task()});
+  staged.chunks = chunks.get();
   staged.chunk = chunk;
-  staged.share = &shares_.back();
-  staged.share->end_chunk = chunks_.size();
+  staged.share = &share;
+  share.end_chunk = chunks_.size();
   return staged;
+}
+
+// Of the chunk that was added last.
+void Wave::add_share(Destination& to) {
+  WaveShare& share = shares_.emplace_back();
+  share.to = &to;
+  share.first_chunk = chunks_.size() - 1;
 }
 
 void Wave::give_back() noexcept {
@@ -152,11 +156,27 @@ void Wave::EncodedCopies::add(std::uint64_t from, std::uint64_t to, std::uint64_
   list.add(copy, from, to, layout);
 }
 
-void Wave::own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk, std::uint64_t decoded_bytes) {
-  const bool all = std::ranges::find(frames, FrameList::kHost) == frames.end();
+void Wave::write_decoded(std::uint64_t at, std::span<const std::byte> bytes) {
+  watcher_.copy_now((*slot_)->destination.bytes().subspan(at, bytes.size()), bytes);
+}
+
+void Wave::own_frames(std::span<const OwnedFrames> all) {
+  std::uint64_t described = 0;
+  std::uint32_t end = 0;
+  for (const OwnedFrames& one : all) {
+    bool is_whole = true;
+    for (const std::uint32_t frame : one.frames) {
+      if (frame == FrameList::kHost)
+        is_whole = false;
+      else
+        end = std::max(end, frame + 1);
+    }
+    if (is_whole) described += padded(one.chunk->decoded_bytes());
+  }
   const Lock lock(mutex_);
-  if (all) slot().described_bytes += padded(decoded_bytes);
-  owners_.own(frames, chunk);
+  slot().described_bytes += described;
+  owners_.make_room(end);
+  for (const OwnedFrames& one : all) owners_.own(one.frames, *one.chunk);
 }
 
 void Wave::read_verdicts() noexcept {

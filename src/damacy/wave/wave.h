@@ -4,23 +4,29 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdint>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include "damacy/cache/chunk_cache.h"
+#include "damacy/cache/chunk_tier.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/copy/placement.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/stable_vector.h"
 #include "damacy/device/arena.h"
 #include "damacy/device/pool.h"
 #include "damacy/fetch/wanted_chunks.h"
-#include "damacy/wave/frame_owners.h"
+#include "damacy/wave/needed_blocks.h"
 
 namespace damacy {
 
@@ -37,42 +43,109 @@ struct StagedPiece;
 class Wave;
 
 // A wave, or a part of it, on its way from thread to thread; keeps the wave while it is.
+struct WholeWave {};
 struct WaveStep {
   std::shared_ptr<Wave> wave;
-  StagedPiece* piece = nullptr;  // of the wave
-  WaveShare* share = nullptr;
+  std::variant<WholeWave, StagedPiece*, WaveShare*> part;  // of the wave
   WaveStep* next = nullptr;
+};
+
+// How many elements each part of a destination gets from a chunk: mostly one or two parts, which take no allocation.
+class PlacedParts {
+ public:
+  void add(std::uint32_t part, std::int64_t elements) {
+    if (count_ > 0 && last().part == part)
+      last().elements += elements;
+    else if (count_ < kHere)
+      here_[count_++] = {part, elements};
+    else
+      more_.push_back({part, elements});
+  }
+  void clear() noexcept {
+    count_ = 0;
+    more_.clear();
+  }
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (std::size_t i = 0; i < count_; ++i) visit(here_[i].part, here_[i].elements);
+    for (const Placed& one : more_) visit(one.part, one.elements);
+  }
+
+ private:
+  struct Placed {
+    std::uint32_t part;
+    std::int64_t elements;
+  };
+  static constexpr std::size_t kHere = 2;
+  Placed& last() noexcept { return more_.empty() ? here_[count_ - 1] : more_.back(); }
+
+  std::array<Placed, kHere> here_;
+  std::size_t count_ = 0;  // of these
+  std::vector<Placed> more_;
 };
 
 // A chunk in a wave.
 struct StagedChunk {
-  std::shared_ptr<WantedChunks> chunks;
-  Task<Job> task;  // of the job that wants it
+  WantedChunks* chunks = nullptr;  // which its share keeps
   std::uint32_t chunk = 0;
   WaveShare* share = nullptr;   // its job's
   std::uint64_t staged_at = 0;  // from source's first byte, modulo 2^64: a chunk that the device keeps lies elsewhere
   std::uint64_t staged_bytes = 0;
-  std::uint64_t decoded_at = 0;          // in destination
-  std::optional<ChunkCache::Hold> kept;  // nothing is staged: its encoded bytes are there
+  std::uint64_t decoded_at = 0;                // in destination
+  std::shared_ptr<const NeededBlocks> blocks;  // only these are staged and decoded; null: all of it
+  std::optional<ChunkTier::Hold> kept;         // nothing is staged: its encoded bytes are there
   // Where a chunk is kept. Published if the device decodes it.
-  std::optional<ChunkCache::Filling> keep_on_device, keep_on_host;
+  std::optional<ChunkTier::Filling> keep_on_device, keep_on_host;
   bool by_device = false;  // encoded bytes are staged; else what is placed
   bool is_fill = false;
   std::atomic<bool> redo{false};  // to be decoded on the host after all
-  // Elements that each part of the destination gets from here.
-  std::vector<std::pair<std::uint32_t, std::int64_t>> placed;
+  PlacedParts placed;
   std::atomic<bool> failed{false};  // reported to its job; nothing is placed
 
-  void count(std::uint32_t part, std::int64_t elements) {
-    if (placed.empty() || placed.back().first != part) placed.emplace_back(part, 0);
-    placed.back().second += elements;
+  // What of its decoded bytes is in destination.
+  std::uint64_t decoded_bytes() const {
+    return blocks ? blocks->decoded_bytes : static_cast<std::uint64_t>(chunks->metadata_of(chunk).chunk_bytes());
   }
+};
+
+// The chunks of the frames of a wave: finds those that the host must decode after a failed frame. One thread at a time.
+class FrameOwners {
+ public:
+  // For frames below `end`.
+  void make_room(std::size_t end) {
+    if (chunks_.size() < end) chunks_.resize(end, nullptr);
+  }
+  // There is room for `frames`, of which some may be decoded by the host.
+  void own(std::span<const std::uint32_t> frames, StagedChunk& chunk) noexcept {
+    for (const std::uint32_t frame : frames)
+      if (frame != FrameList::kHost) chunks_[frame] = &chunk;
+  }
+
+  // `redo` of each chunk with a frame that did not decode: the host does it, and words what is wrong. `status`: a word
+  // a frame, as the decoder wrote them.
+  void read_verdicts(std::span<const std::byte> status) const noexcept {
+    for (std::size_t frame = 0; frame < chunks_.size() && 4 * frame < status.size(); ++frame) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, status.data() + 4 * frame, sizeof word);
+      const GpuVerdict verdict = verdict_of(word);
+      if (chunks_[frame] != nullptr && (verdict.ask_host || !verdict.result.ok())) chunks_[frame]->redo = true;
+    }
+  }
+
+ private:
+  std::vector<StagedChunk*> chunks_;  // by frame
 };
 
 // What a wave does for one job. Shares are placed and reported one by one: a batch may have to wait for its slot
 // until the previous batch of the same wave was popped and released.
 struct WaveShare {
-  Destination* to = nullptr;  // kept by its chunks
+  Destination* to = nullptr;
+  // The chunks of the job, each with a task of it, until the share is closed.
+  struct Kept {
+    std::shared_ptr<WantedChunks> chunks;
+    Task<Job> task;
+  };
+  std::vector<Kept> wanted;
   std::size_t first_chunk = 0, end_chunk = 0;
   PlacementList placements;                // from the destination's first byte
   std::span<std::byte> host_image, image;  // of the placements, here and on the device
@@ -100,6 +173,8 @@ class WaveWatcher {
   virtual void piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept = 0;
   // The last piece was reported, and every frame is described.
   virtual void wave_written(const std::shared_ptr<Wave>& wave) noexcept = 0;
+  // Called by readers, without the lock: copies to the memory of the device. Complete on return.
+  virtual void copy_now(std::span<std::byte> to, std::span<const std::byte> from) = 0;
 };
 
 // A part of a wave that is about to be written. It is written when this is destroyed. Without memory: frames that are
@@ -144,7 +219,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
   bool fits(std::uint64_t staged_bytes, std::uint64_t decoded_bytes) const noexcept;
   std::uint64_t staged() const noexcept { return staged_; }
   std::uint64_t decoded_bytes() const noexcept { return decoded_bytes_; }  // padded
-  std::uint64_t to_decode() const noexcept { return to_decode_; }          // chunks
+  std::uint64_t to_decode() const noexcept { return to_decode_; }          // frames at least
   bool empty() const noexcept { return chunks_.empty(); }
   // Waits for staging memory, so many padded bytes, and until no more than `most` of it will be lent. Throws what
   // Arena::take does, also Error(io, "deadline") when reads that are not responding hold too much of it.
@@ -157,8 +232,9 @@ class Wave : public std::enable_shared_from_this<Wave> {
   [[nodiscard]] StagedRange open();
   // Where so many bytes go in source that are copied from pinned memory which is not staging memory.
   std::uint64_t place(std::uint64_t bytes) noexcept;
-  std::uint64_t decode(std::uint64_t bytes) noexcept;  // where so many decoded bytes go
-  StagedChunk& add(std::shared_ptr<WantedChunks> chunks, std::uint32_t chunk);
+  // Where so many decoded bytes go, of at least so many frames.
+  std::uint64_t decode(std::uint64_t bytes, std::uint64_t frames = 1) noexcept;
+  StagedChunk& add(const std::shared_ptr<WantedChunks>& chunks, std::uint32_t chunk);
   // Nothing is added any more. Waves are decoded and placed in the order of their numbers, which has no gaps.
   void seal(std::uint64_t number) noexcept;
   std::uint64_t number() const noexcept { return number_; }
@@ -172,11 +248,18 @@ class Wave : public std::enable_shared_from_this<Wave> {
   EncodedCopies to_source;  // from pinned memory
   EncodedCopies to_cache;   // to where chunks are kept on the device; after all uploads and to_source
 
-  // Readers. Each of `frames` that is not the host's decodes a part of the chunk, of so many decoded bytes.
-  void own_frames(std::span<const std::uint32_t> frames, StagedChunk& chunk, std::uint64_t decoded_bytes);
+  // Readers. A decoded part of a chunk, to that offset of destination.
+  void write_decoded(std::uint64_t at, std::span<const std::byte> bytes);
+  // Each of `frames` that is not the host's decodes a part of the chunk.
+  struct OwnedFrames {
+    StagedChunk* chunk;
+    std::span<const std::uint32_t> frames;
+  };
+  // All at once: readers that add the frames of one chunk after the other wait for each other.
+  void own_frames(std::span<const OwnedFrames> all);
 
   // After it is written, only the thread that takes it through the device changes any of this.
-  std::deque<StagedChunk>& chunks() noexcept { return chunks_; }
+  StableVector<StagedChunk>& chunks() noexcept { return chunks_; }
   std::deque<WaveShare>& shares() noexcept { return shares_; }  // oldest first
   const std::deque<StagedPiece>& pieces() const noexcept { return pieces_; }
   void read_verdicts() noexcept;  // what the decoder wrote into host_status; once
@@ -195,6 +278,7 @@ class Wave : public std::enable_shared_from_this<Wave> {
 
  private:
   friend class StagedRange;
+  void add_share(Destination& to);
   bool last_piece_has(std::uint64_t bytes) const noexcept;
   void close_range(StagedPiece* piece) noexcept;
   void report(StagedPiece& piece) noexcept;  // under the lock
@@ -206,15 +290,15 @@ class Wave : public std::enable_shared_from_this<Wave> {
   std::uint64_t decoded_bytes_ = 0;
   std::uint64_t to_decode_ = 0;
   std::uint64_t number_ = 0;
-  std::deque<StagedChunk> chunks_;  // addresses stay
-  std::deque<WaveShare> shares_;    // theirs, too
+  StableVector<StagedChunk> chunks_;
+  std::deque<WaveShare> shares_;  // addresses stay
 
   Mutex mutex_;  // planner and readers; what the planner alone writes it reads without
   std::uint64_t staged_ = 0;
   bool sealed_ DAMACY_GUARDED_BY(mutex_) = false;
   std::uint64_t open_ranges_ DAMACY_GUARDED_BY(mutex_) = 0;
   std::deque<StagedPiece> pieces_;  // addresses stay
-  FrameOwners<StagedChunk> owners_ DAMACY_GUARDED_BY(mutex_);
+  FrameOwners owners_ DAMACY_GUARDED_BY(mutex_);
   bool verdicts_read_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/wave/encoded_sink.h"
 #include "damacy/wave/kept_chunks.h"
@@ -59,20 +60,31 @@ CropSize size_of_crops(const WantedChunks& chunks, std::uint32_t chunk) {
   return {std::min(apart, whole), whole < apart};
 }
 
-ChunkRun run_of(const WantedChunks& chunks, std::uint32_t chunk) {
-  return {chunks.where(chunk).offset, chunks.where(chunk).bytes, {chunk}};
+// Whether a device may decode some of its blocks. Stores that read without a thread are asked for head and blocks one
+// after the other, without a thread that waits for the first.
+bool has_blocks(const WantedChunks& chunks, std::uint32_t chunk) {
+  const CodecChain& codecs = chunks.metadata_of(chunk).codecs;
+  return !codecs.is_raw() && codecs.can_read_partially() && !chunks.object_with(chunk)->can_start_reads();
+}
+
+std::uint64_t bytes_needed(const WantedChunks& chunks, std::uint32_t chunk) {
+  std::uint64_t bytes = 0;
+  for (const ByteRange& range : chunks.needed_bytes(chunk)) bytes += range.size();
+  return bytes;
 }
 
 // Two reads, of its first chunks and of the others.
 std::array<ChunkRun, 2> halves_of(const WantedChunks& chunks, const ChunkRun& run) {
   std::array<ChunkRun, 2> halves;
+  for (ChunkRun& half : halves) half.nearness = run.nearness, half.whole = run.whole;
   const std::size_t middle = run.chunks.size() / 2;
   for (std::size_t i = 0; i < run.chunks.size(); ++i) {
-    const ChunkPlace& where = chunks.where(run.chunks[i]);
     ChunkRun& half = halves[i < middle ? 0 : 1];
-    if (half.chunks.empty()) half.offset = where.offset;
-    half.bytes = std::max(half.bytes, where.offset + where.bytes - half.offset);
+    const std::uint64_t at = run.offset + run.begins[i];
+    if (half.chunks.empty()) half.offset = at;
+    half.bytes = std::max(half.bytes, at + chunks.where(run.chunks[i]).bytes - half.offset);
     half.chunks.push_back(run.chunks[i]);
+    half.begins.push_back(at - half.offset);
   }
   return halves;
 }
@@ -96,7 +108,7 @@ void WaveFormer::start_wave() {
 // A compressed chunk has one frame at least. Where more show only when it is read, and there are too many, the host
 // decodes it.
 bool WaveFormer::frames_fit(const Need& need) const {
-  return wave_->to_decode() + need.chunks <= wave_->slot().frames->most_frames() &&
+  return wave_->to_decode() + need.frames <= wave_->slot().frames->most_frames() &&
          wave_->decoded_bytes() + need.decoded <= frame_room_.bytes();
 }
 
@@ -136,6 +148,8 @@ bool WaveFormer::goes_to_device(const LocatedWants& wants, const std::vector<Chu
   for (std::size_t i = 0; i < reads.size(); ++i) {
     for (const ChunkRun& run : reads[i].runs)
       for (const std::uint32_t chunk : run.chunks) decoded += wants.chunks[i]->metadata_of(chunk).chunk_bytes();
+    for (const std::uint32_t chunk : reads[i].partial)
+      if (has_blocks(*wants.chunks[i], chunk)) decoded += bytes_needed(*wants.chunks[i], chunk);
   }
   if (decoded >= wants.device_from_bytes) return true;
   if (!wants.never_more_than_stored) return false;
@@ -166,6 +180,11 @@ void WaveFormer::add(const LocatedWants& wants, std::stop_token stop) {
     if (!chunk.on_device) encoded += Wave::padded(chunk.hold.bytes().size());
   }
   const bool by_device = may_keep || goes_to_device(wants, reads);
+  std::vector<std::vector<ChunkBlocks>> blocks(reads.size());
+  for (std::size_t i = 0; by_device && i < reads.size(); ++i) {
+    blocks[i] = find_blocks(wants.chunks[i], reads[i]);
+    for (const ChunkBlocks& found : blocks[i]) encoded += Wave::padded(found.blocks->staged_bytes);
+  }
   // What needs several waves gets waves of its own, of equal sizes, so that batches finish at even intervals.
   const bool several = (by_device && encoded >= slab_bytes_) || decoded_kept >= decoded_bytes_;
   enough_encoded_ = several && encoded > 0 ? encoded / ceil_div(encoded, slab_bytes_) + 1 : kUnlimited;
@@ -173,7 +192,11 @@ void WaveFormer::add(const LocatedWants& wants, std::stop_token stop) {
       several && decoded_kept > 0 ? decoded_kept / ceil_div(decoded_kept, decoded_bytes_) + 1 : kUnlimited;
   if (several) seal();
   if (!kept.empty()) add_kept(wants.chunks.front(), std::move(kept));
-  for (std::size_t i = 0; i < reads.size(); ++i) add_reads(wants.chunks[i], reads[i], by_device);
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    for (const ChunkBlocks& found : blocks[i])
+      add_some(*wants.chunks[i], {&found.chunk, 1}, [&] { add_blocks(wants.chunks[i], found); });
+    add_reads(wants.chunks[i], reads[i], by_device);
+  }
   if (several) seal();
 }
 
@@ -225,7 +248,8 @@ void WaveFormer::add_kept(const Chunks& chunks, std::vector<KeptChunk> kept) {
     add_some(*chunks, {&found.chunk, 1}, [&] {
       StagedChunk* staged = nullptr;
       const Wave* const before = wave_.get();
-      if (!add_kept_chunk(chunks, found, staged)) return add_host_run(chunks, run_of(*chunks, found.chunk), false);
+      if (!add_kept_chunk(chunks, found, staged))
+        return add_host_run(chunks, run_of_chunk(*chunks, found.chunk), false);
       if (wave_.get() != before || (request && request->is_full())) submit();
       if (!request) request = std::make_unique<KeptChunksRequest>(wave_, chunks, wants_->caches);
       request->add(*staged);
@@ -244,7 +268,7 @@ void WaveFormer::add_reads(const Chunks& chunks, const ChunkReads& reads, bool b
     });
   }
   for (const std::uint32_t& chunk : reads.partial)
-    add_some(*chunks, {&chunk, 1}, [&] { add_host_run(chunks, run_of(*chunks, chunk), true); });
+    add_some(*chunks, {&chunk, 1}, [&] { add_host_run(chunks, run_of_chunk(*chunks, chunk), true); });
   for (const std::uint32_t& chunk : reads.missing) add_some(*chunks, {&chunk, 1}, [&] { add_fill_of(chunks, chunk); });
 }
 
@@ -259,16 +283,47 @@ void WaveFormer::add_device_run(const Chunks& chunks, const ChunkRun& run) {
   }
   StagedRange range = wave_->stage(run.bytes);
   std::vector<StagedChunk*> all;
-  for (const std::uint32_t chunk : run.chunks) {
+  for (std::size_t i = 0; i < run.chunks.size(); ++i) {
+    const std::uint32_t chunk = run.chunks[i];
     StagedChunk& staged = wave_->add(chunks, chunk);
-    staged.staged_at = range.begin() + (chunks->where(chunk).offset - run.offset);
+    staged.staged_at = range.begin() + run.begins[i];
     staged.staged_bytes = chunks->where(chunk).bytes;
     staged.decoded_at = wave_->decode(decoded);
     staged.by_device = true;
     all.push_back(&staged);
   }
-  auto sink = std::make_shared<EncodedSink>(wave_, std::move(range), std::move(all), wants_->caches);
+  auto sink = std::make_shared<EncodedSink>(wave_, chunks, std::move(range), std::move(all), wants_->caches);
   wants_->readers.submit(std::make_unique<ChunkRunRead>(std::move(sink), run));
+}
+
+std::vector<WaveFormer::ChunkBlocks> WaveFormer::find_blocks(const Chunks& chunks, ChunkReads& reads) const {
+  std::vector<std::uint32_t> asked, by_host;
+  for (const std::uint32_t chunk : reads.partial) (has_blocks(*chunks, chunk) ? asked : by_host).push_back(chunk);
+  if (asked.empty()) return {};
+  std::vector<ChunkBlocks> all;
+  const std::vector<TableOfBlocks> tables = read_tables(chunks, asked, wants_->readers, stop_);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (tables[i].blocks)
+      all.push_back({asked[i], tables[i].blocks});
+    else if (!tables[i].timed_out)
+      by_host.push_back(asked[i]);
+  }
+  reads.partial = std::move(by_host);
+  return all;
+}
+
+void WaveFormer::add_blocks(const Chunks& chunks, const ChunkBlocks& found) {
+  const NeededBlocks& blocks = *found.blocks;
+  const Need need{Wave::padded(blocks.staged_bytes), Wave::padded(blocks.decoded_bytes), blocks.frames};
+  if (!make_room(need, kWarmStaging)) return add_host_run(chunks, run_of_chunk(*chunks, found.chunk), true);
+  StagedRange range = wave_->stage(blocks.staged_bytes);
+  StagedChunk& staged = wave_->add(chunks, found.chunk);
+  staged.blocks = found.blocks;
+  staged.staged_at = range.begin();
+  staged.staged_bytes = blocks.staged_bytes;
+  staged.decoded_at = wave_->decode(blocks.decoded_bytes, blocks.frames);
+  staged.by_device = true;
+  wants_->readers.submit(std::make_unique<BlocksRead>(wave_, chunks, staged, std::move(range), wants_->memory));
 }
 
 void WaveFormer::add_host_run(const Chunks& chunks, const ChunkRun& run, bool partial) {
@@ -281,7 +336,7 @@ void WaveFormer::add_host_run(const Chunks& chunks, const ChunkRun& run, bool pa
   }
   if (run.chunks.size() == 1) return add_host_parts(chunks, run, partial);
   for (const std::uint32_t& chunk : run.chunks)
-    add_some(*chunks, {&chunk, 1}, [&] { add_host_run(chunks, run_of(*chunks, chunk), false); });
+    add_some(*chunks, {&chunk, 1}, [&] { add_host_run(chunks, run_of_chunk(*chunks, chunk), false); });
 }
 
 // What is needed of the chunk does not fit a wave: it is divided, and each part has its own read and decode.
@@ -320,7 +375,7 @@ void WaveFormer::add_crop_of(const Chunks& chunks, std::uint32_t chunk, std::uin
   CropsOfChunk& of_chunk = crops[chunk];
   if (of_chunk.staged == nullptr) of_chunk.staged = &wave_->add(chunks, chunk);
   of_chunk.crops.push_back({copy, wave_->stage(bytes_of_crop(copy))});
-  of_chunk.staged->count(part, Use{part, copy}.elements());
+  of_chunk.staged->placed.add(part, Use{part, copy}.elements());
 }
 
 void WaveFormer::read_on_host(const Chunks& chunks, const ChunkRun& run, bool partial, Crops crops) {

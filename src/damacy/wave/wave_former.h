@@ -2,6 +2,8 @@
 // and what decodes each chunk; not streams.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -10,8 +12,8 @@
 #include "damacy/fetch/cached_chunks.h"
 #include "damacy/fetch/chunk_reads.h"
 #include "damacy/fetch/readers.h"
+#include "damacy/wave/block_reads.h"
 #include "damacy/wave/crop_sink.h"
-#include "damacy/wave/frame_room.h"
 #include "damacy/wave/stage_chunk.h"
 #include "damacy/wave/wave.h"
 
@@ -26,6 +28,28 @@ struct LocatedWants {
   std::uint64_t device_from_bytes = 0;
   bool never_more_than_stored = false;  // the device decodes also chunks whose crops are larger than what is stored
   EncodedCaches caches = {};            // of `chunks`, which is one then
+};
+
+// Estimates from earlier waves how much a wave may decode before its list of frames is full. A list is limited by
+// memory and by the decoder, and the number of frames of a chunk is known only after it was read. For one thread.
+class FrameRoom {
+ public:
+  // Learns from a wave: its list was filled to `fill` (0 to 1) by chunks of `decoded_bytes`.
+  void learn(double fill, std::uint64_t decoded_bytes) noexcept {
+    const double seen = decoded_bytes > 0 ? fill / static_cast<double>(decoded_bytes) : 0;
+    per_byte_ = std::max(seen, per_byte_ * kRemembered);
+  }
+  // Decoded bytes whose frames will fit one list.
+  std::uint64_t bytes() const noexcept {
+    const double most = per_byte_ > 0 ? kFilled / per_byte_ : kUnlimited;
+    return most < kUnlimited ? static_cast<std::uint64_t>(most) : ~std::uint64_t{0};
+  }
+
+ private:
+  static constexpr double kFilled = 0.9;        // chunks differ
+  static constexpr double kRemembered = 0.875;  // of what earlier waves showed, after each wave
+  static constexpr double kUnlimited = 1e18;
+  double per_byte_ = 0;
 };
 
 class WaveFormer {
@@ -53,12 +77,19 @@ class WaveFormer {
   void add_some(WantedChunks& chunks, std::span<const std::uint32_t> some, Add add);
   struct KeptChunk {
     std::uint32_t chunk;
-    ChunkCache::Hold hold;
+    ChunkTier::Hold hold;
     bool on_device;
   };
   ChunkReads find_wanted_reads(const WantedChunks& chunks, std::vector<KeptChunk>& kept, bool& may_keep) const;
   void add_kept(const Chunks& chunks, std::vector<KeptChunk> kept);
   bool add_kept_chunk(const Chunks& chunks, KeptChunk& found, StagedChunk*& staged);
+  // Reads the tables of big chunks of which little is needed. Moves those that a device decodes out of `reads.partial`.
+  struct ChunkBlocks {
+    std::uint32_t chunk;
+    std::shared_ptr<const NeededBlocks> blocks;
+  };
+  std::vector<ChunkBlocks> find_blocks(const Chunks& chunks, ChunkReads& reads) const;
+  void add_blocks(const Chunks& chunks, const ChunkBlocks& found);
   static bool goes_to_device(const LocatedWants& wants, const std::vector<ChunkReads>& reads);
   void add_reads(const Chunks& chunks, const ChunkReads& reads, bool by_device);
   void add_device_run(const Chunks& chunks, const ChunkRun& run);
@@ -68,10 +99,10 @@ class WaveFormer {
   void add_crop_of(const Chunks& chunks, std::uint32_t chunk, std::uint32_t part, const BlockCopy& copy, Crops& crops);
   void read_on_host(const Chunks& chunks, const ChunkRun& run, bool partial, Crops crops);
   void add_fill_of(const Chunks& chunks, std::uint32_t chunk);
-  // A group that goes into one wave: its padded bytes, and the number of chunks that a device decodes.
+  // A group that goes into one wave: its padded bytes, and how many frames a device decodes at least.
   struct Need {
     std::uint64_t staged = 0, decoded = 0;
-    std::uint64_t chunks = 0;
+    std::uint64_t frames = 0;
   };
   // True when the current wave, perhaps a new one, has room. False also when reads that are not responding hold too
   // much staging memory.

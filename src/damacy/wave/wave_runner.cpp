@@ -7,6 +7,7 @@
 
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
+#include "damacy/core/on_failure.h"
 #include "damacy/wave/stage_chunk.h"
 #include "damacy/zarr/decode_error.h"
 
@@ -81,21 +82,6 @@ void wait_for_all(Stream& stream) noexcept {
   }
 }
 
-// When a scope is left by an exception, what it enqueued has ended.
-class DrainsOnFailure {
- public:
-  explicit DrainsOnFailure(Stream& stream) : stream_(stream) {}
-  DrainsOnFailure(const DrainsOnFailure&) = delete;
-  DrainsOnFailure& operator=(const DrainsOnFailure&) = delete;
-  ~DrainsOnFailure() {
-    if (std::uncaught_exceptions() > before_) wait_for_all(stream_);
-  }
-
- private:
-  Stream& stream_;
-  const int before_ = std::uncaught_exceptions();
-};
-
 std::span<const std::byte> encoded_bytes_of(const Wave& wave, const StagedChunk& chunk) {
   return {reinterpret_cast<const std::byte*>(wave.source_address(chunk.staged_at)), chunk.staged_bytes};
 }
@@ -123,25 +109,22 @@ WaveRunner::WaveRunner(std::shared_ptr<Device> device, StreamDecoder& decoder, C
       memory_(memory),
       board_(board),
       up_(device_->make_stream()),
+      up_beside_(device_->make_stream()),
       main_(device_->make_stream()),
       repair_(device_->make_stream()),
       repair_pinned_(device_->pinned_memory(), kRepairImage + kRepairFill),
       repair_device_(device_->device_memory(), kRepairImage + kRepairFill) {
   for (auto& stream : decode_) stream = device_->make_stream();
-  try {
-    uploader_ = Thread("damacy-upload", [this] { upload_all(); });
-    freer_ = Thread("damacy-free", [this] { free_all(); });
-    placer_ = Thread("damacy-place", [this] { place_all(); });
-    retirer_ = Thread("damacy-retire", [this] { retire_all(); });
-  } catch (...) {
-    finish();
-    throw;
-  }
+  const OnFailure undo([this] { finish(); });
+  uploader_ = Thread("damacy-upload", [this] { upload_all(); });
+  freer_ = Thread("damacy-free", [this] { free_all(); });
+  placer_ = Thread("damacy-place", [this] { place_all(); });
+  retirer_ = Thread("damacy-retire", [this] { retire_all(); });
 }
 
 void WaveRunner::piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept {
   piece.step.wave = wave;
-  piece.step.piece = &piece;
+  piece.step.part = &piece;
   written_.push(piece.step);
 }
 
@@ -168,12 +151,13 @@ void WaveRunner::attempt(std::optional<Error>& failure, Step step) noexcept {
 
 void WaveRunner::upload_all() {
   while (WaveStep* const next = written_.pop()) {
-    if (next->piece == nullptr) {
+    StagedPiece* const* const piece = std::get_if<StagedPiece*>(&next->part);
+    if (piece == nullptr) {
       decode_in_order(*next);
       continue;
     }
     Wave& wave = *next->wave;
-    attempt(wave.failure, [&] { upload(wave, *next->piece); });
+    attempt(wave.failure, [&] { upload(wave, **piece); });
     uploading_.push(*next);
   }
 }
@@ -181,7 +165,7 @@ void WaveRunner::upload_all() {
 void WaveRunner::free_all() {
   while (WaveStep* const next = uploading_.pop()) {
     const std::shared_ptr<Wave> wave = std::move(next->wave);
-    StagedPiece& piece = *next->piece;
+    StagedPiece& piece = *std::get<StagedPiece*>(next->part);
     try {
       piece.ended.wait();
     } catch (...) {  // the thread that waits for the wave reports it
@@ -210,7 +194,7 @@ void WaveRunner::place_all() {
     for (WaveShare& share : wave->shares()) {
       if (!wave->failure) attempt(share.failure, [&] { place(*wave, share); });
       share.step.wave = wave;
-      share.step.share = &share;
+      share.step.part = &share;
       placing_.push(share.step);
     }
   }
@@ -219,7 +203,7 @@ void WaveRunner::place_all() {
 void WaveRunner::retire_all() {
   while (WaveStep* const next = placing_.pop()) {
     const std::shared_ptr<Wave> wave = std::move(next->wave);
-    WaveShare& share = *next->share;
+    WaveShare& share = *std::get<WaveShare*>(next->part);
     if (!wave->failure) {
       attempt(share.failure, [&] {
         share.done.wait();
@@ -278,13 +262,16 @@ void WaveRunner::copy_encoded(Stream& stream, Wave::EncodedCopies& copies) {
   copier_.enqueue(stream, copies.list, copies.image);
 }
 
-// By the engines that copy: kernels that read pinned memory take processors of the GPU from those that decode.
+// By the engines that copy: kernels that read pinned memory take processors of the GPU from those that decode. In two
+// streams: while a copy of one begins, one of the other runs.
 void WaveRunner::bring_by_copies(Wave& wave) {
   if (wave.to_source.list.size() == 0) return;
   const std::vector<MemoryCopy> copies = copies_of(wave.to_source.list);
   for (const MemoryCopy& one : copies) wave.bytes_brought += one.from.size();
+  const auto half = std::span<const MemoryCopy>(copies).first(copies.size() / 2);
   wave.bringing = up_->record(true);
-  if (!up_->copy_many(copies)) return;
+  if (!up_->copy_many(std::span<const MemoryCopy>(copies).subspan(half.size())) || !up_beside_->copy_many(half)) return;
+  up_->wait(up_beside_->record());
   wave.brought = up_->record(true);
   wave.to_source.list.clear();
 }
@@ -326,6 +313,7 @@ void WaveRunner::place_few_at_a_time(const Wave& wave, const WaveShare& share) {
 
 void WaveRunner::retire(Wave& wave, WaveShare& share) {
   wave.read_verdicts();
+  fail_overwritten(wave, share);
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i)
     if (StagedChunk& chunk = wave.chunks()[i]; chunk.redo && !chunk.failed) redo(wave, chunk);
   publish(wave, share);
@@ -349,17 +337,27 @@ void WaveRunner::retire(Wave& wave, WaveShare& share) {
     StagedChunk& chunk = wave.chunks()[i];
     if (chunk.failed) continue;
     std::int64_t elements = 0;
-    for (const auto& [part, count] : chunk.placed) {
+    chunk.placed.for_each([&](std::uint32_t part, std::int64_t count) {
       share.to->placed(part, count);
       elements += count;
-    }
+    });
     if (chunk.is_fill) continue;
     if (chunk.by_device)
-      chunk.chunks->count_decode(std::exchange(decoding, {}), chunk.staged_bytes,
-                                 chunk.chunks->metadata_of(chunk.chunk).chunk_bytes());
+      chunk.chunks->count_decode(std::exchange(decoding, {}), chunk.staged_bytes, chunk.decoded_bytes());
     using enum WantedChunks::Decode;
     chunk.chunks->count_placed(std::exchange(placing, {}), chunk.chunk, elements,
                                chunk.by_device && !chunk.redo ? on_device : on_host);
+  }
+}
+
+// Only a process that takes this one for dead overwrites what is held.
+void WaveRunner::fail_overwritten(Wave& wave, const WaveShare& share) noexcept {
+  for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
+    StagedChunk& chunk = wave.chunks()[i];
+    if (!chunk.kept || chunk.kept->is_intact() || chunk.failed.exchange(true)) continue;
+    chunk.chunks->fail_chunk(
+        chunk.chunk,
+        Error(Status::io, "host_cache: another process overwrote a chunk that this one was using", "shared-cache"));
   }
 }
 
@@ -382,10 +380,10 @@ void WaveRunner::redo(Wave& wave, StagedChunk& chunk) noexcept {
 }
 
 void WaveRunner::decode_on_host(Wave& wave, StagedChunk& chunk) {
-  const Arena::Piece packed = memory_.packed.take(std::max<std::uint64_t>(chunk.staged_bytes, 1), {});
+  const std::uint64_t encoded = chunk.blocks ? chunk.blocks->encoded_size : chunk.staged_bytes;
+  const Arena::Piece packed = memory_.packed.take(std::max<std::uint64_t>(encoded, 1), {});
   const Arena::Piece decoded = memory_.decoded.take(chunk.chunks->metadata_of(chunk.chunk).chunk_bytes(), {});
-  const auto failure =
-      failure_of([&] { repair(wave, chunk, packed.bytes().first(chunk.staged_bytes), decoded.bytes()); });
+  const auto failure = failure_of([&] { repair(wave, chunk, packed.bytes().first(encoded), decoded.bytes()); });
   if (!failure) return;
   wait_repairs();  // before the memory is lent again
   throw *failure;
@@ -395,19 +393,25 @@ void WaveRunner::repair(Wave& wave, StagedChunk& chunk, std::span<std::byte> enc
   const ArrayMetadata& metadata = chunk.chunks->metadata_of(chunk.chunk);
   {
     const Lock lock(repair_mutex_);
-    repair_->copy(encoded, encoded_bytes_of(wave, chunk));
+    repair_->copy(encoded.first(chunk.staged_bytes), encoded_bytes_of(wave, chunk));
     repair_->record().wait();
   }
   const std::vector<ByteRange> needed = chunk.chunks->needed_bytes(chunk.chunk);
-  const DecodeResult result = metadata.codecs.decode(encoded, decoded, needed, context_);
+  if (chunk.blocks) chunk.blocks->spread(encoded);
+  const DecodeResult result =
+      chunk.blocks ? metadata.codecs.decode_partial(encoded, chunk.blocks->available(), decoded, needed, context_)
+                   : metadata.codecs.decode(encoded, decoded, needed, context_);
   if (!result.ok()) throw decode_error(result);
   PlacementList all;
   ChunkLayout layout;
   layout.chunk_bytes = metadata.chunk_bytes();
   const Lock lock(repair_mutex_);
-  repair_->copy(wave.slot().destination.bytes().subspan(chunk.decoded_at, metadata.chunk_bytes()), decoded);
+  for_decoded_parts(chunk, [&](ByteRange range, std::uint64_t at) DAMACY_REQUIRES(repair_mutex_) {
+    repair_->copy(wave.slot().destination.bytes().subspan(at, range.size()),
+                  decoded.subspan(range.begin, range.size()));
+  });
   repair_->record().wait();
-  add_placements(all, chunk, WantedChunks::From::chunk, wave.destination_address(chunk.decoded_at), layout);
+  add_decoded_placements(all, wave, chunk, layout);
   all.rebase(address_of(*chunk.share->to));
   place_now(all);
 }
@@ -425,11 +429,11 @@ void WaveRunner::place_now(const PlacementList& all) {
   });
 }
 
-// Nobody else waits for these two, and the slot may be used again.
+// No other thread waits for these two, and the slot may be used again.
 void WaveRunner::fill_part(BatchJob& job, std::size_t part) {
   const ArrayMetadata& metadata = job.parts()[part].array->metadata();
   const Lock lock(repair_mutex_);
-  const DrainsOnFailure drains(*repair_);
+  const OnFailure drains([&repair = *repair_] { wait_for_all(repair); });
   const std::span<std::byte> fill = repair_device_.bytes().subspan(kRepairImage, sizeof metadata.fill);
   std::memcpy(repair_pinned_.data() + kRepairImage, metadata.fill.data(), sizeof metadata.fill);
   for (const Event& last_use : job.claim()) repair_->wait(last_use);
@@ -444,9 +448,9 @@ void WaveRunner::fill_part(BatchJob& job, std::size_t part) {
   place_now(list);
 }
 
-void WaveRunner::move_row(std::span<std::byte> to, std::span<const std::byte> from) {
+void WaveRunner::copy_now(std::span<std::byte> to, std::span<const std::byte> from) {
   const Lock lock(repair_mutex_);
-  const DrainsOnFailure drains(*repair_);
+  const OnFailure drains([&repair = *repair_] { wait_for_all(repair); });
   repair_->copy(to, from);
   repair_->record().wait();
 }
@@ -454,6 +458,7 @@ void WaveRunner::move_row(std::span<std::byte> to, std::span<const std::byte> fr
 // A failed wave: its memory may still be in use by enqueued work that has no event.
 void WaveRunner::wait_enqueued() noexcept {
   wait_for_all(*up_);
+  wait_for_all(*up_beside_);
   for (const auto& stream : decode_) wait_for_all(*stream);
   wait_for_all(*main_);
 }
@@ -470,7 +475,7 @@ void WaveRunner::fail(Wave& wave, const WaveShare& share, const Error& why) noex
 }
 
 // The last share returns the memory before it settles the batch, because settling may call this thread's own engine.
-void WaveRunner::close(Wave& wave, const WaveShare& share) noexcept {
+void WaveRunner::close(Wave& wave, WaveShare& share) noexcept {
   if (share.end_chunk == wave.chunks().size()) {
     wave.give_back();
     ++retired_;
@@ -480,8 +485,10 @@ void WaveRunner::close(Wave& wave, const WaveShare& share) noexcept {
     chunk.kept.reset();
     chunk.keep_on_device.reset();
     chunk.keep_on_host.reset();
-    const std::shared_ptr<WantedChunks> until_the_task_ended = std::move(chunk.chunks);
-    chunk.task.end();
+  }
+  for (WaveShare::Kept& kept : share.wanted) {
+    kept.task.end();
+    kept.chunks.reset();
   }
 }
 

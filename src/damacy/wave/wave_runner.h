@@ -34,6 +34,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
 
   void piece_written(const std::shared_ptr<Wave>& wave, StagedPiece& piece) noexcept override;
   void wave_written(const std::shared_ptr<Wave>& wave) noexcept override;
+  void copy_now(std::span<std::byte> to, std::span<const std::byte> from) override;
   // Finishes all waves, then ends the threads. Idempotent.
   void finish();
   std::uint64_t retired() const noexcept { return retired_; }  // waves so far
@@ -42,7 +43,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
 
   // Write a batch that no wave writes any more. Any thread; complete on return.
   void fill_part(BatchJob& job, std::size_t part) override;
-  void move_row(std::span<std::byte> to, std::span<const std::byte> from) override;
+  void move_row(std::span<std::byte> to, std::span<const std::byte> from) override { copy_now(to, from); }
 
  private:
   void upload_all();
@@ -62,6 +63,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void place(Wave& wave, WaveShare& share);
   void place_few_at_a_time(const Wave& wave, const WaveShare& share);
   void retire(Wave& wave, WaveShare& share);
+  static void fail_overwritten(Wave& wave, const WaveShare& share) noexcept;
   void redo(Wave& wave, StagedChunk& chunk) noexcept;
   void decode_on_host(Wave& wave, StagedChunk& chunk);
   void repair(Wave& wave, StagedChunk& chunk, std::span<std::byte> encoded, std::span<std::byte> decoded);
@@ -71,7 +73,7 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   void wait_enqueued() noexcept;
   void wait_repairs() noexcept;
   static void fail(Wave& wave, const WaveShare& share, const Error& why) noexcept;
-  void close(Wave& wave, const WaveShare& share) noexcept;
+  void close(Wave& wave, WaveShare& share) noexcept;
 
   std::shared_ptr<Device> device_;
   StreamDecoder& decoder_;
@@ -79,13 +81,14 @@ class WaveRunner final : public RowWriter, public WaveWatcher {
   Memory memory_;
   StatsBoard& board_;
   std::atomic<std::uint64_t> retired_{0};
-  Channel<WaveStep> written_;  // a piece; or, without one, all of a wave
-  Channel<WaveStep> uploading_;
-  Channel<WaveStep> decoding_;
-  Channel<WaveStep> placing_;
+  Channel<WaveStep> written_;    // pieces, and waves of which all pieces are written
+  Channel<WaveStep> uploading_;  // pieces
+  Channel<WaveStep> decoding_;   // waves
+  Channel<WaveStep> placing_;    // shares
 
   // The uploading thread's.
   std::unique_ptr<Stream> up_;                                  // host to device
+  std::unique_ptr<Stream> up_beside_;                           // the same, for half of many copies
   std::array<std::unique_ptr<Stream>, kDecodesAtOnce> decode_;  // in turns
   std::size_t turn_ = 0;
   WaveStep* early_ = nullptr;     // waves that were written before the wave before them, by number

@@ -16,6 +16,7 @@ class Recorder final : public WaveWatcher {
  public:
   void piece_written(const std::shared_ptr<Wave>&, StagedPiece& piece) noexcept override { pieces.push_back(&piece); }
   void wave_written(const std::shared_ptr<Wave>&) noexcept override { ++waves; }
+  void copy_now(std::span<std::byte>, std::span<const std::byte>) override { ADD_FAILURE(); }
   std::vector<StagedPiece*> pieces;
   int waves = 0;
 };

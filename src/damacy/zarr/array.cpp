@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "damacy/core/checked.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/zarr/metadata.h"
@@ -168,6 +169,21 @@ std::uint64_t ArrayMetadata::largest_decoded_bytes() const noexcept {
   for (std::size_t level = 0; level < shards.size(); ++level)
     if (!shards[level].codecs.codecs().empty()) largest = std::max(largest, shard_bytes(level));
   return largest;
+}
+
+std::optional<Dims> Array::coordinates_in_key(std::string_view key) const {
+  Dims found(rank(), 0);
+  for (std::size_t axis = found.size(); axis-- > 0;) {
+    const std::size_t begin = key.find_last_not_of("0123456789") + 1;  // npos + 1 is 0
+    const auto digits = key.substr(begin);
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), found[axis]).ec != std::errc())
+      return std::nullopt;
+    key.remove_suffix(digits.size());
+    if (axis == 0) break;
+    if (!key.ends_with(metadata_->keys.separator)) return std::nullopt;
+    key.remove_suffix(1);
+  }
+  return found;
 }
 
 }  // namespace damacy

@@ -1,22 +1,58 @@
 // An opened array: its metadata, its store, and the key of each chunk. Chunks are numbered in C order over the grid of
-// inner chunks that covers the array; so are shards. Knows names; reads nothing.
+// inner chunks that covers the array; so are shards. Knows names; reads nothing. ReadOutput: where reads put elements.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "damacy/core/dims.h"
 #include "damacy/core/dtype.h"
 #include "damacy/store/store.h"
+#include "damacy/zarr/array_selection.h"
 
 namespace damacy {
 
 struct ArrayMetadata;  // metadata.h
+
+// The memory that elements are read into: where it is, how its elements lie, and of which type they become. Borrowed:
+// the caller keeps the memory until the read has ended.
+struct ReadOutput {
+  std::span<std::byte> memory;           // of the host, or an address on a GPU
+  std::optional<Dtype> dtype;            // elements are converted to it; empty: the array's
+  std::optional<Dims> strides;           // of the result's axes: bytes, signed, not 0. Empty: row-major, without gaps
+  std::int64_t first = 0;                // with strides: the byte of `memory` where element (0, ..., 0) begins
+  bool is_on_device = false;             // of the GPU that has allocated it
+  std::uint64_t stream = kLegacyStream;  // on a GPU: what was queued there comes before the read
+
+  static constexpr std::uint64_t kLegacyStream = 1;
+
+  // Elements become of type T; with std::byte they keep the array's type.
+  template <class T>
+  static ReadOutput host(std::span<T> elements) {
+    static_assert(std::is_same_v<T, std::byte> || kDtypeOf<T>, "not a type of elements; pass std::byte and `dtype`");
+    ReadOutput out;
+    out.memory = std::as_writable_bytes(elements);
+    if constexpr (kDtypeOf<T>) out.dtype = kDtypeOf<T>;
+    return out;
+  }
+  static ReadOutput device(void* memory, std::size_t bytes, std::optional<Dtype> dtype = std::nullopt,
+                           std::uint64_t stream = kLegacyStream) {
+    ReadOutput out;
+    out.memory = {static_cast<std::byte*>(memory), bytes};
+    out.dtype = dtype;
+    out.is_on_device = true;
+    out.stream = stream;
+    return out;
+  }
+};
 
 class Array {
  public:
@@ -43,6 +79,8 @@ class Array {
   std::size_t entries_of(std::size_t level) const noexcept { return levels_of_[level].entries; }
 
   std::string key_of_shard(const Dims& shard) const;  // the object it lies in, below the store, path included
+  // The coordinates of an object among all objects, from the end of such a key; empty if it has none.
+  std::optional<Dims> coordinates_in_key(std::string_view key) const;
   Dims shard_of_chunk(const Dims& chunk) const noexcept;
   Dims first_chunk_of(const Dims& shard) const noexcept;
   // Which entry of a level's index leads to the chunk; the inverse for the innermost level.
@@ -65,12 +103,33 @@ class Array {
   // them. Throws Error (inval, "aabb") for a box outside the array or a wrong size of `out`; other errors have uri,
   // store, key, chunk and bytes. Defined in `single/array_read.cpp`.
   void read(const Box& box, std::span<std::byte> out) const;
+  // Reads what `what` selects into memory of the host or of a GPU, and waits; begin_read() of `single/array_read.h`
+  // does not wait, and has the errors. On return the elements are there, for any stream.
+  void read(const Selection& what, const ReadOutput& out) const;
+  // The same of single elements, which become one axis.
+  void read(const PointSelection& what, const ReadOutput& out) const;
+  // The same as elements of type T, row-major in the shape `what.shape_in(shape())`.
+  template <class T>
+  std::vector<T> read_as(const Selection& what = {}) const {
+    return elements_of<T>(what);
+  }
+  template <class T>
+  std::vector<T> read_as(const PointSelection& what) const {
+    return elements_of<T>(what);
+  }
 
   // Whether a directory that holds nested chunks was looked for, and found.
   enum class Nested : int { unknown, no, yes };
   std::atomic<Nested>& nested_chunks() const noexcept { return *nested_chunks_; }
 
  private:
+  template <class T, class What>
+  std::vector<T> elements_of(const What& what) const {
+    std::vector<T> elements(static_cast<std::size_t>(product(what.shape_in(shape()).span()).value_or(0)));
+    read(what, ReadOutput::host(std::span<T>(elements)));
+    return elements;
+  }
+
   std::string uri_;
   std::shared_ptr<Store> store_;
   std::string path_;

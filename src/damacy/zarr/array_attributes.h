@@ -8,7 +8,7 @@
 
 #include "damacy/core/dtype.h"
 #include "damacy/core/error.h"
-#include "damacy/zarr/attribute_values.h"
+#include "damacy/zarr/array_info.h"
 
 namespace damacy {
 

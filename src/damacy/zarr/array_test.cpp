@@ -33,6 +33,12 @@ TEST(Array, names_chunks_by_every_encoding) {
   EXPECT_EQ(with_keys(R"({"name":"v2","configuration":{"separator":"/"}})").key_of_shard(index), "1/23/45");
 }
 
+TEST(Array, reads_coordinates_from_keys) {
+  const Array array = with_keys(R"({"name":"default","configuration":{"separator":"."}})");
+  EXPECT_EQ(array.coordinates_in_key("some/array/c.12.3.4"), (Dims{12, 3, 4}));
+  EXPECT_FALSE(array.coordinates_in_key("some/array/c.x.3.4"));
+}
+
 TEST(Array, names_the_only_chunk_without_axes) {
   const auto scalar = [](std::string encoding) {
     return array_of(

@@ -63,6 +63,25 @@ std::shared_ptr<const Shard> handed_out(std::string key, std::shared_ptr<Object>
   return {std::move(held), shard};
 }
 
+// Empty: the store does not list. An array's directory has its document at least.
+std::optional<std::vector<Entry>> entries_of(Store& store, std::string_view path) {
+  if (!store.is_remote()) return store.list(path);
+  try {
+    auto entries = store.list(path);
+    return entries.empty() ? std::nullopt : std::optional(std::move(entries));
+  } catch (const Error& e) {
+    if (e.where().reason != "denied") throw;
+    return std::nullopt;
+  }
+}
+
+// Of the chunk "path/1.2.3": "path/1/2/3".
+std::string nested_key(std::string_view path, std::string_view key) {
+  std::string nested(key);
+  std::replace(nested.begin() + static_cast<std::ptrdiff_t>(path.size()), nested.end(), '.', '/');
+  return nested;
+}
+
 }  // namespace
 
 struct Catalog::Impl {
@@ -83,6 +102,10 @@ struct Catalog::Impl {
 
   static std::shared_ptr<Store> use(KnownStore& known, std::shared_ptr<Store> store);
   std::shared_ptr<Store> store_of(const std::string& uri);
+  bool may_be_remote(const std::string& uri) const {
+    const std::string scheme = scheme_of_uri(uri);
+    return !files || (!scheme.empty() && scheme != "file");
+  }
   ArrayEntry load_array(const std::string& uri, std::shared_ptr<Store> store);
   IndexEntry load_index(const Array& array, std::size_t level, const ShardPlace& place, const Dims& chunk);
   IndexEntry outermost_index(const Array& array, const std::shared_ptr<Object>& object, const Dims& chunk,
@@ -96,6 +119,8 @@ struct Catalog::Impl {
   const std::shared_ptr<OpenFiles> files;  // of directories; null: make_store opens stores
   const MakeStore make_store;
   const std::shared_ptr<DiskTier> tier;  // null: none
+  const std::shared_ptr<NetworkCounts> network = std::make_shared<NetworkCounts>();
+  const std::shared_ptr<UsualDocuments> usual = std::make_shared<UsualDocuments>();  // of remote stores
   LargeDocuments large_documents;
   MetadataCache cache{limits};
   Mutex stores_mutex;  // over stores; never held while one is asked for something
@@ -116,7 +141,8 @@ std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
     if (auto store = known->second.store.lock()) return store;
     if (known->second.mounted) return use(known->second, known->second.mounted);
   }
-  auto store = path ? (files ? make_file_store(*path, files) : make_store(*path)) : mounted_store_of_uri(uri);
+  auto store = path ? (files ? make_file_store(*path, files) : make_store(*path))
+                    : mounted_store_of_uri(uri, {.counts = network});
   store = make_cached_store(std::move(store), tier);
   if (stores.size() > std::max<std::uint64_t>(2 * limits.arrays, kKnownUris))
     std::erase_if(stores, [](const auto& known) { return known.second.store.expired(); });
@@ -127,6 +153,7 @@ std::shared_ptr<Store> Catalog::Impl::store_of(const std::string& uri) {
 
 ArrayEntry Catalog::Impl::load_array(const std::string& uri, std::shared_ptr<Store> store) {
   FoundArray found = damacy::find_array(uri, *store, large_documents);
+  if (store->is_remote()) usual->note(found.looked_for);
   auto kept = std::make_shared<KeptArray>();
   kept->array = make_array(uri, std::move(store), found);
   kept->documents = std::move(found.through);
@@ -228,6 +255,17 @@ std::shared_ptr<const Array> Catalog::array(const std::string& uri) {
   }
 }
 
+std::unique_ptr<DocumentsAhead> Catalog::documents_ahead(std::vector<std::string> uris,
+                                                         const DocumentsAhead::Wish& wish) {
+  const auto may_be_remote = [this](const std::string& uri) { return impl_->may_be_remote(uri); };
+  if (std::ranges::none_of(uris, may_be_remote)) return nullptr;
+  const std::size_t count = uris.size();
+  const auto store_of = [impl = impl_, uris = std::move(uris)](std::size_t number) {
+    return impl->may_be_remote(uris[number]) ? impl->store_of(uris[number]) : nullptr;
+  };
+  return std::make_unique<DocumentsAhead>(count, store_of, impl_->usual, wish);
+}
+
 std::shared_ptr<const Shard> Catalog::shard(const Array& array, const Dims& shard) {
   std::string key = array.key_of_shard(shard);
   return located(array, key, [&] { return impl_->shard(array, shard, key); });
@@ -249,7 +287,7 @@ void Catalog::check_unchanged(const Array& array, const Shard& shard) {
   });
 }
 
-void Catalog::check_missing_chunk(const Array& array) {
+void Catalog::check_missing_chunk(const Array& array, std::string_view key) {
   if (!array.metadata().separator_was_absent) return;
   auto& nested = array.nested_chunks();
   if (nested == Array::Nested::unknown) {
@@ -257,8 +295,10 @@ void Catalog::check_missing_chunk(const Array& array) {
       return entry.is_directory && entry.name.find_first_not_of("0123456789") == std::string::npos;
     };
     located(array, array.document_key(), [&] {
-      const auto entries = array.store()->list(array.path());
-      nested = std::any_of(entries.begin(), entries.end(), is_index) ? Array::Nested::yes : Array::Nested::no;
+      const auto entries = entries_of(*array.store(), array.path());
+      const bool found = entries ? std::any_of(entries->begin(), entries->end(), is_index)
+                                 : array.store()->stamp(nested_key(array.path(), key)).has_value();
+      nested = found ? Array::Nested::yes : Array::Nested::no;
     });
   }
   if (nested == Array::Nested::yes)
@@ -275,7 +315,12 @@ Catalog::Counts Catalog::counts() const {
   return impl_->cache.counts();
 }
 
+NetworkCounts::Seen Catalog::network() const {
+  return impl_->network->seen();
+}
+
 void Catalog::reset_counts() {
+  impl_->network->reset();
   impl_->cache.reset_counts();
 }
 

@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 
+#include "damacy/store/network_counts.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/catalog_limits.h"
+#include "damacy/zarr/documents_ahead.h"
 #include "damacy/zarr/metadata.h"
 #include "damacy/zarr/shard.h"
 
@@ -30,6 +32,8 @@ class Catalog {
 
   // Opens or finds. A cached array whose document changed is dropped and thrown as Error(io, "changed").
   std::shared_ptr<const Array> array(const std::string& uri);
+  // The documents of arrays that several threads will open in about this order. Null: no uri is of a remote store.
+  std::unique_ptr<DocumentsAhead> documents_ahead(std::vector<std::string> uris, const DocumentsAhead::Wish& wish);
   // Empty if the object does not exist. Reads the index (one request, plus open) or takes the cached one, which is
   // compared with the object's current stamp ("changed" as above, also if the object is gone).
   std::shared_ptr<const Shard> shard(const Array& array, const Dims& shard);
@@ -40,9 +44,10 @@ class Catalog {
   // For a chunk that is missing from an array with metadata().separator_was_absent: throws Error(decode,
   // "dimension-separator") if the array's directory seems to have its chunks in nested directories: the chunk would be
   // read as fill value although it may exist. Looks once per array.
-  static void check_missing_chunk(const Array& array);
+  static void check_missing_chunk(const Array& array, std::string_view key);
 
   Counts counts() const;
+  NetworkCounts::Seen network() const;  // of the remote stores
   void reset_counts();
   void clear();
 

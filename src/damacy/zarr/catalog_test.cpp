@@ -401,7 +401,7 @@ TEST(MissingChunk, is_an_error_where_chunks_are_nested_and_no_separator_is_named
   Catalog catalog = stores.catalog();
   const auto array = v2_array(stores, catalog, {});
   for (int i = 0; i < 2; ++i)
-    EXPECT_EQ(refusal_of([&] { catalog.check_missing_chunk(*array); }),
+    EXPECT_EQ(refusal_of([&] { catalog.check_missing_chunk(*array, "0.0"); }),
               wrong("dimension-separator", "/dimension_separator"));
   EXPECT_EQ(stores.counts("a").lists, 1u);
 }
@@ -413,7 +413,7 @@ TEST(MissingChunk, is_fill_otherwise) {
     stores.memory("a").put("0/1", "chunk");
     Catalog catalog = stores.catalog();
     const auto array = v2_array(stores, catalog, changes);
-    EXPECT_EQ(refusal_of([&] { catalog.check_missing_chunk(*array); }), accepted());
+    EXPECT_EQ(refusal_of([&] { catalog.check_missing_chunk(*array, "0.0"); }), accepted());
     EXPECT_EQ(stores.counts("a").lists, 0u);
   }
   Stores stores;
@@ -422,7 +422,7 @@ TEST(MissingChunk, is_fill_otherwise) {
   stores.memory("a").put("1x/2", "a directory of another name");
   Catalog catalog = stores.catalog();
   const auto array = v2_array(stores, catalog, {});
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(refusal_of([&] { catalog.check_missing_chunk(*array); }), accepted());
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(refusal_of([&] { catalog.check_missing_chunk(*array, "0.0"); }), accepted());
   EXPECT_EQ(stores.counts("a").lists, 1u);
 }
 

@@ -1,36 +1,25 @@
 #include "damacy/zarr/json.h"
 
-// RapidJSON's stack begins as a null pointer and is compared with null plus a size, which clang's sanitizer stops at.
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((no_sanitize("pointer-overflow"))), apply_to = function)
-#endif
-#include <rapidjson/error/en.h>
-#include <rapidjson/reader.h>
-#ifdef __clang__
-#pragma clang attribute pop
-#endif
-
 #include <algorithm>
 #include <charconv>
 #include <tuple>
 
 #include "damacy/core/formatted.h"
+#include "damacy/core/json_events.h"
+#include "damacy/core/json_stream.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
-#include "damacy/zarr/detail/json_stream.h"
 #include "damacy/zarr/detail/json_zone.h"
 
 namespace damacy::json {
-// Receives RapidJSON's events. Each returns false to stop; then `failure` says why.
-class TreeBuilder {
+// Makes the tree of a document. If an event ends the reading, `failure` says why.
+class TreeBuilder final : public JsonEvents {
  public:
-  TreeBuilder(Document& document, Form form, const NumberHidingStream& stream)
-      : document_(document), form_(form), stream_(stream) {}
+  TreeBuilder(Document& document, Form form) : document_(document), form_(form) {}
 
-  bool Null() { return add(Kind::null, begin_value(), {}); }
-  bool Bool(bool truth) { return add(Kind::boolean, begin_value(), truth ? "1" : ""); }
-  bool RawNumber(const char*, rapidjson::SizeType, bool) {
-    const auto number = stream_.number();
+  bool null() override { return add(Kind::null, begin_value(), {}); }
+  bool boolean(bool truth) override { return add(Kind::boolean, begin_value(), truth ? "1" : ""); }
+  bool number(std::string_view number) override {
     const Zone zone = begin_value();
     if (limits_text(zone)) {
       if (is_bare_word(number))
@@ -40,13 +29,11 @@ class TreeBuilder {
     }
     return add(Kind::number, zone, number);
   }
-  bool String(const char* characters, rapidjson::SizeType bytes, bool) {
-    const std::string_view string(characters, bytes);
+  bool string(std::string_view string) override {
     const Zone zone = begin_value();
     return check_string(string, zone) && add(Kind::string, zone, string);
   }
-  bool Key(const char* characters, rapidjson::SizeType bytes, bool) {
-    const std::string_view name(characters, bytes);
+  bool name(std::string_view name) override {
     Frame& frame = frames_.back();
     ++frame.count;
     frame.name = name;
@@ -55,16 +42,10 @@ class TreeBuilder {
     if (name.find('\0') != name.npos) return fail(Status::decode, "NUL in a name");
     return check_string(name, frame.zone);
   }
-  bool StartObject() { return open(Kind::object); }
-  bool EndObject(rapidjson::SizeType) { return close(); }
-  bool StartArray() { return open(Kind::array); }
-  bool EndArray(rapidjson::SizeType) { return close(); }
-  // Numbers come as text; RapidJSON's concept of a handler asks for these.
-  bool Int(int) { return false; }
-  bool Uint(unsigned) { return false; }
-  bool Int64(std::int64_t) { return false; }
-  bool Uint64(std::uint64_t) { return false; }
-  bool Double(double) { return false; }
+  bool begin_object(std::size_t) override { return open(Kind::object); }
+  bool end_object(std::size_t) override { return close(); }
+  bool begin_array(std::size_t) override { return open(Kind::array); }
+  bool end_array(std::size_t) override { return close(); }
 
   const std::optional<Error>& failure() const noexcept { return failure_; }
   std::string pointer() const {
@@ -186,9 +167,7 @@ class TreeBuilder {
   bool check_string(std::string_view string, Zone zone) {
     if (limits_text(zone) && string.size() > Limits::json_string_bytes)
       return too_many("bytes of a string", Limits::json_string_bytes, string.size());
-    // RapidJSON has validated the text, except that it accepts an escaped lone low surrogate.
-    for (auto at = string.find('\xed'); at != string.npos; at = string.find('\xed', at + 1))
-      if (static_cast<unsigned char>(string[at + 1]) >= 0xa0) return fail(Status::decode, "lone surrogate in a string");
+    if (has_lone_surrogate(string)) return fail(Status::decode, "lone surrogate in a string");
     return true;
   }
 
@@ -203,53 +182,24 @@ class TreeBuilder {
 
   Document& document_;
   Form form_;
-  const NumberHidingStream& stream_;
   std::vector<Frame> frames_;
   std::optional<Error> failure_;
 };
 
-namespace {
-
-Error not_json(std::string_view why) {
-  return Error(Status::decode, formatted("not JSON: {}", why), "json");
-}
-
-}  // namespace
-
-Document Document::parse(std::string_view text_, Form form) {
-  if (text_.empty()) throw not_json("the document is empty");
-  if (text_.starts_with("\xef\xbb\xbf")) throw not_json("the document begins with a byte-order mark");
-  if (text_.find('\0') != text_.npos) throw not_json("the document holds a NUL byte");
+Document Document::parse(std::string_view text, Form form) {
   Document document;
-  NumberHidingStream stream(text_);
-  TreeBuilder builder(document, form, stream);
-  rapidjson::Reader reader;
-  constexpr unsigned kFlags =
-      rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseValidateEncodingFlag;
-  const auto result = reader.Parse<kFlags>(stream, builder);
-  if (builder.failure()) throw *builder.failure();
-  if (result.IsError())
-    throw not_json(formatted("{} (byte {})", rapidjson::GetParseError_En(result.Code()), result.Offset()))
-        .at_pointer(builder.pointer());
+  TreeBuilder builder(document, form);
+  try {
+    if (!read_json(text, builder)) throw *builder.failure();
+  } catch (const Error& e) {
+    throw Error(e).at_pointer(builder.pointer());
+  }
   return document;
 }
 
 std::string_view name_of(Kind kind) noexcept {
   constexpr std::string_view kNames[] = {"null", "a boolean", "a number", "a string", "a list", "an object"};
   return kNames[static_cast<int>(kind)];
-}
-
-std::string pointer_token(std::string_view name) {
-  std::string token = "/";
-  for (const char c : name) {
-    if (c == '~')
-      token += "~0";
-    else if (c == '/')
-      token += "~1";
-    else
-      token += c;
-  }
-  return token;
 }
 
 Kind Value::kind() const noexcept {

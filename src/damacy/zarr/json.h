@@ -1,6 +1,6 @@
 // JSON documents as a small tree of views, with limits (core/limits.h). Numbers stay text, so that each user converts
 // them exactly. Knows which parts of zarr documents are kept (attributes may be large) and where the bare words NaN and
-// Infinity are legal; does not know what members mean. Only this unit includes RapidJSON.
+// Infinity are legal; does not know what members mean.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "damacy/core/error.h"
+#include "damacy/core/json_events.h"
 #include "damacy/zarr/json_form.h"
 
 namespace damacy::json {
@@ -99,8 +100,5 @@ class Value::Iterator {
   const Document* document_;
   std::uint32_t node_;
 };
-
-// `name` as one token of a JSON pointer, with its leading '/'.
-[[nodiscard]] std::string pointer_token(std::string_view name);
 
 }  // namespace damacy::json

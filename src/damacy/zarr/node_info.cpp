@@ -1,5 +1,6 @@
 #include "damacy/zarr/node_info.h"
 
+#include "damacy/cache/disk/environment_tier.h"
 #include "damacy/core/error.h"
 #include "damacy/store/mounts.h"
 #include "damacy/store/storage_watch.h"
@@ -9,10 +10,6 @@
 namespace damacy {
 namespace {
 
-std::shared_ptr<Store> store_of(const std::string& uri) {
-  return make_watched_store(store_of_uri(uri));
-}
-
 NodeInfo::Kind kind_of(const FoundNode& node, const Ngff& ngff) {
   if (node.is_array) return NodeInfo::Kind::array;
   if (!ngff.images.empty()) return NodeInfo::Kind::image;
@@ -21,6 +18,10 @@ NodeInfo::Kind kind_of(const FoundNode& node, const Ngff& ngff) {
 
 }  // namespace
 
+std::shared_ptr<Store> store_of_node(const std::string& uri) {
+  return make_watched_store(with_environment_tier(store_of_uri(uri)));
+}
+
 NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store) {
   try {
     NodeInfo info;
@@ -28,6 +29,7 @@ NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store) {
       LargeDocuments large;
       FoundNode node = find_node(*store, large);
       info.zarr_format = node.zarr_format;
+      info.looked_for = std::move(node.looked_for);
       const std::string key = node.zarr_format == 3 ? "zarr.json" : ".zattrs";
       try {
         if (!node.is_array) info.ngff = parse_ngff(node.attributes, node.zarr_format);
@@ -37,7 +39,10 @@ NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store) {
       info.kind = kind_of(node, info.ngff);
       if (!node.is_array) info.attributes_document = std::move(node.attributes);
     }
-    if (info.kind == NodeInfo::Kind::array || info.kind == NodeInfo::Kind::image) info.array = array_info(uri, store);
+    if (info.kind == NodeInfo::Kind::array || info.kind == NodeInfo::Kind::image) {
+      info.array = array_info(uri, store);
+      info.looked_for = info.array->looked_for;
+    }
     return info;
   } catch (Error& e) {
     throw e.at_uri(uri).at_store(store->name());
@@ -45,11 +50,11 @@ NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store) {
 }
 
 NodeInfo node_info(const std::string& uri) {
-  return node_info(uri, store_of(uri));
+  return node_info(uri, store_of_node(uri));
 }
 
 std::vector<std::string> members_of_group(const std::string& uri) {
-  const auto store = store_of(uri);
+  const auto store = store_of_node(uri);
   try {
     LargeDocuments large;
     return member_names(uri, *store, large);
@@ -59,7 +64,7 @@ std::vector<std::string> members_of_group(const std::string& uri) {
 }
 
 void refuse_group(const std::string& uri) {
-  const auto store = store_of(uri);
+  const auto store = store_of_node(uri);
   try {
     LargeDocuments large;
     throw group_error(uri, *store, large);

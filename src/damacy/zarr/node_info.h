@@ -24,7 +24,11 @@ struct NodeInfo {
   // Of a group, checked JSON: zarr.json, whose member `attributes` they are, or .zattrs; may be empty.
   std::string attributes_document;
   Ngff ngff;
+  std::vector<std::string> looked_for;  // keys of all documents that were there or might have been
 };
+
+// The store of the node at `uri`, with deadlines.
+[[nodiscard]] std::shared_ptr<Store> store_of_node(const std::string& uri);
 
 // Throws what array_info() throws, except for groups, and with the key of a group's document.
 [[nodiscard]] NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store);

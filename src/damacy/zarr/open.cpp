@@ -27,6 +27,7 @@ struct Text {
 struct Source {
   Store& store;
   LargeDocuments& large;
+  std::vector<std::string>* looked_for = nullptr;  // keys of documents; null: they are not noted
 };
 
 // Waits for other holders, of which one may be stuck in a storage call.
@@ -36,6 +37,7 @@ std::unique_lock<LargeDocuments> turn_of(LargeDocuments& large) {
 
 // Empty: absent. The size is compared with `limit` before anything is read.
 std::optional<Text> read_document(const Source& source, std::string key, std::uint64_t limit) {
+  if (source.looked_for != nullptr) source.looked_for->push_back(key);
   const auto object = source.store.open(key);
   if (!object) return std::nullopt;
   const auto size = object->stamp().size;
@@ -103,7 +105,8 @@ Error no_metadata_at_root(Store& store) {
   std::string arrays;
   try {
     arrays = shown_arrays(walk_arrays(store));
-  } catch (const Error&) {  // a folder that cannot be listed
+  } catch (const Error& e) {  // a folder that cannot be listed
+    if (e.where().reason == "denied") return no_metadata("", text("; arrays inside are not named: ", e.message()));
   }
   return no_metadata("", arrays.empty() ? arrays : formatted("; arrays inside: {}", arrays));
 }
@@ -118,7 +121,8 @@ FoundArray found(Node node, std::string path) {
           .levels = {},
           .axes = {},
           .axis_types = {},
-          .through = {}};
+          .through = {},
+          .looked_for = {}};
 }
 
 ReadDocument read_mark(const std::optional<Text>& document, std::string key) {
@@ -198,10 +202,11 @@ std::string below(std::string_view path, std::string_view name) {
   return path.empty() ? std::string(name) : text(path, '/', name);
 }
 
-FoundArray find_array(const std::string& uri, Store& store, LargeDocuments& large) {
-  const Source source{store, large};
+namespace {
+
+FoundArray find_array(const std::string& uri, const Source& source) {
   auto node = read_node(source, uri, "");
-  if (!node) throw no_metadata_at_root(store);
+  if (!node) throw no_metadata_at_root(source.store);
   if (node->is_array) return found(std::move(*node), "");
   std::vector<ReadDocument> through = {{node->document.key, node->document.stamp}};
   const GroupMetadata group = node->zarr_format == 3 ? std::move(node->group) : read_v2_group(source, *node, through);
@@ -210,6 +215,15 @@ FoundArray find_array(const std::string& uri, Store& store, LargeDocuments& larg
   FoundArray level = find_level(source, uri, group);
   level.through = std::move(through);
   return level;
+}
+
+}  // namespace
+
+FoundArray find_array(const std::string& uri, Store& store, LargeDocuments& large) {
+  std::vector<std::string> looked_for;
+  FoundArray found = find_array(uri, {store, large, &looked_for});
+  found.looked_for = std::move(looked_for);
+  return found;
 }
 
 std::vector<std::string> member_names(const std::string& uri, Store& store, LargeDocuments& large) {
@@ -247,12 +261,15 @@ FoundNode find_node(Store& store, LargeDocuments& large) {
   const Source source{store, large};
   if (auto v3 = read_document(source, "zarr.json", Limits::group_document_bytes)) {
     const bool is_array = with_key(v3->key, [&] { return parse_v3_group(v3->characters); }).is_array;
-    return {is_array, 3, std::move(v3->characters)};
+    return {is_array, 3, std::move(v3->characters), {v3->key}};
   }
-  if (store.stamp(".zarray")) return {true, 2, {}};
+  if (store.stamp(".zarray")) return {true, 2, {}, {"zarr.json", ".zarray"}};
   if (!store.stamp(".zgroup")) throw no_metadata_at_root(store);
   auto attributes = read_document(source, ".zattrs", Limits::group_document_bytes);
-  return {false, 2, attributes ? std::move(attributes->characters) : std::string()};
+  return {false,
+          2,
+          attributes ? std::move(attributes->characters) : std::string(),
+          {"zarr.json", ".zarray", ".zgroup", ".zattrs"}};
 }
 
 std::shared_ptr<const Array> make_array(const std::string& uri, std::shared_ptr<Store> store, const FoundArray& found) {

@@ -3,6 +3,7 @@
 // request.
 #include "fakes/libcuda/fake_libcuda.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -364,8 +365,8 @@ CUresult cuMemHostUnregister(void* memory) {
   FAKE_MIND_CAPTURES();
   return driver().registered.erase(memory) != 0 ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
-CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
-  FAKE_BEGIN(cuPointerGetAttribute);
+// With the mutex held.
+static CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
   const auto& all = driver().device_memory;
   auto at = all.upper_bound(reinterpret_cast<void*>(pointer));
   if (at == all.begin()) return CUDA_ERROR_INVALID_VALUE;
@@ -387,6 +388,19 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
+}
+CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
+  FAKE_BEGIN(cuPointerGetAttribute);
+  return attribute_of(data, attribute, pointer);
+}
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr pointer) {
+  FAKE_BEGIN(cuPointerGetAttributes);
+  for (unsigned i = 0; i < count; ++i) {
+    const bool is_context = attributes[i] == CU_POINTER_ATTRIBUTE_CONTEXT;
+    if (attribute_of(data[i], attributes[i], pointer) != CUDA_SUCCESS)
+      std::memset(data[i], 0, is_context ? sizeof(CUcontext) : sizeof(unsigned));
+  }
+  return CUDA_SUCCESS;
 }
 CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
   FAKE_IN_CONTEXT(cuMemGetInfo);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "damacy/cache/disk/record_name.h"
 #include "damacy/core/coalesce.h"
 #include "damacy/core/error.h"
 #include "damacy/core/mutex.h"
@@ -52,7 +53,11 @@ class CachedObject final : public Object {
   // Without `remote`, the object is opened when it is needed.
   CachedObject(std::shared_ptr<const Shared> shared, std::string key, const Version& version,
                std::shared_ptr<Object> remote)
-      : shared_(std::move(shared)), key_(std::move(key)), version_(version.text), remote_(std::move(remote)) {
+      : shared_(std::move(shared)),
+        key_(std::move(key)),
+        version_(version.text),
+        record_name_(record_name(shared_->remote->name(), key_)),
+        remote_(std::move(remote)) {
     const s3::Digest digest = s3::sha256(text(shared_->identity, "/", key_, '\0', version.packed()));
     name_.assign(reinterpret_cast<const char*>(digest.data()), digest.size());
     std::memcpy(&stamp_.device, digest.data(), sizeof stamp_.device);
@@ -65,6 +70,20 @@ class CachedObject final : public Object {
 
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override { remote()->read_exact(offset, dst); }
 
+  ReadShape read_shape() const noexcept override { return shared_->remote->read_shape(); }
+  // One that was not opened yet is read by itself: opening may wait.
+  std::optional<WholeObject> whole() const override {
+    const auto opened = opened_remote();
+    return opened ? opened->whole() : std::nullopt;
+  }
+  Error as_of_part(const Error& error) const override {
+    const auto opened = opened_remote();
+    return opened ? opened->as_of_part(error) : error;
+  }
+  HeldBytes held(std::uint64_t offset, std::uint64_t bytes) override {
+    const auto opened = opened_remote();
+    return opened ? opened->held(offset, bytes) : HeldBytes();
+  }
   bool can_start_reads() const noexcept override { return true; }
   std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
                                           std::function<void()> landed) override {
@@ -92,7 +111,7 @@ class CachedObject final : public Object {
     for (const MergedRead& merged : coalesce(missing)) {
       remote()->read_exact(merged.offset, dst.subspan(merged.offset - offset, merged.size));
       for (const Piece& piece : std::span(missing).subspan(merged.first, merged.count))
-        shared_->tier->keep(wanted[piece.id].key, wanted[piece.id].to);
+        shared_->tier->keep(wanted[piece.id].key, wanted[piece.id].to, record_name_);
     }
   }
 
@@ -100,7 +119,7 @@ class CachedObject final : public Object {
                    std::span<const StoredPiece> pieces) noexcept override {
     try {
       for (const StoredPiece& piece : pieces)
-        shared_->tier->keep(key_of_piece(piece), read.subspan(piece.offset - offset, piece.bytes));
+        shared_->tier->keep(key_of_piece(piece), read.subspan(piece.offset - offset, piece.bytes), record_name_);
     } catch (const std::bad_alloc&) {  // they are not kept
     }
   }
@@ -113,11 +132,13 @@ class CachedObject final : public Object {
     return key_of(name);
   }
 
+  std::shared_ptr<Object> opened_remote() const {
+    const Lock lock(mutex_);
+    return remote_;
+  }
+
   std::shared_ptr<Object> remote() {
-    {
-      const Lock lock(mutex_);
-      if (remote_) return remote_;
-    }
+    if (auto opened = opened_remote()) return opened;
     auto opened = shared_->remote->open(key_);
     if (!opened || opened->version() != version_ || opened->stamp().size != stamp_.size)
       throw Error(Status::io, "the object is not the version that was kept on disk, although it never changes",
@@ -130,10 +151,10 @@ class CachedObject final : public Object {
   }
 
   const std::shared_ptr<const Shared> shared_;
-  const std::string key_, version_;
+  const std::string key_, version_, record_name_;
   std::string name_;  // a hash of what the object and its version are
   Stamp stamp_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::shared_ptr<Object> remote_ DAMACY_GUARDED_BY(mutex_);
 };
 
@@ -148,6 +169,7 @@ class CachedStore final : public Store {
   bool is_remote() const noexcept override { return true; }
   std::string identity() const override { return shared_->identity; }
   bool is_immutable() const noexcept override { return is_immutable_; }
+  ReadShape read_shape() const noexcept override { return shared_->remote->read_shape(); }
 
   std::shared_ptr<Object> open(std::string_view key) override {
     check_key(key);
@@ -160,7 +182,8 @@ class CachedStore final : public Store {
     auto object = std::make_shared<CachedObject>(shared_, std::string(key), version, std::move(remote));
     if (is_immutable_) {
       const std::string packed = version.packed();
-      shared_->tier->keep(key_of_version(key), std::as_bytes(std::span(packed)));
+      shared_->tier->keep(key_of_version(key), std::as_bytes(std::span(packed)),
+                          record_name(shared_->remote->name(), key));
       know(key, object);
     }
     return object;
@@ -172,10 +195,14 @@ class CachedStore final : public Store {
     return object->stamp();
   }
 
+  const void* whole_id(std::string_view key) const override { return shared_->remote->whole_id(key); }
+
   // What is immutable is probably known.
-  void expect(std::string_view key, std::uint64_t bytes, bool from_end) override {
-    if (!is_immutable_) shared_->remote->expect(key, bytes, from_end);
+  bool can_expect() const noexcept override { return !is_immutable_ && shared_->remote->can_expect(); }
+  void expect(std::string_view key, const Expectation& read) override {
+    if (!is_immutable_) shared_->remote->expect(key, read);
   }
+  void unexpect(std::string_view key) noexcept override { shared_->remote->unexpect(key); }
 
   std::vector<Entry> list(std::string_view prefix) override { return shared_->remote->list(prefix); }
 

@@ -14,6 +14,10 @@ int DiskCalls::allocate(int fd, off_t bytes) {
   return ::ftruncate(fd, bytes);
 }
 
+int DiskCalls::free_range(int fd, off_t offset, off_t bytes) {
+  return ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
+}
+
 int DiskCalls::lock(int fd) {
   return ::flock(fd, LOCK_EX | LOCK_NB);
 }

@@ -11,7 +11,8 @@ namespace damacy {
 class DiskCalls : public detail::FileCalls {
  public:
   virtual int allocate(int fd, off_t bytes);  // with room on the disk, where the file system can promise it
-  virtual int lock(int fd);                   // exclusive, without waiting: EWOULDBLOCK if another has it
+  virtual int free_range(int fd, off_t offset, off_t bytes);  // of the file, which keeps its size
+  virtual int lock(int fd);  // exclusive, without waiting: EWOULDBLOCK if another has it
   virtual int wait_for_lock(int fd);
 };
 

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <vector>
+#include <memory>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -17,7 +18,6 @@
 namespace damacy {
 namespace {
 
-constexpr const char* kName = "damacy-1";
 constexpr const char* kReason = "disk-cache";
 
 [[noreturn]] void fail(const std::string& path, std::string_view what) {
@@ -99,6 +99,26 @@ DiskFile DiskDirectory::open(DiskCalls& calls, const std::string& name, bool mak
 
 void DiskDirectory::remove(const std::string& name) const noexcept {
   ::unlinkat(directory_.get(), name.c_str(), 0);
+}
+
+// By a descriptor of its own, because the position in the directory belongs to it.
+std::vector<std::string> DiskDirectory::names() const {
+  const int fd = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const auto close = [](DIR* listing) { ::closedir(listing); };
+  const std::unique_ptr<DIR, decltype(close)> listing(fd >= 0 ? ::fdopendir(fd) : nullptr, close);
+  if (!listing) {
+    const DiskFile unused(fd);
+    fail(path_, "list");
+  }
+  std::vector<std::string> names;
+  for (;;) {
+    errno = 0;
+    const ::dirent* const entry = ::readdir(listing.get());
+    if (entry == nullptr) break;
+    names.emplace_back(entry->d_name);
+  }
+  if (errno != 0) fail(path_, "list");
+  return names;
 }
 
 std::string DiskDirectory::network_file_system() const {

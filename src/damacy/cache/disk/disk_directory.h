@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "damacy/cache/disk/disk_calls.h"
 
@@ -10,6 +11,8 @@ namespace damacy {
 
 class DiskDirectory {
  public:
+  static constexpr const char* kName = "damacy-1";  // in the directory that users name; of this layout
+
   // Makes `directory` and damacy-1 in it if they do not exist. Throws Error(inval, "disk-cache") if damacy-1 is no
   // directory, is a link, belongs to another user or may be written to by others; Error(io, "disk-cache") if it cannot
   // be made. `shared`: its group may write, and it may belong to another user of a group of this process.
@@ -18,6 +21,8 @@ class DiskDirectory {
   // A regular file of this directory, never through a link. Empty with errno. Made where `make` says so.
   DiskFile open(DiskCalls& calls, const std::string& name, bool make) const;
   void remove(const std::string& name) const noexcept;
+  // Of all that is in it, in any order. Throws Error(io, "disk-cache").
+  std::vector<std::string> names() const;
 
   const std::string& path() const noexcept { return path_; }
   // Empty for disks of this machine.

@@ -78,7 +78,7 @@ std::optional<SegmentHeader> parse_segment_header(std::span<const std::byte> byt
 RecordHeaderBytes encode(const RecordHeader& header) noexcept {
   Writer<RecordHeader::kBytes> out;
   out.put(kRecordMagic).put(header.length).put(header.key.words[0]).put(header.key.words[1]);
-  out.put(header.generation).put(header.checksum);
+  out.put(header.generation).put(header.checksum).put(header.name_length).put(header.name_checksum);
   return out.closed();
 }
 
@@ -91,7 +91,16 @@ std::optional<RecordHeader> parse_record_header(std::span<const std::byte> bytes
   header.key.words[1] = in.get<std::uint64_t>();
   header.generation = in.get<std::uint64_t>();
   header.checksum = in.get<std::uint32_t>();
+  header.name_length = in.get<std::uint32_t>();
+  header.name_checksum = in.get<std::uint32_t>();
+  if (header.name_length > RecordHeader::kMostName) return std::nullopt;
   return header;
+}
+
+RecordHeader removed(const RecordHeader& header) noexcept {
+  RecordHeader gone = header;
+  gone.key = {};
+  return gone;
 }
 
 HintBytes encode(const Hint& hint) noexcept {

@@ -33,24 +33,35 @@ using SegmentHeaderBytes = std::array<std::byte, SegmentHeader::kBytes>;
 [[nodiscard]] SegmentHeaderBytes encode(const SegmentHeader& header) noexcept;
 [[nodiscard]] std::optional<SegmentHeader> parse_segment_header(std::span<const std::byte> bytes) noexcept;
 
-// A record is its header and the bytes, padded to kAlignment.
+// A record is its header, the bytes and their name, padded to kAlignment. Readers of the bytes do not need the name.
 struct RecordHeader {
   static constexpr std::size_t kBytes = 64;
   static constexpr std::uint64_t kAlignment = 64;
+  static constexpr std::size_t kMostName = 2048;
 
   DiskKey key;
-  std::uint64_t generation = 0;  // of the segment
-  std::uint32_t length = 0;      // of the bytes
-  std::uint32_t checksum = 0;    // crc32c of the bytes
+  std::uint64_t generation = 0;     // of the segment
+  std::uint32_t length = 0;         // of the bytes
+  std::uint32_t checksum = 0;       // crc32c of the bytes
+  std::uint32_t name_length = 0;    // 0 in records of versions that kept no names
+  std::uint32_t name_checksum = 0;  // crc32c of the name
   friend bool operator==(const RecordHeader&, const RecordHeader&) = default;
+
+  // What is left of a record that was removed: its place. No entry has the key 0.
+  bool is_removed() const noexcept { return key == DiskKey{}; }
 };
 using RecordHeaderBytes = std::array<std::byte, RecordHeader::kBytes>;
 [[nodiscard]] RecordHeaderBytes encode(const RecordHeader& header) noexcept;
 [[nodiscard]] std::optional<RecordHeader> parse_record_header(std::span<const std::byte> bytes) noexcept;
-[[nodiscard]] constexpr std::uint64_t record_bytes(std::uint64_t length) noexcept {
-  return (RecordHeader::kBytes + length + RecordHeader::kAlignment - 1) / RecordHeader::kAlignment *
+[[nodiscard]] constexpr std::uint64_t record_bytes(std::uint64_t length, std::uint64_t name_length) noexcept {
+  return (RecordHeader::kBytes + length + name_length + RecordHeader::kAlignment - 1) / RecordHeader::kAlignment *
          RecordHeader::kAlignment;
 }
+[[nodiscard]] constexpr std::uint64_t record_bytes(const RecordHeader& header) noexcept {
+  return record_bytes(header.length, header.name_length);
+}
+// The header that takes the place of another when its record is removed.
+[[nodiscard]] RecordHeader removed(const RecordHeader& header) noexcept;
 
 // Where a record probably is. The index file is an array of buckets of hints.
 struct Hint {

@@ -1,6 +1,6 @@
 // Keeps bytes under keys in files on a local disk, for all processes of a machine that use the same directory. A record
 // proves itself: whatever is wrong with the files is a miss. Reading takes no lock of other processes; one thread
-// writes. Knows keys and files; not what the bytes are, nor where else they may be had. Thread-safe.
+// writes (`disk_writer`). Knows keys and files; not what the bytes are, nor where else they may be had. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -9,9 +9,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "damacy/cache/disk/disk_calls.h"
 #include "damacy/cache/disk/disk_record.h"
+#include "damacy/cache/disk/segment_table.h"
 #include "damacy/core/thread.h"
 
 namespace damacy {
@@ -43,15 +45,9 @@ struct DiskTierSettings {
 
 class DiskTier {
  public:
-  struct Count {
-    std::int64_t entries = 0, bytes = 0;
-    friend bool operator==(const Count&, const Count&) = default;
-  };
-  struct Counts {
-    Count hits, misses, kept, evicted;
-    Count dropped;             // there was no time to write them
-    std::int64_t damaged = 0;  // of the misses: a hint led to bytes that are not the entry's
-  };
+  using Count = DiskCount;
+  using Counts = DiskCounts;
+  using Wanted = WantedRecord;
 
   // Throws as DiskDirectory.
   explicit DiskTier(DiskTierSettings settings);
@@ -64,18 +60,17 @@ class DiskTier {
   // Whether an entry would probably be kept.
   [[nodiscard]] bool has_room_for(std::uint64_t bytes) const noexcept;
 
-  // Fills `to`, or leaves any bytes there. Counts hits and misses.
-  struct Wanted {
-    DiskKey key;
-    std::span<std::byte> to;
-    bool found = false;
-  };
+  // Fills each `to`, or leaves any bytes there. Counts hits and misses.
   void read(std::span<Wanted> wanted) noexcept;
   // An entry of unknown size, at most `most` bytes. Not counted. False: absent, and `to` is undefined.
   bool read_any(const DiskKey& key, std::size_t most, std::string& to) noexcept;
 
-  // Copies the bytes of an entry that was not there, and writes them in the background if there is room.
-  void keep(const DiskKey& key, std::span<const std::byte> bytes) noexcept;
+  // Copies the bytes of an entry that was not there, and writes them in the background if there is room. `name` is for
+  // those who look at the directory (`disk_report`), and must hold no secret; it is cut after RecordHeader::kMostName.
+  void keep(const DiskKey& key, std::span<const std::byte> bytes, std::string_view name = {}) noexcept;
+
+  // Ends writing as the destructor does. Later entries are not kept.
+  void finish() noexcept;
 
   [[nodiscard]] Counts counts() const;
   void reset_counts();

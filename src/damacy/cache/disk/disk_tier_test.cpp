@@ -66,8 +66,8 @@ class Tier {
   DiskTier& operator*() { return tier_; }
   DiskTier* operator->() { return &tier_; }
 
-  void keep(std::uint64_t number, std::size_t length) {
-    tier_.keep(key_of(number), bytes_of(number, length));
+  void keep(std::uint64_t number, std::size_t length, const std::string& name = {}) {
+    tier_.keep(key_of(number), bytes_of(number, length), name);
     if (!tier_.wait_written(kLong)) throw std::runtime_error("not written");
   }
   // Fails the test if the bytes are wrong.
@@ -166,13 +166,14 @@ TEST_F(DiskTierTest, reads_neighbours_in_one_call_to_their_places) {
 
 TEST_F(DiskTierTest, an_entry_that_is_too_large_is_not_kept) {
   Tier tier(directory());
-  EXPECT_TRUE(tier->has_room_for(kSegment - 4096 - 128));
-  EXPECT_FALSE(tier->has_room_for(kSegment - 4096 - 127));
+  constexpr std::size_t kLargest = kSegment - SegmentHeader::kFirstRecord - 128 - RecordHeader::kMostName;
+  EXPECT_TRUE(tier->has_room_for(kLargest));
+  EXPECT_FALSE(tier->has_room_for(kLargest + 1));
   EXPECT_FALSE(tier->has_room_for(0));
   tier.keep(1, kSegment);
   EXPECT_FALSE(tier.read(1, kSegment));
-  tier.keep(2, kSegment - 4096 - 128);
-  EXPECT_TRUE(tier.read(2, kSegment - 4096 - 128));
+  tier.keep(2, kLargest, std::string(2 * RecordHeader::kMostName, 'x'));
+  EXPECT_TRUE(tier.read(2, kLargest));
 }
 
 TEST_F(DiskTierTest, goes_on_in_a_segment_that_a_closed_tier_left) {
@@ -541,7 +542,7 @@ TEST_F(DiskProcesses, writers_that_are_killed_leave_no_wrong_bytes_and_lose_no_s
     const pid_t child = start([&] {
       Tier tier(directory(), 8);
       for (std::uint64_t number = 0;; number = (number + 1) % 3000) {
-        tier->keep(key_of(number), bytes_of(number, 1 + number % 3000));
+        tier->keep(key_of(number), bytes_of(number, 1 + number % 3000), std::string(number % 100, 'n'));
         if (number % 16 == 0) tier.read(number / 2, 1 + number / 2 % 3000);
       }
     });

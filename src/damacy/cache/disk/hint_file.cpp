@@ -13,9 +13,6 @@
 namespace damacy {
 namespace {
 
-constexpr const char* kName = "index";
-constexpr const char* kLockName = "lock";
-
 [[noreturn]] void fail(const DiskDirectory& directory, const char* name, const char* what) {
   const int error = errno;
   throw Error(Status::io,
@@ -66,6 +63,13 @@ HintFile::HintFile(DiskCalls& calls, const DiskDirectory& directory, const Index
 bool HintFile::read(std::uint64_t offset, Bucket& bucket) const noexcept {
   bucket.fill({});
   return move(calls_, file_.get(), detail::Way::read, bucket, offset) || errno == 0;
+}
+
+std::uint64_t HintFile::hints_in(DiskCalls& calls, const DiskFile& file) noexcept {
+  IndexHeaderBytes bytes{};
+  if (!move(calls, file.get(), detail::Way::read, bytes, 0)) return 0;
+  const auto header = parse_index_header(bytes);
+  return header ? header->buckets * IndexHeader::kHintsABucket : 0;
 }
 
 std::optional<Hint> HintFile::find(const DiskKey& key) const noexcept {

@@ -14,6 +14,9 @@ namespace damacy {
 
 class HintFile {
  public:
+  static constexpr const char* kName = "index";
+  static constexpr const char* kLockName = "lock";  // held while the index is made or removed
+
   // Takes the index that is there if it has half of the `wanted` buckets. Otherwise makes an empty one, with the
   // segment size of the old one. Throws Error(io, "disk-cache").
   HintFile(DiskCalls& calls, const DiskDirectory& directory, const IndexHeader& wanted);
@@ -26,6 +29,9 @@ class HintFile {
   // errno: not written.
   using IsCurrent = std::function<bool(const Hint&)>;
   bool put(const DiskKey& key, const Hint& hint, const IsCurrent& is_current) noexcept;
+
+  // How many hints fit into an index; 0: it is damaged.
+  static std::uint64_t hints_in(DiskCalls& calls, const DiskFile& file) noexcept;
 
   static constexpr std::uint64_t bytes_of(std::uint64_t buckets) noexcept {
     return IndexHeader::kFirstBucket + buckets * IndexHeader::kBucketBytes;

@@ -1,7 +1,9 @@
 #include "damacy/cache/disk/segment_files.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <string>
 
 #include <sys/random.h>
@@ -17,6 +19,15 @@ using detail::Way;
 std::string name_of(SegmentFiles::Number number) {
   std::string digits = std::to_string(number);
   return "segment-" + std::string(6 - std::min<std::size_t>(digits.size(), 6), '0') + digits;
+}
+
+// Empty: no segment has that name.
+std::optional<SegmentFiles::Number> number_of(const std::string& name) {
+  const std::size_t digits = name.find_first_of("0123456789");
+  SegmentFiles::Number number = 0;
+  if (digits == name.npos) return std::nullopt;
+  std::from_chars(name.data() + digits, name.data() + name.size(), number);
+  return name == name_of(number) ? std::optional(number) : std::nullopt;
 }
 
 iovec vector_of(std::span<const std::byte> bytes) noexcept {
@@ -51,6 +62,14 @@ int read_vectors(DiskCalls& calls, const DiskFile& file, std::span<const iovec> 
                  bool& whole) noexcept {
   whole = move(calls, file, Way::read, vectors, offset);
   return whole ? 0 : errno;
+}
+
+std::vector<SegmentFiles::Number> SegmentFiles::existing() const {
+  std::vector<Number> numbers;
+  for (const std::string& name : directory_.names())
+    if (const auto number = number_of(name)) numbers.push_back(*number);
+  std::ranges::sort(numbers);
+  return numbers;
 }
 
 std::shared_ptr<const DiskFile> SegmentFiles::open(Number number) {
@@ -100,11 +119,33 @@ void SegmentFiles::add_use(const DiskFile& file) const {
   move(calls_, file, Way::write, std::as_bytes(std::span(&uses, 1)), SegmentHeader::kUses);
 }
 
+std::string SegmentFiles::record_name_of(const DiskFile& file, const RecordHeader& header, std::uint64_t offset) const {
+  std::string name(header.name_length, '\0');
+  const auto bytes = std::as_bytes(std::span(name));
+  if (!move(calls_, file, Way::read, bytes, offset + RecordHeader::kBytes + header.length)) return {};
+  return crc32c(bytes) == header.name_checksum ? name : std::string();
+}
+
+bool SegmentFiles::remove_record(const DiskFile& file, const RecordHeader& header, std::uint64_t offset) const {
+  if (!move(calls_, file, Way::write, encode(removed(header)), offset)) return false;
+  const std::uint64_t bytes = record_bytes(header) - RecordHeader::kBytes;
+  calls_.free_range(file.get(), static_cast<off_t>(offset + RecordHeader::kBytes), static_cast<off_t>(bytes));
+  return true;
+}
+
+bool SegmentFiles::lock(const DiskFile& file) const {
+  return calls_.lock(file.get()) == 0;
+}
+
+void SegmentFiles::remove(Number number) {
+  directory_.remove(name_of(number));
+  forget(number);
+}
+
 void SegmentFiles::remove_from(Number first) {
   for (Number number = first;; ++number) {
     if (!directory_.open(calls_, name_of(number), /*make=*/false)) return;
-    directory_.remove(name_of(number));
-    forget(number);
+    remove(number);
   }
 }
 
@@ -115,8 +156,8 @@ std::uint64_t SegmentFiles::scan(const DiskFile& file, std::uint64_t generation,
     if (!move(calls_, file, Way::read, bytes, at)) return at;
     const auto header = parse_record_header(bytes);
     if (!header || header->generation != generation) return at;
-    visit(*header, at);
-    at += record_bytes(header->length);
+    if (!header->is_removed()) visit(*header, at);
+    at += record_bytes(*header);
   }
 }
 
@@ -152,6 +193,8 @@ std::optional<SegmentFiles::Writer> SegmentFiles::claim(Number number, How how, 
   writer.header_ = {new_generation(), segment_bytes_, 0, 0, false};
   writer.end_ = SegmentHeader::kFirstRecord;
   if (!writer.write_header()) return std::nullopt;
+  const std::uint64_t no_uses = 0;
+  move(calls_, writer.file_, Way::write, std::as_bytes(std::span(&no_uses, 1)), SegmentHeader::kUses);
   return writer;
 }
 
@@ -169,17 +212,20 @@ bool SegmentFiles::Writer::write_header() {
   return move(files_->calls_, file_, Way::write, encode(header_), 0);
 }
 
-std::optional<Hint> SegmentFiles::Writer::append(const DiskKey& key, std::span<const std::byte> bytes) {
+std::optional<Hint> SegmentFiles::Writer::append(const DiskKey& key, std::span<const std::byte> bytes,
+                                                 std::string_view name) {
   const auto length = static_cast<std::uint32_t>(bytes.size());
-  const RecordHeader header{key, header_.generation, length, crc32c(bytes)};
+  const auto name_bytes = std::as_bytes(std::span(name));
+  const RecordHeader header{
+      key, header_.generation, length, crc32c(bytes), static_cast<std::uint32_t>(name.size()), crc32c(name_bytes)};
   const RecordHeaderBytes head = encode(header);
-  const std::array<iovec, 2> vectors{vector_of(head), vector_of(bytes)};
+  const std::array<iovec, 3> vectors{vector_of(head), vector_of(bytes), vector_of(name_bytes)};
   if (!move(files_->calls_, file_, Way::write, vectors, end_)) {
     if (errno == 0) errno = EIO;
     return std::nullopt;
   }
   const Hint hint{key.words[1], header_.generation, end_, number_, length};
-  end_ += record_bytes(length);
+  end_ += record_bytes(header);
   ++header_.records;
   header_.payload_bytes += length;
   return hint;

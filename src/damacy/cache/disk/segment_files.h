@@ -8,7 +8,10 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "damacy/cache/disk/disk_directory.h"
 #include "damacy/cache/disk/disk_record.h"
@@ -24,6 +27,8 @@ class SegmentFiles {
   SegmentFiles(DiskCalls& calls, const DiskDirectory& directory, std::uint64_t segment_bytes)
       : calls_(calls), directory_(directory), segment_bytes_(segment_bytes) {}
 
+  // All that exist, in order. Throws as DiskDirectory::names().
+  std::vector<Number> existing() const;
   // Of an existing segment; kept open for reuse. Null with errno.
   std::shared_ptr<const DiskFile> open(Number number);
   void forget(Number number);  // another file may have its name now
@@ -32,10 +37,18 @@ class SegmentFiles {
   // What readers of all processes added.
   std::uint64_t uses_of(const DiskFile& file) const;
   void add_use(const DiskFile& file) const;
+  // The name of a record that scan() found; empty if it has none, or if it is damaged.
+  std::string record_name_of(const DiskFile& file, const RecordHeader& header, std::uint64_t offset) const;
+  // The record's entry is found no more, and its bytes are no longer on the disk where the file system can free part of
+  // a file. If a writer uses the segment again meanwhile, one of its records may be lost. False: not removed.
+  bool remove_record(const DiskFile& file, const RecordHeader& header, std::uint64_t offset) const;
+  // The right to write to a segment, until all owners of the file have let it go. False: it has a writer.
+  bool lock(const DiskFile& file) const;
+  void remove(Number number);
   void remove_from(Number first);  // all segments from this number on
 
-  // Calls `visit` for each record of the segment's generation, as far as headers are whole. Returns the end of the
-  // last one.
+  // Calls `visit` for each record of the segment's generation that was not removed, as far as headers are whole.
+  // Returns the end of the last one.
   using Visit = std::function<void(const RecordHeader&, std::uint64_t offset)>;
   std::uint64_t scan(const DiskFile& file, std::uint64_t generation, const Visit& visit) const;
 
@@ -46,11 +59,10 @@ class SegmentFiles {
     std::uint64_t generation() const noexcept { return header_.generation; }
     std::uint64_t records() const noexcept { return header_.records; }
     std::uint64_t payload_bytes() const noexcept { return header_.payload_bytes; }
-    bool has_room_for(std::uint64_t length) const noexcept {
-      return end_ + record_bytes(length) <= header_.segment_bytes;
-    }
+    // `bytes`: of the record, with header and padding.
+    bool has_room_for(std::uint64_t bytes) const noexcept { return end_ + bytes <= header_.segment_bytes; }
     // Empty with errno.
-    std::optional<Hint> append(const DiskKey& key, std::span<const std::byte> bytes);
+    std::optional<Hint> append(const DiskKey& key, std::span<const std::byte> bytes, std::string_view name);
     void close();  // it is full
 
    private:

@@ -19,6 +19,8 @@ constexpr std::uint32_t kBlocks = 1u << 17;
 
 // Frames of a chunk that are scanned before they are added.
 constexpr std::size_t kPortion = 16;
+// The same of frames that need no scan: readers that add them all the time would wait for each other.
+constexpr std::size_t kDescribedPortion = 128;
 
 // No kernel writes this, so a frame that none wrote is refused.
 constexpr std::byte kNoVerdict{0xff};
@@ -69,10 +71,10 @@ class CudaFrameList final : public FrameList {
   }
 
   void add_described(std::span<const DescribedFrame> frames, std::span<std::uint32_t> indices) override {
-    thread_local std::vector<FrameScan> scans(kPortion);
+    thread_local std::vector<FrameScan> scans(kDescribedPortion);
     std::ranges::fill(indices, kHost);
-    for (std::size_t first = 0; first < frames.size(); first += kPortion) {
-      const std::size_t count = std::min(kPortion, frames.size() - first);
+    for (std::size_t first = 0; first < frames.size(); first += kDescribedPortion) {
+      const std::size_t count = std::min(kDescribedPortion, frames.size() - first);
       for (std::size_t i = 0; i < count; ++i) {
         const DescribedFrame& frame = frames[first + i];
         read_scan(frame.description, scans[i]);

@@ -1,5 +1,8 @@
 // The copier of CUDA devices: one launch for each kernel that a list needs. plan.h makes the records that kernels read.
 // Knows streams by handle; launches use the current context.
+#include <memory>
+#include <vector>
+
 #include "damacy/copy/cuda/kernels.h"
 #include "damacy/copy/gpu_plan/plan.h"
 #include "damacy/copy/placement.h"
@@ -27,7 +30,9 @@ class CudaCopier final : public Copier {
     return copy_cuda::Plan::image_bytes(list.placements());
   }
   void write_image(const PlacementList& list, std::span<std::byte> image) const override {
-    copy_cuda::Plan(list.placements()).write(image);
+    const copy_cuda::Plan plan(list.placements());
+    plan.write(image);
+    list.set_prepared(std::make_shared<const std::vector<Launch>>(plan.launches().begin(), plan.launches().end()));
   }
   void upload_image(Stream& stream, std::span<std::byte> image, std::span<const std::byte> pinned) override {
     stream.enqueue({{}, [&](std::uint64_t handle) {
@@ -38,9 +43,13 @@ class CudaCopier final : public Copier {
   }
   void enqueue(Stream& stream, const PlacementList& list, std::span<const std::byte> image) override {
     const TraceRange stage("damacy place");
-    const copy_cuda::Plan plan(list.placements());
+    auto launches = std::static_pointer_cast<const std::vector<Launch>>(list.take_prepared());
+    if (!launches) {
+      const copy_cuda::Plan plan(list.placements());
+      launches = std::make_shared<const std::vector<Launch>>(plan.launches().begin(), plan.launches().end());
+    }
     stream.enqueue({{}, [&](std::uint64_t handle) {
-                      for (const Launch& launch : plan.launches())
+                      for (const Launch& launch : *launches)
                         if (const cudaError_t error = launch_one(launch, reinterpret_cast<std::uint64_t>(image.data()),
                                                                  reinterpret_cast<cudaStream_t>(handle));
                             error != cudaSuccess)

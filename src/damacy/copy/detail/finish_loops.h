@@ -43,7 +43,7 @@ template <Dtype kFrom, class Float, int kSteps, bool kMissing, bool kClip>
         y = y >= high ? high : y;
       }
       auto result = bits_as<std::uint32_t>(y);
-      if constexpr (kMissing) result = (bits == missing) | (bits == also_missing) ? replacement : result;
+      if constexpr (kMissing) result = ((bits == missing) | (bits == also_missing)) ? replacement : result;
       std::memcpy(dst + i * sizeof result, &result, sizeof result);
     }
     dst += rows.dst_pitch;

@@ -209,9 +209,11 @@ void Plan::add_finish(const Finish* finish) {
 
 Plan::Plan(std::span<const Placement> placements) : placements_(placements) {
   parts_.reserve(placements.size());
+  records_ = std::make_unique_for_overwrite<Record[]>(placements.size());
   for (std::size_t i = 0; i < placements.size(); ++i) {
     const Planned planned = classify(placements[i]);
     if (planned.tiles == 0) continue;
+    records_[i] = planned.record;
     parts_.push_back({static_cast<u32>(i), planned.kernel, planned.tiles});
     if (placements[i].op.finish != nullptr) add_finish(placements[i].op.finish);
   }
@@ -241,7 +243,8 @@ void Plan::write(std::span<std::byte> image) const {
     for (u32 i = 0; i < launch.count; ++i) {
       const Part& part = parts_[launch.records / sizeof(Record) + i];
       const Placement& placement = placements_[part.placement];
-      Record record = plan_placement(placement).record;
+      Record record = records_[part.placement];
+      set_divisors(record);
       if (placement.op.finish != nullptr) record.finish = number_of_finish_.at(placement.op.finish);
       put(launch.records + i * sizeof(Record), record);
       put(launch.first_tiles + i * sizeof(u32), tile);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -53,7 +54,8 @@ class Plan {
   std::span<const Placement> placements_;
   std::vector<const Finish*> finishes_;  // distinct
   std::unordered_map<const Finish*, u32> number_of_finish_;
-  std::vector<Part> parts_;  // by kernel, then as they came
+  std::unique_ptr<Record[]> records_;  // by placement; without their divisors
+  std::vector<Part> parts_;            // by kernel, then as they came
   std::vector<Launch> launches_;
 };
 

@@ -1,5 +1,5 @@
 // The rules of choosing a device, in child processes of their own: a process opens its driver once.
-#include "damacy/device/bind.h"
+#include "damacy/device/device.h"
 
 #include <cstdlib>
 #include <functional>

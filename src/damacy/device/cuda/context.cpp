@@ -7,6 +7,8 @@
 namespace damacy::cuda {
 namespace {
 
+constexpr std::size_t kMostSpareEvents = 4096;
+
 thread_local const Use* innermost = nullptr;  // of those that pushed
 
 }  // namespace
@@ -42,7 +44,10 @@ Context::Context(std::shared_ptr<DriverApi> api, CUcontext handle, int ordinal, 
     : api_(std::move(api)), handle_(handle), ordinal_(ordinal), retained_(retained) {}
 
 Context::~Context() {
-  if (!retained_ || is_silent()) return;
+  if (!retained_ || is_silent()) return;  // a context of another owner may be gone, and its events with it
+  quietly(*this, [this](const Calls& calls) DAMACY_NO_THREAD_SAFETY_ANALYSIS {
+    for (const CUevent event : spare_events_) note(calls.cuEventDestroy(event), "cuEventDestroy");
+  });
   CUdevice device = 0;
   if (calls().cuDeviceGet(&device, ordinal_) == CUDA_SUCCESS)
     note(calls().cuDevicePrimaryCtxRelease(device), "cuDevicePrimaryCtxRelease");
@@ -80,6 +85,30 @@ void Context::note(CUresult result, const char* call) const noexcept {
   } catch (...) {
     health().lose(Error(Status::cuda, "", "cuda"));
   }
+}
+
+CUevent Context::take_event() const {
+  {
+    const Lock lock(mutex_);
+    spare_events_.reserve(kMostSpareEvents);
+    if (!spare_events_.empty()) {
+      const CUevent event = spare_events_.back();
+      spare_events_.pop_back();
+      return event;
+    }
+  }
+  CUevent event = nullptr;
+  check(calls().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  return event;
+}
+
+void Context::give_event(CUevent event) const noexcept {
+  if (is_silent()) return;
+  {
+    const Lock lock(mutex_);
+    if (spare_events_.size() < spare_events_.capacity()) return spare_events_.push_back(event);  // takes no memory
+  }
+  quietly(*this, [&](const Calls& calls) { note(calls.cuEventDestroy(event), "cuEventDestroy"); });
 }
 
 Use::Use(const Context& context) : context_(context) {

@@ -5,8 +5,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
 #include "damacy/device/cuda/device_health.h"
 #include "damacy/device/cuda/driver_api.h"
 
@@ -37,6 +39,11 @@ class Context {
   // The same for destructors.
   void note(CUresult result, const char* call) const noexcept;
 
+  // Events without times that are used again: to create and destroy one costs more than to record it. The context is
+  // current.
+  CUevent take_event() const;
+  void give_event(CUevent event) const noexcept;
+
  private:
   Error error(CUresult result, const char* call) const;
   DeviceHealth& health() const noexcept { return *api_->health[static_cast<std::size_t>(ordinal_)]; }
@@ -45,6 +52,8 @@ class Context {
   const CUcontext handle_;
   const int ordinal_;
   const bool retained_;
+  mutable Mutex mutex_;
+  mutable std::vector<CUevent> spare_events_ DAMACY_GUARDED_BY(mutex_);
 };
 
 // Makes the context current on this thread for its lifetime. Calls in its scope do not break a graph that is being

@@ -1,6 +1,7 @@
 // A GPU as a Device, and how one is chosen by context. Knows on which streams an event may be recorded, and when.
 #include "damacy/device/cuda/cuda_device.h"
 
+#include <array>
 #include <map>
 #include <tuple>
 
@@ -45,6 +46,9 @@ class CudaDevice final : public Device {
   bool is_host() const noexcept override { return false; }
   std::shared_ptr<Alloc> device_memory() override { return device_memory_; }
   std::shared_ptr<Alloc> pinned_memory() override { return pinned_memory_; }
+  std::shared_ptr<void> page_lock(std::span<std::byte> memory) override {
+    return std::make_shared<PageLock>(context_, memory);
+  }
   std::shared_ptr<OrderedAlloc> make_ordered_memory() override {
     const Use use(*context_);
     CUdevice device = 0;
@@ -203,17 +207,16 @@ std::shared_ptr<Device> bind_primary(const std::shared_ptr<DriverApi>& api, int 
 
 std::shared_ptr<Device> bind_pointer(const std::shared_ptr<DriverApi>& api, std::uint64_t pointer) {
   check_process(*api);
-  const auto ask = [&](CUpointer_attribute which, void* into) {
-    return api->calls.cuPointerGetAttribute(into, which, static_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS;
-  };
   unsigned type = 0, managed = 0;
   int ordinal = 0;
   CUcontext context = nullptr;
-  if (!ask(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &type)) return nullptr;
-  ask(CU_POINTER_ATTRIBUTE_IS_MANAGED, &managed);
-  if (type != CU_MEMORYTYPE_DEVICE && managed == 0) return nullptr;
-  if (!ask(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &ordinal)) return nullptr;
-  ask(CU_POINTER_ATTRIBUTE_CONTEXT, &context);
+  // One call for all: small requests are many. What the driver does not know of the pointer stays zero.
+  std::array asked{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT};
+  std::array<void*, asked.size()> answers{&type, &managed, &ordinal, &context};
+  const CUresult result =
+      api->calls.cuPointerGetAttributes(asked.size(), asked.data(), answers.data(), static_cast<CUdeviceptr>(pointer));
+  if (result != CUDA_SUCCESS || (type != CU_MEMORYTYPE_DEVICE && managed == 0)) return nullptr;
 
   auto& bound = one_per_process<PointerDevices>();
   const Lock lock(bound.mutex);

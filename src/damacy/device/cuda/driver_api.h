@@ -44,6 +44,7 @@ namespace damacy::cuda {
   CALL(cuMemHostRegister)                  \
   CALL(cuMemHostUnregister)                \
   CALL(cuPointerGetAttribute)              \
+  CALL(cuPointerGetAttributes)             \
   CALL(cuMemcpyAsync)                      \
   CALL(cuMemsetD8Async)                    \
   CALL(cuLaunchHostFunc)                   \

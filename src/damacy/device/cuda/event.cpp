@@ -8,19 +8,31 @@
 namespace damacy::cuda {
 
 CudaEvent::CudaEvent(std::shared_ptr<const Context> context, bool timed) : context_(std::move(context)), timed_(timed) {
-  context_->check(context_->calls().cuEventCreate(&handle_, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING),
-                  "cuEventCreate");
+  if (timed_)
+    context_->check(context_->calls().cuEventCreate(&handle_, CU_EVENT_DEFAULT), "cuEventCreate");
+  else
+    handle_ = context_->take_event();
 }
 
 CudaEvent::~CudaEvent() {
+  if (!timed_) {
+    context_->give_event(handle_);
+    return;
+  }
   quietly(*context_, [this](const Calls& calls) { context_->note(calls.cuEventDestroy(handle_), "cuEventDestroy"); });
 }
 
 bool CudaEvent::ready() {
+  const std::uint64_t record = records_.load(std::memory_order_acquire);
+  if (passed_.load(std::memory_order_acquire) == record + 1) {
+    context_->check_usable();
+    return true;
+  }
   const Use use(*context_);
   const CUresult result = context_->calls().cuEventQuery(handle_);
   if (result == CUDA_ERROR_NOT_READY) return false;
   context_->check(result, "cuEventQuery");
+  passed_.store(record + 1, std::memory_order_release);
   return true;
 }
 

@@ -162,6 +162,36 @@ void scenario(const std::shared_ptr<cuda::DriverApi>& api) {
   device->make_wait(1, stream->record());
 }
 
+TEST_F(CudaTest, events_without_times_are_used_again) {
+  auto device = cuda::bind_primary(api, 0);
+  device->try_fence(0);
+  const std::uint64_t created = fake.calls("cuEventCreate"), destroyed = fake.calls("cuEventDestroy");
+  for (int i = 0; i < 10; ++i) device->try_fence(0);
+  EXPECT_EQ(fake.calls("cuEventCreate"), created);
+  EXPECT_EQ(fake.calls("cuEventDestroy"), destroyed);
+  const auto first = device->try_fence(0), second = device->try_fence(0);
+  EXPECT_EQ(fake.calls("cuEventCreate"), created + 1);  // both are in use
+  EXPECT_GT(fake.live("events"), 1);
+  device.reset();
+}
+
+TEST_F(CudaTest, an_event_that_has_passed_is_not_asked_again_until_it_is_recorded_again) {
+  const auto device = cuda::bind_primary(api, 0);
+  const auto stream = device->make_stream();
+  fake.set("queries", 1);
+  Event event = stream->record();
+  EXPECT_FALSE(event.ready());
+  EXPECT_TRUE(event.ready());
+  const std::uint64_t asked = fake.calls("cuEventQuery");
+  EXPECT_TRUE(event.ready());
+  EXPECT_TRUE(event.wait());
+  EXPECT_EQ(fake.calls("cuEventQuery"), asked);
+  fake.set("queries", 3);  // the same event again
+  stream->record_again(event);
+  EXPECT_FALSE(event.ready());
+  EXPECT_EQ(fake.calls("cuEventQuery"), asked + 1);
+}
+
 // Calls whose failure leaves something behind.
 bool frees(const std::string& call) {
   for (const char* part : {"Destroy", "Free", "Unregister", "Release", "cuCtxPushCurrent", "cuDeviceGet"})
@@ -325,6 +355,21 @@ TEST_F(CudaTest, full_memories_are_out_of_memory) {
   const Error pinned = error_of([&] { device->pinned_memory()->take(64); });
   EXPECT_EQ(pinned.status(), Status::oom);
   EXPECT_EQ(pinned.where().reason, "memory");
+}
+
+TEST_F(CudaTest, memory_of_another_owner_is_page_locked_while_that_is_kept) {
+  const auto device = cuda::bind_primary(api, 0);
+  const HostBuffer memory(std::make_shared<PageAlloc>(), 8192);
+  memory.data()[4096] = std::byte{3};
+  {
+    const auto locked = device->page_lock(memory.bytes());
+    EXPECT_EQ(fake.calls("cuMemHostRegister"), 1u);
+    EXPECT_EQ(fake.calls("cuMemHostUnregister"), 0u);
+  }
+  EXPECT_EQ(fake.calls("cuMemHostUnregister"), 1u);
+  EXPECT_EQ(memory.data()[4096], std::byte{3});
+  fake.fail("cuMemHostRegister", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+  EXPECT_EQ(error_of([&] { static_cast<void>(device->page_lock(memory.bytes())); }).status(), Status::oom);
 }
 
 TEST_F(CudaTest, memory_in_order_is_taken_and_given_back_on_its_stream_without_a_wait) {

@@ -7,7 +7,7 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
-#include "damacy/device/alloc.h"
+#include "damacy/device/device.h"
 
 namespace damacy::cuda {
 namespace {

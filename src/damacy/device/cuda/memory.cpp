@@ -9,6 +9,7 @@
 #include "damacy/core/cores.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/on_failure.h"
 #include "damacy/core/thread.h"
 
 namespace damacy::cuda {
@@ -24,12 +25,20 @@ constexpr std::size_t kPage = 4096;
   throw Error(Status::oom, formatted("no page-locked memory for a buffer of {} bytes", bytes), "memory");
 }
 
-void touch(std::span<std::byte> pages) {
+using Touch = void (*)(std::span<std::byte>);
+
+void clear(std::span<std::byte> pages) {
   for (std::size_t i = 0; i < pages.size(); i += kPage) *const_cast<volatile std::byte*>(&pages[i]) = std::byte{0};
 }
 
+// Pages of shared memory are resident when they were read.
+void look_at(std::span<std::byte> pages) {
+  for (std::size_t i = 0; i < pages.size(); i += kPage)
+    static_cast<void>(*const_cast<const volatile std::byte*>(&pages[i]));
+}
+
 // Makes all pages resident, on several threads. Continues with fewer threads if one cannot be started.
-void touch_in_parallel(std::span<std::byte> pages) {
+void touch_in_parallel(std::span<std::byte> pages, Touch touch) {
   constexpr std::size_t kShare = std::size_t{32} << 20;
   const std::size_t most = std::min<std::size_t>(8, usable_cores());
   const std::size_t threads = std::clamp<std::size_t>(pages.size() / kShare, 1, most);
@@ -38,7 +47,7 @@ void touch_in_parallel(std::span<std::byte> pages) {
   std::size_t begin = 0;
   try {
     for (; begin + share < pages.size(); begin += share)
-      helpers.push_back(Thread("damacy-pin", [part = pages.subspan(begin, share)] { touch(part); }));
+      helpers.push_back(Thread("damacy-pin", [touch, part = pages.subspan(begin, share)] { touch(part); }));
   } catch (const std::exception&) {
   }
   touch(pages.subspan(begin));
@@ -61,20 +70,16 @@ void DeviceMemory::give(std::byte* memory, std::size_t) noexcept {
   });
 }
 
-OrderedAlloc::Taken OrderedDeviceMemory::take(std::size_t bytes) {
+FencedMemory OrderedDeviceMemory::take(std::size_t bytes) {
   const Use use(*context_);
   const Lock lock(mutex_);
   CUdeviceptr address = 0;
   const CUresult result = context_->calls().cuMemAllocAsync(&address, bytes, handle());
   if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_device_memory(*context_, bytes);
   context_->check(result, "cuMemAllocAsync");
-  Taken taken{reinterpret_cast<std::byte*>(address), {}};
-  try {
-    taken.ready = stream_.record(/*timed=*/false);
-  } catch (...) {
-    context_->note(context_->calls().cuMemFreeAsync(address, handle()), "cuMemFreeAsync");
-    throw;
-  }
+  FencedMemory taken({reinterpret_cast<std::byte*>(address), bytes});
+  const OnFailure undo([&] { context_->note(context_->calls().cuMemFreeAsync(address, handle()), "cuMemFreeAsync"); });
+  taken.reusable_after(stream_.record(/*timed=*/false));
   return taken;
 }
 
@@ -105,7 +110,7 @@ std::byte* PinnedMemory::take(std::size_t bytes) {
   const Use use(*context_);
   std::byte* memory = pages_.take(bytes);
   ::madvise(memory, bytes, MADV_DONTFORK);  // a child has no use for it, and must not make the kernel copy it
-  touch_in_parallel({memory, bytes});
+  touch_in_parallel({memory, bytes}, clear);
   const CUresult result = context_->calls().cuMemHostRegister(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE);
   if (result == CUDA_SUCCESS) return memory;
   pages_.give(memory, bytes);
@@ -131,6 +136,22 @@ void PinnedMemory::give(std::byte* memory, std::size_t bytes) noexcept {
     const CUresult result = calls.cuMemHostUnregister(memory);
     context_->note(result, "cuMemHostUnregister");
     if (result == CUDA_SUCCESS) pages_.give(memory, bytes);
+  });
+}
+
+PageLock::PageLock(std::shared_ptr<const Context> context, std::span<std::byte> memory)
+    : context_(std::move(context)), memory_(memory) {
+  const Use use(*context_);
+  touch_in_parallel(memory_, look_at);
+  const CUresult result =
+      context_->calls().cuMemHostRegister(memory_.data(), memory_.size(), CU_MEMHOSTREGISTER_PORTABLE);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) out_of_pinned(memory_.size());
+  context_->check(result, "cuMemHostRegister");
+}
+
+PageLock::~PageLock() {
+  quietly(*context_, [&](const Calls& calls) {
+    context_->note(calls.cuMemHostUnregister(memory_.data()), "cuMemHostUnregister");
   });
 }
 

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <unordered_set>
 
 #include "damacy/core/mutex.h"
-#include "damacy/device/alloc.h"
 #include "damacy/device/cuda/context.h"
 #include "damacy/device/cuda/stream.h"
+#include "damacy/device/device.h"
 #include "damacy/device/ordered_alloc.h"
 
 namespace damacy::cuda {
@@ -27,7 +28,7 @@ class OrderedDeviceMemory final : public OrderedAlloc {
  public:
   explicit OrderedDeviceMemory(std::shared_ptr<const Context> context)
       : context_(std::move(context)), stream_(context_) {}
-  Taken take(std::size_t bytes) override;
+  FencedMemory take(std::size_t bytes) override;
   void give(std::byte* memory, std::size_t bytes, std::span<const Event> after) noexcept override;
 
  private:
@@ -57,6 +58,19 @@ class PinnedMemory final : public Alloc {
   PageAlloc pages_;
   Mutex mutex_;
   std::unordered_set<std::byte*> from_driver_ DAMACY_GUARDED_BY(mutex_);
+};
+
+// Page-locks memory of another owner while it exists.
+class PageLock {
+ public:
+  PageLock(std::shared_ptr<const Context> context, std::span<std::byte> memory);
+  ~PageLock();
+  PageLock(const PageLock&) = delete;
+  PageLock& operator=(const PageLock&) = delete;
+
+ private:
+  const std::shared_ptr<const Context> context_;
+  const std::span<std::byte> memory_;
 };
 
 }  // namespace damacy::cuda

@@ -109,12 +109,13 @@ Event CudaStream::record(bool timed) {
 
 void CudaStream::record_again(Event& event) {
   const Use use(*context_);
-  const auto* own = dynamic_cast<const CudaEvent*>(event.state().get());
+  auto* own = dynamic_cast<CudaEvent*>(event.state().get());
   if (own == nullptr || !own->is_plain_of(*context_)) {
     event = record_on(context_, handle_, /*timed=*/false);
     return;
   }
   context_->check(context_->calls().cuEventRecord(own->handle(), handle_), "cuEventRecord");
+  own->recorded_again();
 }
 
 void CudaStream::together(const std::function<void()>& body) {

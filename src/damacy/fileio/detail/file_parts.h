@@ -8,7 +8,6 @@
 
 #include "damacy/fileio/detail/slices.h"
 #include "damacy/fileio/file.h"
-#include "damacy/fileio/file_error.h"
 #include "damacy/fileio/operation.h"
 
 namespace damacy::detail {
@@ -46,7 +45,8 @@ class PartClock {
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
-// `bytes` in all; unless `queue`, left to the caller.
-std::shared_ptr<Operation> begin_operation(std::unique_ptr<IoJob> job, std::uint64_t bytes, bool queue);
+// `bytes` in all; unless `queue`, left to the caller. `is_small`: workers may take several at once.
+std::shared_ptr<Operation> begin_operation(std::unique_ptr<IoJob> job, std::uint64_t bytes, bool queue,
+                                           bool is_small = false);
 
 }  // namespace damacy::detail

@@ -8,7 +8,7 @@
 
 #include "damacy/core/file_transfer.h"
 #include "damacy/fileio/file.h"
-#include "damacy/fileio/file_memory.h"
+#include "damacy/fileio/file_requests.h"
 
 namespace damacy {
 class Operation;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <limits>
 
+#include "damacy/core/limits.h"
 #include "damacy/store/http/times.h"
 
 namespace damacy::http {
@@ -90,6 +91,9 @@ std::optional<int> parse_retry_after(std::string_view value, std::string_view da
 bool Head::add_line(std::string_view line) {
   bytes_ += line.size();
   if (bytes_ > kHeadBytes) return false;
+  while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
+  if (line.find('\r') != line.npos || line.find('\0') != line.npos) return false;
+  if (line.empty()) is_complete = true;
   if (line.starts_with("HTTP/")) {
     const std::size_t seen = bytes_;
     *this = Head();
@@ -129,6 +133,8 @@ bool Head::add_line(std::string_view line) {
     request_id = value.substr(0, 100);
   } else if (name == "date") {
     date = value.substr(0, 40);
+  } else if (name == "location") {
+    location = value.substr(0, Limits::uri_bytes);
   } else if (name == "x-amz-bucket-region") {
     bucket_region = value.substr(0, 40);
   }

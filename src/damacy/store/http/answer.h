@@ -26,7 +26,7 @@ struct ContentRange {
 class Head {
  public:
   // A line, also a status line: then a new answer begins, such as the one after a 1xx. False: the head is too long, or
-  // its status is no number.
+  // its status is no number, or there is a NUL or a CR inside a line.
   [[nodiscard]] bool add_line(std::string_view line);
 
   int status = 0;
@@ -38,9 +38,11 @@ class Head {
   std::string request_id;
   std::string retry_after;    // Retry-After, unread
   std::string date;           // of the server
+  std::string location;       // of a redirect, unread
   std::string bucket_region;  // x-amz-bucket-region
   bool is_malformed = false;  // Content-Range or Content-Length
   bool is_multipart = false;
+  bool is_complete = false;  // the empty line has come
 
   // Seconds.
   [[nodiscard]] std::optional<int> pause() const { return parse_retry_after(retry_after, date); }

@@ -81,6 +81,22 @@ TEST(Head, with_numbers_that_contradict_is_malformed) {
   EXPECT_TRUE(head_of({"HTTP/1.1 206 X", "Content-Range: bytes 2-1/2"}).is_malformed);
 }
 
+TEST(Head, is_complete_with_its_empty_line) {
+  Head head = head_of({"HTTP/1.1 102 Processing\r\n", "\r\n"});
+  EXPECT_TRUE(head.is_complete);
+  EXPECT_TRUE(head.add_line("HTTP/1.1 206 Partial Content\r\n"));
+  EXPECT_TRUE(head.add_line("ETag: \"a\"\r\n"));
+  EXPECT_FALSE(head.is_complete);
+  EXPECT_EQ(head.tag, "\"a\"");
+  EXPECT_TRUE(head.add_line("\r\n"));
+  EXPECT_TRUE(head.is_complete);
+}
+
+TEST(Head, with_a_nul_or_a_lone_cr_is_refused) {
+  EXPECT_FALSE(Head().add_line("ETag: \"a\rb\"\r\n"));
+  EXPECT_FALSE(Head().add_line(std::string_view("ETag: \"a\0b\"\r\n", 12)));
+}
+
 TEST(Head, without_a_status_or_without_an_end_is_refused) {
   EXPECT_FALSE(Head().add_line("HTTP/1.1"));
   EXPECT_FALSE(Head().add_line("HTTP/1.1 abc"));

@@ -41,6 +41,7 @@ static_assert(curl_option::private_data == CURLOPT_PRIVATE && curl_option::timeo
 static_assert(curl_option::shuffle_addresses == CURLOPT_DNS_SHUFFLE_ADDRESSES);
 static_assert(curl_option::idle_connection_s == CURLOPT_MAXAGE_CONN);
 static_assert(curl_option::open_socket_function == CURLOPT_OPENSOCKETFUNCTION);
+static_assert(curl_option::close_socket_function == CURLOPT_CLOSESOCKETFUNCTION);
 #if LIBCURL_VERSION_NUM >= 0x075700
 static_assert(curl_option::quick_exit == CURLOPT_QUICK_EXIT);
 #endif
@@ -62,6 +63,13 @@ static_assert(curl_code::peer_failed_verification == CURLE_PEER_FAILED_VERIFICAT
 static_assert(curl_code::got_nothing == CURLE_GOT_NOTHING && curl_code::send == CURLE_SEND_ERROR);
 static_assert(curl_info::os_errno == CURLINFO_OS_ERRNO && curl_info::connections == CURLINFO_NUM_CONNECTS);
 static_assert(curl_info::first_byte_us == CURLINFO_STARTTRANSFER_TIME_T);
+static_assert(curl_option::suppress_connect_headers == CURLOPT_SUPPRESS_CONNECT_HEADERS);
+static_assert(curl_option::open_socket_data == CURLOPT_OPENSOCKETDATA);
+static_assert(curl_option::close_socket_data == CURLOPT_CLOSESOCKETDATA);
+static_assert(curl_info::primary_address == CURLINFO_PRIMARY_IP);
+static_assert(curl_info::name_us == CURLINFO_NAMELOOKUP_TIME_T && curl_info::connected_us == CURLINFO_CONNECT_TIME_T);
+static_assert(curl_info::secured_us == CURLINFO_APPCONNECT_TIME_T);
+static_assert(curl_info::sent_us == CURLINFO_PRETRANSFER_TIME_T);
 static_assert(curl_code::receive == CURLE_RECV_ERROR);
 #endif
 

@@ -10,13 +10,15 @@ namespace damacy::http {
 // The numbers of <curl/curl.h> that are used; all are part of its stable binary interface.
 namespace curl_option {
 inline constexpr int write_data = 10001, url = 10002, proxy = 10004, error_buffer = 10010, range = 10007,
-                     post_fields = 10015, ca_directory = 10097, user_agent = 10018, http_header = 10023,
-                     header_data = 10029, private_data = 10103, custom_request = 10036, ca_file = 10065,
-                     low_speed_limit = 19, low_speed_time = 20, ssl_version = 32, no_progress = 43, no_body = 44,
-                     netrc = 51, follow = 52, post_field_size = 60, http_version = 84, buffer_size = 98, no_signal = 99,
-                     timeout_ms = 155, connect_timeout_ms = 156, content_decoding = 158, protocols = 181,
-                     keep_alive = 213, shuffle_addresses = 275, http09 = 285, idle_connection_s = 288, quick_exit = 322,
-                     write_function = 20011, header_function = 20079, open_socket_function = 20163;
+                     post_fields = 10015, open_socket_data = 10164, close_socket_data = 10209, ca_directory = 10097,
+                     user_agent = 10018, http_header = 10023, header_data = 10029, private_data = 10103,
+                     custom_request = 10036, ca_file = 10065, low_speed_limit = 19, low_speed_time = 20,
+                     ssl_version = 32, no_progress = 43, no_body = 44, netrc = 51, follow = 52, post_field_size = 60,
+                     http_version = 84, buffer_size = 98, no_signal = 99, timeout_ms = 155, connect_timeout_ms = 156,
+                     content_decoding = 158, protocols = 181, keep_alive = 213, suppress_connect_headers = 265,
+                     shuffle_addresses = 275, http09 = 285, idle_connection_s = 288, quick_exit = 322,
+                     write_function = 20011, header_function = 20079, open_socket_function = 20163,
+                     close_socket_function = 20208;
 }  // namespace curl_option
 namespace curl_multi_option {
 inline constexpr int max_connections_kept = 6, socket_data = 10002, timer_data = 10005, socket_function = 20001,
@@ -33,7 +35,10 @@ inline constexpr int kHttp11 = 2;                                      // CURL_H
 inline constexpr int kErrorBytes = 256;                                // CURL_ERROR_SIZE
 
 namespace curl_info {
-inline constexpr int os_errno = 0x200000 + 25, connections = 0x200000 + 26, first_byte_us = 0x600000 + 54;
+inline constexpr int primary_address = 0x100000 + 32;
+inline constexpr int os_errno = 0x200000 + 25, connections = 0x200000 + 26, name_us = 0x600000 + 51,
+                     connected_us = 0x600000 + 52, secured_us = 0x600000 + 56, sent_us = 0x600000 + 53,
+                     first_byte_us = 0x600000 + 54;
 }  // namespace curl_info
 
 namespace curl_code {

@@ -1,7 +1,5 @@
 #include "damacy/store/http/http_settings.h"
 
-#include "damacy/core/error.h"
-#include "damacy/core/formatted.h"
 #include "damacy/core/text.h"
 
 namespace damacy::http {
@@ -13,7 +11,15 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
 
 }  // namespace
 
-HttpSettings settings_of(const StoreOptions& options) {
+void apply(const StoreUse& use, HttpSettings& settings) {
+  settings.counts = use.counts;
+  settings.repeated_status = use.repeated_status;
+  if (use.head_bytes) settings.head_bytes = *use.head_bytes;
+  if (use.attempts) settings.attempts = *use.attempts;
+  if (use.deadline_s) settings.deadline = milliseconds_of(*use.deadline_s);
+}
+
+HttpSettings settings_of(const StoreOptions& options, const StoreUse& use) {
   HttpSettings settings;
   settings.attempts = options.attempts;
   settings.connect_timeout = milliseconds_of(options.connect_timeout_s);
@@ -27,9 +33,14 @@ HttpSettings settings_of(const StoreOptions& options) {
   settings.proxy = options.proxy;
   settings.absent_status = options.absent_status;
   settings.immutable = options.immutable;
+  settings.redirects = options.redirects;
+  settings.request_bytes = static_cast<std::size_t>(options.request_bytes);
+  settings.hedge = options.hedge == "on";
+  if (options.gap_bytes) settings.gap_bytes = static_cast<std::uint64_t>(*options.gap_bytes);
   settings.allow_unversioned = options.allow_unversioned;
   for (const auto& [name, value] : options.headers) settings.headers.push_back(text(name, ": ", value));
   if (options.bearer_token) settings.headers.push_back(text("Authorization: Bearer ", *options.bearer_token));
+  apply(use, settings);
   return settings;
 }
 
@@ -38,26 +49,6 @@ bool is_loopback(std::string_view host) {
   host = host.substr(0, host.find(':'));
   return host == "localhost" || host.ends_with(".localhost") ||
          (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
-}
-
-std::shared_ptr<Store> make_http_store(std::string_view uri, const StoreOptions& options) {
-  check(options);
-  check_http_uri(uri);
-  const auto refuse = [](std::string_view field, std::string_view why) {
-    throw Error(Status::inval, formatted("StoreOptions.{}: {}", field, why), "options");
-  };
-  constexpr std::string_view kOnlyS3 = "only for s3, not for http(s)";
-  if (options.endpoint) refuse("endpoint", kOnlyS3);
-  if (options.region) refuse("region", kOnlyS3);
-  if (options.credentials) refuse("credentials", kOnlyS3);
-  if (options.profile) refuse("profile", kOnlyS3);
-  if (options.access_key_id) refuse("access_key_id", kOnlyS3);
-  if (options.request_payer) refuse("request_payer", kOnlyS3);
-  const bool is_secret = options.bearer_token || !options.headers.empty();
-  const std::string_view rest = uri.substr(uri.find("://") + 3);
-  if (is_secret && scheme_of_uri(uri) == "http" && !is_loopback(rest.substr(0, rest.find('/'))))
-    refuse(options.bearer_token ? "bearer_token" : "headers", "goes over http only to this machine: use https");
-  return make_http_store(uri, settings_of(options));
 }
 
 }  // namespace damacy::http

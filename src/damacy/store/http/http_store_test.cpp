@@ -1,6 +1,7 @@
 // Times and limits, against a server of a few lines. What servers may answer besides: tests/end_to_end/test_http.py.
 #include "damacy/store/http/http_store.h"
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <string>
@@ -112,6 +113,17 @@ TEST(HttpStore, a_body_that_is_too_long_is_asked_for_once_more_and_refused) {
   EXPECT_EQ(server.requests(), 3);
 }
 
+TEST(HttpStore, an_answer_that_ends_in_its_head_is_none) {
+  Server server([](int socket) { send_all(socket, "HTTP/1.1 404 Not Found\r\nConte"); });
+  HttpSettings settings;
+  settings.attempts = 2;
+  settings.deadline = std::chrono::milliseconds(200);
+  const auto store = make_http_store(server.uri(), settings);
+  const Error error = error_of([&] { store->open("key"); });
+  EXPECT_EQ(error.where().reason, "io") << error.what();
+  EXPECT_GE(server.requests(), 2);
+}
+
 TEST(HttpStore, what_is_known_of_an_object_is_asked_for_again_when_it_is_old) {
   Server server([](int socket) { send_all(socket, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"); });
   HttpSettings settings;
@@ -122,6 +134,119 @@ TEST(HttpStore, what_is_known_of_an_object_is_asked_for_again_when_it_is_old) {
   const auto doubting = make_http_store(server.uri(), settings);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(doubting->stamp("key"));
   EXPECT_EQ(server.requests(), 4);
+}
+
+TEST(HttpStore, what_is_not_expected_any_more_and_was_not_sent_is_not_sent) {
+  std::atomic<bool> may_answer{false};
+  Server server([&](int socket) {
+    while (!may_answer) std::this_thread::yield();
+    send_all(socket, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  });
+  HttpSettings settings;
+  settings.max_requests = 1;
+  const auto store = make_http_store(server.uri(), settings);
+  for (const char* const key : {"a", "b"}) store->expect(key, {});
+  store->unexpect("b");
+  store->unexpect("c");
+  may_answer = true;
+  EXPECT_FALSE(store->open("a"));
+  EXPECT_FALSE(store->open("d"));
+  EXPECT_EQ(server.requests(), 2);
+}
+
+TEST(HttpStore, what_is_expected_and_old_is_asked_for_unless_it_is_the_same) {
+  Server server([request = 0](int socket) mutable {
+    if (request++ == 0)
+      send_all(socket, "HTTP/1.1 200 OK\r\nETag: \"a\"\r\nContent-Length: 4\r\nConnection: close\r\n\r\n0123");
+    else
+      send_all(socket, "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nConnection: close\r\n\r\n");
+  });
+  HttpSettings settings;
+  settings.revalidate_after = std::chrono::milliseconds(500);
+  settings.counts = std::make_shared<NetworkCounts>();
+  const auto store = make_http_store(server.uri(), settings);
+  const auto object = store->open("key");
+  std::this_thread::sleep_for(std::chrono::milliseconds(510));
+  store->expect("key", {.bytes = 4});
+  EXPECT_EQ(store->stamp("key"), object->stamp());
+  EXPECT_EQ(settings.counts->seen().revalidated, 1);
+  EXPECT_EQ(server.requests(), 2);
+}
+
+TEST(HttpStore, a_server_without_ranges_is_asked_for_more_than_was_expected) {
+  Server server([](int socket) {
+    send_all(socket, formatted("HTTP/1.1 200 OK\r\nETag: \"a\"\r\nContent-Length: 20000\r\nConnection: close\r\n\r\n{}",
+                               std::string(20'000, 'x')));
+  });
+  const auto store = make_http_store(server.uri(), HttpSettings());
+  store->expect("key", {.bytes = 1});
+  const auto object = store->open("key");
+  ASSERT_TRUE(object);
+  std::vector<std::byte> bytes(20'000);
+  object->read_exact(0, bytes);
+  EXPECT_EQ(bytes.back(), std::byte{'x'});
+  EXPECT_EQ(server.requests(), 2);
+}
+
+// Whole objects that are larger than the first bytes that are usually asked for.
+TEST(HttpStore, the_bytes_of_an_object_stay_until_all_announced_reads_have_ended) {
+  static constexpr std::size_t kBytes = 100'000;
+  Server server([](int socket) {
+    send_all(socket, formatted("HTTP/1.1 206 Partial Content\r\nETag: \"a\"\r\nContent-Range: bytes 0-{}/{}\r\n"
+                               "Content-Length: {}\r\nConnection: close\r\n\r\n{}",
+                               kBytes - 1, kBytes, kBytes, std::string(kBytes, 'x')));
+  });
+  const auto store = make_http_store(server.uri(), HttpSettings());
+  const auto read = [&] {
+    std::vector<std::byte> bytes(kBytes);
+    store->open("key")->read_exact(0, bytes);
+    EXPECT_EQ(bytes.back(), std::byte{'x'});
+    return server.requests();
+  };
+  for (const std::size_t reads : {1, 1, 0}) store->expect("key", {.bytes = kBytes + 1, .reads = reads});
+  ASSERT_TRUE(store->open("key"));
+  store->expect("key", {.bytes = kBytes + 1, .reads = 1});
+  for (int ended = 0; ended < 2; ++ended) {
+    EXPECT_EQ(read(), 1);
+    store->unexpect("key");
+  }
+  const HeldBytes last = store->open("key")->held(0, kBytes);
+  ASSERT_TRUE(last.owner);
+  store->unexpect("key");
+  EXPECT_FALSE(store->open("key")->held(0, kBytes).owner);
+  EXPECT_EQ(read(), 2);
+  EXPECT_EQ(last.bytes.back(), std::byte{'x'});
+}
+
+TEST(HttpStore, an_object_that_has_changed_is_asked_for_anew) {
+  Server server([&, request = 0](int socket) mutable {
+    const bool is_read = ++request == 2;
+    const int begin = is_read ? 70'000 : 0, count = is_read ? 4 : 64 << 10;
+    send_all(socket, formatted("HTTP/1.1 206 Partial Content\r\nETag: \"{}\"\r\nContent-Range: bytes {}-{}/100000\r\n"
+                               "Content-Length: {}\r\nConnection: close\r\n\r\n{}",
+                               request == 1 ? "a" : "b", begin, begin + count - 1, count,
+                               std::string(static_cast<std::size_t>(count), 'x')));
+  });
+  const auto store = make_http_store(server.uri(), HttpSettings());
+  const auto object = store->open("key");
+  std::array<std::byte, 4> bytes;
+  EXPECT_EQ(error_of([&] { object->read_exact(70'000, bytes); }).where().reason, "changed");
+  EXPECT_EQ(store->open("key")->version(), "\"b\"");
+  EXPECT_EQ(server.requests(), 3);
+}
+
+TEST(HttpStore, a_read_that_will_not_be_made_leaves_the_answer_to_the_others) {
+  Server server(
+      [](int socket) { send_all(socket, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"); });
+  const auto store = make_http_store(server.uri(), HttpSettings());
+  for (int i = 0; i < 2; ++i) store->expect("key", {.bytes = 4, .reads = 1});
+  store->unexpect("key");
+  EXPECT_FALSE(store->open("key"));
+  EXPECT_EQ(server.requests(), 1);
+  store->expect("other", {.bytes = 4, .reads = 1});
+  store->unexpect("other");  // it may have changed when it is wanted again
+  EXPECT_FALSE(store->open("other"));
+  EXPECT_EQ(server.requests(), 3);
 }
 
 TEST(HttpStore, libcurl_before_7_76_is_refused) {

@@ -10,14 +10,17 @@
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/machine.h"
+#include "damacy/core/on_failure.h"
 
 namespace damacy::http {
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(100);  // for late tasks
+constexpr auto kLook = std::chrono::milliseconds(20);  // for late tasks
 constexpr auto kIdle = std::chrono::milliseconds(60'000);
 constexpr auto kPatience = std::chrono::seconds(5);  // of stop()
 constexpr std::size_t kThreadsAtMost = 64;
+constexpr std::size_t kOriginsKept = 1024;
+constexpr std::uint64_t kPartOfFiles = 4;  // of the descriptors that the process may have, for one origin
 
 }  // namespace
 
@@ -40,10 +43,14 @@ NetThreads& NetThreads::of_process() {
 }
 
 void NetThreads::start_threads() {
-  const std::size_t count = count_of(std::getenv("DAMACY_NET_THREADS"), read_machine().cores);
-  while (workers_.size() < count) {
+  if (count_ == 0) {
+    const Machine machine = read_machine();
+    count_ = count_of(std::getenv("DAMACY_NET_THREADS"), machine.cores);
+    connections_at_most_ = static_cast<std::size_t>(std::max<std::uint64_t>(machine.open_files / kPartOfFiles, 1));
+  }
+  while (workers_.size() < count_) {
     auto worker = std::make_shared<Worker>();
-    workers_.reserve(count);
+    workers_.reserve(count_);
     try {
       worker->thread = Thread("damacy-net", [this, worker] { serve(*worker); });
     } catch (const std::system_error& error) {
@@ -61,35 +68,53 @@ void NetThreads::submit(std::shared_ptr<NetTask> task, std::string_view origin, 
     if (!stopping_) {
       start_threads();
       Place& place = places_[task.get()];
-      try {
-        place.origin = &*origins_.try_emplace(std::string(origin)).first;
-        Origin& there = place.origin->second;
-        if (there.under_way < std::max<std::size_t>(most, 1))
-          send(task, place);
-        else
-          there.waiting.push_back(task);
-      } catch (...) {
-        places_.erase(task.get());
-        throw;
-      }
+      const OnFailure undo([&]() DAMACY_REQUIRES(mutex_) { places_.erase(task.get()); });
+      place.origin = origin_of(origin);
+      Origin& there = place.origin->second;
+      there.window.set_most(std::min(most, connections_at_most_));
+      if (there.under_way < there.window.size())
+        send(task, place);
+      else
+        there.waiting.push_back(task);
       return;
     }
   }
   task->ended(curl_code::aborted);
 }
 
+// Origins stay when no task is under way to them, because their windows were found by trying.
+NetThreads::Origins::pointer NetThreads::origin_of(std::string_view name) {
+  std::string key(name);
+  if (const auto at = origins_.find(key); at != origins_.end()) return &*at;
+  if (origins_.size() >= kOriginsKept)
+    std::erase_if(origins_, [](const auto& each) { return each.second.under_way == 0 && each.second.waiting.empty(); });
+  return &*origins_.try_emplace(std::move(key)).first;
+}
+
 void NetThreads::send(const std::shared_ptr<NetTask>& task, Place& place) {
   Worker& fewest = **std::min_element(workers_.begin(), workers_.end(),
                                       [](const auto& a, const auto& b) { return a->tasks < b->tasks; });
-  fewest.fresh.push_back(task);
+  fewest.fresh.push_back({task, place.origin->second.window.size()});
   place.worker = &fewest;
   ++fewest.tasks;
   ++place.origin->second.under_way;
   fewest.reactor.wake_up();
 }
 
-// The next task of its origin takes its place.
-void NetThreads::leave(const std::shared_ptr<NetTask>& task) noexcept {
+void NetThreads::send_waiting(Origin& origin) noexcept {
+  while (!origin.waiting.empty() && origin.under_way < origin.window.size() && !stopping_) {
+    const std::shared_ptr<NetTask> next = origin.waiting.front();
+    try {
+      send(next, places_.at(next.get()));
+    } catch (const std::bad_alloc&) {  // it is sent after the next end
+      return;
+    }
+    origin.waiting.pop_front();
+  }
+}
+
+// The next tasks of its origin take its place.
+void NetThreads::leave(const std::shared_ptr<NetTask>& task, const RequestWindow::End* end) noexcept {
   const auto at = places_.find(task.get());
   const Place place = at->second;
   places_.erase(at);
@@ -97,24 +122,22 @@ void NetThreads::leave(const std::shared_ptr<NetTask>& task) noexcept {
   if (place.worker == nullptr) {
     std::erase(origin.waiting, task);
   } else {
+    if (end != nullptr) {
+      RequestWindow::End known = *end;
+      known.all_used = origin.under_way >= origin.window.size();
+      origin.window.ended(std::chrono::steady_clock::now().time_since_epoch(), known);
+    }
     --place.worker->tasks;
     --origin.under_way;
-    if (!origin.waiting.empty() && !stopping_) {
-      const std::shared_ptr<NetTask> next = origin.waiting.front();
-      try {
-        send(next, places_.at(next.get()));
-        origin.waiting.pop_front();
-      } catch (const std::bad_alloc&) {  // it is sent after the next end
-      }
-    }
+    send_waiting(origin);
   }
-  if (origin.under_way == 0 && origin.waiting.empty()) origins_.erase(place.origin->first);
 }
 
 void NetThreads::end(std::shared_ptr<NetTask> task, int code) noexcept {
+  const RequestWindow::End end = task->outcome(code);
   {
     const Lock lock(mutex_);
-    leave(task);
+    leave(task, code == curl_code::aborted ? nullptr : &end);
   }
   task->ended(code);
 }
@@ -139,8 +162,10 @@ void NetThreads::cancel(const std::shared_ptr<NetTask>& task) noexcept {
 
 // What other threads want. False: stop.
 bool NetThreads::take_orders(Worker& worker, Running& running) noexcept {
-  std::vector<std::shared_ptr<NetTask>> fresh, unwanted;
+  std::vector<Fresh> fresh;
+  std::vector<std::shared_ptr<NetTask>> unwanted;
   bool stopping = false;
+  worker.reactor.listen();
   {
     const Lock lock(mutex_);
     fresh.swap(worker.fresh);
@@ -148,12 +173,12 @@ bool NetThreads::take_orders(Worker& worker, Running& running) noexcept {
     stopping = stopping_;
   }
   const SteadyTime now = std::chrono::steady_clock::now();
-  for (std::shared_ptr<NetTask>& task : fresh) {
+  for (auto& [task, allowed] : fresh) {
     void* const handle = task->handle();
     bool added = false;
     try {
       running.emplace(handle, task);
-      task->begins(now);
+      task->begins(now, allowed);
       added = worker.reactor.add(handle);
     } catch (const std::bad_alloc&) {
     }
@@ -192,6 +217,7 @@ void NetThreads::serve(Worker& worker) noexcept {
     const SteadyTime now = std::chrono::steady_clock::now();
     if (now - looked < kLook) continue;
     looked = now;
+    for (const auto& [handle, task] : running) task->look(now);
     for (auto at = running.begin(); at != running.end();)
       at = at->second->is_late(now) ? end_early(at, curl_code::timed_out) : std::next(at);
   }

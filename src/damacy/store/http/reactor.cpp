@@ -5,8 +5,10 @@
 #include <cerrno>
 #include <cstdint>
 
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "damacy/core/error.h"
@@ -16,6 +18,12 @@ namespace {
 
 constexpr long kConnectionsKept = 1024;
 constexpr std::size_t kEventsAtOnce = 64;
+
+bool is_connection(int descriptor) noexcept {
+  int protocol = 0;
+  ::socklen_t bytes = sizeof protocol;
+  return ::getsockopt(descriptor, SOL_SOCKET, SO_PROTOCOL, &protocol, &bytes) == 0 && protocol == IPPROTO_TCP;
+}
 
 }  // namespace
 
@@ -49,6 +57,9 @@ Reactor::~Reactor() {
 }
 
 bool Reactor::add(void* handle) noexcept {
+  const auto set = [&](int option, auto value) { static_cast<void>(curl_.easy_setopt(handle, option, value)); };
+  set(curl_option::close_socket_function, &Reactor::on_close);
+  set(curl_option::close_socket_data, static_cast<void*>(this));
   return curl_.multi_add_handle(multi_, handle) == 0;
 }
 
@@ -57,6 +68,7 @@ void Reactor::remove(void* handle) noexcept {
 }
 
 void Reactor::wake_up() noexcept {
+  if (is_awake_.exchange(true)) return;
   const std::uint64_t one = 1;
   static_cast<void>(::write(wake_, &one, sizeof one) == 0);
 }
@@ -66,14 +78,24 @@ void Reactor::act(int socket, int events) noexcept {
   curl_.multi_socket_action(multi_, socket, events, &running);
 }
 
+// libcurl starts what was added when its timer ends.
+void Reactor::act_if_due() noexcept {
+  if (timer_ > std::chrono::steady_clock::now()) return;
+  timer_ = Time::max();  // libcurl sets it anew, if it needs one
+  act(kSocketTimeout, 0);
+}
+
 void Reactor::turn(std::chrono::milliseconds most, const Ended& ended) noexcept {
   using std::chrono::milliseconds;
-  const Time now = std::chrono::steady_clock::now();
+  act_if_due();
+  stop_watching();
   if (timer_ != Time::max())  // rounded up: a wait that ends before the timer would be made again
-    most = std::clamp(std::chrono::ceil<milliseconds>(timer_ - now), milliseconds(0), most);
+    most =
+        std::clamp(std::chrono::ceil<milliseconds>(timer_ - std::chrono::steady_clock::now()), milliseconds(0), most);
   std::array<epoll_event, kEventsAtOnce> events;
   const int count =
       ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), static_cast<int>(most.count()));
+  is_awake_ = true;
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     if (event.data.fd == wake_) {
@@ -85,10 +107,7 @@ void Reactor::turn(std::chrono::milliseconds most, const Ended& ended) noexcept 
     act(event.data.fd, (has(EPOLLIN | EPOLLHUP) ? kSelectIn : 0) | (has(EPOLLOUT) ? kSelectOut : 0) |
                            (has(EPOLLERR) ? kSelectError : 0));
   }
-  if (timer_ <= std::chrono::steady_clock::now()) {
-    timer_ = Time::max();  // libcurl sets it anew, if it needs one
-    act(kSocketTimeout, 0);
-  }
+  act_if_due();
   int left = 0;
   while (const CurlMessage* const message = curl_.multi_info_read(multi_, &left)) {
     if (message->kind != kMessageDone) continue;
@@ -100,16 +119,43 @@ void Reactor::turn(std::chrono::milliseconds most, const Ended& ended) noexcept 
 }
 
 int Reactor::on_socket(void*, int socket, int what, void* self, void*) noexcept {
-  auto& reactor = *static_cast<Reactor*>(self);
+  static_cast<Reactor*>(self)->watch(socket, what);
+  return 0;
+}
+
+void Reactor::watch(int socket, int what) noexcept {
+  std::erase(unwatched_, socket);
   epoll_event wanted{};
   wanted.data.fd = socket;
   wanted.events = ((what & kPollIn) != 0 ? EPOLLIN : 0u) | ((what & kPollOut) != 0 ? EPOLLOUT : 0u);
   if (what == kPollRemove) {
-    ::epoll_ctl(reactor.epoll_, EPOLL_CTL_DEL, socket, &wanted);
-  } else if (::epoll_ctl(reactor.epoll_, EPOLL_CTL_MOD, socket, &wanted) != 0 && errno == ENOENT) {
-    ::epoll_ctl(reactor.epoll_, EPOLL_CTL_ADD, socket, &wanted);
+    const bool may_wait = std::erase(lookups_, socket) == 0;
+    if (may_wait && !damacy::failure_of([&] { unwatched_.push_back(socket); })) return;
+    ::epoll_ctl(epoll_, EPOLL_CTL_DEL, socket, &wanted);
+  } else if (::epoll_ctl(epoll_, EPOLL_CTL_MOD, socket, &wanted) != 0 && errno == ENOENT) {
+    ::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &wanted);
+    if (!is_connection(socket)) static_cast<void>(damacy::failure_of([&] { lookups_.push_back(socket); }));
   }
+}
+
+int Reactor::on_close(void* self, int socket) noexcept {
+  static_cast<Reactor*>(self)->close(socket);
   return 0;
+}
+
+// The connection of a closed socket is watched as long as a forked child has it, and its end would be an event for
+// ever. libcurl closes descriptors of name look-ups itself, right after it no longer wants them to be watched.
+void Reactor::close(int socket) noexcept {
+  epoll_event none{};
+  if (std::erase(unwatched_, socket) > 0) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, socket, &none);
+  ::close(socket);
+}
+
+// Some may be closed by now, and are not there any more.
+void Reactor::stop_watching() noexcept {
+  epoll_event none{};
+  for (const int socket : unwatched_) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, socket, &none);
+  unwatched_.clear();
 }
 
 int Reactor::on_timer(void*, long ms, void* self) noexcept {

@@ -12,6 +12,7 @@
 
 #include "damacy/core/clock.h"
 #include "damacy/core/mutex.h"
+#include "damacy/store/http/hedges.h"
 #include "damacy/store/http/verdict.h"
 
 namespace damacy::http {
@@ -33,12 +34,14 @@ class Pace {
   void succeeded();  // gives a tenth of a repeat back
   void hold_until(Clock::Time when);
   [[nodiscard]] Clock::Time held_until() const;
+  [[nodiscard]] const std::shared_ptr<Hedges>& hedges() const noexcept { return hedges_; }
   [[nodiscard]] bool is_first_use() { return !is_used_.exchange(true); }  // true once
 
  private:
   static constexpr int kRepeat = 10, kMost = 100 * kRepeat;  // in tenths
 
   std::atomic<bool> is_used_{false};
+  const std::shared_ptr<Hedges> hedges_ = std::make_shared<Hedges>();
   mutable Mutex mutex_;
   int left_ DAMACY_GUARDED_BY(mutex_) = kMost;
   Clock::Time held_until_ DAMACY_GUARDED_BY(mutex_){};

@@ -43,6 +43,7 @@ class Service {
   virtual std::optional<Failure> refused(std::string_view key, const Head& head, std::string_view body, bool known,
                                          Failure usual) = 0;
 
+  virtual bool has_listings() const noexcept { return false; }
   // Of the names directly below `prefix`; empty: the service has no listings. `next` as the former page has it.
   virtual std::optional<Address> listing(std::string_view prefix, std::string_view next, Time end) {
     static_cast<void>(prefix), static_cast<void>(next), static_cast<void>(end);

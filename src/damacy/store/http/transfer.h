@@ -16,10 +16,15 @@
 #include "damacy/store/http/answer.h"
 #include "damacy/store/http/certificates.h"
 #include "damacy/store/http/curl.h"
+#include "damacy/store/http/redirect.h"
+#include "damacy/store/network_counts.h"
 
 namespace damacy::http {
 
-// What is asked for: `memory.size()` bytes from `first` on, or the whole answer, which is not longer than `memory`.
+class Hedges;
+
+// What is asked for: `memory.size()` bytes from `first` on, or the last so many, or the whole answer, which is not
+// longer than `memory`.
 struct Request {
   std::string url;
   std::uint64_t first = 0;
@@ -29,6 +34,10 @@ struct Request {
   bool whole = false;                  // no Range
   std::string_view method = "GET";     // GET, HEAD, PUT or POST
   std::string body{};                  // of PUT and POST
+  Reach most{Reach::link};             // an address nearer to this machine is not asked
+  std::string shown{};                 // what a record of it begins with; empty: there is none
+  bool from_end = false;               // the last bytes
+  std::shared_ptr<Hedges> hedges{};    // sent once more if its first byte is late; null: it is not
 };
 
 struct TransferLimits {
@@ -37,11 +46,13 @@ struct TransferLimits {
   Certificates certificates;
   std::optional<std::string> proxy;  // empty: by the environment; "": none
   std::chrono::milliseconds first_byte_timeout{20'000};
-  std::size_t max_requests = 256;  // under way to one origin, of all stores; more wait for their turn
+  std::size_t max_requests = 256;                   // under way to one origin, of all stores; more wait for their turn
+  std::shared_ptr<NetworkCounts> counts = nullptr;  // null: they are not counted
 };
 
-// Whether the calling thread's work was given up by those who waited for it.
-[[nodiscard]] bool is_abandoned() noexcept;
+// Throws Abandoned if the calling thread's work was given up by those who waited for it, and Error(shutdown, "closed")
+// if its remote calls are cancelled.
+void leave_if_unwanted();
 
 // Used by one thread at a time, except the functions that a network thread calls. Where it is destroyed before its end
 // it is cancelled: no byte lands afterwards.
@@ -50,8 +61,7 @@ class Transfer {
   // Whether a body is what was asked for, by its head. Called on a network thread.
   using Fits = bool (*)(const Head& head, const Request& request, const void* known);
 
-  // `known` outlives it.
-  Transfer(Request request, Fits fits, const void* known);
+  Transfer(Request request, Fits fits, std::shared_ptr<const void> known);
   ~Transfer();
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
@@ -81,6 +91,9 @@ class Transfer {
   bool is_timed_out() const;
   std::string problem() const;
   int system_errno() const;  // of the connection; 0: unknown
+  Reach reach() const;       // of the server, or of the proxy
+  bool is_too_near() const;  // it was not asked, or its answer does not count: Request::most
+  const Request& request() const;
 
  private:
   class Flight;

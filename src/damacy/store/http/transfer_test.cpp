@@ -5,6 +5,7 @@
 #include <atomic>
 #include <latch>
 #include <list>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,7 @@
 
 #include "damacy/core/formatted.h"
 #include "damacy/core/mutex.h"
+#include "damacy/store/http/hedges.h"
 #include "damacy/store/http/net_threads.h"
 
 namespace damacy::http {
@@ -63,6 +65,18 @@ class HeldServer {
     const Lock lock(mutex_);
     for (const int socket : asked_) ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (ends) asked_.clear();
+  }
+  // A whole answer, to the one that asked first or last.
+  void answer(bool first, std::string_view body) {
+    const Lock lock(mutex_);
+    const int socket = first ? asked_.front() : asked_.back();
+    for (const std::string_view bytes : {kHead, body}) ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    std::erase(asked_, socket);
+  }
+  // The end of what those get that were asked and not answered.
+  void cut() {
+    const Lock lock(mutex_);
+    for (const int socket : asked_) ::shutdown(socket, SHUT_WR);
   }
 
  private:
@@ -121,6 +135,19 @@ Transfer asking(const HeldServer& server, Memory& memory) {
   return Transfer({server.url(), 0, memory.bytes, {}, {}, true}, &is_whole, nullptr);
 }
 
+// Of an origin whose answers come soon.
+std::shared_ptr<Hedges> impatient() {
+  const auto hedges = std::make_shared<Hedges>();
+  for (int i = 0; i < 40; ++i) hedges->answered(std::chrono::milliseconds(1));
+  return hedges;
+}
+
+Transfer hedged(const HeldServer& server, Memory& memory) {
+  Request request{server.url(), 0, memory.bytes, {}, {}, true};
+  request.hedges = impatient();
+  return Transfer(std::move(request), &is_whole, nullptr);
+}
+
 TransferLimits limits(std::size_t most = 256) {
   return {std::chrono::seconds(5), std::chrono::seconds(5), {}, "", std::chrono::seconds(5), most};
 }
@@ -144,6 +171,75 @@ TEST(Transfer, the_body_lands_and_its_end_is_told_once) {
   EXPECT_EQ(transfer.code(), curl_code::ok);
   EXPECT_EQ(transfer.landed(), 8u);
   EXPECT_EQ(memory.text(), "01234567");
+}
+
+TEST(Transfer, a_late_one_is_sent_once_more_and_the_first_whole_answer_counts) {
+  for (const bool is_first : {false, true}) {
+    HeldServer server;
+    Memory memory;
+    std::atomic<int> ends{0};
+    const auto counts = std::make_shared<NetworkCounts>();
+    TransferLimits counted = limits();
+    counted.counts = counts;
+    Transfer transfer = hedged(server, memory);
+    transfer.start(counted, end(), [&] { ++ends; });
+    server.wait_for_requests(2);
+    EXPECT_EQ(ends, 0);
+    server.answer(is_first, is_first ? "01234567" : "abcdefgh");
+    transfer.wait();
+    EXPECT_EQ(memory.text(), is_first ? "01234567" : "abcdefgh");
+    EXPECT_EQ(transfer.landed(), 8u);
+    EXPECT_EQ(transfer.code(), curl_code::ok);
+    EXPECT_TRUE(transfer.accepts());
+    EXPECT_EQ(ends, 1);
+    const NetworkCounts::Seen seen = counts->seen();
+    EXPECT_EQ(seen.requests, 2);
+    EXPECT_EQ(seen.hedged, 1);
+    EXPECT_EQ(seen.hedges_won, is_first ? 0 : 1);
+  }
+}
+
+TEST(Transfer, both_answers_at_once_are_one_answer) {
+  for (int i = 0; i < 20; ++i) {
+    HeldServer server;
+    Memory memory;
+    std::atomic<int> ends{0};
+    Transfer transfer = hedged(server, memory);
+    transfer.start(limits(), end(), [&] { ++ends; });
+    server.wait_for_requests(2);
+    server.send(kHead, false);
+    server.send("01234567", true);
+    transfer.wait();
+    EXPECT_EQ(memory.text(), "01234567");
+    EXPECT_EQ(transfer.landed(), 8u);
+    EXPECT_EQ(ends, 1);
+  }
+}
+
+TEST(Transfer, one_that_was_sent_twice_is_cancelled_with_both) {
+  HeldServer server;
+  Memory memory;
+  std::atomic<int> ends{0};
+  {
+    Transfer transfer = hedged(server, memory);
+    transfer.start(limits(), end(), [&] { ++ends; });
+    server.wait_for_requests(2);
+  }
+  EXPECT_EQ(ends, 1);
+  EXPECT_EQ(memory.text(), "--------");
+}
+
+TEST(Transfer, a_head_that_was_cut_is_no_answer) {
+  HeldServer server;
+  Memory memory;
+  Transfer transfer = asking(server, memory);
+  transfer.start(limits(), end());
+  server.wait_for_requests(1);
+  server.send("HTTP/1.1 200 OK\r\nETag: \"a\"\r\n", false);
+  server.cut();
+  transfer.wait();
+  EXPECT_EQ(transfer.head().status, 0);
+  EXPECT_EQ(transfer.landed(), 0u);
 }
 
 TEST(Transfer, what_is_cancelled_in_its_body_lands_no_byte_afterwards) {
@@ -201,6 +297,23 @@ TEST(Transfer, an_answer_that_never_begins_ends_by_the_timer_of_its_first_byte) 
   EXPECT_EQ(transfer.problem(), "the server did not answer in time");
 }
 
+TEST(Transfer, as_many_are_under_way_as_the_window_of_the_origin_has) {
+  HeldServer server;
+  std::list<Memory> memory(40);
+  std::list<Transfer> transfers;
+  for (Memory& to : memory) {
+    transfers.emplace_back(Request{server.url(), 0, to.bytes, {}, {}, true}, &is_whole, nullptr);
+    transfers.back().start(limits(), end());
+  }
+  server.wait_for_requests(RequestWindow::kStart);
+  EXPECT_EQ(server.requests(), RequestWindow::kStart);
+  server.send("HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n", true);  // halves it
+  server.wait_for_requests(40);
+  server.send(kHead, false);
+  server.send("01234567", true);
+  for (Transfer& transfer : transfers) transfer.wait();
+}
+
 // A task that never ends by itself: libcurl waits for a server that does not answer.
 class CountedTask final : public NetTask {
  public:
@@ -209,8 +322,9 @@ class CountedTask final : public NetTask {
   }
   ~CountedTask() override { curl().easy_cleanup(handle_); }
   void* handle() const noexcept override { return handle_; }
-  void begins(SteadyTime) noexcept override {}
+  void begins(SteadyTime, std::size_t) noexcept override {}
   bool is_late(SteadyTime) const noexcept override { return false; }
+  RequestWindow::End outcome(int) const noexcept override { return {}; }
   void ended(int code) noexcept override {
     code_ = code;
     ++ends_;

@@ -20,6 +20,8 @@ Failure refused(const Head& head, bool known) {
     case 401:
     case 403:
       return {"denied", text(status, ": the server denies access; an absent key may be answered so, too"), false};
+    case 407:
+      return {"connect", text(status, ": the proxy wants credentials, or other ones"), false};
     case 416:
       return {"short-read", text(status, ": the object ends before the range"), false};
     case 429:
@@ -33,7 +35,8 @@ Failure refused(const Head& head, bool known) {
     default:
       break;
   }
-  if (head.status >= 300 && head.status < 400) return {"redirect", text(status, ": redirects are not followed"), false};
+  if (head.status >= 300 && head.status < 400)
+    return {"redirect", text(status, ": redirects are not followed (StoreOptions.redirects)"), false};
   if (head.status >= 200 && head.status < 300) {
     if (!head.encoding.empty())
       return {"encoded", formatted("stored with Content-Encoding {}: upload it without", one_line(head.encoding, 40)),
@@ -50,6 +53,17 @@ bool is_broken_off(std::string_view problem) {
        {"SSL_ERROR_SYSCALL", "reset by peer", "unexpected eof", "non-properly terminated"})
     if (problem.find(words) != problem.npos) return true;
   return false;
+}
+
+// The status with which a proxy refused a tunnel. The words are of libcurl, old and new.
+std::optional<int> refused_tunnel(std::string_view problem) {
+  for (const std::string_view words : {"CONNECT tunnel failed, response ", "Received HTTP code "}) {
+    const std::size_t at = problem.find(words);
+    if (at == problem.npos || at + words.size() + 3 > problem.size()) continue;
+    const auto code = parse_length(problem.substr(at + words.size(), 3));
+    if (code) return static_cast<int>(*code);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -74,7 +88,11 @@ bool is_range(const Head& head, std::uint64_t first, std::uint64_t count, std::o
 Failure broken(const Transfer& transfer) {
   const std::string problem = transfer.problem();
   if (transfer.is_timed_out()) return {"deadline", problem, true};
+  if (const auto code = refused_tunnel(problem))
+    return {"connect", formatted("the proxy refuses the connection: CONNECT {}", *code), *code >= 500};
   switch (transfer.code()) {
+    case curl_code::ok:
+      return {"io", "the connection ended in the head of the answer", true, false, false, true};
     case curl_code::resolve_proxy:
     case curl_code::resolve_host:
       return {"dns", problem, true};

@@ -13,10 +13,13 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/store/http/times.h"
+#include "damacy/store/http/transfer.h"
 #include "damacy/store/s3/environment.h"
 #include "damacy/store/s3/exchange.h"
 #include "damacy/store/s3/sigv4.h"
 #include "damacy/store/s3/xml.h"
+#include "damacy/store/storage_call.h"
+#include "damacy/store/storage_watch.h"
 
 namespace damacy::s3 {
 namespace {
@@ -298,7 +301,8 @@ std::unique_ptr<CredentialSource> make_credential_source(const StoreOptions& opt
   if (options.bearer_token) return given({{}, {}, {}, *options.bearer_token, {}});
   if (options.credentials) {
     links.push_back({"credentials", [ask = options.credentials](std::string&) -> std::optional<Credentials> {
-                       Credentials found = ask();
+                       // On a thread of its own: a callable may wait long, and the reader may be given up meanwhile.
+                       Credentials found = storage_result(ask, {.while_waiting = [] { http::leave_if_unwanted(); }});
                        if (found.bearer_token.empty() &&
                            (found.access_key_id.empty() || found.secret_access_key.empty()))
                          throw failed("the callable gave neither a key with its secret nor a token");

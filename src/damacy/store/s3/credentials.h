@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "damacy/store/http/http_store.h"
+#include "damacy/store/http/http_settings.h"
 #include "damacy/store/s3/aws_files.h"
 #include "damacy/store/store_options.h"
 

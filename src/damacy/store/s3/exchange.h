@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "damacy/store/http/http_store.h"
+#include "damacy/store/http/http_settings.h"
 
 namespace damacy::s3 {
 

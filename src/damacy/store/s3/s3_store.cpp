@@ -11,6 +11,7 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/text.h"
 #include "damacy/store/http/http_settings.h"
+#include "damacy/store/http/http_store.h"
 #include "damacy/store/http/times.h"
 #include "damacy/store/s3/credentials.h"
 #include "damacy/store/s3/environment.h"
@@ -106,6 +107,8 @@ class Bucket {
         profile_(read_profile(options.profile)) {
     if (!options.headers.empty())
       throw Error(Status::inval, "StoreOptions.headers: only for http(s), not for s3", "options");
+    if (options.redirects != 0)
+      throw Error(Status::inval, "StoreOptions.redirects: only for http(s), not for s3", "options");
     const auto endpoint = [&]() -> std::optional<std::string> {
       if (options.endpoint) return options.endpoint;
       if (const auto url = environment("AWS_ENDPOINT_URL_S3")) return url;
@@ -125,6 +128,7 @@ class Bucket {
     if (addressing == "auto") addressing = profile_.find("s3.addressing_style").value_or("auto");
     is_path_ = addressing == "path" || (addressing != "virtual" && (endpoint_ || name_.find('.') != name_.npos));
     settings_.is_aws = true;
+    if (options.hedge == "auto") settings_.hedge = !endpoint;
     credentials_ = make_credential_source(options, settings_, profile_);
     region_ = options.region.value_or(
         environment("AWS_REGION")
@@ -321,6 +325,7 @@ class S3Service final : public http::Service {
     return bucket_->refused(key, head, body, known, std::move(usual));
   }
 
+  bool has_listings() const noexcept override { return true; }
   std::optional<Address> listing(std::string_view prefix, std::string_view next, Time) override {
     Fields query{{"list-type", "2"}, {"delimiter", "/"}, {"prefix", listed(prefix)}};
     if (!next.empty()) query.emplace_back("continuation-token", std::string(next));
@@ -345,8 +350,10 @@ class S3Service final : public http::Service {
   const std::string path_;
 };
 
-std::shared_ptr<Store> store_in(std::shared_ptr<Bucket> bucket, std::string_view uri, std::string path) {
-  const http::HttpSettings& settings = bucket->settings();
+std::shared_ptr<Store> store_in(std::shared_ptr<Bucket> bucket, std::string_view uri, std::string path,
+                                const StoreUse& use) {
+  http::HttpSettings settings = bucket->settings();
+  http::apply(use, settings);
   return http::make_service_store(std::string(uri), std::make_shared<S3Service>(std::move(bucket), std::move(path)),
                                   settings);
 }
@@ -368,17 +375,17 @@ class Buckets {
 
 }  // namespace
 
-std::shared_ptr<Store> make_s3_store(std::string_view uri) {
+std::shared_ptr<Store> make_s3_store(std::string_view uri, const StoreUse& use) {
   Place place = place_of(uri);
-  return store_in(one_per_process<Buckets>().find(place.bucket), uri, std::move(place.path));
+  return store_in(one_per_process<Buckets>().find(place.bucket), uri, std::move(place.path), use);
 }
 
 S3Mount::S3Mount(std::string_view prefix, const StoreOptions& options)
     : bucket_(std::make_shared<Bucket>(place_of(prefix).bucket, options)) {}
 
-std::shared_ptr<Store> S3Mount::store_of(std::string_view uri) const {
+std::shared_ptr<Store> S3Mount::store_of(std::string_view uri, const StoreUse& use) const {
   Place place = place_of(uri);
-  return store_in(bucket_, uri, std::move(place.path));
+  return store_in(bucket_, uri, std::move(place.path), use);
 }
 
 }  // namespace damacy::s3

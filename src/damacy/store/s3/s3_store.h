@@ -7,19 +7,20 @@
 
 #include "damacy/store/store.h"
 #include "damacy/store/store_options.h"
+#include "damacy/store/store_use.h"
 
 namespace damacy::s3 {
 
 // Opens no connection. Stores of one bucket without options share what they know of it. Throws Error(inval, "uri" or
 // "options").
-[[nodiscard]] std::shared_ptr<Store> make_s3_store(std::string_view uri);
+[[nodiscard]] std::shared_ptr<Store> make_s3_store(std::string_view uri, const StoreUse& use = {});
 
 // The same with options, for uris below a mount: each call makes the store of one of them.
 class S3Mount {
  public:
   // `prefix`: s3://BUCKET/ or s3://BUCKET/PATH/.
   S3Mount(std::string_view prefix, const StoreOptions& options);
-  [[nodiscard]] std::shared_ptr<Store> store_of(std::string_view uri) const;
+  [[nodiscard]] std::shared_ptr<Store> store_of(std::string_view uri, const StoreUse& use = {}) const;
 
  private:
   std::shared_ptr<class Bucket> bucket_;

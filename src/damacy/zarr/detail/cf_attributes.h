@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "damacy/core/dtype.h"
-#include "damacy/zarr/attribute_values.h"
+#include "damacy/zarr/array_info.h"
 #include "damacy/zarr/json.h"
 
 namespace damacy {

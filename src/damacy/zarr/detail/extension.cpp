@@ -24,7 +24,7 @@ std::optional<Value> Extension::option(std::string_view key) const {
 Value Extension::required(std::string_view key) const {
   if (configuration) return configuration->at(key);
   throw Error(Status::decode, formatted("member '{}' is missing", key), "metadata")
-      .at_pointer(value.pointer() + "/configuration" + json::pointer_token(key));
+      .at_pointer(value.pointer() + "/configuration" + pointer_token(key));
 }
 
 Extension parse_extension(const Value& value, std::string_view reason) {

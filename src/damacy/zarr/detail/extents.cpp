@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "damacy/core/checked.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 

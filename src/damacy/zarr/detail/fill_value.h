@@ -2,7 +2,7 @@
 #pragma once
 
 #include "damacy/core/dtype.h"
-#include "damacy/zarr/attribute_values.h"
+#include "damacy/zarr/array_info.h"
 #include "damacy/zarr/json.h"
 
 namespace damacy {

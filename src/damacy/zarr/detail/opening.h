@@ -33,6 +33,7 @@ struct FoundArray {
   std::vector<std::optional<std::string>> axes;        // names of that image's axes
   std::vector<std::optional<std::string>> axis_types;  // and their types
   std::vector<ReadDocument> through;                   // group documents that led here
+  std::vector<std::string> looked_for;                 // keys of all documents that were there or might have been
 };
 
 // Held while a document larger than any array's is in memory, so that there is one such document at a time. One thread
@@ -46,7 +47,8 @@ using LargeDocuments = std::recursive_mutex;
 struct FoundNode {
   bool is_array = false;
   int zarr_format = 3;
-  std::string attributes;  // of a group: zarr.json, whose member they are, or .zattrs; may be empty
+  std::string attributes;               // of a group: zarr.json, whose member they are, or .zattrs; may be empty
+  std::vector<std::string> looked_for;  // as of FoundArray
 };
 [[nodiscard]] FoundNode find_node(Store& store, LargeDocuments& large);
 

@@ -87,8 +87,8 @@ void read_index(const Array& array, std::size_t level, const ShardPlace& place, 
   read.charge = reserve(sizeof(ReadIndex) + entries * ShardIndex::kEntryBytes);
   const std::uint64_t first = shard.index.at_end ? place.bytes.end - bytes : place.bytes.begin;
   const auto chunk_of = [&](std::size_t entry) {
-    const Dims first = array.chunk_of_entry(level, entry, chunk);
-    return std::vector<std::int64_t>(first.begin(), first.end());
+    const Dims indices = array.chunk_of_entry(level, entry, chunk);
+    return std::vector<std::int64_t>(indices.begin(), indices.end());
   };
   try {
     std::vector<std::byte> stored(bytes);

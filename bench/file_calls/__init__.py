@@ -1,0 +1,1 @@
+"""What one small request costs; `main.cpp` is the same from C++."""

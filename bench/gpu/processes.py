@@ -1,0 +1,181 @@
+"""The scenarios `…-processes-cached`: processes that read the same arrays, each in its own order, with one GPU each.
+
+    python -m bench.gpu.processes --counts 1,4 --devices cuda:0,cuda:1,cuda:2,cuda:3 \\
+        --out bench/results/processes-cached-h200-x4.json
+
+Four arms in turn, each by as many processes as `--counts` says: `none`, `device` (`device_cache_bytes`), `own`
+(`host_cache_bytes`) and `shared` (`Config.host_cache`, one for all). The processes of an arm begin each pass together.
+Rates are GB/s of finished batches (10⁹ bytes) of all processes, from the first start to the last end; the first pass
+fills and is not counted. `read_gb` are the encoded bytes that all processes read from the store in a pass, `hits` the
+share of look-ups, `cores` processor time by the clock. `equal`: the digests of the first batches agree in all arms.
+`times_one` is the rate divided by that of one process with the same cache. With `--devices cpu` only
+`none` and `shared` can run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import pathlib
+import statistics
+import sys
+import time
+import uuid
+from typing import Any
+
+import numpy as np
+
+import damacy
+from bench import machine, workload, writer
+
+ARMS = ("none", "device", "own", "shared")
+DIGESTS = 4  # batches of each process
+TIMEOUT_S = 300
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenario", default="throughput")
+    parser.add_argument("--size", choices=workload.SIZES, default="full")
+    parser.add_argument("--counts", default="1,4", help="processes")
+    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--devices", default="cuda:0", help="by process, used again in turn")
+    parser.add_argument("--threads", type=int, default=16, help="of each process")
+    parser.add_argument("--passes", type=int, default=4, help="the first is not counted")
+    parser.add_argument("--batches", type=int, default=100, help="of each process and pass")
+    parser.add_argument("--cache-gib", type=float, default=4)
+    parser.add_argument("--out", type=pathlib.Path)
+    arguments = parser.parse_args()
+    scenario = workload.scenario(arguments.scenario, arguments.size)
+    writer.prepare(scenario.arrays)
+    result = machine.describe() | {"command": ["python", "-m", "bench.gpu.processes", *sys.argv[1:]]}
+    result |= {"scenario": f"{arguments.scenario}-processes-cached", "equal": True, "runs": []}
+    digests: dict[int, list[int]] = {}
+    for arm in arguments.arms.split(","):
+        for count in map(int, arguments.counts.split(",")):
+            run, found = run_arm(arm, count, arguments)
+            for number, digest in found.items():
+                result["equal"] &= digests.setdefault(number, digest) == digest
+            one = next((other for other in result["runs"] if (other["arm"], other["processes"]) == (arm, 1)), run)
+            run["times_one"] = run["gb_per_s"] / one["gb_per_s"] if one["processes"] == 1 else None
+            result["runs"].append(run)
+            print(arm, count, {name: run[name] for name in ("gb_per_s", "times_one", "cores", "hits")}, flush=True)
+            if arguments.out:
+                arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    print("equal:", result["equal"])
+
+
+def run_arm(arm: str, count: int, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[int, list[int]]]:
+    context = multiprocessing.get_context("spawn")
+    barrier, answers = context.Barrier(count), context.Queue()
+    given = vars(arguments) | {"out": None, "name": f"bench-{uuid.uuid4().hex}"}
+    processes = [
+        context.Process(target=answer, args=(arm, number, given, barrier, answers), daemon=True)
+        for number in range(count)
+    ]
+    for process in processes:
+        process.start()
+    found = sorted((answers.get(timeout=TIMEOUT_S) for _ in processes), key=lambda one: one["number"])
+    for process in processes:
+        process.join(timeout=TIMEOUT_S)
+    if errors := [one["error"] for one in found if "error" in one]:
+        raise RuntimeError(f"{arm}: {errors[0]}")
+    passes = [added(one) for one in zip(*(one["passes"] for one in found), strict=True)]
+    medians = {name: statistics.median(one[name] for one in passes[1:]) for name in ("gb_per_s", "cores", "hits")}
+    run = {"arm": arm, "processes": count} | medians | {"passes": passes}
+    return run, {one["number"]: one["digests"] for one in found}
+
+
+def added(processes: tuple[dict[str, Any], ...]) -> dict[str, float]:
+    """A pass of all processes."""
+    seconds = max(one["end"] for one in processes) - min(one["begin"] for one in processes)
+    sums = {name: sum(one[name] for one in processes) for name in ("bytes", "cpu", "read", "hits", "misses")}
+    lookups = sums["hits"] + sums["misses"]
+    return {
+        "gb_per_s": sums["bytes"] / seconds / 1e9,
+        "cores": sums["cpu"] / seconds,
+        "read_gb": sums["read"] / 1e9,
+        "hits": sums["hits"] / lookups if lookups else 0,
+    }
+
+
+def answer(arm: str, number: int, given: dict[str, Any], barrier: Any, answers: Any) -> None:
+    try:
+        answers.put({"number": number} | work(arm, number, given, barrier))
+    except Exception as error:  # the others do not wait for it
+        barrier.abort()
+        answers.put({"number": number, "error": f"{type(error).__name__}: {error}"})
+
+
+def work(arm: str, number: int, given: dict[str, Any], barrier: Any) -> dict[str, Any]:
+    devices = given["devices"].split(",")
+    size = int(given["cache_gib"] * (1 << 30))
+    fields: dict[str, Any] = {
+        "none": {},
+        "device": {"device_cache_bytes": size},
+        "own": {"host_cache_bytes": size},
+        "shared": {"host_cache": damacy.SharedCache(given["name"], size)},
+    }
+    is_full = given["size"] == "full"
+    config = damacy.Config(
+        batch_size=workload.scenario(given["scenario"], given["size"]).batch_size,
+        device=devices[number % len(devices)],
+        n_io_threads=given["threads"],
+        n_compute_threads=given["threads"] - 1,
+        host_buffer_bytes=(2 << 30) if is_full else (64 << 20),
+        device_buffer_bytes=(6 << 30) if is_full else (256 << 20),
+        n_batches=4,
+        lookahead_batches=4,
+        **fields[arm],
+    )
+    samples, batch_bytes = samples_of(number, given)
+    digests: list[int] = []
+    passes = []
+    with damacy.Pipeline(config) as pipeline:
+        pipeline.push(samples[: DIGESTS * config.batch_size])
+        for batch in pipeline.batches(DIGESTS):
+            with batch:
+                digests.append(digest_of(batch, config.device == "cpu"))
+        for _ in range(given["passes"]):
+            pipeline.stats_reset()
+            barrier.wait(timeout=TIMEOUT_S)
+            begin, cpu = time.clock_gettime(time.CLOCK_MONOTONIC), time.process_time()
+            pipeline.push(samples)
+            for batch in pipeline.batches(given["batches"]):
+                batch.release()
+            end, cpu = time.clock_gettime(time.CLOCK_MONOTONIC), time.process_time() - cpu
+            stats = pipeline.stats()
+            passes.append(
+                {"begin": begin, "end": end, "cpu": cpu}
+                | {"bytes": given["batches"] * batch_bytes, "read": stats.bytes_read}
+                | {"hits": stats.host_cache_hits + stats.device_cache_hits}
+                | {"misses": stats.host_cache_misses + stats.device_cache_misses}
+            )
+        barrier.wait(timeout=TIMEOUT_S)  # the memory goes with its last user
+    return {"passes": passes, "digests": digests}
+
+
+def samples_of(number: int, given: dict[str, Any]) -> tuple[list[damacy.Sample], int]:
+    """The batches of the scenario in an order of this process, and the bytes of one."""
+    scenario = workload.scenario(given["scenario"], given["size"])
+    uris = [str(array.path) for array in scenario.arrays]
+    wanted = scenario.first_batches(given["batches"])
+    order = np.random.default_rng(number).permutation(len(wanted))
+    return [damacy.Sample(uris[array], box) for n in order for array, box in wanted[n]], scenario.batch_bytes(4)
+
+
+def digest_of(batch: damacy.Batch, on_host: bool) -> int:
+    """Of the bits of all elements and their places."""
+    if on_host:
+        words = batch.numpy().view("i4").ravel()
+        return int((words.astype("i8") * np.arange(1, words.size + 1)).sum())
+    import torch
+
+    words = torch.from_dlpack(batch).view(torch.int32).flatten()
+    places = torch.arange(1, words.numel() + 1, device=words.device)
+    return int((words.long() * places).sum())
+
+
+if __name__ == "__main__":
+    main()

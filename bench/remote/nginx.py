@@ -1,0 +1,64 @@
+"""nginx that answers late: a file server on loopback that takes less of the processor than one in Python.
+
+Needs Debian's nginx-light and libnginx-mod-http-lua. A path begins with its delay in milliseconds:
+/10/plain.zarr/zarr.json. With an l behind it, as in /10l/, 1 % of the answers are 2 s later. Knows no benchmark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+
+MODULES = pathlib.Path("/usr/lib/nginx/modules")
+CONFIGURATION = """
+load_module {modules}/ndk_http_module.so;
+load_module {modules}/ngx_http_lua_module.so;
+worker_processes 1; daemon off; pid {folder}/pid; error_log {folder}/errors;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off; sendfile on; keepalive_requests 100000000; keepalive_timeout 300s;
+  open_file_cache max=10000 inactive=1000s;
+  client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;
+  uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    location ~ ^/(?<ms>\\d+)(?<late>l?)/(?<rest>.*)$ {{
+      access_by_lua_block {{
+        ngx.sleep(tonumber(ngx.var.ms) / 1000)
+        if ngx.var.late == "l" and math.random(100) == 1 then ngx.sleep(2) end
+      }}
+      alias {root}/$rest;
+    }}
+  }}
+}}
+"""
+
+
+def is_installed() -> bool:
+    return shutil.which("nginx") is not None and (MODULES / "ngx_http_lua_module.so").exists()
+
+
+@contextlib.contextmanager
+def serving(root: pathlib.Path, folder: pathlib.Path) -> Iterator[int]:
+    """Serves `root`, with its own files in `folder`; gives the port."""
+    root.chmod(0o755)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    folder.mkdir()
+    text = CONFIGURATION.format(modules=MODULES, folder=folder, port=port, root=root)
+    (folder / "nginx.conf").write_text(text)
+    process = subprocess.Popen(["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")])
+    try:
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.1)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()

@@ -1,0 +1,131 @@
+"""The transport of NCCL, which the native library loads at run time. Knows ways to send rank 0's id to all ranks, and
+where the package of NCCL has its library; not the contents of messages."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from typing import Any
+
+from damacy import _native
+from damacy.halo._arrays import current_stream_of, layout_of
+from damacy.halo._errors import InvalidArgument
+from damacy.halo._queue import stream_number
+
+_kept: list[Any] = []  # buffers that NCCL may still use; never freed
+
+
+def _library() -> str:
+    """The file of the package nvidia-nccl-cu12 or nvidia-nccl-cu13; "" if there is none, or DAMACY_LIBNCCL is set."""
+    if os.environ.get("DAMACY_LIBNCCL"):
+        return ""
+    try:
+        found = importlib.util.find_spec("nvidia.nccl")
+    except ModuleNotFoundError:
+        return ""
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        file = os.path.join(folder, "lib", "libnccl.so.2")
+        if os.path.exists(file):
+            return file
+    return ""
+
+
+def _ranks_of(group: Any) -> tuple[int, int, Callable[[bytes], bytes]]:
+    """This rank, the number of ranks, and a function that returns the bytes of rank 0."""
+    if isinstance(group, tuple):
+        rank, ranks, broadcast = group
+        return rank, ranks, broadcast
+    if hasattr(group, "Get_rank") and hasattr(group, "bcast"):
+        return group.Get_rank(), group.Get_size(), lambda own: group.bcast(own, root=0)
+    try:
+        import torch.distributed as dist
+
+        rank, ranks = dist.get_rank(group), dist.get_world_size(group)
+    except (ImportError, TypeError, ValueError):
+        raise InvalidArgument(
+            f"group {group!r}: expected a communicator of mpi4py, a process group of torch.distributed, or a tuple "
+            "(rank, ranks, broadcast)"
+        ) from None
+
+    def broadcast_over_torch(own: bytes) -> bytes:
+        sent = [own]
+        dist.broadcast_object_list(sent, src=dist.get_global_rank(group, 0), group=group)
+        return sent[0]
+
+    return rank, ranks, broadcast_over_torch
+
+
+class NCCL:
+    """A transport over a communicator of NCCL of its own. NCCL is loaded at run time: DAMACY_LIBNCCL, the package of
+    pip, or libnccl.so.2. Messages go from device memory to device memory, in the order of the stream that the exchange
+    is started on. The host does not wait, and exchanges can be captured in a CUDA graph after one exchange.
+
+    `group`: a communicator of mpi4py, a process group of torch.distributed, or a tuple (rank, ranks, broadcast):
+    `broadcast` is called once on every rank with bytes, and returns the bytes of rank 0. It only sets up the
+    communicator. `device`: the CUDA device of this rank's arrays, by default the current one. The constructor waits
+    for all ranks. All ranks must start their exchanges in the same order, also those of different exchangers.
+
+    Raises NotImplementedError if NCCL cannot be loaded, and RuntimeError with the call, NCCL's text and the rank if
+    NCCL fails, or if another rank does not construct its transport, or a peer its exchanger, within `timeout_s`
+    seconds. The transport is of no use after a timeout, and NCCL may keep a thread of this rank."""
+
+    def __init__(
+        self, group: Any, *, device: int | None = None, library: str | None = None, timeout_s: float = 300.0
+    ) -> None:
+        rank, ranks, broadcast = _ranks_of(group)
+        self._device = _native.current_cuda_device() if device is None else device
+        if device is None and self._device < 0:
+            raise InvalidArgument("no CUDA device is current: pass device=")
+        self._native = _native.NcclTransport(
+            self._device, rank, ranks, broadcast, _library() if library is None else library, timeout_s
+        )
+
+    def open(self, rank: int, rounds: Any) -> _NcclChannels:
+        buffers = [b for phases in rounds for r in phases for b in (*r.send.values(), *r.receive.values())]
+        own = None if self._device < 0 else self._device
+        for buffer in buffers:
+            layout = layout_of(buffer)
+            if layout.device != own:
+                raise InvalidArgument(f"expected arrays on device {own} (got device {layout.device}; None: the host)")
+        places = [[(_places(this.send), _places(this.receive)) for this in phases] for phases in rounds]
+        return _NcclChannels(self._native.open(rank, places), rounds, buffers)
+
+    def close(self) -> None:
+        """Releases the communicator, when its exchangers are closed too. May wait for other ranks of this machine."""
+        self._native.close()
+
+
+def _places(buffers: dict[int, Any]) -> dict[int, tuple[int, int]]:
+    """Address and bytes by peer."""
+    layouts = {peer: layout_of(buffer) for peer, buffer in buffers.items()}
+    return {peer: (layout.address, layout.nbytes) for peer, layout in layouts.items()}
+
+
+class _NcclChannels:
+    def __init__(self, native: _native.NcclChannels, rounds: Any, buffers: list[Any]) -> None:
+        self._native, self._rounds = native, rounds
+        self._current = current_stream_of(buffers[0]) if buffers else lambda: 0
+        self.exchange_digests = native.exchange_digests
+
+    def _stream(self, stream: Any) -> int:
+        return self._current() if stream is None else stream_number(stream)
+
+    def post_receives(self, slot: int, phase: int, stream: Any) -> None:
+        self._native.before_pack(self._stream(stream), slot, phase)
+
+    def send(self, slot: int, phase: int, stream: Any) -> None:
+        self._native.exchange(self._stream(stream), slot, phase)
+
+    def wait_received(self, slot: int, phase: int, stream: Any) -> None:
+        self._native.before_unpack(self._stream(stream), slot, phase)
+
+    def wait_sent(self, slot: int, phase: int, stream: Any) -> None:
+        self._native.after_unpack(self._stream(stream), slot, phase)
+
+    def close(self) -> None:
+        if not self._native.close():
+            _kept.append(self._rounds)
+
+
+__all__ = ["NCCL"]

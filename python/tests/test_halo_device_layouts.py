@@ -1,0 +1,176 @@
+"""Layouts of arrays in device memory, which the native library reads itself, on NumPy memory that pretends to be a
+device's; and what it leaves to damacy.halo._arrays."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from damacy import _native, halo
+
+SHAPE = (5, 4)
+
+
+def specs(dtype="f8", strides=(32, 8)):
+    q = halo.QuantityHaloSpec(
+        1, strides, np.dtype(dtype).itemsize, SHAPE, (1, 1), (3, 2), ("i", "j"), np, np.dtype(dtype)
+    )
+    box = (slice(1, 4), slice(1, 3))
+    return [halo.HaloExchangeSpec(q, box, 0, box)] * 3
+
+
+def refuse(quantity):
+    raise AssertionError("left to Python")
+
+
+def plans(specs):
+    return _native.TransformerPlans([spec._native for spec in specs], None, False)
+
+
+class Cai:
+    """As CuPy's arrays are."""
+
+    def __init__(self, memory, more=None, device=None):
+        self.memory, self.dtype, self.device = memory, memory.dtype, device or types.SimpleNamespace(id=3)
+        self.more = more or {}
+
+    @property
+    def __cuda_array_interface__(self):
+        said = dict(self.memory.__array_interface__)
+        return (
+            {"shape": said["shape"], "typestr": said["typestr"], "data": said["data"], "version": 3}
+            | {"strides": None if self.memory.flags.c_contiguous else self.memory.strides}
+            | self.more
+        )
+
+
+def packed(plans, arrays):
+    """What the plans pack from NumPy's memory."""
+    out = np.zeros(plans.buffer_elements(False), arrays[0].memory.dtype)
+    gathered = plans.gather(arrays, None, refuse)[0]
+    plans.bind(False, gathered, out.__array_interface__["data"][0]).run()
+    return out
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i2", "c16", "?"])
+def test_an_interface_is_read_without_python(order, dtype):
+    memory = np.asarray(np.arange(20).reshape(SHAPE) % 7, dtype, order=order)
+    array, other = Cai(memory), Cai(memory + np.ones((), dtype) if dtype != "?" else ~memory)
+    found = packed(plans(specs(dtype, memory.strides)), [array, other, array])
+    inner = [a.memory[1:4, 1:3].ravel() for a in (array, other, array)]
+    assert np.array_equal(found, np.concatenate(inner))
+
+
+def test_owners_devices_streams_and_types_are_of_the_distinct_arrays():
+    memory = np.zeros(SHAPE)
+    first, second, third = Cai(memory), Cai(memory, {"stream": 7}), Cai(memory, {"stream": 7}, device=4)
+    owners, devices, streams, unnamed = plans(specs()).gather([first, second, third], None, refuse)[1:]
+    assert (owners, devices, streams, unnamed) == ([first, second, third], [3, 4], [7], [first])
+    assert [len(part) for part in plans(specs()).gather([first] * 3, None, refuse)[1:]] == [1, 1, 0, 1]
+
+
+def test_dims_and_read_only_arrays_are_seen():
+    memory = np.zeros(SHAPE)
+    array = Cai(memory, {"data": (memory.__array_interface__["data"][0], True)})
+    assert not plans(specs()).gather([array] * 3, None, refuse)[0].is_writable
+    array.dims = ("i", "j")
+    plans(specs()).gather([array] * 3, None, refuse)
+    array.dims = ("j", "i")
+    with pytest.raises(ValueError, match="quantity 0 has dims"):
+        plans(specs()).gather([array] * 3, None, refuse)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"version": 4},
+        {"mask": object()},
+        {"typestr": "<f4"},
+        {"shape": [5, 4]},
+        {"shape": (-5, 4)},
+        {"shape": (1 << 62, 4)},
+        {"strides": (32,)},
+        {"strides": (1 << 62, 8)},
+        {"data": (0, False)},
+        {"data": (1 << 64, False)},
+        {"data": ((1 << 64) - 8, False)},
+        {"data": (4096, 0)},
+        {"stream": 0},
+        {"stream": -1},
+        {"stream": "one"},
+    ],
+)
+def test_what_is_unusual_is_left_to_python(more):
+    with pytest.raises(AssertionError, match="left to Python"):
+        plans(specs()).gather([Cai(np.zeros(SHAPE), more)] * 3, None, refuse)
+
+
+def test_a_device_without_a_number_is_left_to_python():
+    with pytest.raises(AssertionError, match="left to Python"):
+        plans(specs()).gather([Cai(np.zeros(SHAPE), device="gpu:0")] * 3, None, refuse)
+
+
+class Dtype(str):
+    """Named as torch's types are."""
+
+
+class Tensor:
+    is_cuda, layout, conjugate = True, "strided", False
+
+    def __init__(self, memory):
+        self.memory, self.shape, self.dtype = memory, memory.shape, DTYPES[memory.dtype.name]
+
+    def data_ptr(self):
+        return self.memory.__array_interface__["data"][0]
+
+    def stride(self):
+        return tuple(s // self.memory.itemsize for s in self.memory.strides)
+
+    def get_device(self):
+        return 2
+
+    def is_conj(self):
+        return self.conjugate
+
+    def is_neg(self):
+        return False
+
+
+DTYPES = {name: Dtype(f"torch.{name}") for name in ("float64", "float32", "int16")}
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    fake = types.ModuleType("torch")
+    fake.Tensor, fake.strided = Tensor, Tensor.layout
+    monkeypatch.setitem(sys.modules, "torch", fake)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i2"])
+def test_a_tensor_is_read_without_python(torch, dtype):
+    memory = np.arange(40, dtype=dtype).reshape(5, 8)[:, ::2]
+    tensor = Tensor(memory)
+    assert np.array_equal(
+        packed(plans(specs(dtype, memory.strides)), [tensor] * 3), np.tile(memory[1:4, 1:3].ravel(), 3)
+    )
+    _, owners, devices, streams, unnamed = plans(specs(dtype, memory.strides)).gather([tensor] * 3, None, refuse)
+    assert (owners, devices, streams, unnamed) == ([tensor], [2], [], [tensor])
+
+
+@pytest.mark.parametrize("more", [{"is_cuda": False}, {"layout": "sparse"}, {"conjugate": True}, {"shape": (5.0, 4)}])
+def test_an_unusual_tensor_is_left_to_python(torch, more):
+    tensor = Tensor(np.zeros(SHAPE))
+    for name, value in more.items():
+        setattr(tensor, name, value)
+    with pytest.raises(AssertionError, match="left to Python"):
+        plans(specs()).gather([tensor] * 3, None, refuse)
+
+
+def test_a_class_derived_from_tensor_is_left_to_python(torch):
+    class Derived(Tensor):
+        pass
+
+    with pytest.raises(AssertionError, match="left to Python"):
+        plans(specs()).gather([Derived(np.zeros(SHAPE))] * 3, None, refuse)

@@ -1,0 +1,306 @@
+// Many small reads into a device's memory: how workers share them, what they cost, and what a failure leaves.
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "damacy/core/error.h"
+#include "damacy/core/mutex.h"
+#include "damacy/device/host_device.h"
+#include "damacy/fileio/file_requests.h"
+#include "damacy/fileio/io_pool.h"
+#include "damacy/fileio/staging.h"
+#include "fakes/faulty_calls.h"
+#include "fakes/temp_dir.h"
+#include "support/forwarding_device.h"
+
+namespace damacy {
+namespace {
+
+constexpr std::size_t kSize = 4096, kCount = 100;
+
+// Of one stream's copies, or of one event, the n-th fails; counted from 0.
+class FailingDevice final : public testing::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  std::unique_ptr<Stream> make_stream() override {
+    return std::make_unique<FailingStream>(inner().make_stream(), *this);
+  }
+  std::atomic<int> copies{1 << 30}, events{1 << 30};
+
+ private:
+  class FailingStream final : public Stream {
+   public:
+    FailingStream(std::unique_ptr<Stream> inner, FailingDevice& device) : inner_(std::move(inner)), device_(device) {}
+    void copy(std::span<std::byte> dst, std::span<const std::byte> src) override {
+      if (device_.copies-- == 0) throw Error(Status::cuda, "no copy", "cuda");
+      inner_->copy(dst, src);
+    }
+    void fill(std::span<std::byte> dst, std::byte value) override { inner_->fill(dst, value); }
+    void host_task(std::function<void()> task) override { inner_->host_task(std::move(task)); }
+    void enqueue(Work work) override { inner_->enqueue(std::move(work)); }
+    void wait(const Event& event) override { inner_->wait(event); }
+    Event record(bool timed) override {
+      if (device_.events-- == 0) throw Error(Status::cuda, "no event", "cuda");
+      return inner_->record(timed);
+    }
+    std::uint64_t native_handle() const noexcept override { return inner_->native_handle(); }
+
+   private:
+    const std::unique_ptr<Stream> inner_;
+    FailingDevice& device_;
+  };
+};
+
+// Reads wait until `most` of them are under way at the same time, or the gate is opened.
+class GatedCalls final : public detail::FileCalls {
+ public:
+  explicit GatedCalls(int most) : most_(most) {}
+  ssize_t preadv2(int fd, const iovec* to, int count, off_t offset, int flags) override {
+    {
+      Lock lock(mutex_);
+      if (++waiting_ >= most_) is_open_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [this]() DAMACY_REQUIRES(mutex_) { return is_open_; });
+    }
+    return FileCalls::preadv2(fd, to, count, offset, flags);
+  }
+  void open() {
+    const Lock lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+  void wait_for(int waiting) {
+    Lock lock(mutex_);
+    changed_.wait(lock, [&]() DAMACY_REQUIRES(mutex_) { return waiting_ >= waiting; });
+  }
+
+ private:
+  const int most_;
+  Mutex mutex_;
+  Condition changed_;
+  int waiting_ DAMACY_GUARDED_BY(mutex_) = 0;
+  bool is_open_ DAMACY_GUARDED_BY(mutex_) = false;
+};
+
+class SmallReads : public ::testing::TestWithParam<HostOrder::Kind> {
+ protected:
+  void SetUp() override {
+    std::mt19937 random(7);
+    for (auto& b : bytes) b = static_cast<std::byte>(random());
+    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+    with_threads(1);
+    StagingPool::process().free_idle();
+    std::ranges::fill(memory.bytes(), std::byte{0});
+  }
+  void TearDown() override {
+    IoPool::process().pause(false);
+    IoPool::process().replace_workers();
+    StagingPool::process().free_idle();
+  }
+  static void with_threads(std::uint64_t threads) {
+    change_io_settings([&](IoSettings& s) {
+      s = IoSettings{};
+      s.num_threads = threads;
+      s.num_threads_set = true;
+      s.compat_mode = CompatMode::on;
+    });
+    IoPool::process().replace_workers();
+  }
+
+  std::shared_ptr<Operation> begin(std::size_t number, std::shared_ptr<detail::FileCalls> calls = nullptr,
+                                   std::size_t size = kSize) {
+    if (file == nullptr || calls) file = File::open({path, AT_FDCWD}, OpenFlags::parse("r"), {}, std::move(calls));
+    FileMemory piece{memory.data() + place(number), size, std::make_shared<OnDevice>(OnDevice{device, {}})};
+    return begin_request({file, Direction::read, number * kSize, {std::move(piece)}, {}});
+  }
+  // Of that request; far from its neighbours' places.
+  static std::size_t place(std::size_t number) { return (number * 37 % kCount) * (kSize + 64); }
+  // Starts four workers, which are idle then.
+  void start_four_workers() {
+    with_threads(4);
+    std::vector<std::byte> host(bytes.size());
+    FileMemory all{host.data(), host.size(), nullptr};
+    const auto reader = File::open({path, AT_FDCWD}, OpenFlags::parse("r"));
+    wait(begin_request({reader, Direction::read, 0, {all}, {.task_size = kSize}}));
+    EXPECT_EQ(IoPool::process().workers(), 4U);
+    while (IoPool::process().idle_workers() < 4) std::this_thread::yield();
+  }
+  // Waits without running parts itself.
+  static void wait(const std::shared_ptr<Operation>& operation) {
+    ASSERT_TRUE(operation->wait(std::chrono::minutes(1)));
+  }
+  void expect_bytes(std::size_t number) {
+    EXPECT_TRUE(std::equal(memory.data() + place(number), memory.data() + place(number) + kSize,
+                           bytes.begin() + static_cast<std::ptrdiff_t>(number * kSize)))
+        << number;
+  }
+
+  TempDir dir;
+  const std::string path = dir.path() + "/data";
+  std::vector<std::byte> bytes = std::vector<std::byte>(kSize * kCount);
+  std::shared_ptr<FailingDevice> device =
+      std::make_shared<FailingDevice>(make_host_device({.kind = GetParam(), .seed = 5, .guard = false}));
+  HostBuffer memory{device->device_memory(), kCount * (kSize + 64)};
+  std::shared_ptr<File> file;
+};
+
+TEST_P(SmallReads, that_wait_share_batches_of_copies) {
+  IoPool::process().pause(true);
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < kCount; ++i) operations.push_back(begin(i));
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    EXPECT_EQ(operations[i]->error(), nullptr);
+    EXPECT_EQ(operations[i]->count(), kSize);
+    expect_bytes(i);
+  }
+  EXPECT_EQ(file->counters().copies, kCount);
+  EXPECT_EQ(file->counters().copy_batches, (kCount + 15) / 16);
+}
+
+TEST_P(SmallReads, are_a_batch_for_each_of_few_workers) {
+  start_four_workers();
+  IoPool::process().pause(true);
+  std::vector<std::shared_ptr<Operation>> operations;
+  operations.push_back(begin(0, std::make_shared<GatedCalls>(2)));  // until two workers have what they read
+  for (std::size_t i = 1; i < 8; ++i) operations.push_back(begin(i));
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+  for (std::size_t i = 0; i < 8; ++i) expect_bytes(i);
+  EXPECT_EQ(file->counters().copies, 8U);
+  EXPECT_EQ(file->counters().copy_batches, 2U);
+}
+
+TEST_P(SmallReads, wait_for_busy_workers_until_there_is_a_batch_for_each) {
+  start_four_workers();
+  const auto gate = std::make_shared<GatedCalls>(1 << 30);
+  std::vector<std::shared_ptr<Operation>> operations{begin(0, gate)};
+  gate->wait_for(1);
+  const std::uint64_t before = IoPool::process().wake_ups();
+  for (int busy = 1; busy <= 3; ++busy) {  // a worker that is woken takes four, and the others stay
+    const std::size_t waiting = busy == 1 ? 0 : 4 * static_cast<std::size_t>(busy - 2);
+    for (std::size_t i = waiting; i < 4 * static_cast<std::size_t>(busy); ++i) {
+      EXPECT_EQ(IoPool::process().wake_ups(), before + static_cast<std::uint64_t>(busy) - 1);
+      operations.push_back(begin(operations.size()));
+    }
+    gate->wait_for(busy + 1);
+    EXPECT_EQ(IoPool::process().wake_ups(), before + static_cast<std::uint64_t>(busy));
+  }
+  gate->open();
+  for (const auto& operation : operations) wait(operation);
+  for (std::size_t i = 0; i < operations.size(); ++i) expect_bytes(i);
+}
+
+TEST_P(SmallReads, leave_no_read_into_host_memory_waiting) {
+  start_four_workers();
+  const auto gate = std::make_shared<GatedCalls>(1 << 30);
+  const auto first = begin(0, gate);
+  gate->wait_for(1);
+  std::vector<std::byte> host(kSize);
+  const auto reader = File::open({path, AT_FDCWD}, OpenFlags::parse("r"));
+  wait(begin_request({reader, Direction::read, 0, {FileMemory{host.data(), kSize, nullptr}}, {}}));
+  gate->open();
+  wait(first);
+}
+
+TEST_P(SmallReads, wake_one_worker_at_most) {
+  start_four_workers();
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const std::uint64_t before = IoPool::process().wake_ups();
+    const auto operation = begin(i);
+    wait(operation);
+    EXPECT_LE(IoPool::process().wake_ups() - before, 1U);
+    expect_bytes(i);
+  }
+}
+
+TEST_P(SmallReads, run_on_the_worker_that_they_are_for) {
+  with_threads(4);
+  std::vector<std::byte> host(bytes.size());
+  FileMemory all{host.data(), host.size(), nullptr};
+  const auto reader = File::open({path, AT_FDCWD}, OpenFlags::parse("r"));
+  for (std::size_t i = 0; i < kCount; ++i) {
+    change_io_settings([](IoSettings& s) { s.num_threads = 4; });
+    const auto wide = begin_request({reader, Direction::read, 0, {all}, {.task_size = kSize}});
+    change_io_settings([](IoSettings& s) { s.num_threads = 1; });
+    const auto narrow = begin(i);
+    wait(narrow);
+    wait(wide);
+    expect_bytes(i);
+  }
+}
+
+TEST_P(SmallReads, fail_with_the_copies_of_their_batch) {
+  for (const bool is_copy : {true, false}) {
+    IoPool::process().pause(true);
+    std::vector<std::shared_ptr<Operation>> operations;
+    for (std::size_t i = 0; i < 32; ++i) operations.push_back(begin(i));
+    (is_copy ? device->copies : device->events) = is_copy ? 5 : 0;  // of the first batch
+    IoPool::process().pause(false);
+    for (const auto& operation : operations) wait(operation);
+    for (std::size_t i = 0; i < 32; ++i) {
+      EXPECT_EQ(operations[i]->error() != nullptr, i < 16) << i;
+      if (i >= 16) expect_bytes(i);
+    }
+    const std::vector<std::byte> at_the_end(memory.data(), memory.data() + memory.size());
+    TearDown();
+    EXPECT_TRUE(std::ranges::equal(at_the_end, memory.bytes())) << "memory changed after the end";
+    EXPECT_EQ(process_counters().pinned_bytes, 0U);
+  }
+}
+
+TEST_P(SmallReads, fail_alone_if_their_file_fails) {
+  auto calls = std::make_shared<FaultyCalls>();
+  calls->at = 3;
+  IoPool::process().pause(true);
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (std::size_t i = 0; i < 16; ++i) operations.push_back(begin(i, i == 0 ? calls : nullptr));
+  IoPool::process().pause(false);
+  for (const auto& operation : operations) wait(operation);
+  for (std::size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(operations[i]->error() != nullptr, i == 2) << i;
+    if (i != 2) expect_bytes(i);
+  }
+}
+
+TEST_P(SmallReads, end_when_cancelled_or_helped_in_any_order) {
+  std::mt19937 random(5);
+  with_threads(3);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::shared_ptr<Operation>> operations;
+    for (std::size_t i = 0; i < kCount; ++i) operations.push_back(begin(i));
+    for (const auto& operation : operations) switch (random() % 3) {
+        case 0:
+          operation->drop_rest(/*as_cancelled=*/true);
+          break;
+        case 1:
+          operation->wait(std::nullopt);
+          break;
+        default:
+          break;
+      }
+    for (std::size_t i = 0; i < kCount; ++i) {
+      wait(operations[i]);
+      EXPECT_EQ(operations[i]->error(), nullptr);
+      if (!operations[i]->cancelled()) expect_bytes(i);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, SmallReads,
+                         ::testing::Values(HostOrder::Kind::eager, HostOrder::Kind::lazy, HostOrder::Kind::random),
+                         [](const auto& chosen) {
+                           return chosen.param == HostOrder::Kind::eager  ? "eager"
+                                  : chosen.param == HostOrder::Kind::lazy ? "lazy"
+                                                                          : "random";
+                         });
+
+}  // namespace
+}  // namespace damacy

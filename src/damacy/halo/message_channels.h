@@ -1,0 +1,99 @@
+// Channels over the requests of a message-passing library: which tag a message has, which requests are started when,
+// and how long the digests of peers are waited for. Knows ranks, tags and bytes; not the library.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "damacy/halo/transport.h"
+
+namespace damacy::halo {
+
+// One message to each of some peers, and one from each. All have one tag. They may be sent again and again.
+class Requests {
+ public:
+  virtual ~Requests() = default;
+  virtual void post() = 0;  // starts the receives
+  virtual void send() = 0;
+  virtual void wait_received() = 0;
+  virtual void wait_sent() = 0;
+  // The peers whose messages have not arrived. A library that has no such call waits for all messages.
+  virtual std::vector<std::int64_t> missing() = 0;
+  // Cancels messages in flight. False if the library may still read what was sent.
+  virtual bool cancel() noexcept = 0;
+};
+
+class MessageLibrary {
+ public:
+  virtual ~MessageLibrary() = default;
+  // Of the buffers of one phase.
+  virtual std::unique_ptr<Requests> messages(int slot, int phase, int tag) = 0;
+  virtual std::unique_ptr<Requests> digests(Round round, int tag) = 0;
+  // Messages may stay in the library that no peer will receive.
+  virtual void leave_messages() noexcept {}
+};
+
+struct MessageOptions {
+  int digest_tag = 0;
+  int first_tag = 1;  // of phase 0; each later phase has the next one
+  // Of all peers' digests. Only for libraries whose missing() does not wait.
+  std::chrono::milliseconds timeout = std::chrono::minutes(5);
+};
+
+// The highest tag that every MPI allows is that of digests.
+[[nodiscard]] constexpr MessageOptions mpi_options(std::chrono::milliseconds timeout) {
+  return {32767, 0, timeout};
+}
+
+// MPI and its like match messages of one tag in the order in which requests are started. That order is the same on all
+// ranks, although ranks may use different slots.
+class MessageChannels final : public Channels {
+ public:
+  // `slots`, `phases`: how many there are.
+  MessageChannels(std::unique_ptr<MessageLibrary> library, std::int64_t rank, int slots, int phases,
+                  const MessageOptions& options);
+  MessageChannels(const MessageChannels&) = delete;
+  MessageChannels& operator=(const MessageChannels&) = delete;
+  ~MessageChannels() override;
+
+  // Throws Error(io, kMisuse), with the ranks, if peers do not send theirs before the timeout.
+  std::map<std::int64_t, Digests> exchange_digests(const std::map<std::int64_t, Digests>& mine) override;
+  // Does nothing for a retry: the receives of the failed exchange stay posted, because cancelling one that has matched
+  // a message would lose the message.
+  void post_receives(int slot, int phase) override;
+  void send(int slot, int phase) override;
+  void wait_received(int slot, int phase) override { at(slot, phase).wait_received(); }
+  void wait_sent(int slot, int phase) override { at(slot, phase).wait_sent(); }
+  bool close() noexcept override;
+
+ private:
+  using DigestsOfPeers = std::map<std::int64_t, Digests>;
+
+  // What the library may read and write until the digests are exchanged.
+  struct DigestMessages {
+    DigestsOfPeers sent, received;
+    std::unique_ptr<Requests> requests;
+    DigestMessages* next = nullptr;  // of those that are never freed
+  };
+
+  Requests& at(int slot, int phase) const;
+  void wait_for_digests(Requests& requests) const;
+  static void keep_for_ever(std::unique_ptr<DigestMessages> digests) noexcept;
+  void end_digests() noexcept;
+
+  const std::unique_ptr<MessageLibrary> library_;
+  const std::int64_t rank_;
+  const MessageOptions options_;
+  std::vector<std::vector<std::unique_ptr<Requests>>> requests_;  // by slot, then by phase
+  std::set<std::pair<int, int>> posted_;                          // slot and phase of receives before their send()
+  std::unique_ptr<DigestMessages> digests_;
+};
+
+}  // namespace damacy::halo

@@ -1,0 +1,152 @@
+// Channels over a library that writes down its calls.
+#include "damacy/halo/message_channels.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "damacy/core/error.h"
+#include "damacy/core/text.h"
+#include "damacy/halo/spec.h"
+#include "support/error_of.h"
+
+namespace damacy::halo {
+namespace {
+
+using Seen = std::vector<std::string>;
+
+// Rank 0 sends to itself: what was sent with a tag is received with it. Names of calls end with the tag.
+struct FakeLibrary {
+  Seen seen;
+  std::string fails;        // the call that throws, once
+  bool answers = true;      // messages arrive
+  bool reads_late = false;  // cancelled messages may still be read
+  int left = 0;             // calls of leave_messages()
+
+  void note(const char* call, int tag) {
+    seen.push_back(text(call, " ", tag));
+    if (seen.back() != fails) return;
+    fails.clear();
+    throw Error(Status::io, "the library failed");
+  }
+};
+
+class FakeRequests final : public Requests {
+ public:
+  FakeRequests(FakeLibrary& library, Round round, int tag) : library_(library), round_(std::move(round)), tag_(tag) {}
+  void post() override { library_.note("post", tag_); }
+  void send() override { library_.note("send", tag_); }
+  void wait_received() override {
+    library_.note("received", tag_);
+    for (const auto& [peer, buffer] : round_.receive)
+      std::copy(round_.send.at(peer).begin(), round_.send.at(peer).end(), buffer.begin());
+  }
+  void wait_sent() override { library_.note("sent", tag_); }
+  std::vector<std::int64_t> missing() override {
+    std::vector<std::int64_t> peers;
+    for (const auto& [peer, buffer] : round_.receive)
+      if (!library_.answers) peers.push_back(peer);
+    return peers;
+  }
+  bool cancel() noexcept override {
+    library_.seen.push_back(text("cancel ", tag_));
+    return !library_.reads_late;
+  }
+
+ private:
+  FakeLibrary& library_;
+  const Round round_;
+  const int tag_;
+};
+
+class Library final : public MessageLibrary {
+ public:
+  explicit Library(FakeLibrary& fake) : fake_(fake) {}
+  std::unique_ptr<Requests> messages(int, int, int tag) override { return digests({}, tag); }
+  std::unique_ptr<Requests> digests(Round round, int tag) override {
+    fake_.note("make", tag);
+    return std::make_unique<FakeRequests>(fake_, std::move(round), tag);
+  }
+  void leave_messages() noexcept override { ++fake_.left; }
+
+ private:
+  FakeLibrary& fake_;
+};
+
+MessageChannels channels_over(FakeLibrary& fake, int slots, int phases, int timeout_ms = 60'000) {
+  return {std::make_unique<Library>(fake), /*rank=*/0, slots, phases,
+          MessageOptions{9, 2, std::chrono::milliseconds(timeout_ms)}};
+}
+
+const std::map<std::int64_t, Digests> kDigests{{3, {Digest{1, 2, 3, 4}, Digest{5, 6, 7, 8}}}, {5, {}}};
+
+TEST(MessageChannels, each_phase_has_a_tag_that_all_slots_use) {
+  FakeLibrary fake;
+  auto channels = channels_over(fake, 2, 2);
+  channels.post_receives(1, 0);
+  channels.send(1, 0);
+  channels.wait_received(1, 1);
+  channels.wait_sent(1, 1);
+  EXPECT_EQ(fake.seen, (Seen{"make 2", "make 3", "make 2", "make 3", "post 2", "send 2", "received 3", "sent 3"}));
+}
+
+TEST(MessageChannels, digests_are_received_before_their_memory_is_let_go) {
+  FakeLibrary fake;
+  auto channels = channels_over(fake, 0, 0);
+  EXPECT_EQ(channels.exchange_digests(kDigests), kDigests);
+  EXPECT_EQ(fake.seen, (Seen{"make 9", "post 9", "send 9", "received 9", "sent 9"}));
+  EXPECT_TRUE(channels.close());
+}
+
+TEST(MessageChannels, peers_without_digests_are_named_and_their_messages_left) {
+  for (const bool reads_late : {false, true}) {
+    FakeLibrary fake;
+    fake.answers = false;
+    fake.reads_late = reads_late;
+    auto channels = channels_over(fake, 0, 0, /*timeout_ms=*/0);
+    const Error error = error_of([&] { (void)channels.exchange_digests(kDigests); });
+    EXPECT_EQ(error.status(), Status::io);
+    EXPECT_EQ(error.message(),
+              "rank 0 timed out after 0 s: ranks [3, 5] have no exchanger with links to it. Every rank must construct "
+              "its exchanger, and every link needs its counterpart");
+    EXPECT_EQ(fake.left, 1);
+    EXPECT_EQ(fake.seen.back(), "cancel 9");
+  }
+}
+
+TEST(MessageChannels, receives_of_a_retry_stay_posted_unless_posting_failed) {
+  FakeLibrary fake;
+  auto channels = channels_over(fake, 1, 1);
+  fake.seen.clear();
+  fake.fails = "post 2";
+  EXPECT_THROW(channels.post_receives(0, 0), Error);
+  for (int tries = 0; tries < 3; ++tries) channels.post_receives(0, 0);
+  EXPECT_EQ(fake.seen, (Seen{"post 2", "post 2"}));
+  channels.send(0, 0);
+  channels.post_receives(0, 0);
+  EXPECT_EQ(fake.seen, (Seen{"post 2", "post 2", "send 2", "post 2"}));
+}
+
+TEST(MessageChannels, closing_cancels_all_and_tells_whether_buffers_may_still_be_read) {
+  for (const bool reads_late : {false, true}) {
+    FakeLibrary fake;
+    fake.reads_late = reads_late;
+    auto channels = channels_over(fake, 1, 2);
+    fake.seen.clear();
+    EXPECT_EQ(channels.close(), !reads_late);
+    EXPECT_EQ(fake.seen, (Seen{"cancel 2", "cancel 3"}));
+    EXPECT_TRUE(channels.close());
+  }
+}
+
+TEST(MessageChannels, requests_that_were_made_are_cancelled_if_later_ones_cannot_be_made) {
+  FakeLibrary fake;
+  fake.fails = "make 3";
+  EXPECT_EQ(error_of([&] { (void)channels_over(fake, 1, 2); }).message(), "the library failed");
+  EXPECT_EQ(fake.seen, (Seen{"make 2", "make 3", "cancel 2"}));
+}
+
+}  // namespace
+}  // namespace damacy::halo

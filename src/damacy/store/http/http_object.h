@@ -1,0 +1,88 @@
+// One version of an object behind HTTP(S): reads it by range requests, each of which must be answered with that
+// version. Keeps the bytes that came first. Knows neither keys of other objects nor what a store knows.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "damacy/core/mutex.h"
+#include "damacy/store/http/block.h"
+#include "damacy/store/http/origin.h"
+#include "damacy/store/http/version.h"
+#include "damacy/store/store.h"
+
+namespace damacy::http {
+
+// Bytes that came with the first answer about an object, from `at` on.
+struct FirstBytes {
+  Block block{};
+  std::uint64_t at = 0;
+  std::size_t reads = 0;                           // announced ones, for which they are kept
+  std::shared_ptr<std::atomic<std::size_t>> held;  // bytes of all objects of the store
+};
+
+class HttpObject final : public Object, public std::enable_shared_from_this<HttpObject> {
+ public:
+  HttpObject(std::shared_ptr<const Origin> origin, std::string key, Version version, FirstBytes head);
+
+  const Stamp& stamp() const noexcept override { return stamp_; }
+  std::string version() const override { return version_.tag.empty() ? version_.modified : version_.tag; }
+  void read_exact(std::uint64_t offset, std::span<std::byte> dst) override;
+  HeldBytes held(std::uint64_t offset, std::uint64_t bytes) override;
+  ReadShape read_shape() const noexcept override { return origin_->read_shape(); }
+  bool can_start_reads() const noexcept override { return true; }
+  std::unique_ptr<StartedRead> start_read(std::uint64_t offset, std::span<std::byte> dst,
+                                          std::function<void()> landed) override;
+
+  // The header line of a request that is to be answered only if the object has another version; empty: none says so.
+  std::string unless_it_is() const;
+  bool has_head() const { return head() != nullptr; }
+  // A read found another version, or the first answer was wrong about this one.
+  bool has_changed() const noexcept { return has_changed_; }
+  void add_reads(std::size_t count);  // that are announced
+  void remove_read();                 // the last one takes the head with it
+  // Unless this has one. Of the same version.
+  void take_head_of(HttpObject& other);
+  bool has_reads() const;  // announced ones that need the head
+  void drop_head();
+
+ private:
+  class Started;
+
+  struct HeadBytes {
+    explicit HeadBytes(FirstBytes&& first) : block(std::move(first.block)), at(first.at), held(std::move(first.held)) {
+      *held += block.capacity();
+    }
+    ~HeadBytes() { *held -= block.capacity(); }
+    HeadBytes(const HeadBytes&) = delete;
+    HeadBytes& operator=(const HeadBytes&) = delete;
+
+    const Block block;
+    const std::uint64_t at;  // in the object
+    const std::shared_ptr<std::atomic<std::size_t>> held;
+  };
+
+  std::shared_ptr<const HeadBytes> head() const;
+  bool has(std::uint64_t offset, std::uint64_t bytes) const;
+  void copy_head(std::uint64_t& offset, std::span<std::byte>& dst);
+  void has_read(const HeadBytes& head, std::uint64_t end);
+  Wanted wanted(std::uint64_t offset, std::span<std::byte> dst) const;
+  std::optional<FirstAttempt> first_attempt(std::uint64_t offset, std::span<std::byte> dst,
+                                            const std::function<void()>& landed) const;
+  void fetch(std::uint64_t offset, std::span<std::byte> dst, std::optional<FirstAttempt> first = {});
+
+  const std::shared_ptr<const Origin> origin_;
+  const std::string key_;
+  const Version version_;
+  const Stamp stamp_;
+  std::atomic<bool> has_changed_ = false;
+  mutable Mutex mutex_;
+  std::size_t reads_ DAMACY_GUARDED_BY(mutex_);  // announced ones, for which the head is kept
+  std::shared_ptr<const HeadBytes> head_ DAMACY_GUARDED_BY(mutex_);
+};
+
+}  // namespace damacy::http

@@ -1,0 +1,165 @@
+#include "damacy/store/http/known_objects.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+namespace damacy::http {
+namespace {
+
+constexpr std::size_t kKeptObjects = 4096;     // what is known of them
+constexpr std::size_t kKeptHeads = 256;        // those whose first bytes are kept
+constexpr std::size_t kExpectedObjects = 512;  // those whose first request is under way
+constexpr std::size_t kExpectedBytesOfOne = 520 << 10, kAnswerBytes = 256 << 20;
+constexpr std::size_t kLeastBytes = 16 << 10;  // of a wish: fewer save nothing
+
+}  // namespace
+
+std::optional<std::shared_ptr<HttpObject>> KnownObjects::find(std::string_view key) {
+  const Lock lock(mutex_);
+  const auto at = places_.find(std::string(key));
+  if (at == places_.end() || is_out(*at->second)) return std::nullopt;
+  kept_.splice(kept_.begin(), kept_, at->second);
+  return at->second->object;
+}
+
+std::shared_ptr<HttpObject> KnownObjects::find_old(std::string_view key) {
+  const Lock lock(mutex_);
+  const auto at = places_.find(std::string(key));
+  if (at == places_.end() || !is_old(at->second->asked) || !at->second->object) return nullptr;
+  return at->second->object->has_changed() ? nullptr : at->second->object;
+}
+
+void KnownObjects::keep(std::string_view key, const std::shared_ptr<HttpObject>& object, SteadyTime asked) {
+  const Lock lock(mutex_);
+  if (const auto at = places_.find(std::string(key)); at != places_.end()) {
+    const auto& known = at->second->object;
+    if (known && object && known->stamp() == object->stamp() && !known->has_changed()) {
+      if (known != object) known->take_head_of(*object);
+      at->second->asked = asked;
+      return;
+    }
+    kept_.erase(at->second);
+    places_.erase(at);
+  }
+  kept_.push_front({std::string(key), object, asked});
+  places_[std::string(key)] = kept_.begin();
+  drop_heads(0);
+  if (kept_.size() > kKeptObjects) {
+    if (kept_.back().object) kept_.back().object->drop_head();
+    places_.erase(kept_.back().key);
+    kept_.pop_back();
+  }
+}
+
+// Those of old objects, unless announced reads need them. All of the oldest, if there is no room for `wanted` bytes.
+void KnownObjects::drop_heads(std::size_t wanted) {
+  if (kept_.size() > kKeptHeads)
+    if (const auto& late = *std::next(kept_.begin(), kKeptHeads); late.object && !late.object->has_reads())
+      late.object->drop_head();
+  const auto is_full = [&]() DAMACY_REQUIRES(mutex_) { return expected_bytes_ + *held_bytes_ + wanted > kAnswerBytes; };
+  for (auto at = kept_.rbegin(); at != kept_.rend() && is_full(); ++at)
+    if (at->object) at->object->drop_head();
+}
+
+bool KnownObjects::claim(std::string_view key) {
+  if (revalidate_after_ <= std::chrono::milliseconds(0)) return false;
+  std::vector<std::unique_ptr<ExpectedObject>> late;  // ends without the lock
+  const Lock lock(mutex_);
+  if (expected_.size() >= kExpectedObjects)
+    for (auto at = expected_.begin(); at != expected_.end();) {
+      const auto next = std::next(at);
+      if (at->second && is_out(*at->second)) late.push_back(remove(at));
+      at = next;
+    }
+  if (const auto old = expected_.find(std::string(key)); old != expected_.end() && old->second && is_out(*old->second))
+    late.push_back(remove(old));
+  const auto at = places_.find(std::string(key));
+  const bool is_known = at != places_.end() && !is_out(*at->second);
+  if (is_known || asking_.contains(std::string(key)) || expected_.size() >= kExpectedObjects) return false;
+  return expected_.try_emplace(std::string(key)).second;
+}
+
+void KnownObjects::add_reads(std::string_view key, std::size_t count) {
+  const Lock lock(mutex_);
+  if (const auto at = expected_.find(std::string(key)); at != expected_.end()) {
+    if (at->second) at->second->reads += count;
+  } else if (const auto known = places_.find(std::string(key)); known != places_.end() && known->second->object) {
+    known->second->object->add_reads(count);
+  }
+}
+
+std::unique_ptr<ExpectedObject> KnownObjects::remove_read(std::string_view key) {
+  const Lock lock(mutex_);
+  const auto at = expected_.find(std::string(key));
+  if (at == expected_.end()) {
+    const auto known = places_.find(std::string(key));
+    if (known != places_.end() && known->second->object) known->second->object->remove_read();
+    return nullptr;
+  }
+  if (!at->second) return nullptr;
+  if (at->second->reads == 0) return remove(at);
+  at->second->is_unwanted = --at->second->reads == 0;
+  return nullptr;
+}
+
+std::size_t KnownObjects::bytes_to_expect(std::uint64_t bytes, std::size_t usual) {
+  if (bytes == 0) return usual;
+  const Lock lock(mutex_);
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kExpectedBytesOfOne));
+  if (wanted > usual) {
+    drop_heads(wanted);
+    return expected_bytes_ + *held_bytes_ + wanted <= kAnswerBytes ? wanted : usual;
+  }
+  return std::max(wanted, std::min(kLeastBytes, usual));
+}
+
+void KnownObjects::expect(std::string_view key, std::unique_ptr<ExpectedObject> expected) {
+  const std::size_t bytes = expected->head.size();
+  const Lock lock(mutex_);
+  expected_[std::string(key)] = std::move(expected);
+  expected_bytes_ += bytes;
+  claim_ended_.notify_all();
+}
+
+void KnownObjects::forget(std::string_view key) noexcept {
+  const Lock lock(mutex_);
+  std::erase_if(expected_, [&](const auto& one) { return one.first == key && !one.second; });
+  claim_ended_.notify_all();
+}
+
+std::unique_ptr<ExpectedObject> KnownObjects::take_expected(std::string_view key) {
+  std::unique_ptr<ExpectedObject> expected;
+  {
+    const Lock lock(mutex_);
+    const auto at = expected_.find(std::string(key));
+    if (at == expected_.end() || !at->second) return nullptr;
+    expected = remove(at);
+  }
+  return is_out(*expected) ? nullptr : std::move(expected);
+}
+
+KnownObjects::Asking::Asking(KnownObjects& objects, std::string_view key) : objects_(objects), key_(key) {
+  Lock lock(objects_.mutex_);
+  objects_.claim_ended_.wait(lock, [&]() DAMACY_REQUIRES(objects_.mutex_) {
+    const auto at = objects_.expected_.find(key_);
+    return at == objects_.expected_.end() || at->second;
+  });
+  ++objects_.asking_[key_];
+}
+
+KnownObjects::Asking::~Asking() {
+  const Lock lock(objects_.mutex_);
+  const auto at = objects_.asking_.find(key_);
+  if (--at->second == 0) objects_.asking_.erase(at);
+}
+
+std::unique_ptr<ExpectedObject> KnownObjects::remove(Expected::iterator at) {
+  std::unique_ptr<ExpectedObject> expected = std::move(at->second);
+  expected_bytes_ -= expected->head.size();
+  expected_.erase(at);
+  return expected;
+}
+
+}  // namespace damacy::http

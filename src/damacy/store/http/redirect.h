@@ -1,0 +1,27 @@
+// Where a redirect leads, and whether to follow it. Parses text of servers; opens no connection.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct sockaddr;
+
+namespace damacy::http {
+
+// The origin of a url: scheme, host and port.
+[[nodiscard]] std::string_view origin_of(std::string_view url);
+
+// The absolute url that `location`, a header's value, means in an answer to `url`; without a fragment. Empty: it is no
+// http(s) url, is not percent-encoded, or has user info.
+[[nodiscard]] std::optional<std::string> resolve_location(std::string_view url, std::string_view location);
+
+// How far an address is from the internet. A redirect may not lead nearer to this machine than the answer came from.
+enum class Reach { unknown, internet, local_network, link };
+[[nodiscard]] Reach reach_of(const sockaddr& address) noexcept;
+[[nodiscard]] Reach reach_of_text(std::string_view address) noexcept;  // 10.0.0.1, ::1
+[[nodiscard]] constexpr bool may_lead(Reach from, Reach to) noexcept {
+  return to == Reach::unknown || from >= to;
+}
+
+}  // namespace damacy::http

