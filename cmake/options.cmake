@@ -8,10 +8,16 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
+# Objects do not depend on where the source folder is, so that a clone in another folder finds them in ccache: paths below
+# it are relative to the build folder (CCACHE_BASEDIR), and the compiler writes them without the source folder.
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
+endif()
+if(NOT CMAKE_CXX_FLAGS MATCHES "--coverage")  # gcovr looks for the files
+  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 endif()
 
 add_library(damacy_options INTERFACE)
@@ -33,8 +39,9 @@ elseif(DAMACY_SANITIZE STREQUAL "thread")
   target_link_options(damacy_options INTERFACE -fsanitize=thread)
 endif()
 if(DAMACY_FUZZ)
-  target_compile_options(damacy_options INTERFACE -fsanitize=fuzzer-no-link
-    -fsanitize-coverage-ignorelist=${CMAKE_CURRENT_LIST_DIR}/../fuzz/uncounted_functions.txt)
+  # A relative path, from where Ninja runs the compiler: see CCACHE.
+  file(RELATIVE_PATH uncounted ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/fuzz/uncounted_functions.txt)
+  target_compile_options(damacy_options INTERFACE -fsanitize=fuzzer-no-link -fsanitize-coverage-ignorelist=${uncounted})
 endif()
 
 include(${CMAKE_CURRENT_LIST_DIR}/packages.cmake)

@@ -20,6 +20,7 @@
 #include "damacy/fileio/io_pool.h"
 #include "damacy/fileio/io_settings.h"
 #include "damacy/fileio/staging.h"
+#include "fakes/fake_paths.h"
 #include "soak/territory.h"
 
 namespace damacy::soak {
@@ -188,7 +189,7 @@ void leave_nothing(std::ptrdiff_t descriptors) {
 int run(const Options& options) {
   const fs::path folder = options.folder / ("damacy-file-io-soak-" + std::to_string(::getpid()));
   fs::create_directories(folder);
-  ::setenv("DAMACY_LIBCUFILE", DAMACY_FAKE_CUFILE, /*overwrite=*/0);
+  ::setenv("DAMACY_LIBCUFILE", kFakeCufile, /*overwrite=*/0);
   std::uint64_t rounds = 0, forks = 0;
   {
     const Heirloom heirloom(folder / "heirloom");

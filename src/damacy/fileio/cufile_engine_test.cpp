@@ -13,13 +13,14 @@
 #include "damacy/fileio/engine_choice.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/file_requests.h"
+#include "fakes/fake_paths.h"
 #include "fakes/libcufile/fake_libcufile.h"
 #include "fakes/temp_dir.h"
 
 namespace damacy {
 namespace {
 
-const int kNamed = ::setenv("DAMACY_LIBCUFILE", DAMACY_FAKE_CUFILE, /*overwrite=*/1);  // before anybody looks
+const int kNamed = ::setenv("DAMACY_LIBCUFILE", kFakeCufile, /*overwrite=*/1);  // before anybody looks
 
 class CuFileEngineTest : public ::testing::Test {
  protected:
@@ -63,7 +64,7 @@ class CuFileEngineTest : public ::testing::Test {
     return FileError::of_library("none");
   }
 
-  void* library = ::dlopen(DAMACY_FAKE_CUFILE, RTLD_NOW | RTLD_LOCAL);
+  void* library = ::dlopen(kFakeCufile, RTLD_NOW | RTLD_LOCAL);
   TempDir dir;
   std::string path = dir.path() + "/data";
   std::vector<std::byte> bytes = std::vector<std::byte>(200'000);
@@ -187,7 +188,7 @@ TEST(CuFileLibrary, says_what_it_tried) {
   EXPECT_FALSE(none.loaded);
   ASSERT_EQ(none.tried.size(), 2U);
   EXPECT_EQ(none.tried[1].outcome, "it lacks cuFileDriverOpen");
-  const auto found = cufile::open_library({"/nowhere/libcufile.so.0", DAMACY_FAKE_CUFILE});
+  const auto found = cufile::open_library({"/nowhere/libcufile.so.0", kFakeCufile});
   EXPECT_TRUE(found.loaded);
   EXPECT_EQ(found.version, 1150);
 }

@@ -13,6 +13,7 @@
 #include "damacy/core/formatted.h"
 #include "damacy/device/host_device.h"
 #include "damacy/halo/exchanger.h"
+#include "fakes/fake_paths.h"
 #include "fakes/libnccl/fake_libnccl.h"
 #include "support/error_of.h"
 #include "support/forwarding_device.h"
@@ -48,7 +49,7 @@ class FakeNccl {
   Function* control(const char* name) const {
     return reinterpret_cast<Function*>(::dlsym(library_, name));
   }
-  void* library_ = ::dlopen(DAMACY_FAKE_NCCL, RTLD_NOW | RTLD_LOCAL);
+  void* library_ = ::dlopen(kFakeNccl, RTLD_NOW | RTLD_LOCAL);
 };
 
 // Rank 0's id reaches all ranks, which are threads.
@@ -104,7 +105,7 @@ void on_ranks(int ranks, HostOrder::Kind order, Body body) {
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       const auto device = make_host_device({order});
-      NcclTransport transport(device, rank, ranks, bootstrap.of(rank), {.library = DAMACY_FAKE_NCCL});
+      NcclTransport transport(device, rank, ranks, bootstrap.of(rank), {.library = kFakeNccl});
       body(rank, transport, device);
     });
   for (auto& thread : threads) thread.join();
@@ -218,9 +219,8 @@ TEST(Nccl, a_link_without_its_counterpart_throws_after_the_timeout) {
   const FakeNccl fake;
   Bootstrap bootstrap(2);
   const auto transport_of = [&](int rank, const std::shared_ptr<Device>& device) {
-    return std::make_unique<NcclTransport>(
-        device, rank, 2, bootstrap.of(rank),
-        NcclOptions{.library = DAMACY_FAKE_NCCL, .timeout = std::chrono::milliseconds(50)});
+    return std::make_unique<NcclTransport>(device, rank, 2, bootstrap.of(rank),
+                                           NcclOptions{.library = kFakeNccl, .timeout = std::chrono::milliseconds(50)});
   };
   std::thread other([&] { static_cast<void>(transport_of(1, make_host_device())); });
   const auto device = std::make_shared<LaunchingDevice>(make_host_device());
@@ -241,7 +241,7 @@ TEST(Nccl, a_link_without_its_counterpart_throws_after_the_timeout) {
 
 TEST(Nccl, a_rank_without_a_transport_lets_the_others_time_out) {
   const FakeNccl fake;
-  const NcclOptions options{.library = DAMACY_FAKE_NCCL, .timeout = std::chrono::milliseconds(50)};
+  const NcclOptions options{.library = kFakeNccl, .timeout = std::chrono::milliseconds(50)};
   const Error error = error_of([&] { NcclTransport(make_host_device(), 0, 3, [](NcclId&) {}, options); });
   EXPECT_EQ(error.message(),
             "rank 0 timed out after 50 ms: not all of the 3 ranks have constructed their NcclTransport");
@@ -256,7 +256,7 @@ TEST(Nccl, a_library_that_cannot_be_loaded_is_named_on_every_rank) {
     threads.emplace_back([&, rank] {
       const Error error = error_of([&] {
         NcclTransport(make_host_device(), rank, 2, bootstrap.of(rank),
-                      {.library = rank == 0 ? "/nowhere/libnccl.so" : DAMACY_FAKE_NCCL});
+                      {.library = rank == 0 ? "/nowhere/libnccl.so" : kFakeNccl});
       });
       EXPECT_EQ(error.where().reason, kNoNccl);
       EXPECT_NE(error.message().find(rank == 0 ? "/nowhere/libnccl.so" : "rank 0 cannot use NCCL"), std::string::npos)
@@ -270,7 +270,7 @@ TEST(Nccl, a_call_that_fails_is_named_with_the_text_of_nccl_and_the_rank) {
   fake.fail("ncclCommInitRank", 1, 2);
   const auto device = make_host_device();
   const auto alone = [](NcclId&) {};
-  const NcclOptions options{.library = DAMACY_FAKE_NCCL};
+  const NcclOptions options{.library = kFakeNccl};
   Error error = error_of([&] { NcclTransport(device, 0, 1, alone, options); });
   EXPECT_EQ(error.message(), "rank 0: ncclCommInitRank failed: unhandled system error; the fake's last error");
   EXPECT_EQ(error.where().reason, kNcclFailed);
@@ -301,7 +301,7 @@ TEST(Nccl, a_call_that_fails_is_named_with_the_text_of_nccl_and_the_rank) {
 
 TEST(Nccl, arguments_are_checked) {
   const auto alone = [](NcclId&) {};
-  const NcclOptions options{.library = DAMACY_FAKE_NCCL};
+  const NcclOptions options{.library = kFakeNccl};
   EXPECT_THROW(NcclTransport(nullptr, 0, 1, alone, options), Error);
   EXPECT_THROW(NcclTransport(make_host_device(), 1, 1, alone, options), Error);
   const auto device = make_host_device();

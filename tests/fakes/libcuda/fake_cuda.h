@@ -8,14 +8,14 @@
 #include <dlfcn.h>
 
 #include "damacy/device/cuda/driver_api.h"
+#include "fakes/fake_paths.h"
 #include "fakes/libcuda/fake_libcuda.h"
 
 namespace damacy {
 
 class FakeCuda {
  public:
-  explicit FakeCuda(const char* path = DAMACY_FAKE_CUDA)
-      : path_(path), library_(::dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
+  explicit FakeCuda(const char* path = kFakeCuda) : path_(path), library_(::dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
     if (library_ == nullptr) throw std::runtime_error(::dlerror());
     control<decltype(fake_cuda_reset)>("fake_cuda_reset")();
   }

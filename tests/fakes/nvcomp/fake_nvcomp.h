@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <string>
 
+#include "fakes/fake_paths.h"
+
 namespace damacy::fakes {
 
 // `which`: 4, 5, 6, or hollow.
 inline std::string nvcomp_file(const std::string& which) {
-  return std::string(DAMACY_FAKE_NVCOMP) + "/libdamacy_fake_nvcomp_" + which + ".so";
+  return std::string(kFakeNvcompFolder) + "/libdamacy_fake_nvcomp_" + which + ".so";
 }
 
 // Opened a second time, which is the same library to the loader. Leaves it as it found it.

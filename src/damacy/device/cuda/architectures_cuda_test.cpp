@@ -20,7 +20,7 @@ std::string probed(const BuiltKernels& kernels, int capability, int driver) {
   fake.set("devices", 1);
   fake.set("capability", capability);
   fake.set("version", driver);
-  const OpenedDriver opened = open_driver(DAMACY_FAKE_CUDA, kernels);
+  const OpenedDriver opened = open_driver(kFakeCuda, kernels);
   EXPECT_EQ(opened.api != nullptr, opened.probe.state == CudaState::usable);
   EXPECT_EQ(opened.probe.why.empty(), opened.probe.state == CudaState::usable);
   FakeCuda{};  // resets it for the tests after this one
@@ -103,7 +103,7 @@ TEST(Probe, refuses_a_later_gpu_that_a_build_for_one_has_no_kernels_for) {
 
 TEST(Probe, binding_a_gpu_without_kernels_says_why) {
   const FakeCuda fake;
-  const auto api = open_driver(DAMACY_FAKE_CUDA, kOneGpu).api;
+  const auto api = open_driver(kFakeCuda, kOneGpu).api;
   ASSERT_NE(api, nullptr);
   fake.set("capability", 120);
   const Error refused = error_of([&] { bind_primary(api, 1); });
@@ -114,10 +114,10 @@ TEST(Probe, binding_a_gpu_without_kernels_says_why) {
 }
 
 TEST(Probe, a_driver_without_calls_that_came_later_is_usable) {
-  const FakeCuda old(DAMACY_FAKE_OLD_CUDA);
+  const FakeCuda old(kFakeOldCuda);
   old.set("version", 12000);
-  const auto api = open_driver(DAMACY_FAKE_OLD_CUDA, kWheel).api;
-  FakeCuda{DAMACY_FAKE_OLD_CUDA};
+  const auto api = open_driver(kFakeOldCuda, kWheel).api;
+  FakeCuda{kFakeOldCuda};
   ASSERT_NE(api, nullptr);
   EXPECT_EQ(api->calls.cuCtxRecordEvent, nullptr);
   EXPECT_NE(api->calls.cuEventElapsedTime, nullptr);

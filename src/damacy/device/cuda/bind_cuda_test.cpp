@@ -48,7 +48,7 @@ std::string refusal(const std::function<void()>& call) {
 }
 
 TEST(BindCuda, a_driver_without_a_usable_device_is_worth_a_warning) {
-  EXPECT_EQ(in_a_child(DAMACY_FAKE_CUDA,
+  EXPECT_EQ(in_a_child(kFakeCuda,
                        [] {
                          FakeCuda().set("capability", 70);
                          const BoundDevice bound = bind_device({});
@@ -60,7 +60,7 @@ TEST(BindCuda, a_driver_without_a_usable_device_is_worth_a_warning) {
 }
 
 TEST(BindCuda, automatic_takes_the_current_context_or_asks_for_one_or_names_the_cures) {
-  EXPECT_EQ(in_a_child(DAMACY_FAKE_CUDA,
+  EXPECT_EQ(in_a_child(kFakeCuda,
                        [] {
                          const FakeCuda fake;
                          REQUIRE(refusal([] { bind_device({}); }) == "no-context");
@@ -88,7 +88,7 @@ TEST(BindCuda, automatic_takes_the_current_context_or_asks_for_one_or_names_the_
 }
 
 TEST(BindCuda, cuda_without_a_context_is_device_zero_and_an_index_must_exist) {
-  EXPECT_EQ(in_a_child(DAMACY_FAKE_CUDA,
+  EXPECT_EQ(in_a_child(kFakeCuda,
                        [] {
                          const FakeCuda fake;
                          REQUIRE(bind_device({Kind::cuda}).device->index() == 0);
@@ -104,10 +104,10 @@ TEST(BindCuda, cuda_without_a_context_is_device_zero_and_an_index_must_exist) {
 }
 
 TEST(BindCuda, after_a_fork_automatic_is_the_host) {
-  EXPECT_EQ(in_a_child(DAMACY_FAKE_CUDA,
+  EXPECT_EQ(in_a_child(kFakeCuda,
                        [] {
                          REQUIRE(probe_cuda().state == CudaState::usable);
-                         return in_a_child(DAMACY_FAKE_CUDA, [] {
+                         return in_a_child(kFakeCuda, [] {
                            REQUIRE(probe_cuda().state == CudaState::no_device);
                            REQUIRE(bind_device({}).device->is_host());
                            return 0;

@@ -35,7 +35,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(SlowFakeCuda, DeviceSuite, SlowFixture);
 
 // A driver of CUDA 12.0, which lacks calls that came later.
 struct OldFixture {
-  static std::shared_ptr<Device> make() { return cuda::bind_primary(FakeCuda(DAMACY_FAKE_OLD_CUDA).api(), 0); }
+  static std::shared_ptr<Device> make() { return cuda::bind_primary(FakeCuda(kFakeOldCuda).api(), 0); }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(OldFakeCuda, DeviceSuite, OldFixture);
 INSTANTIATE_TYPED_TEST_SUITE_P(OldFakeCuda, AllocSuite, MemoriesOf<OldFixture>);
@@ -473,7 +473,7 @@ TEST_F(CudaTest, a_fence_for_the_host_alone_is_refused_by_streams_and_reports_wh
 }
 
 TEST(OldCuda, a_fence_of_everything_is_for_the_host_alone_where_the_driver_records_no_context) {
-  const FakeCuda old(DAMACY_FAKE_OLD_CUDA);
+  const FakeCuda old(kFakeOldCuda);
   const auto device = cuda::bind_primary(old.api(), 0);
   const Event fence = device->fence_all(/*spare_captures=*/false);
   EXPECT_FALSE(fence.for_streams());
