@@ -51,10 +51,6 @@ def run(program, **environment):
     return child.stdout
 
 
-def python_blocks(document):
-    return re.findall(r"^```python\n(.*?)^```", document.read_text(encoding="utf-8"), re.M | re.S)
-
-
 def test_it_exports_these_names_and_hides_no_builtin():
     assert sorted(damacy.__all__) == sorted(EXPORTS)
     assert not set(damacy.__all__) & set(dir(builtins)) - {"__version__"}
@@ -282,30 +278,6 @@ def test_streams_and_events_of_other_libraries_are_understood():
     for wrong in ("0", 1.0, True, -2, object(), [1]):
         with pytest.raises(TypeError):
             stream_handle(wrong)
-
-
-def test_the_quick_start_runs():
-    quick_start = next(block for block in python_blocks(ROOT / "README.md") if "tempfile" in block)
-    assert run(quick_start).split()[-1] == "ok"
-
-
-def test_the_first_program_runs_on_two_arrays(tmp_path):
-    """As in the README, except for the folder of the arrays, and with a fake if torch is not installed."""
-    zarr = pytest.importorskip("zarr")
-    pytest.importorskip("ml_dtypes")
-    for k in (1, 2):
-        array = zarr.create_array(tmp_path / f"cell-{k}.zarr", shape=(64, 256, 256), chunks=(32, 128, 128), dtype="u2")
-        array[:] = k
-    program = next(block for block in python_blocks(ROOT / "README.md") if "/data/cells" in block)
-    stand_in = textwrap.dedent("""
-        import sys, types
-        try:
-            import torch
-        except ImportError:
-            sys.modules["torch"] = types.SimpleNamespace(from_dlpack=lambda batch: batch.numpy())
-    """)
-    after = "\nassert tuple(x.shape) == (8, 64, 256, 256) and {int(x[0, 0, 0, 0]), int(x[1, 0, 0, 0])} == {1, 2}\n"
-    run(stand_in + program.replace("/data/cells", str(tmp_path)) + after)
 
 
 @pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])

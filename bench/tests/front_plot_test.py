@@ -1,0 +1,33 @@
+"""The plot on the front page is made from the recorded results, and each of its bars is labelled with its rate."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from bench import front_plot
+
+
+@pytest.mark.parametrize("theme", front_plot.THEMES)
+def test_the_committed_plot_is_that_of_the_results(theme):
+    assert (front_plot.DOCS / f"speed-{theme}.svg").read_text() == front_plot.draw(theme), "python -m bench.front_plot"
+
+
+@pytest.mark.parametrize("theme", front_plot.THEMES)
+def test_each_bar_has_its_rate_and_the_colour_of_its_reader(theme):
+    plot = ElementTree.fromstring(front_plot.draw(theme))
+    shown = [element.text for element in plot.iter() if element.tag.endswith("text")]
+    fills = [element.get("fill") for element in plot.iter() if element.tag.endswith("rect")]
+    bars = [bar for groups in front_plot.panels().values() for group in groups for bar in group.bars.items()]
+    colours = front_plot.THEMES[theme]
+    assert len(bars) == 21
+    assert fills == [colours[name] for name, _ in bars] + [colours[name] for name in front_plot.LEGEND]
+    assert [text for text in shown if re.fullmatch(r"[\d.]+", text)] == [f"{rate:.3g}" for _, rate in bars]
+    assert set(front_plot.LEGEND.values()) <= set(shown)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/reference/speed.md"])
+def test_pages_link_the_files_that_the_plot_is_made_from(page):
+    text = (front_plot.DOCS.parent / page).read_text()
+    for file in (front_plot.HOST, front_plot.GPU, front_plot.TIER, front_plot.TIER_BLOSC):
+        assert file in text
