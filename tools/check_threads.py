@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that ARCHITECTURE.md lists every thread by its name and no others, that only core/thread.h starts threads in
-C++, and that Python names its threads. Prints each violation and exits 1, or prints one line and exits 0."""
+"""Checks that docs/reference/threads.md lists every thread by its name and no others, that only core/thread.h starts
+threads in C++, and that Python names its threads. Prints each violation and exits 1, or prints one line and exits 0."""
 
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = "docs/reference/threads.md"
 STARTER = "src/damacy/core/thread.h"
 STARTED = re.compile(r'\bThread\("(damacy-[a-z-]+)"')
 STARTED_IN_PYTHON = re.compile(r'\b(?:name|thread_name_prefix)="(damacy-[a-z-]+)"')
@@ -30,12 +31,12 @@ def started() -> set[str]:
 def offences(table: str) -> list[str]:
     rows = dict(ROW.findall(table))
     names = started()
-    found = [f"ARCHITECTURE.md: no row for the thread {name}" for name in sorted(names - rows.keys())]
-    found += [f"ARCHITECTURE.md: no thread is called {name}" for name in sorted(rows.keys() - names)]
+    found = [f"{PAGE}: no row for the thread {name}" for name in sorted(names - rows.keys())]
+    found += [f"{PAGE}: no thread is called {name}" for name in sorted(rows.keys() - names)]
     for name, rest in rows.items():
         cells = [cell.strip() for cell in rest.split("|")]
         if len(cells) != CELLS or not all(cells):
-            found.append(f"ARCHITECTURE.md: the row of {name} needs {CELLS} cells after the name")
+            found.append(f"{PAGE}: the row of {name} needs {CELLS} cells after the name")
     for path in sources():
         where = path.relative_to(ROOT).as_posix()
         if where != STARTER and OTHERWISE.search(path.read_text()):
@@ -47,8 +48,8 @@ def offences(table: str) -> list[str]:
 
 
 def main() -> int:
-    bad = offences((ROOT / "ARCHITECTURE.md").read_text())
-    print("\n".join(bad) if bad else f"threads: {len(started())} names, all in ARCHITECTURE.md")
+    bad = offences((ROOT / PAGE).read_text())
+    print("\n".join(bad) if bad else f"threads: {len(started())} names, all in {PAGE}")
     return 1 if bad else 0
 
 

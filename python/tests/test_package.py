@@ -280,7 +280,7 @@ def test_streams_and_events_of_other_libraries_are_understood():
             stream_handle(wrong)
 
 
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "STYLE.md"])
 def test_links_in_documents_have_a_target(document):
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / document).read_text(encoding="utf-8"))
     assert [link for link in links if not (ROOT / link).exists()] == []

@@ -212,3 +212,18 @@ def test_programs_fit_the_page_and_have_a_copy_button(conf):
 
 def test_options_of_commands_keep_their_two_hyphens(conf):
     assert conf["smartquotes"] is False
+
+
+def test_the_architecture_is_short_and_names_each_folder_of_the_library():
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    assert len(page.split()) <= 2500
+    layers = [line.split()[0] for line in (ROOT / "src/damacy/LAYERS").read_text().splitlines()]
+    assert [layer for layer in layers if f"| `{layer}/`" not in page] == []
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "README.md", "bench/README.md"])
+def test_links_to_parts_of_pages_have_a_heading(page):
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", (ROOT / page).read_text()):
+        text = ((ROOT / page).parent / target if target else ROOT / page).read_text()
+        headings = [re.sub(r"[^\w\- ]", "", title).strip().lower() for title in re.findall(r"^#+ (.+)$", text, re.M)]
+        assert anchor in [title.replace(" ", "-") for title in headings], (target, anchor)

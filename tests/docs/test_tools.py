@@ -82,15 +82,15 @@ def test_each_of_two_circles_is_found(tmp_path):
 
 
 def test_the_table_of_threads_is_that_of_the_code():
-    table = (ROOT / "ARCHITECTURE.md").read_text()
+    table = (ROOT / check_threads.PAGE).read_text()
     assert check_threads.offences(table) == []
 
 
 def test_a_thread_without_a_row_a_row_without_a_thread_and_an_empty_cell_are_found():
-    table = (ROOT / "ARCHITECTURE.md").read_text()
+    table = (ROOT / check_threads.PAGE).read_text()
     assert check_threads.offences(table.replace("| `damacy-plan` |", "| `damacy-plot` |")) == [
-        "ARCHITECTURE.md: no row for the thread damacy-plan",
-        "ARCHITECTURE.md: no thread is called damacy-plot",
+        "docs/reference/threads.md: no row for the thread damacy-plan",
+        "docs/reference/threads.md: no thread is called damacy-plot",
     ]
     row = next(line for line in table.splitlines() if line.startswith("| `damacy-free` |"))
     assert len(check_threads.offences(table.replace(row, "| `damacy-free` | `WaveRunner` | | no thread |"))) == 1

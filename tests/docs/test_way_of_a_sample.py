@@ -1,5 +1,5 @@
-"""The ways of a sample and of a single read in ARCHITECTURE.md name units that exist, and their totals are those of
-their tables."""
+"""The ways of a sample and of a single read in docs/reference/units.md name units that exist, and their totals are
+those of their tables."""
 
 import pathlib
 import re
@@ -7,7 +7,7 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+PAGE = (ROOT / "docs/reference/units.md").read_text()
 ROW = re.compile(r"^\| (\d+) \|([^|]*)\|[^|]*\|([^|]*)\|", re.M)
 TOTAL = re.compile(r"^On (the cores|a GPU): (\d+) units, (\d+) hand-overs\.", re.M)
 
