@@ -1,6 +1,6 @@
 """Writes a result of `python -m bench` as one self-contained HTML page with plots.
 
-    python -m bench.report_html bench/results/host-2-cores.json --out page.html
+    python -m bench.report_html bench/results/host-2-cores-quiet.json --out page.html
 
 Knows the structure of a result and chooses the plots; svg.py draws them. Measures nothing.
 """

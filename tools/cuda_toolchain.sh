@@ -89,7 +89,7 @@ cat >"$made/bin/fatbinary" <<'FATBINARY'
 #!/bin/sh
 # The step of nvcc that packs a kernel's images. If PTX for 9.0 is among them, ptxas 12.9 compiles it to cubins for 10.0 and
 # 12.0, which nvcc 12.4 does not know, and for 9.0, where small launches of the zstd decoder are 5 % faster than with the
-# cubin by ptxas 12.4, which is left out (bench/results/wheel-decoder-h200.json).
+# cubin by ptxas 12.4, which is left out.
 set -e
 here=$(dirname "$(readlink -f "$0")")
 ptx= line=

@@ -147,3 +147,13 @@ def test_result_files_that_it_links_exist():
     linked = re.findall(r"\]\((bench/results/[^)]+)\)", README)
     assert len(linked) >= 4
     assert [path for path in linked if not (ROOT / path).is_file()] == []
+
+
+def test_result_files_that_pages_name_exist():
+    results = ROOT / "bench" / "results"
+    there = {path.stem for path in results.glob("*.json")}
+    pages = [ROOT / "bench/README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    named = {name for page in pages for name in re.findall(r"results/([a-z0-9-]+)\.json", page.read_text())}
+    named |= set(re.findall(r"`([a-z0-9-]+)\.json`", (ROOT / "docs/reference/speed.md").read_text()))
+    assert len(named) > 20
+    assert named - there == set()
