@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damacy.samplers import RandomCrops, SlidingGrid, split
+from damacy.samplers import RandomCrops, SlidingGrid, Windows, split
 
 SHARES = st.sampled_from(
     [{"train": 0.8, "val": 0.2}, {"a": 0.5, "b": 0.5}, {"a": 0.6, "b": 0.3, "c": 0.1}, {"all": 1}, {"a": 0.3, "b": 0.7}]
@@ -190,7 +190,7 @@ def test_the_first_sampler_decides_the_blocks_of_all_sides(stored):
     for first in shares:
         sides = split(stored, shares, by="chunk", seed=4)
         assert sides["train"].axes == (-3, -2, -1)
-        copied = pickle.loads(pickle.dumps(sides))
+        copied = pickle.loads(pickle.dumps(split(stored, shares, by="chunk", seed=4)))
         RandomCrops(stored, crop, length=1, within=sides[first])
         given_extents = split(stored, shares, by="chunk", seed=4, extents=crop)
         for side, within in sides.items():
@@ -218,6 +218,68 @@ def test_blocks_with_room_for_the_first_sampler_stay(stored):
     sides = split(stored["label"], {"train": 0.5, "val": 0.5}, by="chunk")
     with pytest.raises(ValueError, match="^the side 'train' gets none of 1 blocks: give it a larger share$"):
         RandomCrops(stored["label"], (8, 60, 50), length=1, within=sides["train"])
+
+
+def box_of(sample):
+    ((_, box),) = next(iter(sample.arrays.values()))
+    return box
+
+
+def windows(path, within):
+    return Windows({"x": (path, (0, 4))}, dim="time", extents={"x": 8}, within=within, length=500, seed=0)
+
+
+@pytest.mark.parametrize("crop", [{"time": 16, "x": 32}, {"time": 3, "x": 8}])
+@pytest.mark.parametrize("first", ["windows", "crops", "blocks", "pickle"])
+def test_a_side_that_was_used_is_settled(tmp_path, first, crop):
+    zarr = pytest.importorskip("zarr")
+    path = str(tmp_path / "a")
+    zarr.create_array(path, shape=(256, 64), chunks=(8, 16), dtype="f4", dimension_names=("time", "x"))
+    sides = split([path], {"train": 0.8, "val": 0.2}, by="chunk", seed=1)
+    val = sides["val"]
+    if first == "windows":
+        used = windows(path, val).samples(0, 0, 500)
+    elif first == "crops":
+        used = RandomCrops([path], {"time": 2, "x": 4}, length=500, within=val).samples(0, 0, 500)
+    elif first == "blocks":
+        val.blocks(path)
+    else:
+        val = pickle.loads(pickle.dumps(val))
+    try:
+        trained = RandomCrops([path], crop, length=500, within=sides["train"]).samples(0, 0, 500)
+    except ValueError as refused:
+        assert "no block has room for a crop of" in str(refused) and crop["time"] > 8
+        return
+    if first in ("blocks", "pickle"):
+        boxes = val.blocks(path).tolist()
+    else:
+        boxes = [box_of(sample) for sample in used]
+    reached = sum(voxels((256, 64), box) for box in boxes)
+    assert not any((reached[tuple(slice(*axis) for axis in box_of(sample))]).any() for sample in trained)
+
+
+def test_windows_have_room_in_blocks_of_their_steps(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    path = str(tmp_path / "a")
+    zarr.create_array(path, shape=(256,), chunks=(8,), dtype="f4", dimension_names=("time",))
+    sides = split([path], {"train": 0.5, "val": 0.5}, by="chunk", seed=1)
+    for within in sides.values():
+        found = Windows({"x": (path, (-9, 1)), "y": (path, (5, 6))}, within=within)
+        assert len(found) and all(np.diff(ends) >= 15 for ends in within.blocks(path)[:, 0])
+
+
+@pytest.mark.parametrize("first", ["train", "val"])
+def test_a_remainder_smaller_than_a_crop_belongs_to_the_block_before_it(tmp_path, first):
+    zarr = pytest.importorskip("zarr")
+    path = str(tmp_path / "a")
+    zarr.create_array(path, shape=(110,), chunks=(20,), dtype="f4")
+    sides = split([path], {"train": 0.5, "val": 0.5}, by="chunk", seed=1)
+    reached = {}
+    for side in (first, *sides):
+        grid = SlidingGrid([path], (16,), stride=1, within=sides[side])
+        reached[side] = sum(voxels((110,), sample.aabb) * 1 for sample in grid.samples(0, 0, len(grid))) > 0
+    assert (reached["train"] ^ reached["val"]).all()
+    assert cuts_of(sides, path, 0)[-1] == (80, 110)
 
 
 @pytest.mark.parametrize(

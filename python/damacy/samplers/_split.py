@@ -45,8 +45,8 @@ def split(
     * `extents`: of the largest crop. Blocks are doubled until it fits; a smaller remainder at the end of an axis
       belongs to the block before it. `block` and `extents` are as `extents` of `RandomCrops`, and only the axes that
       they name are cut. If neither is given, the first sampler that takes a side decides for all sides: if its crops do
-      not fit into shards or chunks, the arrays are cut again. Later samplers may have smaller crops. A pickled side is
-      decided.
+      not fit into shards, chunks, or the remainder at the end of an axis, the arrays are cut again. Later samplers may
+      have smaller crops. Sides whose `blocks` were read, and pickled sides, are decided.
 
     >>> arrays = {"a.zarr": (100,), "b.zarr": (60,)}
     >>> sides = split(arrays, {"train": 0.75, "val": 0.25}, by="chunk", block=(20,), seed=1)
@@ -86,7 +86,7 @@ class _Cuts(Undecided):
     def decide(self, extents: tuple[int, ...], from_last: tuple[int, ...]) -> None:
         if self._is_decided:
             return
-        self._is_decided = True
+        self.settle()
         crop = dict(zip(from_last, extents))
         if all(self._has_room(uri, axis, crop.get(axis)) for uri in self._shapes for axis in self._axes):
             return
@@ -100,11 +100,16 @@ class _Cuts(Undecided):
         for side, blocks in _divided(cuts, self._shares, self._seed, "blocks").items():
             self.sides[side]._cut_again(from_last, blocks)
 
+    def settle(self) -> None:
+        self._is_decided = True
+
     def _has_room(self, uri: str, axis: int, extent: int | None) -> bool:
-        """Whether blocks are as large as a crop, which has the whole axis if `extent` is None."""
+        """Whether all blocks are as large as a crop, which has the whole axis if `extent` is None."""
         place = len(self._shapes[uri]) - axis
-        block = self._grids[uri][place]
-        return bool(block >= (self._shapes[uri][place] if extent is None else extent))
+        block, size = self._grids[uri][place], self._shapes[uri][place]
+        if extent is None or block >= size:
+            return bool(block >= size)
+        return bool(block >= extent and (size % block == 0 or size % block >= extent))
 
 
 def _divided(cuts: Cuts, shares: Mapping[str, float], seed: int, what: str) -> dict[str, dict[str, Blocks]]:

@@ -90,6 +90,11 @@ class WindowArrays:
         """The names whose arrays have the time axis: at least one."""
         return [name for name in self.names if name.is_timed]
 
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """The first offset of all names, and the end of the last one."""
+        return min(name.first for name in self.timed), max(name.stop for name in self.timed)
+
 
 def window_arrays(arrays: Any, dim: str | int, extents: Extents | None, step: int = 1) -> WindowArrays:
     """`ValueError` or `TypeError` if they do not fit."""

@@ -60,7 +60,7 @@ class Windows(PortionSampler):
         found = window_arrays(arrays, dim, extents, positive(step, "step"))
         self._names, self._extents, self._purposes = found.names, found.extents, found.from_last[1:]
         self._timed = found.timed[0]
-        offsets = min(name.first for name in found.timed), max(name.stop for name in found.timed)
+        offsets = found.offsets
         self._dim_name = found.dim
         self._coordinate: npt.NDArray[Any] | None = None  # read by times
         bounds = _bounds(found, within)
@@ -149,6 +149,8 @@ class Windows(PortionSampler):
 def _bounds(arrays: WindowArrays, within: tuple[int, int] | Within | None) -> I64:
     """The regions that windows lie in: an array of shape (regions, 1 + cropped axes, 2)."""
     if isinstance(within, Within):
+        first, stop = arrays.offsets
+        within._decide((stop - first, *arrays.extents), arrays.from_last)
         return within._bounds(arrays.timed[0].members[0].uri, arrays.sizes, arrays.from_last)
     bounds = np.array([[(0, size) for size in arrays.sizes]], np.int64)
     if within is not None:

@@ -37,11 +37,16 @@ class Undecided(Protocol):
         """Cut arrays again if crops of these extents do not fit. Later calls do nothing."""
         ...
 
+    def settle(self) -> None:
+        """The blocks are in use: `decide` does nothing from now on."""
+        ...
+
 
 class Within:
     """One side of a `split`: the argument `within` of samplers. A crop lies in one block of its side.
 
-    If the split was made without `block` and `extents`, blocks are shards or chunks until a sampler takes a side.
+    If the split was made without `block` and `extents`, blocks are shards or chunks until a side is used: by a sampler,
+    by `blocks`, or by a pickle.
     """
 
     def __init__(self, axes: tuple[int, ...], blocks: dict[str, Blocks], undecided: Undecided | None = None) -> None:
@@ -50,7 +55,8 @@ class Within:
         self._undecided = undecided
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies in other processes could not agree on other blocks.
+        # Copies in other processes could not agree on other blocks, so this one must not have others either.
+        self._settle()
         return {"_axes": self._axes, "_blocks": self._blocks, "_undecided": None}
 
     def __repr__(self) -> str:
@@ -72,13 +78,19 @@ class Within:
         return tuple(-axis for axis in self._axes)
 
     def blocks(self, uri: str) -> I64:
-        """The blocks of an array on the cut axes: an array of shape (n, axes, 2), in voxels."""
+        """The blocks of an array on the cut axes: an array of shape (n, axes, 2), in voxels. No sampler changes them
+        afterwards."""
+        self._settle()
         return self._known(uri).bounds()
 
     def _decide(self, extents: tuple[int, ...], from_last: tuple[int, ...]) -> None:
         """A sampler has such crops."""
         if self._undecided is not None:
             self._undecided.decide(extents, from_last)
+
+    def _settle(self) -> None:
+        if self._undecided is not None:
+            self._undecided.settle()
 
     def _cut_again(self, axes: tuple[int, ...], blocks: dict[str, Blocks]) -> None:
         self._axes, self._blocks = axes, blocks
