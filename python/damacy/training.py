@@ -167,8 +167,8 @@ class Loader:
         }
         if (shards := self._current_shards()) is not None and shards.ranks > 1:
             state |= {"shard_ranks": shards.ranks, "shard_batch_size": shards.batch_size}
-        stream = _stream_of(self._sampler)
-        return state if stream == 1 else state | {"stream": stream}
+        streams = {"stream": _stream_of(self._sampler), "split_stream": _split_stream_of(self._sampler)}
+        return state | {name: stream for name, stream in streams.items() if stream != 1}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Continue at the position of a state. The number of ranks and the batch size may have changed.
@@ -183,6 +183,11 @@ class Loader:
         of, own = state.get("stream", 1), _stream_of(self._sampler)
         if of != own:
             raise ValueError(f"the state is of random stream {of}, this sampler has {own}: make it with stream={of}")
+        of, own = state.get("split_stream", 1), _split_stream_of(self._sampler)
+        if of != own:
+            raise ValueError(
+                f"the state is of a split of random stream {of}, this sampler's is of {own}: say split(..., stream={of})"
+            )
         for name, now in (("seed", self._sampler.seed), ("length", len(self._sampler))):
             if state[name] != now:
                 raise ValueError(f"the state is of a sampler with {name} {state[name]}, this one has {now}")
@@ -387,3 +392,8 @@ def _is_auto(rank: int | Literal["auto"], ranks: int | Literal["auto"]) -> bool:
 def _stream_of(sampler: Sampler) -> int:
     """The sampler's random stream; 1 for samplers without streams."""
     return getattr(sampler, "stream", 1)
+
+
+def _split_stream_of(sampler: Sampler) -> int:
+    """The random stream of the split whose side the sampler draws from; 1 without a split."""
+    return getattr(sampler, "_split_stream", 1)

@@ -37,6 +37,7 @@ def test_hashes_of_arrays_are_those_of_integers(state, numbers):
     assert counter_rng_many.extended(state, np.array(numbers, np.int64)).tolist() == expected
 
 
+@settings(deadline=None)
 @given(st.integers(1, 300), st.lists(st.integers(-(1 << 70), 1 << 70), max_size=3))
 def test_permutations_of_arrays_are_those_of_integers(size, key):
     expected = [counter_rng.shuffled(k, size, *key) for k in range(size)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import damacy
-from damacy.samplers import RandomCrops, SlidingGrid
+from damacy.samplers import Indexed, RandomCrops, SlidingGrid, Weighted, split
 from damacy.training import Loader
 
 GOLDEN = {
@@ -72,9 +72,106 @@ def test_stream_2_is_one_number_per_purpose():
 
 
 def test_the_order_of_a_shuffled_grid_is_that_of_the_golden_file():
-    grid = SlidingGrid({"a": (40, 30), "b": (9, 16)}, (8, 8), stride=5, seed=11)
+    grid = SlidingGrid({"a": (40, 30), "b": (9, 16)}, (8, 8), stride=5, seed=11, stream=1)
     expected = GOLDEN[1]["shuffled_grid"]
     assert [shown(grid, epoch, index) for epoch, index, _, _ in expected] == expected
+
+
+def mixed(bits):
+    mask = (1 << 64) - 1
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & mask
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & mask
+    return bits ^ bits >> 31
+
+
+def even_order(size, *key):
+    """The order of `size` numbers of splitmix64. Computed again here, without the library."""
+    mask, golden = (1 << 64) - 1, 0x9E3779B97F4A7C15
+    state = len(key)
+    for number in key:
+        state = mixed((state ^ number) + golden & mask)
+    return sorted(range(size), key=lambda k: mixed(state + golden * (k + 1) & mask))
+
+
+@pytest.mark.parametrize("size", [1, 5, 40])
+def test_even_orders_are_those_of_random_numbers(size):
+    grid = SlidingGrid({"a": (size,)}, (1,), seed=11)
+    assert grid.stream == 2
+    assert grid.boxes(3, 0, size)[:, 0, 0].tolist() == even_order(size, 11, 3)
+    arrays = {f"{k}": (9,) for k in range(size)}
+    sides = split(arrays, {"train": 0.6, "val": 0.4} if size > 1 else {"all": 1}, seed=5)
+    order, first = even_order(size, 5), round(0.6 * size)
+    chosen = [k for k in range(size) if order[k] < first or size == 1]
+    assert list(next(iter(sides.values())).uris) == [f"{k}" for k in chosen]
+
+
+def test_few_elements_are_shuffled_evenly():
+    """For 5 arrays one is held out by each of five in a fifth of seeds, and pairs of first crops are equally likely."""
+    held_out = np.zeros(5)
+    arrays = {f"{k}": (9,) for k in range(5)}
+    for seed in range(2000):
+        (uri,) = split(arrays, {"train": 0.8, "val": 0.2}, seed=seed)["val"].uris
+        held_out[int(uri)] += 1
+    assert (abs(held_out / 2000 - 0.2) < 0.04).all()  # more than 4 standard deviations; the last was in 0.265 of seeds
+    grid, pairs = SlidingGrid({"a": (4,)}, (1,), seed=0), np.zeros((4, 4))
+    for epoch in range(3000):
+        first, second = grid.boxes(epoch, 0, 2)[:, 0, 0].tolist()
+        pairs[first, second] += 1
+    assert (abs(pairs[~np.eye(4, dtype=bool)] / 250 - 1) < 0.3).all()  # 4 to 5 standard deviations
+
+
+@pytest.mark.parametrize("size", [4095, 4096, 4097])
+def test_orders_are_permutations_on_both_sides_of_the_bound(size):
+    orders = []
+    for stream in (1, 2):
+        grid = SlidingGrid({"a": (size,)}, (1,), seed=11, stream=stream)
+        order = grid.boxes(1, 0, size)[:, 0, 0].tolist()
+        assert sorted(order) == list(range(size))
+        assert [grid.sample(1, k).aabb[0][0] for k in (0, 7, size - 1)] == [order[0], order[7], order[-1]]
+        orders.append(order)
+    assert (orders[0] == orders[1]) == (size >= 4096)
+
+
+def test_a_grid_in_order_has_the_states_that_it_had():
+    assert SlidingGrid({"a": (9,)}, (1,)).stream == 1
+    with pytest.raises(ValueError, match=r"^stream must be 1 or 2 \(got 3\)$"):
+        SlidingGrid({"a": (9,)}, (1,), stream=3)
+
+
+def test_a_state_of_another_stream_of_the_split_is_refused():
+    arrays = {f"{k}": (9, 9) for k in range(5)}
+
+    def loaders(stream):
+        within = split(arrays, {"train": 0.6, "val": 0.4}, seed=3, stream=stream)["train"]
+        assert within.uris != split(arrays, {"train": 0.6, "val": 0.4}, seed=3, stream=3 - stream)["train"].uris
+        grid = SlidingGrid(arrays, (3, 3), within=within)
+        crops = RandomCrops(arrays, (3, 3), length=8, seed=1, within=within)
+        chosen = Indexed(crops, range(8)), Weighted(crops, [1] * 8, length=8)
+        return [Loader(sampler, damacy.Config(batch_size=2, **SMALL)) for sampler in (grid, crops, *chosen)]
+
+    for made in (1, 2):
+        for own, other in zip(loaders(made), loaders(3 - made)):
+            state = own.state_dict()
+            assert state.get("split_stream", 1) == made
+            own.load_state_dict(state)
+            with pytest.raises(ValueError) as refused:
+                other.load_state_dict(state)
+            assert str(refused.value) == (
+                f"the state is of a split of random stream {made}, this sampler's is of {3 - made}: "
+                f"say split(..., stream={made})"
+            )
+    without = Loader(RandomCrops(arrays, (3, 3), length=8), damacy.Config(batch_size=2, **SMALL)).state_dict()
+    assert "split_stream" not in without
+
+
+def test_the_former_split_is_drawn_by_its_stream():
+    """The sides were drawn by the release before stream 2; they must not change."""
+    arrays = {f"{k}": (9,) for k in range(12)}
+    found = [split(arrays, {"train": 0.75, "val": 0.25}, seed=seed, stream=1)["val"].uris for seed in range(4)]
+    assert found == FORMER
+
+
+FORMER = [("1", "2", "6"), ("4", "5", "6"), ("3", "5", "9"), ("3", "6", "9")]
 
 
 @pytest.mark.parametrize("stream", [1, 2])
@@ -99,6 +196,7 @@ def test_batches_and_states_are_those_of_the_golden_file(arrays, stream, case):
         RandomCrops({"a": (9, 40, 30), "b": (9, 16, 41)}, (3, 8, 8), length=50, seed=3),
         RandomCrops({"a": (9, 40, 30)}, (3, 8, 8), length=50, seed=-(1 << 70), stream=1, align=(1, 4, 2)),
         SlidingGrid({"a": (40, 30), "b": (9, 16)}, (8, 8), stride=5, seed=11),
+        SlidingGrid({"a": (40, 30), "b": (9, 16)}, (8, 8), stride=5, seed=11, stream=1),
         SlidingGrid({"a": (40, 30), "b": (9, 16)}, (8, 8)),
     ],
 )

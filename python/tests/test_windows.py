@@ -126,11 +126,21 @@ def test_epochs_have_orders_of_their_own_and_length_repeats(era5):
 
 def test_the_draws_of_windows_are_frozen(era5):
     """The boxes were computed by the release that introduced `Windows`; they must not change."""
-    windows = Windows({"x": (f"{era5}/t2m", (0, 2))}, seed=7, extents=(3, 4))
+    windows = Windows({"x": (f"{era5}/t2m", (0, 2))}, seed=7, extents=(3, 4), stream=2)
     assert windows.stream == 2
     assert windows.boxes(2, 0, 6).tolist() == FROZEN
-    again = Windows({"x": (f"{era5}/t2m", (0, 2))}, seed=7, extents=(3, 4), stream=2)
-    assert again.boxes(2, 0, 6).tolist() == FROZEN
+
+
+def test_stream_3_differs_in_the_order_only(era5):
+    arrays = {"x": (f"{era5}/t2m", (0, 2))}
+    by_default, before = Windows(arrays, seed=7, extents=(3, 4)), Windows(arrays, seed=7, extents=(3, 4), stream=2)
+    assert by_default.stream == 3
+    boxes, former = by_default.boxes(2, 0, 47), before.boxes(2, 0, 47)
+    assert (boxes[:, 1:] == former[:, 1:]).all() and (boxes[:, 0] != former[:, 0]).any()
+    assert sorted(boxes[:, 0, 0]) == sorted(former[:, 0, 0]) == list(range(47))
+    assert Windows(arrays).stream == Windows(arrays, stream=2).stream == 2  # in order: older states fit
+    with pytest.raises(ValueError, match=r"^stream must be 2 or 3 \(got 1\)$"):
+        Windows(arrays, stream=1)
 
 
 FROZEN = [
@@ -264,7 +274,7 @@ X, T2M = {"x": ("t2m", (0, 1))}, "t2m"
         (X, {"extents": {"q": 3}}, ValueError, "extents: no axis 'q'; "),
         (X, {"extents": (7, 3)}, ValueError, "axis 1 has 6 elements, a crop needs 7"),
         (X, {"stride": 0}, ValueError, "stride must be >= 1 (got 0)"),
-        (X, {"stream": 1}, ValueError, "stream must be 2 (got 1)"),
+        (X, {"stream": 1}, ValueError, "stream must be 2 or 3 (got 1)"),
         (X, {"stream": 2.0}, TypeError, "stream must be an integer (got float)"),
         (X, {"margin": 2}, TypeError, "unexpected keyword argument 'margin'"),
         (X, {"within": (4, 50)}, ValueError, "within: [4, 50) is not in the 48 elements"),

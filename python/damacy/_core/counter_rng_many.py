@@ -1,9 +1,10 @@
 """The numbers of `counter_rng` for many indices at once, as NumPy arrays of 64-bit integers.
 
-All functions return exactly the values of the functions of the same name there."""
+All functions return exactly the values of the functions of the same name there; `evenly_shuffled` is only here."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from damacy._core import counter_rng
 
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
+
+EVEN_BELOW = 4096  # so many elements are shuffled evenly
 
 _GOLDEN = np.uint64(counter_rng.GOLDEN)
 _LOW = np.uint64((1 << 32) - 1)
@@ -57,6 +60,22 @@ def shuffled(indices: I64, size: int, *key: int) -> I64:
         outside = np.flatnonzero(found >= np.uint64(size))
         if not len(outside):
             return found.view(np.int64)
+
+
+def evenly_shuffled(indices: I64, size: int, *key: int) -> I64:
+    """As `shuffled`, with another permutation: below `EVEN_BELOW` elements all permutations are equally likely.
+
+    >>> sorted(evenly_shuffled(np.arange(10), 10, 7).tolist()) == list(range(10))
+    True
+    """
+    return _permutation(size, key)[indices] if size < EVEN_BELOW else shuffled(indices, size, *key)
+
+
+@functools.lru_cache(maxsize=8)
+def _permutation(size: int, key: tuple[int, ...]) -> I64:
+    """The order of `size` random numbers, which are distinct."""
+    steps = np.arange(1, size + 1).astype(np.uint64) * _GOLDEN
+    return np.argsort(_mix(np.uint64(counter_rng.hash64(*key)) + steps)).astype(np.int64)
 
 
 def _mix(bits: U64) -> U64:

@@ -18,7 +18,7 @@ from damacy.samplers._foreground_index import ForegroundIndex
 from damacy.samplers._foreground_places import Labels, Places, labels_of, places_of
 from damacy.samplers._label_levels import LabelLevel
 from damacy.samplers._random_crops import RandomCrops
-from damacy.samplers._sampler import BoxSampler, PerAxis, stream_2
+from damacy.samplers._sampler import BoxSampler, PerAxis, checked_stream
 from damacy.samplers._within import Within
 
 _COIN, _CLASS, _BLOCK = 128, 129, 130  # purposes of the draws
@@ -63,11 +63,11 @@ class ForegroundCrops(BoxSampler):
         within: Within | None = None,
         stream: int = 2,
     ) -> None:
-        self.stream = stream_2(stream)
+        self.stream = checked_stream(stream, 2)
         self._crops = RandomCrops(
             arrays, extents, length=length, seed=seed, weights=weights, align=align, margin=margin, within=within
         )
-        self.seed = self._crops.seed
+        self.seed, self._split_stream = self._crops.seed, self._crops._split_stream
         self._augment = check_augment(augment)
         self._origins: tuple[Origin, ...] = self._crops._origins
         self._misfit = self._crops._misfit

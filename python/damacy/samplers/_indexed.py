@@ -41,6 +41,7 @@ class Indexed(PortionSampler):
         self._drawn: dict[int, I64] = {}  # by epoch
         self.seed: int = getattr(samples, "seed", 0)
         self.stream: int = getattr(samples, "stream", 1)
+        self._split_stream = getattr(samples, "_split_stream", 1)
 
     def __len__(self) -> int:
         return self._length

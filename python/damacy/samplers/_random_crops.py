@@ -16,7 +16,7 @@ from damacy._pipeline.cropped_arrays import Arrays, Extents, check_sizes, counte
 from damacy._pipeline.sample import Sample
 from damacy.samplers._augment import Augment, check_augment
 from damacy.samplers._regions import Regions, regions_of
-from damacy.samplers._sampler import FEW, BoxSampler, PerAxis, check_index, check_range, per_axis
+from damacy.samplers._sampler import FEW, BoxSampler, PerAxis, check_index, check_range, checked_stream, per_axis
 from damacy.samplers._within import Within
 
 _MOST = 1 << 63  # bounds of numbers that NumPy draws
@@ -65,9 +65,7 @@ class RandomCrops(BoxSampler):
         stream: int = 2,
     ) -> None:
         self.seed = as_int(seed, "seed")
-        self.stream = as_int(stream, "stream")
-        if self.stream not in (1, 2):
-            raise ValueError(f"stream must be 1 or 2 (got {self.stream})")
+        self.stream = checked_stream(stream, 1, 2)
         self._length = positive(length, "length")
         crops = cut_axes(arrays, extents)
         self._extents = crops.extents
@@ -80,6 +78,7 @@ class RandomCrops(BoxSampler):
         # Number of the draw for each axis; 0 draws the array.
         self._purposes = tuple(range(1, len(self._extents) + 1)) if self.stream == 1 else crops.from_last
         regions = regions_of(crops, within, per_axis(align, crops, "align", others=[1] * axes), margins)
+        self._split_stream = 1 if within is None else within._stream
         self._origins, self._which, self._misfit = regions.origins, regions.which, crops.misfit
         self._low, self._steps = regions.starts(), regions.steps
         self._places = (regions.last_starts(self._extents) - self._low) // self._steps + 1

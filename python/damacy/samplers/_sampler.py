@@ -39,6 +39,7 @@ class PortionSampler:
     """
 
     seed: int
+    _split_stream: int = 1  # of the split whose side the sampler draws from
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -134,11 +135,12 @@ def check_range(start: int, stop: int, length: int) -> None:
         raise IndexError(f"samples [{start}, {stop}) of an epoch of {length}")
 
 
-def stream_2(stream: int) -> int:
-    """`stream`, of samplers that have no earlier random numbers; `ValueError` if it is not 2."""
-    if as_int(stream, "stream") != 2:
-        raise ValueError(f"stream must be 2 (got {stream})")
-    return 2
+def checked_stream(stream: int, *known: int) -> int:
+    """The number of a random stream; `ValueError` if it is none of those that the sampler knows."""
+    number = as_int(stream, "stream")
+    if number not in known:
+        raise ValueError(f"stream must be {' or '.join(map(str, known))} (got {number})")
+    return number
 
 
 def check_index(index: int, length: int) -> None:

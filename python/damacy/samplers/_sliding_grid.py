@@ -9,7 +9,7 @@ from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
 from damacy._pipeline.cropped_arrays import Arrays, Axes, Cropped, Extents, counted, cropped
 from damacy.samplers._regions import regions_of
-from damacy.samplers._sampler import FEW, BoxSampler, PerAxis, per_axis
+from damacy.samplers._sampler import FEW, BoxSampler, PerAxis, checked_stream, per_axis
 from damacy.samplers._within import Within
 
 
@@ -21,7 +21,8 @@ class SlidingGrid(BoxSampler):
     one for each axis of `extents`, or, where `extents` is a mapping, a mapping from some of its axes. A last crop that
     would extend beyond the array is moved inside, so every voxel is covered if stride <= extents. With a `seed`, each
     epoch has another random order. `within`: a side of a `split`; each of its blocks has a grid of its own, and blocks
-    without room for a crop have none.
+    without room for a crop have none. `stream`: the version of the random order. 2 draws all orders of fewer than 4,096
+    crops equally often; 1 is needed for states that were saved with it.
 
     Arrays of one sample may have different voxels, as for `RandomCrops`. Crops then start where all arrays have a voxel
     edge, and the grid covers the whole voxels that all arrays have in common. `ValueError` if the stride would leave
@@ -37,13 +38,17 @@ class SlidingGrid(BoxSampler):
         overlap: PerAxis | None = None,
         seed: int | None = None,
         within: Within | None = None,
+        stream: int = 2,
     ) -> None:
+        known = checked_stream(stream, 1, 2)
+        self.stream = 1 if seed is None else known  # a grid in order draws nothing
         self.seed = 0 if seed is None else as_int(seed, "seed")
         self._shuffle = seed is not None
         crops = cropped(arrays, extents)
         self._extents = crops.extents
         self._stride = _stride(crops, stride, overlap)
         regions = regions_of(crops, within)
+        self._split_stream = 1 if within is None else within._stream
         self._origins, self._which, self._misfit = regions.origins, regions.which, crops.misfit
         self._sizes = tuple(crops.sizes.values())
         self._low = regions.starts()
@@ -100,9 +105,11 @@ class SlidingGrid(BoxSampler):
         return found
 
     def _shuffled(self, epoch: int, indices: I64) -> I64:
-        if len(indices) > FEW:
-            return counter_rng_many.shuffled(indices, len(self), self.seed, epoch)
-        return np.array([counter_rng.shuffled(k, len(self), self.seed, epoch) for k in indices.tolist()], np.int64)
+        size = len(self)
+        if len(indices) > FEW or size < counter_rng_many.EVEN_BELOW:
+            shuffled = counter_rng_many.shuffled if self.stream == 1 else counter_rng_many.evenly_shuffled
+            return shuffled(indices, size, self.seed, epoch)
+        return np.array([counter_rng.shuffled(k, size, self.seed, epoch) for k in indices.tolist()], np.int64)
 
 
 def _stride(crops: Cropped, stride: PerAxis | None, overlap: PerAxis | None) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from damacy._pipeline.cropped_arrays import (
     least_axes,
     looked_at,
 )
+from damacy.samplers._sampler import checked_stream
 from damacy.samplers._within import Blocks, Undecided, Within
 
 
@@ -33,6 +35,7 @@ def split(
     seed: int = 0,
     block: Extents | None = None,
     extents: Extents | None = None,
+    stream: int = 2,
 ) -> dict[str, Within]:
     """Divide arrays into sides, at random. A value of the result is the argument `within` of a sampler.
 
@@ -47,6 +50,8 @@ def split(
       they name are cut. If neither is given, the first sampler that takes a side decides for all sides: if its crops do
       not fit into shards, chunks, or the remainder at the end of an axis, the arrays are cut again. Later samplers may
       have smaller crops. Sides whose `blocks` were read, and pickled sides, are decided.
+    * `stream`: the version of the random numbers. 2 puts each of fewer than 4,096 arrays or blocks on a side equally
+      often; 1 is needed for states of loaders that were saved with it.
 
     >>> arrays = {"a.zarr": (100,), "b.zarr": (60,)}
     >>> sides = split(arrays, {"train": 0.75, "val": 0.25}, by="chunk", block=(20,), seed=1)
@@ -57,29 +62,45 @@ def split(
         raise ValueError(f"by must be 'array' or 'chunk' (got {by!r})")
     if by == "array" and (block is not None or extents is not None):
         raise ValueError("block and extents are for by='chunk'")
-    key = as_int(seed, "seed")
     _check(shares)
+    draw = _Draw(dict(shares), as_int(seed, "seed"), checked_stream(stream, 1, 2))
     if by == "array":
         axes, cuts = _whole(arrays)
-        return {side: Within(axes, blocks) for side, blocks in _divided(cuts, shares, key, "arrays").items()}
+        return {side: Within(axes, blocks, draw.stream) for side, blocks in _divided(cuts, draw, "arrays").items()}
     axes, cuts = _cut(arrays, block, extents)
-    parts = _divided(cuts, shares, key, "blocks")
-    open_cuts = _Cuts(arrays, axes, dict(shares), key) if block is None and extents is None else None
-    sides = {side: Within(axes, blocks, open_cuts) for side, blocks in parts.items()}
+    parts = _divided(cuts, draw, "blocks")
+    open_cuts = _Cuts(arrays, axes, draw) if block is None and extents is None else None
+    sides = {side: Within(axes, blocks, draw.stream, open_cuts) for side, blocks in parts.items()}
     if open_cuts is not None:
         open_cuts.sides = sides
     return sides
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Draw:
+    """How blocks are drawn for sides."""
+
+    shares: Mapping[str, float]
+    seed: int
+    stream: int
+
+    def sides(self, total: int) -> I64:
+        """For each block the number of its side."""
+        ends = [round(end * total) for end in itertools.accumulate(self.shares.values())]
+        ends[-1] = total
+        shuffled = counter_rng_many.shuffled if self.stream == 1 else counter_rng_many.evenly_shuffled
+        return np.searchsorted(np.array(ends), shuffled(np.arange(total), total, self.seed), side="right")
+
+
 class _Cuts(Undecided):
     """Blocks that are chunks or shards until a sampler says how large its crops are."""
 
-    def __init__(self, arrays: Any, axes: tuple[int, ...], shares: dict[str, float], seed: int) -> None:
+    def __init__(self, arrays: Any, axes: tuple[int, ...], draw: _Draw) -> None:
         uris = list(dict.fromkeys(first_uris(arrays)))
         looks = looked_at(uris)
         self._shapes = {uri: looks[uri].shape for uri in uris}
         self._grids = {uri: looks[uri].shards or looks[uri].chunks for uri in uris}
-        self._axes, self._shares, self._seed = axes, shares, seed
+        self._axes, self._draw = axes, draw
         self._is_decided = False
         self.sides: dict[str, Within] = {}
 
@@ -97,7 +118,7 @@ class _Cuts(Undecided):
             )
             for uri, shape in self._shapes.items()
         }
-        for side, blocks in _divided(cuts, self._shares, self._seed, "blocks").items():
+        for side, blocks in _divided(cuts, self._draw, "blocks").items():
             self.sides[side]._cut_again(from_last, blocks)
 
     def settle(self) -> None:
@@ -109,16 +130,17 @@ class _Cuts(Undecided):
         block, size = self._grids[uri][place], self._shapes[uri][place]
         if extent is None or block >= size:
             return bool(block >= size)
-        return bool(block >= extent and (size % block == 0 or size % block >= extent))
+        remainder = size % block if self._draw.stream > 1 else 0
+        return bool(block >= extent and (remainder == 0 or remainder >= extent))
 
 
-def _divided(cuts: Cuts, shares: Mapping[str, float], seed: int, what: str) -> dict[str, dict[str, Blocks]]:
+def _divided(cuts: Cuts, draw: _Draw, what: str) -> dict[str, dict[str, Blocks]]:
     """For each side and array the blocks of the side."""
     counts = [math.prod(len(ends) - 1 for ends in each) for each in cuts.values()]
     ends = list(itertools.accumulate(counts, initial=0))
     total = ends[-1]
-    sides = _sides(shares, total, seed)
-    for number, side in enumerate(shares):
+    sides = draw.sides(total)
+    for number, side in enumerate(draw.shares):
         if not (sides == number).any():
             raise ValueError(f"the side {side!r} gets none of {total} {what}: give it a larger share")
     return {
@@ -126,7 +148,7 @@ def _divided(cuts: Cuts, shares: Mapping[str, float], seed: int, what: str) -> d
             uri: Blocks(cuts[uri], np.flatnonzero(sides[first:last] == number))
             for uri, (first, last) in zip(cuts, itertools.pairwise(ends))
         }
-        for number, side in enumerate(shares)
+        for number, side in enumerate(draw.shares)
     }
 
 
@@ -137,13 +159,6 @@ def _check(shares: Mapping[str, float]) -> None:
         raise ValueError("shares must be finite and > 0")
     if abs(math.fsum(shares.values()) - 1) > 1e-6:
         raise ValueError(f"shares must add up to 1 (got {math.fsum(shares.values()):g})")
-
-
-def _sides(shares: Mapping[str, float], total: int, seed: int) -> I64:
-    """For each block the number of its side."""
-    ends = [round(end * total) for end in itertools.accumulate(shares.values())]
-    ends[-1] = total
-    return np.searchsorted(np.array(ends), counter_rng_many.shuffled(np.arange(total), total, seed), side="right")
 
 
 Cuts = dict[str, tuple[I64, ...]]

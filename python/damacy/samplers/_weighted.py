@@ -39,6 +39,7 @@ class Weighted(PortionSampler):
         self, samples: Sampler | Sequence[Sample], weights: Sequence[float], *, length: int, seed: int = 0
     ) -> None:
         self._samples = checked_samples(samples)
+        self._split_stream = getattr(samples, "_split_stream", 1)
         self.seed = as_int(seed, "seed")
         self._length = positive(length, "length")
         if len(weights) != len(samples):

@@ -49,7 +49,12 @@ class Within:
     by `blocks`, or by a pickle.
     """
 
-    def __init__(self, axes: tuple[int, ...], blocks: dict[str, Blocks], undecided: Undecided | None = None) -> None:
+    _stream = 1  # of pickles that have none
+
+    def __init__(
+        self, axes: tuple[int, ...], blocks: dict[str, Blocks], stream: int, undecided: Undecided | None = None
+    ) -> None:
+        self._stream = stream  # of the split
         self._axes = axes  # the cut axes, counted from the last one, which is 1
         self._blocks = blocks  # of all arrays that were split; those of other sides have none
         self._undecided = undecided
@@ -57,7 +62,7 @@ class Within:
     def __getstate__(self) -> dict[str, Any]:
         # Copies in other processes could not agree on other blocks, so this one must not have others either.
         self._settle()
-        return {"_axes": self._axes, "_blocks": self._blocks, "_undecided": None}
+        return {"_axes": self._axes, "_blocks": self._blocks, "_stream": self._stream, "_undecided": None}
 
     def __repr__(self) -> str:
         used = sum(len(blocks.cells) > 0 for blocks in self._blocks.values())
