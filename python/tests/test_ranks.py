@@ -1,5 +1,6 @@
 """The rank of a process: from process groups and launchers' variables, in that order; loaders that look it up."""
 
+import logging
 import pickle
 import subprocess
 import sys
@@ -12,12 +13,15 @@ from damacy.samplers import RandomCrops
 from damacy.training import Loader
 
 NAMES = (
-    *("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"),
-    *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    *("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"),
+    *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE"),
 )
 TORCHRUN = {"RANK": "2", "WORLD_SIZE": "4"}
 SLURM = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"}
+MPICH = {"PMI_RANK": "4", "PMI_SIZE": "6"}
+DAEMON = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "2", "SLURM_NTASKS": "3", "SLURM_STEP_NUM_TASKS": "3"}  # of mpirun
+SHELL = {"SLURM_STEP_ID": "4294967290", "SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "1"}  # salloc
 UNFINISHED = (
     "WORLD_SIZE is 2 and RANK is not set: a launcher has not finished; make loaders where the process group exists "
     "(Lightning: give DataModule samplers), or pass rank= and ranks="
@@ -50,7 +54,16 @@ def loader(batch_size=2, length=16, **arguments):
         ((SLURM,), (5, 8)),
         ((OPEN_MPI,), (1, 3)),
         ((TORCHRUN, SLURM, OPEN_MPI), (2, 4)),
-        ((SLURM, OPEN_MPI), (5, 8)),
+        ((SLURM, OPEN_MPI), (1, 3)),
+        ((MPICH,), (4, 6)),
+        ((MPICH, OPEN_MPI), (1, 3)),
+        ((DAEMON, OPEN_MPI), (1, 3)),
+        ((DAEMON, MPICH), (4, 6)),
+        ((DAEMON,), (2, 3)),
+        ((SHELL,), (0, 1)),
+        ((SHELL, OPEN_MPI), (1, 3)),
+        ((SLURM, {"SLURM_STEP_NUM_TASKS": "6"}), (5, 6)),  # the step's tasks, not the job's
+        (({"PMI_RANK": "4"}, SLURM), (5, 8)),
         (({"WORLD_SIZE": "1"}, SLURM), (5, 8)),  # WORLD_SIZE 1 is ignored
         (({"RANK": "3"}, OPEN_MPI), (1, 3)),
         ((SLURM, {"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}, OPEN_MPI), (1, 3)),
@@ -60,6 +73,15 @@ def loader(batch_size=2, length=16, **arguments):
 def test_the_first_launcher_in_order_decides(environment, parts, expected):
     environment(*parts)
     assert rank_and_ranks() == expected
+
+
+def test_the_rank_is_logged_once(environment, caplog):
+    caplog.set_level(logging.INFO, logger="damacy")
+    environment({"PMI_RANK": "3", "PMI_SIZE": "1117"})  # which no other test has
+    for _ in range(3):
+        assert rank_and_ranks() == (3, 1117)
+    texts = [record.getMessage() for record in caplog.records if "1117" in record.getMessage()]
+    assert texts == ["rank 3 of 1117, from PMI_RANK and PMI_SIZE"]
 
 
 @pytest.mark.parametrize("parts", [(), (SLURM,), (OPEN_MPI,)])
