@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import operator
 import sys
 import threading
@@ -222,9 +223,9 @@ def reset_num_threads(nthreads: int) -> None:
 num_threads_reset = reset_num_threads
 
 
-def reset_task_size(n: int) -> None:
+def reset_task_size(nbytes: int) -> None:
     """Sets the size of the parts into which requests are split, in bytes."""
-    set("task_size", n)
+    set("task_size", nbytes)
 
 
 def pause_threads(paused: bool = True) -> None:
@@ -249,17 +250,34 @@ def _define(name: str, function: Callable[..., Any], text: str) -> None:
     globals()[name] = function
 
 
+# KvikIO's names of the argument; that of others is `nbytes`.
+_ARGUMENTS = {
+    "compat_mode": "compatmode",
+    "num_threads": "nthreads",
+    "auto_direct_io_read": "enable",
+    "auto_direct_io_write": "enable",
+    "http_max_attempts": "attempts",
+    "http_timeout": "timeout",
+    "http_status_codes": "status_codes",
+}
+
+
+def _of_argument(name: str, function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The function with another name of its argument."""
+    signature = inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+
+    def named(*given: Any, **keywords: Any) -> Any:
+        return function(*signature.bind(*given, **keywords).args)
+
+    named.__signature__ = signature  # type: ignore[attr-defined]
+    return named
+
+
 def _define_for(key: str) -> None:
-    def current() -> Any:
-        return get(key)
-
-    def reset(value: Any) -> None:
-        set(key, value)
-
-    def setting(value: Any) -> _SettingAtEntry:
-        return _SettingAtEntry(key, value)
-
-    _define(key, current, f"The current value of {key}.")
+    argument = _ARGUMENTS.get(key, "nbytes")
+    reset = _of_argument(argument, lambda value: set(key, value))
+    setting = _of_argument(argument, lambda value: _SettingAtEntry(key, value))
+    _define(key, lambda: get(key), f"The current value of {key}.")
     _define(f"{key}_reset", reset, f"Sets {key}.")
     _define(f"set_{key}", setting, f"A context manager that sets {key} at entry and restores it at exit.")
 

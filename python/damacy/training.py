@@ -186,7 +186,8 @@ class Loader:
         of, own = state.get("split_stream", 1), _split_stream_of(self._sampler)
         if of != own:
             raise ValueError(
-                f"the state is of a split of random stream {of}, this sampler's is of {own}: say split(..., stream={of})"
+                f"the state is of a split of random stream {of}, this sampler's is of {own}: "
+                f"say split(..., stream={of})"
             )
         for name, now in (("seed", self._sampler.seed), ("length", len(self._sampler))):
             if state[name] != now:

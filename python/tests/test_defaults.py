@@ -1,5 +1,6 @@
 """damacy.defaults: keys, values, precedence, and KvikIO's functions."""
 
+import inspect
 import os
 import pathlib
 import re
@@ -10,6 +11,7 @@ import pytest
 
 import damacy
 from damacy import defaults
+from damacy.cufile import CuFile
 from damacy.defaults import CompatMode
 
 BUILT_IN = {
@@ -169,6 +171,34 @@ def test_functions_of_kvikio_read_and_set_the_settings():
     assert defaults.num_threads() == 2
     for key in list(BUILT_IN)[:10]:
         assert callable(getattr(defaults, f"{key}_reset")) and callable(getattr(defaults, f"set_{key}"))
+
+
+@pytest.mark.parametrize(
+    ("key", "argument"),
+    [
+        ("task_size", "nbytes"),
+        ("gds_threshold", "nbytes"),
+        ("bounce_buffer_size", "nbytes"),
+        ("num_threads", "nthreads"),
+        ("http_max_attempts", "attempts"),
+        ("http_timeout", "timeout"),
+    ],
+)
+def test_settings_take_the_keywords_of_kvikio(key, argument):
+    before = defaults.get(key)
+    with getattr(defaults, f"set_{key}")(**{argument: 7}):
+        assert defaults.get(key) == 7
+        getattr(defaults, f"{key}_reset")(**{argument: 8})
+        assert defaults.get(key) == 8
+    assert defaults.get(key) == before
+    assert list(inspect.signature(getattr(defaults, f"set_{key}")).parameters) == [argument]
+    with pytest.raises(TypeError, match=f"missing a required argument: '{argument}'"):
+        getattr(defaults, f"set_{key}")()
+
+
+def test_requests_on_a_stream_take_the_keywords_of_kvikio():
+    for function in (CuFile.raw_read_async, CuFile.raw_write_async):
+        assert list(inspect.signature(function).parameters)[1:3] == ["buf", "stream"]
 
 
 def test_modes_are_written_in_many_ways():

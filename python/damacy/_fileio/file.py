@@ -136,16 +136,16 @@ class CuFile(_native.CuFile):
         return self.raw(False, buf, size, file_offset, dev_offset, False)
 
     def raw_read_async(
-        self, buf: Any, raw_stream: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0
+        self, buf: Any, stream: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0
     ) -> IOFutureStream:
         """Enqueues a read into device memory on a stream. Calls on one stream take effect in order."""
-        return IOFutureStream(self.begin_raw(True, buf, raw_stream, size, file_offset, dev_offset))
+        return IOFutureStream(self.begin_raw(True, buf, stream, size, file_offset, dev_offset))
 
     def raw_write_async(
-        self, buf: Any, raw_stream: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0
+        self, buf: Any, stream: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0
     ) -> IOFutureStream:
         """Enqueues a write from device memory on a stream. Calls on one stream take effect in order."""
-        return IOFutureStream(self.begin_raw(False, buf, raw_stream, size, file_offset, dev_offset))
+        return IOFutureStream(self.begin_raw(False, buf, stream, size, file_offset, dev_offset))
 
     def explain(self) -> dict[str, Any]:
         """Properties of this file and its engines. Keys: path, flags, filesystem, dio_alignment, engine_host,
