@@ -11,7 +11,7 @@ import numpy as np
 from zarr.abc.codec import CodecPipeline as _ZarrPipeline
 
 from damacy._core.log import logger
-from damacy.zarr import _jobs, _native_array, _remote, _stock, _stores
+from damacy.zarr import _chunk_names, _jobs, _native_array, _remote, _stock, _stores
 from damacy.zarr._stats import counted
 from damacy.zarr._target import Target
 
@@ -29,6 +29,7 @@ class CodecPipeline(_ZarrPipeline):
         self._store = store
         self._strict = strict
         self._array, self.reason = _native_array.native_array(metadata, str(store))
+        self._names = _chunk_names.ChunkNames(metadata)
         self._stock_pipeline: Any = None
         self._has_told = False
         if strict and self.reason is not None:
@@ -118,6 +119,8 @@ class CodecPipeline(_ZarrPipeline):
             if plan is not None:
                 missing = await self._run(plan, items, target)
                 await target.finish(items)
+                if all(missing):
+                    await self._names.warn_if_others(items[0][0])
                 return tuple({"status": "missing" if m else "present"} for m in missing)
             why_not = "this form of selection is not read natively"
         return await self._read_stock(why_not, items, out, drop_axes)
