@@ -13,7 +13,8 @@ from support import child
 from support.streaming import store
 
 import damacy
-from damacy._cli import verify
+from damacy._cli.verify import find_arrays
+from damacy._open import folders
 
 HUNG_CALLS = pathlib.Path(__file__).resolve().parent.parent / "fakes" / "hung_calls.cpp"
 
@@ -122,11 +123,11 @@ def test_the_walk_for_arrays_ends_at_its_deadline(tmp_path, monkeypatch):
         answered.wait(60)
         return True
 
-    monkeypatch.setattr(verify, "_is_array", is_array)
-    monkeypatch.setattr(verify, "_DEADLINE_S", 0.1)
+    monkeypatch.setattr(folders, "_is_array", is_array)
+    monkeypatch.setattr(folders, "_DEADLINE_S", 0.1)
     try:
         with pytest.raises(damacy.StorageError, match="did not answer") as raised:
-            verify.find_arrays(str(tmp_path))
+            find_arrays(str(tmp_path))
         assert raised.value.reason == "deadline" and str(tmp_path) in str(raised.value)
     finally:
         answered.set()

@@ -7,18 +7,21 @@ from typing import Any
 import rich.markup
 
 import damacy
+from damacy._cli import verify
 from damacy._cli.console import AsJson, Uri, fail, fields_table, out, print_json
-from damacy._open import describe, tree
+from damacy._open import describe, folders, tree
+from damacy._open.groups import Group
+from damacy._open.plain_folder import open_node_or_folder
 from damacy._pipeline.array_attributes import in_json
 
 
 def command(uri: Uri, as_json: AsJson = False) -> None:
-    """Show an array's shape, type, chunks, codecs, levels and attributes, or the tree of a group.
+    """Show an array's shape, type, chunks, codecs, levels and attributes, or the tree of a group or folder.
 
     The tree has at most 4 levels and 1,000 nodes.
     """
     try:
-        found = damacy.open(uri)
+        found = open_node_or_folder(uri)
         if isinstance(found, damacy.Array):
             _show_array(found, as_json)
         else:
@@ -28,13 +31,16 @@ def command(uri: Uri, as_json: AsJson = False) -> None:
 
 
 def _show_array(array: damacy.Array, as_json: bool) -> None:
+    stray = folders.stray_file(array.uri) if array.supported else None
     if as_json:
-        print_json(describe.as_json(array))
+        print_json(describe.as_json(array) | ({} if stray is None else {"stray": stray}))
         return
     table = fields_table()
     for name, text in describe.rows(array) + describe.attribute_rows(array):
         table.add_row(name, rich.markup.escape(text))
     table.add_row("readable", _readable(array))
+    if stray is not None:
+        table.add_row("stored", f"[yellow]no chunk is stored; {verify.stray_text(stray)}[/]")
     out.print(table)
 
 
@@ -44,7 +50,7 @@ def _readable(array: damacy.Array) -> str:
     return "[green]yes[/]"
 
 
-def _show_group(group: damacy.Group, as_json: bool) -> None:
+def _show_group(group: Group, as_json: bool) -> None:
     if not as_json:
         out.print(rich.markup.escape(group.tree()), highlight=False, soft_wrap=True)
         return
@@ -53,7 +59,7 @@ def _show_group(group: damacy.Group, as_json: bool) -> None:
         {
             "uri": group.uri,
             "kind": type(group).__name__.lower(),
-            "zarr_format": group.zarr_format,
+            "zarr_format": group.zarr_format or None,
             "attrs": in_json(group.attrs),
             "nodes": {entry.path: _node(entry) for entry in entries},
             "more": more,

@@ -47,6 +47,11 @@ def entries(group: Any, limit: int = MAX_ENTRIES) -> tuple[list[Entry], int]:
     return found, rest
 
 
+def members(group: Any) -> list[Entry]:
+    """The nodes directly below a group."""
+    return [_entry(group, name, name, 1) for name in _names(group)]
+
+
 def _names(node: Any) -> Iterator[str]:
     """The members of a group; levels and labels of an image."""
     if isinstance(node, Image):
