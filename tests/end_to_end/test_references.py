@@ -1,10 +1,12 @@
 """HDF5 files read in place, through documents of references that kerchunk writes: elements equal those of h5py and of
 zarr-python over fsspec's reference file system. Documents by hand show what is refused."""
 
+import base64
 import importlib.util
 import json
 import os
 import time
+import zlib
 
 import numpy as np
 import pytest
@@ -88,6 +90,27 @@ def test_arrays_equal_those_of_h5py_and_of_fsspec(folder):
         array = damacy.open_array(f"store://archive/{name}")
         np.testing.assert_array_equal(array[...], wanted)
         np.testing.assert_array_equal(array[...], others[name])
+
+
+@pytest.mark.parametrize("path", ["a", "below/a"])
+def test_inlined_chunks_of_a_store_of_fsspec_are_read(tmp_path, path):
+    """fsspec says of an inlined object how long its text is, `base64:` included."""
+    fsspec = pytest.importorskip("fsspec")
+    elements = np.arange(100, dtype="<i4")
+    document = {"zarr_format": 2, "shape": [100], "chunks": [25], "dtype": "<i4", "compressor": {"id": "zlib"}}
+    document |= {"filters": None, "order": "C", "fill_value": 7}
+    chunks = [zlib.compress(elements[k : k + 25].tobytes()) for k in range(0, 100, 25)]
+    (tmp_path / "chunks").write_bytes(chunks[1] + chunks[2])
+    references = {
+        f"{path}/.zarray": json.dumps(document),
+        f"{path}/0": "base64:" + base64.b64encode(chunks[0]).decode(),
+        f"{path}/1": [str(tmp_path / "chunks"), 0, len(chunks[1])],
+        f"{path}/2": [str(tmp_path / "chunks"), len(chunks[1]), len(chunks[2])],
+    }
+    files = fsspec.filesystem("reference", fo=references, remote_protocol="file", asynchronous=True)
+    damacy.mount("store://inlined/", zarr.storage.FsspecStore(files, read_only=True))
+    read = damacy.open_array(f"store://inlined/{path}")[...]
+    np.testing.assert_array_equal(read, [*elements[:75], *[7] * 25])
 
 
 def stream(uri, wanted, boxes, kept=0, **fields):

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -182,10 +182,18 @@ class ZarrAdapter(Adapter):
                     return int(self.store._zf.getinfo(key).file_size)
                 except KeyError:
                     raise FileNotFoundError(key) from None
-        if not self._knows_sizes:
+        if not self._knows_sizes or self._is_inlined(key):
             return None
         with _absent_if_version_2(key):
             return int(await self.store.getsize(key))
+
+    def _is_inlined(self, key: str) -> bool:
+        """Whether a document of references (kerchunk) holds the object itself. Its size is then that of its text."""
+        references = getattr(self.store.fs, "references", None) if self._is_fsspec else None
+        if not isinstance(references, Mapping):
+            return False
+        reference = references.get(f"{self.store.path}/{key}".strip("/"))
+        return reference is not None and not isinstance(reference, (list, tuple))
 
     async def read(self, key: str, start: int, stop: int, tag: str, size: int) -> Any:
         from zarr.abc.store import RangeByteRequest
