@@ -469,9 +469,12 @@ def test_reads_and_writes_equal_those_of_the_system(tmp_path, seed):
 
 @pytest.mark.parametrize("name", ["s3://bucket/a", "HTTPS://host/a", b"gs://bucket/a"])
 def test_a_scheme_is_refused_with_its_name_and_advice(name):
-    with pytest.raises(damacy.InvalidArgument, match="not URIs of the scheme (s3|https|gs): copy the object") as caught:
+    with pytest.raises(
+        damacy.InvalidArgument, match="of the scheme (s3|https|gs): read it with damacy.RemoteFile"
+    ) as caught:
         damacy.cufile.CuFile(name)
     assert caught.value.uri.lower().startswith(("s3", "https", "gs"))
+    assert ("damacy.mount()" in str(caught.value)) == (b"gs:" in os.fsencode(name))
 
 
 def test_a_file_url_is_refused_and_a_path_with_colons_is_a_path(tmp_path):

@@ -188,10 +188,9 @@ def _refuse_scheme(name: str) -> None:
     if kind == "file":
         advice = "pass the path without file://"
     else:
-        advice = (
-            "copy the object to a local file first; an array in an object store is read by zarr-python with a store "
-            f"for {kind}, also under damacy.zarr.enable()"
-        )
+        advice = "read it with damacy.RemoteFile.open_url(), or an array with damacy.open()"
+        if kind not in ("http", "https", "s3"):
+            advice += f", after damacy.mount() of a store for {kind}"
     raise InvalidArgument(
         f"CuFile opens only local files, not URIs of the scheme {kind}: {advice}", uri=name, reason="uri"
     )
