@@ -24,6 +24,7 @@ TIME_LIMIT_S = 60
 
 def pytest_addoption(parser):
     parser.addoption("--cases", type=int, default=None, help="number of random cases (default: DAMACY_CASES, else few)")
+    parser.addoption("--pipelines", type=int, default=None, help="number of random pipelines (default: 60)")
     parser.addoption("--first-case", type=int, default=0, help="number of the first of them, to share the work out")
     parser.addoption("--case-seed", type=int, default=None, help="run only the random case of this number")
     parser.addoption("--rounds", type=int, default=None, help="rounds of the tests that provoke races (default: few)")

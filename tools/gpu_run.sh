@@ -10,6 +10,7 @@
 #   tests=520      all tests marked gpu; SELECT: pytest's -k
 #   native=120     the C++ tests
 #   cases=420      2,000 random cases (CASES) in JOBS processes: bytes of CUDA and host must be equal
+#   pipelines=500  2,000 random pipelines (PIPELINES) over chunks of 4 KiB to 4 MiB, in JOBS processes: rows are as stored
 #   races=300      1,000 rounds (ROUNDS) of each delayed reader
 #   bench=500      scenarios (SCENARIOS) with their ceilings, compared with PEERS; SET: more settings, FIELD=VALUE …
 #   training=150   how much a loop of matrix products slows down while batches are delivered
@@ -22,7 +23,7 @@ cd "$(dirname "$0")/.."
 me="tools/${0##*/}"
 
 export OUT="${OUT:-build/gpu}" SITE="${SITE:-build/gpu-site}" JOBS="${JOBS:-8}"
-declare -A LIMITS=([tests]=520 [native]=120 [cases]=420 [races]=300 [bench]=500 [training]=150 [sanitize]=400 [soak]=500)
+declare -A LIMITS=([tests]=520 [native]=120 [cases]=420 [pipelines]=500 [races]=300 [bench]=500 [training]=150 [sanitize]=400 [soak]=500)
 
 install() {
   local wheels
@@ -75,6 +76,14 @@ cases_from() {  # cases_from FIRST COUNT I: the share of process I
 
 part_cases() {
   in_parallel cases_from "${FIRST_CASE:-0}" $(((${CASES:-2000} + JOBS - 1) / JOBS))
+}
+
+pipelines_from() {  # pipelines_from COUNT I: the share of process I; a case has four
+  gpu_pytest --maxfail=5 tests/end_to_end/test_random_pipelines.py --first-case $(($1 / 4 * $2)) --pipelines "$1"
+}
+
+part_pipelines() {
+  in_parallel pipelines_from $((((${PIPELINES:-2000} + JOBS - 1) / JOBS + 3) / 4 * 4))
 }
 
 cases_forever() {  # cases_forever FIRST I

@@ -1,11 +1,12 @@
-"""Arrays for the tests in this folder, and a summary line of the random cases."""
+"""Arrays for the tests in this folder, and summary lines of the random cases."""
 
 import pytest
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Prints the random cases in one line at the end of `make test`."""
+    """Prints the random cases in a line each at the end of `make test`."""
     reports = [r for name in ("passed", "failed") for r in terminalreporter.stats.get(name, [])]
+    random_pipelines(terminalreporter, reports)
     reports = [r for r in reports if "test_random_cases.py::test_case[" in r.nodeid]
     failed = [r for r in reports if r.failed]
     hung = [r for r in failed if "Timeout" in r.longreprtext]
@@ -14,6 +15,17 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(
             f"{passed_or_failed} cases, {len(failed) - len(hung)} mismatches, {len(hung)} hangs"
         )
+
+
+def random_pipelines(terminalreporter, reports):
+    """Prints how many random pipelines ran, and how many rows they had."""
+    counts = {"pipelines": 0, "rows": 0}
+    for report in reports:
+        for name, value in report.user_properties if report.when == "call" else ():
+            if name in counts:
+                counts[name] += value
+    if counts["pipelines"]:
+        terminalreporter.write_line(f"{counts['pipelines']} random pipelines, {counts['rows']} rows, as stored")
 
 
 @pytest.fixture

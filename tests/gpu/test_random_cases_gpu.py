@@ -7,9 +7,9 @@ hand, so that neither zarr-python nor tensorstore is needed. Without a GPU a few
 
 import numpy as np
 import pytest
-from support import cuda_driver, random_cases, writers
+from support import random_cases, writers
 from support.element_types import from_bits, numpy_type
-from support.streaming import Stored, pipeline, poison
+from support.streaming import Stored, pipeline, poison_where_it_lies
 
 import damacy
 from damacy import _native
@@ -128,15 +128,6 @@ def drained(running, output: str) -> list:
 
 def bytes_of(batch) -> bytes:
     return batch.numpy().tobytes()
-
-
-def poison_where_it_lies(batch, size: int) -> None:
-    """Poisons the slot, so that elements that its next use does not write differ."""
-    if batch.__dlpack_device__()[0] == 1:
-        return poison(batch, 0xA5)
-    cuda_driver.set_current(cuda_driver.primary_context())
-    cuda_driver.fill(batch.info.device_ptr, 0x5A, size)
-    batch.release(1)
 
 
 def assert_same(got: list, wanted: list, what: str) -> None:

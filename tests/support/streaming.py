@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 
 import damacy
-from support import convert_model, writers
+from support import convert_model, cuda_driver, writers
 from support.element_types import OUTPUT, as_bits, from_bits
 from support.layout import Layout
 
@@ -76,6 +76,15 @@ def row_bits(batch: damacy.Batch, output: str) -> np.ndarray:
 
 def poison(batch: damacy.Batch, byte: int) -> None:
     batch.numpy().reshape(-1).view(np.uint8)[...] = byte
+
+
+def poison_where_it_lies(batch, size: int) -> None:
+    """Poisons the slot on its device, so that elements that its next use does not write differ."""
+    if batch.__dlpack_device__()[0] == 1:
+        return poison(batch, 0xA5)
+    cuda_driver.set_current(cuda_driver.primary_context())
+    cuda_driver.fill(batch.info.device_ptr, 0x5A, size)
+    batch.release(1)
 
 
 def stream_rows(
