@@ -55,8 +55,13 @@ class Loader:
 
     Batches, and tensors made from them, may be kept, up to `config.keep_bytes`. The loader keeps no reference to them.
 
-    After `break`, the next `for` continues the same epoch. An error of a batch (`on_error="raise"`) ends the `for`; the
-    next one continues after that batch. With `restart=True` every `for` starts the same epoch again: for validation.
+    Every `for` begins an epoch: after a whole one the next epoch, after `break` or `next(iter(loader))` the same one
+    again. After `load_state_dict` it begins at the position of the state. An exception that a batch raises
+    (`on_error="raise"`, Ctrl-C) ends the `for`; the next one continues after that batch. A loader has one position: an
+    older iterator raises `RuntimeError` when a newer one has begun.
+
+    With `restart=True` every `for` gives the same epoch, also after a whole one: for validation. `set_epoch` chooses
+    another one. Training loops do not need it.
 
     `transform` is called in order, on the consumer's thread, with the value that the loop would get: a `Batch` here, a
     tensor in `damacy.torch`, an array in `damacy.jax`, a pair with `info=True`. The loop gets its result.
@@ -95,6 +100,8 @@ class Loader:
         self._restart = bool(restart)
         self._transform = transform
         self._epoch = self._samples = 0
+        self._begin = 0  # `_samples` where the next `for` begins
+        self._iterations = 0  # number of the current `for`
         self._passes = 0  # number of epochs that reached their end
         self._delivered = 0  # batches of the pipeline with smaller ids were delivered or skipped
         self._pipeline: Pipeline | None = None
@@ -141,11 +148,11 @@ class Loader:
         return self._known_schedule().steps_left(0)
 
     def __iter__(self) -> Iterator[Any]:
-        """The remaining batches of the current epoch, or, with `restart=True`, all of them."""
+        """The batches of the current epoch; after `load_state_dict`, or an exception of a batch, the remaining ones."""
         return self._given_as(lambda batch: batch)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next `for` starts that epoch. No effect if the position is inside that epoch, as after resuming.
+        """The next `for` begins that epoch. No effect if it is the current one: a loaded state is continued.
 
         Not needed if epochs follow one another: the loader counts them.
         """
@@ -153,8 +160,7 @@ class Loader:
         if number < 0:
             raise ValueError(f"epoch must be >= 0 (got {number})")
         if number != self._epoch:
-            self.close()
-            self._epoch, self._samples, self._shards = number, 0, None
+            self._go_to(number)
 
     def state_dict(self) -> dict[str, int]:
         """The position in the run: after the last batch that the loop got. It is the same on every rank, and, unless
@@ -197,6 +203,7 @@ class Loader:
             raise ValueError(f"the state has {shards}: both must be >= 1")
         self.close()
         self._epoch, self._samples = as_int(state["epoch"], "epoch"), as_int(state["samples"], "samples")
+        self._begin = self._samples
         self._shards = shards if self._samples else None
         if self._schedule is not None:
             self._leave_epoch_at_its_end()
@@ -211,7 +218,7 @@ class Loader:
         return self._reader().stats()
 
     def close(self) -> None:
-        """Stop reading. Batches and tensors stay valid; iterating again continues at the same position."""
+        """Stop reading. Batches and tensors stay valid, and the loader can be iterated over again."""
         self._early = None
         if self._pipeline is not None:
             self._pipeline.close()
@@ -291,9 +298,16 @@ class Loader:
 
     def _begin_pass(self) -> None:
         self._known_schedule()
-        if self._restart and self._samples > 0:
+        if self._samples != self._begin:
             self.close()
-            self._samples, self._shards = 0, None
+            self._samples = self._begin
+            self._shards = self._shards if self._begin else None
+        self._iterations += 1
+
+    def _go_to(self, epoch: int) -> None:
+        """The next `for` begins that epoch at its start."""
+        self.close()
+        self._epoch, self._samples, self._begin, self._shards = epoch, 0, 0, None
 
     def _next(self) -> Batch | None:
         """None if the epoch ended without another batch."""
@@ -348,7 +362,7 @@ class Loader:
     def _leave_epoch_at_its_end(self) -> None:
         """Also valid if steps are larger than before."""
         if self._known_schedule().steps_left(self._samples) == 0:
-            self._samples, self._shards = 0, None
+            self._samples, self._begin, self._shards = 0, 0, None
             self._passes += 1
             if not self._restart:
                 self._epoch += 1
@@ -361,19 +375,31 @@ class _Pass(Iterator[Any]):
         self._loader = loader
         self._form = form
         self._place: tuple[int, int] | None = None
+        self._number = 0  # of the iteration
         self._ended = False
 
     def __next__(self) -> Any:
         loader = self._loader
         if self._ended:
             raise StopIteration
+        if self._place is not None and self._number != loader._iterations:
+            raise RuntimeError(
+                "another iteration of the loader has begun, and a loader has one position: to read something else "
+                "meanwhile, make a second Loader"
+            )
         self._ended = True  # unless a batch follows
-        if self._place is None:
-            loader._begin_pass()
-            self._place = loader._epoch, loader._passes
-        if (loader._epoch, loader._passes) != self._place or (batch := loader._next()) is None:
-            raise StopIteration
-        given = self._form(batch)
+        try:
+            if self._place is None:
+                loader._begin_pass()
+                self._place, self._number = (loader._epoch, loader._passes), loader._iterations
+            if (loader._epoch, loader._passes) != self._place or (batch := loader._next()) is None:
+                raise StopIteration
+            given = self._form(batch)
+        except StopIteration:
+            raise
+        except BaseException:
+            loader._begin = loader._samples  # the next iteration continues here
+            raise
         self._ended = False
         return given
 

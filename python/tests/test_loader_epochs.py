@@ -264,7 +264,7 @@ def test_a_loader_that_restarts_reads_ahead_between_epochs(array):
         assert each._pipeline is before  # a whole pass needs no new one
 
 
-def test_set_epoch_starts_that_epoch_or_keeps_the_position_in_it(array):
+def test_set_epoch_begins_that_epoch_or_continues_a_state_of_it(array):
     with loader(Rows(array, 12)) as each:
         for epoch in (0, 1, 2):
             each.set_epoch(epoch)
@@ -274,14 +274,14 @@ def test_set_epoch_starts_that_epoch_or_keeps_the_position_in_it(array):
         each.set_epoch(7)
         assert steps(each, 1)[0].keys[0] == (7, 0)
         each.set_epoch(7)
-        assert steps(each, 1)[0].keys[0] == (7, 4)
+        assert steps(each, 1)[0].keys[0] == (7, 0)
         state = each.state_dict()
         each.set_epoch(0)
         assert steps(each, 1)[0].keys[0] == (0, 0)
     with loader(Rows(array, 12)) as each:
         each.load_state_dict(state)
         each.set_epoch(7)
-        assert steps(each)[0].keys[0] == (7, 8)
+        assert steps(each)[0].keys[0] == (7, 4)
     with pytest.raises(ValueError, match=r"^epoch must be >= 0 \(got -1\)$"):
         loader(Rows(array, 12)).set_epoch(-1)
 

@@ -92,8 +92,9 @@ def test_a_second_loop_works_while_the_last_batch_of_the_first_is_referenced(arr
             for x in each:  # noqa: B007
                 break
             kept.append(x.numpy())
-        rest = [batch.numpy() for batch in each]
-        assert [checksum(view) for view in kept + rest] == wanted(arrays[0])
+        whole = [batch.numpy() for batch in each]
+        assert [checksum(view) for view in kept] == wanted(arrays[0])[:1] * 5
+        assert [checksum(view) for view in whole] == wanted(arrays[0])
 
 
 def test_views_of_fifty_batches_in_a_notebook(arrays):
@@ -204,7 +205,7 @@ def test_a_suspended_dataset_holds_no_slot(arrays):
     each = dataset(arrays[0], n_batches=1, keep_bytes=0)
     first = iter(each)
     next(first)
-    assert checksum(next(iter(each))) == wanted(arrays[0])[1]
+    assert checksum(next(iter(each))) == wanted(arrays[0])[0]
 
 
 def test_copies_of_a_dataset_are_memory_of_their_own(arrays):

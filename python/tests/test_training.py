@@ -108,14 +108,69 @@ def test_rows_are_the_crops_of_the_sampler(arrays):
         assert each.epoch == 2
 
 
-def test_after_a_break_the_epoch_continues(arrays):
+def test_after_a_break_the_epoch_begins_again(arrays):
     crops = RandomCrops(arrays, (3, 4), length=12, seed=1)
     with loader(crops) as each:
-        first = rows(next(iter(each)))
-        rest = [rows(batch) for batch in each]
-        assert (len(rest), each.state_dict()["epoch"]) == (2, 1)
+        whole = [rows(batch) for batch in each]
     with loader(crops) as each:
-        assert [rows(batch) for batch in each] == [first, *rest]
+        for count in (1, 2, 1):
+            assert [rows(batch) for batch in itertools.islice(each, count)] == whole[:count]
+            assert each.state_dict()["samples"] == count * GLOBAL_BATCH
+        assert [rows(batch) for batch in each] == whole
+        assert each.epoch == 1
+
+
+def test_a_look_at_the_first_batch_on_one_rank_takes_no_step(arrays):
+    crops = RandomCrops(arrays, (3, 4), length=12, seed=1)
+    loaders = [loader(crops, rank, 2) for rank in range(2)]
+    next(iter(loaders[0])).release()
+    counts = [[len([rows(batch) for batch in each]) for _ in range(2)] for each in loaders]
+    assert counts == [[3, 3], [3, 3]]
+    for each in loaders:
+        each.close()
+
+
+def test_after_a_look_a_loaded_state_is_continued(arrays):
+    crops = RandomCrops(arrays, (3, 4), length=16, seed=1)
+    with loader(crops) as each:
+        whole = [rows(batch) for batch in each]
+        state = each.state_dict() | {"epoch": 0, "samples": 4}
+        each.load_state_dict(state)
+        for _ in range(2):
+            assert rows(next(iter(each))) == whole[1]
+        assert [rows(batch) for batch in each] == whole[1:]
+        assert each.epoch == 1
+        assert len([rows(batch) for batch in each]) == 4  # the next epoch is whole
+
+
+def test_an_older_iterator_raises_when_a_newer_one_has_begun(arrays):
+    with loader(RandomCrops(arrays, (3, 4), length=12, seed=1)) as each:
+        older = iter(each)
+        first = rows(next(older))
+        newer = iter(each)
+        assert rows(next(newer)) == first
+        with pytest.raises(RuntimeError, match="another iteration of the loader has begun"):
+            next(older)
+        assert len([rows(batch) for batch in newer]) == 2
+
+
+def test_an_interrupted_iteration_is_continued(arrays):
+    crops = RandomCrops(arrays, (3, 4), length=16, seed=1)
+    calls = []
+
+    def interrupted(batch):
+        calls.append(rows(batch))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return calls[-1]
+
+    with loader(crops) as each:
+        whole = [rows(batch) for batch in each]
+    with loader(crops, transform=interrupted) as each:
+        with pytest.raises(KeyboardInterrupt):
+            list(each)
+        assert list(each) == whole[2:]
+        assert each.epoch == 1
 
 
 def test_a_failed_batch_raises_in_its_turn_and_the_run_continues(tmp_path):
@@ -124,9 +179,10 @@ def test_a_failed_batch_raises_in_its_turn_and_the_run_continues(tmp_path):
     (path / "c" / "1" / "0").write_bytes(b"broken")
     grid = SlidingGrid([path], (2, 5))
     with Loader(grid, config(2)) as each:
-        assert len(rows(next(iter(each)))) == 2
+        batches = iter(each)
+        assert len(rows(next(batches))) == 2
         with pytest.raises(damacy.DecodeError):
-            next(iter(each))
+            next(batches)
         assert each.state_dict()["samples"] == 4
         assert [len(rows(batch)) for batch in each] == [2]
         assert each.epoch == 1
@@ -147,8 +203,11 @@ def test_a_missing_array_raises_each_time_and_does_not_end_the_epoch(arrays, tmp
 def test_batches_before_a_missing_array_are_delivered(arrays, tmp_path):
     grid = SlidingGrid({arrays[0]: (12, 10), tmp_path / "none.zarr": (4, 5)}, (4, 5))
     with Loader(grid, config(2), tail="wrap") as each:
+        batches = iter(each)
         for _ in range(3):
-            next(iter(each)).release()
+            next(batches).release()
+        with pytest.raises(damacy.NotFound):
+            next(batches)
         for _ in range(2):
             with pytest.raises(damacy.NotFound):
                 next(iter(each))
