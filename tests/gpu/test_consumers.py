@@ -72,9 +72,11 @@ def popped(device, stored):
             yield batch, np.stack([stored.row(box) for box in boxes(2)]).tobytes()
 
 
-def test_the_device_is_known_before_anything_is_exported(popped, device):
-    batch, _ = popped
-    assert batch.__dlpack_device__() == ((2, 0) if device == "cuda" else (1, 0))
+def test_the_device_is_known_before_anything_is_exported(device, stored):
+    with pipeline(device=device, dtype="u16") as running:
+        running.push([stored.sample(*box) for box in boxes(2)])
+        with running.pop() as batch:  # on the GPU whose context is current, which other libraries may have changed
+            assert batch.__dlpack_device__() == ((2, running.device) if device == "cuda" else (1, 0))
 
 
 def test_a_capsule_has_all_fields_that_consumers_need(popped, device):
@@ -94,7 +96,7 @@ def test_streams_are_numbered_as_in_dlpack(popped):
     from support import cuda_driver
 
     batch, _ = popped
-    cuda_driver.set_current(cuda_driver.primary_context())
+    cuda_driver.set_current(cuda_driver.primary_context(batch.__dlpack_device__()[1]))
     for stream in (None, 0, 1, 2, -1, cuda_driver.new_stream()):
         assert dlpack_struct.view(batch.__dlpack__(stream=stream)).address == batch.info.device_ptr
     for wrong in (-2, "1", 1.0, True, object(), 1 << 70):
@@ -144,7 +146,7 @@ def test_a_copy_on_the_same_device_has_its_own_memory(popped, device):
     else:
         from support import cuda_driver
 
-        cuda_driver.set_current(cuda_driver.primary_context())
+        cuda_driver.set_current(cuda_driver.primary_context(seen.device[1]))
         assert cuda_driver.to_host(seen.address, len(wanted)) == wanted
 
 
