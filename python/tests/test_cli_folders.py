@@ -1,6 +1,7 @@
 """The commands that look into folders: chunks under other names, arrays of strings, plain folders of stores."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -114,3 +115,10 @@ def test_ls_and_info_show_what_a_plain_folder_holds(tmp_path, stored):
     for command in ("ls", "info"):
         assert document(command, tmp_path / "image" / "notes", status=1)["reason"] == "no-metadata"
         assert document(command, tmp_path / "nowhere", status=1)["reason"] == "no-metadata"
+
+
+def test_info_does_not_call_an_array_packed_whose_fill_value_counts_as_missing(tmp_path):
+    shown = damacy("info", written(tmp_path / "a.zarr", NO_SEPARATOR | {"fill_value": 7})).stdout
+    assert "missing values  7" in shown and "packed" not in shown
+    (tmp_path / "a.zarr" / ".zattrs").write_text(json.dumps({"scale_factor": 0.5}))
+    assert re.search(r"packed +scale_factor 0.5", damacy("info", tmp_path / "a.zarr").stdout)

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from damacy._core.errors import DamacyError
-from damacy._pipeline.array_attributes import in_json
+from damacy._pipeline.array_attributes import Cf, in_json
 from damacy._pipeline.info import ArrayInfo
 
 ATTRIBUTE_CHARACTERS = 300  # an attribute's text is cut off after so many
@@ -37,9 +37,15 @@ def rows(array: Any) -> list[Row]:
         found.append(("levels", ", ".join(array.levels)))
     found += _rows_of_image(array)
     if array.cf is not None:
-        note = " (batches hold stored values unless ArraySpec(cf=True) unpacks them)" if array.cf.is_packed else ""
-        found.append(("packed", f"{array.cf}{note}"))
+        found.append(_row_of_cf(array.cf))
     return found
+
+
+def _row_of_cf(cf: Cf) -> Row:
+    if cf.missing and not cf.is_packed and cf.unsigned is None:
+        return "missing values", ", ".join(map(str, cf.missing))
+    note = " (batches hold stored values unless ArraySpec(cf=True) unpacks them)" if cf.is_packed else ""
+    return "packed", f"{cf}{note}"
 
 
 def _rows_of_world(array: Any) -> list[Row]:
