@@ -28,8 +28,8 @@ def batches(
     *,
     info: bool = False,
 ) -> Iterator[Any]:
-    """The batches of the loader's epoch, as a `for` over it gives them, as arrays on the loader's device, without a copy.
-    A batch of several arrays is a `dict` of arrays.
+    """The batches of a `for` over the loader, as arrays on its device, without a copy. A batch of several arrays
+    is a `dict` of arrays.
 
     With `sharding`, each batch becomes this process's part of a global array (by
     `jax.make_array_from_process_local_data`); every process is then a rank. One sharding is that of all arrays; a

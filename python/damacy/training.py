@@ -95,6 +95,8 @@ class Loader:
             raise ValueError(f"shard_by must be 'order' or 'chunk' (got {shard_by!r})")
         if transform is not None and not callable(transform):
             raise TypeError(f"transform must be callable (got {type(transform).__name__})")
+        if config.arrays is not None and callable(check_pads := getattr(sampler, "_check_pads", None)):
+            check_pads(config.arrays)
         self._tail: Tail = tail
         self._shard_by: ShardBy = shard_by
         self._restart = bool(restart)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import damacy
-from damacy.samplers import Dihedral, Flips, ForegroundCrops, RandomCrops, split
+from damacy.samplers import Dihedral, Flips, ForegroundCrops, Indexed, RandomCrops, Weighted, split
 from damacy.training import Loader
 
 SHAPES = {"a.zarr": (40, 60), "b.zarr": (30, 30)}
@@ -61,9 +61,97 @@ def test_wrong_augments_and_margins_are_refused():
         Flips("y", "y")
     with pytest.raises(ValueError, match=r"margin\[0\] must be >= 0"):
         RandomCrops(SHAPES, (4, 4), length=1, margin=-1)
-    side = split(SHAPES, {"train": 0.5, "val": 0.5})["train"]
-    with pytest.raises(ValueError, match="margin and within exclude each other"):
+    side = split(SHAPES, {"train": 0.5, "val": 0.5}, by="chunk", block=(10, 60))["train"]
+    with pytest.raises(
+        ValueError, match=r"^margin and within exclude each other on axis -2, where the split cuts arra"
+    ):
         RandomCrops(SHAPES, (4, 4), length=1, margin=1, within=side)
+
+
+def test_a_margin_overhangs_whole_arrays_of_a_side():
+    shapes = {f"{k}": (20, 8) for k in range(4)}
+    side = split(shapes, {"train": 0.75, "val": 0.25})["train"]
+    crops = RandomCrops(shapes, (4, 10), length=4000, margin=(3, 2), within=side)
+    assert {sample.uri for sample in crops.samples(0, 0, 4000)} == set(side.uris)
+    starts = crops.boxes(0, 0, 4000)[:, :, 0]
+    assert starts.min(axis=0).tolist() == [-3, -2] and starts.max(axis=0).tolist() == [20 + 3 - 4, 8 + 2 - 10]
+    # An axis that the split leaves whole may be overhung, too; on the other one crops stay in their blocks.
+    side = split(shapes, {"train": 0.5, "val": 0.5}, by="chunk", block=(5, 8))["train"]
+    crops = RandomCrops(shapes, (4, 10), length=2000, margin=(0, 2), within=side)
+    starts = crops.boxes(0, 0, 2000)[:, :, 0]
+    assert set(starts[:, 1].tolist()) == {-2, -1, 0} and set((starts[:, 0] % 5).tolist()) == {0, 1}
+
+
+def solid(folder, name, shape, dims):
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(folder / name, shape=shape, chunks=(4,) * len(shape), dtype="u1", dimension_names=dims)
+    return [str(folder / name)]
+
+
+@pytest.mark.parametrize("axes", [("z", "y", "x"), (-3, -2, -1)])
+def test_turns_that_only_some_arrays_have_are_refused(tmp_path, axes):
+    image = solid(tmp_path, "image", (8, 8, 8), ["z", "y", "x"])
+    label = solid(tmp_path, "label", (8, 8), ["y", "x"])
+    mean = solid(tmp_path, "mean", (8,), ["x"])
+    extents = dict.fromkeys("zyx", 4)
+    with pytest.raises(ValueError) as refused:
+        RandomCrops({"image": image, "label": label}, extents, length=1, augment=Dihedral(*axes))
+    there = " and ".join(map(repr, axes[1:]))
+    assert str(refused.value) == (
+        f"augment: label has only {there} of the axes of {Dihedral(*axes)!r}, and would turn otherwise than an array "
+        "with all of them: turn only axes that both have"
+    )
+    for augment in (Dihedral("y", "x"), Dihedral(*axes[1:]), Flips(*axes)):
+        RandomCrops({"image": image, "label": label}, extents, length=1, augment=augment)
+    RandomCrops({"image": image, "mean": mean}, extents, length=1, augment=Dihedral(*axes))  # mean has one of them
+    with pytest.raises(
+        ValueError, match=r"^augment: no array has all axes of Dihedral\('y', 'q'\): the array has z, y, x$"
+    ):
+        RandomCrops(image, extents, length=1, augment=Dihedral("y", "q"))
+
+
+@pytest.fixture
+def scaled(tmp_path):
+    def image(name, shape, scale):
+        zarr = pytest.importorskip("zarr")
+        steps = [
+            {"type": "scale", "scale": [scale] * 2},
+            {"type": "translation", "translation": [scale / 2] * 2},  # the first voxel begins at 0
+        ]
+        axes = [{"name": axis, "type": "space", "unit": "micrometer"} for axis in "yx"]
+        described = {"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": steps}]}
+        ome = {"ome": {"version": "0.5", "multiscales": [described]}}
+        group = zarr.create_group(tmp_path / name, attributes=ome)
+        group.create_array("0", shape=shape, chunks=(16, 16), dtype="u1")
+        return str(tmp_path / name)
+
+    return {
+        "image": image("image", (64, 64), 1),
+        "other": image("other", (64, 64), 1),
+        "label": image("label", (16, 16), 4),
+    }
+
+
+@pytest.mark.parametrize("extents", [{"y": 32, "x": 32}, (32, 32)])
+@pytest.mark.parametrize("kind", ["crops", "indexed", "weighted"])
+def test_mirrors_of_voxels_of_other_sizes_are_refused(scaled, extents, kind):
+    def loader(image, label, names=("image", "label"), **more):
+        crops = RandomCrops({name: scaled[name] for name in names}, extents, length=8, **({"margin": 8} | more))
+        sampler = {"crops": crops, "indexed": Indexed(crops, range(8)), "weighted": Weighted(crops, [1] * 8, length=8)}
+        pads = {"image": image, "label": label, "other": image}
+        specs = {name: damacy.ArraySpec(pad=pads[name]) for name in names}
+        return Loader(sampler[kind], damacy.Config(batch_size=2, device="cpu", arrays=specs))
+
+    for image, label in (("reflect", "reflect"), ("reflect", "symmetric"), ({-1: "reflect"}, {"x": "symmetric", 0: 3})):
+        with pytest.raises(
+            ValueError, match=r"^pad='reflect': on axis .* image and label have voxels of different sizes"
+        ):
+            loader(image, label)
+    for image, label in (("symmetric", "symmetric"), ("reflect", 255), ("edge", "edge"), ("reflect", None)):
+        loader(image, label)
+    loader("reflect", "reflect", margin=0)
+    loader("reflect", "reflect", ("image", "other"))
+    loader("reflect", 255, ("image", "other", "label"))  # image and other are mirrored alike
 
 
 @pytest.fixture

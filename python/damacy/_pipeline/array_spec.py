@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from damacy._core.dtype import Dtype
@@ -121,6 +121,10 @@ class ArraySpec:
             if value is not None and not (_is_integral(value) and low <= value < 1 << bits):
                 known = dtype.name.lower()
                 raise ValueError(f"{name} must be integers in the range of {known} (got {value})")
+
+    def _pad_of(self, keys: Set[str | int]) -> str | int | float | None:
+        """What lies beyond the array on the axis that these are names and numbers of."""
+        return next((pad for axis, pad in self._pads() if axis is None or axis in keys), None)
 
     def _pads(self) -> tuple[tuple[str | int | None, str | int | float], ...]:
         """For each axis (None: all) what lies beyond it."""

@@ -16,7 +16,7 @@ from damacy._pipeline.array_spec import check_name
 from damacy._pipeline.opened_arrays import opened
 from damacy._pipeline.same_place import EVERY, Scaled, Steps
 from damacy._pipeline.sample import Sample, made_named_sample, made_sample, uri_text
-from damacy._pipeline.sample_axes import Key, Member, Misfit, first_axis, shared_axis
+from damacy._pipeline.sample_axes import Key, Member, Misfit, SharedAxis, first_axis, shared_axis
 from damacy.typing import Source
 
 # A mapping from arrays to their shapes, a list of arrays, or one array. For samples of several arrays a mapping from
@@ -36,6 +36,20 @@ Box = tuple[tuple[int, int], ...]
 Axes = tuple[int | Scaled | tuple[int, int], ...]
 # What a crop is cut from: a uri whose axes are those of the crop; or for each array its name, its uri and its axes.
 Origin = str | tuple[tuple[str, str, Axes], ...]
+
+
+# For each array of a sample its name and the names of its axes; None for axes without a name.
+Dims = tuple[tuple[str, tuple[str | None, ...]], ...]
+
+
+class Unlike(NamedTuple):
+    """An array on an axis on which the arrays of a sample have voxels of different sizes."""
+
+    name: str
+    keys: frozenset[Key]
+    """How the axis may be called: by its name, and its number from the first and from the last one."""
+    voxels: tuple[int, int]
+    """So many voxels of the array are as large as so many of the first one."""
 
 
 class Room(NamedTuple):
@@ -62,6 +76,10 @@ class Cropped:
     """Of origins whose arrays differ in size, scale or translation. In others crops lie and start anywhere."""
     misfit: dict[str, dict[Key, float]] = dataclasses.field(default_factory=dict)
     """By name and axis, how far voxels lie beside those of the first array, in voxels of the name; only if not 0."""
+    dims: tuple[Dims, ...] = ()
+    """Of the arrays of all samples, without repetition."""
+    unlike: dict[Key, tuple[Unlike, ...]] = dataclasses.field(default_factory=dict)
+    """By axis, if the arrays of a sample have voxels of different sizes there: all arrays that have the axis."""
 
     def room(self, origin: Origin) -> Room:
         """Where the crops of an origin may lie."""
@@ -120,7 +138,8 @@ def cut_axes(arrays: Any, extents: Extents, name: str = "extents", *, first_only
         else:
             from_last = tuple(range(len(numbers), 0, -1))
             keys = tuple(-place for place in from_last)
-            found = Cropped(numbers, from_last, _sizes_by_uri(arrays, len(numbers)), keys)
+            sizes, dims = _sizes_by_uri(arrays, len(numbers))
+            found = Cropped(numbers, from_last, sizes, keys, dims=dims)
     if not found.sizes:
         raise ValueError("arrays must name at least one array")
     return found
@@ -202,18 +221,23 @@ def not_negative(value: int, name: str) -> int:
     return number
 
 
-def _sizes_by_uri(arrays: Any, axes: int) -> dict[Origin, tuple[int, ...]]:
+def _sizes_by_uri(arrays: Any, axes: int) -> tuple[dict[Origin, tuple[int, ...]], tuple[Dims, ...]]:
+    """The shapes of arrays, and the names of their axes."""
     sources = [arrays] if is_source(arrays) else arrays
     found: dict[Origin, tuple[int, ...]]
+    dims: dict[Dims, None] = {}
     if isinstance(sources, Mapping):
         found = {uri_text(uri): tuple(as_int(size, "shape") for size in shape) for uri, shape in sources.items()}
+        dims[(("", (None,) * axes),)] = None
     else:
-        found = {uri: look.shape for uri, look in looked_at(map(uri_text, sources)).items()}
+        looks = looked_at(map(uri_text, sources))
+        found = {uri: look.shape for uri, look in looks.items()}
+        dims = dict.fromkeys((("", tuple(look.dims) or (None,) * axes),) for look in looks.values())
     for uri, shape in found.items():
         if len(shape) != axes:
             more = ": crop by axis name, {'y': 96, 'x': 96}, to have other axes whole" if len(shape) > axes else ""
             raise ValueError(f"{uri}: the array has {len(shape)} axes, extents has {axes}{more}")
-    return found
+    return found, tuple(dims)
 
 
 def is_source(value: Any) -> bool:
@@ -345,12 +369,17 @@ def _cropped(
     voxels: dict[
         tuple[str, Key], tuple[int | None, str]
     ] = {}  # of each name and axis in a crop, with the first uri of the name
+    dims: dict[Dims, None] = {}
+    unlike: dict[Key, tuple[Unlike, ...]] = {}
     for number, members in enumerate(samples):
         if first_only:
             found = [first_axis(members, k, key) for k, key in enumerate(extents)]
         else:
             found = [shared_axis(members, k, key, extents[key], number) for k, key in enumerate(extents)]
+        dims[tuple((member.name, member.dims) for member in members)] = None
         for key, axis in zip(extents, found):
+            if any(isinstance(each, Scaled) and each.times != each.per for each in axis.axes):
+                unlike.setdefault(key, _unlike(members, key, axis))
             for member, count in zip(members, axis.extents(extents[key])):
                 known, uri = voxels.setdefault((member.name, key), (count, member.look.uri))
                 if None not in (known, count) and known != count:
@@ -375,7 +404,19 @@ def _cropped(
     by_name: dict[str, dict[Key, float]] = {}
     for misfit in misfits.values():
         by_name.setdefault(misfit.name, {})[misfit.key] = misfit.voxels
-    return Cropped(tuple(extents.values()), from_last, sizes, tuple(extents), rooms, by_name)
+    keys = tuple(extents)
+    return Cropped(tuple(extents.values()), from_last, sizes, keys, rooms, by_name, tuple(dims), unlike)
+
+
+def _unlike(members: Sequence[Member], key: Key, shared: SharedAxis) -> tuple[Unlike, ...]:
+    found = []
+    for member, axis in zip(members, shared.axes):
+        if axis is not None:
+            place, ndim = member.keys.index(key), len(member.keys)
+            names = {name for name in (member.dims[place],) if name is not None}
+            voxels = (axis.times, axis.per) if isinstance(axis, Scaled) else (1, 1)
+            found.append(Unlike(member.name, frozenset({place, place - ndim, *names}), voxels))
+    return tuple(found)
 
 
 def _axes_of(member: Member, cut: Mapping[Key, int | Scaled | None]) -> Axes:

@@ -31,6 +31,11 @@ class Member:
         size: int = self.look.shape[self.keys.index(key)]
         return size
 
+    @property
+    def dims(self) -> tuple[str | None, ...]:
+        """The names of its axes, as far as they have names."""
+        return tuple(self.look.dims) or (None,) * self.look.ndim
+
     def place(self, key: Key) -> Place | None:
         """None if the axis has no scale."""
         axis = self.keys.index(key)

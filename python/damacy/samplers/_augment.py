@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64
 from damacy._pipeline.array_spec import axis_keys
+from damacy._pipeline.cropped_arrays import Dims
 from damacy._pipeline.sample import Sample, Turns, with_turns
 
 PURPOSE = 64  # of the draw, behind those of the places on the axes
@@ -67,10 +68,32 @@ class Dihedral(Augment):
         )
 
 
-def check_augment(augment: Augment | None) -> Augment | None:
+def check_augment(augment: Augment | None, samples: Iterable[Dims]) -> Augment | None:
+    """`TypeError` for others; `ValueError` if it would turn the arrays of a sample apart."""
     if augment is not None and not isinstance(augment, Augment):
         raise TypeError(f"augment must be Flips, Dihedral or None (got {type(augment).__name__})")
+    if isinstance(augment, Dihedral):
+        for arrays in samples:
+            _check_turns_alike(augment, arrays)
     return augment
+
+
+def _check_turns_alike(augment: Dihedral, arrays: Dims) -> None:
+    """An array must have all of the axes, or at most one, and one array must have all."""
+    is_whole = False
+    for name, dims in arrays:
+        if None in dims and any(isinstance(axis, str) for axis in augment.axes):
+            return  # the names may be given by an `ArraySpec`
+        there = [axis for axis in augment.axes if axis in dims or isinstance(axis, int) and -len(dims) <= axis]
+        is_whole |= len(there) == len(augment.axes)
+        if 1 < len(there) < len(augment.axes):
+            raise ValueError(
+                f"augment: {name or 'the array'} has only {' and '.join(map(repr, there))} of the axes of {augment!r}, "
+                "and would turn otherwise than an array with all of them: turn only axes that both have"
+            )
+    if not is_whole:
+        has = "; ".join(f"{name or 'the array'} has {', '.join(map(str, dims))}" for name, dims in arrays)
+        raise ValueError(f"augment: no array has all axes of {augment!r}: {has}")
 
 
 def _checked(axes: tuple[str | int, ...], least: int, most: int) -> tuple[str | int, ...]:

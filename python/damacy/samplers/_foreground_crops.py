@@ -12,6 +12,7 @@ import numpy as np
 from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
+from damacy._pipeline.array_spec import ArraySpec
 from damacy._pipeline.cropped_arrays import Arrays, Extents, Origin
 from damacy.samplers._augment import Augment, check_augment
 from damacy.samplers._foreground_index import ForegroundIndex
@@ -68,7 +69,7 @@ class ForegroundCrops(BoxSampler):
             arrays, extents, length=length, seed=seed, weights=weights, align=align, margin=margin, within=within
         )
         self.seed, self._split_stream = self._crops.seed, self._crops._split_stream
-        self._augment = check_augment(augment)
+        self._augment = check_augment(augment, self._crops._dims)
         self._origins: tuple[Origin, ...] = self._crops._origins
         self._misfit = self._crops._misfit
         if not 0 <= foreground <= 1:
@@ -97,6 +98,9 @@ class ForegroundCrops(BoxSampler):
 
     def __len__(self) -> int:
         return len(self._crops)
+
+    def _check_pads(self, specs: Mapping[str, ArraySpec]) -> None:
+        self._crops._check_pads(specs)
 
     def __repr__(self) -> str:
         return (

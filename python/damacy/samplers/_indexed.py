@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
 from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
+from damacy._pipeline.array_spec import ArraySpec
 from damacy._pipeline.sample import Sample, with_row_key
 from damacy.samplers._sampler import PortionSampler, Sampler
 
@@ -46,6 +47,9 @@ class Indexed(PortionSampler):
     def __len__(self) -> int:
         return self._length
 
+    def _check_pads(self, specs: Mapping[str, ArraySpec]) -> None:
+        check_pads(self._samples, specs)
+
     def __repr__(self) -> str:
         return f"<damacy.samplers.Indexed of {shown(self._samples)}: {self._length} indices>"
 
@@ -78,6 +82,12 @@ def checked_samples(samples: Any) -> Any:
     if hasattr(samples, "sample") or hasattr(samples, "__getitem__") and hasattr(samples, "__len__"):
         return samples
     raise TypeError(f"samples must be a sampler or a sequence of Sample (got {type(samples).__name__})")
+
+
+def check_pads(samples: Any, specs: Mapping[str, ArraySpec]) -> None:
+    """The check of the sampler that the samples are of, if it has one."""
+    if callable(check := getattr(samples, "_check_pads", None)):
+        check(specs)
 
 
 def shown(samples: Any) -> str:

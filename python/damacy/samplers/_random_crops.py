@@ -5,13 +5,14 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64, U64
 from damacy._core.integers import as_int
+from damacy._pipeline.array_spec import ArraySpec
 from damacy._pipeline.cropped_arrays import Arrays, Extents, check_sizes, counted, cut_axes, positive, sample_of
 from damacy._pipeline.sample import Sample
 from damacy.samplers._augment import Augment, check_augment
@@ -36,8 +37,9 @@ class RandomCrops(BoxSampler):
       `align` and `margin` are one number, one for each axis of `extents`, or, where `extents` is a mapping, a mapping
       from some of its axes.
     * `length`: the number of samples of an epoch.
-    * `margin`: voxels, for each axis, by which a crop may overhang the array; its `ArraySpec` then needs a `pad`. Not
-      together with `within`.
+    * `margin`: voxels, for each axis, by which a crop may overhang the array; its `ArraySpec` then needs a `pad`. With
+      `within`, only on axes that the split does not cut. Where voxels of the arrays have different sizes, a `Loader`
+      refuses `pad="reflect"`, which would mirror the arrays at different places; `"symmetric"` keeps them together.
     * `augment`: `Flips("z")` or `Dihedral("y", "x")` draws a turn for each crop, the same for all arrays of a sample.
     * `within`: a side of a `split`, in whose blocks all crops lie.
     * `stream`: how places are drawn; the meaning of a number never changes. 2 counts axes from the last one. So crops
@@ -69,12 +71,14 @@ class RandomCrops(BoxSampler):
         self._length = positive(length, "length")
         crops = cut_axes(arrays, extents)
         self._extents = crops.extents
-        self._augment = check_augment(augment)
+        self._dims = crops.dims
+        self._augment = check_augment(augment, crops.dims)
         axes = len(self._extents)
         margins = per_axis(margin, crops, "margin", others=[0] * axes, least=0)
-        if within is not None and any(margins):
-            raise ValueError("margin and within exclude each other: crops of a side must not overhang its blocks")
         check_sizes(crops, margins, may_overhang=within is None)
+        self._unlike = {
+            key: crops.unlike[key] for key, least in zip(crops.keys, margins) if least and key in crops.unlike
+        }
         # Number of the draw for each axis; 0 draws the array.
         self._purposes = tuple(range(1, len(self._extents) + 1)) if self.stream == 1 else crops.from_last
         regions = regions_of(crops, within, per_axis(align, crops, "align", others=[1] * axes), margins)
@@ -91,6 +95,18 @@ class RandomCrops(BoxSampler):
 
     def __len__(self) -> int:
         return self._length
+
+    def _check_pads(self, specs: Mapping[str, ArraySpec]) -> None:
+        """`ValueError` if crops that overhang would show arrays of one sample mirrored at different places."""
+        for key, arrays in self._unlike.items():
+            pads = ((array, specs[array.name]._pad_of(array.keys)) for array in arrays if array.name in specs)
+            mirrored = {array: pad for array, pad in pads if pad in ("reflect", "symmetric")}
+            if len({array.voxels for array in mirrored}) > 1 and "reflect" in mirrored.values():
+                raise ValueError(
+                    f"pad='reflect': on axis {key} {' and '.join(array.name for array in mirrored)} have voxels of "
+                    "different sizes, and 'reflect' mirrors each at the centre of its last voxel, so they would lie "
+                    "beside each other: say pad='symmetric', which mirrors at the edge and keeps them together"
+                )
 
     def __repr__(self) -> str:
         return (

@@ -76,6 +76,12 @@ def regions_of(
     if not isinstance(within, Within):
         raise TypeError(f"within must be a value of the mapping that split returns (got {type(within).__name__})")
     within._decide(crops.extents, crops.from_last)
+    for key, place, margin in zip(crops.keys, crops.from_last, margins or ()):
+        if margin and within._cuts(place):
+            raise ValueError(
+                f"margin and within exclude each other on axis {key}, where the split cuts arrays: crops of a side "
+                "must not overhang its blocks"
+            )
     parts = [within._bounds(first_uri(origin), size, crops.from_last) for origin, size in crops.sizes.items()]
     which = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     bounds = np.concatenate(parts)
@@ -86,7 +92,7 @@ def regions_of(
         np.minimum(bounds[:, :, 1], high[which]),
         steps[which],
         firsts[which],
-    )
+    ).grown(margins or (0,) * axes)
     fits = (regions.starts() <= regions.last_starts(crops.extents)).all(axis=1)
     if not fits.any():
         raise ValueError(

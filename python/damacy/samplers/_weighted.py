@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from damacy._core import counter_rng, counter_rng_many
 from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
+from damacy._pipeline.array_spec import ArraySpec
 from damacy._pipeline.cropped_arrays import positive
 from damacy._pipeline.sample import Sample
-from damacy.samplers._indexed import boxes_at, checked_samples, samples_at, shown
+from damacy.samplers._indexed import boxes_at, check_pads, checked_samples, samples_at, shown
 from damacy.samplers._sampler import PortionSampler, Sampler
 
 _ONE = 1 << 53
@@ -51,6 +52,9 @@ class Weighted(PortionSampler):
 
     def __len__(self) -> int:
         return self._length
+
+    def _check_pads(self, specs: Mapping[str, ArraySpec]) -> None:
+        check_pads(self._samples, specs)
 
     def __repr__(self) -> str:
         return f"<damacy.samplers.Weighted of {shown(self._samples)}: length={self._length}, seed={self.seed}>"

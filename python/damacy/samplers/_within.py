@@ -100,6 +100,13 @@ class Within:
     def _cut_again(self, axes: tuple[int, ...], blocks: dict[str, Blocks]) -> None:
         self._axes, self._blocks = axes, blocks
 
+    def _cuts(self, from_last: int) -> bool:
+        """Whether an array has several blocks on this axis."""
+        if from_last not in self._axes:
+            return False
+        k = self._axes.index(from_last)
+        return any(len(blocks.cuts[k]) > 2 for blocks in self._blocks.values())
+
     def _known(self, uri: str) -> Blocks:
         if uri not in self._blocks:
             raise ValueError(f"within: {uri} is not among the {len(self._blocks)} arrays that were split")
