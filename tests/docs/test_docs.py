@@ -227,3 +227,10 @@ def test_links_to_parts_of_pages_have_a_heading(page):
         text = ((ROOT / page).parent / target if target else ROOT / page).read_text()
         headings = [re.sub(r"[^\w\- ]", "", title).strip().lower() for title in re.findall(r"^#+ (.+)$", text, re.M)]
         assert anchor in [title.replace(" ", "-") for title in headings], (target, anchor)
+
+
+@pytest.mark.parametrize(
+    "term", ["kerchunk", "GCS", "Azure", "anndata", "spatialdata", ".ozx", "noleap", "Icechunk", "torchrun", "Slurm"]
+)
+def test_the_search_finds_what_people_look_for(term):
+    assert term in (ROOT / "docs" / "reference" / "names.md").read_text()
