@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from damacy import Config, Dtype, SharedCache
+from damacy import ArraySpec, Config, Dtype, SharedCache
 
 DEFAULTS = {
     "batch_size": inspect.Parameter.empty,
@@ -256,3 +256,14 @@ def test_a_disk_cache_has_a_directory_and_at_least_256_mib(tmp_path):
             config(disk_cache=wrong, disk_cache_bytes="1GiB")
     with pytest.raises(TypeError, match=r"disk_cache_shared must be a bool \(got int\)"):
         config(disk_cache_shared=1)
+
+
+@pytest.mark.parametrize("settings", [Config, ArraySpec])
+def test_fields_tell_the_defaults_of_the_parameters(settings):
+    parameters = inspect.signature(settings).parameters
+    fields = {field.name: field for field in dataclasses.fields(settings)}
+    assert fields.keys() == parameters.keys()
+    for name, parameter in parameters.items():
+        is_required = parameter.default is inspect.Parameter.empty
+        assert fields[name].default == (dataclasses.MISSING if is_required else parameter.default)
+        assert is_required or type(fields[name].default) is type(parameter.default)

@@ -57,18 +57,18 @@ class ArraySpec:
     ValueError: pad must be a number, 'edge', 'reflect', 'symmetric' or 'wrap' (got 'mirror')
     """
 
-    dtype: Dtype | None
-    cf: bool | None
-    scale: float | tuple[float, ...]
-    offset: float | tuple[float, ...]
-    clip: tuple[int | float | None, int | float | None] | None
-    rounding: str
-    missing: int | float | None
-    pad: str | int | float | tuple[tuple[str | int, str | int | float], ...] | None
-    channels: tuple[int, ...] | None
-    channel_axis: str | int | None
-    axes: tuple[str, ...] | None
-    order: tuple[str | int | None, ...] | None
+    dtype: Dtype | None = None
+    cf: bool | None = None
+    scale: float | tuple[float, ...] = 1.0
+    offset: float | tuple[float, ...] = 0.0
+    clip: tuple[int | float | None, int | float | None] | None = None
+    rounding: str = "truncate"
+    missing: int | float | None = None
+    pad: str | int | float | tuple[tuple[str | int, str | int | float], ...] | None = None
+    channels: tuple[int, ...] | None = None
+    channel_axis: str | int | None = None
+    axes: tuple[str, ...] | None = None
+    order: tuple[str | int | None, ...] | None = None
 
     def __init__(
         self,

@@ -90,41 +90,41 @@ class Config:
             says the names.
     """
 
-    batch_size: int
-    host_buffer_bytes: int
-    device_buffer_bytes: int
-    dtype: Dtype
-    lookahead_batches: int
-    n_io_threads: int
-    n_compute_threads: int
-    n_zarrs_meta_cache: int
-    n_shards_meta_cache: int
-    max_chunk_uncompressed_bytes: int
-    max_gpu_memory_bytes: int
-    max_bytes_per_element: int
-    device: int | str | None
-    n_batches: int
-    on_error: OnError
-    pop_timeout_s: float | None
-    cache_bytes: int
-    host_cache_bytes: int
-    host_cache: SharedCache | None
-    device_cache_bytes: int
-    disk_cache: str | None
-    disk_cache_bytes: int
-    disk_cache_shared: bool
-    gpu_decoder: GpuDecoder
-    verify: Verify
-    keep_bytes: int | None
-    arrays: Mapping[str, ArraySpec] | None
-
     class _Unset(int):
         """A default that the caller did not set. Equals the number, and stays known as a default in copies and pickles,
         which find it by a public name."""
 
         __module__ = "damacy"
 
-    # The fields have the stored types; the parameters accept more.
+    batch_size: int
+    host_buffer_bytes: int = _Unset(1 << 30)
+    device_buffer_bytes: int = _Unset(4 << 30)
+    dtype: Dtype = Dtype.F32
+    lookahead_batches: int = 2
+    n_io_threads: int = _Unset(4)
+    n_compute_threads: int = _Unset(0)
+    n_zarrs_meta_cache: int = 64
+    n_shards_meta_cache: int = 256
+    max_chunk_uncompressed_bytes: int = 0
+    max_gpu_memory_bytes: int = 0
+    max_bytes_per_element: int = 0
+    device: int | str | None = None
+    n_batches: int = _Unset(2)
+    on_error: OnError = "raise"
+    pop_timeout_s: float | None = None
+    cache_bytes: int = 0
+    host_cache_bytes: int = 0
+    host_cache: SharedCache | None = None
+    device_cache_bytes: int = 0
+    disk_cache: str | None = None
+    disk_cache_bytes: int = 0
+    disk_cache_shared: bool = False
+    gpu_decoder: GpuDecoder = "auto"
+    verify: Verify = "needed"
+    keep_bytes: int | None = None
+    arrays: Mapping[str, ArraySpec] | None = None
+
+    # The fields have the stored types; the parameters accept more, and have the same defaults.
     def __init__(
         self,
         *,
