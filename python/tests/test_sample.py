@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+import damacy
 from damacy import Sample
 
 BOX = ((0, 64), (3, 256))
@@ -59,6 +60,26 @@ def test_a_uri_of_another_type_is_refused(uri):
 
 def test_sign_and_order_are_left_to_push():
     assert Sample("a", [(-5, -9), (2**80, 0)]).aabb == ((-5, -9), (2**80, 0))
+
+
+def test_a_range_is_its_elements():
+    for stop in (17, 18, 19):
+        for sample in (Sample({"a": ("u", [range(1, stop, 3)])}), Sample({"a": ("u", [slice(1, stop, 3)])})):
+            ((_, (axis,)),) = sample.arrays["a"]
+            assert repr(axis) == "range(1, 17, 3)"
+    assert Sample("u", [range(4, 9, 6)]).aabb == ((4, 5),)
+
+
+def test_a_stop_beyond_the_array_is_taken_where_no_element_is(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(tmp_path / "a", data=np.arange(17, dtype="u2"), chunks=(4,))
+    config = damacy.Config(batch_size=2, device="cpu", host_buffer_bytes=1 << 20, device_buffer_bytes=1 << 20)
+    with damacy.Pipeline(config) as pipeline:
+        pipeline.push([Sample(tmp_path / "a", [range(1, stop, 3)]) for stop in (17, 19)])
+        with pipeline.pop() as batch:
+            assert batch.numpy().tolist() == [[1, 4, 7, 10, 13, 16]] * 2
+        with pytest.raises(damacy.InvalidArgument, match="aabb axis 0: stop 20 is beyond the array's size 17"):
+            pipeline.push([Sample(tmp_path / "a", [range(1, 20, 3)])])
 
 
 def test_a_zero_dimensional_box_is_a_box():

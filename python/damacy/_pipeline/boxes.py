@@ -88,7 +88,9 @@ def _stepped(k: int, axis: range) -> BoxAxis:
     _check_step(k, axis.step)
     if axis.step == 1 or not axis:
         return axis.start, axis.stop
-    return axis
+    if len(axis) == 1:
+        return axis.start, axis.start + 1
+    return range(axis.start, axis[-1] + 1, axis.step)  # the elements decide, however far away the stop is
 
 
 def is_pair(axis: Any) -> bool:
