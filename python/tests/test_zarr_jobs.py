@@ -5,6 +5,7 @@ import asyncio
 import gc
 import os
 import pathlib
+import select
 import threading
 import weakref
 
@@ -130,6 +131,21 @@ def test_a_read_that_ended_before_its_loop_was_closed_needs_no_thread(monkeypatc
     loop.close()
     gc.collect()
     assert read.gone.is_set() and read.closed.is_set()
+
+
+def test_a_forked_child_takes_no_signal_of_its_parents_reads():
+    loop = asyncio.new_event_loop()
+    events = _jobs._LoopEvents(loop)
+    events.running[1] = "memory of a read that the parent waits for"
+    os.eventfd_write(events.event_fd.fd, 1)
+    if (child := os.fork()) == 0:
+        loop.remove_reader(events.event_fd.fd)
+        del events
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert select.select([events.event_fd.fd], [], [], 0)[0], "the child has taken the signal"
+    events.running.clear()
+    loop.close()
 
 
 def test_an_overdue_read_of_a_closed_loop_is_timed_out_by_a_thread_with_a_name(loop_that_ended, monkeypatch):

@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from damacy._stores.failures import Changed, answer_failure, text_of
+from damacy._stores.forks import NotAfterFork, own_store
 from damacy._stores.loops import run_on_ours, run_on_zarrs
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ class ZarrAdapter(Adapter):
         super().__init__(target, target, name, run_on_zarrs)
         from zarr.abc.store import Store
 
+        self._process = os.getpid()
         # The default reads the whole object to find its size.
         self._knows_sizes = type(target).getsize is not Store.getsize
         self._is_zip = name == "zarr.storage.ZipStore"
@@ -156,7 +158,11 @@ class ZarrAdapter(Adapter):
         self, answer: StoreAnswer, what: str, key: str, start: int, stop: int, tag: str, size: int
     ) -> None:
         try:
+            self.store = own_store(self.target, self._process)
             await self.store._ensure_open()
+        except NotAfterFork as error:
+            answer.fail(str(error), "io", None, None)
+            return
         except Exception as error:
             answer.fail(f"the store cannot be opened: {text_of(error)}", "io", None, error)
             return

@@ -10,6 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, overload
 
+from damacy._stores.forks import name_of
 from damacy._stores.options import StoreOptions
 from damacy._stores.references import ReferenceStore
 
@@ -133,7 +134,7 @@ class _Directory:
 
 def _is_of_files(store: Any) -> bool:
     """Whether the keys of a store are paths: only for this exact class that is known."""
-    return _name_of(store) == "zarr.storage.LocalStore" and not getattr(store, "normalize_keys", False)
+    return name_of(store) == "zarr.storage.LocalStore" and not getattr(store, "normalize_keys", False)
 
 
 def _is_same(store: Any, other: Any) -> bool:
@@ -142,7 +143,7 @@ def _is_same(store: Any, other: Any) -> bool:
         return True
     if type(store) is not type(other):
         return False
-    match _name_of(store):
+    match name_of(store):
         case "zarr.storage.MemoryStore":
             return store._store_dict is other._store_dict
         case "zarr.storage.ObjectStore":
@@ -152,23 +153,14 @@ def _is_same(store: Any, other: Any) -> bool:
     return False
 
 
-def _name_of(store: Any) -> str:
-    """The class, as users import it. Never more of the store: its text may hold secrets."""
-    kind = type(store)
-    module = kind.__module__
-    if module.startswith("zarr.storage."):
-        module = "zarr.storage"
-    return f"{module}.{kind.__qualname__}"
-
-
 def _adapter_of(target: Any) -> Adapter:
     from damacy._stores.adapters import MemoryAdapter, ObstoreAdapter, ZarrAdapter  # import asyncio
 
-    name = _name_of(target)
+    name = name_of(target)
     if name == "zarr.storage.MemoryStore":
         return MemoryAdapter(target, name)
     if name == "zarr.storage.ObjectStore":
-        return ObstoreAdapter(target, target.store, _name_of(target.store))
+        return ObstoreAdapter(target, target.store, name_of(target.store))
     if any(kind.__module__.partition(".")[0] == "obstore" for kind in type(target).__mro__):
         if hasattr(target, "get_async"):
             return ObstoreAdapter(target, target, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -64,14 +65,15 @@ def _given(found: Any) -> Given | str:
 def _botocore(profile: str | None) -> Callable[[], Any]:
     """botocore's own chain, with SSO, `credential_process` and `source_profile`. It refreshes by itself, so what it
     gives is asked for again after 15 minutes."""
-    sessions: list[Any] = []
+    sessions: dict[int, Any] = {}  # by process: a forked child must not use its parent's connections
 
     def ask() -> Any:
-        if not sessions:
+        process = os.getpid()
+        if process not in sessions:
             import botocore.session  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
 
-            sessions.append(botocore.session.Session(profile=profile))
-        found = sessions[0].get_credentials()
+            sessions[process] = botocore.session.Session(profile=profile)
+        found = sessions[process].get_credentials()
         if found is None:
             raise LookupError("botocore found no credentials")
         frozen = found.get_frozen_credentials()

@@ -57,11 +57,12 @@ class _LoopEvents:
         self._futures: dict[int, asyncio.Future[None]] = {}
         self._is_polling = False
         self._loop = weakref.ref(loop)
+        self._process = os.getpid()
         self.event_fd = _native.EventFd()
         loop.add_reader(self.event_fd.fd, self._on_signal)
 
     def __del__(self) -> None:
-        if self.running:
+        if self.running and self._process == os.getpid():  # a forked child would take the parent's signals
             _keep_until_ended(self.event_fd, self.running)
 
     def is_of(self, loop: asyncio.AbstractEventLoop) -> bool:

@@ -4,6 +4,7 @@ and does all writes. Knows the arguments that zarr passes; not how chunks are de
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ class CodecPipeline(_ZarrPipeline):
         self._metadata = metadata
         self._store = store
         self._strict = strict
+        self._process = os.getpid()
         self._array, self.reason = _native_array.native_array(metadata, str(store))
         self._names = _chunk_names.ChunkNames(metadata)
         self._stock_pipeline: Any = None
@@ -165,7 +167,7 @@ class CodecPipeline(_ZarrPipeline):
             objects, keeps = remote, True
             keep = target.memory
         else:
-            fetched = await _stores.fetch(items, plan, self._array)
+            fetched = await _stores.fetch(items, plan, self._array, self._process)
             objects, keeps = fetched.given, False
             keep = target.memory, fetched
         way = await target.way_to_device()
@@ -179,6 +181,7 @@ class CodecPipeline(_ZarrPipeline):
             self._has_told = True
             logger().info("zarr: %s is read by zarr-python's own pipeline: %s", self._store, why_not)
         counted["fallback_reads"] += 1
+        items = _stores.items_for_reads(items, self._process)
         return await _stock.read(self._stock, self._metadata, items, out, drop_axes)
 
     def _refusal(self, reason: str) -> Exception:

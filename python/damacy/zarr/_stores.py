@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from damacy._core.errors import DamacyError, StorageError
+from damacy._stores.forks import NotAfterFork, name_of, own_store
 
 _GAP, _CAP = 1 << 20, 16 << 20
 Bytes = np.ndarray[Any, Any]
@@ -53,6 +54,28 @@ def forget(store: Any, keys: Sequence[str]) -> None:
             _native.forget_index(root_of(store), key)
 
 
+def store_for_reads(store: Any, process: int) -> Any:
+    """The store by which this process reads an array that `process` opened. Raises `StorageError` for a store that
+    cannot be read in a forked child."""
+    try:
+        return own_store(store, process)
+    except NotAfterFork as error:
+        raise StorageError(str(error), store=name_of(store), reason="io") from None
+
+
+def items_for_reads(items: Sequence[Any], process: int) -> Sequence[Any]:
+    """The same items of a read, with the stores that this process reads by."""
+    from zarr.storage import StorePath
+
+    def own(getter: Any) -> Any:
+        if not isinstance(getter, StorePath):
+            return getter
+        store = store_for_reads(getter.store, process)
+        return getter if store is getter.store else StorePath(store, getter.path)
+
+    return [(own(getter), *rest) for getter, *rest in items]
+
+
 def _fetch_prototype(prototype: Any) -> Any:
     """The prototype to fetch with: host memory, unless the caller uses buffer classes of its own."""
     from zarr.core.buffer import cpu
@@ -76,6 +99,7 @@ class Fetched:
     At most `async.concurrency` (zarr's setting) requests are under way at a time."""
 
     def __init__(self, store: Any, spec: Any, objects: int) -> None:
+        """`store`: the one that this process reads by, as `store_for_reads` returns it."""
         import zarr
 
         from damacy import _native
@@ -126,7 +150,7 @@ class Fetched:
 
     async def _pieces(self, getter: Any, requests: Sequence[Any]) -> list[tuple[int, Bytes]]:
         """The bytes of ranges, each with the range's index; none if the object has been removed."""
-        if not hasattr(getter.store, "get_ranges"):
+        if not hasattr(self._store, "get_ranges"):
             pieces = await asyncio.gather(*(self._get(getter, request) for request in requests))
             return [(index, piece) for index, piece in enumerate(pieces) if piece is not None]
         limits = {
@@ -137,7 +161,7 @@ class Fetched:
         found: list[tuple[int, Bytes]] = []
         async with self._slots:
             try:
-                async for group in getter.store.get_ranges(getter.path, requests, prototype=self._prototype, **limits):
+                async for group in self._store.get_ranges(getter.path, requests, prototype=self._prototype, **limits):
                     found += [(index, _bytes_of(piece)) for index, piece in group if piece is not None]
             except BaseExceptionGroup as failures:
                 others = failures.split(FileNotFoundError)[1]
@@ -147,7 +171,7 @@ class Fetched:
 
     async def _get(self, getter: Any, byte_range: Any) -> Bytes | None:
         async with self._slots:
-            found = await getter.get(self._prototype, byte_range)
+            found = await self._store.get(getter.path, prototype=self._prototype, byte_range=byte_range)
         return None if found is None else _bytes_of(found)
 
 
@@ -155,11 +179,11 @@ def _bytes_of(buffer: Any) -> Bytes:
     return np.ascontiguousarray(buffer.as_numpy_array())
 
 
-async def fetch(items: Sequence[Any], plan: Any, array: Any) -> Fetched:
-    """Fetches all objects that the items of a read need, each once."""
+async def fetch(items: Sequence[Any], plan: Any, array: Any, process: int) -> Fetched:
+    """Fetches all objects that the items of a read need, each once. `process`: the one that opened the array."""
     first, spec = items[0][:2]
     getters = {getter.path: getter for getter, *_ in items}
-    fetched = Fetched(first.store, spec, len(getters))
+    fetched = Fetched(store_for_reads(first.store, process), spec, len(getters))
     if array.index_bytes:
         await asyncio.gather(*(fetched.shard(getter, plan, array) for getter in getters.values()))
     else:
