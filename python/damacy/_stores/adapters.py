@@ -190,8 +190,10 @@ class ZarrAdapter(Adapter):
                     raise FileNotFoundError(key) from None
         if not self._knows_sizes or self._is_inlined(key):
             return None
-        with _absent_if_version_2(key):
-            return int(await self.store.getsize(key))
+        try:
+            return int(await self.store.getsize(key)) or None
+        except KeyError:  # Icechunk raises it for absent nodes, and returns 0 for absent chunks
+            return None
 
     def _is_inlined(self, key: str) -> bool:
         """Whether a document of references (kerchunk) holds the object itself. Its size is then that of its text."""
@@ -228,9 +230,7 @@ class ZarrAdapter(Adapter):
                 return False
             path = f"{prefix}/{name}" if prefix else name
             async with slots:
-                if not await self.store.exists(path):
-                    return True
-                async for _ in self.store.list_dir(path):  # some stores say that directories exist
+                async for _ in self.store.list_dir(path):
                     return True
                 return False
 
