@@ -4,7 +4,7 @@ Knows Lightning's hooks and `damacy.torch.IterableDataset`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 try:
@@ -25,14 +25,17 @@ class DataModule(lightning.LightningDataModule):
     """Loaders for the stages of a `Trainer`. The position of `train` is in every checkpoint.
 
     Pass samplers, and the `Config` for their batches. `setup` creates a loader for each, with the trainer's rank and
-    number of ranks. `train` drops the last samples if they do not fill a whole step. The other stages deliver every
-    sample: on one rank their last batch may be short; on several it is filled up with rows whose `BatchRows.valid` is
-    False (see `info`).
+    number of ranks, or, where some ranks of the strategy get the same batches (tensor parallel), those of its
+    `distributed_sampler_kwargs`. `train` drops the last samples if they do not fill a whole step. The other stages
+    deliver every sample: on one rank their last batch may be short; on several it is filled up with rows whose
+    `BatchRows.valid` is False (see `info`).
 
     Or pass a `Loader` for a stage. Its ranks must be the trainer's; `Loader(ranks="auto")` takes them over.
 
-    Every validation, test and prediction starts the same epoch again, so that the sanity check, `limit_val_batches` and
-    repeated validation see the same samples. With `info=True` batches are pairs of a tensor and a `damacy.BatchRows`.
+    Each epoch of the trainer begins an epoch of `train`, also with `limit_train_batches`. With `overfit_batches` it is
+    the same one. Every validation, test and prediction starts the same epoch again, so that the sanity check,
+    `limit_val_batches` and repeated validation see the same samples. With `info=True` batches are pairs of a tensor and
+    a `damacy.BatchRows`.
     """
 
     def __init__(
@@ -63,11 +66,16 @@ class DataModule(lightning.LightningDataModule):
 
         Raises `ValueError` if they differ.
         """
-        place = rank_and_ranks() if self.trainer is None else (self.trainer.global_rank, self.trainer.world_size)
+        place = rank_and_ranks() if self.trainer is None else _place(self.trainer)
         for name, source in self._given.items():
             known = self._datasets.get(name)
             if known is None or (known.loader.rank, known.loader.ranks) != place:
-                self._datasets[name] = IterableDataset(self._loader(name, source, *place), info=self._info)
+                loader = self._loader(name, source, *place)
+                kind = _Training if name == "train" else IterableDataset
+                self._datasets[name] = kind(loader, info=self._info)
+        if (training := self._datasets.get("train")) is not None:
+            assert isinstance(training, _Training)
+            training.follow(self.trainer)
         if self._state is not None:
             self.load_state_dict({"train": self._state})
 
@@ -112,8 +120,7 @@ class DataModule(lightning.LightningDataModule):
     def _loader(self, stage: str, source: Loader | Sampler, rank: int, ranks: int) -> Loader:
         if isinstance(source, Loader):
             source._take_ranks(rank, ranks)
-            if stage != "train":
-                source._restart = True
+            source._set_restart(stage != "train")
             return source
         assert self._config is not None
         if stage == "train":
@@ -126,3 +133,44 @@ class DataModule(lightning.LightningDataModule):
                 ranks,
             )
         return Loader(source, self._config, rank=rank, ranks=ranks, tail="short" if ranks == 1 else "pad", restart=True)
+
+
+class _Training(IterableDataset):
+    """The batches of `train`. Follows the epochs of a trainer, which may be shorter than those of the loader."""
+
+    _trainer: Any = None
+    _last: int | None = None  # the trainer's epoch of the last iteration
+
+    def follow(self, trainer: Any) -> None:
+        """The trainer whose epochs are followed; None for none."""
+        self._trainer = trainer
+        self.loader._set_restart(self._is_overfitting)
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = super().__iter__()
+        self._begin_epoch()
+        yield from batches
+
+    @property
+    def _is_overfitting(self) -> bool:
+        return bool(getattr(self._trainer, "overfit_batches", 0))
+
+    def _begin_epoch(self) -> None:
+        """Leave an epoch of the loader that the trainer has ended early."""
+        fit_loop = getattr(self._trainer, "fit_loop", None)
+        if fit_loop is None:
+            return
+        loader, epoch = self.loader, fit_loop.epoch_progress.current.processed
+        if loader._is_resumed:
+            is_over = loader._steps_done >= fit_loop.max_batches
+        else:
+            is_over = loader._steps_done > 0 and self._last not in (None, epoch)
+        if is_over:
+            loader._go_to(loader.epoch if self._is_overfitting else loader.epoch + 1)
+        self._last = epoch
+
+
+def _place(trainer: Any) -> tuple[int, int]:
+    """The rank and the number of ranks that read different samples."""
+    given = getattr(trainer, "distributed_sampler_kwargs", None)
+    return (given["rank"], given["num_replicas"]) if given else (trainer.global_rank, trainer.world_size)

@@ -306,10 +306,25 @@ class Loader:
             self._shards = self._shards if self._begin else None
         self._iterations += 1
 
+    @property
+    def _steps_done(self) -> int:
+        """In the current epoch."""
+        return self._samples // self._known_schedule().step_samples
+
+    @property
+    def _is_resumed(self) -> bool:
+        """Whether the next `for` continues an epoch."""
+        return self._samples == self._begin > 0
+
     def _go_to(self, epoch: int) -> None:
         """The next `for` begins that epoch at its start."""
         self.close()
         self._epoch, self._samples, self._begin, self._shards = epoch, 0, 0, None
+
+    def _set_restart(self, restart: bool) -> None:
+        if restart != self._restart:
+            self.close()  # it reads ahead into the other epoch
+            self._restart = restart
 
     def _next(self) -> Batch | None:
         """None if the epoch ended without another batch."""

@@ -181,6 +181,69 @@ def test_states_of_other_stages_are_ignored(array):
     data.teardown("fit")
 
 
+def rows_of(array, epoch, count=20, start=0):
+    return [crops(array).sample(epoch, k).aabb[0][0] for k in range(start, count)]
+
+
+@pytest.mark.parametrize("given", ["samplers", "loaders", "restarting"])
+@pytest.mark.parametrize("batches", [2, 10])
+def test_overfitting_trains_on_the_same_batches_in_each_epoch(array, tmp_path, given, batches):
+    if given == "samplers":
+        data = DataModule(crops(array), config=config())
+    else:
+        data = DataModule(Loader(crops(array), config(), restart=given == "restarting"))
+    net = Net()
+    trainer(tmp_path, max_epochs=3, overfit_batches=batches).fit(net, data)
+    assert [flat(run) for run in net.runs["train"]] == [rows_of(array, 0, 2 * batches)] * 3
+    net = Net()
+    trainer(tmp_path, max_epochs=2).fit(net, data)  # without overfitting epochs follow one another
+    first, second = (flat(run) for run in net.runs["train"])
+    assert len(first) == len(second) == 20 and first != second
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_limited_epochs_are_of_equal_length_and_begin_epochs_of_the_loader(array, tmp_path, restart):
+    net = Net()
+    data = DataModule(Loader(crops(array), config(), restart=restart))
+    trainer(tmp_path, max_epochs=5, limit_train_batches=3).fit(net, data)
+    assert [flat(run) for run in net.runs["train"]] == [rows_of(array, epoch, 6) for epoch in range(5)]
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_a_limited_run_resumes_after_its_checkpoint(array, tmp_path, every):
+    class Saving(lightning.Callback):
+        def on_train_batch_end(self, trainer, net, *_):
+            if trainer.global_step == every + 3:
+                trainer.save_checkpoint(tmp_path / "last.ckpt", weights_only=False)
+
+    def fit(epochs, **more):
+        net = Net()
+        run = trainer(tmp_path, max_epochs=epochs, limit_train_batches=3, callbacks=[Saving()])
+        run.fit(net, DataModule(crops(array), config=config()), **more)
+        return [step for one in net.runs["train"] for step in one]
+
+    whole = fit(4)
+    assert len(whole) == 12
+    net = Net()
+    net.runs["train"].append([])  # an epoch that is continued does not begin
+    run = trainer(tmp_path, max_epochs=4, limit_train_batches=3)
+    run.fit(net, DataModule(crops(array), config=config()), ckpt_path=tmp_path / "last.ckpt", weights_only=False)
+    assert [step for one in net.runs["train"] for step in one] == whole[every + 3 :]
+
+
+def test_ranks_of_one_tensor_parallel_group_get_the_same_batches(array):
+    found = []
+    for rank in range(4):
+        data = DataModule(grid(array), config=config())
+        place = {"num_replicas": 2, "rank": rank // 2}
+        data.trainer = types.SimpleNamespace(global_rank=rank, world_size=4, distributed_sampler_kwargs=place)
+        data.setup("fit")
+        found.append([x[:, 0, 0].int().tolist() for x in data.train_dataloader()])
+        data.teardown("fit")
+    assert found[0] == found[1] != found[2] == found[3]
+    assert sorted(value for steps in (found[0], found[2]) for step in steps for value in step) == list(range(20))
+
+
 def of_ranks(data, rank, ranks):
     data.trainer = types.SimpleNamespace(global_rank=rank, world_size=ranks)
     data.setup("fit")
