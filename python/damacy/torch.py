@@ -104,8 +104,13 @@ def dataloader(
 def from_sampler(samples: Sampler | Sequence[Sample], torch_sampler: Iterable[int]) -> Indexed:
     """The samples in the order of a `torch.utils.data.Sampler`, for a `Loader`; as `damacy.samplers.Indexed`.
 
-    The order of an epoch is drawn once, after `torch_sampler.set_epoch(epoch)` if it has that method. Loaders divide
-    samples among ranks themselves: give a `DistributedSampler` `num_replicas=1, rank=0`, or the loader no ranks.
+    The order of an epoch is drawn once, after `torch_sampler.set_epoch(epoch)` if it has that method. Meanwhile torch's
+    random numbers depend only on the seed of `samples` and the epoch. So a `RandomSampler` without a generator gives
+    the same order on all ranks, and when a run is resumed. `torch.manual_seed` has no influence on it, and other random
+    numbers, such as those of `numpy.random`, must be the same on all ranks.
+
+    Loaders divide samples among ranks themselves: give a `DistributedSampler` `num_replicas=1, rank=0`, or the loader
+    no ranks.
     """
     return Indexed(samples, torch_sampler)
 

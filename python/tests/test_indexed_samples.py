@@ -3,6 +3,7 @@
 import importlib
 import pickle
 import random
+import subprocess
 import sys
 import types
 
@@ -219,3 +220,39 @@ def test_damacy_torch_takes_torchs_samplers(monkeypatch):
     made = importlib.import_module("damacy.torch").from_sampler(CROPS, Shuffled(30))
     monkeypatch.delitem(sys.modules, "damacy.torch")
     assert isinstance(made, Indexed) and made.samples(1, 0, 30) == Indexed(CROPS, Shuffled(30)).samples(1, 0, 30)
+
+
+DRAWN_BY_TORCH = """
+import sys, torch
+from damacy.samplers import Indexed, RandomCrops
+from damacy.torch import from_sampler
+
+torch.manual_seed(int(sys.argv[1]))  # DDP does not ask for one seed on all ranks
+crops = RandomCrops({"a": (1_000_000,)}, (10,), length=64, seed=3)
+after = torch.rand(3)
+torch.manual_seed(int(sys.argv[1]))
+for kind in (
+    torch.utils.data.RandomSampler(range(64)),
+    torch.utils.data.SubsetRandomSampler(range(64)),
+    torch.utils.data.WeightedRandomSampler([1.0] * 64, 64),
+):
+    for make in (Indexed, from_sampler):
+        for epochs in ((0, 1, 2), (2, 0)):  # a resumed run draws only later epochs
+            order = make(crops, kind)
+            print([(epoch, order.boxes(epoch, 0, 64)[:, 0, 0].tolist()) for epoch in sorted(epochs)][-1])
+assert (torch.rand(3) == after).all()  # the program's own random numbers stay
+"""
+
+
+def test_a_torch_sampler_without_a_seed_has_one_order_in_all_processes():
+    pytest.importorskip("torch")
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", DRAWN_BY_TORCH, seed], capture_output=True, text=True, check=True, timeout=300
+        ).stdout.splitlines()
+        for seed in "12"
+    ]
+    assert outputs[0] == outputs[1] and len(outputs[0]) == 12
+    for k in range(0, 12, 4):
+        assert len(set(outputs[0][k : k + 4])) == 1
+    assert len(set(outputs[0])) == 3

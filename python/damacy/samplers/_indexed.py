@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
+from damacy._core import counter_rng
 from damacy._core.counter_rng_many import I64
 from damacy._core.integers import as_int
 from damacy._pipeline.array_spec import ArraySpec
@@ -24,7 +27,9 @@ class Indexed(PortionSampler):
       epoch, such as a `torch.utils.data.Sampler`; it needs a length. If it has `set_epoch`, that is called first.
 
     The indices of an epoch are kept, so `sample` is pure if `indices` gives the same order for the same epoch. A run
-    that is resumed needs that.
+    that is resumed needs that, and so do several ranks. While a sampler of torch draws an epoch, torch's random numbers
+    depend only on the seed of `samples` and the epoch; so a `RandomSampler` without a generator has the same order in
+    all processes.
 
     >>> grid = SlidingGrid({"a.zarr": (100,)}, (25,))
     >>> [sample.aabb for sample in Indexed(grid, [3, 0]).samples(0, 0, 2)]
@@ -65,7 +70,8 @@ class Indexed(PortionSampler):
         if found is None:
             if callable(set_epoch := getattr(self._indices, "set_epoch", None)):
                 set_epoch(epoch)
-            found = np.array([as_int(index, "an index") for index in self._indices], np.int64)
+            with _torch_seeded(self._indices, self.seed, epoch):
+                found = np.array([as_int(index, "an index") for index in self._indices], np.int64)
             if len(found) != self._length:
                 raise ValueError(f"indices has the length {self._length} and gave {len(found)} in epoch {epoch}")
             outside = found[(found < 0) | (found >= len(self._samples))]
@@ -75,6 +81,19 @@ class Indexed(PortionSampler):
                 del self._drawn[next(iter(self._drawn))]
             self._drawn[epoch] = found
         return found
+
+
+@contextlib.contextmanager
+def _torch_seeded(indices: Any, *key: int) -> Iterator[None]:
+    """Seeds torch's global generator by a key, if `indices` is a sampler of torch, and restores it at exit."""
+    of_torch = getattr(sys.modules.get("torch.utils.data"), "Sampler", None)
+    if of_torch is None or not isinstance(indices, of_torch):
+        yield
+        return
+    torch = sys.modules["torch"]
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(counter_rng.hash64(*key) >> 1)
+        yield
 
 
 def checked_samples(samples: Any) -> Any:
