@@ -32,6 +32,8 @@ from damacy.samplers import Sampler
 from damacy.typing import ShardBy as ShardBy
 from damacy.typing import Tail as Tail
 
+_Position = tuple[int, int, Shards | None, int]  # epoch, samples, shards and passes of a `Loader`
+
 
 class Loader:
     """Iterate over it once per epoch. It reads ahead, also across the end of an epoch.
@@ -56,9 +58,10 @@ class Loader:
     Batches, and tensors made from them, may be kept, up to `config.keep_bytes`. The loader keeps no reference to them.
 
     Every `for` begins an epoch: after a whole one the next epoch, after `break` or `next(iter(loader))` the same one
-    again. After `load_state_dict` it begins at the position of the state. An exception that a batch raises
-    (`on_error="raise"`, Ctrl-C) ends the `for`; the next one continues after that batch. A loader has one position: an
-    older iterator raises `RuntimeError` when a newer one has begun.
+    again. After `load_state_dict` it begins at the position of the state. An error of a batch (`on_error="raise"`) ends
+    the `for`; the next one continues after that batch. After Ctrl-C or an error of the sampler while the loader makes a
+    batch, the next one continues after the last batch that the loop got. A loader has one position: an older iterator
+    raises `RuntimeError` when a newer one has begun.
 
     With `restart=True` every `for` gives the same epoch, also after a whole one: for validation. `set_epoch` chooses
     another one. Training loops do not need it.
@@ -105,6 +108,7 @@ class Loader:
         self._begin = 0  # `_samples` where the next `for` begins
         self._iterations = 0  # number of the current `for`
         self._passes = 0  # number of epochs that reached their end
+        self._back_to: _Position | None = None  # before a step that was cut short
         self._delivered = 0  # batches of the pipeline with smaller ids were delivered or skipped
         self._pipeline: Pipeline | None = None
         self._closed: Pipeline | None = None  # the last closed pipeline, for its statistics
@@ -133,6 +137,7 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch of the next batch, from 0."""
+        self._undo_step()
         return self._epoch
 
     @property
@@ -158,6 +163,7 @@ class Loader:
 
         Not needed if epochs follow one another: the loader counts them.
         """
+        self._undo_step()
         number = as_int(epoch, "epoch")
         if number < 0:
             raise ValueError(f"epoch must be >= 0 (got {number})")
@@ -167,6 +173,7 @@ class Loader:
     def state_dict(self) -> dict[str, int]:
         """The position in the run: after the last batch that the loop got. It is the same on every rank, and, unless
         samples are divided by chunks, for any number of ranks."""
+        self._undo_step()
         state = {
             "epoch": self._epoch,
             "samples": self._samples,
@@ -203,6 +210,7 @@ class Loader:
         shards = Shards(*(as_int(state.get(name, 1), name) for name in ("shard_ranks", "shard_batch_size")))
         if shards.ranks < 1 or shards.batch_size < 1:
             raise ValueError(f"the state has {shards}: both must be >= 1")
+        self._undo_step()
         self.close()
         self._epoch, self._samples = as_int(state["epoch"], "epoch"), as_int(state["samples"], "samples")
         self._begin = self._samples
@@ -235,11 +243,13 @@ class Loader:
         self.close()
 
     def __getstate__(self) -> dict[str, object]:
+        self._undo_step()
         there = {
             "_pipeline": None,
             "_closed": None,
             "_refused": None,
             "_early": None,
+            "_back_to": None,
             "_shards": self._current_shards(),
         }
         return self.__dict__ | (there | {"_schedule": None} if self._is_auto else there)
@@ -297,6 +307,19 @@ class Loader:
         """As `__iter__`, with batches in the form of a framework, which is also the argument of `transform`."""
         transform = self._transform
         return _Pass(self, form if transform is None else lambda batch: transform(form(batch)))
+
+    def _position(self) -> _Position:
+        return self._epoch, self._samples, self._shards, self._passes
+
+    def _undo_step(self) -> None:
+        """Returns to the position before a step that was cut short, for example by `KeyboardInterrupt`. What was read
+        ahead is dropped: the exception may have ended the pipeline's source."""
+        if self._back_to is None:
+            return
+        self.close()
+        self._epoch, self._samples, self._shards, self._passes = self._back_to
+        self._begin = self._samples  # the next iteration continues here
+        self._back_to = None
 
     def _begin_pass(self) -> None:
         self._known_schedule()
@@ -405,18 +428,25 @@ class _Pass(Iterator[Any]):
                 "meanwhile, make a second Loader"
             )
         self._ended = True  # unless a batch follows
+        loader._undo_step()
+        before = batch = None
         try:
             if self._place is None:
                 loader._begin_pass()
                 self._place, self._number = (loader._epoch, loader._passes), loader._iterations
-            if (loader._epoch, loader._passes) != self._place or (batch := loader._next()) is None:
-                raise StopIteration
-            given = self._form(batch)
-        except StopIteration:
+            before = loader._position()
+            if (loader._epoch, loader._passes) == self._place:
+                batch = loader._next()
+            given = None if batch is None else self._form(batch)
+        except BaseException as error:
+            loader._back_to = before  # first of all: a signal handler may raise in any call
+            if isinstance(error, Exception) and (batch is not None or isinstance(error, DamacyError)):
+                loader._back_to = None
+                loader._begin = loader._samples  # the next iteration continues here
             raise
-        except BaseException:
-            loader._begin = loader._samples  # the next iteration continues here
-            raise
+        if batch is None:
+            raise StopIteration
+        # There is no call from here on, so no signal handler runs: the step ends as the loop gets its batch.
         self._ended = False
         return given
 

@@ -1,0 +1,129 @@
+"""Exceptions of signal handlers and of samplers, at any moment of a loop over a loader: the next loop continues after
+the last batch that the loop got."""
+
+import numpy as np
+import pytest
+from support import child, line
+
+import damacy
+from damacy.samplers import Indexed
+from damacy.training import Loader
+
+pytestmark = [
+    pytest.mark.untraced,  # a handler that raises inside coverage.py leaves its lock held: the program hangs
+    pytest.mark.timeout(600),
+]
+
+PROGRAM = """
+import random, signal, sys
+import damacy
+from damacy.training import Loader
+from support.line import numbers
+path, chosen, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3])
+class Sampler:
+    seed = 0
+    def __len__(self):
+        return 400
+    def sample(self, epoch, index):
+        sum(range(300))  # most signals meet the sampler
+        return damacy.Sample(path, [(index, index + 1)])
+config = damacy.Config(batch_size=2, device="cpu", host_buffer_bytes=1 << 22, device_buffer_bytes=1 << 22)
+loader = Loader(Sampler(), config)
+assert [k for batch in loader for k in numbers(batch)] == list(range(400))  # and all modules are imported
+loader.set_epoch(0)
+inside, raised = False, 0
+def handler(number, frame):
+    global raised
+    if inside:
+        raised += 1
+        raise KeyboardInterrupt if chosen == "ctrl-c" else OSError("of a handler")
+signal.signal(signal.SIGALRM, handler)
+rng = random.Random(7)
+got, epochs = [], 0
+while raised < wanted:
+    assert epochs < 400, "the signals hardly meet the loop"
+    signal.setitimer(signal.ITIMER_REAL, 10 ** rng.uniform(-5, -2.3))
+    try:
+        inside = True
+        for batch in loader:
+            inside = False
+            got += numbers(batch)
+            batch.release()
+            inside = True
+        inside = False
+        epochs += 1
+        assert got == list(range(400)), got
+        got.clear()
+    except (KeyboardInterrupt, OSError) as error:
+        inside = False
+        assert not isinstance(error, damacy.DamacyError), error
+        state = loader.state_dict()
+        assert (state["epoch"], state["samples"]) in ((epochs, len(got)), (epochs + 1, 0)), (state, epochs, len(got))
+        if state["samples"] == 0 and got:
+            assert got == list(range(400)), got
+            epochs += 1
+            got.clear()
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(raised)
+"""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return line.make_line(tmp_path_factory.mktemp("line") / "line.zarr").path
+
+
+@pytest.mark.parametrize("kind", ["ctrl-c", "another exception"])
+def test_two_hundred_signals_lose_and_repeat_no_batch(path, kind):
+    assert int(child.run_well(PROGRAM, path, kind, 200, limit_s=500).stdout) == 200
+
+
+class Failing:
+    """A sampler that raises once, at one index."""
+
+    seed = 0
+
+    def __init__(self, samples, at):
+        self.samples, self.at = samples, at
+
+    def __len__(self):
+        return len(self.samples)
+
+    def sample(self, epoch, index):
+        if index == self.at:
+            self.at = None
+            raise OSError("the sampler's own file")
+        return self.samples[index]
+
+
+@pytest.mark.parametrize("at", [0, 5, 11])
+def test_after_an_error_of_the_sampler_the_next_loop_continues(path, at):
+    config = damacy.Config(batch_size=2, device="cpu", host_buffer_bytes=1 << 22, device_buffer_bytes=1 << 22)
+    samples = [damacy.Sample(path, [(k, k + 1)]) for k in range(12)]
+    got = []
+
+    def step(loader):
+        for batch in loader:
+            got.extend(line.numbers(batch))
+            batch.release()
+
+    with Loader(Failing(samples, at), config) as loader:
+        with pytest.raises(OSError, match="the sampler's own file"):
+            step(loader)
+        assert loader.state_dict()["samples"] == len(got)
+        step(loader)
+    assert got == list(range(12))
+
+
+def test_a_transform_may_ask_for_the_position(path):
+    config = damacy.Config(batch_size=2, device="cpu", host_buffer_bytes=1 << 22, device_buffer_bytes=1 << 22)
+    samples = [damacy.Sample(path, [(k, k + 1)]) for k in range(6)]
+    seen = []
+
+    def transform(batch):
+        seen.append((loader.epoch, loader.state_dict()["samples"]))
+        return np.array(line.numbers(batch))
+
+    loader = Loader(Indexed(samples, range(6)), config, transform=transform)
+    assert np.concatenate(list(loader)).tolist() == list(range(6))
+    assert seen == [(0, 2), (0, 4), (1, 0)]
