@@ -5,12 +5,12 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from bench import front_plot
+from bench.plots import front_plot
 
 
 @pytest.mark.parametrize("theme", front_plot.THEMES)
 def test_the_committed_plot_is_that_of_the_results(theme):
-    assert (front_plot.DOCS / f"speed-{theme}.svg").read_text() == front_plot.draw(theme), "python -m bench.front_plot"
+    assert (front_plot.DOCS / f"speed-{theme}.svg").read_text() == front_plot.draw(theme), "draw it again"
 
 
 @pytest.mark.parametrize("theme", front_plot.THEMES)

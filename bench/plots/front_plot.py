@@ -1,6 +1,6 @@
 """The plot of the README and of the documentation's first page: batches compared with other readers, from results.
 
-    python -m bench.front_plot        writes docs/speed-light.svg and docs/speed-dark.svg
+    python -m bench.plots.front_plot        writes docs/speed-light.svg and docs/speed-dark.svg
 
 Knows which figures of `results/` are shown, and how. Measures nothing.
 """
@@ -12,7 +12,7 @@ import html
 import json
 from pathlib import Path
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 DOCS = RESULTS.parents[1] / "docs"
 
 HOST, GPU, TIER, TIER_BLOSC = "host-2-cores-quiet", "coarse-4-h200", "device-cached-h200-4", "device-cached-h200-5"

@@ -1,0 +1,1 @@
+"""Plots from recorded results."""
