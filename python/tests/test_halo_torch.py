@@ -120,6 +120,33 @@ def test_blocks_of_one_cell_may_have_other_strides_than_their_neighbours():
     assert in_threads(2, work)[0][0][2].is_contiguous(memory_format=torch.channels_last)
 
 
+def test_the_exchanges_that_were_used_last_are_kept(monkeypatch):
+    monkeypatch.setattr("damacy.halo.torch._MOST_KINDS", 2)
+    topology, local = halo.Cartesian((2,), True, dims=("w",)), halo.Local(2)
+    fulls = {cells: torch.randn(1, 1, cells, 8) for cells in (3, 4, 5)}
+
+    def work(rank):
+        plan = padding(topology, rank, 1, local, dims="nchw")
+        inside = empty_padded((1, 1, 3, 4), plan)
+        inside.copy_(fulls[3].chunk(2, 3)[rank])
+        made, closed = [], []
+        for cells in (3, 4, 3, 5, 3, 4, 5, 3):
+            x = inside if cells == 3 else fulls[cells].chunk(2, 3)[rank]
+            full = fulls[cells].roll(1 - 4 * rank, 3)
+            assert torch.equal(pad(x, plan), full[..., :6])
+            kinds = list(plan._kinds.values())
+            closed += [kind for kind in made if kind not in kinds and kind not in closed]
+            made += [kind for kind in kinds if kind not in made]
+            assert len(kinds) <= 2
+        assert len(plan._ambiguous) <= 2
+        for kind in closed:
+            with pytest.raises(RuntimeError, match="closed"):
+                kind.forward.bind([x])
+        return [kind.key[0][2] for kind in closed]
+
+    assert in_threads(2, work) == [[4, 5, 3, 4]] * 2
+
+
 def test_dimensions_of_one_element_do_not_change_the_memory_order():
     x = torch.randn(1, 3, 4, 5)
     plan = alone()

@@ -22,13 +22,16 @@ from damacy.halo.exchange_plan import Field
 from damacy.halo.exchange_plan import compile as compile_exchange
 from damacy.halo.topology import Cartesian
 
+_MOST_KINDS = 64  # of a plan
+
 
 @dataclasses.dataclass
 class PadPlan:
     """How many cells a tensor is padded with at each side of each dimension, and the ranks that they come from.
 
     `widths`: (before, after) for each dimension of the tensor. The exchanges for each kind of tensor (shape, type,
-    device, memory order) are cached."""
+    device, memory order) are cached, those of the 64 kinds that were used last. All ranks must pad the same sequence of
+    kinds, because they make the exchanges of a new kind together."""
 
     dims: tuple[str, ...]
     widths: tuple[tuple[int, int], ...]
@@ -43,9 +46,20 @@ class PadPlan:
         key = (tuple(padded.shape), strides, padded.dtype, padded.device, shape)
         found = self._kinds.get(key)
         if found is None:
+            while len(self._kinds) >= _MOST_KINDS:
+                self._kinds.pop(next(iter(self._kinds))).close()
             like = torch.empty_strided(padded.shape, strides, dtype=padded.dtype, device=padded.device)
-            found = self._kinds[key] = _Kind(self, like, shape)
+            found = self._kinds[key] = _Kind(self, key, like, shape)
+        self.keep(found)
         return found
+
+    def keep(self, kind: _Kind) -> bool:
+        """Makes an open kind the one that was used last; False if it was closed. The order of use is the same on all
+        ranks, and so are the kinds that are closed."""
+        if self._kinds.get(kind.key) is not kind:
+            return False
+        self._kinds[kind.key] = self._kinds.pop(kind.key)
+        return True
 
     def sized(self, shape: tuple[int, ...]) -> Cartesian:
         """The topology, with blocks of the tensor's size if it has no sizes."""
@@ -56,6 +70,8 @@ class PadPlan:
         tensors, but all ranks must construct the same exchangers."""
         found = self._ambiguous.get(shape)
         if found is None:
+            if len(self._ambiguous) >= _MOST_KINDS:
+                self._ambiguous.clear()
             found = any(cells < 2 for along in self.sized(shape).sizes or () for cells in along)
             self._ambiguous[shape] = found
         return found
@@ -93,7 +109,8 @@ def padding(
 class _Kind:
     """The exchanges of tensors of one shape, type, device and memory order."""
 
-    def __init__(self, plan: PadPlan, padded: torch.Tensor, shape: tuple[int, ...]) -> None:
+    def __init__(self, plan: PadPlan, key: Any, padded: torch.Tensor, shape: tuple[int, ...]) -> None:
+        self.key = key
         names = plan.dims
         topology = plan.sized(shape)
         field = Field.like(padded, names, tuple(a for a, _ in plan.widths), shape)
@@ -104,6 +121,10 @@ class _Kind:
         self.strides = padded.stride()
         # the padding beyond the ends of the domain, which no rank owns
         self.edges = _native.padded_edges(names, padded.shape, topology.dims, topology.unowned(plan.rank, widths))
+
+    def close(self) -> None:
+        self.forward.close()
+        self.backward.close()
 
     def exchange(self, exchanger: Exchanger, padded: torch.Tensor) -> None:
         """Exchanges a tensor of any memory order."""
@@ -146,10 +167,10 @@ class _Room:
 
     def fill(self, boundary: str) -> torch.Tensor:
         padded = self.padded.detach()
-        if self._kind is None:
+        if self._kind is None or not self.plan.keep(self._kind):
             self._kind = self.plan.kind(padded, tuple(self._place[1]))
-            if padded.stride() == self._kind.strides:
-                self._filled = self._kind.forward.bind([padded])
+            is_usual = padded.stride() == self._kind.strides
+            self._filled = self._kind.forward.bind([padded]) if is_usual else None
         if boundary == "zeros":
             _clear_edges(padded, self._kind)
         if self._filled is None:
