@@ -148,22 +148,18 @@ print(raised)
     child.run_well(START + program, line.path, 3)
 
 
-def test_many_signals_slow_pop_only_a_little(line):
+def test_many_signals_do_not_stop_pop(line):
     program = """
-def run():
-    start = time.monotonic()
-    with pipeline(pop_timeout_s=None) as p:
-        p.push(sample(k) for k in range(600))
-        for batch in p.batches(300):
-            batch.release()
-    return time.monotonic() - start
-calm = min(run() for _ in range(3))
 signal.signal(signal.SIGALRM, lambda *_: None)
 signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
-storm = min(run() for _ in range(3))
+with pipeline(pop_timeout_s=None) as p:
+    p.push(sample(k) for k in range(600))
+    got = []
+    for batch in p.batches(300):
+        got += numbers(batch)
+        batch.release()
+assert got == list(range(600))
 signal.setitimer(signal.ITIMER_REAL, 0)
-print(calm, storm)
-assert storm < 3 * calm + 0.5, (calm, storm)
 """
     child.run_well(START + program, line.path, 0)
 

@@ -460,7 +460,7 @@ def test_zarrs_warnings_about_codecs_come_when_the_array_is_opened(tmp_path):
         zarr.create(store=tmp_path / "a", shape=(8, 8), chunks=(8, 8), dtype="u2", zarr_format=3, codecs=codecs)
     with pytest.warns(UserWarning, match="Combining a `sharding_indexed` codec") as warned:
         ours = opened(tmp_path / "a", strict=False)
-    assert len(warned) == 1
+    assert len([each for each in warned if "Combining a `sharding_indexed` codec" in str(each.message)]) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ours[:] = 3
