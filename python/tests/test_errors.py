@@ -2,6 +2,10 @@
 
 import copy
 import pickle
+import subprocess
+import sys
+import traceback
+import types
 
 import pytest
 
@@ -157,3 +161,62 @@ def test_two_kinds_have_a_subclass():
 
 def test_every_status_but_ok_has_a_class():
     assert set(CLASS_BY_STATUS) == set(Status) - {Status.OK}
+
+
+FROM_A_WORKER = """
+import sys, torch, damacy
+
+class Failing(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        where = {"uri": "a.zarr", "key": "c/0", "chunk": (0, 1), "byte_range": (3, 9)}
+        raise damacy.StorageError("short read: 3 of 9 bytes", reason="short", errno=5, **where)
+
+if __name__ == "__main__":
+    try:
+        next(iter(torch.utils.data.DataLoader(Failing(), num_workers=1, multiprocessing_context="fork")))
+    except damacy.StorageError as error:
+        print([error.uri, error.key, error.chunk, error.byte_range, error.reason, error.errno, error.batch_id])
+        text = str(error)
+        assert "\\\\x0a" not in text and len(text.splitlines()) > 3, text
+        assert "a.zarr: shard c/0: chunk (0, 1): bytes 3-9: short read: 3 of 9 bytes (io error, short)" in text, text
+        assert not hasattr(error, "__notes__")
+"""
+
+
+def test_an_error_of_a_data_loaders_worker_keeps_its_attributes_and_its_lines(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "program.py").write_text(FROM_A_WORKER)
+    ran = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "['a.zarr', 'c/0', (0, 1), (3, 9), 'short', 5, None]\n"
+
+
+def as_torch_tells(error):
+    """What a DataLoader raises for an error of a worker: of its class, from its text."""
+    text = "".join(traceback.format_exception(error))
+    return type(error)(message=f"Caught {type(error).__name__} in DataLoader worker process 0.\nOriginal {text}")
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_each_class_takes_back_what_a_worker_tells(monkeypatch, cls):
+    data = types.SimpleNamespace(get_worker_info=lambda: object())
+    monkeypatch.setitem(sys.modules, "torch.utils.data", data)
+    with pytest.raises(cls) as raised:
+        raise cls("message", **WHERE)
+    error = raised.value
+    data.get_worker_info = lambda: None
+    told = as_torch_tells(error)
+    assert {name: getattr(told, name) for name in ATTRIBUTES} == {name: getattr(error, name) for name in ATTRIBUTES}
+    assert told.status is error.status and str(told) == told.message
+    again = pickle.loads(pickle.dumps(told))
+    assert vars(again) == vars(told) and str(again) == str(told)
+
+
+def test_other_messages_are_one_line():
+    for message in ("Caught\nattributes: {}", "a\nOriginal Traceback"):
+        assert "\n" not in str(damacy.StorageError(message, uri="a"))
+    broken = damacy.StorageError("Caught StorageError\nOriginal Traceback\nattributes: {1")
+    assert broken.uri is None and str(broken).count("\n") == 2

@@ -6,6 +6,7 @@ The native library makes the text for `str()`, so that C++ and Python users read
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -61,6 +62,7 @@ class DamacyError(RuntimeError):
     _own_status: ClassVar[Status | None] = None
     _more_attributes: ClassVar[tuple[str, ...]] = ()
     _key_is_shard: bool = False  # else `key` is a document, or a chunk by itself
+    _is_told: bool = False  # the message is the text of an error of another process, with its place
 
     status: Status | None  # None only for instances of this base class
     what: str | None  # stage: create push pop flush release closed forked
@@ -85,17 +87,30 @@ class DamacyError(RuntimeError):
         self.status = self._own_status
         for name in ATTRIBUTES:
             setattr(self, name, () if name == "lost" else None)
+        if (told := _told_by_worker(message)) is not None:
+            self._is_told = True
+            attributes = told | attributes
         for name, value in attributes.items():
             if name not in ATTRIBUTES and name not in self._more_attributes and name not in ("status", "_key_is_shard"):
                 raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
             setattr(self, name, _as_stored(name, value))
+        if _is_in_worker():
+            import json  # loads slowly
+
+            known = {name: value for name in self._names() if (value := getattr(self, name, None)) not in (None, ())}
+            self.add_note(f"{_NOTE}{json.dumps(known, default=str)}")
 
     @property
     def message(self) -> str:
         """What was found and what was expected, without the place."""
         return str(self.args[0])
 
+    def _names(self) -> tuple[str, ...]:
+        return (*ATTRIBUTES, *self._more_attributes)
+
     def __str__(self) -> str:
+        if self._is_told:
+            return self.message
         from damacy import _native
 
         where = {name: value for name in ATTRIBUTES if (value := getattr(self, name)) not in (None, ())}
@@ -107,6 +122,32 @@ class DamacyError(RuntimeError):
         for name in self._more_attributes:
             state[name] = getattr(self, name)
         return type(self), (self.args[0],), state
+
+
+# A DataLoader of torch passes on the class and the text of what a worker raised. So in workers the text has a line with
+# the attributes, which the error that is made of it takes back.
+_NOTE = "attributes: "
+
+
+def _is_in_worker() -> bool:
+    worker_info = getattr(sys.modules.get("torch.utils.data"), "get_worker_info", None)
+    return worker_info is not None and worker_info() is not None
+
+
+def _told_by_worker(message: str) -> dict[str, Any] | None:
+    """The attributes of the error of a worker that this message tells; None for other messages."""
+    if not message.startswith("Caught ") or "\nOriginal Traceback" not in message:
+        return None
+    import json
+
+    for line in reversed(message.splitlines()):
+        if line.startswith(_NOTE):
+            try:
+                told = json.loads(line.removeprefix(_NOTE))
+            except ValueError:
+                break
+            return told if isinstance(told, dict) else {}
+    return {}
 
 
 def _as_stored(name: str, value: Any) -> Any:
