@@ -58,6 +58,8 @@ class Writer:
     cannot describe, `out` becomes an array with the names of the image's axes. Both are zarr v3. With `overwrite`, a
     zarr array or group at that path is replaced when the new one is complete.
 
+    An OME-Zarr image of integers in the folder `labels` of another one, of NGFF 0.4 or 0.5, is listed there as a label.
+
     The output has the shape of the image. Voxels that no window reaches are NaN, in integer types 0.
 
     Args:
@@ -255,11 +257,11 @@ class Writer:
             or values.shape[0] != rows
             or _without_ones(values.shape[1:]) != _without_ones(expected[1:])
         ):
-            help_text = ""
-            if self._channels is None and values.ndim > 1:
+            help_text, places = "", list(self._extents)
+            if self._channels is None:
                 places = [extent for extent, is_channel in zip(self._extents, self._is_channel) if not is_channel]
-                if _without_ones(values.shape[2:]) == _without_ones(places):
-                    help_text = f": say channels={values.shape[1]}"
+            if values.ndim > 1 and _without_ones(values.shape[2:]) == _without_ones(places):
+                help_text = f": say channels={values.shape[1]}"
             raise ValueError(f"prediction has shape {values.shape}, expected {expected}{help_text}")
         return values.reshape(rows, self._channels or 1, *self._extents)
 

@@ -1,5 +1,6 @@
 """`stitch.Writer`: what is stitched equals a reference in NumPy that holds the whole image."""
 
+import json
 import shutil
 
 import numpy as np
@@ -489,3 +490,61 @@ def test_a_batch_itself_may_be_the_prediction_and_rows_be_of_a_released_batch(im
                 two.add(copy, batch)
     for name in "ab":
         assert (damacy.open_image(tmp_path / name).read() == damacy.open_image(image).read()).all()
+
+
+# -- labels of an image ------------------------------------------------------------------------------------------------
+
+
+def ngff_image(path, version, labels=None):
+    """An OME-Zarr image of 8 x 8 voxels, with a list of labels if there are any."""
+    axes = [{"name": axis, "type": "space"} for axis in "yx"]
+    dataset = {"path": "0", "coordinateTransformations": [{"type": "scale", "scale": [1.0, 1.0]}]}
+    image = {"multiscales": [{"version": version, "axes": axes, "datasets": [dataset]}]}
+    listed = {} if labels is None else {"labels": labels}
+    is_3 = version == "0.5"
+    zarr_format = 3 if is_3 else 2
+    group = zarr.create_group(
+        path, zarr_format=zarr_format, attributes={"ome": {"version": "0.5", **image}} if is_3 else image
+    )
+    group.create_array("0", shape=(8, 8), chunks=(4, 4), dtype="u2")[:] = 7
+    if labels is not None:
+        attributes = {"ome": {"version": "0.5", **listed}} if is_3 else listed
+        zarr.create_group(path / "labels", zarr_format=zarr_format, attributes=attributes)
+    return path
+
+
+def listed(path, version):
+    document = json.loads((path / "labels" / ("zarr.json" if version == "0.5" else ".zattrs")).read_text())
+    return (document["attributes"]["ome"] if version == "0.5" else document)["labels"]
+
+
+def write_label(image, name, dtype="u8", **more):
+    grid = SlidingGrid([image], (4, 8))
+    with Writer(image / "labels" / name, grid, blend="crop", dtype=dtype, **more) as writer:
+        for batch in Loader(grid, damacy.Config(batch_size=1, device="cpu", dtype="u8")):
+            with batch as lent:
+                writer.add(lent.numpy(), lent)
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+@pytest.mark.parametrize("labels", [None, [], ["cells"]])
+def test_a_label_is_listed_in_its_image(tmp_path, version, labels):
+    image = ngff_image(tmp_path / "image.zarr", version, labels)
+    for name, more in (("nuclei", {}), ("nuclei", {"overwrite": True}), ("other", {})):
+        write_label(image, name, **more)
+    assert listed(image, version) == [*(labels or []), "nuclei", "other"]
+    ome = json.loads((image / "labels" / "nuclei" / "zarr.json").read_text())["attributes"]["ome"]
+    assert ome["image-label"]["source"] == {"image": "../../"}
+    assert (damacy.open_image(image / "labels" / "nuclei").read() == 7).all()
+    assert zarr.open_group(image / "labels", mode="r", zarr_format=3 if version == "0.5" else 2).attrs
+    assert not list((image / "labels").glob(".*.partial"))
+
+
+def test_only_labels_of_images_are_listed(tmp_path):
+    image = ngff_image(tmp_path / "image.zarr", "0.5", ["cells"])
+    write_label(image, "scores", dtype="f32")  # no label: NGFF wants integers
+    assert listed(image, "0.5") == ["cells"]
+    (image / "labels" / "zarr.json").write_text("[1")
+    with pytest.raises(ValueError, match=r"zarr.json is no JSON: the label is written, and not listed"):
+        write_label(image, "nuclei")
+    assert (damacy.open_image(image / "labels" / "nuclei").read() == 7).all()

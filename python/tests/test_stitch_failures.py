@@ -117,6 +117,9 @@ def test_predictions_of_other_shapes_and_types(tmp_path, grid):
     assert message(two.add, np.zeros((1, 4, 6)), rows(grid, 0)) == (
         "prediction has shape (1, 4, 6), expected (1, 2, 4, 6)"
     )
+    assert message(two.add, np.zeros((1, 3, 4, 6)), rows(grid, 0)) == (
+        "prediction has shape (1, 3, 4, 6), expected (1, 2, 4, 6): say channels=3"
+    )
     assert message(writer.add, np.zeros((1, 4, 6), "c8"), rows(grid, 0)) == (
         "prediction must have real numbers of at most 64 bits (got complex64)"
     )

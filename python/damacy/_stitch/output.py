@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from damacy._stitch.image_axes import Axis, multiscales
+from damacy._stitch.labels import IMAGE_LABEL, add_label, is_label
 from damacy._stitch.sums import fill_value
 
 _DOCUMENTS = ("zarr.json", ".zarray", ".zgroup")
@@ -33,6 +34,7 @@ class Output:
         self._unfinished = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.partial")
         self._array: Any = None
         self._ome: dict[str, Any] | None = None
+        self._is_label = False
         self._remove = weakref.finalize(self, _remove, self._unfinished, os.getpid())
 
     def _check_replaceable(self, image: str) -> None:
@@ -57,6 +59,7 @@ class Output:
 
         self._unfinished.parent.mkdir(parents=True, exist_ok=True)
         self._ome = multiscales(axes, self.path.name.removesuffix(".zarr"), "0")
+        self._is_label = self._ome is not None and dtype.kind in "iu" and is_label(self.path)
         names = [axis.name for axis in axes]
         self._array = zarr.create_array(
             self._unfinished if self._ome is None else self._unfinished / "0",
@@ -73,10 +76,17 @@ class Output:
         self._array[box] = elements
 
     def finish(self) -> None:
-        """Put the complete output in its place."""
+        """Put the complete output in its place, and list it there if it is a label."""
+        self._put_in_place()
+        if self._is_label:
+            add_label(self.path)
+
+    def _put_in_place(self) -> None:
         if self._ome is not None:
             import zarr
 
+            if self._is_label:
+                self._ome["image-label"] = IMAGE_LABEL
             zarr.create_group(self._unfinished, zarr_format=3, attributes={"ome": self._ome}, overwrite=False)
         self._array = None
         if not self._overwrite or not self.path.exists():
