@@ -28,8 +28,15 @@ def programs() -> dict[str, str]:
     found = {f"examples_{path.stem}.py": path.read_text() for path in sorted((ROOT / "examples").glob("*.py"))}
     for page in PAGES:
         for number, program in enumerate(PROGRAM.findall((ROOT / page).read_text())):
-            found[f"{re.sub('[^a-z]', '_', page.lower())}_{number}.py"] = program
+            found[f"{re.sub('[^a-z]', '_', page.lower())}_{number}.py"] = with_given(program)
     return found
+
+
+def with_given(program: str) -> str:
+    """The program behind declarations of the names that it uses without defining them."""
+    used = [n for n in GIVEN if re.search(rf"\b{n}\b", program)]
+    missing = [n for n in used if not re.search(rf"^\s*(def {n}\b|{n}\b[^(]*=|for {n}\b)|\bas {n}\b", program, re.M)]
+    return "".join(["from typing import Any\n", *(f"{n}: Any = None\n" for n in missing)] if missing else []) + program
 
 
 def write(folder: pathlib.Path) -> None:
