@@ -269,7 +269,7 @@ def _of_argument(name: str, function: Callable[[Any], Any]) -> Callable[..., Any
     def named(*given: Any, **keywords: Any) -> Any:
         return function(*signature.bind(*given, **keywords).args)
 
-    named.__signature__ = signature  # type: ignore[attr-defined]
+    named.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it
     return named
 
 

@@ -49,6 +49,11 @@ def written(path, metadata, *names):
     return path
 
 
+def shown(path):
+    """What `damacy info` prints, without the breaks of its columns."""
+    return " ".join(damacy("info", path).stdout.split())
+
+
 @pytest.mark.parametrize(
     "written_as,metadata",
     [
@@ -65,9 +70,7 @@ def test_chunks_under_other_names_are_found(tmp_path, written_as, metadata):
     assert (found["chunks"], found["missing"], found["stray"]) == (0, 4, written_as)
     said = f"no chunk is stored, of 4; there are files that are no chunks of it, such as {written_as}"
     assert said in damacy("verify", path).stdout
-    assert f"no chunk is stored; there are files that are no chunks of it, such as {written_as}" in (
-        damacy("info", path).stdout
-    )
+    assert f"no chunk is stored; there are files that are no chunks of it, such as {written_as}" in shown(path)
     assert document("info", path)["stray"] == written_as
 
 
@@ -89,7 +92,7 @@ def test_an_array_with_a_chunk_has_no_stray_files(tmp_path):
 def test_nested_chunks_without_a_separator_are_bad_and_shown(tmp_path):
     path = written(tmp_path / "a.zarr", NO_SEPARATOR, "0/0")
     assert len(document("verify", path, status=1)["arrays"][0]["bad"]) == 1
-    assert "no chunks of it, such as 0/0" in damacy("info", path).stdout
+    assert "no chunks of it, such as 0/0" in shown(path)
 
 
 def test_verify_passes_over_arrays_of_strings_and_says_so(stored):

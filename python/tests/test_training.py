@@ -169,7 +169,7 @@ def test_an_interrupted_iteration_is_continued(arrays):
     with loader(crops, transform=interrupted) as each:
         with pytest.raises(KeyboardInterrupt):
             list(each)
-        assert list(each) == whole[2:]
+        assert list(each) == whole[1:]  # the loop did not get the second batch
         assert each.epoch == 1
 
 

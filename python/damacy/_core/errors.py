@@ -134,9 +134,9 @@ def _is_in_worker() -> bool:
     return worker_info is not None and worker_info() is not None
 
 
-def _told_by_worker(message: str) -> dict[str, Any] | None:
+def _told_by_worker(message: object) -> dict[str, Any] | None:
     """The attributes of the error of a worker that this message tells; None for other messages."""
-    if not message.startswith("Caught ") or "\nOriginal Traceback" not in message:
+    if not isinstance(message, str) or not message.startswith("Caught ") or "\nOriginal Traceback" not in message:
         return None
     import json
 
