@@ -88,7 +88,7 @@ def _stepped(k: int, axis: range) -> BoxAxis:
     _check_step(k, axis.step)
     if axis.step == 1 or not axis:
         return axis.start, axis.stop
-    if len(axis) == 1:
+    if axis[-1] == axis.start:
         return axis.start, axis.start + 1
     return range(axis.start, axis[-1] + 1, axis.step)  # the elements decide, however far away the stop is
 
