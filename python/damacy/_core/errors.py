@@ -62,7 +62,7 @@ class DamacyError(RuntimeError):
     _own_status: ClassVar[Status | None] = None
     _more_attributes: ClassVar[tuple[str, ...]] = ()
     _key_is_shard: bool = False  # else `key` is a document, or a chunk by itself
-    _is_told: bool = False  # the message is the text of an error of another process, with its place
+    _is_from_worker: bool = False  # the message is the text of an error of another process, with its place
 
     status: Status | None  # None only for instances of this base class
     what: str | None  # stage: create push pop flush release closed forked
@@ -87,9 +87,9 @@ class DamacyError(RuntimeError):
         self.status = self._own_status
         for name in ATTRIBUTES:
             setattr(self, name, () if name == "lost" else None)
-        if (told := _told_by_worker(message)) is not None:
-            self._is_told = True
-            attributes = told | attributes
+        if (sent := _attributes_from_worker(message)) is not None:
+            self._is_from_worker = True
+            attributes = sent | attributes
         for name, value in attributes.items():
             if name not in ATTRIBUTES and name not in self._more_attributes and name not in ("status", "_key_is_shard"):
                 raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
@@ -109,7 +109,7 @@ class DamacyError(RuntimeError):
         return (*ATTRIBUTES, *self._more_attributes)
 
     def __str__(self) -> str:
-        if self._is_told:
+        if self._is_from_worker:
             return self.message
         from damacy import _native
 
@@ -134,8 +134,8 @@ def _is_in_worker() -> bool:
     return worker_info is not None and worker_info() is not None
 
 
-def _told_by_worker(message: object) -> dict[str, Any] | None:
-    """The attributes of the error of a worker that this message tells; None for other messages."""
+def _attributes_from_worker(message: object) -> dict[str, Any] | None:
+    """The attributes of a worker's error, if this message is the text of one; None for other messages."""
     if not isinstance(message, str) or not message.startswith("Caught ") or "\nOriginal Traceback" not in message:
         return None
     import json
@@ -143,10 +143,10 @@ def _told_by_worker(message: object) -> dict[str, Any] | None:
     for line in reversed(message.splitlines()):
         if line.startswith(_NOTE):
             try:
-                told = json.loads(line.removeprefix(_NOTE))
+                sent = json.loads(line.removeprefix(_NOTE))
             except ValueError:
                 break
-            return told if isinstance(told, dict) else {}
+            return sent if isinstance(sent, dict) else {}
     return {}
 
 
