@@ -4,29 +4,25 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "bindings.h"
+#include "damacy/batch/fields.h"
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 
 namespace damacy::python {
 namespace {
 
-OnError on_error_of(const std::string& name) {
-  return name == "skip" ? OnError::skip : name == "fill" ? OnError::fill : OnError::raise;
-}
-
-GpuDecoderChoice decoder_of(const std::string& name) {
-  return name == "own"      ? GpuDecoderChoice::own
-         : name == "nvcomp" ? GpuDecoderChoice::nvcomp
-                            : GpuDecoderChoice::automatic;
-}
-
-Verify verify_of(const std::string& name) {
-  return name == "whole" ? Verify::whole : Verify::needed;
+template <class Value, std::size_t n>
+Value find(const Named<Value> (&table)[n], const std::string& name, std::string_view what) {
+  for (const auto& entry : table)
+    if (entry.name == name) return entry.value;
+  throw Error(Status::inval, formatted("{}: there is no {}", what, name), "arguments");
 }
 
 AxisKey axis_of(const nb::handle& axis) {
@@ -124,37 +120,23 @@ DeviceChoice device_of(const std::string& device) {
 
 Config config_of(const nb::dict& fields) {
   Config c;
-  const auto number = [&](const char* name) { return nb::cast<std::int64_t>(fields[name]); };
-  c.batch_size = number("batch_size");
-  c.host_buffer_bytes = number("host_buffer_bytes");
-  c.device_buffer_bytes = number("device_buffer_bytes");
-  c.dtype = static_cast<Dtype>(number("dtype"));
-  c.lookahead_batches = number("lookahead_batches");
-  c.n_io_threads = number("n_io_threads");
-  c.n_compute_threads = number("n_compute_threads");
-  c.n_zarrs_meta_cache = number("n_zarrs_meta_cache");
-  c.n_shards_meta_cache = number("n_shards_meta_cache");
-  c.max_chunk_uncompressed_bytes = number("max_chunk_uncompressed_bytes");
-  c.max_gpu_memory_bytes = number("max_gpu_memory_bytes");
-  c.max_bytes_per_element = number("max_bytes_per_element");
+  const auto take = [&](std::string_view name, auto& to) {
+    to = nb::cast<std::remove_reference_t<decltype(to)>>(fields[nb::str(name.data(), name.size())]);
+  };
+  for (const auto& [name, member] : kIntegerSettings) take(name, c.*member);
+  for (const auto& [name, member] : kOptionalIntegerSettings) take(name, c.*member);
+  for (const auto& [name, member] : kNumberSettings) take(name, c.*member);
+  for (const auto& [name, member] : kFlagSettings) take(name, c.*member);
+  for (const auto& [name, member] : kTextSettings) take(name, c.*member);
+  for_named_settings([&](std::string_view name, auto member, const auto& values) {
+    std::string chosen;
+    take(name, chosen);
+    c.*member = find(values, chosen, name);
+  });
+  c.dtype = static_cast<Dtype>(nb::cast<int>(fields["dtype"]));
   c.device = device_of(nb::cast<std::string>(fields["device"]));
-  c.n_batches = number("n_batches");
-  c.on_error = on_error_of(nb::cast<std::string>(fields["on_error"]));
-  c.pop_timeout_s = nb::cast<std::optional<double>>(fields["pop_timeout_s"]);
-  c.cache_bytes = number("cache_bytes");
-  c.host_cache_bytes = number("host_cache_bytes");
-  c.shared_cache = nb::cast<std::string>(fields["shared_cache"]);
-  c.shared_cache_bytes = number("shared_cache_bytes");
-  c.device_cache_bytes = number("device_cache_bytes");
-  c.disk_cache = nb::cast<std::string>(fields["disk_cache"]);
-  c.disk_cache_bytes = number("disk_cache_bytes");
-  c.disk_cache_shared = nb::cast<bool>(fields["disk_cache_shared"]);
-  c.gpu_decoder = decoder_of(nb::cast<std::string>(fields["gpu_decoder"]));
-  c.verify = verify_of(nb::cast<std::string>(fields["verify"]));
-  c.keep_bytes = nb::cast<std::optional<std::int64_t>>(fields["keep_bytes"]);
-  for (const nb::handle array : nb::cast<nb::list>(fields["arrays"])) {
+  for (const nb::handle array : nb::cast<nb::list>(fields["arrays"]))
     c.arrays.push_back({nb::cast<std::string>(array[0]), spec_of(nb::cast<nb::dict>(array[1]))});
-  }
   return c;
 }
 

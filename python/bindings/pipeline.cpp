@@ -1,5 +1,6 @@
 // Pipeline and Batch for damacy._pipeline.pipeline. Waits and native work release the GIL.
 #include "damacy/pipeline/pipeline.h"
+#include "damacy/batch/fields.h"
 
 #include <cmath>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "bindings.h"
 #include "config_fields.h"
+#include "damacy/batch/fields.h"
 #include "damacy/device/host_device.h"
 
 namespace damacy::python {
@@ -68,81 +70,10 @@ nb::dict metric_dict(const Metric& metric) {
   return out;
 }
 
-nb::dict stats_dict(const Stats& s) {
+nb::dict stats_dict(const Stats& stats) {
   nb::dict out;
-  out["plan"] = metric_dict(s.plan);
-  out["io"] = metric_dict(s.io);
-  out["h2d"] = metric_dict(s.h2d);
-  out["decompress"] = metric_dict(s.decompress);
-  out["assemble"] = metric_dict(s.assemble);
-  out["pop_wait_io"] = metric_dict(s.pop_wait_io);
-  out["pop_wait_compute"] = metric_dict(s.pop_wait_compute);
-  out["flush_wait"] = metric_dict(s.flush_wait);
-  out["zarr_meta_hits"] = s.zarr_meta_hits;
-  out["zarr_meta_misses"] = s.zarr_meta_misses;
-  out["shard_idx_hits"] = s.shard_idx_hits;
-  out["shard_idx_misses"] = s.shard_idx_misses;
-  out["batches_emitted"] = s.batches_emitted;
-  out["batches_truncated"] = s.batches_truncated;
-  out["waves_emitted"] = s.waves_emitted;
-  out["gpu_bytes_committed"] = s.gpu_bytes_committed;
-  out["chunks_decoded"] = s.chunks_decoded;
-  out["chunks_deduplicated"] = s.chunks_deduplicated;
-  out["bytes_read"] = s.bytes_read;
-  out["reads_issued"] = s.reads_issued;
-  out["samples_skipped"] = s.samples_skipped;
-  out["samples_filled"] = s.samples_filled;
-  out["bytes_padded"] = s.bytes_padded;
-  out["host_bytes_committed"] = s.host_bytes_committed;
-  out["chunks_decoded_on_host"] = s.chunks_decoded_on_host;
-  out["cache_hits"] = s.cache_hits;
-  out["cache_misses"] = s.cache_misses;
-  out["cache_kept"] = s.cache_kept;
-  out["cache_evicted"] = s.cache_evicted;
-  out["cache_hits_bytes"] = s.cache_hits_bytes;
-  out["cache_misses_bytes"] = s.cache_misses_bytes;
-  out["cache_kept_bytes"] = s.cache_kept_bytes;
-  out["cache_evicted_bytes"] = s.cache_evicted_bytes;
-  out["host_cache_hits"] = s.host_cache_hits;
-  out["host_cache_misses"] = s.host_cache_misses;
-  out["host_cache_kept"] = s.host_cache_kept;
-  out["host_cache_evicted"] = s.host_cache_evicted;
-  out["host_cache_hits_bytes"] = s.host_cache_hits_bytes;
-  out["host_cache_misses_bytes"] = s.host_cache_misses_bytes;
-  out["host_cache_kept_bytes"] = s.host_cache_kept_bytes;
-  out["host_cache_evicted_bytes"] = s.host_cache_evicted_bytes;
-  out["disk_hits"] = s.disk_hits;
-  out["disk_misses"] = s.disk_misses;
-  out["disk_kept"] = s.disk_kept;
-  out["disk_evicted"] = s.disk_evicted;
-  out["disk_dropped"] = s.disk_dropped;
-  out["disk_hits_bytes"] = s.disk_hits_bytes;
-  out["disk_misses_bytes"] = s.disk_misses_bytes;
-  out["disk_kept_bytes"] = s.disk_kept_bytes;
-  out["disk_evicted_bytes"] = s.disk_evicted_bytes;
-  out["disk_dropped_bytes"] = s.disk_dropped_bytes;
-  out["device_cache_hits"] = s.device_cache_hits;
-  out["device_cache_misses"] = s.device_cache_misses;
-  out["device_cache_kept"] = s.device_cache_kept;
-  out["device_cache_evicted"] = s.device_cache_evicted;
-  out["device_cache_hits_bytes"] = s.device_cache_hits_bytes;
-  out["device_cache_misses_bytes"] = s.device_cache_misses_bytes;
-  out["device_cache_kept_bytes"] = s.device_cache_kept_bytes;
-  out["device_cache_evicted_bytes"] = s.device_cache_evicted_bytes;
-  out["first_byte"] = metric_dict(s.first_byte);
-  out["requests"] = s.requests;
-  out["requests_repeated"] = s.requests_repeated;
-  out["requests_throttled"] = s.requests_throttled;
-  out["requests_hedged"] = s.requests_hedged;
-  out["hedges_won"] = s.hedges_won;
-  out["requests_in_flight"] = s.requests_in_flight;
-  out["requests_in_flight_best"] = s.requests_in_flight_best;
-  out["connections_opened"] = s.connections_opened;
-  out["bytes_received"] = s.bytes_received;
-  out["documents_revalidated"] = s.documents_revalidated;
-  out["slots_added"] = s.slots_added;
-  out["slots_dropped"] = s.slots_dropped;
-  out["kept_bytes_committed"] = s.kept_bytes_committed;
+  for (const auto& [name, member] : kMetrics) out[name.data()] = metric_dict(stats.*member);
+  for (const auto& [name, member] : kCounters) out[name.data()] = stats.*member;
   return out;
 }
 

@@ -128,12 +128,12 @@ struct DLManagedTensor;  // of DLPack
 // The settings of a pipeline, named and with the defaults of Python's Config. `batch_size` has no default.
 DAMACY_API int damacy_options_create(damacy_options** out);
 DAMACY_API void damacy_options_destroy(damacy_options* options);
-// batch_size, n_batches, host_buffer_bytes, keep_bytes and all others that are integers.
+// batch_size, n_batches, host_buffer_bytes, keep_bytes and all others that are integers; disk_cache_shared is 0 or 1.
 DAMACY_API int damacy_options_set_integer(damacy_options* options, const char* name, int64_t value);
 // pop_timeout_s.
 DAMACY_API int damacy_options_set_number(damacy_options* options, const char* name, double value);
 // device ("auto", "cpu", "cuda", "cuda:1"), dtype ("float32"), on_error ("raise", "skip", "fill"), gpu_decoder ("auto",
-// "own", "nvcomp"), verify ("needed", "whole").
+// "own", "nvcomp"), verify ("needed", "whole"), shared_cache (a name), disk_cache (a directory).
 DAMACY_API int damacy_options_set_text(damacy_options* options, const char* name, const char* value);
 // Declares an array of the batches; samples then have exactly these parts.
 DAMACY_API int damacy_options_add_array(damacy_options* options, const char* name, int dtype);

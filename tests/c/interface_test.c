@@ -175,6 +175,11 @@ static damacy_pipeline* make_pipeline(void) {
   FAILS(DAMACY_INVAL, damacy_options_set_integer(options, "batchsize", 2));
   CHECK(strstr(damacy_error_text(), "batch_size") != NULL);
   FAILS(DAMACY_INVAL, damacy_options_set_text(options, "device", "cuda:x"));
+  FAILS(DAMACY_INVAL, damacy_options_set_text(options, "cache", "/tmp"));
+  CHECK(strstr(damacy_error_text(), "disk_cache") != NULL);
+  OK(damacy_options_set_text(options, "disk_cache", ""));
+  OK(damacy_options_set_integer(options, "disk_cache_bytes", 0));
+  OK(damacy_options_set_integer(options, "disk_cache_shared", 0));
   FAILS(DAMACY_INVAL, damacy_options_set_text(options, "dtype", "complex64"));
   OK(damacy_pipeline_create(options, &pipeline));
   damacy_options_destroy(options);
@@ -222,6 +227,8 @@ static void test_batches(const char* uri) {
   OK(damacy_pipeline_pop(pipeline, -1, &last));
   check_batch(last, 2);
   int64_t batches = 0;
+  OK(damacy_pipeline_counter(pipeline, "disk_hits", &batches));
+  CHECK(batches == 0);
   OK(damacy_pipeline_counter(pipeline, "batches_emitted", &batches));
   CHECK(batches == 2);
   FAILS(DAMACY_INVAL, damacy_pipeline_counter(pipeline, "no such counter", &batches));

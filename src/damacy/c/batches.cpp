@@ -12,6 +12,7 @@
 
 #include "damacy/batch/batch.h"
 #include "damacy/batch/config.h"
+#include "damacy/batch/fields.h"
 #include "damacy/batch/sample.h"
 #include "damacy/batch/stats.h"
 #include "damacy/c.h"
@@ -20,6 +21,8 @@
 
 using damacy::Config;
 using damacy::Error;
+using damacy::formatted;
+using damacy::Named;
 using damacy::Stats;
 using damacy::Status;
 using damacy::detail::entries;
@@ -44,109 +47,20 @@ struct damacy_batch {
 
 namespace {
 
-template <class Member>
-struct Named {
-  std::string_view name;
-  Member member;
-};
-
-constexpr Named<std::int64_t Config::*> kIntegers[] = {
-    {"batch_size", &Config::batch_size},
-    {"host_buffer_bytes", &Config::host_buffer_bytes},
-    {"device_buffer_bytes", &Config::device_buffer_bytes},
-    {"lookahead_batches", &Config::lookahead_batches},
-    {"n_io_threads", &Config::n_io_threads},
-    {"n_compute_threads", &Config::n_compute_threads},
-    {"n_zarrs_meta_cache", &Config::n_zarrs_meta_cache},
-    {"n_shards_meta_cache", &Config::n_shards_meta_cache},
-    {"max_chunk_uncompressed_bytes", &Config::max_chunk_uncompressed_bytes},
-    {"max_gpu_memory_bytes", &Config::max_gpu_memory_bytes},
-    {"max_bytes_per_element", &Config::max_bytes_per_element},
-    {"n_batches", &Config::n_batches},
-    {"cache_bytes", &Config::cache_bytes},
-    {"host_cache_bytes", &Config::host_cache_bytes},
-    {"shared_cache_bytes", &Config::shared_cache_bytes},
-    {"device_cache_bytes", &Config::device_cache_bytes},
-};
-
-constexpr Named<std::int64_t Stats::*> kCounters[] = {
-    {"zarr_meta_hits", &Stats::zarr_meta_hits},
-    {"zarr_meta_misses", &Stats::zarr_meta_misses},
-    {"shard_idx_hits", &Stats::shard_idx_hits},
-    {"shard_idx_misses", &Stats::shard_idx_misses},
-    {"batches_emitted", &Stats::batches_emitted},
-    {"batches_truncated", &Stats::batches_truncated},
-    {"waves_emitted", &Stats::waves_emitted},
-    {"gpu_bytes_committed", &Stats::gpu_bytes_committed},
-    {"chunks_decoded", &Stats::chunks_decoded},
-    {"chunks_deduplicated", &Stats::chunks_deduplicated},
-    {"bytes_read", &Stats::bytes_read},
-    {"reads_issued", &Stats::reads_issued},
-    {"samples_skipped", &Stats::samples_skipped},
-    {"samples_filled", &Stats::samples_filled},
-    {"host_bytes_committed", &Stats::host_bytes_committed},
-    {"chunks_decoded_on_host", &Stats::chunks_decoded_on_host},
-    {"cache_hits", &Stats::cache_hits},
-    {"cache_misses", &Stats::cache_misses},
-    {"cache_kept", &Stats::cache_kept},
-    {"cache_evicted", &Stats::cache_evicted},
-    {"cache_hits_bytes", &Stats::cache_hits_bytes},
-    {"cache_misses_bytes", &Stats::cache_misses_bytes},
-    {"cache_kept_bytes", &Stats::cache_kept_bytes},
-    {"cache_evicted_bytes", &Stats::cache_evicted_bytes},
-    {"host_cache_hits", &Stats::host_cache_hits},
-    {"host_cache_misses", &Stats::host_cache_misses},
-    {"host_cache_kept", &Stats::host_cache_kept},
-    {"host_cache_evicted", &Stats::host_cache_evicted},
-    {"host_cache_hits_bytes", &Stats::host_cache_hits_bytes},
-    {"host_cache_misses_bytes", &Stats::host_cache_misses_bytes},
-    {"host_cache_kept_bytes", &Stats::host_cache_kept_bytes},
-    {"host_cache_evicted_bytes", &Stats::host_cache_evicted_bytes},
-    {"device_cache_hits", &Stats::device_cache_hits},
-    {"device_cache_misses", &Stats::device_cache_misses},
-    {"device_cache_kept", &Stats::device_cache_kept},
-    {"device_cache_evicted", &Stats::device_cache_evicted},
-    {"device_cache_hits_bytes", &Stats::device_cache_hits_bytes},
-    {"device_cache_misses_bytes", &Stats::device_cache_misses_bytes},
-    {"device_cache_kept_bytes", &Stats::device_cache_kept_bytes},
-    {"device_cache_evicted_bytes", &Stats::device_cache_evicted_bytes},
-    {"requests", &Stats::requests},
-    {"requests_repeated", &Stats::requests_repeated},
-    {"requests_throttled", &Stats::requests_throttled},
-    {"requests_hedged", &Stats::requests_hedged},
-    {"hedges_won", &Stats::hedges_won},
-    {"requests_in_flight", &Stats::requests_in_flight},
-    {"requests_in_flight_best", &Stats::requests_in_flight_best},
-    {"connections_opened", &Stats::connections_opened},
-    {"bytes_received", &Stats::bytes_received},
-    {"documents_revalidated", &Stats::documents_revalidated},
-    {"slots_added", &Stats::slots_added},
-    {"slots_dropped", &Stats::slots_dropped},
-    {"kept_bytes_committed", &Stats::kept_bytes_committed},
-    {"bytes_padded", &Stats::bytes_padded},
-};
-
-constexpr Named<damacy::OnError> kOnError[] = {
-    {"raise", damacy::OnError::raise}, {"skip", damacy::OnError::skip}, {"fill", damacy::OnError::fill}};
-constexpr Named<damacy::GpuDecoderChoice> kDecoders[] = {{"auto", damacy::GpuDecoderChoice::automatic},
-                                                         {"own", damacy::GpuDecoderChoice::own},
-                                                         {"nvcomp", damacy::GpuDecoderChoice::nvcomp}};
-constexpr Named<damacy::Verify> kVerify[] = {{"needed", damacy::Verify::needed}, {"whole", damacy::Verify::whole}};
-
 // The entry of that name; `what` names the table in the error, which lists the names.
-template <class Member, std::size_t n>
-Member find(const Named<Member> (&table)[n], std::string_view name, std::string_view what) {
+template <class Value, std::size_t n>
+Value find(const Named<Value> (&table)[n], std::string_view name, std::string_view what) {
   for (const auto& entry : table)
-    if (entry.name == name) return entry.member;
+    if (entry.name == name) return entry.value;
   std::string names;
   for (const auto& entry : table) names += (names.empty() ? "" : ", ") + std::string(entry.name);
-  throw Error(Status::inval, damacy::formatted("no {} \"{}\"; there are: {}", what, name, names), "arguments");
+  throw Error(Status::inval, formatted("no {} \"{}\"; there are: {}", what, name, names), "arguments");
 }
 
 damacy::Dtype dtype_of(std::string_view name) {
   for (int code = 0; code < damacy::kBatchDtypes; ++code)
     if (damacy::name_of(static_cast<damacy::Dtype>(code)) == name) return static_cast<damacy::Dtype>(code);
-  throw Error(Status::inval, damacy::formatted("no dtype \"{}\"; one is \"float32\"", name), "arguments");
+  throw Error(Status::inval, formatted("no dtype \"{}\"; one is \"float32\"", name), "arguments");
 }
 
 damacy::DeviceChoice device_of(std::string_view name) {
@@ -162,8 +76,7 @@ damacy::DeviceChoice device_of(std::string_view name) {
     if (read.ec == std::errc() && read.ptr == end && index >= 0) return {Kind::index, index};
   }
   throw Error(Status::inval,
-              damacy::formatted("no device \"{}\"; expected \"auto\", \"cpu\", \"cuda\" or \"cuda:INDEX\"", name),
-              "arguments");
+              formatted("no device \"{}\"; expected \"auto\", \"cpu\", \"cuda\" or \"cuda:INDEX\"", name), "arguments");
 }
 
 damacy::Sample::Ranges ranges_of(int rank, const int64_t* start, const int64_t* stop, const int64_t* step) {
@@ -180,7 +93,7 @@ std::optional<std::string_view> array_name(const char* name) {
 
 std::size_t checked_row(const damacy_batch* batch, int64_t row) {
   const auto rows = std::ssize(needed(batch, "batch").batch.valid());
-  if (row < 0 || row >= rows) throw Error(Status::inval, damacy::formatted("row {} of {}", row, rows), "arguments");
+  if (row < 0 || row >= rows) throw Error(Status::inval, formatted("row {} of {}", row, rows), "arguments");
   return static_cast<std::size_t>(row);
 }
 
@@ -198,18 +111,18 @@ int damacy_options_set_integer(damacy_options* options, const char* name, int64_
   return status_of([&] {
     Config& config = needed(options, "options").config;
     const std::string_view option = &needed(name, "name");
-    if (option == "keep_bytes")
-      config.keep_bytes = value;
-    else
-      config.*find(kIntegers, option, "integer option") = value;
+    for (const auto& [optional, member] : damacy::kOptionalIntegerSettings)
+      if (optional == option) return static_cast<void>(config.*member = value);
+    for (const auto& [flag, member] : damacy::kFlagSettings)
+      if (flag == option) return static_cast<void>(config.*member = value != 0);
+    config.*find(damacy::kIntegerSettings, option, "integer option") = value;
   });
 }
 
 int damacy_options_set_number(damacy_options* options, const char* name, double value) {
   return status_of([&] {
     Config& config = needed(options, "options").config;
-    constexpr Named<std::optional<double> Config::*> kNumbers[] = {{"pop_timeout_s", &Config::pop_timeout_s}};
-    config.*find(kNumbers, &needed(name, "name"), "option that is a number") = value;
+    config.*find(damacy::kNumberSettings, &needed(name, "name"), "option that is a number") = value;
   });
 }
 
@@ -217,24 +130,24 @@ int damacy_options_set_text(damacy_options* options, const char* name, const cha
   return status_of([&] {
     Config& config = needed(options, "options").config;
     const std::string_view option = &needed(name, "name"), text = &needed(value, "value");
-    if (option == "device")
-      config.device = device_of(text);
-    else if (option == "dtype")
-      config.dtype = dtype_of(text);
-    else if (option == "on_error")
-      config.on_error = find(kOnError, text, option);
-    else if (option == "gpu_decoder")
-      config.gpu_decoder = find(kDecoders, text, option);
-    else if (option == "verify")
-      config.verify = find(kVerify, text, option);
-    else if (option == "shared_cache")
-      config.shared_cache = text;
-    else
-      throw Error(
-          Status::inval,
-          damacy::formatted(
-              "no text option \"{}\"; there are: device, dtype, on_error, gpu_decoder, verify, shared_cache", option),
-          "arguments");
+    if (option == "device") return static_cast<void>(config.device = device_of(text));
+    if (option == "dtype") return static_cast<void>(config.dtype = dtype_of(text));
+    bool is_set = false;
+    std::string names = "device, dtype";
+    damacy::for_named_settings([&](std::string_view setting, auto member, const auto& values) {
+      names += formatted(", {}", setting);
+      if (option != setting) return;
+      config.*member = find(values, text, option);
+      is_set = true;
+    });
+    for (const auto& [setting, member] : damacy::kTextSettings) {
+      names += formatted(", {}", setting);
+      if (option != setting) continue;
+      config.*member = text;
+      is_set = true;
+    }
+    if (!is_set)
+      throw Error(Status::inval, formatted("no text option \"{}\"; there are: {}", option, names), "arguments");
   });
 }
 
@@ -315,7 +228,7 @@ int damacy_pipeline_close(damacy_pipeline* pipeline) {
 int damacy_pipeline_counter(const damacy_pipeline* pipeline, const char* name, int64_t* value) {
   return status_of([&] {
     const Stats stats = needed(pipeline, "pipeline").pipeline.stats();
-    needed(value, "value") = stats.*find(kCounters, &needed(name, "name"), "counter");
+    needed(value, "value") = stats.*find(damacy::kCounters, &needed(name, "name"), "counter");
   });
 }
 
