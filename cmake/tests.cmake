@@ -73,8 +73,11 @@ endfunction()
 function(damacy_add_layer_tests layer)
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${DAMACY_SRC}/${layer}/*_test.cpp ${DAMACY_SRC}/${layer}/*_test.cu)
   if(layer STREQUAL "pipeline")
-    file(GLOB across CONFIGURE_DEPENDS ${DAMACY_TEST_FILES}/stages/*_test.cpp)  # use encoders private to codec
+    file(GLOB across CONFIGURE_DEPENDS ${DAMACY_TEST_FILES}/stages/*_test.cpp)
     list(APPEND tests ${across})
+  endif()
+  if(layer MATCHES "^(codec|pipeline)$")
+    list(APPEND tests ${DAMACY_TEST_FILES}/support/reference_decoder.cpp)
   endif()
   if(layer STREQUAL "store")
     file(GLOB decorators CONFIGURE_DEPENDS ${DAMACY_TEST_FILES}/support/*_test.cpp)  # of stores
@@ -115,7 +118,8 @@ endfunction()
 
 # Compares chunks decoded by a device and by the host; a few thousand of them as a test. Also runs on a GPU.
 function(damacy_add_stage_check)
-  add_executable(stage_check ${DAMACY_TEST_FILES}/stages/stage_check.cpp ${DAMACY_TEST_FILES}/stages/comparison.cpp)
+  add_executable(stage_check ${DAMACY_TEST_FILES}/stages/stage_check.cpp ${DAMACY_TEST_FILES}/stages/comparison.cpp
+    ${DAMACY_TEST_FILES}/support/reference_decoder.cpp)
   target_link_libraries(stage_check PRIVATE damacy damacy_options ${DAMACY_LINK_codec} ${DAMACY_LINK_core})
   target_include_directories(stage_check PRIVATE ${DAMACY_TEST_FILES})
   set(DAMACY_STAGE_CHUNKS 8192 CACHE STRING "chunks that the test stage_check compares")

@@ -4,8 +4,8 @@
 
 #include "codec_blosc_input.h"
 #include "damacy/codec/blosc.h"
-#include "damacy/codec/detail/test_oracles.h"
 #include "naive_inflate.h"
+#include "support/oracles.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codec_support.h"
-#include "damacy/codec/detail/test_encoders.h"
+#include "support/encoders.h"
 
 namespace damacy::fuzz {
 

@@ -7,9 +7,9 @@
 
 #include "codec_support.h"
 #include "damacy/codec/deflate.h"
-#include "damacy/codec/detail/test_encoders.h"
-#include "damacy/codec/detail/test_oracles.h"
 #include "naive_inflate.h"
+#include "support/encoders.h"
+#include "support/oracles.h"
 
 namespace {
 

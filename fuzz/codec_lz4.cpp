@@ -1,9 +1,9 @@
 // lz4: we accept exactly what the format's definition accepts, with its bytes; where liblz4 agrees that a block is good
 // it gives them too (it also takes offsets of zero).
 #include "codec_support.h"
-#include "damacy/codec/detail/test_encoders.h"
-#include "damacy/codec/detail/test_oracles.h"
 #include "damacy/codec/lz4.h"
+#include "support/encoders.h"
+#include "support/oracles.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 // instrumented: guarded pages watch them.
 #include "codec_support.h"
 #include "damacy/codec/bzip2.h"
-#include "damacy/codec/detail/test_slow_encoders.h"
 #include "damacy/codec/lzma.h"
+#include "support/slow_encoders.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // zstd: whatever we accept, libzstd accepts in one call and gives the same bytes; a part equals the same part of it.
 #include "codec_support.h"
-#include "damacy/codec/detail/test_encoders.h"
-#include "damacy/codec/detail/test_oracles.h"
 #include "damacy/codec/zstd.h"
+#include "support/encoders.h"
+#include "support/oracles.h"
 
 namespace {
 

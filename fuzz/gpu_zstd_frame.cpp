@@ -1,9 +1,9 @@
 // The GPU decoder's host version on zstd frames: whatever it accepts, libzstd accepts in one call and gives the same
 // bytes; a part equals the same part of the whole.
 #include "codec_support.h"
-#include "damacy/codec/detail/test_encoders.h"
-#include "damacy/codec/detail/test_oracles.h"
-#include "damacy/codec/gpu_zstd/reference_decoder.h"
+#include "support/encoders.h"
+#include "support/oracles.h"
+#include "support/reference_decoder.h"
 
 namespace {
 

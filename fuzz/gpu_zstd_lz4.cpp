@@ -2,11 +2,11 @@
 // accepts and gives the same bytes; they accept what both liblz4 and the format's definition do; a part is as good as
 // the whole.
 #include "codec_support.h"
-#include "damacy/codec/cuda/simt_on_host_impl.h"
-#include "damacy/codec/cuda/wave_on_host.h"
-#include "damacy/codec/detail/test_encoders.h"
-#include "damacy/codec/detail/test_oracles.h"
-#include "damacy/codec/gpu_zstd/reference_decoder.h"
+#include "support/encoders.h"
+#include "support/oracles.h"
+#include "support/reference_decoder.h"
+#include "support/simt_on_host_impl.h"
+#include "support/wave_on_host.h"
 
 namespace {
 

@@ -10,14 +10,14 @@ out="$(mkdir -p "$1" && cd "$1" && pwd)"
 nvcc="${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}"
 zstd="${ZSTD_ARCHIVE:-$(c++ -print-file-name=libzstd.a)}"
 lz4="${LZ4_ARCHIVE:-$(c++ -print-file-name=liblz4.a)}"
-flags=(-O3 -std=c++20 -arch=sm_90 --expt-relaxed-constexpr -lineinfo -I"$root/src" -I"$here" -I"$root/bench" -DSPDLOG_FMT_EXTERNAL=0
+flags=(-O3 -std=c++20 -arch=sm_90 --expt-relaxed-constexpr -lineinfo -I"$root/src" -I"$root/tests" -I"$here" -I"$root/bench" -DSPDLOG_FMT_EXTERNAL=0
        -Xcompiler=-ffunction-sections)
 codec="$root/src/damacy/codec"
 sources=("$here"/{main,batch,stage_times}.cu "$here"/{table,hostile,hostile_frames,ledger,nvcomp,volume}.cpp "$codec/cuda/gpu_decoder.cu"
-         "$codec"/gpu_zstd/{frame_scan,wave_descriptors,reference_decoder}.cpp "$codec"/{blosc,nvcomp/library}.cpp
+         "$codec"/gpu_zstd/{frame_scan,wave_descriptors}.cpp "$root/tests/support/reference_decoder.cpp" "$codec"/{blosc,nvcomp/library}.cpp
          "$root"/src/damacy/core/{dims,error}.cpp)
-"${CXX:-c++}" -O2 -std=c++20 -I"$root/src" -I"$here" -static-libstdc++ -static-libgcc -o "$out/generated_on_host" \
-  "$here"/{generated_on_host,ledger}.cpp "$codec/zstd.cpp" "$codec"/gpu_zstd/{frame_scan,reference_decoder}.cpp "$zstd" "$lz4" -lpthread
+"${CXX:-c++}" -O2 -std=c++20 -I"$root/src" -I"$root/tests" -I"$here" -static-libstdc++ -static-libgcc -o "$out/generated_on_host" \
+  "$here"/{generated_on_host,ledger}.cpp "$codec/zstd.cpp" "$codec/gpu_zstd/frame_scan.cpp" "$root/tests/support/reference_decoder.cpp" "$zstd" "$lz4" -lpthread
 objects=()
 for source in "${sources[@]}"; do
   object="$out/$(basename "$source").o"

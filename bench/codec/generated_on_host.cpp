@@ -9,10 +9,10 @@
 #include <string>
 #include <thread>
 
-#include "damacy/codec/gpu_zstd/reference_decoder.h"
-#include "damacy/codec/gpu_zstd/test_frames.h"
 #include "damacy/codec/zstd.h"
 #include "ledger.h"
+#include "support/reference_decoder.h"
+#include "support/zstd_frames.h"
 
 namespace {
 

@@ -9,10 +9,10 @@
 #include <span>
 #include <thread>
 
-#include "damacy/codec/gpu_zstd/reference_decoder.h"
 #include "hostile_frames.h"
 #include "ledger.h"
 #include "stage_times.h"
+#include "support/reference_decoder.h"
 
 namespace damacy::bench {
 namespace {

@@ -4,8 +4,8 @@
 #include <atomic>
 
 #include "damacy/codec/blosc.h"
-#include "damacy/codec/detail/blosc_writer.h"
-#include "damacy/codec/gpu_zstd/test_frames.h"
+#include "support/blosc_writer.h"
+#include "support/zstd_frames.h"
 
 namespace damacy::bench {
 namespace {

@@ -8,7 +8,7 @@ out="$(mkdir -p "$1" && cd "$1" && pwd)"
 (cd "$root" && cmake --preset cuda -B "$out/library" -DDAMACY_PYTHON=OFF >/dev/null)
 cmake --build "$out/library" --target damacy_halo -j2
 nvcc="${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}"
-flags=(-O2 -std=c++20 -Xcompiler=-Wall,-Wextra -I"$root/src" -I"$here" -I"$root/bench")
+flags=(-O2 -std=c++20 -Xcompiler=-Wall,-Wextra -I"$root/src" -I"$root/tests" -I"$here" -I"$root/bench")
 objects=()
 for source in main check plans speed; do
   "$nvcc" "${flags[@]}" -c "$here/$source.cpp" -o "$out/$source.o"

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "damacy/copy/cuda/random_placements.h"
+#include "support/random_placements.h"
 
 namespace damacy::bench {
 namespace {

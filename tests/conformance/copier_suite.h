@@ -15,9 +15,9 @@
 #include <gtest/gtest.h>
 
 #include "damacy/copy/block.h"
-#include "damacy/copy/cuda/random_placements.h"
 #include "damacy/copy/placement.h"
 #include "damacy/device/device.h"
+#include "support/random_placements.h"
 
 namespace damacy {
 

@@ -18,9 +18,9 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/codec/gpu_zstd/test_frames.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/device/device.h"
+#include "support/zstd_frames.h"
 
 namespace damacy {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "damacy/codec/chain.h"
-#include "damacy/codec/detail/blosc_writer.h"
-#include "damacy/codec/gpu_zstd/test_frames.h"
 #include "damacy/codec/ranges.h"
 #include "damacy/copy/block_copy.h"
+#include "support/blosc_writer.h"
+#include "support/zstd_frames.h"
 
 namespace damacy::stages {
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "damacy/codec/gpu_zstd/reference_decoder.h"
 #include "damacy/codec/stream_decoder.h"
 #include "damacy/core/mutex.h"
+#include "support/reference_decoder.h"
 
 namespace damacy::stages {
 

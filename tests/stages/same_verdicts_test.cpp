@@ -10,11 +10,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "damacy/codec/detail/test_encoders.h"
 #include "damacy/core/checked.h"
 #include "damacy/core/error.h"
 #include "damacy/device/host_device.h"
 #include "damacy/pipeline/pipeline.h"
+#include "support/encoders.h"
 #include "support/tiny_zarr.h"
 
 namespace damacy {

@@ -1,7 +1,7 @@
 // Encoded chunks for tests outside of the layer that encodes them: what a writer of blosc makes, byte by byte.
 #pragma once
 
-#include "damacy/codec/detail/test_encoders.h"
+#include "support/encoders.h"
 
 namespace damacy::testing {
 

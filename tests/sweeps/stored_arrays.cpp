@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "damacy/codec/detail/test_encoders.h"
 #include "damacy/core/text.h"
+#include "support/encoders.h"
 
 namespace damacy::testing {
 namespace {

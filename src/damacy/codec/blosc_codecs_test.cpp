@@ -5,9 +5,9 @@
 #include <random>
 
 #include "damacy/codec/blosclz.h"
-#include "damacy/codec/detail/test_blosc_codecs.h"
-#include "damacy/codec/detail/test_encoders.h"
 #include "damacy/codec/snappy.h"
+#include "support/blosc_codecs.h"
+#include "support/encoders.h"
 
 namespace damacy {
 namespace {

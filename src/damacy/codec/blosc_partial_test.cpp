@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/codec/chain.h"
-#include "damacy/codec/detail/test_encoders.h"
+#include "support/encoders.h"
 
 namespace damacy {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/codec/detail/test_encoders.h"
-#include "damacy/codec/detail/test_oracles.h"
+#include "support/encoders.h"
+#include "support/oracles.h"
 
 namespace damacy {
 namespace {

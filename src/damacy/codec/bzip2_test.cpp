@@ -5,8 +5,8 @@
 
 #include <string_view>
 
-#include "damacy/codec/detail/test_encoders.h"
-#include "damacy/codec/detail/test_slow_encoders.h"
+#include "support/encoders.h"
+#include "support/slow_encoders.h"
 
 namespace damacy {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/codec/detail/test_encoders.h"
-#include "damacy/codec/detail/test_slow_encoders.h"
 #include "damacy/core/limits.h"
+#include "support/encoders.h"
+#include "support/slow_encoders.h"
 
 namespace damacy {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <isa-l/crc.h>
 
-#include "damacy/codec/detail/test_encoders.h"
+#include "support/encoders.h"
 
 namespace damacy {
 namespace {

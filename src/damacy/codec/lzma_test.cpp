@@ -5,9 +5,9 @@
 
 #include <string_view>
 
-#include "damacy/codec/detail/test_encoders.h"
-#include "damacy/codec/detail/test_slow_encoders.h"
 #include "damacy/core/limits.h"
+#include "support/encoders.h"
+#include "support/slow_encoders.h"
 
 namespace damacy {
 namespace {

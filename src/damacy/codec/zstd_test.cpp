@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/codec/detail/test_encoders.h"
-#include "damacy/codec/detail/test_oracles.h"
 #include "damacy/codec/zstd_walk.h"
+#include "support/encoders.h"
+#include "support/oracles.h"
 
 namespace damacy {
 namespace {

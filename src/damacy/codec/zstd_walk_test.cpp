@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/codec/detail/test_encoders.h"
+#include "support/encoders.h"
 
 namespace damacy {
 namespace {

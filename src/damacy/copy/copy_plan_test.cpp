@@ -6,8 +6,8 @@
 
 #include <cstdlib>
 
-#include "damacy/copy/random_plans.h"
 #include "damacy/core/error.h"
+#include "support/random_plans.h"
 
 namespace damacy::copy {
 namespace {

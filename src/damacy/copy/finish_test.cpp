@@ -7,9 +7,9 @@
 #include <cstring>
 #include <limits>
 
-#include "damacy/copy/cuda/random_placements.h"
 #include "damacy/copy/detail/finish_copy.h"
-#include "damacy/copy/random_finish.h"
+#include "support/random_finish.h"
+#include "support/random_placements.h"
 
 namespace damacy {
 namespace {

@@ -9,9 +9,9 @@
 #include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
 #include "damacy/zarr/array_info.h"
-#include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/metadata.h"
 #include "damacy/zarr/stored_attributes.h"
+#include "support/documents.h"
 
 namespace damacy {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "damacy/core/text.h"
 #include "damacy/store/memory_store.h"
-#include "damacy/zarr/detail/for_tests.h"
-#include "damacy/zarr/detail/written_documents.h"
 #include "fakes/temp_dir.h"
+#include "support/documents.h"
+#include "support/written_documents.h"
 
 namespace damacy {
 namespace {

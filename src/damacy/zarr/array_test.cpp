@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/limits.h"
-#include "damacy/zarr/detail/for_tests.h"
+#include "support/documents.h"
 
 namespace damacy {
 namespace {

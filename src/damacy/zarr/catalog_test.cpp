@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "damacy/store/memory_store.h"
-#include "damacy/zarr/detail/for_tests.h"
 #include "fakes/temp_dir.h"
+#include "support/documents.h"
 #include "support/metered_store.h"
 
 namespace damacy {

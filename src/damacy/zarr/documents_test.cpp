@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "damacy/zarr/detail/for_tests.h"
-#include "damacy/zarr/detail/written_documents.h"
 #include "damacy/zarr/metadata.h"
+#include "support/documents.h"
+#include "support/written_documents.h"
 
 namespace damacy {
 namespace {

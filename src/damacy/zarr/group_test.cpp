@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "damacy/core/text.h"
-#include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/metadata.h"
+#include "support/documents.h"
 
 namespace damacy {
 namespace {

@@ -6,8 +6,8 @@
 #include "damacy/core/text.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
-#include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/detail/opening.h"
+#include "support/documents.h"
 
 namespace damacy {
 namespace {

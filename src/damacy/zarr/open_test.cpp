@@ -5,12 +5,12 @@
 #include "damacy/core/text.h"
 #include "damacy/store/memory_store.h"
 #include "damacy/zarr/array.h"
-#include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/detail/opening.h"
-#include "damacy/zarr/detail/written_documents.h"
 #include "damacy/zarr/metadata.h"
+#include "support/documents.h"
 #include "support/log_records.h"
 #include "support/metered_store.h"
+#include "support/written_documents.h"
 
 namespace damacy {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "damacy/core/text.h"
-#include "damacy/zarr/detail/for_tests.h"
+#include "support/documents.h"
 
 namespace damacy {
 namespace {

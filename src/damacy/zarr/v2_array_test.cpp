@@ -3,8 +3,8 @@
 #include <bit>
 
 #include "damacy/core/text.h"
-#include "damacy/zarr/detail/for_tests.h"
 #include "damacy/zarr/metadata.h"
+#include "support/documents.h"
 
 namespace damacy {
 namespace {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "damacy/codec/cuda/simt_on_host_impl.h"
-#include "damacy/codec/cuda/wave_on_host.h"
-#include "damacy/codec/gpu_zstd/reference_decoder.h"
-#include "damacy/codec/gpu_zstd/test_frames.h"
+#include "support/reference_decoder.h"
+#include "support/simt_on_host_impl.h"
+#include "support/wave_on_host.h"
+#include "support/zstd_frames.h"
 
 namespace damacy::gpu {
 namespace {

@@ -62,7 +62,7 @@ class SharedTable {
 
 #else
 
-#include "damacy/codec/cuda/simt_on_host.h"
+#include "support/simt_on_host.h"
 
 #define DAMACY_UNROLL(times)
 #define DAMACY_DYNAMIC_SHARED(name) damacy::gpu::u8* const name = damacy::gpu::simt::dynamic_shared()

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "damacy/codec/gpu_zstd/reference_decoder.h"
-#include "damacy/codec/gpu_zstd/test_frames.h"
 #include "damacy/codec/zstd.h"
+#include "support/reference_decoder.h"
+#include "support/zstd_frames.h"
 
 namespace damacy::gpu {
 namespace {

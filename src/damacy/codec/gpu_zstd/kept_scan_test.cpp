@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "damacy/codec/gpu_decoder.h"
-#include "damacy/codec/gpu_zstd/test_frames.h"
+#include "support/zstd_frames.h"
 
 namespace damacy::gpu {
 namespace {

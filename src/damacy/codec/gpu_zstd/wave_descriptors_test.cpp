@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "damacy/codec/gpu_decoder.h"
-#include "damacy/codec/gpu_zstd/test_frames.h"
+#include "support/zstd_frames.h"
 
 namespace damacy {
 namespace {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "damacy/codec/gpu_zstd/test_frames.h"
 #include "damacy/codec/lz4.h"
 #include "damacy/codec/nvcomp/frames.h"
 #include "damacy/core/error.h"
 #include "damacy/device/host_device.h"
 #include "fakes/nvcomp/fake_nvcomp.h"
+#include "support/zstd_frames.h"
 
 namespace damacy::nvcomp {
 namespace {

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "damacy/copy/cuda/elements.h"
-#include "damacy/copy/cuda/random_placements.h"
 #include "damacy/copy/cuda/rows.h"
 #include "damacy/copy/cuda/shuffled.h"
 #include "damacy/copy/gpu_plan/plan.h"
+#include "support/random_placements.h"
 
 namespace damacy::copy_cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "damacy/copy/random_plans.h"
+#include "support/random_plans.h"
 
 namespace damacy::copy_cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "damacy/core/text.h"
-#include "damacy/zarr/detail/for_tests.h"
+#include "support/documents.h"
 
 namespace damacy {
 namespace {

@@ -1,4 +1,4 @@
-#include "damacy/codec/gpu_zstd/reference_decoder.h"
+#include "support/reference_decoder.h"
 
 #include <cstring>
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "damacy/codec/cuda/fibre_switch.h"
+#include "support/fibre_switch.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)

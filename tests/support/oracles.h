@@ -4,7 +4,7 @@
 
 #include <zstd.h>
 
-#include "damacy/codec/detail/test_blosc_codecs.h"
+#include "support/blosc_codecs.h"
 
 #include <cstddef>
 #include <cstdint>

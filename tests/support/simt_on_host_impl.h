@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "damacy/codec/cuda/sanitized_fibre.h"
-#include "damacy/codec/cuda/simt_on_host.h"
+#include "support/sanitized_fibre.h"
+#include "support/simt_on_host.h"
 
 namespace damacy::gpu::simt {
 

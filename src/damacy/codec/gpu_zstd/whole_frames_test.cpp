@@ -1,8 +1,8 @@
-#include "damacy/codec/gpu_zstd/reference_decoder.h"
+#include "support/reference_decoder.h"
 
 #include <gtest/gtest.h>
 
-#include "damacy/codec/gpu_zstd/test_frames.h"
+#include "support/zstd_frames.h"
 
 namespace damacy::gpu {
 namespace {

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "damacy/codec/chain.h"
-#include "damacy/codec/detail/blosc_writer.h"
-#include "damacy/codec/detail/test_blosc_codecs.h"
+#include "support/blosc_codecs.h"
+#include "support/blosc_writer.h"
 
 namespace damacy::codec_test {
 

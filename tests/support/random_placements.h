@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "damacy/copy/placement.h"
-#include "damacy/copy/random_finish.h"
 #include "damacy/core/text.h"
+#include "support/random_finish.h"
 
 namespace damacy::copy_cuda::testing {
 
