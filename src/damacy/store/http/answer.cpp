@@ -91,6 +91,7 @@ std::optional<int> parse_retry_after(std::string_view value, std::string_view da
 bool Head::add_line(std::string_view line) {
   bytes_ += line.size();
   if (bytes_ > kHeadBytes) return false;
+  if (is_complete && status >= 200) return true;  // a trailer: the body was taken by what the head said
   while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
   if (line.find('\r') != line.npos || line.find('\0') != line.npos) return false;
   if (line.empty()) is_complete = true;

@@ -92,6 +92,24 @@ TEST(Head, is_complete_with_its_empty_line) {
   EXPECT_TRUE(head.is_complete);
 }
 
+TEST(Head, is_not_changed_by_trailers) {
+  Head head =
+      head_of({"HTTP/1.1 206 Partial Content\r\n", "ETag: \"a\"\r\n", "Content-Range: bytes 0-4/9\r\n", "\r\n"});
+  for (const std::string_view line : {"ETag: \"b\"\r\n", "Content-Range: bytes 5-8/9\r\n", "Content-Encoding: gzip\r\n",
+                                      "HTTP/1.1 404 Not Found\r\n", "\r\n"})
+    EXPECT_TRUE(head.add_line(line));
+  EXPECT_EQ(head.status, 206);
+  EXPECT_EQ(head.tag, "\"a\"");
+  EXPECT_EQ(head.range->first, 0u);
+  EXPECT_EQ(head.encoding, "");
+  EXPECT_FALSE(head.is_malformed);
+  EXPECT_TRUE(head.is_complete);
+  const std::string line(1000, 'x');
+  std::size_t lines = 0;
+  while (lines < 10'000 && head.add_line(line)) ++lines;
+  EXPECT_LT(lines, 10'000u) << "trailers have no bound";
+}
+
 TEST(Head, with_a_nul_or_a_lone_cr_is_refused) {
   EXPECT_FALSE(Head().add_line("ETag: \"a\rb\"\r\n"));
   EXPECT_FALSE(Head().add_line(std::string_view("ETag: \"a\0b\"\r\n", 12)));
