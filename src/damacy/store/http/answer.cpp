@@ -53,6 +53,18 @@ bool is_date(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
 }
 
+// A list of what was done to the body. `aws-chunked` says how it was uploaded: some services keep that word, though the
+// stored bytes are plain.
+bool is_encoded(std::string_view list) {
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    const std::string each = lower(trimmed(list.substr(0, comma)));
+    if (!each.empty() && each != "identity" && each != "aws-chunked") return true;
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> parse_length(std::string_view value) {
@@ -124,7 +136,7 @@ bool Head::add_line(std::string_view line) {
   } else if (name == "last-modified") {
     if (is_date(value)) modified = value;
   } else if (name == "content-encoding") {
-    if (lower(value) != "identity" && !value.empty()) encoding = value.substr(0, 40);
+    if (is_encoded(value)) encoding = value.substr(0, 40);
   } else if (name == "content-type") {
     is_multipart = lower(value).starts_with("multipart/");
   } else if (name == "retry-after") {

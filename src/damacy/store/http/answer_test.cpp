@@ -129,6 +129,9 @@ TEST(Head, without_a_status_or_without_an_end_is_refused) {
 TEST(Head, says_what_else_the_body_is) {
   EXPECT_EQ(head_of({"HTTP/1.1 200 OK", "Content-Encoding: gzip"}).encoding, "gzip");
   EXPECT_EQ(head_of({"HTTP/1.1 200 OK", "Content-Encoding: Identity"}).encoding, "");
+  EXPECT_EQ(head_of({"HTTP/1.1 200 OK", "Content-Encoding: aws-chunked"}).encoding, "");
+  EXPECT_EQ(head_of({"HTTP/1.1 200 OK", "Content-Encoding: AWS-Chunked, identity,"}).encoding, "");
+  EXPECT_EQ(head_of({"HTTP/1.1 200 OK", "Content-Encoding: aws-chunked,gzip"}).encoding, "aws-chunked,gzip");
   EXPECT_TRUE(head_of({"HTTP/1.1 206 X", "Content-Type: Multipart/byteranges; boundary=x"}).is_multipart);
 }
 
