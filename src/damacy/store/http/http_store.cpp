@@ -184,7 +184,7 @@ class HttpStore final : public Store {
       if (const auto wanted = std::min<std::uint64_t>(version.size, head.size()); transfer->landed() < wanted)
         return ended_early(*transfer, wanted - transfer->landed());
       else if (transfer->landed() > wanted)
-        return Failure{"range", text(status_text(answer), " with too long a body"), true, true};
+        return Failure{"range", text(status_text(answer), " with too long a body"), true, Once::misfit};
       if (!empty && version.tag.empty() && version.modified.empty() && !origin_->settings().allow_unversioned)
         return Failure{"no-validator",
                        "the answer has neither a strong ETag nor Last-Modified: a change could not be noticed", false};
@@ -214,11 +214,11 @@ class HttpStore final : public Store {
         return Failure{"denied", text(status_text(transfer->head()), ": the listing is denied"), false};
       if (absent) return std::nullopt;
       if (transfer->code() != curl_code::ok)
-        return Failure{transfer->is_timed_out() ? "deadline" : "io", "the listing ended early", true, false, false,
+        return Failure{transfer->is_timed_out() ? "deadline" : "io", "the listing ended early", true, Once::no, false,
                        /*is_broken=*/!transfer->is_timed_out()};
       page =
           origin_->service().parse_listing(prefix, {reinterpret_cast<const char*>(memory.data()), transfer->landed()});
-      if (!page) return Failure{"io", "the answer is no listing", true, true};
+      if (!page) return Failure{"io", "the answer is no listing", true, Once::misfit};
       return std::nullopt;
     });
     return page;

@@ -83,7 +83,8 @@ std::optional<Clock::Time> Repeats::after(const Failure& failure, std::optional<
                                           Pace& pace) {
   ++attempts_;
   if (!failure.again || now >= end_) return std::nullopt;
-  if (failure.once && std::exchange(asked_once_more_, true)) return std::nullopt;
+  const auto once = static_cast<unsigned>(failure.once);
+  if ((std::exchange(asked_once_more_, asked_once_more_ | once) & once) != 0) return std::nullopt;
   const bool may_restart = failure.is_broken && now - begin_ < kRestart;
   if (attempts_ >= most_ && !may_restart) return std::nullopt;
   Clock::Time wait{};

@@ -70,7 +70,7 @@ class Repeats {
   const Clock::Time begin_, end_;
   Chance& chance_;
   int attempts_ = 0, doublings_ = 0;
-  bool asked_once_more_ = false;
+  unsigned asked_once_more_ = 0;  // of Once
 };
 
 }  // namespace damacy::http

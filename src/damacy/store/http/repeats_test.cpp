@@ -76,9 +76,14 @@ TEST(Repeats, ask_only_once_more_where_more_would_not_help) {
   FixedChance none(0);
   Pace pace;
   Repeats repeats(6, kStart, kStart + seconds(60), none);
-  const Failure misfit{"range", "text", true, true};
+  const Failure misfit{"range", "text", true, Once::misfit};
   EXPECT_TRUE(repeats.after(misfit, {}, kStart, pace));
   EXPECT_FALSE(repeats.after(misfit, {}, kStart, pace));
+  Repeats others(20, kStart, kStart + seconds(60), none);
+  for (const Once each : {Once::misfit, Once::region, Once::clock, Once::credentials}) {
+    EXPECT_TRUE(others.after({"denied", "text", true, each}, {}, kStart, pace)) << "another thing was put right";
+    EXPECT_FALSE(others.after({"denied", "text", true, each}, {}, kStart, pace));
+  }
   EXPECT_FALSE(Repeats(6, kStart, kStart + seconds(60), none).after({"denied", "text", false}, {}, kStart, pace));
   EXPECT_FALSE(Repeats(6, kStart, kStart, none).after(failure("http"), {}, kStart, pace)) << "at the deadline";
 }

@@ -41,8 +41,8 @@ Failure refused(const Head& head, bool known) {
     if (!head.encoding.empty())
       return {"encoded", formatted("stored with Content-Encoding {}: upload it without", one_line(head.encoding, 40)),
               false};
-    if (head.status == 200 && !head.range) return {"range", "the server ignores Range", true, true};
-    return {"range", formatted("{} with another range than was asked for", status), true, true};
+    if (head.status == 200 && !head.range) return {"range", "the server ignores Range", true, Once::misfit};
+    return {"range", formatted("{} with another range than was asked for", status), true, Once::misfit};
   }
   return {"http", status, false};
 }
@@ -92,14 +92,14 @@ Failure broken(const Transfer& transfer) {
     return {"connect", formatted("the proxy refuses the connection: CONNECT {}", *code), *code >= 500};
   switch (transfer.code()) {
     case curl_code::ok:
-      return {"io", "the connection ended in the head of the answer", true, false, false, true};
+      return {"io", "the connection ended in the head of the answer", true, Once::no, false, true};
     case curl_code::resolve_proxy:
     case curl_code::resolve_host:
       return {"dns", problem, true};
     case curl_code::connect:
-      return {"connect", problem, true, false, false, true, transfer.system_errno()};
+      return {"connect", problem, true, Once::no, false, true, transfer.system_errno()};
     case curl_code::ssl_connect:
-      if (is_broken_off(problem)) return {"io", problem, true, false, false, true, transfer.system_errno()};
+      if (is_broken_off(problem)) return {"io", problem, true, Once::no, false, true, transfer.system_errno()};
       return {"tls", problem, false};
     case curl_code::ssl_certificate:
     case curl_code::ssl_cipher:
@@ -110,7 +110,7 @@ Failure broken(const Transfer& transfer) {
     case curl_code::got_nothing:
     case curl_code::send:
     case curl_code::receive:
-      return {"io", problem, true, false, false, true, transfer.system_errno()};
+      return {"io", problem, true, Once::no, false, true, transfer.system_errno()};
     default:
       return {"io", problem, true};
   }
@@ -119,13 +119,14 @@ Failure broken(const Transfer& transfer) {
 Failure ended_early(const Transfer& transfer, std::uint64_t missing) {
   std::string problem = formatted("the answer ended {} bytes early", missing);
   if (transfer.is_timed_out()) return {"deadline", std::move(problem), true};
-  return {"io", std::move(problem), true, false, false, true, transfer.system_errno()};
+  return {"io", std::move(problem), true, Once::no, false, true, transfer.system_errno()};
 }
 
 std::optional<Failure> failure_of(const Transfer& transfer, bool known) {
   const Head& head = transfer.head();
   if (transfer.is_bad_head()) return Failure{"io", "the head of the answer is malformed or too long", true};
-  if (transfer.is_too_long()) return Failure{"range", text(status_text(head), " with too long a body"), true, true};
+  if (transfer.is_too_long())
+    return Failure{"range", text(status_text(head), " with too long a body"), true, Once::misfit};
   if (transfer.accepts()) return std::nullopt;
   if (head.status < 200) return broken(transfer);
   return refused(head, known);

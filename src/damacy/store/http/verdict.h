@@ -9,11 +9,14 @@
 
 namespace damacy::http {
 
+// What one more attempt may put right, where more than one would not: each of these is tried once.
+enum class Once : unsigned { no = 0, misfit = 1, region = 2, clock = 4, credentials = 8 };
+
 struct Failure {
   const char* reason;
   std::string text;
   bool again;              // whether another attempt may help
-  bool once = false;       // but only one
+  Once once = Once::no;    // but only one
   bool at_once = false;    // without a pause
   bool is_broken = false;  // the connection was refused, reset or cut
   int system_errno = 0;    // of the connection

@@ -248,13 +248,15 @@ class Bucket {
         log(LogLevel::info, formatted("s3://{}: the region is {}, not {}", name_, region, region_));
         region_ = region;
       }
-      return Failure{"redirect", formatted("{}: the bucket is in the region {}", status, region), true, true, true};
+      return Failure{"redirect", formatted("{}: the bucket is in the region {}", status, region), true,
+                     http::Once::region, true};
     }
     if (error.code == "RequestTimeTooSkewed") {
       const auto server = http::parse_http_date(head.date);
       if (!server) return std::nullopt;
       clock_offset_s_ = *server - http::unix_now();
-      return Failure{"denied", formatted("{}: the clock differs from the server's", status), true, true, true};
+      return Failure{"denied", formatted("{}: the clock differs from the server's", status), true, http::Once::clock,
+                     true};
     }
     const auto used = is_refused_token(error.code) || head.status == 401 || error.code == "AccessDenied"
                           ? credentials_->current()
@@ -263,7 +265,7 @@ class Bucket {
     const bool is_late = used->expires_unix_s && *used->expires_unix_s <= http::unix_now();
     if (error.code == "AccessDenied" && !is_late) return std::nullopt;
     if (!credentials_->renew(*used)) return std::nullopt;
-    return Failure{"denied", formatted("{}: {}", status, why_denied(error)), true, true, true};
+    return Failure{"denied", formatted("{}: {}", status, why_denied(error)), true, http::Once::credentials, true};
   }
 
   std::string why_denied(const ErrorBody& error) {
