@@ -110,7 +110,9 @@ std::unique_ptr<Transfer> Origin::followed(std::unique_ptr<Transfer> transfer, c
 std::optional<Request> Origin::next_request(const Transfer& transfer, int followed, Attempt& attempt) const {
   const Request& asked = transfer.request();
   const auto refuse = [&](std::string_view why) {
-    attempt.redirect = Failure{"redirect", text(status_text(transfer.head()), ": ", why), false};
+    const std::string target = shown_location(transfer.head().location);
+    attempt.redirect = Failure{
+        "redirect", text(status_text(transfer.head()), ": ", why, target.empty() ? "" : "; it names ", target), false};
     return std::nullopt;
   };
   if (followed >= settings_.redirects)

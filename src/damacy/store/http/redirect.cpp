@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "damacy/core/error.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/store/store.h"
@@ -77,6 +78,12 @@ std::optional<std::string> resolve_location(std::string_view url, std::string_vi
   const std::string_view host = origin_of(target).substr(target.find("://") + 3);
   if (host.empty() || host.front() == ':' || host.find('@') != host.npos) return std::nullopt;
   return target;
+}
+
+std::string shown_location(std::string_view location) {
+  const std::string_view path = location.substr(0, location.find_first_of("?#"));
+  const std::size_t user = path.starts_with("//") ? path.substr(0, path.find('/', 2)).rfind('@') : path.npos;
+  return one_line(without_secrets(user == path.npos ? path : path.substr(user + 1)), 200);
 }
 
 Reach reach_of(const sockaddr& address) noexcept {

@@ -16,6 +16,9 @@ namespace damacy::http {
 // http(s) url, is not percent-encoded, or has user info.
 [[nodiscard]] std::optional<std::string> resolve_location(std::string_view url, std::string_view location);
 
+// Of a Location, for texts: without what may be secret; empty if there is none.
+[[nodiscard]] std::string shown_location(std::string_view location);
+
 // How far an address is from the internet. A redirect may not lead nearer to this machine than the answer came from.
 enum class Reach { unknown, internet, local_network, link };
 [[nodiscard]] Reach reach_of(const sockaddr& address) noexcept;

@@ -28,6 +28,14 @@ TEST(Redirect, what_is_no_web_address_is_refused) {
     EXPECT_EQ(resolved(location), "none") << location;
 }
 
+TEST(Redirect, is_shown_without_secrets) {
+  EXPECT_EQ(shown_location("https://user:key@host/a?token=x#y"), "https://host/a");
+  EXPECT_EQ(shown_location("//user:key@host/a?token=x"), "host/a");
+  EXPECT_EQ(shown_location("/a/b?token=x"), "/a/b");
+  EXPECT_EQ(shown_location("?token=x"), "");
+  EXPECT_EQ(shown_location(""), "");
+}
+
 TEST(Redirect, addresses_have_a_reach) {
   for (const char* const address : {"10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.0.1", "127.0.0.1",
                                     "100.64.0.1", "0.0.0.0", "::1", "::", "fd00:ec2::254", "::ffff:10.0.0.1"})

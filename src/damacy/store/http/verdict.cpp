@@ -35,8 +35,13 @@ Failure refused(const Head& head, bool known) {
     default:
       break;
   }
-  if (head.status >= 300 && head.status < 400)
-    return {"redirect", text(status, ": redirects are not followed (StoreOptions.redirects)"), false};
+  if (head.status >= 300 && head.status < 400) {
+    const std::string target = shown_location(head.location);
+    return {"redirect",
+            formatted("{}: redirects are not followed (StoreOptions.redirects){}", status,
+                      target.empty() ? target : text("; this one leads to ", target)),
+            false};
+  }
   if (head.status >= 200 && head.status < 300) {
     if (!head.encoding.empty())
       return {"encoded", formatted("stored with Content-Encoding {}: upload it without", one_line(head.encoding, 40)),

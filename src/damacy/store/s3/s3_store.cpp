@@ -12,6 +12,7 @@
 #include "damacy/core/text.h"
 #include "damacy/store/http/http_settings.h"
 #include "damacy/store/http/http_store.h"
+#include "damacy/store/http/redirect.h"
 #include "damacy/store/http/times.h"
 #include "damacy/store/s3/credentials.h"
 #include "damacy/store/s3/environment.h"
@@ -186,6 +187,14 @@ class Bucket {
     }
     if (head.status == 401 || head.status == 403 || is_refused_token(error.code))
       return Failure{"denied", formatted("{}: {}", status, why_denied(error)), false};
+    if (head.status == 301 || head.status == 307) {
+      const std::string where = error.endpoint.empty() ? http::shown_location(head.location) : error.endpoint;
+      return Failure{
+          "redirect",
+          formatted("{}: the bucket is to be asked {}", status,
+                    where.empty() ? std::string("elsewhere") : text("at ", where, " (StoreOptions.endpoint)")),
+          false};
+    }
     if (error.code == "RequestTimeout" || error.code == "InternalError") return Failure{"http", status, true};
     if (error.code == "SlowDown") return Failure{"throttled", status, true};
     if (!error.code.empty() && usual.reason == std::string_view("http") && !usual.again)

@@ -138,6 +138,7 @@ ErrorBody parse_error(std::string_view body) {
     if (path.back() == "Code") found.code = word(value, 60);
     if (path.back() == "Message") found.message = one_line(value, 200);
     if (path.back() == "Region") found.region = word(value, 40);
+    if (path.back() == "Endpoint") found.endpoint = one_line(without_secrets(value), 200);
   });
   return is_whole ? found : ErrorBody();
 }

@@ -22,6 +22,7 @@ struct ErrorBody {
   std::string code;     // letters and digits, at most 60
   std::string message;  // at most 200 bytes, one line
   std::string region;
+  std::string endpoint;  // HOST that the bucket is to be asked at; at most 200 bytes
 };
 
 // Empty fields: the body does not have them.

@@ -14,6 +14,11 @@ TEST(S3Xml, keeps_code_message_and_region_of_an_error) {
   EXPECT_EQ(error.region, "eu-west-1");
 }
 
+TEST(S3Xml, keeps_the_endpoint_of_a_bucket_that_is_elsewhere) {
+  EXPECT_EQ(parse_error("<Error><Code>PermanentRedirect</Code><Endpoint>a.s3.example</Endpoint></Error>").endpoint,
+            "a.s3.example");
+}
+
 TEST(S3Xml, takes_no_error_from_a_body_that_is_cut_or_no_xml) {
   for (const char* const body : {"", "not found", "<html><body>no", "<Error><Code>AccessDenied</Code>",
                                  "<!DOCTYPE a [<!ENTITY b \"c\">]><Error><Code>A</Code></Error>",
