@@ -44,11 +44,4 @@ HttpSettings settings_of(const StoreOptions& options, const StoreUse& use) {
   return settings;
 }
 
-bool is_loopback(std::string_view host) {
-  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1) == "[::1]";
-  host = host.substr(0, host.find(':'));
-  return host == "localhost" || host.ends_with(".localhost") ||
-         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
-}
-
 }  // namespace damacy::http

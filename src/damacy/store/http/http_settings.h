@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "damacy/core/clock.h"
@@ -47,8 +46,5 @@ struct HttpSettings {
 // With the headers, and the bearer token as one of them.
 [[nodiscard]] HttpSettings settings_of(const StoreOptions& options, const StoreUse& use = {});
 void apply(const StoreUse& use, HttpSettings& settings);
-
-// Whether HOST[:PORT] names this machine: secrets go over plain http only there.
-[[nodiscard]] bool is_loopback(std::string_view host);
 
 }  // namespace damacy::http

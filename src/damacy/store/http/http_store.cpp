@@ -12,6 +12,7 @@
 #include "damacy/store/http/known_objects.h"
 #include "damacy/store/http/origin.h"
 #include "damacy/store/http/plain_service.h"
+#include "damacy/store/http/redirect.h"
 #include "damacy/store/http/version.h"
 
 namespace damacy::http {
@@ -262,8 +263,7 @@ void check_options(std::string_view uri, const StoreOptions& options) {
   if (options.access_key_id) refuse_option("access_key_id", kOnlyS3);
   if (options.request_payer) refuse_option("request_payer", kOnlyS3);
   const bool is_secret = options.bearer_token || !options.headers.empty();
-  const std::string_view rest = uri.substr(uri.find("://") + 3);
-  if (is_secret && scheme_of_uri(uri) == "http" && !is_loopback(rest.substr(0, rest.find_first_of("/?"))))
+  if (is_secret && !keeps_secrets(uri, options.proxy.value_or("")))
     refuse_option(options.bearer_token ? "bearer_token" : "headers", "goes over http only to this machine: use https");
 }
 

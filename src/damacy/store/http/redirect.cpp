@@ -51,6 +51,20 @@ std::string_view origin_of(std::string_view url) {
   return url.substr(0, url.find_first_of("/?#", host == url.npos ? 0 : host + 3));
 }
 
+bool is_of_this_machine(std::string_view url) {
+  std::string_view host = origin_of(url);
+  if (const std::size_t begin = host.find("://"); begin != host.npos) host.remove_prefix(begin + 3);
+  if (const std::size_t user = host.rfind('@'); user != host.npos) host.remove_prefix(user + 1);
+  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1) == "[::1]";
+  host = host.substr(0, host.find(':'));
+  return host == "localhost" || host.ends_with(".localhost") ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
+}
+
+bool keeps_secrets(std::string_view url, std::string_view proxy) {
+  return scheme_of_uri(url) == "https" || (is_of_this_machine(url) && (proxy.empty() || is_of_this_machine(proxy)));
+}
+
 std::optional<std::string> resolve_location(std::string_view url, std::string_view location) {
   location = location.substr(0, location.find('#'));
   if (location.empty() || location.size() >= Limits::uri_bytes) return std::nullopt;

@@ -1,4 +1,5 @@
-// Where a redirect leads, and whether to follow it. Parses text of servers; opens no connection.
+// Where a url or a redirect leads: its origin, how near that is, and whether secrets may go there. Parses text of
+// servers; opens no connection.
 #pragma once
 
 #include <optional>
@@ -11,6 +12,13 @@ namespace damacy::http {
 
 // The origin of a url: scheme, host and port.
 [[nodiscard]] std::string_view origin_of(std::string_view url);
+
+// Whether the url names this machine, in plain http or in https.
+[[nodiscard]] bool is_of_this_machine(std::string_view url);
+
+// Whether nobody else sees what is sent to the url: it is encrypted, or does not leave this machine. `proxy`: HOST:PORT
+// or a url; empty: none of another machine's.
+[[nodiscard]] bool keeps_secrets(std::string_view url, std::string_view proxy = {});
 
 // The absolute url that `location`, a header's value, means in an answer to `url`; without a fragment. Empty: it is no
 // http(s) url, is not percent-encoded, or has user info.

@@ -36,6 +36,24 @@ TEST(Redirect, is_shown_without_secrets) {
   EXPECT_EQ(shown_location(""), "");
 }
 
+TEST(Urls, of_this_machine_are_loopback_names_and_addresses) {
+  for (const char* const url : {"http://127.0.0.1", "http://127.1.2.3:80/a", "https://localhost/", "http://a.localhost",
+                                "http://[::1]:80/a", "127.0.0.1:3128", "http://user:key@127.0.0.1:3128"})
+    EXPECT_TRUE(is_of_this_machine(url)) << url;
+  for (const char* const url : {"http://0.0.0.0", "http://127.example.org", "http://localhost.org", "http://[::2]",
+                                "http://127.0.0.1@host/", "proxy:3128", "http://host/127.0.0.1"})
+    EXPECT_FALSE(is_of_this_machine(url)) << url;
+}
+
+TEST(Urls, keep_secrets_that_are_encrypted_or_stay_on_this_machine) {
+  EXPECT_TRUE(keeps_secrets("https://host/a", "proxy:3128"));
+  EXPECT_TRUE(keeps_secrets("http://127.0.0.1/a"));
+  EXPECT_TRUE(keeps_secrets("http://127.0.0.1/a", "http://localhost:3128"));
+  EXPECT_FALSE(keeps_secrets("http://127.0.0.1/a", "http://proxy:3128"));
+  EXPECT_FALSE(keeps_secrets("http://host/a"));
+  EXPECT_FALSE(keeps_secrets("http://host/a", "http://localhost:3128"));
+}
+
 TEST(Redirect, addresses_have_a_reach) {
   for (const char* const address : {"10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.0.1", "127.0.0.1",
                                     "100.64.0.1", "0.0.0.0", "::1", "::", "fd00:ec2::254", "::ffff:10.0.0.1"})

@@ -103,6 +103,8 @@ std::optional<Credentials> of_web_identity(const http::HttpSettings& settings, c
   const std::string usual =
       region.empty() ? "https://sts.amazonaws.com" : text("https://sts.", region, ".amazonaws.com");
   Exchange asked{"POST", environment("AWS_ENDPOINT_URL_STS").value_or(usual)};
+  if (!http::keeps_secrets(asked.url, settings.proxy.value_or("")))
+    throw failed("AWS_ENDPOINT_URL_STS is neither https nor this machine: the token would be sent in the clear");
   asked.headers = {"Content-Type: application/x-www-form-urlencoded", "Expect:"};
   asked.body = query_text({{"Action", "AssumeRoleWithWebIdentity"},
                            {"Version", "2011-06-15"},

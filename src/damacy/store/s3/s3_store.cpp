@@ -122,7 +122,7 @@ class Bucket {
       check(checked);
       endpoint_.emplace(*endpoint);
     }
-    if (options.bearer_token && endpoint_ && endpoint_->scheme == "http" && !http::is_loopback(endpoint_->host))
+    if (options.bearer_token && endpoint_ && !http::keeps_secrets(this->endpoint(), options.proxy.value_or("")))
       throw Error(Status::inval,
                   "StoreOptions.bearer_token: goes over http only to this machine: use an https endpoint", "options");
     std::string addressing = options.addressing;
@@ -152,6 +152,11 @@ class Bucket {
     Address address{text(where.scheme, "://", where.host, where.path, query.empty() ? "" : "?", query), {}};
     if (!keys) return address;
     if (!keys->bearer_token.empty()) {
+      if (!http::keeps_secrets(address.url, settings_.proxy.value_or("")))
+        throw Error(Status::io,
+                    "the bearer token of the credentials callable goes over http only to this machine: use an https "
+                    "endpoint",
+                    "credentials");
       address.headers.push_back(text("Authorization: Bearer ", keys->bearer_token));
       return address;
     }
