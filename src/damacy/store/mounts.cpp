@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include <pthread.h>
+
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
@@ -186,6 +188,10 @@ class Mounts {
     return {stores_.begin(), stores_.end()};
   }
 
+  // A child inherits the table: no other thread may be in it at a fork.
+  void before_fork() DAMACY_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
+  void after_fork() DAMACY_NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(); }
+
   // Of `uri` with a normal scheme: the store of the longest prefix, and what follows that prefix.
   std::optional<Found> find(const std::string& uri) {
     const std::string closed = uri.ends_with('/') ? uri : uri + '/';
@@ -203,6 +209,9 @@ class Mounts {
 
 Mounts& the_mounts() {
   static auto& table = *new Mounts;  // never destroyed: threads may look up uris while the process ends
+  static const int registered =
+      ::pthread_atfork([] { table.before_fork(); }, [] { table.after_fork(); }, [] { table.after_fork(); });
+  static_cast<void>(registered);
   return table;
 }
 

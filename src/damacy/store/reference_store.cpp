@@ -9,6 +9,7 @@
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/per_process.h"
 #include "damacy/core/text.h"
 #include "damacy/store/counted_store.h"
 #include "damacy/store/mounts.h"
@@ -205,9 +206,10 @@ class ReferenceStore final : public CountedStore {
   auto follow(const Lead& lead, const References::Reference& found, Call call) {
     const LeadCount count(lead);
     try {
-      return call(targets_.find(found.url, !found.range));
+      return call(targets_.get().find(found.url, !found.range));
     } catch (const Error& e) {
-      if (LeadCount::was_exceeded()) targets_.forget(found.url, !found.range);  // it may lead here, and own this store
+      if (LeadCount::was_exceeded())
+        targets_.get().forget(found.url, !found.range);  // it may lead here, and own this store
       throw lead.located(e);
     }
   }
@@ -259,7 +261,7 @@ class ReferenceStore final : public CountedStore {
     if (!found || found->data) return;
     static_cast<void>(failure_of([&] {
       const LeadCount count(lead_of(key, *found));
-      const ObjectPlace at = targets_.find(found->url, !found->range);
+      const ObjectPlace at = targets_.get().find(found->url, !found->range);
       at.store->expect(at.key, found->range ? Expectation() : read);
     }));
   }
@@ -309,7 +311,7 @@ class ReferenceStore final : public CountedStore {
   }
 
   const std::shared_ptr<const Document> document_;
-  Targets targets_;
+  PerProcess<Targets, std::shared_ptr<const Document>, StoreUse> targets_;
   Mutex mutex_;
   std::weak_ptr<ReferenceStore> made_ DAMACY_GUARDED_BY(mutex_);
   std::shared_ptr<NetworkCounts> made_for_ DAMACY_GUARDED_BY(mutex_);

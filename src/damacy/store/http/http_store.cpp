@@ -7,6 +7,7 @@
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
+#include "damacy/core/per_process.h"
 #include "damacy/core/text.h"
 #include "damacy/store/http/curl.h"
 #include "damacy/store/http/known_objects.h"
@@ -75,17 +76,17 @@ class HttpStore final : public Store {
     const auto failure = damacy::failure_of([&] {
       check_key(key);
       const std::size_t usual = origin_->settings().head_bytes;
-      is_claimed = known_.claim(key);
+      is_claimed = known_.get().claim(key);
       if (!is_claimed) {
-        if (reads > 0) known_.add_reads(key, reads);
+        if (reads > 0) known_.get().add_reads(key, reads);
         return;
       }
       auto expected = std::make_unique<ExpectedObject>();
-      const std::size_t count = known_.bytes_to_expect(bytes, from_end ? 0 : usual);
+      const std::size_t count = known_.get().bytes_to_expect(bytes, from_end ? 0 : usual);
       expected->from_end = from_end && bytes > 0 && count == bytes;
       expected->reads = reads;
       expected->head.resize(count > 0 ? count : usual);
-      expected->old = known_.find_old(key);
+      expected->old = known_.get().find_old(key);
       if (expected->old && !expected->old->has_head()) expected->old.reset();  // its bytes are wanted again
       const std::string condition = expected->old ? expected->old->unless_it_is() : std::string();
       auto first = origin_->begin({key, 0, expected->head.bytes(), condition, expected->from_end ? &ends : &begins,
@@ -93,14 +94,14 @@ class HttpStore final : public Store {
                                   {});
       if (!first) return;
       expected->first = std::move(*first);
-      known_.expect(key, std::move(expected));
+      known_.get().expect(key, std::move(expected));
       is_expected = true;
     });
     static_cast<void>(failure);
-    if (is_claimed && !is_expected) known_.forget(key);
+    if (is_claimed && !is_expected) known_.get().forget(key);
   }
   void unexpect(std::string_view key) noexcept override {
-    static_cast<void>(damacy::failure_of([&] { known_.remove_read(key).reset(); }));
+    static_cast<void>(damacy::failure_of([&] { known_.get().remove_read(key).reset(); }));
   }
 
   std::vector<Entry> list(std::string_view prefix) override {
@@ -130,14 +131,14 @@ class HttpStore final : public Store {
   // What is known of the object, if that is not too old; else what the server says. Null: absent.
   std::shared_ptr<HttpObject> find(std::string_view key) {
     check_key(key);
-    if (auto known = known_.find(key)) return std::move(*known);
-    const KnownObjects::Asking asking(known_, key);
-    if (auto known = known_.find(key)) return std::move(*known);  // kept by another thread meanwhile
-    std::unique_ptr<ExpectedObject> expected = known_.take_expected(key);
+    if (auto known = known_.get().find(key)) return std::move(*known);
+    const KnownObjects::Asking asking(known_.get(), key);
+    if (auto known = known_.get().find(key)) return std::move(*known);  // kept by another thread meanwhile
+    std::unique_ptr<ExpectedObject> expected = known_.get().take_expected(key);
     const SteadyTime asked = expected ? expected->asked : std::chrono::steady_clock::now();
-    const auto old = expected ? expected->old : known_.find_old(key);
+    const auto old = expected ? expected->old : known_.get().find_old(key);
     auto object = ask(key, std::move(expected), old);
-    known_.keep(key, object, asked);
+    known_.get().keep(key, object, asked);
     return object;
   }
 
@@ -193,7 +194,7 @@ class HttpStore final : public Store {
       head.shrink();
       const std::uint64_t head_at = from_end ? version.size - head.size() : 0;
       object = std::make_shared<HttpObject>(origin_, std::string(key), std::move(version),
-                                            FirstBytes{std::move(head), head_at, reads, known_.held_bytes()});
+                                            FirstBytes{std::move(head), head_at, reads, known_.get().held_bytes()});
       return std::nullopt;
     };
     origin_->attempts(key, head.size(), attempt_one, first);
@@ -226,7 +227,7 @@ class HttpStore final : public Store {
   }
 
   const std::shared_ptr<const Origin> origin_;
-  KnownObjects known_;
+  PerProcess<KnownObjects, std::chrono::milliseconds> known_;  // claims and requests of a parent are not its child's
 };
 
 [[noreturn]] void refuse(std::string_view uri, std::string_view why) {

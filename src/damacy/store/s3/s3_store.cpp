@@ -9,6 +9,7 @@
 #include "damacy/core/limits.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/per_process.h"
 #include "damacy/core/text.h"
 #include "damacy/store/http/http_settings.h"
 #include "damacy/store/http/http_store.h"
@@ -98,6 +99,31 @@ bool holds(const std::vector<int>& statuses, int status) {
 
 }  // namespace
 
+// Where a bucket is; empty: not known yet.
+class Region {
+ public:
+  explicit Region(const std::string& value) : value_(value) {}
+  std::string value() {
+    const Lock lock(mutex_);
+    return value_;
+  }
+  // Unless another thread found it before. The one that counts.
+  std::string found(const std::string& value) {
+    const Lock lock(mutex_);
+    if (value_.empty()) value_ = value;
+    return value_;
+  }
+  std::string replace(std::string value) {  // what it was
+    const Lock lock(mutex_);
+    std::swap(value_, value);
+    return value;
+  }
+
+ private:
+  Mutex mutex_;
+  std::string value_ DAMACY_GUARDED_BY(mutex_);
+};
+
 // What is known of a bucket: where it is, and who asks. Its keys are those from the bucket's root on.
 class Bucket {
  public:
@@ -105,7 +131,10 @@ class Bucket {
       : name_(std::move(name)),
         options_(options),
         settings_(settings_of(options)),
-        profile_(read_profile(options.profile)) {
+        profile_(read_profile(options.profile)),
+        region_(options.region.value_or(
+            environment("AWS_REGION")
+                .value_or(environment("AWS_DEFAULT_REGION").value_or(profile_.find("region").value_or(""))))) {
     if (!options.headers.empty())
       throw Error(Status::inval, "StoreOptions.headers: only for http(s), not for s3", "options");
     if (options.redirects != 0)
@@ -131,9 +160,6 @@ class Bucket {
     settings_.is_aws = true;
     if (options.hedge == "auto") settings_.hedge = !endpoint;
     credentials_ = make_credential_source(options, settings_, profile_);
-    region_ = options.region.value_or(
-        environment("AWS_REGION")
-            .value_or(environment("AWS_DEFAULT_REGION").value_or(profile_.find("region").value_or(""))));
   }
 
   const http::HttpSettings& settings() const { return settings_; }
@@ -228,19 +254,14 @@ class Bucket {
 
   // Asks for the region of the bucket if nothing says it: that needs no permission.
   std::string region() {
-    {
-      const Lock lock(mutex_);
-      if (!region_.empty()) return region_;
-    }
+    if (std::string known = region_.get().value(); !known.empty()) return known;
     const Where where = where_is("", kUsualRegion);
     const Reply reply =
         exchange({"HEAD", text(where.scheme, "://", where.host, where.path)}, settings_, settings_.connect_timeout);
     const std::string found =
         is_region(reply.head.bucket_region) ? reply.head.bucket_region : std::string(kUsualRegion);
     if (reply.head.status == 0) return found;  // the request that follows says what is wrong
-    const Lock lock(mutex_);
-    if (region_.empty()) region_ = found;
-    return region_;
+    return region_.get().found(found);
   }
 
   static bool is_region(std::string_view value) {
@@ -257,11 +278,8 @@ class Bucket {
     const std::string& region = error.region.empty() ? head.bucket_region : error.region;
     const bool is_elsewhere = head.status == 301 || head.status == 307 || error.code == "AuthorizationHeaderMalformed";
     if (is_elsewhere && is_region(region)) {
-      const Lock lock(mutex_);
-      if (region_ != region) {
-        log(LogLevel::info, formatted("s3://{}: the region is {}, not {}", name_, region, region_));
-        region_ = region;
-      }
+      if (const std::string before = region_.get().replace(region); before != region)
+        log(LogLevel::info, formatted("s3://{}: the region is {}, not {}", name_, region, before));
       return Failure{"redirect", formatted("{}: the bucket is in the region {}", status, region), true,
                      http::Once::region, true};
     }
@@ -321,8 +339,7 @@ class Bucket {
   std::unique_ptr<CredentialSource> credentials_;
   std::atomic<std::int64_t> clock_offset_s_{0};
   std::atomic<bool> logged_{false}, warned_{false};
-  Mutex mutex_;
-  std::string region_ DAMACY_GUARDED_BY(mutex_);  // empty: not known yet
+  PerProcess<Region, std::string> region_;
 };
 
 namespace {
