@@ -24,8 +24,10 @@ std::function<Credentials()> credentials_of(nb::object callable) {
     Credentials found;
     std::string failure;
     {
-      const InPython inside;
-      if (!inside) throw python_ends();
+      // The exit of Python does not wait for this thread, as it would for one InPython: the callable may never return.
+      // Who waits for the thread goes away at its deadline.
+      if (gate().is_closed()) throw python_ends();
+      const GilAcquire locked;
       const NoUnwind stays;
       gate().drop_now();
       try {

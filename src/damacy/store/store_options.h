@@ -27,8 +27,8 @@ struct StoreOptions {
   std::optional<std::string> region;
   std::string addressing = "auto";  // path, virtual; auto: path with an endpoint or a dot in the bucket's name
   std::optional<bool> anonymous;    // true: never sign; false: credentials are required
-  // Called by one thread at a time, its own, before the first request and before the credentials expire. May
-  // throw.
+  // Called by one thread at a time, its own, before the first request and before the credentials expire. May throw.
+  // Where it does not return, requests fail at their deadlines, and later ones call it again.
   std::function<Credentials()> credentials;
   std::optional<std::string> profile;  // of the files of AWS
   std::optional<std::string> access_key_id, secret_access_key, session_token, bearer_token;

@@ -1,16 +1,18 @@
 #include "damacy/store/s3/credentials.h"
 
 #include <algorithm>
-#include <array>
+#include <cerrno>
 #include <fstream>
 #include <functional>
-#include <set>
+#include <map>
 #include <vector>
 
 #include "damacy/core/error.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
+#include "damacy/core/limits.h"
 #include "damacy/core/mutex.h"
+#include "damacy/core/per_process.h"
 #include "damacy/core/text.h"
 #include "damacy/store/http/times.h"
 #include "damacy/store/http/transfer.h"
@@ -28,12 +30,19 @@ using std::chrono::milliseconds;
 
 constexpr std::int64_t kRefreshSeconds = 300;  // before they expire, one caller asks for new ones
 constexpr std::int64_t kWaitSeconds = 60;      // before they expire, all wait
-constexpr std::int64_t kAgainSeconds = 10;     // after a refresh failed, while the old ones are valid
+constexpr std::int64_t kAgainSeconds = 10;     // after a refresh failed, while the old ones are valid; then doubled
+constexpr std::int64_t kLongestPauseSeconds = 60;
+constexpr std::chrono::seconds kRefreshTimeout{10};  // while the old ones are valid
+constexpr milliseconds kLook{20};                    // for work that was given up
 constexpr milliseconds kMetadataTimeout{1000};
 constexpr milliseconds kServiceTimeout{10'000};
 
 Error failed(std::string message) {
   return Error(Status::io, std::move(message), "credentials");
+}
+
+Error late() {
+  return Error(Status::io, "no credentials came in time", "deadline").with_errno(ETIMEDOUT);
 }
 
 std::string failure_text(std::string_view what, const Reply& reply) {
@@ -60,31 +69,32 @@ std::optional<std::string> file_content(const std::string& path) {
   return std::string(trimmed(content));
 }
 
-// Servers of instance metadata that did not answer: they are asked once a process.
-class SilentServers {
+// Servers of instance metadata, and whether they ever answered: those that did not are asked once a process.
+class MetadataServers {
  public:
-  bool holds(const std::string& url) {
+  bool is_silent(const std::string& url) {
     const Lock lock(mutex_);
-    return urls_.contains(url);
+    const auto at = answered_.find(url);
+    return at != answered_.end() && !at->second;
   }
-  void add(const std::string& url) {
+  void note(const std::string& url, bool has_answered) {
     const Lock lock(mutex_);
-    urls_.insert(url);
+    answered_[url] |= has_answered;
   }
 
  private:
   Mutex mutex_;
-  std::set<std::string> urls_ DAMACY_GUARDED_BY(mutex_);
+  std::map<std::string, bool> answered_ DAMACY_GUARDED_BY(mutex_);
 };
 
 // One link of the chain. What it cannot give, and why, is `note`.
 struct Link {
   std::string name;
   // Empty: it has nothing, and the next one is asked. Throws Error: it has something that is wrong.
-  std::function<std::optional<Credentials>(std::string& note)> ask;
+  std::function<std::optional<Credentials>(std::string& note, CredentialSource::Time end)> ask;
 };
 
-std::optional<Credentials> of_environment(std::string&) {
+std::optional<Credentials> of_environment(std::string&, CredentialSource::Time) {
   const auto id = environment("AWS_ACCESS_KEY_ID"), secret = environment("AWS_SECRET_ACCESS_KEY");
   if (!id && !secret) return std::nullopt;
   if (!id || !secret)
@@ -183,15 +193,17 @@ std::optional<Credentials> of_instance(const http::HttpSettings& settings, std::
   }
   std::string server = environment("AWS_EC2_METADATA_SERVICE_ENDPOINT").value_or("http://169.254.169.254");
   while (server.ends_with('/')) server.pop_back();
-  auto& silent = one_per_process<SilentServers>();
+  auto& servers = one_per_process<MetadataServers>();
   note = "timed out";
-  if (silent.holds(server)) return std::nullopt;
+  if (servers.is_silent(server)) return std::nullopt;
   http::HttpSettings direct = settings;
   direct.proxy = "";
   const Reply token = exchange({"PUT", server + "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds: 21600"}},
                                direct, kMetadataTimeout);
-  if (token.head.status != 200 || token.body.empty() || token.body.find_first_of("\r\n") != token.body.npos) {
-    silent.add(server);
+  const bool has_answered =
+      token.head.status == 200 && !token.body.empty() && token.body.find_first_of("\r\n") == token.body.npos;
+  servers.note(server, has_answered);
+  if (!has_answered) {
     note = token.head.status == 0 ? token.problem : formatted("status {}", token.head.status);
     return std::nullopt;
   }
@@ -212,130 +224,227 @@ bool is_same(const Credentials& one, const Credentials& other) {
          one.session_token == other.session_token && one.bearer_token == other.bearer_token;
 }
 
-class Chain final : public CredentialSource {
- public:
-  Chain(std::vector<Link> links, bool is_required) : links_(std::move(links)), is_required_(is_required) {}
+struct Links {
+  std::vector<Link> all;
+  bool is_required = false;
+  bool is_anonymous = false;
+};
 
-  std::optional<Credentials> current() override {
+// What a chain gave. One thread asks at a time; others wait for it.
+class Answers {
+ public:
+  using Time = CredentialSource::Time;
+
+  explicit Answers(std::shared_ptr<const Links> links) : links_(std::move(links)) {}
+
+  std::optional<Credentials> current(Time end) {
+    std::uint64_t before = 0;
     {
       const Lock lock(mutex_);
-      const std::int64_t left = seconds_left();
-      if (is_known_ && (left > kRefreshSeconds || (left > kWaitSeconds && http::unix_now() < next_ask_unix_s_)))
-        return known_;
-      if (is_known_ && left > kWaitSeconds) next_ask_unix_s_ = http::unix_now() + kAgainSeconds;  // this caller asks
+      if (may_use()) return known_;
+      before = count_;
+      if (is_known_ && seconds_left() > kWaitSeconds) {
+        next_ask_unix_s_ = http::unix_now() + pause_s_;  // this caller asks, others go on
+        end = std::min(end, std::chrono::steady_clock::now() + kRefreshTimeout);
+      }
     }
-    const Lock asking(asking_);
+    const Turn turn(*this, end);
     {
       const Lock lock(mutex_);
-      if (is_known_ && seconds_left() > kRefreshSeconds) return known_;  // another thread asked meanwhile
+      if (count_ != before) return known_;  // another thread asked meanwhile
     }
     try {
-      return ask();
+      return ask(end);
     } catch (const Error&) {
       const Lock lock(mutex_);
-      if (is_known_ && seconds_left() > 0) return known_;
-      throw;
+      if (!is_known_ || seconds_left() <= 0) throw;
+      next_ask_unix_s_ = http::unix_now() + pause_s_;
+      pause_s_ = std::min(2 * pause_s_, kLongestPauseSeconds);
+      return known_;
     }
   }
 
-  bool renew(const Credentials& used) override {
-    const Lock asking(asking_);
+  std::optional<Credentials> last() {
+    const Lock lock(mutex_);
+    return known_;
+  }
+
+  bool renew(const Credentials& used) {
+    const Time end = std::chrono::steady_clock::now() + std::chrono::seconds(Limits::storage_operation_s);
+    const Turn turn(*this, end);
     {
       const Lock lock(mutex_);
       if (!known_ || !is_same(*known_, used)) return true;
     }
-    const auto fresh = ask();
+    const auto fresh = ask(end);
     return fresh && !is_same(*fresh, used);
   }
 
-  std::string described() override {
+  std::string described() {
     const Lock lock(mutex_);
     return described_;
   }
 
  private:
+  // While one lives, its thread asks. Its constructor waits for that of another thread.
+  class Turn {
+   public:
+    Turn(Answers& answers, Time end) : answers_(answers) {
+      Lock lock(answers_.mutex_);
+      while (answers_.is_asking_) {
+        if (std::chrono::steady_clock::now() >= end) throw late();
+        lock.unlock();
+        http::leave_if_unwanted();
+        lock.lock();
+        if (answers_.is_asking_) answers_.changed_.wait_for(lock, kLook);
+      }
+      answers_.is_asking_ = true;
+    }
+    ~Turn() {
+      const Lock lock(answers_.mutex_);
+      answers_.is_asking_ = false;
+      answers_.changed_.notify_all();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Answers& answers_;
+  };
+
+  // They are valid, and it is not time to ask for others.
+  bool may_use() DAMACY_REQUIRES(mutex_) {
+    const std::int64_t left = seconds_left();
+    return is_known_ && left > 0 && (left > kRefreshSeconds || http::unix_now() < next_ask_unix_s_);
+  }
+
   std::int64_t seconds_left() DAMACY_REQUIRES(mutex_) {
     if (!known_ || !known_->expires_unix_s) return std::int64_t{1} << 40;
     return *known_->expires_unix_s - http::unix_now();
   }
 
-  std::optional<Credentials> ask() DAMACY_REQUIRES(asking_) {
+  // In its turn.
+  std::optional<Credentials> ask(Time end) {
+    std::size_t at = 0;
+    bool is_required = links_->is_required;
+    {
+      const Lock lock(mutex_);
+      at = winner_;
+      if (known_) is_required = true;
+    }
     std::string tried;
     std::optional<Credentials> found;
-    std::size_t at = winner_;
-    for (; at < links_.size(); ++at) {
+    for (; at < links_->all.size(); ++at) {
+      const Link& link = links_->all[at];
       std::string note;
-      found = links_[at].ask(note);
+      found = link.ask(note, end);
       if (found) break;
-      tried += text(tried.empty() ? "" : ", ", links_[at].name, note.empty() ? "" : text(" (", note, ")"));
+      tried += text(tried.empty() ? "" : ", ", link.name, note.empty() ? "" : text(" (", note, ")"));
     }
-    if (!found && is_required_) throw failed(formatted("no credentials in: {}", tried));
-    if (found) winner_ = at;
+    if (!found && is_required) throw failed(formatted("no credentials in: {}", tried));
     const Lock lock(mutex_);
+    if (found) winner_ = at;
     known_ = found;
     is_known_ = true;
-    described_ = found ? links_[at].name : text("none in: ", tried);
+    ++count_;
+    pause_s_ = kAgainSeconds;
+    described_ = found ? links_->all[at].name : text("none in: ", tried);
     return known_;
   }
 
-  const std::vector<Link> links_;
-  const bool is_required_;
-  Mutex asking_;
-  std::size_t winner_ DAMACY_GUARDED_BY(asking_) = 0;  // the links before it had nothing
+  const std::shared_ptr<const Links> links_;
   Mutex mutex_;
+  Condition changed_;
+  bool is_asking_ DAMACY_GUARDED_BY(mutex_) = false;
+  std::uint64_t count_ DAMACY_GUARDED_BY(mutex_) = 0;  // of answers
+  std::size_t winner_ DAMACY_GUARDED_BY(mutex_) = 0;   // the links before it had nothing
   std::optional<Credentials> known_ DAMACY_GUARDED_BY(mutex_);
   bool is_known_ DAMACY_GUARDED_BY(mutex_) = false;
   std::int64_t next_ask_unix_s_ DAMACY_GUARDED_BY(mutex_) = 0;
+  std::int64_t pause_s_ DAMACY_GUARDED_BY(mutex_) = kAgainSeconds;
   std::string described_ DAMACY_GUARDED_BY(mutex_);
 };
+
+class Chain final : public CredentialSource {
+ public:
+  explicit Chain(Links links)
+      : is_anonymous_(links.is_anonymous), answers_(std::make_shared<const Links>(std::move(links))) {}
+
+  std::optional<Credentials> current(Time end) override { return answers_.get().current(end); }
+  std::optional<Credentials> last() override { return answers_.get().last(); }
+  bool is_anonymous() const noexcept override { return is_anonymous_; }
+  bool renew(const Credentials& used) override { return answers_.get().renew(used); }
+  std::string described() override { return answers_.get().described(); }
+
+ private:
+  const bool is_anonymous_;
+  PerProcess<Answers, std::shared_ptr<const Links>> answers_;  // a child does not wait for threads of its parent
+};
+
+// On a thread of its own: a callable may wait long, and the reader may be given up meanwhile.
+Credentials of_callable(const std::function<Credentials()>& ask, CredentialSource::Time end) {
+  const auto look = [end] {
+    http::leave_if_unwanted();
+    if (std::chrono::steady_clock::now() >= end) throw late();
+  };
+  Credentials found =
+      storage_result([ask] { return StorageWatch::wait_behind(ask); }, {.while_waiting = look});  // it can be left
+  if (found.bearer_token.empty() && (found.access_key_id.empty() || found.secret_access_key.empty()))
+    throw failed("the callable gave neither a key with its secret nor a token");
+  return found;
+}
 
 }  // namespace
 
 std::unique_ptr<CredentialSource> make_credential_source(const StoreOptions& options,
                                                          const http::HttpSettings& settings, const Profile& profile) {
-  std::vector<Link> links;
+  using Time = CredentialSource::Time;
+  using Found = std::optional<Credentials>;
+  Links links;
   const auto given = [&](Credentials credentials) {
-    links.push_back({"options", [credentials = std::move(credentials)](std::string&) { return credentials; }});
-    return std::make_unique<Chain>(std::move(links), true);
+    links.all.push_back(
+        {"options", [credentials = std::move(credentials)](std::string&, Time) { return credentials; }});
+    links.is_required = true;
+    return std::make_unique<Chain>(std::move(links));
   };
   if (options.access_key_id)
     return given({*options.access_key_id, *options.secret_access_key, options.session_token.value_or(""), {}, {}});
   if (options.bearer_token) return given({{}, {}, {}, *options.bearer_token, {}});
   if (options.credentials) {
-    links.push_back({"credentials", [ask = options.credentials](std::string&) -> std::optional<Credentials> {
-                       // On a thread of its own: a callable may wait long, and the reader may be given up meanwhile.
-                       Credentials found = storage_result(ask, {.while_waiting = [] { http::leave_if_unwanted(); }});
-                       if (found.bearer_token.empty() &&
-                           (found.access_key_id.empty() || found.secret_access_key.empty()))
-                         throw failed("the callable gave neither a key with its secret nor a token");
-                       return found;
-                     }});
-    return std::make_unique<Chain>(std::move(links), true);
+    links.all.push_back({"credentials", [ask = options.credentials](std::string&, Time end) -> Found {
+                           return of_callable(ask, end);
+                         }});
+    links.is_required = true;
+    return std::make_unique<Chain>(std::move(links));
   }
   const bool is_wanted = options.profile.has_value();
-  const bool never =
+  links.is_anonymous =
       options.anonymous == true || (!options.anonymous && !is_wanted && is_set_true("AWS_NO_SIGN_REQUEST"));
-  if (never) {
-    links.push_back({"anonymous", [](std::string&) { return std::nullopt; }});
-    return std::make_unique<Chain>(std::move(links), false);
+  if (links.is_anonymous) {
+    links.all.push_back({"anonymous", [](std::string&, Time) { return std::nullopt; }});
+    return std::make_unique<Chain>(std::move(links));
   }
   if (!is_wanted) {
     const std::string region =
         options.region.value_or(environment("AWS_REGION").value_or(environment("AWS_DEFAULT_REGION").value_or("")));
-    links.push_back({"options", [](std::string&) { return std::nullopt; }});
-    links.push_back({"environment", of_environment});
-    links.push_back(
-        {"web identity", [settings, region](std::string& note) { return of_web_identity(settings, region, note); }});
+    links.all.push_back({"options", [](std::string&, Time) { return std::nullopt; }});
+    links.all.push_back({"environment", of_environment});
+    links.all.push_back({"web identity", [settings, region](std::string& note, Time) {
+                           return of_web_identity(settings, region, note);
+                         }});
   }
-  links.push_back({formatted("profile '{}'", one_line(profile.name, 60)), [profile, options](std::string& note) {
-                     const bool is_named = options.profile.has_value();
-                     return of_profile(is_named ? read_profile(options.profile) : profile, is_named, note);
-                   }});
+  links.all.push_back(
+      {formatted("profile '{}'", one_line(profile.name, 60)), [profile, options](std::string& note, Time) {
+         const bool is_named = options.profile.has_value();
+         return of_profile(is_named ? read_profile(options.profile) : profile, is_named, note);
+       }});
   if (!is_wanted) {
-    links.push_back({"container", [settings](std::string& note) { return of_container(settings, note); }});
-    links.push_back({"instance metadata", [settings](std::string& note) { return of_instance(settings, note); }});
+    links.all.push_back({"container", [settings](std::string& note, Time) { return of_container(settings, note); }});
+    links.all.push_back(
+        {"instance metadata", [settings](std::string& note, Time) { return of_instance(settings, note); }});
   }
-  return std::make_unique<Chain>(std::move(links), is_wanted || options.anonymous == false);
+  links.is_required = is_wanted || options.anonymous == false;
+  return std::make_unique<Chain>(std::move(links));
 }
 
 std::optional<std::string> json_string(std::string_view json, std::string_view name) {

@@ -17,10 +17,17 @@ namespace damacy::s3 {
 
 class CredentialSource {
  public:
+  using Time = std::chrono::steady_clock::time_point;
+
   virtual ~CredentialSource() = default;
   // What signs the next request; empty: it is not signed. From five minutes before they expire on, one caller asks for
-  // new ones; from one minute before on, all wait for them. Throws Error(io, "credentials").
-  virtual std::optional<Credentials> current() = 0;
+  // new ones; from one minute before on, all wait for them. Where there were some, requests are never unsigned. Throws
+  // Error(io, "credentials"), and Error(io, "deadline") where none came until `end`.
+  virtual std::optional<Credentials> current(Time end) = 0;
+  // What current() gave last. Asks nothing.
+  virtual std::optional<Credentials> last() = 0;
+  // Requests are unsigned because the options or the environment say so.
+  virtual bool is_anonymous() const noexcept = 0;
   // After a service refused `used`: whether there are other ones now.
   virtual bool renew(const Credentials& used) = 0;
   // Names the source, and for unsigned requests what was tried: `environment`, `none in: options, environment, …`.

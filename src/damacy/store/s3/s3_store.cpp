@@ -170,8 +170,8 @@ class Bucket {
   }
 
   // Signed, if there are credentials. `query` as query_text() makes it.
-  Address request(std::string_view key, std::string_view query) {
-    const auto keys = credentials_->current();
+  Address request(std::string_view key, std::string_view query, http::Service::Time end) {
+    const auto keys = credentials_->current(end);
     const std::string region = this->region();
     log_use(keys.has_value(), region);
     const Where where = where_is(key, region);
@@ -291,7 +291,7 @@ class Bucket {
                      true};
     }
     const auto used = is_refused_token(error.code) || head.status == 401 || error.code == "AccessDenied"
-                          ? credentials_->current()
+                          ? credentials_->last()
                           : std::nullopt;
     if (!used) return std::nullopt;
     const bool is_late = used->expires_unix_s && *used->expires_unix_s <= http::unix_now();
@@ -301,7 +301,7 @@ class Bucket {
   }
 
   std::string why_denied(const ErrorBody& error) {
-    const auto keys = credentials_->current();
+    const auto keys = credentials_->last();
     if (!keys) return formatted("the request was unsigned; no credentials in: {}", tried());
     if (error.code == "AccessDenied" || error.code.empty())
       return "the key may be absent: S3 says so for keys it does not have unless the caller may list the bucket; allow "
@@ -351,7 +351,7 @@ class S3Service final : public http::Service {
 
   std::string identity() const override { return bucket_->endpoint(); }
 
-  Address address(std::string_view key, Time) override { return bucket_->request(key_of(key), {}); }
+  Address address(std::string_view key, Time end) override { return bucket_->request(key_of(key), {}, end); }
 
   std::optional<Failure> refused(std::string_view key, const Head& head, std::string_view body, bool known,
                                  Failure usual) override {
@@ -359,10 +359,10 @@ class S3Service final : public http::Service {
   }
 
   bool has_listings() const noexcept override { return true; }
-  std::optional<Address> listing(std::string_view prefix, std::string_view next, Time) override {
+  std::optional<Address> listing(std::string_view prefix, std::string_view next, Time end) override {
     Fields query{{"list-type", "2"}, {"delimiter", "/"}, {"prefix", listed(prefix)}};
     if (!next.empty()) query.emplace_back("continuation-token", std::string(next));
-    return bucket_->request({}, query_text(std::move(query)));
+    return bucket_->request({}, query_text(std::move(query)), end);
   }
 
   std::optional<http::ListingPage> parse_listing(std::string_view prefix, std::string_view body) override {

@@ -1,0 +1,241 @@
+"""Credentials that end, hang or fail while requests are under way: valid ones stay in use, requests are never unsigned
+for want of new ones, and no wait is without an end."""
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+import damacy
+
+zarr = pytest.importorskip("zarr")
+
+from support.s3_server import S3Server  # noqa: E402
+
+KEY, SECRET = "AKIDEXAMPLE0123456789", "hunter2/SECRET+key"
+KEYS = {"access_key_id": KEY, "secret_access_key": SECRET, "token": None}
+DATA = np.arange(400_000, dtype="u1").reshape(4, 100_000)
+
+
+@pytest.fixture(autouse=True)
+def no_aws(monkeypatch, tmp_path):
+    for name in list(os.environ):
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    yield
+    for prefix, _ in damacy.mounts():
+        damacy.unmount(prefix)
+
+
+@pytest.fixture
+def server(tmp_path, request):
+    """The bucket is called as the test, because what a process has opened keeps its store."""
+    bucket = "".join(c for c in request.node.name.lower() if c.isalnum())[:60]
+    zarr.create_array(tmp_path / bucket / "a.zarr", data=DATA, chunks=(1, 100_000), compressors=None, fill_value=9)
+    with S3Server(tmp_path, keys={KEY: SECRET}) as server:
+        server.uri = f"s3://{bucket}/"
+        yield server
+
+
+def mount(server, **fields):
+    return damacy.mount(server.uri, damacy.StoreOptions(endpoint=server.url, region="us-east-1", **fields)) + "a.zarr"
+
+
+def expires(seconds):
+    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
+
+
+class Metadata(BaseHTTPRequestHandler):
+    """The metadata service of an instance with a role."""
+
+    def _send(self, body):
+        self.server.asked += 1
+        self.send_response(503 if self.server.is_ill else 200)
+        self.send_header("Content-Length", "0" if self.server.is_ill else str(len(body)))
+        self.end_headers()
+        if not self.server.is_ill:
+            self.wfile.write(body.encode())
+
+    def do_PUT(self):
+        self._send("token")
+
+    def do_GET(self):
+        if self.path.endswith("/security-credentials/"):
+            return self._send("role")
+        when = expires(self.server.seconds).strftime("%FT%TZ")
+        self._send(json.dumps({"AccessKeyId": KEY, "SecretAccessKey": SECRET, "Expiration": when}))
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def metadata(monkeypatch):
+    service = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
+    service.is_ill, service.asked, service.seconds = False, 0, 40
+    threading.Thread(target=service.serve_forever, daemon=True).start()
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://127.0.0.1:{service.server_port}")
+    yield service
+    service.shutdown()
+    service.server_close()
+
+
+def test_valid_credentials_stay_in_use_while_the_metadata_service_is_ill(server, metadata):
+    array = damacy.open_array(mount(server, absent_status=(403, 404)))
+    metadata.is_ill = True  # and they are asked for in the last minute
+    asked = metadata.asked
+    np.testing.assert_array_equal(array[:], DATA)
+    assert metadata.asked > asked
+    assert all("authorization" in request.headers for request in server.requests)
+
+
+@pytest.mark.timeout(60)
+def test_credentials_that_ended_are_missed_until_the_service_is_well_again(server, metadata):
+    metadata.seconds = 2
+    array = damacy.open_array(mount(server, absent_status=(403, 404)))
+    metadata.is_ill = True
+    with pytest.raises(damacy.StorageError, match=r"no credentials in: .*instance metadata .status 503.") as caught:
+        for _ in range(100):
+            np.testing.assert_array_equal(array[:], DATA)
+            time.sleep(0.1)
+    assert caught.value.reason == "credentials"
+    metadata.is_ill, metadata.seconds = False, 40
+    np.testing.assert_array_equal(array[:], DATA)
+    assert all("authorization" in request.headers for request in server.requests)
+
+
+@pytest.mark.timeout(60)
+def test_a_callable_that_does_not_answer_ends_at_the_deadline(server):
+    calls, ends = [], threading.Event()
+
+    def ask():
+        calls.append(1)
+        if len(calls) == 1:
+            ends.wait()
+        return KEYS
+
+    uri = mount(server, credentials=ask, deadline_s=0.5)
+    with pytest.raises(damacy.StorageError, match="no credentials came in time") as caught:
+        damacy.open_array(uri)
+    assert caught.value.reason == "deadline"
+    np.testing.assert_array_equal(damacy.open_array(uri)[:], DATA)  # it is called again
+    ends.set()
+
+
+HANGS = """
+    import os, sys, threading, damacy
+    hangs = threading.Event()
+    def ask():
+        hangs.set()
+        threading.Event().wait()
+    options = damacy.StoreOptions(endpoint={url!r}, region="us-east-1", credentials=ask)
+    damacy.mount({uri!r}, options)
+"""
+
+
+def run(program, server, within=30):
+    program = textwrap.dedent(HANGS).format(url=server.url, uri=server.uri) + textwrap.dedent(program)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=within)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_close_does_not_wait_for_a_callable_that_does_not_answer(server):
+    text = run(
+        f"""
+        pipeline = damacy.Pipeline(damacy.Config(batch_size=2, dtype="u8", device="cpu", n_io_threads=4))
+        pipeline.push([damacy.Sample({server.uri!r} + "a.zarr", [(i, i + 1), (0, 100_000)]) for i in range(2)])
+        assert hangs.wait(20)
+        pipeline.close()
+        print("closed", flush=True)
+        os._exit(0)
+        """,
+        server,
+    )
+    assert text == "closed\n"
+
+
+@pytest.mark.parametrize("ends", ["", "pipeline.close()", "sys.exit(0)"])
+def test_a_process_ends_while_a_callable_does_not_answer(server, ends):
+    text = run(
+        f"""
+        pipeline = damacy.Pipeline(damacy.Config(batch_size=2, dtype="u8", device="cpu", n_io_threads=4))
+        pipeline.push([damacy.Sample({server.uri!r} + "a.zarr", [(i, i + 1), (0, 100_000)]) for i in range(2)])
+        assert hangs.wait(20)
+        print("ends", flush=True)
+        {ends}
+        """,
+        server,
+    )
+    assert text == "ends\n"
+
+
+def test_a_process_ends_while_a_daemon_thread_waits_for_a_callable(server):
+    text = run(
+        f"""
+        threading.Thread(target=lambda: damacy.open_array({server.uri!r} + "a.zarr"), daemon=True).start()
+        assert hangs.wait(20)
+        print("ends", flush=True)
+        """,
+        server,
+    )
+    assert text == "ends\n"
+
+
+def test_a_child_that_was_forked_while_credentials_were_asked_for_asks_itself(server):
+    program = f"""
+        import os, threading, damacy
+        asked, parent = threading.Event(), os.getpid()
+        def ask():
+            if os.getpid() == parent:
+                asked.set()
+                threading.Event().wait()
+            return {KEYS!r}
+        damacy.mount({server.uri!r}, damacy.StoreOptions(endpoint={server.url!r}, region="us-east-1", credentials=ask))
+        threading.Thread(target=lambda: damacy.open_array({server.uri!r} + "a.zarr"), daemon=True).start()
+        assert asked.wait(20)
+        child = os.fork()
+        if child == 0:
+            print(int(damacy.open_array({server.uri!r} + "a.zarr")[:].astype("u8").sum()), flush=True)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        os._exit(0)
+        """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=30)
+    assert ran.returncode == 0 and ran.stdout == f"{DATA.astype('u8').sum()}\n", ran.stdout + ran.stderr
+
+
+def test_a_bearer_token_of_a_callable_goes_over_http_to_this_machine_only(server):
+    given = {"token": "hunter2-bearer", "expires_at": expires(3600)}
+    port = server.url.rpartition(":")[2]
+    uri = damacy.mount(
+        server.uri,
+        damacy.StoreOptions(endpoint=f"http://0.0.0.0:{port}", region="us-east-1", credentials=lambda: given),
+    )
+    with pytest.raises(damacy.StorageError, match="goes over http only to this machine") as caught:
+        damacy.open_array(uri + "a.zarr")
+    assert caught.value.reason == "credentials" and "hunter2" not in str(caught.value) and server.requests == []
+    mount(server, credentials=lambda: given)
+    with pytest.raises(damacy.StorageError, match="GET 400 AuthorizationHeaderMalformed"):  # the server takes keys only
+        damacy.open_array(uri + "a.zarr")
+    assert server.requests[0].headers["authorization"] == "Bearer hunter2-bearer"
+
+
+def test_a_web_identity_goes_over_http_to_this_machine_only(server, tmp_path, monkeypatch):
+    (tmp_path / "token").write_text("hunter2-identity")
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url.replace("127.0.0.1", "0.0.0.0"))
+    with pytest.raises(damacy.StorageError, match="AWS_ENDPOINT_URL_STS is neither https nor this machine"):
+        damacy.open_array(mount(server))
+    assert server.requests == []
