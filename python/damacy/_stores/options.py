@@ -86,7 +86,8 @@ class StoreOptions:
     headers: tuple[tuple[str, str], ...] = ()
     """HTTP(S): names and values that each request carries. The values are secrets."""
     absent_status: tuple[int, ...] = (404,)
-    """Of 403, 404 and 410: which answers mean that an object is absent."""
+    """Of 403, 404 and 410: which answers mean that an object is absent. 403 of S3 counts only as `AccessDenied` or
+    without a body, and for requests that are signed, or unsigned because of `anonymous`."""
     proxy: str | None = None
     """A proxy's url, or `""` for none. By default `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`."""
     ca_file: str | None = None

@@ -34,8 +34,8 @@ struct StoreOptions {
   std::optional<std::string> access_key_id, secret_access_key, session_token, bearer_token;
   bool request_payer = false;
   std::vector<std::pair<std::string, std::string>> headers;  // only for http(s); values are secrets
-  std::vector<int> absent_status{404};                       // of 403, 404, 410: what means that an object is absent
-  std::optional<std::string> proxy;                          // empty: by the environment; "": none
+  std::vector<int> absent_status{404};  // of 403, 404, 410: mean an absent object; 403 of S3: AccessDenied
+  std::optional<std::string> proxy;     // empty: by the environment; "": none
   std::optional<std::string> ca_file;
   double connect_timeout_s = 10, stall_timeout_s = 20, deadline_s = 60;
   double first_byte_timeout_s = 20;

@@ -128,8 +128,9 @@ class HttpStore final : public Store {
   }
 
  private:
-  // What is known of the object, if that is not too old; else what the server says. Null: absent.
-  std::shared_ptr<HttpObject> find(std::string_view key) {
+  // What is known of the object, if that is not too old; else what the server says. Null: absent. `alone`: without
+  // looking for objects beside it.
+  std::shared_ptr<HttpObject> find(std::string_view key, bool alone = false) {
     check_key(key);
     if (auto known = known_.get().find(key)) return std::move(*known);
     const KnownObjects::Asking asking(known_.get(), key);
@@ -137,16 +138,27 @@ class HttpStore final : public Store {
     std::unique_ptr<ExpectedObject> expected = known_.get().take_expected(key);
     const SteadyTime asked = expected ? expected->asked : std::chrono::steady_clock::now();
     const auto old = expected ? expected->old : known_.get().find_old(key);
-    auto object = ask(key, std::move(expected), old);
+    auto object = ask(key, std::move(expected), old, alone);
     known_.get().keep(key, object, asked);
     return object;
+  }
+
+  bool is_any_there(const std::vector<std::string>& keys) {
+    return std::ranges::any_of(keys, [this](const std::string& key) {
+      try {
+        return find(key, /*alone=*/true) != nullptr;
+      } catch (const Error& e) {
+        if (e.where().reason != "denied") throw;
+        return false;
+      }
+    });
   }
 
   // The first bytes of an object, or the last ones that are expected; the answer also says its size and version. A
   // server that has no last bytes for us is asked for the first, one that ignores ranges for more than the few expected
   // ones. `old`: what it was; null: not known.
   std::shared_ptr<HttpObject> ask(std::string_view key, std::unique_ptr<ExpectedObject> expected,
-                                  const std::shared_ptr<HttpObject>& old) {
+                                  const std::shared_ptr<HttpObject>& old, bool alone) {
     if (old && origin_->settings().counts) origin_->settings().counts->revalidated();
     const std::string condition = old ? old->unless_it_is() : std::string();
     Block head = expected ? std::move(expected->head) : Block();
@@ -178,8 +190,9 @@ class HttpStore final : public Store {
       const bool empty = answer.status == 416 && answer.range && !answer.range->first && answer.range->total == 0u;
       if (!empty) {
         bool absent = false;
-        if (auto failure = origin_->failure_of(key, *transfer, /*known=*/false, absent)) return failure;
-        if (absent) return std::nullopt;
+        const auto failure = origin_->failure_of(key, *transfer, /*known=*/false, absent);
+        if (absent || (failure && !alone && is_any_there(failure->absent_beside))) return std::nullopt;
+        if (failure) return failure;
       }
       Version version{answer.tag, answer.modified, 0};
       if (!empty) version.size = answer.range ? *answer.range->total : answer.length.value_or(0);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "damacy/store/http/transfer.h"
 
@@ -15,11 +16,12 @@ enum class Once : unsigned { no = 0, misfit = 1, region = 2, clock = 4, credenti
 struct Failure {
   const char* reason;
   std::string text;
-  bool again;              // whether another attempt may help
-  Once once = Once::no;    // but only one
-  bool at_once = false;    // without a pause
-  bool is_broken = false;  // the connection was refused, reset or cut
-  int system_errno = 0;    // of the connection
+  bool again;                                // whether another attempt may help
+  Once once = Once::no;                      // but only one
+  bool at_once = false;                      // without a pause
+  bool is_broken = false;                    // the connection was refused, reset or cut
+  int system_errno = 0;                      // of the connection
+  std::vector<std::string> absent_beside{};  // where an object under one of these keys is there, this one is absent
 };
 
 // The body is one part, and not compressed.

@@ -93,6 +93,15 @@ bool is_document(std::string_view key) {
   return name == "zarr.json" || name == ".zarray" || name == ".zgroup" || name == ".zattrs" || name == ".zmetadata";
 }
 
+// Keys of the other documents of which an array or a group has one.
+std::vector<std::string> documents_beside(std::string_view key) {
+  std::vector<std::string> others;
+  const std::string_view folder = key.substr(0, key.rfind('/') + 1);
+  for (const std::string_view name : {".zarray", ".zgroup", "zarr.json"})
+    if (key.substr(folder.size()) != name) others.push_back(text(folder, name));
+  return others;
+}
+
 bool holds(const std::vector<int>& statuses, int status) {
   return std::find(statuses.begin(), statuses.end(), status) != statuses.end();
 }
@@ -204,20 +213,20 @@ class Bucket {
                                  Failure usual) {
     const ErrorBody error = parse_error(body);
     const std::string status = http::status_text(head, error.code);
-    if (auto again = corrected(head, error)) return again;
+    if (auto again = corrected(head, error, body)) return again;
     if (head.status == 404 && error.code == "NoSuchBucket")
       return Failure{"http", formatted("{}: there is no bucket {}", status, name_), false};
-    if (!known && holds(options_.absent_status, head.status)) {
-      if (head.status != 403) return std::nullopt;
-      if (!is_document(key)) {
-        if (!warned_.exchange(true))
-          log(LogLevel::warn,
-              formatted("s3://{}: denied chunks are read as absent, because absent_status holds 403", name_));
-        return std::nullopt;
-      }
+    const bool may_be_absent = !known && holds(options_.absent_status, head.status);
+    if (may_be_absent && head.status != 403) return std::nullopt;
+    if (may_be_absent && is_answer_to_absent_key(error, body)) {
+      if (is_document(key)) return denied_document(status, key);
+      if (!warned_.exchange(true))
+        log(LogLevel::warn,
+            formatted("s3://{}: denied chunks are read as absent, because absent_status holds 403", name_));
+      return std::nullopt;
     }
     if (head.status == 401 || head.status == 403 || is_refused_token(error.code))
-      return Failure{"denied", formatted("{}: {}", status, why_denied(error)), false};
+      return Failure{"denied", formatted("{}: {}", status, why_denied(error, body)), false};
     if (head.status == 301 || head.status == 307) {
       const std::string where = error.endpoint.empty() ? http::shown_location(head.location) : error.endpoint;
       return Failure{
@@ -273,7 +282,7 @@ class Bucket {
   }
 
   // Another attempt, where the answer says what to do better: region, clock or credentials.
-  std::optional<Failure> corrected(const Head& head, const ErrorBody& error) {
+  std::optional<Failure> corrected(const Head& head, const ErrorBody& error, std::string_view body) {
     const std::string status = http::status_text(head, error.code);
     const std::string& region = error.region.empty() ? head.bucket_region : error.region;
     const bool is_elsewhere = head.status == 301 || head.status == 307 || error.code == "AuthorizationHeaderMalformed";
@@ -294,16 +303,43 @@ class Bucket {
                           ? credentials_->last()
                           : std::nullopt;
     if (!used) return std::nullopt;
-    const bool is_late = used->expires_unix_s && *used->expires_unix_s <= http::unix_now();
-    if (error.code == "AccessDenied" && !is_late) return std::nullopt;
+    if (error.code == "AccessDenied" && !is_late(*used)) return std::nullopt;
     if (!credentials_->renew(*used)) return std::nullopt;
-    return Failure{"denied", formatted("{}: {}", status, why_denied(error)), true, http::Once::credentials, true};
+    return Failure{"denied", formatted("{}: {}", status, why_denied(error, body)), true, http::Once::credentials, true};
   }
 
-  std::string why_denied(const ErrorBody& error) {
-    const auto keys = credentials_->last();
-    if (!keys) return formatted("the request was unsigned; no credentials in: {}", tried());
-    if (error.code == "AccessDenied" || error.code.empty())
+  // Of an answer 403: whether S3 gives it to callers that may not list the bucket, for keys that it does not have.
+  // Other codes are of keys and clocks. A caller whose credentials are missing or late is denied everything.
+  bool is_answer_to_absent_key(const ErrorBody& error, std::string_view body) {
+    if (body.empty()) return true;
+    const auto used = credentials_->last();
+    return error.code == "AccessDenied" && (used ? !is_late(*used) : credentials_->is_anonymous());
+  }
+
+  // Arrays of version 2 have no zarr.json, and are found by their .zarray all the same.
+  static Failure denied_document(std::string_view status, std::string_view key) {
+    Failure denied{"denied",
+                   formatted("{}: the key may be absent: S3 says so for keys it does not have unless the caller may "
+                             "list the bucket; absent_status counts for a document only where another one is beside it",
+                             status),
+                   false};
+    denied.absent_beside = documents_beside(key);
+    return denied;
+  }
+
+  static bool is_late(const Credentials& used) {
+    return used.expires_unix_s && *used.expires_unix_s <= http::unix_now();
+  }
+
+  std::string why_denied(const ErrorBody& error, std::string_view body) {
+    const bool may_be_absent = error.code == "AccessDenied" || body.empty();
+    if (!credentials_->last() && !credentials_->is_anonymous())
+      return formatted("the request was unsigned; no credentials in: {}{}", tried(),
+                       may_be_absent
+                           ? "; if the bucket is public, the key may be absent: mount with anonymous=True, and "
+                             "with absent_status=(403, 404) to read absent chunks as fill values"
+                           : "");
+    if (may_be_absent)
       return "the key may be absent: S3 says so for keys it does not have unless the caller may list the bucket; allow "
              "s3:ListBucket, or mount with absent_status=(403, 404)";
     if (error.code == "SignatureDoesNotMatch")

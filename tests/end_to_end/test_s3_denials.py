@@ -1,0 +1,138 @@
+"""What an answer 403 of S3 means: an absent key where the mount says so, and a refusal in all other cases."""
+
+import datetime
+import itertools
+import os
+
+import numpy as np
+import pytest
+
+import damacy
+
+zarr = pytest.importorskip("zarr")
+
+from support.fault_server import status  # noqa: E402
+from support.s3_server import S3Server  # noqa: E402
+
+KEY, SECRET = "AKIDEXAMPLE0123456789", "hunter2/SECRET+key"
+KEYS = {"access_key_id": KEY, "secret_access_key": SECRET}
+DATA = np.arange(200_000, dtype="u1").reshape(2, 100_000)
+_buckets = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def no_aws(monkeypatch, tmp_path):
+    for name in list(os.environ):
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    yield
+    for prefix, _ in damacy.mounts():
+        damacy.unmount(prefix)
+
+
+@pytest.fixture
+def server(tmp_path):
+    bucket = tmp_path / "bucket"
+    sparse = zarr.create_array(bucket / "sparse.zarr", shape=(2, 100_000), chunks=(1, 100_000), dtype="u1",
+                               compressors=None, fill_value=9)  # fmt: skip
+    sparse[:1] = DATA[:1]
+    old = zarr.create_array(bucket / "old" / "a", data=DATA, chunks=(1, 100_000), zarr_format=2, fill_value=9)
+    assert old.metadata.zarr_format == 2
+    (bucket / "old" / ".zgroup").write_text('{"zarr_format": 2}')
+    with S3Server(tmp_path, keys={KEY: SECRET}) as server:
+        server.may_list = False
+        yield server
+
+
+@pytest.fixture
+def mounted(server):
+    """Mounts another name of the bucket: what a process has opened keeps the store of the test before."""
+
+    def mount(**fields):
+        name = f"denied-{next(_buckets)}"
+        (server.folder / name).symlink_to("bucket")
+        server.public |= {name} if server.public else set()
+        return damacy.mount(f"s3://{name}/", damacy.StoreOptions(endpoint=server.url, region="us-east-1", **fields))
+
+    return mount
+
+
+FILLED = np.concatenate([DATA[:1], np.full((1, 100_000), 9, "u1")])
+
+
+def test_a_denied_chunk_is_fill_where_the_mount_says_so(mounted):
+    uri = mounted(**KEYS, absent_status=(403, 404))
+    np.testing.assert_array_equal(damacy.open_array(f"{uri}sparse.zarr")[:], FILLED)
+
+
+@pytest.mark.parametrize(
+    "code", ["InvalidAccessKeyId", "SignatureDoesNotMatch", "AccountProblem", "RequestTimeTooSkewed", "NotSignedUp", ""]
+)
+def test_another_refusal_is_never_fill(mounted, server, code):
+    array = damacy.open_array(f"{mounted(**KEYS, absent_status=(403, 404))}sparse.zarr")
+    body = f"<Error><Code>{code}</Code></Error>" if code else "<html>Forbidden</html>"
+    server.reset(status("403 Forbidden", body.encode()))
+    with pytest.raises(damacy.StorageError, match=f"GET 403 {code}".strip()) as caught:
+        array[:]
+    assert caught.value.reason == "denied"
+
+
+def test_a_denial_without_a_body_is_fill_where_the_mount_says_so(mounted, server):
+    array = damacy.open_array(f"{mounted(**KEYS, absent_status=(403, 404))}sparse.zarr")
+    server.reset(status("403 Forbidden"))
+    assert (array[1:] == 9).all()
+
+
+def test_a_denial_of_a_token_past_its_time_is_never_fill(mounted, server):
+    late = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=10)
+    uri = mounted(credentials=lambda: {**KEYS, "token": None, "expires_at": late}, absent_status=(403, 404))
+    with pytest.raises(damacy.StorageError) as caught:
+        damacy.open_array(f"{uri}sparse.zarr")[:]
+    assert caught.value.reason == "denied"
+
+
+def test_unsigned_requests_are_denied_what_is_absent(mounted, server):
+    """By choice that is as good as signed; for want of credentials it is not."""
+    server.public.add("any")
+    array = damacy.open_array(f"{mounted(anonymous=True)}sparse.zarr")
+    with pytest.raises(damacy.StorageError, match=r"the key may be absent: .* absent_status=\(403, 404\)"):
+        array[:]
+    np.testing.assert_array_equal(
+        damacy.open_array(f"{mounted(anonymous=True, absent_status=(403, 404))}sparse.zarr")[:], FILLED
+    )
+    array = damacy.open_array(f"{mounted(absent_status=(403, 404))}sparse.zarr")
+    with pytest.raises(damacy.StorageError, match="the request was unsigned; no credentials in: .* anonymous=True"):
+        array[:]
+
+
+def test_documents_of_version_2_are_found_where_absent_keys_are_denied(mounted, server):
+    uri = mounted(**KEYS, absent_status=(403, 404))
+    np.testing.assert_array_equal(damacy.open_array(f"{uri}old/a")[:], DATA)
+    asked = [request.path.rpartition("/")[2] for request in server.requests]
+    assert asked.count("zarr.json") == asked.count(".zarray") == 1
+    np.testing.assert_array_equal(damacy.open_group(f"{uri}old")["a"][:], DATA)
+
+
+def test_a_node_without_any_document_is_denied(mounted):
+    uri = mounted(**KEYS, absent_status=(403, 404))
+    with pytest.raises(damacy.StorageError, match="absent_status counts for a document only where another one is"):
+        damacy.open_array(f"{uri}nothing.zarr")
+    with pytest.raises(damacy.StorageError, match=r"or mount with absent_status=\(403, 404\)"):
+        damacy.open_array(f"{mounted(**KEYS)}old/a")
+
+
+def test_a_bucket_that_is_elsewhere_is_named(mounted, server):
+    body = b"<Error><Code>PermanentRedirect</Code><Endpoint>elsewhere.example</Endpoint></Error>"
+    server.reset(status("301 Moved Permanently", body))
+    with pytest.raises(damacy.StorageError, match="GET 301 PermanentRedirect: .* at elsewhere.example") as caught:
+        damacy.open_array(f"{mounted(**KEYS)}old/a")
+    assert caught.value.reason == "redirect"
+
+
+def test_region_and_clock_are_both_put_right(mounted, server):
+    """One after the other, of the same read."""
+    server.may_list, server.region, server.clock_offset = True, "eu-west-3", -86_400.0
+    np.testing.assert_array_equal(damacy.open_array(f"{mounted(**KEYS)}old/a")[:], DATA)
