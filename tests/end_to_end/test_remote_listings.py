@@ -85,3 +85,26 @@ def test_where_nothing_is_found_the_text_says_why_no_arrays_are_named(root):
         assert "nested.zarr" in text
     else:
         assert "arrays inside are not named: GET 403" in text
+
+
+def test_groups_behind_http_say_that_they_cannot_be_listed(tmp_path):
+    (tmp_path / "group").mkdir()
+    (tmp_path / "group" / ".zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / ".zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / "cut" / ".zmetadata").write_text(json.dumps({"metadata": {"t/.zarray": 5}}))
+    zarr.create_array(tmp_path / "group" / "a", data=DATA, chunks=(4, 4), zarr_format=2)
+    with FaultServer(tmp_path) as plain:
+        group = damacy.open_group(f"{plain.url}/group")
+        with pytest.raises(damacy.StorageError, match="members cannot be listed") as caught:
+            list(group)
+        assert caught.value.reason == "listing"
+        assert "members cannot be listed" in repr(group) and "members cannot be listed" in group.tree()
+        assert "a" in group and "b" not in group
+        np.testing.assert_array_equal(group["a"][:], DATA)
+        with pytest.raises(KeyError, match="no node 'b' in .*; members cannot be listed"):
+            group["b"]
+        with pytest.raises(damacy.StorageError, match=r"members cannot be listed .*; \.zmetadata is malformed: /"):
+            list(damacy.open_group(f"{plain.url}/cut"))
+        with pytest.raises(damacy.InvalidArgument, match=r"arrays inside: unknown \(members cannot be listed"):
+            damacy.open_array(f"{plain.url}/group")

@@ -26,7 +26,8 @@ class Group(Mapping[str, Any]):
     * `attrs`: its attributes, read-only.
 
     Names come from the group's consolidated metadata if these name any, else from its directories. A node that was
-    written after they were is not listed, and can be opened by its name.
+    written after they were is not listed, and can be opened by its name. Where there are neither, as behind HTTP,
+    listing raises `StorageError`, reason `listing`, and nodes are opened by their names.
     """
 
     def __init__(
@@ -71,16 +72,23 @@ class Group(Mapping[str, Any]):
         try:
             return self._open(child_uri(self.uri, name))
         except NotFound as error:
-            if name in self._members():
+            try:
+                members = self._members()
+            except DamacyError as unlisted:
+                raise KeyError(f"no node {name!r} in {self.uri}; {unlisted.message}") from None
+            if name in members:
                 raise KeyError(f"node {name!r} is listed in {self.uri} and cannot be opened: {error.message}") from None
-            shown = ", ".join(map(repr, self._members()[:20])) or "none"
+            shown = ", ".join(map(repr, members[:20])) or "none"
             raise KeyError(f"no node {name!r} in {self.uri}; there are {shown}") from None
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        if "/" not in name and name in self._members():
-            return True
+        try:
+            if "/" not in name and name in self._members():
+                return True
+        except DamacyError:  # they cannot be listed
+            pass
         try:
             self[name]
         except (KeyError, DamacyError):
@@ -99,7 +107,11 @@ class Group(Mapping[str, Any]):
         return self is other
 
     def __repr__(self) -> str:
-        names = ", ".join(self._members()[:8]) + (", …" if len(self) > 8 else "")
+        try:
+            members = self._members()
+        except DamacyError as error:
+            return f"<damacy.{type(self).__name__} {self.uri}: {error.message}>"
+        names = ", ".join(members[:8]) + (", …" if len(members) > 8 else "")
         return f"<damacy.{type(self).__name__} {self.uri}: {names or 'empty'}>"
 
     def tree(self) -> str:

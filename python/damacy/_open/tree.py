@@ -14,10 +14,12 @@ from damacy._open.images import Image
 MAX_DEPTH, MAX_ENTRIES = 4, 1000
 HTML_ENTRIES = 200
 _LABELS = "labels"
+_ALL = "*"
 
 
 class Entry(NamedTuple):
-    """A node below a group: its path, how deep it lies, and the node or why it cannot be opened."""
+    """A node below a group: its path, how deep it lies, and the node or why it cannot be opened. The name `*` stands
+    for nodes that cannot be listed."""
 
     path: str
     name: str  # the path below its parent
@@ -33,7 +35,12 @@ def entries(group: Any, limit: int = MAX_ENTRIES) -> tuple[list[Entry], int]:
     stack: list[tuple[Any, str, int, Iterator[str]]] = [(group, "", 1, _names(group))]
     while stack:
         parent, above, depth, names = stack[-1]
-        name = next(names, None)
+        try:
+            name = next(names, None)
+        except DamacyError as error:
+            stack.pop()
+            found.append(Entry(above + _ALL, _ALL, depth, None, error.message))
+            continue
         if name is None:
             stack.pop()
             continue
@@ -97,13 +104,18 @@ def line_of(node: Any) -> str:
     return f"{node.dtype} ({', '.join(axes)}) chunks {node.chunks}{levels}"
 
 
+def _about(entry: Entry) -> str:
+    if entry.error is None:
+        return line_of(entry.node)
+    return entry.error if entry.name == _ALL else f"cannot be opened: {entry.error}"
+
+
 def tree_text(group: Any) -> str:
     """The tree of a group as text."""
     found, rest = entries(group)
     lines = [f"{group.uri} ({type(group).__name__.lower()})"]
     for entry in found:
-        about = line_of(entry.node) if entry.error is None else f"cannot be opened: {entry.error}"
-        lines.append(f"{'  ' * entry.depth}{entry.name}  {about}".rstrip())
+        lines.append(f"{'  ' * entry.depth}{entry.name}  {_about(entry)}".rstrip())
     if rest:
         lines.append(f"… (+{rest} more)")
     return "\n".join(lines)
@@ -113,10 +125,7 @@ def html_of_group(group: Any) -> str:
     """A group: its nodes, and its attributes folded."""
     page = Page(f"damacy.{type(group).__name__} {group.uri}")
     found, rest = entries(group, HTML_ENTRIES)
-    rows: list[Cells] = [
-        (entry.path, line_of(entry.node) if entry.error is None else f"cannot be opened: {entry.error}")
-        for entry in found
-    ]
+    rows: list[Cells] = [(entry.path, _about(entry)) for entry in found]
     page.table(rows + ([(f"… (+{rest} more)", "")] if rest else []))
     page.table([(name, text) for name, text in attribute_cells(group)], "attributes")
     return page.text()

@@ -3,7 +3,9 @@
 
 #include "damacy/core/formatted.h"
 #include "damacy/core/limits.h"
+#include "damacy/core/text.h"
 #include "damacy/zarr/detail/document.h"
+#include "damacy/zarr/detail/opening.h"
 #include "damacy/zarr/metadata.h"
 
 namespace damacy {
@@ -150,6 +152,21 @@ void parse_v3_member(const Value& member, GroupMetadata& group) {
 }
 
 }  // namespace
+
+std::string consolidated_problem(int zarr_format, std::string_view document) {
+  try {
+    GroupMetadata group;
+    if (zarr_format == 2) {
+      parse_v2_consolidated(document, group);
+    } else {
+      const auto parsed = json::Document::parse(document, json::Form::v3_group);
+      if (const auto map = parsed.root().find("consolidated_metadata")) parse_v3_consolidated(*map, group);
+    }
+  } catch (const Error& e) {
+    return text(e.where().pointer, e.where().pointer.empty() ? "" : ": ", e.message());
+  }
+  return {};
+}
 
 GroupMetadata parse_v3_group(std::string_view document) {
   check_document_size(document, Limits::group_document_bytes);

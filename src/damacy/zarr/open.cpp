@@ -228,7 +228,8 @@ FoundArray find_array(const std::string& uri, Store& store, LargeDocuments& larg
 
 std::vector<std::string> member_names(const std::string& uri, Store& store, LargeDocuments& large) {
   const Source source{store, large};
-  if (auto node = read_node(source, uri, ""); node && !node->is_array) {
+  auto node = read_node(source, uri, "");
+  if (node && !node->is_array) {
     if (node->zarr_format == 2)
       read_v2_map(source, uri, *node, node->group);
     else
@@ -239,7 +240,15 @@ std::vector<std::string> member_names(const std::string& uri, Store& store, Larg
       return std::move(names);
     }
   }
-  return node_names(store);
+  try {
+    return node_names(store);
+  } catch (Error& e) {
+    if (!node || !node->group.consolidated_malformed) throw;
+    const char* const key = node->zarr_format == 2 ? ".zmetadata" : "zarr.json";
+    if (const auto map = read_document(source, key, Limits::group_document_bytes))
+      e.with_note(formatted("{} is malformed: {}", key, consolidated_problem(node->zarr_format, map->characters)));
+    throw;
+  }
 }
 
 Error group_error(const std::string& uri, Store& store, LargeDocuments& large) {

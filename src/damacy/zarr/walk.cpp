@@ -53,6 +53,13 @@ bool is_node(Store& store, const std::string& path) {
   return false;
 }
 
+// Throws Error(io, "listing") if the store has no listings at all: then nothing that is there can be named.
+void need_listings(Store& store) {
+  if (!store.is_remote()) return;
+  if (const std::string why = store.why_absent(); !why.empty())
+    throw Error(Status::io, formatted("members cannot be listed ({})", why), "listing");
+}
+
 struct Directory {
   std::string path;
   int depth;
@@ -81,6 +88,7 @@ bool natural_less(const std::string& a, const std::string& b) {
 }
 
 std::vector<std::string> node_names(Store& store) {
+  need_listings(store);
   std::vector<std::string> names;
   for (const Entry& entry : store.list(""))
     if (entry.is_directory && is_node(store, entry.name)) names.push_back(entry.name);
@@ -89,6 +97,7 @@ std::vector<std::string> node_names(Store& store) {
 }
 
 std::uint64_t bytes_below(Store& store, const std::string& path) {
+  need_listings(store);
   std::uint64_t bytes = 0;
   std::deque<std::string> directories = {path};
   for (; !directories.empty(); directories.pop_front()) {
@@ -105,6 +114,7 @@ std::uint64_t bytes_below(Store& store, const std::string& path) {
 }
 
 std::vector<std::string> walk_arrays(Store& store) {
+  need_listings(store);
   std::vector<std::string> arrays;
   std::deque<Directory> directories = {{"", 0}};
   int entries = 0;

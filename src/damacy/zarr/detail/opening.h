@@ -64,6 +64,8 @@ struct FoundNode {
 [[nodiscard]] std::vector<std::string> node_names(Store& store);
 // The same of a group: from its consolidated metadata if they name any, else by documents.
 [[nodiscard]] std::vector<std::string> member_names(const std::string& uri, Store& store, LargeDocuments& large);
+// Why the consolidated metadata in a document are malformed: .zmetadata, or zarr.json. Empty: they are not.
+[[nodiscard]] std::string consolidated_problem(int zarr_format, std::string_view document);
 // What find_array() throws for a group, also for one that is an image.
 [[nodiscard]] Error group_error(const std::string& uri, Store& store, LargeDocuments& large);
 // Of all objects below a path, except metadata documents.
