@@ -363,3 +363,17 @@ def test_a_bound_exchange_equals_one_with_arrays_as_arguments():
         assert [list(a[[0, 3]]) for a in arrays] == [[12, 11], [2, 1]]
     with pytest.raises(RuntimeError, match="another exchanger"):
         exchangers[0].finish(bound[1].start())
+
+
+def test_exchanges_with_sequential_corners_are_finished_in_the_order_of_their_starts():
+    grid, local = Cartesian((1, 2), True, corners="sequential"), Local(2)
+    field = Field.like(np.zeros((6, 6)), ("j", "i"), (1, 1), (4, 4))
+    exchangers = [Exchanger(halo.compile([field], grid, rank, 1), local) for rank in range(2)]
+    arrays = [[np.full((6, 6), 100.0 * rank + n) for n in range(2)] for rank in range(2)]
+    tokens = [[e.start([a]) for a in mine] for e, mine in zip(exchangers, arrays)]
+    with pytest.raises(RuntimeError, match="must be finished in the order of their starts"):
+        exchangers[1].finish(tokens[1][1])
+    for n in range(2):
+        finish_all(exchangers, [tokens[rank][n] for rank in range(2)])
+        for rank in range(2):
+            assert arrays[rank][n][:, (0, 5)].tolist() == [[100.0 * (1 - rank) + n] * 2] * 6

@@ -273,7 +273,8 @@ DAMACY_API int damacy_halo_exchanger_create(const damacy_halo_plan* plan, damacy
 DAMACY_API void damacy_halo_exchanger_destroy(damacy_halo_exchanger* exchanger);
 // `arrays`: the first element of each field's allocation. The halos are valid after the call.
 DAMACY_API int damacy_halo_exchange(damacy_halo_exchanger* exchanger, int count, void* const* arrays);
-// The same in two steps; finish destroys the token, also after an error.
+// The same in two steps; finish destroys the token, also after an error. Exchanges with sequential corners are finished
+// in the order of their starts.
 DAMACY_API int damacy_halo_start(damacy_halo_exchanger* exchanger, int count, void* const* arrays,
                                  damacy_halo_token** out);
 DAMACY_API int damacy_halo_finish(damacy_halo_exchanger* exchanger, damacy_halo_token* token);

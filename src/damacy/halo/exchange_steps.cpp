@@ -2,6 +2,7 @@
 #include "damacy/halo/exchange_steps.h"
 
 #include "damacy/core/error.h"
+#include "damacy/core/formatted.h"
 #include "damacy/halo/spec.h"
 
 namespace damacy::halo {
@@ -51,6 +52,13 @@ void ExchangeSteps::finish(Started* started, ExchangeWork& work) {
     throw Error(Status::inval, "finish: another exchanger's token", kMisuse);
   if (started->finished) throw Error(Status::inval, "finish: this token was finished already", kMisuse);
   flights_.check();
+  if (talks_ && phases_ > 1 && !flights_.is_oldest(started->slot))
+    throw Error(
+        Status::inval,
+        formatted("finish: an exchange that was started before is not finished. Exchanges of {} phases, as those "
+                  "with sequential corners, must be finished in the order of their starts",
+                  phases_),
+        kMisuse);
   started->finished = true;
   refuse_if_it_fails(work, [&] { run_phases(started->slot, work); });
   flights_.finish(started->slot);

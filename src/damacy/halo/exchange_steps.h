@@ -45,7 +45,9 @@ class ExchangeSteps {
   // An exchange that fails before send() can be started again. If one fails later, peers already have messages of it:
   // then every call except close() is refused.
   Started start(int slot, ExchangeWork& work);
-  // Throws Error(inval, kMisuse) for an exchange of others, or one that was finished. Null: of others.
+  // Throws Error(inval, kMisuse) for an exchange of others, or one that was finished. Null: of others. With several
+  // phases, exchanges are finished in the order of their starts: each sends later messages here and waits for the
+  // peers', so that ranks with different orders would wait for each other, or take the messages of another exchange.
   void finish(Started* started, ExchangeWork& work);
   void close() { flights_.close(); }
 

@@ -84,6 +84,27 @@ TEST(ExchangeSteps, calls_are_refused_after_an_exchange_failed_when_peers_have_i
   }
 }
 
+TEST(ExchangeSteps, exchanges_of_several_phases_are_finished_in_the_order_of_their_starts) {
+  for (const auto& [phases, talks] : {std::pair{1, true}, std::pair{2, false}, std::pair{2, true}}) {
+    ExchangeSteps steps(2, phases, talks);
+    Recorder work;
+    auto first = steps.start(steps.next(), work), second = steps.start(steps.next(), work);
+    const Seen before = work.seen;
+    if (phases == 2 && talks) {
+      EXPECT_EQ(error_of([&] { steps.finish(&second, work); }).message(),
+                "finish: an exchange that was started before is not finished. Exchanges of 2 phases, as those with "
+                "sequential corners, must be finished in the order of their starts");
+      EXPECT_EQ(work.seen, before);
+      steps.finish(&first, work);
+      steps.finish(&second, work);
+    } else {
+      steps.finish(&second, work);
+      steps.finish(&first, work);
+    }
+    steps.check();
+  }
+}
+
 TEST(ExchangeSteps, tokens_are_finished_once_and_by_their_exchanger) {
   ExchangeSteps steps(1, 1, true), other(1, 1, true);
   Recorder work;

@@ -60,7 +60,8 @@ struct ExchangerOptions {
 // later, peers already have messages of it: the exchanger then refuses every call except close().
 class Exchanger {
  public:
-  // An exchange that was started; it must be finished once. `stream`: of the arrays' device.
+  // An exchange that was started; it must be finished once, and with sequential corners in the order of the starts.
+  // `stream`: of the arrays' device.
   class Token {
    private:
     friend class Exchanger;

@@ -30,6 +30,12 @@ int InFlight::next() const {
 void InFlight::send(int slot) {
   posted_.reset();
   std::erase(free_, slot);
+  sent_.push_back(slot);
+}
+
+void InFlight::finish(int slot) {
+  std::erase(sent_, slot);
+  free_.push_back(slot);
 }
 
 void InFlight::refuse_after(const std::string& failure) {

@@ -24,7 +24,9 @@ class InFlight {
   int next() const;
   void post(int slot) noexcept { posted_ = slot; }
   void send(int slot);
-  void finish(int slot) { free_.push_back(slot); }
+  // Of the exchanges that were sent and not finished, the one that was sent first has this slot.
+  bool is_oldest(int slot) const { return !sent_.empty() && sent_.front() == slot; }
+  void finish(int slot);
 
   // Every call is refused from now on: peers may have messages of an exchange that failed.
   void refuse_after(const std::string& failure);
@@ -33,6 +35,7 @@ class InFlight {
  private:
   std::size_t depth_;
   std::vector<int> free_;      // the next one is last
+  std::vector<int> sent_;      // and not finished; the first one is first
   std::optional<int> posted_;  // of an exchange that has not sent; its receives may be posted
   std::string refusal_;
 };

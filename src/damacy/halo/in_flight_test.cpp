@@ -16,7 +16,10 @@ TEST(InFlight, a_slot_is_used_again_when_its_exchange_is_finished) {
   flights.send(1);
   EXPECT_EQ(error_of([&] { (void)flights.next(); }).message(),
             "2 exchanges are in flight already: finish one, or pass a larger depth");
+  EXPECT_TRUE(flights.is_oldest(0));
+  EXPECT_FALSE(flights.is_oldest(1));
   flights.finish(0);
+  EXPECT_TRUE(flights.is_oldest(1));
   EXPECT_EQ(flights.next(), 0);
 }
 
