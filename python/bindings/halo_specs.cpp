@@ -163,15 +163,16 @@ void append_new(nb::list& list, nb::handle one) {
   list.append(one);
 }
 
-// The arrays; then, of the distinct ones: the owners of their memory, their devices, the streams that they name, and of
-// those that name none the last one of each type. `look` gives (dims or None, layout) of a quantity.
+// The arrays; then, of the distinct ones: the owners of their memory, their devices, of those that name a stream the
+// last one of each type and stream, and of those that name none the last one of each type. `look` gives (dims or None,
+// layout) of a quantity.
 nb::tuple gather(const halo::TransformerPlans& plans, nb::object x, nb::object y, nb::callable look) {
   const halo::TransformerSpecs& specs = plans.specs();
   halo::check_counts(specs, nb::len(x), y.is_none() ? std::nullopt : std::optional(nb::len(y)));
   halo::GatheredArrays arrays;
   std::vector<Known> known;
-  nb::list owners, devices, streams;
-  nb::dict unnamed;
+  nb::list owners, devices;
+  nb::dict named, unnamed;
   std::size_t index = 0;
   const auto add = [&](nb::handle quantities) {
     for (const nb::handle quantity : quantities) {
@@ -186,7 +187,7 @@ nb::tuple gather(const halo::TransformerPlans& plans, nb::object x, nb::object y
         if (found->stream.is_none())
           unnamed[found->owner.type()] = found->owner;
         else
-          append_new(streams, found->stream);
+          named[nb::make_tuple(found->owner.type(), found->stream)] = found->owner;
       }
       halo::check_array(specs, index, found->facts);
       halo::add_array(arrays, specs, found->address, found->strides, found->is_writable);
@@ -195,7 +196,7 @@ nb::tuple gather(const halo::TransformerPlans& plans, nb::object x, nb::object y
   };
   add(x);
   if (!y.is_none()) add(y);
-  return nb::make_tuple(nb::cast(std::move(arrays)), owners, devices, streams, unnamed.values());
+  return nb::make_tuple(nb::cast(std::move(arrays)), owners, devices, named.values(), unnamed.values());
 }
 
 std::pair<int, int> axes_of(nb::handle dims) {

@@ -66,8 +66,10 @@ def test_an_interface_is_read_without_python(order, dtype):
 def test_owners_devices_streams_and_types_are_of_the_distinct_arrays():
     memory = np.zeros(SHAPE)
     first, second, third = Cai(memory), Cai(memory, {"stream": 7}), Cai(memory, {"stream": 7}, device=4)
-    owners, devices, streams, unnamed = plans(specs()).gather([first, second, third], None, refuse)[1:]
-    assert (owners, devices, streams, unnamed) == ([first, second, third], [3, 4], [7], [first])
+    owners, devices, named, unnamed = plans(specs()).gather([first, second, third], None, refuse)[1:]
+    assert (owners, devices, named, unnamed) == ([first, second, third], [3, 4], [third], [first])
+    other = Cai(memory, {"stream": 8})
+    assert plans(specs()).gather([second, other, second], None, refuse)[3] == [second, other]
     assert [len(part) for part in plans(specs()).gather([first] * 3, None, refuse)[1:]] == [1, 1, 0, 1]
 
 
@@ -155,8 +157,8 @@ def test_a_tensor_is_read_without_python(torch, dtype):
     assert np.array_equal(
         packed(plans(specs(dtype, memory.strides)), [tensor] * 3), np.tile(memory[1:4, 1:3].ravel(), 3)
     )
-    _, owners, devices, streams, unnamed = plans(specs(dtype, memory.strides)).gather([tensor] * 3, None, refuse)
-    assert (owners, devices, streams, unnamed) == ([tensor], [2], [], [tensor])
+    _, owners, devices, named, unnamed = plans(specs(dtype, memory.strides)).gather([tensor] * 3, None, refuse)
+    assert (owners, devices, named, unnamed) == ([tensor], [2], [], [tensor])
 
 
 @pytest.mark.parametrize("more", [{"is_cuda": False}, {"layout": "sparse"}, {"conjugate": True}, {"shape": (5.0, 4)}])
@@ -174,3 +176,13 @@ def test_a_class_derived_from_tensor_is_left_to_python(torch):
 
     with pytest.raises(AssertionError, match="left to Python"):
         plans(specs()).gather([Derived(np.zeros(SHAPE))] * 3, None, refuse)
+
+
+def test_an_exchange_is_ordered_with_every_stream_that_its_arrays_name():
+    memories = [np.zeros(6) for _ in range(3)]
+    arrays = [Cai(memory, {"stream": stream}) for memory, stream in zip(memories, (7, 8, 8))]
+    fields = [halo.Field.like(array, ("x",), (1,), (4,)) for array in arrays]
+    plan = halo.compile(fields, halo.Cartesian((1,), True, dims=("x",)), 0, 1)
+    with halo.Exchanger(plan, halo.Local(1)) as exchanger:
+        bound = exchanger.bind(arrays)._arrays
+    assert ([a.memory is m for a, m in zip(bound.named, (memories[0], memories[2]))], bound.unnamed) == ([True] * 2, [])

@@ -1,5 +1,6 @@
 """The streams with which a transformer's work is ordered, recorded by a fake queue."""
 
+import sys
 import types
 
 import numpy as np
@@ -30,7 +31,7 @@ def recorders(monkeypatch):
 
 def arrays(*named, unnamed=None):
     array = np.zeros(1)
-    return Arrays([array], [0], ((8,),), 0, [], list(named), unnamed or ([] if named else [array]))
+    return Arrays([array], [0], ((8,),), 0, [], [Named(n) for n in named], unnamed or ([] if named else [array]))
 
 
 class Mark:
@@ -45,6 +46,28 @@ class Named:
 
     def __init__(self, stream):
         self.__cuda_array_interface__ = {"stream": stream}
+
+
+class CupyArray(Named):
+    __module__ = "cupy"
+
+
+def test_each_run_asks_for_the_stream_of_that_time(monkeypatch):
+    queue, named, other = _queue.Queue(), Named(7), Named(4)
+    call = queue.bound(Arrays([named], [0], ((8,),), 0, [], [named], [other]), "copies", buffer())
+    named.__cuda_array_interface__ = {"stream": 9}
+    other.__cuda_array_interface__ = {"stream": 5}
+    call()
+    assert calls_of(queue) == [("run_bound", "copies", 9, [5], [])]
+
+    stream = types.SimpleNamespace(ptr=11)
+    cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(get_current_stream=lambda: stream))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    array = CupyArray(11)
+    call = queue.bound(Arrays([array], [0], ((8,),), 0, [], [array], []), "copies", buffer())
+    stream.ptr = 22
+    call()
+    assert calls_of(queue) == [("run_alone", "copies", 22)]
 
 
 def buffer():

@@ -4,6 +4,7 @@ library except NumPy."""
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -182,21 +183,15 @@ def layout_of(array: Any) -> Layout:
 
 
 def current_stream_of(array: Any) -> Callable[[], int]:
-    """A function that returns the handle of the stream on which `array` is used now, from the array's protocol or its
-    library; 0: the legacy default stream."""
-    named = getattr(array, "__cuda_array_interface__", None) if not _is_torch(array) else None
-    if named is not None and named.get("stream") is not None:
-        handle = named["stream"]
-        return lambda: handle
+    """A function that returns the handle of the stream on which `array` is used at the time of the call, from the
+    array's library or its protocol; 0: the legacy default stream."""
     library = library_of(array)
     if library == "torch":
         return _torch_stream(array.device.index or 0)
-    if library == "cupy":
-        import cupy
-
-        current = cupy.cuda.get_current_stream
-        return lambda: current().ptr
-    return lambda: 0
+    if library == "cupy" and "cupy" in sys.modules:  # sooner than by its protocol
+        current = sys.modules["cupy"].cuda.get_current_stream
+        return lambda: int(current().ptr)
+    return lambda: (getattr(array, "__cuda_array_interface__", None) or {}).get("stream") or 0
 
 
 @functools.lru_cache(maxsize=64)

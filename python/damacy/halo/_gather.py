@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from damacy import _native
-from damacy.halo._arrays import Layout, layout_of, whole
+from damacy.halo._arrays import Layout, current_stream_of, layout_of, whole
 from damacy.halo._errors import InvalidArgument
 
 
@@ -21,7 +21,7 @@ class Arrays:
     strides: tuple[tuple[int, ...], ...]
     device: int | None
     read_only: list[str]  # names of read-only arrays
-    streams: list[int]  # the streams that the arrays name, each once
+    named: list[Any]  # of the arrays that name a stream, one per type and stream
     unnamed: list[Any]  # of the arrays that name no stream, one per type
     gathered: Any = None  # native
 
@@ -35,7 +35,7 @@ class Arrays:
             (),
             parts[0].device,
             [],
-            list(dict.fromkeys(s for part in parts for s in part.streams)),
+            list({(type(a), current_stream_of(a)()): a for part in parts for a in part.named}.values()),
             one_per_type(a for part in parts for a in part.unnamed),
         )
 
@@ -53,7 +53,7 @@ def _look(quantity: Any) -> tuple[tuple[str, ...] | None, Layout]:
 def gather(plans: _native.TransformerPlans, x: Sequence[Any], y: Sequence[Any] | None) -> Arrays:
     """Checks the arrays against their specs. RuntimeError for other counts; ValueError or TypeError with index, found
     and expected."""
-    gathered, owners, devices, streams, unnamed = plans.gather(x, y, _look)
+    gathered, owners, devices, named, unnamed = plans.gather(x, y, _look)
     if len(devices) > 1:
         raise InvalidArgument(f"expected arrays of one device (got devices {sorted(map(str, devices))})")
-    return Arrays(owners, [], (), devices[0], [], streams, unnamed, gathered)
+    return Arrays(owners, [], (), devices[0], [], named, unnamed, gathered)

@@ -44,18 +44,16 @@ class Queue:
         return self._queue
 
     def bound(self, arrays: Arrays, copies: Any, buffer: Any) -> Callable[[Any, Any], None]:
-        """A function that enqueues these copies. What does not change between calls is computed once, here.
+        """A function that enqueues these copies. What does not change between calls is computed once, here;
+        each call asks for the streams that use the arrays then.
 
         If arrays name streams or belong to several libraries, a run is ordered with all of their streams. Without
         `buffer`, messages are in memory of the caller, which is used on the current stream: a run on another stream
         waits for work on the current stream, and later work there waits for the run."""
         queue = self._of(arrays.device)
-        current_streams = [
-            *((lambda handle=h: handle) for h in arrays.streams),
-            *map(current_stream_of, arrays.unnamed),
-        ]
+        current_streams = [*map(current_stream_of, (*arrays.named, *arrays.unnamed))]
         current, is_one = current_streams[0], len(current_streams) == 1
-        joins_all = not is_one or arrays.streams or buffer is None
+        joins_all = not is_one or arrays.named or buffer is None
         others = (lambda: [stream_of() for stream_of in current_streams]) if joins_all else tuple
         run_alone, run, held = queue.run_alone, queue.run_bound, self._held
 

@@ -102,6 +102,8 @@ class Exchanger:
     """Runs a plan over a transport, with up to `depth` exchanges in flight. The constructor raises RuntimeError if a
     peer expects other messages.
 
+    Exchanges may be finished in any order; those with sequential corners in the order in which they were started.
+
     An exchange that fails before its messages are sent can be retried: its receives stay posted, and messages of peers
     that are ahead are kept for the next `start`. If an exchange fails later, peers already have messages of it. The
     exchanger then refuses every call except `close`."""
@@ -128,18 +130,19 @@ class Exchanger:
         """Checks the arrays once and keeps them, for many exchanges of the same arrays."""
         self._steps.check()
         self.plan._native.check_count(len(arrays))
-        held, addresses = [], []
+        layouts = []
         for n, (array, field) in enumerate(zip(arrays, self.plan.fields)):
             layout = layout_of(whole(array))
             if layout[1:4] != (field.shape, field.strides, field.dtype):  # the call costs more than this
                 self.plan._native.check_array(n, layout.dtype, layout.shape, layout.strides)
             self._check_memory(n, layout, field)
-            addresses.append(layout.address)
-            held.append(layout.owner)
+            layouts.append(layout)
+        held, addresses = [layout.owner for layout in layouts], [layout.address for layout in layouts]
         strides = tuple(field.strides for field in self.plan.fields)
-        return BoundExchange(
-            self, Arrays(held, addresses, strides, self.plan.fields[0].device, [], [], one_per_type(held))
-        )
+        named = {(type(layout.owner), layout.stream): layout.owner for layout in layouts if layout.stream is not None}
+        unnamed = one_per_type(layout.owner for layout in layouts if layout.stream is None)
+        device = self.plan.fields[0].device
+        return BoundExchange(self, Arrays(held, addresses, strides, device, [], [*named.values()], unnamed))
 
     @staticmethod
     def _check_memory(n: int, layout: Layout, field: Field) -> None:
