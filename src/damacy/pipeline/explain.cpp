@@ -129,14 +129,17 @@ std::string larger_waves(const Config& config, const Observation& seen) {
 std::string advice_for(const std::string& binds, const Config& config, const Observation& seen) {
   if (binds == "consumer") return "no setting: batches wait for their consumer";
   if (binds == "latency")
-    return formatted("more batches in production at once: n_batches={} (now {}), lookahead_batches={} (now {})",
-                     config.n_batches + 2, config.n_batches, std::max(config.lookahead_batches, config.n_batches + 2),
-                     config.lookahead_batches);
+    return with_cache(
+        formatted("more batches in production at once: n_batches={} (now {}), lookahead_batches={} (now {})",
+                  config.n_batches + 2, config.n_batches, std::max(config.lookahead_batches, config.n_batches + 2),
+                  config.lookahead_batches),
+        config, seen);
   const std::int64_t misses = seen.stats.shard_idx_misses;
   if (binds == "plan" && misses > seen.stats.shard_idx_hits)
-    return formatted("a larger n_shards_meta_cache (now {}): {} of {} shard indices had to be read",
-                     config.n_shards_meta_cache, misses, misses + seen.stats.shard_idx_hits);
-  if (binds == "plan") return "larger crops or chunks: planning costs by the chunk";
+    return with_cache(formatted("a larger n_shards_meta_cache (now {}): {} of {} shard indices had to be read",
+                                config.n_shards_meta_cache, misses, misses + seen.stats.shard_idx_hits),
+                      config, seen);
+  if (binds == "plan") return with_cache("larger crops or chunks: planning costs by the chunk", config, seen);
   if (binds == "bus")
     return with_cache("no setting: it carries encoded bytes already; a stronger codec would carry fewer", config, seen);
   if (binds == "read")

@@ -207,9 +207,24 @@ TEST(explain, names_no_cache_where_it_would_not_help) {
   seen.stats.decompress = {};
   seen.stats.io = busy(36'000);
   EXPECT_TRUE(names_it());
-  seen.stats.io = {};
+}
+
+TEST(explain, names_the_cache_where_latency_or_planning_limits) {
+  Observation seen = ten_seconds();
+  seen.chunks = {.again = 0.83, .encoded_bytes = 1e9, .decoded_bytes = 2048.0 * (1 << 20), .largest_chunk_bytes = 1};
+  const std::string cache = "; cache_bytes=\"2356MiB\" (now 0): 83 % of the encoded bytes";
+  const auto advice_where = [&](std::string_view binds) {
+    const Explanation out = explain(four_threads(), seen);
+    EXPECT_EQ(out.binds, binds);
+    return out.advice;
+  };
+  EXPECT_NE(advice_where("latency").find(cache), std::string::npos) << advice_where("latency");
   seen.stats.plan = busy(9'900);
-  EXPECT_FALSE(names_it());
+  EXPECT_NE(advice_where("plan").find(cache), std::string::npos) << advice_where("plan");
+  seen.stats.shard_idx_misses = 10;
+  EXPECT_NE(advice_where("plan").find(cache), std::string::npos) << advice_where("plan");
+  seen.chunks.again = 0.05;
+  EXPECT_EQ(advice_where("plan").find("cache_bytes"), std::string::npos);
 }
 
 TEST(explain, names_the_cache_of_encoded_chunks_where_a_device_waits_for_the_bus) {
