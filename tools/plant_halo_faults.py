@@ -72,6 +72,10 @@ FAULTS = {
     "digests are not compared": (TRANSPORT, "mine.first != theirs.second || mine.second != theirs.first", "false"),
     "a message within a process overtakes the last use of its buffers": (
         TRANSPORT, "numbers_.post(slot, phase);\n    buffers_->follow(slot, phase);", "numbers_.post(slot, phase);"),
+    "later messages are sent in any order": (STEPS, "!flights_.is_oldest(started->slot)", "false"),
+    "messages have the tags of this rank": (MESSAGES, "static_cast<int>(theirs.first_tag) + phase",
+                                            "*first_tag_ + phase"),
+    "exchangers share their tags": (MESSAGES, "taken_[from] = count;\n        next_ = from + count;", ""),
     "a retry takes another slot": (IN_FLIGHT, "if (posted_) return *posted_;", ";"),
     "NCCL overwrites messages of the slot's last exchange": (
         NCCL, "if (!stream.is_capturing()) stream.wait(at(slot, phase).used);\n  }\n\n  void exchange",

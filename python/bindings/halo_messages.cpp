@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
@@ -59,7 +60,7 @@ class PythonRequests final : public halo::Requests {
   nb::object requests_;
 };
 
-// Messages have the tags of MPI. `library` has requests(send, receive, tag), of buffers by peer, and leave_messages().
+// `library` has requests(send, receive, send_tags, receive_tag), of buffers and tags by peer, and leave_messages().
 // `rounds`: buffers by slot, then by phase.
 class PythonLibrary final : public halo::MessageLibrary {
  public:
@@ -73,15 +74,15 @@ class PythonLibrary final : public halo::MessageLibrary {
     });
   }
 
-  std::unique_ptr<halo::Requests> messages(int slot, int phase, int tag) override {
+  std::unique_ptr<halo::Requests> messages(int slot, int phase, const halo::Tags& tags) override {
     return in_python([&] {
       const nb::object round(rounds_[slot][phase]);
-      return requests(round.attr("send"), round.attr("receive"), tag);
+      return requests(round.attr("send"), round.attr("receive"), tags);
     });
   }
 
-  std::unique_ptr<halo::Requests> digests(halo::Round round, int tag) override {
-    return in_python([&] { return requests(views_of(round.send), views_of(round.receive), tag); });
+  std::unique_ptr<halo::Requests> digests(halo::Round round, const halo::Tags& tags) override {
+    return in_python([&] { return requests(views_of(round.send), views_of(round.receive), tags); });
   }
 
   void leave_messages() noexcept override {
@@ -95,8 +96,10 @@ class PythonLibrary final : public halo::MessageLibrary {
   }
 
  private:
-  std::unique_ptr<halo::Requests> requests(nb::object send, nb::object receive, int tag) {
-    return std::make_unique<PythonRequests>(library_.attr("requests")(send, receive, tag));
+  std::unique_ptr<halo::Requests> requests(nb::object send, nb::object receive, const halo::Tags& tags) {
+    nb::dict send_tags;
+    for (const auto& [peer, tag] : tags.send) send_tags[nb::int_(peer)] = tag;
+    return std::make_unique<PythonRequests>(library_.attr("requests")(send, receive, send_tags, tags.receive));
   }
 
   static nb::dict views_of(const std::map<std::int64_t, std::span<std::byte>>& buffers) {
@@ -165,12 +168,13 @@ std::chrono::milliseconds milliseconds(double seconds) {
 class PythonChannels {
  public:
   explicit PythonChannels(std::unique_ptr<halo::Channels> channels) : channels_(std::move(channels)) {}
-  PythonChannels(nb::object library, nb::sequence rounds, std::int64_t rank, double timeout_s) {
+  PythonChannels(nb::object library, nb::sequence rounds, std::int64_t rank, std::shared_ptr<halo::MessageTags> tags,
+                 double timeout_s) {
     const int slots = static_cast<int>(nb::len(rounds));
     const int phases = slots == 0 ? 0 : static_cast<int>(nb::len(nb::object(rounds[0])));
-    channels_ =
-        std::make_unique<halo::MessageChannels>(std::make_unique<PythonLibrary>(std::move(library), std::move(rounds)),
-                                                rank, slots, phases, halo::mpi_options(milliseconds(timeout_s)));
+    channels_ = std::make_unique<halo::MessageChannels>(
+        std::make_unique<PythonLibrary>(std::move(library), std::move(rounds)), rank, slots, phases,
+        halo::MessageOptions{std::move(tags), milliseconds(timeout_s)});
   }
 
   nb::dict exchange_digests(const nb::dict& mine) {
@@ -210,9 +214,11 @@ void bind_halo_messages(nb::module_& m) {
           },
           nb::arg("rank"), nb::arg("buffers"))
       .def_prop_ro("waiting", &halo::Local::waiting);
+  nb::class_<halo::MessageTags>(m, "MessageTags");  // NOLINT(bugprone-unused-raii): registers the class
+  m.def("mpi_tags", &halo::mpi_tags, "The tags of the exchangers of one transport.");
   nb::class_<PythonChannels>(m, "MessageChannels")
-      .def(nb::init<nb::object, nb::sequence, std::int64_t, double>(), nb::arg("library"), nb::arg("rounds"),
-           nb::arg("rank"), nb::arg("timeout_s"))
+      .def(nb::init<nb::object, nb::sequence, std::int64_t, std::shared_ptr<halo::MessageTags>, double>(),
+           nb::arg("library"), nb::arg("rounds"), nb::arg("rank"), nb::arg("tags"), nb::arg("timeout_s"))
       .def("exchange_digests", &PythonChannels::exchange_digests, nb::arg("mine"))
       .def("post_receives", &PythonChannels::post_receives, nb::arg("slot"), nb::arg("phase"), nb::arg("stream").none())
       .def("send", &PythonChannels::send, nb::arg("slot"), nb::arg("phase"), nb::arg("stream").none())

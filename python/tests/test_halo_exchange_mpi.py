@@ -87,6 +87,26 @@ def test_a_retry_keeps_its_place_when_another_exchange_finishes_first(exchangers
         assert [steps[rank][step][0] for rank in range(2)] == [sends(1, step), sends(0, step)]
 
 
+def test_ranks_may_start_exchangers_in_another_order(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", fake_mpi.module())
+    field = halo.Field.like(np.zeros(6), ("i",), (1,), (4,))
+    plans = [halo.compile([field], halo.Cartesian((2,), True, dims=("i",)), rank, 1) for rank in range(2)]
+    transports = [halo.MPI(comm) for comm in fake_mpi.Comm.world(2)]
+
+    def made(rank):
+        return [halo.Exchanger(plans[rank], transports[rank]) for _ in range(2)]
+
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(made, range(2)))
+    steps = [[array(rank, n) for n in range(2)] for rank in range(2)]
+    tokens = [{n: both[rank][n].start([steps[rank][n]]) for n in ((0, 1), (1, 0))[rank]} for rank in range(2)]
+    for rank in range(2):
+        for n in range(2):
+            both[rank][n].finish(tokens[rank][n])
+            assert steps[rank][n][0] == sends(1 - rank, n)
+            both[rank][n].close()
+
+
 def test_an_exchanger_closes_with_receives_of_a_failed_exchange_posted(exchangers, monkeypatch):
     fail_to_pack(exchangers[0], [array(0, 0)], monkeypatch)
     exchangers[0].close()

@@ -64,7 +64,8 @@ class NCCL:
     `group`: a communicator of mpi4py, a process group of torch.distributed, or a tuple (rank, ranks, broadcast):
     `broadcast` is called once on every rank with bytes, and returns the bytes of rank 0. It only sets up the
     communicator. `device`: the CUDA device of this rank's arrays, by default the current one. The constructor waits
-    for all ranks. All ranks must start their exchanges in the same order, also those of different exchangers.
+    for all ranks. All ranks must start their exchanges in the same order, also those of different exchangers; with
+    sequential corners, the order of all starts and finishes must be the same.
 
     Raises NotImplementedError if NCCL cannot be loaded, and RuntimeError with the call, NCCL's text and the rank if
     NCCL fails, or if another rank does not construct its transport, or a peer its exchanger, within `timeout_s`

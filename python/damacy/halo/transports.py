@@ -54,11 +54,12 @@ class MPI:
         self._own = _OwnComm(comm)
         self._cuda_aware = bool(cuda_aware)
         self._timeout_s = timeout_s
+        self._tags = _native.mpi_tags()
 
     def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
         _check_rank(rank, self._own.comm.Get_rank())
         library = _MpiLibrary(self._own, self._cuda_aware)
-        return _native.MessageChannels(library, rounds, rank, self._timeout_s)
+        return _native.MessageChannels(library, rounds, rank, self._tags, self._timeout_s)
 
 
 class _Staged:
@@ -100,10 +101,12 @@ class _MpiLibrary:
     def __init__(self, own: _OwnComm, cuda_aware: bool) -> None:
         self._own, self._cuda_aware = own, cuda_aware
 
-    def requests(self, send: dict[int, Any], receive: dict[int, Any], tag: int) -> _MpiRequests:
+    def requests(
+        self, send: dict[int, Any], receive: dict[int, Any], send_tags: dict[int, int], receive_tag: int
+    ) -> _MpiRequests:
         sent = {peer: _Staged(buffer, self._cuda_aware) for peer, buffer in send.items()}
         received = {peer: _Staged(buffer, self._cuda_aware) for peer, buffer in receive.items()}
-        return _MpiRequests(self._own, sent, received, tag)
+        return _MpiRequests(self._own, sent, received, send_tags, receive_tag)
 
     def leave_messages(self) -> None:
         self._own.keep = True
@@ -112,12 +115,21 @@ class _MpiLibrary:
 class _MpiRequests:
     """Persistent requests."""
 
-    def __init__(self, own: _OwnComm, sent: dict[int, _Staged], received: dict[int, _Staged], tag: int) -> None:
+    def __init__(
+        self,
+        own: _OwnComm,
+        sent: dict[int, _Staged],
+        received: dict[int, _Staged],
+        send_tags: dict[int, int],
+        receive_tag: int,
+    ) -> None:
         from mpi4py import MPI as mpi
 
         self._mpi, self._own, self._sent, self._received = mpi, own, sent, received
-        self._sends = [own.comm.Send_init([b.seen, mpi.BYTE], dest=p, tag=tag) for p, b in sent.items()]
-        self._receives = [own.comm.Recv_init([b.seen, mpi.BYTE], source=p, tag=tag) for p, b in received.items()]
+        self._sends = [own.comm.Send_init([b.seen, mpi.BYTE], dest=p, tag=send_tags[p]) for p, b in sent.items()]
+        self._receives = [
+            own.comm.Recv_init([b.seen, mpi.BYTE], source=p, tag=receive_tag) for p, b in received.items()
+        ]
 
     def post(self) -> None:
         if not any(staged.staged for staged in self._received.values()):
@@ -177,7 +189,8 @@ class _MpiRequests:
 
 class TorchDistributed:
     """A transport over a process group of torch.distributed: gloo for host memory, nccl for CUDA. Plans use the ranks
-    of the group."""
+    of the group. Over nccl, all ranks must start their exchanges in the same order, also those of different exchangers;
+    with sequential corners, the order of all starts and finishes must be the same."""
 
     def __init__(self, group: Any = None) -> None:
         import torch.distributed as dist
@@ -191,25 +204,35 @@ class TorchDistributed:
             )
             group = dist.group.WORLD
         self._group = group
+        self._tags = _native.mpi_tags()
 
     def open(self, rank: int, rounds: Any) -> _native.MessageChannels:
         import torch.distributed as dist
 
         _check_rank(rank, dist.get_rank(self._group))
-        return _native.MessageChannels(self, rounds, rank, 0)
+        return _native.MessageChannels(self, rounds, rank, self._tags, 0)
 
-    def requests(self, send: dict[int, Any], receive: dict[int, Any], tag: int) -> _TorchRequests:
-        return _TorchRequests(self._group, send, receive)
+    def requests(
+        self, send: dict[int, Any], receive: dict[int, Any], send_tags: dict[int, int], receive_tag: int
+    ) -> _TorchRequests:
+        return _TorchRequests(self._group, send, receive, send_tags, receive_tag)
 
     def leave_messages(self) -> None:
         """Does nothing: torch waits for all messages."""
 
 
 class _TorchRequests:
-    """Sends and receives that start in one batch, as nccl needs. Batches of a group match in their order, without
-    tags."""
+    """Sends and receives that start in one batch, as nccl needs. nccl ignores tags: batches of a group match in their
+    order."""
 
-    def __init__(self, group: Any, send: dict[int, Any], receive: dict[int, Any]) -> None:
+    def __init__(
+        self,
+        group: Any,
+        send: dict[int, Any],
+        receive: dict[int, Any],
+        send_tags: dict[int, int],
+        receive_tag: int,
+    ) -> None:
         import torch
         import torch.distributed as dist
 
@@ -218,8 +241,11 @@ class _TorchRequests:
         self._sent = {peer: self._tensors(buffer) for peer, buffer in send.items()}
         self._received = {peer: self._tensors(buffer) for peer, buffer in receive.items()}
         self._operations = [
-            dist.P2POp(call, near, int(dist.get_global_rank(group, peer)), group)
-            for call, buffers in ((dist.irecv, self._received), (dist.isend, self._sent))
+            dist.P2POp(call, near, int(dist.get_global_rank(group, peer)), group, tag_of(peer))
+            for call, buffers, tag_of in (
+                (dist.irecv, self._received, lambda peer: receive_tag),
+                (dist.isend, self._sent, send_tags.__getitem__),
+            )
             for peer, (_, near) in buffers.items()
         ]
         self._works: list[Any] = []

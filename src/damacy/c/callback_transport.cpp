@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <span>
 #include <utility>
@@ -9,24 +10,24 @@
 
 #include "damacy/core/error.h"
 #include "damacy/core/formatted.h"
-#include "damacy/halo/message_channels.h"
 
 namespace damacy::detail {
 namespace {
 
-// Digests have tag 0, the messages of phase n tag n + 1.
-const halo::MessageOptions kOptions;
-
 class CallbackRequests final : public halo::Requests {
  public:
-  CallbackRequests(const damacy_halo_callbacks& callbacks, std::int64_t rank, halo::Round round, int tag)
-      : callbacks_(callbacks), rank_(rank), round_(std::move(round)), tag_(tag) {}
+  CallbackRequests(const damacy_halo_callbacks& callbacks, std::int64_t rank, halo::Round round, halo::Tags tags)
+      : callbacks_(callbacks), rank_(rank), round_(std::move(round)), tags_(std::move(tags)) {}
   CallbackRequests(const CallbackRequests&) = delete;
   CallbackRequests& operator=(const CallbackRequests&) = delete;
   ~CallbackRequests() override { (void)cancel(); }
 
-  void post() override { start_all(round_.receive, receives_, callbacks_.receive, "receive"); }
-  void send() override { start_all(round_.send, sends_, callbacks_.send, "send"); }
+  void post() override {
+    start_all(round_.receive, receives_, callbacks_.receive, "receive", [this](std::int64_t) { return tags_.receive; });
+  }
+  void send() override {
+    start_all(round_.send, sends_, callbacks_.send, "send", [this](std::int64_t peer) { return tags_.send.at(peer); });
+  }
   void wait_received() override { wait_all(receives_); }
   void wait_sent() override { wait_all(sends_); }
   std::vector<std::int64_t> missing() override {
@@ -50,14 +51,14 @@ class CallbackRequests final : public halo::Requests {
   }
 
   // Those that a failed call has started already stay started.
-  template <class Start>
-  void start_all(const Buffers& buffers, std::vector<void*>& requests, Start start, const char* call) {
+  template <class Start, class TagOf>
+  void start_all(const Buffers& buffers, std::vector<void*>& requests, Start start, const char* call, TagOf tag_of) {
     requests.reserve(buffers.size());
     for (auto at = std::next(buffers.begin(), static_cast<std::ptrdiff_t>(requests.size())); at != buffers.end();
          ++at) {
       const auto& [peer, buffer] = *at;
       void* request = nullptr;
-      check(start(callbacks_.context, rank_, peer, tag_, buffer.data(), buffer.size(), &request), call, peer);
+      check(start(callbacks_.context, rank_, peer, tag_of(peer), buffer.data(), buffer.size(), &request), call, peer);
       requests.push_back(request);
     }
   }
@@ -84,7 +85,7 @@ class CallbackRequests final : public halo::Requests {
   const damacy_halo_callbacks callbacks_;
   const std::int64_t rank_;
   const halo::Round round_;
-  const int tag_;
+  const halo::Tags tags_;
   std::vector<void*> sends_, receives_;
 };
 
@@ -92,11 +93,11 @@ class CallbackLibrary final : public halo::MessageLibrary {
  public:
   CallbackLibrary(const damacy_halo_callbacks& callbacks, std::int64_t rank, halo::Rounds rounds)
       : callbacks_(callbacks), rank_(rank), rounds_(std::move(rounds)) {}
-  std::unique_ptr<halo::Requests> messages(int slot, int phase, int tag) override {
-    return digests(rounds_.at(static_cast<std::size_t>(slot)).at(static_cast<std::size_t>(phase)), tag);
+  std::unique_ptr<halo::Requests> messages(int slot, int phase, const halo::Tags& tags) override {
+    return digests(rounds_.at(static_cast<std::size_t>(slot)).at(static_cast<std::size_t>(phase)), tags);
   }
-  std::unique_ptr<halo::Requests> digests(halo::Round round, int tag) override {
-    return std::make_unique<CallbackRequests>(callbacks_, rank_, std::move(round), tag);
+  std::unique_ptr<halo::Requests> digests(halo::Round round, const halo::Tags& tags) override {
+    return std::make_unique<CallbackRequests>(callbacks_, rank_, std::move(round), tags);
   }
 
  private:
@@ -107,7 +108,8 @@ class CallbackLibrary final : public halo::MessageLibrary {
 
 }  // namespace
 
-CallbackTransport::CallbackTransport(const damacy_halo_callbacks& callbacks) : callbacks_(callbacks) {
+CallbackTransport::CallbackTransport(const damacy_halo_callbacks& callbacks)
+    : callbacks_(callbacks), tags_(std::make_shared<halo::MessageTags>(0, 1, std::numeric_limits<int>::max() - 1)) {
   if (callbacks.struct_size != sizeof callbacks)
     throw Error(Status::inval,
                 formatted("struct_size of the callbacks is {}, expected {}", callbacks.struct_size, sizeof callbacks),
@@ -121,7 +123,7 @@ std::unique_ptr<halo::Channels> CallbackTransport::open(std::int64_t rank, halo:
   const int slots = static_cast<int>(rounds.size());
   const int phases = rounds.empty() ? 0 : static_cast<int>(rounds[0].size());
   return std::make_unique<halo::MessageChannels>(std::make_unique<CallbackLibrary>(callbacks_, rank, std::move(rounds)),
-                                                 rank, slots, phases, kOptions);
+                                                 rank, slots, phases, halo::MessageOptions{.tags = tags_});
 }
 
 }  // namespace damacy::detail

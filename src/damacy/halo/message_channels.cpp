@@ -1,6 +1,7 @@
 // Digests are messages like others, with a tag of their own. If they do not arrive, their memory is never freed.
 #include "damacy/halo/message_channels.h"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -15,8 +16,9 @@ namespace {
 
 constexpr std::chrono::microseconds kPoll(500);
 
-std::span<std::byte> bytes_of(Digests& digests) {
-  return std::as_writable_bytes(std::span(&digests, 1));
+template <class Announced>
+std::span<std::byte> bytes_of(Announced& announced) {
+  return std::as_writable_bytes(std::span(&announced, 1));
 }
 
 std::string list_of(const std::vector<std::int64_t>& ranks) {
@@ -27,34 +29,79 @@ std::string list_of(const std::vector<std::int64_t>& ranks) {
 
 }  // namespace
 
+int MessageTags::take(int count) {
+  const Lock lock(mutex_);
+  for (int from : {next_, first_}) {
+    while (from <= last_ - count + 1) {
+      const auto other = std::ranges::find_if(
+          taken_, [&](const auto& own) { return own.first < from + count && from < own.first + own.second; });
+      if (other == taken_.end()) {
+        taken_[from] = count;
+        next_ = from + count;
+        return from;
+      }
+      from = other->first + other->second;
+    }
+  }
+  throw Error(Status::inval,
+              formatted("this transport has no {} tags left for another exchanger: close exchangers, or make another "
+                        "transport",
+                        count),
+              kMisuse);
+}
+
+void MessageTags::give(int first) noexcept {
+  const Lock lock(mutex_);
+  taken_.erase(first);
+}
+
 MessageChannels::MessageChannels(std::unique_ptr<MessageLibrary> library, std::int64_t rank, int slots, int phases,
                                  const MessageOptions& options)
-    : library_(std::move(library)), rank_(rank), options_(options) {
-  const OnFailure undo([this] { close(); });
-  for (int slot = 0; slot < slots; ++slot) {
-    requests_.emplace_back();
-    for (int phase = 0; phase < phases; ++phase)
-      requests_.back().push_back(library_->messages(slot, phase, options_.first_tag + phase));
-  }
-}
+    : library_(std::move(library)),
+      rank_(rank),
+      slots_(slots),
+      phases_(phases),
+      options_(options),
+      first_tag_(options_.tags->take(phases)) {}
 
 MessageChannels::~MessageChannels() {
   close();
 }
 
 std::map<std::int64_t, Digests> MessageChannels::exchange_digests(const DigestsOfPeers& mine) {
-  digests_ = std::make_unique<DigestMessages>(DigestMessages{mine, mine, nullptr});  // `received` is overwritten
+  const auto announced = announce(mine);
+  for (int slot = 0; slot < slots_; ++slot) {
+    requests_.emplace_back();
+    for (int phase = 0; phase < phases_; ++phase) {
+      Tags tags{{}, *first_tag_ + phase};
+      for (const auto& [peer, theirs] : announced) tags.send[peer] = static_cast<int>(theirs.first_tag) + phase;
+      requests_.back().push_back(library_->messages(slot, phase, tags));
+    }
+  }
+  DigestsOfPeers theirs;
+  for (const auto& [peer, one] : announced) theirs[peer] = {one.sent, one.expected};
+  return theirs;
+}
+
+std::map<std::int64_t, MessageChannels::Announced> MessageChannels::announce(const DigestsOfPeers& mine) {
+  digests_ = std::make_unique<DigestMessages>();
+  Tags tags{{}, options_.tags->of_digests()};
+  for (const auto& [peer, digests] : mine) {
+    digests_->sent[peer] = {digests.first, digests.second, *first_tag_};
+    digests_->received[peer] = {};
+    tags.send[peer] = tags.receive;
+  }
   Round round;
-  for (auto& [peer, digests] : digests_->sent) round.send[peer] = bytes_of(digests);
-  for (auto& [peer, digests] : digests_->received) round.receive[peer] = bytes_of(digests);
-  digests_->requests = library_->digests(round, options_.digest_tag);
+  for (auto& [peer, announced] : digests_->sent) round.send[peer] = bytes_of(announced);
+  for (auto& [peer, announced] : digests_->received) round.receive[peer] = bytes_of(announced);
+  digests_->requests = library_->digests(round, tags);
   const OnFailure undo([this] { end_digests(); });
   digests_->requests->post();
   digests_->requests->send();
   wait_for_digests(*digests_->requests);
   digests_->requests->wait_received();
   digests_->requests->wait_sent();
-  DigestsOfPeers theirs = digests_->received;
+  auto theirs = digests_->received;
   digests_.reset();
   return theirs;
 }
@@ -104,6 +151,7 @@ bool MessageChannels::close() noexcept {
     for (auto& requests : phases) unused = requests->cancel() && unused;
   requests_.clear();
   end_digests();
+  if (const auto first = std::exchange(first_tag_, std::nullopt)) options_.tags->give(*first);
   return unused;
 }
 

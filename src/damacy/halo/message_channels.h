@@ -7,16 +7,50 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "damacy/core/mutex.h"
 #include "damacy/halo/transport.h"
 
 namespace damacy::halo {
 
-// One message to each of some peers, and one from each. All have one tag. They may be sent again and again.
+// The tags of the messages of one phase.
+struct Tags {
+  std::map<std::int64_t, int> send;  // by peer
+  int receive = 0;                   // of those from all peers
+};
+
+// The tags of the exchangers of one transport. Each exchanger has tags of its own for what it receives, so that ranks
+// may start their exchangers in different orders. Any thread.
+class MessageTags {
+ public:
+  MessageTags(int of_digests, int first, int last) : of_digests_(of_digests), first_(first), last_(last) {}
+  MessageTags(const MessageTags&) = delete;
+  MessageTags& operator=(const MessageTags&) = delete;
+
+  int of_digests() const noexcept { return of_digests_; }
+  // The first of `count` consecutive tags that nobody has. Tags that were given back are taken again as late as
+  // possible, because a message may have been left behind. Throws Error(inval, kMisuse) if there are not as many.
+  int take(int count);
+  void give(int first) noexcept;
+
+ private:
+  const int of_digests_, first_, last_;
+  Mutex mutex_;
+  int next_ DAMACY_GUARDED_BY(mutex_) = first_;
+  std::map<int, int> taken_ DAMACY_GUARDED_BY(mutex_);  // how many, by the first
+};
+
+// The highest tag that every MPI allows is that of digests.
+[[nodiscard]] inline std::shared_ptr<MessageTags> mpi_tags() {
+  return std::make_shared<MessageTags>(32767, 0, 32766);
+}
+
+// One message to each of some peers, and one from each. They may be sent again and again.
 class Requests {
  public:
   virtual ~Requests() = default;
@@ -34,26 +68,20 @@ class MessageLibrary {
  public:
   virtual ~MessageLibrary() = default;
   // Of the buffers of one phase.
-  virtual std::unique_ptr<Requests> messages(int slot, int phase, int tag) = 0;
-  virtual std::unique_ptr<Requests> digests(Round round, int tag) = 0;
+  virtual std::unique_ptr<Requests> messages(int slot, int phase, const Tags& tags) = 0;
+  virtual std::unique_ptr<Requests> digests(Round round, const Tags& tags) = 0;
   // Messages may stay in the library that no peer will receive.
   virtual void leave_messages() noexcept {}
 };
 
 struct MessageOptions {
-  int digest_tag = 0;
-  int first_tag = 1;  // of phase 0; each later phase has the next one
+  std::shared_ptr<MessageTags> tags;
   // Of all peers' digests. Only for libraries whose missing() does not wait.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
 };
 
-// The highest tag that every MPI allows is that of digests.
-[[nodiscard]] constexpr MessageOptions mpi_options(std::chrono::milliseconds timeout) {
-  return {32767, 0, timeout};
-}
-
 // MPI and its like match messages of one tag in the order in which requests are started. That order is the same on all
-// ranks, although ranks may use different slots.
+// ranks, although ranks may use different slots. Peers tell each other their tags with the digests.
 class MessageChannels final : public Channels {
  public:
   // `slots`, `phases`: how many there are.
@@ -63,7 +91,7 @@ class MessageChannels final : public Channels {
   MessageChannels& operator=(const MessageChannels&) = delete;
   ~MessageChannels() override;
 
-  // Throws Error(io, kMisuse), with the ranks, if peers do not send theirs before the timeout.
+  // Once, before all others. Throws Error(io, kMisuse), with the ranks, if peers do not send theirs before the timeout.
   std::map<std::int64_t, Digests> exchange_digests(const std::map<std::int64_t, Digests>& mine) override;
   // Does nothing for a retry: the receives of the failed exchange stay posted, because cancelling one that has matched
   // a message would lose the message.
@@ -76,13 +104,18 @@ class MessageChannels final : public Channels {
  private:
   using DigestsOfPeers = std::map<std::int64_t, Digests>;
 
+  struct Announced {
+    Digest sent, expected;
+    std::int64_t first_tag;  // of what the rank receives; each later phase has the next one
+  };
   // What the library may read and write until the digests are exchanged.
   struct DigestMessages {
-    DigestsOfPeers sent, received;
+    std::map<std::int64_t, Announced> sent, received;
     std::unique_ptr<Requests> requests;
     DigestMessages* next = nullptr;  // of those that are never freed
   };
 
+  std::map<std::int64_t, Announced> announce(const DigestsOfPeers& mine);
   Requests& at(int slot, int phase) const;
   void wait_for_digests(Requests& requests) const;
   static void keep_for_ever(std::unique_ptr<DigestMessages> digests) noexcept;
@@ -90,7 +123,9 @@ class MessageChannels final : public Channels {
 
   const std::unique_ptr<MessageLibrary> library_;
   const std::int64_t rank_;
+  const int slots_, phases_;
   const MessageOptions options_;
+  std::optional<int> first_tag_;                                  // until close()
   std::vector<std::vector<std::unique_ptr<Requests>>> requests_;  // by slot, then by phase
   std::set<std::pair<int, int>> posted_;                          // slot and phase of receives before their send()
   std::unique_ptr<DigestMessages> digests_;

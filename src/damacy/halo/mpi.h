@@ -44,7 +44,7 @@ class MpiTransport final : public Transport {
     const int slots = static_cast<int>(rounds.size());
     const int phases = rounds.empty() ? 0 : static_cast<int>(rounds[0].size());
     return std::make_unique<MessageChannels>(std::make_unique<Library>(comm_, std::move(rounds)), plan_rank, slots,
-                                             phases, mpi_options(timeout_));
+                                             phases, MessageOptions{tags_, timeout_});
   }
 
  private:
@@ -74,10 +74,10 @@ class MpiTransport final : public Transport {
   // Persistent requests.
   class MpiRequests final : public Requests {
    public:
-    MpiRequests(std::shared_ptr<Comm> comm, const Round& round, int tag) : comm_(std::move(comm)) {
+    MpiRequests(std::shared_ptr<Comm> comm, const Round& round, const Tags& tags) : comm_(std::move(comm)) {
       try {
-        for (const auto& [peer, buffer] : round.send) add_send(static_cast<int>(peer), buffer, tag);
-        for (const auto& [peer, buffer] : round.receive) add_receive(static_cast<int>(peer), buffer, tag);
+        for (const auto& [peer, buffer] : round.send) add_send(static_cast<int>(peer), buffer, tags.send.at(peer));
+        for (const auto& [peer, buffer] : round.receive) add_receive(static_cast<int>(peer), buffer, tags.receive);
       } catch (...) {
         (void)cancel();
         throw;
@@ -165,12 +165,11 @@ class MpiTransport final : public Transport {
   class Library final : public MessageLibrary {
    public:
     Library(std::shared_ptr<Comm> comm, Rounds rounds) : comm_(std::move(comm)), rounds_(std::move(rounds)) {}
-    std::unique_ptr<Requests> messages(int slot, int phase, int tag) override {
-      return std::make_unique<MpiRequests>(
-          comm_, rounds_.at(static_cast<std::size_t>(slot)).at(static_cast<std::size_t>(phase)), tag);
+    std::unique_ptr<Requests> messages(int slot, int phase, const Tags& tags) override {
+      return digests(rounds_.at(static_cast<std::size_t>(slot)).at(static_cast<std::size_t>(phase)), tags);
     }
-    std::unique_ptr<Requests> digests(Round round, int tag) override {
-      return std::make_unique<MpiRequests>(comm_, round, tag);
+    std::unique_ptr<Requests> digests(Round round, const Tags& tags) override {
+      return std::make_unique<MpiRequests>(comm_, round, tags);
     }
     void leave_messages() noexcept override { comm_->keep = true; }
 
@@ -180,6 +179,7 @@ class MpiTransport final : public Transport {
   };
 
   const std::shared_ptr<Comm> comm_;
+  const std::shared_ptr<MessageTags> tags_ = mpi_tags();
   const std::chrono::milliseconds timeout_;
 };
 

@@ -75,6 +75,20 @@ TEST_F(Mpi, ranks_may_finish_exchanges_in_another_order) {
   });
 }
 
+TEST_F(Mpi, ranks_may_start_exchangers_in_another_order) {
+  on_ranks(2, [](int rank) {
+    MpiTransport transport(MPI_COMM_WORLD);
+    Exchanger first(ring_plan(rank, 2), transport), second(ring_plan(rank, 2), transport);
+    Values own = cells_of_rank(rank), other = cells_of_rank(rank + 4);
+    auto token = rank == 0 ? first.start({own.data()}) : second.start({other.data()});
+    auto later = rank == 0 ? second.start({other.data()}) : first.start({own.data()});
+    first.finish(rank == 0 ? token : later);
+    second.finish(rank == 0 ? later : token);
+    EXPECT_EQ(own[0], 10 * (1 - rank) + 3);
+    EXPECT_EQ(other[0], 10 * (5 - rank) + 3);
+  });
+}
+
 TEST_F(Mpi, ranks_that_expect_other_messages_are_told) {
   on_ranks(2, [](int rank) {
     MpiTransport transport(MPI_COMM_WORLD);
@@ -111,9 +125,14 @@ struct Pair {
   std::unique_ptr<Channels> channels;
 };
 
+void open(Pair& pair, int rank) {
+  (void)pair.channels->exchange_digests({{1 - rank, {}}});
+}
+
 TEST_F(Mpi, the_receives_of_a_retry_stay_posted) {
   on_ranks(2, [](int rank) {
     Pair pair(rank);
+    open(pair, rank);
     for (int round = 1; round < 4; ++round) {
       pair.sent.fill(static_cast<std::byte>(10 * rank + round));
       pair.channels->post_receives(0, 0);
@@ -131,6 +150,7 @@ TEST_F(Mpi, closing_tells_whether_buffers_may_still_be_read) {
   fake_mpi::world.sends_stay = true;
   on_ranks(2, [](int rank) {
     Pair pair(rank);
+    open(pair, rank);
     pair.channels->post_receives(0, 0);
     if (rank == 0) pair.channels->send(0, 0);
     EXPECT_EQ(pair.channels->close(), rank == 1);

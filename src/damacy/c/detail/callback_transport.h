@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "damacy/c.h"
+#include "damacy/halo/message_channels.h"
 #include "damacy/halo/transport.h"
 
 namespace damacy::detail {
@@ -17,6 +18,7 @@ class CallbackTransport final : public halo::Transport {
 
  private:
   const damacy_halo_callbacks callbacks_;
+  const std::shared_ptr<halo::MessageTags> tags_;  // of all ranks that open it
 };
 
 }  // namespace damacy::detail
