@@ -121,8 +121,8 @@ void bind_device_queue(nb::module_& m) {
       .def("copy", &copy_strided, nb::arg("src"), nb::arg("dst"), nb::arg("itemsize"), nb::arg("swap"),
            nb::arg("shape"), nb::arg("src_strides"), nb::arg("dst_strides"), nb::call_guard<GilRelease>())
       .def(
-          "wait_for", [](DeviceQueue& queue, std::uint64_t stream) { queue.wait_for(stream); }, nb::arg("stream"),
-          nb::call_guard<GilRelease>())
+          "wait_for", [](DeviceQueue& queue, std::uint64_t stream) { return queue.wait_for(stream); },
+          nb::arg("stream"), nb::call_guard<GilRelease>(), "False: the stream is being captured.")
       .def("make_wait", &DeviceQueue::make_wait, nb::arg("stream"), nb::call_guard<GilRelease>())
       .def(
           "sync", [](DeviceQueue& queue) { queue.record().wait(); }, nb::call_guard<GilRelease>())

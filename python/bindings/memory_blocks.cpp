@@ -144,7 +144,9 @@ void release_waiting() noexcept {
 void bind_memory_blocks(nb::module_& m) {
   nb::class_<MemoryBlock>(m, "MemoryBlock")
       .def_ro("address", &MemoryBlock::address)
-      .def_ro("bytes", &MemoryBlock::bytes);
+      .def_ro("bytes", &MemoryBlock::bytes)
+      .def_rw("is_shared", &MemoryBlock::is_shared)
+      .def_rw("stream", &MemoryBlock::stream);
   m.def("host_block", &host_block, nb::arg("size"), "New host memory, aligned to 4096 bytes.");
   m.def(
       "foreign_block",

@@ -13,6 +13,9 @@ struct MemoryBlock {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::shared_ptr<void> owner;
+  // For damacy._device.exchange: whether other libraries use the memory too, and a stream that its owner named.
+  bool is_shared = false;
+  std::int64_t stream = 0;
 };
 
 // A Python object as owner of memory. Its last reference may be dropped on any thread without the GIL; a later call

@@ -101,7 +101,15 @@ class DeviceArray(NoArithmetic):
 
     def _read(self) -> memory.Array:
         """The elements in host memory: this array's own memory, or a copy."""
-        return self._array if self._is_host else memory.download(self._device, self._array)
+        return self._array if self._is_host else self._downloaded()
+
+    def _downloaded(self) -> memory.Array:
+        with exchange.in_order(self._device, self._block):
+            return memory.download(self._device, self._array)
+
+    def _upload(self, host: Any) -> None:
+        with exchange.in_order(self._device, self._block):
+            memory.upload(self._device, self._array, host)
 
     # Properties.
     dtype = property(lambda self: self._array.dtype)
@@ -174,7 +182,7 @@ class DeviceArray(NoArithmetic):
         host = self._read()
         host[key] = found._read() if found is not None else value
         if not self._is_host:
-            memory.upload(self._device, self._array, host)
+            self._upload(host)
 
     def _take_host(self, value: Any) -> None:
         if self._is_host:
@@ -182,7 +190,7 @@ class DeviceArray(NoArithmetic):
             return
         source = np.asarray(value)
         np.broadcast_shapes(source.shape, self.shape)
-        memory.upload(self._device, self._array, source)
+        self._upload(source)
 
     def _take(self, source: DeviceArray) -> None:
         if self._is_host or source._device != self._device:
@@ -191,7 +199,9 @@ class DeviceArray(NoArithmetic):
         array = np.broadcast_to(source._array, self.shape)
         if np.may_share_memory(array, self._array):
             array = source.copy()._array
-        if not memory.copy_on_device(self._device, self._array, array):
+        with exchange.in_order(self._device, self._block, source._block):
+            copied = memory.copy_on_device(self._device, self._array, array)
+        if not copied:
             self._take_host(source._read())
 
     # Views of other shapes.
@@ -273,7 +283,7 @@ class DeviceArray(NoArithmetic):
 
     def numpy(self) -> memory.Array:
         """A new, writable NumPy array."""
-        return self._array.copy() if self._is_host else memory.download(self._device, self._array)
+        return self._array.copy() if self._is_host else self._downloaded()
 
     def tobytes(self, order: Any = "C") -> bytes:
         return self._read().tobytes(order)
@@ -300,7 +310,7 @@ class DeviceArray(NoArithmetic):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self._is_host:
             raise AttributeError("the array is in host memory")
-        return exchange.cuda_interface(self._array, self._device)
+        return exchange.cuda_interface(self._array, self._block, self._device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return exchange.dlpack_device(self._device)

@@ -1,8 +1,11 @@
-"""Exchanges device memory with other libraries without a copy, by the CUDA array interface and DLPack. Knows the two
-protocols."""
+"""Exchanges device memory with other libraries without a copy, by the CUDA array interface and DLPack, and orders work
+on memory that several libraries use. Knows the two protocols, and how torch and CuPy name their current streams."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,8 @@ from damacy._device import memory
 from damacy._device.cuda_interface import parse_interface
 
 _CUDA, _CUDA_MANAGED = 2, 13
+_LEGACY_STREAM = 1
+_CURRENT_STREAM, _UNKNOWN_STREAM = 0, -1  # of a block: the current one of the owner's library at that time; any
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _KINDS = {0: "i", 1: "u", 2: "f", 5: "c"}
 
@@ -46,6 +51,7 @@ def from_cuda_interface(x: Any, interface: Any) -> tuple[Any, Any, str]:
     elif 0 not in said.shape and interface.get("version", 0) < 3 and hasattr(x, "__dlpack__"):
         _order_by_dlpack(x, device)
     block = _native.foreign_block(x, said.pointer, 0)
+    block.is_shared, block.stream = True, _stream_of_owner(x, said.stream)
     array = memory.geometry(said.pointer, dtype, said.shape, said.strides, said.read_only, block)
     return array, block, device
 
@@ -93,10 +99,55 @@ def from_dlpack(x: Any) -> tuple[Any, Any, str]:
     device = f"cuda:{int(x.__dlpack_device__()[1])}"
     capsule = capsule_of(x, memory.queue_of(device).stream)
     block, _, _, code, bits, lanes, shape, strides, read_only = _native.from_dlpack(capsule)
+    block.is_shared, block.stream = True, _stream_of_owner(x, None)
     dtype = _dtype_of_code(code, bits, lanes)
     if strides is not None:
         strides = tuple(stride * dtype.itemsize for stride in strides)
     return memory.geometry(block.address, dtype, shape, strides, read_only, block), block, device
+
+
+def _current_streams(index: int) -> list[int]:
+    """The current streams of torch and CuPy on a device, if these libraries are in use."""
+    streams = []
+    torch, cupy = (getattr(sys.modules.get(name), "cuda", None) for name in ("torch", "cupy"))
+    if torch is not None and torch.is_initialized():
+        streams.append(torch.current_stream(index).cuda_stream)
+    if cupy is not None:
+        with cupy.Device(index):
+            streams.append(cupy.get_current_stream().ptr)
+    return [stream or _LEGACY_STREAM for stream in streams]
+
+
+def follow_others(device: str, *blocks: Any) -> set[int]:
+    """Orders later work of damacy after the work so far of other libraries, if the blocks are shared with them. Returns
+    their streams: the current ones of torch and CuPy, and those that the owners of foreign memory named. Streams that
+    are being captured into a graph are left out: they have no work yet, and cannot wait."""
+    shared = [block for block in blocks if block.is_shared] if device != "cpu" else []
+    if not shared:
+        return set()
+    queue = memory.queue_of(device)
+    streams = {block.stream for block in shared if block.stream != _CURRENT_STREAM}
+    streams.update(_current_streams(int(device.removeprefix("cuda:"))))
+    return {stream for stream in streams if stream == _UNKNOWN_STREAM or queue.wait_for(stream)}
+
+
+@contextlib.contextmanager
+def in_order(device: str, *blocks: Any) -> Iterator[None]:
+    """Orders work of damacy that is enqueued inside after the work so far of other libraries, and before their later
+    work, if the blocks are shared with them. If their streams are unknown, the host waits for the work."""
+    streams = follow_others(device, *blocks)
+    yield
+    if _UNKNOWN_STREAM in streams:
+        memory.queue_of(device).sync()
+        return
+    for stream in streams:
+        memory.queue_of(device).make_wait(stream)
+
+
+def _stream_of_owner(x: Any, named: int | None) -> int:
+    if type(x).__module__.partition(".")[0] in ("torch", "cupy"):
+        return _CURRENT_STREAM
+    return _UNKNOWN_STREAM if named is None else named
 
 
 def find_foreign(x: Any) -> tuple[Any, Any, str] | None:
@@ -110,8 +161,10 @@ def find_foreign(x: Any) -> tuple[Any, Any, str] | None:
     return None
 
 
-def cuda_interface(array: Any, device: str) -> dict[str, Any]:
+def cuda_interface(array: Any, block: Any, device: str) -> dict[str, Any]:
     """The interface, version 3, of a geometry over GPU memory."""
+    follow_others(device, block)
+    block.is_shared = True
     return {
         "shape": array.shape,
         "typestr": array.dtype.str,
@@ -167,7 +220,9 @@ def to_dlpack(array: Any, block: Any, device: str, stream: Any, max_version: Any
     read_only = not array.flags.writeable
     if read_only and not versioned:
         raise BufferError("a DLPack capsule without a version cannot mark memory as read-only: pass max_version")
+    follow_others(device, block)
     _order_before(device, stream)
+    block.is_shared = True
     strides = [stride // array.itemsize for stride in array.strides]
     where = [*dlpack_device(device), code, bits]
     flags = int(read_only) | (2 if copied else 0)

@@ -47,8 +47,10 @@ void DeviceQueue::copy(BlockCopy copy, std::span<const std::byte> src, std::uint
   });
 }
 
-void DeviceQueue::wait_for(std::uint64_t stream) {
-  if (auto fence = device_->try_fence(stream)) wait_for(*fence);
+bool DeviceQueue::wait_for(std::uint64_t stream) {
+  const auto fence = device_->try_fence(stream);
+  if (fence) wait_for(*fence);
+  return fence.has_value();
 }
 
 void DeviceQueue::wait_for(const Event& event) {

@@ -30,8 +30,9 @@ class DeviceQueue {
   // shorter than it reads.
   void copy(BlockCopy copy, std::span<const std::byte> src, std::uint64_t dst);
 
-  // Work queued there so far comes first; work queued there from now on comes after ours.
-  void wait_for(std::uint64_t stream);
+  // Work queued there so far comes first, unless a graph is being captured there (false); work queued there from now on
+  // comes after ours.
+  bool wait_for(std::uint64_t stream);
   void make_wait(std::uint64_t stream);
   void wait_for(const Event& event);
   Event record();
