@@ -17,10 +17,10 @@ struct Gather {
     if (!buffer.on_device()) return 0;
     auto& devices = request.devices;
     for (std::size_t i = 0; i < devices.size(); ++i)
-      if (devices[i]->device == buffer.memory().device->device && streams[i] == buffer.stream())
+      if (devices[i]->device == buffer.memory().device->device && request.streams[i] == buffer.stream())
         return static_cast<std::uint32_t>(i + 1);
     devices.push_back(buffer.memory().device);
-    streams.push_back(buffer.stream());
+    request.streams.push_back(buffer.stream());
     return static_cast<std::uint32_t>(devices.size());
   }
 
@@ -49,8 +49,6 @@ struct Gather {
     }
     return new IoHandle(std::move(operation), held);
   }
-
-  std::vector<std::uint64_t> streams;
 };
 
 void expect_length(nb::handle sequence, Py_ssize_t length, const char* what) {

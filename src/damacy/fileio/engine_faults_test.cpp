@@ -93,7 +93,7 @@ class EngineFaults : public ::testing::TestWithParam<Scenario> {
                            {.compat_mode = {}, .engine = {}, .direct_io = s.direct}, std::move(calls));
     const auto on = s.on_device ? std::make_shared<OnDevice>(OnDevice{device, {}}) : nullptr;
     if (s.request == Request::gather) {
-      GatherRequest gather{{std::move(file)}, {}, direction, {}, {4096, false}};
+      GatherRequest gather{{std::move(file)}, {}, {}, direction, {}, {4096, false}};
       if (on) gather.devices = {on};
       for (std::uint64_t i = 0; i < 12; ++i)
         gather.ranges.push_back({0, on ? 1U : 0U, i * 5000, i == 11 ? 5000U : 4990U, memory.data() + i * 5000});

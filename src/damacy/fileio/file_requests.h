@@ -72,6 +72,8 @@ struct GatherRange {
 struct GatherRequest {
   std::vector<std::shared_ptr<File>> files;
   std::vector<std::shared_ptr<OnDevice>> devices;
+  // Of `devices`: copies also come after the work that is queued there when the request begins. Or empty.
+  std::vector<std::uint64_t> streams;
   Direction direction = Direction::read;
   std::vector<GatherRange> ranges;
   RequestOptions options;

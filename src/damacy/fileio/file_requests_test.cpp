@@ -22,6 +22,7 @@
 #include "damacy/fileio/staging.h"
 #include "fakes/faulty_calls.h"
 #include "fakes/temp_dir.h"
+#include "support/forwarding_device.h"
 
 namespace damacy {
 namespace {
@@ -347,6 +348,39 @@ TEST_P(OnDeviceTest, requests_of_a_stream_follow_one_another) {
     EXPECT_TRUE(std::equal(now.begin() + 40'000, now.begin() + 60'000, bytes.begin() + 100));
   }
   EXPECT_EQ(open_descriptors(), descriptors);
+}
+
+// Its one stream of others is given.
+class DeviceOfProducer final : public testing::ForwardingDevice {
+ public:
+  explicit DeviceOfProducer(std::shared_ptr<Device> inner)
+      : ForwardingDevice(std::move(inner)), producer(make_stream()) {}
+  std::optional<Event> try_fence(std::uint64_t) override { return producer->record(); }
+  const std::unique_ptr<Stream> producer;
+};
+
+TEST_P(OnDeviceTest, a_gather_comes_after_the_work_that_was_queued_while_its_ranges_were_listed) {
+  const auto own = std::make_shared<DeviceOfProducer>(device);
+  for (const Direction direction : {Direction::write, Direction::read}) {
+    GatherRequest gather;
+    gather.files = {open("r+")};
+    gather.devices = {std::make_shared<OnDevice>(OnDevice{own, *own->try_fence(1)})};
+    gather.streams = {1};
+    gather.direction = direction;
+    for (std::size_t range = 0; range < 4; ++range) {
+      gather.ranges.push_back({0, 1, range * 1000, 1000, memory.data() + range * 1000});
+      const auto value = static_cast<std::byte>(direction == Direction::write ? range + 1 : 0);
+      own->producer->fill(memory.bytes().subspan(range * 1000, 1000), value);
+    }
+    EXPECT_EQ(result(begin_gather(std::move(gather))), 4000U);
+    own->producer->record().wait();
+    const auto now = on_disk();
+    for (std::size_t at = 0; at < 4000; ++at) {
+      const auto wanted = static_cast<std::byte>(at / 1000 + 1);
+      ASSERT_EQ(now[at], wanted) << at;
+      ASSERT_EQ(memory.data()[at], wanted) << at;
+    }
+  }
 }
 
 TEST_P(OnDeviceTest, failing_calls_leave_device_memory_alone_after_the_end) {

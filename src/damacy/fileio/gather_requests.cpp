@@ -280,6 +280,8 @@ std::shared_ptr<Operation> begin_gather(GatherRequest request, bool queue) {
   for (const auto& file : request.files) detail::check_mode(*file, request.direction);
   for (const GatherRange& range : request.ranges) detail::check_range(range.offset, range.size);
   if (request.direction == Direction::write) check_disjoint(request);
+  for (std::size_t i = 0; i < request.streams.size(); ++i)
+    request.devices[i] = after_stream({nullptr, 0, request.devices[i]}, request.streams[i]).device;
   auto job = std::make_unique<GatherJob>(std::move(request));
   const std::uint64_t bytes = job->bytes();
   return detail::begin_operation(std::move(job), bytes, queue);
