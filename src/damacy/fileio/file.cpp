@@ -175,10 +175,21 @@ void File::end() noexcept {
   close_descriptors();
 }
 
+bool File::end_without_closing() noexcept {
+  if (state_.fetch_sub(kOne, std::memory_order_acq_rel) != (kOne | kClosed)) return false;
+  int open = kOpen;
+  if (released_.compare_exchange_strong(open, kEnded, std::memory_order_acq_rel)) released_.notify_all();
+  return true;
+}
+
 void File::close(bool wait) noexcept {
   forget_parent();
   if (state_.fetch_or(kClosed, std::memory_order_acq_rel) == 0) close_descriptors();
-  if (wait) released_.wait(false, std::memory_order_acquire);
+  if (!wait) return;
+  released_.wait(kOpen, std::memory_order_acquire);
+  if (released_.load(std::memory_order_acquire) == kReleased) return;
+  close_descriptors();
+  released_.wait(kEnded, std::memory_order_acquire);
 }
 
 void File::forget_parent() noexcept {
@@ -187,7 +198,7 @@ void File::forget_parent() noexcept {
   if (was == now) return;
   if (!epoch_.compare_exchange_strong(was, now)) return;
   releasing_ = false;  // a thread of the parent's that was closing them does not go on here
-  if ((state_.fetch_and(kClosed) & kClosed) != 0) released_.store(true, std::memory_order_release);
+  if ((state_.fetch_and(kClosed) & kClosed) != 0) released_.store(kReleased, std::memory_order_release);
 }
 
 std::shared_ptr<File::Attachment> File::attachment() const {
@@ -209,7 +220,7 @@ void File::close_descriptors() noexcept {
   }
   if (const int fd = fd_.exchange(-1); fd >= 0) calls_->close(fd);
   if (const int fd = direct_fd_.exchange(-1); fd >= 0) calls_->close(fd);
-  released_.store(true, std::memory_order_release);
+  released_.store(kReleased, std::memory_order_release);
   released_.notify_all();
 }
 

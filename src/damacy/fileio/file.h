@@ -136,7 +136,12 @@ class File {
 
   // Between the two the descriptors stay open. begin() throws FileError(closed) after close().
   void begin();
+  void begin_again() noexcept { state_.fetch_add(kOne, std::memory_order_acq_rel); }  // by an operation under way
   void end() noexcept;
+  // As end(), on a thread that must not close files: true, if the caller lets another thread call close_ended(). A
+  // close() that waits does it too.
+  [[nodiscard]] bool end_without_closing() noexcept;
+  void close_ended() noexcept { close_descriptors(); }
 
   // No operation begins after this. The last running one closes the file; with `wait` that has happened on return.
   void close(bool wait) noexcept;
@@ -208,7 +213,8 @@ class File {
   std::atomic<bool> direct_given_up_{false};
   std::atomic<std::uint32_t> state_{0};
   std::atomic<bool> releasing_{false};  // one thread closes the descriptors
-  std::atomic<bool> released_{false};   // and has closed them
+  enum Release : int { kOpen, kEnded, kReleased };
+  std::atomic<int> released_{kOpen};  // kEnded: the last operation has ended, and a thread is to close them
   std::atomic<std::uint64_t> epoch_;
   struct Attached;
   const std::unique_ptr<Attached> attached_;
@@ -227,10 +233,19 @@ class FileUse {
   ~FileUse() {
     if (file_ != nullptr) file_->end();
   }
+  FileUse another() const noexcept {
+    file_->begin_again();
+    FileUse use;
+    use.file_ = file_;
+    return use;
+  }
+  // The use ends as by File::end_without_closing(). The file must have another owner.
+  [[nodiscard]] bool end_without_closing() noexcept { return std::exchange(file_, nullptr)->end_without_closing(); }
   File& operator*() const noexcept { return *file_; }
   File* operator->() const noexcept { return file_.get(); }
 
  private:
+  FileUse() noexcept = default;
   std::shared_ptr<File> file_;
 };
 

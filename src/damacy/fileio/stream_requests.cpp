@@ -1,11 +1,13 @@
 // Requests in stream order: for each window of a pinned block, a host function that transfers file bytes, followed by a
 // copy, or the reverse. Only the device waits.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <sys/stat.h>
 
 #include "damacy/core/on_failure.h"
+#include "damacy/fileio/detail/callback_thread.h"
 #include "damacy/fileio/detail/slices.h"
 #include "damacy/fileio/file.h"
 #include "damacy/fileio/file_requests.h"
@@ -20,14 +22,14 @@ using detail::Way;
 class StreamJob final : public IoJob {
  public:
   StreamJob(FileRequest request, std::uint64_t stream)
-      : use_(std::make_shared<FileUse>(request.file)), request_(std::move(request)), stream_(stream) {
+      : use_(std::in_place, request.file), request_(std::move(request)), stream_(stream) {
     if (request_.direction == Direction::write) request_.offset += request_.file->append_base();
   }
 
   std::uint64_t parts() const noexcept override { return memory().size > 0 ? 1 : 0; }
   std::uint64_t range_bytes(std::uint64_t) const noexcept override { return memory().size; }
   std::uint64_t block_device() const noexcept override { return request_.file->block_device(); }
-  void ended() noexcept override { use_.reset(); }  // the host functions have their own share
+  void ended() noexcept override { use_.reset(); }  // each host function has its own
 
   void run(std::uint64_t, Operation& operation) override {
     const OnDevice& on = *memory().device;
@@ -63,6 +65,21 @@ class StreamJob final : public IoJob {
     }
   }
 
+  // What a host function holds.
+  struct Share {
+    std::shared_ptr<Operation> operation;
+    FileUse use;
+  };
+
+  // CUDA calls host functions on a thread that must not call CUDA, and should not wait for Python: what may do either,
+  // the end of the operation or of its file, is left to the callback thread.
+  static void let_go(Share& share) noexcept {
+    using Settle = CallbackThread::Settle;
+    const Settle close = [](Operation& ended) { static_cast<StreamJob&>(ended.job()).request_.file->close_ended(); };
+    const Settle nothing = [](Operation&) {};
+    CallbackThread::process().add(std::move(share.operation), share.use.end_without_closing() ? close : nothing);
+  }
+
   inline static const FileMemory kNone{};
   const FileMemory& memory() const noexcept { return request_.memory.empty() ? kNone : request_.memory.front(); }
 
@@ -74,10 +91,12 @@ class StreamJob final : public IoJob {
   void enqueue(Stream& stream, std::span<std::byte> slot, std::uint64_t done, bool may_end,
                std::shared_ptr<Operation> operation) {
     const std::span device(memory().data + done, slot.size());
-    auto file_part = [use = use_, slot, done, may_end, this, operation = std::move(operation)] {
-      const std::uint64_t got = move(*use, slot, done, *operation);
+    auto file_part = [share = std::make_shared<Share>(Share{std::move(operation), use_->another()}), slot, done,
+                      may_end, this] {
+      const std::uint64_t got = move(share->use, slot, done, *share->operation);
       // The following copy takes the whole slot, and its old bytes must not be exposed.
       if (!may_end && got < slot.size()) std::ranges::fill(slot.subspan(got), std::byte{0});
+      let_go(*share);
     };
     if (request_.direction == Direction::write) {
       stream.copy(slot, device);
@@ -107,7 +126,7 @@ class StreamJob final : public IoJob {
     return moved.bytes;
   }
 
-  std::shared_ptr<FileUse> use_;
+  std::optional<FileUse> use_;
   FileRequest request_;
   const std::uint64_t stream_;
 };
