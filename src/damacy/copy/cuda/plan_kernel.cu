@@ -75,6 +75,18 @@ Need need_of(std::span<const TileRecord> records) {
   return need;
 }
 
+// Complete on return, so that launches on any stream may follow. A copy of pageable memory on the default stream may
+// return before it is made, and would wait for work of others.
+cudaError_t upload(void* to, const void* from, std::size_t bytes) {
+  cudaStream_t own = nullptr;
+  cudaError_t error = cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
+  if (error != cudaSuccess) return error;
+  error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, own);
+  const cudaError_t made = cudaStreamSynchronize(own);
+  cudaStreamDestroy(own);
+  return error != cudaSuccess ? error : made;
+}
+
 // One phase's table on a device.
 class PhaseTable {
  public:
@@ -83,9 +95,9 @@ class PhaseTable {
     need_ = need_of(records);
     const std::size_t bytes = records.size() * sizeof(TileRecord);
     check(cudaMalloc(&memory_, bytes), "cudaMalloc");
-    const cudaError_t copied = cudaMemcpy(memory_, records.data(), bytes, cudaMemcpyHostToDevice);
-    if (copied != cudaSuccess) cudaFree(memory_);
-    check(copied, "cudaMemcpy");
+    const cudaError_t uploaded = upload(memory_, records.data(), bytes);
+    if (uploaded != cudaSuccess) cudaFree(memory_);
+    check(uploaded, "uploading a plan's table");
   }
   PhaseTable(PhaseTable&& other) noexcept
       : memory_(std::exchange(other.memory_, nullptr)), tiles_(other.tiles_), need_(other.need_) {}
