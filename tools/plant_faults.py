@@ -198,6 +198,13 @@ FILE_FAULTS = [  # file I/O
         "      operation.copies_until(slot.ready());\n",
         "",
     ),
+    (
+        "a gather does not wait for what was queued meanwhile",
+        "fileio/gather_requests.cpp",
+        "  for (std::size_t i = 0; i < request.streams.size(); ++i)\n",
+        "  for (std::size_t i = 0; false; ++i)\n",
+    ),
+    ("a host function ends its file", "fileio/stream_requests.cpp", "      let_go(*share);\n", ""),
     ("cuFile does not wait for the producer", "fileio/cufile_engine.cpp", "  slice.device->before.wait();", "  "),
     ("cuFile's call is not waited for", "fileio/cufile_engine.cpp", "  stream->record().wait();\n", ""),
 ]
