@@ -172,10 +172,28 @@ class Choices {
     return list + "]";
   }
   std::string fill() {
-    return byte() < 128
-               ? number()
-               : pick({"\"NaN\"", "\"Infinity\"", "\"-Infinity\"", "\"0x7fc0\"", "\"0x7fc00001\"", "true", "false",
-                       "\"0x7ff8000000000001\"", "\"NaT\"", "[0,0]", "[\"NaN\",-0.0]", "-0.0", "null", "\"\"", "{}"});
+    return byte() < 128 ? number()
+                        : pick({"\"NaN\"",
+                                "\"Infinity\"",
+                                "\"-Infinity\"",
+                                "\"0x7fc0\"",
+                                "\"0x7fc00001\"",
+                                "true",
+                                "false",
+                                "\"0x7ff8000000000001\"",
+                                "\"NaT\"",
+                                "[0,0]",
+                                "[\"NaN\",-0.0]",
+                                "-0.0",
+                                "null",
+                                "\"\"",
+                                "{}",
+                                "NaN",
+                                "-Infinity",
+                                "[NaN,Infinity]",
+                                "\"0\"",
+                                "\"-1.5e3\"",
+                                "\"18446744073709551615\""});
   }
 
  private:

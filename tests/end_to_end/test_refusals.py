@@ -137,7 +137,7 @@ V3 = {
 }
 TYPES = "r16 raw_bytes string bytes float8_e4m3 int4 uint2 struct fixed_length_utf32 complex_bfloat16 wonder".split()
 FILLS = {
-    "uint16": [1.5, -1, 65536, "0", "NaN", True, None, [], "0x0001"],
+    "uint16": [1.5, -1, 65536, "0.5", "NaN", True, None, [], "0x0001"],
     "int8": [128, -129, 0.1],
     "float32": ["nan", "inf", "0x7fc", "0x7fc000000", "0xgggggggg", True, None, 1e39, [1.0]],
     "bool": [1, 0, "true", None, 2],
@@ -212,7 +212,18 @@ def test_fill_values_of_another_form(array, dtype, fill):
     check(array, refusals(array), BAD, "fill-value", "/fill_value")
 
 
-@pytest.mark.parametrize("dtype,fill", [("uint16", 7.0), ("uint16", 1e2), ("float32", 3), ("float32", "0x7fc00001")])
+@pytest.mark.parametrize(
+    "dtype,fill",
+    [
+        ("uint16", 7.0),
+        ("uint16", 1e2),
+        ("uint16", "0"),
+        ("float32", 3),
+        ("float32", "0"),
+        ("float32", "0x7fc00001"),
+        ("float32", float("nan")),
+    ],
+)
 def test_fill_values_that_real_stores_hold(array, dtype, fill):
     rewrite(array, {"data_type": dtype, "fill_value": fill})
     assert damacy.open(array.path).supported
@@ -225,7 +236,8 @@ TEXTS = {
     "a byte order mark": (b"\xef\xbb\xbf{}", "json", None),
     "UTF-16": ("{}".encode("utf-16"), "json", None),
     "invalid UTF-8": (b'{"attributes": "\xff"}', "json", None),
-    "a bare NaN outside attributes": (b'{"zarr_format": 3, "node_type": "array", "fill_value": NaN}', "json", None),
+    "a word that no writer has": (b'{"node_type": "array", "fill_value": nan}', "json", "/fill_value"),
+    "a bare NaN for an integer": (b'{"zarr_format": 3, "node_type": "array", "shape": [NaN]}', "metadata", "/shape/0"),
     "a list": (b"[]", "metadata", None),
     "a member twice": (b'{"zarr_format": 3, "zarr_format": 3}', "duplicate-key", None),
     "a member twice after unescaping": (

@@ -55,6 +55,26 @@ class Handler {
   bool ended_ = false;
 };
 
+bool is_in_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool is_in_string(rapidjson::ParseErrorCode code) {
+  return code >= rapidjson::kParseErrorStringUnicodeEscapeInvalidHex &&
+         code <= rapidjson::kParseErrorStringInvalidEncoding;
+}
+
+// "byte 15: nan, 2", with the whole of a word that RapidJSON stopped in. Nothing of urls, which may hold secrets.
+std::string shown_at(std::string_view text, const rapidjson::ParseResult& result) {
+  constexpr std::size_t kShownBytes = 32;
+  std::size_t at = result.Offset();
+  if (is_in_string(result.Code())) return formatted("byte {}", at);
+  if (at >= text.size()) return formatted("byte {}: the end", at);
+  while (at > 0 && is_in_word(text[at]) && is_in_word(text[at - 1])) --at;
+  const auto rest = text.substr(at, kShownBytes);
+  return formatted("byte {}: {}", at, one_line(rest.substr(0, rest.find("://")), 4 * kShownBytes));
+}
+
 Error not_json(std::string_view why) {
   return Error(Status::decode, formatted("not JSON: {}", why), "json");
 }
@@ -73,7 +93,7 @@ bool read_json(std::string_view text, JsonEvents& events) {
   const auto result = reader.Parse<kFlags>(stream, handler);
   if (handler.is_ended()) return false;
   if (result.IsError())
-    throw not_json(formatted("{} (byte {})", rapidjson::GetParseError_En(result.Code()), result.Offset()));
+    throw not_json(formatted("{} ({})", rapidjson::GetParseError_En(result.Code()), shown_at(text, result)));
   return true;
 }
 

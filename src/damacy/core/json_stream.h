@@ -51,8 +51,6 @@ class NumberHidingStream {
     return taken;
   }
   void look_for_number();
-  std::size_t digits(std::size_t from) const;
-  std::size_t number_length(std::size_t from) const;  // 0: not a number
 
   std::string_view text_;
   std::size_t at_ = 0;
@@ -61,9 +59,7 @@ class NumberHidingStream {
   std::string_view number_;
 };
 
-// Replaced like a number although it is not one.
-[[nodiscard]] inline bool is_bare_word(std::string_view number) noexcept {
-  return number.starts_with('N') || number.starts_with('I') || number.starts_with("-I");
-}
+// Of the number that `text` begins with; 0: none. The bare words are no numbers here.
+[[nodiscard]] std::size_t number_length(std::string_view text) noexcept;
 
 }  // namespace damacy

@@ -6,7 +6,6 @@
 
 #include "damacy/core/formatted.h"
 #include "damacy/core/json_events.h"
-#include "damacy/core/json_stream.h"
 #include "damacy/core/limits.h"
 #include "damacy/core/text.h"
 #include "damacy/zarr/detail/json_zone.h"
@@ -21,12 +20,8 @@ class TreeBuilder final : public JsonEvents {
   bool boolean(bool truth) override { return add(Kind::boolean, begin_value(), truth ? "1" : ""); }
   bool number(std::string_view number) override {
     const Zone zone = begin_value();
-    if (limits_text(zone)) {
-      if (is_bare_word(number))
-        return fail(Status::decode, formatted("the bare word {} is legal in attributes only", number));
-      if (number.size() > Limits::json_number_chars)
-        return too_many("characters of a number", Limits::json_number_chars, number.size());
-    }
+    if (limits_text(zone) && number.size() > Limits::json_number_chars)
+      return too_many("characters of a number", Limits::json_number_chars, number.size());
     return add(Kind::number, zone, number);
   }
   bool string(std::string_view string) override {
@@ -208,6 +203,9 @@ Kind Value::kind() const noexcept {
 bool Value::truth() const noexcept {
   return document_->nodes_[node_].truth;
 }
+bool Value::is_finite_number() const noexcept {
+  return is(Kind::number) && text().find_first_of("NI") == std::string_view::npos;
+}
 std::size_t Value::size() const noexcept {
   return document_->nodes_[node_].count;
 }
@@ -235,6 +233,15 @@ std::string Value::pointer() const {
   return parent.pointer() + (parent.is(Kind::object) ? pointer_token(name()) : damacy::text('/', node.index));
 }
 
+std::string shown(const Value& value) {
+  constexpr std::size_t kShownBytes = 64;
+  const auto characters = [&] { return one_line(value.text().substr(0, 4 * kShownBytes), kShownBytes); };
+  if (value.is(Kind::boolean)) return value.truth() ? "true" : "false";
+  if (value.is(Kind::number)) return characters();
+  if (value.is(Kind::string)) return '"' + characters() + '"';
+  return std::string(name_of(value.kind()));
+}
+
 Error Value::error(Status status, std::string message, std::string reason) const {
   return Error(status, std::move(message), std::move(reason)).at_pointer(pointer());
 }
@@ -245,7 +252,7 @@ Error Value::unsupported(std::string message, std::string reason) const {
 
 Value Value::expect(Kind wanted) const {
   if (!is(wanted))
-    throw error(Status::decode, damacy::text("expected ", name_of(wanted), ", found ", name_of(kind())), "metadata");
+    throw error(Status::decode, damacy::text("expected ", name_of(wanted), ", found ", shown(*this)), "metadata");
   const auto duplicate = document_->nodes_[node_].duplicate;
   if (duplicate != Document::kNone) {
     const Value member(document_, duplicate);

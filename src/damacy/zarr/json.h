@@ -1,6 +1,6 @@
 // JSON documents as a small tree of views, with limits (core/limits.h). Numbers stay text, so that each user converts
-// them exactly. Knows which parts of zarr documents are kept (attributes may be large) and where the bare words NaN and
-// Infinity are legal; does not know what members mean.
+// them exactly; the bare words NaN, Infinity and -Infinity, which Python's json writes, are numbers, too. Knows which
+// parts of zarr documents are kept (attributes may be large); does not know what members mean.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +29,7 @@ class Value {
   Kind kind() const noexcept;
   bool is(Kind kind_asked) const noexcept { return kind() == kind_asked; }
   bool truth() const noexcept;             // of a boolean
+  bool is_finite_number() const noexcept;  // not a bare word
   std::string_view text() const noexcept;  // string: unescaped; number: as written
   std::string_view name() const noexcept;  // as member of an object, unescaped
   std::size_t size() const noexcept;       // items of an array, also those not kept; members kept
@@ -57,6 +58,9 @@ class Value {
   const Document* document_;
   std::uint32_t node_;
 };
+
+// As it stands in the document, for errors: 12, "text", true, null, a list, an object. Long texts are cut.
+[[nodiscard]] std::string shown(const Value& value);
 
 class Document {
  public:

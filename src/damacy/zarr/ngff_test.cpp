@@ -84,7 +84,7 @@ TEST(Ngff, wrong_transformations_are_named_with_their_pointer) {
   EXPECT_EQ(said(R"([{"type":"scale","scale":[1,"a",1]}])"), at + "/scale/1: expected a finite number");
   EXPECT_EQ(said(R"([{"type":"scale","scale":[1,NaN,1]}])"), at + "/scale/1: expected a finite number");
   EXPECT_EQ(said(R"([{"type":"scale"}])"), at + ": member 'scale' is missing");
-  EXPECT_EQ(said(R"([3])"), at + ": expected an object, found a number");
+  EXPECT_EQ(said(R"([3])"), at + ": expected an object, found 3");
   EXPECT_EQ(said(R"([{"type":3}])"), at + ": a transformation without a type");
   EXPECT_EQ(said(R"([{"type":"scale","scale":[1e300,1,1]},{"type":"scale","scale":[1e300,1,1]}])"),
             ": the product of the transformations is not finite or 0");

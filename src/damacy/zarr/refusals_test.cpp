@@ -47,7 +47,9 @@ void expect_sharded(std::initializer_list<Case> cases) {
 
 TEST(V3Refusals, not_json) {
   EXPECT_EQ(refusal_of([] { parse_v3_array("{"); }), wrong("json", ""));
-  expect_v3({{{"fill_value", "NaN"}, wrong("json", "/fill_value")}, {{"shape", "[10,]"}, wrong("json", "/shape/0")}});
+  expect_v3({{{"fill_value", "nan"}, wrong("json", "/fill_value")},
+             {{"fill_value", "+Infinity"}, wrong("json", "/fill_value")},
+             {{"shape", "[10,]"}, wrong("json", "/shape/0")}});
 }
 
 TEST(V3Refusals, a_root_that_is_no_object) {
@@ -77,6 +79,7 @@ TEST(V3Refusals, mistyped_members) {
   expect_v3(
       {{{"zarr_format", "2"}, wrong("metadata", "/zarr_format")},
        {{"zarr_format", "3.0"}, wrong("metadata", "/zarr_format")},
+       {{"zarr_format", "3e0"}, wrong("metadata", "/zarr_format")},
        {{"zarr_format", "\"3\""}, wrong("metadata", "/zarr_format")},
        {{"node_type", R"("Array")"}, wrong("metadata", "/node_type")},
        {{"node_type", "null"}, wrong("metadata", "/node_type")},
@@ -85,7 +88,11 @@ TEST(V3Refusals, mistyped_members) {
        {{"shape", "[10.0,7]"}, wrong("metadata", "/shape/0")},
        {{"shape", "[10,1e1]"}, wrong("metadata", "/shape/1")},
        {{"shape", "[10,true]"}, wrong("metadata", "/shape/1")},
+       {{"shape", "[10,null]"}, wrong("metadata", "/shape/1")},
+       {{"shape", R"(["10",7])"}, wrong("metadata", "/shape/0")},
        {{"shape", "[-0,7]"}, wrong("metadata", "/shape/0")},
+       {{"shape", "[10,NaN]"}, wrong("metadata", "/shape/1")},
+       {{"zarr_format", "Infinity"}, wrong("metadata", "/zarr_format")},
        {{"data_type", "16"}, wrong("metadata", "/data_type")},
        {{"data_type", "{}"}, wrong("metadata", "/data_type/name")},
        {{"data_type", R"({"name":"int16","configuration":[]})"}, wrong("metadata", "/data_type/configuration")},
@@ -118,15 +125,18 @@ TEST(V3Refusals, mistyped_members) {
 }
 
 TEST(V3Refusals, unknown_members_and_storage_transformers) {
-  expect_v3({{{"x", "1"}, unsupported("unknown-member", "/x")},
-             {{"x", "null"}, unsupported("unknown-member", "/x")},
-             {{"a/b", "{}"}, unsupported("unknown-member", "/a~1b")},
-             {{"x", R"({"must_understand":true})"}, unsupported("unknown-member", "/x")},
-             {{"x", R"({"must_understand":"false"})"}, unsupported("unknown-member", "/x")},
-             {{"x", R"([{"must_understand":false}])"}, unsupported("unknown-member", "/x")},
-             {{"consolidated_metadata", "null"}, unsupported("unknown-member", "/consolidated_metadata")},
-             {{"storage_transformers", R"([{"name":"x","must_understand":false}])"},
-              unsupported("storage-transformers", "/storage_transformers/0")}});
+  expect_v3(
+      {{{"x", "1"}, unsupported("unknown-member", "/x")},
+       {{"x", "null"}, unsupported("unknown-member", "/x")},
+       {{"x", "false"}, unsupported("unknown-member", "/x")},
+       {{"a/b", "{}"}, unsupported("unknown-member", "/a~1b")},
+       {{"x", R"({"must_understand":true})"}, unsupported("unknown-member", "/x")},
+       {{"x", R"({"must_understand":"false"})"}, unsupported("unknown-member", "/x")},
+       {{"x", R"([{"must_understand":false}])"}, unsupported("unknown-member", "/x")},
+       {{"consolidated_metadata", "null"}, unsupported("unknown-member", "/consolidated_metadata")},
+       {{"storage_transformers", R"([{"name":"x"}])"}, unsupported("storage-transformers", "/storage_transformers/0")},
+       {{"storage_transformers", R"([{"name":"x","must_understand":false}])"},
+        unsupported("storage-transformers", "/storage_transformers/0")}});
 }
 
 TEST(V3Refusals, grids_key_encodings_and_data_types) {
@@ -165,6 +175,8 @@ TEST(V3Refusals, grids_key_encodings_and_data_types) {
                                  "float6_e2m3fn",
                                  "float4_e2m1fn",
                                  "int2",
+                                 "uint2",
+                                 "int4",
                                  "uint4",
                                  "complex_bfloat16",
                                  "complex_float16",
@@ -328,11 +340,14 @@ TEST(V3Refusals, a_transposed_shard_divides_in_its_own_axes) {
 TEST(V3Refusals, fill_values) {
   expect_v3({{{"fill_value", "null"}, wrong("fill-value", "/fill_value")},
              {{"fill_value", "32768"}, wrong("fill-value", "/fill_value")},
+             {{"fill_value", "\"32768\""}, wrong("fill-value", "/fill_value")},
+             {{"fill_value", "\"7\""}, accepted()},
+             {{"fill_value", "NaN"}, wrong("fill-value", "/fill_value")},
              {{"fill_value", "1.5"}, wrong("fill-value", "/fill_value")}});
 }
 
 TEST(V2Refusals, not_json_and_duplicates) {
-  expect_v2({{{"fill_value", "NaN"}, wrong("json", "/fill_value")},
+  expect_v2({{{"fill_value", "nan"}, wrong("json", "/fill_value")},
              {{"x\":0,\"order", R"("C")"}, wrong("duplicate-key", "/order")},
              {{"compressor", R"({"id":"zstd","id":"zstd"})"}, wrong("duplicate-key", "/compressor/id")}});
 }
@@ -378,6 +393,8 @@ TEST(V2Refusals, data_types_separators_codecs_options_and_fills) {
        {{"compressor", R"({"id":"crc32c","x":1})"}, unsupported("codec-option", "/compressor/x")},
        {{"filters", R"([{"id":"crc32c","location":"middle"}])"}, unsupported("codec-option", "/filters/0/location")},
        {{"fill_value", "32768"}, wrong("fill-value", "/fill_value")},
+       {{"fill_value", "-Infinity"}, wrong("fill-value", "/fill_value")},
+       {{"fill_value", R"("-7")"}, accepted()},
        {{"fill_value", R"("")"}, wrong("fill-value", "/fill_value")}});
 }
 
@@ -401,6 +418,7 @@ TEST(V2Refusals, filters) {
              filter(R"({"id":"fixedscaleoffset","offset":1,"dtype":"<i2"})", wrong("metadata", "/scale")),
              filter(R"({"id":"fixedscaleoffset","offset":"1","scale":1,"dtype":"<i2"})", wrong("metadata", "/offset")),
              filter(R"({"id":"fixedscaleoffset","offset":0,"scale":1e999,"dtype":"<i2"})", wrong("metadata", "/scale")),
+             filter(R"({"id":"fixedscaleoffset","offset":NaN,"scale":1,"dtype":"<i2"})", wrong("metadata", "/offset")),
              filter(R"({"id":"shuffle","elementsize":2.0})", wrong("metadata", "/elementsize")),
              filter(R"({"id":"shuffle","elementsize":0})", accepted()),
              filter(R"({"id":"bitround","keepbits":3})", accepted()),
@@ -412,6 +430,10 @@ TEST(V2Refusals, filters) {
        {{"filters", R"([{"id":"delta","dtype":"<f8"}])"}, accepted()},
        {{"filters", R"([{"id":"astype","encode_dtype":"|u1","decode_dtype":"<f8"},{"id":"delta","dtype":"<i2"}])"},
         wrong("codec-chain", "/filters")}});
+  EXPECT_EQ(refusal_of([] {
+              parse_v2_array(v2_document({{"chunks", "[1,1]"}, {"filters", R"([{"id":"delta","dtype":"<f8"}])"}}));
+            }),
+            wrong("codec-chain", "/filters"));
 }
 
 TEST(Refusals, say_literally_what_is_refused) {

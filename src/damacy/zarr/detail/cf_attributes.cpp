@@ -20,9 +20,7 @@ using json::Kind;
 using json::Value;
 
 Error unusable(const Value& value, std::string_view expected) {
-  std::string shown(value.is(Kind::number) || value.is(Kind::string) ? value.text() : json::name_of(value.kind()));
-  if (value.is(Kind::string)) shown = text('"', shown, '"');
-  return value.error(Status::decode, formatted("expected {} (got {})", expected, shown), "cf");
+  return value.error(Status::decode, formatted("expected {} (got {})", expected, shown(value)), "cf");
 }
 
 // A number, or the only item of a list.
@@ -31,7 +29,7 @@ Value scalar_of(const Value& value) {
 }
 
 std::optional<double> finite(const Value& value) {
-  if (!value.is(Kind::number) || value.text().find_first_of("NI") != std::string_view::npos) return std::nullopt;
+  if (!value.is_finite_number()) return std::nullopt;
   const auto bits = float_bits(value.text(), FloatFormat::f64);
   return bits ? std::optional(std::bit_cast<double>(*bits)) : std::nullopt;
 }
@@ -97,9 +95,7 @@ std::string number_text(double value) {
 // Bytes of `value` as an element of `dtype`; empty where the type does not hold it.
 std::optional<FillBytes> element_of(const Value& value, Dtype dtype) {
   try {
-    const bool is_bare_word = value.is(Kind::number) && value.text().find_first_of("NI") != std::string_view::npos;
-    if (!is_bare_word) return parse_fill_value(value, dtype, 3);
-    return parse_fill_value(json::Document::parse(text('"', value.text(), '"'), json::Form::plain).root(), dtype, 3);
+    return parse_fill_value(value, dtype, 3);
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -141,7 +141,8 @@ Dims parse_permutation(const Value& order, std::size_t rank) {
     for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(reversed ? rank - 1 - i : i));
     return axes;
   }
-  if (!order.is(Kind::array)) throw bad_chain(order, "expected a permutation of the axes");
+  if (!order.is(Kind::array))
+    throw bad_chain(order, formatted("expected a permutation of the axes, found {}", shown(order)));
   if (order.size() != rank)
     throw bad_chain(order, formatted("expected a permutation of {} axes, found {} entries", rank, order.size()));
   Dims axes;
@@ -271,8 +272,9 @@ bool holds_steps(Dtype sum, Dtype step) {
 }
 
 double parse_factor(const Value& number) {
-  const auto bits = float_bits(number.expect(Kind::number).text(), FloatFormat::f64);
-  if (!bits) throw number.error(Status::decode, formatted("{} is beyond float64", number.text()), "metadata");
+  number.expect(Kind::number);
+  const auto bits = number.is_finite_number() ? float_bits(number.text(), FloatFormat::f64) : std::nullopt;
+  if (!bits) throw number.error(Status::decode, formatted("{} is beyond float64", shown(number)), "metadata");
   return std::bit_cast<double>(*bits);
 }
 

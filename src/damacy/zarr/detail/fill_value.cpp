@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "damacy/core/formatted.h"
+#include "damacy/core/json_stream.h"
 #include "damacy/zarr/detail/number_text.h"
 
 namespace damacy {
@@ -39,9 +40,17 @@ FloatKind float_kind(Dtype dtype) {
 }
 
 Error refuse(const Value& fill, Dtype dtype, std::string_view why) {
-  const auto shown = fill.is(Kind::number) || fill.is(Kind::string) ? fill.text() : name_of(fill.kind());
-  return fill.error(Status::decode, formatted("fill value {} of type {}: {}", shown, name_of(dtype), why),
+  return fill.error(Status::decode, formatted("fill value {} of type {}: {}", shown(fill), name_of(dtype), why),
                     "fill-value");
+}
+
+bool is_number_text(std::string_view characters) {
+  return !characters.empty() && number_length(characters) == characters.size();
+}
+
+// What n5-zarr writes in place of an integer.
+bool is_integer_text(std::string_view characters) {
+  return is_number_text(characters) && characters.find_first_of(".eE") == characters.npos;
 }
 
 // The low `bytes` bytes of `bits` as the machine orders them.
@@ -63,26 +72,27 @@ std::optional<std::uint64_t> hex_bits(std::string_view digits, std::size_t bytes
 std::uint64_t parse_float(const Value& fill, Dtype dtype) {
   const FloatKind kind = float_kind(dtype);
   const auto characters = fill.text();
-  if (fill.is(Kind::number)) {
-    if (characters == "-0") return 0;  // an integer to zarr-python, which has no sign
+  if (!fill.is(Kind::number) && !fill.is(Kind::string)) throw refuse(fill, dtype, "not a float");
+  if (fill.is(Kind::number) && characters == "-0") return 0;  // an integer to zarr-python, which has no sign
+  if (is_number_text(characters)) {
     const auto bits = float_bits(characters, kind.format);
     if (!bits) throw refuse(fill, dtype, "beyond the type's range");
     return *bits;
   }
-  if (!fill.is(Kind::string)) throw refuse(fill, dtype, "not a float");
   if (characters == "NaN") return kind.quiet_nan;
   if (characters == "Infinity") return kind.infinity;
   if (characters == "-Infinity") return kind.infinity | std::uint64_t{1} << (8 * kind.bytes - 1);
   if (characters.starts_with("0x"))
     if (const auto bits = hex_bits(characters.substr(2), kind.bytes)) return *bits;
-  throw refuse(fill, dtype, formatted("expected NaN, Infinity, -Infinity or 0x and {} hex digits", 2 * kind.bytes));
+  throw refuse(fill, dtype,
+               formatted("expected a number, NaN, Infinity, -Infinity or 0x and {} hex digits", 2 * kind.bytes));
 }
 
 // Two's complement.
 std::uint64_t parse_integer(const Value& fill, Dtype dtype, bool is_signed) {
-  if (!fill.is(Kind::number)) throw refuse(fill, dtype, "not a number");
-  const Decimal number = parse_decimal(fill.text());
-  const auto magnitude = integral_magnitude(number);
+  const bool is_number = fill.is_finite_number() || (fill.is(Kind::string) && is_integer_text(fill.text()));
+  const Decimal number = is_number ? parse_decimal(fill.text()) : Decimal();
+  const auto magnitude = is_number ? integral_magnitude(number) : std::nullopt;
   const std::uint64_t bits = 8 * size_of(dtype);
   const std::uint64_t highest = ~std::uint64_t{0} >> (64 - bits + (is_signed ? 1 : 0));
   const std::uint64_t lowest = is_signed ? highest + 1 : 0;  // magnitude of the lowest value
@@ -100,6 +110,7 @@ std::uint64_t parse_bool(const Value& fill, int zarr_format) {
 
 std::uint64_t parse_time(const Value& fill, Dtype dtype) {
   if (fill.is(Kind::string) && fill.text() == "NaT") return kNotATime;
+  if (!fill.is(Kind::number)) throw refuse(fill, dtype, "expected an integer or \"NaT\"");
   return parse_integer(fill, dtype, /*is_signed=*/true);
 }
 

@@ -68,8 +68,52 @@ TEST(FillValue, refuses_integers_out_of_range_and_what_is_no_integer) {
   expect_refused("9223372036854775808", Dtype::i64);
   expect_refused("-9223372036854775809", Dtype::i64);
   expect_refused("18446744073709551616", Dtype::u64);
-  for (const std::string_view fill : {"1.5", "\"1\"", "\"NaN\"", "true", "null", "[]", "{}", "1e-1", "1e99"})
+  for (const std::string_view fill :
+       {"1.5", "\"NaN\"", "NaN", "Infinity", "-Infinity", "true", "null", "[]", "{}", "1e-1", "1e99"})
     expect_refused(fill, Dtype::i32);
+}
+
+// n5-zarr writes every fill value as a text.
+TEST(FillValue, numbers_may_be_texts) {
+  EXPECT_EQ(bits("\"0\"", Dtype::u8, 2), "00");
+  EXPECT_EQ(bits("\"-32768\"", Dtype::i16), "8000");
+  EXPECT_EQ(bits("\"18446744073709551615\"", Dtype::u64, 2), "ffffffffffffffff");
+  EXPECT_EQ(bits("\"0\"", Dtype::f32, 2), "00000000");
+  EXPECT_EQ(bits("\"-0\"", Dtype::f32, 2), "80000000");
+  EXPECT_EQ(bits("\"1.5\"", Dtype::f64), "3ff8000000000000");
+  EXPECT_EQ(bits("\"-2e0\"", Dtype::f16), "c000");
+}
+
+TEST(FillValue, refuses_texts_that_are_no_number_of_the_type) {
+  for (const std::string_view fill : {"\"\"", "\"32768\"", "\"1.0\"", "\"1e2\"", "\" 1\"", "\"1 \"", "\"+1\"", "\"01\"",
+                                      "\"0x10\"", "\"1_0\"", "\"-\"", "\"a\"", "\"1\\u0000\""})
+    expect_refused(fill, Dtype::i16, 2);
+  expect_refused("\"0\"", Dtype::boolean, 2);
+  expect_refused("\"0\"", Dtype::datetime64, 2);
+}
+
+TEST(FillValue, bare_words_mean_what_the_texts_mean) {
+  for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::f64})
+    for (const std::string word : {"NaN", "Infinity", "-Infinity"})
+      EXPECT_EQ(bits(word, dtype), bits('"' + word + '"', dtype)) << word << " of type " << name_of(dtype);
+  EXPECT_EQ(bits("[NaN,-Infinity]", Dtype::complex64), "7fc00000");
+  EXPECT_EQ(bits("[NaN,-Infinity]", Dtype::complex64, 3, 4), "ff800000");
+  expect_refused("NaN", Dtype::boolean, 2);
+  expect_refused("NaN", Dtype::timedelta64);
+}
+
+TEST(FillValue, quotes_what_it_refuses) {
+  const auto said = [](std::string_view fill, Dtype dtype) {
+    try {
+      parsed(fill, dtype);
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return std::string();
+  };
+  EXPECT_EQ(said("\"1.0\"", Dtype::i16), "fill value \"1.0\" of type int16: not an integer in the type's range");
+  EXPECT_EQ(said("1.5", Dtype::i16), "fill value 1.5 of type int16: not an integer in the type's range");
+  EXPECT_EQ(said("true", Dtype::f32), "fill value true of type float32: not a float");
 }
 
 TEST(FillValue, floats_have_names_for_what_numbers_cannot_say) {
@@ -101,11 +145,28 @@ TEST(FillValue, floats_keep_the_sign_of_zero_but_of_the_integer) {
 }
 
 TEST(FillValue, refuses_other_floats) {
-  for (const std::string_view fill :
-       {"\"nan\"", "\"inf\"", "\"+Infinity\"", "\"0x7fc0000\"", "\"0x7fc000000\"", "\"0X7fc00000\"", "\"0x7fc0000g\"",
-        "\"0x-fc00000\"", "\"0x+fc00000\"", "\"0x 7fc0000\"", "\"\"", "\"0x\"", "\"1.5\"", "true", "null", "[0]", "{}",
-        "1e39", "3.5e38"})
+  for (const std::string_view fill : {"\"nan\"",
+                                      "\"inf\"",
+                                      "\"+Infinity\"",
+                                      "\"0x7fc0000\"",
+                                      "\"0x7fc000000\"",
+                                      "\"0X7fc00000\"",
+                                      "\"0x7fc0000g\"",
+                                      "\"0x-fc00000\"",
+                                      "\"0x+fc00000\"",
+                                      "\"0x 7fc0000\"",
+                                      "\"\"",
+                                      "\"0x\"",
+                                      "\"1.5.\"",
+                                      "\"1e39\"",
+                                      "true",
+                                      "null",
+                                      "[0]",
+                                      "{}",
+                                      "1e39",
+                                      "3.5e38"})
     expect_refused(fill, Dtype::f32);
+  for (const std::string_view fill : {"\"Infinity \"", "\"+Infinity\"", "\"0x7ff8\""}) expect_refused(fill, Dtype::f64);
 }
 
 TEST(FillValue, booleans) {
@@ -114,7 +175,7 @@ TEST(FillValue, booleans) {
   EXPECT_EQ(bits("1", Dtype::boolean, 2), "01");
   EXPECT_EQ(bits("0", Dtype::boolean, 2), "00");
   expect_refused("1", Dtype::boolean);
-  expect_refused("0", Dtype::boolean);
+  for (const std::string_view fill : {"0", "2", "\"true\"", "null"}) expect_refused(fill, Dtype::boolean);
   expect_refused("2", Dtype::boolean, 2);
   expect_refused("\"true\"", Dtype::boolean, 2);
 }

@@ -41,7 +41,7 @@ enum class Zone : std::uint8_t {
 };
 
 [[nodiscard]] bool is_dropped(Zone zone) noexcept;
-[[nodiscard]] bool limits_text(Zone zone) noexcept;     // the length of strings and numbers; and no bare NaN
+[[nodiscard]] bool limits_text(Zone zone) noexcept;     // the length of strings and numbers
 [[nodiscard]] bool limits_members(Zone zone) noexcept;  // their number
 
 [[nodiscard]] Zone zone_of_root(Form form) noexcept;

@@ -53,13 +53,13 @@ std::optional<std::int64_t> integer_of(const Value& object, std::string_view nam
 }
 
 std::optional<double> finite_number(const Value& value) {
-  if (!value.is(Kind::number) || value.text().find_first_of("NI") != std::string_view::npos) return std::nullopt;
+  if (!value.is_finite_number()) return std::nullopt;
   const auto bits = float_bits(value.text(), FloatFormat::f64);
   return bits ? std::optional(std::bit_cast<double>(*bits)) : std::nullopt;
 }
 
 std::string expected(std::string_view what, const Value& found) {
-  return formatted("expected {}, found {}", what, json::name_of(found.kind()));
+  return formatted("expected {}, found {}", what, json::shown(found));
 }
 
 }  // namespace damacy::ngff

@@ -34,7 +34,7 @@ class Problems {
                                                      Problems& problems);
 [[nodiscard]] std::optional<double> finite_number(const json::Value& value);
 
-// "expected a list, found a number"
+// "expected a list, found 12"
 [[nodiscard]] std::string expected(std::string_view what, const json::Value& found);
 
 }  // namespace damacy::ngff
