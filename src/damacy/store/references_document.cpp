@@ -43,13 +43,22 @@ std::optional<std::uint64_t> count_of(std::string_view digits) {
   return static_cast<std::uint64_t>(number);
 }
 
+enum class Kind : std::uint8_t { null, boolean, number, string, array, object };
+
+// A value as it stands in the document, for errors. Strings may be urls, which may hold secrets.
+std::string shown(Kind kind, std::string_view text) {
+  if (kind == Kind::array) return "a list";
+  if (kind == Kind::object) return "an object";
+  return kind == Kind::string ? "a string" : one_line(text, 64);
+}
+
 // Collects the references. If an event ends the reading, `failure` says why.
 class ReferencesReader final : public JsonEvents {
  public:
   ReferencesReader(std::string_view document, References& references) : document_(document), references_(references) {}
 
-  bool null() override { return value(Kind::null, {}); }
-  bool boolean(bool) override { return value(Kind::boolean, {}); }
+  bool null() override { return value(Kind::null, "null"); }
+  bool boolean(bool truth) override { return value(Kind::boolean, truth ? "true" : "false"); }
   bool number(std::string_view text) override { return value(Kind::number, text); }
   bool string(std::string_view text) override { return value(Kind::string, text); }
 
@@ -94,7 +103,6 @@ class ReferencesReader final : public JsonEvents {
   }
 
  private:
-  enum class Kind : std::uint8_t { null, boolean, number, string, array, object };
   enum class Section : std::uint8_t { version, refs, refused, other };
 
   // Whether the value now is that of a key.
@@ -126,7 +134,7 @@ class ReferencesReader final : public JsonEvents {
     if (depth_ == 0) return fail(Status::decode, "expected an object", "metadata");
     if (section_ == Section::refused) return depth_ == 1 && kind == Kind::null ? true : refuse_section();
     if (depth_ == 1) return root_value(kind, text);
-    if (is_reference()) return kind == Kind::string ? add_text(text) : refuse_value();
+    if (is_reference()) return kind == Kind::string ? add_text(text) : refuse_value(shown(kind, text));
     if (depth_ == 3 && section_ == Section::refs && in_list_) return add_item(kind, text);
     return true;
   }
@@ -136,7 +144,9 @@ class ReferencesReader final : public JsonEvents {
     if (section_ != Section::version) return true;
     has_version_ = true;
     if (kind != Kind::number || text != "1")
-      return fail(Status::decode, "references are read from documents of version 1", "metadata");
+      return fail(Status::decode,
+                  formatted("references are read from documents of version 1, found {}", shown(kind, text)),
+                  "metadata");
     return true;
   }
 
@@ -151,7 +161,7 @@ class ReferencesReader final : public JsonEvents {
       has_refs_ = true;
       if (kind != Kind::object) return fail(Status::decode, "expected an object", "metadata");
     }
-    if (depth_ == 3 && section_ == Section::refs && in_list_) return refuse_value();
+    if (depth_ == 3 && section_ == Section::refs && in_list_) return refuse_value(shown(kind, {}));
     if (is_reference()) {
       in_list_ = kind == Kind::array;
       items_ = 0;
@@ -180,7 +190,7 @@ class ReferencesReader final : public JsonEvents {
       return check_url();
     }
     const auto count = kind == Kind::number ? count_of(text) : std::nullopt;
-    if (item == 0 || item > 2 || !count) return refuse_value();
+    if (item == 0 || item > 2 || !count) return refuse_value(shown(kind, text));
     (item == 1 ? range_.offset : range_.bytes) = *count;
     return true;
   }
@@ -193,14 +203,17 @@ class ReferencesReader final : public JsonEvents {
   }
 
   bool add_list() {
-    if (items_ != 1 && items_ != 3) return refuse_value();
+    if (items_ != 1 && items_ != 3) return refuse_value(formatted("a list of {}", items_));
     if (items_ == 3 && range_.bytes > (std::uint64_t{1} << 63) - 1 - range_.offset)
       return fail(Status::decode, "offset and length together are not below 2^63", "metadata");
     references_.add(key_, url_, items_ == 3 ? std::optional(range_) : std::nullopt);
     return true;
   }
 
-  bool refuse_value() { return fail(Status::decode, "expected a string, [url] or [url, offset, length]", "metadata"); }
+  bool refuse_value(std::string_view found) {
+    return fail(Status::decode, formatted("expected a string, [url] or [url, offset, length], found {}", found),
+                "metadata");
+  }
 
   bool fail(Status status, std::string message, std::string reason) {
     failure_ = Error(status, std::move(message), std::move(reason));

@@ -92,6 +92,8 @@ TEST(References, other_versions_are_refused) {
     EXPECT_EQ(error.status(), Status::decode) << document;
     EXPECT_EQ(error.where().reason, "metadata") << document;
   }
+  EXPECT_EQ(error_in(R"({"version": 0, "refs": {}})").message(),
+            "references are read from documents of version 1, found 0");
 }
 
 TEST(References, wrong_values_are_refused_with_their_place) {
@@ -122,6 +124,11 @@ TEST(References, wrong_values_are_refused_with_their_place) {
     EXPECT_EQ(error.where().pointer, "/refs/t~10.0") << value;
   }
   EXPECT_EQ(error_of_refs("[]").where().pointer, "/refs");
+  const std::string expected = "expected a string, [url] or [url, offset, length], found ";
+  EXPECT_EQ(error_of_refs(R"({"a": 12})").message(), expected + "12");
+  EXPECT_EQ(error_of_refs(R"({"a": ["u", 1.5, 2]})").message(), expected + "1.5");
+  EXPECT_EQ(error_of_refs(R"({"a": ["u", 1]})").message(), expected + "a list of 2");
+  EXPECT_EQ(error_of_refs(R"({"a": ["u", "s3cret", 2]})").message(), expected + "a string");
   EXPECT_EQ(error_of_refs("\"x\"").where().pointer, "/refs");
 }
 
