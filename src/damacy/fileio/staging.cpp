@@ -87,10 +87,7 @@ StagingPool::Lease StagingPool::take(const std::shared_ptr<Device>& device) {
 
 void StagingPool::give(std::unique_ptr<StagingBlock> block) noexcept {
   const Lock lock(mutex_);
-  if (block->spoilt())
-    pinned_ -= block->size();
-  else
-    idle_.push_front(std::move(block));
+  if (block->spoilt() || failure_of([&] { idle_.push_front(std::move(block)); })) pinned_ -= block->size();
   changed_.notify_all();
 }
 

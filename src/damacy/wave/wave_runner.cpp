@@ -355,9 +355,10 @@ void WaveRunner::fail_overwritten(Wave& wave, const WaveShare& share) noexcept {
   for (std::size_t i = share.first_chunk; i < share.end_chunk; ++i) {
     StagedChunk& chunk = wave.chunks()[i];
     if (!chunk.kept || chunk.kept->is_intact() || chunk.failed.exchange(true)) continue;
-    chunk.chunks->fail_chunk(
-        chunk.chunk,
-        Error(Status::io, "host_cache: another process overwrote a chunk that this one was using", "shared-cache"));
+    const auto overwritten = failure_of([] {
+      throw Error(Status::io, "host_cache: another process overwrote a chunk that this one was using", "shared-cache");
+    });
+    chunk.chunks->fail_chunk(chunk.chunk, *overwritten);
   }
 }
 
