@@ -7,6 +7,11 @@
 #include <unistd.h>
 
 namespace damacy {
+namespace {
+
+constexpr int kPauseMs = 10, kMostWaitMs = 5000;
+
+}  // namespace
 
 int DiskCalls::allocate(int fd, off_t bytes) {
   const int result = ::fallocate(fd, 0, 0, bytes);
@@ -23,7 +28,11 @@ int DiskCalls::lock(int fd) {
 }
 
 int DiskCalls::wait_for_lock(int fd) {
-  return ::flock(fd, LOCK_EX);
+  for (int waited_ms = 0;; waited_ms += kPauseMs) {
+    if (lock(fd) == 0) return 0;
+    if ((errno != EWOULDBLOCK && errno != EINTR) || waited_ms >= kMostWaitMs) return -1;
+    pause(kPauseMs);
+  }
 }
 
 DiskFile::~DiskFile() {

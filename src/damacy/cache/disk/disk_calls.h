@@ -13,7 +13,8 @@ class DiskCalls : public detail::FileCalls {
   virtual int allocate(int fd, off_t bytes);  // with room on the disk, where the file system can promise it
   virtual int free_range(int fd, off_t offset, off_t bytes);  // of the file, which keeps its size
   virtual int lock(int fd);  // exclusive, without waiting: EWOULDBLOCK if another has it
-  virtual int wait_for_lock(int fd);
+  // Its holders need it for moments. The same if one holds it for seconds, because it is stopped.
+  int wait_for_lock(int fd);
 };
 
 // Owns an open file of the tier; closes it.

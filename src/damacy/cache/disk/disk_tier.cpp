@@ -58,6 +58,12 @@ struct DiskTier::Impl {
               settings.sizes.remembered),
         reads(*settings.calls, hints, files, table, health),
         writer(hints, files, table, reads, health, settings.sizes.queue_bytes) {
+    if (!hints.is_there()) {
+      health.turn_off();
+      log(LogLevel::warn, formatted("disk_cache: another process holds {}/{} and does not go on: the cache is not used",
+                                    directory.path(), std::string_view(HintFile::kLockName)));
+      return;
+    }
     if (const std::string network = directory.network_file_system(); !network.empty())
       log(LogLevel::warn, formatted("disk_cache: {} is on a network file system ({}): a local disk is faster, and "
                                     "processes of other machines must not use the directory",

@@ -49,7 +49,7 @@ class DiskTier {
   using Counts = DiskCounts;
   using Wanted = WantedRecord;
 
-  // Throws as DiskDirectory.
+  // Throws as DiskDirectory. Off from the start if a process that is stopped holds the directory's lock.
   explicit DiskTier(DiskTierSettings settings);
   ~DiskTier();  // writes what waits to be written, for a second at most
   DiskTier(const DiskTier&) = delete;

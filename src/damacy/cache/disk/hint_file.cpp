@@ -35,7 +35,10 @@ HintFile::HintFile(DiskCalls& calls, const DiskDirectory& directory, const Index
     : calls_(calls), header_(wanted) {
   const DiskFile lock = directory.open(calls, kLockName, /*make=*/true);
   if (!lock) fail(directory, kLockName, "open");
-  if (calls.wait_for_lock(lock.get()) != 0) fail(directory, kLockName, "lock");
+  if (calls.wait_for_lock(lock.get()) != 0) {
+    if (errno == EWOULDBLOCK) return;
+    fail(directory, kLockName, "lock");
+  }
   file_ = directory.open(calls, kName, /*make=*/true);
   if (!file_) fail(directory, kName, "open");
   IndexHeaderBytes bytes{};

@@ -18,9 +18,11 @@ class HintFile {
   static constexpr const char* kLockName = "lock";  // held while the index is made or removed
 
   // Takes the index that is there if it has half of the `wanted` buckets. Otherwise makes an empty one, with the
-  // segment size of the old one. Throws Error(io, "disk-cache").
+  // segment size of the old one. If a process that is stopped holds the lock, there is no index. Throws
+  // Error(io, "disk-cache").
   HintFile(DiskCalls& calls, const DiskDirectory& directory, const IndexHeader& wanted);
 
+  bool is_there() const noexcept { return static_cast<bool>(file_); }  // else nothing but header() may be called
   bool is_new() const noexcept { return is_new_; }
   const IndexHeader& header() const noexcept { return header_; }
 
