@@ -352,8 +352,8 @@ CACHE_FAULTS = [
     (
         "a kept chunk is used before it is whole",
         "cache/chunk_cache.cpp",
-        "if (found && entries_[*found].is_whole) {",
-        "if (found) {",
+        "if (found && entries_[*found].is_whole && ",
+        "if (found && ",
     ),
     (
         "a kept chunk is overwritten while it is read",

@@ -64,6 +64,15 @@ TYPED_TEST_P(ChunkTierSuite, gives_back_what_is_not_published) {
   EXPECT_EQ(this->tier->counts().kept, ChunkTier::Count{});
 }
 
+TYPED_TEST_P(ChunkTierSuite, an_entry_of_another_size_is_a_miss) {
+  const ChunkKey key = this->key_of(1);
+  this->tier->reserve(key, 100).publish();
+  for (const std::uint64_t size : {101u, 99u - static_cast<unsigned>(ChunkTier::kMostInFront), 1u})
+    EXPECT_FALSE(this->tier->find(key, size).hold) << size;
+  EXPECT_TRUE(this->tier->find(key, 100 - ChunkTier::kMostInFront).hold);
+  EXPECT_EQ(this->tier->counts().misses.chunks, 3);
+}
+
 TYPED_TEST_P(ChunkTierSuite, tells_versions_of_an_object_apart) {
   ChunkKey key = this->key_of(1);
   this->tier->reserve(key, 100).publish();
@@ -122,7 +131,7 @@ TYPED_TEST_P(ChunkTierSuite, several_threads_find_whole_chunks_only) {
 }
 
 REGISTER_TYPED_TEST_SUITE_P(ChunkTierSuite, shows_a_chunk_only_when_it_is_whole, gives_back_what_is_not_published,
-                            tells_versions_of_an_object_apart, a_chunk_that_is_held_or_filled_keeps_its_bytes,
-                            several_threads_find_whole_chunks_only);
+                            an_entry_of_another_size_is_a_miss, tells_versions_of_an_object_apart,
+                            a_chunk_that_is_held_or_filled_keeps_its_bytes, several_threads_find_whole_chunks_only);
 
 }  // namespace damacy

@@ -66,7 +66,7 @@ ChunkCache::Found ChunkCache::find(const ChunkKey& key, std::uint64_t bytes) {
   const std::uint64_t hash = hash_of(key);
   const Lock lock(mutex_);
   const auto found = find_entry(key, hash);
-  if (found && entries_[*found].is_whole) {
+  if (found && entries_[*found].is_whole && is_size_of(entries_[*found].bytes, bytes)) {
     Entry& entry = entries_[*found];
     entry.last_used = policy_.hit(entry.last_used);
     add(counts_.hits, entry.bytes);

@@ -89,7 +89,10 @@ class ChunkTier {
     std::optional<Hold> hold;
     bool may_be_kept = false;  // without a hold: reserve() will probably find room
   };
-  // A look-up: one for each distinct chunk of a batch. `bytes`: the size that the chunk has or would have.
+  // Bytes that a caller may keep in front of a chunk, so that it is aligned as it was where it came from.
+  static constexpr std::uint64_t kMostInFront = 15;
+  // A look-up: one for each distinct chunk of a batch. `bytes`: the size that the chunk has or would have. An entry of
+  // another size is not the chunk.
   [[nodiscard]] virtual Found find(const ChunkKey& key, std::uint64_t bytes) = 0;
 
   // The look-ups of these chunks are next: brings what they read into the processor's cache, all at once. Without it,
@@ -101,6 +104,11 @@ class ChunkTier {
 
   virtual Counts counts() const = 0;  // since it was made, or the last reset
   virtual void reset_counts() = 0;
+
+ protected:
+  static constexpr bool is_size_of(std::uint64_t kept, std::uint64_t chunk) noexcept {
+    return kept >= chunk && kept - chunk <= kMostInFront;
+  }
 
  private:
   virtual Hold publish(std::uint32_t entry) noexcept = 0;

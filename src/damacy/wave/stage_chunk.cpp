@@ -22,6 +22,7 @@ Dims crop_strides(const BlockCopy& copy) {
 
 // Fast copies and decoders read words: what is kept lies to them as what was staged does.
 constexpr std::uint64_t kWord = 16;
+static_assert(kWord - 1 <= ChunkTier::kMostInFront);
 
 FrameSink frames_of(Wave& wave, StagedChunk& chunk) {
   return {*wave.slot().frames, [&wave, &chunk](std::span<const std::uint32_t> own) {

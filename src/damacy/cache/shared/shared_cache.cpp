@@ -16,7 +16,7 @@ ChunkTier::Found SharedCache::find(const ChunkKey& key, std::uint64_t bytes) {
   SharedEntries& entries = region_->entries();
   const auto found = entries.find(key, hash);
   const EntryState state = found ? entries.state_of(*found) : EntryState{Tag::free, 0, 0};
-  if (state.tag == Tag::whole) {
+  if (state.tag == Tag::whole && is_size_of(entries.bytes_of(*found).size(), bytes)) {
     entries.touch(*found);
     region_->hold(*found);
     count(&Counts::hits, entries.bytes_of(*found).size());
