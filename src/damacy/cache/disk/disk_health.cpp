@@ -12,8 +12,7 @@ namespace damacy {
 
 void DiskHealth::failed(const char* what, int error) noexcept {
   const bool is_full = error == ENOSPC || error == EDQUOT || error == EROFS || error == EFBIG;
-  (is_full ? read_only_ : off_) = true;
-  if (warned_.exchange(true)) return;
+  if ((is_full ? read_only_ : off_).exchange(true) || (is_full && off_)) return;
   static_cast<void>(failure_of([&] {
     log(LogLevel::warn,
         formatted("disk_cache: cannot {} in {}: {}; {}", what, path_, std::string_view(std::strerror(error)),

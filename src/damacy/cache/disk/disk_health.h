@@ -15,12 +15,12 @@ class DiskHealth {
   bool is_off() const noexcept { return off_; }                      // nothing is read or written any more
   bool is_read_only() const noexcept { return read_only_ || off_; }  // nothing is written any more
   void turn_off() noexcept { off_ = true; }
-  // After an error of a call, `what` of which did not work: a full disk is only read. Logs the first one.
+  // After an error of a call, `what` of which did not work: a full disk is only read. Logs the first one of each kind.
   void failed(const char* what, int error) noexcept;
 
  private:
   const std::string path_;
-  std::atomic<bool> off_{false}, read_only_{false}, warned_{false};
+  std::atomic<bool> off_{false}, read_only_{false};
 };
 
 }  // namespace damacy

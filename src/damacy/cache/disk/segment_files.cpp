@@ -143,10 +143,8 @@ void SegmentFiles::remove(Number number) {
 }
 
 void SegmentFiles::remove_from(Number first) {
-  for (Number number = first;; ++number) {
-    if (!directory_.open(calls_, name_of(number), /*make=*/false)) return;
-    remove(number);
-  }
+  for (const Number number : existing())
+    if (number >= first) remove(number);
 }
 
 std::uint64_t SegmentFiles::scan(const DiskFile& file, std::uint64_t generation, const Visit& visit) const {
