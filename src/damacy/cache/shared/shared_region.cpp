@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "damacy/core/error.h"
+#include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 
 namespace damacy {
@@ -30,15 +31,16 @@ RegionRequest with_layout(RegionRequest request) {
 
 }  // namespace
 
+struct OpenedRegions {
+  Mutex mutex;
+  std::map<std::string, std::weak_ptr<SharedRegion>> by_path DAMACY_GUARDED_BY(mutex);
+};
+
 std::shared_ptr<SharedRegion> SharedRegion::open(RegionRequest request) {
-  static Mutex mutex;
-  static std::map<std::string, std::weak_ptr<SharedRegion>> opened;
-  const Lock lock(mutex);
-  std::weak_ptr<SharedRegion>& known = opened[request.directory + "/" + request.name];
-  const auto region = known.lock();
-  // In a child that was forked, the region is its parent's.
-  const bool is_own = region != nullptr && region->self_ == this_process();
-  if (is_own && region->sizes_.bytes == request.bytes) return region;
+  auto& opened = one_per_process<OpenedRegions>();  // a child that was forked has none of its parent's
+  const Lock lock(opened.mutex);
+  std::weak_ptr<SharedRegion>& known = opened.by_path[request.directory + "/" + request.name];
+  if (const auto region = known.lock(); region && region->sizes_.bytes == request.bytes) return region;
   const auto made = std::make_shared<SharedRegion>(request);
   known = made;
   return made;
