@@ -4,6 +4,8 @@
 
 #include <initializer_list>
 
+#include "damacy/store/http/version.h"
+
 namespace damacy::http {
 namespace {
 
@@ -133,6 +135,18 @@ TEST(Head, says_what_else_the_body_is) {
   EXPECT_EQ(head_of({"HTTP/1.1 200 OK", "Content-Encoding: AWS-Chunked, identity,"}).encoding, "");
   EXPECT_EQ(head_of({"HTTP/1.1 200 OK", "Content-Encoding: aws-chunked,gzip"}).encoding, "aws-chunked,gzip");
   EXPECT_TRUE(head_of({"HTTP/1.1 206 X", "Content-Type: Multipart/byteranges; boundary=x"}).is_multipart);
+}
+
+TEST(Version, of_a_date_is_settled_when_the_answer_is_a_minute_later) {
+  const auto is_settled = [](std::initializer_list<std::string_view> lines) {
+    return version_in(head_of(lines), 4).is_settled;
+  };
+  constexpr std::string_view kWritten = "Last-Modified: Mon, 23 Nov 2026 10:00:00 GMT";
+  EXPECT_FALSE(is_settled({"HTTP/1.1 200 X", kWritten, "Date: Mon, 23 Nov 2026 10:00:00 GMT"}));
+  EXPECT_FALSE(is_settled({"HTTP/1.1 200 X", kWritten, "Date: Mon, 23 Nov 2026 10:00:59 GMT"}));
+  EXPECT_FALSE(is_settled({"HTTP/1.1 200 X", kWritten, "Date: Mon, 23 Nov 2026 09:00:00 GMT"}));
+  EXPECT_TRUE(is_settled({"HTTP/1.1 200 X", kWritten, "Date: Mon, 23 Nov 2026 10:01:00 GMT"}));
+  EXPECT_TRUE(is_settled({"HTTP/1.1 200 X", kWritten, "ETag: \"1\"", "Date: Mon, 23 Nov 2026 10:00:00 GMT"}));
 }
 
 }  // namespace

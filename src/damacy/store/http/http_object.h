@@ -30,7 +30,10 @@ class HttpObject final : public Object, public std::enable_shared_from_this<Http
   HttpObject(std::shared_ptr<const Origin> origin, std::string key, Version version, FirstBytes head);
 
   const Stamp& stamp() const noexcept override { return stamp_; }
-  std::string version() const override { return version_.tag.empty() ? version_.modified : version_.tag; }
+  std::string version() const override {
+    if (!version_.tag.empty()) return version_.tag;
+    return version_.is_settled || origin_->settings().immutable ? version_.modified : std::string();
+  }
   void read_exact(std::uint64_t offset, std::span<std::byte> dst) override;
   HeldBytes held(std::uint64_t offset, std::uint64_t bytes) override;
   ReadShape read_shape() const noexcept override { return origin_->read_shape(); }

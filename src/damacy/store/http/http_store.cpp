@@ -194,8 +194,8 @@ class HttpStore final : public Store {
         if (absent || (failure && !alone && is_any_there(failure->absent_beside))) return std::nullopt;
         if (failure) return failure;
       }
-      Version version{answer.tag, answer.modified, 0};
-      if (!empty) version.size = answer.range ? *answer.range->total : answer.length.value_or(0);
+      const std::uint64_t size = answer.range ? *answer.range->total : answer.length.value_or(0);
+      Version version = version_in(answer, empty ? 0 : size);
       if (const auto wanted = std::min<std::uint64_t>(version.size, head.size()); transfer->landed() < wanted)
         return ended_early(*transfer, wanted - transfer->landed());
       else if (transfer->landed() > wanted)

@@ -35,7 +35,8 @@ void KnownObjects::keep(std::string_view key, const std::shared_ptr<HttpObject>&
   const Lock lock(mutex_);
   if (const auto at = places_.find(std::string(key)); at != places_.end()) {
     const auto& known = at->second->object;
-    if (known && object && known->stamp() == object->stamp() && !known->has_changed()) {
+    const bool is_same = known && object && known->stamp() == object->stamp() && known->version() == object->version();
+    if (is_same && !known->has_changed()) {
       if (known != object) known->take_head_of(*object);
       at->second->asked = asked;
       return;

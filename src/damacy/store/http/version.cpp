@@ -3,9 +3,12 @@
 #include <string_view>
 
 #include "damacy/core/text.h"
+#include "damacy/store/http/times.h"
 
 namespace damacy::http {
 namespace {
+
+constexpr std::int64_t kSettledSeconds = 60;  // RFC 7232, 2.2.2
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {  // FNV-1a
   std::uint64_t hash = 14695981039346656037u ^ seed;
@@ -14,6 +17,14 @@ std::uint64_t hash_of(std::string_view text, std::uint64_t seed) {  // FNV-1a
 }
 
 }  // namespace
+
+Version version_in(const Head& head, std::uint64_t size) {
+  Version version{head.tag, head.modified, size};
+  if (!version.tag.empty()) return version;
+  const std::int64_t answered = parse_http_date(head.date).value_or(unix_now());
+  version.is_settled = answered - parse_http_date(head.modified).value_or(answered) >= kSettledSeconds;
+  return version;
+}
 
 std::string Version::condition() const {
   if (tag.empty() && modified.empty()) return {};

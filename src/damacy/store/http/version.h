@@ -14,6 +14,9 @@ struct Version {
   std::string tag;       // a strong ETag, or empty
   std::string modified;  // Last-Modified
   std::uint64_t size = 0;
+  // Whether a later write would get another version. A Last-Modified near the answer's Date has been given to a writer
+  // that may still be at it, or by another clock.
+  bool is_settled = true;
 
   // The header line that makes the server check it; empty: it cannot be checked.
   [[nodiscard]] std::string condition() const;
@@ -22,5 +25,8 @@ struct Version {
   [[nodiscard]] bool is_changed(const Head& head) const;
   [[nodiscard]] Stamp stamp() const;
 };
+
+// Of an answer, with that size.
+[[nodiscard]] Version version_in(const Head& head, std::uint64_t size);
 
 }  // namespace damacy::http
