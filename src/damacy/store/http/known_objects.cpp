@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <list>
 #include <utility>
 #include <vector>
+
+#include "damacy/core/fork.h"
 
 namespace damacy::http {
 namespace {
@@ -15,6 +18,58 @@ constexpr std::size_t kExpectedBytesOfOne = 520 << 10, kAnswerBytes = 256 << 20;
 constexpr std::size_t kLeastBytes = 16 << 10;  // of a wish: fewer save nothing
 
 }  // namespace
+
+// All stores of the process. When they know too much together, others than the one that keeps an object forget what they
+// know, by turns. Its lock is taken before that of a store.
+class KnownStores {
+ public:
+  void add(KnownObjects* store) {
+    const Lock lock(mutex_);
+    stores_.push_back(store);
+  }
+  void remove(KnownObjects* store) noexcept {
+    const Lock lock(mutex_);
+    stores_.remove(store);
+  }
+  // After `store` has kept an object, without its lock.
+  void trim(KnownObjects* store) {
+    const auto is_full = [this] {
+      return objects > KnownObjects::kObjectsOfProcess || *held_bytes > KnownObjects::kHeadBytesOfProcess;
+    };
+    if (!is_full()) return;
+    const Lock lock(mutex_);
+    stores_.remove(store);
+    for (std::size_t left = stores_.size(); left > 0 && is_full(); --left) {
+      stores_.front()->drop_all();
+      stores_.splice(stores_.end(), stores_, stores_.begin());
+    }
+    stores_.push_back(store);
+  }
+
+  std::atomic<std::size_t> objects{0};
+  const std::shared_ptr<std::atomic<std::size_t>> held_bytes = std::make_shared<std::atomic<std::size_t>>(0);
+
+ private:
+  Mutex mutex_;
+  std::list<KnownObjects*> stores_ DAMACY_GUARDED_BY(mutex_);
+};
+
+KnownObjects::KnownObjects(std::chrono::milliseconds revalidate_after)
+    : revalidate_after_(revalidate_after), stores_(one_per_process<KnownStores>()), held_bytes_(stores_.held_bytes) {
+  stores_.add(this);
+}
+
+// In a forked child, the lock of the parent's stores may be held.
+KnownObjects::~KnownObjects() {
+  if (&stores_ != &one_per_process<KnownStores>()) return;
+  stores_.remove(this);
+  const Lock lock(mutex_);
+  stores_.objects -= kept_.size();
+}
+
+std::size_t KnownObjects::kept_by_process() {
+  return one_per_process<KnownStores>().objects;
+}
 
 std::optional<std::shared_ptr<HttpObject>> KnownObjects::find(std::string_view key) {
   const Lock lock(mutex_);
@@ -32,6 +87,11 @@ std::shared_ptr<HttpObject> KnownObjects::find_old(std::string_view key) {
 }
 
 void KnownObjects::keep(std::string_view key, const std::shared_ptr<HttpObject>& object, SteadyTime asked) {
+  keep_one(key, object, asked);
+  stores_.trim(this);
+}
+
+void KnownObjects::keep_one(std::string_view key, const std::shared_ptr<HttpObject>& object, SteadyTime asked) {
   const Lock lock(mutex_);
   if (const auto at = places_.find(std::string(key)); at != places_.end()) {
     const auto& known = at->second->object;
@@ -43,14 +103,29 @@ void KnownObjects::keep(std::string_view key, const std::shared_ptr<HttpObject>&
     }
     kept_.erase(at->second);
     places_.erase(at);
+    --stores_.objects;
   }
   kept_.push_front({std::string(key), object, asked});
   places_[std::string(key)] = kept_.begin();
+  ++stores_.objects;
   drop_heads(0);
-  if (kept_.size() > kKeptObjects) {
-    if (kept_.back().object) kept_.back().object->drop_head();
-    places_.erase(kept_.back().key);
-    kept_.pop_back();
+  if (kept_.size() > kKeptObjects) drop(std::prev(kept_.end()));
+}
+
+void KnownObjects::drop(std::list<Kept>::iterator at) {
+  if (at->object) at->object->drop_head();
+  places_.erase(at->key);
+  kept_.erase(at);
+  --stores_.objects;
+}
+
+// An object whose announced reads need its head stays.
+void KnownObjects::drop_all() {
+  const Lock lock(mutex_);
+  for (auto at = kept_.begin(); at != kept_.end();) {
+    const auto next = std::next(at);
+    if (!at->object || !at->object->has_reads()) drop(at);
+    at = next;
   }
 }
 

@@ -1,5 +1,5 @@
 // What a store behind HTTP knows of its objects: those that it asked for, until that is too old, and those whose first
-// request is under way. Knows how many may be kept; asks for nothing.
+// request is under way. Knows how many may be kept, by the store and by all stores of the process; asks for nothing.
 #pragma once
 
 #include <atomic>
@@ -30,10 +30,20 @@ struct ExpectedObject {
   FirstAttempt first{};               // ends before the memory
 };
 
+class KnownStores;
+
 // Thread-safe.
 class KnownObjects {
  public:
-  explicit KnownObjects(std::chrono::milliseconds revalidate_after) : revalidate_after_(revalidate_after) {}
+  explicit KnownObjects(std::chrono::milliseconds revalidate_after);
+  ~KnownObjects();
+  KnownObjects(const KnownObjects&) = delete;
+  KnownObjects& operator=(const KnownObjects&) = delete;
+
+  // Of all stores: more than these, and others than the one that is used forget what they know.
+  static constexpr std::size_t kObjectsOfProcess = 262'144;  // about 128 MiB
+  static constexpr std::size_t kHeadBytesOfProcess = std::size_t{192} << 20;
+  static std::size_t kept_by_process();  // objects
 
   // Empty: not known, or too old; null: absent.
   std::optional<std::shared_ptr<HttpObject>> find(std::string_view key);
@@ -53,7 +63,7 @@ class KnownObjects {
   // How many of an object's bytes to ask for, of which `bytes` are wanted; `usual` without a wish, or without memory.
   std::size_t bytes_to_expect(std::uint64_t bytes, std::size_t usual);
   void expect(std::string_view key, std::unique_ptr<ExpectedObject> expected);
-  // Of the heads of its objects.
+  // Of the heads of all stores' objects.
   const std::shared_ptr<std::atomic<std::size_t>>& held_bytes() const noexcept { return held_bytes_; }
   // Null: none, or too old.
   std::unique_ptr<ExpectedObject> take_expected(std::string_view key);
@@ -84,10 +94,15 @@ class KnownObjects {
   bool is_out(const ExpectedObject& expected) const { return expected.is_unwanted || is_old(expected.asked); }
   bool is_old(SteadyTime asked) const { return std::chrono::steady_clock::now() - asked >= revalidate_after_; }
   void drop_heads(std::size_t wanted) DAMACY_REQUIRES(mutex_);
+  void keep_one(std::string_view key, const std::shared_ptr<HttpObject>& object, SteadyTime asked);
+  void drop(std::list<Kept>::iterator at) DAMACY_REQUIRES(mutex_);
+  void drop_all();
+  friend class KnownStores;
   std::unique_ptr<ExpectedObject> remove(Expected::iterator at) DAMACY_REQUIRES(mutex_);
 
   const std::chrono::milliseconds revalidate_after_;
-  const std::shared_ptr<std::atomic<std::size_t>> held_bytes_ = std::make_shared<std::atomic<std::size_t>>(0);
+  KnownStores& stores_;
+  const std::shared_ptr<std::atomic<std::size_t>> held_bytes_;
   Mutex mutex_;
   std::list<Kept> kept_ DAMACY_GUARDED_BY(mutex_);  // the last used first
   std::unordered_map<std::string, std::list<Kept>::iterator> places_ DAMACY_GUARDED_BY(mutex_);

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <list>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -61,6 +63,19 @@ TEST(KnownObjects, who_asks_goes_on_when_a_claim_is_given_up) {
   const KnownObjects::Asking asking(objects, "a");
   EXPECT_TRUE(is_given_up);
   EXPECT_EQ(objects.take_expected("a"), nullptr);
+}
+
+TEST(KnownObjects, all_stores_have_one_bound) {
+  const std::size_t before = KnownObjects::kept_by_process();
+  std::list<KnownObjects> stores;
+  for (std::size_t kept = 0; kept < KnownObjects::kObjectsOfProcess + 1000; ++kept) {
+    if (kept % 4000 == 0) stores.emplace_back(1h);
+    stores.back().keep(std::to_string(kept), nullptr, std::chrono::steady_clock::now());
+    ASSERT_LE(KnownObjects::kept_by_process(), KnownObjects::kObjectsOfProcess);
+  }
+  EXPECT_TRUE(stores.back().find(std::to_string(KnownObjects::kObjectsOfProcess + 999)));
+  stores.clear();
+  EXPECT_EQ(KnownObjects::kept_by_process(), before);
 }
 
 }  // namespace
