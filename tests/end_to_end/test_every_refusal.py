@@ -63,14 +63,9 @@ def write(path, text, name="zarr.json"):
     (path / name).write_bytes(text if isinstance(text, bytes) else json.dumps(text).encode())
 
 
-def opening(path, text, name="zarr.json"):
-    write(path, text, name)
+def opening(path, text):
+    write(path, text)
     return attempt(lambda: damacy.open_array(path))
-
-
-def extension(path, **members):
-    """In a member that is skipped, for which the limits of JSON also hold."""
-    return opening(path, document(x={"must_understand": False, **members}))
 
 
 def image(path, level: str):
@@ -154,19 +149,8 @@ def border_positions(path, value):
     return pushing(path, doc, (0, value + 1), arrays=damacy.ArraySpec(pad="edge"))
 
 
-def shard_entries(path, value):
-    shards = {"chunk_shape": [1], "codecs": [BYTES], "index_codecs": [BYTES]}
-    codecs = [{"name": "sharding_indexed", "configuration": shards}]
-    return opening(path, document(chunk_grid=grid(value), codecs=codecs))
-
-
-def padded(path, doc, size, name="zarr.json"):
-    return opening(path, json.dumps(doc).encode().ljust(size), name)
-
-
-def a_group(path, size):
-    error = padded(path, {"zarr_format": 3, "node_type": "group"}, size)
-    return ACCEPTED if error.reason == "group" else error
+def padded(path, doc, size):
+    return opening(path, json.dumps(doc).encode().ljust(size))
 
 
 def zstd_frames(path, value):
@@ -193,15 +177,15 @@ LIMITS = {
     "key_bytes": (key_bytes, "limit"),
     "key_components": (lambda path, value: image(path, "/".join("a" * (value - 1))), "limit"),
     "array_document_bytes": (lambda path, value: padded(path, document(), value), "limit"),
-    "group_document_bytes": (a_group, "limit"),
+    "group_document_bytes": "src/damacy/zarr/limits_test.cpp:bytes_of_a_group_document",
     "references": "src/damacy/store/references_test.cpp:their_number_is_limited",
-    "json_nesting": (lambda path, value: extension(path, y=json.loads("[" * (value - 2) + "]" * (value - 2))), "limit"),
-    "json_members": (lambda path, value: extension(path, **{f"m{k}": k for k in range(value - 1)}), "limit"),
-    "json_string_bytes": (lambda path, value: extension(path, y="s" * value), "limit"),
-    "json_number_chars": (lambda path, value: extension(path, y=int("7" * value)), "limit"),
+    "json_nesting": "src/damacy/zarr/json_test.cpp:TEST(JsonLimits, nesting)",
+    "json_members": "src/damacy/zarr/json_test.cpp:TEST(JsonLimits, members_of_an_object)",
+    "json_string_bytes": "src/damacy/zarr/json_test.cpp:TEST(JsonLimits, bytes_of_a_string)",
+    "json_number_chars": "src/damacy/zarr/json_test.cpp:TEST(JsonLimits, characters_of_a_number)",
     "ngff_values": "src/damacy/zarr/ngff_test.cpp:the_number_of_values_is_limited",
-    "rank": (lambda path, value: opening(path, document(shape=[1] * value, chunk_grid=grid(*[1] * value))), "limit"),
-    "codecs": (lambda path, value: opening(path, document(codecs=[BYTES] + ["crc32c"] * (value - 1))), "limit"),
+    "rank": "src/damacy/zarr/limits_test.cpp:TEST(Limits, rank)",
+    "codecs": "src/damacy/zarr/limits_test.cpp:codecs_of_an_array_whatever_list_they_are_in",
     "chunks_per_sample": (chunks_per_sample, "limit"),
     "pieces_per_sample": (pieces_per_sample, "limit"),
     "border_positions": (border_positions, "limit"),
@@ -210,9 +194,9 @@ LIMITS = {
     "parts_per_sample": "src/damacy/pipeline/named_parts_test.cpp:refuses_more_arrays_parts_and_bytes_of_names",
     "array_name_bytes": "src/damacy/pipeline/named_parts_test.cpp:refuses_more_arrays_parts_and_bytes_of_names",
     "chunk_records_planned": "src/damacy/plan/batch_plan_test.cpp:a_batch_beyond_the_record_limit",
-    "shard_index_entries": (shard_entries, "limit"),
+    "shard_index_entries": "src/damacy/zarr/limits_test.cpp:entries_of_a_shard_index",
     "max_chunk_bytes": (lambda path, value: making(max_chunk_uncompressed_bytes=value), "limit"),
-    "max_element_chunk_bytes": (lambda path, value: opening(path, document(chunk_grid=grid(value))), "limit"),
+    "max_element_chunk_bytes": "src/damacy/zarr/limits_test.cpp:bytes_of_a_chunk",
     "zstd_frames": (zstd_frames, "limit"),
     "zstd_window": (zstd_window, "limit"),
     "blosc_typesize": 'tests/end_to_end/test_blosc_frames.py:"typesize", [*range(1, 18), 255]',  # a byte
