@@ -30,6 +30,8 @@ BatchJob::BatchJob(Shape shape, std::size_t row_count)
 
 void BatchJob::set_rows(std::vector<PlannedSample>&& rows) noexcept {
   for (PlannedSample& row : rows) {
+    if (row.failure)
+      for (std::size_t i = 0; i < row.parts.size(); ++i) fail(parts_.size() + i, *row.failure);
     for (PlannedPart& part : row.parts) parts_.push_back(std::move(part));
     origins_.push_back(std::move(row.origin));
   }

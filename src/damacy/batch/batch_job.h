@@ -37,6 +37,7 @@ class RowWriter {
 struct PlannedSample {
   std::vector<PlannedPart> parts;
   std::shared_ptr<const void> origin = nullptr;  // the caller's, for the batch
+  std::optional<Error> failure = {};             // its row fails, and its parts are lost
 };
 
 class BatchJob final : public Job, public Destination {

@@ -109,7 +109,8 @@ void plan_portions(const Task<BatchJob>& task, const Planning& with, std::shared
   const double batch_bytes = static_cast<double>(job->layout().sample_bytes()) * static_cast<double>(job->row_count());
   StatsBoard::Span planning{};
   const auto failure = failure_of([&] {
-    const std::uint32_t portions = count_portions(job->parts(), records);
+    const bool is_lost = std::ranges::all_of(job->parts(), [](const PlannedPart& part) { return part.is_lost; });
+    const std::uint32_t portions = is_lost ? 0 : count_portions(job->parts(), records);
     for (std::uint32_t portion = 0; portion < portions; ++portion) {
       if (stop.stop_requested()) throw closed_meanwhile();
       plan_portion(job, with, portion, portions, std::move(announcement), stop, planning, each);

@@ -351,6 +351,30 @@ void check_numbers(const char* what, std::span<const SampleNumbers> numbers, con
   }
 }
 
+Dims extents_of(const Sample::Ranges& aabb, bool pads) {
+  check_rank(aabb, nullptr);
+  Dims extents;
+  for (std::size_t axis = 0; axis < aabb.size(); ++axis) {
+    const AxisRange& range = aabb[axis];
+    check_range(axis, range, pads);
+    extents.push_back(PartAxis{range.start, range.stop, range.step, range.indices}.extent());
+  }
+  return extents;
+}
+
+// In place of an array that could not be opened stands one of zeros.
+PlannedPart lost_part(const std::string& uri, const Dims& extents) {
+  ArrayMetadata zeros;
+  zeros.shape = zeros.chunk_shape = zeros.shard_shape = extents;
+  for (std::size_t axis = 0; axis < extents.size(); ++axis)
+    zeros.storage_order.push_back(static_cast<std::int64_t>(axis));
+  PlannedPart part{
+      std::make_shared<const Array>(uri, nullptr, "", "", Stamp{}, std::move(zeros), std::vector<std::string>{}),
+      {Dims(extents.size(), 0), extents}};
+  part.is_lost = true;
+  return part;
+}
+
 }  // namespace
 
 bool needs_attributes(const Config& config) noexcept {
@@ -384,6 +408,24 @@ Admitted admit(const Sample& sample, const Config& config, const LayoutPtr& layo
       array->place(moves, sample.flip, admitted.sample.parts);
     });
   if (!layout) admitted.layout = std::make_shared<const BatchLayout>(config, first);
+  return admitted;
+}
+
+std::optional<Admitted> admit_lost(const Sample& sample, const Config& config, const LayoutPtr& layout,
+                                   const Error& failure) {
+  Admitted admitted{{{}, sample.origin, failure}, layout};
+  if (!layout) {
+    std::vector<BatchLayout::First> first;
+    for (const WantedParts& array : wanted_parts(sample, config, nullptr)) {
+      const ArraySpec& spec = spec_of(config, array.name);
+      if (spec.order || !spec.channels.empty()) return std::nullopt;  // these need the array's axes
+      first.push_back(
+          {array.name, extents_of(array.parts.front().aabb, !spec.pad.empty()), array.parts.size(), array.is_stacked});
+    }
+    admitted.layout = std::make_shared<const BatchLayout>(config, first);
+  }
+  for (const BatchLayout::Part& part : admitted.layout->parts())
+    admitted.sample.parts.push_back(lost_part(failure.where().uri, part.extents));
   return admitted;
 }
 

@@ -9,6 +9,7 @@
 #include "damacy/batch/batch_layout.h"
 #include "damacy/batch/config.h"
 #include "damacy/batch/sample.h"
+#include "damacy/core/error.h"
 #include "damacy/pipeline/part_geometry.h"
 #include "damacy/plan/batch_plan.h"
 
@@ -24,6 +25,10 @@ using OpenArray = std::function<OpenedArray(const std::string& uri)>;  // throws
 // adds stage and position.
 Admitted admit(const Sample& sample, const Config& config, const std::shared_ptr<const BatchLayout>& layout,
                const OpenArray& open);
+// The same sample as a row that fails, because one of its arrays could not be opened. Its extents are those of
+// `layout`, else of its boxes; empty if these do not tell the extents of rows. Throws as admit().
+std::optional<Admitted> admit_lost(const Sample& sample, const Config& config,
+                                   const std::shared_ptr<const BatchLayout>& layout, const Error& failure);
 // The only part of a sample of one box.
 PlannedPart admit_box(const Sample& sample, const Config& config, const OpenArray& open);
 

@@ -25,6 +25,7 @@
 #include "damacy/core/mutex.h"
 #include "damacy/core/thread.h"
 #include "damacy/fetch/batch_planner.h"
+#include "damacy/pipeline/admission.h"
 #include "damacy/pipeline/attribute_cache.h"
 #include "damacy/pipeline/explain.h"
 #include "damacy/pipeline/held_text.h"
@@ -100,6 +101,7 @@ class PipelineImpl {
   using OpenedByUri = std::unordered_map<std::string, Opened>;
   OpenedByUri resolve(const QueuedSource& source);
   class Opening;
+  Admitted admit_or_lose(const QueuedSource& source, const OpenedByUri& opened) DAMACY_REQUIRES(wakeup->mutex);
   void admit_front(QueuedSource& source, const OpenedByUri& opened) DAMACY_REQUIRES(wakeup->mutex);
   void make_slots(const BatchLayout& layout) DAMACY_REQUIRES(wakeup->mutex);
   Machine machine_for_slots() const;

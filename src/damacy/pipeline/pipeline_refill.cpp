@@ -227,15 +227,32 @@ void PipelineImpl::stop_opening() noexcept {
   if (opening) opening->stop_asking();
 }
 
+// A sample of which an array cannot be opened is a row that fails, if `on_error` leaves out or fills such rows.
+Admitted PipelineImpl::admit_or_lose(const QueuedSource& source, const OpenedByUri& opened) {
+  const Sample& sample = source.pulled.front();
+  bool is_unreadable = false;
+  const auto open = [&](const std::string& uri) {
+    const Opened& result = opened.at(uri);
+    is_unreadable = result.error != nullptr;
+    if (is_unreadable) std::rethrow_exception(result.error);
+    return result.array;
+  };
+  try {
+    return admit(sample, config, stream.layout(), open);
+  } catch (const Error& error) {
+    const bool is_of_data =
+        error.status() == Status::notfound || error.status() == Status::io || error.status() == Status::decode;
+    if (config.on_error == OnError::raise || !is_unreadable || !is_of_data) throw;
+    auto lost = admit_lost(sample, config, stream.layout(), Error(error).at_sample(source.admitted));
+    if (!lost) throw;
+    return std::move(*lost);
+  }
+}
+
 void PipelineImpl::admit_front(QueuedSource& source, const OpenedByUri& opened) {
   try {
     const Sample& sample = source.pulled.front();
-    const auto open = [&](const std::string& uri) {
-      const Opened& result = opened.at(uri);
-      if (result.error) std::rethrow_exception(result.error);
-      return result.array;
-    };
-    Admitted admitted = admit(sample, config, stream.layout(), open);
+    Admitted admitted = admit_or_lose(source, opened);
     if (!slots->allocated()) make_slots(*admitted.layout);
     stream.accept(std::move(admitted.sample), admitted.layout, sample.ends_batch);
   } catch (const Error& error) {

@@ -1,8 +1,10 @@
 #include "damacy/pipeline/pipeline.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <ranges>
 #include <thread>
@@ -103,6 +105,38 @@ TEST_F(OneArray, a_sample_that_ends_its_batch_makes_it_short_at_once) {
   EXPECT_EQ(behind.sample_indices(), (std::vector<std::int64_t>{3, 4}));
   expect_row(behind, 1, samples[4]);
   EXPECT_EQ(pipeline.stats().batches_truncated, 1);
+}
+
+TEST_F(OneArray, samples_of_arrays_that_cannot_be_opened_fail_like_others) {
+  const auto damaged = dir_.path() / "damaged.zarr";
+  write_array(damaged, {20, 33}, {8, 16});
+  std::ofstream(damaged / "zarr.json") << "{";
+  const auto at = [](const std::filesystem::path& root) { return Sample{root.string(), {{0, 5}, {0, 7}}}; };
+  const std::vector<Sample> samples{at(damaged), crop(0, 0), crop(1, 1), at(dir_.path() / "removed.zarr")};
+
+  Config config = small_config(2);
+  config.on_error = OnError::fill;
+  Pipeline filling(config);
+  filling.push(samples);
+  for (const std::size_t good : {1u, 2u}) {
+    const Batch batch = filling.pop();
+    const std::size_t row = good % 2;
+    EXPECT_EQ(batch.valid(), (std::vector<bool>{row == 0, row == 1}));
+    expect_row(batch, row, samples[good]);
+    const auto lost = batch.bytes().subspan((1 - row) * 70, 70);
+    EXPECT_TRUE(std::ranges::all_of(lost, [](std::byte byte) { return byte == std::byte{0}; }));
+  }
+  EXPECT_EQ(filling.stats().samples_filled, 2);
+
+  config.on_error = OnError::skip;
+  Pipeline skipping(config);
+  skipping.push(samples);
+  EXPECT_EQ(skipping.pop().sample_indices(), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(skipping.pop().sample_indices(), (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(skipping.stats().samples_skipped, 2);
+
+  Pipeline raising(small_config(2));
+  EXPECT_EQ(error_of([&] { raising.push(samples); }).status(), Status::decode);
 }
 
 TEST_F(OneArray, a_batch_gives_back_what_its_samples_were_made_from) {

@@ -96,7 +96,8 @@ Dims chunk_coordinates(const Array& array, std::int64_t number) noexcept {
 
 std::uint32_t count_portions(std::span<const PlannedPart> parts, std::int64_t records) noexcept {
   std::int64_t touches = 0;
-  for (const PlannedPart& part : parts) touches += count_chunks(part);
+  for (const PlannedPart& part : parts)
+    if (!part.is_lost) touches += count_chunks(part);
   return static_cast<std::uint32_t>(ceil_div(std::max<std::int64_t>(touches, 1), records));
 }
 
@@ -104,6 +105,7 @@ BatchPlan plan_batch(std::span<const PlannedPart> parts, std::uint32_t portion, 
   BatchPlan plan;
   std::vector<Touch> touches;
   for (std::size_t part = 0; part < parts.size(); ++part) {
+    if (parts[part].is_lost) continue;
     const Array& array = *parts[part].array;
     const std::uint32_t number_of_array = array_number(plan.arrays, &array);
     const auto is_of_portion = [&](std::int64_t number) {

@@ -20,6 +20,7 @@ struct PlannedPart {
   std::shared_ptr<const Array> array;
   Box box;                                               // from 0 on where `placing` says which elements there are
   std::shared_ptr<const PartPlacing> placing = nullptr;  // null: the elements of the box, row-major, converted
+  bool is_lost = false;                                  // of a sample that has failed already: nothing of it is read
 
   Dims extents() const noexcept { return box.extents(); }
 };
