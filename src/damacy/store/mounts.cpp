@@ -168,9 +168,6 @@ class Mounts {
     std::string path;
   };
 
-  void lock_for_fork() DAMACY_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
-  void unlock_after_fork() DAMACY_NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(); }
-
   void put(std::string prefix, std::shared_ptr<Store> store) {
     const Lock lock(mutex_);
     std::swap(stores_[std::move(prefix)], store);
@@ -225,9 +222,6 @@ std::string how_to_mount(std::string_view scheme, std::string_view uri) {
   name.erase(0, name.rfind('@') + 1);  // user info is secret
   const std::string root = text(scheme, "://", name);
   const auto lines = [&](std::string_view type, std::string_view made) {
-  static const int registered = ::pthread_atfork([] { table.lock_for_fork(); }, [] { table.unlock_after_fork(); },
-                                                 [] { table.unlock_after_fork(); });
-  static_cast<void>(registered);
     return formatted("from obstore.store import {}; damacy.mount(\"{}/\", {})", type, root, made);
   };
   if (scheme == "gs") return lines("GCSStore", formatted("GCSStore(\"{}\")", name));
