@@ -1,15 +1,14 @@
-// Attributes of arrays: names of axes and CF. They are read once for each version of the documents that have them.
+// Attributes of arrays: names of axes and CF. They are read once for each version of an array's document.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <map>
 #include <memory>
-#include <vector>
+#include <string>
+#include <unordered_map>
 
 #include "damacy/core/mutex.h"
+#include "damacy/store/store.h"
 #include "damacy/zarr/array.h"
-#include "damacy/zarr/stored_attributes.h"
+#include "damacy/zarr/array_attributes.h"
 
 namespace damacy {
 
@@ -22,16 +21,12 @@ class AttributeCache {
 
  private:
   struct Kept {
-    std::vector<AttributesDocument> others;
+    Stamp stamp;
     std::shared_ptr<const ArrayAttributes> attributes;
   };
-  std::shared_ptr<const Kept> find(const Array& array);
-  static bool is_current(const Kept& kept, const Array& array);
-
   const std::size_t most_;
   Mutex mutex_;
-  std::map<std::array<std::uint64_t, 2>, std::shared_ptr<const Kept>> kept_
-      DAMACY_GUARDED_BY(mutex_);  // by Array::id()
+  std::unordered_map<std::string, Kept> kept_ DAMACY_GUARDED_BY(mutex_);
 };
 
 }  // namespace damacy
