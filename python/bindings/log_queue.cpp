@@ -3,12 +3,14 @@
 #include <vector>
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings.h"
 #include "damacy/core/fork.h"
 #include "damacy/core/formatted.h"
 #include "damacy/core/log.h"
 #include "damacy/core/mutex.h"
+#include "damacy/pipeline/packed_arrays.h"
 
 namespace damacy::python {
 namespace {
@@ -62,6 +64,10 @@ nb::list drain() {
 void bind_log(nb::module_& m) {
   set_log_listener(keep);
   m.def("drain_log_records", &drain, "The records since the last call, as a list of (level, text).");
+  m.def(
+      "note_packed", [](const std::string& uri, const std::string& packed_by) { note_packed(uri, packed_by); },
+      nb::arg("uri"), nb::arg("packed_by"), "Of a v2 array, by attributes that batches do not read.");
+  m.def("take_packed_warnings", &take_packed_warnings, "The warnings of packed arrays since the last call.");
   m.def("set_log_level", [](int level) { set_log_level(static_cast<LogLevel>(level)); }, nb::arg("level"));
   m.def("set_log_quiet", &set_log_quiet, nb::arg("quiet"));
 }

@@ -15,6 +15,12 @@ def fork_epoch() -> int:
 def drain_log_records() -> list:
     """The records since the last call, as a list of (level, text)."""
 
+def note_packed(uri: str, packed_by: str) -> None:
+    """Of a v2 array, by attributes that batches do not read."""
+
+def take_packed_warnings() -> list[str]:
+    """The warnings of packed arrays since the last call."""
+
 def set_log_level(level: int) -> None: ...
 def set_log_quiet(quiet: bool) -> None: ...
 

@@ -3,6 +3,7 @@
 import base64
 import logging
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -174,8 +175,8 @@ def test_an_attribute_that_cannot_be_used_is_refused_at_push(tmp_path):
     assert bad.value.reason == "cf"
 
 
-@pytest.mark.parametrize(("cf", "warnings"), [(None, 1), (False, 0), (True, 0)])
-def test_stored_values_of_a_packed_array_warn_unless_they_are_wanted(cf, warnings, tmp_path, caplog):
+@pytest.mark.parametrize(("cf", "count"), [(None, 1), (False, 0), (True, 0)])
+def test_stored_values_of_a_packed_array_warn_unless_they_are_wanted(cf, count, tmp_path, caplog):
     caplog.set_level(logging.WARNING, "damacy")
     path = tmp_path / "a.zarr"
     zarr.create_array(path, data=np.ones((3, 4), "i2"), chunks=(2, 3), attributes={"scale_factor": 0.5})
@@ -184,6 +185,49 @@ def test_stored_values_of_a_packed_array_warn_unless_they_are_wanted(cf, warning
         pipeline.flush()
         assert np.all(pipeline.pop().numpy() == (0.5 if cf else 1))
     said = [record.message for record in caplog.records if "packed by" in record.message]
-    assert len(said) == warnings
+    assert len(said) == count
     if said:
         assert said[0].endswith("packed by scale_factor 0.5: ArraySpec(cf=True) unpacks, cf=False is silent")
+
+
+def stored_rows(source, shape):
+    """A pipeline's first batch without `cf`, and the own warnings that came with it."""
+    with warnings.catch_warnings(record=True) as seen, damacy.Pipeline(config(batch_size=1)) as pipeline:
+        warnings.simplefilter("always")
+        pipeline.push([damacy.Sample(source, [(0, n) for n in shape])])
+        pipeline.flush()
+        assert np.all(pipeline.pop().numpy() == 1)
+    return [each for each in seen if "packed by" in str(each.message)]
+
+
+def packed_in(path, zarr_format, **options):
+    encoding = {"t": {"dtype": "int16", "scale_factor": 0.5, "add_offset": 3.0, "chunks": (2, 3)}}
+    dataset = xarray.Dataset({"t": (("y", "x"), np.full((3, 4), 3.5))})
+    dataset.to_zarr(path, encoding=encoding, zarr_format=zarr_format, **options)
+    return path
+
+
+OPENED = {
+    "damacy.open": lambda path: damacy.open_array(f"{path}/t"),
+    "a group of damacy.open": lambda path: damacy.open_group(path)["t"],
+    "its uri, after damacy.open": lambda path: damacy.open_array(f"{path}/t").uri,
+    "zarr-python": lambda path: zarr.open_array(f"{path}/t", mode="r"),
+    "zarr-python, consolidated": lambda path: zarr.open_consolidated(path, mode="r")["t"],
+    "xarray": lambda path: xarray.open_zarr(path, decode_cf=False, chunks=None)["t"],
+}
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("kind", OPENED)
+def test_opened_arrays_that_are_packed_give_one_user_warning(kind, zarr_format, tmp_path):
+    path = packed_in(tmp_path / "a.zarr", zarr_format, consolidated=True)
+    (said,) = stored_rows(OPENED[kind](path), (3, 4))
+    assert said.category is UserWarning and said.filename == __file__
+    assert "a.zarr/t" in str(said.message)
+    assert ": stored values are delivered, packed by scale_factor 0.5 and add_offset 3.0" in str(said.message)
+    assert stored_rows(OPENED[kind](path), (3, 4)) == []
+
+
+def test_the_own_fill_value_of_a_bool_array_is_no_missing_value(tmp_path):
+    zarr.create_array(tmp_path / "a", data=np.eye(4, dtype=bool), chunks=(2, 2), zarr_format=2, fill_value=False)
+    assert np.array_equal(unpacked(tmp_path / "a", (4, 4), "u1"), np.eye(4, dtype="u1"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,9 +60,13 @@ def drain() -> None:
     if native is None:
         return
     records = native.drain_log_records()
-    if records and "logging" in sys.modules:  # otherwise there are no handlers
+    if not records:
+        return
+    if "logging" in sys.modules:  # otherwise there are no handlers
         for level, text in records:
             logger().log(_PYTHON_LEVELS[level], "%s", text)
+    for text in native.take_packed_warnings():  # a plain program shows no records
+        warnings.warn(text, UserWarning, stacklevel=4)  # the caller of a public function
 
 
 class _Drained:

@@ -6,6 +6,7 @@ Mounts the store if it is not on a local disk. Knows attributes of those librari
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from damacy._core.errors import DamacyError
@@ -59,8 +60,22 @@ def _is_group(uri: str) -> Exception:
     return TypeError(f"{uri} is a group that has become an array: open it again")
 
 
+def note_packed(uri: str, attributes: Mapping[str, Any]) -> None:
+    """Notes the packing of a v2 array. A batch of its stored elements warns of it, and does not read its attributes."""
+    packing = [
+        f"{name} {attributes[name]}" for name in ("scale_factor", "add_offset") if attributes.get(name) is not None
+    ]
+    if packing:
+        from damacy import _native
+
+        _native.note_packed(uri, " and ".join(packing))
+
+
 def _of_zarr(array: Any) -> Opened:
-    return Opened(_uri_of_zarr(array), tuple(map(int, array.shape)))
+    uri = _uri_of_zarr(array)
+    if array.metadata.zarr_format == 2:
+        note_packed(uri, array.metadata.attributes)
+    return Opened(uri, tuple(map(int, array.shape)))
 
 
 def _uri_of_zarr(node: Any) -> str:
@@ -86,7 +101,7 @@ def _of_xarray(array: Any) -> Opened:
             raise _not_whole("a selection of it")
         data = data.array
     if _module(data).startswith("xarray.") and type(data).__name__ == "ZarrArrayWrapper":
-        return Opened(_uri_of_zarr(data._array), tuple(map(int, array.shape)))
+        return Opened(_of_zarr(data._array).uri, tuple(map(int, array.shape)))
     if type(data).__name__ in _IN_MEMORY:
         raise _not_whole("its elements are in memory")
     if _module(data).startswith("xarray.coding"):

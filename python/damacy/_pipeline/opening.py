@@ -10,7 +10,7 @@ from damacy._core import log
 from damacy._core.errors import InvalidArgument
 from damacy._pipeline.array_attributes import attributes_from, cf_from, element
 from damacy._pipeline.info import ArrayInfo
-from damacy._pipeline.opened_arrays import zarr_group_uri
+from damacy._pipeline.opened_arrays import note_packed, zarr_group_uri
 from damacy._pipeline.sample import uri_text
 from damacy._stores.mounts import below
 
@@ -64,6 +64,8 @@ def info_fields(native: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(native)
     fill, cf, problem = found.pop("fill"), found.pop("cf"), found.pop("cf_problem")
     attributes = attributes_from(found.pop("attributes"), found["zarr_format"])
+    if cf is not None and found["zarr_format"] == 2:
+        note_packed(found["uri"], cf)
     return found | {
         "why_not": found["why_not"] or None,
         "fill_value": None if fill is None else element(fill, found["dtype"]),
