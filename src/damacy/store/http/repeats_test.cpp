@@ -15,7 +15,7 @@ struct FixedChance final : Chance {
 };
 
 Failure failure(const char* reason, bool is_broken = false) {
-  return {reason, "text", true, false, false, is_broken};
+  return {reason, "text", true, Once::no, false, is_broken};
 }
 
 constexpr Clock::Time kStart = seconds(1000);
