@@ -19,8 +19,8 @@ constexpr std::size_t kLeastBytes = 16 << 10;  // of a wish: fewer save nothing
 
 }  // namespace
 
-// All stores of the process. When they know too much together, others than the one that keeps an object forget what they
-// know, by turns. Its lock is taken before that of a store.
+// All stores of the process. When they know too much together, others than the one that keeps an object forget what
+// they know, by turns. Its lock is taken before that of a store.
 class KnownStores {
  public:
   void add(KnownObjects* store) {
