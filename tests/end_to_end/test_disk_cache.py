@@ -1,7 +1,12 @@
 """Remote arrays through a disk tier: bytes equal those of the local array, epochs after the first ask little or nothing
 of the server, and whatever is done to the files of the tier is a miss."""
 
+import fcntl
+import logging
 import os
+import subprocess
+import sys
+import textwrap
 import threading
 
 import numpy as np
@@ -169,6 +174,84 @@ def test_whatever_is_done_to_the_files_batches_are_right(immutable, tmp_path):
     for number in range(25):
         read_epoch(f"{immutable.url}/{['plain', 'sharded', 'raw'][number % 3]}.zarr", tmp_path)
         damage(tmp_path, random)
+
+
+def first_row(uri, directory):
+    with damacy.Pipeline(config(directory, batch_size=1)) as pipeline:
+        pipeline.push(crops(uri, 1))
+        return pipeline.pop().numpy()[0].copy()
+
+
+@pytest.mark.parametrize(
+    "part", ["plain.zarr/c/0/0/0", "plain.zarr/zarr.json", "sharded.zarr/c/0/0/0", "v2.zarr/.zarray"]
+)
+def test_bytes_that_do_not_decode_are_not_kept(folder, tmp_path, part):
+    def damage(request, answer):
+        whole = bytearray((folder / part).read_bytes())
+        whole[-40:] = bytes(byte ^ 0x5A for byte in whole[-40:])
+        first, last = request.range_in(len(whole)) or (0, len(whole) - 1)
+        if request.path.endswith(part):
+            answer.body = bytes(whole[first : last + 1])
+
+    with FaultServer(folder) as server:
+        uri = f"{server.url}/{part.partition('/')[0]}"
+        server.faults = damage
+        with pytest.raises(damacy.DecodeError):
+            first_row(uri, tmp_path)
+        server.faults = {}
+        np.testing.assert_array_equal(first_row(uri, tmp_path), DATA[:16, :40, 3:60])
+
+
+def test_a_kept_chunk_that_does_not_decode_is_read_from_the_server(immutable, tmp_path):
+    """`RemoteFile` keeps whatever an object has; the chunk is the whole object."""
+    damaged = "plain.zarr/c/0/0/0"
+    whole = bytearray((immutable.folder / damaged).read_bytes())
+    whole[-40:] = bytes(byte ^ 0x5A for byte in whole[-40:])
+    immutable.faults = lambda request, answer: setattr(
+        answer, "body", bytes(whole[slice(request.range[0], request.range[1] + 1)]) if request.range else answer.body
+    )
+    script = f"""
+        import numpy, damacy
+        damacy.mount({immutable.url!r}, damacy.StoreOptions(immutable=True))
+        with damacy.RemoteFile.open_url({immutable.url + "/" + damaged!r}) as file:
+            file.read(numpy.empty(file.nbytes(), "u1"))
+    """
+    environment = os.environ | {"DAMACY_DISK_CACHE": str(tmp_path), "DAMACY_DISK_CACHE_BYTES": str(LEAST)}
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, env=environment, timeout=60)
+    immutable.faults = {}
+    before = len(immutable.requests)
+    for asked in (True, False):
+        np.testing.assert_array_equal(first_row(f"{immutable.url}/plain.zarr", tmp_path), DATA[:16, :40, 3:60])
+        assert any(request.path.endswith(damaged) for request in immutable.requests[before:]) == asked
+        before = len(immutable.requests)
+
+
+def test_a_date_near_that_of_the_answer_is_no_version_to_keep(folder, tmp_path):
+    """Within a second an object may be replaced by one of the same size and date."""
+    dates = {"Last-Modified": "Mon, 23 Nov 2026 10:00:00 GMT", "Date": "Mon, 23 Nov 2026 10:00:30 GMT"}
+
+    def dated(request, answer):
+        answer.headers.pop("ETag", None)
+        answer.headers |= dates
+
+    with FaultServer(folder) as server:
+        server.faults = dated
+        for date, kept in (("Mon, 23 Nov 2026 10:00:30 GMT", False), ("Mon, 23 Nov 2026 10:01:00 GMT", True)):
+            dates["Date"] = date
+            stats = read_epoch(f"{server.url}/plain.zarr", tmp_path)
+            assert (stats.disk_kept > 0) == kept
+
+
+def test_a_stopped_process_that_holds_the_lock_does_not_stop_others(immutable, tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "damacy")
+    (tmp_path / "damacy-1").mkdir(mode=0o700)
+    with (tmp_path / "damacy-1" / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        stats = read_epoch(f"{immutable.url}/plain.zarr", tmp_path)
+    assert stats.disk_kept == stats.disk_hits == 0
+    said = [record.message for record in caplog.records if "does not go on: the cache is not used" in record.message]
+    assert len(said) == 1 and str(tmp_path) in said[0]
+    assert read_epoch(f"{immutable.url}/plain.zarr", tmp_path).disk_kept > 0
 
 
 def test_two_servers_with_the_same_paths_are_two_sets(tmp_path):

@@ -251,6 +251,9 @@ std::int64_t ChunkTasks::bytes_placed(std::size_t chunk, std::int64_t elements) 
 }
 
 void ChunkTasks::fail_chunk(std::size_t chunk, const Error& error) noexcept {
+  const Where& stored = where_[chunk];
+  if (error.status() == Status::decode && stored.bytes > 0 && shards_[shard_of(chunk)])
+    object_with(chunk)->forget_piece({stored.offset, stored.bytes});  // also those that a device has decoded
   fail_parts(chunk, extended(error, [&](Error& full) {
                const std::size_t shard = shard_of_chunk_[chunk];
                const Array& array = array_of(shard);

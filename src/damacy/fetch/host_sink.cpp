@@ -93,14 +93,31 @@ bool HostSink::take(std::size_t thread, std::size_t chunk, std::span<const std::
                     std::span<const ByteRange> available, std::stop_token stop) noexcept {
   const std::vector<ChunkConsumer> joined = joined_to(chunk);
   try {
-    const bool is_done =
-        decode_and_place({thread, chunk, packed, available, std::move(stop)}, joined, [] { return true; });
+    const bool is_done = decode_and_place({thread, chunk, packed, available, stop}, joined, [] { return true; });
     if (is_done && available.empty()) static_cast<void>(failure_of([&] { keep_encoded(chunk, packed); }));
     return is_done;
   } catch (...) {
-    fail(chunk, joined, current_error());
+    const Error why = current_error();
+    const bool is_damage = why.status() == Status::decode && available.empty();
+    if (!is_damage || !read_again({thread, chunk, packed, {}, std::move(stop)}, joined)) fail(chunk, joined, why);
     return true;
   }
+}
+
+// Of a chunk that does not decode: a cache on the disk may have damaged bytes of it, which the store has not. False: it
+// has none, or the store's bytes do not decode either.
+bool HostSink::read_again(const ReadChunk& read, std::span<const ChunkConsumer> joined) noexcept {
+  const ChunkPlace& where = chunks_->where(read.chunk);
+  Object& object = *chunks_->object_with(read.chunk);
+  if (!object.forget_piece({where.offset, where.bytes})) return false;
+  const auto failure = failure_of([&] {
+    std::vector<std::byte> packed(where.bytes);
+    chunks_->while_wanted([&] { object.read_exact(where.offset, packed); });
+    ReadChunk again = read;
+    again.packed = packed;
+    static_cast<void>(decode_and_place(again, joined, [] { return true; }));
+  });
+  return !failure;
 }
 
 // What is not encoded is placed from where it lies, so it is copied first. Jobs that joined wait for the read of
@@ -118,8 +135,9 @@ bool HostSink::take_kept(std::size_t thread, std::size_t chunk, const ChunkTier:
     }
     return decode_and_place({thread, chunk, packed, {}, std::move(stop)}, {}, is_intact);
   } catch (...) {
-    if (!kept.is_intact()) return false;
-    fail(chunk, {}, current_error());
+    const Error why = current_error();
+    if (!kept.is_intact() || why.status() == Status::decode) return false;
+    fail(chunk, {}, why);
     return true;
   }
 }

@@ -49,7 +49,7 @@ class HostSink : public ChunkSink {
             std::span<const ByteRange> available, std::stop_token stop) noexcept override;
 
   // The same with an encoded chunk that a tier keeps. False, and nothing was placed: its bytes were overwritten
-  // meanwhile.
+  // meanwhile, or do not decode.
   bool take_kept(std::size_t thread, std::size_t chunk, const ChunkTier::Hold& kept, std::stop_token stop) noexcept;
 
   // Writes the fill value in place of a missing chunk.
@@ -71,6 +71,7 @@ class HostSink : public ChunkSink {
 
  private:
   void fail(std::size_t chunk, std::span<const ChunkConsumer> joined, const Error& why) noexcept;
+  bool read_again(const ReadChunk& read, std::span<const ChunkConsumer> joined) noexcept;
   using IsIntact = std::function<bool()>;
   bool decode_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined, const IsIntact& is_intact);
   bool keep_and_place(const ReadChunk& read, std::span<const ChunkConsumer> joined, const IsIntact& is_intact);

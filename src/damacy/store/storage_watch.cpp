@@ -29,6 +29,7 @@ class WatchedObject final : public Object {
                    std::span<const StoredPiece> pieces) noexcept override {
     object_->keep_pieces(offset, read, pieces);
   }
+  bool forget_piece(const StoredPiece& piece) noexcept override { return object_->forget_piece(piece); }
   std::string version() const override { return object_->version(); }
   ReadShape read_shape() const noexcept override { return object_->read_shape(); }
   std::optional<WholeObject> whole() const override {

@@ -103,6 +103,9 @@ class Object {
   // has.
   virtual std::string version() const { return {}; }
   virtual ReadShape read_shape() const noexcept { return {}; }
+  // What was read of the piece is not what it should be: a cache keeps it no longer. True: one had it, or would have;
+  // read_exact() may find other bytes.
+  virtual bool forget_piece(const StoredPiece&) noexcept { return false; }
   // Empty: it is a part of none. Reads of several parts of one object may become one.
   virtual std::optional<WholeObject> whole() const { return std::nullopt; }
   // The error of a read of the whole object, as one of a read of this object.

@@ -73,28 +73,31 @@ void describe_attributes_if_legal(FoundArray& found, Store& store, ArrayInfo& in
   if (info.dims.size() != info.shape.size()) info.dims.resize(info.shape.size());
 }
 
+ArrayInfo read_array_info(const std::string& uri, Store& store) {
+  LargeDocuments large;
+  FoundArray found = find_array(uri, store, large);
+  ArrayInfo info;
+  info.uri = uri;
+  info.zarr_format = found.zarr_format;
+  info.levels = std::move(found.levels);
+  info.looked_for = std::move(found.looked_for);
+  try {
+    describe(parse_found(found), info);
+    if (info.elements == Dtype::datetime64 || info.elements == Dtype::timedelta64) info.time_unit = time_unit_in(found);
+  } catch (Error& e) {
+    if (e.kind() != ErrorKind::unsupported_format) throw;
+    describe(found.zarr_format == 3 ? outline_v3(found.text) : outline_v2(found.text),
+             e.at_uri(uri).at_store(store.name()).what(), info);
+  }
+  describe_attributes_if_legal(found, store, info);
+  return info;
+}
+
 }  // namespace
 
 ArrayInfo array_info(const std::string& uri, std::shared_ptr<Store> store) {
   try {
-    LargeDocuments large;
-    FoundArray found = find_array(uri, *store, large);
-    ArrayInfo info;
-    info.uri = uri;
-    info.zarr_format = found.zarr_format;
-    info.levels = std::move(found.levels);
-    info.looked_for = std::move(found.looked_for);
-    try {
-      describe(parse_found(found), info);
-      if (info.elements == Dtype::datetime64 || info.elements == Dtype::timedelta64)
-        info.time_unit = time_unit_in(found);
-    } catch (Error& e) {
-      if (e.kind() != ErrorKind::unsupported_format) throw;
-      describe(found.zarr_format == 3 ? outline_v3(found.text) : outline_v2(found.text),
-               e.at_uri(uri).at_store(store->name()).what(), info);
-    }
-    describe_attributes_if_legal(found, *store, info);
-    return info;
+    return read_documents(*store, [&] { return read_array_info(uri, *store); });
   } catch (Error& e) {
     throw e.at_uri(uri).at_store(store->name());
   }

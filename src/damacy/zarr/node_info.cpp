@@ -25,7 +25,7 @@ std::shared_ptr<Store> store_of_node(const std::string& uri) {
 NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store) {
   try {
     NodeInfo info;
-    {
+    read_documents(*store, [&] {
       LargeDocuments large;
       FoundNode node = find_node(*store, large);
       info.zarr_format = node.zarr_format;
@@ -38,7 +38,7 @@ NodeInfo node_info(const std::string& uri, std::shared_ptr<Store> store) {
       }
       info.kind = kind_of(node, info.ngff);
       if (!node.is_array) info.attributes_document = std::move(node.attributes);
-    }
+    });
     if (info.kind == NodeInfo::Kind::array || info.kind == NodeInfo::Kind::image) {
       info.array = array_info(uri, store);
       info.looked_for = info.array->looked_for;

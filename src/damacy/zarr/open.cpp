@@ -198,6 +198,15 @@ void tell_slow_codecs(const std::string& uri, const ArrayMetadata& metadata) {
 
 }  // namespace
 
+bool forget_document(Store& store, const Error& error) noexcept {
+  bool forgotten = false;
+  if (!store.is_remote() || error.status() != Status::decode || error.where().key.empty()) return false;
+  static_cast<void>(failure_of([&] {
+    if (const auto object = store.open(error.where().key)) forgotten = object->forget_piece({0, object->stamp().size});
+  }));
+  return forgotten;
+}
+
 std::string below(std::string_view path, std::string_view name) {
   return path.empty() ? std::string(name) : text(path, '/', name);
 }
@@ -291,7 +300,7 @@ std::shared_ptr<const Array> make_array(const std::string& uri, std::shared_ptr<
 std::shared_ptr<const Array> open_array(const std::string& uri, std::shared_ptr<Store> store) {
   try {
     LargeDocuments large;
-    return make_array(uri, store, find_array(uri, *store, large));
+    return read_documents(*store, [&] { return make_array(uri, store, find_array(uri, *store, large)); });
   } catch (Error& e) {
     throw e.at_uri(uri).at_store(store->name());
   }

@@ -49,7 +49,9 @@ StoredAttributes stored_attributes(FoundArray& found, Store& store, ElementFacts
     }
     return out;
   } catch (Error& e) {
-    throw e.at_key(key);
+    e.at_key(key);
+    forget_document(store, e);
+    throw;
   }
 }
 

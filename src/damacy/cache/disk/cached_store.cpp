@@ -124,6 +124,14 @@ class CachedObject final : public Object {
     }
   }
 
+  bool forget_piece(const StoredPiece& piece) noexcept override {
+    try {
+      return shared_->tier->forget(key_of_piece(piece));
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+
  private:
   DiskKey key_of_piece(const StoredPiece& piece) const {
     std::string name = name_;

@@ -139,6 +139,12 @@ void DiskTier::keep(const DiskKey& key, std::span<const std::byte> bytes, std::s
   if (has_room_for(bytes.size()) && !impl_->writer.push(key, bytes, name)) impl_->table.dropped(bytes.size());
 }
 
+bool DiskTier::forget(const DiskKey& key) noexcept {
+  if (impl_->health.is_off()) return false;
+  const bool waited = impl_->writer.forget(key);
+  return impl_->hints.remove(key) || waited;
+}
+
 DiskTier::Counts DiskTier::counts() const {
   return impl_->table.counts();
 }

@@ -69,6 +69,9 @@ class DiskTier {
   // those who look at the directory (`disk_report`), and must hold no secret; it is cut after RecordHeader::kMostName.
   void keep(const DiskKey& key, std::span<const std::byte> bytes, std::string_view name = {}) noexcept;
 
+  // The entry is not what it should be. False: there was none, and none waited to be written.
+  bool forget(const DiskKey& key) noexcept;
+
   // Ends writing as the destructor does. Later entries are not kept.
   void finish() noexcept;
 

@@ -38,13 +38,22 @@ bool DiskWriter::push(const DiskKey& key, std::span<const std::byte> bytes, std:
   }
 }
 
+bool DiskWriter::forget(const DiskKey& key) noexcept {
+  const Lock lock(mutex_);
+  const bool was_written = written_ == key;
+  if (was_written) written_.reset();
+  const auto is_it = [&](const Waiting& waiting) { return waiting.key == key; };
+  for (const Waiting& waiting : queue_)
+    if (is_it(waiting)) queued_bytes_ -= waiting.charge();
+  return std::erase_if(queue_, is_it) > 0 || was_written;
+}
+
 void DiskWriter::run() noexcept {
   const auto failure = failure_of([this] {
     if (hints_.is_new()) find_hints();
     for (Waiting next; next_to_write(next);) {
       if (!health_.is_read_only()) write(next);
-      const Lock lock(mutex_);
-      queued_bytes_ -= next.charge();
+      if (!end_write(next)) hints_.remove(next.key);
     }
   });
   if (failure) {
@@ -82,8 +91,16 @@ bool DiskWriter::next_to_write(Waiting& next) {
   if (queue_.empty()) return false;
   next = std::move(queue_.front());
   queue_.pop_front();
+  written_ = next.key;
   writing_ = true;
   return true;
+}
+
+// False: it was forgotten meanwhile.
+bool DiskWriter::end_write(const Waiting& waiting) {
+  const Lock lock(mutex_);
+  queued_bytes_ -= waiting.charge();
+  return std::exchange(written_, std::nullopt).has_value();
 }
 
 void DiskWriter::write(const Waiting& waiting) {

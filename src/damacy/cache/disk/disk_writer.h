@@ -26,6 +26,9 @@ class DiskWriter {
   // Copies the bytes. False: the queue is full, or there is no memory.
   bool push(const DiskKey& key, std::span<const std::byte> bytes, std::string_view name) noexcept;
 
+  // An entry that waits or is being written is not kept. False: there is none.
+  bool forget(const DiskKey& key) noexcept;
+
   // Until stop(), and until nothing waits.
   void run() noexcept;
   // Writes what waits for at most `patience`, and waits as long for the end of a call. False: run() has not ended.
@@ -42,6 +45,7 @@ class DiskWriter {
   };
 
   bool next_to_write(Waiting& next);
+  bool end_write(const Waiting& waiting);
   void write(const Waiting& waiting);
   bool take_segment(std::uint64_t bytes);
   bool take_segment(Number number, SegmentFiles::How how);
@@ -61,6 +65,7 @@ class DiskWriter {
   std::uint64_t queued_bytes_ DAMACY_GUARDED_BY(mutex_) = 0;
   bool stopping_ DAMACY_GUARDED_BY(mutex_) = false;
   bool writing_ DAMACY_GUARDED_BY(mutex_) = false;
+  std::optional<DiskKey> written_ DAMACY_GUARDED_BY(mutex_);  // the entry that is being written, unless it is forgotten
   bool ended_ DAMACY_GUARDED_BY(mutex_) = false;
 
   // The thread's.

@@ -76,6 +76,17 @@ std::uint64_t HintFile::hints_in(DiskCalls& calls, const DiskFile& file) noexcep
 }
 
 std::optional<Hint> HintFile::find(const DiskKey& key) const noexcept {
+  const auto found = look_up(key);
+  return found ? std::optional(found->hint) : std::nullopt;
+}
+
+bool HintFile::remove(const DiskKey& key) noexcept {
+  const auto found = look_up(key);
+  HintBytes none{};
+  return found && move(calls_, file_.get(), detail::Way::write, none, found->offset);
+}
+
+std::optional<HintFile::Found> HintFile::look_up(const DiskKey& key) const noexcept {
   Bucket bucket;
   if (!read(offset_of(key), bucket)) return std::nullopt;
   for (std::size_t at = 0; at < bucket.size(); at += Hint::kBytes) {
@@ -83,7 +94,8 @@ std::optional<Hint> HintFile::find(const DiskKey& key) const noexcept {
     for (std::size_t i = 0; i < sizeof tag; ++i)
       tag |= static_cast<std::uint64_t>(bucket[at + i]) << (8 * i);  // as parse_hint(), before it sums all bytes up
     if (tag != key.words[1]) continue;
-    if (auto hint = parse_hint(std::span(bucket).subspan(at, Hint::kBytes))) return hint;
+    if (const auto hint = parse_hint(std::span(bucket).subspan(at, Hint::kBytes)))
+      return Found{*hint, offset_of(key) + at};
   }
   return std::nullopt;
 }

@@ -31,6 +31,8 @@ class HintFile {
   // errno: not written.
   using IsCurrent = std::function<bool(const Hint&)>;
   bool put(const DiskKey& key, const Hint& hint, const IsCurrent& is_current) noexcept;
+  // False: there is none.
+  bool remove(const DiskKey& key) noexcept;
 
   // How many hints fit into an index; 0: it is damaged.
   static std::uint64_t hints_in(DiskCalls& calls, const DiskFile& file) noexcept;
@@ -44,6 +46,11 @@ class HintFile {
   std::uint64_t offset_of(const DiskKey& key) const noexcept {
     return IndexHeader::kFirstBucket + key.words[0] % header_.buckets * IndexHeader::kBucketBytes;
   }
+  struct Found {
+    Hint hint;
+    std::uint64_t offset;  // in the file
+  };
+  std::optional<Found> look_up(const DiskKey& key) const noexcept;
   bool read(std::uint64_t offset, Bucket& bucket) const noexcept;
 
   DiskCalls& calls_;

@@ -40,6 +40,21 @@ struct FoundArray {
 // may hold several, of the same group.
 using LargeDocuments = std::recursive_mutex;
 
+// After the error of a document that cannot be parsed: a cache of the store keeps it no longer. False: none had it.
+bool forget_document(Store& store, const Error& error) noexcept;
+
+// Calls `read`, which reads and parses documents: twice, if the first time a cache had a damaged one.
+template <class Read>
+auto read_documents(Store& store, Read read) {
+  for (bool is_first = true;; is_first = false) {
+    try {
+      return read();
+    } catch (const Error& e) {
+      if (!forget_document(store, e) || !is_first) throw;
+    }
+  }
+}
+
 // Errors carry key and pointer; open_array and its like add uri and store.
 [[nodiscard]] FoundArray find_array(const std::string& uri, Store& store, LargeDocuments& large);
 

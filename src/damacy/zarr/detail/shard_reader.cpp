@@ -33,6 +33,19 @@ class DecodedShard final : public Object {
   Charge charge_;
 };
 
+// Reads a piece of a shard, and makes something of it. If a cache had damaged bytes of it, those of the store are read.
+template <class Parse>
+auto read_and_parse(Object& object, std::uint64_t offset, std::span<std::byte> to, Parse parse) {
+  object.read_piece(offset, to);
+  try {
+    return parse();
+  } catch (const Error& e) {
+    if (e.status() != Status::decode || !object.forget_piece({offset, to.size()})) throw;
+  }
+  object.read_exact(offset, to);
+  return parse();
+}
+
 std::shared_ptr<DecodedShard> decode_shard(const Array& array, std::size_t level, const ShardPlace& place,
                                            const Reserve& reserve) {
   const std::uint64_t bound = array.max_shard_bytes(level);
@@ -42,11 +55,13 @@ std::shared_ptr<DecodedShard> decode_shard(const Array& array, std::size_t level
                 "limit");
   const Charge while_reading = reserve(place.bytes.size());
   std::vector<std::byte> encoded(place.bytes.size());
-  place.object.read_piece(place.bytes.begin, encoded);
   DecodeContext context;
-  std::span<const std::byte> decoded;
-  const DecodeResult result = array.metadata().shards[level].codecs.decode_all(encoded, bound, context, decoded);
-  if (!result.ok()) throw decode_error(result);
+  const auto decoded = read_and_parse(place.object, place.bytes.begin, encoded, [&] {
+    std::span<const std::byte> out;
+    const DecodeResult result = array.metadata().shards[level].codecs.decode_all(encoded, bound, context, out);
+    if (!result.ok()) throw decode_error(result);
+    return out;
+  });
   Charge charge = reserve(decoded.size());
   return std::make_shared<DecodedShard>(place.object.stamp(), std::vector(decoded.begin(), decoded.end()),
                                         std::move(charge));
@@ -92,8 +107,9 @@ void read_index(const Array& array, std::size_t level, const ShardPlace& place, 
   };
   try {
     std::vector<std::byte> stored(bytes);
-    place.object.read_piece(first, stored);
-    read.index = ShardIndex::parse(stored, entries, shard.index, rules_of(array, level, place.bytes), chunk_of);
+    read.index = read_and_parse(place.object, first, stored, [&] {
+      return ShardIndex::parse(stored, entries, shard.index, rules_of(array, level, place.bytes), chunk_of);
+    });
   } catch (const Error& e) {
     throw at(e, first, first + bytes);
   }
